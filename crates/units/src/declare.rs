@@ -1,0 +1,66 @@
+//! Declarations: what a scheme, a function or a port kind is called, what it does and which options it takes.
+//!
+//! Each is written once, beside the code it declares; the configuration parser, `--help`, the JSON schema and the
+//! reference page follow from it.
+
+use crate::{Bytes, Nanos, Rate, UnitError};
+use alloc::format;
+use alloc::string::ToString;
+
+/// The unit of an option, and so how its text is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// A plain whole number.
+    Count,
+    /// Bits per second, as `10mbit`.
+    Rate,
+    /// Nanoseconds, as `5ms`.
+    Time,
+    /// Bytes, as `1500b`.
+    Size,
+}
+
+impl Unit {
+    /// Reads an option's text: packets, bits per second, nanoseconds or bytes.
+    pub fn read(self, text: &str) -> Result<u64, UnitError> {
+        match self {
+            Unit::Count => text.trim().parse().map_err(|_| UnitError {
+                reason: format!("'{text}' is no whole number"),
+                hint: "write a number like '1000'".to_string(),
+            }),
+            Unit::Rate => text.parse().map(Rate::get),
+            Unit::Time => text.parse().map(Nanos::get),
+            Unit::Size => text.parse().map(Bytes::get),
+        }
+    }
+}
+
+/// One option of a declared thing.
+#[derive(Clone, Copy, Debug)]
+pub struct OptionDeclaration {
+    /// As written in the configuration.
+    pub name: &'static str,
+    /// How its value is read.
+    pub unit: Unit,
+    /// The value where none is given, as text.
+    pub default: &'static str,
+    /// The least value that makes sense.
+    pub least: u64,
+    /// The largest value that is taken.
+    pub most: u64,
+    /// One sentence for the operator.
+    pub doc: &'static str,
+}
+
+/// One scheme, function or port kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Declaration {
+    /// As written in the configuration.
+    pub name: &'static str,
+    /// One sentence for the operator.
+    pub summary: &'static str,
+    /// The RFC or paper it follows.
+    pub source: &'static str,
+    /// Its options, in the order they are printed.
+    pub options: &'static [OptionDeclaration],
+}

@@ -1,0 +1,46 @@
+//! Small dense ids: an index into the table of its kind.
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident($repr:ty);)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+        pub struct $name(pub $repr);
+
+        impl $name {
+            /// The position in a table.
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+            /// The id of a position in a table. Panics where the table is larger than the id can say: tables are
+            /// bounded when they are built.
+            pub fn at(index: usize) -> Self {
+                $name(<$repr>::try_from(index).expect(concat!(stringify!($name), " out of range")))
+            }
+        }
+
+        impl core::fmt::Display for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                write!(f, "{}", self.0)
+            }
+        }
+    )*};
+}
+
+ids! {
+    /// A place packets come from and go to.
+    PortId(u16);
+    /// A layer 3 attachment: a port, or one 802.1Q VLAN of it.
+    InterfaceId(u16);
+    /// A switching path.
+    PathId(u16);
+    /// A task of one worker: an input, forwarding or output continuation.
+    TaskId(u32);
+    /// A queue of one link.
+    QueueId(u16);
+    /// A worker: one core's tasks, queues and ring ends.
+    WorkerId(u16);
+    /// A neighbour as the fast path sees it: where to send, with what address.
+    AdjacencyId(u32);
+    /// A published configuration; counts up from 1.
+    Generation(u64);
+}

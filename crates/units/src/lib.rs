@@ -1,0 +1,24 @@
+//! Quantities with their units: time, rate, size, share and the ids of things.
+//!
+//! No bare integer with a unit crosses a public function of the other crates. Everything here is exact: times are whole
+//! nanoseconds, rates whole bits per second, sizes whole bytes. Text forms are those of `tc(8)`: `10mbit`, `5ms`, `1500b`.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod bucket;
+pub mod declare;
+mod id;
+mod quantity;
+mod text;
+mod time;
+
+pub use bucket::Bucket;
+pub use id::{AdjacencyId, Generation, InterfaceId, PathId, PortId, QueueId, TaskId, WorkerId};
+pub use quantity::{Bytes, Rate, Share};
+pub use text::UnitError;
+pub use time::{Instant, Nanos};

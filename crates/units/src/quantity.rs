@@ -1,0 +1,112 @@
+//! Rates, sizes and shares.
+
+use crate::Nanos;
+use core::ops::{Add, AddAssign};
+
+/// A rate in bits per second.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Rate(u64);
+
+impl Rate {
+    /// Nothing flows.
+    pub const ZERO: Rate = Rate(0);
+    /// Faster than anything: a link without a rate of its own.
+    pub const MAX: Rate = Rate(u64::MAX);
+
+    /// `n` bits per second.
+    pub const fn bits(n: u64) -> Self {
+        Rate(n)
+    }
+    /// `n` megabits per second.
+    pub const fn mbit(n: u64) -> Self {
+        Rate(n * 1_000_000)
+    }
+    /// `n` gigabits per second.
+    pub const fn gbit(n: u64) -> Self {
+        Rate(n * 1_000_000_000)
+    }
+    /// Bits per second.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+    /// How long `size` takes at this rate, rounded up; [`Nanos::MAX`] at rate zero.
+    pub fn time_for(self, size: Bytes) -> Nanos {
+        if self.0 == 0 {
+            return Nanos::MAX;
+        }
+        let ns = (u128::from(size.get()) * 8_000_000_000).div_ceil(u128::from(self.0));
+        Nanos::new(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
+}
+
+/// A size in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Bytes(u64);
+
+impl Bytes {
+    /// Nothing.
+    pub const ZERO: Bytes = Bytes(0);
+
+    /// `n` bytes.
+    pub const fn new(n: u64) -> Self {
+        Bytes(n)
+    }
+    /// The number of bytes.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl Add for Bytes {
+    type Output = Bytes;
+    fn add(self, other: Bytes) -> Bytes {
+        Bytes(self.0.saturating_add(other.0))
+    }
+}
+
+impl AddAssign for Bytes {
+    fn add_assign(&mut self, other: Bytes) {
+        *self = *self + other;
+    }
+}
+
+/// A part of a whole, in units of 2^-32; at most one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Share(u64);
+
+impl Share {
+    /// The whole.
+    pub const ONE: Share = Share(1 << 32);
+
+    /// `part` of `whole`, rounded down and never above one; all of it where `whole` is zero.
+    pub fn of(part: u64, whole: u64) -> Self {
+        if whole == 0 || part >= whole {
+            return Share::ONE;
+        }
+        Share(((u128::from(part) << 32) / u128::from(whole)) as u64)
+    }
+    /// The share as a fraction, for printing only.
+    pub fn as_f64(self) -> f64 {
+        self.0 as f64 / (1u64 << 32) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[allow(unused_imports)]
+    use std::prelude::v1::*;
+    use super::*;
+
+    #[test]
+    fn transmission_time_is_exact_and_rounds_up() {
+        assert_eq!(Rate::mbit(10).time_for(Bytes::new(1500)), Nanos::micros(1200));
+        assert_eq!(Rate::bits(3).time_for(Bytes::new(1)), Nanos::new(2_666_666_667));
+        assert_eq!(Rate::ZERO.time_for(Bytes::new(1)), Nanos::MAX);
+    }
+
+    #[test]
+    fn shares_never_exceed_the_whole() {
+        assert_eq!(Share::of(5, 4), Share::ONE);
+        assert_eq!(Share::of(1, 4).as_f64(), 0.25);
+    }
+}

@@ -1,0 +1,156 @@
+//! The text forms of quantities, as `tc(8)` writes them.
+
+use crate::{Bytes, Nanos, Rate};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
+
+/// Why a text is no quantity, and what to write instead.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnitError {
+    /// What is wrong.
+    pub reason: String,
+    /// What to write instead.
+    pub hint: String,
+}
+
+impl fmt::Display for UnitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.reason, self.hint)
+    }
+}
+
+impl core::error::Error for UnitError {}
+
+const RATES: &[(&str, u64)] = &[
+    ("tbit", 1_000_000_000_000),
+    ("gbit", 1_000_000_000),
+    ("mbit", 1_000_000),
+    ("kbit", 1_000),
+    ("bit", 1),
+];
+const TIMES: &[(&str, u64)] = &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+const SIZES: &[(&str, u64)] = &[("b", 1), ("kb", 1 << 10), ("mb", 1 << 20), ("gb", 1 << 30)];
+
+/// A decimal number times a unit of the table, exact, or why not.
+fn scaled(text: &str, units: &[(&str, u64)], what: &str, example: &str) -> Result<u64, UnitError> {
+    let wrong = |reason: String, hint: String| Err(UnitError { reason, hint });
+    let text = text.trim();
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = (&text[..split], text[split..].trim().to_ascii_lowercase());
+    if number.is_empty() {
+        return wrong(format!("'{text}' is no {what}"), format!("write a number and a unit, like '{example}'"));
+    }
+    let Some(&(_, scale)) = units.iter().find(|(name, _)| *name == unit) else {
+        let names: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
+        let reason = if unit.is_empty() { format!("'{text}' has no unit") } else { format!("'{unit}' is no unit of {what}") };
+        if unit.ends_with("ps") && what == "rate" {
+            return wrong(reason, format!("in tc 'bps' means bytes per second; say bits: '{number}{}bit'", &unit[..unit.len() - 3]));
+        }
+        return wrong(reason, format!("use one of {}, like '{example}'", names.join(", ")));
+    };
+    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+    let too_large = || UnitError { reason: format!("'{text}' is too large"), hint: format!("write a {what} like '{example}'") };
+    if part.contains('.') || (whole.is_empty() && part.is_empty()) {
+        return wrong(format!("'{number}' is no number"), format!("write a {what} like '{example}'"));
+    }
+    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| too_large())? };
+    let mut value = u128::from(whole) * u128::from(scale);
+    let mut place = u128::from(scale);
+    for digit in part.bytes() {
+        let add = u128::from(digit - b'0') * place;
+        if add % 10 != 0 {
+            return wrong(format!("'{text}' is finer than one {}", units.iter().find(|u| u.1 == 1).map_or("unit", |u| u.0)), "use fewer decimals".into());
+        }
+        value += add / 10;
+        place /= 10;
+    }
+    u64::try_from(value).map_err(|_| too_large())
+}
+
+impl FromStr for Rate {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        scaled(text, RATES, "rate", "10mbit").map(Rate::bits)
+    }
+}
+
+impl FromStr for Nanos {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        scaled(text, TIMES, "time", "5ms").map(Nanos::new)
+    }
+}
+
+impl FromStr for Bytes {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        scaled(text, SIZES, "size", "1500b").map(Bytes::new)
+    }
+}
+
+/// The largest unit that says the value without a fraction.
+fn shortest(value: u64, units: &[(&str, u64)]) -> String {
+    let best = units.iter().filter(|(_, scale)| value.is_multiple_of(*scale)).max_by_key(|(_, scale)| *scale);
+    let (name, scale) = best.expect("every table has a unit of one");
+    if value == 0 { format!("0{}", units.iter().find(|u| u.1 == 1).expect("unit of one").0) } else { format!("{}{name}", value / scale) }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&shortest(self.get(), RATES))
+    }
+}
+
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&shortest(self.get(), TIMES))
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&shortest(self.get(), SIZES))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[allow(unused_imports)]
+    use std::prelude::v1::*;
+    use super::*;
+
+    #[test]
+    fn tc_forms_are_read_exactly() {
+        assert_eq!("10mbit".parse(), Ok(Rate::mbit(10)));
+        assert_eq!("2.5gbit".parse(), Ok(Rate::mbit(2500)));
+        assert_eq!(" 1.5 ms".parse(), Ok(Nanos::micros(1500)));
+        assert_eq!("1500b".parse(), Ok(Bytes::new(1500)));
+        assert_eq!("64kb".parse(), Ok(Bytes::new(65536)));
+    }
+
+    #[test]
+    fn bytes_per_second_are_refused_with_a_hint() {
+        let error = "10mbps".parse::<Rate>().unwrap_err();
+        assert!(error.hint.contains("'10mbit'"), "{error}");
+    }
+
+    #[test]
+    fn nonsense_never_panics_and_says_why() {
+        for text in ["", "mbit", "1", "1.2.3ms", "99999999999999999999gbit", "0.5bit", "5 parsecs", ".ms", "é", "-1ms"] {
+            assert!(text.parse::<Rate>().is_err(), "{text}");
+            assert!(text.parse::<Nanos>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_value_prints_so_that_it_reads_back() {
+        for bits in [0, 1, 999, 1000, 1_500_000, 10_000_000_000, u64::MAX] {
+            assert_eq!(Rate::bits(bits).to_string().parse(), Ok(Rate::bits(bits)));
+            assert_eq!(Nanos::new(bits).to_string().parse(), Ok(Nanos::new(bits)));
+            assert_eq!(Bytes::new(bits).to_string().parse(), Ok(Bytes::new(bits)));
+        }
+    }
+}
