@@ -2,7 +2,7 @@
 
 use crate::{Bytes, Nanos, Rate};
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
@@ -118,6 +118,7 @@ impl fmt::Display for Bytes {
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::ToString as _;
     #[allow(unused_imports)]
     use std::prelude::v1::*;
     use super::*;
