@@ -1,0 +1,159 @@
+//! The ledger of one worker: every packet has one fate.
+
+use crate::{DropReason, Packet, Pool};
+use std::fmt;
+
+/// What became of every packet of one worker, in packets since it started.
+///
+/// The law: `received + generated + taken_over = sent + consumed + dropped + handed_over + held`, where `held` is
+/// counted independently, by frames that have left the worker's pool. Every method is O(1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ledger {
+    received: u64,
+    generated: u64,
+    taken_over: u64,
+    sent: u64,
+    consumed: u64,
+    dropped: u64,
+    handed_over: u64,
+    reasons: [u64; DropReason::COUNT],
+}
+
+impl Default for Ledger {
+    fn default() -> Self {
+        Ledger {
+            received: 0,
+            generated: 0,
+            taken_over: 0,
+            sent: 0,
+            consumed: 0,
+            dropped: 0,
+            handed_over: 0,
+            reasons: [0; DropReason::COUNT],
+        }
+    }
+}
+
+impl Ledger {
+    /// Packets came in by a port.
+    pub fn receive(&mut self, packets: u64) {
+        self.received += packets;
+    }
+
+    /// The router made packets of its own.
+    pub fn generate(&mut self, packets: u64) {
+        self.generated += packets;
+    }
+
+    /// Packets went out by a port.
+    pub fn send(&mut self, packets: u64) {
+        self.sent += packets;
+    }
+
+    /// A packet was for the router itself and has done its work.
+    #[inline]
+    pub fn consume(&mut self, packet: Packet, pool: &mut Pool) {
+        self.consumed += 1;
+        pool.give(packet);
+    }
+
+    /// A packet goes no further.
+    #[inline]
+    pub fn drop(&mut self, packet: Packet, reason: DropReason, pool: &mut Pool) {
+        self.dropped += 1;
+        self.reasons[reason.index()] += 1;
+        pool.give(packet);
+    }
+
+    /// Packets received.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+    /// Packets the router made.
+    pub fn generated(&self) -> u64 {
+        self.generated
+    }
+    /// Packets taken over from other workers.
+    pub fn taken_over(&self) -> u64 {
+        self.taken_over
+    }
+    /// Packets sent.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+    /// Packets that were for the router itself.
+    pub fn consumed(&self) -> u64 {
+        self.consumed
+    }
+    /// Packets dropped for any reason.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+    /// Packets handed over to other workers.
+    pub fn handed_over(&self) -> u64 {
+        self.handed_over
+    }
+    /// Packets dropped for one reason.
+    pub fn dropped_for(&self, reason: DropReason) -> u64 {
+        self.reasons[reason.index()]
+    }
+    /// The reasons that have happened, with their counts.
+    pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+        DropReason::ALL.iter().map(|&r| (r, self.reasons[r.index()])).filter(|&(_, n)| n > 0)
+    }
+
+    /// Packets that came and have met no fate yet, by this ledger alone.
+    #[inline]
+    pub fn held(&self) -> u64 {
+        let came = self.received + self.generated + self.taken_over;
+        came.wrapping_sub(self.sent + self.consumed + self.dropped + self.handed_over)
+    }
+
+    /// Checks the law against `held`, counted elsewhere.
+    #[inline]
+    pub fn check(&self, held: u64) -> Result<(), Unbalanced> {
+        if self.held() == held { Ok(()) } else { Err(Unbalanced { ledger: self.clone(), held }) }
+    }
+}
+
+/// A ledger that does not add up: a packet was lost or counted twice.
+#[derive(Clone, Debug)]
+pub struct Unbalanced {
+    ledger: Ledger,
+    held: u64,
+}
+
+impl fmt::Display for Unbalanced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let l = &self.ledger;
+        write!(
+            f,
+            "the packet ledger does not balance: received {} + generated {} + taken over {} != sent {} + consumed {} + \
+             dropped {} + handed over {} + held {}",
+            l.received, l.generated, l.taken_over, l.sent, l.consumed, l.dropped, l.handed_over, self.held
+        )
+    }
+}
+
+impl std::error::Error for Unbalanced {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Region;
+
+    #[test]
+    fn a_forgotten_packet_is_noticed() {
+        let mut pool = Pool::new(Region::new(4));
+        let mut ledger = Ledger::default();
+        let (a, b) = (pool.take().unwrap(), pool.take().unwrap());
+        ledger.receive(2);
+        assert!(ledger.check(pool.outside()).is_ok());
+        ledger.drop(a, DropReason::NoRoute, &mut pool);
+        ledger.check(pool.outside()).unwrap();
+        // Given back behind the ledger's back: counted nowhere.
+        pool.give(b);
+        let error = ledger.check(pool.outside()).unwrap_err().to_string();
+        assert!(error.contains("received 2") && error.contains("held 0"), "{error}");
+    }
+}

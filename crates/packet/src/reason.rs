@@ -1,0 +1,159 @@
+//! Why a router drops a packet: one enum, and so one name in the command line, the metrics, the captures and the logs.
+
+macro_rules! reasons {
+    ($($(#[doc = $doc:literal])+ $variant:ident $name:literal;)*) => {
+        /// Why a packet was dropped.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[repr(u8)]
+        #[non_exhaustive]
+        pub enum DropReason { $($(#[doc = $doc])+ $variant,)* }
+
+        impl DropReason {
+            /// Every reason, in the order of their numbers.
+            pub const ALL: &'static [DropReason] = &[$(DropReason::$variant),*];
+            /// How many there are.
+            pub const COUNT: usize = Self::ALL.len();
+
+            /// The name everywhere a person or a program reads it.
+            pub const fn name(self) -> &'static str {
+                match self { $(DropReason::$variant => $name,)* }
+            }
+
+            /// One sentence for the operator, with its source.
+            pub const fn explanation(self) -> &'static str {
+                match self { $(DropReason::$variant => concat!($($doc),+),)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// The frame is shorter than an Ethernet header.
+    FrameTooShort "frame_too_short";
+    /// The frame is longer than a frame of the pool, or than the port could hand over whole.
+    FrameTooLong "frame_too_long";
+    /// The frame is for another station of the segment.
+    OtherStation "other_station";
+    /// The source address of the frame is a group address (IEEE 802.3 3.2.3).
+    SourceMacGroup "source_mac_group";
+    /// No interface of the port has the VLAN of the frame.
+    UnknownVlan "unknown_vlan";
+    /// The frame has two VLAN tags, or one in another form than 802.1Q.
+    VlanStacked "vlan_stacked";
+    /// The router does not speak the protocol the frame carries.
+    UnknownEthertype "unknown_ethertype";
+    /// The interface has no address of this IP version, so it does not route it.
+    FamilyDisabled "family_disabled";
+    /// The IP header is cut short (RFC 1812 5.2.2, RFC 8200 3).
+    HeaderTruncated "header_truncated";
+    /// The version field disagrees with the frame (RFC 1812 5.2.2).
+    WrongVersion "wrong_version";
+    /// The header length is below five words (RFC 1812 5.2.2).
+    HeaderLength "header_length";
+    /// The total length is shorter than the header, or longer than the frame (RFC 1812 5.2.2, RFC 8200 4.5).
+    TotalLength "total_length";
+    /// The IPv4 header checksum is wrong (RFC 1812 5.2.2).
+    HeaderChecksum "header_checksum";
+    /// An IP option or extension header is malformed (RFC 1812 4.2.2.6, RFC 8200 4.2).
+    BadOption "bad_option";
+    /// Source routing is not done (RFC 7126 4.3, RFC 5095).
+    SourceRoute "source_route";
+    /// The source address cannot be that of a sender (RFC 1812 5.3.7, RFC 4291 2.5).
+    MartianSource "martian_source";
+    /// The destination address cannot be forwarded to (RFC 1812 5.3.7, RFC 4291 2.5).
+    MartianDestination "martian_destination";
+    /// A unicast packet came in a link-layer broadcast (RFC 1812 5.3.4).
+    LinkBroadcast "link_broadcast";
+    /// A directed or limited broadcast is not forwarded (RFC 2644).
+    Broadcast "broadcast";
+    /// Multicast is not forwarded, and the router is no member of the group.
+    Multicast "multicast";
+    /// A link-local address may not leave its link (RFC 4291 2.5.6, RFC 3927 2.7).
+    LinkLocal "link_local";
+    /// The time to live or hop limit ran out (RFC 1812 5.3.1, RFC 8200 3).
+    TtlExpired "ttl_expired";
+    /// No route leads to the destination (RFC 1812 5.2.7.1).
+    NoRoute "no_route";
+    /// A blackhole route says to drop it without a word.
+    Blackhole "blackhole";
+    /// An unreachable route says to drop it and tell the sender.
+    Unreachable "unreachable";
+    /// It is larger than the next link takes and must not be fragmented (RFC 1812 4.2.2.7, RFC 8200 5).
+    TooBig "too_big";
+    /// Too many packets wait for this neighbour's link address (RFC 1812 3.3.2, RFC 4861 7.2.2).
+    NeighbourQueue "neighbour_queue";
+    /// The neighbour did not answer (RFC 1812 5.2.7.1, RFC 4861 7.2.2).
+    NeighbourFailed "neighbour_failed";
+    /// The neighbour table is full: an address scan, or a limit set too low (RFC 6583).
+    NeighbourTable "neighbour_table";
+    /// The ARP packet is malformed, or claims one of the router's own addresses (RFC 826, RFC 5227).
+    BadArp "bad_arp";
+    /// The neighbour discovery message is invalid (RFC 4861 6.1, 7.1, 8.1).
+    BadNeighbourDiscovery "bad_neighbour_discovery";
+    /// More neighbour messages came than the router takes a second.
+    NeighbourFlood "neighbour_flood";
+    /// The ICMP message is malformed or its checksum is wrong (RFC 792, RFC 4443 2.4).
+    BadIcmp "bad_icmp";
+    /// It is for the router itself, which does not speak this protocol (RFC 1122 3.2.2.1, RFC 4443 3.4).
+    LocalProtocol "local_protocol";
+    /// It is for the router itself, which has nothing on this port (RFC 1122 4.1.3.1).
+    LocalPort "local_port";
+    /// A fragment for the router itself, which does not reassemble.
+    LocalFragment "local_fragment";
+    /// The input queue of its path is full.
+    PathQueue "path_queue";
+    /// The output queue of the router's own packets is full.
+    OutputQueue "output_queue";
+    /// The queueing scheme refused it when it arrived.
+    SchemeArrival "scheme_arrival";
+    /// The queueing scheme dropped it from the front of its queue.
+    SchemeFront "scheme_front";
+    /// The queueing scheme dropped it from the tail of its queue.
+    SchemeTail "scheme_tail";
+    /// The physical queue of the link is full.
+    BufferFull "buffer_full";
+    /// No frame was left in the pool.
+    PoolEmpty "pool_empty";
+    /// The port it should leave by is down.
+    PortDown "port_down";
+    /// The port it should leave by, or its path, was removed while it waited.
+    PortRemoved "port_removed";
+    /// A fault injected on purpose.
+    InjectedFault "injected_fault";
+    /// The worker stopped while it held the packet.
+    Shutdown "shutdown";
+}
+
+impl DropReason {
+    /// The position of its counter.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The reason of a name.
+    pub fn named(name: &str) -> Option<DropReason> {
+        Self::ALL.iter().copied().find(|reason| reason.name() == name)
+    }
+}
+
+impl std::fmt::Display for DropReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_one_name_and_a_sentence() {
+        let names: std::collections::BTreeSet<_> = DropReason::ALL.iter().map(|r| r.name()).collect();
+        assert_eq!(names.len(), DropReason::COUNT);
+        for (i, &reason) in DropReason::ALL.iter().enumerate() {
+            assert_eq!(reason.index(), i);
+            assert_eq!(DropReason::named(reason.name()), Some(reason));
+            assert!(reason.explanation().trim_end().ends_with('.'), "{reason}");
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! From a scheme's declared name and options to the scheme.
+
+use crate::{Fifo, Scheme, Wires};
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use core::fmt;
+use units::Bytes;
+use units::declare::Declaration;
+
+/// Every scheme there is.
+pub const DECLARATIONS: &[Declaration] = &[Fifo::DECLARATION];
+
+/// Every option of a scheme with its value, in the order of the declaration, checked against it.
+pub type Options<'a> = &'a [(String, u64)];
+
+/// A name no scheme has, or an option the scheme lacks: the configuration was not checked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unknown(String);
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no queueing scheme or option '{}'", self.0)
+    }
+}
+
+impl core::error::Error for Unknown {}
+
+/// The scheme called `name`, with `options`.
+pub fn build<W: Wires>(name: &str, options: Options<'_>) -> Result<Box<dyn Scheme<W>>, Unknown> {
+    let value = |wanted: &str| {
+        options.iter().find(|(name, _)| name == wanted).map(|&(_, v)| v).ok_or_else(|| Unknown(wanted.to_string()))
+    };
+    match name {
+        "fifo" => {
+            let limit = u32::try_from(value("limit")?).unwrap_or(u32::MAX);
+            Ok(Box::new(Fifo::new(limit, Bytes::new(value("bytes")?))))
+        }
+        other => Err(Unknown(other.to_string())),
+    }
+}

@@ -1,0 +1,100 @@
+//! The wires between a queueing scheme and the link it serves: two signals and ten primitives.
+//!
+//! Source: Sivaraman et al., "No Silver Bullet: Extending SDN to the Data Plane", HotNets 2013, section 4. The packets
+//! themselves never cross: the link keeps one register for the packet that arrives and one for the packet taken out to
+//! be sent, so a scheme can neither copy, forge nor forget one.
+
+use units::{Bytes, Instant, QueueId, Rate};
+
+/// What a scheme sees of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Record {
+    /// Length on the link, in bytes.
+    pub length: u32,
+    /// When the packet came to this router; never changed by queueing it again.
+    pub timestamp: Instant,
+    /// The queue its path chose.
+    pub queue: QueueId,
+    /// The class its path gave it.
+    pub class: u8,
+    /// Hash of its flow.
+    pub flow_hash: u32,
+    /// The two ECN bits of its IP header (RFC 3168): 0 not capable, 1 and 2 capable, 3 congestion experienced.
+    pub ecn: u8,
+}
+
+/// What waits in a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Size {
+    /// Packets, without the one arriving and the one taken out.
+    pub packets: u32,
+    /// Their bytes.
+    pub bytes: Bytes,
+}
+
+/// The primitives. Time stands still during one call of the scheme.
+pub trait Wires {
+    /// The time of this call.
+    fn now(&self) -> Instant;
+    /// What waits in `queue`.
+    fn size(&self, queue: QueueId) -> Size;
+    /// The record of the first packet of `queue`.
+    fn head(&self, queue: QueueId) -> Option<Record>;
+    /// Goes on to the next arriving packet. The one before it, if it was not enqueued, is dropped on arrival.
+    fn arriving(&mut self) -> Option<Record>;
+    /// Puts the arriving packet at the end of `queue`. False, and the packet is dropped, where the link's memory is full
+    /// or there is no such queue.
+    fn enqueue(&mut self, queue: QueueId) -> bool;
+    /// Drops the first packet of `queue`.
+    fn drop_front(&mut self, queue: QueueId) -> Option<Record>;
+    /// Drops the last packet of `queue`.
+    fn drop_tail(&mut self, queue: QueueId) -> Option<Record>;
+    /// Takes the first packet of `queue` out, to be transmitted in the same call. One that is not is put on the link all
+    /// the same when the next is taken out.
+    fn dequeue(&mut self, queue: QueueId) -> Option<Record>;
+    /// Gives the packet taken out to the link.
+    fn transmit(&mut self);
+    /// Sets congestion experienced on the packet taken out or, if there is none, on the arriving one. False where the
+    /// packet's sender does not understand it.
+    fn mark(&mut self) -> bool;
+    /// The signal `LinkReady`: the link can take another packet now.
+    fn link_ready(&self) -> bool;
+    /// What the link carries, in bits per second.
+    fn link_rate(&self) -> Rate;
+}
+
+/// Whether an evaluation of [`Scheme::link_ready`] did something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// It dropped or sent one packet; evaluate again while the link is ready.
+    Made,
+    /// There is nothing to do at this time.
+    None,
+}
+
+/// When a scheme that sent nothing wants to be asked again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// As soon as the link can take a packet.
+    Ready,
+    /// At a time: packets wait, but must not leave yet.
+    At(Instant),
+    /// Not before something arrives.
+    Idle,
+}
+
+/// A queueing scheme.
+pub trait Scheme<W: Wires>: Send {
+    /// The signal `Arrival`: goes through `wires.arriving()` and enqueues what it wants to keep.
+    fn arrival(&mut self, wires: &mut W);
+    /// The signal `LinkReady`: one evaluation, at most one drop or one departure.
+    fn link_ready(&mut self, wires: &mut W) -> Progress;
+    /// When to raise `LinkReady` again.
+    fn next(&self, wires: &W) -> Next;
+
+    /// `LinkReady` is level-triggered: evaluates as long as the link is ready and the last evaluation did something.
+    /// Here, so that the loop is compiled into each scheme and a batch costs one indirect call.
+    fn serve(&mut self, wires: &mut W) {
+        while wires.link_ready() && self.link_ready(wires) == Progress::Made {}
+    }
+}
