@@ -13,12 +13,14 @@ extern crate std;
 mod bucket;
 pub mod declare;
 mod id;
+mod mac;
 mod quantity;
 mod text;
 mod time;
 
 pub use bucket::Bucket;
 pub use id::{AdjacencyId, Generation, InterfaceId, PathId, PortId, QueueId, TaskId, WorkerId};
+pub use mac::Mac;
 pub use quantity::{Bytes, Rate, Share};
 pub use text::UnitError;
 pub use time::{Instant, Nanos};
