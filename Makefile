@@ -1,0 +1,56 @@
+# One command for each thing one does here; `make` alone lists them.
+SHELL := /bin/bash
+CARGO ?= cargo
+
+# Frames of the random and mutated kind that the robustness tests send: a hundredth of the soak in `make test`.
+FRAMES ?= 100000
+SOAK_FRAMES ?= 10000000
+# Seconds for each fuzz target, and which ones.
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS ?= $(basename $(notdir $(wildcard fuzz/targets/*.rs)))
+# What to hand to `switchpath demo` and `switchpath bench`, as in `make demo ARGS='--seconds 30'`.
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo build test quick bench soak fuzz audit fmt clean
+
+help: ## list these targets
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: ## set up, build and watch real hosts talk through Switchpath
+	@.ci/setup demo
+	$(CARGO) run --locked --release --bin switchpath -- demo $(ARGS)
+
+build: ## build the release binary, target/release/switchpath
+	@.ci/setup build
+	$(CARGO) build --locked --release --bin switchpath
+
+test: ## set up, then format, lints, fuzz targets compile, and every test
+	@.ci/setup test
+	@SWITCHPATH_FRAMES=$${SWITCHPATH_FRAMES:-$(FRAMES)} .ci/test
+
+quick: ## the dev loop: lints and unit tests without set-up; of one crate with P=plane
+	$(CARGO) clippy --quiet $(if $(P),-p $(P),--workspace) --all-targets -- -D warnings
+	$(CARGO) test --quiet $(if $(P),-p $(P),--workspace) --lib --bins
+
+bench: ## measure the forwarding path against its budgets
+	@.ci/setup build
+	$(CARGO) run --locked --release --bin switchpath -- bench $(ARGS)
+
+soak: ## long: ten million random and mutated frames (SOAK_FRAMES)
+	@.ci/setup test
+	SWITCHPATH_FRAMES=$(SOAK_FRAMES) .ci/cargo-test --profile soak
+
+fuzz: ## fuzz each target for FUZZ_SECONDS; needs a nightly toolchain
+	@.ci/fuzz $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+
+audit: ## licences, sources, duplicate and vulnerable dependencies
+	@.ci/audit
+
+fmt: ## format everything
+	$(CARGO) fmt --all
+	$(CARGO) fmt --manifest-path fuzz/Cargo.toml
+
+clean: ## remove what building left behind
+	$(CARGO) clean
+	rm -rf fuzz/target fuzz/artifacts

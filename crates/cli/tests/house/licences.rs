@@ -1,0 +1,133 @@
+//! The licence of every crate that is compiled in: what we ship under Apache-2.0 OR MIT must let us.
+
+use crate::read::Dependency;
+
+/// Licences we can ship with; the same list as in `deny.toml`.
+const TAKEN: &[&str] = &[
+    "0BSD",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "CC0-1.0",
+    "ISC",
+    "MIT",
+    "MIT-0",
+    "MPL-2.0",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+];
+
+/// Dependencies with a licence we cannot take, with none, or from somewhere else than a registry.
+pub fn refused(dependencies: &[Dependency]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for Dependency { name, licence, source } in dependencies {
+        match licence {
+            None => complaints.push(format!("{name}: names no licence")),
+            Some(expression) if !may_take(expression) => complaints.push(format!("{name}: {expression}")),
+            Some(_) => {}
+        }
+        if !source.as_ref().is_some_and(|source| source.starts_with("registry+")) {
+            complaints.push(format!("{name}: comes from {source:?}, not from a registry"));
+        }
+    }
+    complaints
+}
+
+/// Whether an SPDX expression leaves us a choice we can take: `OR` offers, `AND` asks for both, and `/` is an old `OR`.
+fn may_take(expression: &str) -> bool {
+    let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
+    let mut tokens = spaced.split_whitespace().peekable();
+    let taken = alternatives(&mut tokens);
+    taken && tokens.next().is_none()
+}
+
+type Tokens<'a> = std::iter::Peekable<std::str::SplitWhitespace<'a>>;
+
+fn alternatives(tokens: &mut Tokens) -> bool {
+    let mut taken = conjunction(tokens);
+    while tokens.next_if_eq(&"OR").is_some() {
+        taken |= conjunction(tokens);
+    }
+    taken
+}
+
+fn conjunction(tokens: &mut Tokens) -> bool {
+    let mut taken = licence(tokens);
+    while tokens.next_if_eq(&"AND").is_some() {
+        taken &= licence(tokens);
+    }
+    taken
+}
+
+fn licence(tokens: &mut Tokens) -> bool {
+    match tokens.next() {
+        Some("(") => {
+            let taken = alternatives(tokens);
+            taken & tokens.next_if_eq(&")").is_some()
+        }
+        Some(name) if tokens.next_if_eq(&"WITH").is_some() => {
+            let exception = tokens.next().unwrap_or("");
+            TAKEN.contains(&format!("{name} WITH {exception}").as_str())
+        }
+        Some(name) => TAKEN.contains(&name),
+        None => false,
+    }
+}
+
+#[test]
+fn licence_expressions_are_understood() {
+    for good in [
+        "MIT",
+        "MIT/Apache-2.0",
+        "GPL-3.0-only OR MIT",
+        "(MIT OR GPL-2.0-only) AND Unicode-3.0",
+        "Apache-2.0 WITH LLVM-exception OR GPL-2.0-only",
+    ] {
+        assert!(may_take(good), "{good}");
+    }
+    for bad in [
+        "",
+        "GPL-3.0-only",
+        "MIT AND GPL-3.0-only",
+        "(MIT",
+        "MIT Apache-2.0",
+        "GPL-2.0-only WITH Classpath-exception-2.0",
+    ] {
+        assert!(!may_take(bad), "{bad}");
+    }
+}
+
+#[test]
+fn a_dependency_we_cannot_take_is_found() {
+    let from = |name: &str, licence: Option<&str>, source: Option<&str>| Dependency {
+        name: name.into(),
+        licence: licence.map(str::to_owned),
+        source: source.map(str::to_owned),
+    };
+    let registry = Some("registry+somewhere");
+    let dependencies = [
+        from("fine 1.0.0", Some("MIT"), registry),
+        from("viral 1.0.0", Some("AGPL-3.0-only"), registry),
+        from("silent 1.0.0", None, registry),
+        from("forked 1.0.0", Some("MIT"), Some("git+somewhere")),
+    ];
+    assert_eq!(
+        refused(&dependencies),
+        [
+            "viral 1.0.0: AGPL-3.0-only",
+            "silent 1.0.0: names no licence",
+            "forked 1.0.0: comes from Some(\"git+somewhere\"), not from a registry",
+        ]
+    );
+}
+
+#[test]
+fn the_audit_takes_the_same_licences() {
+    let deny = &crate::WORKSPACE.texts["deny.toml"];
+    let list = deny.split("allow = [").nth(1).and_then(|rest| rest.split(']').next()).expect("a list of licences");
+    let theirs: Vec<_> = list.split('"').skip(1).step_by(2).collect();
+    assert_eq!(theirs, TAKEN, "deny.toml and tests/house/licences.rs");
+}

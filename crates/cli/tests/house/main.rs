@@ -1,0 +1,107 @@
+//! The house rules, read from the sources instead of from a reviewer's head.
+//!
+//! Each rule is a pure function from what was read to complaints, lives in a file with the reasons for it, and is shown
+//! there to catch a small bad example. Here the rules meet the workspace. A rule that is in the way is changed in its
+//! file, with the reason, or given an exception in the table there: never worked around.
+
+mod arrows;
+mod calls;
+mod documents;
+mod files;
+mod licences;
+mod lines;
+mod read;
+mod rust;
+
+use read::Workspace;
+use std::sync::LazyLock;
+
+static WORKSPACE: LazyLock<Workspace> = LazyLock::new(Workspace::read);
+
+/// Fails with every complaint at once and what to do about them.
+fn hold(mend: &str, complaints: Vec<String>) {
+    assert!(complaints.is_empty(), "\n  {}\nWhat to do: {mend}\n", complaints.join("\n  "));
+}
+
+#[test]
+fn crate_arrows_point_left() {
+    hold(
+        "move the code to the crate the arrow allows, or put a trait in the lower crate and implement it in the higher; \
+         the order is the table in tests/house/arrows.rs",
+        arrows::reversed(&WORKSPACE.crates),
+    );
+}
+
+#[test]
+fn banned_calls_stay_in_their_homes() {
+    hold(
+        "see the reason given with each call; the table is in tests/house/calls.rs",
+        calls::banned(&WORKSPACE.sources),
+    );
+}
+
+#[test]
+fn unsafe_code_has_an_address() {
+    hold(
+        "write it safely, or move it behind a safe function of packet::pool or io",
+        calls::homeless_unsafe(&WORKSPACE.sources),
+    );
+}
+
+#[test]
+fn crates_without_unsafe_code_forbid_it() {
+    hold(
+        "add `#![forbid(unsafe_code)]` below the crate's documentation",
+        calls::roots_without_forbid(&WORKSPACE.crates, &WORKSPACE.sources),
+    );
+}
+
+#[test]
+fn files_are_short() {
+    hold(
+        "ask what two things the file is, and split it; the limit and its exceptions are in tests/house/files.rs",
+        files::too_long(&WORKSPACE.sources, files::LONG),
+    );
+}
+
+#[test]
+fn every_source_file_is_compiled() {
+    hold("remove the file, or declare it with `mod`", files::dead(&WORKSPACE.sources));
+}
+
+#[test]
+fn every_source_file_says_why_it_exists() {
+    hold("begin the file with a `//!` comment: why it exists, and its source", files::undocumented(&WORKSPACE.sources));
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    hold("do it, or leave it out and write the absence down in ARCHITECTURE.md", files::unfinished(&WORKSPACE.sources));
+}
+
+#[test]
+fn every_fuzz_target_is_built() {
+    hold(
+        "name each file of fuzz/targets in a [[bin]] of fuzz/Cargo.toml, and its corpus in a `//! corpus:` line",
+        files::fuzz_targets_left_out(&WORKSPACE.texts, &WORKSPACE.paths),
+    );
+}
+
+#[test]
+fn nothing_names_one_machine() {
+    hold("use a relative path, an argument or an environment variable", documents::machine_paths(&WORKSPACE.texts));
+}
+
+#[test]
+fn links_in_documents_lead_somewhere() {
+    hold("mend the link, or the path in backticks", documents::broken_links(&WORKSPACE.texts, &WORKSPACE.paths));
+}
+
+#[test]
+fn every_dependency_has_a_licence_we_can_take() {
+    hold(
+        "take another crate, or add the licence to tests/house/licences.rs and deny.toml where it truly may be shipped \
+         under Apache-2.0 OR MIT",
+        licences::refused(&WORKSPACE.dependencies),
+    );
+}
