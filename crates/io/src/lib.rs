@@ -1,1 +1,8 @@
-//! io
+//! Where Switchpath touches the machine: network interfaces, capture files, the clock and sleep.
+//!
+//! Everything that reads time, owns a descriptor or calls the kernel is here, so that the plane can stay pure. Unsafe code
+//! is confined to the modules that map memory or make a system call no safe wrapper has.
+
+pub mod clock;
+pub mod pcap;
+pub mod wait;

@@ -1,0 +1,326 @@
+//! Reading pcap (classic, in both byte orders, with microseconds or nanoseconds) and pcapng.
+//!
+//! The parsers of `pcap-parser` see one whole block at a time: what a block claims is checked against the limits before,
+//! and block kinds that carry no packet are passed over unread.
+
+use super::window::Window;
+use super::{Direction, Fault, Interface, LinkType, MAX_BLOCK, MAX_INTERFACES, ReadError, Record};
+use pcap_parser::{
+    Block, EPB_MAGIC, EnhancedPacketBlock, IDB_MAGIC, InterfaceDescriptionBlock, OptionCode, PcapHeader, PcapNGOption,
+    SHB_MAGIC, SPB_MAGIC, parse_block_be, parse_block_le, parse_pcap_header,
+};
+use std::io::Read;
+use units::Instant;
+
+/// The packet block of the first drafts, which old tools still write: an enhanced packet block but for a 16-bit
+/// interface and a 16-bit drop count (draft-ietf-opsawg-pcapng, appendix A).
+const OBSOLETE_PACKET: u32 = 2;
+
+const SECOND: i128 = 1_000_000_000;
+
+/// Reads a capture packet by packet, in file order. After an error there is nothing more to read.
+pub struct Reader<R> {
+    window: Window<R>,
+    format: Format,
+    interfaces: Vec<Interface>,
+    clocks: Vec<Clock>,
+    /// The length of the block last returned, still in the window because the record borrows from it.
+    held: usize,
+    last: Instant,
+    comment: String,
+    ended: bool,
+}
+
+enum Format {
+    Pcap { big_endian: bool, nanoseconds: bool, header: usize },
+    Pcapng { big_endian: bool },
+}
+
+/// How an interface counts time (pcapng `if_tsresol`, `if_tsoffset`).
+#[derive(Clone, Copy)]
+struct Clock {
+    resolution: u8,
+    offset: i64,
+}
+
+impl Clock {
+    fn time(self, ticks: u64) -> Instant {
+        let exponent = u32::from(self.resolution & 0x7f);
+        let ns = if self.resolution & 0x80 != 0 {
+            (u128::from(ticks) * SECOND as u128).checked_shr(exponent).unwrap_or(0)
+        } else if exponent <= 9 {
+            u128::from(ticks) * 10u128.pow(9 - exponent)
+        } else {
+            10u128.checked_pow(exponent - 9).map_or(0, |unit| u128::from(ticks) / unit)
+        };
+        let ns = ns as i128 + i128::from(self.offset) * SECOND;
+        // Modulo 2^64: a time before 1970 or after 2554 is wrong as such, but spans between packets stay right.
+        Instant::new(ns as u64)
+    }
+}
+
+/// A packet found in the window: where its bytes are, and the rest of its record.
+struct Found {
+    interface: u32,
+    original: u32,
+    from: usize,
+    captured: usize,
+    direction: Direction,
+}
+
+impl<R: Read> Reader<R> {
+    /// Starts reading; fails where the source is no capture.
+    pub fn new(source: R) -> Result<Self, ReadError> {
+        let mut reader = Reader {
+            window: Window::new(source),
+            format: Format::Pcapng { big_endian: false },
+            interfaces: Vec::new(),
+            clocks: Vec::new(),
+            held: 0,
+            last: Instant::START,
+            comment: String::new(),
+            ended: false,
+        };
+        let start = reader.window.peek(4)?;
+        if start.len() < 4 {
+            return reader.window.fail(Fault::NotACapture);
+        }
+        if start != SHB_MAGIC.to_le_bytes() {
+            reader.pcap_header()?;
+        }
+        Ok(reader)
+    }
+
+    /// The interfaces described so far in the section being read; one for pcap.
+    pub fn interfaces(&self) -> &[Interface] {
+        &self.interfaces
+    }
+
+    /// Bytes from the start of the file to the record last returned.
+    pub fn offset(&self) -> u64 {
+        self.window.offset()
+    }
+
+    /// The next packet, or nothing at the end of the file.
+    pub fn next_record(&mut self) -> Result<Option<Record<'_>>, ReadError> {
+        if self.ended {
+            return Ok(None);
+        }
+        let found = match self.advance() {
+            Ok(Some(found)) => found,
+            other => {
+                self.ended = true;
+                return other.map(|_| None);
+            }
+        };
+        Ok(Some(Record {
+            time: self.last,
+            interface: found.interface,
+            link: self.interfaces[found.interface as usize].link,
+            original: found.original,
+            data: self.window.held(found.from..found.from + found.captured),
+            direction: found.direction,
+            comment: &self.comment,
+        }))
+    }
+
+    fn advance(&mut self) -> Result<Option<Found>, ReadError> {
+        self.comment.clear();
+        self.window.skip(self.held as u64)?;
+        self.held = 0;
+        match self.format {
+            Format::Pcap { big_endian, nanoseconds, header } => self.pcap_record(big_endian, nanoseconds, header),
+            Format::Pcapng { .. } => self.pcapng_packet(),
+        }
+    }
+
+    fn pcap_header(&mut self) -> Result<(), ReadError> {
+        let bytes = self.window.peek(24)?;
+        let header: PcapHeader = match parse_pcap_header(bytes) {
+            Ok((_, header)) => header,
+            Err(nom_incomplete) if nom_incomplete.is_incomplete() => return self.window.fail(Fault::Truncated),
+            Err(_) => return self.window.fail(Fault::NotACapture),
+        };
+        // The upper bits say how long the frame check sequence is, where one was captured.
+        let link = LinkType(header.network.0 as u16);
+        self.interfaces = vec![Interface { name: String::new(), link, snap_length: header.snaplen }];
+        self.format = Format::Pcap {
+            big_endian: header.is_bigendian(),
+            nanoseconds: header.is_nanosecond_precision(),
+            header: if header.is_modified_format() { 24 } else { 16 },
+        };
+        self.window.skip(24)
+    }
+
+    fn pcap_record(&mut self, big_endian: bool, nanoseconds: bool, header: usize) -> Result<Option<Found>, ReadError> {
+        let start = self.window.peek(header)?;
+        if start.is_empty() {
+            return Ok(None);
+        }
+        if start.len() < header {
+            return self.window.fail(Fault::Truncated);
+        }
+        let field = |at: usize| u32_at(start, at, big_endian);
+        let (seconds, fraction, captured, original) = (field(0), field(4), field(8) as usize, field(12));
+        if captured > MAX_BLOCK - header {
+            return self.window.fail(Fault::TooLarge { claimed: captured as u64, limit: MAX_BLOCK as u64 });
+        }
+        let fraction = u64::from(fraction) * if nanoseconds { 1 } else { 1000 };
+        self.window.need(header + captured)?;
+        self.last = Instant::new(u64::from(seconds) * 1_000_000_000 + fraction);
+        self.held = header + captured;
+        // Some writers leave the original length zero.
+        let original = original.max(captured as u32);
+        Ok(Some(Found { interface: 0, original, from: header, captured, direction: Direction::Unknown }))
+    }
+
+    fn pcapng_packet(&mut self) -> Result<Option<Found>, ReadError> {
+        loop {
+            let start = self.window.peek(12)?;
+            if start.is_empty() {
+                return Ok(None);
+            }
+            if start.len() < 12 {
+                return self.window.fail(Fault::Truncated);
+            }
+            let is_section = start[..4] == SHB_MAGIC.to_le_bytes();
+            if is_section {
+                let big_endian = match &start[8..12] {
+                    [0x1a, 0x2b, 0x3c, 0x4d] => true,
+                    [0x4d, 0x3c, 0x2b, 0x1a] => false,
+                    _ => return self.window.fail(Fault::Malformed("a section header has no byte-order magic")),
+                };
+                self.format = Format::Pcapng { big_endian };
+            }
+            let Format::Pcapng { big_endian } = self.format else { unreachable!("a pcapng file stays one") };
+            let start = self.window.held(0..12);
+            let (kind, length) = (u32_at(start, 0, big_endian), u32_at(start, 4, big_endian));
+            if length < 12 || length % 4 != 0 {
+                return self.window.fail(Fault::Malformed("a block's length is no multiple of four or below twelve"));
+            }
+            if !is_section && !matches!(kind, IDB_MAGIC | EPB_MAGIC | SPB_MAGIC | OBSOLETE_PACKET) {
+                self.window.skip(u64::from(length))?;
+                continue;
+            }
+            if length as usize > MAX_BLOCK {
+                return self.window.fail(Fault::TooLarge { claimed: length.into(), limit: MAX_BLOCK as u64 });
+            }
+            let found = self.block(length as usize, big_endian)?;
+            if found.is_some() {
+                self.held = length as usize;
+                return Ok(found);
+            }
+            self.window.skip(u64::from(length))?;
+        }
+    }
+
+    /// Takes in one whole block; a packet block yields where its packet is.
+    fn block(&mut self, length: usize, big_endian: bool) -> Result<Option<Found>, ReadError> {
+        let offset = self.window.offset();
+        let fail = |fault| Err(ReadError { offset, fault });
+        let bytes = self.window.need(length)?;
+        if u32_at(bytes, length - 4, big_endian) as usize != length {
+            return fail(Fault::Malformed("a block's two lengths differ"));
+        }
+        if u32_at(bytes, 0, big_endian) == OBSOLETE_PACKET {
+            return self.obsolete_packet(length, big_endian);
+        }
+        let parsed = if big_endian { parse_block_be(bytes) } else { parse_block_le(bytes) };
+        let Ok((_, block)) = parsed else {
+            return fail(Fault::Malformed("a block's fields or options do not fit into it"));
+        };
+        match block {
+            Block::SectionHeader(header) => {
+                if header.major_version != 1 {
+                    return fail(Fault::Malformed("a section is of a pcapng version other than 1"));
+                }
+                self.interfaces.clear();
+                self.clocks.clear();
+                Ok(None)
+            }
+            Block::InterfaceDescription(block) => {
+                if self.interfaces.len() == MAX_INTERFACES {
+                    return fail(Fault::Malformed("a section describes more interfaces than are read (4096)"));
+                }
+                self.clocks.push(clock(&block, big_endian));
+                self.interfaces.push(interface(&block));
+                Ok(None)
+            }
+            Block::EnhancedPacket(block) => {
+                let Some(clock) = self.clocks.get(block.if_id as usize) else {
+                    return fail(Fault::UnknownInterface(block.if_id));
+                };
+                if block.caplen as usize > block.data.len() {
+                    return fail(Fault::Malformed("a packet is longer than its block"));
+                }
+                self.last = clock.time(u64::from(block.ts_high) << 32 | u64::from(block.ts_low));
+                if let Some(text) = option(&block.options, OptionCode::Comment) {
+                    self.comment.push_str(&String::from_utf8_lossy(text));
+                }
+                Ok(Some(enhanced(&block, big_endian)))
+            }
+            Block::SimplePacket(block) => {
+                let Some(first) = self.interfaces.first() else { return fail(Fault::UnknownInterface(0)) };
+                let snap = if first.snap_length == 0 { u32::MAX } else { first.snap_length };
+                let captured = (block.origlen.min(snap) as usize).min(block.data.len());
+                let original = block.origlen;
+                Ok(Some(Found { interface: 0, original, from: 12, captured, direction: Direction::Unknown }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn obsolete_packet(&mut self, length: usize, big_endian: bool) -> Result<Option<Found>, ReadError> {
+        let bytes = self.window.held(0..length);
+        if length < 32 {
+            return self.window.fail(Fault::Malformed("a packet block is too short for its fields"));
+        }
+        let field = |at: usize| u32_at(bytes, at, big_endian);
+        let interface = if big_endian { field(8) >> 16 } else { field(8) & 0xffff };
+        let (captured, original) = (field(20) as usize, field(24));
+        let Some(clock) = self.clocks.get(interface as usize) else {
+            return self.window.fail(Fault::UnknownInterface(interface));
+        };
+        if captured > length - 32 {
+            return self.window.fail(Fault::Malformed("a packet is longer than its block"));
+        }
+        self.last = clock.time(u64::from(field(12)) << 32 | u64::from(field(16)));
+        let original = original.max(captured as u32);
+        Ok(Some(Found { interface, original, from: 28, captured, direction: Direction::Unknown }))
+    }
+}
+
+fn enhanced(block: &EnhancedPacketBlock<'_>, big_endian: bool) -> Found {
+    let flags = option(&block.options, OptionCode(2)).filter(|value| value.len() >= 4);
+    let direction = match flags.map_or(0, |value| u32_at(value, 0, big_endian) & 3) {
+        1 => Direction::In,
+        2 => Direction::Out,
+        _ => Direction::Unknown,
+    };
+    let original = block.origlen.max(block.caplen);
+    Found { interface: block.if_id, original, from: 28, captured: block.caplen as usize, direction }
+}
+
+fn interface(block: &InterfaceDescriptionBlock<'_>) -> Interface {
+    let name =
+        option(&block.options, OptionCode::IfName).map_or(String::new(), |v| String::from_utf8_lossy(v).into_owned());
+    Interface { name, link: LinkType(block.linktype.0 as u16), snap_length: block.snaplen }
+}
+
+fn clock(block: &InterfaceDescriptionBlock<'_>, big_endian: bool) -> Clock {
+    let resolution = option(&block.options, OptionCode::IfTsresol).and_then(|v| v.first().copied()).unwrap_or(6);
+    let offset = option(&block.options, OptionCode::IfTsoffset).and_then(|v| v.first_chunk::<8>());
+    let offset = offset.map_or(0, |v| if big_endian { i64::from_be_bytes(*v) } else { i64::from_le_bytes(*v) });
+    Clock { resolution, offset }
+}
+
+/// The value of the first option of that code, without its padding.
+fn option<'a>(options: &'a [PcapNGOption<'_>], code: OptionCode) -> Option<&'a [u8]> {
+    let option = options.iter().find(|option| option.code == code)?;
+    option.value.get(..usize::from(option.len))
+}
+
+fn u32_at(bytes: &[u8], at: usize, big_endian: bool) -> u32 {
+    let field = *bytes[at..].first_chunk::<4>().expect("the caller has checked the length");
+    if big_endian { u32::from_be_bytes(field) } else { u32::from_le_bytes(field) }
+}

@@ -1,0 +1,92 @@
+//! A bounded window onto a byte stream: ask for the next `n` bytes, then move past them.
+
+use super::{Fault, MAX_BLOCK, ReadError};
+use std::io::{ErrorKind, Read};
+
+/// Read at once; several records of common traffic.
+const CHUNK: usize = 64 << 10;
+
+/// See the module.
+pub(super) struct Window<R> {
+    source: R,
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// Offset in the stream of `bytes[start]`.
+    offset: u64,
+    ended: bool,
+}
+
+impl<R: Read> Window<R> {
+    pub(super) fn new(source: R) -> Self {
+        Window { source, bytes: vec![0; CHUNK], start: 0, end: 0, offset: 0, ended: false }
+    }
+
+    /// The stream offset of the next byte.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    pub(super) fn fail<T>(&self, fault: Fault) -> Result<T, ReadError> {
+        Err(ReadError { offset: self.offset, fault })
+    }
+
+    /// The next `n` bytes, or fewer where the stream ends before. `n` is at most [`MAX_BLOCK`].
+    pub(super) fn peek(&mut self, n: usize) -> Result<&[u8], ReadError> {
+        assert!(n <= MAX_BLOCK, "the caller checks lengths against the limit");
+        while self.end - self.start < n && !self.ended {
+            self.fill(n)?;
+        }
+        Ok(&self.bytes[self.start..self.end.min(self.start + n)])
+    }
+
+    /// Exactly the next `n` bytes; [`Fault::Truncated`] where the stream ends before.
+    pub(super) fn need(&mut self, n: usize) -> Result<&[u8], ReadError> {
+        if self.peek(n)?.len() < n {
+            return self.fail(Fault::Truncated);
+        }
+        Ok(&self.bytes[self.start..self.start + n])
+    }
+
+    /// Bytes already asked for with [`Window::need`], counted from the next byte of the stream.
+    pub(super) fn held(&self, range: std::ops::Range<usize>) -> &[u8] {
+        &self.bytes[self.start..self.end][range]
+    }
+
+    /// Moves past `n` bytes, which need not have been asked for; [`Fault::Truncated`] where the stream ends before.
+    pub(super) fn skip(&mut self, n: u64) -> Result<(), ReadError> {
+        let mut left = n;
+        let begin = self.offset;
+        loop {
+            let step = (left.min((self.end - self.start) as u64)) as usize;
+            self.start += step;
+            self.offset += step as u64;
+            left -= step as u64;
+            if left == 0 {
+                return Ok(());
+            }
+            if self.ended {
+                return Err(ReadError { offset: begin, fault: Fault::Truncated });
+            }
+            self.fill(1)?;
+        }
+    }
+
+    fn fill(&mut self, n: usize) -> Result<(), ReadError> {
+        if self.bytes.len() - self.start < n || self.start == self.end {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        if self.bytes.len() < n {
+            self.bytes.resize(n.next_multiple_of(CHUNK), 0);
+        }
+        match self.source.read(&mut self.bytes[self.end..]) {
+            Ok(0) => self.ended = true,
+            Ok(got) => self.end += got,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return self.fail(Fault::Io(error)),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,273 @@
+//! Writing pcapng (draft-ietf-opsawg-pcapng) with nanosecond times, directions and a comment for each packet.
+//!
+//! Whole blocks are gathered and written together. Where the disk fills up, the file is cut back to its last whole block,
+//! so that what was written stays readable, and the writer refuses everything after it.
+
+use super::{Direction, Interface, MAX_BLOCK, Record};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
+use units::Nanos;
+
+/// Gathered before it is written, in bytes.
+const CHUNK: usize = 64 << 10;
+/// The longest option value a 16-bit length says, less its padding.
+const OPTION_MOST: usize = 65_532;
+
+const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+const INTERFACE: u32 = 1;
+const ENHANCED_PACKET: u32 = 6;
+const BYTE_ORDER: u32 = 0x1a2b_3c4d;
+
+/// Where a capture is written to, from its beginning.
+pub trait Sink: Write {
+    /// Drops what was written beyond `length` bytes from the start and goes on from there.
+    fn cut(&mut self, length: u64) -> io::Result<()>;
+}
+
+impl Sink for File {
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        self.set_len(length)?;
+        self.seek(SeekFrom::Start(length)).map(drop)
+    }
+}
+
+impl Sink for Vec<u8> {
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        self.truncate(length as usize);
+        Ok(())
+    }
+}
+
+impl<S: Sink + ?Sized> Sink for &mut S {
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        (**self).cut(length)
+    }
+}
+
+impl<S: Sink + ?Sized> Sink for Box<S> {
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        (**self).cut(length)
+    }
+}
+
+/// Who wrote a capture, and on what.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Application {
+    /// The machine (`shb_hardware`).
+    pub hardware: String,
+    /// The operating system (`shb_os`).
+    pub os: String,
+    /// The program and its version (`shb_userappl`).
+    pub name: String,
+}
+
+impl Application {
+    /// `name` on the machine it runs on, as uname(2) describes it.
+    pub fn here(name: &str) -> Self {
+        let system = rustix::system::uname();
+        let os = format!("{} {}", system.sysname().to_string_lossy(), system.release().to_string_lossy());
+        Application { hardware: system.machine().to_string_lossy().into_owned(), os, name: name.to_owned() }
+    }
+}
+
+/// Why a capture could not be written on.
+#[derive(Debug)]
+pub struct WriteError {
+    /// Packets that are whole in the file.
+    pub written: u64,
+    /// What the system said.
+    pub error: io::Error,
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "writing the capture failed after {} packets: {}", self.written, self.error)
+    }
+}
+
+impl std::error::Error for WriteError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+/// Writes a capture. Call [`Writer::finish`] to learn whether the last packets reached the file; dropping it tries
+/// to write them and tells nobody.
+pub struct Writer<S: Sink> {
+    sink: S,
+    gathered: Vec<u8>,
+    interfaces: Vec<Interface>,
+    epoch: Nanos,
+    /// Bytes and packets that are whole in the sink.
+    reached: u64,
+    written: u64,
+    failed: Option<io::ErrorKind>,
+}
+
+impl<S: Sink> Writer<S> {
+    /// Starts a capture at the beginning of `sink`. `epoch` is added to each packet's time to give nanoseconds since
+    /// 1970-01-01 UTC; see [`crate::clock::epoch`].
+    pub fn new(sink: S, application: &Application, epoch: Nanos) -> Result<Self, WriteError> {
+        let gathered = Vec::with_capacity(CHUNK + CHUNK / 2);
+        let mut writer = Writer { sink, gathered, interfaces: Vec::new(), epoch, reached: 0, written: 0, failed: None };
+        let start = writer.begin(SECTION_HEADER);
+        writer.u32(BYTE_ORDER);
+        writer.u32(1); // version 1.0: major, then minor, 16 bits each
+        writer.gathered.extend_from_slice(&(-1i64).to_le_bytes()); // section length: not known yet
+        for (code, text) in [(2, &application.hardware), (3, &application.os), (4, &application.name)] {
+            writer.text(code, text);
+        }
+        writer.option(0, &[]);
+        writer.end(start);
+        writer.flush()?;
+        Ok(writer)
+    }
+
+    /// Describes an interface; the answer is what its packets' records name. Times have nanosecond resolution.
+    pub fn add_interface(&mut self, interface: Interface) -> Result<u32, WriteError> {
+        self.refuse_after_failure()?;
+        let start = self.begin(INTERFACE);
+        self.u32(u32::from(interface.link.0));
+        self.u32(interface.snap_length);
+        self.text(2, &interface.name);
+        self.option(9, &[9]); // if_tsresol: 10^-9 s
+        self.option(0, &[]);
+        self.end(start);
+        self.interfaces.push(interface);
+        Ok(self.interfaces.len() as u32 - 1)
+    }
+
+    /// Adds one packet, cut to its interface's snap length. Panics where the interface was never added, or for a packet
+    /// larger than is ever read back.
+    pub fn packet(&mut self, record: &Record<'_>) -> Result<(), WriteError> {
+        self.refuse_after_failure()?;
+        let interface = &self.interfaces[record.interface as usize];
+        let snap = if interface.snap_length == 0 { usize::MAX } else { interface.snap_length as usize };
+        let data = &record.data[..record.data.len().min(snap)];
+        assert!(data.len() + OPTION_MOST + 128 <= MAX_BLOCK, "a packet of {} bytes", data.len());
+        let time = (record.time + self.epoch).get();
+        let start = self.begin(ENHANCED_PACKET);
+        self.u32(record.interface);
+        self.u32((time >> 32) as u32);
+        self.u32(time as u32);
+        self.u32(data.len() as u32);
+        self.u32(record.original.max(record.data.len() as u32));
+        self.gathered.extend_from_slice(data);
+        self.pad();
+        self.text(1, record.comment);
+        match record.direction {
+            Direction::Unknown => {}
+            Direction::In => self.option(2, &1u32.to_le_bytes()),
+            Direction::Out => self.option(2, &2u32.to_le_bytes()),
+        }
+        if !record.comment.is_empty() || record.direction != Direction::Unknown {
+            self.option(0, &[]);
+        }
+        self.end(start);
+        if self.gathered.len() >= CHUNK { self.flush() } else { Ok(()) }
+    }
+
+    /// Packets that are whole in the sink; what is gathered and not yet written does not count.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Writes what is gathered.
+    pub fn flush(&mut self) -> Result<(), WriteError> {
+        self.refuse_after_failure()?;
+        let mut taken = 0;
+        let result = loop {
+            if taken == self.gathered.len() {
+                break self.sink.flush();
+            }
+            match self.sink.write(&self.gathered[taken..]) {
+                Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => taken += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => break Err(error),
+            }
+        };
+        let (bytes, packets) = whole_blocks(&self.gathered[..taken]);
+        self.reached += bytes as u64;
+        self.written += packets;
+        self.gathered.clear();
+        result.map_err(|error| {
+            self.failed = Some(error.kind());
+            // The error at hand says more than one about a sink that cannot be cut, such as a pipe.
+            let _ = self.sink.cut(self.reached);
+            WriteError { written: self.written, error }
+        })
+    }
+
+    /// Writes what is gathered and gives back how many packets are in the capture.
+    pub fn finish(mut self) -> Result<u64, WriteError> {
+        self.flush()?;
+        Ok(self.written)
+    }
+
+    fn refuse_after_failure(&self) -> Result<(), WriteError> {
+        match self.failed {
+            Some(kind) => Err(WriteError { written: self.written, error: kind.into() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Starts a block; its length is filled in at its end.
+    fn begin(&mut self, kind: u32) -> usize {
+        let start = self.gathered.len();
+        self.u32(kind);
+        self.u32(0);
+        start
+    }
+
+    fn end(&mut self, start: usize) {
+        let length = (self.gathered.len() - start + 4) as u32;
+        self.gathered[start + 4..start + 8].copy_from_slice(&length.to_le_bytes());
+        self.u32(length);
+    }
+
+    fn u32(&mut self, value: u32) {
+        self.gathered.extend_from_slice(&value.to_le_bytes());
+    }
+
+    fn pad(&mut self) {
+        // Every block starts at a multiple of four of `gathered`.
+        self.gathered.resize(self.gathered.len().next_multiple_of(4), 0);
+    }
+
+    fn option(&mut self, code: u16, value: &[u8]) {
+        self.gathered.extend_from_slice(&code.to_le_bytes());
+        self.gathered.extend_from_slice(&(value.len() as u16).to_le_bytes());
+        self.gathered.extend_from_slice(value);
+        self.pad();
+    }
+
+    fn text(&mut self, code: u16, text: &str) {
+        if !text.is_empty() {
+            self.option(code, &text.as_bytes()[..text.floor_char_boundary(OPTION_MOST)]);
+        }
+    }
+}
+
+impl<S: Sink> Drop for Writer<S> {
+    fn drop(&mut self) {
+        if self.failed.is_none() && !self.gathered.is_empty() {
+            let _ = self.flush();
+        }
+    }
+}
+
+/// The length of the whole blocks at the start, and how many of them are packets.
+fn whole_blocks(bytes: &[u8]) -> (usize, u64) {
+    let (mut at, mut packets) = (0, 0);
+    while let Some([k0, k1, k2, k3, l0, l1, l2, l3]) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        let length = u32::from_le_bytes([*l0, *l1, *l2, *l3]) as usize;
+        if length > bytes.len() - at {
+            break;
+        }
+        at += length;
+        packets += u64::from(u32::from_le_bytes([*k0, *k1, *k2, *k3]) == ENHANCED_PACKET);
+    }
+    (at, packets)
+}

@@ -1,0 +1,132 @@
+//! Sleeping until there is work: ports that have something to read, another thread that rings, or a time.
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{read, write};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr;
+use std::sync::Arc;
+use units::Nanos;
+
+/// Wakes a sleeping worker from another thread (eventfd(2)). Clones ring the same bell.
+#[derive(Clone, Debug)]
+pub struct Waker {
+    bell: Arc<OwnedFd>,
+}
+
+impl Waker {
+    /// A bell that has not been rung.
+    pub fn new() -> io::Result<Self> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Waker { bell: Arc::new(bell) })
+    }
+
+    /// Rings: the sleeper wakes, or does not fall asleep when it next tries. Never blocks.
+    pub fn wake(&self) {
+        // EAGAIN: rung 2^64 - 2 times already, and so it is ringing.
+        let _ = write(&self.bell, &1u64.to_ne_bytes());
+    }
+
+    /// Silences the bell; true where it had been rung.
+    fn silence(&self) -> bool {
+        read(&self.bell, &mut [0u8; 8]).is_ok()
+    }
+}
+
+impl AsFd for Waker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+}
+
+/// Why a sleep ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Woken {
+    /// Another thread rang; the bell is silent again.
+    Rung,
+    /// A descriptor is readable or has failed.
+    Ready,
+    /// The time is over, or a signal came.
+    Timeout,
+}
+
+/// Sleeps on behalf of one worker. Keeps its memory, so that a sleep allocates nothing.
+#[derive(Debug)]
+pub struct Sleeper {
+    waker: Waker,
+    polled: Vec<libc::pollfd>,
+}
+
+impl Sleeper {
+    /// A sleeper that `waker` wakes.
+    pub fn new(waker: Waker) -> Self {
+        Sleeper { waker, polled: Vec::new() }
+    }
+
+    /// Sleeps until a descriptor is readable, the waker rings, or `timeout` is over (never where it is [`Nanos::MAX`]).
+    /// Descriptors that cannot be polled (regular files) count as readable at once.
+    pub fn sleep<'fd>(
+        &mut self,
+        descriptors: impl IntoIterator<Item = BorrowedFd<'fd>>,
+        timeout: Nanos,
+    ) -> io::Result<Woken> {
+        let entry = |fd: BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        self.polled.clear();
+        self.polled.push(entry(self.waker.as_fd()));
+        self.polled.extend(descriptors.into_iter().map(entry));
+        let limit = libc::timespec {
+            tv_sec: (timeout.get() / 1_000_000_000) as libc::time_t,
+            tv_nsec: (timeout.get() % 1_000_000_000) as libc::c_long,
+        };
+        let limit = if timeout == Nanos::MAX { ptr::null() } else { &raw const limit };
+        // SAFETY: `polled` holds as many initialised entries as it says; `limit` is null or points to a timespec that
+        // outlives the call; a null signal mask is allowed.
+        let ready =
+            unsafe { libc::ppoll(self.polled.as_mut_ptr(), self.polled.len() as libc::nfds_t, limit, ptr::null()) };
+        if ready < 0 {
+            let error = io::Error::last_os_error();
+            return if error.kind() == io::ErrorKind::Interrupted { Ok(Woken::Timeout) } else { Err(error) };
+        }
+        Ok(if self.polled[0].revents != 0 && self.waker.silence() {
+            Woken::Rung
+        } else if ready == 0 {
+            Woken::Timeout
+        } else {
+            Woken::Ready
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn a_ring_before_the_sleep_is_not_lost_and_counts_once() {
+        let waker = Waker::new().unwrap();
+        let mut sleeper = Sleeper::new(waker.clone());
+        waker.wake();
+        waker.wake();
+        assert_eq!(sleeper.sleep([], Nanos::MAX).unwrap(), Woken::Rung);
+        assert_eq!(sleeper.sleep([], Nanos::ZERO).unwrap(), Woken::Timeout);
+    }
+
+    #[test]
+    fn another_thread_wakes_a_sleeper_without_a_timeout() {
+        let waker = Waker::new().unwrap();
+        let mut sleeper = Sleeper::new(waker.clone());
+        let ringer = thread::spawn(move || waker.wake());
+        assert_eq!(sleeper.sleep([], Nanos::MAX).unwrap(), Woken::Rung);
+        ringer.join().unwrap();
+    }
+
+    #[test]
+    fn a_readable_descriptor_ends_the_sleep() {
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        let mut sleeper = Sleeper::new(Waker::new().unwrap());
+        assert_eq!(sleeper.sleep([reader.as_fd()], Nanos::micros(10)).unwrap(), Woken::Timeout);
+        write(&writer, b"x").unwrap();
+        assert_eq!(sleeper.sleep([reader.as_fd()], Nanos::MAX).unwrap(), Woken::Ready);
+    }
+}
