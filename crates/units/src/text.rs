@@ -46,8 +46,8 @@ fn scaled(text: &str, units: &[(&str, u64)], what: &str, example: &str) -> Resul
     let Some(&(_, scale)) = units.iter().find(|(name, _)| *name == unit) else {
         let names: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
         let reason = if unit.is_empty() { format!("'{text}' has no unit") } else { format!("'{unit}' is no unit of {what}") };
-        if unit.ends_with("ps") && what == "rate" {
-            return wrong(reason, format!("in tc 'bps' means bytes per second; say bits: '{number}{}bit'", &unit[..unit.len() - 3]));
+        if let Some(scale) = unit.strip_suffix("bps").or(unit.strip_suffix("ps")).filter(|_| what == "rate") {
+            return wrong(reason, format!("in tc 'bps' means bytes per second; say bits: '{number}{scale}bit'"));
         }
         return wrong(reason, format!("use one of {}, like '{example}'", names.join(", ")));
     };
@@ -61,7 +61,7 @@ fn scaled(text: &str, units: &[(&str, u64)], what: &str, example: &str) -> Resul
     let mut place = u128::from(scale);
     for digit in part.bytes() {
         let add = u128::from(digit - b'0') * place;
-        if add % 10 != 0 {
+        if add % 10 != 0 || (place == 0 && digit != b'0') {
             return wrong(format!("'{text}' is finer than one {}", units.iter().find(|u| u.1 == 1).map_or("unit", |u| u.0)), "use fewer decimals".into());
         }
         value += add / 10;
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn nonsense_never_panics_and_says_why() {
-        for text in ["", "mbit", "1", "1.2.3ms", "99999999999999999999gbit", "0.5bit", "5 parsecs", ".ms", "é", "-1ms"] {
+        for text in ["", "mbit", "1", "1.2.3ms", "99999999999999999999gbit", "0.5bit", "5 parsecs", ".ms", "é", "-1ms", "1ps", "1éps", "1.05bit", "1.0000000001s"] {
             assert!(text.parse::<Rate>().is_err(), "{text}");
             assert!(text.parse::<Nanos>().is_err(), "{text}");
         }
