@@ -1,0 +1,365 @@
+//! Ethernet: addresses, frames with at most one 802.1Q tag, headers written in front of a payload.
+
+use super::ethertype;
+use std::fmt;
+use std::str::FromStr;
+use zerocopy::byteorder::network_endian::U16;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Bytes of an Ethernet header without a tag.
+pub const HEADER: usize = 14;
+/// Bytes of one 802.1Q tag.
+pub const TAG: usize = 4;
+
+/// A 48-bit Ethernet address, written `02:00:00:00:00:01`.
+#[derive(
+    Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(transparent)]
+pub struct Mac(pub [u8; 6]);
+
+/// To whom an address speaks: what a frame's destination says about how it arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Cast {
+    /// One station.
+    #[default]
+    Unicast,
+    /// A group of stations.
+    Multicast,
+    /// Every station.
+    Broadcast,
+}
+
+impl Mac {
+    /// `ff:ff:ff:ff:ff:ff`.
+    pub const BROADCAST: Self = Self([0xff; 6]);
+    /// `00:00:00:00:00:00`: no address.
+    pub const ZERO: Self = Self([0; 6]);
+
+    /// Whether the group bit is set; broadcast is a group too.
+    #[inline]
+    pub const fn is_multicast(self) -> bool {
+        self.0[0] & 1 != 0
+    }
+
+    /// Whether it is `ff:ff:ff:ff:ff:ff`.
+    #[inline]
+    pub fn is_broadcast(self) -> bool {
+        self == Self::BROADCAST
+    }
+
+    /// Whether it is `00:00:00:00:00:00`.
+    #[inline]
+    pub fn is_zero(self) -> bool {
+        self == Self::ZERO
+    }
+
+    /// Whether it can be the address of one station: no group, not zero.
+    #[inline]
+    pub fn is_unicast(self) -> bool {
+        !self.is_multicast() && !self.is_zero()
+    }
+
+    /// To whom a frame with this destination was sent.
+    #[inline]
+    pub fn cast(self) -> Cast {
+        if !self.is_multicast() {
+            Cast::Unicast
+        } else if self.is_broadcast() {
+            Cast::Broadcast
+        } else {
+            Cast::Multicast
+        }
+    }
+
+    /// The six bytes in wire order.
+    #[inline]
+    pub const fn octets(self) -> [u8; 6] {
+        self.0
+    }
+}
+
+impl From<[u8; 6]> for Mac {
+    fn from(octets: [u8; 6]) -> Self {
+        Self(octets)
+    }
+}
+
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl fmt::Debug for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The text is not six two-digit hexadecimal numbers between colons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MacParseError;
+
+impl fmt::Display for MacParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an Ethernet address is six two-digit hexadecimal numbers, as in 02:00:00:00:00:01")
+    }
+}
+
+impl std::error::Error for MacParseError {}
+
+impl FromStr for Mac {
+    type Err = MacParseError;
+
+    fn from_str(text: &str) -> Result<Self, MacParseError> {
+        let mut octets = [0; 6];
+        let mut parts = text.split(':');
+        for octet in &mut octets {
+            let part = parts.next().ok_or(MacParseError)?;
+            if part.len() != 2 || !part.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+                return Err(MacParseError);
+            }
+            *octet = u8::from_str_radix(part, 16).map_err(|_| MacParseError)?;
+        }
+        if parts.next().is_some() { Err(MacParseError) } else { Ok(Self(octets)) }
+    }
+}
+
+/// The fixed header as it lies in memory.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Header {
+    destination: Mac,
+    source: Mac,
+    kind: U16,
+}
+
+/// An 802.1Q tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Vlan {
+    /// VLAN identifier, 0..=4095; 0 is a priority tag that names no VLAN, 4095 is reserved.
+    pub id: u16,
+    /// Priority code point, 0..=7.
+    pub pcp: u8,
+    /// Drop eligible indicator.
+    pub dei: bool,
+    /// Whether the tag is an 802.1ad service tag (0x88a8) instead of a customer tag (0x8100).
+    pub service: bool,
+}
+
+/// What follows the addresses and the tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Carries {
+    /// A payload of this ethertype.
+    Ethertype(u16),
+    /// An 802.3 frame: the field (below 0x600) is a length, the payload begins with an LLC header.
+    Length(u16),
+    /// A second tag with this ethertype (QinQ): more than this router takes apart. The payload begins behind the first.
+    SecondTag(u16),
+}
+
+/// The frame is shorter than its header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Truncated;
+
+impl fmt::Display for Truncated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("frame shorter than its Ethernet header")
+    }
+}
+
+impl std::error::Error for Truncated {}
+
+/// The header of a frame, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ethernet {
+    /// To whom.
+    pub destination: Mac,
+    /// From whom.
+    pub source: Mac,
+    /// The first tag, if any.
+    pub vlan: Option<Vlan>,
+    /// What follows.
+    pub carries: Carries,
+    /// Where the payload begins: 14, or 18 behind a tag. Never beyond the frame.
+    pub payload: usize,
+}
+
+impl Ethernet {
+    /// Takes the header of `frame` apart.
+    #[inline]
+    pub fn parse(frame: &[u8]) -> Result<Self, Truncated> {
+        let (header, rest) = Header::ref_from_prefix(frame).map_err(|_| Truncated)?;
+        let Header { destination, source, kind } = *header;
+        let kind = kind.get();
+        if kind != ethertype::VLAN && kind != ethertype::SERVICE_VLAN {
+            return Ok(Self { destination, source, vlan: None, carries: carries(kind), payload: HEADER });
+        }
+        let &[t0, t1, k0, k1] = rest.first_chunk::<TAG>().ok_or(Truncated)?;
+        let vlan = Vlan {
+            id: u16::from_be_bytes([t0 & 0x0f, t1]),
+            pcp: t0 >> 5,
+            dei: t0 & 0x10 != 0,
+            service: kind == ethertype::SERVICE_VLAN,
+        };
+        let carries = match u16::from_be_bytes([k0, k1]) {
+            second @ (ethertype::VLAN | ethertype::SERVICE_VLAN) => Carries::SecondTag(second),
+            other => carries(other),
+        };
+        Ok(Self { destination, source, vlan: Some(vlan), carries, payload: HEADER + TAG })
+    }
+
+    /// The ethertype of the payload; `None` for 802.3 frames and behind a second tag.
+    #[inline]
+    pub fn ethertype(&self) -> Option<u16> {
+        match self.carries {
+            Carries::Ethertype(ethertype) => Some(ethertype),
+            Carries::Length(_) | Carries::SecondTag(_) => None,
+        }
+    }
+}
+
+#[inline]
+fn carries(kind: u16) -> Carries {
+    if kind < ethertype::LOWEST { Carries::Length(kind) } else { Carries::Ethertype(kind) }
+}
+
+/// Bytes of a header with or without a tag.
+#[inline]
+pub const fn header_length(vlan: Option<u16>) -> usize {
+    if vlan.is_some() { HEADER + TAG } else { HEADER }
+}
+
+/// Writes a header into the last bytes of `headroom`, which ends where the payload begins, and says how long it is.
+///
+/// `vlan` is the identifier of a customer tag (only its low 12 bits are written, priority 0). `None`, and nothing
+/// written, when `headroom` is too short.
+#[inline]
+pub fn write_header(
+    headroom: &mut [u8],
+    destination: Mac,
+    source: Mac,
+    vlan: Option<u16>,
+    ethertype: u16,
+) -> Option<usize> {
+    let length = header_length(vlan);
+    let start = headroom.len().checked_sub(length)?;
+    let (header, tag) = Header::mut_from_prefix(&mut headroom[start..]).ok()?;
+    *header = Header { destination, source, kind: U16::new(if vlan.is_some() { ethertype::VLAN } else { ethertype }) };
+    if let (Some(id), Some(tag)) = (vlan, tag.first_chunk_mut::<TAG>()) {
+        let [t0, t1] = (id & 0x0fff).to_be_bytes();
+        let [k0, k1] = ethertype.to_be_bytes();
+        *tag = [t0, t1, k0, k1];
+    }
+    Some(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etherparse::{Ethernet2Header, SingleVlanHeader};
+    use proptest::prelude::*;
+
+    #[test]
+    fn an_address_reads_as_it_prints() {
+        let mac = Mac([2, 0, 0xab, 0xcd, 0xef, 1]);
+        assert_eq!(mac.to_string(), "02:00:ab:cd:ef:01");
+        assert_eq!("02:00:AB:cd:ef:01".parse(), Ok(mac));
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        for text in [
+            "",
+            "02",
+            "02:00:00:00:00",
+            "02:00:00:00:00:00:00",
+            "2:0:0:0:0:0",
+            "+2:00:00:00:00:00",
+            "0g:00:00:00:00:00",
+            "02-00-00-00-00-00",
+        ] {
+            assert_eq!(text.parse::<Mac>(), Err(MacParseError), "{text}");
+        }
+    }
+
+    #[test]
+    fn addresses_know_their_kind() {
+        for (text, cast, unicast) in [
+            ("02:00:00:00:00:01", Cast::Unicast, true),
+            ("00:00:00:00:00:00", Cast::Unicast, false),
+            ("01:00:5e:00:00:01", Cast::Multicast, false),
+            ("33:33:00:00:00:01", Cast::Multicast, false),
+            ("ff:ff:ff:ff:ff:ff", Cast::Broadcast, false),
+        ] {
+            let mac: Mac = text.parse().unwrap();
+            assert_eq!((mac.cast(), mac.is_unicast()), (cast, unicast), "{text}");
+            assert_eq!(mac.is_multicast(), cast != Cast::Unicast, "{text}");
+        }
+    }
+
+    #[test]
+    fn two_tags_are_reported_and_not_taken_apart() {
+        let mut frame = [0u8; 64];
+        frame[12..20].copy_from_slice(&[0x88, 0xa8, 0xb0, 0x64, 0x81, 0x00, 0x00, 0x07]);
+        let parsed = Ethernet::parse(&frame).unwrap();
+        assert_eq!(parsed.vlan, Some(Vlan { id: 100, pcp: 5, dei: true, service: true }));
+        assert_eq!((parsed.carries, parsed.payload), (Carries::SecondTag(0x8100), 18));
+        assert_eq!(parsed.ethertype(), None);
+    }
+
+    #[test]
+    fn a_length_is_not_an_ethertype() {
+        let mut frame = [0u8; 64];
+        for (kind, expected) in
+            [(0x0026, Carries::Length(0x26)), (0x05ff, Carries::Length(0x5ff)), (0x0600, Carries::Ethertype(0x600))]
+        {
+            frame[12..14].copy_from_slice(&u16::to_be_bytes(kind));
+            assert_eq!(Ethernet::parse(&frame).unwrap().carries, expected);
+        }
+    }
+
+    #[test]
+    fn a_cut_header_is_truncated() {
+        let mut frame = [0u8; 18];
+        assert_eq!(Ethernet::parse(&frame[..13]), Err(Truncated));
+        frame[12..14].copy_from_slice(&ethertype::VLAN.to_be_bytes());
+        assert_eq!(Ethernet::parse(&frame[..17]), Err(Truncated));
+        assert!(Ethernet::parse(&frame).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn a_written_header_is_read_by_us_and_by_etherparse(
+            destination: [u8; 6],
+            source: [u8; 6],
+            vlan in proptest::option::of(0u16..4096),
+            kind in 0x9000u16..,
+            room in 0usize..40,
+        ) {
+            let mut buffer = vec![0xa5; room];
+            let written = write_header(&mut buffer, Mac(destination), Mac(source), vlan, kind);
+            let Some(length) = written else {
+                prop_assert!(room < header_length(vlan));
+                prop_assert!(buffer.iter().all(|&byte| byte == 0xa5));
+                return Ok(());
+            };
+            prop_assert!(buffer[..room - length].iter().all(|&byte| byte == 0xa5));
+            let frame = &buffer[room - length..];
+            let ours = Ethernet::parse(frame).unwrap();
+            prop_assert_eq!((ours.destination, ours.source), (Mac(destination), Mac(source)));
+            prop_assert_eq!((ours.vlan.map(|tag| tag.id), ours.ethertype(), ours.payload), (vlan, Some(kind), length));
+            let (theirs, rest) = Ethernet2Header::from_slice(frame).unwrap();
+            prop_assert_eq!((theirs.destination, theirs.source), (destination, source));
+            match vlan {
+                None => prop_assert_eq!(theirs.ether_type.0, kind),
+                Some(id) => {
+                    let (tag, _) = SingleVlanHeader::from_slice(rest).unwrap();
+                    prop_assert_eq!((tag.vlan_id.value(), tag.ether_type.0), (id, kind));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Every parser on one frame, with what must hold of every answer: the entry of fuzzing, corpora and soak runs.
+
+use super::ipv6_extensions::check_hop_by_hop;
+use super::{Arp, Cast, Error4, Error6, Ethernet, Fields, Icmp4, Icmp6, Ipv4, Ipv6, Ndp, summary};
+use super::{flow_hash, icmp4, icmp6, ipv4, ipv4_options, ipv6, may_answer_with_error4, may_answer_with_error6};
+use super::{ndp, transport};
+use std::fmt::{self, Write};
+use std::net::Ipv4Addr;
+
+/// The address answers are sent from.
+const ROUTER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+
+/// A frame longer than this is exercised by its first bytes, so that the copies fit on the stack.
+const LONGEST: usize = 2048;
+
+/// Runs every parser, and every operation that changes a packet, on `frame` as an Ethernet frame and on what follows its
+/// first 14 bytes as each of the protocols above, whatever the ethertype says.
+///
+/// # Panics
+///
+/// When an answer breaks an invariant: that is a bug in `wire`, whatever the bytes.
+pub fn exercise(frame: &[u8]) {
+    let frame = &frame[..frame.len().min(LONGEST)];
+    link(frame);
+    let l3 = frame.get(super::ethernet::HEADER..).unwrap_or(&[]);
+    if let Ok(arp) = Arp::parse(l3) {
+        assert_eq!(Arp::parse(&arp.to_bytes()), Ok(arp), "an ARP packet reads as it was written");
+    }
+    v4(l3);
+    v6(l3);
+    upper_layers(l3);
+    transports(l3);
+}
+
+fn link(frame: &[u8]) {
+    if let Ok(link) = Ethernet::parse(frame) {
+        assert!(link.payload <= frame.len(), "the payload begins inside the frame");
+    }
+    if let Some(fields) = Fields::of(frame) {
+        assert!(fields.l3_offset < frame.len(), "the IP header lies inside the frame");
+        assert!(fields.l4_offset.is_none_or(|at| at <= frame.len()), "the upper layer begins inside the frame");
+        assert_eq!(fields.sport.is_some(), fields.dport.is_some(), "ports come in pairs");
+        assert!(fields.sport.is_none() || fields.l4_offset.is_some(), "ports have a place");
+        assert_eq!(fields.source.is_ipv4(), fields.destination.is_ipv4(), "both addresses are of one family");
+    }
+    for at in [0, 14, 18, frame.len(), usize::MAX] {
+        let (one, other) = (flow_hash(frame, at, 1), flow_hash(frame, at, 1));
+        assert_eq!(one, other, "a hash is a function");
+    }
+    let mut line = OneLine(0);
+    assert!(write!(line, "{}", summary(frame)).is_ok(), "a summary is one line");
+    assert!(line.0 > 0, "a summary says something");
+}
+
+/// Counts characters, and refuses a second line.
+struct OneLine(usize);
+
+impl Write for OneLine {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 += text.len();
+        if text.contains('\n') { Err(fmt::Error) } else { Ok(()) }
+    }
+}
+
+/// The bytes of a packet where they may be changed.
+struct Scratch {
+    bytes: [u8; LONGEST],
+    length: usize,
+}
+
+impl Scratch {
+    fn of(l3: &[u8]) -> Self {
+        let mut bytes = [0; LONGEST];
+        bytes[..l3.len()].copy_from_slice(l3);
+        Self { bytes, length: l3.len() }
+    }
+
+    fn get(&mut self) -> &mut [u8] {
+        &mut self.bytes[..self.length]
+    }
+}
+
+fn v4(l3: &[u8]) {
+    let walked = ipv4_options::options(l3).count();
+    assert!(walked <= 40, "every option has a byte of its own");
+    if let Ok(quoted) = Ipv4::quoted(l3) {
+        assert!(quoted.bytes.len() <= l3.len() && quoted.header_length() <= quoted.bytes.len(), "a quote is inside");
+    }
+    let Ok(packet) = Ipv4::parse(l3) else { return };
+    assert_eq!(packet.bytes.len(), packet.header.total_length(), "the packet has its total length");
+    assert_eq!(packet.header_length() + packet.payload.len(), packet.bytes.len(), "header and payload are the packet");
+    if let Err(error) = ipv4_options::validate(packet.options) {
+        let pointer = usize::from(error.pointer);
+        assert!((ipv4::HEADER..packet.header_length()).contains(&pointer), "the pointer points at an option");
+    }
+    if may_answer_with_error4(Cast::Unicast, &packet).is_ok() {
+        let mut buffer = [0; icmp4::LONGEST_ERROR];
+        let written = Error4::TimeExceeded.write(&mut buffer, &packet, ROUTER, 64, 0);
+        answers4(&packet, written.and_then(|length| buffer.get(..length)));
+    }
+    let mut copy = Scratch::of(l3);
+    if let Some(header) = copy.get().first_chunk_mut::<{ ipv4::HEADER }>() {
+        let forwarded = ipv4::decrement_ttl(header);
+        assert_eq!(forwarded, packet.header.ttl() > 1, "only what has hops left is forwarded");
+        assert!(Ipv4::parse(copy.get()).is_ok(), "decrementing keeps the checksum right");
+    }
+    let mut copy = Scratch::of(l3);
+    if ipv4_options::record(copy.get(), ROUTER, 1).is_ok() {
+        assert!(Ipv4::parse(copy.get()).is_ok(), "recording keeps the checksum right");
+    }
+    let mut copy = Scratch::of(l3);
+    match icmp4::reply_to_echo(copy.get(), 64, 1) {
+        Err(_) => assert_eq!(copy.get(), l3, "what is refused is not changed"),
+        Ok(length) => {
+            let reply = Ipv4::parse(&copy.get()[..length]).expect("a reply is a packet");
+            assert!(matches!(Icmp4::parse(reply.payload), Ok(Icmp4::EchoReply(_))), "a reply is a reply");
+            assert_eq!(reply.header.destination(), packet.header.source(), "a reply goes back");
+        }
+    }
+}
+
+fn answers4(packet: &Ipv4<'_>, error: Option<&[u8]>) {
+    let error = Ipv4::parse(error.expect("576 bytes hold every error")).expect("an error is a packet");
+    let message = Icmp4::parse(error.payload).expect("its checksum is right");
+    let Icmp4::TimeExceeded { original, .. } = message else { panic!("an error is of its type") };
+    assert!(packet.bytes.starts_with(original), "an error quotes the original");
+    assert!(may_answer_with_error4(Cast::Unicast, &error).is_err(), "an error is never answered with an error");
+}
+
+fn v6(l3: &[u8]) {
+    let _ = Ipv6::quoted(l3).map(|quoted| quoted.chain());
+    let Ok(packet) = Ipv6::parse(l3) else { return };
+    assert_eq!(packet.bytes.len(), ipv6::HEADER + packet.payload.len(), "header and payload are the packet");
+    if let Ok(chain) = packet.chain() {
+        assert!(chain.named_at < packet.bytes.len(), "the next-header field lies inside");
+        assert!(
+            chain.offset.is_none_or(|at| (ipv6::HEADER..=packet.bytes.len()).contains(&at)),
+            "the upper layer begins inside"
+        );
+        assert!(chain.offset.is_some() || chain.is_fragment(), "only a fragment has no upper layer");
+        assert_eq!(chain.hop_by_hop, matches!(packet.hop_by_hop(), Ok(Some(_))), "options are where the chain says");
+    }
+    if let Ok(Some(options)) = packet.hop_by_hop() {
+        for option in options.clone().flatten() {
+            assert!(option.offset + option.data.len() < packet.bytes.len(), "an option lies inside");
+        }
+        let _ = check_hop_by_hop(options);
+    }
+    let source = ipv6::link_local(super::Mac([2, 0, 0, 0, 0, 1]));
+    let mut buffer = [0; ipv6::MINIMUM_MTU];
+    let error = Error6::HopLimitExceeded;
+    if may_answer_with_error6(Cast::Unicast, &packet, error).is_ok() {
+        let length = error.write(&mut buffer, &packet, source, 255).expect("1280 bytes hold every error");
+        answers6(&packet, &buffer[..length]);
+    }
+    if let Some(length) = ndp::write_redirect(&mut buffer, &packet, source, source, None)
+        && !packet.header.destination().is_multicast()
+    {
+        let redirect = Ipv6::parse(&buffer[..length]).expect("a redirect is a packet");
+        assert!(matches!(Ndp::of(&redirect), Ok(Ndp::Redirect { .. })), "a redirect is a redirect");
+    }
+    let mut copy = Scratch::of(l3);
+    match icmp6::reply_to_echo(copy.get(), source, 64) {
+        Err(_) => assert_eq!(copy.get(), l3, "what is refused is not changed"),
+        Ok(length) => {
+            let reply = Ipv6::parse(&copy.get()[..length]).expect("a reply is a packet");
+            let message = Icmp6::parse(reply.header, reply.payload);
+            assert!(matches!(message, Ok(Icmp6::EchoReply(_))), "a reply is a reply");
+            assert_eq!(reply.header.destination(), packet.header.source(), "a reply goes back");
+        }
+    }
+}
+
+fn answers6(packet: &Ipv6<'_>, error: &[u8]) {
+    let error = Ipv6::parse(error).expect("an error is a packet");
+    let Ok(Icmp6::TimeExceeded { original, .. }) = Icmp6::parse(error.header, error.payload) else {
+        panic!("an error is of its type")
+    };
+    assert!(packet.bytes.starts_with(original), "an error quotes the original");
+    let again = may_answer_with_error6(Cast::Unicast, &error, Error6::HopLimitExceeded);
+    assert!(again.is_err(), "an error is never answered with an error");
+}
+
+/// The bytes as every upper layer, and, where there is an IPv6 header, as what it carries.
+fn upper_layers(l3: &[u8]) {
+    let _ = (Icmp4::parse(l3), Icmp4::parse_unsummed(l3), Icmp6::parse_unsummed(l3));
+    if let Ok(options) = ndp::NdpOptions::checked(l3) {
+        assert!(options.into_iter().count() <= l3.len() / 8, "every option has eight bytes of its own");
+    }
+    if let Ok(packet) = Ipv6::parse(l3) {
+        let (whole, part) = (Ndp::of(&packet), Ndp::parse(packet.header, packet.payload));
+        if packet.header.next_header() == super::protocol::ICMPV6 {
+            assert_eq!(whole, part, "without extension headers the payload is the message");
+        }
+    }
+}
+
+fn transports(l3: &[u8]) {
+    if let Ok(Some(found)) = transport::find_summed(l3) {
+        assert!(found.range.end <= l3.len(), "the message lies inside");
+        let mut copy = Scratch::of(l3);
+        assert_eq!(transport::complete_checksum(copy.get()), Ok(()), "what is found is completed");
+        assert_eq!(transport::verify_checksum(copy.get()), Ok(Some(true)), "what is completed is right");
+    } else {
+        let mut copy = Scratch::of(l3);
+        let _ = transport::complete_checksum(copy.get());
+        assert_eq!(copy.get(), l3, "what is not found is not changed");
+    }
+}

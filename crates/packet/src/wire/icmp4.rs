@@ -1,0 +1,337 @@
+//! ICMP for IPv4 (RFC 792, 1122, 1812, 1191): messages read, echo answered in place, errors built.
+
+use super::ipv4::{self, Ipv4Header};
+use super::{Ipv4, Ipv4Error, Ipv4Spec, checksum, protocol};
+use std::fmt;
+use std::net::Ipv4Addr;
+
+/// Bytes in front of what a message carries.
+pub const HEADER: usize = 8;
+/// Longest error packet, IP header included (RFC 1812 4.3.2.3).
+pub const LONGEST_ERROR: usize = 576;
+
+/// Type of an echo reply.
+pub const ECHO_REPLY: u8 = 0;
+/// Type of destination unreachable.
+pub const UNREACHABLE: u8 = 3;
+/// Type of the deprecated source quench (RFC 6633).
+pub const SOURCE_QUENCH: u8 = 4;
+/// Type of a redirect.
+pub const REDIRECT: u8 = 5;
+/// Type of an echo request.
+pub const ECHO_REQUEST: u8 = 8;
+/// Type of time exceeded.
+pub const TIME_EXCEEDED: u8 = 11;
+/// Type of a parameter problem.
+pub const PARAMETER_PROBLEM: u8 = 12;
+
+/// Code of destination unreachable: fragmentation needed and don't-fragment set.
+pub const FRAGMENTATION_NEEDED: u8 = 4;
+
+/// Whether a type is known to ask or answer and not to report an error: echo, router discovery (RFC 1256), timestamp,
+/// information and address mask. Only these may be answered with an error.
+pub const fn is_query(kind: u8) -> bool {
+    matches!(kind, ECHO_REPLY | ECHO_REQUEST | 9 | 10 | 13..=18)
+}
+
+/// An ICMP message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Icmp4<'a> {
+    /// Asks for an echo.
+    EchoRequest(Echo<'a>),
+    /// Answers an echo request.
+    EchoReply(Echo<'a>),
+    /// The packet quoted could not be delivered.
+    Unreachable {
+        /// Which kind (RFC 1812 5.2.7.1).
+        code: u8,
+        /// Next-hop MTU in bytes when `code` is [`FRAGMENTATION_NEEDED`]; 0 from routers older than RFC 1191.
+        mtu: u16,
+        /// The start of the packet in question ([`Ipv4::quoted`]).
+        original: &'a [u8],
+    },
+    /// Its time to live ran out (code 0) or its fragments did not all arrive (code 1).
+    TimeExceeded {
+        /// Which kind.
+        code: u8,
+        /// The start of the packet in question.
+        original: &'a [u8],
+    },
+    /// Its header is malformed.
+    ParameterProblem {
+        /// 0: the pointer says where; 1: a required option is missing.
+        code: u8,
+        /// Offset of the byte at fault.
+        pointer: u8,
+        /// The start of the packet in question.
+        original: &'a [u8],
+    },
+    /// There is a better first hop for it.
+    Redirect {
+        /// 0: for the network, 1: for the host; 2, 3: the same for its type of service.
+        code: u8,
+        /// The better first hop.
+        gateway: Ipv4Addr,
+        /// The start of the packet in question.
+        original: &'a [u8],
+    },
+    /// Another type.
+    Other {
+        /// Its type.
+        kind: u8,
+        /// Its code.
+        code: u8,
+        /// What follows the checksum.
+        body: &'a [u8],
+    },
+}
+
+/// What echo requests and replies of both families carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Echo<'a> {
+    /// Which asker.
+    pub identifier: u16,
+    /// Which of its questions.
+    pub sequence: u16,
+    /// What is to come back.
+    pub data: &'a [u8],
+}
+
+/// Why bytes are no ICMP or ICMPv6 message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IcmpError {
+    /// Shorter than a message of its type.
+    Truncated,
+    /// The checksum is wrong.
+    Checksum,
+}
+
+impl fmt::Display for IcmpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Truncated => "ICMP message truncated",
+            Self::Checksum => "ICMP checksum wrong",
+        })
+    }
+}
+
+impl std::error::Error for IcmpError {}
+
+impl<'a> Icmp4<'a> {
+    /// Reads a message, the payload of a whole packet (not of a fragment), and verifies its checksum.
+    pub fn parse(message: &'a [u8]) -> Result<Self, IcmpError> {
+        let parsed = Self::parse_unsummed(message)?;
+        if checksum::sum(message) == 0xffff { Ok(parsed) } else { Err(IcmpError::Checksum) }
+    }
+
+    /// [`Icmp4::parse`] without the checksum: for quoted and cut messages.
+    pub fn parse_unsummed(message: &'a [u8]) -> Result<Self, IcmpError> {
+        let (&[kind, code, _, _, a, b, c, d], rest) = message.split_first_chunk().ok_or(IcmpError::Truncated)?;
+        let (high, low) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+        let echo = Echo { identifier: high, sequence: low, data: rest };
+        Ok(match kind {
+            ECHO_REPLY => Self::EchoReply(echo),
+            ECHO_REQUEST => Self::EchoRequest(echo),
+            UNREACHABLE => Self::Unreachable { code, mtu: low, original: rest },
+            TIME_EXCEEDED => Self::TimeExceeded { code, original: rest },
+            PARAMETER_PROBLEM => Self::ParameterProblem { code, pointer: a, original: rest },
+            REDIRECT => Self::Redirect { code, gateway: [a, b, c, d].into(), original: rest },
+            _ => Self::Other { kind, code, body: &message[4..] },
+        })
+    }
+}
+
+/// Why an echo request is not answered; for ICMP and ICMPv6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NoEcho {
+    /// The packet does not stand (its IP header, its extension headers).
+    Malformed,
+    /// The message is truncated or its checksum wrong.
+    Icmp(IcmpError),
+    /// It is no echo request, or a fragment of one.
+    NotARequest,
+    /// It came by a source route, which a reply in place cannot reverse (RFC 1122 3.2.2.6).
+    SourceRouted,
+    /// Its source does not name one host.
+    SourceNotUnicast,
+    /// It was sent to a group or to everybody (RFC 1122 3.2.2.6 lets such requests be discarded).
+    NotToOneHost,
+}
+
+impl fmt::Display for NoEcho {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed => f.write_str("IP header malformed"),
+            Self::Icmp(error) => error.fmt(f),
+            Self::NotARequest => f.write_str("not an echo request"),
+            Self::SourceRouted => f.write_str("echo request by a source route"),
+            Self::SourceNotUnicast => f.write_str("echo request from no single host"),
+            Self::NotToOneHost => f.write_str("echo request to a group"),
+        }
+    }
+}
+
+impl std::error::Error for NoEcho {}
+
+impl From<Ipv4Error> for NoEcho {
+    fn from(_: Ipv4Error) -> Self {
+        Self::Malformed
+    }
+}
+
+/// Turns the echo request at the start of `l3` into its reply (RFC 1122 3.2.2.6) and says how many bytes it has; what is
+/// behind is padding.
+///
+/// Addresses change places, both checksums are updated incrementally, type of service and options (but for source
+/// routes) stay, don't-fragment is cleared. Nothing is changed when it is refused.
+pub fn reply_to_echo(l3: &mut [u8], ttl: u8, identification: u16) -> Result<usize, NoEcho> {
+    let packet = Ipv4::parse(l3)?;
+    let (source, destination) = (packet.header.source(), packet.header.destination());
+    if packet.header.protocol() != protocol::ICMP || packet.header.is_fragment() {
+        return Err(NoEcho::NotARequest);
+    }
+    if !matches!(Icmp4::parse(packet.payload).map_err(NoEcho::Icmp)?, Icmp4::EchoRequest(_)) {
+        return Err(NoEcho::NotARequest);
+    }
+    if super::ipv4_options::validate(packet.options).map_err(|_| NoEcho::Malformed)?.source_route {
+        return Err(NoEcho::SourceRouted);
+    }
+    if !ipv4::is_unicast_source(source) {
+        return Err(NoEcho::SourceNotUnicast);
+    }
+    if destination.is_multicast() || destination.is_broadcast() {
+        return Err(NoEcho::NotToOneHost);
+    }
+    let (length, at) = (packet.bytes.len(), packet.header_length());
+    let header = Ipv4Header::of_mut(l3).ok_or(NoEcho::Malformed)?;
+    header.set_source(destination);
+    header.set_destination(source);
+    header.set_ttl(ttl);
+    header.set_identification(identification);
+    header.set_fragment(false, false, 0);
+    set_kind(l3.get_mut(at..).ok_or(NoEcho::Malformed)?, ECHO_REPLY);
+    Ok(length)
+}
+
+/// Changes the type of a message and its checksum with it.
+pub(super) fn set_kind(message: &mut [u8], kind: u8) {
+    if let Some([old, code, sum @ ..]) = message.first_chunk_mut::<4>() {
+        let before = u16::from_be_bytes([*old, *code]);
+        *old = kind;
+        *sum = checksum::update(u16::from_be_bytes(*sum), before, u16::from_be_bytes([kind, *code])).to_be_bytes();
+    }
+}
+
+/// An error a router sends about a packet (RFC 1812 4.3.3 and 5.2.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Error4 {
+    /// No route.
+    NetUnreachable,
+    /// The network is directly connected and the host does not answer.
+    HostUnreachable,
+    /// A host does not speak the protocol.
+    ProtocolUnreachable,
+    /// Nobody listens on the port.
+    PortUnreachable,
+    /// Longer than the next hop's MTU, in bytes, and not to be fragmented (RFC 1191).
+    FragmentationNeeded {
+        /// Next-hop MTU in bytes.
+        mtu: u16,
+    },
+    /// A source route cannot be followed.
+    SourceRouteFailed,
+    /// Forbidden by an administrator: the network.
+    NetProhibited,
+    /// Forbidden by an administrator: the host.
+    HostProhibited,
+    /// Forbidden by an administrator: a filter (RFC 1812 5.2.7.1 code 13).
+    CommunicationProhibited,
+    /// The time to live ran out.
+    TimeExceeded,
+    /// Fragments did not all arrive in time.
+    ReassemblyTimeExceeded,
+    /// A byte of the header is wrong.
+    ParameterProblem {
+        /// Offset of the byte from the start of the header.
+        pointer: u8,
+    },
+    /// There is a better first hop for this destination.
+    RedirectHost {
+        /// The better first hop.
+        gateway: Ipv4Addr,
+    },
+}
+
+impl Error4 {
+    /// Type, code, and the four bytes behind the checksum.
+    pub fn fields(self) -> (u8, u8, [u8; 4]) {
+        const NONE: [u8; 4] = [0; 4];
+        match self {
+            Self::NetUnreachable => (UNREACHABLE, 0, NONE),
+            Self::HostUnreachable => (UNREACHABLE, 1, NONE),
+            Self::ProtocolUnreachable => (UNREACHABLE, 2, NONE),
+            Self::PortUnreachable => (UNREACHABLE, 3, NONE),
+            Self::FragmentationNeeded { mtu } => (UNREACHABLE, FRAGMENTATION_NEEDED, u32::from(mtu).to_be_bytes()),
+            Self::SourceRouteFailed => (UNREACHABLE, 5, NONE),
+            Self::NetProhibited => (UNREACHABLE, 9, NONE),
+            Self::HostProhibited => (UNREACHABLE, 10, NONE),
+            Self::CommunicationProhibited => (UNREACHABLE, 13, NONE),
+            Self::TimeExceeded => (TIME_EXCEEDED, 0, NONE),
+            Self::ReassemblyTimeExceeded => (TIME_EXCEEDED, 1, NONE),
+            Self::ParameterProblem { pointer } => (PARAMETER_PROBLEM, 0, [pointer, 0, 0, 0]),
+            Self::RedirectHost { gateway } => (REDIRECT, 1, gateway.octets()),
+        }
+    }
+
+    /// Writes the packet that tells the source of `original`: IPv4 header, ICMP header, and as much of the original as
+    /// fits in 576 bytes (RFC 1812 4.3.2.3). Says how many bytes it has; `None` when `buffer` is too short.
+    ///
+    /// `source` is the address of the interface the error leaves by. Precedence is 6 and the type of service the
+    /// original's (RFC 1812 4.3.2.5). Whether it may be sent at all: [`super::may_answer_with_error4`].
+    pub fn write(
+        self,
+        buffer: &mut [u8],
+        original: &Ipv4<'_>,
+        source: Ipv4Addr,
+        ttl: u8,
+        identification: u16,
+    ) -> Option<usize> {
+        const PRECEDENCE: u8 = 6 << 5;
+        const TYPE_OF_SERVICE: u8 = 0x1e;
+        let quote = &original.bytes[..original.bytes.len().min(LONGEST_ERROR - ipv4::HEADER - HEADER)];
+        let spec = Ipv4Spec {
+            type_of_service: PRECEDENCE | original.header.type_of_service() & TYPE_OF_SERVICE,
+            identification,
+            dont_fragment: false,
+            ttl,
+            protocol: protocol::ICMP,
+            source,
+            destination: original.header.source(),
+        };
+        let length = ipv4::HEADER + HEADER + quote.len();
+        let packet = buffer.get_mut(..length)?;
+        let at = spec.write(packet, HEADER + quote.len())?;
+        write_message(packet.get_mut(at..)?, self.fields(), quote)?;
+        Some(length)
+    }
+}
+
+/// Writes a message that fills `message`, its checksum included.
+fn write_message(message: &mut [u8], (kind, code, rest): (u8, u8, [u8; 4]), body: &[u8]) -> Option<()> {
+    let [a, b, c, d] = rest;
+    let (header, data) = message.split_first_chunk_mut::<HEADER>()?;
+    *header = [kind, code, 0, 0, a, b, c, d];
+    data.get_mut(..body.len())?.copy_from_slice(body);
+    let sum = checksum::checksum(message);
+    message.get_mut(2..4)?.copy_from_slice(&sum.to_be_bytes());
+    Some(())
+}
+
+/// Writes an echo request or reply into `buffer` and says how many bytes it has; `None` when it does not fit.
+pub fn write_echo(buffer: &mut [u8], kind: u8, echo: &Echo<'_>) -> Option<usize> {
+    let length = HEADER + echo.data.len();
+    let [a, b] = echo.identifier.to_be_bytes();
+    let [c, d] = echo.sequence.to_be_bytes();
+    write_message(buffer.get_mut(..length)?, (kind, 0, [a, b, c, d]), echo.data)?;
+    Some(length)
+}

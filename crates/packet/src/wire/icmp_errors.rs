@@ -1,0 +1,111 @@
+//! When a router must not answer a packet with an ICMP error (RFC 1122 3.2.2, RFC 1812 4.3.2.7, RFC 4443 2.4(e)).
+//!
+//! What only the caller knows stays with the caller: directed broadcasts and anycast addresses of its own interfaces,
+//! and the rate limit.
+
+use super::{Cast, Error6, Ipv4, Ipv6, icmp4, icmp6, ipv4, ipv6, protocol};
+use std::fmt;
+
+/// Why no ICMP error may be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Why {
+    /// The packet is itself an ICMP error (or of a type nobody knows, which might be one).
+    IcmpError,
+    /// The packet is a redirect.
+    Redirect,
+    /// Its destination is a group.
+    MulticastDestination,
+    /// Its destination is every host.
+    BroadcastDestination,
+    /// The frame it came in was sent to a group or to everybody.
+    LinkCast,
+    /// Its source does not name one host.
+    SourceNotUnicast,
+    /// It is an IPv4 fragment other than the first.
+    LaterFragment,
+    /// It ends before one can tell whether it is an ICMP error.
+    Unreadable,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::IcmpError => "the packet is an ICMP error itself",
+            Self::Redirect => "the packet is a redirect",
+            Self::MulticastDestination => "the packet was sent to a group",
+            Self::BroadcastDestination => "the packet was sent to every host",
+            Self::LinkCast => "the frame was sent to a group or to everybody",
+            Self::SourceNotUnicast => "the source is not one host",
+            Self::LaterFragment => "the packet is not a first fragment",
+            Self::Unreadable => "the packet is too short to tell",
+        })
+    }
+}
+
+impl std::error::Error for Why {}
+
+/// Whether an ICMP error may answer `packet`, which arrived in a frame sent to `link`.
+pub fn may_answer_with_error4(link: Cast, packet: &Ipv4<'_>) -> Result<(), Why> {
+    let header = packet.header;
+    if link != Cast::Unicast {
+        return Err(Why::LinkCast);
+    }
+    if header.destination().is_multicast() {
+        return Err(Why::MulticastDestination);
+    }
+    if header.destination().is_broadcast() {
+        return Err(Why::BroadcastDestination);
+    }
+    if !ipv4::is_unicast_source(header.source()) {
+        return Err(Why::SourceNotUnicast);
+    }
+    if !header.is_first() {
+        return Err(Why::LaterFragment);
+    }
+    if header.protocol() != protocol::ICMP {
+        return Ok(());
+    }
+    match packet.payload.first() {
+        None => Err(Why::Unreadable),
+        Some(&icmp4::REDIRECT) => Err(Why::Redirect),
+        Some(&kind) if icmp4::is_query(kind) => Ok(()),
+        Some(_) => Err(Why::IcmpError),
+    }
+}
+
+/// Whether `error` may answer `packet`, which arrived in a frame sent to `link`.
+///
+/// Unlike IPv4's, later fragments may be answered: RFC 4443 2.4(e) does not except them, and path MTU discovery through
+/// a narrower link depends on it.
+///
+/// Packet too big, and the parameter problem of an option that asks for it, may answer packets to a group, or path MTU
+/// discovery would not work for them (RFC 4443 2.4(e.3)).
+pub fn may_answer_with_error6(link: Cast, packet: &Ipv6<'_>, error: Error6) -> Result<(), Why> {
+    let header = packet.header;
+    let to_groups = matches!(error, Error6::PacketTooBig { .. }) || reports_to_groups(packet, error);
+    if !to_groups && header.destination().is_multicast() {
+        return Err(Why::MulticastDestination);
+    }
+    if !to_groups && link != Cast::Unicast {
+        return Err(Why::LinkCast);
+    }
+    if !ipv6::is_unicast_source(header.source()) {
+        return Err(Why::SourceNotUnicast);
+    }
+    // What cannot be followed to its upper layer is not known to be an ICMP error, and is often what the error is about.
+    let Ok(chain) = packet.chain() else { return Ok(()) };
+    let (protocol::ICMPV6, Some(offset)) = (chain.protocol, chain.offset) else { return Ok(()) };
+    match packet.bytes.get(offset) {
+        None => Err(Why::Unreadable),
+        Some(&icmp6::REDIRECT) => Err(Why::Redirect),
+        Some(&kind) if kind < icmp6::FIRST_INFORMATIONAL => Err(Why::IcmpError),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Whether the error is about an option of type 10xxxxxx.
+fn reports_to_groups(packet: &Ipv6<'_>, error: Error6) -> bool {
+    let Error6::UnrecognizedOption { pointer } = error else { return false };
+    let kind = usize::try_from(pointer).ok().and_then(|at| packet.bytes.get(at));
+    kind.is_some_and(|kind| kind >> 6 == 2)
+}

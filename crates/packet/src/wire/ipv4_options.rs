@@ -1,0 +1,332 @@
+//! IPv4 options (RFC 791 3.1, RFC 2113): walking them, checking them, and what a router writes into them.
+//!
+//! Offsets count from the start of the IP header: what the pointer of an ICMP parameter problem says.
+
+use super::ipv4::{HEADER, LONGEST_HEADER};
+use super::{Ipv4Error, Ipv4Header, checksum};
+use std::fmt;
+use std::net::Ipv4Addr;
+
+const END: u8 = 0;
+const NO_OPERATION: u8 = 1;
+const RECORD_ROUTE: u8 = 7;
+const TIMESTAMP: u8 = 68;
+const LOOSE_SOURCE_ROUTE: u8 = 131;
+const STRICT_SOURCE_ROUTE: u8 = 137;
+const ROUTER_ALERT: u8 = 148;
+
+/// One option. Slots are the bytes behind the pointer (and flags): addresses or timestamps, filled up to the pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ipv4Option<'a> {
+    /// The list ends here.
+    End,
+    /// One byte of padding.
+    NoOperation,
+    /// Addresses of the routers passed.
+    RecordRoute {
+        /// Where the next address goes, from the start of the option, 1-based as on the wire: 4 is the first slot.
+        pointer: u8,
+        /// The slots, four bytes each.
+        slots: &'a [u8],
+    },
+    /// When routers were passed.
+    Timestamp {
+        /// Where the next entry goes, from the start of the option, 1-based as on the wire: 5 is the first slot.
+        pointer: u8,
+        /// How many routers found no slot, 0..=15.
+        overflow: u8,
+        /// 0: timestamps only; 1: address and timestamp; 3: timestamps of prespecified addresses; others undefined.
+        flag: u8,
+        /// The slots, four or eight bytes each.
+        slots: &'a [u8],
+    },
+    /// Routers to pass, with others between.
+    LooseSourceRoute {
+        /// Where the next address to visit is, 1-based as on the wire.
+        pointer: u8,
+        /// The addresses, four bytes each.
+        slots: &'a [u8],
+    },
+    /// Routers to pass, with none between.
+    StrictSourceRoute {
+        /// Where the next address to visit is, 1-based as on the wire.
+        pointer: u8,
+        /// The addresses, four bytes each.
+        slots: &'a [u8],
+    },
+    /// Routers should look at this packet more closely (RFC 2113); 0 means every router.
+    RouterAlert(u16),
+    /// Something else; it is forwarded as it came (RFC 1812 5.2.4).
+    Unknown {
+        /// The type byte: copied flag, class, number.
+        kind: u8,
+        /// The bytes behind type and length.
+        data: &'a [u8],
+    },
+}
+
+/// An option is malformed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OptionError {
+    /// Which byte of the IP header is at fault: the pointer of the ICMP parameter problem (RFC 792).
+    pub pointer: u8,
+}
+
+impl fmt::Display for OptionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "IPv4 option malformed at byte {}", self.pointer)
+    }
+}
+
+impl std::error::Error for OptionError {}
+
+/// An option and where it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed<'a> {
+    /// Offset of its type byte from the start of the IP header, 20..60.
+    pub offset: u8,
+    /// Bytes it takes.
+    pub length: u8,
+    /// The option.
+    pub option: Ipv4Option<'a>,
+}
+
+/// The options one after the other, up to the end of the list or the first malformed one.
+#[derive(Clone, Debug)]
+pub struct Options<'a> {
+    rest: &'a [u8],
+    offset: u8,
+}
+
+/// Walks `options`, as in [`super::Ipv4::options`].
+pub fn options(options: &[u8]) -> Options<'_> {
+    // No header holds more than 40 bytes of options; what is longer was not cut from a header.
+    let rest = &options[..options.len().min(LONGEST_HEADER - HEADER)];
+    Options { rest, offset: HEADER as u8 }
+}
+
+impl<'a> Iterator for Options<'a> {
+    type Item = Result<Placed<'a>, OptionError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (&kind, behind) = self.rest.split_first()?;
+        let offset = self.offset;
+        let length = match kind {
+            END | NO_OPERATION => 1,
+            // A length that is missing, too short or too long: the type byte is at fault.
+            _ => match behind.first() {
+                Some(&length @ 2..) if usize::from(length) <= self.rest.len() => length,
+                _ => return Some(self.fault(offset)),
+            },
+        };
+        let (this, rest) = self.rest.split_at(usize::from(length));
+        match decode(this) {
+            Err(at) => Some(self.fault(offset + at)),
+            Ok(option) => {
+                self.rest = if option == Ipv4Option::End { &[] } else { rest };
+                self.offset += length;
+                Some(Ok(Placed { offset, length, option }))
+            }
+        }
+    }
+}
+
+impl<'a> Options<'a> {
+    fn fault(&mut self, pointer: u8) -> Result<Placed<'a>, OptionError> {
+        self.rest = &[];
+        Err(OptionError { pointer })
+    }
+}
+
+/// Reads one option of at least its type byte and, but for the two of one byte, a length. The error is the offset of
+/// the byte at fault from the start of the option: 1 for the length, 2 for the pointer, 3 for overflow and flag.
+fn decode(bytes: &[u8]) -> Result<Ipv4Option<'_>, u8> {
+    Ok(match *bytes {
+        [END, ..] => Ipv4Option::End,
+        [NO_OPERATION, ..] => Ipv4Option::NoOperation,
+        [kind @ (RECORD_ROUTE | LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE), ref rest @ ..] => {
+            let [length, pointer, slots @ ..] = rest else { return Err(1) };
+            // An entry still to be used must be whole.
+            if *pointer < 4 || pointer <= length && u16::from(*pointer) + 3 > u16::from(*length) {
+                return Err(2);
+            }
+            match kind {
+                RECORD_ROUTE => Ipv4Option::RecordRoute { pointer: *pointer, slots },
+                LOOSE_SOURCE_ROUTE => Ipv4Option::LooseSourceRoute { pointer: *pointer, slots },
+                _ => Ipv4Option::StrictSourceRoute { pointer: *pointer, slots },
+            }
+        }
+        [TIMESTAMP, ref rest @ ..] => {
+            let [length, pointer, overflow_flag, slots @ ..] = rest else { return Err(1) };
+            let (overflow, flag) = (overflow_flag >> 4, overflow_flag & 0x0f);
+            let entry = if matches!(flag, 1 | 3) { 8 } else { 4 };
+            if *pointer < 5 || pointer <= length && u16::from(*pointer) + entry - 1 > u16::from(*length) {
+                return Err(2);
+            }
+            // A full list whose count of losers is full as well: the packet is in error (RFC 791, timestamp).
+            if pointer > length && overflow == 15 {
+                return Err(3);
+            }
+            Ipv4Option::Timestamp { pointer: *pointer, overflow, flag, slots }
+        }
+        [ROUTER_ALERT, ref rest @ ..] => match *rest {
+            [_, a, b, ..] => Ipv4Option::RouterAlert(u16::from_be_bytes([a, b])),
+            _ => return Err(1),
+        },
+        [kind, _, ref data @ ..] => Ipv4Option::Unknown { kind, data },
+        [] | [_] => return Err(0),
+    })
+}
+
+/// What the options of a packet ask of a router.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asks {
+    /// A source route, loose or strict, is present.
+    pub source_route: bool,
+    /// A route is to be recorded.
+    pub record_route: bool,
+    /// A timestamp is to be recorded.
+    pub timestamp: bool,
+    /// A router alert for every router (value 0) is present.
+    pub router_alert: bool,
+}
+
+/// Checks every option, and that routes and timestamps appear at most once (RFC 791 3.1).
+pub fn validate(bytes: &[u8]) -> Result<Asks, OptionError> {
+    let mut asks = Asks::default();
+    for placed in options(bytes) {
+        let Placed { offset, option, .. } = placed?;
+        let seen = match option {
+            Ipv4Option::RecordRoute { .. } => &mut asks.record_route,
+            Ipv4Option::Timestamp { .. } => &mut asks.timestamp,
+            // One or the other, not both (RFC 1812 5.2.4.1).
+            Ipv4Option::LooseSourceRoute { .. } | Ipv4Option::StrictSourceRoute { .. } => &mut asks.source_route,
+            Ipv4Option::RouterAlert(0) => {
+                asks.router_alert = true;
+                continue;
+            }
+            _ => continue,
+        };
+        if std::mem::replace(seen, true) {
+            return Err(OptionError { pointer: offset });
+        }
+    }
+    Ok(asks)
+}
+
+/// Why a router could not write into the options of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordError {
+    /// The header does not stand.
+    Header(Ipv4Error),
+    /// An option is malformed.
+    Option(OptionError),
+}
+
+impl fmt::Display for RecordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header(error) => error.fmt(f),
+            Self::Option(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for RecordError {}
+
+/// Records `outgoing`, the address of the interface the packet leaves by, and `midnight`, milliseconds since midnight
+/// UT, in the record route and timestamp options of a packet that is forwarded (RFC 791 3.1, RFC 1812 5.2.4.2 and
+/// 5.2.4.3), and renews the header checksum when something changed.
+///
+/// A full route is left as it is; a full timestamp option counts the loser in its overflow.
+pub fn record(l3: &mut [u8], outgoing: Ipv4Addr, midnight: u32) -> Result<(), RecordError> {
+    let packet = super::Ipv4::parse_unsummed(l3).map_err(RecordError::Header)?;
+    let header_length = packet.header_length();
+    let (mut edits, mut count) = ([None; 2], 0);
+    for placed in options(packet.options) {
+        let placed = placed.map_err(RecordError::Option)?;
+        // Two edits at most, for each option appears at most once in a packet that passed `validate`.
+        if let (Some(edit), Some(slot)) = (edit(&placed, outgoing, midnight), edits.get_mut(count)) {
+            *slot = Some(edit);
+            count += 1;
+        }
+    }
+    if count == 0 {
+        return Ok(());
+    }
+    for Edit { at, bytes, length, .. } in edits.into_iter().flatten() {
+        if let Some(target) = l3.get_mut(at..at + length) {
+            target.copy_from_slice(&bytes[..length]);
+        }
+    }
+    for Edit { option, grow, .. } in edits.into_iter().flatten() {
+        match grow {
+            Grow::Pointer(by) => l3[option + 2] += by,
+            Grow::Overflow => l3[option + 3] += 0x10,
+        }
+    }
+    renew_checksum(&mut l3[..header_length]);
+    Ok(())
+}
+
+/// What to write where: at most an address and a time.
+#[derive(Clone, Copy)]
+struct Edit {
+    option: usize,
+    at: usize,
+    bytes: [u8; 8],
+    length: usize,
+    grow: Grow,
+}
+
+#[derive(Clone, Copy)]
+enum Grow {
+    Pointer(u8),
+    Overflow,
+}
+
+fn edit(placed: &Placed<'_>, outgoing: Ipv4Addr, midnight: u32) -> Option<Edit> {
+    let option = usize::from(placed.offset);
+    let mut bytes = [0; 8];
+    let (pointer, by, skip, length) = match placed.option {
+        Ipv4Option::RecordRoute { pointer, .. } if pointer <= placed.length => {
+            bytes[..4].copy_from_slice(&outgoing.octets());
+            (pointer, 4, 0, 4)
+        }
+        Ipv4Option::Timestamp { pointer, .. } if pointer > placed.length => {
+            return Some(Edit { option, at: option, bytes, length: 0, grow: Grow::Overflow });
+        }
+        Ipv4Option::Timestamp { pointer, flag: 0, .. } => {
+            bytes[..4].copy_from_slice(&midnight.to_be_bytes());
+            (pointer, 4, 0, 4)
+        }
+        Ipv4Option::Timestamp { pointer, flag: 1, .. } => {
+            bytes[..4].copy_from_slice(&outgoing.octets());
+            bytes[4..].copy_from_slice(&midnight.to_be_bytes());
+            (pointer, 8, 0, 8)
+        }
+        Ipv4Option::Timestamp { pointer, flag: 3, slots, .. } => {
+            // Prespecified: only the router whose turn it is writes its time.
+            let next = slots.get(usize::from(pointer) - 5..)?.first_chunk::<4>()?;
+            if *next != outgoing.octets() {
+                return None;
+            }
+            bytes[..4].copy_from_slice(&midnight.to_be_bytes());
+            (pointer, 8, 4, 4)
+        }
+        _ => return None,
+    };
+    let at = option + usize::from(pointer) - 1 + skip;
+    Some(Edit { option, at, bytes, length, grow: Grow::Pointer(by) })
+}
+
+fn renew_checksum(header: &mut [u8]) {
+    if let Some(field) = header.get_mut(10..12) {
+        field.fill(0);
+    }
+    let sum = checksum::checksum(header);
+    if let Some(field) = header.get_mut(10..12) {
+        field.copy_from_slice(&sum.to_be_bytes());
+    }
+    debug_assert!(Ipv4Header::of(header).is_none_or(|header| header.checksum() == sum));
+}

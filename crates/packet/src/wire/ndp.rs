@@ -1,0 +1,487 @@
+//! Neighbour discovery for IPv6 (RFC 4861): messages checked as it demands, and the ones a router sends.
+
+use super::icmp6::{self, checksum_ok, write_packet};
+use super::ipv6::{self, Ipv6Header};
+use super::{Ipv6, Mac, protocol};
+use std::fmt;
+use std::net::Ipv6Addr;
+
+/// The hop limit of every message: proof that no router forwarded it (RFC 4861 3.1).
+pub const HOP_LIMIT: u8 = 255;
+
+const SOURCE_LINK_ADDRESS: u8 = 1;
+const TARGET_LINK_ADDRESS: u8 = 2;
+const PREFIX: u8 = 3;
+const REDIRECTED: u8 = 4;
+const MTU: u8 = 5;
+
+/// A message that passed the checks of its section of RFC 4861.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ndp<'a> {
+    /// A host asks for routers (6.1.1).
+    RouterSolicitation {
+        /// May carry the asker's link address.
+        options: NdpOptions<'a>,
+    },
+    /// A router tells about itself and the link (6.1.2).
+    RouterAdvertisement {
+        /// What it says.
+        says: Advertises,
+        /// May carry its link address, the MTU, prefixes.
+        options: NdpOptions<'a>,
+    },
+    /// Asks for the link address of `target`, or whether it is still there (7.1.1).
+    NeighbourSolicitation {
+        /// Who is asked for.
+        target: Ipv6Addr,
+        /// May carry the asker's link address.
+        options: NdpOptions<'a>,
+    },
+    /// Tells the link address of `target` (7.1.2).
+    NeighbourAdvertisement {
+        /// Router, solicited, override.
+        flags: NeighbourFlags,
+        /// Whose link address.
+        target: Ipv6Addr,
+        /// Carries the link address, unless it answers a unicast solicitation.
+        options: NdpOptions<'a>,
+    },
+    /// There is a better first hop for `destination` (8.1).
+    Redirect {
+        /// The better first hop.
+        target: Ipv6Addr,
+        /// For whom.
+        destination: Ipv6Addr,
+        /// May carry the target's link address and the packet in question.
+        options: NdpOptions<'a>,
+    },
+}
+
+/// The flags of a neighbour advertisement (RFC 4861 4.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NeighbourFlags {
+    /// R: the sender is a router.
+    pub router: bool,
+    /// S: it answers a solicitation, so it proves reachability.
+    pub solicited: bool,
+    /// O: it replaces a cached link address.
+    pub overrides: bool,
+}
+
+/// The fixed part of a router advertisement (RFC 4861 4.2); zero means "unspecified" but for the lifetime.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Advertises {
+    /// Hop limit hosts should use.
+    pub hop_limit: u8,
+    /// M: addresses come by DHCPv6.
+    pub managed: bool,
+    /// O: other configuration comes by DHCPv6.
+    pub other: bool,
+    /// For how many seconds it is a default router; 0: it is none.
+    pub lifetime_s: u16,
+    /// For how many milliseconds a neighbour counts as reachable.
+    pub reachable_ms: u32,
+    /// Milliseconds between solicitations.
+    pub retransmit_ms: u32,
+}
+
+/// A prefix information option (RFC 4861 4.6.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    /// The prefix; bits behind `length` mean nothing.
+    pub address: Ipv6Addr,
+    /// Its length in bits, 0..=128.
+    pub length: u8,
+    /// L: its addresses are on this link.
+    pub on_link: bool,
+    /// A: hosts may form addresses from it (RFC 4862).
+    pub autonomous: bool,
+    /// For how many seconds it is on link; all ones is for ever.
+    pub valid_s: u32,
+    /// For how many seconds addresses from it are preferred; all ones is for ever.
+    pub preferred_s: u32,
+}
+
+/// Why a message must be silently discarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NdpError {
+    /// Shorter than its type demands.
+    Truncated,
+    /// Not of types 133 to 137.
+    Kind,
+    /// The hop limit is not 255.
+    HopLimit,
+    /// The ICMPv6 checksum is wrong.
+    Checksum,
+    /// The code is not 0.
+    Code,
+    /// An option has length zero or reaches beyond the message.
+    Options,
+    /// The target is a group, or no better first hop can have it.
+    Target,
+    /// The source must be link-local, or must not carry a link address when unspecified.
+    Source,
+    /// The destination does not fit: an unspecified source asks only the solicited-node group, a group gets no solicited
+    /// advertisement, and no redirect is about a group.
+    Destination,
+}
+
+impl fmt::Display for NdpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Truncated => "neighbour discovery message truncated",
+            Self::Kind => "not a neighbour discovery message",
+            Self::HopLimit => "neighbour discovery with a hop limit other than 255",
+            Self::Checksum => "neighbour discovery checksum wrong",
+            Self::Code => "neighbour discovery code is not 0",
+            Self::Options => "neighbour discovery option malformed",
+            Self::Target => "neighbour discovery target not valid",
+            Self::Source => "neighbour discovery source not valid",
+            Self::Destination => "neighbour discovery destination not valid",
+        })
+    }
+}
+
+impl std::error::Error for NdpError {}
+
+impl<'a> Ndp<'a> {
+    /// Reads and checks `message`, the ICMPv6 upper layer of the unfragmented packet `ip` is the header of. (RFC 6980:
+    /// a fragmented one must be ignored; [`Ndp::of`] sees to it.)
+    pub fn parse(ip: &Ipv6Header, message: &'a [u8]) -> Result<Self, NdpError> {
+        let (&[kind, code, _, _, word @ ..], rest) = message.split_first_chunk::<8>().ok_or(NdpError::Truncated)?;
+        if !(icmp6::ROUTER_SOLICITATION..=icmp6::REDIRECT).contains(&kind) {
+            return Err(NdpError::Kind);
+        }
+        if ip.hop_limit() != HOP_LIMIT {
+            return Err(NdpError::HopLimit);
+        }
+        if !checksum_ok(ip.source(), ip.destination(), message) {
+            return Err(NdpError::Checksum);
+        }
+        if code != 0 {
+            return Err(NdpError::Code);
+        }
+        match kind {
+            icmp6::ROUTER_SOLICITATION => router_solicitation(ip, rest),
+            icmp6::ROUTER_ADVERTISEMENT => router_advertisement(ip, word, rest),
+            icmp6::NEIGHBOUR_SOLICITATION => neighbour_solicitation(ip, rest),
+            icmp6::NEIGHBOUR_ADVERTISEMENT => neighbour_advertisement(ip, word, rest),
+            _ => redirect(ip, rest),
+        }
+    }
+
+    /// [`Ndp::parse`] for a whole packet.
+    pub fn of(packet: &Ipv6<'a>) -> Result<Self, NdpError> {
+        let chain = packet.chain().map_err(|_| NdpError::Truncated)?;
+        match chain.offset.and_then(|at| packet.bytes.get(at..)) {
+            Some(message) if chain.protocol == protocol::ICMPV6 && chain.fragment.is_none() => {
+                Self::parse(packet.header, message)
+            }
+            _ => Err(NdpError::Kind),
+        }
+    }
+}
+
+fn router_solicitation<'a>(ip: &Ipv6Header, rest: &'a [u8]) -> Result<Ndp<'a>, NdpError> {
+    let options = NdpOptions::checked(rest)?;
+    if ip.source().is_unspecified() && options.source_mac().is_some() {
+        return Err(NdpError::Source);
+    }
+    Ok(Ndp::RouterSolicitation { options })
+}
+
+fn router_advertisement<'a>(ip: &Ipv6Header, word: [u8; 4], rest: &'a [u8]) -> Result<Ndp<'a>, NdpError> {
+    let (&[a, b, c, d, e, f, g, h], rest) = rest.split_first_chunk::<8>().ok_or(NdpError::Truncated)?;
+    let [hop_limit, flags, l0, l1] = word;
+    if !ipv6::is_link_local(ip.source()) {
+        return Err(NdpError::Source);
+    }
+    let says = Advertises {
+        hop_limit,
+        managed: flags & 0x80 != 0,
+        other: flags & 0x40 != 0,
+        lifetime_s: u16::from_be_bytes([l0, l1]),
+        reachable_ms: u32::from_be_bytes([a, b, c, d]),
+        retransmit_ms: u32::from_be_bytes([e, f, g, h]),
+    };
+    Ok(Ndp::RouterAdvertisement { says, options: NdpOptions::checked(rest)? })
+}
+
+fn neighbour_solicitation<'a>(ip: &Ipv6Header, rest: &'a [u8]) -> Result<Ndp<'a>, NdpError> {
+    let (target, options) = target(rest)?;
+    if ip.source().is_unspecified() {
+        if ip.destination() != ipv6::solicited_node(target) {
+            return Err(NdpError::Destination);
+        }
+        if options.source_mac().is_some() {
+            return Err(NdpError::Source);
+        }
+    }
+    Ok(Ndp::NeighbourSolicitation { target, options })
+}
+
+fn neighbour_advertisement<'a>(ip: &Ipv6Header, word: [u8; 4], rest: &'a [u8]) -> Result<Ndp<'a>, NdpError> {
+    let (target, options) = target(rest)?;
+    let bits = word[0];
+    let flags = NeighbourFlags { router: bits & 0x80 != 0, solicited: bits & 0x40 != 0, overrides: bits & 0x20 != 0 };
+    if flags.solicited && ip.destination().is_multicast() {
+        return Err(NdpError::Destination);
+    }
+    Ok(Ndp::NeighbourAdvertisement { flags, target, options })
+}
+
+fn redirect<'a>(ip: &Ipv6Header, rest: &'a [u8]) -> Result<Ndp<'a>, NdpError> {
+    let (target, rest) = address(rest)?;
+    let (destination, rest) = address(rest)?;
+    if !ipv6::is_link_local(ip.source()) {
+        return Err(NdpError::Source);
+    }
+    if destination.is_multicast() {
+        return Err(NdpError::Destination);
+    }
+    if !ipv6::is_link_local(target) && target != destination {
+        return Err(NdpError::Target);
+    }
+    Ok(Ndp::Redirect { target, destination, options: NdpOptions::checked(rest)? })
+}
+
+/// The target of a neighbour message and the options behind it.
+fn target(rest: &[u8]) -> Result<(Ipv6Addr, NdpOptions<'_>), NdpError> {
+    let (target, rest) = address(rest)?;
+    if target.is_multicast() {
+        return Err(NdpError::Target);
+    }
+    Ok((target, NdpOptions::checked(rest)?))
+}
+
+fn address(rest: &[u8]) -> Result<(Ipv6Addr, &[u8]), NdpError> {
+    let (octets, rest) = rest.split_first_chunk::<16>().ok_or(NdpError::Truncated)?;
+    Ok(((*octets).into(), rest))
+}
+
+/// An option (RFC 4861 4.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NdpOption<'a> {
+    /// Link address of the sender.
+    SourceMac(Mac),
+    /// Link address of the target.
+    TargetMac(Mac),
+    /// A prefix of the link.
+    Prefix(Prefix),
+    /// The start of the packet a redirect is about.
+    Redirected(&'a [u8]),
+    /// The MTU of the link, in bytes.
+    Mtu(u32),
+    /// Another type, or one of the above with a length no Ethernet station gives it: to be ignored (RFC 4861 4.6).
+    Unknown {
+        /// Its type.
+        kind: u8,
+        /// What follows type and length.
+        data: &'a [u8],
+    },
+}
+
+/// The options of a message, whose lengths were checked; iterate over a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NdpOptions<'a>(&'a [u8]);
+
+impl<'a> NdpOptions<'a> {
+    /// Checks that every option has a length other than zero and lies inside `bytes`.
+    pub fn checked(bytes: &'a [u8]) -> Result<Self, NdpError> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            (_, rest) = split_option(rest).ok_or(NdpError::Options)?;
+        }
+        Ok(Self(bytes))
+    }
+
+    /// The first source link address.
+    pub fn source_mac(self) -> Option<Mac> {
+        self.into_iter().find_map(|option| if let NdpOption::SourceMac(mac) = option { Some(mac) } else { None })
+    }
+
+    /// The first target link address.
+    pub fn target_mac(self) -> Option<Mac> {
+        self.into_iter().find_map(|option| if let NdpOption::TargetMac(mac) = option { Some(mac) } else { None })
+    }
+}
+
+impl<'a> IntoIterator for NdpOptions<'a> {
+    type Item = NdpOption<'a>;
+    type IntoIter = NdpOptionsIter<'a>;
+
+    fn into_iter(self) -> NdpOptionsIter<'a> {
+        NdpOptionsIter(self.0)
+    }
+}
+
+/// The options one after the other.
+#[derive(Clone, Debug)]
+pub struct NdpOptionsIter<'a>(&'a [u8]);
+
+impl<'a> Iterator for NdpOptionsIter<'a> {
+    type Item = NdpOption<'a>;
+
+    fn next(&mut self) -> Option<NdpOption<'a>> {
+        let (option, rest) = split_option(self.0)?;
+        self.0 = rest;
+        option_of(option)
+    }
+}
+
+/// The first option and what follows it. Lengths count units of eight bytes, type and length included.
+fn split_option(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let length = usize::from(*bytes.get(1)?) * 8;
+    if length == 0 { None } else { bytes.split_at_checked(length) }
+}
+
+fn option_of(option: &[u8]) -> Option<NdpOption<'_>> {
+    let (&[kind, _], data) = option.split_first_chunk::<2>()?;
+    let mac = data.try_into().map(Mac).ok();
+    let known = match kind {
+        SOURCE_LINK_ADDRESS => mac.map(NdpOption::SourceMac),
+        TARGET_LINK_ADDRESS => mac.map(NdpOption::TargetMac),
+        PREFIX => prefix_of(data).map(NdpOption::Prefix),
+        REDIRECTED => data.get(6..).map(NdpOption::Redirected),
+        MTU => match *data {
+            [_, _, a, b, c, d] => Some(NdpOption::Mtu(u32::from_be_bytes([a, b, c, d]))),
+            _ => None,
+        },
+        _ => None,
+    };
+    Some(known.unwrap_or(NdpOption::Unknown { kind, data }))
+}
+
+fn prefix_of(data: &[u8]) -> Option<Prefix> {
+    let data: &[u8; 30] = data.try_into().ok()?;
+    let [length, flags, v0, v1, v2, v3, p0, p1, p2, p3, _, _, _, _, address @ ..] = *data;
+    if length > 128 {
+        return None;
+    }
+    Some(Prefix {
+        address: address.into(),
+        length,
+        on_link: flags & 0x80 != 0,
+        autonomous: flags & 0x40 != 0,
+        valid_s: u32::from_be_bytes([v0, v1, v2, v3]),
+        preferred_s: u32::from_be_bytes([p0, p1, p2, p3]),
+    })
+}
+
+fn mac_option(kind: u8, mac: Mac) -> [u8; 8] {
+    let [a, b, c, d, e, f] = mac.octets();
+    [kind, 1, a, b, c, d, e, f]
+}
+
+/// Writes a solicitation for `target`, IPv6 header included, and says how many bytes it has; `None` when it does not
+/// fit.
+///
+/// `destination` is the target's [`ipv6::solicited_node`] group, or the target itself to probe it. `mac` is told unless
+/// `source` is unspecified (RFC 4861 4.3).
+pub fn write_neighbour_solicitation(
+    buffer: &mut [u8],
+    source: Ipv6Addr,
+    destination: Ipv6Addr,
+    target: Ipv6Addr,
+    mac: Mac,
+) -> Option<usize> {
+    write_packet(buffer, HOP_LIMIT, source, destination, |message| {
+        message.put(&[icmp6::NEIGHBOUR_SOLICITATION, 0, 0, 0, 0, 0, 0, 0])?;
+        message.put(&target.octets())?;
+        if source.is_unspecified() { Some(()) } else { message.put(&mac_option(SOURCE_LINK_ADDRESS, mac)) }
+    })
+}
+
+/// Writes an advertisement that `target` has the link address `mac`, IPv6 header included, and says how many bytes it
+/// has; `None` when it does not fit.
+pub fn write_neighbour_advertisement(
+    buffer: &mut [u8],
+    source: Ipv6Addr,
+    destination: Ipv6Addr,
+    target: Ipv6Addr,
+    flags: NeighbourFlags,
+    mac: Mac,
+) -> Option<usize> {
+    let bits = u8::from(flags.router) << 7 | u8::from(flags.solicited) << 6 | u8::from(flags.overrides) << 5;
+    write_packet(buffer, HOP_LIMIT, source, destination, |message| {
+        message.put(&[icmp6::NEIGHBOUR_ADVERTISEMENT, 0, 0, 0, bits, 0, 0, 0])?;
+        message.put(&target.octets())?;
+        message.put(&mac_option(TARGET_LINK_ADDRESS, mac))
+    })
+}
+
+/// Writes a solicitation for routers to [`ipv6::ALL_ROUTERS`], IPv6 header included, and says how many bytes it has;
+/// `None` when it does not fit. `mac` is told unless `source` is unspecified (RFC 4861 4.1).
+pub fn write_router_solicitation(buffer: &mut [u8], source: Ipv6Addr, mac: Mac) -> Option<usize> {
+    write_packet(buffer, HOP_LIMIT, source, ipv6::ALL_ROUTERS, |message| {
+        message.put(&[icmp6::ROUTER_SOLICITATION, 0, 0, 0, 0, 0, 0, 0])?;
+        if source.is_unspecified() { Some(()) } else { message.put(&mac_option(SOURCE_LINK_ADDRESS, mac)) }
+    })
+}
+
+/// Writes a router advertisement, IPv6 header included, and says how many bytes it has; `None` when it does not fit.
+///
+/// `source` must be link-local (RFC 4861 4.2); `destination` is [`ipv6::ALL_NODES`] or who asked. `mac` and `mtu` (in
+/// bytes) are told when given.
+pub fn write_router_advertisement(
+    buffer: &mut [u8],
+    source: Ipv6Addr,
+    destination: Ipv6Addr,
+    says: &Advertises,
+    mac: Option<Mac>,
+    mtu: Option<u32>,
+    prefixes: &[Prefix],
+) -> Option<usize> {
+    let flags = u8::from(says.managed) << 7 | u8::from(says.other) << 6;
+    let [l0, l1] = says.lifetime_s.to_be_bytes();
+    write_packet(buffer, HOP_LIMIT, source, destination, |message| {
+        message.put(&[icmp6::ROUTER_ADVERTISEMENT, 0, 0, 0, says.hop_limit, flags, l0, l1])?;
+        message.put(&says.reachable_ms.to_be_bytes())?;
+        message.put(&says.retransmit_ms.to_be_bytes())?;
+        if let Some(mac) = mac {
+            message.put(&mac_option(SOURCE_LINK_ADDRESS, mac))?;
+        }
+        if let Some(mtu) = mtu {
+            message.put(&[MTU, 1, 0, 0])?;
+            message.put(&mtu.to_be_bytes())?;
+        }
+        for prefix in prefixes {
+            let flags = u8::from(prefix.on_link) << 7 | u8::from(prefix.autonomous) << 6;
+            message.put(&[PREFIX, 4, prefix.length, flags])?;
+            message.put(&prefix.valid_s.to_be_bytes())?;
+            message.put(&prefix.preferred_s.to_be_bytes())?;
+            message.put(&[0; 4])?;
+            message.put(&prefix.address.octets())?;
+        }
+        Some(())
+    })
+}
+
+/// Writes a redirect to the source of `original`: `target` is the better first hop for its destination. Says how many
+/// bytes the packet has, IPv6 header included; `None` when it does not fit.
+///
+/// `source` must be link-local. `mac` is the target's link address, if known; as much of the original follows as fits
+/// in 1280 bytes, in whole units of eight (RFC 4861 4.5, 4.6.3).
+pub fn write_redirect(
+    buffer: &mut [u8],
+    original: &Ipv6<'_>,
+    source: Ipv6Addr,
+    target: Ipv6Addr,
+    mac: Option<Mac>,
+) -> Option<usize> {
+    const FIXED: usize = 40;
+    let link_address = mac.map(|mac| mac_option(TARGET_LINK_ADDRESS, mac));
+    let room = ipv6::MINIMUM_MTU - ipv6::HEADER - FIXED - link_address.map_or(0, |option| option.len()) - 8;
+    let units = original.bytes.len().min(room) / 8;
+    let quote = original.bytes.get(..units * 8)?;
+    write_packet(buffer, HOP_LIMIT, source, original.header.source(), |message| {
+        message.put(&[icmp6::REDIRECT, 0, 0, 0, 0, 0, 0, 0])?;
+        message.put(&target.octets())?;
+        message.put(&original.header.destination().octets())?;
+        if let Some(option) = link_address {
+            message.put(&option)?;
+        }
+        message.put(&[REDIRECTED, u8::try_from(units + 1).ok()?, 0, 0, 0, 0, 0, 0])?;
+        message.put(quote)
+    })
+}

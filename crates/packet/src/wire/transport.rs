@@ -1,0 +1,186 @@
+//! What a router knows of the layer above: ports, and checksums it must complete.
+//!
+//! A kernel hands packets to virtual devices with a partial checksum (only the pseudo-header is summed) and expects the
+//! device to do the rest. [`complete_checksum`] is that rest.
+
+use super::checksum::Sum;
+use super::{ChainError, Ipv4, Ipv4Error, Ipv6, Ipv6Error, protocol};
+use std::fmt;
+use std::net::IpAddr;
+use std::ops::Range;
+
+/// Bytes of a UDP header.
+pub const UDP_HEADER: usize = 8;
+/// Bytes of a TCP header without options.
+pub const TCP_HEADER: usize = 20;
+
+/// Source and destination port at the start of `l4`; `None` for protocols without ports and when they are cut off.
+#[inline]
+pub fn ports(protocol: u8, l4: &[u8]) -> Option<(u16, u16)> {
+    if !has_ports(protocol) {
+        return None;
+    }
+    let &[a, b, c, d] = l4.first_chunk()?;
+    Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
+}
+
+/// Whether a protocol's header begins with two ports: TCP, UDP, DCCP, SCTP, UDP-Lite.
+#[inline]
+pub const fn has_ports(protocol: u8) -> bool {
+    matches!(protocol, protocol::TCP | protocol::UDP | protocol::DCCP | protocol::SCTP | protocol::UDP_LITE)
+}
+
+/// Why a checksum cannot be completed or verified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TransportError {
+    /// Neither IPv4 nor IPv6.
+    NotIp,
+    /// The IPv4 header is malformed. Its checksum is not looked at.
+    Ipv4(Ipv4Error),
+    /// The IPv6 header is malformed.
+    Ipv6(Ipv6Error),
+    /// The IPv6 extension headers are malformed.
+    Chain(ChainError),
+    /// A source route is not used up: the destination the checksum covers is not the one in the header (RFC 8200 8.1).
+    SourceRouted,
+    /// The TCP, UDP or ICMPv6 header is cut off, or its length does not fit.
+    Truncated,
+}
+
+impl fmt::Display for TransportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotIp => f.write_str("neither IPv4 nor IPv6"),
+            Self::Ipv4(error) => error.fmt(f),
+            Self::Ipv6(error) => error.fmt(f),
+            Self::Chain(error) => error.fmt(f),
+            Self::SourceRouted => f.write_str("source route not used up"),
+            Self::Truncated => f.write_str("transport header truncated"),
+        }
+    }
+}
+
+impl std::error::Error for TransportError {}
+
+/// The checksum of an upper-layer message of `protocol` between two addresses, over its bytes as they are: with the
+/// checksum field zero it is what belongs there (but see UDP's zero rule in [`seal`]), with the field filled in it is 0.
+///
+/// Addresses of different families have no pseudo-header; it is left out.
+pub fn transport_checksum(source: IpAddr, destination: IpAddr, protocol: u8, message: &[u8]) -> u16 {
+    pseudo(source, destination, protocol, message.len()).bytes(message).checksum()
+}
+
+fn pseudo(source: IpAddr, destination: IpAddr, protocol: u8, length: usize) -> Sum {
+    match (source, destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            Sum::new().pseudo4(source, destination, protocol, u16::try_from(length).unwrap_or(u16::MAX))
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            Sum::new().pseudo6(source, destination, protocol, u32::try_from(length).unwrap_or(u32::MAX))
+        }
+        _ => Sum::new(),
+    }
+}
+
+/// Where the checksum of a protocol lies in its header; `None` for those no router completes.
+const fn checksum_at(protocol: u8) -> Option<usize> {
+    match protocol {
+        protocol::TCP => Some(16),
+        protocol::UDP => Some(6),
+        protocol::ICMPV6 => Some(2),
+        _ => None,
+    }
+}
+
+/// Fills in the checksum of a TCP, UDP or ICMPv6 message, whatever it was; a UDP sum of zero is sent as 0xffff, for zero
+/// means "none" (RFC 768). False when the message is too short or of another protocol.
+pub fn seal(source: IpAddr, destination: IpAddr, protocol: u8, message: &mut [u8]) -> bool {
+    let Some(at) = checksum_at(protocol) else { return false };
+    let Some(field) = message.get_mut(at..at + 2) else { return false };
+    field.fill(0);
+    let sum = match transport_checksum(source, destination, protocol, message) {
+        0 if protocol == protocol::UDP => 0xffff,
+        sum => sum,
+    };
+    message[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+    true
+}
+
+/// A message whose checksum a router can compute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summed {
+    /// Source address.
+    pub source: IpAddr,
+    /// Destination address.
+    pub destination: IpAddr,
+    /// TCP, UDP or ICMPv6.
+    pub protocol: u8,
+    /// Where its bytes lie in the packet.
+    pub range: Range<usize>,
+}
+
+/// Finds the TCP, UDP or ICMPv6 message of a packet; `None` for fragments, which carry a part of one, and other
+/// protocols.
+pub fn find_summed(l3: &[u8]) -> Result<Option<Summed>, TransportError> {
+    let (source, destination, protocol, range) = match l3.first().map(|byte| byte >> 4) {
+        Some(4) => {
+            let packet = Ipv4::parse_unsummed(l3).map_err(TransportError::Ipv4)?;
+            let header = packet.header;
+            if header.is_fragment() || header.protocol() == protocol::ICMPV6 {
+                return Ok(None);
+            }
+            let range = packet.header_length()..packet.bytes.len();
+            (header.source().into(), header.destination().into(), header.protocol(), range)
+        }
+        Some(6) => {
+            let packet = Ipv6::parse(l3).map_err(TransportError::Ipv6)?;
+            let chain = packet.chain().map_err(TransportError::Chain)?;
+            let (Some(at), false) = (chain.offset, chain.is_fragment()) else { return Ok(None) };
+            if checksum_at(chain.protocol).is_some() && chain.routing.is_some_and(|routing| routing.segments_left != 0)
+            {
+                return Err(TransportError::SourceRouted);
+            }
+            let range = at..packet.bytes.len();
+            (packet.header.source().into(), packet.header.destination().into(), chain.protocol, range)
+        }
+        _ => return Err(TransportError::NotIp),
+    };
+    let message = l3.get(range.clone()).ok_or(TransportError::Truncated)?;
+    let length = match protocol {
+        protocol::TCP if message.len() >= TCP_HEADER => message.len(),
+        protocol::ICMPV6 if message.len() >= 4 => message.len(),
+        protocol::UDP => udp_length(message).ok_or(TransportError::Truncated)?,
+        protocol::TCP | protocol::ICMPV6 => return Err(TransportError::Truncated),
+        _ => return Ok(None),
+    };
+    Ok(Some(Summed { source, destination, protocol, range: range.start..range.start + length }))
+}
+
+/// The length field of a UDP header, when it fits: what the checksum covers may end before the IP packet does.
+fn udp_length(message: &[u8]) -> Option<usize> {
+    let &[_, _, _, _, a, b, _, _] = message.first_chunk::<UDP_HEADER>()?;
+    let length = usize::from(u16::from_be_bytes([a, b]));
+    (UDP_HEADER..=message.len()).contains(&length).then_some(length)
+}
+
+/// Computes the TCP, UDP or ICMPv6 checksum of the packet at the start of `l3` and fills it in, whatever was there.
+/// Fragments and other protocols stay as they are.
+pub fn complete_checksum(l3: &mut [u8]) -> Result<(), TransportError> {
+    if let Some(Summed { source, destination, protocol, range }) = find_summed(l3)? {
+        let message = l3.get_mut(range).ok_or(TransportError::Truncated)?;
+        seal(source, destination, protocol, message);
+    }
+    Ok(())
+}
+
+/// Whether the TCP, UDP or ICMPv6 checksum of the packet at the start of `l3` is right; `None` when there is none to
+/// check: fragments, other protocols, and UDP over IPv4 without one.
+pub fn verify_checksum(l3: &[u8]) -> Result<Option<bool>, TransportError> {
+    let Some(found) = find_summed(l3)? else { return Ok(None) };
+    let message = l3.get(found.range).ok_or(TransportError::Truncated)?;
+    if found.protocol == protocol::UDP && message.get(6..8) == Some(&[0, 0]) {
+        // Over IPv6 a sum is mandatory (RFC 8200 8.1).
+        return Ok(if found.source.is_ipv4() { None } else { Some(false) });
+    }
+    Ok(Some(transport_checksum(found.source, found.destination, found.protocol, message) == 0))
+}
