@@ -1,1 +1,34 @@
-//! plan
+//! Configuration as data: text to a [`Plan`], and the difference between two.
+//!
+//! [`check`] reads TOML against a [`Catalogue`] and answers with a plan in which every default is filled in, or with
+//! [`Diagnostics`]: every error at once, each with its place, a reason and a hint. Nothing here opens a device or knows
+//! what a scheme does; the catalogue says what may be named.
+
+#![forbid(unsafe_code)]
+
+mod address;
+mod call;
+mod check;
+mod diagnostic;
+mod diff;
+mod document;
+mod keys;
+mod matching;
+mod model;
+mod names;
+mod render;
+mod schema;
+mod text;
+
+pub use address::Prefix;
+pub use call::{Call, Catalogue};
+pub use check::{Checked, check, examine, examine_file, load};
+pub use diagnostic::{Diagnostic, Diagnostics, MOST_DIAGNOSTICS, Severity};
+pub use diff::{Change, Edit, diff};
+pub use matching::{Family, Fields, Match, MatchError, dscp_name, protocol_name};
+pub use model::{
+    DevicePlan, FaultsPlan, InterfacePlan, Name, NeighbourPlan, Pace, PathPlan, Plan, PortPlan, RouteAction, RoutePlan,
+};
+pub use schema::schema;
+pub use text::TextError;
+pub use units::Mac;

@@ -1,0 +1,316 @@
+//! A declared thing with its options, as the configuration writes it: `fifo(limit=1000)`.
+//!
+//! `name` or `name(option=value, ...)`. Options that are left out take their declared default, so that two texts that
+//! mean the same give equal calls.
+
+use crate::text::{TextError, did_you_mean, quote};
+use serde::Serialize;
+use std::fmt;
+use units::declare::{Declaration, OptionDeclaration, Unit};
+use units::{Bytes, Nanos, Rate};
+
+/// What a configuration may name: each record is declared beside the code it stands for.
+#[derive(Clone, Debug, Default)]
+pub struct Catalogue {
+    /// The queueing schemes of a link.
+    pub schemes: Vec<Declaration>,
+    /// The functions of a path.
+    pub functions: Vec<Declaration>,
+    /// The kinds of device a port may have.
+    pub devices: Vec<Declaration>,
+}
+
+/// A scheme or function of the catalogue with the value of every option.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Call {
+    /// The declared name.
+    pub name: &'static str,
+    /// Every declared option, in the order of the declaration, in packets, bits per second, nanoseconds or bytes.
+    #[serde(serialize_with = "as_map")]
+    pub options: Vec<(&'static str, u64)>,
+    /// The canonical text: every option with its unit. Reads back as an equal call.
+    pub text: String,
+}
+
+fn as_map<S: serde::Serializer>(options: &[(&'static str, u64)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(options.iter().copied())
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Call {
+    /// Reads a call of one of the `declarations`; `what` is the field's word for them, like `scheme`.
+    pub fn parse(text: &str, declarations: &[Declaration], what: &str) -> Result<Call, TextError> {
+        let (name, arguments) = split(text)?;
+        let Some(declaration) = declarations.iter().find(|d| d.name == name.text) else {
+            let hint = did_you_mean(name.text, declarations.iter().map(|d| d.name));
+            return Err(name.wrong(format!("no {what} is called {}", quote(name.text)), hint));
+        };
+        let mut given: Vec<Option<u64>> = vec![None; declaration.options.len()];
+        for argument in arguments {
+            let (index, value) = option(argument, declaration)?;
+            let slot = &mut given[index];
+            if slot.is_some() {
+                let reason = format!("the option '{}' is given twice", declaration.options[index].name);
+                return Err(argument.wrong(reason, "remove one of the two"));
+            }
+            *slot = Some(value);
+        }
+        let mut options = Vec::with_capacity(given.len());
+        for (declared, given) in declaration.options.iter().zip(given) {
+            let value = match given {
+                Some(value) => value,
+                None => declared.unit.read(declared.default).map_err(|error| {
+                    let reason = format!("the default of '{}' is wrong: {}", declared.name, error.reason);
+                    name.wrong(reason, format!("give a value: {}({}=...)", declaration.name, declared.name))
+                })?,
+            };
+            options.push((declared.name, value));
+        }
+        Ok(Call { name: declaration.name, text: canonical(declaration, &options), options })
+    }
+
+    /// The value of a declared option.
+    pub fn option(&self, name: &str) -> Option<u64> {
+        self.options.iter().find(|(option, _)| *option == name).map(|(_, value)| *value)
+    }
+}
+
+/// A value of a unit as it is read back.
+pub(crate) fn in_unit(unit: Unit, value: u64) -> String {
+    match unit {
+        Unit::Count => value.to_string(),
+        Unit::Rate => Rate::bits(value).to_string(),
+        Unit::Time => Nanos::new(value).to_string(),
+        Unit::Size => Bytes::new(value).to_string(),
+    }
+}
+
+fn canonical(declaration: &Declaration, options: &[(&'static str, u64)]) -> String {
+    if options.is_empty() {
+        return declaration.name.to_string();
+    }
+    let pairs = declaration.options.iter().zip(options);
+    let all: Vec<String> = pairs.map(|(o, (name, value))| format!("{name}={}", in_unit(o.unit, *value))).collect();
+    format!("{}({})", declaration.name, all.join(","))
+}
+
+/// A part of the text and where it starts.
+#[derive(Clone, Copy)]
+struct Part<'t> {
+    offset: usize,
+    text: &'t str,
+}
+
+impl<'t> Part<'t> {
+    fn trimmed(self) -> Part<'t> {
+        let start = self.text.trim_start();
+        Part { offset: self.offset + (self.text.len() - start.len()), text: start.trim_end() }
+    }
+
+    fn wrong(self, reason: impl Into<String>, hint: impl Into<String>) -> TextError {
+        TextError { offset: self.offset, length: self.text.len(), reason: reason.into(), hint: hint.into() }
+    }
+}
+
+/// The name and the arguments between the brackets.
+fn split(text: &str) -> Result<(Part<'_>, impl Iterator<Item = Part<'_>>), TextError> {
+    let whole = Part { offset: 0, text }.trimmed();
+    let (name, inner) = match whole.text.find('(') {
+        None => (whole, None),
+        Some(open) => {
+            let name = Part { offset: whole.offset, text: &whole.text[..open] }.trimmed();
+            let rest = Part { offset: whole.offset + open + 1, text: &whole.text[open + 1..] };
+            let Some(close) = rest.text.find(')') else {
+                let end = Part { offset: whole.offset + whole.text.len(), text: "" };
+                return Err(end.wrong("the bracket is not closed", "add ')'"));
+            };
+            let after = Part { offset: rest.offset + close + 1, text: &rest.text[close + 1..] }.trimmed();
+            if !after.text.is_empty() {
+                return Err(after.wrong(format!("{} follows the closing bracket", quote(after.text)), "remove it"));
+            }
+            (name, Some(Part { offset: rest.offset, text: &rest.text[..close] }))
+        }
+    };
+    if name.text.is_empty() {
+        return Err(whole.wrong("a name is missing", "write a name, and options in brackets: 'fifo(limit=1000)'"));
+    }
+    let inner = inner.filter(|part| !part.text.trim().is_empty());
+    let mut offset = inner.map_or(0, |part| part.offset);
+    let arguments = inner.into_iter().flat_map(|part| part.text.split(',')).map(move |text| {
+        let part = Part { offset, text };
+        offset += text.len() + 1;
+        part.trimmed()
+    });
+    Ok((name, arguments))
+}
+
+/// One `option=value`: the position of the option in the declaration, and its value.
+fn option(argument: Part<'_>, declaration: &Declaration) -> Result<(usize, u64), TextError> {
+    let Some(equals) = argument.text.find('=') else {
+        let reason = if argument.text.is_empty() { "an option is missing" } else { "an option has no value" };
+        return Err(argument.wrong(reason, "write 'option=value', separated by commas"));
+    };
+    let name = Part { offset: argument.offset, text: &argument.text[..equals] }.trimmed();
+    let value = Part { offset: argument.offset + equals + 1, text: &argument.text[equals + 1..] }.trimmed();
+    let Some(index) = declaration.options.iter().position(|o| o.name == name.text) else {
+        let reason = format!("'{}' has no option {}", declaration.name, quote(name.text));
+        let hint = match declaration.options {
+            [] => format!("write just '{}'", declaration.name),
+            options => did_you_mean(name.text, options.iter().map(|o| o.name)),
+        };
+        return Err(name.wrong(reason, hint));
+    };
+    let declared = &declaration.options[index];
+    let read = declared.unit.read(value.text).map_err(|error| value.wrong(error.reason, error.hint))?;
+    within(declared, read).map_err(|(reason, hint)| value.wrong(reason, hint))?;
+    Ok((index, read))
+}
+
+fn within(declared: &OptionDeclaration, value: u64) -> Result<(), (String, String)> {
+    let show = |value| in_unit(declared.unit, value);
+    let (verb, bound) = match value {
+        v if v < declared.least => ("below the least", declared.least),
+        v if v > declared.most => ("above the most", declared.most),
+        _ => return Ok(()),
+    };
+    let reason = format!("{}={} is {verb}, {}", declared.name, show(value), show(bound));
+    let hint = match declared.most {
+        u64::MAX => format!("give at least {}; the default is {}", show(declared.least), declared.default),
+        most => format!("give {} to {}; the default is {}", show(declared.least), show(most), declared.default),
+    };
+    Err((reason, hint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+
+    const SCHEMES: &[Declaration] = &[
+        Declaration {
+            name: "fifo",
+            summary: "First in, first out.",
+            source: "",
+            options: &[OptionDeclaration {
+                name: "limit",
+                unit: Unit::Count,
+                default: "1000",
+                least: 1,
+                most: 100_000,
+                doc: "Packets.",
+            }],
+        },
+        Declaration {
+            name: "codel",
+            summary: "Controlled delay.",
+            source: "RFC 8289",
+            options: &[
+                OptionDeclaration {
+                    name: "target",
+                    unit: Unit::Time,
+                    default: "5ms",
+                    least: 1,
+                    most: u64::MAX,
+                    doc: "Sojourn.",
+                },
+                OptionDeclaration {
+                    name: "rate",
+                    unit: Unit::Rate,
+                    default: "0bit",
+                    least: 0,
+                    most: u64::MAX,
+                    doc: "Rate.",
+                },
+            ],
+        },
+        Declaration { name: "none", summary: "", source: "", options: &[] },
+    ];
+
+    fn read(text: &str) -> Result<Call, TextError> {
+        Call::parse(text, SCHEMES, "scheme")
+    }
+
+    #[test]
+    fn texts_that_mean_the_same_are_equal_calls() {
+        assert_eq!(read("fifo"), read(" fifo ( limit = 1000 ) "));
+        assert_eq!(read("fifo()").unwrap().text, "fifo(limit=1000)");
+        assert_eq!(read("codel(rate=1500kbit)").unwrap().text, "codel(target=5ms,rate=1500kbit)");
+        assert_eq!(read("codel(target=0.5ms)").unwrap().option("target"), Some(500_000));
+        assert_eq!(read("none").unwrap().text, "none");
+        for text in ["fifo(limit=7)", "codel(target=9us,rate=2gbit)", "none"] {
+            assert_eq!(read(text).unwrap().to_string(), text);
+        }
+    }
+
+    fn check(expected: Expect, texts: &[&str]) {
+        let lines: Vec<String> = texts
+            .iter()
+            .map(|text| {
+                let e = read(text).unwrap_err();
+                let marked = text.get(e.offset..e.offset + e.length).expect("on character boundaries");
+                format!("{text:20} {}+{} {marked:8} {}; {}\n", e.offset, e.length, e.reason, e.hint)
+            })
+            .collect();
+        expected.assert_eq(&lines.concat());
+    }
+
+    #[test]
+    fn each_mistake_is_marked_where_it_is() {
+        let texts = [
+            "",
+            " ",
+            "(limit=1)",
+            "fofi",
+            "fifo(",
+            "fifo)",
+            "fifo(limit=1) x",
+            "fifo(limit)",
+            "fifo(limit=)",
+            "fifo(limit=1,)",
+            "fifo(limit=1,limit=2)",
+            "fifo( limti=1)",
+            "fifo(limit=0)",
+            "fifo(limit=100001)",
+            "codel(target=5)",
+            "codel(target=0ns)",
+            "codel(rate=10mbps)",
+            "codel(rate=1ps)",
+            "codel(rate=1éps)",
+            "none(x=1)",
+            "fifo(limit=drr(x=1))",
+            "é",
+        ];
+        check(
+            expect![[r#"
+                                 0+0          a name is missing; write a name, and options in brackets: 'fifo(limit=1000)'
+                                 1+0          a name is missing; write a name, and options in brackets: 'fifo(limit=1000)'
+            (limit=1)            0+9 (limit=1) a name is missing; write a name, and options in brackets: 'fifo(limit=1000)'
+            fofi                 0+4 fofi     no scheme is called 'fofi'; use one of fifo, codel, none
+            fifo(                5+0          the bracket is not closed; add ')'
+            fifo)                0+5 fifo)    no scheme is called 'fifo)'; did you mean 'fifo'?
+            fifo(limit=1) x      14+1 x        'x' follows the closing bracket; remove it
+            fifo(limit)          5+5 limit    an option has no value; write 'option=value', separated by commas
+            fifo(limit=)         11+0          '' is no whole number; write a number like '1000'
+            fifo(limit=1,)       13+0          an option is missing; write 'option=value', separated by commas
+            fifo(limit=1,limit=2) 13+7 limit=2  the option 'limit' is given twice; remove one of the two
+            fifo( limti=1)       6+5 limti    'fifo' has no option 'limti'; did you mean 'limit'?
+            fifo(limit=0)        11+1 0        limit=0 is below the least, 1; give 1 to 100000; the default is 1000
+            fifo(limit=100001)   11+6 100001   limit=100001 is above the most, 100000; give 1 to 100000; the default is 1000
+            codel(target=5)      13+1 5        '5' has no unit; use one of s, ms, us, ns, like '5ms'
+            codel(target=0ns)    13+3 0ns      target=0ns is below the least, 1ns; give at least 1ns; the default is 5ms
+            codel(rate=10mbps)   11+6 10mbps   'mbps' is no unit of rate; in tc 'bps' means bytes per second; say bits: '10mbit'
+            codel(rate=1ps)      11+3 1ps      'ps' is no unit of rate; in tc 'bps' means bytes per second; say bits: '1bit'
+            codel(rate=1éps)     11+5 1éps     'éps' is no unit of rate; in tc 'bps' means bytes per second; say bits: '1ébit'
+            none(x=1)            5+1 x        'none' has no option 'x'; write just 'none'
+            fifo(limit=drr(x=1)) 19+1 )        ')' follows the closing bracket; remove it
+            é                    0+2 é        no scheme is called 'é'; use one of fifo, codel, none
+        "#]],
+            &texts,
+        );
+    }
+}

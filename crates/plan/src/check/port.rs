@@ -1,0 +1,397 @@
+//! `[port.NAME]` and its VLANs: devices, addresses, links.
+
+use super::connected::{Connected, InterfaceIndex, edge_of, no_host};
+use crate::diagnostic::Report;
+use crate::document::{Node, Path, Section, Text};
+use crate::keys::{FAULTS, IPV6_MTU, MOST_ADDRESSES, MOST_INTERFACES, MOST_PORTS, PORT, VLAN};
+use crate::names::{self, PORT_PATTERN};
+use crate::text::{TextError, did_you_mean, quote};
+use crate::{Call, Catalogue, DevicePlan, FaultsPlan, InterfacePlan, Name, Pace, PortPlan, Prefix};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::PathBuf;
+use units::Mac;
+
+/// The scheme of a link that names none.
+const DEFAULT_SCHEME: &str = "fifo";
+
+/// What is shared between the ports while they are read.
+struct Ports<'c> {
+    catalogue: &'c Catalogue,
+    connected: Connected,
+    /// Devices by kind and target, and the port that has each.
+    devices: HashMap<(String, String), Name>,
+    /// Files that are written, and the key that names each.
+    files: HashMap<PathBuf, String>,
+    /// Captures that are read: the file, and the key that names it with its place.
+    reads: Vec<(PathBuf, String, Range<usize>)>,
+}
+
+pub(super) fn read(report: &mut Report<'_>, root: &Section<'_>, catalogue: &Catalogue) -> (Vec<PortPlan>, Connected) {
+    let mut ports = Ports {
+        catalogue,
+        connected: Connected::default(),
+        devices: HashMap::new(),
+        files: HashMap::new(),
+        reads: Vec::new(),
+    };
+    ports.connected.incomplete = report.has_syntax_errors();
+    let before = report.error_count();
+    let mut tables = root.tables(report, "port");
+    if tables.is_empty() && report.error_count() == before {
+        let span = root.node("port").map_or(0..0, |node| node.span);
+        report.absent(span, "port", || {
+            ("there is no port".to_string(), "add [port.lan] with device = \"packet:eth0\"".to_string())
+        });
+    }
+    ports.connected.incomplete |= tables.is_empty();
+    if let Some((span, _, _)) = tables.get(MOST_PORTS) {
+        too_many(report, span.clone(), "port", "ports", MOST_PORTS);
+        ports.connected.incomplete = true;
+        tables.truncate(MOST_PORTS);
+    }
+    // In the order of the file, so that of two that clash the later is reported.
+    tables.sort_by_key(|(span, _, _)| span.start);
+    let parent = Path::Key(&root.path, "port");
+    let mut plans = Vec::with_capacity(tables.len());
+    for (name_span, name, value) in tables {
+        let path = Path::Key(&parent, name);
+        if !names::is_port(name) {
+            report.error(name_span, path, || {
+                let hint = format!("use a letter, then letters, digits, '_' and '-', 15 at most: {PORT_PATTERN}");
+                (format!("{} is no name for a port", quote(name)), hint)
+            });
+        }
+        let node = Node::new(value.get_ref(), value.span(), path);
+        match node.section(report, PORT, &format!("[port.{name}]")) {
+            Some(section) => plans.push(ports.port(report, &section, Name::from(name))),
+            None => ports.connected.incomplete = true,
+        }
+    }
+    ports.connected.settle(report);
+    for (file, path, span) in &ports.reads {
+        if let Some(writer) = ports.files.get(file) {
+            report.error(span.clone(), path, || {
+                (format!("the file is written by {writer}, and would be lost"), "write to another file".to_string())
+            });
+        }
+    }
+    plans.sort_by(|a, b| a.name.cmp(&b.name));
+    (plans, ports.connected)
+}
+
+fn too_many(report: &mut Report<'_>, span: Range<usize>, path: impl std::fmt::Display, what: &str, most: usize) {
+    report.error(span, path, || (format!("there are more than {most} {what}"), format!("use at most {most}")));
+}
+
+impl Ports<'_> {
+    fn port(&mut self, report: &mut Report<'_>, section: &Section<'_>, name: Name) -> PortPlan {
+        let device = self.device(report, section, &name);
+        let mtu = section.integer(report, "mtu").unwrap_or(1500);
+        let mut interfaces = vec![self.interface(report, section, name.clone(), None, mtu)];
+        self.vlans(report, section, &name, mtu, &mut interfaces);
+        PortPlan {
+            mac: section.text(report, "mac").and_then(|text| mac(report, &text)),
+            interfaces,
+            scheme: self.scheme(report, section),
+            capture: self.file(report, section, "capture"),
+            trace: section.boolean(report, "trace"),
+            faults: faults(report, section),
+            device,
+            name,
+        }
+    }
+
+    fn device(&mut self, report: &mut Report<'_>, section: &Section<'_>, port: &Name) -> DevicePlan {
+        let write = self.file(report, section, "write");
+        let pace = section.text(report, "pace");
+        let pace = pace.map(|text| match text.value.parse::<Pace>() {
+            Ok(pace) => pace,
+            Err(error) => {
+                text.error(report, || (error.reason, error.hint));
+                Pace::default()
+            }
+        });
+        let mut plan = DevicePlan { kind: String::new(), target: String::new(), write, pace: pace.unwrap_or_default() };
+        let Some(text) = section.text(report, "device") else { return plan };
+        let Some((kind, target)) = text.value.split_once(':') else {
+            let kinds: Vec<String> = self.catalogue.devices.iter().map(|d| format!("{}:...", d.name)).collect();
+            text.error(report, || {
+                (
+                    format!("{} does not say what kind of device it is", quote(text.value)),
+                    format!("write one of {}", kinds.join(", ")),
+                )
+            });
+            return plan;
+        };
+        if !self.catalogue.devices.iter().any(|declared| declared.name == kind) {
+            let hint = did_you_mean(kind, self.catalogue.devices.iter().map(|d| d.name));
+            let reason = format!("no kind of device is called {}", quote(kind));
+            text.wrong(report, TextError { offset: 0, length: kind.len(), reason, hint });
+            return plan;
+        }
+        (plan.kind, plan.target) = (kind.to_string(), target.to_string());
+        if let Err((reason, hint)) = target_of(&plan) {
+            text.wrong(report, TextError { offset: kind.len() + 1, length: target.len(), reason, hint });
+            return plan;
+        }
+        for name in ["write", "pace"] {
+            if let Some(node) = section.node(name).filter(|_| kind != "pcap") {
+                report.error(node.span, node.path, || {
+                    (format!("'{name}' belongs to 'pcap' devices, and this is '{kind}'"), "remove it".to_string())
+                });
+            }
+        }
+        if kind == "pcap" && !target.is_empty() {
+            self.reads.push((plain(target), text.path.to_string(), text.span.clone()));
+        }
+        if !target.is_empty() {
+            let first = self.devices.entry((kind.to_string(), target.to_string())).or_insert_with(|| port.clone());
+            if first != port {
+                text.error(report, || {
+                    (
+                        format!("the device is the one of '{first}' already"),
+                        "give each port a device of its own".to_string(),
+                    )
+                });
+            }
+        }
+        plan
+    }
+
+    /// A file that is written; no two keys may name the same.
+    fn file(&mut self, report: &mut Report<'_>, section: &Section<'_>, key: &'static str) -> Option<String> {
+        let text = section.text(report, key)?;
+        if text.value.is_empty() || text.value.contains('\0') {
+            text.error(report, || {
+                (format!("{} is no name of a file", quote(text.value)), "write \"out.pcapng\"".to_string())
+            });
+            return None;
+        }
+        let path = text.path.to_string();
+        let first = self.files.entry(plain(text.value)).or_insert_with(|| path.clone());
+        if *first != path {
+            text.error(report, || {
+                (format!("the file is written by {first} already"), "give each a file of its own".to_string())
+            });
+        }
+        Some(text.value.to_string())
+    }
+
+    fn scheme(&self, report: &mut Report<'_>, section: &Section<'_>) -> Call {
+        let none = || Call { name: "", options: Vec::new(), text: String::new() };
+        let schemes = &self.catalogue.schemes;
+        let Some(text) = section.text(report, "scheme") else {
+            return Call::parse(DEFAULT_SCHEME, schemes, "scheme").unwrap_or_else(|error| {
+                report.error(section.span.clone(), section.path, || {
+                    (error.reason, format!("name a scheme: {}", error.hint))
+                });
+                none()
+            });
+        };
+        match Call::parse(text.value, schemes, "scheme") {
+            Ok(call) => {
+                if call.option("limit") == Some(1) {
+                    report.warning(text.span.clone(), text.path, || {
+                        let reason = "with a limit of 1 every burst loses all but one packet".to_string();
+                        (reason, "give a limit of a hundred or more".to_string())
+                    });
+                }
+                call
+            }
+            Err(error) => {
+                text.wrong(report, error);
+                none()
+            }
+        }
+    }
+
+    fn vlans(
+        &mut self,
+        report: &mut Report<'_>,
+        section: &Section<'_>,
+        port: &Name,
+        port_mtu: u64,
+        interfaces: &mut Vec<InterfacePlan>,
+    ) {
+        let parent = Path::Key(&section.path, "vlan");
+        for (span, id, value) in section.tables(report, "vlan") {
+            let path = Path::Key(&parent, id);
+            let Some(vlan) = names::vlan_id(id) else {
+                report.error(span, path, || {
+                    (format!("{} is no VLAN id", quote(id)), "use a number from 1 to 4094".to_string())
+                });
+                self.connected.incomplete = true;
+                continue;
+            };
+            if self.connected.interface_count() >= MOST_INTERFACES {
+                self.connected.incomplete = true;
+                return too_many(report, span, path, "interfaces", MOST_INTERFACES);
+            }
+            let node = Node::new(value.get_ref(), value.span(), path);
+            let Some(section) = node.section(report, VLAN, &format!("[port.{port}.vlan.{id}]")) else {
+                self.connected.incomplete = true;
+                continue;
+            };
+            let mtu = section.integer(report, "mtu").unwrap_or(port_mtu);
+            if mtu > port_mtu {
+                let span = section.node("mtu").map_or(section.span.clone(), |node| node.span);
+                report.error(span, Path::Key(&section.path, "mtu"), || {
+                    (
+                        format!("an MTU of {mtu} is more than {port_mtu}, the port's"),
+                        "raise the port's mtu or lower this one".to_string(),
+                    )
+                });
+            }
+            let name = Name::from(format!("{port}.{vlan}"));
+            interfaces.push(self.interface(report, &section, name, Some(vlan), mtu));
+        }
+        interfaces.sort_by_key(|interface| interface.vlan);
+    }
+
+    fn interface(
+        &mut self,
+        report: &mut Report<'_>,
+        section: &Section<'_>,
+        name: Name,
+        vlan: Option<u16>,
+        mtu: u64,
+    ) -> InterfacePlan {
+        let index = self.connected.add_interface(name.clone());
+        let addresses = self.addresses(report, section, index);
+        if mtu < IPV6_MTU && addresses.iter().any(|prefix| prefix.address.is_ipv6()) {
+            let span = section.node("mtu").map_or(section.span.clone(), |node| node.span);
+            report.error(span, Path::Key(&section.path, "mtu"), || {
+                (
+                    format!("an MTU of {mtu} is too small for IPv6"),
+                    format!("use at least {IPV6_MTU}, or no IPv6 address"),
+                )
+            });
+        }
+        InterfacePlan { name, vlan, addresses, mtu: mtu as u16 }
+    }
+
+    fn addresses(&mut self, report: &mut Report<'_>, section: &Section<'_>, interface: InterfaceIndex) -> Vec<Prefix> {
+        let before = report.error_count();
+        let mut list = section.list(report, "address");
+        let parent = Path::Key(&section.path, "address");
+        if let Some((_, span, _)) = list.get(MOST_ADDRESSES) {
+            too_many(report, span.clone(), parent, "addresses on the interface", MOST_ADDRESSES);
+            list.truncate(MOST_ADDRESSES);
+        }
+        let mut addresses = Vec::with_capacity(list.len());
+        for (index, span, value) in list {
+            let node = Node::new(value, span, Path::Index(&parent, index));
+            let Some(text) = node.text() else {
+                node.no_text(report, "\"192.0.2.1/24\"");
+                continue;
+            };
+            match own_address(text.value) {
+                Ok(prefix) => {
+                    self.connected.add_address(report, prefix, interface, &text);
+                    addresses.push(prefix);
+                }
+                Err((reason, hint)) => text.error(report, || (reason, hint)),
+            }
+        }
+        self.connected.incomplete |= report.error_count() > before;
+        addresses
+    }
+}
+
+/// A file's name with `./a` and `a//b` made what they mean; links are left alone.
+fn plain(file: &str) -> PathBuf {
+    std::path::Path::new(file).components().filter(|part| *part != std::path::Component::CurDir).collect()
+}
+
+/// An address the router may have on an interface.
+fn own_address(text: &str) -> Result<Prefix, (String, String)> {
+    let prefix: Prefix = match text.parse::<Prefix>() {
+        Ok(prefix) => prefix,
+        Err(_) if !text.contains('/') && text.parse::<std::net::IpAddr>().is_ok() => {
+            let example = if text.contains(':') { 64 } else { 24 };
+            let reason = format!("{} does not say how large its subnet is", quote(text));
+            return Err((reason, format!("add the length of the subnet, like '{text}/{example}'")));
+        }
+        Err(error) => {
+            return Err((
+                error.reason,
+                "write an address and the length of its subnet, like '192.0.2.1/24'".to_string(),
+            ));
+        }
+    };
+    if let Some(kind) = no_host(prefix.address) {
+        return Err((
+            format!("{} is {kind}, and no interface can have it", prefix.address),
+            "write a unicast address".to_string(),
+        ));
+    }
+    if prefix.length == 0 {
+        return Err((
+            format!("with the length 0 the subnet of {prefix} is the whole Internet"),
+            "write the length of the subnet; a default route goes to [[route]]".to_string(),
+        ));
+    }
+    if let Some(kind) = edge_of(prefix, prefix.address) {
+        let reason = format!("{} is the {kind} of {}", prefix.address, prefix.network());
+        return Err((reason, "write the router's own address on the subnet".to_string()));
+    }
+    Ok(prefix)
+}
+
+/// Whether a device of the kind can have the target.
+fn target_of(device: &DevicePlan) -> Result<(), (String, String)> {
+    let target = device.target.as_str();
+    let wrong = |hint: &str| Err((format!("'{}:' cannot open {}", device.kind, quote(target)), hint.to_string()));
+    if target.contains('\0') {
+        return wrong("names have no zero byte");
+    }
+    match device.kind.as_str() {
+        // What the kernel takes as a name: net/core/dev.c, dev_valid_name.
+        "packet" => {
+            let odd = |c: char| c == '/' || c == ':' || c.is_ascii_whitespace() || c == '\u{b}';
+            if target.is_empty() || target.len() > 15 || target == "." || target == ".." || target.contains(odd) {
+                return wrong("write the name of an interface of the kernel, like 'packet:eth0'");
+            }
+        }
+        "memory" if !names::is_port(target) => return wrong("write a name, like 'memory:a'"),
+        "pcap" if target.is_empty() && device.write.is_none() => {
+            return wrong("write 'pcap:FILE', or add write = \"out.pcapng\" for a port that only writes");
+        }
+        "pcap" => {}
+        _ if target.is_empty() => return wrong("write what it opens behind the colon"),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// A MAC address that one station can have.
+pub(super) fn mac(report: &mut Report<'_>, text: &Text<'_>) -> Option<Mac> {
+    let (reason, hint) = match text.value.parse::<Mac>() {
+        Ok(mac) if mac.is_group() => (format!("{mac} is a multicast address"), "make the first byte even, like '02'"),
+        Ok(mac) if mac.number() == 0 => {
+            (format!("{mac} is no address"), "write a unicast address, like '02:00:00:00:00:01'")
+        }
+        Ok(mac) => return Some(mac),
+        Err(_) => (
+            format!("{} is no MAC address", quote(text.value)),
+            "write six bytes in hexadecimal, like '02:00:00:00:00:01'",
+        ),
+    };
+    text.error(report, || (reason, hint.to_string()));
+    None
+}
+
+fn faults(report: &mut Report<'_>, section: &Section<'_>) -> Option<FaultsPlan> {
+    let node = section.node("faults")?;
+    let section = node.section(report, FAULTS, "faults = { loss = 0.01 }")?;
+    let mut part = |name| section.probability(report, name);
+    let (loss, corrupt, duplicate, truncate) = (part("loss"), part("corrupt"), part("duplicate"), part("truncate"));
+    let seed = section.integer(report, "seed").unwrap_or(1);
+    if loss == 1_000_000 {
+        report.warning(section.span.clone(), section.path, || {
+            ("every frame is lost".to_string(), "give a loss below 1".to_string())
+        });
+    }
+    Some(FaultsPlan { loss, corrupt, duplicate, truncate, seed })
+}

@@ -1,0 +1,212 @@
+//! `[[route]]` and `[[neighbour]]`: what lies beyond the connected subnets, and who is known on them.
+
+use super::connected::{Connected, InterfaceIndex};
+use super::port::mac;
+use crate::diagnostic::Report;
+use crate::document::{Node, Path, Section};
+use crate::keys::{MOST_NEIGHBOURS, MOST_ROUTES, NEIGHBOUR, ROUTE};
+use crate::text::{TextError, quote};
+use crate::{NeighbourPlan, Prefix, RouteAction, RoutePlan};
+use std::net::IpAddr;
+
+/// The elements of a list of tables, at most so many.
+fn elements<'a>(
+    report: &mut Report<'_>,
+    root: &'a Section<'a>,
+    name: &'static str,
+    most: usize,
+) -> Vec<(usize, std::ops::Range<usize>, &'a toml::de::DeValue<'a>)> {
+    let mut list = root.list(report, name);
+    if let Some((_, span, _)) = list.get(most) {
+        let total = list.len();
+        report.error(span.clone(), name, || {
+            (format!("there are {total} {name}s, more than {most}"), format!("use at most {most}"))
+        });
+        list.truncate(most);
+    }
+    list
+}
+
+pub(super) fn read(report: &mut Report<'_>, root: &Section<'_>, connected: &Connected) -> Vec<RoutePlan> {
+    let parent = Path::Key(&root.path, "route");
+    let list = elements(report, root, "route", MOST_ROUTES);
+    // The place of each destination goes along, to report the later of two.
+    let mut routes: Vec<(RoutePlan, usize, usize)> = Vec::with_capacity(list.len());
+    for (index, span, value) in list {
+        let node = Node::new(value, span, Path::Index(&parent, index));
+        let Some(section) = node.section(report, ROUTE, "[[route]]") else { continue };
+        let to = destination(report, &section);
+        let action = action(report, &section, connected, to);
+        if let (Some(to), Some(action)) = (to, action) {
+            let place = section.node("to").map_or(0, |node| node.span.start);
+            routes.push((RoutePlan { to, action }, index, place));
+        }
+    }
+    routes.sort_unstable_by_key(|(route, index, _)| (route.to, *index));
+    for pair in routes.windows(2) {
+        let [(first, first_index, first_place), (second, index, place)] = pair else { continue };
+        if first.to == second.to {
+            let line = report.line(*first_place);
+            report.error(
+                *place..*place + second.to.to_string().len() + 2,
+                Path::Key(&Path::Index(&parent, *index), "to"),
+                || {
+                    let reason = format!("there is a route to {} already: route[{first_index}], line {line}", first.to);
+                    (reason, "remove one of the two".to_string())
+                },
+            );
+        }
+    }
+    routes.into_iter().map(|(route, _, _)| route).collect()
+}
+
+fn destination(report: &mut Report<'_>, section: &Section<'_>) -> Option<Prefix> {
+    let text = section.text(report, "to")?;
+    let prefix: Prefix = match text.value.parse() {
+        Ok(prefix) => prefix,
+        Err(error) => {
+            let default = text.value == "default";
+            let hint = if default { "write '0.0.0.0/0' or '::/0'".to_string() } else { error.hint };
+            text.wrong(report, TextError { hint, ..error });
+            return None;
+        }
+    };
+    if !prefix.is_network() {
+        text.error(report, || {
+            (format!("{} has bits set behind its length", quote(text.value)), format!("write '{}'", prefix.network()))
+        });
+        return None;
+    }
+    Some(prefix)
+}
+
+/// Why packets to the destination are never looked up (RFC 1812, section 5.3.7; RFC 4291, sections 2.5 to 2.7).
+fn never_forwarded(to: Prefix) -> Option<&'static str> {
+    let within = |text: &str| text.parse::<Prefix>().is_ok_and(|special| special.covers(to));
+    match to.address {
+        IpAddr::V4(a) if to.length >= 8 && a.octets()[0] == 127 => Some("loopback addresses"),
+        IpAddr::V4(a) if to.length >= 8 && a.octets()[0] == 0 => Some("addresses of 'this network'"),
+        IpAddr::V4(a) if to.length >= 4 && a.is_multicast() => Some("multicast addresses"),
+        IpAddr::V6(a) if to.length >= 8 && a.is_multicast() => Some("multicast addresses"),
+        IpAddr::V6(a) if to.length >= 10 && a.is_unicast_link_local() => Some("link-local addresses"),
+        IpAddr::V6(a) if a.segments()[..5] == [0; 5] && within("::1/128") => Some("loopback addresses"),
+        _ => None,
+    }
+}
+
+fn action(
+    report: &mut Report<'_>,
+    section: &Section<'_>,
+    connected: &Connected,
+    to: Option<Prefix>,
+) -> Option<RouteAction> {
+    let blackhole = section.boolean(report, "blackhole");
+    let unreachable = section.boolean(report, "unreachable");
+    let via = section.node("via");
+    let chosen = usize::from(blackhole) + usize::from(unreachable) + usize::from(via.is_some());
+    if chosen != 1 {
+        let hint = "give one of via = \"ADDRESS\", blackhole = true and unreachable = true".to_string();
+        match chosen {
+            0 => report.absent(section.span.clone(), section.path, || ("the route leads nowhere".to_string(), hint)),
+            _ => report
+                .error(section.span.clone(), section.path, || ("the route has more than one end".to_string(), hint)),
+        }
+        return None;
+    }
+    if let Some((to, kind)) = to.and_then(|to| Some((to, never_forwarded(to)?))) {
+        report.warning(section.span.clone(), section.path, || {
+            (format!("the route to {to} is never used: a router does not forward to {kind}"), "remove it".to_string())
+        });
+    } else if let Some((to, owner)) = to.and_then(|to| Some((to, connected.subnet(to)?))) {
+        report.warning(section.span.clone(), section.path, || {
+            let reason = format!("the route to {to} is shadowed by the connected subnet of '{owner}'");
+            (reason, "remove it, or route a longer prefix".to_string())
+        });
+    }
+    if via.is_some() {
+        return gateway(report, section, connected, to);
+    }
+    if let Some(node) = section.node("port") {
+        report.error(node.span, node.path, || {
+            ("'port' says where a gateway is, and this route has none".to_string(), "remove it".to_string())
+        });
+    }
+    Some(if blackhole { RouteAction::Blackhole } else { RouteAction::Unreachable })
+}
+
+fn gateway(
+    report: &mut Report<'_>,
+    section: &Section<'_>,
+    connected: &Connected,
+    to: Option<Prefix>,
+) -> Option<RouteAction> {
+    let on = interface(report, section, connected);
+    let text = section.text(report, "via")?;
+    let gateway = address(report, &text)?;
+    if let Some(to) = to.filter(|to| to.address.is_ipv4() != gateway.is_ipv4()) {
+        text.error(report, || {
+            let family = if to.address.is_ipv4() { "IPv4" } else { "IPv6" };
+            let reason = format!("{gateway} is not of the family of the destination {to}");
+            (reason, format!("write the {family} address of the gateway"))
+        });
+        return None;
+    }
+    let interface = connected.station(report, &text, gateway, on.ok()?).ok()?;
+    Some(RouteAction::Via { gateway, interface: connected.interface_name(interface).clone() })
+}
+
+/// The interface that `port` names, if it names one. Err: reported, or excused.
+fn interface(
+    report: &mut Report<'_>,
+    section: &Section<'_>,
+    connected: &Connected,
+) -> Result<Option<InterfaceIndex>, ()> {
+    match section.node("port") {
+        None => Ok(None),
+        Some(_) => section.text(report, "port").ok_or(()).and_then(|text| connected.named(report, &text)).map(Some),
+    }
+}
+
+fn address(report: &mut Report<'_>, text: &crate::document::Text<'_>) -> Option<IpAddr> {
+    let parsed = text.value.parse::<IpAddr>();
+    if parsed.is_err() {
+        text.error(report, || {
+            let hint = match text.value.split_once('/').map(|(address, _)| address.parse::<IpAddr>()) {
+                Some(Ok(address)) => format!("write '{address}', without a length"),
+                _ => "write an address, like '192.0.2.9' or '2001:db8::9'".to_string(),
+            };
+            (format!("{} is no address", quote(text.value)), hint)
+        });
+    }
+    parsed.ok()
+}
+
+pub(super) fn neighbours(report: &mut Report<'_>, root: &Section<'_>, connected: &Connected) -> Vec<NeighbourPlan> {
+    let parent = Path::Key(&root.path, "neighbour");
+    let mut seen = std::collections::HashMap::new();
+    let mut out = Vec::new();
+    for (index, span, value) in elements(report, root, "neighbour", MOST_NEIGHBOURS) {
+        let node = Node::new(value, span, Path::Index(&parent, index));
+        let Some(section) = node.section(report, NEIGHBOUR, "[[neighbour]]") else { continue };
+        let mac = section.text(report, "mac").and_then(|text| mac(report, &text));
+        let on = interface(report, &section, connected);
+        let Some(text) = section.text(report, "address") else { continue };
+        let Some(address) = address(report, &text) else { continue };
+        let Ok(on) = on else { continue };
+        let Ok(interface) = connected.station(report, &text, address, on) else { continue };
+        let first = *seen.entry((address, interface)).or_insert(index);
+        if first != index {
+            text.error(report, || {
+                (
+                    format!("the neighbour {address} is given already, by neighbour[{first}]"),
+                    "remove one of the two".to_string(),
+                )
+            });
+        }
+        if let Some(mac) = mac {
+            out.push(NeighbourPlan { address, mac, interface: connected.interface_name(interface).clone() });
+        }
+    }
+    out.sort_by(|a, b| (&a.interface, a.address).cmp(&(&b.interface, b.address)));
+    out
+}

@@ -1,0 +1,351 @@
+//! What is wrong with a configuration: every error and warning with its place, its reason and a hint.
+
+use crate::text::{tidy, visible};
+use serde::Serialize;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Diagnostics that are kept; further ones are counted.
+pub const MOST_DIAGNOSTICS: usize = 1000;
+
+/// Characters of a reason, a hint or a path that are kept.
+const MESSAGE: usize = 500;
+/// Characters of a source line that are shown on either side of the place.
+const SHOWN: usize = 90;
+
+/// How bad it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The configuration is not taken.
+    Error,
+    /// The configuration is taken, but probably not what was meant.
+    Warning,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        })
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Diagnostic {
+    /// The file as it was named by the caller.
+    pub file: Arc<str>,
+    /// The line, from 1; 0 where the file could not be read at all.
+    pub line: usize,
+    /// The character in the line, from 1; 0 where the file could not be read at all.
+    pub column: usize,
+    /// The key, like `port.lan.mtu` or `route[3].via`; empty for the file as a whole.
+    pub path: String,
+    /// What is wrong.
+    pub reason: String,
+    /// What to do.
+    pub hint: String,
+    /// How bad it is.
+    pub severity: Severity,
+    /// The part of the file to show, where there is one.
+    #[serde(skip)]
+    pub(crate) excerpt: Option<Excerpt>,
+}
+
+impl fmt::Display for Diagnostic {
+    /// One line, in the form editors and `grep` users know: `file:line:column: error: reason; hint`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.file)?;
+        if self.line > 0 {
+            write!(f, "{}:{}:", self.line, self.column)?;
+        }
+        write!(f, " {}: {}", self.severity, self.reason)?;
+        if self.hint.is_empty() { Ok(()) } else { write!(f, "; {}", self.hint) }
+    }
+}
+
+/// The lines around a place, without control characters; a long line is cut to what is near the place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Excerpt {
+    pub text: String,
+    /// The number of the first line of `text`, from 0.
+    pub first_line: usize,
+    /// The place in `text`, in bytes.
+    pub place: Range<usize>,
+}
+
+/// Everything that is wrong with a configuration, in the order of the file.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[serde(transparent)]
+pub struct Diagnostics {
+    list: Vec<Diagnostic>,
+    #[serde(skip)]
+    omitted: usize,
+}
+
+impl Diagnostics {
+    /// The diagnostics, in the order of the file; at most [`MOST_DIAGNOSTICS`].
+    pub fn list(&self) -> &[Diagnostic] {
+        &self.list
+    }
+
+    /// How many more there are than were kept.
+    pub fn omitted(&self) -> usize {
+        self.omitted
+    }
+
+    /// Whether nothing is wrong.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// The errors that were kept.
+    pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.list.iter().filter(|d| d.severity == Severity::Error)
+    }
+
+    /// The warnings that were kept.
+    pub fn warnings(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.list.iter().filter(|d| d.severity == Severity::Warning)
+    }
+
+    /// A single error about a file that could not be read.
+    pub(crate) fn unreadable(file: &str, reason: String, hint: &str) -> Diagnostics {
+        let diagnostic = Diagnostic {
+            file: Arc::from(tidy(file, MESSAGE)),
+            line: 0,
+            column: 0,
+            path: String::new(),
+            reason: tidy(&reason, MESSAGE),
+            hint: hint.to_string(),
+            severity: Severity::Error,
+            excerpt: None,
+        };
+        Diagnostics { list: vec![diagnostic], omitted: 0 }
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    /// One line each; [`Diagnostics::render`] shows the source as well.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for diagnostic in &self.list {
+            writeln!(f, "{diagnostic}")?;
+        }
+        if self.omitted > 0 { writeln!(f, "and {} more", self.omitted) } else { Ok(()) }
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+/// Collects what is wrong while a source is checked.
+pub(crate) struct Report<'s> {
+    pub source: &'s str,
+    file: Arc<str>,
+    /// Byte offsets of the starts of the lines; found when the first diagnostic needs them.
+    lines: Vec<usize>,
+    list: Vec<Diagnostic>,
+    errors: usize,
+    omitted: usize,
+    /// Lines with a syntax error: what else is wrong with them follows from it.
+    broken: std::collections::HashSet<usize>,
+}
+
+impl<'s> Report<'s> {
+    pub fn new(source: &'s str, file: &str) -> Self {
+        Report {
+            source,
+            file: Arc::from(tidy(file, MESSAGE)),
+            lines: Vec::new(),
+            list: Vec::new(),
+            errors: 0,
+            omitted: 0,
+            broken: Default::default(),
+        }
+    }
+
+    /// An error at a span. `say` gives reason and hint, and is not called when the report is full.
+    pub fn error(&mut self, span: Range<usize>, path: impl fmt::Display, say: impl FnOnce() -> (String, String)) {
+        self.errors += 1;
+        self.add(Severity::Error, span, path, say);
+    }
+
+    /// An error that something is absent: said only where a syntax error is not the likely cause.
+    pub fn absent(&mut self, span: Range<usize>, path: impl fmt::Display, say: impl FnOnce() -> (String, String)) {
+        if self.broken.is_empty() {
+            self.error(span, path, say);
+        }
+    }
+
+    /// A warning at a span.
+    pub fn warning(&mut self, span: Range<usize>, path: impl fmt::Display, say: impl FnOnce() -> (String, String)) {
+        self.add(Severity::Warning, span, path, say);
+    }
+
+    /// A syntax error; its line is excused from further errors.
+    pub fn syntax(&mut self, span: Range<usize>, say: impl FnOnce() -> (String, String)) {
+        self.error(span.clone(), "", say);
+        let line = self.line_of(span.start);
+        self.broken.insert(line);
+    }
+
+    pub fn failed(&self) -> bool {
+        self.errors > 0
+    }
+
+    /// Errors so far, those that were not kept included.
+    pub fn error_count(&self) -> usize {
+        self.errors
+    }
+
+    /// Whether the file is no TOML in places, and parts of it were not seen.
+    pub fn has_syntax_errors(&self) -> bool {
+        !self.broken.is_empty()
+    }
+
+    /// The line of a place, from 1.
+    pub fn line(&mut self, offset: usize) -> usize {
+        self.line_of(offset) + 1
+    }
+
+    fn add(
+        &mut self,
+        severity: Severity,
+        span: Range<usize>,
+        path: impl fmt::Display,
+        say: impl FnOnce() -> (String, String),
+    ) {
+        // Errors come first: warnings leave room for them.
+        let room = if severity == Severity::Error { MOST_DIAGNOSTICS } else { MOST_DIAGNOSTICS / 2 };
+        if self.list.len() >= room {
+            self.omitted += 1;
+            return;
+        }
+        let span = self.sound(span);
+        let line = self.line_of(span.start);
+        if self.broken.contains(&line) {
+            return;
+        }
+        let column = self.source[self.lines[line]..span.start].chars().count();
+        let (reason, hint) = say();
+        self.list.push(Diagnostic {
+            file: self.file.clone(),
+            line: line + 1,
+            column: column + 1,
+            path: tidy(&path.to_string(), MESSAGE),
+            reason: tidy(&reason, MESSAGE),
+            hint: tidy(&hint, MESSAGE),
+            severity,
+            excerpt: Some(self.excerpt(line, span)),
+        });
+    }
+
+    /// The span within the source, on character boundaries.
+    fn sound(&self, span: Range<usize>) -> Range<usize> {
+        let start = self.source.floor_char_boundary(span.start.min(self.source.len()));
+        let end = self.source.floor_char_boundary(span.end.clamp(start, self.source.len()));
+        start..end
+    }
+
+    /// The line of an offset, from 0.
+    fn line_of(&mut self, offset: usize) -> usize {
+        if self.lines.is_empty() {
+            let ends = self.source.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+            self.lines = std::iter::once(0).chain(ends.map(|(at, _)| at + 1)).collect();
+        }
+        self.lines.partition_point(|start| *start <= offset) - 1
+    }
+
+    fn line_text(&self, line: usize) -> &'s str {
+        let end = self.lines.get(line + 1).copied().unwrap_or(self.source.len());
+        self.source[self.lines[line]..end].trim_end_matches(['\n', '\r'])
+    }
+
+    /// The place with the lines around it. A place that spans lines is shown by its first.
+    fn excerpt(&self, line: usize, span: Range<usize>) -> Excerpt {
+        let text = self.line_text(line);
+        let start = (span.start - self.lines[line]).min(text.len());
+        let end = (span.end - self.lines[line]).clamp(start, text.len());
+        let (before, place, after) = (&text[..start], &text[start..end], &text[end..]);
+        let near = |text: &str| !text.chars().nth(SHOWN).is_some();
+        let whole = |line: usize| Some(line).map(|line| self.line_text(line)).filter(|text| near(text)).map(clean);
+        let first = line.checked_sub(1).and_then(whole);
+        let last = (line + 1 < self.lines.len()).then(|| whole(line + 1)).flatten().filter(|text| !text.is_empty());
+        let mut out = String::new();
+        if let Some(first) = &first {
+            out.push_str(first);
+            out.push('\n');
+        }
+        match before.char_indices().rev().nth(SHOWN) {
+            Some((cut, _)) => {
+                out.push('…');
+                out.push_str(&clean(&before[cut..]));
+            }
+            None => out.push_str(&clean(before)),
+        }
+        let from = out.len();
+        out.push_str(&tidy(place, SHOWN));
+        let place = from..out.len();
+        out.push_str(&tidy(after, SHOWN));
+        if let Some(last) = &last {
+            out.push('\n');
+            out.push_str(last);
+        }
+        Excerpt { text: out, first_line: line - usize::from(first.is_some()), place }
+    }
+
+    pub fn finish(mut self) -> Diagnostics {
+        self.list.sort_by_key(|d| (d.line, d.column));
+        Diagnostics { list: self.list, omitted: self.omitted }
+    }
+}
+
+/// A source line as it is shown: tabs stay one column wide, so that marks stay below what they mark.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if c == '\t' { ' ' } else { visible(c) }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn say() -> (String, String) {
+        ("reason".to_string(), "hint".to_string())
+    }
+
+    #[test]
+    fn lines_and_columns_count_from_one_in_characters() {
+        let mut report = Report::new("a = 1\r\nüß = 2\n", "f");
+        report.error(7..11, "x", say);
+        report.error(14..15, "x", say);
+        report.error(0..1, "x", say);
+        let places: Vec<_> = report.finish().list.iter().map(|d| (d.line, d.column)).collect();
+        assert_eq!(places, [(1, 1), (2, 1), (2, 6)]);
+    }
+
+    #[test]
+    fn a_flood_of_errors_is_counted_not_kept() {
+        let source = "x\n".repeat(5000);
+        let mut report = Report::new(&source, "f");
+        for line in 0..5000 {
+            report.error(line * 2..line * 2 + 1, "x", say);
+        }
+        let found = report.finish();
+        assert_eq!((found.list.len(), found.omitted), (MOST_DIAGNOSTICS, 4000));
+        assert!(found.to_string().ends_with("and 4000 more\n"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_span_of_any_source_can_be_shown(source: String, start in 0usize..40, length in 0usize..40) {
+            let mut report = Report::new(&source, "f");
+            report.error(start..start + length, "path", say);
+            let found = report.finish();
+            prop_assert_eq!(found.list.len(), 1);
+            prop_assert!(!found.render(false).is_empty());
+        }
+    }
+}

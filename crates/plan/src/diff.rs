@@ -1,0 +1,344 @@
+//! The difference between two plans: what an apply has to do, and what `diff` prints.
+
+use crate::{InterfacePlan, Name, NeighbourPlan, PathPlan, Plan, PortPlan, RoutePlan};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::fmt::{self, Display};
+use std::hash::Hash;
+
+/// One property that has another value, as text.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Edit {
+    /// The key in the configuration, like `scheme`.
+    pub what: &'static str,
+    /// The value before.
+    pub old: String,
+    /// The value after.
+    pub new: String,
+}
+
+/// One step from the old plan to the new.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(tag = "change", rename_all = "snake_case")]
+pub enum Change {
+    /// Properties of the router as a whole.
+    RouterChanged {
+        /// What is different.
+        what: Vec<Edit>,
+    },
+    /// A new port with all of its interfaces.
+    PortAdded {
+        /// The port.
+        port: Box<PortPlan>,
+    },
+    /// A port and all of its interfaces are gone.
+    PortRemoved {
+        /// Its name.
+        name: Name,
+    },
+    /// Properties of a port that stays.
+    PortChanged {
+        /// Its name.
+        name: Name,
+        /// What is different.
+        what: Vec<Edit>,
+    },
+    /// A new VLAN of a port that stays.
+    InterfaceAdded {
+        /// The port.
+        port: Name,
+        /// The interface.
+        interface: InterfacePlan,
+    },
+    /// A VLAN of a port that stays is gone.
+    InterfaceRemoved {
+        /// The port.
+        port: Name,
+        /// The interface's name.
+        name: Name,
+    },
+    /// Properties of an interface that stays.
+    InterfaceChanged {
+        /// The port.
+        port: Name,
+        /// The interface's name.
+        name: Name,
+        /// What is different.
+        what: Vec<Edit>,
+    },
+    /// A route to a new destination.
+    RouteAdded {
+        /// The route.
+        route: RoutePlan,
+    },
+    /// The route to a destination is gone.
+    RouteRemoved {
+        /// The route as it was.
+        route: RoutePlan,
+    },
+    /// A destination is reached otherwise.
+    RouteChanged {
+        /// The route as it was.
+        old: RoutePlan,
+        /// The route to the same destination as it will be.
+        new: RoutePlan,
+    },
+    /// A new static neighbour.
+    NeighbourAdded {
+        /// The neighbour.
+        neighbour: NeighbourPlan,
+    },
+    /// A static neighbour is gone.
+    NeighbourRemoved {
+        /// The neighbour as it was.
+        neighbour: NeighbourPlan,
+    },
+    /// A static neighbour has another MAC address.
+    NeighbourChanged {
+        /// The neighbour as it was.
+        old: NeighbourPlan,
+        /// The neighbour of the same address on the same interface as it will be.
+        new: NeighbourPlan,
+    },
+    /// A new path; its place follows from [`Change::PathsReordered`] or the new plan.
+    PathAdded {
+        /// The path.
+        path: PathPlan,
+    },
+    /// A path is gone.
+    PathRemoved {
+        /// Its name.
+        name: String,
+    },
+    /// Properties of a path that stays.
+    PathChanged {
+        /// Its name.
+        name: String,
+        /// What is different.
+        what: Vec<Edit>,
+    },
+    /// Paths are matched in another order than leaving out the removed and putting the added last would give.
+    PathsReordered {
+        /// Every path of the new plan, in order.
+        order: Vec<String>,
+    },
+}
+
+impl Change {
+    /// Whether the router must be started anew for it: threads and the frame pool are made once.
+    pub fn restart_needed(&self) -> bool {
+        match self {
+            Change::RouterChanged { what } => what.iter().any(|edit| matches!(edit.what, "workers" | "frames")),
+            _ => false,
+        }
+    }
+}
+
+/// What has to be done to get from `old` to `new`; empty just where they are equal. Linear in the size of the plans.
+pub fn diff(old: &Plan, new: &Plan) -> Vec<Change> {
+    let mut changes = Vec::new();
+    router(old, new, &mut changes);
+    sides(
+        &old.ports,
+        &new.ports,
+        |port| &port.name,
+        &mut changes,
+        |port| Change::PortRemoved { name: port.name.clone() },
+        |port| Change::PortAdded { port: Box::new(port.clone()) },
+        ports,
+    );
+    sides(
+        &old.routes,
+        &new.routes,
+        |route| route.to,
+        &mut changes,
+        |route| Change::RouteRemoved { route: route.clone() },
+        |route| Change::RouteAdded { route: route.clone() },
+        |old, new, changes| changes.push(Change::RouteChanged { old: old.clone(), new: new.clone() }),
+    );
+    sides(
+        &old.neighbours,
+        &new.neighbours,
+        |n| (&n.interface, n.address),
+        &mut changes,
+        |n| Change::NeighbourRemoved { neighbour: n.clone() },
+        |n| Change::NeighbourAdded { neighbour: n.clone() },
+        |old, new, changes| changes.push(Change::NeighbourChanged { old: old.clone(), new: new.clone() }),
+    );
+    sides(
+        &old.paths,
+        &new.paths,
+        |path| path.name.as_str(),
+        &mut changes,
+        |path| Change::PathRemoved { name: path.name.clone() },
+        |path| Change::PathAdded { path: path.clone() },
+        paths,
+    );
+    order(old, new, &mut changes);
+    changes
+}
+
+/// Compares two tables by key: first what is gone, then what is new or different, each in the order of its table.
+fn sides<'p, T: PartialEq, K: Hash + Eq>(
+    old: &'p [T],
+    new: &'p [T],
+    key: impl Fn(&'p T) -> K,
+    changes: &mut Vec<Change>,
+    removed: impl Fn(&T) -> Change,
+    added: impl Fn(&T) -> Change,
+    changed: impl Fn(&T, &T, &mut Vec<Change>),
+) {
+    // What most reloads find, without hashing a million routes.
+    if old == new {
+        return;
+    }
+    let mut left: HashMap<K, &T> = old.iter().map(|item| (key(item), item)).collect();
+    let pairs: Vec<(&T, Option<&T>)> = new.iter().map(|item| (item, left.remove(&key(item)))).collect();
+    changes.extend(old.iter().filter(|item| left.contains_key(&key(item))).map(&removed));
+    for (item, before) in pairs {
+        match before {
+            None => changes.push(added(item)),
+            Some(before) if before != item => changed(before, item, changes),
+            Some(_) => {}
+        }
+    }
+}
+
+fn edit(edits: &mut Vec<Edit>, what: &'static str, old: impl Display, new: impl Display) {
+    let (old, new) = (old.to_string(), new.to_string());
+    if old != new {
+        edits.push(Edit { what, old, new });
+    }
+}
+
+/// An optional value; `none` where it is not given.
+fn or_none<T: Display>(value: &Option<T>) -> String {
+    value.as_ref().map_or_else(|| "none".to_string(), |value| value.to_string())
+}
+
+/// A file, quoted, so that one called `none` differs from none.
+fn file(value: &Option<String>) -> String {
+    value.as_ref().map_or_else(|| "none".to_string(), |name| format!("{name:?}"))
+}
+
+fn joined<T: Display>(values: &[T]) -> String {
+    if values.is_empty() {
+        return "none".to_string();
+    }
+    values.iter().map(|value| value.to_string()).collect::<Vec<_>>().join(" ")
+}
+
+fn router(old: &Plan, new: &Plan, changes: &mut Vec<Change>) {
+    let mut what = Vec::new();
+    edit(&mut what, "name", &old.name, &new.name);
+    edit(&mut what, "workers", old.workers, new.workers);
+    edit(&mut what, "frames", old.frames, new.frames);
+    edit(&mut what, "icmp_rate", old.icmp_rate, new.icmp_rate);
+    edit(&mut what, "icmp_burst", old.icmp_burst, new.icmp_burst);
+    if !what.is_empty() {
+        changes.push(Change::RouterChanged { what });
+    }
+}
+
+fn ports(old: &PortPlan, new: &PortPlan, changes: &mut Vec<Change>) {
+    let mut what = Vec::new();
+    edit(&mut what, "device", &old.device, &new.device);
+    edit(&mut what, "write", file(&old.device.write), file(&new.device.write));
+    edit(&mut what, "pace", old.device.pace, new.device.pace);
+    edit(&mut what, "mac", or_none(&old.mac), or_none(&new.mac));
+    edit(&mut what, "scheme", &old.scheme, &new.scheme);
+    edit(&mut what, "capture", file(&old.capture), file(&new.capture));
+    edit(&mut what, "trace", old.trace, new.trace);
+    edit(&mut what, "faults", or_none(&old.faults), or_none(&new.faults));
+    if !what.is_empty() {
+        changes.push(Change::PortChanged { name: new.name.clone(), what });
+    }
+    sides(
+        &old.interfaces,
+        &new.interfaces,
+        |interface| interface.vlan,
+        changes,
+        |interface| Change::InterfaceRemoved { port: new.name.clone(), name: interface.name.clone() },
+        |interface| Change::InterfaceAdded { port: new.name.clone(), interface: interface.clone() },
+        |before, after, changes| {
+            let mut what = Vec::new();
+            edit(&mut what, "address", joined(&before.addresses), joined(&after.addresses));
+            edit(&mut what, "mtu", before.mtu, after.mtu);
+            changes.push(Change::InterfaceChanged { port: new.name.clone(), name: after.name.clone(), what });
+        },
+    );
+}
+
+fn paths(old: &PathPlan, new: &PathPlan, changes: &mut Vec<Change>) {
+    let mut what = Vec::new();
+    edit(&mut what, "match", &old.matching, &new.matching);
+    edit(&mut what, "functions", joined(&old.functions), joined(&new.functions));
+    edit(&mut what, "queue", old.queue, new.queue);
+    edit(&mut what, "class", old.class, new.class);
+    changes.push(Change::PathChanged { name: new.name.clone(), what });
+}
+
+fn order(old: &Plan, new: &Plan, changes: &mut Vec<Change>) {
+    let is_old = |name: &str| old.paths.iter().any(|path| path.name == name);
+    let is_new = |name: &str| new.paths.iter().any(|path| path.name == name);
+    let stay = old.paths.iter().map(|path| &path.name).filter(|name| is_new(name));
+    let come = new.paths.iter().map(|path| &path.name).filter(|name| !is_old(name));
+    if !stay.chain(come).eq(new.paths.iter().map(|path| &path.name)) {
+        changes.push(Change::PathsReordered { order: new.paths.iter().map(|path| path.name.clone()).collect() });
+    }
+}
+
+impl Display for Edit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} -> {}", self.what, self.old, self.new)
+    }
+}
+
+fn edits(what: &[Edit]) -> String {
+    what.iter().map(|edit| edit.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// `address 192.0.2.1/24 mtu 1500`.
+fn interface_text(interface: &InterfacePlan) -> String {
+    format!("address {} mtu {}", joined(&interface.addresses), interface.mtu)
+}
+
+impl Display for Change {
+    /// One line: `+` what is new, `-` what is gone, `~` what is different.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Change::RouterChanged { what } => write!(f, "~ router: {}", edits(what)),
+            Change::PortAdded { port } => {
+                write!(f, "+ port {}: device {} scheme {}", port.name, port.device, port.scheme)?;
+                port.interfaces.iter().try_for_each(|i| write!(f, ", {} {}", i.name, interface_text(i)))
+            }
+            Change::PortRemoved { name } => write!(f, "- port {name}"),
+            Change::PortChanged { name, what } => write!(f, "~ port {name}: {}", edits(what)),
+            Change::InterfaceAdded { interface, .. } => {
+                write!(f, "+ interface {}: {}", interface.name, interface_text(interface))
+            }
+            Change::InterfaceRemoved { name, .. } => write!(f, "- interface {name}"),
+            Change::InterfaceChanged { name, what, .. } => write!(f, "~ interface {name}: {}", edits(what)),
+            Change::RouteAdded { route } => write!(f, "+ route {route}"),
+            Change::RouteRemoved { route } => write!(f, "- route {route}"),
+            Change::RouteChanged { old, new } => write!(f, "~ route {}: {} -> {}", new.to, old.action, new.action),
+            Change::NeighbourAdded { neighbour: n } => {
+                write!(f, "+ neighbour {} mac {} port {}", n.address, n.mac, n.interface)
+            }
+            Change::NeighbourRemoved { neighbour: n } => {
+                write!(f, "- neighbour {} mac {} port {}", n.address, n.mac, n.interface)
+            }
+            Change::NeighbourChanged { old, new } => {
+                write!(f, "~ neighbour {} port {}: mac {} -> {}", new.address, new.interface, old.mac, new.mac)
+            }
+            Change::PathAdded { path } => {
+                let functions = joined(&path.functions);
+                let PathPlan { name, matching, queue, class, .. } = path;
+                write!(f, "+ path {name}: match {matching} functions {functions} queue {queue} class {class}")
+            }
+            Change::PathRemoved { name } => write!(f, "- path {name}"),
+            Change::PathChanged { name, what } => write!(f, "~ path {name}: {}", edits(what)),
+            Change::PathsReordered { order } => write!(f, "~ paths: order {}", order.join(" ")),
+        }
+    }
+}

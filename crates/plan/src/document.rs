@@ -1,0 +1,284 @@
+//! Reading a TOML tree against declared keys: each value knows where it stands in the file and what it is called.
+
+use crate::diagnostic::Report;
+use crate::keys::{Key, Kind, ROOT};
+use crate::text::{TextError, closest, quote};
+use std::fmt;
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// What a value is called, written out only when something is wrong with it.
+#[derive(Clone, Copy)]
+pub(crate) enum Path<'a> {
+    Root,
+    Key(&'a Path<'a>, &'a str),
+    Index(&'a Path<'a>, usize),
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Path::Root => Ok(()),
+            Path::Index(parent, index) => write!(f, "{parent}[{index}]"),
+            Path::Key(parent, key) => {
+                parent.fmt(f)?;
+                if !matches!(parent, Path::Root) {
+                    f.write_str(".")?;
+                }
+                let bare = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+                if bare { f.write_str(key) } else { write!(f, "\"{key}\"") }
+            }
+        }
+    }
+}
+
+/// A table whose keys are declared.
+#[derive(Clone)]
+pub(crate) struct Section<'a> {
+    table: &'a DeTable<'a>,
+    /// The header of the table, or its braces.
+    pub span: Range<usize>,
+    pub path: Path<'a>,
+    keys: &'static [Key],
+}
+
+/// A value of the tree.
+#[derive(Clone)]
+pub(crate) struct Node<'a> {
+    value: &'a DeValue<'a>,
+    pub span: Range<usize>,
+    pub path: Path<'a>,
+}
+
+/// A string of the tree.
+#[derive(Clone)]
+pub(crate) struct Text<'a> {
+    pub value: &'a str,
+    pub span: Range<usize>,
+    pub path: Path<'a>,
+}
+
+/// What an unknown key may have been meant to be.
+fn unknown_hint(table: &DeTable<'_>, path: &Path<'_>, keys: &[Key], name: &str) -> String {
+    let left = || keys.iter().map(|key| key.name).filter(|key| !table.contains_key(*key));
+    if let Some(meant) = closest(name, left()) {
+        return format!("did you mean '{meant}'?");
+    }
+    // The snare of TOML: below a header, every key is that table's.
+    if !matches!(path, Path::Root) && ROOT.iter().any(|key| key.name == name) {
+        return format!(
+            "'{name}' belongs to the top of the file, above the first [header]; or give it a header of its own"
+        );
+    }
+    let known: Vec<&str> = keys.iter().map(|key| key.name).collect();
+    format!("the keys here are {}", known.join(", "))
+}
+
+impl<'a> Section<'a> {
+    /// Opens a table: unknown and missing keys are reported at once.
+    pub fn open(
+        report: &mut Report<'_>,
+        table: &'a DeTable<'a>,
+        span: Range<usize>,
+        path: Path<'a>,
+        keys: &'static [Key],
+    ) -> Self {
+        for (key, _) in table.iter() {
+            let name: &str = key.get_ref();
+            if !keys.iter().any(|k| k.name == name) {
+                report.error(key.span(), Path::Key(&path, name), || {
+                    (format!("unknown key {}", quote(name)), unknown_hint(table, &path, keys, name))
+                });
+            }
+        }
+        for key in keys.iter().filter(|key| key.required && !table.contains_key(key.name)) {
+            report.absent(span.clone(), path, || {
+                (format!("the key '{}' is missing", key.name), format!("add {} = {}", key.name, key.example))
+            });
+        }
+        Section { table, span, path, keys }
+    }
+
+    fn declared(&self, name: &str) -> &'static Key {
+        self.keys.iter().find(|key| key.name == name).expect("only declared keys are read")
+    }
+
+    /// A value as it stands.
+    pub fn node(&'a self, name: &'static str) -> Option<Node<'a>> {
+        let value = self.table.get(name)?;
+        Some(Node { value: value.get_ref(), span: value.span(), path: Path::Key(&self.path, name) })
+    }
+
+    /// A whole number in its declared range, or its default. None: reported.
+    pub fn integer(&self, report: &mut Report<'_>, name: &'static str) -> Option<u64> {
+        let key = self.declared(name);
+        let Kind::Integer { least, most } = key.kind else { unreachable!("'{name}' is declared otherwise") };
+        let Some(node) = self.node(name) else { return key.default.parse().ok() };
+        let DeValue::Integer(integer) = node.value else {
+            node.mistyped(report, "a whole number", key);
+            return None;
+        };
+        let value = i128::from_str_radix(integer.as_str(), integer.radix()).ok();
+        let value = value.and_then(|v| u64::try_from(v).ok()).filter(|v| (least..=most).contains(v));
+        if value.is_none() {
+            report.error(node.span, node.path, || {
+                let most = if most == u64::MAX { "18446744073709551615".to_string() } else { most.to_string() };
+                let default =
+                    if key.default.is_empty() { String::new() } else { format!("; the default is {}", key.default) };
+                (format!("{integer} is out of range"), format!("give {least} to {most}{default}"))
+            });
+        }
+        value
+    }
+
+    /// True or false; false where it is left out or wrong.
+    pub fn boolean(&self, report: &mut Report<'_>, name: &'static str) -> bool {
+        let Some(node) = self.node(name) else { return false };
+        match node.value {
+            DeValue::Boolean(value) => *value,
+            _ => {
+                node.mistyped(report, "true or false", self.declared(name));
+                false
+            }
+        }
+    }
+
+    /// A probability in parts per million; zero where it is left out or wrong.
+    pub fn probability(&self, report: &mut Report<'_>, name: &'static str) -> u32 {
+        let Some(node) = self.node(name) else { return 0 };
+        let value: Option<f64> = match node.value {
+            DeValue::Float(float) => float.as_str().parse().ok(),
+            DeValue::Integer(integer) => integer.to_string().parse().ok(),
+            _ => {
+                node.mistyped(report, "a probability", self.declared(name));
+                return 0;
+            }
+        };
+        let ppm = value.filter(|p| (0.0..=1.0).contains(p)).map(|p| ((p * 1e6).round() as u32, p));
+        match ppm {
+            None => report.error(node.span, node.path, || {
+                ("a probability is from 0 to 1".to_string(), "write 0.01 for one frame in a hundred".to_string())
+            }),
+            Some((0, p)) if p > 0.0 => report.error(node.span, node.path, || {
+                (format!("{p} is less than one in a million"), "write 0, or at least 0.000001".to_string())
+            }),
+            Some((ppm, _)) => return ppm,
+        }
+        0
+    }
+
+    /// A string. None: left out or reported.
+    pub fn text(&'a self, report: &mut Report<'_>, name: &'static str) -> Option<Text<'a>> {
+        let node = self.node(name)?;
+        let text = node.text();
+        if text.is_none() {
+            node.mistyped(report, "a string", self.declared(name));
+        }
+        text
+    }
+
+    /// The elements of a list. Empty: left out or reported.
+    pub fn list(&'a self, report: &mut Report<'_>, name: &'static str) -> Vec<(usize, Range<usize>, &'a DeValue<'a>)> {
+        let Some(node) = self.node(name) else { return Vec::new() };
+        let DeValue::Array(array) = node.value else {
+            node.mistyped(report, "a list", self.declared(name));
+            return Vec::new();
+        };
+        array.iter().enumerate().map(|(index, value)| (index, value.span(), value.get_ref())).collect()
+    }
+
+    /// The tables of a table by name, in the order of their names, with the places of their names.
+    pub fn tables(
+        &'a self,
+        report: &mut Report<'_>,
+        name: &'static str,
+    ) -> Vec<(Range<usize>, &'a str, &'a Spanned<DeValue<'a>>)> {
+        let Some(node) = self.node(name) else { return Vec::new() };
+        let DeValue::Table(table) = node.value else {
+            node.mistyped(report, "a table of tables", self.declared(name));
+            return Vec::new();
+        };
+        table.iter().map(|(key, value)| (key.span(), key.get_ref().as_ref(), value)).collect()
+    }
+}
+
+impl<'a> Node<'a> {
+    pub fn new(value: &'a DeValue<'a>, span: Range<usize>, path: Path<'a>) -> Self {
+        Node { value, span, path }
+    }
+
+    pub fn text(&self) -> Option<Text<'a>> {
+        match self.value {
+            DeValue::String(value) => Some(Text { value, span: self.span.clone(), path: self.path }),
+            _ => None,
+        }
+    }
+
+    /// The value as a table with declared keys.
+    pub fn section(self, report: &mut Report<'_>, keys: &'static [Key], example: &str) -> Option<Section<'a>> {
+        match self.value {
+            DeValue::Table(table) => Some(Section::open(report, table, self.span, self.path, keys)),
+            other => {
+                report.error(self.span, self.path, || {
+                    (format!("{} is a table, not {}", self.path, kind_of(other)), format!("write {example}"))
+                });
+                None
+            }
+        }
+    }
+
+    fn mistyped(&self, report: &mut Report<'_>, expected: &str, key: &Key) {
+        report.error(self.span.clone(), self.path, || {
+            (
+                format!("'{}' is {expected}, not {}", key.name, kind_of(self.value)),
+                format!("write {} = {}", key.name, key.example),
+            )
+        });
+    }
+
+    /// An element of a list that is no string.
+    pub fn no_text(&self, report: &mut Report<'_>, example: &str) {
+        report.error(self.span.clone(), self.path, || {
+            (format!("a string belongs here, not {}", kind_of(self.value)), format!("write {example}"))
+        });
+    }
+}
+
+fn kind_of(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a string",
+        DeValue::Integer(_) => "a whole number",
+        DeValue::Float(_) => "a number with a fraction",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}
+
+impl Text<'_> {
+    /// Reports what is wrong with the whole string.
+    pub fn error(&self, report: &mut Report<'_>, say: impl FnOnce() -> (String, String)) {
+        report.error(self.span.clone(), self.path, say);
+    }
+
+    /// Reports what is wrong with a part of the string, at that part of the file.
+    pub fn wrong(&self, report: &mut Report<'_>, error: TextError) {
+        let span = self.part(report.source, error.offset, error.length);
+        report.error(span, self.path, || (error.reason, error.hint));
+    }
+
+    /// Where a part of the string stands in the file; the whole string where escapes make that a riddle.
+    fn part(&self, source: &str, offset: usize, length: usize) -> Range<usize> {
+        let raw = source.get(self.span.clone()).unwrap_or("");
+        let quotes = if raw.starts_with("\"\"\"") || raw.starts_with("'''") { 3 } else { 1 };
+        let inner = raw.get(quotes..raw.len().saturating_sub(quotes));
+        if inner != Some(self.value) {
+            return self.span.clone();
+        }
+        let start = self.span.start + quotes + offset.min(self.value.len());
+        // Where nothing is left of the text, its closing quote stands for what is missing.
+        start..start + length.max(1)
+    }
+}

@@ -1,0 +1,265 @@
+//! Every key of the configuration, declared once: the reader, the JSON schema and the reference page follow from it.
+
+/// A key of a table.
+#[derive(Debug)]
+pub(crate) struct Key {
+    pub name: &'static str,
+    pub kind: Kind,
+    pub required: bool,
+    /// As written in the file; empty where there is none.
+    pub default: &'static str,
+    /// A value as written in the file.
+    pub example: &'static str,
+    /// One sentence for the operator.
+    pub doc: &'static str,
+}
+
+/// What belongs behind a key.
+#[derive(Debug)]
+pub(crate) enum Kind {
+    /// A whole number.
+    Integer {
+        least: u64,
+        most: u64,
+    },
+    Boolean,
+    /// A number from 0 to 1.
+    Probability,
+    /// A string.
+    Text(Form),
+    /// A list of strings.
+    Texts(Form),
+    /// A table.
+    Table(&'static [Key]),
+    /// Tables by name.
+    Tables {
+        name: &'static str,
+        keys: &'static [Key],
+    },
+    /// A list of tables.
+    List(&'static [Key]),
+}
+
+/// What a string says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Form {
+    RouterName,
+    File,
+    Device,
+    Scheme,
+    Function,
+    Pace,
+    Mac,
+    Address,
+    /// An address with a length.
+    InterfaceAddress,
+    /// A destination: no bits behind the length.
+    Destination,
+    Interface,
+    PathName,
+    Match,
+}
+
+/// The version of the format that is read.
+pub(crate) const VERSION: u64 = 1;
+/// The largest file, in bytes.
+pub(crate) const MOST_BYTES: usize = 64 << 20;
+pub(crate) const MOST_PORTS: usize = 256;
+pub(crate) const MOST_INTERFACES: usize = 4096;
+/// Addresses of one interface.
+pub(crate) const MOST_ADDRESSES: usize = 64;
+pub(crate) const MOST_PATHS: usize = 250;
+pub(crate) const MOST_FUNCTIONS: usize = 16;
+pub(crate) const MOST_ROUTES: usize = 1_000_000;
+pub(crate) const MOST_NEIGHBOURS: usize = 65_536;
+/// The least MTU that IPv6 asks of a link (RFC 8200, section 5).
+pub(crate) const IPV6_MTU: u64 = 1280;
+
+const fn key(name: &'static str, kind: Kind, default: &'static str, example: &'static str, doc: &'static str) -> Key {
+    Key { name, kind, required: false, default, example, doc }
+}
+
+const fn required(name: &'static str, kind: Kind, example: &'static str, doc: &'static str) -> Key {
+    Key { name, kind, required: true, default: "", example, doc }
+}
+
+/// The least MTU is IPv4's (RFC 791); the most is what a frame of the pool holds.
+const MTU: Kind = Kind::Integer { least: 68, most: 1982 };
+
+pub(crate) const ROOT: &[Key] = &[
+    required("version", Kind::Integer { least: VERSION, most: VERSION }, "1", "The version of this format."),
+    key("router", Kind::Table(ROUTER), "", "{ workers = 1 }", "The router as a whole."),
+    key(
+        "port",
+        Kind::Tables { name: crate::names::PORT_PATTERN, keys: PORT },
+        "",
+        "{ lan = { device = \"packet:eth0\" } }",
+        "The ports by name; at least one.",
+    ),
+    key("route", Kind::List(ROUTE), "", "[{ to = \"10.0.0.0/8\", blackhole = true }]", "Static routes."),
+    key(
+        "neighbour",
+        Kind::List(NEIGHBOUR),
+        "",
+        "[{ address = \"192.0.2.9\", mac = \"02:00:00:00:00:09\", port = \"lan\" }]",
+        "Static neighbours.",
+    ),
+    key(
+        "path",
+        Kind::List(PATH),
+        "",
+        "[{ name = \"voice\", match = \"ip dscp ef\" }]",
+        "Switching paths, first match wins.",
+    ),
+];
+
+pub(crate) const ROUTER: &[Key] = &[
+    key(
+        "name",
+        Kind::Text(Form::RouterName),
+        "\"switchpath\"",
+        "\"edge\"",
+        "The router's name, in `show` and in metrics.",
+    ),
+    key(
+        "workers",
+        Kind::Integer { least: 1, most: 64 },
+        "1",
+        "1",
+        "Worker threads, each with a core of its own. A change takes a restart.",
+    ),
+    key(
+        "frames",
+        Kind::Integer { least: 256, most: 4_194_304 },
+        "16384",
+        "16384",
+        "Frames in the pool, 2 KB each: every packet in the router occupies one. A change takes a restart.",
+    ),
+    key(
+        "icmp_rate",
+        Kind::Integer { least: 1, most: 1_000_000 },
+        "100",
+        "100",
+        "ICMP errors per second (RFC 1812 4.3.2.8, RFC 4443 2.4).",
+    ),
+    key("icmp_burst", Kind::Integer { least: 1, most: 100_000 }, "10", "10", "ICMP errors at once, after a silence."),
+];
+
+pub(crate) const PORT: &[Key] = &[
+    required("device", Kind::Text(Form::Device), "\"packet:eth0\"", "What is behind the port: `KIND:TARGET`."),
+    key(
+        "address",
+        Kind::Texts(Form::InterfaceAddress),
+        "[]",
+        "[\"192.0.2.1/24\"]",
+        "The router's own addresses on the untagged interface, each with the length of its subnet.",
+    ),
+    key("mac", Kind::Text(Form::Mac), "", "\"02:00:00:00:00:01\"", "The MAC address; without it, the device's own."),
+    key("mtu", MTU, "1500", "1500", "The largest IP packet in bytes; at least 1280 with an IPv6 address."),
+    key("scheme", Kind::Text(Form::Scheme), "\"fifo\"", "\"fifo(limit=1000)\"", "The queueing scheme of the link."),
+    key(
+        "capture",
+        Kind::Text(Form::File),
+        "",
+        "\"lan.pcapng\"",
+        "A pcapng file that every frame of the port is written to.",
+    ),
+    key("trace", Kind::Boolean, "false", "true", "Whether every frame of the port is traced."),
+    key(
+        "faults",
+        Kind::Table(FAULTS),
+        "",
+        "{ loss = 0.01, seed = 1 }",
+        "Faults put upon the frames of the port, for tests.",
+    ),
+    key(
+        "write",
+        Kind::Text(Form::File),
+        "",
+        "\"out.pcapng\"",
+        "`pcap` only: the pcapng file that transmitted frames go to.",
+    ),
+    key(
+        "pace",
+        Kind::Text(Form::Pace),
+        "\"recorded\"",
+        "\"10mbit\"",
+        "`pcap` only: how fast frames are read: `recorded`, `fast`, a rate like `10mbit`, or `1000pps`.",
+    ),
+    key(
+        "vlan",
+        Kind::Tables { name: "[1-9][0-9]{0,3}", keys: VLAN },
+        "",
+        "{ 20 = { address = [\"198.51.100.1/24\"] } }",
+        "The 802.1Q VLANs of the port by id, 1 to 4094; each is an interface `PORT.ID`.",
+    ),
+];
+
+pub(crate) const VLAN: &[Key] = &[
+    key(
+        "address",
+        Kind::Texts(Form::InterfaceAddress),
+        "[]",
+        "[\"198.51.100.1/24\"]",
+        "The router's own addresses in the VLAN, each with the length of its subnet.",
+    ),
+    key("mtu", MTU, "", "1500", "The largest IP packet in bytes; by default, and at most, the port's."),
+];
+
+pub(crate) const FAULTS: &[Key] = &[
+    key("loss", Kind::Probability, "0.0", "0.01", "The part of the frames that is lost."),
+    key("corrupt", Kind::Probability, "0.0", "0.001", "The part of the frames that gets a wrong bit."),
+    key("duplicate", Kind::Probability, "0.0", "0.001", "The part of the frames that comes twice."),
+    key("truncate", Kind::Probability, "0.0", "0.001", "The part of the frames that is cut short."),
+    key(
+        "seed",
+        Kind::Integer { least: 0, most: i64::MAX as u64 },
+        "1",
+        "1",
+        "The seed of the random choices: equal seeds give equal faults.",
+    ),
+];
+
+pub(crate) const ROUTE: &[Key] = &[
+    required("to", Kind::Text(Form::Destination), "\"10.0.0.0/8\"", "The destination prefix."),
+    key(
+        "via",
+        Kind::Text(Form::Address),
+        "",
+        "\"203.0.113.1\"",
+        "The next router, on a connected subnet; or IPv6 link-local, with `port`.",
+    ),
+    key("blackhole", Kind::Boolean, "false", "true", "Drops the packets in silence."),
+    key("unreachable", Kind::Boolean, "false", "true", "Drops the packets and answers ICMP unreachable."),
+    key("port", Kind::Text(Form::Interface), "", "\"lan\"", "With `via`: the interface the next router is on."),
+];
+
+pub(crate) const NEIGHBOUR: &[Key] = &[
+    required(
+        "address",
+        Kind::Text(Form::Address),
+        "\"192.0.2.9\"",
+        "The neighbour's address, on a subnet of the interface.",
+    ),
+    required("mac", Kind::Text(Form::Mac), "\"02:00:00:00:00:09\"", "The neighbour's MAC address."),
+    required("port", Kind::Text(Form::Interface), "\"lan\"", "The interface it is on: `lan`, or `lan.20`."),
+];
+
+pub(crate) const PATH: &[Key] = &[
+    required("name", Kind::Text(Form::PathName), "\"voice\"", "The name of the path."),
+    required(
+        "match",
+        Kind::Text(Form::Match),
+        "\"ip dscp ef udp dport 5060\"",
+        "The packets that take it; see Matches.",
+    ),
+    key("functions", Kind::Texts(Form::Function), "[\"ip\"]", "[\"ip\"]", "What is done to each packet, in order."),
+    key(
+        "queue",
+        Kind::Integer { least: 1, most: 65_536 },
+        "512",
+        "512",
+        "Packets that wait at most in each queue of the path.",
+    ),
+    key("class", Kind::Integer { least: 0, most: 255 }, "0", "1", "The class that queueing schemes see."),
+];

@@ -1,0 +1,200 @@
+//! Matches: which packets a path takes or a capture keeps, in the manner of nftables.
+//!
+//! ```text
+//! match    = "any" | clause { clause }
+//! clause   = "iif" INTERFACE | "ip" [ip-field] | "ip6" [ip-field] | ("tcp" | "udp") [port-field]
+//!          | "icmp" | "icmpv6" | "meta" "l4proto" PROTOCOL
+//! ip-field = "saddr" PREFIX | "daddr" PREFIX | "dscp" DSCP | "protocol" PROTOCOL (ip) | "nexthdr" PROTOCOL (ip6)
+//! port-field = ("sport" | "dport") (PORT | PORT "-" PORT)
+//! ```
+//!
+//! Every clause must hold. A clause that contradicts one before it is an error, not a match of nothing.
+
+mod parse;
+
+pub use parse::{dscp_name, protocol_name};
+
+use crate::Prefix;
+use crate::text::TextError;
+use serde::{Serialize, Serializer};
+use std::fmt;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+/// Why a text is no match, and where in it.
+pub type MatchError = TextError;
+
+/// The IP version a match asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Family {
+    /// Either.
+    #[default]
+    Any,
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+/// A conjunction of conditions on one packet; a field that is not set asks nothing. The default matches everything.
+///
+/// Built by [`Match::parse`], which keeps it consistent: addresses and `dscp` are of the `family`, and port ranges
+/// imply protocol 6 or 17.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
+pub struct Match {
+    /// The interface the packet came in by, `lan` or `lan.20`. Not looked at by [`Match::matches`]: the caller knows
+    /// interfaces by id and compares them itself.
+    pub iif: Option<String>,
+    /// The IP version.
+    pub family: Family,
+    /// The IP protocol, or the upper-layer protocol behind IPv6 extension headers.
+    pub protocol: Option<u8>,
+    /// Source addresses.
+    pub source: Option<Prefix>,
+    /// Destination addresses.
+    pub destination: Option<Prefix>,
+    /// The differentiated services code point (RFC 2474), 0 to 63.
+    pub dscp: Option<u8>,
+    /// TCP or UDP source ports.
+    pub sport: Option<RangeInclusive<u16>>,
+    /// TCP or UDP destination ports.
+    pub dport: Option<RangeInclusive<u16>>,
+}
+
+/// What a match looks at in a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fields {
+    /// Source address; says the family.
+    pub source: IpAddr,
+    /// Destination address, of the same family.
+    pub destination: IpAddr,
+    /// The IP protocol, behind extension headers.
+    pub protocol: u8,
+    /// The differentiated services code point, 0 to 63.
+    pub dscp: u8,
+    /// Source port of TCP and UDP.
+    pub sport: u16,
+    /// Destination port of TCP and UDP.
+    pub dport: u16,
+    /// The packet is a fragment without ports: no condition on ports holds.
+    pub fragment: bool,
+}
+
+impl Match {
+    /// Reads a match as the grammar of this module says.
+    pub fn parse(text: &str) -> Result<Match, MatchError> {
+        parse::parse(text)
+    }
+
+    /// Whether every condition but `iif` holds.
+    pub fn matches(&self, f: &Fields) -> bool {
+        let family = match self.family {
+            Family::Any => true,
+            Family::V4 => f.source.is_ipv4(),
+            Family::V6 => f.source.is_ipv6(),
+        };
+        let ports = |range: &Option<RangeInclusive<u16>>, port: u16| {
+            range.as_ref().is_none_or(|range| !f.fragment && range.contains(&port))
+        };
+        family
+            && self.protocol.is_none_or(|p| p == f.protocol)
+            && self.dscp.is_none_or(|d| d == f.dscp)
+            && self.source.is_none_or(|p| p.contains(f.source))
+            && self.destination.is_none_or(|p| p.contains(f.destination))
+            && ports(&self.sport, f.sport)
+            && ports(&self.dport, f.dport)
+    }
+
+    /// Whether this match takes every packet that `other` takes.
+    pub fn covers(&self, other: &Match) -> bool {
+        fn holds<T>(mine: &Option<T>, theirs: &Option<T>, within: impl Fn(&T, &T) -> bool) -> bool {
+            match (mine, theirs) {
+                (None, _) => true,
+                (Some(mine), Some(theirs)) => within(mine, theirs),
+                (Some(_), None) => false,
+            }
+        }
+        let range = |a: &RangeInclusive<u16>, b: &RangeInclusive<u16>| a.start() <= b.start() && b.end() <= a.end();
+        (self.family == Family::Any || self.family == other.family)
+            && holds(&self.iif, &other.iif, |a, b| a == b)
+            && holds(&self.protocol, &other.protocol, |a, b| a == b)
+            && holds(&self.dscp, &other.dscp, |a, b| a == b)
+            && holds(&self.source, &other.source, |a, b| a.covers(*b))
+            && holds(&self.destination, &other.destination, |a, b| a.covers(*b))
+            && holds(&self.sport, &other.sport, range)
+            && holds(&self.dport, &other.dport, range)
+    }
+}
+
+impl FromStr for Match {
+    type Err = MatchError;
+    fn from_str(text: &str) -> Result<Self, MatchError> {
+        Match::parse(text)
+    }
+}
+
+impl Serialize for Match {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+const ICMP: u8 = 1;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const ICMPV6: u8 = 58;
+
+impl fmt::Display for Match {
+    /// The canonical text: reads back as an equal match.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let clauses = self.clauses();
+        if clauses.is_empty() { f.write_str("any") } else { f.write_str(&clauses.join(" ")) }
+    }
+}
+
+impl Match {
+    fn clauses(&self) -> Vec<String> {
+        let mut clauses: Vec<String> = self.iif.iter().map(|name| format!("iif {name}")).collect();
+        let ip = if self.family == Family::V6 { "ip6" } else { "ip" };
+        let before = clauses.len();
+        let address = |prefix: Prefix| match prefix == Prefix::host(prefix.address) {
+            true => prefix.address.to_string(),
+            false => prefix.to_string(),
+        };
+        clauses.extend(self.source.map(|p| format!("{ip} saddr {}", address(p))));
+        clauses.extend(self.destination.map(|p| format!("{ip} daddr {}", address(p))));
+        clauses.extend(self.dscp.map(|d| format!("{ip} dscp {}", dscp_name(d))));
+        let family_said = clauses.len() > before;
+        match (self.family, self.protocol) {
+            (Family::V4, Some(ICMP)) => clauses.push("icmp".to_string()),
+            (Family::V6, Some(ICMPV6)) => clauses.push("icmpv6".to_string()),
+            (family, Some(protocol @ (TCP | UDP))) => {
+                if family != Family::Any && !family_said {
+                    clauses.push(ip.to_string());
+                }
+                clauses.extend(self.transport(if protocol == TCP { "tcp" } else { "udp" }));
+            }
+            (Family::Any, Some(protocol)) => clauses.push(format!("meta l4proto {}", protocol_name(protocol))),
+            (Family::V4, Some(protocol)) => clauses.push(format!("ip protocol {}", protocol_name(protocol))),
+            (Family::V6, Some(protocol)) => clauses.push(format!("ip6 nexthdr {}", protocol_name(protocol))),
+            (Family::Any, None) => {}
+            (_, None) if family_said => {}
+            (_, None) => clauses.push(ip.to_string()),
+        }
+        clauses
+    }
+
+    fn transport(&self, protocol: &str) -> Vec<String> {
+        let ports = |field: &str, range: &Option<RangeInclusive<u16>>| {
+            range.as_ref().map(|range| match (*range.start(), *range.end()) {
+                (first, last) if first == last => format!("{protocol} {field} {first}"),
+                (first, last) => format!("{protocol} {field} {first}-{last}"),
+            })
+        };
+        let said: Vec<String> =
+            [ports("sport", &self.sport), ports("dport", &self.dport)].into_iter().flatten().collect();
+        if said.is_empty() { vec![protocol.to_string()] } else { said }
+    }
+}

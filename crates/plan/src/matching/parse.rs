@@ -1,0 +1,351 @@
+//! Reading a match. Each word knows its place, so that an error points at it.
+
+use super::{Family, ICMP, ICMPV6, Match, MatchError, TCP, UDP};
+use crate::Prefix;
+use crate::text::{did_you_mean, quote};
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+
+/// Protocols by their names in `/etc/protocols`.
+const PROTOCOLS: &[(&str, u8)] = &[
+    ("icmp", ICMP),
+    ("igmp", 2),
+    ("tcp", TCP),
+    ("udp", UDP),
+    ("dccp", 33),
+    ("gre", 47),
+    ("esp", 50),
+    ("ah", 51),
+    ("icmpv6", ICMPV6),
+    ("ospf", 89),
+    ("vrrp", 112),
+    ("sctp", 132),
+    ("udplite", 136),
+];
+
+/// Code points by name: RFC 2474 (class selectors), 2597 (assured), 3246 (expedited), 5865 (voice-admit), 8622 (lower
+/// effort).
+const DSCPS: &[(&str, u8)] = &[
+    ("cs0", 0),
+    ("cs1", 8),
+    ("cs2", 16),
+    ("cs3", 24),
+    ("cs4", 32),
+    ("cs5", 40),
+    ("cs6", 48),
+    ("cs7", 56),
+    ("af11", 10),
+    ("af12", 12),
+    ("af13", 14),
+    ("af21", 18),
+    ("af22", 20),
+    ("af23", 22),
+    ("af31", 26),
+    ("af32", 28),
+    ("af33", 30),
+    ("af41", 34),
+    ("af42", 36),
+    ("af43", 38),
+    ("ef", 46),
+    ("va", 44),
+    ("le", 1),
+    ("be", 0),
+];
+
+/// The words a clause starts with.
+const CLAUSES: &[&str] = &["ip", "ip6", "tcp", "udp", "icmp", "icmpv6", "iif", "meta", "any"];
+
+/// The name of a code point, or its number where it has none.
+pub fn dscp_name(dscp: u8) -> String {
+    name_of(DSCPS, dscp)
+}
+
+/// The name of an IP protocol, or its number where it has none here.
+pub fn protocol_name(protocol: u8) -> String {
+    name_of(PROTOCOLS, protocol)
+}
+
+fn name_of(names: &[(&str, u8)], value: u8) -> String {
+    names.iter().find(|(_, v)| *v == value).map_or_else(|| value.to_string(), |(name, _)| name.to_string())
+}
+
+/// One word and the byte it starts at.
+#[derive(Clone, Copy)]
+struct Word<'t> {
+    offset: usize,
+    text: &'t str,
+}
+
+impl Word<'_> {
+    fn wrong<T>(self, reason: impl Into<String>, hint: impl Into<String>) -> Result<T, MatchError> {
+        Err(MatchError { offset: self.offset, length: self.text.len(), reason: reason.into(), hint: hint.into() })
+    }
+}
+
+fn words(text: &str) -> impl Iterator<Item = Word<'_>> {
+    text.split_whitespace().map(move |word| Word { offset: word.as_ptr().addr() - text.as_ptr().addr(), text: word })
+}
+
+/// The match so far, and which word said what.
+struct Reader<'t> {
+    words: std::iter::Peekable<Box<dyn Iterator<Item = Word<'t>> + 't>>,
+    end: Word<'t>,
+    out: Match,
+    family_said: Option<Word<'t>>,
+    protocol_said: Option<Word<'t>>,
+}
+
+pub(super) fn parse(text: &str) -> Result<Match, MatchError> {
+    let all: Box<dyn Iterator<Item = Word<'_>>> = Box::new(words(text));
+    let mut reader = Reader {
+        words: all.peekable(),
+        end: Word { offset: text.trim_end().len(), text: "" },
+        out: Match::default(),
+        family_said: None,
+        protocol_said: None,
+    };
+    if reader.words.peek().is_none() {
+        return reader.end.wrong("the match is empty", "write 'any' to match every packet");
+    }
+    let mut clauses = 0usize;
+    while let Some(word) = reader.words.next() {
+        if word.text == "any" && (clauses > 0 || reader.words.peek().is_some()) {
+            return word.wrong("'any' stands alone", "remove it: what is not said matches anything");
+        }
+        reader.clause(word)?;
+        clauses += 1;
+    }
+    Ok(reader.out)
+}
+
+impl<'t> Reader<'t> {
+    fn clause(&mut self, word: Word<'t>) -> Result<(), MatchError> {
+        match word.text {
+            "any" => Ok(()),
+            "ip" => self.ip(word, Family::V4),
+            "ip6" => self.ip(word, Family::V6),
+            "tcp" => self.transport(word, TCP),
+            "udp" => self.transport(word, UDP),
+            "icmp" => self.family(word, Family::V4).and_then(|()| self.protocol(word, ICMP)),
+            "icmpv6" => self.family(word, Family::V6).and_then(|()| self.protocol(word, ICMPV6)),
+            "iif" | "iifname" => self.interface(word),
+            "meta" => {
+                let key = self.after(word, "'l4proto'")?;
+                if key.text != "l4proto" {
+                    return key.wrong(format!("{} is no 'meta' field", quote(key.text)), "write 'meta l4proto 89'");
+                }
+                self.protocol_word(key)
+            }
+            "saddr" | "daddr" | "dscp" | "protocol" | "nexthdr" => word.wrong(
+                format!("'{0}' stands without its header", word.text),
+                format!("write 'ip {0} ...' or 'ip6 {0} ...'", word.text),
+            ),
+            "sport" | "dport" => word.wrong(
+                format!("'{0}' stands without its protocol", word.text),
+                format!("write 'udp {0} ...' or 'tcp {0} ...'", word.text),
+            ),
+            "and" | "&&" => word.wrong("clauses are not joined by a word", "remove it: every clause must hold"),
+            "or" | "||" | "not" | "!" | "!=" => word.wrong(
+                format!("{} is not known to matches", quote(word.text)),
+                "write one path for each alternative; the first that matches wins",
+            ),
+            _ => word.wrong(
+                format!("{} starts no clause", quote(word.text)),
+                did_you_mean(word.text, CLAUSES.iter().copied()),
+            ),
+        }
+    }
+
+    /// The word behind `before`, or an error that says what belongs there.
+    fn after(&mut self, before: Word<'t>, what: &str) -> Result<Word<'t>, MatchError> {
+        match self.words.next() {
+            Some(word) if matches!(word.text, "!=" | "==" | "=" | "<" | ">" | "in") => {
+                let hint = format!("write '{} VALUE'", before.text);
+                word.wrong(format!("{} is not known to matches", quote(word.text)), hint)
+            }
+            Some(word) if word.text.starts_with('{') => {
+                word.wrong("sets are not known to matches", "write one path for each value, or a range of ports")
+            }
+            Some(word) => Ok(word),
+            None => self.end.wrong(format!("'{}' is not followed by {what}", before.text), format!("add {what}")),
+        }
+    }
+
+    fn ip(&mut self, word: Word<'t>, family: Family) -> Result<(), MatchError> {
+        self.family(word, family)?;
+        let fields: &[&str] = match family {
+            Family::V6 => &["saddr", "daddr", "dscp", "nexthdr"],
+            _ => &["saddr", "daddr", "dscp", "protocol"],
+        };
+        // A bare `ip` is a condition of its own; what follows then starts the next clause.
+        let Some(field) = self.words.next_if(|next| !CLAUSES.contains(&next.text) && next.text != "iifname") else {
+            return Ok(());
+        };
+        match field.text {
+            "saddr" => {
+                let prefix = self.prefix(field, family)?;
+                once(&mut self.out.source, prefix, field, "the source address")
+            }
+            "daddr" => {
+                let prefix = self.prefix(field, family)?;
+                once(&mut self.out.destination, prefix, field, "the destination address")
+            }
+            "dscp" => {
+                let value = self.after(field, "a code point, like 'ef' or 46")?;
+                let dscp = named(DSCPS, value.text, 63);
+                let Some(dscp) = dscp else {
+                    let hint = "write a name like ef, af41 or cs6, or a number from 0 to 63";
+                    return value.wrong(format!("{} is no code point", quote(value.text)), hint);
+                };
+                once(&mut self.out.dscp, dscp, field, "the code point")
+            }
+            "protocol" if family == Family::V4 => self.protocol_word(field),
+            "nexthdr" if family == Family::V6 => self.protocol_word(field),
+            _ => field.wrong(
+                format!("'{}' has no field {}", word.text, quote(field.text)),
+                did_you_mean(field.text, fields.iter().copied()),
+            ),
+        }
+    }
+
+    fn prefix(&mut self, field: Word<'t>, family: Family) -> Result<Prefix, MatchError> {
+        let word = self.after(field, "an address or a prefix")?;
+        let prefix = match word.text.parse::<IpAddr>() {
+            Ok(address) => Prefix::host(address),
+            Err(_) => word.text.parse::<Prefix>().or_else(|error| word.wrong(error.reason, error.hint))?,
+        };
+        match (family, prefix.address) {
+            (Family::V6, IpAddr::V4(_)) => {
+                return word.wrong(
+                    format!("{} is an IPv4 address after 'ip6'", quote(word.text)),
+                    format!("write 'ip {} {}'", field.text, word.text),
+                );
+            }
+            (Family::V4, IpAddr::V6(_)) => {
+                return word.wrong(
+                    format!("{} is an IPv6 address after 'ip'", quote(word.text)),
+                    format!("write 'ip6 {} {}'", field.text, word.text),
+                );
+            }
+            _ => {}
+        }
+        if !prefix.is_network() {
+            return word.wrong(
+                format!("{} has bits set behind its length", quote(word.text)),
+                format!("write '{}'", prefix.network()),
+            );
+        }
+        Ok(prefix)
+    }
+
+    fn protocol_word(&mut self, field: Word<'t>) -> Result<(), MatchError> {
+        let word = self.after(field, "a protocol, like 'tcp' or 89")?;
+        match named(PROTOCOLS, word.text, 255) {
+            Some(protocol) => self.protocol(word, protocol),
+            None => {
+                let names = PROTOCOLS.iter().map(|(name, _)| *name);
+                let hint =
+                    format!("{}, or a number from 0 to 255", did_you_mean(word.text, names).trim_end_matches('?'));
+                word.wrong(format!("{} is no protocol", quote(word.text)), hint)
+            }
+        }
+    }
+
+    fn transport(&mut self, word: Word<'t>, protocol: u8) -> Result<(), MatchError> {
+        self.protocol(word, protocol)?;
+        let Some(field) = self.words.next_if(|next| !CLAUSES.contains(&next.text) && next.text != "iifname") else {
+            return Ok(());
+        };
+        let slot = match field.text {
+            "sport" => &mut self.out.sport,
+            "dport" => &mut self.out.dport,
+            _ => {
+                let hint = did_you_mean(field.text, ["sport", "dport"]);
+                return field.wrong(format!("'{}' has no field {}", word.text, quote(field.text)), hint);
+            }
+        };
+        let mut taken = slot.take();
+        let value = self.after(field, "a port or a range of ports")?;
+        let Some(range) = ports(value.text) else {
+            let hint = "write a number from 0 to 65535, or a range like 5000-5010";
+            return value.wrong(format!("{} is no port", quote(value.text)), hint);
+        };
+        if range.is_empty() {
+            let hint = format!("write {}-{}", range.end(), range.start());
+            return value.wrong("the range of ports is the wrong way round", hint);
+        }
+        let what = if field.text == "sport" { "the source port" } else { "the destination port" };
+        once(&mut taken, range, field, what)?;
+        if field.text == "sport" {
+            self.out.sport = taken
+        } else {
+            self.out.dport = taken
+        }
+        Ok(())
+    }
+
+    fn interface(&mut self, word: Word<'t>) -> Result<(), MatchError> {
+        let name = self.after(word, "an interface, like 'lan' or 'lan.20'")?;
+        let bare = name.text.strip_prefix('"').and_then(|n| n.strip_suffix('"')).unwrap_or(name.text);
+        if !crate::names::is_interface(bare) {
+            return name.wrong(
+                format!("{} is no interface", quote(name.text)),
+                "write the name of a port, or of its VLAN like 'lan.20'",
+            );
+        }
+        once(&mut self.out.iif, bare.to_string(), word, "the interface")
+    }
+
+    fn family(&mut self, word: Word<'t>, family: Family) -> Result<(), MatchError> {
+        if let Some(said) = self.family_said.filter(|_| self.out.family != family) {
+            let reason = format!("'{}' contradicts '{}' before it", word.text, said.text);
+            return word.wrong(reason, "a packet has one IP version; write a path for each");
+        }
+        self.out.family = family;
+        self.family_said.get_or_insert(word);
+        Ok(())
+    }
+
+    fn protocol(&mut self, word: Word<'t>, protocol: u8) -> Result<(), MatchError> {
+        if let Some(said) = self.protocol_said.filter(|_| self.out.protocol != Some(protocol)) {
+            let reason = format!("'{}' contradicts '{}' before it", word.text, said.text);
+            return word.wrong(reason, "a packet has one protocol; write a path for each");
+        }
+        self.out.protocol = Some(protocol);
+        self.protocol_said.get_or_insert(word);
+        Ok(())
+    }
+}
+
+/// Fills a field that must not be said twice.
+fn once<T>(slot: &mut Option<T>, value: T, word: Word<'_>, what: &str) -> Result<(), MatchError> {
+    if slot.replace(value).is_some() {
+        return word.wrong(format!("{what} is given twice"), "keep one: every clause must hold");
+    }
+    Ok(())
+}
+
+/// A name of the table, or a number (decimal, or hexadecimal as nftables prints it) up to `most`.
+fn named(names: &[(&str, u8)], text: &str, most: u8) -> Option<u8> {
+    if let Some((_, value)) = names.iter().find(|(name, _)| *name == text) {
+        return Some(*value);
+    }
+    let value = match text.strip_prefix("0x") {
+        Some(hex) if hex.bytes().all(|b| b.is_ascii_hexdigit()) => u8::from_str_radix(hex, 16).ok(),
+        Some(_) => None,
+        None => number(text).and_then(|n| u8::try_from(n).ok()),
+    };
+    value.filter(|value| *value <= most)
+}
+
+/// Digits and nothing else: `from_str` would take a sign.
+fn number(text: &str) -> Option<u16> {
+    if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
+}
+
+fn ports(text: &str) -> Option<RangeInclusive<u16>> {
+    match text.split_once('-') {
+        Some((first, last)) => Some(number(first)?..=number(last)?),
+        None => number(text).map(|port| port..=port),
+    }
+}

@@ -1,0 +1,272 @@
+//! The plan: what a checked configuration says, with every default filled in.
+//!
+//! Two configurations that mean the same give equal plans: ports are sorted by name, interfaces by VLAN, routes and
+//! neighbours by address, and texts are canonical. Only the order of paths has a meaning.
+
+use crate::address::{mac_text, optional_mac_text};
+use crate::{Call, Match, Prefix};
+use serde::{Serialize, Serializer};
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::sync::Arc;
+use units::{Mac, Rate};
+
+/// The name of a port or an interface: `lan`, or `lan.20` for its VLAN 20. Shared, because a million routes name few.
+pub type Name = Arc<str>;
+
+/// A whole configuration.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Plan {
+    /// The router's name.
+    pub name: String,
+    /// Worker threads, 1 to 64.
+    pub workers: u16,
+    /// Frames of the pool.
+    pub frames: u32,
+    /// ICMP errors a second.
+    pub icmp_rate: u32,
+    /// ICMP errors at once.
+    pub icmp_burst: u32,
+    /// The ports, sorted by name; at least one.
+    pub ports: Vec<PortPlan>,
+    /// The configured routes, sorted by destination; connected routes follow from the interfaces.
+    pub routes: Vec<RoutePlan>,
+    /// The static neighbours, sorted by interface and address.
+    pub neighbours: Vec<NeighbourPlan>,
+    /// The paths in the order they are matched; the built-in path `best-effort` comes after them and is not listed.
+    pub paths: Vec<PathPlan>,
+}
+
+impl Plan {
+    /// Every interface of every port, in order.
+    pub fn interfaces(&self) -> impl Iterator<Item = (&PortPlan, &InterfacePlan)> {
+        self.ports.iter().flat_map(|port| port.interfaces.iter().map(move |interface| (port, interface)))
+    }
+}
+
+/// A place packets come from and go to.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct PortPlan {
+    /// Its name.
+    pub name: Name,
+    /// What is behind it.
+    pub device: DevicePlan,
+    /// Its MAC address; where none is given the device has or makes one.
+    #[serde(serialize_with = "optional_mac_text")]
+    pub mac: Option<Mac>,
+    /// Its interfaces: the untagged one first (it may have no address), then its VLANs by id.
+    pub interfaces: Vec<InterfacePlan>,
+    /// The queueing scheme of its link.
+    pub scheme: Call,
+    /// The file that all of its frames are captured to.
+    pub capture: Option<String>,
+    /// Whether every frame is traced.
+    pub trace: bool,
+    /// Faults put upon its frames.
+    pub faults: Option<FaultsPlan>,
+}
+
+/// What is behind a port: `kind:target`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct DevicePlan {
+    /// A kind of the catalogue: `memory`, `pcap`, `packet`.
+    pub kind: String,
+    /// What the kind opens: a name, a file, an interface of the kernel. Empty for a `pcap` port that only writes.
+    pub target: String,
+    /// `pcap`: the file that transmitted frames go to.
+    pub write: Option<String>,
+    /// `pcap`: how fast frames are read; [`Pace::Recorded`] for the other kinds.
+    pub pace: Pace,
+}
+
+impl fmt::Display for DevicePlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.kind, self.target)
+    }
+}
+
+/// How fast a capture is replayed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Pace {
+    /// With the gaps it was recorded with.
+    #[default]
+    Recorded,
+    /// As fast as the router takes it.
+    Fast,
+    /// At a rate of bits; more than zero.
+    Bits(Rate),
+    /// At a rate of packets a second; more than zero.
+    Packets(u64),
+}
+
+impl fmt::Display for Pace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Pace::Recorded => f.write_str("recorded"),
+            Pace::Fast => f.write_str("fast"),
+            Pace::Bits(rate) => rate.fmt(f),
+            Pace::Packets(rate) => write!(f, "{rate}pps"),
+        }
+    }
+}
+
+impl FromStr for Pace {
+    type Err = units::UnitError;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let hint = || "write 'recorded', 'fast', a rate like '10mbit' or '1000pps'".to_string();
+        let zero = || units::UnitError { reason: format!("a pace of {text} never sends"), hint: hint() };
+        match text {
+            "recorded" => return Ok(Pace::Recorded),
+            "fast" => return Ok(Pace::Fast),
+            _ => {}
+        }
+        if let Some(number) = text.strip_suffix("pps") {
+            let rate: u64 = number.trim().parse().map_err(|_| units::UnitError {
+                reason: format!("{} is no whole number of packets a second", crate::text::quote(text)),
+                hint: hint(),
+            })?;
+            return if rate == 0 { Err(zero()) } else { Ok(Pace::Packets(rate)) };
+        }
+        if !text.starts_with(|c: char| c.is_ascii_digit()) {
+            return Err(units::UnitError { reason: format!("{} is no pace", crate::text::quote(text)), hint: hint() });
+        }
+        match text.parse::<Rate>()? {
+            Rate::ZERO => Err(zero()),
+            rate => Ok(Pace::Bits(rate)),
+        }
+    }
+}
+
+impl Serialize for Pace {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A layer 3 attachment of the router.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct InterfacePlan {
+    /// `lan`, or `lan.20`.
+    pub name: Name,
+    /// The 802.1Q id, 1 to 4094; none for the untagged interface.
+    pub vlan: Option<u16>,
+    /// Its own addresses with the lengths of their subnets, in the order of the file.
+    pub addresses: Vec<Prefix>,
+    /// The largest IP packet in bytes.
+    pub mtu: u16,
+}
+
+/// Faults put upon the frames of a port. Probabilities are in parts per million.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct FaultsPlan {
+    /// Frames lost, ppm.
+    pub loss: u32,
+    /// Frames with a bit turned, ppm.
+    pub corrupt: u32,
+    /// Frames sent twice, ppm.
+    pub duplicate: u32,
+    /// Frames cut short, ppm.
+    pub truncate: u32,
+    /// The seed of the random choices.
+    pub seed: u64,
+}
+
+impl fmt::Display for FaultsPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let part = |ppm: u32| f64::from(ppm) / 1e6;
+        write!(f, "loss {} corrupt {} ", part(self.loss), part(self.corrupt))?;
+        write!(f, "duplicate {} truncate {} seed {}", part(self.duplicate), part(self.truncate), self.seed)
+    }
+}
+
+/// A configured route.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct RoutePlan {
+    /// The destination; no bit behind its length is set.
+    pub to: Prefix,
+    /// What becomes of packets to it.
+    pub action: RouteAction,
+}
+
+impl fmt::Display for RoutePlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.to, self.action)
+    }
+}
+
+/// What becomes of the packets a route matches.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RouteAction {
+    /// To a next router.
+    Via {
+        /// Its address, of the destination's family.
+        gateway: IpAddr,
+        /// The interface whose subnet it is on.
+        interface: Name,
+    },
+    /// Dropped in silence.
+    Blackhole,
+    /// Dropped, and the sender is told by ICMP.
+    Unreachable,
+}
+
+impl fmt::Display for RouteAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RouteAction::Via { gateway, interface } => write!(f, "via {gateway} port {interface}"),
+            RouteAction::Blackhole => f.write_str("blackhole"),
+            RouteAction::Unreachable => f.write_str("unreachable"),
+        }
+    }
+}
+
+/// A neighbour whose MAC address is known beforehand.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct NeighbourPlan {
+    /// Its address, on a subnet of the interface or IPv6 link-local.
+    pub address: IpAddr,
+    /// Its MAC address; never a group's.
+    #[serde(serialize_with = "mac_text")]
+    pub mac: Mac,
+    /// The interface it is on.
+    pub interface: Name,
+}
+
+/// A switching path.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct PathPlan {
+    /// Its name.
+    pub name: String,
+    /// The packets that take it, unless a path before it takes them.
+    #[serde(rename = "match")]
+    pub matching: Match,
+    /// What is done to each packet, in order.
+    pub functions: Vec<Call>,
+    /// Packets that wait at most in each of its queues.
+    pub queue: u32,
+    /// The class a queueing scheme sees.
+    pub class: u8,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paces_read_back_as_printed() {
+        for (text, pace) in [
+            ("recorded", Pace::Recorded),
+            ("fast", Pace::Fast),
+            ("10mbit", Pace::Bits(Rate::mbit(10))),
+            ("1000pps", Pace::Packets(1000)),
+        ] {
+            assert_eq!(text.parse(), Ok(pace));
+            assert_eq!(pace.to_string(), text);
+        }
+        for text in ["", "0pps", "0bit", "slow", "10mbps", "10", "-1pps", "10ps"] {
+            assert!(text.parse::<Pace>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Which names the configuration gives to things.
+
+/// The longest name of a port, as of an interface of the kernel.
+const PORT_NAME: usize = 15;
+/// The longest name of a path.
+const PATH_NAME: usize = 31;
+
+/// How names of ports are written, for messages and the schema.
+pub(crate) const PORT_PATTERN: &str = "[a-z][a-z0-9_-]{0,14}";
+/// How names of paths are written.
+pub(crate) const PATH_PATTERN: &str = "[a-z][a-z0-9_-]{0,30}";
+
+/// Paths the router has of its own.
+pub(crate) const RESERVED_PATHS: &[&str] = &["best-effort", "control", "general"];
+
+fn is_name(text: &str, longest: usize) -> bool {
+    let body = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
+    text.len() <= longest && text.starts_with(|c: char| c.is_ascii_lowercase()) && text.bytes().all(body)
+}
+
+/// Whether a port may have the name.
+pub(crate) fn is_port(text: &str) -> bool {
+    is_name(text, PORT_NAME)
+}
+
+/// Whether a path may have the name.
+pub(crate) fn is_path(text: &str) -> bool {
+    is_name(text, PATH_NAME)
+}
+
+/// Whether an interface may have the name: a port's, or one with a VLAN id behind a point.
+pub(crate) fn is_interface(text: &str) -> bool {
+    match text.split_once('.') {
+        None => is_port(text),
+        Some((port, id)) => is_port(port) && vlan_id(id).is_some(),
+    }
+}
+
+/// An 802.1Q VLAN id that a network may use (IEEE 802.1Q 9.6: 0 and 4095 are reserved), written without leading zeros.
+pub(crate) fn vlan_id(text: &str) -> Option<u16> {
+    let id: u16 = text.parse().ok()?;
+    ((1..=4094).contains(&id) && id.to_string() == text).then_some(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_short_and_plain() {
+        for good in ["lan", "a", "wan-2", "lan.20", "x23456789012345", "lan.4094"] {
+            assert!(is_interface(good), "{good}");
+        }
+        for bad in [
+            "",
+            "Lan",
+            "1lan",
+            "lan.",
+            "lan.0",
+            "lan.4095",
+            "lan.020",
+            "lan.+1",
+            "x234567890123456",
+            "é",
+            "a b",
+            "lan.1.2",
+        ] {
+            assert!(!is_interface(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The JSON schema of the configuration, for editors: completion, and mistakes underlined while typing.
+//!
+//! It says what can be said of one value alone; [`crate::check`] knows the rest.
+
+use crate::Catalogue;
+use crate::keys::{Form, Key, Kind, MOST_ADDRESSES, MOST_FUNCTIONS, MOST_INTERFACES, ROOT};
+use crate::names::{PATH_PATTERN, PORT_PATTERN, RESERVED_PATHS};
+use serde_json::{Map, Value, json};
+use units::declare::Declaration;
+
+/// The schema (JSON Schema 2020-12) of a configuration that names what the catalogue declares.
+pub fn schema(catalogue: &Catalogue) -> Value {
+    let mut schema = object(ROOT, catalogue);
+    schema.insert("$schema".into(), json!("https://json-schema.org/draft/2020-12/schema"));
+    schema.insert("title".into(), json!("Switchpath configuration"));
+    Value::Object(schema)
+}
+
+fn object(keys: &[Key], catalogue: &Catalogue) -> Map<String, Value> {
+    let properties: Map<String, Value> =
+        keys.iter().map(|key| (key.name.to_string(), Value::Object(property(key, catalogue)))).collect();
+    let required: Vec<&str> = keys.iter().filter(|key| key.required).map(|key| key.name).collect();
+    let mut out = Map::new();
+    out.insert("type".into(), json!("object"));
+    out.insert("properties".into(), Value::Object(properties));
+    out.insert("required".into(), json!(required));
+    out.insert("additionalProperties".into(), json!(false));
+    out
+}
+
+fn property(key: &Key, catalogue: &Catalogue) -> Map<String, Value> {
+    let mut out = match &key.kind {
+        Kind::Integer { least, most } => members(json!({ "type": "integer", "minimum": least, "maximum": most })),
+        Kind::Boolean => members(json!({ "type": "boolean" })),
+        Kind::Probability => members(json!({ "type": "number", "minimum": 0, "maximum": 1 })),
+        Kind::Text(form) => text(*form, catalogue),
+        Kind::Texts(form) => {
+            let most = if *form == Form::Function { MOST_FUNCTIONS } else { MOST_ADDRESSES };
+            members(json!({ "type": "array", "items": text(*form, catalogue), "maxItems": most }))
+        }
+        Kind::Table(keys) => object(keys, catalogue),
+        Kind::Tables { name, keys } => members(json!({
+            "type": "object",
+            "patternProperties": { format!("^{name}$"): object(keys, catalogue) },
+            "additionalProperties": false,
+            "maxProperties": MOST_INTERFACES,
+        })),
+        Kind::List(keys) => members(json!({ "type": "array", "items": object(keys, catalogue) })),
+    };
+    let said = out.remove("description").and_then(|d| d.as_str().map(|d| format!("{} {d}", key.doc)));
+    out.insert("description".into(), json!(said.as_deref().unwrap_or(key.doc)));
+    // The defaults of the configuration are written so that they are JSON as well; a test holds us to that.
+    if let Ok(default) = serde_json::from_str::<Value>(key.default) {
+        out.insert("default".into(), default);
+    }
+    if let Some(example) = serde_json::from_str::<Value>(key.example).ok().filter(|e| !e.is_object()) {
+        out.insert("examples".into(), json!([example]));
+    }
+    out
+}
+
+fn members(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
+}
+
+fn text(form: Form, catalogue: &Catalogue) -> Map<String, Value> {
+    let mac = "^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$".to_string();
+    let pattern = match form {
+        Form::RouterName => "^[A-Za-z0-9._-]{1,63}$".to_string(),
+        Form::File => "^.+$".to_string(),
+        Form::Device => format!("^({}):", names(&catalogue.devices)),
+        Form::Scheme => calls(&catalogue.schemes),
+        Form::Function => calls(&catalogue.functions),
+        Form::Pace => r"^(recorded|fast|[0-9]+ *pps|[0-9.]+ *[kmgtKMGT]?[bB][iI][tT])$".to_string(),
+        Form::Mac => mac,
+        Form::Address => "^[0-9a-fA-F.:]+$".to_string(),
+        Form::InterfaceAddress | Form::Destination => "^[0-9a-fA-F.:]+/[0-9]{1,3}$".to_string(),
+        Form::Interface => format!(r"^{PORT_PATTERN}(\.[1-9][0-9]{{0,3}})?$"),
+        Form::PathName => format!("^{PATH_PATTERN}$"),
+        Form::Match => r"^\s*(any|ip|ip6|tcp|udp|icmp|icmpv6|iif|iifname|meta)(\s|$)".to_string(),
+    };
+    let mut out = members(json!({ "type": "string", "pattern": pattern }));
+    match form {
+        Form::PathName => {
+            out.insert("not".into(), json!({ "enum": RESERVED_PATHS }));
+        }
+        Form::Device => {
+            out.insert("description".into(), json!(listed(&catalogue.devices)));
+        }
+        Form::Scheme => {
+            out.insert("description".into(), json!(listed(&catalogue.schemes)));
+        }
+        Form::Function => {
+            out.insert("description".into(), json!(listed(&catalogue.functions)));
+        }
+        _ => {}
+    }
+    out
+}
+
+fn names(declarations: &[Declaration]) -> String {
+    declarations.iter().map(|d| d.name).collect::<Vec<_>>().join("|")
+}
+
+/// A name of the catalogue, with or without options.
+fn calls(declarations: &[Declaration]) -> String {
+    format!(r"^\s*({})\s*(\(.*\)\s*)?$", names(declarations))
+}
+
+/// `fifo: first in, first out; limit (default 1000): packets that wait.`
+fn listed(declarations: &[Declaration]) -> String {
+    let one = |d: &Declaration| {
+        let options: Vec<String> =
+            d.options.iter().map(|o| format!("; {} (default {}): {}", o.name, o.default, o.doc)).collect();
+        format!("'{}': {}{}", d.name, d.summary, options.concat())
+    };
+    declarations.iter().map(one).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,62 @@
+//! A catalogue for the tests: what the router declares, and enough beside it to mistake things.
+
+use plan::Catalogue;
+use units::declare::{Declaration, OptionDeclaration, Unit};
+
+const LIMIT: OptionDeclaration = OptionDeclaration {
+    name: "limit",
+    unit: Unit::Count,
+    default: "1000",
+    least: 1,
+    most: 1_000_000,
+    doc: "Packets that wait at most.",
+};
+const TARGET: OptionDeclaration = OptionDeclaration {
+    name: "target",
+    unit: Unit::Time,
+    default: "5ms",
+    least: 1000,
+    most: 10_000_000_000,
+    doc: "The sojourn time that is tolerated.",
+};
+const RATE: OptionDeclaration = OptionDeclaration {
+    name: "rate",
+    unit: Unit::Rate,
+    default: "10mbit",
+    least: 1000,
+    most: u64::MAX,
+    doc: "The rate.",
+};
+const BURST: OptionDeclaration = OptionDeclaration {
+    name: "burst",
+    unit: Unit::Size,
+    default: "1500b",
+    least: 64,
+    most: 1 << 30,
+    doc: "The burst.",
+};
+
+const fn declared(name: &'static str, summary: &'static str, options: &'static [OptionDeclaration]) -> Declaration {
+    Declaration { name, summary, source: "", options }
+}
+
+/// Three schemes, three functions, three kinds of device.
+pub fn catalogue() -> Catalogue {
+    Catalogue {
+        schemes: vec![
+            declared("fifo", "First in, first out.", &[LIMIT]),
+            declared("codel", "Controlled delay.", &[LIMIT, TARGET]),
+            declared("tbf", "Token bucket filter.", &[RATE, BURST]),
+        ],
+        functions: vec![
+            declared("ip", "Forwards IPv4 and IPv6.", &[]),
+            declared("police", "Drops what is above a rate.", &[RATE, BURST]),
+            declared("count", "Counts.", &[]),
+        ],
+        devices: vec![
+            declared("memory", "A pair of queues.", &[]),
+            declared("pcap", "Captures.", &[]),
+            declared("packet", "An interface of the kernel.", &[]),
+        ],
+    }
+}

@@ -1,0 +1,1015 @@
+//! What is wrong with a configuration, as the operator reads it: a few as pictures, all as lines.
+
+mod catalogue;
+
+use catalogue::catalogue;
+use expect_test::{Expect, expect};
+use plan::{Severity, examine};
+
+/// Two ports to build mistakes upon; nine lines.
+const BASE: &str = r#"version = 1
+[port.lan]
+device = "packet:eth0"
+address = ["192.0.2.1/24", "2001:db8:1::1/64"]
+[port.wan]
+device = "packet:eth1"
+address = ["203.0.113.2/30"]
+[port.wan.vlan.20]
+address = ["198.51.100.1/24"]
+"#;
+
+/// One line a diagnostic, with the key in front.
+fn lines(source: &str) -> String {
+    let checked = examine(source, "f", &catalogue());
+    assert_eq!(checked.plan.is_none(), checked.diagnostics.errors().next().is_some(), "a plan just without errors");
+    checked.diagnostics.list().iter().map(|d| format!("{}| {d}\n", d.path)).collect()
+}
+
+fn check(source: &str, expected: Expect) {
+    expected.assert_eq(&lines(source));
+}
+
+/// The base with a few lines more.
+fn more(source: &str, expected: Expect) {
+    expected.assert_eq(&lines(&format!("{BASE}{source}")));
+}
+
+fn picture(source: &str, expected: Expect) {
+    expected.assert_eq(&examine(source, "edge.toml", &catalogue()).diagnostics.render(false));
+}
+
+#[test]
+fn the_base_is_good() {
+    check(BASE, expect![""]);
+}
+
+#[test]
+fn every_error_is_reported_at_once_with_its_source() {
+    picture(
+        r#"version = 1
+
+[port.lan]
+device = "packt:eth0"
+adress = ["192.0.2.1/24"]
+mtu = 9000
+scheme = "fifo(limit=1000, taget=5ms)"
+
+[[route]]
+to = "10.1.0.0/8"
+blackhole = true
+
+[[path]]
+name = "voice"
+match = "ip dscp ef udp dport 5060-5000"
+"#,
+        expect![[r#"
+              × no kind of device is called 'packt'
+               ╭─[edge.toml:4:11]
+             3 │ [port.lan]
+             4 │ device = "packt:eth0"
+               ·           ──┬──
+               ·             ╰── port.lan.device
+             5 │ adress = ["192.0.2.1/24"]
+               ╰────
+              help: did you mean 'packet'?
+
+              × unknown key 'adress'
+               ╭─[edge.toml:5:1]
+             4 │ device = "packt:eth0"
+             5 │ adress = ["192.0.2.1/24"]
+               · ───┬──
+               ·    ╰── port.lan.adress
+             6 │ mtu = 9000
+               ╰────
+              help: did you mean 'address'?
+
+              × 9000 is out of range
+               ╭─[edge.toml:6:7]
+             5 │ adress = ["192.0.2.1/24"]
+             6 │ mtu = 9000
+               ·       ──┬─
+               ·         ╰── port.lan.mtu
+             7 │ scheme = "fifo(limit=1000, taget=5ms)"
+               ╰────
+              help: give 68 to 1982; the default is 1500
+
+              × 'fifo' has no option 'taget'
+               ╭─[edge.toml:7:28]
+             6 │ mtu = 9000
+             7 │ scheme = "fifo(limit=1000, taget=5ms)"
+               ·                            ──┬──
+               ·                              ╰── port.lan.scheme
+               ╰────
+              help: use 'limit'
+
+              × '10.1.0.0/8' has bits set behind its length
+                ╭─[edge.toml:10:6]
+              9 │ [[route]]
+             10 │ to = "10.1.0.0/8"
+                ·      ──────┬─────
+                ·            ╰── route[0].to
+             11 │ blackhole = true
+                ╰────
+              help: write '10.0.0.0/8'
+
+              × the range of ports is the wrong way round
+                ╭─[edge.toml:15:31]
+             14 │ name = "voice"
+             15 │ match = "ip dscp ef udp dport 5060-5000"
+                ·                               ────┬────
+                ·                                   ╰── path[0].match
+                ╰────
+              help: write 5000-5060
+
+            6 errors
+        "#]],
+    );
+}
+
+#[test]
+fn a_part_of_a_long_line_is_shown() {
+    let many: Vec<String> = (0..40).map(|i| format!("\"192.0.2.{i}\"")).collect();
+    picture(
+        &format!("version = 1\n[port.lan]\ndevice = \"memory:a\"\naddress = [{}]\n", many[20..21].join(", ")),
+        expect![[r#"
+              × '192.0.2.20' does not say how large its subnet is
+               ╭─[edge.toml:4:12]
+             3 │ device = "memory:a"
+             4 │ address = ["192.0.2.20"]
+               ·            ──────┬─────
+               ·                  ╰── port.lan.address[0]
+               ╰────
+              help: add the length of the subnet, like '192.0.2.20/24'
+
+            1 error
+        "#]],
+    );
+    let long =
+        format!("version = 1\nport.lan = {{ device = \"memory:a\", capture = \"{}\", mtu = 1 }}\n", "x".repeat(500));
+    picture(
+        &long,
+        expect![[r#"
+          × 1 is out of range
+           ╭─[edge.toml:2:555]
+         1 │ version = 1
+         2 │ …xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", mtu = 1 }
+           ·                                                                                             ┬
+           ·                                                                                             ╰── port.lan.mtu
+           ╰────
+          help: give 68 to 1982; the default is 1500
+
+        1 error
+    "#]],
+    );
+}
+
+#[test]
+fn several_syntax_errors_are_reported_together() {
+    picture(
+        "version = 1\n[port.lan\ndevice = packet:eth0\nmtu = = 3\n",
+        expect![[r#"
+          × unclosed table, expected `]`
+           ╭─[edge.toml:2:10]
+         1 │ version = 1
+         2 │ [port.lan
+           ·          ▲
+         3 │ device = packet:eth0
+           ╰────
+          help: the file is TOML: `key = value` lines below `[table]` headers
+
+          × extra `=`, expected nothing
+           ╭─[edge.toml:4:7]
+         3 │ device = packet:eth0
+         4 │ mtu = = 3
+           ·       ─
+           ╰────
+          help: the file is TOML: `key = value` lines below `[table]` headers
+
+        2 errors
+    "#]],
+    );
+    check(
+        "version = 1\n[port.lan]\ndevice = \"packet:eth0\"\ndevice = \"packet:eth1\"\n",
+        expect![[r#"
+            | f:4:1: error: duplicate key; keep one of the two: a key is given once, and a table has one header
+        "#]],
+    );
+    check(
+        "version = 1\n[port.lan]\ndevice = \"packet:eth0\"\n[port.lan]\n",
+        expect![[r#"
+            | f:4:7: error: duplicate key; keep one of the two: a key is given once, and a table has one header
+        "#]],
+    );
+    check(
+        "version = 1\n[port.lan]\ndevice = \"unclosed\nmtu = 3\n",
+        expect![[r#"
+        | f:3:19: error: invalid basic string, expected `"`; the file is TOML: `key = value` lines below `[table]` headers
+        port.lan.mtu| f:4:7: error: 3 is out of range; give 68 to 1982; the default is 1500
+    "#]],
+    );
+    check(
+        "\u{feff}version = 1\r\n[port.lan]\r\ndevice = \"packet:eth0\"\r\nmtu = 3\r\n",
+        expect![[r#"
+        port.lan.mtu| f:4:7: error: 3 is out of range; give 68 to 1982; the default is 1500
+    "#]],
+    );
+    check(
+        "version = 1\nx = \u{1}\n",
+        expect![[r#"
+        | f:2:5: error: string values must be quoted, expected literal string; write "..." around it
+    "#]],
+    );
+}
+
+#[test]
+fn the_version_comes_first() {
+    check(
+        "",
+        expect![[r#"
+        | f:1:1: error: the key 'version' is missing; add version = 1
+        port| f:1:1: error: there is no port; add [port.lan] with device = "packet:eth0"
+    "#]],
+    );
+    check(
+        "[port.lan]\ndevice = \"memory:a\"\n",
+        expect![[r#"
+        | f:1:1: error: the key 'version' is missing; add version = 1
+    "#]],
+    );
+    check(
+        "version = 2\nwhatever = true\n",
+        expect![[r#"
+            version| f:1:11: error: version 2 of the format is not known; this build reads version 1; write version = 1, or use a build that knows the version
+        "#]],
+    );
+    check(
+        "version = \"1\"\n",
+        expect![[r#"
+            version| f:1:11: error: version '1' of the format is not known; this build reads version 1; write version = 1, or use a build that knows the version
+        "#]],
+    );
+    check(
+        "version = 1.0\n",
+        expect![[r#"
+            version| f:1:11: error: version 1.0 of the format is not known; this build reads version 1; write version = 1, or use a build that knows the version
+        "#]],
+    );
+}
+
+#[test]
+fn wrong_types_and_unknown_keys_are_named() {
+    check(
+        r#"version = 1
+route = "default"
+path = { name = "x" }
+colour = "blue"
+router = 3
+[port]
+lan = "eth0"
+"#,
+        expect![[r#"
+            route| f:2:9: error: 'route' is a list, not a string; write route = [{ to = "10.0.0.0/8", blackhole = true }]
+            path| f:3:8: error: 'path' is a list, not a table; write path = [{ name = "voice", match = "ip dscp ef" }]
+            colour| f:4:1: error: unknown key 'colour'; the keys here are version, router, port, route, neighbour, path
+            router| f:5:10: error: router is a table, not a whole number; write [router]
+            port.lan| f:7:7: error: port.lan is a table, not a string; write [port.lan]
+        "#]],
+    );
+    check(
+        "version = 1\nport = 3\n",
+        expect![[r#"
+        port| f:2:8: error: 'port' is a table of tables, not a whole number; write port = { lan = { device = "packet:eth0" } }
+    "#]],
+    );
+    check(
+        "version = 1\n[port]\n",
+        expect![[r#"
+        port| f:2:1: error: there is no port; add [port.lan] with device = "packet:eth0"
+    "#]],
+    );
+    check(
+        r#"version = 1
+[router]
+name = ""
+workers = 65
+frames = "many"
+icmp_rate = -1
+icmp_burst = 99999999999999999999999999999999999999999999
+[port.lan]
+device = 7
+address = "192.0.2.1/24"
+mac = true
+mtu = 1500.0
+trace = "yes"
+faults = { loss = 1.5, corrupt = -0.1, duplicate = nan, truncate = 0.00000001, seed = -1, lost = 1 }
+vlan = [20]
+"#,
+        expect![[r#"
+            router.name| f:3:8: error: '' is no name for a router; use 1 to 63 letters, digits, points, underscores and hyphens
+            router.workers| f:4:11: error: 65 is out of range; give 1 to 64; the default is 1
+            router.frames| f:5:10: error: 'frames' is a whole number, not a string; write frames = 16384
+            router.icmp_rate| f:6:13: error: -1 is out of range; give 1 to 1000000; the default is 100
+            router.icmp_burst| f:7:14: error: 99999999999999999999999999999999999999999999 is out of range; give 1 to 100000; the default is 10
+            port.lan.device| f:9:10: error: 'device' is a string, not a whole number; write device = "packet:eth0"
+            port.lan.address| f:10:11: error: 'address' is a list, not a string; write address = ["192.0.2.1/24"]
+            port.lan.mac| f:11:7: error: 'mac' is a string, not true or false; write mac = "02:00:00:00:00:01"
+            port.lan.mtu| f:12:7: error: 'mtu' is a whole number, not a number with a fraction; write mtu = 1500
+            port.lan.trace| f:13:9: error: 'trace' is true or false, not a string; write trace = true
+            port.lan.faults.loss| f:14:19: error: a probability is from 0 to 1; write 0.01 for one frame in a hundred
+            port.lan.faults.corrupt| f:14:34: error: a probability is from 0 to 1; write 0.01 for one frame in a hundred
+            port.lan.faults.duplicate| f:14:52: error: a probability is from 0 to 1; write 0.01 for one frame in a hundred
+            port.lan.faults.truncate| f:14:68: error: 0.00000001 is less than one in a million; write 0, or at least 0.000001
+            port.lan.faults.seed| f:14:87: error: -1 is out of range; give 0 to 9223372036854775807; the default is 1
+            port.lan.faults.lost| f:14:91: error: unknown key 'lost'; the keys here are loss, corrupt, duplicate, truncate, seed
+            port.lan.vlan| f:15:8: error: 'vlan' is a table of tables, not a list; write vlan = { 20 = { address = ["198.51.100.1/24"] } }
+        "#]],
+    );
+}
+
+#[test]
+fn devices_are_of_the_catalogue_and_belong_to_one_port() {
+    check(
+        r#"version = 1
+[port.Lan]
+device = "packet:eth0"
+[port.a]
+device = "eth0"
+[port.b]
+device = "memry:x"
+[port.c]
+device = "packet:an-interface-too-long"
+[port.d]
+device = "memory:"
+[port.e]
+device = "pcap:"
+[port.f]
+device = "packet:eth0"
+[port.g]
+device = "memory:m"
+pace = "fast"
+write = "x"
+[port.h]
+device = "pcap:h.pcap"
+pace = "10mbps"
+"#,
+        expect![[r#"
+            port.Lan| f:2:7: error: 'Lan' is no name for a port; use a letter, then letters, digits, '_' and '-', 15 at most: [a-z][a-z0-9_-]{0,14}
+            port.a.device| f:5:10: error: 'eth0' does not say what kind of device it is; write one of memory:..., pcap:..., packet:...
+            port.b.device| f:7:11: error: no kind of device is called 'memry'; did you mean 'memory'?
+            port.c.device| f:9:18: error: 'packet:' cannot open 'an-interface-too-long'; write the name of an interface of the kernel, like 'packet:eth0'
+            port.d.device| f:11:18: error: 'memory:' cannot open ''; write a name, like 'memory:a'
+            port.e.device| f:13:16: error: 'pcap:' cannot open ''; write 'pcap:FILE', or add write = "out.pcapng" for a port that only writes
+            port.f.device| f:15:10: error: the device is the one of 'Lan' already; give each port a device of its own
+            port.g.pace| f:18:8: error: 'pace' belongs to 'pcap' devices, and this is 'memory'; remove it
+            port.g.write| f:19:9: error: 'write' belongs to 'pcap' devices, and this is 'memory'; remove it
+            port.h.pace| f:22:8: error: 'mbps' is no unit of rate; in tc 'bps' means bytes per second; say bits: '10mbit'
+        "#]],
+    );
+}
+
+#[test]
+fn files_are_written_once_and_not_over_what_is_read() {
+    check(
+        r#"version = 1
+[port.a]
+device = "pcap:a.pcap"
+write = "./out.pcap"
+capture = ""
+[port.b]
+device = "pcap:out.pcap"
+write = "b.pcap"
+[port.c]
+device = "memory:c"
+capture = "b.pcap"
+"#,
+        expect![[r#"
+            port.a.capture| f:5:11: error: '' is no name of a file; write "out.pcapng"
+            port.b.device| f:7:10: error: the file is written by port.a.write, and would be lost; write to another file
+            port.c.capture| f:11:11: error: the file is written by port.b.write already; give each a file of its own
+        "#]],
+    );
+}
+
+#[test]
+fn addresses_are_ones_a_router_can_have() {
+    check(
+        r#"version = 1
+[port.lan]
+device = "packet:eth0"
+address = [
+  "192.0.2.0/24", "192.0.2.255/24", "192.0.2.1", "2001:db8::1", "192.0.2.300/24", "192.0.2.1/33", "10.0.0.1/0",
+  "224.0.0.5/24", "127.0.0.1/8", "0.0.0.0/8", "255.255.255.255/32", "240.0.0.1/8",
+  "::/64", "::1/128", "ff02::1/64", "::ffff:192.0.2.1/120", "2001:db8::/64", 7, "",
+]
+"#,
+        expect![[r#"
+            port.lan.address[0]| f:5:3: error: 192.0.2.0 is the network address of 192.0.2.0/24; write the router's own address on the subnet
+            port.lan.address[1]| f:5:19: error: 192.0.2.255 is the broadcast address of 192.0.2.0/24; write the router's own address on the subnet
+            port.lan.address[2]| f:5:37: error: '192.0.2.1' does not say how large its subnet is; add the length of the subnet, like '192.0.2.1/24'
+            port.lan.address[3]| f:5:50: error: '2001:db8::1' does not say how large its subnet is; add the length of the subnet, like '2001:db8::1/64'
+            port.lan.address[4]| f:5:65: error: '192.0.2.300/24' is no address prefix; write an address and the length of its subnet, like '192.0.2.1/24'
+            port.lan.address[5]| f:5:83: error: '192.0.2.1/33' has no length from 0 to 32; write an address and the length of its subnet, like '192.0.2.1/24'
+            port.lan.address[6]| f:5:99: error: with the length 0 the subnet of 10.0.0.1/0 is the whole Internet; write the length of the subnet; a default route goes to [[route]]
+            port.lan.address[7]| f:6:3: error: 224.0.0.5 is a multicast address, and no interface can have it; write a unicast address
+            port.lan.address[8]| f:6:19: error: 127.0.0.1 is a loopback address, and no interface can have it; write a unicast address
+            port.lan.address[9]| f:6:34: error: 0.0.0.0 is an address of 'this network', and no interface can have it; write a unicast address
+            port.lan.address[10]| f:6:47: error: 255.255.255.255 is the broadcast address, and no interface can have it; write a unicast address
+            port.lan.address[11]| f:6:69: error: 240.0.0.1 is a reserved address, and no interface can have it; write a unicast address
+            port.lan.address[12]| f:7:3: error: :: is the unspecified address, and no interface can have it; write a unicast address
+            port.lan.address[13]| f:7:12: error: ::1 is a loopback address, and no interface can have it; write a unicast address
+            port.lan.address[14]| f:7:23: error: ff02::1 is a multicast address, and no interface can have it; write a unicast address
+            port.lan.address[15]| f:7:37: error: ::ffff:192.0.2.1 is an IPv4-mapped address, and no interface can have it; write a unicast address
+            port.lan.address[16]| f:7:61: error: 2001:db8:: is the subnet-router anycast address of 2001:db8::/64; write the router's own address on the subnet
+            port.lan.address[17]| f:7:78: error: a string belongs here, not a whole number; write "192.0.2.1/24"
+            port.lan.address[18]| f:7:81: error: '' is no address prefix; write an address and the length of its subnet, like '192.0.2.1/24'
+        "#]],
+    );
+}
+
+#[test]
+fn small_subnets_have_no_network_or_broadcast_address() {
+    check(
+        r#"version = 1
+[port.lan]
+device = "packet:eth0"
+address = ["192.0.2.0/31", "192.0.2.2/32", "2001:db8::/127", "fe80::1/64"]
+[port.wan]
+device = "packet:eth1"
+address = ["fe80::1/64"]
+[[route]]
+to = "10.0.0.0/8"
+via = "192.0.2.1"
+[[route]]
+to = "2001:db8:1::/48"
+via = "2001:db8::1"
+[[route]]
+to = "2001:db8:2::/48"
+via = "fe80::2"
+port = "wan"
+"#,
+        expect![""],
+    );
+}
+
+#[test]
+fn addresses_and_subnets_belong_to_one_interface() {
+    check(
+        r#"version = 1
+[port.a]
+device = "packet:eth0"
+address = ["10.0.0.1/8", "10.0.0.2/24", "10.0.0.1/16", "fe80::1/64", "fe80::1/64"]
+[port.b]
+device = "packet:eth1"
+address = ["10.9.9.9/30", "10.0.0.1/32", "192.0.2.1/24"]
+[port.c]
+device = "packet:eth2"
+[port.c.vlan.7]
+address = ["192.0.2.2/24"]
+"#,
+        expect![[r#"
+            port.a.address[2]| f:4:41: error: the address 10.0.0.1 is given twice, first to 'a'; remove one of the two
+            port.a.address[4]| f:4:70: error: the address fe80::1 is given twice, first to 'a'; remove one of the two
+            port.b.address[0]| f:7:12: error: the subnet 10.9.9.8/30 overlaps with 10.0.0.0/8 of 'a'; give each interface a subnet of its own
+            port.b.address[1]| f:7:27: error: the address 10.0.0.1 is given twice, first to 'a'; remove one of the two
+            port.c.vlan.7.address[0]| f:11:12: error: the subnet 192.0.2.0/24 overlaps with 192.0.2.0/24 of 'b'; give each interface a subnet of its own
+        "#]],
+    );
+}
+
+#[test]
+fn mtus_suit_the_port_and_the_family() {
+    check(
+        r#"version = 1
+[port.a]
+device = "packet:eth0"
+address = ["2001:db8::1/64"]
+mtu = 1279
+[port.b]
+device = "packet:eth1"
+mtu = 1300
+[port.b.vlan.5]
+mtu = 1301
+[port.b.vlan.6]
+mtu = 67
+[port.c]
+device = "packet:eth2"
+mtu = 1000
+[port.c.vlan.5]
+address = ["2001:db8:5::1/64"]
+"#,
+        expect![[r#"
+            port.a.mtu| f:5:7: error: an MTU of 1279 is too small for IPv6; use at least 1280, or no IPv6 address
+            port.b.vlan.5.mtu| f:10:7: error: an MTU of 1301 is more than 1300, the port's; raise the port's mtu or lower this one
+            port.b.vlan.6.mtu| f:12:7: error: 67 is out of range; give 68 to 1982
+            port.c.vlan.5.mtu| f:16:1: error: an MTU of 1000 is too small for IPv6; use at least 1280, or no IPv6 address
+        "#]],
+    );
+}
+
+#[test]
+fn vlans_have_ids() {
+    more(
+        "[port.lan.vlan.0]\n[port.lan.vlan.4095]\n[port.lan.vlan.020]\n[port.lan.vlan.twenty]\n[port.lan.vlan]\n4094 = 7\n",
+        expect![[r#"
+            port.lan.vlan.0| f:10:16: error: '0' is no VLAN id; use a number from 1 to 4094
+            port.lan.vlan.4095| f:11:16: error: '4095' is no VLAN id; use a number from 1 to 4094
+            port.lan.vlan.020| f:12:16: error: '020' is no VLAN id; use a number from 1 to 4094
+            port.lan.vlan.twenty| f:13:16: error: 'twenty' is no VLAN id; use a number from 1 to 4094
+            port.lan.vlan.4094| f:15:8: error: port.lan.vlan.4094 is a table, not a whole number; write [port.lan.vlan.4094]
+        "#]],
+    );
+}
+
+#[test]
+fn macs_are_of_one_station() {
+    check(
+        r#"version = 1
+[port.a]
+device = "packet:eth0"
+mac = "01:00:5e:00:00:01"
+[port.b]
+device = "packet:eth1"
+mac = "00:00:00:00:00:00"
+[port.c]
+device = "packet:eth2"
+mac = "02-00-00-00-00-01"
+"#,
+        expect![[r#"
+            port.a.mac| f:4:7: error: 01:00:5e:00:00:01 is a multicast address; make the first byte even, like '02'
+            port.b.mac| f:7:7: error: 00:00:00:00:00:00 is no address; write a unicast address, like '02:00:00:00:00:01'
+            port.c.mac| f:10:7: error: '02-00-00-00-00-01' is no MAC address; write six bytes in hexadecimal, like '02:00:00:00:00:01'
+        "#]],
+    );
+}
+
+#[test]
+fn schemes_are_checked_against_the_catalogue() {
+    check(
+        r#"version = 1
+[port.a]
+device = "packet:eth0"
+scheme = "fif"
+[port.b]
+device = "packet:eth1"
+scheme = "codel(limit=5, target=5)"
+[port.c]
+device = "packet:eth2"
+scheme = 'fifo(limit=0)'
+[port.d]
+device = "packet:eth3"
+scheme = "fifo(limit=\u0031)"
+[port.e]
+device = "packet:eth4"
+scheme = "fifo(\u006cimit=x)"
+[port.f]
+device = "packet:eth5"
+scheme = """
+fifo"""
+"#,
+        expect![[r#"
+            port.a.scheme| f:4:11: error: no scheme is called 'fif'; did you mean 'fifo'?
+            port.b.scheme| f:7:33: error: '5' has no unit; use one of s, ms, us, ns, like '5ms'
+            port.c.scheme| f:10:22: error: limit=0 is below the least, 1; give 1 to 1000000; the default is 1000
+            port.d.scheme| f:13:10: warning: with a limit of 1 every burst loses all but one packet; give a limit of a hundred or more
+            port.e.scheme| f:16:10: error: 'x' is no whole number; write a number like '1000'
+        "#]],
+    );
+}
+
+#[test]
+fn a_route_has_one_end() {
+    more(
+        r#"[[route]]
+to = "10.0.0.0/8"
+[[route]]
+to = "10.1.0.0/16"
+via = "192.0.2.9"
+blackhole = true
+[[route]]
+to = "10.2.0.0/16"
+unreachable = true
+port = "lan"
+[[route]]
+via = "192.0.2.9"
+[[route]]
+to = "10.3.0.0/16"
+blackhole = false
+"#,
+        expect![[r#"
+            route[0]| f:10:1: error: the route leads nowhere; give one of via = "ADDRESS", blackhole = true and unreachable = true
+            route[1]| f:12:1: error: the route has more than one end; give one of via = "ADDRESS", blackhole = true and unreachable = true
+            route[2].port| f:19:8: error: 'port' says where a gateway is, and this route has none; remove it
+            route[3]| f:20:1: error: the key 'to' is missing; add to = "10.0.0.0/8"
+            route[4]| f:22:1: error: the route leads nowhere; give one of via = "ADDRESS", blackhole = true and unreachable = true
+        "#]],
+    );
+}
+
+#[test]
+fn destinations_are_prefixes() {
+    // Below a header the key belongs to that table.
+    more(
+        "route = []\n",
+        expect![[r#"
+        port.wan.vlan.20.route| f:10:1: error: unknown key 'route'; 'route' belongs to the top of the file, above the first [header]; or give it a header of its own
+    "#]],
+    );
+    check(
+        &format!(
+            "version = 1\nroute = [\n{}]\n{}",
+            ["10.1.0.0/8", "10.1.2.3", "default", "10.1.0.0/40", "2001:db8::1/64"]
+                .map(|to| format!("  {{ to = \"{to}\", blackhole = true }},\n"))
+                .concat(),
+            BASE.strip_prefix("version = 1\n").unwrap()
+        ),
+        expect![[r#"
+            route[0].to| f:3:10: error: '10.1.0.0/8' has bits set behind its length; write '10.0.0.0/8'
+            route[1].to| f:4:11: error: '10.1.2.3' has no prefix length; write '10.1.2.3/32' for this one address
+            route[2].to| f:5:11: error: 'default' is no address prefix; write '0.0.0.0/0' or '::/0'
+            route[3].to| f:6:11: error: '10.1.0.0/40' has no length from 0 to 32; write '10.1.0.0/N' with N from 0 to 32
+            route[4].to| f:7:10: error: '2001:db8::1/64' has bits set behind its length; write '2001:db8::/64'
+        "#]],
+    );
+}
+
+#[test]
+fn gateways_are_stations_on_connected_subnets() {
+    let cases = [
+        ("10.0.0.0/8", "10.9.9.9", ""),
+        ("10.0.0.0/8", "192.0.2.1", ""),
+        ("10.0.0.0/8", "192.0.2.0", ""),
+        ("10.0.0.0/8", "192.0.2.255", ""),
+        ("10.0.0.0/8", "224.0.0.1", ""),
+        ("10.0.0.0/8", "0.0.0.0", ""),
+        ("10.0.0.0/8", "127.0.0.1", ""),
+        ("10.0.0.0/8", "2001:db8:1::2", ""),
+        ("2001:db8::/32", "192.0.2.9", ""),
+        ("2001:db8::/32", "2001:db8:1::", ""),
+        ("2001:db8::/32", "2001:db8:2::1", ""),
+        ("2001:db8::/32", "fe80::1", ""),
+        ("2001:db8::/32", "fe80::1", "lan"),
+        ("10.0.0.0/8", "192.0.2.9", "wan"),
+        ("10.0.0.0/8", "198.51.100.9", "wan.20"),
+        ("10.0.0.0/8", "192.0.2.9", "lam"),
+        ("10.0.0.0/8", "192.0.2.9/24", ""),
+        ("10.0.0.0/8", "gateway", ""),
+    ];
+    let mut all = String::new();
+    for (to, via, port) in cases {
+        let port_line = if port.is_empty() { String::new() } else { format!("port = \"{port}\"\n") };
+        let found = lines(&format!("{BASE}[[route]]\nto = \"{to}\"\nvia = \"{via}\"\n{port_line}"));
+        all += &format!("{to} via {via} {port}\n    {}\n", if found.is_empty() { "good" } else { found.trim_end() });
+    }
+    expect![[r#"
+        10.0.0.0/8 via 10.9.9.9 
+            route[0].via| f:12:7: error: 10.9.9.9 is on no connected subnet; connected are 192.0.2.0/24 (lan), 203.0.113.0/30 (wan), 198.51.100.0/24 (wan.20)
+        10.0.0.0/8 via 192.0.2.1 
+            route[0].via| f:12:7: error: 192.0.2.1 is the router's own address; write the address of the other station
+        10.0.0.0/8 via 192.0.2.0 
+            route[0].via| f:12:7: error: 192.0.2.0 is the network address of 192.0.2.0/24; write the address of a station
+        10.0.0.0/8 via 192.0.2.255 
+            route[0].via| f:12:7: error: 192.0.2.255 is the broadcast address of 192.0.2.0/24; write the address of a station
+        10.0.0.0/8 via 224.0.0.1 
+            route[0].via| f:12:7: error: 224.0.0.1 is a multicast address, not the address of a station; write a unicast address
+        10.0.0.0/8 via 0.0.0.0 
+            route[0].via| f:12:7: error: 0.0.0.0 is an address of 'this network', not the address of a station; write a unicast address
+        10.0.0.0/8 via 127.0.0.1 
+            route[0].via| f:12:7: error: 127.0.0.1 is a loopback address, not the address of a station; write a unicast address
+        10.0.0.0/8 via 2001:db8:1::2 
+            route[0].via| f:12:7: error: 2001:db8:1::2 is not of the family of the destination 10.0.0.0/8; write the IPv4 address of the gateway
+        2001:db8::/32 via 192.0.2.9 
+            route[0].via| f:12:7: error: 192.0.2.9 is not of the family of the destination 2001:db8::/32; write the IPv6 address of the gateway
+        2001:db8::/32 via 2001:db8:1:: 
+            route[0].via| f:12:7: error: 2001:db8:1:: is the subnet-router anycast address of 2001:db8:1::/64; write the address of a station
+        2001:db8::/32 via 2001:db8:2::1 
+            route[0].via| f:12:7: error: 2001:db8:2::1 is on no connected subnet; connected are 2001:db8:1::/64 (lan)
+        2001:db8::/32 via fe80::1 
+            route[0].via| f:12:7: error: fe80::1 is link-local, and could be on any port; add port = "NAME": every link has link-local addresses
+        2001:db8::/32 via fe80::1 lan
+            good
+        10.0.0.0/8 via 192.0.2.9 wan
+            route[0].via| f:12:7: error: 192.0.2.9 is on a subnet of 'lan', not of 'wan'; write port = "lan", or an address on a subnet of 'wan'
+        10.0.0.0/8 via 198.51.100.9 wan.20
+            good
+        10.0.0.0/8 via 192.0.2.9 lam
+            route[0].port| f:13:8: error: there is no port or VLAN 'lam'; did you mean 'lan'?
+        10.0.0.0/8 via 192.0.2.9/24 
+            route[0].via| f:12:7: error: '192.0.2.9/24' is no address; write '192.0.2.9', without a length
+        10.0.0.0/8 via gateway 
+            route[0].via| f:12:7: error: 'gateway' is no address; write an address, like '192.0.2.9' or '2001:db8::9'
+    "#]].assert_eq(&all);
+}
+
+#[test]
+fn each_destination_has_one_route() {
+    more(
+        r#"[[route]]
+to = "10.0.0.0/8"
+blackhole = true
+[[route]]
+to = "2001:db8::/32"
+blackhole = true
+[[route]]
+to = "10.0.0.0/8"
+via = "192.0.2.9"
+[[route]]
+to = "2001:0DB8::/32"
+unreachable = true
+"#,
+        expect![[r#"
+            route[2].to| f:17:6: error: there is a route to 10.0.0.0/8 already: route[0], line 11; remove one of the two
+            route[3].to| f:20:6: error: there is a route to 2001:db8::/32 already: route[1], line 14; remove one of the two
+        "#]],
+    );
+}
+
+#[test]
+fn routes_that_are_never_used_are_warned_of() {
+    more(
+        r#"[[route]]
+to = "192.0.2.0/24"
+blackhole = true
+[[route]]
+to = "224.0.0.0/4"
+blackhole = true
+[[route]]
+to = "127.0.0.0/8"
+blackhole = true
+[[route]]
+to = "ff00::/8"
+blackhole = true
+[[route]]
+to = "::1/128"
+blackhole = true
+[[route]]
+to = "fe80::/64"
+blackhole = true
+[[route]]
+to = "0.0.0.0/8"
+blackhole = true
+[[route]]
+to = "0.0.0.0/0"
+blackhole = true
+[[route]]
+to = "192.0.2.0/25"
+blackhole = true
+"#,
+        expect![[r#"
+            route[0]| f:10:1: warning: the route to 192.0.2.0/24 is shadowed by the connected subnet of 'lan'; remove it, or route a longer prefix
+            route[1]| f:13:1: warning: the route to 224.0.0.0/4 is never used: a router does not forward to multicast addresses; remove it
+            route[2]| f:16:1: warning: the route to 127.0.0.0/8 is never used: a router does not forward to loopback addresses; remove it
+            route[3]| f:19:1: warning: the route to ff00::/8 is never used: a router does not forward to multicast addresses; remove it
+            route[4]| f:22:1: warning: the route to ::1/128 is never used: a router does not forward to loopback addresses; remove it
+            route[5]| f:25:1: warning: the route to fe80::/64 is never used: a router does not forward to link-local addresses; remove it
+            route[6]| f:28:1: warning: the route to 0.0.0.0/8 is never used: a router does not forward to addresses of 'this network'; remove it
+        "#]],
+    );
+}
+
+#[test]
+fn neighbours_are_stations_on_their_interface() {
+    let cases = [
+        ("192.0.2.9", "02:00:00:00:00:09", "lan"),
+        ("192.0.2.9", "02:00:00:00:00:09", "wan"),
+        ("192.0.2.9", "03:00:00:00:00:09", "lan"),
+        ("192.0.2.9", "ff:ff:ff:ff:ff:ff", "lan"),
+        ("192.0.2.1", "02:00:00:00:00:09", "lan"),
+        ("192.0.2.255", "02:00:00:00:00:09", "lan"),
+        ("10.0.0.1", "02:00:00:00:00:09", "lan"),
+        ("fe80::9", "02:00:00:00:00:09", "lan"),
+        ("ff02::9", "02:00:00:00:00:09", "lan"),
+        ("nobody", "nothing", "nowhere"),
+    ];
+    let mut all = String::new();
+    for (address, mac, port) in cases {
+        let found =
+            lines(&format!("{BASE}[[neighbour]]\naddress = \"{address}\"\nmac = \"{mac}\"\nport = \"{port}\"\n"));
+        all += &format!("{address} {mac} {port}\n    {}\n", if found.is_empty() { "good" } else { found.trim_end() });
+    }
+    expect![[r#"
+        192.0.2.9 02:00:00:00:00:09 lan
+            good
+        192.0.2.9 02:00:00:00:00:09 wan
+            neighbour[0].address| f:11:11: error: 192.0.2.9 is on a subnet of 'lan', not of 'wan'; write port = "lan", or an address on a subnet of 'wan'
+        192.0.2.9 03:00:00:00:00:09 lan
+            neighbour[0].mac| f:12:7: error: 03:00:00:00:00:09 is a multicast address; make the first byte even, like '02'
+        192.0.2.9 ff:ff:ff:ff:ff:ff lan
+            neighbour[0].mac| f:12:7: error: ff:ff:ff:ff:ff:ff is a multicast address; make the first byte even, like '02'
+        192.0.2.1 02:00:00:00:00:09 lan
+            neighbour[0].address| f:11:11: error: 192.0.2.1 is the router's own address; write the address of the other station
+        192.0.2.255 02:00:00:00:00:09 lan
+            neighbour[0].address| f:11:11: error: 192.0.2.255 is the broadcast address of 192.0.2.0/24; write the address of a station
+        10.0.0.1 02:00:00:00:00:09 lan
+            neighbour[0].address| f:11:11: error: 10.0.0.1 is on no connected subnet; connected are 192.0.2.0/24 (lan), 203.0.113.0/30 (wan), 198.51.100.0/24 (wan.20)
+        fe80::9 02:00:00:00:00:09 lan
+            good
+        ff02::9 02:00:00:00:00:09 lan
+            neighbour[0].address| f:11:11: error: ff02::9 is a multicast address, not the address of a station; write a unicast address
+        nobody nothing nowhere
+            neighbour[0].address| f:11:11: error: 'nobody' is no address; write an address, like '192.0.2.9' or '2001:db8::9'
+        neighbour[0].mac| f:12:7: error: 'nothing' is no MAC address; write six bytes in hexadecimal, like '02:00:00:00:00:01'
+        neighbour[0].port| f:13:8: error: there is no port or VLAN 'nowhere'; use one of lan, wan, wan.20
+    "#]].assert_eq(&all);
+    let twice = "[[neighbour]]\naddress = \"192.0.2.9\"\nmac = \"02:00:00:00:00:09\"\nport = \"lan\"\n".repeat(2);
+    more(
+        &twice,
+        expect![[r#"
+        neighbour[1].address| f:15:11: error: the neighbour 192.0.2.9 is given already, by neighbour[0]; remove one of the two
+    "#]],
+    );
+    more(
+        "[[neighbour]]\n",
+        expect![[r#"
+        neighbour[0]| f:10:1: error: the key 'address' is missing; add address = "192.0.2.9"
+        neighbour[0]| f:10:1: error: the key 'mac' is missing; add mac = "02:00:00:00:00:09"
+        neighbour[0]| f:10:1: error: the key 'port' is missing; add port = "lan"
+    "#]],
+    );
+}
+
+#[test]
+fn paths_have_names_matches_and_functions() {
+    more(
+        r#"[[path]]
+name = "voice"
+match = "ip dscp ef"
+[[path]]
+name = "voice"
+match = "tcp dport 80"
+[[path]]
+name = "best-effort"
+match = "tcp dport 81"
+[[path]]
+name = "control"
+match = "tcp dport 82"
+[[path]]
+name = "general"
+match = "tcp dport 83"
+[[path]]
+name = "Über"
+match = "tcp dport 84"
+[[path]]
+name = "a"
+match = "iif wam.20 tcp"
+functions = []
+queue = 0
+[[path]]
+name = "b"
+match = "udp tcp dport 80"
+functions = ["ip", "polic(rate=1mbit)", "police(rate=1mbps)", 4]
+queue = 65537
+class = 256
+[[path]]
+name = "c"
+functions = "ip"
+"#,
+        expect![[r#"
+            path[1].name| f:14:8: error: there is a path 'voice' already: path[0]; give each path a name of its own
+            path[2].name| f:17:8: error: 'best-effort' is a path the router has of its own; use another name
+            path[3].name| f:20:8: error: 'control' is a path the router has of its own; use another name
+            path[4].name| f:23:8: error: 'general' is a path the router has of its own; use another name
+            path[5].name| f:26:8: error: 'Über' is no name for a path; use a letter, then letters, digits, '_' and '-', 31 at most: [a-z][a-z0-9_-]{0,30}
+            path[6].match| f:30:14: error: there is no port or VLAN 'wam.20'; did you mean 'wan.20'?
+            path[6].functions| f:31:13: error: a path without a function does nothing; write functions = ["ip"], or leave it out
+            path[6].queue| f:32:9: error: 0 is out of range; give 1 to 65536; the default is 512
+            path[7].match| f:35:14: error: 'tcp' contradicts 'udp' before it; a packet has one protocol; write a path for each
+            path[7].functions[1]| f:36:21: error: no function is called 'polic'; did you mean 'police'?
+            path[7].functions[2]| f:36:54: error: 'mbps' is no unit of rate; in tc 'bps' means bytes per second; say bits: '1mbit'
+            path[7].functions[3]| f:36:63: error: a string belongs here, not a whole number; write "ip"
+            path[7].queue| f:37:9: error: 65537 is out of range; give 1 to 65536; the default is 512
+            path[7].class| f:38:9: error: 256 is out of range; give 0 to 255; the default is 0
+            path[8]| f:39:1: error: the key 'match' is missing; add match = "ip dscp ef udp dport 5060"
+            path[8].functions| f:41:13: error: 'functions' is a list, not a string; write functions = ["ip"]
+        "#]],
+    );
+}
+
+#[test]
+fn paths_that_no_packet_takes_are_warned_of() {
+    more(
+        r#"[[path]]
+name = "web"
+match = "tcp dport 80-443"
+[[path]]
+name = "lan-web"
+match = "iif lan ip saddr 192.0.2.0/24 tcp dport 443"
+[[path]]
+name = "all"
+match = "any"
+[[path]]
+name = "more"
+match = "udp"
+"#,
+        expect![[r#"
+            path[1].match| f:15:9: warning: no packet takes this path: 'web' before it takes them all; put it before 'web', or narrow that match
+            path[3].match| f:21:9: warning: no packet takes this path: 'all' before it takes them all; put it before 'all', or narrow that match
+        "#]],
+    );
+}
+
+#[test]
+fn what_follows_from_another_mistake_is_not_reported() {
+    check(
+        r#"version = 1
+[port.lan]
+device = "packet:eth0"
+address = ["192.0.2.1"]
+[[route]]
+to = "0.0.0.0/0"
+via = "192.0.2.9"
+[[path]]
+name = "x"
+match = "iif wan"
+"#,
+        expect![[r#"
+            port.lan.address[0]| f:4:12: error: '192.0.2.1' does not say how large its subnet is; add the length of the subnet, like '192.0.2.1/24'
+        "#]],
+    );
+}
+
+#[test]
+fn what_is_bounded_is_refused_beyond_its_bound() {
+    let ports: String = (0..257).map(|i| format!("[port.p{i}]\ndevice = \"memory:p{i}\"\n")).collect();
+    check(
+        &format!("version = 1\n{ports}"),
+        expect![[r#"
+        port| f:200:7: error: there are more than 256 ports; use at most 256
+    "#]],
+    );
+    let paths: String = (0..251).map(|i| format!("[[path]]\nname = \"p{i}\"\nmatch = \"tcp dport {i}\"\n")).collect();
+    more(
+        &paths,
+        expect![[r#"
+        path| f:760:1: error: there are more than 250 paths; use at most 250
+    "#]],
+    );
+    let addresses: Vec<String> = (1..=65).map(|i| format!("\"10.0.{i}.1/24\"")).collect();
+    check(
+        &format!("version = 1\n[port.a]\ndevice = \"memory:a\"\naddress = [{}]\n", addresses.join(", ")),
+        expect![[r#"
+            port.a.address| f:4:1027: error: there are more than 64 addresses on the interface; use at most 64
+        "#]],
+    );
+    let vlans: String = (1..=4094).map(|i| format!("[port.a.vlan.{i}]\n")).collect();
+    let two = "[port.b]\ndevice = \"memory:b\"\n[port.b.vlan.1]\n[port.b.vlan.2]\n";
+    check(
+        &format!("version = 1\n[port.a]\ndevice = \"memory:a\"\n{vlans}{two}"),
+        expect![[r#"
+        port.b.vlan.1| f:4100:14: error: there are more than 4096 interfaces; use at most 4096
+    "#]],
+    );
+}
+
+#[test]
+fn deep_nesting_and_endless_files_are_refused_quickly() {
+    let nested = lines(&format!("version = 1\nx = {}", "[".repeat(100_000)));
+    assert!(nested.contains("error"), "{nested}");
+    let errors = examine(&"x = \n".repeat(100_000), "f", &catalogue()).diagnostics;
+    assert_eq!(errors.list().len(), plan::MOST_DIAGNOSTICS);
+    assert!(errors.omitted() > 90_000);
+    let large = lines(&"#".repeat((64 << 20) + 1));
+    expect![[r#"
+        | f:1:1: error: the file is larger than 64 MiB; is this a configuration?
+    "#]]
+    .assert_eq(&large);
+}
+
+#[test]
+fn files_that_cannot_be_read_are_errors_like_others() {
+    let missing = plan::load(std::path::Path::new("no/such/file.toml"), &catalogue()).unwrap_err();
+    expect![[r#"
+          × no/such/file.toml: the file cannot be read: No such file or directory (os error 2)
+          help: check the name of the file
+
+        1 error
+    "#]]
+    .assert_eq(&missing.render(false));
+    let file = std::env::temp_dir().join(format!("plan-{}-latin1.toml", std::process::id()));
+    std::fs::write(&file, b"version = 1\n# caf\xe9\n").unwrap();
+    let found = plan::load(&file, &catalogue()).unwrap_err();
+    std::fs::remove_file(&file).unwrap();
+    let d = &found.list()[0];
+    assert_eq!((d.line, d.column, d.severity), (2, 6, Severity::Error));
+    expect!["the file is not UTF-8: byte 0xe9 begins no character; save the file as UTF-8"]
+        .assert_eq(&format!("{}; {}", d.reason, d.hint));
+}
+
+#[test]
+fn diagnostics_are_data() {
+    let found = examine("version = 1\n[port.lan]\ndevice = \"memory:a\"\nmtu = 1\n", "f", &catalogue()).diagnostics;
+    expect![[r#"
+        [
+          {
+            "file": "f",
+            "line": 4,
+            "column": 7,
+            "path": "port.lan.mtu",
+            "reason": "1 is out of range",
+            "hint": "give 68 to 1982; the default is 1500",
+            "severity": "error"
+          }
+        ]"#]]
+    .assert_eq(&serde_json::to_string_pretty(&found).unwrap());
+    assert!(found.render(true).contains("\u{1b}["), "colours for a terminal");
+    assert!(!found.render(false).contains('\u{1b}'), "no colours for a file");
+}

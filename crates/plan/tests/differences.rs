@@ -1,0 +1,303 @@
+//! The difference between two plans: printed for people, complete for the machine.
+
+mod catalogue;
+
+use catalogue::catalogue;
+use expect_test::{Expect, expect};
+use plan::{Change, Plan, diff};
+use proptest::prelude::*;
+
+fn read(source: &str) -> Plan {
+    plan::check(source, "f", &catalogue()).unwrap_or_else(|e| panic!("{}\n{source}", e.render(false)))
+}
+
+const OLD: &str = r#"version = 1
+[port.lan]
+device = "packet:eth0"
+address = ["192.0.2.1/24"]
+scheme = "fifo(limit=100)"
+[port.wan]
+device = "packet:eth1"
+address = ["203.0.113.2/30"]
+[port.wan.vlan.20]
+address = ["198.51.100.1/24"]
+[[route]]
+to = "0.0.0.0/0"
+via = "203.0.113.1"
+[[route]]
+to = "10.0.0.0/8"
+blackhole = true
+[[neighbour]]
+address = "192.0.2.9"
+mac = "02:00:00:00:00:09"
+port = "lan"
+[[path]]
+name = "voice"
+match = "ip dscp ef"
+[[path]]
+name = "web"
+match = "tcp dport 443"
+"#;
+
+fn check(edits: &[(&str, &str)], expected: Expect) {
+    let mut new = OLD.to_string();
+    for (from, to) in edits {
+        assert!(new.contains(from), "{from}");
+        new = new.replace(from, to);
+    }
+    let changes = diff(&read(OLD), &read(&new));
+    let line = |change: &Change| format!("{change}{}\n", if change.restart_needed() { " (restart)" } else { "" });
+    expected.assert_eq(&changes.iter().map(line).collect::<String>());
+}
+
+#[test]
+fn nothing_differs_where_texts_mean_the_same() {
+    check(&[], expect![""]);
+    check(&[("fifo(limit=100)", " fifo ( limit=100 ) "), ("tcp dport 443", "tcp dport 443-443")], expect![""]);
+}
+
+#[test]
+fn each_change_is_a_line() {
+    check(
+        &[("limit=100)", "limit=200)\"\nmtu = 1400\nmac = \"02:00:00:00:00:01")],
+        expect![[r#"
+        ~ port lan: mac none -> 02:00:00:00:00:01, scheme fifo(limit=100) -> fifo(limit=200)
+        ~ interface lan: mtu 1500 -> 1400
+    "#]],
+    );
+    check(
+        &[("version = 1\n", "version = 1\n[router]\nname = \"x\"\nicmp_rate = 5\n")],
+        expect![[r#"
+        ~ router: name switchpath -> x, icmp_rate 100 -> 5
+    "#]],
+    );
+    check(
+        &[("version = 1\n", "version = 1\n[router]\nworkers = 2\n")],
+        expect![[r#"
+        ~ router: workers 1 -> 2 (restart)
+    "#]],
+    );
+    check(
+        &[("[port.wan.vlan.20]", "[port.wan.vlan.30]")],
+        expect![[r#"
+        - interface wan.20
+        + interface wan.30: address 198.51.100.1/24 mtu 1500
+    "#]],
+    );
+    check(
+        &[("198.51.100.1/24\"", "198.51.100.1/25\", \"2001:db8::1/64\"")],
+        expect![[r#"
+        ~ interface wan.20: address 198.51.100.1/24 -> 198.51.100.1/25 2001:db8::1/64
+    "#]],
+    );
+    check(
+        &[("[port.wan.vlan.20]\n", "[port.dmz]\ndevice = \"memory:a\"\n[port.dmz.vlan.7]\n")],
+        expect![[r#"
+        + port dmz: device memory:a scheme fifo(limit=1000), dmz address none mtu 1500, dmz.7 address 198.51.100.1/24 mtu 1500
+        - interface wan.20
+    "#]],
+    );
+    check(
+        &[("blackhole", "unreachable"), ("0.0.0.0/0", "172.16.0.0/12")],
+        expect![[r#"
+        - route 0.0.0.0/0 via 203.0.113.1 port wan
+        ~ route 10.0.0.0/8: blackhole -> unreachable
+        + route 172.16.0.0/12 via 203.0.113.1 port wan
+    "#]],
+    );
+    check(
+        &[("00:09", "00:0a")],
+        expect![[r#"
+        ~ neighbour 192.0.2.9 port lan: mac 02:00:00:00:00:09 -> 02:00:00:00:00:0a
+    "#]],
+    );
+    check(
+        &[("192.0.2.9", "192.0.2.8")],
+        expect![[r#"
+        - neighbour 192.0.2.9 mac 02:00:00:00:00:09 port lan
+        + neighbour 192.0.2.8 mac 02:00:00:00:00:09 port lan
+    "#]],
+    );
+    check(
+        &[("ip dscp ef\"", "ip dscp af41\"\nqueue = 7\nclass = 2\nfunctions = [\"count\", \"ip\"]")],
+        expect![[r#"
+        ~ path voice: match ip dscp ef -> ip dscp af41, functions ip -> count ip, queue 512 -> 7, class 0 -> 2
+    "#]],
+    );
+    check(
+        &[("voice", "speech")],
+        expect![[r#"
+        - path voice
+        + path speech: match ip dscp ef functions ip queue 512 class 0
+        ~ paths: order speech web
+    "#]],
+    );
+    check(
+        &[("voice", "x"), ("web", "voice"), ("\"x\"", "\"web\"")],
+        expect![[r#"
+        ~ path web: match tcp dport 443 -> ip dscp ef
+        ~ path voice: match ip dscp ef -> tcp dport 443
+        ~ paths: order web voice
+    "#]],
+    );
+    check(
+        &[
+            ("packet:eth0\"", "pcap:a.pcap\"\nwrite = \"o\"\npace = \"10mbit\"\ntrace = true\ncapture = \"none\""),
+            ("scheme", "faults = { loss = 0.5 }\nscheme"),
+        ],
+        expect![[r#"
+            ~ port lan: device packet:eth0 -> pcap:a.pcap, write none -> "o", pace recorded -> 10mbit, capture none -> "none", trace false -> true, faults none -> loss 0.5 corrupt 0 duplicate 0 truncate 0 seed 1
+        "#]],
+    );
+}
+
+#[test]
+fn changes_are_data() {
+    let new = OLD.replace("limit=100", "limit=200").replace("blackhole", "unreachable");
+    expect![[r#"
+        [
+          {
+            "change": "port_changed",
+            "name": "lan",
+            "what": [
+              {
+                "what": "scheme",
+                "old": "fifo(limit=100)",
+                "new": "fifo(limit=200)"
+              }
+            ]
+          },
+          {
+            "change": "route_changed",
+            "old": {
+              "to": "10.0.0.0/8",
+              "action": "blackhole"
+            },
+            "new": {
+              "to": "10.0.0.0/8",
+              "action": "unreachable"
+            }
+          }
+        ]"#]]
+    .assert_eq(&serde_json::to_string_pretty(&diff(&read(OLD), &read(&new))).unwrap());
+}
+
+/// A configuration over few values, so that two of them share much.
+fn any_plan() -> impl Strategy<Value = Plan> {
+    let vlan = (1u8..4, proptest::bool::ANY, 1300u16..1302).prop_map(|(id, numbered, mtu)| (id, numbered, mtu));
+    let port = (proptest::collection::btree_map(1u8..4, vlan, 0..3), 0u8..3, proptest::bool::ANY);
+    let ports = proptest::collection::btree_map(0u8..3, port, 1..3);
+    let routes = proptest::collection::btree_map(0u8..5, 0u8..3, 0..5);
+    let paths = proptest::sample::subsequence(vec![0u8, 1, 2, 3], 0..=4).prop_shuffle();
+    let neighbours = proptest::collection::btree_map(2u8..5, 1u8..3, 0..3);
+    (ports, routes, paths, neighbours, 1u8..3, 0u8..2).prop_map(|(ports, routes, paths, neighbours, workers, class)| {
+        let mut text = format!("version = 1\nrouter.workers = {workers}\n");
+        for (i, (vlans, scheme, trace)) in &ports {
+            text += &format!("[port.p{i}]\ndevice = \"memory:m{i}\"\ntrace = {trace}\naddress = [\"10.{i}.0.1/24\"]\n");
+            text += ["", "scheme = \"fifo(limit=7)\"\n", "scheme = \"codel\"\n"][usize::from(*scheme)];
+            for (id, (_, numbered, mtu)) in vlans {
+                text += &format!("[port.p{i}.vlan.{id}]\nmtu = {mtu}\n");
+                text += &if *numbered { format!("address = [\"10.{i}.{id}.1/24\"]\n") } else { String::new() };
+            }
+        }
+        let first = ports.keys().next().unwrap();
+        for (to, action) in &routes {
+            text += &format!("[[route]]\nto = \"172.16.{to}.0/24\"\n");
+            text += &["blackhole = true\n".into(), "unreachable = true\n".into(), format!("via = \"10.{first}.0.9\"\n")]
+                [usize::from(*action)];
+        }
+        for (host, mac) in &neighbours {
+            text += &format!("[[neighbour]]\naddress = \"10.{first}.0.{host}\"\nmac = \"02:00:00:00:00:0{mac}\"\nport = \"p{first}\"\n");
+        }
+        for path in &paths {
+            text += &format!("[[path]]\nname = \"w{path}\"\nmatch = \"tcp dport {path}\"\nclass = {class}\n");
+        }
+        read(&text)
+    })
+}
+
+/// A plan with the changes made to it, step by step, as an apply would.
+fn applied(old: &Plan, new: &Plan, changes: &[Change]) -> Plan {
+    let mut plan = old.clone();
+    for change in changes.iter().cloned() {
+        match change {
+            Change::RouterChanged { what } => {
+                for edit in what {
+                    assert_eq!(edit.what, "workers");
+                    plan.workers = edit.new.parse().unwrap();
+                }
+            }
+            Change::PortAdded { port } => plan.ports.push(*port),
+            Change::PortRemoved { name } => plan.ports.retain(|p| p.name != name),
+            Change::PortChanged { name, what } => {
+                let port = plan.ports.iter_mut().find(|p| p.name == name).unwrap();
+                let target = new.ports.iter().find(|p| p.name == name).unwrap();
+                for edit in what {
+                    match edit.what {
+                        "scheme" => port.scheme = target.scheme.clone(),
+                        "trace" => port.trace = edit.new.parse().unwrap(),
+                        other => panic!("{other}"),
+                    }
+                }
+            }
+            Change::InterfaceAdded { port, interface } => {
+                plan.ports.iter_mut().find(|p| p.name == port).unwrap().interfaces.push(interface);
+            }
+            Change::InterfaceRemoved { port, name } => {
+                plan.ports.iter_mut().find(|p| p.name == port).unwrap().interfaces.retain(|i| i.name != name);
+            }
+            Change::InterfaceChanged { port, name, what } => {
+                let port = plan.ports.iter_mut().find(|p| p.name == port).unwrap();
+                let interface = port.interfaces.iter_mut().find(|i| i.name == name).unwrap();
+                for edit in what {
+                    match edit.what {
+                        "mtu" => interface.mtu = edit.new.parse().unwrap(),
+                        "address" if edit.new == "none" => interface.addresses.clear(),
+                        "address" => interface.addresses = edit.new.split(' ').map(|a| a.parse().unwrap()).collect(),
+                        other => panic!("{other}"),
+                    }
+                }
+            }
+            Change::RouteAdded { route } => plan.routes.push(route),
+            Change::RouteRemoved { route } => plan.routes.retain(|r| *r != route),
+            Change::RouteChanged { old, new } => *plan.routes.iter_mut().find(|r| **r == old).unwrap() = new,
+            Change::NeighbourAdded { neighbour } => plan.neighbours.push(neighbour),
+            Change::NeighbourRemoved { neighbour } => plan.neighbours.retain(|n| *n != neighbour),
+            Change::NeighbourChanged { old, new } => *plan.neighbours.iter_mut().find(|n| **n == old).unwrap() = new,
+            Change::PathAdded { path } => plan.paths.push(path),
+            Change::PathRemoved { name } => plan.paths.retain(|p| p.name != name),
+            Change::PathChanged { name, what } => {
+                let path = plan.paths.iter_mut().find(|p| p.name == name).unwrap();
+                for edit in what {
+                    assert_eq!(edit.what, "class");
+                    path.class = edit.new.parse().unwrap();
+                }
+            }
+            Change::PathsReordered { order } => {
+                plan.paths.sort_by_key(|p| order.iter().position(|name| *name == p.name).unwrap());
+            }
+        }
+    }
+    plan.ports.sort_by(|a, b| a.name.cmp(&b.name));
+    plan.ports.iter_mut().for_each(|port| port.interfaces.sort_by_key(|i| i.vlan));
+    plan.routes.sort_by_key(|r| r.to);
+    plan.neighbours.sort_by(|a, b| (&a.interface, a.address).cmp(&(&b.interface, b.address)));
+    plan
+}
+
+proptest! {
+    #[test]
+    fn making_the_changes_gives_the_new_plan(old in any_plan(), new in any_plan()) {
+        let changes = diff(&old, &new);
+        prop_assert_eq!(changes.is_empty(), old == new);
+        prop_assert_eq!(applied(&old, &new, &changes), new);
+        for change in &changes {
+            prop_assert!(!change.to_string().contains('\n'));
+        }
+    }
+
+    #[test]
+    fn a_plan_does_not_differ_from_itself(plan in any_plan()) {
+        prop_assert!(diff(&plan, &plan.clone()).is_empty());
+    }
+}

@@ -1,0 +1,186 @@
+//! The example configurations are good, and mean what they say.
+
+mod catalogue;
+
+use catalogue::catalogue;
+use expect_test::expect;
+use plan::{Plan, Severity, examine_file};
+use std::path::{Path, PathBuf};
+
+fn examples() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|e| e == "toml"));
+    files.sort();
+    assert!(files.len() >= 3);
+    files
+}
+
+fn example(name: &str) -> Plan {
+    let file = examples().into_iter().find(|file| file.ends_with(name)).unwrap();
+    plan::load(&file, &catalogue()).unwrap()
+}
+
+#[test]
+fn every_example_is_taken_without_a_warning() {
+    for file in examples() {
+        let checked = examine_file(&file, &catalogue());
+        assert!(checked.plan.is_some() && checked.diagnostics.is_empty(), "{}", checked.diagnostics.render(false));
+    }
+}
+
+#[test]
+fn an_example_fills_in_every_default() {
+    let printed = serde_json::to_string_pretty(&example("edge.toml")).unwrap();
+    expect![[r#"
+        {
+          "name": "switchpath",
+          "workers": 1,
+          "frames": 16384,
+          "icmp_rate": 100,
+          "icmp_burst": 10,
+          "ports": [
+            {
+              "name": "lan",
+              "device": {
+                "kind": "packet",
+                "target": "eth0",
+                "write": null,
+                "pace": "recorded"
+              },
+              "mac": null,
+              "interfaces": [
+                {
+                  "name": "lan",
+                  "vlan": null,
+                  "addresses": [
+                    "192.0.2.1/24",
+                    "2001:db8:1::1/64"
+                  ],
+                  "mtu": 1500
+                }
+              ],
+              "scheme": {
+                "name": "fifo",
+                "options": {
+                  "limit": 1000
+                },
+                "text": "fifo(limit=1000)"
+              },
+              "capture": null,
+              "trace": false,
+              "faults": null
+            },
+            {
+              "name": "wan",
+              "device": {
+                "kind": "packet",
+                "target": "eth1",
+                "write": null,
+                "pace": "recorded"
+              },
+              "mac": null,
+              "interfaces": [
+                {
+                  "name": "wan",
+                  "vlan": null,
+                  "addresses": [
+                    "203.0.113.2/30",
+                    "2001:db8:ffff::2/64"
+                  ],
+                  "mtu": 1500
+                }
+              ],
+              "scheme": {
+                "name": "fifo",
+                "options": {
+                  "limit": 1000
+                },
+                "text": "fifo(limit=1000)"
+              },
+              "capture": null,
+              "trace": false,
+              "faults": null
+            }
+          ],
+          "routes": [
+            {
+              "to": "0.0.0.0/0",
+              "action": {
+                "via": {
+                  "gateway": "203.0.113.1",
+                  "interface": "wan"
+                }
+              }
+            },
+            {
+              "to": "::/0",
+              "action": {
+                "via": {
+                  "gateway": "2001:db8:ffff::1",
+                  "interface": "wan"
+                }
+              }
+            }
+          ],
+          "neighbours": [],
+          "paths": []
+        }"#]]
+    .assert_eq(&printed);
+}
+
+#[test]
+fn vlans_are_interfaces_of_their_port() {
+    let plan = example("vlan.toml");
+    let names: Vec<String> =
+        plan.interfaces().map(|(port, i)| format!("{}/{}/{:?}/{}", port.name, i.name, i.vlan, i.mtu)).collect();
+    expect![[r#"
+        trunk/trunk/None/1500
+        trunk/trunk.20/Some(20)/1500
+        trunk/trunk.30/Some(30)/1400
+        uplink/uplink/None/1500"#]]
+    .assert_eq(&names.join("\n"));
+}
+
+#[test]
+fn a_scheme_limit_of_one_is_taken_with_a_warning() {
+    let source = "version = 1\n[port.lan]\ndevice = \"packet:eth0\"\nscheme = \"fifo(limit=1)\"\n";
+    let checked = plan::examine(source, "f", &catalogue());
+    assert!(checked.plan.is_some());
+    assert!(checked.diagnostics.list().iter().all(|d| d.severity == Severity::Warning));
+    assert_eq!(checked.diagnostics.summary(), "1 warning\n");
+}
+
+#[test]
+fn the_order_of_tables_has_no_meaning_but_for_paths() {
+    let one = r#"version = 1
+        [port.b]
+        device = "packet:eth1"
+        address = ["198.51.100.1/24"]
+        [port.a]
+        device = "packet:eth0"
+        scheme = "fifo"
+        [port.a.vlan.100]
+        [port.a.vlan.20]
+        [[route]]
+        to = "10.0.0.0/8"
+        blackhole = true
+        [[route]]
+        to = "0.0.0.0/0"
+        via = "198.51.100.2"
+        [[path]]
+        name = "x"
+        match = "tcp  dport 0x50"
+    "#
+    .replace("0x50", "80-80");
+    let other = r#"version = 1
+        route = [{ via = "198.51.100.2", to = "0.0.0.0/0" }, { to = "10.0.0.0/8", blackhole = true, unreachable = false }]
+        path = [{ name = "x", match = "tcp dport 80", functions = ["ip"] }]
+        port.a = { device = "packet:eth0", scheme = "fifo( limit = 1000 )", vlan = { 20 = {}, 100 = {} } }
+        port.b = { device = "packet:eth1", address = ["198.51.100.1/24"], mtu = 0x5dc }
+    "#;
+    let read = |text: &str| plan::check(text, "f", &catalogue()).unwrap_or_else(|e| panic!("{}", e.render(false)));
+    let (one, other) = (read(&one), read(other));
+    assert_eq!(one, other);
+    assert_eq!(one.ports[0].interfaces.iter().map(|i| i.vlan).collect::<Vec<_>>(), [None, Some(20), Some(100)]);
+}

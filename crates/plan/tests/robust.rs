@@ -1,0 +1,190 @@
+//! No text makes the reader panic, and none makes it slow.
+
+mod catalogue;
+
+use catalogue::catalogue;
+use plan::{Checked, MOST_DIAGNOSTICS, examine};
+use proptest::prelude::*;
+use std::fmt::Write;
+use std::path::Path;
+
+fn corpus() -> Vec<(String, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() >= 10, "the corpus is there");
+    let name = |file: &Path| file.file_name().unwrap().to_string_lossy().into_owned();
+    files.iter().map(|file| (name(file), std::fs::read_to_string(file).unwrap())).collect()
+}
+
+/// What holds for every text.
+fn laws(source: &str) -> Checked {
+    let checked = examine(source, "f", &catalogue());
+    let diagnostics = &checked.diagnostics;
+    assert_eq!(checked.plan.is_none(), diagnostics.errors().next().is_some(), "no plan just where there is an error");
+    assert!(diagnostics.list().len() <= MOST_DIAGNOSTICS);
+    let lines = source.split('\n').count();
+    for d in diagnostics.list() {
+        assert!((1..=lines).contains(&d.line), "{d}");
+        let line = source.split('\n').nth(d.line - 1).unwrap();
+        assert!((1..=line.chars().count() + 1).contains(&d.column), "{d}");
+        assert!(!d.reason.is_empty() && !d.hint.is_empty(), "{d:?}");
+        assert!(d.reason.chars().count() < 600 && !d.to_string().contains(['\n', '\u{1b}']), "{d}");
+    }
+    let _ = diagnostics.render(true);
+    assert!(!diagnostics.render(false).contains('\u{1b}'));
+    checked
+}
+
+#[test]
+fn the_corpus_is_judged_as_its_names_say() {
+    for (name, source) in corpus() {
+        let checked = laws(&source);
+        assert_eq!(checked.plan.is_some(), name.starts_with("good-"), "{name}: {}", checked.diagnostics);
+    }
+}
+
+/// Pieces that mean something to the reader, to be put where they do not belong.
+const PIECES: &[&str] = &[
+    "[",
+    "]",
+    "[[",
+    "]]",
+    "{",
+    "}",
+    "=",
+    ".",
+    ",",
+    "\"",
+    "\"\"\"",
+    "'",
+    "\n",
+    "\r",
+    "\\",
+    "#",
+    "é",
+    "\u{1b}",
+    "\u{202e}",
+    "-1",
+    "0",
+    "99999999999999999999",
+    "1e400",
+    "nan",
+    "true",
+    "1979-05-27",
+    "0.0.0.0/0",
+    "::/0",
+    "fe80::1",
+    "/",
+    ":",
+    "version = 2\n",
+    "[port.x]\n",
+    "[port.lan.vlan.3]\n",
+    "[[route]]\n",
+    "[[path]]\n",
+    "any",
+    "iif lan",
+    "fifo(",
+    ")",
+    "limit=1",
+    "memory:",
+    "pcap:",
+    "router",
+    "port",
+    "route",
+    "vlan",
+    "address",
+    "via",
+    "match",
+];
+
+fn mutated() -> impl Strategy<Value = String> {
+    let files = corpus();
+    let edit = (any::<prop::sample::Index>(), 0usize..12, prop::sample::select(PIECES), 0u8..4);
+    (prop::sample::select(files), prop::collection::vec(edit, 1..6)).prop_map(|((_, mut text), edits)| {
+        for (place, length, piece, kind) in edits {
+            let at = text.floor_char_boundary(place.index(text.len() + 1));
+            let end = text.floor_char_boundary((at + length).min(text.len())).max(at);
+            match kind {
+                0 => text.replace_range(at..end, ""),
+                1 => text.insert_str(at, piece),
+                2 => text.replace_range(at..end, piece),
+                _ => {
+                    let copy =
+                        text[at..text.floor_char_boundary((at + 40 * length).min(text.len())).max(at)].to_string();
+                    text.insert_str(at, &copy);
+                }
+            }
+        }
+        text
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn no_change_to_a_configuration_makes_the_reader_panic(source in mutated()) {
+        laws(&source);
+    }
+
+    #[test]
+    fn no_text_makes_the_reader_panic(source in "\\PC{0,60}|[ -~\n]{0,80}") {
+        laws(&source);
+    }
+}
+
+/// A file of so many routes, all good.
+fn routes(count: u32) -> String {
+    let mut source = String::from("version = 1\n[port.lan]\ndevice = \"packet:eth0\"\naddress = [\"192.0.2.1/24\"]\n");
+    for i in 0..count {
+        let (a, b, c) = (1 + (i >> 16), (i >> 8) & 255, i & 255);
+        let _ = write!(source, "[[route]]\nto = \"{a}.{b}.{c}.0/24\"\nvia = \"192.0.2.{}\"\n", 2 + i % 200);
+    }
+    source
+}
+
+#[test]
+fn many_routes_are_read_and_compared() {
+    let count = 20_000;
+    let mut old = laws(&routes(count)).plan.unwrap();
+    assert_eq!(old.routes.len(), count as usize);
+    assert!(old.routes.is_sorted_by_key(|r| r.to));
+    let new = old.clone();
+    old.routes.truncate(10_000);
+    assert_eq!(plan::diff(&old, &new).len(), 10_000);
+    assert_eq!(plan::diff(&new, &old).len(), 10_000);
+}
+
+#[test]
+fn many_mistakes_are_counted() {
+    let source = routes(5000).replace("via = \"192.0.2.", "via = \"198.51.100.");
+    let checked = laws(&source);
+    assert_eq!(checked.diagnostics.list().len() + checked.diagnostics.omitted(), 5000);
+}
+
+/// The full size; says what it costs. `cargo test --release -p plan -- --ignored --nocapture`
+#[test]
+#[ignore = "a million routes: seconds in a release build"]
+fn a_million_routes_take_seconds() {
+    let source = routes(1_000_000);
+    let start = std::time::Instant::now();
+    let plan = plan::check(&source, "f", &catalogue()).unwrap();
+    let checked = start.elapsed();
+    let mut other = plan.clone();
+    other.routes.iter_mut().step_by(2).for_each(|r| r.action = plan::RouteAction::Blackhole);
+    let start = std::time::Instant::now();
+    let changes = plan::diff(&plan, &other).len();
+    println!("{} MB: check {checked:?}, diff {:?}", source.len() >> 20, start.elapsed());
+    assert_eq!((plan.routes.len(), changes), (1_000_000, 500_000));
+    let wrong = source.replace("192.0.2.", "198.51.100.");
+    let start = std::time::Instant::now();
+    let errors = plan::check(&wrong, "f", &catalogue()).unwrap_err();
+    println!(
+        "all wrong: {:?}, rendered {} bytes in {:?}",
+        start.elapsed(),
+        errors.render(false).len(),
+        start.elapsed()
+    );
+    assert!(checked.as_secs() < 20);
+}
