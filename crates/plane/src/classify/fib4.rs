@@ -1,0 +1,201 @@
+//! Longest-prefix match for IPv4: DIR-24-8 (Gupta, Lin, McKeown, "Routing lookups in hardware at memory access speeds",
+//! INFOCOM 1998).
+//!
+//! One word for each of the 2^24 /24 networks answers in one access; where routes are longer than 24 bits it points to a
+//! group of 256 words, one an address. Changes are made in place, word by word: a reader sees each word before or after
+//! a change, never between. A group is filled before it is pointed to, and [`super::blocks`] says how one is reused.
+
+use super::blocks::{Blocks, Reuse, Spare};
+use super::entry::{self, EMPTY, POINTER, Paint};
+use packet::pool::prefetch;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use zerocopy::FromZeros;
+
+const NETWORKS: usize = 1 << 24;
+const NETWORK_BITS: u8 = 24;
+/// Lookups whose memory is fetched at once.
+const BULK: usize = 32;
+
+#[repr(align(64))]
+struct Group([AtomicU32; 256]);
+
+impl Default for Group {
+    fn default() -> Self {
+        Group([const { AtomicU32::new(EMPTY) }; 256])
+    }
+}
+
+/// The IPv4 forwarding table: encoded outcomes by prefix. Readers share it without a lock; writers exclude each other.
+///
+/// It reserves 64 MB of address space. Memory is used where routes were written: four bytes for each /24, one kilobyte
+/// for each /24 that has longer prefixes in it.
+pub struct Fib4 {
+    default: AtomicU32,
+    networks: Box<[AtomicU32; NETWORKS]>,
+    groups: Blocks<Group>,
+    reuse: Reuse,
+    spare: Mutex<Spare>,
+}
+
+impl Default for Fib4 {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Fib4 {
+    /// A table without routes.
+    pub fn new() -> Self {
+        Fib4 {
+            default: AtomicU32::new(0),
+            // Zeroed by the kernel, page by page as it is touched.
+            networks: <[AtomicU32; NETWORKS]>::new_box_zeroed().expect("64 MB of address space"),
+            groups: Blocks::new(),
+            reuse: Reuse::default(),
+            spare: Mutex::default(),
+        }
+    }
+
+    /// The encoded outcome for packets to `address`; 0 (`NoRoute`) where no route leads there.
+    #[inline]
+    pub fn lookup(&self, address: u32) -> u32 {
+        let default = self.default.load(Ordering::Relaxed);
+        let found = self.reuse.read(|| {
+            let found = self.network(address).load(Ordering::Acquire);
+            if entry::is_pointer(found) { self.host(found, address) } else { found }
+        });
+        entry::word(if found == EMPTY { default } else { found })
+    }
+
+    /// Looks many addresses up, fetching their memory at once. Panics where the slices are of different lengths.
+    #[inline]
+    pub fn lookup_bulk(&self, addresses: &[u32], words: &mut [u32]) {
+        assert_eq!(addresses.len(), words.len(), "one answer for each address");
+        for (addresses, words) in addresses.chunks(BULK).zip(words.chunks_mut(BULK)) {
+            self.reuse.read(|| self.lookup_some(addresses, words));
+        }
+    }
+
+    #[inline(always)]
+    fn lookup_some(&self, addresses: &[u32], words: &mut [u32]) {
+        let default = self.default.load(Ordering::Relaxed);
+        // These loads do not wait for one another; the processor has as many of them under way as it can.
+        let mut pointers = EMPTY;
+        for (&address, word) in addresses.iter().zip(&mut *words) {
+            let found = self.network(address).load(Ordering::Acquire);
+            pointers |= found;
+            *word = if found == EMPTY { default } else { found };
+        }
+        if entry::is_pointer(pointers) {
+            self.lookup_hosts(addresses, words, default);
+        }
+        words.iter_mut().for_each(|word| *word = entry::word(*word));
+    }
+
+    fn lookup_hosts(&self, addresses: &[u32], words: &mut [u32], default: u32) {
+        for (&address, word) in addresses.iter().zip(&*words) {
+            if let Some(group) = self.group(*word) {
+                prefetch(&raw const group.0[(address & 255) as usize]);
+            }
+        }
+        for (&address, word) in addresses.iter().zip(&mut *words) {
+            if entry::is_pointer(*word) {
+                let found = self.host(*word, address);
+                *word = if found == EMPTY { default } else { found };
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn network(&self, address: u32) -> &AtomicU32 {
+        &self.networks[(address >> 8) as usize]
+    }
+
+    /// The group a word points to, if it does.
+    #[inline(always)]
+    fn group(&self, pointer: u32) -> Option<&Group> {
+        if entry::is_pointer(pointer) { self.groups.get(pointer & !POINTER) } else { None }
+    }
+
+    #[inline(always)]
+    fn host(&self, pointer: u32, address: u32) -> u32 {
+        let group = self.group(pointer);
+        group.map_or(EMPTY, |group| group.0[(address & 255) as usize].load(Ordering::Acquire))
+    }
+
+    /// Adds the route of a prefix or changes it: `word` is an encoded outcome other than `NoRoute`, bits of `prefix`
+    /// behind `length` (at most 32) are ignored. Takes time in proportion to the /24 networks the prefix covers.
+    pub fn insert(&self, prefix: u32, length: u8, word: u32) {
+        let mut spare = self.spare.lock();
+        match length {
+            0 => self.default.store(word, Ordering::Release),
+            1..=NETWORK_BITS => self.paint_networks(prefix, length, Paint::insert(length, word)),
+            _ => {
+                let slot = self.network(prefix);
+                let before = slot.load(Ordering::Relaxed);
+                if let Some(group) = self.group(before) {
+                    return paint_hosts(group, prefix, length, Paint::insert(length, word));
+                }
+                let (index, group) = self.groups.take(&mut spare, &self.reuse);
+                group.0.iter().for_each(|host| host.store(before, Ordering::Release));
+                paint_hosts(group, prefix, length, Paint::insert(length, word));
+                slot.store(POINTER | index, Ordering::Release);
+            }
+        }
+    }
+
+    /// Takes the route of a prefix away; its addresses go where `covering`, the longest prefix that covers it, says:
+    /// (length, word), or (0, anything) where there is none but perhaps the default route.
+    pub fn remove(&self, prefix: u32, length: u8, covering: (u8, u32)) {
+        let mut spare = self.spare.lock();
+        match length {
+            0 => self.default.store(0, Ordering::Release),
+            1..=NETWORK_BITS => self.paint_networks(prefix, length, Paint::remove(length, covering)),
+            _ => {
+                let slot = self.network(prefix);
+                let pointer = slot.load(Ordering::Relaxed);
+                let Some(group) = self.group(pointer) else { return };
+                paint_hosts(group, prefix, length, Paint::remove(length, covering));
+                if let Some(common) = uniform(group) {
+                    slot.store(common, Ordering::Release);
+                    spare.give_back(pointer & !POINTER);
+                }
+            }
+        }
+    }
+
+    fn paint_networks(&self, prefix: u32, length: u8, paint: Paint) {
+        let count = 1 << (NETWORK_BITS - length);
+        let start = (prefix >> 8) as usize & !(count - 1);
+        for slot in &self.networks[start..start + count] {
+            match self.group(slot.load(Ordering::Relaxed)) {
+                Some(group) => group.0.iter().for_each(|host| paint.apply(host)),
+                None => paint.apply(slot),
+            }
+        }
+    }
+
+    /// Groups in use: /24 networks with longer prefixes in them.
+    pub fn groups(&self) -> usize {
+        self.spare.lock().used()
+    }
+
+    /// Bytes of address space held.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.networks) + self.groups.bytes(&self.spare.lock())
+    }
+}
+
+fn paint_hosts(group: &Group, prefix: u32, length: u8, paint: Paint) {
+    let count = 1 << (32 - length);
+    let start = (prefix & 255) as usize & !(count - 1);
+    group.0[start..start + count].iter().for_each(|host| paint.apply(host));
+}
+
+/// The word all of a group's hosts have in common, where no longer prefix is left in it.
+fn uniform(group: &Group) -> Option<u32> {
+    let common = group.0[0].load(Ordering::Relaxed);
+    let same = entry::length(common) <= NETWORK_BITS && group.0.iter().all(|h| h.load(Ordering::Relaxed) == common);
+    same.then_some(common)
+}

@@ -1,0 +1,436 @@
+//! Longest-prefix match for IPv6: a first table over the leading 24 bits, below it a tree of 256-word groups, one an
+//! octet, in which stretches without a branch are one step.
+//!
+//! The steps over stretches are the path compression of Morrison's PATRICIA (J. ACM 15(4), 1968): without them a host
+//! route would need 13 groups of a kilobyte each and as many accesses. A [`Stretch`] holds the bits that must match,
+//! what follows where they do, and what holds where they do not. So any word of the tree is a leaf, a pointer to a group
+//! or a pointer to a stretch, and every change of the tree becomes visible by one store of one word. What is pointed to
+//! is complete before; [`super::blocks`] says how it is reused.
+
+use super::blocks::{Blocks, Reuse, Spare};
+use super::entry::{self, EMPTY, POINTER, Paint};
+use packet::pool::prefetch;
+use parking_lot::Mutex;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use zerocopy::FromZeros;
+
+const ROOT_BITS: u8 = 24;
+const ROOTS: usize = 1 << ROOT_BITS;
+/// Lookups whose memory is fetched at once.
+const BULK: usize = 32;
+/// More steps than any address takes: each octet behind the root can be a stretch and a group.
+const STEPS: usize = 32;
+
+/// Set in pointers to a stretch, clear in pointers to a group.
+const STRETCH: u32 = 1 << 30;
+/// Where a pointer to a group says which octet of the address, counted from the last, is the index.
+const OCTET: u32 = 26;
+const INDEX: u32 = (1 << super::blocks::INDEX_BITS) - 1;
+
+#[repr(align(64))]
+struct Group([AtomicU32; 256]);
+
+impl Default for Group {
+    fn default() -> Self {
+        Group([const { AtomicU32::new(EMPTY) }; 256])
+    }
+}
+
+/// Addresses that begin with `length` bits of the key go on at `hit`, others of this part of the tree are `miss`.
+#[derive(Default)]
+#[repr(align(32))]
+struct Stretch {
+    high: AtomicU64,
+    low: AtomicU64,
+    length: AtomicU32,
+    hit: AtomicU32,
+    miss: AtomicU32,
+}
+
+impl Stretch {
+    #[inline(always)]
+    fn key(&self) -> u128 {
+        u128::from(self.high.load(Ordering::Acquire)) << 64 | u128::from(self.low.load(Ordering::Acquire))
+    }
+
+    #[inline(always)]
+    fn next(&self, address: u128) -> u32 {
+        let behind = 128u32.wrapping_sub(self.length.load(Ordering::Acquire)) & 127;
+        let slot = if (address ^ self.key()) >> behind == 0 { &self.hit } else { &self.miss };
+        slot.load(Ordering::Acquire)
+    }
+
+    fn len(&self) -> u8 {
+        self.length.load(Ordering::Relaxed) as u8
+    }
+
+    fn fill(&self, prefix: u128, length: u8, hit: u32, miss: u32) {
+        self.high.store((prefix >> 64) as u64, Ordering::Release);
+        self.low.store(prefix as u64, Ordering::Release);
+        self.length.store(length.into(), Ordering::Release);
+        self.hit.store(hit, Ordering::Release);
+        self.miss.store(miss, Ordering::Release);
+    }
+}
+
+/// The IPv6 forwarding table: encoded outcomes by prefix. Readers share it without a lock; writers exclude each other.
+///
+/// It reserves 64 MB of address space; memory is used where routes were written.
+pub struct Fib6 {
+    default: AtomicU32,
+    roots: Box<[AtomicU32; ROOTS]>,
+    groups: Blocks<Group>,
+    stretches: Blocks<Stretch>,
+    reuse: Reuse,
+    writer: Mutex<Writer>,
+}
+
+#[derive(Default)]
+struct Writer {
+    groups: Spare,
+    stretches: Spare,
+}
+
+/// A route that comes or goes.
+#[derive(Clone, Copy)]
+struct Change {
+    prefix: u128,
+    length: u8,
+    paint: Paint,
+}
+
+/// What a word of the tree is.
+#[derive(Clone, Copy)]
+enum Node<'a> {
+    Leaf,
+    Group(&'a Group),
+    Stretch(&'a Stretch),
+}
+
+impl Default for Fib6 {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Fib6 {
+    /// A table without routes.
+    pub fn new() -> Self {
+        Fib6 {
+            default: AtomicU32::new(0),
+            // Zeroed by the kernel, page by page as it is touched.
+            roots: <[AtomicU32; ROOTS]>::new_box_zeroed().expect("64 MB of address space"),
+            groups: Blocks::new(),
+            stretches: Blocks::new(),
+            reuse: Reuse::default(),
+            writer: Mutex::default(),
+        }
+    }
+
+    /// The encoded outcome for packets to `address`; 0 (`NoRoute`) where no route leads there.
+    #[inline]
+    pub fn lookup(&self, address: u128) -> u32 {
+        let default = self.default.load(Ordering::Relaxed);
+        let found = self.reuse.read(|| {
+            let mut found = self.root(address).load(Ordering::Acquire);
+            for _ in 0..STEPS {
+                if !entry::is_pointer(found) {
+                    break;
+                }
+                found = self.step(found, address);
+            }
+            found
+        });
+        entry::word(if found == EMPTY { default } else { found })
+    }
+
+    /// Looks many addresses up, fetching their memory at once. Panics where the slices are of different lengths.
+    pub fn lookup_bulk(&self, addresses: &[u128], words: &mut [u32]) {
+        assert_eq!(addresses.len(), words.len(), "one answer for each address");
+        for (addresses, words) in addresses.chunks(BULK).zip(words.chunks_mut(BULK)) {
+            self.reuse.read(|| self.lookup_some(addresses, words));
+        }
+    }
+
+    fn lookup_some(&self, addresses: &[u128], words: &mut [u32]) {
+        let default = self.default.load(Ordering::Relaxed);
+        let mut pointers = EMPTY;
+        for (&address, word) in addresses.iter().zip(&mut *words) {
+            *word = self.root(address).load(Ordering::Acquire);
+            pointers |= *word;
+        }
+        // All addresses take their first step, then all their second: the memory of each is fetched meanwhile.
+        for _ in 0..STEPS {
+            if !entry::is_pointer(pointers) {
+                break;
+            }
+            for (&address, &word) in addresses.iter().zip(&*words) {
+                self.fetch(word, address);
+            }
+            pointers = EMPTY;
+            for (&address, word) in addresses.iter().zip(&mut *words) {
+                if entry::is_pointer(*word) {
+                    *word = self.step(*word, address);
+                    pointers |= *word;
+                }
+            }
+        }
+        for word in words {
+            *word = entry::word(if *word == EMPTY { default } else { *word });
+        }
+    }
+
+    #[inline(always)]
+    fn root(&self, address: u128) -> &AtomicU32 {
+        &self.roots[(address >> (128 - ROOT_BITS)) as usize]
+    }
+
+    #[inline(always)]
+    fn node(&self, word: u32) -> Node<'_> {
+        if !entry::is_pointer(word) {
+            Node::Leaf
+        } else if word & STRETCH == 0 {
+            self.groups.get(word & INDEX).map_or(Node::Leaf, Node::Group)
+        } else {
+            self.stretches.get(word & INDEX).map_or(Node::Leaf, Node::Stretch)
+        }
+    }
+
+    #[inline(always)]
+    fn step(&self, pointer: u32, address: u128) -> u32 {
+        match self.node(pointer) {
+            Node::Group(group) => group.0[octet(pointer, address)].load(Ordering::Acquire),
+            Node::Stretch(stretch) => stretch.next(address),
+            Node::Leaf => EMPTY,
+        }
+    }
+
+    #[inline(always)]
+    fn fetch(&self, word: u32, address: u128) {
+        match self.node(word) {
+            Node::Group(group) => prefetch(&raw const group.0[octet(word, address)]),
+            Node::Stretch(stretch) => prefetch(stretch),
+            Node::Leaf => {}
+        }
+    }
+
+    /// Adds the route of a prefix or changes it: `word` is an encoded outcome other than `NoRoute`, bits of `prefix`
+    /// behind `length` (at most 128) are ignored. Takes time in proportion to the part of the tree the prefix covers,
+    /// at least its /24 networks.
+    pub fn insert(&self, prefix: u128, length: u8, word: u32) {
+        let mut writer = self.writer.lock();
+        if length == 0 {
+            return self.default.store(word, Ordering::Release);
+        }
+        let change = Change { prefix, length, paint: Paint::insert(length, word) };
+        match self.painted_roots(prefix, length) {
+            Some(roots) => roots.iter().for_each(|root| self.paint(root, change.paint)),
+            None => self.insert_below(self.root(prefix), ROOT_BITS, change, &mut writer),
+        }
+    }
+
+    /// Takes the route of a prefix away; its addresses go where `covering`, the longest prefix that covers it, says:
+    /// (length, word), or (0, anything) where there is none but perhaps the default route.
+    pub fn remove(&self, prefix: u128, length: u8, covering: (u8, u32)) {
+        let mut writer = self.writer.lock();
+        if length == 0 {
+            return self.default.store(0, Ordering::Release);
+        }
+        let change = Change { prefix, length, paint: Paint::remove(length, covering) };
+        match self.painted_roots(prefix, length) {
+            Some(roots) => roots.iter().for_each(|root| self.paint(root, change.paint)),
+            None => self.remove_below(self.root(prefix), ROOT_BITS, change, &mut writer),
+        }
+    }
+
+    /// The roots a prefix covers, where it is not longer than theirs.
+    fn painted_roots(&self, prefix: u128, length: u8) -> Option<&[AtomicU32]> {
+        let count = 1 << ROOT_BITS.checked_sub(length)?;
+        let start = (prefix >> (128 - ROOT_BITS)) as usize & !(count - 1);
+        Some(&self.roots[start..start + count])
+    }
+
+    /// Changes the leaves below `slot`, all of whose addresses the changed prefix covers.
+    fn paint(&self, slot: &AtomicU32, paint: Paint) {
+        match self.node(slot.load(Ordering::Relaxed)) {
+            Node::Leaf => paint.apply(slot),
+            Node::Group(group) => group.0.iter().for_each(|slot| self.paint(slot, paint)),
+            Node::Stretch(stretch) => {
+                self.paint(&stretch.hit, paint);
+                self.paint(&stretch.miss, paint);
+            }
+        }
+    }
+
+    /// Puts a route below `slot`, whose addresses have their first `bits` bits in common with it; it is longer.
+    fn insert_below(&self, slot: &AtomicU32, bits: u8, change: Change, writer: &mut Writer) {
+        let word = slot.load(Ordering::Relaxed);
+        match self.node(word) {
+            Node::Leaf => {
+                let route = self.stretch(change.prefix, change.length, change.paint.leaf, word, writer);
+                slot.store(route, Ordering::Release);
+            }
+            Node::Group(group) => self.insert_into(group, bits, change, writer),
+            Node::Stretch(stretch) => {
+                let inside = common(stretch.key(), change.prefix) >= stretch.len();
+                if inside && change.length == stretch.len() {
+                    self.paint(&stretch.hit, change.paint);
+                } else if inside && change.length > stretch.len() && stretch.len() % 8 == 0 {
+                    self.insert_below(&stretch.hit, stretch.len(), change, writer);
+                } else {
+                    let split = self.split(stretch, bits, change, writer);
+                    slot.store(split, Ordering::Release);
+                    writer.stretches.give_back(word & INDEX);
+                }
+            }
+        }
+    }
+
+    /// Puts a route into a group whose addresses have `bits` bits in common with it; it is longer.
+    fn insert_into(&self, group: &Group, bits: u8, change: Change, writer: &mut Writer) {
+        let slots = slots(bits, change.prefix, change.length);
+        if change.length <= bits + 8 {
+            group.0[slots].iter().for_each(|slot| self.paint(slot, change.paint));
+        } else {
+            self.insert_below(&group.0[slots.start], bits + 8, change, writer);
+        }
+    }
+
+    /// What takes the place of a stretch to which `change` does not conform: a group at the octet where they part, with
+    /// both in it, behind a shorter stretch where that octet is further on. The stretch itself stays as it is.
+    fn split(&self, stretch: &Stretch, bits: u8, change: Change, writer: &mut Writer) -> u32 {
+        let (key, length) = (stretch.key(), stretch.len());
+        let (hit, miss) = (stretch.hit.load(Ordering::Relaxed), stretch.miss.load(Ordering::Relaxed));
+        let shared = common(key, change.prefix).min(change.length - 1).min(length - 1) / 8 * 8;
+        let (index, group) = self.groups.take(&mut writer.groups, &self.reuse);
+        group.0.iter().for_each(|slot| slot.store(miss, Ordering::Release));
+        let places = slots(shared, key, length);
+        if length <= shared + 8 {
+            group.0[places].iter().for_each(|slot| slot.store(hit, Ordering::Release));
+        } else {
+            let rest = self.stretch(key, length, hit, miss, writer);
+            group.0[places.start].store(rest, Ordering::Release);
+        }
+        self.insert_into(group, shared, change, writer);
+        let group = group_pointer(index, shared);
+        if shared > bits { self.stretch(key, shared, group, miss, writer) } else { group }
+    }
+
+    /// A new stretch; the pointer to it.
+    fn stretch(&self, prefix: u128, length: u8, hit: u32, miss: u32, writer: &mut Writer) -> u32 {
+        let (index, stretch) = self.stretches.take(&mut writer.stretches, &self.reuse);
+        stretch.fill(prefix, length, hit, miss);
+        POINTER | STRETCH | index
+    }
+
+    /// Takes a route away below `slot`, and what is not needed without it.
+    fn remove_below(&self, slot: &AtomicU32, bits: u8, change: Change, writer: &mut Writer) {
+        let word = slot.load(Ordering::Relaxed);
+        match self.node(word) {
+            Node::Leaf => {}
+            Node::Group(group) => {
+                let slots = slots(bits, change.prefix, change.length);
+                if change.length <= bits + 8 {
+                    group.0[slots].iter().for_each(|slot| self.paint(slot, change.paint));
+                } else {
+                    self.remove_below(&group.0[slots.start], bits + 8, change, writer);
+                }
+                if let Some(shorter) = self.shortened(group, bits, change.prefix, writer) {
+                    slot.store(shorter, Ordering::Release);
+                    writer.groups.give_back(word & INDEX);
+                }
+            }
+            Node::Stretch(stretch) => {
+                let length = stretch.len();
+                if common(stretch.key(), change.prefix) < length || change.length < length {
+                    return;
+                } else if change.length == length {
+                    self.paint(&stretch.hit, change.paint);
+                } else {
+                    self.remove_below(&stretch.hit, length, change, writer);
+                }
+                let (hit, miss) = (stretch.hit.load(Ordering::Relaxed), stretch.miss.load(Ordering::Relaxed));
+                if hit == miss || self.misses(hit) == Some(miss) {
+                    slot.store(hit, Ordering::Release);
+                    writer.stretches.give_back(word & INDEX);
+                }
+            }
+        }
+    }
+
+    /// What holds behind a stretch that does not match.
+    fn misses(&self, word: u32) -> Option<u32> {
+        match self.node(word) {
+            Node::Stretch(stretch) => Some(stretch.miss.load(Ordering::Relaxed)),
+            _ => None,
+        }
+    }
+
+    /// What can stand for a group whose addresses begin with `bits` bits of `prefix`: a leaf or a stretch, where at most
+    /// one way leads further.
+    fn shortened(&self, group: &Group, bits: u8, prefix: u128, writer: &mut Writer) -> Option<u32> {
+        // Words from prefixes not longer than `bits` are all the same: those of the route that covers the group.
+        let mut covering = None;
+        let mut special: Option<(usize, u32)> = None;
+        let mut times = 0;
+        for (octet, slot) in group.0.iter().enumerate() {
+            let word = slot.load(Ordering::Relaxed);
+            if !entry::is_pointer(word) && entry::length(word) <= bits {
+                covering = Some(word);
+            } else if special.is_none_or(|(_, other)| other == word) {
+                special.get_or_insert((octet, word));
+                times += 1;
+            } else {
+                return None;
+            }
+        }
+        let covering = covering?;
+        let Some((octet, word)) = special else { return Some(covering) };
+        let prefix = prefix & !(u128::MAX >> bits) | (octet as u128) << (120 - bits);
+        match self.node(word) {
+            Node::Stretch(_) => (self.misses(word) == Some(covering)).then_some(word),
+            Node::Group(_) => Some(self.stretch(prefix, bits + 8, word, covering, writer)),
+            Node::Leaf => {
+                let length = entry::length(word);
+                let whole = length <= bits + 8 && times == 1 << (bits + 8 - length);
+                whole.then(|| self.stretch(prefix, length, word, covering, writer))
+            }
+        }
+    }
+
+    /// Groups and stretches in use.
+    pub fn nodes(&self) -> (usize, usize) {
+        let writer = self.writer.lock();
+        (writer.groups.used(), writer.stretches.used())
+    }
+
+    /// Bytes of address space held.
+    pub fn bytes(&self) -> usize {
+        let writer = self.writer.lock();
+        size_of_val(&*self.roots) + self.groups.bytes(&writer.groups) + self.stretches.bytes(&writer.stretches)
+    }
+}
+
+fn group_pointer(index: u32, bits: u8) -> u32 {
+    POINTER | u32::from(15 - bits / 8) << OCTET | index
+}
+
+/// The slot of an address in the group a pointer leads to.
+#[inline(always)]
+fn octet(pointer: u32, address: u128) -> usize {
+    usize::from((address >> (pointer >> OCTET & 15) * 8) as u8)
+}
+
+/// Leading bits two addresses have in common: 0 to 128.
+fn common(a: u128, b: u128) -> u8 {
+    (a ^ b).leading_zeros() as u8
+}
+
+/// The slots of a group behind `bits` bits that a prefix covers, or the one it is in.
+fn slots(bits: u8, prefix: u128, length: u8) -> Range<usize> {
+    let count = 1usize << (bits + 8).saturating_sub(length);
+    let octet = usize::from((prefix >> (120 - bits)) as u8);
+    let start = octet & !(count - 1);
+    start..start + count
+}

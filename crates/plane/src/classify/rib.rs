@@ -1,0 +1,172 @@
+//! The routes behind the forwarding tables: for each prefix what every origin says, the best of which is forwarded by.
+
+use super::{Fib4, Fib6, Outcome};
+use prefix_trie::{Prefix, PrefixMap};
+
+/// Where a route comes from. Of the routes of one prefix the first of these is used; a neighbour replaces whatever says
+/// that the prefix is connected, for it is the answer to the question this leaves open.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Origin {
+    /// An address of the router.
+    Local,
+    /// The broadcast or network address of a connected prefix.
+    Broadcast,
+    /// The configuration's routes, or a routing protocol's.
+    Static,
+    /// The prefix of an interface's address.
+    Connected,
+    /// A neighbour whose link-layer address is known.
+    Neighbour,
+}
+
+impl Origin {
+    /// Every origin, the preferred first.
+    pub const ALL: [Origin; 5] =
+        [Origin::Local, Origin::Broadcast, Origin::Static, Origin::Connected, Origin::Neighbour];
+
+    /// Its name in tables and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Origin::Local => "local",
+            Origin::Broadcast => "broadcast",
+            Origin::Static => "static",
+            Origin::Connected => "connected",
+            Origin::Neighbour => "neighbour",
+        }
+    }
+}
+
+/// The routes of one prefix: an encoded outcome by origin, 0 where the origin has none.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Candidates([u32; Origin::ALL.len()]);
+
+impl Candidates {
+    pub fn get(&self, origin: Origin) -> u32 {
+        self.0[origin as usize]
+    }
+
+    /// The outcome leaving neighbours aside; 0 for none.
+    pub fn governing(&self) -> u32 {
+        self.iter().find(|(origin, _)| *origin != Origin::Neighbour).map_or(0, |(_, word)| word)
+    }
+
+    /// The route packets go by, if there is any.
+    pub fn best(&self) -> Option<(Origin, u32)> {
+        let neighbour = self.get(Origin::Neighbour);
+        let open = matches!(Outcome::decode(self.governing()), Outcome::NoRoute | Outcome::Connected(_));
+        if neighbour != 0 && open { Some((Origin::Neighbour, neighbour)) } else { self.iter().next() }
+    }
+
+    /// The outcome of that route; 0 for none.
+    pub fn word(&self) -> u32 {
+        self.best().map_or(0, |(_, word)| word)
+    }
+
+    /// The origins that have a route, with it, the preferred first.
+    pub fn iter(&self) -> impl Iterator<Item = (Origin, u32)> + '_ {
+        Origin::ALL.into_iter().map(|origin| (origin, self.get(origin))).filter(|(_, word)| *word != 0)
+    }
+}
+
+/// What a forwarding table takes.
+pub(super) trait Forwarding<A> {
+    fn insert(&self, prefix: A, length: u8, word: u32);
+    fn remove(&self, prefix: A, length: u8, covering: (u8, u32));
+}
+
+impl Forwarding<u32> for Fib4 {
+    fn insert(&self, prefix: u32, length: u8, word: u32) {
+        Fib4::insert(self, prefix, length, word);
+    }
+    fn remove(&self, prefix: u32, length: u8, covering: (u8, u32)) {
+        Fib4::remove(self, prefix, length, covering);
+    }
+}
+
+impl Forwarding<u128> for Fib6 {
+    fn insert(&self, prefix: u128, length: u8, word: u32) {
+        Fib6::insert(self, prefix, length, word);
+    }
+    fn remove(&self, prefix: u128, length: u8, covering: (u8, u32)) {
+        Fib6::remove(self, prefix, length, covering);
+    }
+}
+
+/// The routes of one family; `A` is `u32` or `u128`. Prefixes are (address, length) with no bit set behind the length.
+pub(super) struct Rib<A>
+where
+    (A, u8): Prefix,
+{
+    map: PrefixMap<(A, u8), Candidates>,
+}
+
+impl<A: Copy> Rib<A>
+where
+    (A, u8): Prefix<R = A>,
+{
+    pub fn new() -> Self {
+        Rib { map: PrefixMap::new() }
+    }
+
+    /// Sets (0: clears) the route of a prefix from one origin, and makes `fib` say the best there is now. Answers the
+    /// route that origin had before.
+    pub fn change(&mut self, fib: &impl Forwarding<A>, prefix: (A, u8), origin: Origin, word: u32) -> u32 {
+        let mut candidates = self.get(prefix);
+        let (old, best) = (candidates.get(origin), candidates.word());
+        if old == word {
+            return old;
+        }
+        candidates.0[origin as usize] = word;
+        if candidates.iter().next().is_some() {
+            self.map.insert(prefix, candidates);
+        } else {
+            self.map.remove(&prefix);
+        }
+        match candidates.word() {
+            now if now == best => {}
+            0 => fib.remove(prefix.0, prefix.1, self.covering(prefix).map_or((0, 0), |(length, c)| (length, c.word()))),
+            now => fib.insert(prefix.0, prefix.1, now),
+        }
+        old
+    }
+
+    /// The routes of exactly this prefix.
+    pub fn get(&self, prefix: (A, u8)) -> Candidates {
+        self.map.get(&prefix).copied().unwrap_or_default()
+    }
+
+    /// Whether any origin has a route for exactly this prefix.
+    pub fn contains(&self, prefix: (A, u8)) -> bool {
+        self.map.contains_key(&prefix)
+    }
+
+    /// The outcome of a prefix by the routes of itself and of those that cover it, leaving neighbours aside.
+    pub fn governing(&self, prefix: (A, u8)) -> u32 {
+        match self.get(prefix).governing() {
+            0 => self.covering(prefix).map_or(0, |(_, candidates)| candidates.governing()),
+            word => word,
+        }
+    }
+
+    /// The longest shorter prefix that covers this one: its length and routes.
+    fn covering(&self, (address, length): (A, u8)) -> Option<(u8, Candidates)> {
+        let shorter = <(A, u8)>::from_repr_len(address, length.checked_sub(1)?);
+        let shorter = <(A, u8)>::from_repr_len(shorter.mask(), shorter.1);
+        self.map.get_lpm(&shorter).map(|((_, length), candidates)| (length, *candidates))
+    }
+
+    /// The next `count` prefixes in order of address and length, from `from` or behind it.
+    pub fn page(&self, from: (A, u8), inclusive: bool, count: usize) -> Vec<((A, u8), Candidates)> {
+        self.map.iter_from(&from, inclusive).take(count).map(|(prefix, c)| (prefix, *c)).collect()
+    }
+
+    /// Prefixes with a route.
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.map.mem_size()
+    }
+}
