@@ -63,8 +63,9 @@ impl Queue {
         }
         let mask = self.slots.len() - 1;
         let packet = self.slots[self.head & mask].take();
-        self.head = (self.head + 1) & mask;
         self.len -= 1;
+        // A queue that runs empty starts over, so that a short one stays in few cache lines.
+        self.head = if self.len == 0 { 0 } else { (self.head + 1) & mask };
         packet
     }
 

@@ -34,8 +34,6 @@ reasons! {
     FrameTooLong "frame_too_long";
     /// The frame is for another station of the segment.
     OtherStation "other_station";
-    /// The source address of the frame is a group address (IEEE 802.3 3.2.3).
-    SourceMacGroup "source_mac_group";
     /// No interface of the port has the VLAN of the frame.
     UnknownVlan "unknown_vlan";
     /// The frame has two VLAN tags, or one in another form than 802.1Q.

@@ -91,6 +91,10 @@ pub trait Scheme<W: Wires>: Send {
     fn link_ready(&mut self, wires: &mut W) -> Progress;
     /// When to raise `LinkReady` again.
     fn next(&self, wires: &W) -> Next;
+    /// Whether it looks at `Record::flow_hash`; asked when it is put on a link, so that others need not pay for it.
+    fn wants_flow_hash(&self) -> bool {
+        false
+    }
 
     /// `LinkReady` is level-triggered: evaluates as long as the link is ready and the last evaluation did something.
     /// Here, so that the loop is compiled into each scheme and a batch costs one indirect call.

@@ -40,9 +40,9 @@ impl Bucket {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     #[allow(unused_imports)]
     use std::prelude::v1::*;
-    use super::*;
 
     #[test]
     fn a_burst_passes_and_then_the_rate() {

@@ -14,6 +14,9 @@ impl Mac {
     /// Every station of the segment.
     pub const BROADCAST: Mac = Mac([0xff; 6]);
 
+    /// No address: `00:00:00:00:00:00`.
+    pub const ZERO: Mac = Mac([0; 6]);
+
     /// Whether it names a group, the broadcast address included.
     pub const fn is_group(self) -> bool {
         self.0[0] & 1 == 1
@@ -22,6 +25,11 @@ impl Mac {
     /// Whether it names every station.
     pub fn is_broadcast(self) -> bool {
         self == Self::BROADCAST
+    }
+
+    /// Whether it can be the address of one station: no group, not zero.
+    pub fn is_station(self) -> bool {
+        !self.is_group() && self != Self::ZERO
     }
 
     /// The address as a number below 2^48, first byte highest.
@@ -70,7 +78,9 @@ mod tests {
         let mac: Mac = "02:00:00:ab:cd:EF".parse().unwrap();
         assert_eq!(mac.to_string(), "02:00:00:ab:cd:ef");
         assert_eq!(Mac::from_number(mac.number()), mac);
-        for wrong in ["", "02:00:00:00:00", "02:00:00:00:00:00:00", "2:0:0:0:0:0", "+2:00:00:00:00:00", "zz:00:00:00:00:00"] {
+        for wrong in
+            ["", "02:00:00:00:00", "02:00:00:00:00:00:00", "2:0:0:0:0:0", "+2:00:00:00:00:00", "zz:00:00:00:00:00"]
+        {
             assert!(wrong.parse::<Mac>().is_err(), "{wrong}");
         }
     }

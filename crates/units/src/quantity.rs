@@ -93,9 +93,9 @@ impl Share {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     #[allow(unused_imports)]
     use std::prelude::v1::*;
-    use super::*;
 
     #[test]
     fn transmission_time_is_exact_and_rounds_up() {

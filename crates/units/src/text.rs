@@ -24,13 +24,8 @@ impl fmt::Display for UnitError {
 
 impl core::error::Error for UnitError {}
 
-const RATES: &[(&str, u64)] = &[
-    ("tbit", 1_000_000_000_000),
-    ("gbit", 1_000_000_000),
-    ("mbit", 1_000_000),
-    ("kbit", 1_000),
-    ("bit", 1),
-];
+const RATES: &[(&str, u64)] =
+    &[("tbit", 1_000_000_000_000), ("gbit", 1_000_000_000), ("mbit", 1_000_000), ("kbit", 1_000), ("bit", 1)];
 const TIMES: &[(&str, u64)] = &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 const SIZES: &[(&str, u64)] = &[("b", 1), ("kb", 1 << 10), ("mb", 1 << 20), ("gb", 1 << 30)];
 
@@ -45,14 +40,16 @@ fn scaled(text: &str, units: &[(&str, u64)], what: &str, example: &str) -> Resul
     }
     let Some(&(_, scale)) = units.iter().find(|(name, _)| *name == unit) else {
         let names: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
-        let reason = if unit.is_empty() { format!("'{text}' has no unit") } else { format!("'{unit}' is no unit of {what}") };
+        let reason =
+            if unit.is_empty() { format!("'{text}' has no unit") } else { format!("'{unit}' is no unit of {what}") };
         if let Some(scale) = unit.strip_suffix("bps").or(unit.strip_suffix("ps")).filter(|_| what == "rate") {
             return wrong(reason, format!("in tc 'bps' means bytes per second; say bits: '{number}{scale}bit'"));
         }
         return wrong(reason, format!("use one of {}, like '{example}'", names.join(", ")));
     };
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
-    let too_large = || UnitError { reason: format!("'{text}' is too large"), hint: format!("write a {what} like '{example}'") };
+    let too_large =
+        || UnitError { reason: format!("'{text}' is too large"), hint: format!("write a {what} like '{example}'") };
     if part.contains('.') || (whole.is_empty() && part.is_empty()) {
         return wrong(format!("'{number}' is no number"), format!("write a {what} like '{example}'"));
     }
@@ -62,7 +59,10 @@ fn scaled(text: &str, units: &[(&str, u64)], what: &str, example: &str) -> Resul
     for digit in part.bytes() {
         let add = u128::from(digit - b'0') * place;
         if add % 10 != 0 || (place == 0 && digit != b'0') {
-            return wrong(format!("'{text}' is finer than one {}", units.iter().find(|u| u.1 == 1).map_or("unit", |u| u.0)), "use fewer decimals".into());
+            return wrong(
+                format!("'{text}' is finer than one {}", units.iter().find(|u| u.1 == 1).map_or("unit", |u| u.0)),
+                "use fewer decimals".into(),
+            );
         }
         value += add / 10;
         place /= 10;
@@ -95,7 +95,11 @@ impl FromStr for Bytes {
 fn shortest(value: u64, units: &[(&str, u64)]) -> String {
     let best = units.iter().filter(|(_, scale)| value.is_multiple_of(*scale)).max_by_key(|(_, scale)| *scale);
     let (name, scale) = best.expect("every table has a unit of one");
-    if value == 0 { format!("0{}", units.iter().find(|u| u.1 == 1).expect("unit of one").0) } else { format!("{}{name}", value / scale) }
+    if value == 0 {
+        format!("0{}", units.iter().find(|u| u.1 == 1).expect("unit of one").0)
+    } else {
+        format!("{}{name}", value / scale)
+    }
 }
 
 impl fmt::Display for Rate {
@@ -118,10 +122,10 @@ impl fmt::Display for Bytes {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use alloc::string::ToString as _;
     #[allow(unused_imports)]
     use std::prelude::v1::*;
-    use super::*;
 
     #[test]
     fn tc_forms_are_read_exactly() {
@@ -140,7 +144,22 @@ mod tests {
 
     #[test]
     fn nonsense_never_panics_and_says_why() {
-        for text in ["", "mbit", "1", "1.2.3ms", "99999999999999999999gbit", "0.5bit", "5 parsecs", ".ms", "é", "-1ms", "1ps", "1éps", "1.05bit", "1.0000000001s"] {
+        for text in [
+            "",
+            "mbit",
+            "1",
+            "1.2.3ms",
+            "99999999999999999999gbit",
+            "0.5bit",
+            "5 parsecs",
+            ".ms",
+            "é",
+            "-1ms",
+            "1ps",
+            "1éps",
+            "1.05bit",
+            "1.0000000001s",
+        ] {
             assert!(text.parse::<Rate>().is_err(), "{text}");
             assert!(text.parse::<Nanos>().is_err(), "{text}");
         }

@@ -39,7 +39,9 @@ pub struct Meta {
     pub flags: u8,
     /// The two ECN bits of its IP header (RFC 3168).
     pub ecn: u8,
-    reserved: [u8; 7],
+    /// How often it was classified again: the general path is no loop.
+    pub rounds: u8,
+    reserved: [u8; 6],
 }
 
 impl Meta {

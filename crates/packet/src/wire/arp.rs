@@ -19,9 +19,9 @@ struct Layout {
     hardware_length: u8,
     protocol_length: u8,
     operation: U16,
-    sender_mac: Mac,
+    sender_mac: [u8; 6],
     sender_ip: [u8; 4],
-    target_mac: Mac,
+    target_mac: [u8; 6],
     target_ip: [u8; 4],
 }
 
@@ -92,9 +92,9 @@ impl Arp {
         };
         Ok(Self {
             operation,
-            sender_mac: raw.sender_mac,
+            sender_mac: Mac(raw.sender_mac),
             sender_ip: raw.sender_ip.into(),
-            target_mac: raw.target_mac,
+            target_mac: Mac(raw.target_mac),
             target_ip: raw.target_ip.into(),
         })
     }
@@ -144,7 +144,7 @@ impl Arp {
 
     /// Whether the sender's link address can be one station's; others MUST not be believed (RFC 1812 3.3.2).
     pub fn sender_is_believable(&self) -> bool {
-        self.sender_mac.is_unicast()
+        self.sender_mac.is_station()
     }
 
     /// The bytes on the wire, to follow an Ethernet header of ethertype ARP.
@@ -158,9 +158,9 @@ impl Arp {
                 ArpOperation::Request => 1,
                 ArpOperation::Reply => 2,
             }),
-            sender_mac: self.sender_mac,
+            sender_mac: self.sender_mac.0,
             sender_ip: self.sender_ip.octets(),
-            target_mac: self.target_mac,
+            target_mac: self.target_mac.0,
             target_ip: self.target_ip.octets(),
         };
         zerocopy::transmute!(raw)

@@ -322,7 +322,7 @@ pub fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
 
 /// The link-local address of an interface with the modified EUI-64 of `mac` (RFC 4291 2.5.6 and appendix A).
 pub fn link_local(mac: Mac) -> Ipv6Addr {
-    let [a, b, c, d, e, f] = mac.octets();
+    let [a, b, c, d, e, f] = mac.0;
     Ipv6Addr::from([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f])
 }
 

@@ -5,7 +5,7 @@
 //!
 //! | file | what | source |
 //! |---|---|---|
-//! | `ethernet` | [`Mac`], [`Ethernet`], 802.1Q tag | IEEE 802.3, 802.1Q |
+//! | `ethernet` | [`Ethernet`], 802.1Q tag | IEEE 802.3, 802.1Q |
 //! | `arp` | [`Arp`] | RFC 826, 5227 |
 //! | `ipv4`, `ipv4_options` | [`Ipv4`], hot-path checks, options | RFC 791, 1812, 2113 |
 //! | `ipv6`, `ipv6_extensions` | [`Ipv6`], [`Chain`] of extension headers, address forms | RFC 8200, 4291 |
@@ -21,6 +21,7 @@
 pub mod arp;
 pub mod checksum;
 mod cursor;
+mod ecn;
 pub mod ethernet;
 mod exercise;
 pub mod fields;
@@ -35,8 +36,12 @@ pub mod ndp;
 pub mod summary;
 pub mod transport;
 
+#[cfg(test)]
+mod tests;
+
 pub use arp::{Arp, ArpError, ArpOperation};
-pub use ethernet::{Carries, Cast, Ethernet, Mac, MacParseError, Truncated, Vlan};
+pub use ecn::set_congestion_experienced;
+pub use ethernet::{Carries, Cast, Ethernet, Truncated, Vlan};
 pub use exercise::exercise;
 pub use fields::{Family, Fields, flow_hash};
 pub use icmp_errors::{Why, may_answer_with_error4, may_answer_with_error6};
@@ -48,6 +53,7 @@ pub use ipv6_extensions::{Chain, ChainError};
 pub use ndp::{Ndp, NdpError};
 pub use summary::{Summary, summary};
 pub use transport::complete_checksum;
+pub use units::Mac;
 
 /// Ethertypes (IEEE 802 numbers registry). Below [`ethertype::LOWEST`] the field is an 802.3 length.
 pub mod ethertype {

@@ -369,7 +369,7 @@ fn prefix_of(data: &[u8]) -> Option<Prefix> {
 }
 
 fn mac_option(kind: u8, mac: Mac) -> [u8; 8] {
-    let [a, b, c, d, e, f] = mac.octets();
+    let [a, b, c, d, e, f] = mac.0;
     [kind, 1, a, b, c, d, e, f]
 }
 

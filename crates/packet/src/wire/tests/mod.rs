@@ -1,0 +1,16 @@
+//! Oracles for `wire`: etherparse, naive recomputation, real captures, mutated bytes.
+
+mod captures;
+mod corpus;
+mod fields;
+mod frames;
+mod icmp;
+mod icmp_errors;
+mod ipv4;
+mod ipv4_options;
+mod ipv6;
+mod ipv6_extensions;
+mod mutation;
+mod ndp;
+mod summary;
+mod transport;

@@ -1,0 +1,228 @@
+use super::frames::{MAC, PEER};
+use crate::wire::ipv6::{ALL_NODES, ALL_ROUTERS, link_local, solicited_node};
+use crate::wire::ndp::{
+    Advertises, NdpOption, NdpOptions, NeighbourFlags, Prefix, write_neighbour_advertisement,
+    write_neighbour_solicitation, write_redirect, write_router_advertisement, write_router_solicitation,
+};
+use crate::wire::transport::complete_checksum;
+use crate::wire::{Ipv6, Ipv6Header, Mac, Ndp, NdpError};
+use etherparse::{Icmpv6Slice, Icmpv6Type};
+use proptest::prelude::*;
+use std::net::Ipv6Addr;
+
+const TARGET: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 9);
+const OWN: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+
+fn written(write: impl FnOnce(&mut [u8]) -> Option<usize>) -> Vec<u8> {
+    let mut buffer = [0; 1280];
+    let length = write(&mut buffer).unwrap();
+    buffer[..length].to_vec()
+}
+
+fn solicitation(source: Ipv6Addr) -> Vec<u8> {
+    written(|buffer| write_neighbour_solicitation(buffer, source, solicited_node(TARGET), TARGET, MAC))
+}
+
+fn advertisement(destination: Ipv6Addr, flags: NeighbourFlags) -> Vec<u8> {
+    written(|buffer| write_neighbour_advertisement(buffer, TARGET, destination, TARGET, flags, PEER))
+}
+
+fn router(source: Ipv6Addr, prefixes: &[Prefix]) -> Vec<u8> {
+    let says = Advertises { hop_limit: 64, other: true, lifetime_s: 1800, reachable_ms: 30_000, ..Default::default() };
+    written(|buffer| write_router_advertisement(buffer, source, ALL_NODES, &says, Some(MAC), Some(1400), prefixes))
+}
+
+/// Reads a message with etherparse, which checks the checksum, and with ours.
+fn kind(packet: &[u8]) -> Icmpv6Type {
+    let header = Ipv6Header::of(packet).unwrap();
+    let message = Icmpv6Slice::from_slice(&packet[40..]).unwrap();
+    assert!(message.is_checksum_valid(header.source().octets(), header.destination().octets()));
+    message.icmp_type()
+}
+
+fn read(packet: &[u8]) -> Result<Ndp<'_>, NdpError> {
+    Ndp::of(&Ipv6::parse(packet).unwrap())
+}
+
+#[test]
+fn a_solicitation_tells_who_asks() {
+    let packet = solicitation(OWN);
+    assert_eq!(kind(&packet), Icmpv6Type::NeighborSolicitation);
+    let Ok(Ndp::NeighbourSolicitation { target, options }) = read(&packet) else { panic!("a solicitation") };
+    assert_eq!((target, options.source_mac(), options.target_mac()), (TARGET, Some(MAC), None));
+    assert_eq!(Ipv6Header::of(&packet).unwrap().destination(), "ff02::1:ff00:9".parse::<Ipv6Addr>().unwrap());
+}
+
+#[test]
+fn a_solicitation_from_nowhere_tells_no_link_address() {
+    let packet = solicitation(Ipv6Addr::UNSPECIFIED);
+    let Ok(Ndp::NeighbourSolicitation { target, options }) = read(&packet) else { panic!("a solicitation") };
+    assert_eq!((target, options.source_mac()), (TARGET, None));
+    assert_eq!(packet.len(), 40 + 24);
+}
+
+#[test]
+fn an_advertisement_tells_its_flags() {
+    for bits in 0..8u8 {
+        let flags = NeighbourFlags { router: bits & 4 != 0, solicited: bits & 2 != 0, overrides: bits & 1 != 0 };
+        let packet = advertisement(OWN, flags);
+        let Icmpv6Type::NeighborAdvertisement(theirs) = kind(&packet) else { panic!("an advertisement") };
+        assert_eq!(
+            (theirs.router, theirs.solicited, theirs.r#override),
+            (flags.router, flags.solicited, flags.overrides)
+        );
+        let Ok(Ndp::NeighbourAdvertisement { flags: ours, target, options }) = read(&packet) else {
+            panic!("an advertisement")
+        };
+        assert_eq!((ours, target, options.target_mac()), (flags, TARGET, Some(PEER)));
+    }
+}
+
+#[test]
+fn a_router_tells_about_itself_and_the_link() {
+    let prefix = Prefix {
+        address: "2001:db8:1::".parse().unwrap(),
+        length: 64,
+        on_link: true,
+        autonomous: true,
+        valid_s: 86_400,
+        preferred_s: 14_400,
+    };
+    let packet = router(link_local(MAC), &[prefix]);
+    assert!(matches!(kind(&packet), Icmpv6Type::RouterAdvertisement(theirs) if theirs.router_lifetime == 1800));
+    let Ok(Ndp::RouterAdvertisement { says, options }) = read(&packet) else { panic!("an advertisement") };
+    assert_eq!((says.hop_limit, says.managed, says.other), (64, false, true));
+    assert_eq!((says.lifetime_s, says.reachable_ms, says.retransmit_ms), (1800, 30_000, 0));
+    let all: Vec<_> = options.into_iter().collect();
+    assert_eq!(all, [NdpOption::SourceMac(MAC), NdpOption::Mtu(1400), NdpOption::Prefix(prefix)]);
+}
+
+#[test]
+fn a_host_asks_for_routers() {
+    let packet = written(|buffer| write_router_solicitation(buffer, link_local(MAC), MAC));
+    assert_eq!(kind(&packet), Icmpv6Type::RouterSolicitation);
+    let Ok(Ndp::RouterSolicitation { options }) = read(&packet) else { panic!("a solicitation") };
+    assert_eq!(options.source_mac(), Some(MAC));
+    assert_eq!(Ipv6Header::of(&packet).unwrap().destination(), ALL_ROUTERS);
+}
+
+#[test]
+fn a_redirect_quotes_what_fits_in_1280_bytes() {
+    for (length, expected) in [(41, 40), (48, 48), (1500, 1280 - 40 - 40 - 8 - 8)] {
+        let mut original = vec![7; length];
+        let spec = crate::wire::Ipv6Spec {
+            traffic_class: 0,
+            flow_label: 0,
+            next_header: 59,
+            hop_limit: 64,
+            source: OWN,
+            destination: TARGET,
+        };
+        spec.write(&mut original, length - 40).unwrap();
+        let quoted = Ipv6::parse(&original).unwrap();
+        let packet = written(|buffer| write_redirect(buffer, &quoted, link_local(MAC), link_local(PEER), Some(PEER)));
+        let Ok(Ndp::Redirect { target, destination, options }) = read(&packet) else { panic!("a redirect") };
+        assert_eq!((target, destination, options.target_mac()), (link_local(PEER), TARGET, Some(PEER)));
+        let redirected = options.into_iter().find_map(|option| match option {
+            NdpOption::Redirected(bytes) => Some(bytes),
+            _ => None,
+        });
+        assert_eq!(redirected, Some(&original[..expected]), "{length}");
+    }
+}
+
+#[test]
+fn what_must_be_discarded_says_why() {
+    let flags = |solicited| NeighbourFlags { router: true, solicited, overrides: true };
+    let ask = || solicitation(OWN);
+    // (name, packet, change, whether the checksum is put right again, error)
+    type Case = (&'static str, Vec<u8>, fn(&mut Vec<u8>), bool, NdpError);
+    let cases: Vec<Case> = vec![
+        ("forwarded", ask(), |p| p[7] = 254, true, NdpError::HopLimit),
+        ("corrupt", ask(), |p| p[60] ^= 1, false, NdpError::Checksum),
+        ("code 1", ask(), |p| p[41] = 1, true, NdpError::Code),
+        ("echo", ask(), |p| p[40] = 128, true, NdpError::Kind),
+        ("target a group", ask(), |p| p[48] = 0xff, true, NdpError::Target),
+        ("option of no length", ask(), |p| p[65] = 0, true, NdpError::Options),
+        ("option too long", ask(), |p| p[65] = 2, true, NdpError::Options),
+        ("half a target", ask(), |p| shorten(p, 23), true, NdpError::Truncated),
+        ("seven bytes", ask(), |p| shorten(p, 7), true, NdpError::Truncated),
+        ("probe with a link address", ask(), |p| p[8..24].fill(0), true, NdpError::Source),
+        (
+            "probe to one host",
+            solicitation(Ipv6Addr::UNSPECIFIED),
+            |p| p[24..40].copy_from_slice(&TARGET.octets()),
+            true,
+            NdpError::Destination,
+        ),
+        ("solicited to a group", advertisement(ALL_NODES, flags(true)), |_| {}, true, NdpError::Destination),
+        ("router from afar", router(OWN, &[]), |_| {}, true, NdpError::Source),
+        ("short router", router(link_local(MAC), &[]), |p| shorten(p, 12), true, NdpError::Truncated),
+    ];
+    for (name, mut packet, change, resum, error) in cases {
+        change(&mut packet);
+        if resum {
+            let _ = complete_checksum(&mut packet);
+        }
+        assert_eq!(read(&packet), Err(error), "{name}");
+    }
+    assert!(read(&advertisement(ALL_NODES, flags(false))).is_ok());
+}
+
+/// Cuts the message to this many bytes.
+fn shorten(packet: &mut Vec<u8>, message: u8) {
+    packet.truncate(40 + usize::from(message));
+    packet[5] = message;
+}
+
+#[test]
+fn redirects_that_must_be_discarded_say_why() {
+    let original = solicitation(OWN);
+    let good = written(|buffer| {
+        write_redirect(buffer, &Ipv6::parse(&original).unwrap(), link_local(MAC), link_local(PEER), None)
+    });
+    // The original was sent to a group, about which nobody may redirect.
+    assert_eq!(read(&good), Err(NdpError::Destination));
+    let with = |source: Ipv6Addr, target: Ipv6Addr, destination: Ipv6Addr| {
+        let mut packet = good.clone();
+        packet[8..24].copy_from_slice(&source.octets());
+        packet[48..64].copy_from_slice(&target.octets());
+        packet[64..80].copy_from_slice(&destination.octets());
+        complete_checksum(&mut packet).unwrap();
+        read(&packet).map(|_| ())
+    };
+    let (router, better) = (link_local(MAC), link_local(PEER));
+    assert_eq!(with(router, better, TARGET), Ok(()));
+    assert_eq!(with(router, TARGET, TARGET), Ok(()), "the destination is on the link");
+    assert_eq!(with(router, OWN, TARGET), Err(NdpError::Target));
+    assert_eq!(with(OWN, better, TARGET), Err(NdpError::Source));
+}
+
+#[test]
+fn options_of_other_lengths_are_unknown() {
+    let bytes = [&[1, 2][..], &[0; 14], &[5, 2], &[0; 14], &[3, 1], &[0; 6], &[200, 1], &[7; 6]].concat();
+    let all: Vec<_> = NdpOptions::checked(&bytes).unwrap().into_iter().collect();
+    assert_eq!(
+        all,
+        [
+            NdpOption::Unknown { kind: 1, data: &[0; 14] },
+            NdpOption::Unknown { kind: 5, data: &[0; 14] },
+            NdpOption::Unknown { kind: 3, data: &[0; 6] },
+            NdpOption::Unknown { kind: 200, data: &[7; 6] },
+        ]
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_message_is_written_where_it_does_not_fit(room in 0usize..200, source: [u8; 16], mac: [u8; 6]) {
+        let mut buffer = vec![0; room];
+        let source = Ipv6Addr::from(source);
+        let wants = if source.is_unspecified() { 64 } else { 72 };
+        let written = write_neighbour_solicitation(&mut buffer, source, solicited_node(TARGET), TARGET, Mac(mac));
+        prop_assert_eq!(written, (room >= wants).then_some(wants));
+        let flags = NeighbourFlags::default();
+        let written = write_neighbour_advertisement(&mut buffer, source, OWN, TARGET, flags, Mac(mac));
+        prop_assert_eq!(written, (room >= 72).then_some(72));
+    }
+}
