@@ -1,0 +1,210 @@
+//! Neighbour discovery: finding IPv6 neighbours and being found (RFC 4861 7).
+
+use super::machine::{Answer, Input};
+use super::output::{off_wire, on_wire, way, written};
+use super::{Host, World, is_on_link, is_own, l3};
+use packet::wire::ndp::{self, NeighbourFlags};
+use packet::wire::{Ipv6, Ipv6Header, Ndp, complete_checksum, ipv6};
+use packet::{DropReason, Packet};
+use std::net::{IpAddr, Ipv6Addr};
+use units::{InterfaceId, Mac};
+
+/// Room for a solicitation or advertisement with its IPv6 header.
+const ROOM: usize = 128;
+/// Bytes of a link-layer address option.
+const MAC_OPTION: usize = 8;
+
+/// What a message says, out of its bytes.
+#[derive(Clone, Copy)]
+enum Said {
+    Solicitation {
+        target: Ipv6Addr,
+        mac: Option<Mac>,
+    },
+    Advertisement {
+        target: Ipv6Addr,
+        mac: Option<Mac>,
+        flags: NeighbourFlags,
+    },
+    RouterSolicitation {
+        mac: Option<Mac>,
+    },
+    /// Valid, and no matter of ours: router advertisements and redirects are for hosts.
+    Other,
+}
+
+/// A message and who sent it to whom.
+#[derive(Clone, Copy)]
+struct Message {
+    source: Ipv6Addr,
+    destination: Ipv6Addr,
+    said: Said,
+}
+
+/// Reads and checks a message as RFC 4861 6.1, 7.1 and 8.1 ask; a link-layer address that can be no station's makes it
+/// invalid too.
+fn read(packet: &Packet) -> Option<Message> {
+    let ip = Ipv6::parse(l3(packet)).ok()?;
+    let said = match Ndp::of(&ip).ok()? {
+        Ndp::NeighbourSolicitation { target, options } => {
+            Said::Solicitation { target, mac: options.source_mac().map(off_wire) }
+        }
+        Ndp::NeighbourAdvertisement { flags, target, options } => {
+            Said::Advertisement { target, mac: options.target_mac().map(off_wire), flags }
+        }
+        Ndp::RouterSolicitation { options } => Said::RouterSolicitation { mac: options.source_mac().map(off_wire) },
+        Ndp::RouterAdvertisement { .. } | Ndp::Redirect { .. } => Said::Other,
+    };
+    let mac = match said {
+        Said::Solicitation { mac, .. } | Said::Advertisement { mac, .. } | Said::RouterSolicitation { mac } => mac,
+        Said::Other => None,
+    };
+    let believable = mac.is_none_or(|mac| !mac.is_group() && mac != Mac::default());
+    believable.then_some(Message { source: ip.header.source(), destination: ip.header.destination(), said })
+}
+
+impl Host {
+    pub(super) fn receive_discovery(&mut self, packet: Packet, world: &mut impl World) {
+        let id = packet.meta().in_interface;
+        if !self.may_listen(id, world.now()) {
+            return world.drop(packet, DropReason::NeighbourFlood);
+        }
+        let Some(message) = read(&packet) else {
+            return world.drop(packet, DropReason::BadNeighbourDiscovery);
+        };
+        let Some(interface) = world.interface(id) else { return world.drop(packet, DropReason::PortRemoved) };
+        if is_own(interface, IpAddr::V6(message.source)) {
+            // Nobody but us speaks from it: a loop or a lie.
+            return world.drop(packet, DropReason::BadNeighbourDiscovery);
+        }
+        let valid = match message.said {
+            Said::Solicitation { target, mac } => {
+                if is_own(interface, IpAddr::V6(target)) {
+                    self.answer_solicitation(id, message, target, mac, world);
+                }
+                true
+            }
+            Said::Advertisement { target, mac, flags } => self.hear_advertisement(id, target, mac, flags, world),
+            Said::RouterSolicitation { mac } => {
+                self.learn6(id, message.source, mac, world);
+                true
+            }
+            Said::Other => true,
+        };
+        if valid {
+            world.consume(packet);
+        } else {
+            world.drop(packet, DropReason::BadNeighbourDiscovery);
+        }
+    }
+
+    /// The sender told its link-layer address (RFC 4861 7.2.3, 6.2.6).
+    fn learn6(&mut self, id: InterfaceId, source: Ipv6Addr, mac: Option<Mac>, world: &mut impl World) {
+        let address = IpAddr::V6(source);
+        let on_link = !source.is_unspecified() && world.interface(id).is_some_and(|i| is_on_link(i, address));
+        if let (Some(mac), true) = (mac, on_link) {
+            self.hear((id, address), Input::Claim(mac), true, world);
+        }
+    }
+
+    /// RFC 4861 7.2.3 and 7.2.4.
+    fn answer_solicitation(
+        &mut self,
+        id: InterfaceId,
+        message: Message,
+        target: Ipv6Addr,
+        mac: Option<Mac>,
+        world: &mut impl World,
+    ) {
+        let Some(own) = world.interface(id).map(|interface| interface.mac) else { return };
+        if mac == Some(own) {
+            return;
+        }
+        self.learn6(id, message.source, mac, world);
+        // Somebody looks whether the address is free (RFC 4862 5.4): everybody hears that it is not.
+        let detecting = message.source.is_unspecified();
+        let destination = if detecting { ipv6::ALL_NODES } else { message.source };
+        let flags = NeighbourFlags { router: true, solicited: !detecting, overrides: true };
+        // Who asked by unicast knows the address already (RFC 4861 7.2.4).
+        let tells = message.destination.is_multicast();
+        let Some(packet) = advertisement(target, destination, target, flags, own, tells, world) else { return };
+        match (detecting, mac) {
+            (true, _) => self.transmit_ip(id, packet, off_wire(ipv6::multicast_mac(destination)), world),
+            (false, Some(mac)) => self.transmit_ip(id, packet, mac, world),
+            (false, None) => match way(IpAddr::V6(destination), id, world) {
+                Some(way) => self.originate(way, packet, world),
+                None => world.drop(packet, DropReason::NoRoute),
+            },
+        }
+    }
+
+    /// RFC 4861 7.2.5. False where somebody else advertises an address of ours.
+    fn hear_advertisement(
+        &mut self,
+        id: InterfaceId,
+        target: Ipv6Addr,
+        mac: Option<Mac>,
+        flags: NeighbourFlags,
+        world: &mut impl World,
+    ) -> bool {
+        let Some(interface) = world.interface(id) else { return false };
+        let address = IpAddr::V6(target);
+        if is_own(interface, address) {
+            if let Some(mac) = mac.filter(|&mac| mac != interface.mac) {
+                self.defend(id, address, mac, world);
+            }
+            return false;
+        }
+        let answer = Answer { mac, solicited: flags.solicited, overrides: flags.overrides };
+        self.hear((id, address), Input::Answer(answer), false, world);
+        true
+    }
+
+    /// Tells everybody on the link that `address` is ours (RFC 4861 7.2.6).
+    pub(super) fn announce6(&mut self, id: InterfaceId, address: Ipv6Addr, world: &mut impl World) {
+        let Some(mac) = world.interface(id).map(|interface| interface.mac) else { return };
+        let flags = NeighbourFlags { router: true, solicited: false, overrides: true };
+        if let Some(packet) = advertisement(address, ipv6::ALL_NODES, address, flags, mac, true, world) {
+            self.transmit_ip(id, packet, off_wire(ipv6::multicast_mac(ipv6::ALL_NODES)), world);
+        }
+    }
+
+    /// Asks for `target`: its solicited-node group, or only the one that had it last (RFC 4861 7.2.2, 7.3.3).
+    pub(super) fn ask6(&mut self, id: InterfaceId, target: Ipv6Addr, directly: Option<Mac>, world: &mut impl World) {
+        let Some(interface) = world.interface(id) else { return };
+        let Some(source) = interface.link_local().or_else(|| interface.source6(target)) else { return };
+        let own = interface.mac;
+        let (destination, mac) = match directly {
+            Some(mac) => (target, mac),
+            None => (ipv6::solicited_node(target), off_wire(ipv6::multicast_mac(ipv6::solicited_node(target)))),
+        };
+        let write =
+            |buffer: &mut [u8]| ndp::write_neighbour_solicitation(buffer, source, destination, target, on_wire(own));
+        if let Some(packet) = written(ROOM, world, write) {
+            self.transmit_ip(id, packet, mac, world);
+        }
+    }
+}
+
+/// An advertisement for `target`; with its link-layer address where `tells` says so.
+fn advertisement(
+    source: Ipv6Addr,
+    destination: Ipv6Addr,
+    target: Ipv6Addr,
+    flags: NeighbourFlags,
+    mac: Mac,
+    tells: bool,
+    world: &mut impl World,
+) -> Option<Packet> {
+    written(ROOM, world, |buffer| {
+        let length = ndp::write_neighbour_advertisement(buffer, source, destination, target, flags, on_wire(mac))?;
+        if tells {
+            return Some(length);
+        }
+        let length = length - MAC_OPTION;
+        let payload = u16::try_from(length - ipv6::HEADER).ok()?;
+        Ipv6Header::of_mut(buffer)?.set_payload_length(payload);
+        complete_checksum(buffer.get_mut(..length)?).ok()?;
+        Some(length)
+    })
+}

@@ -1,0 +1,194 @@
+//! Packets for the router itself: it answers echo requests, hears neighbours, and tells who asks for anything else that
+//! it is not here (RFC 1122 3.2.2, RFC 4443 4).
+
+use super::errors::Complaint;
+use super::options::{UnknownAt, unknown_destination_option};
+use super::output::{HOPS, blank, way};
+use super::{Host, Parsed, World, l3, parse, reset};
+use crate::classify::Outcome;
+use packet::wire::icmp4::{self, Icmp4};
+use packet::wire::icmp6::{self, Icmp6};
+use packet::wire::transport::verify_checksum;
+use packet::wire::{Chain, ChainError, Ipv4, Ipv6, ipv4_options, protocol};
+use packet::{DropReason, Meta, Packet};
+use std::net::IpAddr;
+
+/// What a packet for the router gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Answer {
+    /// An echo reply.
+    Echo,
+    /// A TCP reset.
+    Reset,
+    /// An ICMP error; the packet is dropped for the reason.
+    Error(Complaint, DropReason),
+    /// It is a neighbour discovery message.
+    Discovery,
+    /// Nothing: it is heard, and asks for nothing.
+    Silence,
+    /// Nothing: it is dropped for the reason.
+    Drop(DropReason),
+}
+
+impl Host {
+    pub(super) fn receive_local(&mut self, packet: Packet, world: &mut impl World) {
+        let answer = match parse(&packet) {
+            Some(Parsed::V4(ip)) => {
+                let one = packet.meta().flags & Meta::GROUP == 0 && is_ours4(&ip, world);
+                answer4(&ip, one)
+            }
+            Some(Parsed::V6(ip)) => answer6(&ip),
+            None => Answer::Drop(DropReason::HeaderTruncated),
+        };
+        match answer {
+            Answer::Echo => self.reply_to_echo(packet, world),
+            Answer::Reset => self.reset(packet, world),
+            Answer::Error(what, reason) => self.refuse(packet, what, reason, world),
+            Answer::Discovery => self.receive_discovery(packet, world),
+            Answer::Silence => world.consume(packet),
+            Answer::Drop(reason) => world.drop(packet, reason),
+        }
+    }
+
+    /// RFC 1122 3.2.2.6, RFC 4443 4.2.
+    fn reply_to_echo(&mut self, packet: Packet, world: &mut impl World) {
+        let id = packet.meta().in_interface;
+        let (from, asked) = match parse(&packet) {
+            Some(Parsed::V4(ip)) => (IpAddr::V4(ip.header.source()), IpAddr::V4(ip.header.destination())),
+            Some(Parsed::V6(ip)) => (IpAddr::V6(ip.header.source()), IpAddr::V6(ip.header.destination())),
+            None => return world.drop(packet, DropReason::HeaderTruncated),
+        };
+        let Some(way) = way(from, id, world) else { return world.consume(packet) };
+        let Some(mut reply) = copy(&packet, world) else { return world.drop(packet, DropReason::PoolEmpty) };
+        let written = match (from, asked) {
+            (IpAddr::V6(from), IpAddr::V6(asked)) => {
+                // Asked as one of a group, it answers with an address of its own (RFC 4443 4.2).
+                let own = world.interface(way.0).and_then(|interface| interface.source6(from));
+                let source = if asked.is_multicast() { own } else { Some(asked) };
+                source.and_then(|source| icmp6::reply_to_echo(reply.bytes_mut(), source, HOPS).ok())
+            }
+            _ => {
+                let identification = self.next_identification();
+                icmp4::reply_to_echo(reply.bytes_mut(), HOPS, identification).ok()
+            }
+        };
+        match written {
+            Some(length) if reply.resize(length) => self.originate(way, reply, world),
+            _ => world.drop(reply, DropReason::BadIcmp),
+        }
+        world.consume(packet);
+    }
+
+    /// RFC 9293 3.10.7.1: no connection exists here, and the asker is told so.
+    fn reset(&mut self, packet: Packet, world: &mut impl World) {
+        let id = packet.meta().in_interface;
+        let source = match parse(&packet) {
+            Some(Parsed::V4(ip)) => IpAddr::V4(ip.header.source()),
+            Some(Parsed::V6(ip)) => IpAddr::V6(ip.header.source()),
+            None => return world.drop(packet, DropReason::HeaderTruncated),
+        };
+        if let Some(way) = way(source, id, world)
+            && let Some(mut reply) = blank(reset::LONGEST, world)
+        {
+            match reset::write(reply.bytes_mut(), l3(&packet), HOPS) {
+                Some(length) if reply.resize(length) => self.originate(way, reply, world),
+                _ => world.drop(reply, DropReason::LocalPort),
+            }
+        }
+        world.drop(packet, DropReason::LocalPort);
+    }
+}
+
+/// A packet of our own with the network layer of `packet`.
+fn copy(packet: &Packet, world: &mut impl World) -> Option<Packet> {
+    let bytes = l3(packet);
+    let mut copy = blank(bytes.len(), world)?;
+    copy.bytes_mut().copy_from_slice(bytes);
+    Some(copy)
+}
+
+/// Whether a packet is for one address of ours, and not for a group we are in.
+fn is_ours4(ip: &Ipv4<'_>, world: &impl World) -> bool {
+    matches!(world.tables().lookup(IpAddr::V4(ip.header.destination())), Outcome::Local(_))
+}
+
+/// What an IPv4 packet gets; `one` where it is for us alone.
+fn answer4(ip: &Ipv4<'_>, one: bool) -> Answer {
+    match ipv4_options::validate(ip.options) {
+        Ok(asks) if asks.source_route => return Answer::Drop(DropReason::SourceRoute),
+        Ok(_) => {}
+        Err(error) => {
+            let what = Complaint::Field { pointer: error.pointer.into() };
+            return Answer::Error(what, DropReason::BadOption);
+        }
+    }
+    if ip.header.is_fragment() {
+        return Answer::Drop(DropReason::LocalFragment);
+    }
+    match ip.header.protocol() {
+        protocol::ICMP => match Icmp4::parse(ip.payload) {
+            Err(_) => Answer::Drop(DropReason::BadIcmp),
+            // RFC 1122 3.2.2.6 leaves it open whether requests to everybody are answered: an amplifier is nobody's friend.
+            Ok(Icmp4::EchoRequest(_)) if one => Answer::Echo,
+            Ok(_) => Answer::Silence,
+        },
+        protocol::UDP | protocol::TCP => port(ip.bytes, ip.header.protocol(), one),
+        protocol::IGMP => Answer::Silence,
+        _ => Answer::Error(Complaint::Protocol { named_at: 9 }, DropReason::LocalProtocol),
+    }
+}
+
+/// What an IPv6 packet gets.
+fn answer6(ip: &Ipv6<'_>) -> Answer {
+    let chain = match ip.chain() {
+        Ok(chain) => chain,
+        Err(ChainError::MisplacedHopByHop { pointer }) => {
+            return Answer::Error(Complaint::Protocol { named_at: pointer }, DropReason::BadOption);
+        }
+        Err(ChainError::Truncated { .. } | ChainError::TooLong) => return Answer::Drop(DropReason::BadOption),
+    };
+    // RFC 5095 3 for type 0, RFC 8200 4.4 for types nobody knows: the pointer is at the type.
+    if let Some(routing) = chain.routing.filter(|routing| routing.segments_left != 0) {
+        return Answer::Error(Complaint::Field { pointer: routing.at + 2 }, DropReason::SourceRoute);
+    }
+    if chain.is_fragment() {
+        return Answer::Drop(DropReason::LocalFragment);
+    }
+    let Some((at, message)) = chain.offset.and_then(|at| Some((at, ip.bytes.get(at..)?))) else {
+        return Answer::Drop(DropReason::HeaderTruncated);
+    };
+    match unknown_destination_option(ip, at) {
+        Some(UnknownAt::Silent) => Answer::Drop(DropReason::BadOption),
+        Some(UnknownAt::Report(pointer)) => Answer::Error(Complaint::Option { pointer }, DropReason::BadOption),
+        None => upper6(ip, chain, message),
+    }
+}
+
+fn upper6(ip: &Ipv6<'_>, chain: Chain, message: &[u8]) -> Answer {
+    match chain.protocol {
+        protocol::ICMPV6 => match Icmp6::parse(ip.header, message) {
+            Err(_) if is_discovery(message) => Answer::Drop(DropReason::BadNeighbourDiscovery),
+            Err(_) => Answer::Drop(DropReason::BadIcmp),
+            Ok(Icmp6::EchoRequest(_)) => Answer::Echo,
+            Ok(Icmp6::Discovery { .. }) => Answer::Discovery,
+            Ok(_) => Answer::Silence,
+        },
+        protocol::UDP | protocol::TCP => port(ip.bytes, chain.protocol, !ip.header.destination().is_multicast()),
+        protocol::NO_NEXT_HEADER => Answer::Silence,
+        _ => Answer::Error(Complaint::Protocol { named_at: chain.named_at }, DropReason::LocalProtocol),
+    }
+}
+
+fn is_discovery(message: &[u8]) -> bool {
+    message.first().is_some_and(|kind| (icmp6::ROUTER_SOLICITATION..=icmp6::REDIRECT).contains(kind))
+}
+
+/// What a UDP or TCP packet gets: nothing listens. One whose checksum is wrong may be for somebody else.
+fn port(ip: &[u8], kind: u8, one: bool) -> Answer {
+    match verify_checksum(ip) {
+        Ok(Some(false)) | Err(_) => Answer::Drop(DropReason::LocalPort),
+        Ok(_) if !one => Answer::Drop(DropReason::LocalPort),
+        Ok(_) if kind == protocol::TCP => Answer::Reset,
+        Ok(_) => Answer::Error(Complaint::Port, DropReason::LocalPort),
+    }
+}

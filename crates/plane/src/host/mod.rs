@@ -1,0 +1,359 @@
+//! The router's own protocols: the general path of packets the fast path cannot deal with.
+//!
+//! | file | what | source |
+//! |---|---|---|
+//! | `machine`, `neighbours`, `resolve` | who is on the links, and the packets that wait to know | RFC 4861 7, RFC 826, RFC 1122 2.3.2, RFC 6583 |
+//! | `arp`, `discovery` | the messages by which they are found | RFC 826, 5227; RFC 4861 |
+//! | `local`, `reset` | packets for the router itself | RFC 792, 1122, 4443, 9293 |
+//! | `errors` | telling senders what went wrong | RFC 1812 4.3, RFC 4443 2.4 |
+//! | `options` | IP options of packets on their way | RFC 1812 5.2.4, RFC 8200 4.2 |
+//! | `fragment` | IPv4 packets longer than the next link takes | RFC 791 2.3 |
+//! | `output` | how packets of our own leave | |
+//!
+//! A state machine without a clock: the time is [`World::now`], and everything it wants to happen later is in
+//! [`Host::next`]. What it does not do: duplicate address detection for its own addresses, router advertisements,
+//! multicast listener reports, reassembly, ICMP timestamps (the plane has no time of day) and redirects.
+
+mod arp;
+mod discovery;
+mod errors;
+mod fragment;
+mod local;
+mod machine;
+mod neighbours;
+mod options;
+mod output;
+mod reset;
+mod resolve;
+#[cfg(test)]
+mod tests;
+mod world;
+
+pub use world::{Exception, World};
+
+use crate::event::NeighbourState;
+use crate::interface::Interface;
+use errors::Complaint;
+use neighbours::{Bounds, Key, Neighbours, Waiting};
+use packet::wire::{Ipv4, Ipv6};
+use packet::{DropReason, Meta, Packet};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use units::{Bucket, Instant, InterfaceId, Mac, Nanos};
+
+/// How much the router does for others, and remembers of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HostLimits {
+    /// ICMP errors a second for packets that came in by one interface (RFC 1812 4.3.2.8, RFC 4443 2.4(f)).
+    pub icmp_rate: u64,
+    /// ICMP errors at once for packets that came in by one interface.
+    pub icmp_burst: u64,
+    /// Packets that wait for one neighbour.
+    pub pending_per_neighbour: usize,
+    /// Packets that wait for any neighbour.
+    pub pending: usize,
+    /// Neighbours remembered on one interface.
+    pub neighbours_per_interface: usize,
+    /// ARP and neighbour discovery messages heard a second, and at once, on one interface.
+    pub neighbour_messages: u64,
+}
+
+impl Default for HostLimits {
+    fn default() -> HostLimits {
+        HostLimits {
+            icmp_rate: 1000,
+            icmp_burst: 50,
+            pending_per_neighbour: 16,
+            pending: 1024,
+            neighbours_per_interface: 4096,
+            neighbour_messages: 1000,
+        }
+    }
+}
+
+/// A neighbour, for `show`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NeighbourReport {
+    /// On whose link it is.
+    pub interface: InterfaceId,
+    /// Its address.
+    pub address: IpAddr,
+    /// Its link-layer address, where known.
+    pub mac: Option<Mac>,
+    /// What is known of it.
+    pub state: NeighbourState,
+    /// Since when it is in this state.
+    pub since: Instant,
+    /// Packets that wait for it.
+    pub pending: usize,
+}
+
+/// Due neighbours dealt with in one call of [`Host::tick`]: the rest comes with the next.
+const DUE_PER_TICK: usize = 256;
+/// How often an address that is new is announced, and the time between (RFC 5227 1.1, ANNOUNCE_NUM and
+/// ANNOUNCE_INTERVAL; RFC 4861 7.2.6 allows as much).
+const ANNOUNCEMENTS: u8 = 2;
+const ANNOUNCE_INTERVAL: Nanos = Nanos::secs(2);
+
+/// What is kept for each interface.
+#[derive(Debug)]
+struct Attachment {
+    /// As it was adopted.
+    known: Interface,
+    errors: Bucket,
+    messages: Bucket,
+    /// When an address was last defended against another claim.
+    defended: BTreeMap<IpAddr, Instant>,
+}
+
+/// The router's own protocols on one worker.
+#[derive(Debug)]
+pub struct Host {
+    limits: HostLimits,
+    neighbours: Neighbours,
+    attachments: BTreeMap<InterfaceId, Attachment>,
+    announcements: BTreeSet<(Instant, InterfaceId, IpAddr, u8)>,
+    /// The last identification given to an IPv4 packet of ours.
+    identification: u16,
+    /// Numbers drawn for jitter.
+    draws: u64,
+}
+
+impl Host {
+    /// A host that knows nobody and has no interfaces: see [`Host::adopt`].
+    pub fn new(limits: HostLimits) -> Host {
+        let bounds = Bounds {
+            neighbours_per_interface: limits.neighbours_per_interface.max(1),
+            pending_per_neighbour: limits.pending_per_neighbour.max(1),
+            pending: limits.pending.max(1),
+        };
+        Host {
+            limits,
+            neighbours: Neighbours::new(bounds),
+            attachments: BTreeMap::new(),
+            announcements: BTreeSet::new(),
+            identification: 0,
+            draws: 0,
+        }
+    }
+
+    /// Takes a packet with an exception ([`Exception::of`] its `meta.exception`). `meta.l3`, `meta.in_interface` and the
+    /// flags `GROUP` and `IPV6` must be those of the frame; its bytes may be anything.
+    pub fn receive(&mut self, packet: Packet, world: &mut impl World) {
+        let Some(exception) = Exception::of(packet.meta().exception) else {
+            // A programmer's mistake, but the packet is a sender's: it has to end somehow.
+            debug_assert!(false, "only exceptions come to the host");
+            return world.forward(packet);
+        };
+        match exception {
+            Exception::Arp => self.receive_arp(packet, world),
+            Exception::Local => self.receive_local(packet, world),
+            Exception::Options => self.process_options(packet, world),
+            Exception::Resolve => self.resolve(packet, world),
+            Exception::TooBig => self.receive_too_big(packet, world),
+            Exception::Expired => self.refuse(packet, Complaint::Expired, DropReason::TtlExpired, world),
+            Exception::NoRoute => self.refuse(packet, Complaint::NoRoute, DropReason::NoRoute, world),
+            Exception::Unreachable => self.refuse(packet, Complaint::Unreachable, DropReason::Unreachable, world),
+            Exception::BeyondScope => self.refuse(packet, Complaint::BeyondScope, DropReason::LinkLocal, world),
+        }
+    }
+
+    /// Does what is due. Cheap when nothing is; at most a bounded amount of work, so [`Host::next`] may lie in the past
+    /// afterwards.
+    pub fn tick(&mut self, world: &mut impl World) {
+        let now = world.now();
+        for _ in 0..DUE_PER_TICK {
+            let Some(key) = self.neighbours.due(now) else { break };
+            self.neighbour_due(key, world);
+        }
+        for _ in 0..DUE_PER_TICK {
+            match self.announcements.first() {
+                Some(&(at, ..)) if at <= now => self.announce_next(now, world),
+                _ => break,
+            }
+        }
+    }
+
+    /// When [`Host::tick`] is to be called next; [`Instant::FAR`] where nothing is to come.
+    pub fn next(&self) -> Instant {
+        let announcement = self.announcements.first().map(|&(at, ..)| at);
+        let neighbour = self.neighbours.next();
+        announcement.into_iter().chain(neighbour).min().unwrap_or(Instant::FAR)
+    }
+
+    /// Interfaces may have come, gone or changed: forgets what belonged to those that are gone, and announces the
+    /// addresses that are new.
+    pub fn adopt(&mut self, world: &mut impl World) {
+        let now = world.now();
+        let current: BTreeMap<InterfaceId, Interface> =
+            world.interfaces().iter().map(|interface| (interface.id, interface.clone())).collect();
+        let same_link = |a: &Interface, b: &Interface| (a.port, a.vlan, a.mac) == (b.port, b.vlan, b.mac);
+        self.attachments.retain(|id, attachment| current.get(id).is_some_and(|i| same_link(i, &attachment.known)));
+        let gone: Vec<Key> = self
+            .neighbours
+            .iter()
+            .filter(|(key, machine, _)| !self.stays(*key, machine.state, &current))
+            .map(|(key, ..)| key)
+            .collect();
+        for key in gone {
+            self.dismiss(key, DropReason::PortRemoved, world);
+        }
+        for (id, interface) in current {
+            let limits = self.limits;
+            let before = self.attachments.insert(id, Attachment::new(interface, limits));
+            let known = before.as_ref().map(|attachment| &attachment.known);
+            let attachment = self.attachments.get_mut(&id).expect("inserted just now");
+            let new: Vec<IpAddr> =
+                addresses(&attachment.known).filter(|&a| known.is_none_or(|k| !is_own(k, a))).collect();
+            if let Some(before) = before {
+                (attachment.errors, attachment.messages) = (before.errors, before.messages);
+                attachment.defended = before.defended;
+                let own = &attachment.known;
+                attachment.defended.retain(|&address, _| is_own(own, address));
+            }
+            self.announcements.extend(new.into_iter().map(|address| (now, id, address, ANNOUNCEMENTS)));
+        }
+        self.tick(world);
+    }
+
+    /// Whether a neighbour is still one under the interfaces of `current`.
+    fn stays(&self, key: Key, state: NeighbourState, current: &BTreeMap<InterfaceId, Interface>) -> bool {
+        let Some(interface) = current.get(&key.0).filter(|_| self.attachments.contains_key(&key.0)) else {
+            return false;
+        };
+        !is_own(interface, key.1) && (state == NeighbourState::Static || is_on_link(interface, key.1))
+    }
+
+    /// Configures the link-layer address of a neighbour, which is then never asked. False, and nothing changed, where
+    /// the interface does not exist or no more neighbours can be remembered.
+    pub fn set_static(&mut self, interface: InterfaceId, address: IpAddr, mac: Mac, world: &mut impl World) -> bool {
+        world.interface(interface).is_some() && self.fix((interface, address), mac, world)
+    }
+
+    /// Forgets a neighbour that was configured; others stay.
+    pub fn clear_static(&mut self, interface: InterfaceId, address: IpAddr, world: &mut impl World) {
+        let key = (interface, address);
+        if self.neighbours.machine(key).is_some_and(|machine| machine.state == NeighbourState::Static) {
+            self.dismiss(key, DropReason::NeighbourFailed, world);
+        }
+    }
+
+    /// Forgets a neighbour that was found, and drops what waits for it; one that was configured stays.
+    pub fn forget(&mut self, interface: InterfaceId, address: IpAddr, world: &mut impl World) {
+        let key = (interface, address);
+        if self.neighbours.machine(key).is_some_and(|machine| machine.state != NeighbourState::Static) {
+            self.dismiss(key, DropReason::NeighbourFailed, world);
+        }
+    }
+
+    /// Every neighbour, by interface and address.
+    pub fn neighbours(&self) -> Vec<NeighbourReport> {
+        let report = |((interface, address), machine, pending): (Key, &machine::Machine, usize)| NeighbourReport {
+            interface,
+            address,
+            mac: machine.mac,
+            state: machine.state,
+            since: machine.since,
+            pending,
+        };
+        self.neighbours.iter().map(report).collect()
+    }
+
+    /// Packets held: those that wait for a neighbour.
+    pub fn pending(&self) -> usize {
+        self.neighbours.held()
+    }
+
+    /// Drops every packet held: the worker stops.
+    pub fn drain(&mut self, world: &mut impl World) {
+        let keys: Vec<Key> = self.neighbours.iter().filter(|&(_, _, held)| held > 0).map(|(key, ..)| key).collect();
+        for key in keys {
+            for waiting in self.neighbours.take_waiting(key) {
+                world.drop(waiting.packet(), DropReason::Shutdown);
+            }
+        }
+    }
+
+    /// What is kept for an interface; nothing where it was never adopted or is gone.
+    fn attachment(&mut self, id: InterfaceId) -> Option<&mut Attachment> {
+        self.attachments.get_mut(&id)
+    }
+
+    /// Whether one more ARP or neighbour discovery message may be heard on an interface now.
+    fn may_listen(&mut self, id: InterfaceId, now: Instant) -> bool {
+        self.attachment(id).is_some_and(|attachment| attachment.messages.take(now))
+    }
+
+    /// Announces the address whose turn it is, and sees to the next time.
+    fn announce_next(&mut self, now: Instant, world: &mut impl World) {
+        let Some((_, id, address, left)) = self.announcements.pop_first() else { return };
+        if !world.interface(id).is_some_and(|interface| is_own(interface, address)) {
+            return;
+        }
+        match address {
+            IpAddr::V4(address) => self.announce4(id, address, world),
+            IpAddr::V6(address) => self.announce6(id, address, world),
+        }
+        if left > 1 {
+            self.announcements.insert((now + ANNOUNCE_INTERVAL, id, address, left - 1));
+        }
+    }
+
+    fn next_identification(&mut self) -> u16 {
+        self.identification = self.identification.wrapping_add(1);
+        self.identification
+    }
+}
+
+impl Attachment {
+    fn new(known: Interface, limits: HostLimits) -> Attachment {
+        Attachment {
+            known,
+            errors: Bucket::per_second(limits.icmp_rate, limits.icmp_burst),
+            messages: Bucket::per_second(limits.neighbour_messages, limits.neighbour_messages),
+            defended: BTreeMap::new(),
+        }
+    }
+}
+
+fn addresses(interface: &Interface) -> impl Iterator<Item = IpAddr> + '_ {
+    let v4 = interface.ipv4.iter().map(|attached| IpAddr::V4(attached.address));
+    v4.chain(interface.ipv6.iter().map(|attached| IpAddr::V6(attached.address)))
+}
+
+/// Whether `address` is the router's own on `interface`.
+fn is_own(interface: &Interface, address: IpAddr) -> bool {
+    addresses(interface).any(|own| own == address)
+}
+
+/// Whether `address` can be a neighbour's on `interface`: it lies in a connected prefix and is no broadcast address of
+/// it, or is link-local.
+fn is_on_link(interface: &Interface, address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => {
+            let named =
+                |a: &crate::interface::Attached<_>| a.broadcast() != Some(address) && a.network() != Some(address);
+            interface.ipv4.iter().any(|a| a.covers(address) && named(a))
+        }
+        IpAddr::V6(address) => address.is_unicast_link_local() || interface.ipv6.iter().any(|a| a.covers(address)),
+    }
+}
+
+/// The network layer of a packet, up to the end of the frame.
+fn l3(packet: &Packet) -> &[u8] {
+    packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default()
+}
+
+/// A packet's IP header, read again: the classifier has seen it, but nothing here relies on that.
+enum Parsed<'a> {
+    V4(Ipv4<'a>),
+    V6(Ipv6<'a>),
+}
+
+fn parse(packet: &Packet) -> Option<Parsed<'_>> {
+    if packet.meta().flags & Meta::IPV6 == 0 {
+        Ipv4::parse_unsummed(l3(packet)).ok().map(Parsed::V4)
+    } else {
+        Ipv6::parse(l3(packet)).ok().map(Parsed::V6)
+    }
+}

@@ -1,0 +1,136 @@
+//! IP options of packets on their way: IPv4 options (RFC 1812 5.2.4) and IPv6 hop-by-hop options (RFC 8200 4.2).
+
+use super::errors::Complaint;
+use super::output::way;
+use super::{Host, Parsed, World, parse};
+use packet::wire::ipv4_options::{self, validate};
+use packet::wire::ipv6_extensions::{HopByHop, Ipv6Option, UnknownOption, check_hop_by_hop};
+use packet::wire::{Ipv4, Ipv6, ipv6, protocol};
+use packet::{DropReason, Packet};
+use std::net::{IpAddr, Ipv4Addr};
+use units::Instant;
+
+/// What becomes of the packet.
+enum Verdict {
+    Forward,
+    /// The router writes its address and the time into it, then it is forwarded.
+    Record(Ipv4Addr),
+    Drop(DropReason),
+    Refuse(Complaint),
+}
+
+impl Host {
+    pub(super) fn process_options(&mut self, mut packet: Packet, world: &mut impl World) {
+        let verdict = match parse(&packet) {
+            Some(Parsed::V4(ip)) => judge4(&ip, &packet, world),
+            Some(Parsed::V6(ip)) => judge6(&ip),
+            None => Verdict::Drop(DropReason::HeaderTruncated),
+        };
+        match verdict {
+            Verdict::Forward => world.forward(packet),
+            Verdict::Record(address) => {
+                let (at, time) = (usize::from(packet.meta().l3), timestamp(world.now()));
+                let l3 = packet.bytes_mut().get_mut(at..).unwrap_or_default();
+                match ipv4_options::record(l3, address, time) {
+                    Ok(()) => world.forward(packet),
+                    Err(_) => world.drop(packet, DropReason::BadOption),
+                }
+            }
+            Verdict::Drop(reason) => world.drop(packet, reason),
+            Verdict::Refuse(what) => self.refuse(packet, what, DropReason::BadOption, world),
+        }
+    }
+}
+
+fn judge4(ip: &Ipv4<'_>, packet: &Packet, world: &impl World) -> Verdict {
+    let asks = match validate(ip.options) {
+        Ok(asks) => asks,
+        Err(error) => return Verdict::Refuse(Complaint::Field { pointer: error.pointer.into() }),
+    };
+    if asks.source_route {
+        // RFC 7126 4.3 and 4.4: dropped, and nobody told.
+        return Verdict::Drop(DropReason::SourceRoute);
+    }
+    if !asks.record_route && !asks.timestamp {
+        return Verdict::Forward;
+    }
+    // RFC 1812 5.2.4.2: the address of the interface it leaves by; of the one it came in by, where it goes no further.
+    let destination = ip.header.destination();
+    let (interface, peer) = match way(IpAddr::V4(destination), packet.meta().in_interface, world) {
+        Some((interface, IpAddr::V4(next))) => (interface, next),
+        _ => (packet.meta().in_interface, ip.header.source()),
+    };
+    let address = world.interface(interface).and_then(|interface| interface.source4(peer));
+    address.map_or(Verdict::Forward, Verdict::Record)
+}
+
+fn judge6(ip: &Ipv6<'_>) -> Verdict {
+    let options = match ip.hop_by_hop() {
+        Ok(Some(options)) => options,
+        Ok(None) => return Verdict::Forward,
+        Err(_) => return Verdict::Drop(DropReason::BadOption),
+    };
+    match check_hop_by_hop(options) {
+        HopByHop::Forward { .. } => Verdict::Forward,
+        HopByHop::Discard => Verdict::Drop(DropReason::BadOption),
+        // Whether a group may be answered is decided with the error itself.
+        HopByHop::Report { pointer, .. } => Verdict::Refuse(Complaint::Option { pointer }),
+    }
+}
+
+/// Milliseconds of the router's clock, which does not know the time of day and says so (RFC 791 3.1, "internet
+/// timestamp": the high bit marks a time of another origin).
+fn timestamp(now: Instant) -> u32 {
+    const NOT_UNIVERSAL_TIME: u32 = 1 << 31;
+    (now.get() / 1_000_000) as u32 | NOT_UNIVERSAL_TIME
+}
+
+/// What the destination options of a packet for the router ask of it: nothing where all are known or may be skipped
+/// (RFC 8200 4.2, 4.6). Only padding is known.
+pub(super) fn unknown_destination_option(ip: &Ipv6<'_>, upper: usize) -> Option<UnknownAt> {
+    let (mut kind, mut at) = (ip.header.next_header(), ipv6::HEADER);
+    // The chain has been walked before, to `upper`: its lengths are sound, and it is bounded.
+    while at < upper {
+        let &[next, field] = ip.bytes.get(at..)?.first_chunk()?;
+        let length = match kind {
+            protocol::FRAGMENT => 8,
+            protocol::AUTHENTICATION => (usize::from(field) + 2) * 4,
+            _ => (usize::from(field) + 1) * 8,
+        };
+        let end = at + length.max(8);
+        if kind == protocol::DESTINATION_OPTIONS
+            && let Some(unknown) = first_unknown(ip.bytes.get(at + 2..end)?, at + 2)
+        {
+            return Some(unknown);
+        }
+        (kind, at) = (next, end);
+    }
+    None
+}
+
+/// An option that cannot be skipped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum UnknownAt {
+    /// Malformed, or to be dropped silently.
+    Silent,
+    /// To be reported, by the offset of its type.
+    Report(usize),
+}
+
+fn first_unknown(mut options: &[u8], mut at: usize) -> Option<UnknownAt> {
+    while let Some((&kind, rest)) = options.split_first() {
+        if kind == Ipv6Option::PAD1 {
+            (options, at) = (rest, at + 1);
+            continue;
+        }
+        let Some((&length, rest)) = rest.split_first() else { return Some(UnknownAt::Silent) };
+        let Some((data, rest)) = rest.split_at_checked(usize::from(length)) else { return Some(UnknownAt::Silent) };
+        match (Ipv6Option { kind, offset: at, data }).if_unknown() {
+            UnknownOption::Discard => return Some(UnknownAt::Silent),
+            UnknownOption::Report | UnknownOption::ReportUnicast => return Some(UnknownAt::Report(at)),
+            UnknownOption::Skip => {}
+        }
+        (options, at) = (rest, at + 2 + data.len());
+    }
+    None
+}

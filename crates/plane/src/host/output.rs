@@ -1,0 +1,109 @@
+//! How packets of the router's own leave: which way, and in which frame.
+
+use super::{Host, Key, Waiting, World};
+use packet::wire::{self, Ipv4, ethernet, ethertype};
+use packet::{DropReason, Meta, Packet};
+use std::net::IpAddr;
+use units::{InterfaceId, Mac};
+
+/// Time to live and hop limit of what the router sends itself (IANA, "IP time to live parameter").
+pub(super) const HOPS: u8 = 64;
+
+/// A link-layer address in the type of the wire views.
+pub(super) fn on_wire(mac: Mac) -> wire::Mac {
+    wire::Mac(mac.0)
+}
+
+/// A link-layer address out of the wire views.
+pub(super) fn off_wire(mac: wire::Mac) -> Mac {
+    Mac(mac.0)
+}
+
+/// An empty packet of our own with room for `length` bytes; nothing where the pool is used up.
+pub(super) fn blank(length: usize, world: &mut impl World) -> Option<Packet> {
+    let mut packet = world.generate()?;
+    packet.meta_mut().flags |= Meta::GENERATED;
+    if packet.resize(length) {
+        return Some(packet);
+    }
+    world.drop(packet, DropReason::FrameTooLong);
+    None
+}
+
+/// A packet of our own that `write` fills: it gets `length` bytes and says how many it used.
+pub(super) fn written(
+    length: usize,
+    world: &mut impl World,
+    write: impl FnOnce(&mut [u8]) -> Option<usize>,
+) -> Option<Packet> {
+    let mut packet = blank(length, world)?;
+    match write(packet.bytes_mut()) {
+        Some(used) if packet.resize(used) => Some(packet),
+        _ => {
+            world.drop(packet, DropReason::FrameTooLong);
+            None
+        }
+    }
+}
+
+/// The way to `destination`: the interface, and who comes next on its link. A link-local address is on the link of
+/// `scope`. Nothing where there is no way, or it leads to ourselves.
+pub(super) fn way(destination: IpAddr, scope: InterfaceId, world: &impl World) -> Option<Key> {
+    match destination {
+        IpAddr::V6(address) if address.is_unicast_link_local() => Some((scope, destination)),
+        _ => world.next_hop(world.tables().lookup(destination), destination),
+    }
+}
+
+impl Host {
+    /// Sends an IP packet of our own, still without a link header.
+    pub(super) fn originate(&mut self, way: Key, packet: Packet, world: &mut impl World) {
+        let Some(mtu) = world.interface(way.0).map(|interface| usize::from(interface.mtu)) else {
+            return world.drop(packet, DropReason::PortRemoved);
+        };
+        if packet.len() <= mtu {
+            return self.submit(way, Waiting::Own(packet), world);
+        }
+        match Ipv4::parse_unsummed(packet.bytes()) {
+            Ok(ip) if !ip.header.dont_fragment() => {
+                for fragment in self.fragment(packet, mtu, world) {
+                    self.submit(way, Waiting::Own(fragment), world);
+                }
+            }
+            // RFC 8200 5 lets the source fragment; nothing the router says by itself is that long.
+            _ => world.drop(packet, DropReason::TooBig),
+        }
+    }
+
+    /// Sends an IP packet of our own to a station.
+    pub(super) fn transmit_ip(&mut self, interface: InterfaceId, packet: Packet, mac: Mac, world: &mut impl World) {
+        let is_ipv6 = packet.bytes().first().is_some_and(|byte| byte >> 4 == 6);
+        let kind = if is_ipv6 { ethertype::IPV6 } else { ethertype::IPV4 };
+        self.transmit(interface, packet, mac, kind, world);
+    }
+
+    /// Writes the link header and sends the frame.
+    pub(super) fn transmit(
+        &mut self,
+        interface: InterfaceId,
+        mut packet: Packet,
+        destination: Mac,
+        kind: u16,
+        world: &mut impl World,
+    ) {
+        let Some((mac, vlan)) = world.interface(interface).map(|interface| (interface.mac, interface.vlan)) else {
+            return world.drop(packet, DropReason::PortRemoved);
+        };
+        let length = ethernet::header_length(vlan);
+        // The headroom of an own packet always holds it.
+        if !packet.shift(-(length as isize)) {
+            return world.drop(packet, DropReason::FrameTooLong);
+        }
+        ethernet::write_header(&mut packet.bytes_mut()[..length], on_wire(destination), on_wire(mac), vlan, kind);
+        let meta = packet.meta_mut();
+        meta.l3 = length as u16;
+        meta.out_interface = interface;
+        meta.flags |= if kind == ethertype::IPV6 { Meta::IPV6 } else { 0 };
+        world.send(interface, packet);
+    }
+}

@@ -1,0 +1,191 @@
+//! Finding neighbours, and the packets that wait to know: what the machines say is done here.
+
+use super::errors::Complaint;
+use super::machine::{Ask, Effects, Input, Machine, Usable};
+use super::{Host, Key, Parsed, Waiting, World, parse};
+use crate::event::{Event, NeighbourState};
+use packet::{DropReason, Packet};
+use std::net::IpAddr;
+use units::{Mac, Nanos};
+
+/// The middle of the time an answer counts (RFC 4861 10, REACHABLE_TIME); what is used lies between half and one and a
+/// half of it (RFC 4861 6.3.2), so that neighbours found together are not asked together.
+const REACHABLE: Nanos = Nanos::secs(30);
+
+impl Host {
+    /// A packet whose next hop is not known, or no longer.
+    pub(super) fn resolve(&mut self, packet: Packet, world: &mut impl World) {
+        let destination = match parse(&packet) {
+            Some(Parsed::V4(ip)) => IpAddr::V4(ip.header.destination()),
+            Some(Parsed::V6(ip)) => IpAddr::V6(ip.header.destination()),
+            None => return world.drop(packet, DropReason::HeaderTruncated),
+        };
+        let outcome = world.tables().lookup(destination);
+        match world.next_hop(outcome, destination) {
+            Some(key) => self.submit(key, Waiting::Transit(packet), world),
+            // The route has changed meanwhile: the classifier knows what that means now.
+            None => world.forward(packet),
+        }
+    }
+
+    /// Sends a packet to a neighbour, now or when its address is known.
+    pub(super) fn submit(&mut self, key: Key, waiting: Waiting, world: &mut impl World) {
+        let now = world.now();
+        if world.interface(key.0).is_none() {
+            return world.drop(waiting.packet(), DropReason::PortRemoved);
+        }
+        let reachable = self.reachable_time();
+        if let Some(effects) = self.neighbours.step(key, |machine| machine.step(Input::Wanted, now, reachable)) {
+            self.apply(key, effects, world);
+        } else {
+            let (machine, effects) = Machine::wanted(now);
+            if !self.neighbours.insert(key, machine) {
+                return world.drop(waiting.packet(), DropReason::NeighbourTable);
+            }
+            self.apply(key, effects, world);
+        }
+        match self.neighbours.machine(key).map(|machine| (machine.usable(), machine.state)) {
+            None => world.drop(waiting.packet(), DropReason::NeighbourTable),
+            Some((Some(mac), _)) => self.release(key, waiting, mac, world),
+            Some((None, NeighbourState::Failed)) => self.fail(waiting, world),
+            Some((None, _)) => {
+                if let Some((packet, reason)) = self.neighbours.hold(key, waiting) {
+                    world.drop(packet, reason);
+                }
+            }
+        }
+    }
+
+    /// A neighbour was heard of. One not known yet is remembered only where `create` says so.
+    pub(super) fn hear(&mut self, key: Key, input: Input, create: bool, world: &mut impl World) {
+        let (now, reachable) = (world.now(), self.reachable_time());
+        let effects = match (self.neighbours.step(key, |machine| machine.step(input, now, reachable)), input) {
+            (Some(effects), _) => effects,
+            (None, Input::Claim(mac)) if create => {
+                let (machine, effects) = Machine::heard(mac, now);
+                // Where the table is full, that somebody may be of use later is no reason to forget anybody in use.
+                if !self.neighbours.insert(key, machine) {
+                    return;
+                }
+                effects
+            }
+            _ => return,
+        };
+        self.apply(key, effects, world);
+    }
+
+    /// The deadline of a neighbour is over.
+    pub(super) fn neighbour_due(&mut self, key: Key, world: &mut impl World) {
+        let (now, reachable) = (world.now(), self.reachable_time());
+        if let Some(effects) = self.neighbours.step(key, |machine| machine.step(Input::Due, now, reachable)) {
+            self.apply(key, effects, world);
+        }
+    }
+
+    /// Gives a neighbour a configured address.
+    pub(super) fn fix(&mut self, key: Key, mac: Mac, world: &mut impl World) -> bool {
+        let (fixed, effects) = Machine::fixed(mac, world.now());
+        let set = |machine: &mut Machine| {
+            *machine = fixed;
+            effects
+        };
+        if self.neighbours.step(key, set).is_none() && !self.neighbours.insert(key, fixed) {
+            return false;
+        }
+        self.apply(key, effects, world);
+        self.neighbours.machine(key).is_some()
+    }
+
+    /// Forgets a neighbour; packets that wait for it are dropped for `reason`.
+    pub(super) fn dismiss(&mut self, key: Key, reason: DropReason, world: &mut impl World) {
+        let Some((machine, waiting)) = self.neighbours.remove(key) else { return };
+        if machine.usable().is_some() {
+            world.tables().unresolve(key.0, key.1);
+        }
+        for waiting in waiting {
+            world.drop(waiting.packet(), reason);
+        }
+    }
+
+    fn apply(&mut self, key: Key, effects: Effects, world: &mut impl World) {
+        if effects.changed {
+            self.tell_change(key, world);
+        }
+        if let Usable::Down = effects.usable {
+            world.tables().unresolve(key.0, key.1);
+        }
+        if effects.forget {
+            // Only what is not asked any more is forgotten, and that nothing waits for.
+            return self.forget_unanswered(key, world);
+        }
+        if effects.fail {
+            for waiting in self.neighbours.take_waiting(key) {
+                self.fail(waiting, world);
+            }
+        }
+        if let Usable::Up(mac) = effects.usable {
+            self.come_up(key, mac, world);
+        }
+        match effects.ask {
+            Some(Ask::Everybody) => self.ask(key, None, world),
+            Some(Ask::Directly(mac)) => self.ask(key, Some(mac), world),
+            None => {}
+        }
+    }
+
+    fn forget_unanswered(&mut self, key: Key, world: &mut impl World) {
+        let waiting = self.neighbours.remove(key).map(|(_, waiting)| waiting).unwrap_or_default();
+        for waiting in waiting {
+            self.fail(waiting, world);
+        }
+    }
+
+    /// The fast path may use the neighbour from now on; what waited goes first.
+    fn come_up(&mut self, key: Key, mac: Mac, world: &mut impl World) {
+        if !world.tables().resolve(key.0, key.1, mac) {
+            // No adjacency is left. Kept, it would send every packet round between the classifier and here.
+            return self.dismiss(key, DropReason::NeighbourTable, world);
+        }
+        for waiting in self.neighbours.take_waiting(key) {
+            self.release(key, waiting, mac, world);
+        }
+    }
+
+    fn release(&mut self, key: Key, waiting: Waiting, mac: Mac, world: &mut impl World) {
+        match waiting {
+            Waiting::Transit(packet) => world.forward(packet),
+            Waiting::Own(packet) => self.transmit_ip(key.0, packet, mac, world),
+        }
+    }
+
+    /// The neighbour did not answer (RFC 1812 5.2.7.1, RFC 4861 7.2.2).
+    fn fail(&mut self, waiting: Waiting, world: &mut impl World) {
+        match waiting {
+            Waiting::Transit(packet) => self.refuse(packet, Complaint::NoAnswer, DropReason::NeighbourFailed, world),
+            Waiting::Own(packet) => world.drop(packet, DropReason::NeighbourFailed),
+        }
+    }
+
+    fn ask(&mut self, key: Key, directly: Option<Mac>, world: &mut impl World) {
+        match key.1 {
+            IpAddr::V4(target) => self.ask4(key.0, target, directly, world),
+            IpAddr::V6(target) => self.ask6(key.0, target, directly, world),
+        }
+    }
+
+    fn tell_change(&mut self, key: Key, world: &mut impl World) {
+        if let Some(&Machine { state, mac, .. }) = self.neighbours.machine(key) {
+            world.event(Event::Neighbour { interface: key.0, address: key.1, mac, state });
+        }
+    }
+
+    /// A reachable time between half and one and a half of the usual, drawn from a counter: the same in every run.
+    fn reachable_time(&mut self) -> Nanos {
+        self.draws = self.draws.wrapping_add(1);
+        // Steele, Lea, Flood 2014 (SplitMix), its mixing function.
+        let mut z = self.draws.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        Nanos::new(REACHABLE.get() / 2 + (z ^ z >> 31) % REACHABLE.get())
+    }
+}
