@@ -269,7 +269,7 @@ impl<'s> Report<'s> {
         let start = (span.start - self.lines[line]).min(text.len());
         let end = (span.end - self.lines[line]).clamp(start, text.len());
         let (before, place, after) = (&text[..start], &text[start..end], &text[end..]);
-        let near = |text: &str| !text.chars().nth(SHOWN).is_some();
+        let near = |text: &str| text.chars().nth(SHOWN).is_none();
         let whole = |line: usize| Some(line).map(|line| self.line_text(line)).filter(|text| near(text)).map(clean);
         let first = line.checked_sub(1).and_then(whole);
         let last = (line + 1 < self.lines.len()).then(|| whole(line + 1)).flatten().filter(|text| !text.is_empty());

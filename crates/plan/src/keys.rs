@@ -263,3 +263,63 @@ pub(crate) const PATH: &[Key] = &[
     ),
     key("class", Kind::Integer { least: 0, most: 255 }, "0", "1", "The class that queueing schemes see."),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a key takes, for the reference page.
+    fn takes(kind: &Kind) -> String {
+        match kind {
+            Kind::Integer { least, most } if least == most => format!("{least}"),
+            Kind::Integer { least: 0, most } if *most == i64::MAX as u64 => "whole number".to_string(),
+            Kind::Integer { least, most } => format!("{least} to {most}"),
+            Kind::Boolean => "true, false".to_string(),
+            Kind::Probability => "0 to 1".to_string(),
+            Kind::Text(_) => "string".to_string(),
+            Kind::Texts(_) => "list of strings".to_string(),
+            Kind::Table(_) => "table".to_string(),
+            Kind::Tables { .. } => "tables by name".to_string(),
+            Kind::List(_) => "list of tables".to_string(),
+        }
+    }
+
+    fn row(key: &Key) -> String {
+        let default = match (key.required, key.default) {
+            (true, _) => "required".to_string(),
+            (false, "") => "none".to_string(),
+            (false, default) => format!("`{default}`"),
+        };
+        format!("| `{}` | {} | {default} | `{}` | {} |\n", key.name, takes(&key.kind), key.example, key.doc)
+    }
+
+    fn table(keys: &[Key]) -> String {
+        let rows: String = keys.iter().map(row).collect();
+        format!("\n| key | takes | default | example | what it does |\n|---|---|---|---|---|\n{rows}\n")
+    }
+
+    /// The tables of `docs/configuration.md` between their marks are made from the declarations; `UPDATE_EXPECT=1`
+    /// writes them.
+    #[test]
+    fn the_reference_page_has_every_key() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+        let mut text = std::fs::read_to_string(page).unwrap();
+        let sections = [("router", ROUTER), ("port", PORT), ("vlan", VLAN), ("faults", FAULTS), ("route", ROUTE)];
+        for (name, keys) in sections.into_iter().chain([("neighbour", NEIGHBOUR), ("path", PATH)]) {
+            let (from, to) = (format!("<!-- keys: {name} -->\n"), "<!-- end -->");
+            let start = text.find(&from).unwrap_or_else(|| panic!("the page has no mark for '{name}'")) + from.len();
+            let end = start + text[start..].find(to).expect("the mark is closed");
+            text.replace_range(start..end, &table(keys));
+        }
+        expect_test::expect_file![page].assert_eq(&text);
+    }
+
+    #[test]
+    fn defaults_are_within_their_ranges() {
+        for key in [ROOT, ROUTER, PORT, VLAN, FAULTS, ROUTE, NEIGHBOUR, PATH].into_iter().flatten() {
+            if let (Kind::Integer { least, most }, false) = (&key.kind, key.default.is_empty()) {
+                assert!((*least..=*most).contains(&key.default.parse().unwrap()), "{}", key.name);
+            }
+        }
+    }
+}

@@ -184,3 +184,31 @@ fn the_order_of_tables_has_no_meaning_but_for_paths() {
     assert_eq!(one, other);
     assert_eq!(one.ports[0].interfaces.iter().map(|i| i.vlan).collect::<Vec<_>>(), [None, Some(20), Some(100)]);
 }
+
+/// The fenced blocks of a language in the reference page.
+fn blocks(language: &str) -> Vec<String> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let text = std::fs::read_to_string(page).unwrap();
+    let fence = format!("```{language}\n");
+    text.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap().to_string()).collect()
+}
+
+#[test]
+fn the_reference_page_shows_what_is_so() {
+    let (toml, text) = (blocks("toml"), blocks("text"));
+    let first = &toml[0];
+    assert_eq!(first.lines().count(), 10, "a router in ten lines");
+    let taken = |source: &str| {
+        let checked = plan::examine(source, "edge.toml", &catalogue());
+        assert!(checked.diagnostics.is_empty(), "{}\n{}", source, checked.diagnostics.render(false));
+    };
+    taken(first);
+    // Pieces of a file, below the first example: tables as they are, keys of its last port.
+    let tables: Vec<&String> = toml[1..].iter().filter(|block| block.starts_with("[[")).collect();
+    assert!(tables.len() >= 2);
+    tables.iter().for_each(|block| taken(&format!("{first}{block}")));
+    let faults = toml.iter().find(|block| block.starts_with("faults")).unwrap();
+    taken(&first.replace("[[route]]", &format!("{faults}[[route]]")));
+    let wrong = plan::examine(&first.replace("203.0.113.1\"", "203.0.113.9\""), "edge.toml", &catalogue());
+    assert!(wrong.diagnostics.render(false).starts_with(&text[0]), "{}", wrong.diagnostics.render(false));
+}

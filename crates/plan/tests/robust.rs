@@ -163,28 +163,27 @@ fn many_mistakes_are_counted() {
     assert_eq!(checked.diagnostics.list().len() + checked.diagnostics.omitted(), 5000);
 }
 
-/// The full size; says what it costs. `cargo test --release -p plan -- --ignored --nocapture`
 #[test]
-#[ignore = "a million routes: seconds in a release build"]
-fn a_million_routes_take_seconds() {
+fn many_names_to_choose_from_are_no_burden() {
+    let mut source = String::from("version = 1\n[port.lan]\ndevice = \"packet:eth0\"\n");
+    (1..=4090).for_each(|id| writeln!(source, "[port.lan.vlan.{id}]").unwrap());
+    let route =
+        |i| format!("[[route]]\nto = \"10.{}.{}.0/24\"\nvia = \"fe80::1\"\nport = \"lam.{i}\"\n", i >> 8, i & 255);
+    (0..5000u32).for_each(|i| source.push_str(&route(i)));
+    let checked = laws(&source);
+    assert_eq!(checked.diagnostics.list().len(), MOST_DIAGNOSTICS);
+}
+
+/// The full size. `time cargo test --profile soak -p plan --test robust -- --ignored`: about eight seconds for the three.
+#[test]
+#[ignore = "a million routes: seconds in a release build, longer in others"]
+fn a_million_routes_are_read_and_compared() {
     let source = routes(1_000_000);
-    let start = std::time::Instant::now();
     let plan = plan::check(&source, "f", &catalogue()).unwrap();
-    let checked = start.elapsed();
     let mut other = plan.clone();
     other.routes.iter_mut().step_by(2).for_each(|r| r.action = plan::RouteAction::Blackhole);
-    let start = std::time::Instant::now();
-    let changes = plan::diff(&plan, &other).len();
-    println!("{} MB: check {checked:?}, diff {:?}", source.len() >> 20, start.elapsed());
-    assert_eq!((plan.routes.len(), changes), (1_000_000, 500_000));
-    let wrong = source.replace("192.0.2.", "198.51.100.");
-    let start = std::time::Instant::now();
+    assert_eq!((plan.routes.len(), plan::diff(&plan, &other).len()), (1_000_000, 500_000));
+    let wrong = source.replace("via = \"192.0.2.", "via = \"198.51.100.");
     let errors = plan::check(&wrong, "f", &catalogue()).unwrap_err();
-    println!(
-        "all wrong: {:?}, rendered {} bytes in {:?}",
-        start.elapsed(),
-        errors.render(false).len(),
-        start.elapsed()
-    );
-    assert!(checked.as_secs() < 20);
+    assert_eq!(errors.list().len() + errors.omitted(), 1_000_000);
 }
