@@ -351,6 +351,9 @@ write = "x"
 [port.h]
 device = "pcap:h.pcap"
 pace = "10mbps"
+[port.i]
+device = "pcap:a\u001b[2J"
+capture = "a\nb"
 "#,
         expect![[r#"
             port.Lan| f:2:7: error: 'Lan' is no name for a port; use a letter, then letters, digits, '_' and '-', 15 at most: [a-z][a-z0-9_-]{0,14}
@@ -363,6 +366,8 @@ pace = "10mbps"
             port.g.pace| f:18:8: error: 'pace' belongs to 'pcap' devices, and this is 'memory'; remove it
             port.g.write| f:19:9: error: 'write' belongs to 'pcap' devices, and this is 'memory'; remove it
             port.h.pace| f:22:8: error: 'mbps' is no unit of rate; in tc 'bps' means bytes per second; say bits: '10mbit'
+            port.i.device| f:24:10: error: 'pcap:' cannot open 'a�[2J'; write a name without control characters
+            port.i.capture| f:25:11: error: 'a�b' is no name of a file; write "out.pcapng"
         "#]],
     );
 }

@@ -162,7 +162,7 @@ impl Ports<'_> {
     /// A file that is written; no two keys may name the same.
     fn file(&mut self, report: &mut Report<'_>, section: &Section<'_>, key: &'static str) -> Option<String> {
         let text = section.text(report, key)?;
-        if text.value.is_empty() || text.value.contains('\0') {
+        if text.value.is_empty() || text.value.contains(char::is_control) {
             text.error(report, || {
                 (format!("{} is no name of a file", quote(text.value)), "write \"out.pcapng\"".to_string())
             });
@@ -343,8 +343,8 @@ fn own_address(text: &str) -> Result<Prefix, (String, String)> {
 fn target_of(device: &DevicePlan) -> Result<(), (String, String)> {
     let target = device.target.as_str();
     let wrong = |hint: &str| Err((format!("'{}:' cannot open {}", device.kind, quote(target)), hint.to_string()));
-    if target.contains('\0') {
-        return wrong("names have no zero byte");
+    if target.contains(char::is_control) {
+        return wrong("write a name without control characters");
     }
     match device.kind.as_str() {
         // What the kernel takes as a name: net/core/dev.c, dev_valid_name.
