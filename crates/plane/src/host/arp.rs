@@ -1,7 +1,7 @@
 //! ARP: finding IPv4 neighbours and being found (RFC 826, RFC 1122 2.3.2), address conflicts (RFC 5227).
 
 use super::machine::{Answer, Input};
-use super::output::{off_wire, on_wire, written};
+use super::output::written;
 use super::{Host, World, is_on_link, is_own, l3};
 use crate::event::Event;
 use packet::wire::{Arp, ArpOperation, arp, ethertype};
@@ -25,7 +25,7 @@ impl Host {
         }
         let sender = IpAddr::V4(message.sender_ip);
         let (ours, mac) = (is_own(interface, IpAddr::V4(message.target_ip)), interface.mac);
-        let sender_mac = off_wire(message.sender_mac);
+        let sender_mac = message.sender_mac;
         if sender_mac == mac {
             // Our own, come back round some loop.
             return world.consume(packet);
@@ -39,7 +39,7 @@ impl Host {
             self.learn4(id, &message, ours && to_us, ours, world);
         }
         if message.operation == ArpOperation::Request && ours {
-            let reply = message.reply(on_wire(mac));
+            let reply = message.reply(mac);
             self.send_arp(id, &reply, sender_mac, world);
         }
         world.consume(packet);
@@ -52,9 +52,9 @@ impl Host {
         // A reply proves that the neighbour hears us only where we have asked.
         let asked = self.neighbours.machine(key).is_some_and(|machine| machine.is_asked());
         let input = if message.operation == ArpOperation::Reply && to_us && asked {
-            Input::Answer(Answer { mac: Some(off_wire(message.sender_mac)), solicited: true, overrides: true })
+            Input::Answer(Answer { mac: Some(message.sender_mac), solicited: true, overrides: true })
         } else {
-            Input::Claim(off_wire(message.sender_mac))
+            Input::Claim(message.sender_mac)
         };
         self.hear(key, input, message.operation == ArpOperation::Request && ours, world);
     }
@@ -78,14 +78,14 @@ impl Host {
     /// Tells everybody on the link that `address` is ours (RFC 5227 2.3).
     pub(super) fn announce4(&mut self, id: InterfaceId, address: Ipv4Addr, world: &mut impl World) {
         let Some(mac) = world.interface(id).map(|interface| interface.mac) else { return };
-        self.send_arp(id, &Arp::announcement(on_wire(mac), address), Mac::BROADCAST, world);
+        self.send_arp(id, &Arp::announcement(mac, address), Mac::BROADCAST, world);
     }
 
     /// Asks for `target`: everybody, or only the one that had it last (RFC 1122 2.3.2.1, "unicast poll").
     pub(super) fn ask4(&mut self, id: InterfaceId, target: Ipv4Addr, directly: Option<Mac>, world: &mut impl World) {
         let Some(interface) = world.interface(id) else { return };
         let Some(source) = interface.source4(target) else { return };
-        let request = Arp::request(on_wire(interface.mac), source, target);
+        let request = Arp::request(interface.mac, source, target);
         self.send_arp(id, &request, directly.unwrap_or(Mac::BROADCAST), world);
     }
 

@@ -1,7 +1,7 @@
 //! Neighbour discovery: finding IPv6 neighbours and being found (RFC 4861 7).
 
 use super::machine::{Answer, Input};
-use super::output::{off_wire, on_wire, way, written};
+use super::output::{way, written};
 use super::{Host, World, is_on_link, is_own, l3};
 use packet::wire::ndp::{self, NeighbourFlags};
 use packet::wire::{Ipv6, Ipv6Header, Ndp, complete_checksum, ipv6};
@@ -46,13 +46,11 @@ struct Message {
 fn read(packet: &Packet) -> Option<Message> {
     let ip = Ipv6::parse(l3(packet)).ok()?;
     let said = match Ndp::of(&ip).ok()? {
-        Ndp::NeighbourSolicitation { target, options } => {
-            Said::Solicitation { target, mac: options.source_mac().map(off_wire) }
-        }
+        Ndp::NeighbourSolicitation { target, options } => Said::Solicitation { target, mac: options.source_mac() },
         Ndp::NeighbourAdvertisement { flags, target, options } => {
-            Said::Advertisement { target, mac: options.target_mac().map(off_wire), flags }
+            Said::Advertisement { target, mac: options.target_mac(), flags }
         }
-        Ndp::RouterSolicitation { options } => Said::RouterSolicitation { mac: options.source_mac().map(off_wire) },
+        Ndp::RouterSolicitation { options } => Said::RouterSolicitation { mac: options.source_mac() },
         Ndp::RouterAdvertisement { .. } | Ndp::Redirect { .. } => Said::Other,
     };
     let mac = match said {
@@ -129,7 +127,7 @@ impl Host {
         let tells = message.destination.is_multicast();
         let Some(packet) = advertisement(target, destination, target, flags, own, tells, world) else { return };
         match (detecting, mac) {
-            (true, _) => self.transmit_ip(id, packet, off_wire(ipv6::multicast_mac(destination)), world),
+            (true, _) => self.transmit_ip(id, packet, ipv6::multicast_mac(destination), world),
             (false, Some(mac)) => self.transmit_ip(id, packet, mac, world),
             (false, None) => match way(IpAddr::V6(destination), id, world) {
                 Some(way) => self.originate(way, packet, world),
@@ -165,7 +163,7 @@ impl Host {
         let Some(mac) = world.interface(id).map(|interface| interface.mac) else { return };
         let flags = NeighbourFlags { router: true, solicited: false, overrides: true };
         if let Some(packet) = advertisement(address, ipv6::ALL_NODES, address, flags, mac, true, world) {
-            self.transmit_ip(id, packet, off_wire(ipv6::multicast_mac(ipv6::ALL_NODES)), world);
+            self.transmit_ip(id, packet, ipv6::multicast_mac(ipv6::ALL_NODES), world);
         }
     }
 
@@ -176,10 +174,9 @@ impl Host {
         let own = interface.mac;
         let (destination, mac) = match directly {
             Some(mac) => (target, mac),
-            None => (ipv6::solicited_node(target), off_wire(ipv6::multicast_mac(ipv6::solicited_node(target)))),
+            None => (ipv6::solicited_node(target), ipv6::multicast_mac(ipv6::solicited_node(target))),
         };
-        let write =
-            |buffer: &mut [u8]| ndp::write_neighbour_solicitation(buffer, source, destination, target, on_wire(own));
+        let write = |buffer: &mut [u8]| ndp::write_neighbour_solicitation(buffer, source, destination, target, own);
         if let Some(packet) = written(ROOM, world, write) {
             self.transmit_ip(id, packet, mac, world);
         }
@@ -197,7 +194,7 @@ fn advertisement(
     world: &mut impl World,
 ) -> Option<Packet> {
     written(ROOM, world, |buffer| {
-        let length = ndp::write_neighbour_advertisement(buffer, source, destination, target, flags, on_wire(mac))?;
+        let length = ndp::write_neighbour_advertisement(buffer, source, destination, target, flags, mac)?;
         if tells {
             return Some(length);
         }

@@ -2,7 +2,7 @@
 //! it is not here (RFC 1122 3.2.2, RFC 4443 4).
 
 use super::errors::Complaint;
-use super::options::{UnknownAt, unknown_destination_option};
+use super::options::{UnknownAt, timestamp, unknown_destination_option};
 use super::output::{HOPS, blank, way};
 use super::{Host, Parsed, World, l3, parse, reset};
 use crate::classify::Outcome;
@@ -69,7 +69,12 @@ impl Host {
             }
             _ => {
                 let identification = self.next_identification();
-                icmp4::reply_to_echo(reply.bytes_mut(), HOPS, identification).ok()
+                icmp4::reply_to_echo(reply.bytes_mut(), HOPS, identification).ok().and_then(|length| {
+                    // A route and times are recorded on the way back too (RFC 1122 3.2.2.6).
+                    let IpAddr::V4(asked) = asked else { return None };
+                    ipv4_options::record(reply.bytes_mut(), asked, timestamp(world.now())).ok()?;
+                    Some(length)
+                })
             }
         };
         match written {

@@ -80,7 +80,7 @@ fn judge6(ip: &Ipv6<'_>) -> Verdict {
 
 /// Milliseconds of the router's clock, which does not know the time of day and says so (RFC 791 3.1, "internet
 /// timestamp": the high bit marks a time of another origin).
-fn timestamp(now: Instant) -> u32 {
+pub(super) fn timestamp(now: Instant) -> u32 {
     const NOT_UNIVERSAL_TIME: u32 = 1 << 31;
     (now.get() / 1_000_000) as u32 | NOT_UNIVERSAL_TIME
 }

@@ -1,23 +1,13 @@
 //! How packets of the router's own leave: which way, and in which frame.
 
 use super::{Host, Key, Waiting, World};
-use packet::wire::{self, Ipv4, ethernet, ethertype};
+use packet::wire::{Ipv4, ethernet, ethertype};
 use packet::{DropReason, Meta, Packet};
 use std::net::IpAddr;
 use units::{InterfaceId, Mac};
 
 /// Time to live and hop limit of what the router sends itself (IANA, "IP time to live parameter").
 pub(super) const HOPS: u8 = 64;
-
-/// A link-layer address in the type of the wire views.
-pub(super) fn on_wire(mac: Mac) -> wire::Mac {
-    wire::Mac(mac.0)
-}
-
-/// A link-layer address out of the wire views.
-pub(super) fn off_wire(mac: wire::Mac) -> Mac {
-    Mac(mac.0)
-}
 
 /// An empty packet of our own with room for `length` bytes; nothing where the pool is used up.
 pub(super) fn blank(length: usize, world: &mut impl World) -> Option<Packet> {
@@ -99,7 +89,7 @@ impl Host {
         if !packet.shift(-(length as isize)) {
             return world.drop(packet, DropReason::FrameTooLong);
         }
-        ethernet::write_header(&mut packet.bytes_mut()[..length], on_wire(destination), on_wire(mac), vlan, kind);
+        ethernet::write_header(&mut packet.bytes_mut()[..length], destination, mac, vlan, kind);
         let meta = packet.meta_mut();
         meta.l3 = length as u16;
         meta.out_interface = interface;
