@@ -1,6 +1,8 @@
 //! Capture files: what is written reads back, here and in tshark; what others wrote is read; what is broken is refused
 //! with its place.
 
+#![allow(clippy::print_stdout)]
+
 use io::pcap::{Application, Direction, Fault, Interface, LinkType, MAX_BLOCK, Reader, Record, Sink, Writer};
 use proptest::prelude::*;
 use std::io::Write;

@@ -5,11 +5,13 @@
 //! (draft-ietf-opsawg-pcapng) because only that carries a comment with each packet.
 
 mod error;
+mod port;
 mod read;
 mod window;
 mod write;
 
 pub use error::{Fault, ReadError};
+pub use port::{PcapOptions, PcapPort};
 pub use read::Reader;
 pub use write::{Application, Sink, WriteError, Writer};
 

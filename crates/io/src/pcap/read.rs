@@ -28,6 +28,7 @@ pub struct Reader<R> {
     held: usize,
     last: Instant,
     comment: String,
+    found: Option<Found>,
     ended: bool,
 }
 
@@ -79,6 +80,7 @@ impl<R: Read> Reader<R> {
             held: 0,
             last: Instant::START,
             comment: String::new(),
+            found: None,
             ended: false,
         };
         let start = reader.window.peek(4)?;
@@ -103,17 +105,26 @@ impl<R: Read> Reader<R> {
 
     /// The next packet, or nothing at the end of the file.
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>, ReadError> {
+        self.advance()?;
+        Ok(self.record())
+    }
+
+    /// Goes on to the next packet; answers false at the end of the file.
+    pub fn advance(&mut self) -> Result<bool, ReadError> {
         if self.ended {
-            return Ok(None);
+            return Ok(false);
         }
-        let found = match self.advance() {
-            Ok(Some(found)) => found,
-            other => {
-                self.ended = true;
-                return other.map(|_| None);
-            }
-        };
-        Ok(Some(Record {
+        self.found = None;
+        let result = self.find();
+        self.ended = !matches!(result, Ok(Some(_)));
+        self.found = result?;
+        Ok(self.found.is_some())
+    }
+
+    /// The packet that was last gone on to; nothing before the first and after the last.
+    pub fn record(&self) -> Option<Record<'_>> {
+        let found = self.found.as_ref()?;
+        Some(Record {
             time: self.last,
             interface: found.interface,
             link: self.interfaces[found.interface as usize].link,
@@ -121,10 +132,10 @@ impl<R: Read> Reader<R> {
             data: self.window.held(found.from..found.from + found.captured),
             direction: found.direction,
             comment: &self.comment,
-        }))
+        })
     }
 
-    fn advance(&mut self) -> Result<Option<Found>, ReadError> {
+    fn find(&mut self) -> Result<Option<Found>, ReadError> {
         self.comment.clear();
         self.window.skip(self.held as u64)?;
         self.held = 0;

@@ -1,0 +1,134 @@
+//! Asking the kernel about its links and changing them: rtnetlink(7), synchronously, one request at a time.
+
+pub(crate) mod message;
+mod route;
+
+pub use route::{Link, Neighbour, Route, Veth, VethEnd};
+
+use crate::sys;
+use message::{HEADER, Message, attributes, messages, text};
+use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// A request the kernel refused: what was tried, on what, and what it said.
+#[derive(Debug)]
+pub struct KernelError {
+    /// What was tried: `adding the address`.
+    pub operation: &'static str,
+    /// On what: `10.0.0.1/24 of eth0`.
+    pub object: String,
+    /// What the kernel said in words; often empty.
+    pub remark: String,
+    /// What the kernel said as a number.
+    pub error: io::Error,
+}
+
+impl fmt::Display for KernelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} failed: {}", self.operation, self.object, self.error)?;
+        if self.remark.is_empty() { Ok(()) } else { write!(f, ": {}", self.remark) }
+    }
+}
+
+impl std::error::Error for KernelError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+impl KernelError {
+    /// An error whose number says it all.
+    pub(crate) fn new(operation: &'static str, object: impl Into<String>, error: impl Into<io::Error>) -> Self {
+        KernelError { operation, object: object.into(), remark: String::new(), error: error.into() }
+    }
+}
+
+/// A conversation with the kernel about one network namespace: that of the thread that opened it, whichever thread uses it
+/// later.
+#[derive(Debug)]
+pub struct Netlink {
+    socket: OwnedFd,
+    sequence: u32,
+    received: Vec<u8>,
+}
+
+impl Netlink {
+    /// Opens it in the network namespace of the calling thread. Needs no privilege; changing anything needs CAP_NET_ADMIN.
+    pub fn open() -> Result<Self, KernelError> {
+        let flags = SocketFlags::CLOEXEC;
+        let socket = net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None) // NETLINK_ROUTE is 0
+            .map_err(|error| KernelError::new("opening", "a netlink socket", error))?;
+        // Words beside error numbers, where the kernel has them (since 4.12).
+        let _ = sys::set_option(&socket, libc::SOL_NETLINK, libc::NETLINK_EXT_ACK, &1u32);
+        Ok(Netlink { socket, sequence: 0, received: vec![0; 64 << 10] })
+    }
+
+    /// Sends a request and waits until the kernel has done it.
+    pub(crate) fn change(
+        &mut self,
+        message: Message,
+        operation: &'static str,
+        object: &str,
+    ) -> Result<(), KernelError> {
+        self.exchange(message, operation, object, |_, _| {})
+    }
+
+    /// Sends a request and hands each message of the answer to `each`, with its type.
+    pub(crate) fn exchange(
+        &mut self,
+        message: Message,
+        operation: &'static str,
+        object: &str,
+        mut each: impl FnMut(u16, &[u8]),
+    ) -> Result<(), KernelError> {
+        let fail = |error: io::Error| KernelError::new(operation, object, error);
+        self.sequence = self.sequence.wrapping_add(1);
+        let bytes = message.finish(self.sequence);
+        net::send(&self.socket, &bytes, SendFlags::empty()).map_err(|error| fail(error.into()))?;
+        loop {
+            // MSG_TRUNC: the true length, so that a datagram that was cut is noticed.
+            let (got, length) = match net::recv(&self.socket, &mut self.received[..], RecvFlags::TRUNC) {
+                Ok(lengths) => lengths,
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(fail(error.into())),
+            };
+            if length > got {
+                return Err(fail(io::Error::from_raw_os_error(libc::EMSGSIZE)));
+            }
+            for (kind, flags, sequence, body) in messages(&self.received[..got]) {
+                if sequence != self.sequence {
+                    continue; // the rest of an answer that was given up
+                }
+                match i32::from(kind) {
+                    libc::NLMSG_DONE => return Ok(()),
+                    libc::NLMSG_ERROR => {
+                        return acknowledgement(body, flags).map_err(|(error, remark)| KernelError {
+                            operation,
+                            object: object.into(),
+                            remark,
+                            error,
+                        });
+                    }
+                    _ => each(kind, body),
+                }
+            }
+        }
+    }
+}
+
+/// Reads an NLMSG_ERROR: zero is success; beyond the header it echoes there may be words (NLMSGERR_ATTR_MSG).
+fn acknowledgement(body: &[u8], flags: u16) -> Result<(), (io::Error, String)> {
+    const CAPPED: u16 = 0x100;
+    const ATTRIBUTES: u16 = 0x200;
+    const WORDS: u16 = 1;
+    let code = message::u32_at(body, 0).map_or(libc::EBADMSG, |code| -(code as i32));
+    if code == 0 {
+        return Ok(());
+    }
+    let echoed = if flags & CAPPED != 0 { HEADER } else { message::u32_at(body, 4).unwrap_or(0) as usize };
+    let rest = body.get(4 + echoed.next_multiple_of(4)..).filter(|_| flags & ATTRIBUTES != 0).unwrap_or(&[]);
+    let words = attributes(rest).find(|(kind, _)| *kind == WORDS).map_or(String::new(), |(_, value)| text(value));
+    Err((io::Error::from_raw_os_error(code), words))
+}

@@ -1,0 +1,116 @@
+//! One host of the laboratory.
+
+use super::Namespace;
+use super::spawner::Spawner;
+use crate::netlink::{KernelError, Netlink, Route};
+use std::fs;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::Arc;
+use units::Mac;
+
+/// A machine of its own as far as the network goes. Clones are the same host.
+#[derive(Clone, Debug)]
+pub struct Host {
+    name: Arc<str>,
+    namespace: Arc<Namespace>,
+    spawner: Arc<Spawner>,
+}
+
+/// Where a cable ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Plug<'a> {
+    /// At which host.
+    pub host: &'a Host,
+    /// The name of the link there.
+    pub link: &'a str,
+    /// Its address; the kernel makes one where there is none.
+    pub mac: Option<Mac>,
+}
+
+impl Host {
+    pub(super) fn new(name: &str, spawner: Arc<Spawner>) -> Result<Self, KernelError> {
+        let made = Namespace::new().map_err(|error| KernelError::new("making a network namespace for", name, error))?;
+        let host = Host { name: name.into(), namespace: Arc::new(made), spawner };
+        host.run(|| Netlink::open()?.set_up("lo", true))??;
+        host.sysctl("net/ipv4/ip_forward", "0")?;
+        // The addresses of a laboratory are right: nobody need be asked whether they are taken, or for a router.
+        for (setting, value) in [("accept_dad", "0"), ("router_solicitations", "0"), ("accept_ra", "0")] {
+            host.sysctl_v6(setting, value)?;
+        }
+        Ok(host)
+    }
+
+    /// Its name, for people.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its network namespace.
+    pub fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    /// The plug of a cable at this host.
+    pub fn plug<'a>(&'a self, link: &'a str) -> Plug<'a> {
+        Plug { host: self, link, mac: None }
+    }
+
+    /// Runs `work` on a thread of this host and waits for its answer. Sockets it opens belong to this host for good.
+    pub fn run<R: Send>(&self, work: impl FnOnce() -> R + Send) -> Result<R, KernelError> {
+        self.namespace.run(work).map_err(|error| KernelError::new("entering the host", &*self.name, error))
+    }
+
+    /// Gives a link an address.
+    pub fn add_address(&self, link: &str, address: IpAddr, prefix: u8) -> Result<(), KernelError> {
+        self.run(|| Netlink::open()?.add_address(link, address, prefix))?
+    }
+
+    /// Sends what has no better route to `gateway`.
+    pub fn add_default_route(&self, gateway: IpAddr) -> Result<(), KernelError> {
+        let everywhere = match gateway {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let route = Route { destination: (everywhere, 0), gateway: Some(gateway), link: None };
+        self.run(|| Netlink::open()?.add_route(&route))?
+    }
+
+    /// Writes a kernel setting of this host, named by its path below /proc/sys.
+    pub fn sysctl(&self, setting: &str, value: &str) -> Result<(), KernelError> {
+        let path = Path::new("/proc/sys").join(setting);
+        let written: io::Result<()> = self.run(|| fs::write(&path, value))?;
+        written.map_err(|error| KernelError::new("setting", format!("{setting} to {value}"), error))
+    }
+
+    /// Writes an IPv6 setting of all links there are and will be; nothing where the kernel has no IPv6.
+    fn sysctl_v6(&self, setting: &str, value: &str) -> Result<(), KernelError> {
+        if !Path::new("/proc/sys/net/ipv6").exists() {
+            return Ok(());
+        }
+        ["all", "default"].iter().try_for_each(|links| self.sysctl(&format!("net/ipv6/conf/{links}/{setting}"), value))
+    }
+
+    /// Makes the host's kernel a router for both families: what a router of ours is compared with.
+    pub fn forward_in_kernel(&self) -> Result<(), KernelError> {
+        self.sysctl("net/ipv4/ip_forward", "1")?;
+        for links in ["all", "default"] {
+            self.sysctl(&format!("net/ipv4/conf/{links}/rp_filter"), "0")?;
+        }
+        self.sysctl_v6("forwarding", "1")
+    }
+
+    /// Keeps the host's kernel from speaking on links that a router of ours will own: with no address it has no IPv4 to
+    /// speak, and IPv6 is switched off. For links laid from now on.
+    pub fn silence_kernel(&self) -> Result<(), KernelError> {
+        self.sysctl_v6("disable_ipv6", "1")
+    }
+
+    /// Starts a program in this host. It is killed when this process, or the whole laboratory, goes away; the caller
+    /// waits for it.
+    pub fn spawn(&self, command: Command) -> io::Result<Child> {
+        self.spawner.spawn(self.namespace.clone(), command)
+    }
+}

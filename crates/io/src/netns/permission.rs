@@ -1,0 +1,129 @@
+//! Whether network namespaces can be made here, and if not, why and what to do.
+
+use super::Namespace;
+use rustix::process::{getgid, getuid};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// By what right network namespaces can be made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Permission {
+    /// This process may make them as it is (CAP_SYS_ADMIN).
+    Capability,
+    /// It may after entering a user namespace: see [`enter`].
+    UserNamespace,
+}
+
+/// Why no network namespace can be made here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Forbidden {
+    /// What stands in the way.
+    pub reason: String,
+    /// What to do about it.
+    pub hint: String,
+}
+
+impl fmt::Display for Forbidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.reason, self.hint)
+    }
+}
+
+impl std::error::Error for Forbidden {}
+
+/// Tries it, in a child process where a user namespace is needed. Changes nothing.
+pub fn probe() -> Result<Permission, Forbidden> {
+    if Namespace::new().is_ok() {
+        return Ok(Permission::Capability);
+    }
+    // The program does not exist on purpose: the error says whether the child came as far as starting it.
+    let mut command = Command::new("/proc/self/no such program");
+    // SAFETY: between fork and exec only system calls are made, no memory is allocated and no lock taken.
+    unsafe { command.pre_exec(unshare_user_then_network) };
+    match command.spawn() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Permission::UserNamespace),
+        Err(error) => Err(why(&error)),
+        Ok(_) => unreachable!("there is no such program"),
+    }
+}
+
+/// In two steps: where a security module allows user namespaces but grants nothing in them, the second fails.
+fn unshare_user_then_network() -> io::Result<()> {
+    // SAFETY: neither is part of Rust's model of memory or of the ownership of descriptors.
+    unsafe {
+        unshare_unsafe(UnshareFlags::NEWUSER)?;
+        unshare_unsafe(UnshareFlags::NEWNET)?;
+    }
+    Ok(())
+}
+
+/// Makes this process able to make network namespaces: nothing where it already is, else it becomes root of a new user
+/// namespace, in which its files keep belonging to the same user. Must be called before there is a second thread.
+pub fn enter() -> Result<Permission, Forbidden> {
+    let permission = probe()?;
+    if permission == Permission::Capability {
+        return Ok(permission);
+    }
+    if let Some(threads) = threads().filter(|&threads| threads > 1) {
+        return Err(Forbidden {
+            reason: format!(
+                "a process can only enter a user namespace while it has one thread, and this has {threads}"
+            ),
+            hint: "run it as root, or inside `unshare --user --map-root-user`".into(),
+        });
+    }
+    let (user, group) = (getuid().as_raw(), getgid().as_raw());
+    // SAFETY: a user namespace is no part of Rust's model of memory or of the ownership of descriptors.
+    let entered = unsafe { unshare_unsafe(UnshareFlags::NEWUSER) }.map_err(io::Error::from).and_then(|()| {
+        fs::write("/proc/self/setgroups", "deny")?;
+        fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
+        fs::write("/proc/self/gid_map", format!("0 {group} 1"))
+    });
+    entered.map(|()| permission).map_err(|error| why(&error))
+}
+
+/// For a process that should be able to by now.
+pub(super) fn check_new_namespace() -> Result<(), Forbidden> {
+    let Err(error) = Namespace::new() else { return Ok(()) };
+    match probe() {
+        Ok(_) => Err(Forbidden {
+            reason: format!("making a network namespace needs CAP_SYS_ADMIN ({error})"),
+            hint: "run it as root, or inside `unshare --user --map-root-user`".into(),
+        }),
+        Err(forbidden) => Err(forbidden),
+    }
+}
+
+fn threads() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Threads:"))?.trim().parse().ok()
+}
+
+/// Which of the kernel's switches stands in the way.
+fn why(error: &io::Error) -> Forbidden {
+    let setting =
+        |name: &str| fs::read_to_string(format!("/proc/sys/{name}")).map(|value| value.trim().to_owned()).ok();
+    let switches = [
+        ("kernel/unprivileged_userns_clone", "0", "1"),
+        ("kernel/apparmor_restrict_unprivileged_userns", "1", "0"),
+        ("user/max_user_namespaces", "0", "10000"),
+        ("user/max_net_namespaces", "0", "10000"),
+    ];
+    for (name, closed, open) in switches {
+        if setting(name).as_deref() == Some(closed) {
+            let name = name.replace('/', ".");
+            return Forbidden {
+                reason: format!("user namespaces are forbidden here: {name} is {closed}"),
+                hint: format!("allow them with `sysctl -w {name}={open}`, or run this as root"),
+            };
+        }
+    }
+    Forbidden {
+        reason: format!("user namespaces are forbidden here, as in most containers: {error}"),
+        hint: "run this as root, or in a container with CAP_SYS_ADMIN".into(),
+    }
+}

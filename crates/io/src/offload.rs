@@ -1,0 +1,134 @@
+//! What an interface computes on behalf of the kernel, and how fast it is (ethtool(8)).
+//!
+//! Super-frames of up to 64 KB do not fit the frames of the pool, and partial checksums must be completed, so the ends we
+//! own have their offloads switched off, and a port switches off the joining of received frames on its own interface.
+
+use crate::sys;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use units::Rate;
+
+/// One thing that can be switched on and off, with its two commands of <linux/ethtool.h>.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Offload {
+    /// Checking checksums of received packets.
+    ReceiveChecksum,
+    /// Filling in checksums of sent packets; without it there is no segmentation either.
+    TransmitChecksum,
+    /// Cutting TCP super-frames in the interface (TSO).
+    TcpSegmentation,
+    /// Cutting super-frames just before the interface (GSO).
+    Segmentation,
+    /// Joining received frames to super-frames (GRO).
+    ReceiveJoining,
+    /// Joining received frames in the interface itself (LRO).
+    LargeReceive,
+}
+
+impl Offload {
+    /// All of them, in the order in which they can be switched off.
+    pub const ALL: [Offload; 6] = [
+        Offload::LargeReceive,
+        Offload::ReceiveJoining,
+        Offload::Segmentation,
+        Offload::TcpSegmentation,
+        Offload::TransmitChecksum,
+        Offload::ReceiveChecksum,
+    ];
+
+    /// Its name as ethtool(8) prints it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Offload::ReceiveChecksum => "rx-checksumming",
+            Offload::TransmitChecksum => "tx-checksumming",
+            Offload::TcpSegmentation => "tcp-segmentation-offload",
+            Offload::Segmentation => "generic-segmentation-offload",
+            Offload::ReceiveJoining => "generic-receive-offload",
+            Offload::LargeReceive => "large-receive-offload",
+        }
+    }
+
+    const fn commands(self) -> (u32, u32) {
+        match self {
+            Offload::ReceiveChecksum => (0x14, 0x15),
+            Offload::TransmitChecksum => (0x16, 0x17),
+            Offload::TcpSegmentation => (0x1e, 0x1f),
+            Offload::Segmentation => (0x23, 0x24),
+            Offload::ReceiveJoining => (0x2b, 0x2c),
+            Offload::LargeReceive => (0x25, 0x26),
+        }
+    }
+
+    /// Which bits of the command's value are meant: LRO is one of several flags (ETH_FLAG_LRO).
+    const fn mask(self) -> u32 {
+        match self {
+            Offload::LargeReceive => 1 << 15,
+            _ => u32::MAX,
+        }
+    }
+}
+
+/// Asks and changes interfaces of one network namespace: the one its socket was opened in.
+#[derive(Debug)]
+pub struct Ethtool {
+    socket: OwnedFd,
+}
+
+impl Ethtool {
+    /// For the network namespace of the calling thread.
+    pub fn open() -> io::Result<Self> {
+        use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+        Ok(Ethtool { socket: socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)? })
+    }
+
+    /// Whether an offload is on.
+    pub fn is_on(&self, interface: &str, offload: Offload) -> io::Result<bool> {
+        let mut words = [offload.commands().0, 0];
+        sys::ethtool(&self.socket, interface, &mut words)?;
+        Ok(words[1] & offload.mask() != 0)
+    }
+
+    /// Switches an offload; needs CAP_NET_ADMIN. Answers whether that was a change.
+    pub fn switch(&self, interface: &str, offload: Offload, on: bool) -> io::Result<bool> {
+        let (get, set) = offload.commands();
+        let mut words = [get, 0];
+        sys::ethtool(&self.socket, interface, &mut words)?;
+        if (words[1] & offload.mask() != 0) == on {
+            return Ok(false);
+        }
+        let bits = if offload.mask() == u32::MAX { 1 } else { offload.mask() };
+        let value = if on { words[1] | bits } else { words[1] & !offload.mask() };
+        sys::ethtool(&self.socket, interface, &mut [set, value])?;
+        Ok(true)
+    }
+
+    /// Switches everything off that the interface has; what it does not know is off.
+    pub fn switch_all_off(&self, interface: &str) -> io::Result<()> {
+        for offload in Offload::ALL {
+            match self.switch(interface, offload, false) {
+                Err(error) if error.raw_os_error() != Some(libc::EOPNOTSUPP) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What the interface says it carries; nothing where it does not say (no carrier, or no rate of its own).
+    pub fn link_rate(&self, interface: &str) -> Option<Rate> {
+        link_rate(&self.socket, interface)
+    }
+}
+
+/// As [`Ethtool::link_rate`], by any socket of the namespace.
+pub(crate) fn link_rate(socket: impl AsFd, interface: &str) -> Option<Rate> {
+    // struct ethtool_cmd: the speed in Mbit/s is the first half of word 3 and, its higher bits, of word 7.
+    let mut words = [0; 11];
+    words[0] = 1;
+    sys::ethtool(socket, interface, &mut words).ok()?;
+    let [[low, _], [high, _]] = [words[3], words[7]].map(|word| {
+        let [a, b, c, d] = word.to_ne_bytes();
+        [u16::from_ne_bytes([a, b]), u16::from_ne_bytes([c, d])]
+    });
+    let mbits = u32::from(high) << 16 | u32::from(low);
+    (mbits != 0 && mbits != u32::MAX && mbits != 0xffff).then(|| Rate::mbit(mbits.into()))
+}

@@ -1,0 +1,98 @@
+//! The socket calls that have no safe wrapper: options of plain integers and structures, and interface requests.
+
+use std::ffi::c_int;
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// A structure the kernel may read or write byte for byte: every bit pattern is a value, and there is no padding whose
+/// content matters.
+///
+/// # Safety
+/// That holds for the type, and it contains no pointer.
+pub(crate) unsafe trait Plain: Copy {}
+
+// SAFETY: integers.
+unsafe impl Plain for u32 {}
+// SAFETY: integers.
+unsafe impl Plain for c_int {}
+// SAFETY: integers.
+unsafe impl<const N: usize> Plain for [u32; N] {}
+// SAFETY: three integers.
+unsafe impl Plain for libc::tpacket_req {}
+// SAFETY: two integers.
+unsafe impl Plain for libc::tpacket_stats {}
+// SAFETY: integers and an array of bytes.
+unsafe impl Plain for libc::packet_mreq {}
+
+/// setsockopt(2).
+pub(crate) fn set_option<T: Plain>(socket: impl AsFd, level: c_int, name: c_int, value: &T) -> io::Result<()> {
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: `value` points to as many bytes as are said, and the kernel only reads them.
+    let result = unsafe { libc::setsockopt(fd, level, name, (&raw const *value).cast(), mem::size_of::<T>() as u32) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// getsockopt(2) into `value`; what the kernel does not fill in keeps its value.
+pub(crate) fn get_option<T: Plain>(socket: impl AsFd, level: c_int, name: c_int, mut value: T) -> io::Result<T> {
+    let mut length = mem::size_of::<T>() as libc::socklen_t;
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: the kernel writes at most `length` bytes, which `value` has, and any bytes are a valid `T`.
+    let result = unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut length) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
+}
+
+/// An interface's name as the kernel's requests carry it, or an error where it is too long to be one.
+fn interface_request(interface: &str) -> io::Result<libc::ifreq> {
+    // SAFETY: all zeros is a valid `ifreq`.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    if interface.is_empty() || interface.len() >= libc::IFNAMSIZ || interface.contains('\0') {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
+        *to = from as libc::c_char;
+    }
+    Ok(request)
+}
+
+/// The IFF_* flags of an interface (SIOCGIFFLAGS), in the network namespace of `socket`.
+pub(crate) fn interface_flags(socket: impl AsFd, interface: &str) -> io::Result<u32> {
+    let mut request = interface_request(interface)?;
+    // SAFETY: SIOCGIFFLAGS reads the name and writes the flags of the `ifreq` it is given.
+    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call that succeeded has filled in this member.
+    Ok(unsafe { request.ifr_ifru.ifru_flags } as u16 as u32)
+}
+
+/// An ethtool request (SIOCETHTOOL) on an interface, in the network namespace of `socket`. `words` begins with the command
+/// and has the size of its structure in <linux/ethtool.h>: 11 words for ETHTOOL_GSET, 2 for those of one value.
+pub(crate) fn ethtool<const N: usize>(socket: impl AsFd, interface: &str, words: &mut [u32; N]) -> io::Result<()> {
+    let right = match words[0] {
+        1 => N == 11,
+        0x14..=0x17 | 0x1e | 0x1f | 0x23..=0x26 | 0x2b | 0x2c => N == 2,
+        _ => false,
+    };
+    assert!(right, "the structure of another command");
+    let mut request = interface_request(interface)?;
+    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+    // SAFETY: SIOCETHTOOL reads and writes the structure of the command at `ifru_data`: an `ethtool_cmd` of 11 words for
+    // ETHTOOL_GSET, an `ethtool_value` of two for the others that were let through above.
+    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Binds a packet socket to a link, for every protocol; from now on it receives.
+pub(crate) fn bind_packet(socket: impl AsFd, index: u32) -> io::Result<()> {
+    // SAFETY: all zeros is a valid `sockaddr_ll`.
+    let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    address.sll_ifindex = index as c_int;
+    let length = mem::size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: `address` is a `sockaddr_ll` of the length that is said.
+    let result = unsafe { libc::bind(socket.as_fd().as_raw_fd(), (&raw const address).cast(), length) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

@@ -1,0 +1,440 @@
+//! `packet:` ports against the kernel: hosts talk through two of them, frames arrive as they were sent, and the interface
+//! is as it was when a port closes.
+
+#![allow(clippy::print_stdout)]
+
+use io::clock;
+use io::ingress::{self, IngressDrop};
+use io::netlink::Netlink;
+use io::netns::{Host, Lab, Plug};
+use io::offload::{Ethtool, Offload};
+use io::packet_ring::{PacketOptions, PacketPort};
+use io::wait::{Sleeper, Waker};
+use packet::{Batch, DropReason, Pool, Region};
+use plane::port::{Port, PortStatistics, Waiter};
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::BorrowedFd;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use units::{Mac, Nanos, Rate};
+
+/// A laboratory, or a word on why the test is skipped.
+fn lab() -> Option<Lab> {
+    Lab::new().inspect_err(|forbidden| println!("skipped: {forbidden}")).ok()
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+/// Two hosts on one cable, the second with nothing to say for itself.
+fn pair(lab: &Lab) -> (Host, Host) {
+    let (left, right) = (lab.host("left").unwrap(), lab.host("right").unwrap());
+    for host in [&left, &right] {
+        host.silence_kernel().unwrap();
+    }
+    lab.cable(&left.plug("eth0"), &right.plug("eth0")).unwrap();
+    (left, right)
+}
+
+fn open(host: &Host, link: &str, options: PacketOptions) -> PacketPort {
+    let (port, remarks) = host.run(|| PacketPort::open(link, &options).unwrap()).unwrap();
+    assert!(remarks.is_empty(), "{remarks:?}");
+    port
+}
+
+fn small() -> PacketOptions {
+    PacketOptions { receive_slots: 64, send_slots: 64, ..PacketOptions::default() }
+}
+
+/// Sleeps until the port has something, for at most `timeout`.
+fn wait(port: &PacketPort, timeout: Nanos) {
+    let Waiter::Descriptor(fd) = port.waiter() else { return };
+    // SAFETY: the port owns the descriptor and is borrowed during the call.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    Sleeper::new(Waker::new().unwrap()).sleep([fd], timeout).unwrap();
+}
+
+/// Frames received until there are `count` or a second passes without one, as (bytes, refused).
+fn receive(port: &mut PacketPort, pool: &mut Pool, count: usize) -> Vec<(Vec<u8>, u8)> {
+    let (mut frames, mut batch) = (Vec::new(), Batch::new());
+    while frames.len() < count {
+        port.receive(clock::now(), &mut batch, pool);
+        if batch.is_empty() {
+            let before = clock::now();
+            wait(port, Nanos::secs(1));
+            if clock::now().since(before) >= Nanos::secs(1) {
+                break;
+            }
+        }
+        for packet in batch.drain() {
+            frames.push((packet.bytes().to_vec(), packet.meta().refused));
+            pool.give(packet);
+        }
+    }
+    frames
+}
+
+fn transmit(port: &mut PacketPort, pool: &mut Pool, frames: &[Vec<u8>]) {
+    let mut batch = Batch::new();
+    for frame in frames {
+        let mut packet = pool.take().unwrap();
+        assert!(packet.fill(frame));
+        batch.push(packet);
+    }
+    port.transmit(clock::now(), &mut batch, pool);
+    assert!(batch.is_empty());
+}
+
+/// A broadcast frame of an experimental type, numbered, so many bytes long.
+fn frame(number: u32, length: usize) -> Vec<u8> {
+    let header = [&[0xff; 6][..], &[2, 0, 0, 0, 0, 1], &[0x88, 0xb5], &number.to_be_bytes()].concat();
+    header.into_iter().chain((0..).map(|i: usize| (i * 7) as u8)).take(length).collect()
+}
+
+/// A wire made of two ports: what one receives the other sends. Runs beside `work`.
+fn bridged<R>(ports: [PacketPort; 2], work: impl FnOnce() -> R) -> (R, [PortStatistics; 2]) {
+    let (stop, waker) = (AtomicBool::new(false), Waker::new().unwrap());
+    let mut sleeper = Sleeper::new(waker.clone());
+    thread::scope(|scope| {
+        let stopped = &stop;
+        let bridge = scope.spawn(move || {
+            let (mut ports, mut pool, mut batch) = (ports, Pool::new(Region::new(1024)), Batch::new());
+            while !stopped.load(Ordering::Acquire) {
+                let mut idle = true;
+                for from in 0..2 {
+                    if ports[1 - from].room() < packet::BATCH {
+                        continue;
+                    }
+                    ports[from].receive(clock::now(), &mut batch, &mut pool);
+                    idle &= batch.is_empty();
+                    assert!(batch.as_slice().iter().all(|packet| packet.meta().refused == 0));
+                    ports[1 - from].transmit(clock::now(), &mut batch, &mut pool);
+                }
+                if idle {
+                    let fds = ports.each_ref().map(|port| match port.waiter() {
+                        // SAFETY: the ports own the descriptors and stay borrowed during the sleep.
+                        Waiter::Descriptor(fd) => unsafe { BorrowedFd::borrow_raw(fd) },
+                        other => panic!("{other:?}"),
+                    });
+                    sleeper.sleep(fds, Nanos::millis(100)).unwrap();
+                }
+            }
+            assert_eq!(pool.outside(), 0);
+            ports.each_ref().map(|port| port.statistics())
+        });
+        // The bridge ends also where the work panics.
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        stop.store(true, Ordering::Release);
+        waker.wake();
+        let statistics = bridge.join().unwrap();
+        (result.unwrap_or_else(|panic| std::panic::resume_unwind(panic)), statistics)
+    })
+}
+
+/// client eth0 - left [middle] right - eth0 server, both hosts in 10.0.0.0/24 and fd00::/64.
+fn through_the_middle(lab: &Lab) -> ([Host; 2], [PacketPort; 2]) {
+    let middle = lab.host("middle").unwrap();
+    middle.silence_kernel().unwrap();
+    let hosts = ["client", "server"].map(|name| lab.host(name).unwrap());
+    for (host, (link, last)) in hosts.iter().zip([("left", 1), ("right", 2)]) {
+        lab.cable(&host.plug("eth0"), &middle.plug(link)).unwrap();
+        host.add_address("eth0", ip(&format!("10.0.0.{last}")), 24).unwrap();
+        host.add_address("eth0", ip(&format!("fd00::{last}")), 64).unwrap();
+    }
+    let ports = ["left", "right"].map(|link| open(&middle, link, PacketOptions::default()));
+    (hosts, ports)
+}
+
+fn ping(from: &Host, address: &str) -> Option<bool> {
+    let mut command = Command::new("ping");
+    command.args(["-c1", "-W1", address]).stdout(Stdio::null());
+    Some(from.spawn(command).inspect_err(|error| println!("skipped: ping: {error}")).ok()?.wait().unwrap().success())
+}
+
+/// Sends `bytes` through a TCP connection of the two kernels and answers what arrived.
+fn tcp(client: &Host, server: &Host, address: &str, bytes: &[u8]) -> Vec<u8> {
+    let listener = server.run(|| TcpListener::bind((ip(address), 0)).unwrap()).unwrap();
+    let target: SocketAddr = listener.local_addr().unwrap();
+    thread::scope(|scope| {
+        let received = scope.spawn(move || {
+            let mut received = Vec::new();
+            listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
+            received
+        });
+        let mut stream = client.run(|| TcpStream::connect_timeout(&target, Nanos::secs(5).into()).unwrap()).unwrap();
+        stream.write_all(bytes).unwrap();
+        drop(stream);
+        received.join().unwrap()
+    })
+}
+
+#[test]
+fn kernels_ping_and_talk_tcp_through_two_ports() {
+    let Some(lab) = lab() else { return };
+    let ([client, server], ports) = through_the_middle(&lab);
+    let sent: Vec<u8> = (0..4_000_000u32).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect();
+    let ((), statistics) = bridged(ports, || {
+        assert_ne!(ping(&client, "10.0.0.2"), Some(false));
+        assert_ne!(ping(&client, "fd00::2"), Some(false));
+        assert!(tcp(&client, &server, "10.0.0.2", &sent) == sent);
+        assert!(tcp(&server, &client, "fd00::1", &sent) == sent);
+    });
+    assert_eq!(statistics.map(|s| s.lost_after_transmit), [0, 0]);
+}
+
+#[test]
+fn checksums_left_to_the_network_card_are_filled_in() {
+    let Some(lab) = lab() else { return };
+    let ([client, server], ports) = through_the_middle(&lab);
+    for host in [&client, &server] {
+        host.run(|| Ethtool::open().unwrap().switch("eth0", Offload::TransmitChecksum, true).unwrap()).unwrap();
+    }
+    // With partial checksums no connection would open, and no datagram be accepted.
+    let (text, _) = bridged(ports, || {
+        let server4 = server.run(|| UdpSocket::bind("10.0.0.2:0").unwrap()).unwrap();
+        server4.set_read_timeout(Some(Nanos::secs(2).into())).unwrap();
+        let target = server4.local_addr().unwrap();
+        client.run(|| UdpSocket::bind("10.0.0.1:0").unwrap().send_to(b"partial", target).unwrap()).unwrap();
+        assert_eq!(server4.recv_from(&mut [0; 16]).unwrap().0, 7);
+        tcp(&client, &server, "fd00::2", b"checked")
+    });
+    assert_eq!(text, b"checked");
+}
+
+#[test]
+fn frames_arrive_as_they_were_sent_and_in_order() {
+    let Some(lab) = lab() else { return };
+    let (left, right) = pair(&lab);
+    let (mut from, mut to) =
+        (open(&left, "eth0", PacketOptions::default()), open(&right, "eth0", PacketOptions::default()));
+    assert_eq!(from.link_rate(), Rate::gbit(10));
+    assert_eq!(from.mac(), Some(left.run(|| Netlink::open().unwrap().link("eth0").unwrap().mac).unwrap()));
+    let mut pool = Pool::new(Region::new(1024));
+    for round in 0..40u32 {
+        let frames: Vec<Vec<u8>> =
+            (0..250).map(|i| frame(round * 250 + i, 14 + (i as usize * 6 + round as usize) % 1501)).collect();
+        while from.room() < frames.len() {
+            from.receive(clock::now(), &mut Batch::new(), &mut pool);
+        }
+        transmit(&mut from, &mut pool, &frames);
+        let arrived = receive(&mut to, &mut pool, frames.len());
+        assert_eq!(arrived.len(), frames.len());
+        for ((bytes, refused), sent) in arrived.iter().zip(&frames) {
+            assert_eq!(*refused, 0);
+            assert!(bytes == sent, "{bytes:?} for {sent:?}");
+        }
+    }
+    assert_eq!(pool.outside(), 0);
+    assert!(receive(&mut from, &mut pool, 1).is_empty(), "a port does not receive what it sends");
+    assert_eq!((from.statistics(), to.statistics()), Default::default());
+}
+
+#[test]
+fn tags_that_the_kernel_takes_out_are_put_back() {
+    let Some(lab) = lab() else { return };
+    let (left, right) = pair(&lab);
+    let (mut from, mut to) = (open(&left, "eth0", small()), open(&right, "eth0", small()));
+    let mut pool = Pool::new(Region::new(64));
+    let tagged = |protocol: u16, control: u16, length: usize| {
+        let mut bytes = frame(control.into(), length);
+        bytes.splice(12..12, [protocol.to_be_bytes(), control.to_be_bytes()].concat());
+        bytes
+    };
+    let frames = [tagged(0x8100, 20, 60), tagged(0x8100, 0xe000 | 4095, 1514), tagged(0x88a8, 7, 100), frame(0, 60)];
+    transmit(&mut from, &mut pool, &frames);
+    let arrived = receive(&mut to, &mut pool, frames.len());
+    assert_eq!(arrived, frames.map(|frame| (frame, 0)));
+}
+
+#[test]
+fn what_is_too_long_is_flagged_on_the_way_in_and_counted_on_the_way_out() {
+    let Some(lab) = lab() else { return };
+    let (left, right) = pair(&lab);
+    for host in [&left, &right] {
+        host.run(|| Netlink::open().unwrap().set_mtu("eth0", 9000).unwrap()).unwrap();
+    }
+    let mut to = open(&right, "eth0", small());
+    let mut pool = Pool::new(Region::new(64));
+    left.add_address("eth0", ip("10.0.0.1"), 24).unwrap();
+    left.run(|| {
+        let socket = UdpSocket::bind("10.0.0.1:0").unwrap();
+        socket.set_broadcast(true).unwrap();
+        for length in [100, 2006, 2007, 8000] {
+            socket.send_to(&vec![1; length], "10.0.0.255:9").unwrap();
+        }
+    })
+    .unwrap();
+    let too_long = DropReason::FrameTooLong as u8 + 1;
+    let arrived: Vec<(usize, u8)> =
+        receive(&mut to, &mut pool, 4).iter().map(|(b, refused)| (b.len(), *refused)).collect();
+    assert_eq!(arrived, [(142, 0), (2048, 0), (2048, too_long), (2048, too_long)]);
+    drop(to);
+    right.run(|| Netlink::open().unwrap().set_mtu("eth0", 1000).unwrap()).unwrap();
+    let mut from = open(&right, "eth0", small());
+    transmit(&mut from, &mut pool, &[frame(1, 1018), frame(2, 1019), frame(3, 60)]);
+    assert_eq!(from.statistics().lost_after_transmit, 1);
+    assert_eq!(pool.outside(), 0);
+}
+
+#[test]
+fn frames_a_full_ring_loses_are_counted() {
+    let Some(lab) = lab() else { return };
+    let (left, right) = pair(&lab);
+    let (mut from, mut to) = (open(&left, "eth0", PacketOptions::default()), open(&right, "eth0", small()));
+    let mut pool = Pool::new(Region::new(512));
+    let frames: Vec<Vec<u8>> = (0..200).map(|i| frame(i, 60)).collect();
+    transmit(&mut from, &mut pool, &frames);
+    let arrived = receive(&mut to, &mut pool, 200).len();
+    let lost = to.statistics().lost_before_receive;
+    assert!((64..200).contains(&arrived), "{arrived}");
+    assert_eq!(arrived as u64 + lost, 200);
+    assert_eq!(to.statistics().lost_before_receive, lost, "asking again loses nothing");
+    transmit(&mut from, &mut pool, &frames[..10]);
+    assert_eq!(receive(&mut to, &mut pool, 10).len(), 10, "the ring works on");
+}
+
+#[test]
+fn without_a_free_frame_packets_wait_in_the_ring() {
+    let Some(lab) = lab() else { return };
+    let (left, right) = pair(&lab);
+    let (mut from, mut to) = (open(&left, "eth0", small()), open(&right, "eth0", small()));
+    let (mut pool, mut few) = (Pool::new(Region::new(64)), Pool::new(Region::new(4)));
+    transmit(&mut from, &mut pool, &(0..10).map(|i| frame(i, 60)).collect::<Vec<_>>());
+    let mut batch = Batch::new();
+    to.receive(clock::now(), &mut batch, &mut few);
+    assert_eq!(batch.len(), 4);
+    batch.drain().for_each(|packet| few.give(packet));
+    assert_eq!(receive(&mut to, &mut few, 6).len(), 6);
+    assert_eq!(to.statistics().lost_before_receive, 0);
+}
+
+#[test]
+fn the_hosts_own_stack_is_kept_out_while_a_port_is_open() {
+    let Some(lab) = lab() else { return };
+    let (left, right) = (lab.host("left").unwrap(), lab.host("right").unwrap());
+    let macs = [1, 2].map(|last| Mac([2, 0, 0, 0, 0, last]));
+    lab.cable(&Plug { mac: Some(macs[0]), ..left.plug("eth0") }, &Plug { mac: Some(macs[1]), ..right.plug("eth0") })
+        .unwrap();
+    left.add_address("eth0", ip("10.0.0.1"), 24).unwrap();
+    right.add_address("eth0", ip("10.0.0.2"), 24).unwrap();
+    let Some(answered) = ping(&left, "10.0.0.2") else { return };
+    assert!(answered);
+    let port = open(&right, "eth0", small());
+    println!("the host's stack is kept out by {}", port.ingress_drop().unwrap());
+    assert_eq!(ping(&left, "10.0.0.2"), Some(false));
+    drop(port);
+    assert_eq!(ping(&left, "10.0.0.2"), Some(true));
+    let index = right.run(|| Netlink::open().unwrap().link("eth0").unwrap().index).unwrap();
+    let filter = right.run(|| IngressDrop::install_filter(index)).unwrap();
+    match filter {
+        Err(error) => println!("skipped: the filter: {error}"),
+        Ok(filter) => {
+            assert_eq!(ping(&left, "10.0.0.2"), Some(false));
+            let again = right.run(|| IngressDrop::install_filter(index).unwrap()).unwrap();
+            drop((filter, again));
+            assert_eq!(ping(&left, "10.0.0.2"), Some(true));
+        }
+    }
+}
+
+#[test]
+fn a_filter_that_a_killed_router_left_is_swept_away_and_a_living_ones_stays() {
+    let Some(lab) = lab() else { return };
+    let (left, right) = pair(&lab);
+    let index = |host: &Host| host.run(|| Netlink::open().unwrap().link("eth0").unwrap().index).unwrap();
+    let (at_left, at_right) = (index(&left), index(&right));
+    for (host, index) in [(&left, at_left), (&right, at_right)] {
+        match host.run(|| IngressDrop::install_filter(index)).unwrap() {
+            Ok(filter) => std::mem::forget(filter),
+            Err(error) => return println!("skipped: {error}"),
+        }
+    }
+    let (port, remarks) = left.run(|| PacketPort::open("eth0", &small()).unwrap()).unwrap();
+    assert!(remarks.len() == 1 && remarks[0].contains("killed router left on eth0"), "{remarks:?}");
+    std::mem::forget(left.run(|| IngressDrop::install_filter(at_left).unwrap()).unwrap());
+    assert!(left.run(|| ingress::sweep().unwrap()).unwrap().is_empty(), "a port is open there");
+    drop(port);
+    for host in [&left, &right] {
+        let freed = host.run(|| ingress::sweep().unwrap()).unwrap();
+        assert!(freed.len() <= 1 && freed.iter().all(|name| name == "eth0"), "{freed:?}");
+        assert!(host.run(|| ingress::sweep().unwrap()).unwrap().is_empty());
+    }
+}
+
+#[test]
+fn offloads_are_as_they_were_when_a_port_closes() {
+    let Some(lab) = lab() else { return };
+    let (left, _right) = pair(&lab);
+    let joining = |on: Option<bool>| {
+        left.run(|| {
+            let ethtool = Ethtool::open().unwrap();
+            on.map(|on| ethtool.switch("eth0", Offload::ReceiveJoining, on).unwrap());
+            ethtool.is_on("eth0", Offload::ReceiveJoining).unwrap()
+        })
+        .unwrap()
+    };
+    for before in [true, false] {
+        joining(Some(before));
+        let port = open(&left, "eth0", small());
+        assert!(!joining(None));
+        drop(port);
+        assert_eq!(joining(None), before);
+    }
+}
+
+#[test]
+fn a_port_survives_its_link_going_down_and_up_and_away() {
+    let Some(lab) = lab() else { return };
+    let (left, right) = pair(&lab);
+    let (mut from, mut to) = (open(&left, "eth0", small()), open(&right, "eth0", small()));
+    let mut pool = Pool::new(Region::new(256));
+    assert!(from.is_up());
+    left.run(|| Netlink::open().unwrap().set_up("eth0", false).unwrap()).unwrap();
+    assert!(!from.is_up());
+    transmit(&mut from, &mut pool, &(0..40).map(|i| frame(i, 60)).collect::<Vec<_>>());
+    assert_eq!(from.room(), 24, "what cannot be sent keeps its slot");
+    left.run(|| Netlink::open().unwrap().set_up("eth0", true).unwrap()).unwrap();
+    assert!(from.is_up());
+    from.receive(clock::now(), &mut Batch::new(), &mut pool);
+    assert_eq!(receive(&mut to, &mut pool, 40).len(), 40);
+    assert_eq!(from.room(), 64);
+    right.run(|| Netlink::open().unwrap().delete_link("eth0").unwrap()).unwrap();
+    assert!(!from.is_up());
+    transmit(&mut from, &mut pool, &[frame(1, 60)]);
+    let mut batch = Batch::new();
+    for _ in 0..100 {
+        from.receive(clock::now(), &mut batch, &mut pool);
+        assert!(batch.is_empty());
+    }
+    assert_eq!(pool.outside(), 0);
+    let mut sleeper = Sleeper::new(Waker::new().unwrap());
+    let Waiter::Descriptor(fd) = from.waiter() else { panic!("{:?}", from.waiter()) };
+    // SAFETY: the port owns the descriptor and outlives the call.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    assert_eq!(sleeper.sleep([fd], Nanos::millis(1)).unwrap(), io::wait::Woken::Timeout, "a dead link wakes nobody");
+}
+
+#[test]
+fn opening_says_what_is_wrong_and_what_to_do() {
+    let Some(lab) = lab() else { return };
+    let (left, _right) = pair(&lab);
+    let error = left.run(|| PacketPort::open("eth7", &small()).unwrap_err()).unwrap();
+    assert!(error.reason.contains("'eth7'") && error.hint.contains("lo, eth0"), "{error}");
+    let error = left.run(|| PacketPort::open("", &small()).unwrap_err()).unwrap();
+    assert!(error.hint.contains("eth0"), "{error}");
+    let error = left
+        .run(|| {
+            let none = rustix::thread::CapabilitySets {
+                effective: rustix::thread::CapabilitySet::empty(),
+                permitted: rustix::thread::CapabilitySet::empty(),
+                inheritable: rustix::thread::CapabilitySet::empty(),
+            };
+            rustix::thread::set_capabilities(None, none).unwrap();
+            PacketPort::open("eth0", &small()).unwrap_err()
+        })
+        .unwrap();
+    assert!(error.hint.contains("CAP_NET_RAW"), "{error}");
+}

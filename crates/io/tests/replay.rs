@@ -1,0 +1,222 @@
+//! `pcap:` ports: packets come when the capture, or the pace, says so; what is transmitted can be read again.
+
+use io::pcap::{Application, Interface, LinkType, PcapOptions, PcapPort, Reader, Record, Writer};
+use io::remarks::Remarks;
+use packet::{Batch, DropReason, Pool, Region};
+use plan::Pace;
+use plane::port::{Port, Waiter};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use units::{Instant, Nanos, Rate};
+
+const BEGAN: Instant = Instant::new(5_000_000_000);
+
+/// A capture of frames of these lengths at these microseconds; a frame of more than 3000 bytes was cut to 60.
+fn capture(packets: &[(u64, u32)]) -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("in.pcapng");
+    let mut writer = Writer::new(File::create(&path).unwrap(), &Application::default(), Nanos::ZERO).unwrap();
+    let link = LinkType::ETHERNET;
+    writer.add_interface(Interface { name: String::new(), link, snap_length: 0 }).unwrap();
+    for (i, &(us, original)) in packets.iter().enumerate() {
+        let data = vec![i as u8; if original > 3000 { 60 } else { original as usize }];
+        let time = Instant::new(1_700_000_000_000_000_000) + Nanos::micros(us);
+        let (direction, comment) = Default::default();
+        writer.packet(&Record { time, interface: 0, link, original, data: &data, direction, comment }).unwrap();
+    }
+    writer.finish().unwrap();
+    (directory, path)
+}
+
+fn open(path: &Path, pace: Pace) -> PcapPort {
+    PcapPort::open(&PcapOptions { read: Some(path), pace, ..PcapOptions::default() }, Remarks::default()).unwrap()
+}
+
+/// Receives whenever the port says something is due; answers when each packet came, in microseconds after the first.
+fn arrivals(port: &mut PcapPort) -> Vec<u64> {
+    let (mut pool, mut batch, mut now) = (Pool::new(Region::new(512)), Batch::new(), BEGAN);
+    let mut times = Vec::new();
+    for _ in 0..1000 {
+        port.receive(now, &mut batch, &mut pool);
+        for packet in batch.drain() {
+            assert_eq!(packet.meta().timestamp, now);
+            times.push(now.since(BEGAN).get() / 1000);
+            pool.give(packet);
+        }
+        match port.waiter() {
+            Waiter::At(due) => {
+                assert!(due > now, "nothing that is due stays behind");
+                now = due;
+            }
+            Waiter::Poll => {}
+            Waiter::Never => return times,
+            Waiter::Descriptor(fd) => panic!("descriptor {fd}"),
+        }
+    }
+    panic!("the replay does not end");
+}
+
+#[test]
+fn packets_come_at_the_pace_that_is_asked_for() {
+    // Times go back once, as they do in captures of several cores.
+    let (_directory, path) = capture(&[(0, 1000), (10, 500), (250, 1500), (200, 100), (1000, 60)]);
+    let check = |pace: Pace, expected: [u64; 5]| assert_eq!(arrivals(&mut open(&path, pace)), expected, "{pace}");
+    check(Pace::Recorded, [0, 10, 250, 250, 1000]);
+    check(Pace::Fast, [0, 0, 0, 0, 0]);
+    check(Pace::Packets(1000), [0, 1000, 2000, 3000, 4000]);
+    check(Pace::Packets(3), [0, 333_333, 666_666, 1_000_000, 1_333_333]);
+    check(Pace::Bits(Rate::mbit(8)), [0, 1000, 1500, 3000, 3100]);
+}
+
+#[test]
+fn a_late_receive_gets_what_is_due_and_a_batch_is_never_overfilled() {
+    let (_directory, path) = capture(&[(0, 60); 600]);
+    let mut port = open(&path, Pace::Fast);
+    let (mut pool, mut batch) = (Pool::new(Region::new(1024)), Batch::new());
+    let mut sizes = Vec::new();
+    while port.waiter() != Waiter::Never {
+        port.receive(BEGAN, &mut batch, &mut pool);
+        sizes.push(batch.len());
+        batch.drain().for_each(|packet| pool.give(packet));
+    }
+    assert_eq!(sizes, [256, 256, 88]);
+    assert!(port.is_done());
+}
+
+#[test]
+fn packets_that_find_no_frame_come_later() {
+    let (_directory, path) = capture(&[(0, 60); 10]);
+    let mut port = open(&path, Pace::Fast);
+    let (mut pool, mut batch) = (Pool::new(Region::new(4)), Batch::new());
+    let mut numbers = Vec::new();
+    while port.waiter() != Waiter::Never {
+        port.receive(BEGAN, &mut batch, &mut pool);
+        numbers.extend(batch.as_slice().iter().map(|packet| packet.bytes()[0]));
+        batch.drain().for_each(|packet| pool.give(packet));
+    }
+    assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+}
+
+#[test]
+fn cut_and_oversized_packets_are_flagged() {
+    let (_directory, path) = capture(&[(0, 60), (1, 9000), (2, 2048), (3, 2049)]);
+    let mut port = open(&path, Pace::Fast);
+    let (mut pool, mut batch) = (Pool::new(Region::new(4)), Batch::new());
+    port.receive(BEGAN, &mut batch, &mut pool);
+    let too_long = DropReason::FrameTooLong as u8 + 1;
+    let seen: Vec<_> = batch.as_slice().iter().map(|packet| (packet.len(), packet.meta().refused)).collect();
+    assert_eq!(seen, [(60, 0), (60, too_long), (2048, 0), (2048, too_long)]);
+    batch.drain().for_each(|packet| pool.give(packet));
+}
+
+#[test]
+fn what_is_transmitted_can_be_read_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("out.pcapng");
+    let options = PcapOptions { write: Some(&path), name: "lan", epoch: Nanos::secs(1000), ..PcapOptions::default() };
+    let mut port = PcapPort::open(&options, Remarks::default()).unwrap();
+    assert_eq!(port.waiter(), Waiter::Never);
+    let (mut pool, mut batch) = (Pool::new(Region::new(4)), Batch::new());
+    for i in 0..3u8 {
+        let mut packet = pool.take().unwrap();
+        packet.fill(&[i; 60]);
+        batch.push(packet);
+        assert!(port.room() >= batch.len());
+        port.transmit(Instant::new(i.into()), &mut batch, &mut pool);
+    }
+    assert_eq!(pool.outside(), 0);
+    port.receive(Instant::START + Nanos::secs(1), &mut batch, &mut pool);
+    let read = || {
+        let mut reader = Reader::new(File::open(&path).unwrap()).unwrap();
+        let mut seen = Vec::new();
+        while let Some(record) = reader.next_record().unwrap() {
+            seen.push((record.time.get(), record.data.to_vec()));
+        }
+        assert_eq!(reader.interfaces()[0].name, "lan");
+        seen
+    };
+    let expected: Vec<_> = (0..3u8).map(|i| (1_000_000_000_000 + u64::from(i), vec![i; 60])).collect();
+    assert_eq!(read(), expected, "a second later it is in the file");
+    drop(port);
+    assert_eq!(read(), expected);
+}
+
+#[test]
+fn a_full_disk_is_said_once_and_the_packets_are_counted() {
+    let remarks = Remarks::default();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("out.pcapng");
+    let options = PcapOptions { write: Some(&path), name: "wan", ..PcapOptions::default() };
+    let mut port = PcapPort::open(&options, remarks.clone()).unwrap();
+    // A limit on the size of files stands in for a full disk: for this process, so within a child of its own.
+    if std::env::var_os("SWITCHPATH_TEST_SMALL_FILES").is_none() {
+        let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+        again.args(["--exact", "a_full_disk_is_said_once_and_the_packets_are_counted", "--nocapture"]);
+        let output = again.env("SWITCHPATH_TEST_SMALL_FILES", "1").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+    let limit = rustix::process::Rlimit { current: Some(100_000), maximum: Some(100_000) };
+    rustix::process::setrlimit(rustix::process::Resource::Fsize, limit).unwrap();
+    // SAFETY: no handler runs; a write beyond the limit then answers EFBIG.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    let (mut pool, mut batch) = (Pool::new(Region::new(4)), Batch::new());
+    for _ in 0..500 {
+        let mut packet = pool.take().unwrap();
+        packet.fill(&[7; 1000]);
+        batch.push(packet);
+        port.transmit(BEGAN, &mut batch, &mut pool);
+    }
+    let mut reader = Reader::new(File::open(&path).unwrap()).unwrap();
+    let mut written = 0;
+    while reader.next_record().unwrap().is_some() {
+        written += 1;
+    }
+    assert!(written > 50, "{written}");
+    assert_eq!(port.statistics().lost_after_transmit, 500 - written);
+    let said = remarks.take();
+    assert!(said.len() == 1 && said[0].starts_with("port wan: writing the capture failed after"), "{said:?}");
+}
+
+#[test]
+fn a_capture_that_breaks_off_ends_the_replay_and_says_where() {
+    let (directory, path) = capture(&[(0, 60), (10, 60), (20, 60)]);
+    let whole = fs::read(&path).unwrap();
+    let cut = directory.path().join("cut.pcapng");
+    fs::write(&cut, &whole[..whole.len() - 10]).unwrap();
+    let remarks = Remarks::default();
+    let options = PcapOptions { read: Some(&cut), pace: Pace::Fast, name: "lan", ..PcapOptions::default() };
+    let mut port = PcapPort::open(&options, remarks.clone()).unwrap();
+    assert_eq!(arrivals(&mut port).len(), 2);
+    let said = remarks.take();
+    assert!(
+        said.len() == 1 && said[0].contains("port lan: the replay ends early") && said[0].contains("cut short"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn what_cannot_be_replayed_or_written_is_refused_with_a_reason() {
+    let (directory, path) = capture(&[(0, 60)]);
+    let (empty, other) = (directory.path().join("empty"), directory.path().join("other"));
+    fs::write(&empty, "").unwrap();
+    fs::write(&other, [&b"\xd4\xc3\xb2\xa1\x02\0\x04\0"[..], &[0; 12], &101u32.to_le_bytes(), &[0; 16]].concat())
+        .unwrap();
+    let missing = directory.path().join("missing").join("file");
+    let refused = |read: Option<&Path>, write: Option<&Path>| {
+        let error = PcapPort::open(&PcapOptions { read, write, ..PcapOptions::default() }, Remarks::default()).err();
+        error.expect("it cannot be opened").to_string()
+    };
+    for (error, says) in [
+        (refused(Some(&missing), None), "No such file"),
+        (refused(Some(&empty), None), "neither pcap nor pcapng"),
+        (refused(Some(&other), None), "link type 101"),
+        (refused(None, Some(&missing)), "cannot be written"),
+        (refused(None, Some(Path::new("/dev/full"))), "No space left"),
+        (refused(Some(&path), Some(&path)), "overwritten"),
+    ] {
+        assert!(error.contains(says), "{error} should say {says}");
+    }
+    assert_eq!(arrivals(&mut open(&path, Pace::Recorded)), [0], "the capture is still there");
+}
