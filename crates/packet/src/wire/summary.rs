@@ -274,8 +274,11 @@ fn discovery(f: &mut fmt::Formatter<'_>, kind: u8, packet: &Ipv6<'_>, message: &
             link(f, options.source_mac())
         }
         Ok(Ndp::NeighbourAdvertisement { flags, target, options }) => {
-            write!(f, " {target} is-at")?;
-            link(f, options.target_mac())?;
+            write!(f, " {target} is-at ")?;
+            match options.target_mac() {
+                Some(mac) => write!(f, "{mac}")?,
+                None => f.write_str("known link address")?,
+            }
             for (set, letter) in [(flags.router, " R"), (flags.solicited, " S"), (flags.overrides, " O")] {
                 if set {
                     f.write_str(letter)?;

@@ -9,9 +9,12 @@ fn good() -> Vec<u8> {
     frames::packet4([192, 0, 2, 1], [198, 51, 100, 9], Upper::Udp(5060, 53), b"payload")
 }
 
+/// A name, what happens to a good packet, and what becomes of it.
+type Case = (&'static str, fn(&mut Vec<u8>), Result<(), Ipv4Error>);
+
 #[test]
 fn every_check_of_rfc_1812_has_its_error() {
-    let cases: [(&str, fn(&mut Vec<u8>), Result<(), Ipv4Error>); 13] = [
+    let cases: [Case; 13] = [
         ("good", |_| {}, Ok(())),
         ("padded", |p| p.extend([0xee; 20]), Ok(())),
         ("empty", |p| p.clear(), Err(Ipv4Error::Truncated)),
