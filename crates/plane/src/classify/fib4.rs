@@ -199,3 +199,94 @@ fn uniform(group: &Group) -> Option<u32> {
     let same = entry::length(common) <= NETWORK_BITS && group.0.iter().all(|h| h.load(Ordering::Relaxed) == common);
     same.then_some(common)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::oracle::{Naive, Step, Told, steps};
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::atomic::AtomicBool;
+
+    fn step(fib: &Fib4, naive: &mut Naive, step: Step) {
+        let ((prefix, length), word) = step;
+        match naive.take(step) {
+            Told::Insert => fib.insert(prefix as u32, length, word),
+            Told::Remove(covering) => fib.remove(prefix as u32, length, covering),
+            Told::Nothing => {}
+        }
+    }
+
+    fn agree(fib: &Fib4, naive: &Naive) {
+        let addresses: Vec<u32> = naive.edges().iter().map(|address| *address as u32).collect();
+        let mut words = vec![0; addresses.len()];
+        fib.lookup_bulk(&addresses, &mut words);
+        for (&address, &word) in addresses.iter().zip(&words) {
+            assert_eq!(word, naive.lookup(address.into()), "in bulk: {address:08x}");
+            assert_eq!(fib.lookup(address), word, "alone: {address:08x}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_naive_table_after_every_change(steps in steps(32, 9)) {
+            let (fib, mut naive) = (Fib4::new(), Naive::new(32));
+            for change in steps {
+                step(&fib, &mut naive, change);
+                agree(&fib, &naive);
+            }
+            while let Some((&(length, prefix), _)) = naive.routes.iter().next() {
+                step(&fib, &mut naive, ((prefix, length), 0));
+            }
+            prop_assert_eq!(fib.groups(), 0, "groups without routes were given back");
+        }
+    }
+
+    #[test]
+    fn the_shortest_and_the_longest_prefixes_hold_exactly_their_addresses() {
+        let (fib, mut naive) = (Fib4::new(), Naive::new(32));
+        let prefixes =
+            [(0, 0), (0, 1), (1 << 31, 1), (0, 2), (0x0a00_0000, 8), (0x0a0b_0c0d, 32), (u32::MAX, 32), (0, 32)];
+        for (word, (prefix, length)) in (1..).zip(prefixes) {
+            step(&fib, &mut naive, ((u128::from(prefix), length), word));
+            agree(&fib, &naive);
+        }
+        for (prefix, length) in prefixes {
+            step(&fib, &mut naive, ((u128::from(prefix), length), 0));
+            agree(&fib, &naive);
+        }
+        assert_eq!(fib.lookup(0x0a0b_0c0d), 0);
+    }
+
+    #[test]
+    fn every_answer_while_routes_change_is_one_that_held_at_some_time() {
+        const NETWORKS: u32 = 4;
+        let network = |n: u32| 0x0a00_0000 | n << 8;
+        let fib = Fib4::new();
+        (0..NETWORKS).for_each(|n| fib.insert(network(n), 24, 100 + n));
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // Groups are given back and taken again for another network all the time.
+                for round in 0..100_000 {
+                    let n = round % NETWORKS;
+                    fib.insert(network(n) | 1, 32, 200 + n);
+                    fib.remove(network(n) | 1, 32, (24, 100 + n));
+                }
+                done.store(true, Ordering::Release);
+            });
+            let addresses: Vec<u32> = (0..NETWORKS).flat_map(|n| [network(n) | 1, network(n) | 2]).collect();
+            let mut words = vec![0; addresses.len()];
+            while !done.load(Ordering::Acquire) {
+                fib.lookup_bulk(&addresses, &mut words);
+                for (&address, &word) in addresses.iter().zip(&words) {
+                    for word in [word, fib.lookup(address)] {
+                        let n = address >> 8 & 255;
+                        let changed = address & 255 == 1 && word == 200 + n;
+                        assert!(word == 100 + n || changed, "{address:08x} led to {word}");
+                    }
+                }
+            }
+        });
+        assert_eq!(fib.groups(), 0);
+    }
+}

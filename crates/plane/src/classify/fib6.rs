@@ -419,7 +419,8 @@ fn group_pointer(index: u32, bits: u8) -> u32 {
 /// The slot of an address in the group a pointer leads to.
 #[inline(always)]
 fn octet(pointer: u32, address: u128) -> usize {
-    usize::from((address >> (pointer >> OCTET & 15) * 8) as u8)
+    let behind = (pointer >> OCTET & 15) * 8;
+    usize::from((address >> behind) as u8)
 }
 
 /// Leading bits two addresses have in common: 0 to 128.
@@ -433,4 +434,106 @@ fn slots(bits: u8, prefix: u128, length: u8) -> Range<usize> {
     let octet = usize::from((prefix >> (120 - bits)) as u8);
     let start = octet & !(count - 1);
     start..start + count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::oracle::{Naive, Step, Told, steps};
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::atomic::AtomicBool;
+
+    fn step(fib: &Fib6, naive: &mut Naive, step: Step) {
+        let ((prefix, length), word) = step;
+        match naive.take(step) {
+            Told::Insert => fib.insert(prefix, length, word),
+            Told::Remove(covering) => fib.remove(prefix, length, covering),
+            Told::Nothing => {}
+        }
+    }
+
+    fn agree(fib: &Fib6, naive: &Naive) {
+        let addresses = naive.edges();
+        let mut words = vec![0; addresses.len()];
+        fib.lookup_bulk(&addresses, &mut words);
+        for (&address, &word) in addresses.iter().zip(&words) {
+            assert_eq!(word, naive.lookup(address), "in bulk: {address:032x}");
+            assert_eq!(fib.lookup(address), word, "alone: {address:032x}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_naive_table_after_every_change(steps in steps(128, 10)) {
+            let (fib, mut naive) = (Fib6::new(), Naive::new(128));
+            for change in steps {
+                step(&fib, &mut naive, change);
+                agree(&fib, &naive);
+            }
+            while let Some((&(length, prefix), _)) = naive.routes.iter().next() {
+                step(&fib, &mut naive, ((prefix, length), 0));
+                agree(&fib, &naive);
+            }
+            prop_assert_eq!(fib.nodes(), (0, 0), "nodes without routes were given back");
+        }
+    }
+
+    #[test]
+    fn the_shortest_and_the_longest_prefixes_hold_exactly_their_addresses() {
+        let (fib, mut naive) = (Fib6::new(), Naive::new(128));
+        let prefixes = [(0, 0), (0, 1), (1 << 127, 1), (0x20 << 120, 3), (0, 128), (u128::MAX, 128), (1, 128)];
+        for (word, (prefix, length)) in (1..).zip(prefixes) {
+            step(&fib, &mut naive, ((prefix, length), word));
+            agree(&fib, &naive);
+        }
+        for (prefix, length) in prefixes {
+            step(&fib, &mut naive, ((prefix, length), 0));
+            agree(&fib, &naive);
+        }
+        assert_eq!(fib.lookup(1), 0);
+    }
+
+    #[test]
+    fn a_host_route_takes_no_group() {
+        let fib = Fib6::new();
+        fib.insert(0x2001_0db8 << 96, 64, 1);
+        fib.insert(0x2001_0db8 << 96 | 1, 128, 2);
+        assert_eq!(fib.nodes(), (0, 2));
+        fib.insert(0x2001_0db8 << 96 | 2, 128, 3);
+        assert_eq!(fib.nodes().0, 1, "they part in the last octet");
+    }
+
+    #[test]
+    fn every_answer_while_routes_change_is_one_that_held_at_some_time() {
+        const NETWORKS: u128 = 4;
+        let network = |n: u128| 0x2001_0db8 << 96 | n << 64;
+        let fib = Fib6::new();
+        (0..NETWORKS).for_each(|n| fib.insert(network(n), 64, 100 + n as u32));
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // Groups and stretches are given back and taken again for another network all the time.
+                for round in 0..100_000 {
+                    let n = round % NETWORKS;
+                    fib.insert(network(n) | 1, 128, 200 + n as u32);
+                    fib.insert(network(n) | 3, 128, 200 + n as u32);
+                    fib.remove(network(n) | 1, 128, (64, 100 + n as u32));
+                    fib.remove(network(n) | 3, 128, (64, 100 + n as u32));
+                }
+                done.store(true, Ordering::Release);
+            });
+            let addresses: Vec<u128> = (0..NETWORKS).flat_map(|n| [1, 2, 3, 4].map(|host| network(n) | host)).collect();
+            let mut words = vec![0; addresses.len()];
+            while !done.load(Ordering::Acquire) {
+                fib.lookup_bulk(&addresses, &mut words);
+                for (&address, &word) in addresses.iter().zip(&words) {
+                    for word in [word, fib.lookup(address)] {
+                        let n = (address >> 64) as u32 & 0xffff;
+                        let changed = address & 1 == 1 && word == 200 + n;
+                        assert!(word == 100 + n || changed, "{address:032x} led to {word}");
+                    }
+                }
+            }
+        });
+    }
 }

@@ -466,3 +466,6 @@ fn both_families(within: Option<Prefix>) -> impl Iterator<Item = Prefix> {
 fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
 }
+
+#[cfg(test)]
+mod tests;

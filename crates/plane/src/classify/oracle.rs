@@ -1,0 +1,86 @@
+//! The slowest longest-prefix table there is, to hold the others against.
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// Encoded outcomes by length and prefix. Addresses of `width` bits are the low bits of a `u128`.
+pub struct Naive {
+    pub width: u8,
+    pub routes: BTreeMap<(u8, u128), u32>,
+}
+
+impl Naive {
+    pub fn new(width: u8) -> Self {
+        Naive { width, routes: BTreeMap::new() }
+    }
+
+    pub fn masked(&self, address: u128, length: u8) -> u128 {
+        let behind = u32::from(self.width - length);
+        address.checked_shr(behind).map_or(0, |bits| bits << behind)
+    }
+
+    /// The longest of the prefixes up to `length` bits that cover `address`: its length and word.
+    pub fn covering(&self, address: u128, length: u8) -> Option<(u8, u32)> {
+        let word = |length| self.routes.get(&(length, self.masked(address, length))).map(|word| (length, *word));
+        (0..=length).rev().find_map(word)
+    }
+
+    pub fn lookup(&self, address: u128) -> u32 {
+        self.covering(address, self.width).map_or(0, |(_, word)| word)
+    }
+
+    /// Addresses where an answer may change: the ends of every prefix and their neighbours.
+    pub fn edges(&self) -> Vec<u128> {
+        let all = u128::MAX >> (128 - u32::from(self.width));
+        let ends = |(&(length, first), _): (&(u8, u128), _)| {
+            let last = first | all.checked_shr(length.into()).unwrap_or(0);
+            [first, last, first.wrapping_sub(1) & all, last.wrapping_add(1) & all]
+        };
+        self.routes.iter().flat_map(ends).chain([0, all]).collect()
+    }
+}
+
+/// One step of a test: a prefix is set to a word or, where it is zero, removed.
+pub type Step = ((u128, u8), u32);
+
+/// Prefixes of `width` bits, from `shortest` on, that often lie within one another and often differ late.
+pub fn prefixes(width: u8, shortest: u8) -> impl Strategy<Value = (u128, u8)> {
+    let all = u128::MAX >> (128 - u32::from(width));
+    let base = prop_oneof![3 => Just(0u128), 2 => Just(all), 2 => Just(all / 3), 1 => Just(all / 7)];
+    let noise = (0..=width).prop_flat_map(move |bits| 0..=all.checked_shr((width - bits).into()).unwrap_or(0));
+    let length = prop_oneof![1 => shortest..=width, 1 => (width - width / 4)..=width, 1 => Just(width)];
+    (base, noise, length).prop_map(move |(base, noise, length)| {
+        let behind = u32::from(width - length);
+        ((base ^ noise).checked_shr(behind).map_or(0, |bits| bits << behind), length)
+    })
+}
+
+/// Steps over few enough prefixes that removals and changes meet routes.
+pub fn steps(width: u8, shortest: u8) -> impl Strategy<Value = Vec<Step>> {
+    proptest::collection::vec(prefixes(width, shortest), 1..40).prop_flat_map(|prefixes| {
+        let word = prop_oneof![2 => Just(0u32), 3 => 1u32..1 << 23];
+        proptest::collection::vec((proptest::sample::select(prefixes), word), 1..120)
+    })
+}
+
+/// Words for a step that leads from `naive` to `naive` with it: what a forwarding table is told.
+pub enum Told {
+    Nothing,
+    Insert,
+    /// With what covers the prefix afterwards.
+    Remove((u8, u32)),
+}
+
+impl Naive {
+    pub fn take(&mut self, ((prefix, length), word): Step) -> Told {
+        if word != 0 {
+            self.routes.insert((length, prefix), word);
+            Told::Insert
+        } else if self.routes.remove(&(length, prefix)).is_some() {
+            let covering = length.checked_sub(1).and_then(|shorter| self.covering(prefix, shorter));
+            Told::Remove(covering.unwrap_or((0, 0)))
+        } else {
+            Told::Nothing
+        }
+    }
+}
