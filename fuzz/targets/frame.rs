@@ -1,5 +1,5 @@
 //! Every header parser, Ethernet to ICMPv6, on bytes that claim to be a frame.
-//! corpus: crates/packet/corpus/frame
+//! corpus: crates/packet/corpus/frames
 
 #![no_main]
 

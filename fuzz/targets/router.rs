@@ -1,0 +1,49 @@
+//! A whole router in memory on bytes that claim to be a frame: every packet has one fate, whatever it says.
+//! corpus: crates/packet/corpus/frames
+
+#![no_main]
+
+use plane::rig::Rig;
+use plane::snapshot::Layout;
+use units::Nanos;
+
+const CONFIG: &str = r#"
+version = 1
+[port.lan]
+device = "memory:lan"
+mac = "02:00:00:00:00:01"
+address = ["192.0.2.1/24", "2001:db8:1::1/64"]
+[port.lan.vlan.100]
+address = ["203.0.113.1/24", "2001:db8:3::1/64"]
+[port.wan]
+device = "memory:wan"
+mac = "02:00:00:00:00:02"
+address = ["198.51.100.1/24", "2001:db8:2::1/64"]
+[[route]]
+to = "0.0.0.0/0"
+via = "198.51.100.9"
+[[route]]
+to = "::/0"
+via = "2001:db8:2::9"
+"#;
+
+/// The address of the port the frames go to, which few frames would guess.
+const LAN: [u8; 6] = [2, 0, 0, 0, 0, 1];
+
+libfuzzer_sys::fuzz_target!(|frame: &[u8]| {
+    // A router of its own for every input, so that what breaks one breaks it again.
+    let mut rig = Rig::running(256, Layout::Three, CONFIG);
+    let mut frame = frame[..frame.len().min(packet::pool::FRAME)].to_vec();
+    rig.send("lan", &frame);
+    if let Some(destination) = frame.get_mut(..6) {
+        destination.copy_from_slice(&LAN);
+        rig.send("lan", &frame);
+    }
+    rig.settle();
+    rig.report();
+    // Long enough for every neighbour to be given up and every wait to end.
+    rig.pass(Nanos::secs(10));
+    rig.report();
+    rig.received("lan");
+    rig.received("wan");
+});
