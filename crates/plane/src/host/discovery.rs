@@ -122,9 +122,9 @@ impl Host {
         // Somebody looks whether the address is free (RFC 4862 5.4): everybody hears that it is not.
         let detecting = message.source.is_unspecified();
         let destination = if detecting { ipv6::ALL_NODES } else { message.source };
-        let flags = NeighbourFlags { router: true, solicited: !detecting, overrides: true };
-        // Who asked by unicast knows the address already (RFC 4861 7.2.4).
+        // Who asked by unicast knows the address already, and nothing is replaced (RFC 4861 7.2.4).
         let tells = message.destination.is_multicast();
+        let flags = NeighbourFlags { router: true, solicited: !detecting, overrides: tells };
         let Some(packet) = advertisement(target, destination, target, flags, own, tells, world) else { return };
         match (detecting, mac) {
             (true, _) => self.transmit_ip(id, packet, ipv6::multicast_mac(destination), world),

@@ -1,0 +1,353 @@
+//! ARP and the life of a neighbour, as transcripts.
+
+use super::frames::{V4, V6, advertises, arp, is_at, who_has};
+use super::*;
+use expect_test::expect;
+use packet::wire::Arp;
+
+const SECOND: Nanos = Nanos::secs(1);
+
+/// Host B answers the question for 10.0.2.2.
+fn b_answers(lab: &mut Lab) {
+    lab.receive(WAN, &is_at("10.0.2.2", B, (WAN_MAC, "10.0.2.1")), Exception::Arp);
+}
+
+#[test]
+fn packets_wait_for_the_answer_and_then_go_in_order() {
+    let mut lab = Lab::new();
+    for length in [1, 2, 3] {
+        lab.receive(LAN, &V4::default().udp(length), Exception::Resolve);
+    }
+    lab.net.now += Nanos::millis(5);
+    b_answers(&mut lab);
+    expect![[r#"
+        0ns < lan 10.0.1.2.1000 > 10.0.2.2.9999 UDP 1 bytes ttl 64
+          10.0.2.2 - incomplete
+          > wan ff:ff:ff:ff:ff:ff vlan 20 ARP who-has 10.0.2.2 tell 10.0.2.1
+        0ns < lan 10.0.1.2.1000 > 10.0.2.2.9999 UDP 2 bytes ttl 64
+        0ns < lan 10.0.1.2.1000 > 10.0.2.2.9999 UDP 3 bytes ttl 64
+        5ms < wan vlan 20 ARP 10.0.2.2 is-at 02:00:00:00:00:bb
+          10.0.2.2 02:00:00:00:00:bb reachable
+          forwarded 10.0.1.2.1000 > 10.0.2.2.9999 UDP 1 bytes ttl 64
+          forwarded 10.0.1.2.1000 > 10.0.2.2.9999 UDP 2 bytes ttl 64
+          forwarded 10.0.1.2.1000 > 10.0.2.2.9999 UDP 3 bytes ttl 64
+          consumed
+    "#]]
+    .assert_eq(&lab.log());
+    assert_eq!(
+        lab.net.tables.lookup(ip("10.0.2.2")),
+        Outcome::Via(lab.net.tables.adjacency_for(WAN, ip("10.0.2.2")).unwrap())
+    );
+}
+
+#[test]
+fn nobody_answers_and_every_sender_is_told() {
+    let mut lab = Lab::new();
+    lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
+    lab.receive(LAN, &V6::default().udp(1), Exception::Resolve);
+    lab.receive(LAN, &who_has("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
+    lab.log();
+    lab.pass(SECOND * 3);
+    expect![[r#"
+        1s
+          > wan ff:ff:ff:ff:ff:ff vlan 20 ARP who-has 10.0.2.2 tell 10.0.2.1
+          > wan 33:33:ff:00:00:02 vlan 20 fe80::ff:fe00:2 > ff02::1:ff00:2 ICMPv6 who-has 2001:db8:2::2 link 02:00:00:00:00:02 hlim 255
+        2s
+          > wan ff:ff:ff:ff:ff:ff vlan 20 ARP who-has 10.0.2.2 tell 10.0.2.1
+          > wan 33:33:ff:00:00:02 vlan 20 fe80::ff:fe00:2 > ff02::1:ff00:2 ICMPv6 who-has 2001:db8:2::2 link 02:00:00:00:00:02 hlim 255
+        3s
+          10.0.2.2 - failed
+          10.0.1.2 02:00:00:00:00:aa delay
+          > lan 02:00:00:00:00:aa 10.0.1.1 > 10.0.1.2 ICMP host unreachable for 10.0.1.2 > 10.0.2.2 UDP ttl 64
+          dropped neighbour_failed
+          2001:db8:2::2 - failed
+          2001:db8:1::2 - incomplete
+          > lan 33:33:ff:00:00:02 fe80::ff:fe00:1 > ff02::1:ff00:2 ICMPv6 who-has 2001:db8:1::2 link 02:00:00:00:00:01 hlim 255
+          dropped neighbour_failed
+    "#]].assert_eq(&lab.log());
+    // For a while nobody is asked again, and senders hear it at once.
+    lab.receive(LAN, &V4::default().udp(2), Exception::Resolve);
+    expect![[r#"
+        3s < lan 10.0.1.2.1000 > 10.0.2.2.9999 UDP 2 bytes ttl 64
+          > lan 02:00:00:00:00:aa 10.0.1.1 > 10.0.1.2 ICMP host unreachable for 10.0.1.2 > 10.0.2.2 UDP ttl 64
+          dropped neighbour_failed
+    "#]]
+    .assert_eq(&lab.log());
+    lab.pass(SECOND * 2);
+    lab.log();
+    lab.receive(LAN, &V4::default().udp(3), Exception::Resolve);
+    expect![[r#"
+        5s < lan 10.0.1.2.1000 > 10.0.2.2.9999 UDP 3 bytes ttl 64
+          10.0.2.2 - incomplete
+          > wan ff:ff:ff:ff:ff:ff vlan 20 ARP who-has 10.0.2.2 tell 10.0.2.1
+    "#]]
+    .assert_eq(&lab.log());
+}
+
+#[test]
+fn a_reachable_neighbour_is_probed_directly_while_packets_flow() {
+    let mut lab = Lab::new();
+    lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
+    b_answers(&mut lab);
+    lab.log();
+    let due = lab.host.next().since(lab.net.now);
+    assert!((SECOND * 15..SECOND * 45).contains(&due), "{due}");
+    lab.pass(due);
+    let log = lab.log();
+    assert!(log.contains("> wan 02:00:00:00:00:bb vlan 20 ARP who-has 10.0.2.2 tell 10.0.2.1"), "{log}");
+    b_answers(&mut lab);
+    expect![[r#"
+        17194355700ns < wan vlan 20 ARP 10.0.2.2 is-at 02:00:00:00:00:bb
+          10.0.2.2 02:00:00:00:00:bb reachable
+          consumed
+    "#]]
+    .assert_eq(&lab.log());
+    lab.forwarded();
+}
+
+#[test]
+fn a_neighbour_that_left_is_forgotten_and_asked_for_anew() {
+    let mut lab = Lab::new();
+    lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
+    b_answers(&mut lab);
+    lab.forwarded();
+    let due = lab.host.next().since(lab.net.now);
+    lab.pass(due + SECOND * 3);
+    assert!(lab.host.neighbours().is_empty());
+    assert_eq!(lab.net.tables.lookup(ip("10.0.2.2")), Outcome::Connected(WAN));
+    lab.log();
+    lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
+    assert!(lab.log().contains("ff:ff:ff:ff:ff:ff vlan 20 ARP who-has 10.0.2.2"));
+}
+
+#[test]
+fn the_gateway_is_asked_for_and_not_the_destination() {
+    let mut lab = Lab::new();
+    lab.receive(LAN, &V4 { destination: "10.7.1.1", ..V4::default() }.udp(1), Exception::Resolve);
+    expect![[r#"
+        0ns < lan 10.0.1.2.1000 > 10.7.1.1.9999 UDP 1 bytes ttl 64
+          10.0.2.254 - incomplete
+          > wan ff:ff:ff:ff:ff:ff vlan 20 ARP who-has 10.0.2.254 tell 10.0.2.1
+    "#]]
+    .assert_eq(&lab.log());
+}
+
+#[test]
+fn who_asks_for_us_is_answered_and_remembered_and_used_without_asking() {
+    let mut lab = Lab::new();
+    lab.receive(LAN, &who_has("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
+    lab.receive(WAN, &V4 { source: "10.0.2.2", destination: "10.0.1.2", ..V4::default() }.udp(1), Exception::Resolve);
+    lab.forwarded();
+    lab.pass(SECOND * 5);
+    expect![[r#"
+        0ns < lan ARP who-has 10.0.1.1 tell 10.0.1.2
+          10.0.1.2 02:00:00:00:00:aa stale
+          > lan 02:00:00:00:00:aa ARP 10.0.1.1 is-at 02:00:00:00:00:01
+          consumed
+        0ns < wan vlan 20 10.0.2.2.1000 > 10.0.1.2.9999 UDP 1 bytes ttl 64
+          10.0.1.2 02:00:00:00:00:aa delay
+          forwarded vlan 20 10.0.2.2.1000 > 10.0.1.2.9999 UDP 1 bytes ttl 64
+        5s
+          10.0.1.2 02:00:00:00:00:aa probe
+          > lan 02:00:00:00:00:aa ARP who-has 10.0.1.2 tell 10.0.1.1
+    "#]]
+    .assert_eq(&lab.log());
+}
+
+#[test]
+fn arp_is_answered_only_for_our_addresses_on_that_link() {
+    let mut lab = Lab::new();
+    for target in ["10.0.1.9", "10.0.2.1", "10.0.1.255"] {
+        lab.receive(LAN, &who_has(target, A, "10.0.1.2"), Exception::Arp);
+    }
+    assert!(lab.net.sent.is_empty());
+    assert!(lab.host.neighbours().is_empty(), "who asks for others is no concern of ours");
+    // A probe is answered, or somebody would take the address (RFC 5227 2.1.1); it tells nothing.
+    lab.receive(LAN, &who_has("10.0.1.1", A, "0.0.0.0"), Exception::Arp);
+    assert_eq!((lab.net.sent.len(), lab.host.neighbours().len()), (1, 0));
+    // Somebody with an address of another network is answered, but not believed.
+    lab.receive(LAN, &who_has("10.0.1.1", A, "192.168.7.7"), Exception::Arp);
+    assert_eq!((lab.net.sent.len(), lab.host.neighbours().len()), (2, 0));
+}
+
+#[test]
+fn lies_in_arp_are_dropped() {
+    let mut lab = Lab::new();
+    let mut cut = arp(Arp::request(A, [10, 0, 1, 2].into(), [10, 0, 1, 1].into()));
+    cut.l3.truncate(27);
+    for frame in [who_has("10.0.1.1", Mac::BROADCAST, "10.0.1.2"), who_has("10.0.1.1", Mac([0; 6]), "10.0.1.2"), cut] {
+        lab.receive(LAN, &frame, Exception::Arp);
+    }
+    assert_eq!(lab.log().matches("dropped bad_arp").count(), 3);
+    assert!(lab.net.sent.is_empty() && lab.host.neighbours().is_empty());
+}
+
+#[test]
+fn an_address_of_ours_is_defended_once_in_ten_seconds() {
+    let mut lab = Lab::new();
+    for _ in 0..3 {
+        lab.receive(LAN, &who_has("10.0.1.1", A, "10.0.1.1"), Exception::Arp);
+    }
+    expect![[r#"
+        0ns < lan ARP who-has 10.0.1.1 tell 10.0.1.1
+          conflict 10.0.1.1 02:00:00:00:00:aa
+          > lan ff:ff:ff:ff:ff:ff ARP who-has 10.0.1.1 tell 10.0.1.1
+          dropped bad_arp
+        0ns < lan ARP who-has 10.0.1.1 tell 10.0.1.1
+          dropped bad_arp
+        0ns < lan ARP who-has 10.0.1.1 tell 10.0.1.1
+          dropped bad_arp
+    "#]]
+    .assert_eq(&lab.log());
+    lab.pass(SECOND * 10);
+    lab.receive(LAN, &who_has("10.0.1.9", A, "10.0.1.1"), Exception::Arp);
+    assert!(lab.log().contains("conflict 10.0.1.1 02:00:00:00:00:aa"));
+    lab.receive(LAN, &advertises("2001:db8:1::1", Some(A), 0x20, ("fe80::aa", "ff02::1")), Exception::Local);
+    expect![[r#"
+        10s < lan fe80::aa > ff02::1 ICMPv6 2001:db8:1::1 is-at 02:00:00:00:00:aa O hlim 255
+          conflict 2001:db8:1::1 02:00:00:00:00:aa
+          > lan 33:33:00:00:00:01 2001:db8:1::1 > ff02::1 ICMPv6 2001:db8:1::1 is-at 02:00:00:00:00:01 R O hlim 255
+          dropped bad_neighbour_discovery
+    "#]]
+    .assert_eq(&lab.log());
+}
+
+#[test]
+fn an_unasked_reply_creates_nobody_and_proves_nothing() {
+    let mut lab = Lab::new();
+    lab.receive(WAN, &is_at("10.0.2.2", B, (WAN_MAC, "10.0.2.1")), Exception::Arp);
+    assert!(lab.host.neighbours().is_empty());
+    lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
+    b_answers(&mut lab);
+    lab.receive(WAN, &is_at("10.0.2.2", A, (WAN_MAC, "10.0.2.1")), Exception::Arp);
+    let b = &lab.host.neighbours()[0];
+    assert_eq!((b.state, b.mac), (NeighbourState::Delay, Some(A)), "believed as RFC 826 says, but soon asked");
+    lab.forwarded();
+}
+
+#[test]
+fn a_queue_for_one_neighbour_drops_its_oldest_packets() {
+    let mut lab = Lab::with(HostLimits { pending_per_neighbour: 2, pending: 3, ..HostLimits::default() });
+    for length in 1..=4 {
+        lab.receive(LAN, &V4::default().udp(length), Exception::Resolve);
+    }
+    for (length, host) in [(5, "10.0.2.3"), (6, "10.0.2.4")] {
+        lab.receive(LAN, &V4 { destination: host, ..V4::default() }.udp(length), Exception::Resolve);
+    }
+    let log = lab.log();
+    assert_eq!(log.matches("dropped neighbour_queue").count(), 3, "{log}");
+    assert_eq!(lab.host.pending(), 3);
+    b_answers(&mut lab);
+    let lengths: Vec<usize> = lab.forwarded().iter().map(|frame| frame.len() - 14 - 28).collect();
+    assert_eq!(lengths, [3, 4]);
+}
+
+#[test]
+fn a_full_table_forgets_the_oldest_idle_neighbour_and_nobody_in_use() {
+    let mut lab = Lab::with(HostLimits { neighbours_per_interface: 3, ..HostLimits::default() });
+    for (host, ms) in [("10.0.1.2", 1), ("10.0.1.3", 2)] {
+        lab.net.now += Nanos::millis(ms);
+        lab.receive(LAN, &who_has("10.0.1.1", A, host), Exception::Arp);
+    }
+    let to = |host| V4 { source: "10.0.2.2", destination: host, ..V4::default() }.udp(1);
+    for host in ["10.0.1.4", "10.0.1.5", "10.0.1.6"] {
+        lab.receive(WAN, &to(host), Exception::Resolve);
+    }
+    let known: Vec<String> =
+        lab.host.neighbours().iter().map(|n| format!("{} {}", n.address, n.state.name())).collect();
+    assert_eq!(known, ["10.0.1.4 incomplete", "10.0.1.5 incomplete", "10.0.1.6 incomplete"]);
+    lab.receive(WAN, &to("10.0.1.7"), Exception::Resolve);
+    assert!(lab.log().contains("dropped neighbour_table"));
+    // Nor does hearing of somebody make room.
+    lab.receive(LAN, &who_has("10.0.1.1", A, "10.0.1.8"), Exception::Arp);
+    assert_eq!(lab.host.neighbours().len(), 3);
+    // The other interface has a table of its own.
+    lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
+    assert_eq!(lab.host.neighbours().len(), 4);
+}
+
+#[test]
+fn a_flood_of_messages_is_cut_at_the_limit_on_its_own_interface() {
+    let mut lab = Lab::with(HostLimits { neighbour_messages: 10, ..HostLimits::default() });
+    for _ in 0..50 {
+        lab.receive(LAN, &who_has("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
+    }
+    assert_eq!(lab.net.sent.len(), 10);
+    assert_eq!(lab.log().matches("dropped neighbour_flood").count(), 40);
+    lab.receive(WAN, &who_has("10.0.2.1", B, "10.0.2.2"), Exception::Arp);
+    assert_eq!(lab.net.sent.len(), 11);
+    lab.net.now += SECOND;
+    lab.receive(LAN, &who_has("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
+    assert_eq!(lab.net.sent.len(), 12);
+}
+
+#[test]
+fn an_unused_neighbour_is_forgotten_after_ten_minutes() {
+    let mut lab = Lab::new();
+    lab.receive(LAN, &who_has("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
+    lab.pass(SECOND * 599);
+    assert_eq!(lab.host.neighbours().len(), 1);
+    lab.pass(SECOND);
+    assert!(lab.host.neighbours().is_empty());
+    assert_eq!(lab.net.sent.len(), 1, "nobody asks for what nobody uses");
+}
+
+#[test]
+fn a_configured_neighbour_is_never_asked_nor_changed() {
+    let mut lab = Lab::new();
+    lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
+    assert!(lab.host.set_static(WAN, ip("10.0.2.2"), B, &mut lab.net));
+    assert_eq!(lab.forwarded().len(), 1, "what waited for it goes");
+    lab.receive(WAN, &is_at("10.0.2.2", A, (WAN_MAC, "10.0.2.1")), Exception::Arp);
+    lab.pass(SECOND * 3600);
+    let known = lab.host.neighbours();
+    assert_eq!((known[0].state, known[0].mac), (NeighbourState::Static, Some(B)));
+    lab.host.forget(WAN, ip("10.0.2.2"), &mut lab.net);
+    assert_eq!(lab.host.neighbours().len(), 1);
+    lab.host.clear_static(WAN, ip("10.0.2.2"), &mut lab.net);
+    assert!(lab.host.neighbours().is_empty());
+    assert!(!lab.host.set_static(InterfaceId(9), ip("10.0.2.2"), B, &mut lab.net));
+    lab.check();
+}
+
+#[test]
+fn an_interface_that_goes_takes_its_neighbours_and_their_packets_along() {
+    let mut lab = Lab::new();
+    lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
+    lab.receive(LAN, &who_has("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
+    lab.log();
+    lab.net.interfaces.retain(|interface| interface.id == LAN);
+    lab.host.adopt(&mut lab.net);
+    expect![[r#"
+          dropped port_removed
+    "#]]
+    .assert_eq(&lab.log());
+    assert_eq!(lab.host.neighbours().len(), 1);
+    // Another card: whoever was known is behind the old one.
+    lab.net.interfaces[0].mac = WAN_MAC;
+    lab.host.adopt(&mut lab.net);
+    assert!(lab.host.neighbours().is_empty());
+}
+
+#[test]
+fn a_renumbered_link_keeps_only_who_is_still_on_it() {
+    let mut lab = Lab::new();
+    for host in ["10.0.1.2", "10.0.1.200"] {
+        lab.receive(LAN, &who_has("10.0.1.1", A, host), Exception::Arp);
+    }
+    lab.net.interfaces[0].ipv4[0].length = 25;
+    lab.host.adopt(&mut lab.net);
+    let known: Vec<IpAddr> = lab.host.neighbours().iter().map(|n| n.address).collect();
+    assert_eq!(known, [ip("10.0.1.2")]);
+}
+
+#[test]
+fn a_worker_that_stops_holds_nothing() {
+    let mut lab = Lab::new();
+    lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
+    lab.receive(LAN, &V6::default().udp(1), Exception::Resolve);
+    lab.log();
+    lab.host.drain(&mut lab.net);
+    assert_eq!((lab.log().as_str(), lab.host.pending()), ("  dropped shutdown\n  dropped shutdown\n", 0));
+    lab.check();
+}
