@@ -2,6 +2,7 @@
 //!
 //! Everything else in the product is given its time as an argument.
 
+use plane::meter::{Meter, Work};
 use quanta::Clock as Counter;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use units::{Instant, Nanos};
@@ -47,6 +48,31 @@ impl CycleCounter {
     }
 }
 
+/// The meter of a worker in the daemon: what work costs is what the cycle counter says it took.
+#[derive(Clone, Debug)]
+pub struct CycleMeter {
+    counter: CycleCounter,
+    last: u64,
+}
+
+impl CycleMeter {
+    /// Starts measuring now.
+    pub fn new(counter: CycleCounter) -> Self {
+        let last = counter.read();
+        CycleMeter { counter, last }
+    }
+}
+
+impl Meter for CycleMeter {
+    #[inline]
+    fn lap(&mut self, _work: Work) -> Nanos {
+        let now = self.counter.read();
+        let spent = self.counter.between(self.last, now);
+        self.last = now;
+        spent
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,6 +93,16 @@ mod tests {
         let ratio = counted.as_secs_f64() / clock.as_secs_f64();
         assert!((0.5..2.0).contains(&ratio), "{counted} by the counter, {clock} by the clock");
         assert_eq!(counter.between(2000, 1000), Nanos::ZERO);
+    }
+
+    #[test]
+    fn laps_of_the_meter_add_up_to_the_time_that_passed() {
+        let counter = CycleCounter::calibrated();
+        let (began, mut meter) = (counter.read(), CycleMeter::new(counter.clone()));
+        let work = Work { stage: plane::meter::Stage::Input, packets: 1 };
+        let laps = (0..1000).map(|_| meter.lap(work).get()).sum::<u64>();
+        let passed = counter.between(began, counter.read()).get();
+        assert!(laps > 0 && laps <= passed, "{laps} of {passed}: each lap rounds down");
     }
 
     #[test]

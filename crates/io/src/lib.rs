@@ -4,12 +4,14 @@
 //! is confined to the modules that map memory or make a system call no safe wrapper has.
 
 pub mod clock;
+pub mod devices;
 pub mod ingress;
 pub mod netlink;
 pub mod netns;
 pub mod offload;
 pub mod packet_ring;
 pub mod pcap;
+pub mod recorder;
 pub mod remarks;
 mod sys;
 pub mod wait;

@@ -3,7 +3,7 @@
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{read, write};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr;
 use std::sync::Arc;
 use units::Nanos;
@@ -70,9 +70,15 @@ impl Sleeper {
         descriptors: impl IntoIterator<Item = BorrowedFd<'fd>>,
         timeout: Nanos,
     ) -> io::Result<Woken> {
-        let entry = |fd: BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        self.sleep_on(descriptors.into_iter().map(|fd| fd.as_raw_fd()), timeout)
+    }
+
+    /// As [`Sleeper::sleep`], by the numbers of descriptors, as the ports of a worker give them. One that is not open
+    /// counts as readable at once.
+    pub fn sleep_on(&mut self, descriptors: impl IntoIterator<Item = RawFd>, timeout: Nanos) -> io::Result<Woken> {
+        let entry = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         self.polled.clear();
-        self.polled.push(entry(self.waker.as_fd()));
+        self.polled.push(entry(self.waker.as_fd().as_raw_fd()));
         self.polled.extend(descriptors.into_iter().map(entry));
         let limit = libc::timespec {
             tv_sec: (timeout.get() / 1_000_000_000) as libc::time_t,

@@ -56,8 +56,9 @@ fn interface(name: &str) -> Interface {
 }
 
 fn written(interfaces: &[Interface], records: &[Owned]) -> Vec<u8> {
+    let application = Application { hardware: "a machine".into(), os: "Linux".into(), name: "switchpath tests".into() };
     let mut file = Vec::new();
-    let mut writer = Writer::new(&mut file, &Application::here("switchpath tests"), Nanos::ZERO).unwrap();
+    let mut writer = Writer::new(&mut file, &application, Nanos::ZERO).unwrap();
     for interface in interfaces {
         writer.add_interface(interface.clone()).unwrap();
     }
@@ -394,5 +395,64 @@ fn captures_of_others_read_as_tshark_reads_them() {
         }
         let again = written(&[interface("copied"), interface("copied"), interface("copied")], &records);
         assert_eq!(read(&again).0, records, "{}", path.display());
+    }
+}
+
+/// Hand-made captures near the edges of the reader, by name: the fuzzer starts from them.
+fn made() -> Vec<(&'static str, Vec<u8>)> {
+    let patched = |mut file: Vec<u8>, at: usize, bytes: &[u8]| {
+        file[at..at + bytes.len()].copy_from_slice(bytes);
+        file
+    };
+    let [little, big_ns, ng, ng_big, ns, big] = samples().map(|(_, file)| file);
+    let header = ng[..28].to_vec();
+    let first_packet = ng.windows(4).position(|word| word == 6u32.to_le_bytes()).unwrap();
+    let comment = Owned { comment: "sent".into(), direction: Direction::Out, ..Owned::plain(1, 60, &[1; 60]) };
+    vec![
+        ("pcap-cut-in-a-packet", little[..100].to_vec()),
+        ("pcap-cut-in-the-header", little[..20].to_vec()),
+        ("pcap-packet-of-4-gb", patched(little.clone(), 32, &[0xff; 4])),
+        ("pcapng-block-of-no-length", patched(ng.clone(), 32, &[0; 4])),
+        ("pcapng-block-of-odd-length", patched(ng.clone(), 32, &[0x1d, 0, 0, 0])),
+        ("pcapng-comment-and-direction", written(&[interface("eth0")], &[comment])),
+        ("pcapng-lengths-differ", patched(ng.clone(), 24, &[32, 0, 0, 0])),
+        ("pcapng-packet-before-interface", [&header[..], &ng[first_packet..]].concat()),
+        ("pcapng-packet-longer-than-block", patched(ng.clone(), first_packet + 20, &[0xf0, 0xff, 0xff, 0xff])),
+        ("pcapng-unknown-version", patched(ng.clone(), 12, &[9, 0])),
+        ("pcap-little-us", little),
+        ("pcap-little-ns", ns),
+        ("pcap-big-us", big),
+        ("pcap-big-ns", big_ns),
+        ("pcapng-little", ng),
+        ("pcapng-big", ng_big),
+    ]
+}
+
+const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/pcap");
+
+#[test]
+fn the_hand_made_captures_are_the_files() {
+    let update = std::env::var_os("UPDATE_EXPECT").is_some();
+    for (name, capture) in made() {
+        let path = Path::new(CORPUS).join(name).with_added_extension("bin");
+        if update {
+            std::fs::create_dir_all(CORPUS).unwrap();
+            std::fs::write(&path, &capture).unwrap();
+        }
+        let file = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert_eq!(file, capture, "{name}: run again with UPDATE_EXPECT=1 if it changed on purpose");
+    }
+}
+
+#[test]
+fn every_capture_of_the_corpus_replays() {
+    let files: Vec<PathBuf> = std::fs::read_dir(CORPUS).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(files.len() >= made().len(), "{} files", files.len());
+    for path in files {
+        let file = std::fs::read(&path).unwrap();
+        let (records, error) = read(&file);
+        assert!(records.iter().all(|record| record.data.len() <= MAX_BLOCK), "{}", path.display());
+        let place = error.map_or(0, |error| error.offset);
+        assert!(place <= file.len() as u64, "{}", path.display());
     }
 }

@@ -14,7 +14,6 @@ use packet::{Batch, DropReason, Pool, Region};
 use plane::port::{Port, PortStatistics, Waiter};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::BorrowedFd;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -52,9 +51,7 @@ fn small() -> PacketOptions {
 /// Sleeps until the port has something, for at most `timeout`.
 fn wait(port: &PacketPort, timeout: Nanos) {
     let Waiter::Descriptor(fd) = port.waiter() else { return };
-    // SAFETY: the port owns the descriptor and is borrowed during the call.
-    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-    Sleeper::new(Waker::new().unwrap()).sleep([fd], timeout).unwrap();
+    Sleeper::new(Waker::new().unwrap()).sleep_on([fd], timeout).unwrap();
 }
 
 /// Frames received until there are `count` or a second passes without one, as (bytes, refused).
@@ -115,11 +112,10 @@ fn bridged<R>(ports: [PacketPort; 2], work: impl FnOnce() -> R) -> (R, [PortStat
                 }
                 if idle {
                     let fds = ports.each_ref().map(|port| match port.waiter() {
-                        // SAFETY: the ports own the descriptors and stay borrowed during the sleep.
-                        Waiter::Descriptor(fd) => unsafe { BorrowedFd::borrow_raw(fd) },
+                        Waiter::Descriptor(fd) => fd,
                         other => panic!("{other:?}"),
                     });
-                    sleeper.sleep(fds, Nanos::millis(100)).unwrap();
+                    sleeper.sleep_on(fds, Nanos::millis(100)).unwrap();
                 }
             }
             assert_eq!(pool.outside(), 0);
@@ -412,9 +408,7 @@ fn a_port_survives_its_link_going_down_and_up_and_away() {
     assert_eq!(pool.outside(), 0);
     let mut sleeper = Sleeper::new(Waker::new().unwrap());
     let Waiter::Descriptor(fd) = from.waiter() else { panic!("{:?}", from.waiter()) };
-    // SAFETY: the port owns the descriptor and outlives the call.
-    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-    assert_eq!(sleeper.sleep([fd], Nanos::millis(1)).unwrap(), io::wait::Woken::Timeout, "a dead link wakes nobody");
+    assert_eq!(sleeper.sleep_on([fd], Nanos::millis(1)).unwrap(), io::wait::Woken::Timeout, "a dead link wakes nobody");
 }
 
 #[test]

@@ -49,7 +49,7 @@ impl Host {
     }
 
     /// Its network namespace.
-    pub fn namespace(&self) -> &Namespace {
+    pub fn namespace(&self) -> &Arc<Namespace> {
         &self.namespace
     }
 

@@ -1,0 +1,163 @@
+//! Opens what a plan says is behind its ports, and what its decorators need.
+
+use crate::netns::Namespace;
+use crate::packet_ring::{PacketOptions, PacketPort};
+use crate::pcap::{PcapOptions, PcapPort};
+use crate::recorder::{self, Recording};
+use crate::remarks::{OpenError, Remarks};
+use packet::Region;
+use plan::PortPlan;
+use plane::port::{FaultRates, Faulty, FrameSink, Memory, Port, Tapped, Wire};
+use plane::{ApplyError, Decorate, Opener};
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use units::Nanos;
+
+/// Packets that a wire in memory holds in each direction.
+const WIRE: usize = 1024;
+
+/// Makes the sink that a traced port shows its frames to, by the name of the port.
+pub type TraceTo = Box<dyn FnMut(&str) -> Box<dyn FrameSink> + Send>;
+
+/// The devices of one router: opens `memory`, `pcap` and `packet` ports.
+#[derive(Default)]
+pub struct Devices {
+    epoch: Nanos,
+    remarks: Remarks,
+    namespace: Option<Arc<Namespace>>,
+    trace: Option<TraceTo>,
+    /// The ends of wires in memory that no port has.
+    ends: HashMap<String, Memory>,
+    recordings: Vec<(PathBuf, Recording)>,
+}
+
+impl Devices {
+    /// Devices of the machine as the calling threads see it. `epoch` is what times of captures begin at: see
+    /// [`crate::clock::epoch`].
+    pub fn new(epoch: Nanos) -> Self {
+        Devices { epoch, ..Devices::default() }
+    }
+
+    /// `packet:` ports are interfaces of this namespace, whichever thread opens them.
+    pub fn in_namespace(self, namespace: Arc<Namespace>) -> Self {
+        Devices { namespace: Some(namespace), ..self }
+    }
+
+    /// Traced ports show their frames to what `trace` makes; without it they are not traced.
+    pub fn tracing_to(self, trace: TraceTo) -> Self {
+        Devices { trace: Some(trace), ..self }
+    }
+
+    /// What the operator should know: what a port could not have, and what goes wrong later.
+    pub fn remarks(&self) -> &Remarks {
+        &self.remarks
+    }
+
+    /// The end of the wire in memory of that name that no port has: the other end of a port's wire, or a new wire's whose
+    /// other end a port will have. Both use the frames of one region.
+    pub fn take_end(&mut self, name: &str) -> Memory {
+        // An end whose other end is gone belongs to a port that was closed.
+        if let Some(end) = self.ends.remove(name).filter(Port::is_up) {
+            return end;
+        }
+        let (ours, theirs) = Wire::pair(WIRE);
+        self.ends.insert(name.to_owned(), theirs);
+        ours
+    }
+
+    /// The captures that are being written, with their files.
+    pub fn recordings(&self) -> impl Iterator<Item = (&Path, &Recording)> {
+        self.recordings.iter().map(|(path, recording)| (&**path, recording))
+    }
+
+    /// Waits until all captures are written; their ports are gone.
+    pub fn finish(self) {
+        self.recordings.into_iter().for_each(|(_, recording)| recording.finish());
+    }
+
+    /// Opens the device of a port.
+    pub fn open_port(&mut self, plan: &PortPlan) -> Result<Box<dyn Port>, OpenError> {
+        let device = &plan.device;
+        match &*device.kind {
+            "memory" => Ok(Box::new(self.take_end(&device.target))),
+            "pcap" => {
+                let options = PcapOptions {
+                    read: Some(Path::new(&device.target)).filter(|path| !path.as_os_str().is_empty()),
+                    write: device.write.as_deref().map(Path::new),
+                    pace: device.pace,
+                    name: &plan.name,
+                    epoch: self.epoch,
+                };
+                Ok(Box::new(PcapPort::open(&options, self.remarks.clone())?))
+            }
+            "packet" => {
+                let open = || PacketPort::open(&device.target, &PacketOptions::default());
+                let opened = match &self.namespace {
+                    None => open(),
+                    Some(namespace) => namespace.run(open).unwrap_or_else(|error| {
+                        let reason = format!("the network namespace of the router cannot be entered: {error}");
+                        Err(OpenError { reason, hint: "it needs CAP_SYS_ADMIN: run it as root".into() })
+                    }),
+                };
+                let (port, remarks) = opened?;
+                remarks.into_iter().for_each(|remark| self.remarks.add(format!("port {}: {remark}", plan.name)));
+                Ok(Box::new(port))
+            }
+            kind => Err(OpenError {
+                reason: format!("there is no kind of port called '{kind}'"),
+                hint: "use memory, pcap or packet".into(),
+            }),
+        }
+    }
+
+    /// Starts a capture. A file that another capture is being written to is moved aside, so that neither is lost: its
+    /// ports give way to the new ones later.
+    fn start_capture(&mut self, path: &Path, name: &str) -> Result<recorder::Recorder, OpenError> {
+        self.recordings.retain(|(_, recording)| !recording.is_finished());
+        if let Some(at) = self.recordings.iter().position(|(old, _)| old == path) {
+            let aside = (1..).map(|n| path.with_added_extension(n.to_string())).find(|aside| !aside.exists());
+            let aside = aside.expect("some number is free");
+            fs::rename(path, &aside).map_err(|error| OpenError {
+                reason: format!("the capture '{}' cannot be moved aside: {error}", path.display()),
+                hint: "capture to another file".into(),
+            })?;
+            self.recordings[at].0 = aside;
+        }
+        let (recorder, recording) = recorder::start(path, name, self.epoch, self.remarks.clone())?;
+        self.recordings.push((path.to_owned(), recording));
+        Ok(recorder)
+    }
+}
+
+fn refused(plan: &PortPlan, error: OpenError) -> ApplyError {
+    ApplyError { place: format!("port {}", plan.name), reason: error.reason, hint: error.hint }
+}
+
+impl Opener for Devices {
+    fn open(&mut self, plan: &PortPlan, _region: &Arc<Region>) -> Result<Box<dyn Port>, ApplyError> {
+        self.open_port(plan).map_err(|error| refused(plan, error))
+    }
+
+    /// Faults lie next to the device, so that captures and traces show what the router gets.
+    fn decorate(&mut self, plan: &PortPlan) -> Result<Decorate, ApplyError> {
+        let mut sinks: Vec<Box<dyn FrameSink>> = Vec::new();
+        if let Some(path) = &plan.capture {
+            let recorder = self.start_capture(Path::new(path), &plan.name).map_err(|error| refused(plan, error))?;
+            sinks.push(Box::new(recorder));
+        }
+        if let Some(trace) = self.trace.as_mut().filter(|_| plan.trace) {
+            sinks.push(trace(&plan.name));
+        }
+        let faults = plan.faults;
+        Ok(Box::new(move |mut port| {
+            if let Some(f) = faults {
+                let rates =
+                    FaultRates { loss: f.loss, corrupt: f.corrupt, truncate: f.truncate, duplicate: f.duplicate };
+                port = Box::new(Faulty::new(port, rates, f.seed));
+            }
+            sinks.into_iter().fold(port, |port, sink| Box::new(Tapped::new(port, sink)))
+        }))
+    }
+}

@@ -1,0 +1,228 @@
+//! Capturing beside forwarding: frames go through a bounded ring to a thread that writes them.
+//!
+//! Whoever forwards never waits for the disk. What the ring has no room for is counted and forgotten; where the disk is
+//! full, the capture ends, which is said once, and forwarding goes on.
+
+use crate::pcap::{Application, Direction, Interface, LinkType, Record, WriteError, Writer};
+use crate::remarks::{OpenError, Remarks};
+use crate::wait::{Sleeper, Waker};
+use plane::port::{self, FrameSink};
+use rtrb::{Consumer, Producer, RingBuffer};
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use units::{Instant, Nanos};
+
+/// Bytes between the forwarding thread and the writing one: some 40 ms at 1 Gbit/s.
+const RING: usize = 4 << 20;
+/// How long frames may lie in the ring. Ringing the writer for each would cost a system call.
+const PAUSE: Nanos = Nanos::millis(20);
+/// What goes before each frame in the ring: time, length on the wire, bytes, bytes of comment, direction.
+const HEADER: usize = 8 + 4 + 4 + 2 + 1;
+
+/// The forwarding side of a capture. When it is dropped, the writer writes what is in the ring and ends.
+#[derive(Debug)]
+pub struct Recorder {
+    ring: Producer<u8>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    waker: Waker,
+    /// No more frames come.
+    closed: AtomicBool,
+    written: AtomicU64,
+    lost: AtomicU64,
+}
+
+/// The writing side: to learn how a capture goes, and to wait for its end.
+#[derive(Debug)]
+pub struct Recording {
+    shared: Arc<Shared>,
+    thread: JoinHandle<()>,
+}
+
+impl Recording {
+    /// Frames that are in the file.
+    pub fn written(&self) -> u64 {
+        self.shared.written.load(Ordering::Relaxed)
+    }
+
+    /// Frames that are in no file: the ring was full, or the disk.
+    pub fn lost(&self) -> u64 {
+        self.shared.lost.load(Ordering::Relaxed)
+    }
+
+    /// Whether the writer has ended.
+    pub fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Waits until the writer has ended, which it does when its [`Recorder`] is dropped.
+    pub fn finish(self) {
+        // A panic was reported when it happened.
+        let _ = self.thread.join();
+    }
+}
+
+/// Starts a capture of Ethernet frames in a new file, which replaces one that is there. `name` is the interface in it,
+/// `epoch` what is added to times ([`crate::clock::epoch`]).
+pub fn start(path: &Path, name: &str, epoch: Nanos, remarks: Remarks) -> Result<(Recorder, Recording), OpenError> {
+    let wrong = |error: String| OpenError {
+        reason: format!("the capture '{}' cannot be written: {error}", path.display()),
+        hint: "give a path in a directory that can be written, on a disk with room".into(),
+    };
+    let file = File::create(path).map_err(|error| wrong(error.to_string()))?;
+    let application = Application::here(concat!("switchpath ", env!("CARGO_PKG_VERSION")));
+    let mut writer = Writer::new(file, &application, epoch).map_err(|error| wrong(error.to_string()))?;
+    let interface = Interface { name: name.to_owned(), link: LinkType::ETHERNET, snap_length: 0 };
+    writer.add_interface(interface).map_err(|error| wrong(error.to_string()))?;
+    let waker = Waker::new().map_err(|error| wrong(error.to_string()))?;
+    let (ring, frames) = RingBuffer::new(RING);
+    let (closed, written, lost) = Default::default();
+    let shared = Arc::new(Shared { waker, closed, written, lost });
+    let (theirs, what) = (shared.clone(), format!("capture '{}'", path.display()));
+    let write = move || Writing { frames, writer, shared: theirs, accepted: 0, failed: false, what, remarks }.run();
+    let thread =
+        thread::Builder::new().name("capture".into()).spawn(write).map_err(|error| wrong(error.to_string()))?;
+    Ok((Recorder { ring, shared: shared.clone() }, Recording { shared, thread }))
+}
+
+impl Recorder {
+    /// Hands a frame over, or counts it as lost where there is no room. Never blocks and never allocates.
+    pub fn record(&mut self, now: Instant, direction: Direction, original: usize, frame: &[u8], comment: &str) {
+        let comment = &comment.as_bytes()[..comment.floor_char_boundary(usize::from(u16::MAX))];
+        let mut header = [0; HEADER];
+        header[..8].copy_from_slice(&now.get().to_ne_bytes());
+        header[8..12].copy_from_slice(&(original as u32).to_ne_bytes());
+        header[12..16].copy_from_slice(&(frame.len() as u32).to_ne_bytes());
+        header[16..18].copy_from_slice(&(comment.len() as u16).to_ne_bytes());
+        header[18] = direction as u8;
+        let Ok(mut chunk) = self.ring.write_chunk(HEADER + comment.len() + frame.len()) else {
+            self.shared.lost.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        // The ring's end may lie anywhere in the record.
+        let (mut room, mut wrapped) = chunk.as_mut_slices();
+        for mut part in [&header, comment, frame] {
+            while !part.is_empty() {
+                if room.is_empty() {
+                    room = std::mem::take(&mut wrapped);
+                }
+                let (now, later) = part.split_at(part.len().min(room.len()));
+                let (place, rest) = std::mem::take(&mut room).split_at_mut(now.len());
+                place.copy_from_slice(now);
+                (part, room) = (later, rest);
+            }
+        }
+        chunk.commit_all();
+    }
+}
+
+impl FrameSink for Recorder {
+    fn frame(&mut self, now: Instant, direction: port::Direction, frame: &[u8]) {
+        let direction = match direction {
+            port::Direction::In => Direction::In,
+            port::Direction::Out => Direction::Out,
+        };
+        self.record(now, direction, frame.len(), frame, "");
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.shared.closed.store(true, Ordering::Release);
+        self.shared.waker.wake();
+    }
+}
+
+/// The thread that writes.
+struct Writing {
+    frames: Consumer<u8>,
+    writer: Writer<File>,
+    shared: Arc<Shared>,
+    /// Frames given to the writer.
+    accepted: u64,
+    failed: bool,
+    what: String,
+    remarks: Remarks,
+}
+
+impl Writing {
+    fn run(mut self) {
+        let mut sleeper = Sleeper::new(self.shared.waker.clone());
+        let mut scratch = Vec::new();
+        loop {
+            // Read before the ring is emptied: what comes after the close is nothing.
+            let closed = self.shared.closed.load(Ordering::Acquire);
+            while self.next(&mut scratch) {
+                if self.failed {
+                    self.shared.lost.fetch_add(1, Ordering::Relaxed);
+                } else if let Err(error) = self.write(&scratch) {
+                    self.give_up(&error);
+                }
+            }
+            if !self.failed {
+                match self.writer.flush() {
+                    Ok(()) => self.shared.written.store(self.writer.written(), Ordering::Relaxed),
+                    Err(error) => self.give_up(&error),
+                }
+            }
+            if closed {
+                break;
+            }
+            // A poll of one valid descriptor does not fail.
+            let _ = sleeper.sleep([], PAUSE);
+        }
+        let lost = self.shared.lost.load(Ordering::Relaxed);
+        if lost > 0 && !self.failed {
+            self.remarks.add(format!("{}: {lost} frames are missing, because the disk was too slow", self.what));
+        }
+    }
+
+    fn give_up(&mut self, error: &WriteError) {
+        self.failed = true;
+        self.remarks.add(format!("{}: {error}", self.what));
+        self.shared.written.store(error.written, Ordering::Relaxed);
+        self.shared.lost.fetch_add(self.accepted - error.written, Ordering::Relaxed);
+    }
+
+    /// Takes the next frame out of the ring, header first.
+    fn next(&mut self, scratch: &mut Vec<u8>) -> bool {
+        scratch.resize(HEADER, 0);
+        if self.frames.pop_entire_slice(scratch).is_err() {
+            return false;
+        }
+        let (_, _, length, comment, _) = parse(scratch);
+        scratch.resize(HEADER + comment + length, 0);
+        self.frames.pop_entire_slice(&mut scratch[HEADER..]).expect("a record is handed over whole");
+        true
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+        let (time, original, length, comment, direction) = parse(bytes);
+        let (comment, data) = bytes[HEADER..].split_at(comment);
+        debug_assert_eq!(data.len(), length);
+        let comment = std::str::from_utf8(comment).expect("it was text, cut between characters");
+        self.accepted += 1;
+        let link = LinkType::ETHERNET;
+        self.writer.packet(&Record { time, interface: 0, link, original, data, direction, comment })
+    }
+}
+
+/// The header of a record: time, length on the wire, bytes, bytes of comment, direction.
+fn parse(bytes: &[u8]) -> (Instant, u32, usize, usize, Direction) {
+    let header: &[u8; HEADER] = bytes.first_chunk().expect("a record begins with its header");
+    let u32_at = |at: usize| u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let time = u64::from_ne_bytes(*header.first_chunk().expect("the header is longer"));
+    let direction = match header[18] {
+        d if d == Direction::In as u8 => Direction::In,
+        d if d == Direction::Out as u8 => Direction::Out,
+        _ => Direction::Unknown,
+    };
+    let comment = u16::from_ne_bytes([header[16], header[17]]);
+    (Instant::new(time), u32_at(8), u32_at(12) as usize, usize::from(comment), direction)
+}

@@ -1,0 +1,210 @@
+//! From the text of a configuration to open ports: devices, their decorators, and what is said where one cannot be had.
+
+use io::devices::Devices;
+use io::pcap::{Direction, Reader};
+use io::recorder;
+use io::remarks::Remarks;
+use packet::{Batch, DropReason, Pool, Region};
+use plan::{Plan, PortPlan};
+use plane::Opener;
+use plane::port::{FrameSink, Port, Waiter};
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use units::{Instant, Nanos};
+
+fn plan(ports: &str) -> Plan {
+    let catalogue = plane::catalogue();
+    match plan::check(&format!("version = 1\n{ports}"), "test.toml", &catalogue) {
+        Ok(plan) => plan,
+        Err(errors) => panic!("{errors}"),
+    }
+}
+
+fn port(device: &str, more: &str) -> PortPlan {
+    plan(&format!("[port.lan]\nmac = '02:00:00:00:00:01'\ndevice = '{device}'\naddress = ['10.0.0.1/24']\n{more}"))
+        .ports
+        .remove(0)
+}
+
+/// Opens a port as a router does.
+fn open(devices: &mut Devices, plan: &PortPlan, region: &Arc<Region>) -> Box<dyn Port> {
+    let decorate = devices.decorate(plan).unwrap();
+    decorate(devices.open(plan, region).unwrap())
+}
+
+fn send(port: &mut dyn Port, pool: &mut Pool, frames: &[u8], now: Instant) {
+    let mut batch = Batch::new();
+    for &frame in frames {
+        let mut packet = pool.take().unwrap();
+        packet.fill(&[frame; 60]);
+        batch.push(packet);
+    }
+    port.transmit(now, &mut batch, pool);
+}
+
+fn receive(port: &mut dyn Port, pool: &mut Pool, now: Instant) -> Vec<(u8, u8)> {
+    let mut batch = Batch::new();
+    port.receive(now, &mut batch, pool);
+    let seen = batch.as_slice().iter().map(|packet| (packet.bytes()[0], packet.meta().refused)).collect();
+    batch.drain().for_each(|packet| pool.give(packet));
+    seen
+}
+
+/// First byte, time and direction of each frame of a capture.
+fn recorded(path: &Path) -> Vec<(u8, u64, Direction)> {
+    let mut reader = Reader::new(File::open(path).unwrap()).unwrap();
+    let mut seen = Vec::new();
+    while let Some(record) = reader.next_record().unwrap() {
+        assert_eq!(record.data.len(), 60);
+        seen.push((record.data[0], record.time.get(), record.direction));
+    }
+    seen
+}
+
+#[test]
+fn two_memory_ports_of_one_name_are_the_ends_of_a_wire() {
+    let (region, mut devices) = (Region::new(64), Devices::new(Nanos::ZERO));
+    let mut pool = Pool::new(region.clone());
+    let plan = port("memory:wire", "");
+    let (mut one, mut other) = (open(&mut devices, &plan, &region), open(&mut devices, &plan, &region));
+    send(&mut *one, &mut pool, &[1, 2], Instant::START);
+    assert_eq!(receive(&mut *other, &mut pool, Instant::START), [(1, 0), (2, 0)]);
+    drop((one, other));
+    let mut again = open(&mut devices, &plan, &region);
+    let mut end = devices.take_end("wire");
+    send(&mut end, &mut pool, &[3], Instant::START);
+    assert_eq!(receive(&mut *again, &mut pool, Instant::START), [(3, 0)]);
+    drop(again);
+    // Nobody took the other end of this one's wire; it is not given to the next port.
+    drop(open(&mut devices, &plan, &region));
+    assert!(open(&mut devices, &plan, &region).is_up());
+}
+
+#[test]
+fn a_captured_port_writes_both_directions_and_a_new_capture_moves_the_old_aside() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("lan.pcapng");
+    let (region, mut devices) = (Region::new(64), Devices::new(Nanos::secs(1)));
+    let mut pool = Pool::new(region.clone());
+    let plan = port("memory:wire", &format!("capture = '{}'", path.display()));
+    let mut port = open(&mut devices, &plan, &region);
+    let mut end = devices.take_end("wire");
+    send(&mut end, &mut pool, &[1], Instant::START);
+    assert_eq!(receive(&mut *port, &mut pool, Instant::new(10)), [(1, 0)]);
+    send(&mut *port, &mut pool, &[2], Instant::new(20));
+    // A reload with other decorators: the new capture starts before the port gives up the old one.
+    let decorate = devices.decorate(&plan).unwrap();
+    send(&mut *port, &mut pool, &[3], Instant::new(30));
+    let mut port = decorate(port.undecorated());
+    send(&mut *port, &mut pool, &[4], Instant::new(40));
+    receive(&mut end, &mut pool, Instant::START);
+    drop(port);
+    devices.finish();
+    let second = 1_000_000_000;
+    let (before, after) = (recorded(&path.with_added_extension("1")), recorded(&path));
+    let expected =
+        [(1, second + 10, Direction::In), (2, second + 20, Direction::Out), (3, second + 30, Direction::Out)];
+    assert_eq!(before, expected);
+    assert_eq!(after, [(4, second + 40, Direction::Out)]);
+}
+
+struct Counting(Arc<AtomicUsize>);
+
+impl FrameSink for Counting {
+    fn frame(&mut self, _: Instant, _: plane::port::Direction, _: &[u8]) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn faults_and_traces_wrap_the_port_the_plan_asks_for() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let sink = count.clone();
+    let (region, devices) = (Region::new(64), Devices::new(Nanos::ZERO));
+    let mut devices = devices.tracing_to(Box::new(move |name| {
+        assert_eq!(name, "lan");
+        Box::new(Counting(sink.clone()))
+    }));
+    let mut pool = Pool::new(region.clone());
+    let mut port = open(&mut devices, &port("memory:wire", "trace = true\nfaults = { loss = 1.0 }"), &region);
+    let mut end = devices.take_end("wire");
+    send(&mut end, &mut pool, &[1, 2, 3], Instant::START);
+    let lost = DropReason::InjectedFault as u8 + 1;
+    assert_eq!(receive(&mut *port, &mut pool, Instant::START), [(1, lost), (2, lost), (3, lost)]);
+    assert_eq!(count.load(Ordering::Relaxed), 3);
+}
+
+#[test]
+fn a_capture_is_replayed_into_another() {
+    let directory = tempfile::tempdir().unwrap();
+    let (first, second) = (directory.path().join("first"), directory.path().join("second"));
+    let region = Region::new(64);
+    let (mut pool, mut devices) = (Pool::new(region.clone()), Devices::new(Nanos::ZERO));
+    let mut out = open(&mut devices, &port("pcap:", &format!("write = '{}'", first.display())), &region);
+    for (i, at) in [(1, 100), (2, 300), (3, 350)] {
+        send(&mut *out, &mut pool, &[i], Instant::new(at));
+    }
+    drop(out);
+    let text = format!("write = '{}'\npace = 'recorded'", second.display());
+    let mut through = open(&mut devices, &port(&format!("pcap:{}", first.display()), &text), &region);
+    let mut now = Instant::new(1000);
+    let mut arrived = Vec::new();
+    while through.waiter() != Waiter::Never {
+        for (frame, refused) in receive(&mut *through, &mut pool, now) {
+            assert_eq!(refused, 0);
+            arrived.push(now.get());
+            send(&mut *through, &mut pool, &[frame], now);
+        }
+        if let Waiter::At(due) = through.waiter() {
+            now = due;
+        }
+    }
+    drop(through);
+    assert_eq!(arrived, [1000, 1200, 1250]);
+    assert_eq!(recorded(&second), [1, 2, 3].map(|i| (i, arrived[usize::from(i) - 1], Direction::Out)));
+}
+
+#[test]
+fn what_cannot_be_opened_is_said_with_the_port_the_reason_and_a_hint() {
+    let (region, mut devices) = (Region::new(1), Devices::new(Nanos::ZERO));
+    for (plan, says) in [
+        (port("packet:no-such-link", ""), "no network interface 'no-such-link'"),
+        (port("pcap:/no/such/file", ""), "No such file"),
+    ] {
+        let error = devices.open(&plan, &region).err().expect("there is none");
+        assert_eq!(error.place, "port lan");
+        assert!(error.reason.contains(says) && !error.hint.is_empty(), "{error}");
+    }
+    let error = devices.decorate(&port("memory:wire", "capture = '/no/such/directory/file'")).err().expect("no file");
+    assert!(error.reason.contains("cannot be written"), "{error}");
+}
+
+#[test]
+fn a_recorder_never_blocks_and_counts_what_it_could_not_take() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("fast.pcapng");
+    let remarks = Remarks::default();
+    let (mut recorder, recording) = recorder::start(&path, "lan", Nanos::ZERO, remarks.clone()).unwrap();
+    let frame = [7; 60];
+    // Far more than the ring holds, faster than a disk.
+    for i in 0..200_000u64 {
+        recorder.record(Instant::new(i), Direction::In, 60, &frame, "sent");
+    }
+    let waiting = recording.lost();
+    drop(recorder);
+    let lost = {
+        while !recording.is_finished() {
+            std::thread::yield_now();
+        }
+        recording.lost()
+    };
+    assert!(lost >= waiting);
+    let recorded = recorded(&path);
+    assert_eq!(recorded.len() as u64 + lost, 200_000);
+    assert_eq!(recording.written(), recorded.len() as u64);
+    assert!(recorded.is_sorted_by_key(|(_, time, _)| *time));
+    assert_eq!(remarks.take().len(), usize::from(lost > 0));
+    recording.finish();
+}
