@@ -1,1 +1,41 @@
-//! plane
+//! The plane: receive, classify, functions, queue, transmit, on one worker a core.
+//!
+//! It is pure: it owns no thread, no socket and no source of randomness, and reads no clock. [`Router`] is its control
+//! side; it makes [`Worker`]s, and whoever drives one passes the time and a meter to [`Worker::step`]. So the daemon and
+//! a simulation run the same lines.
+
+#![forbid(unsafe_code)]
+
+pub mod classify;
+pub mod event;
+mod fates;
+pub mod function;
+pub mod host;
+pub mod interface;
+mod link;
+pub mod meter;
+mod path;
+
+pub mod port;
+pub mod rig;
+mod router;
+pub mod scheduler;
+pub mod snapshot;
+mod worker;
+
+pub use link::{Lines, LinkCounters};
+pub use path::PathCounters;
+pub use router::{ApplyError, Build, Nudge, Opener, Prepared, Published, Router};
+pub use worker::{
+    Change, Command, Decorate, Mailbox, NewFunctions, NewPort, PathReport, PortReport, QueueReport, Step, TaskReport,
+    Worker, WorkerReport,
+};
+
+/// What a configuration may name: the schemes, the functions and the kinds of port of this build.
+pub fn catalogue() -> plan::Catalogue {
+    plan::Catalogue {
+        schemes: schemes::DECLARATIONS.to_vec(),
+        functions: function::DECLARATIONS.to_vec(),
+        devices: port::DECLARATIONS.to_vec(),
+    }
+}

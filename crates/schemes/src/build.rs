@@ -11,7 +11,7 @@ use units::declare::Declaration;
 pub const DECLARATIONS: &[Declaration] = &[Fifo::DECLARATION];
 
 /// Every option of a scheme with its value, in the order of the declaration, checked against it.
-pub type Options<'a> = &'a [(String, u64)];
+pub type Options<'a> = &'a [(&'static str, u64)];
 
 /// A name no scheme has, or an option the scheme lacks: the configuration was not checked.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,7 +28,7 @@ impl core::error::Error for Unknown {}
 /// The scheme called `name`, with `options`.
 pub fn build<W: Wires>(name: &str, options: Options<'_>) -> Result<Box<dyn Scheme<W>>, Unknown> {
     let value = |wanted: &str| {
-        options.iter().find(|(name, _)| name == wanted).map(|&(_, v)| v).ok_or_else(|| Unknown(wanted.to_string()))
+        options.iter().find(|(name, _)| *name == wanted).map(|&(_, v)| v).ok_or_else(|| Unknown(wanted.to_string()))
     };
     match name {
         "fifo" => {

@@ -2,9 +2,9 @@
 //!
 //! Blocks are made in chunks that never move, so a reader may hold an index as long as it likes. A block given back is
 //! left as it was and taken again in the order of return. A reader that is still looking at it would then find another
-//! prefix's outcomes; [`Reuse`] tells it: the count goes up before a returned block is written again, and a reader whose
-//! count changed while it looked looks again. It is a sequence lock (Lameter, "Effective synchronization on Linux/NUMA
-//! systems", 2005) over reuse alone: ordinary changes of a route never make a reader repeat itself.
+//! prefix's outcomes; [`Sequence`] tells it: the count goes up before a returned block is written again, and a reader
+//! whose count changed while it looked looks again. It is a sequence lock (Lameter, "Effective synchronization on
+//! Linux/NUMA systems", 2005) over few changes only: most changes of routes never make a reader repeat itself.
 
 use std::collections::VecDeque;
 use std::sync::OnceLock;
@@ -14,8 +14,9 @@ const CHUNK_BITS: u32 = 9;
 const CHUNK: usize = 1 << CHUNK_BITS;
 /// Bits of a block's index.
 pub(super) const INDEX_BITS: u32 = 23;
-/// How often a lookup is repeated because of reuse. Each repetition means that the writer took a returned block within
-/// the nanoseconds of one lookup; this many in a row do not happen, and if they did one answer may be out of date.
+/// How often a lookup is repeated. Each repetition means that the writer took a returned block, or changed one of the
+/// shortest prefixes, within the nanoseconds of one lookup; this many in a row do not happen, and if they did one answer
+/// may be out of date.
 const REPETITIONS: usize = 64;
 
 /// Blocks, by index.
@@ -55,10 +56,10 @@ impl<T: Default> Blocks<T> {
     }
 
     /// Takes a block: its content is whatever it was last. Panics above 2^23 blocks; the limit on routes is below.
-    pub fn take(&self, spare: &mut Spare, reuse: &Reuse) -> (u32, &T) {
+    pub fn take(&self, spare: &mut Spare, sequence: &Sequence) -> (u32, &T) {
         let index = match spare.returned.pop_front() {
             Some(index) => {
-                reuse.begin();
+                sequence.step();
                 index
             }
             None => {
@@ -81,18 +82,18 @@ impl<T: Default> Blocks<T> {
     }
 }
 
-/// Counts blocks that were taken again.
+/// Counts the changes that a reader must not meet half way.
 #[derive(Default)]
-pub(super) struct Reuse(AtomicU64);
+pub(super) struct Sequence(AtomicU64);
 
-impl Reuse {
-    /// Before a returned block is written. The stores into the block are releases after this one: who sees any of them
-    /// sees the count.
-    fn begin(&self) {
+impl Sequence {
+    /// Before a returned block is written, and before and after a change that concerns two words read one after the
+    /// other. The stores that follow are releases: who sees any of them sees the count.
+    pub fn step(&self) {
         self.0.store(self.0.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
-    /// Runs `look` until no block was reused meanwhile. It must load with `Acquire`.
+    /// Runs `look` until no such change was made meanwhile. It must load with `Acquire`.
     #[inline(always)]
     pub fn read<R>(&self, mut look: impl FnMut() -> R) -> R {
         let mut before = self.0.load(Ordering::Acquire);

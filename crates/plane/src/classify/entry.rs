@@ -1,15 +1,15 @@
 //! One word of a forwarding table: a route's outcome with the length of its prefix, or a pointer to a finer table.
 //!
 //! The length is what lets a table be changed in place: a route may replace words that came from shorter prefixes, and
-//! its removal gives back exactly the words that carry its own length. Length zero is never stored. The default route is
-//! kept beside the tables and an untouched word is zero, so changing the default touches one word and leaves the
-//! never-written memory of the tables to the kernel's zero page.
+//! its removal gives back exactly the words that carry its own length. The shortest prefixes are kept elsewhere
+//! ([`super::short`]): where none but these leads the word is zero, as memory that was never written is.
 
+use super::short;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Set in words that point to a finer table; the other bits are the table's.
 pub(super) const POINTER: u32 = 1 << 31;
-/// Nothing more specific than the default route.
+/// Nothing longer than the short prefixes.
 pub(super) const EMPTY: u32 = 0;
 const WORD: u32 = (1 << LENGTH) - 1;
 const LENGTH: u32 = super::Outcome::BITS;
@@ -20,9 +20,9 @@ pub(super) fn leaf(length: u8, word: u32) -> u32 {
     u32::from(length - 1) << LENGTH | word
 }
 
-/// The word left behind by a removed route: what covers it, `EMPTY` where that is the default route or nothing.
+/// The word left behind by a removed route: what covers it, `EMPTY` where that is a short prefix or nothing.
 pub(super) fn cover((length, word): (u8, u32)) -> u32 {
-    if length == 0 { EMPTY } else { leaf(length, word) }
+    if length <= short::LONGEST { EMPTY } else { leaf(length, word) }
 }
 
 #[inline(always)]

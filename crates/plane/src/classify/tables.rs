@@ -2,8 +2,7 @@
 //!
 //! Workers read without a lock. Changes are made in place and each is visible at once, so they are no part of a
 //! configuration's generation. Writers exclude each other for at most [`BATCH`] routes at a time and let whoever waits
-//! go first, so that the general path, which resolves neighbours, is never kept waiting by a full routing table; only a
-//! route shorter than /8 takes longer to write, some milliseconds.
+//! go first, so that the general path, which resolves neighbours, is never kept waiting by a full routing table.
 //!
 //! A neighbour whose link-layer address is known is a host route, but only as long as the routes leave the question
 //! open: where the longest prefix that is no neighbour's says "connected on this neighbour's interface". So a neighbour

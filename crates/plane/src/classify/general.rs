@@ -1,0 +1,262 @@
+//! Classification of everything that is not plain: tags, ARP, IPv6, options, our own addresses, and whatever is wrong.
+
+use super::{Classifier, Outcome, Target, refuse};
+use crate::host::Exception;
+use crate::snapshot::PortView;
+use packet::wire::{Carries, Ethernet, Fields, Ipv4, Ipv4Error, Ipv6, Ipv6Error, ethertype, ipv6, protocol};
+use packet::{DropReason, Meta, Packet};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use units::InterfaceId;
+
+/// Options were looked at already: the packet comes back from the general path.
+pub(crate) const OPTIONS_DONE: u8 = 0x80;
+
+type Verdict = Result<Target, DropReason>;
+
+impl Classifier<'_> {
+    /// Classifies one packet of any kind.
+    #[inline(never)]
+    pub(super) fn general(&self, view: &PortView, packet: &mut Packet) -> Target {
+        if packet.meta().refused != 0 {
+            return super::REFUSED;
+        }
+        let verdict = self.arrived(view, packet);
+        verdict.unwrap_or_else(|reason| refuse(packet, reason))
+    }
+
+    /// Classifies a packet again whose link header was dealt with before: after its options, or when its next hop became
+    /// known. `meta.l3` and `meta.in_interface` stand.
+    pub fn again(&self, packet: &mut Packet) -> Target {
+        let meta = packet.meta_mut();
+        meta.exception = 0;
+        meta.flags |= OPTIONS_DONE;
+        let verdict = self.network(packet);
+        verdict.unwrap_or_else(|reason| refuse(packet, reason))
+    }
+
+    fn arrived(&self, view: &PortView, packet: &mut Packet) -> Verdict {
+        let frame = Ethernet::parse(packet.bytes()).map_err(|_| DropReason::FrameTooShort)?;
+        if frame.destination.is_group() {
+            packet.meta_mut().flags |= Meta::GROUP;
+        } else if frame.destination != view.mac {
+            return Err(DropReason::OtherStation);
+        }
+        let interface = match frame.vlan {
+            None => view.untagged,
+            Some(vlan) if vlan.service => return Err(DropReason::VlanStacked),
+            // A priority tag names no VLAN (IEEE 802.1Q 6.9).
+            Some(vlan) if vlan.id == 0 => view.untagged,
+            Some(vlan) => {
+                let known = view.vlans.iter().find(|(id, _)| *id == vlan.id);
+                known.map(|&(_, interface)| interface).ok_or(DropReason::UnknownVlan)?
+            }
+        };
+        let kind = match frame.carries {
+            Carries::Ethertype(kind) => kind,
+            Carries::Length(_) => return Err(DropReason::UnknownEthertype),
+            Carries::SecondTag(_) => return Err(DropReason::VlanStacked),
+        };
+        let known = self.snapshot.interface(interface).ok_or(DropReason::PortRemoved)?;
+        let enabled = match kind {
+            ethertype::ARP | ethertype::IPV4 => !known.ipv4.is_empty(),
+            ethertype::IPV6 => !known.ipv6.is_empty(),
+            _ => return Err(DropReason::UnknownEthertype),
+        };
+        let meta = packet.meta_mut();
+        meta.in_interface = interface;
+        meta.l3 = frame.payload as u16;
+        meta.flags |= if kind == ethertype::IPV6 { Meta::IPV6 } else { 0 };
+        if !enabled {
+            return Err(DropReason::FamilyDisabled);
+        }
+        if kind == ethertype::ARP { Ok(self.except(packet, Exception::Arp)) } else { self.network(packet) }
+    }
+
+    fn network(&self, packet: &mut Packet) -> Verdict {
+        if packet.meta().flags & Meta::IPV6 == 0 { self.network4(packet) } else { self.network6(packet) }
+    }
+
+    /// RFC 1812 5.2.2 to 5.2.4 and 5.3.7.
+    fn network4(&self, packet: &mut Packet) -> Verdict {
+        let l3 = usize::from(packet.meta().l3);
+        let parsed = Ipv4::parse(packet.bytes().get(l3..).unwrap_or_default()).map_err(reason4)?;
+        let (source, destination) = (parsed.header.source(), parsed.header.destination());
+        let (length, options, ecn) = (parsed.bytes.len(), !parsed.options.is_empty(), parsed.header.ecn());
+        packet.resize(l3 + length);
+        packet.meta_mut().ecn = ecn;
+        if source.is_multicast() || source.is_broadcast() || source.is_loopback() || self.snapshot.is_own4(source) {
+            return Err(DropReason::MartianSource);
+        }
+        if destination.is_broadcast() {
+            return Err(DropReason::Broadcast);
+        }
+        if source.octets()[0] == 0 || source.octets()[0] >= 240 {
+            return Err(DropReason::MartianSource);
+        }
+        if destination.octets()[0] == 0 || destination.is_loopback() || destination.octets()[0] >= 240 {
+            return Err(DropReason::MartianDestination);
+        }
+        if destination.is_multicast() {
+            let ours = [Ipv4Addr::new(224, 0, 0, 1), Ipv4Addr::new(224, 0, 0, 2)].contains(&destination);
+            return if ours { Ok(self.except(packet, Exception::Local)) } else { Err(DropReason::Multicast) };
+        }
+        if packet.meta().flags & Meta::GROUP != 0 {
+            return Err(DropReason::LinkBroadcast);
+        }
+        if options && packet.meta().flags & OPTIONS_DONE == 0 {
+            return Ok(self.except(packet, Exception::Options));
+        }
+        let word = self.tables.fib4().lookup(u32::from(destination));
+        Ok(self.unusual_route4(packet, Outcome::decode(word)))
+    }
+
+    /// Acts on a route that the fast path does not.
+    #[inline(never)]
+    pub(super) fn unusual_route4(&self, packet: &mut Packet, outcome: Outcome) -> Target {
+        let l3 = usize::from(packet.meta().l3);
+        let ttl = packet.bytes().get(l3 + 8).copied().unwrap_or(0);
+        let destination = packet.bytes().get(l3 + 16..).and_then(|d| d.first_chunk::<4>().copied()).unwrap_or_default();
+        match outcome {
+            Outcome::Special if Ipv4Addr::from(destination).is_multicast() || destination[0] >= 240 => {
+                // The fast path leaves these to the slow one; coming from there they have been dealt with.
+                self.network4(packet).unwrap_or_else(|reason| refuse(packet, reason))
+            }
+            Outcome::Special => refuse(packet, DropReason::MartianDestination),
+            other => self.route(packet, other, ttl),
+        }
+    }
+
+    /// RFC 8200 3 and 4, RFC 4291 2.5.
+    fn network6(&self, packet: &mut Packet) -> Verdict {
+        let l3 = usize::from(packet.meta().l3);
+        let parsed = Ipv6::parse(packet.bytes().get(l3..).unwrap_or_default()).map_err(reason6)?;
+        let (source, destination) = (parsed.header.source(), parsed.header.destination());
+        let (length, next, ecn) = (parsed.bytes.len(), parsed.header.next_header(), parsed.header.ecn());
+        packet.resize(l3 + length);
+        packet.meta_mut().ecn = ecn;
+        if source.is_multicast() || source.is_loopback() {
+            return Err(DropReason::MartianSource);
+        }
+        if destination.is_unspecified() || destination.is_loopback() {
+            return Err(DropReason::MartianDestination);
+        }
+        let interface = packet.meta().in_interface;
+        if destination.is_multicast() && !self.is_member6(interface, destination) {
+            return Err(DropReason::Multicast);
+        }
+        let hop_by_hop = next == protocol::HOP_BY_HOP && packet.meta().flags & OPTIONS_DONE == 0;
+        if hop_by_hop {
+            return Ok(self.except(packet, Exception::Options));
+        }
+        if destination.is_multicast() {
+            return Ok(self.except(packet, Exception::Local));
+        }
+        if destination.is_unicast_link_local() {
+            let ours = self.snapshot.is_own6_on(interface, destination);
+            return if ours { Ok(self.except(packet, Exception::Local)) } else { Err(DropReason::LinkLocal) };
+        }
+        let word = self.tables.fib6().lookup(u128::from(destination));
+        self.route6(packet, source, Outcome::decode(word))
+    }
+
+    fn route6(&self, packet: &mut Packet, source: Ipv6Addr, outcome: Outcome) -> Verdict {
+        if let Outcome::Local(_) = outcome {
+            return Ok(self.except(packet, Exception::Local));
+        }
+        if packet.meta().flags & Meta::GROUP != 0 {
+            return Err(DropReason::LinkBroadcast);
+        }
+        if source.is_unspecified() {
+            return Err(DropReason::MartianSource);
+        }
+        if source.is_unicast_link_local() {
+            return Ok(self.except(packet, Exception::BeyondScope));
+        }
+        if outcome == Outcome::Special {
+            return Err(DropReason::MartianDestination);
+        }
+        let l3 = usize::from(packet.meta().l3);
+        let hops = packet.bytes().get(l3 + 7).copied().unwrap_or(0);
+        Ok(self.route(packet, outcome, hops))
+    }
+
+    /// Whether the router listens to `group` on `interface`: all nodes, all routers, the solicited-node groups of its
+    /// addresses (RFC 4291 2.8).
+    fn is_member6(&self, interface: InterfaceId, group: Ipv6Addr) -> bool {
+        if group == ipv6::ALL_NODES || group == ipv6::ALL_ROUTERS {
+            return true;
+        }
+        let own = self.snapshot.interface(interface).map(|i| i.ipv6.as_slice()).unwrap_or_default();
+        own.iter().any(|attached| ipv6::solicited_node(attached.address) == group)
+    }
+
+    /// Acts on a unicast route: RFC 1812 5.2.1.2, in its order.
+    fn route(&self, packet: &mut Packet, outcome: Outcome, ttl: u8) -> Target {
+        let adjacencies = self.tables.adjacencies();
+        let out = match outcome {
+            Outcome::NoRoute => return self.except(packet, Exception::NoRoute),
+            Outcome::Unreachable => return self.except(packet, Exception::Unreachable),
+            Outcome::Local(_) => return self.except(packet, Exception::Local),
+            Outcome::Blackhole => return refuse(packet, DropReason::Blackhole),
+            Outcome::Broadcast(_) => return refuse(packet, DropReason::Broadcast),
+            Outcome::Special => return refuse(packet, DropReason::MartianDestination),
+            Outcome::Via(adjacency) => adjacencies.interface(adjacency),
+            Outcome::Connected(interface) => interface,
+        };
+        let egress = self.snapshot.egress(out);
+        packet.meta_mut().out_interface = out;
+        if egress.mtu == 0 {
+            // The route's interface is about to go, or not there yet.
+            return self.except(packet, Exception::NoRoute);
+        }
+        if ttl <= 1 {
+            return self.except(packet, Exception::Expired);
+        }
+        if packet.len() - usize::from(packet.meta().l3) > usize::from(egress.mtu) {
+            return self.except(packet, Exception::TooBig);
+        }
+        match outcome {
+            Outcome::Via(adjacency) if adjacencies.load(adjacency).is_resolved() => {
+                self.path(packet, adjacency, adjacencies.load(adjacency), out, egress)
+            }
+            _ => self.except(packet, Exception::Resolve),
+        }
+    }
+
+    /// The position of the first path whose rule the packet matches.
+    #[inline(never)]
+    pub(super) fn matched(&self, packet: &Packet) -> Option<usize> {
+        let f = Fields::of(packet.bytes())?;
+        let fields = plan::Fields {
+            source: f.source,
+            destination: f.destination,
+            protocol: f.protocol,
+            dscp: f.dscp,
+            sport: f.sport.unwrap_or(0),
+            dport: f.dport.unwrap_or(0),
+            fragment: f.sport.is_none(),
+        };
+        let came = packet.meta().in_interface;
+        let mut rules = self.snapshot.rules.iter();
+        let rule = rules.find(|rule| rule.interface.is_none_or(|i| i == came) && rule.matching.matches(&fields))?;
+        Some(rule.path)
+    }
+}
+
+fn reason4(error: Ipv4Error) -> DropReason {
+    match error {
+        Ipv4Error::Truncated | Ipv4Error::HeaderTruncated => DropReason::HeaderTruncated,
+        Ipv4Error::Version => DropReason::WrongVersion,
+        Ipv4Error::HeaderLength => DropReason::HeaderLength,
+        Ipv4Error::TotalLengthBelowHeader | Ipv4Error::TotalLengthBeyondFrame => DropReason::TotalLength,
+        Ipv4Error::Checksum => DropReason::HeaderChecksum,
+    }
+}
+
+fn reason6(error: Ipv6Error) -> DropReason {
+    match error {
+        Ipv6Error::Truncated => DropReason::HeaderTruncated,
+        Ipv6Error::Version => DropReason::WrongVersion,
+        Ipv6Error::PayloadLengthBeyondFrame => DropReason::TotalLength,
+    }
+}

@@ -1,0 +1,232 @@
+//! What every packet goes through first: which interface it came in by, whether its headers are sound, where its
+//! destination is, which path it takes.
+//!
+//! A batch is classified in two passes, so that the memory of all its route lookups is fetched at once: the first checks
+//! the headers, the second acts on what the routes say. Whatever is not plain IPv4 or IPv6 to another network goes
+//! through [`general`].
+
+mod adjacency;
+mod blocks;
+mod entry;
+mod fib4;
+mod fib6;
+mod general;
+#[cfg(test)]
+mod oracle;
+mod outcome;
+mod rib;
+mod short;
+mod tables;
+
+pub use adjacency::{Adjacencies, Link};
+pub use fib4::Fib4;
+pub use fib6::Fib6;
+pub use outcome::Outcome;
+pub use rib::Origin;
+pub use tables::{RouteChange, RouteError, RouteQuery, RouteReport, TableLimits, Tables};
+
+use crate::host::Exception;
+use crate::snapshot::{Egress, PortView, Snapshot};
+use packet::wire::ipv4;
+use packet::{BATCH, DropReason, Meta, Packet};
+use units::{AdjacencyId, InterfaceId, PathId, PortId};
+
+/// Where a classified packet goes: the index of a path instance of the worker.
+pub(crate) type Target = u16;
+/// The packet goes nowhere: its `refused` says why.
+pub(crate) const REFUSED: Target = Target::MAX;
+
+/// Which instance serves which path at which port, on one worker.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Dispatch {
+    ports: usize,
+    instances: Vec<Target>,
+    /// The position of `best-effort` among the paths of the snapshot.
+    pub best_effort: usize,
+    /// The instance of what concerns the router itself.
+    pub control: Target,
+    /// The instance of what the fast path cannot do.
+    pub general: Target,
+}
+
+impl Dispatch {
+    /// `instance(path position, port)` answers the instance.
+    pub fn new(
+        paths: usize,
+        ports: usize,
+        best_effort: usize,
+        (control, general): (Target, Target),
+        instance: impl Fn(usize, PortId) -> Option<Target>,
+    ) -> Dispatch {
+        let cells = (0..paths).flat_map(|path| (0..ports).map(move |port| (path, PortId::at(port))));
+        let instances = cells.map(|(path, port)| instance(path, port).unwrap_or(REFUSED)).collect();
+        Dispatch { ports, instances, best_effort, control, general }
+    }
+
+    #[inline(always)]
+    pub(crate) fn instance(&self, path: usize, port: PortId) -> Target {
+        self.instances.get(path * self.ports + port.index()).copied().unwrap_or(REFUSED)
+    }
+
+    fn of(&self, exception: Exception) -> Target {
+        match exception {
+            Exception::Arp | Exception::Local | Exception::Resolve => self.control,
+            _ => self.general,
+        }
+    }
+}
+
+/// The classifier of one worker in one step.
+#[derive(Clone, Copy)]
+pub(crate) struct Classifier<'a> {
+    pub snapshot: &'a Snapshot,
+    pub tables: &'a Tables,
+    pub dispatch: &'a Dispatch,
+}
+
+/// Bytes of an Ethernet header without a tag, and of that with an IPv4 header without options.
+const ETHERNET: usize = 14;
+const PLAIN: usize = ETHERNET + ipv4::HEADER;
+
+/// How far ahead frames are fetched.
+const AHEAD: usize = 6;
+
+impl Classifier<'_> {
+    /// Classifies packets that came in by one port. `targets[i]` answers for `packets[i]`.
+    #[inline]
+    pub fn batch(&self, id: PortId, view: &PortView, packets: &mut [Packet], targets: &mut [Target; BATCH]) {
+        let mut keys = [0u32; BATCH];
+        let mut words = [0u32; BATCH];
+        let mut places = [0u8; BATCH];
+        let mut plain = 0;
+        let mac = view.mac.number();
+        debug_assert!(packets.len() <= BATCH);
+        packets.iter().take(AHEAD).for_each(Packet::prefetch_bytes);
+        for i in 0..packets.len().min(BATCH) {
+            if let Some(later) = packets.get(i + AHEAD) {
+                later.prefetch_bytes();
+            }
+            if let Some(later) = packets.get(i + 2 * AHEAD) {
+                later.prefetch_meta();
+            }
+            let packet = &mut packets[i];
+            packet.meta_mut().in_port = id;
+            match self.plain_destination(mac, packet) {
+                Some(destination) => {
+                    packet.meta_mut().in_interface = view.untagged;
+                    keys[plain] = destination;
+                    places[plain] = i as u8;
+                    plain += 1;
+                }
+                None => targets[i] = self.general(view, packet),
+            }
+        }
+        self.tables.fib4().lookup_bulk(&keys[..plain], &mut words[..plain]);
+        for (&word, &place) in words[..plain].iter().zip(&places[..plain]) {
+            targets[usize::from(place)] = self.route_plain(&mut packets[usize::from(place)], word);
+        }
+    }
+
+    /// The destination of an untagged IPv4 packet for us to forward, without options and with nothing wrong; nothing
+    /// for all others.
+    #[inline(always)]
+    fn plain_destination(&self, mac: u64, packet: &mut Packet) -> Option<u32> {
+        let bytes = packet.bytes();
+        let frame = bytes.first_chunk::<PLAIN>()?;
+        let (link, header) = frame.split_first_chunk::<ETHERNET>()?;
+        let header: &[u8; ipv4::HEADER] = header.first_chunk()?;
+        let station = u64::from_be_bytes(*link.first_chunk()?) >> 16;
+        let kind = u32::from_be_bytes([link[12], link[13], header[0], 0]);
+        let length = usize::from(u16::from_be_bytes([header[2], header[3]]));
+        let source = u32::from_be_bytes([header[12], header[13], header[14], header[15]]);
+        let destination = u32::from_be_bytes([header[16], header[17], header[18], header[19]]);
+        let sound = station == mac
+            && kind == 0x0800_4500
+            && length >= ipv4::HEADER
+            && ETHERNET + length <= bytes.len()
+            && ipv4::header_checksum_ok_20(header)
+            && !ODD_SOURCE[(source >> 24) as usize]
+            && !self.snapshot.may_be_own4(source)
+            && packet.meta().refused == 0;
+        if !sound {
+            return None;
+        }
+        if ETHERNET + length < packet.len() {
+            // Padding of a short Ethernet frame is no part of the packet.
+            packet.resize(ETHERNET + length);
+        }
+        Some(destination)
+    }
+
+    #[inline(always)]
+    fn route_plain(&self, packet: &mut Packet, word: u32) -> Target {
+        let bytes = packet.bytes();
+        let (tos, ttl, length) = (bytes[ETHERNET + 1], bytes[ETHERNET + 8], bytes.len() - ETHERNET);
+        let meta = packet.meta_mut();
+        meta.l3 = ETHERNET as u16;
+        meta.ecn = tos & 3;
+        if let Some(adjacency) = Outcome::adjacency(word) {
+            let link = self.tables.adjacencies().load(adjacency);
+            let interface = self.tables.adjacencies().interface(adjacency);
+            let egress = self.snapshot.egress(interface);
+            if link.is_resolved() && ttl > 1 && length <= usize::from(egress.mtu) {
+                return self.path(packet, adjacency, link, interface, egress);
+            }
+        }
+        self.unusual_route4(packet, Outcome::decode(word))
+    }
+
+    /// The packet may go on to `adjacency`: fills in what the later stages need and picks its path.
+    #[inline(always)]
+    fn path(
+        &self,
+        packet: &mut Packet,
+        adjacency: AdjacencyId,
+        link: Link,
+        out: InterfaceId,
+        egress: &Egress,
+    ) -> Target {
+        let mut position = self.dispatch.best_effort;
+        if !self.snapshot.rules.is_empty() {
+            position = self.matched(packet).unwrap_or(position);
+        }
+        let path = &self.snapshot.paths[position];
+        let meta = packet.meta_mut();
+        meta.adjacency = adjacency;
+        meta.version = link.version();
+        meta.out_interface = out;
+        meta.path = path.id;
+        meta.class = path.class;
+        let target = self.dispatch.instance(position, egress.port);
+        if target == REFUSED {
+            return refuse(packet, DropReason::PortRemoved);
+        }
+        target
+    }
+
+    fn except(&self, packet: &mut Packet, exception: Exception) -> Target {
+        packet.meta_mut().exception = exception as u8;
+        let path = if self.dispatch.of(exception) == self.dispatch.control { 0 } else { 1 };
+        packet.meta_mut().path = PathId(path);
+        self.dispatch.of(exception)
+    }
+}
+
+fn refuse(packet: &mut Packet, reason: DropReason) -> Target {
+    let meta: &mut Meta = packet.meta_mut();
+    meta.refused = reason as u8 + 1;
+    REFUSED
+}
+
+/// First octets of IPv4 source addresses that no sender on another network has (RFC 1812 5.3.7): looked at closely.
+const ODD_SOURCE: [bool; 256] = {
+    let mut odd = [false; 256];
+    odd[0] = true;
+    odd[127] = true;
+    let mut octet = 224;
+    while octet < 256 {
+        odd[octet] = true;
+        octet += 1;
+    }
+    odd
+};

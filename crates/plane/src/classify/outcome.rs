@@ -1,0 +1,113 @@
+//! What a route says: one word, as the forwarding tables store it.
+
+use std::fmt;
+use units::{AdjacencyId, InterfaceId};
+
+/// What to do with packets to a destination.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Outcome {
+    /// No route leads there.
+    NoRoute,
+    /// Send it to this neighbour.
+    Via(AdjacencyId),
+    /// The destination is on the link of this interface; who it is has to be asked.
+    Connected(InterfaceId),
+    /// The destination is the router itself, by an address of this interface.
+    Local(InterfaceId),
+    /// The destination is all hosts of this interface's prefix (or its all-zeros address): not forwarded.
+    Broadcast(InterfaceId),
+    /// Drop it without a word.
+    Blackhole,
+    /// Drop it and tell the sender.
+    Unreachable,
+    /// No unicast destination: a group, a link-local or an impossible address. What becomes of it is no matter of routes.
+    Special,
+}
+
+impl Outcome {
+    /// Bits of a stored outcome.
+    pub const BITS: u32 = 24;
+    const INDEX: u32 = 21;
+    /// One more than the largest adjacency or interface number that can be stored.
+    pub const LIMIT: u32 = 1 << Self::INDEX;
+
+    /// As the tables store it: below 2^24; `NoRoute` is zero.
+    #[inline]
+    pub fn encode(self) -> u32 {
+        let (kind, index) = match self {
+            Outcome::NoRoute => (0, 0),
+            Outcome::Via(adjacency) => (1, adjacency.0),
+            Outcome::Connected(interface) => (2, interface.0.into()),
+            Outcome::Local(interface) => (3, interface.0.into()),
+            Outcome::Broadcast(interface) => (4, interface.0.into()),
+            Outcome::Blackhole => (5, 0),
+            Outcome::Unreachable => (6, 0),
+            Outcome::Special => (7, 0),
+        };
+        assert!(index < Self::LIMIT, "adjacencies are bounded when they are made");
+        kind << Self::INDEX | index
+    }
+
+    /// From what the tables store; bits above the 24th are ignored.
+    #[inline(always)]
+    pub fn decode(word: u32) -> Outcome {
+        let index = word & (Self::LIMIT - 1);
+        let interface = InterfaceId(index as u16);
+        match word >> Self::INDEX & 7 {
+            1 => Outcome::Via(AdjacencyId(index)),
+            2 => Outcome::Connected(interface),
+            3 => Outcome::Local(interface),
+            4 => Outcome::Broadcast(interface),
+            5 => Outcome::Blackhole,
+            6 => Outcome::Unreachable,
+            7 => Outcome::Special,
+            _ => Outcome::NoRoute,
+        }
+    }
+
+    /// The adjacency of a stored outcome, if it is [`Outcome::Via`]: what the fast path asks first.
+    #[inline(always)]
+    pub fn adjacency(word: u32) -> Option<AdjacencyId> {
+        (word >> Self::INDEX & 7 == 1).then_some(AdjacencyId(word & (Self::LIMIT - 1)))
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::NoRoute => write!(f, "no route"),
+            Outcome::Via(a) => write!(f, "via adjacency {a}"),
+            Outcome::Connected(i) => write!(f, "connected on interface {i}"),
+            Outcome::Local(i) => write!(f, "local on interface {i}"),
+            Outcome::Broadcast(i) => write!(f, "broadcast on interface {i}"),
+            Outcome::Blackhole => write!(f, "blackhole"),
+            Outcome::Unreachable => write!(f, "unreachable"),
+            Outcome::Special => write!(f, "no unicast destination"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_outcome_is_read_back_from_its_word() {
+        for outcome in [
+            Outcome::NoRoute,
+            Outcome::Via(AdjacencyId(0)),
+            Outcome::Via(AdjacencyId(Outcome::LIMIT - 1)),
+            Outcome::Connected(InterfaceId(7)),
+            Outcome::Local(InterfaceId(u16::MAX)),
+            Outcome::Broadcast(InterfaceId(1)),
+            Outcome::Blackhole,
+            Outcome::Unreachable,
+            Outcome::Special,
+        ] {
+            assert!(outcome.encode() < 1 << Outcome::BITS);
+            assert_eq!(Outcome::decode(outcome.encode()), outcome);
+            assert_eq!(Outcome::adjacency(outcome.encode()).is_some(), matches!(outcome, Outcome::Via(_)));
+        }
+        assert_eq!(Outcome::NoRoute.encode(), 0);
+    }
+}

@@ -1,0 +1,60 @@
+//! The routes of the shortest prefixes, kept beside a forwarding table instead of in it.
+//!
+//! In a table with a word for each /24 a default route or 2000::/3 would be millions of words. Here it is 256, which all
+//! stay in the nearest cache; the table's memory is written, and so used, only for what is more specific. A word of the
+//! table that holds nothing leaves the answer to this one. The two are read one after the other, so that a route that
+//! replaces another could be missed in both: changes here are marked in the table's [`Sequence`], and the reader repeats.
+
+use super::Outcome;
+use super::blocks::Sequence;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The longest of the short prefixes.
+pub(super) const LONGEST: u8 = 8;
+
+/// A route's outcome, with the length of its prefix above, by the first octet of the address; 0 for none.
+pub(super) struct Short([AtomicU32; 256]);
+
+impl Short {
+    pub fn new() -> Self {
+        Short([const { AtomicU32::new(0) }; 256])
+    }
+
+    /// The outcome for addresses that begin with `octet`; the lowest 24 bits count.
+    #[inline(always)]
+    pub fn get(&self, octet: u8) -> u32 {
+        self.0[usize::from(octet)].load(Ordering::Acquire)
+    }
+
+    /// A prefix of at most 8 bits has this route.
+    pub fn insert(&self, octet: u8, length: u8, word: u32, sequence: &Sequence) {
+        assert!(word != 0, "no route's word");
+        self.change(octet, length, sequence, |entry| (length_of(entry) <= length).then(|| encode(length, word)));
+    }
+
+    /// A prefix of at most 8 bits has no route any more; `covering` has.
+    pub fn remove(&self, octet: u8, length: u8, covering: (u8, u32), sequence: &Sequence) {
+        let covering = encode(covering.0, covering.1);
+        self.change(octet, length, sequence, |entry| (length_of(entry) == length).then_some(covering));
+    }
+
+    fn change(&self, octet: u8, length: u8, sequence: &Sequence, new: impl Fn(u32) -> Option<u32>) {
+        let count = 1 << (LONGEST - length);
+        let start = usize::from(octet) & !(count - 1);
+        sequence.step();
+        for slot in &self.0[start..start + count] {
+            if let Some(new) = new(slot.load(Ordering::Relaxed)) {
+                slot.store(new, Ordering::Release);
+            }
+        }
+        sequence.step();
+    }
+}
+
+fn encode(length: u8, word: u32) -> u32 {
+    u32::from(length) << Outcome::BITS | word
+}
+
+fn length_of(entry: u32) -> u8 {
+    (entry >> Outcome::BITS) as u8
+}

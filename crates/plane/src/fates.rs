@@ -1,0 +1,82 @@
+//! The ends of packets on one worker: whoever ends one goes through here, so that the ledger, the counters and the
+//! observers all hear of it.
+
+use crate::event::{Event, Fate, Observer};
+use packet::{Batch, DropReason, Ledger, Packet, Pool};
+use units::{Instant, PortId};
+
+/// The worker's ledger, its pool and who wants to know.
+pub(crate) struct Fates {
+    pub ledger: Ledger,
+    pub pool: Pool,
+    pub observer: Box<dyn Observer>,
+    /// Whether the observer wants every packet, as it said when the step began.
+    pub watched: bool,
+    pub now: Instant,
+    /// Drops by port and reason, for the port the packet came in by, or left by where its scheme dropped it.
+    drops: Vec<[u64; DropReason::COUNT]>,
+}
+
+impl Fates {
+    pub fn new(pool: Pool, observer: Box<dyn Observer>) -> Fates {
+        Fates { ledger: Ledger::default(), pool, observer, watched: false, now: Instant::START, drops: Vec::new() }
+    }
+
+    /// The packet goes no further; counted at the port it came in by.
+    pub fn drop(&mut self, packet: Packet, reason: DropReason) {
+        let port = packet.meta().in_port;
+        self.drop_at(port, packet, reason);
+    }
+
+    /// The packet goes no further; counted at `port`.
+    pub fn drop_at(&mut self, port: PortId, packet: Packet, reason: DropReason) {
+        if self.watched {
+            self.tell(&packet, Fate::Dropped(reason));
+        }
+        if let Some(counts) = self.drops.get_mut(port.index()) {
+            counts[reason.index()] += 1;
+        }
+        self.ledger.drop(packet, reason, &mut self.pool);
+    }
+
+    /// The packet was for the router itself.
+    pub fn consume(&mut self, packet: Packet) {
+        if self.watched {
+            self.tell(&packet, Fate::Consumed);
+        }
+        self.ledger.consume(packet, &mut self.pool);
+    }
+
+    /// The packets of `batch` are about to be transmitted by `port`.
+    #[inline]
+    pub fn send(&mut self, port: PortId, batch: &Batch) {
+        if self.watched {
+            batch.as_slice().iter().for_each(|packet| self.tell(packet, Fate::Sent(port)));
+        }
+        self.ledger.send(batch.len() as u64);
+    }
+
+    #[cold]
+    fn tell(&mut self, packet: &Packet, fate: Fate) {
+        let event = Event::Packet { frame: packet.bytes(), meta: packet.meta(), fate };
+        self.observer.event(self.now, &event);
+    }
+
+    /// Tells the observer.
+    pub fn event(&mut self, event: &Event<'_>) {
+        self.observer.event(self.now, event);
+    }
+
+    /// Makes room for the drop counters of `ports` ports.
+    pub fn count_ports(&mut self, ports: usize) {
+        if ports > self.drops.len() {
+            self.drops.resize(ports, [0; DropReason::COUNT]);
+        }
+    }
+
+    /// Drops at `port` for each reason that has happened.
+    pub fn drops_at(&self, port: PortId) -> Vec<(DropReason, u64)> {
+        let Some(counts) = self.drops.get(port.index()) else { return Vec::new() };
+        DropReason::ALL.iter().map(|&r| (r, counts[r.index()])).filter(|&(_, n)| n > 0).collect()
+    }
+}

@@ -1,0 +1,314 @@
+//! A link: the queues before a port, and the scheme that decides over them.
+//!
+//! The link gives the scheme its wires. It keeps one register for the arriving packet and one for the packet taken out,
+//! so every packet is in exactly one place whatever the scheme does: what it leaves in a register is dropped on arrival
+//! or transmitted.
+
+use crate::fates::Fates;
+use crate::port::{Port, Wire};
+use packet::{BATCH, Batch, DropReason, Packet, Queue, wire};
+use schemes::{Next, Record, Scheme, Size, Wires};
+use units::{Bytes, Instant, PortId, QueueId, Rate};
+
+/// Queues of a link, until schemes with more exist.
+const QUEUES: usize = 1;
+
+/// What a link has counted, in packets and bytes since it was made.
+///
+/// The law: `offered = sent + dropped + backlog`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LinkCounters {
+    /// Packets given to the scheme.
+    pub offered: u64,
+    /// Packets transmitted.
+    pub sent: u64,
+    /// Bytes transmitted.
+    pub sent_bytes: u64,
+    /// Packets the scheme dropped.
+    pub dropped: u64,
+    /// Packets with congestion experienced set.
+    pub marked: u64,
+}
+
+/// A port with its queues and its scheme.
+pub(crate) struct Link {
+    id: PortId,
+    pub port: Box<dyn Port>,
+    scheme: Box<dyn Scheme<Lines>>,
+    lines: Lines,
+}
+
+/// The wires of one link.
+pub struct Lines {
+    now: Instant,
+    queues: Vec<Waiting>,
+    offered: Queue,
+    to_offer: usize,
+    arriving: Option<Packet>,
+    hand: Option<Packet>,
+    out: Batch,
+    room: usize,
+    rate: Rate,
+    ended: Vec<(Packet, DropReason)>,
+    counters: LinkCounters,
+    hash_key: Option<u64>,
+}
+
+struct Waiting {
+    packets: Queue,
+    bytes: u64,
+}
+
+impl Link {
+    /// A link before `port`, whose physical queues hold at most `capacity` packets each.
+    pub fn new(id: PortId, port: Box<dyn Port>, scheme: Box<dyn Scheme<Lines>>, capacity: usize) -> Link {
+        let queues = (0..QUEUES).map(|_| Waiting { packets: Queue::new(capacity), bytes: 0 }).collect();
+        let lines = Lines {
+            now: Instant::START,
+            queues,
+            offered: Queue::new(1),
+            to_offer: 0,
+            arriving: None,
+            hand: None,
+            out: Batch::new(),
+            room: 0,
+            rate: port.link_rate(),
+            ended: Vec::with_capacity(BATCH),
+            counters: LinkCounters::default(),
+            hash_key: scheme.wants_flow_hash().then_some(0x51_7c_c1_b7_27_22_0a_95),
+        };
+        Link { id, port, scheme, lines }
+    }
+
+    /// Raises `Arrival` for at most `most` packets of `path`'s output queue. Answers how many it took.
+    #[inline]
+    pub fn offer(&mut self, path: &mut Queue, most: usize, fates: &mut Fates) -> usize {
+        let taken = path.len().min(most);
+        if taken == 0 {
+            return 0;
+        }
+        self.lines.now = fates.now;
+        self.lines.to_offer = taken;
+        self.lines.counters.offered += taken as u64;
+        std::mem::swap(&mut self.lines.offered, path);
+        self.scheme.arrival(&mut self.lines);
+        // A scheme that stops early has refused the rest.
+        while self.lines.arriving().is_some() {}
+        std::mem::swap(&mut self.lines.offered, path);
+        self.settle(fates);
+        taken
+    }
+
+    /// Raises `LinkReady` while the port has room and the scheme makes progress. Answers how many packets were sent.
+    #[inline]
+    pub fn serve(&mut self, fates: &mut Fates) -> usize {
+        let mut sent = 0;
+        self.lines.now = fates.now;
+        loop {
+            self.lines.room = self.port.room();
+            self.scheme.serve(&mut self.lines);
+            self.lines.transmit();
+            self.settle(fates);
+            let packets = self.lines.out.len();
+            if packets == 0 {
+                return sent;
+            }
+            fates.send(self.id, &self.lines.out);
+            self.port.transmit(fates.now, &mut self.lines.out, &mut fates.pool);
+            sent += packets;
+            self.lines.counters.sent += packets as u64;
+            if packets < BATCH {
+                return sent;
+            }
+        }
+    }
+
+    #[inline]
+    fn settle(&mut self, fates: &mut Fates) {
+        if self.lines.ended.is_empty() {
+            return;
+        }
+        self.lines.counters.dropped += self.lines.ended.len() as u64;
+        for (packet, reason) in self.lines.ended.drain(..) {
+            fates.drop_at(self.id, packet, reason);
+        }
+    }
+
+    /// Packets waiting in the queues, and their bytes.
+    pub fn backlog(&self) -> Size {
+        self.lines.queues.iter().fold(Size::default(), |sum, q| Size {
+            packets: sum.packets + q.packets.len() as u32,
+            bytes: sum.bytes + Bytes::new(q.bytes),
+        })
+    }
+
+    /// When the scheme wants to be asked again though nothing arrives.
+    pub fn next(&self) -> Next {
+        self.scheme.next(&self.lines)
+    }
+
+    /// Another scheme decides from now on, over the packets that wait.
+    pub fn replace_scheme(&mut self, scheme: Box<dyn Scheme<Lines>>) {
+        self.scheme = scheme;
+    }
+
+    /// Another port carries from now on what the scheme lets go.
+    pub fn replace_port(&mut self, replace: impl FnOnce(Box<dyn Port>) -> Box<dyn Port>) {
+        let (nothing, _) = Wire::pair(1);
+        let old = std::mem::replace(&mut self.port, Box::new(nothing));
+        self.port = replace(old);
+        self.refresh_rate();
+    }
+
+    /// Drops everything that waits.
+    pub fn clear(&mut self, reason: DropReason, fates: &mut Fates) {
+        for i in 0..self.lines.queues.len() {
+            while let Some(packet) = self.lines.take(i) {
+                self.lines.ended.push((packet, reason));
+            }
+        }
+        self.settle(fates);
+    }
+
+    pub fn counters(&self) -> LinkCounters {
+        self.lines.counters
+    }
+
+    pub fn refresh_rate(&mut self) {
+        self.lines.rate = self.port.link_rate();
+    }
+}
+
+impl Lines {
+    #[inline(always)]
+    fn record(&self, packet: &Packet) -> Record {
+        let meta = packet.meta();
+        let flow_hash = match self.hash_key {
+            None => meta.flow_hash,
+            Some(key) => wire::flow_hash(packet.bytes(), meta.l3 as usize, key),
+        };
+        Record {
+            length: packet.len() as u32,
+            timestamp: meta.timestamp,
+            queue: meta.queue,
+            class: meta.class,
+            flow_hash,
+            ecn: meta.ecn,
+        }
+    }
+
+    #[inline(always)]
+    fn take(&mut self, queue: usize) -> Option<Packet> {
+        let waiting = self.queues.get_mut(queue)?;
+        let packet = waiting.packets.pop()?;
+        waiting.bytes -= packet.len() as u64;
+        Some(packet)
+    }
+}
+
+impl Wires for Lines {
+    #[inline(always)]
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    #[inline(always)]
+    fn size(&self, queue: QueueId) -> Size {
+        let Some(waiting) = self.queues.get(queue.index()) else { return Size::default() };
+        Size { packets: waiting.packets.len() as u32, bytes: Bytes::new(waiting.bytes) }
+    }
+
+    #[inline(always)]
+    fn head(&self, queue: QueueId) -> Option<Record> {
+        self.queues.get(queue.index())?.packets.front().map(|packet| self.record(packet))
+    }
+
+    #[inline(always)]
+    fn arriving(&mut self) -> Option<Record> {
+        if let Some(refused) = self.arriving.take() {
+            self.ended.push((refused, DropReason::SchemeArrival));
+        }
+        if self.to_offer == 0 {
+            return None;
+        }
+        self.to_offer -= 1;
+        self.arriving = self.offered.pop();
+        self.arriving.as_ref().map(|packet| self.record(packet))
+    }
+
+    #[inline(always)]
+    fn enqueue(&mut self, queue: QueueId) -> bool {
+        let (Some(waiting), Some(packet)) = (self.queues.get_mut(queue.index()), self.arriving.take()) else {
+            return false;
+        };
+        let length = packet.len() as u64;
+        match waiting.packets.push(packet) {
+            None => {
+                waiting.bytes += length;
+                true
+            }
+            Some(packet) => {
+                self.ended.push((packet, DropReason::BufferFull));
+                false
+            }
+        }
+    }
+
+    fn drop_front(&mut self, queue: QueueId) -> Option<Record> {
+        let packet = self.take(queue.index())?;
+        let record = self.record(&packet);
+        self.ended.push((packet, DropReason::SchemeFront));
+        Some(record)
+    }
+
+    fn drop_tail(&mut self, queue: QueueId) -> Option<Record> {
+        let waiting = self.queues.get_mut(queue.index())?;
+        let packet = waiting.packets.pop_back()?;
+        waiting.bytes -= packet.len() as u64;
+        let record = self.record(&packet);
+        self.ended.push((packet, DropReason::SchemeTail));
+        Some(record)
+    }
+
+    #[inline(always)]
+    fn dequeue(&mut self, queue: QueueId) -> Option<Record> {
+        self.transmit();
+        let packet = self.take(queue.index())?;
+        let record = self.record(&packet);
+        self.hand = Some(packet);
+        Some(record)
+    }
+
+    #[inline(always)]
+    fn transmit(&mut self) {
+        if let Some(packet) = self.hand.take() {
+            self.counters.sent_bytes += packet.len() as u64;
+            self.room -= 1;
+            self.out.push(packet);
+        }
+    }
+
+    fn mark(&mut self) -> bool {
+        let Some(packet) = self.hand.as_mut().or(self.arriving.as_mut()) else { return false };
+        if packet.meta().ecn == 0 {
+            return false;
+        }
+        let l3 = packet.meta().l3 as usize;
+        if packet.meta().ecn != 3 && !wire::set_congestion_experienced(packet.bytes_mut(), l3) {
+            return false;
+        }
+        packet.meta_mut().ecn = 3;
+        self.counters.marked += 1;
+        true
+    }
+
+    #[inline(always)]
+    fn link_ready(&self) -> bool {
+        let held = usize::from(self.hand.is_some());
+        self.room > held && self.out.room() > held
+    }
+
+    fn link_rate(&self) -> Rate {
+        self.rate
+    }
+}

@@ -1,0 +1,65 @@
+//! Switching paths at work: queues and functions between the classifier and one link.
+//!
+//! A path of the configuration has one instance for each port its packets may leave by, so that a slow port holds up
+//! nobody else. The two built-in paths of the router's own protocols have, besides, one instance that receives and
+//! belongs to no port.
+
+use crate::function::Function;
+use packet::Queue;
+use units::{PathId, PortId, TaskId};
+
+/// What an instance has counted, in packets since it was made.
+///
+/// The law: `entered + generated = left + dropped + consumed + diverted + waiting`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PathCounters {
+    /// Packets that took the path.
+    pub entered: u64,
+    /// Packets the path's functions made.
+    pub generated: u64,
+    /// Packets given to the link.
+    pub left: u64,
+    /// Packets dropped on the path: a full queue, or a function's verdict.
+    pub dropped: u64,
+    /// Packets that ended here having done their work.
+    pub consumed: u64,
+    /// Packets handed to another path.
+    pub diverted: u64,
+}
+
+impl PathCounters {
+    /// Packets that came and have not gone, by these counters alone.
+    pub fn waiting(&self) -> u64 {
+        (self.entered + self.generated).wrapping_sub(self.left + self.dropped + self.consumed + self.diverted)
+    }
+}
+
+impl std::ops::AddAssign for PathCounters {
+    fn add_assign(&mut self, other: PathCounters) {
+        self.entered += other.entered;
+        self.generated += other.generated;
+        self.left += other.left;
+        self.dropped += other.dropped;
+        self.consumed += other.consumed;
+        self.diverted += other.diverted;
+    }
+}
+
+/// A path at one port.
+pub(crate) struct Instance {
+    pub path: PathId,
+    pub port: Option<PortId>,
+    /// The task that runs its functions.
+    pub task: TaskId,
+    pub input: Queue,
+    pub output: Queue,
+    pub functions: Vec<Box<dyn Function>>,
+    pub counters: PathCounters,
+}
+
+impl Instance {
+    /// Packets in its queues.
+    pub fn queued(&self) -> usize {
+        self.input.len() + self.output.len()
+    }
+}

@@ -1,0 +1,89 @@
+//! A place packets come from and go to.
+//!
+//! Ports are owned by one worker each. They read no clock: the time is an argument. Real ones live in crate `io`; here
+//! are the in-memory port and the decorators that wrap any port: [`Tapped`] (captures and traces) and [`Faulty`].
+
+mod fault;
+mod memory;
+mod tap;
+
+pub use fault::{FaultRates, Faulty};
+pub use memory::{Memory, Wire};
+pub use tap::{Direction, FrameSink, Tapped};
+
+use packet::{Batch, Pool};
+use units::{Instant, Mac, Rate};
+
+/// What an idle worker may sleep on until a port has something to receive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Waiter {
+    /// A file descriptor that becomes readable. Owned by the port: valid as long as the port is.
+    Descriptor(i32),
+    /// Something arrives at this time (a replay).
+    At(Instant),
+    /// Something may arrive at any time without a sign: poll it.
+    Poll,
+    /// Nothing will ever arrive again (the end of a file).
+    Never,
+}
+
+/// What a port has counted about itself, since it was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PortStatistics {
+    /// Packets the medium lost before the port could receive them (a full receive ring).
+    pub lost_before_receive: u64,
+    /// Packets the medium refused after they were sent.
+    pub lost_after_transmit: u64,
+}
+
+/// A place packets come from and go to.
+pub trait Port: Send {
+    /// Adds what has come in to `batch`, at most its room. Each packet has its frame, `timestamp` set to when it came,
+    /// and `refused` set where the port knows it to be unusable (`DropReason` plus one). Ports that share the pool's region import;
+    /// others take frames from it and leave on the medium what finds no frame.
+    fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool);
+    /// How many packets [`Port::transmit`] can take now.
+    fn room(&self) -> usize;
+    /// Sends all of `batch`, at most `room()`. Ports that share the pool's region export; others give the frames back.
+    fn transmit(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool);
+    /// What the medium carries, in bits per second; [`Rate::MAX`] where it has no rate of its own.
+    fn link_rate(&self) -> Rate;
+    /// Whether the medium is there and connected.
+    fn is_up(&self) -> bool {
+        true
+    }
+    /// What an idle worker may sleep on.
+    fn waiter(&self) -> Waiter;
+    /// The link-layer address of the medium, if it has one.
+    fn mac(&self) -> Option<Mac> {
+        None
+    }
+    /// The port without its decorators.
+    fn undecorated(self: Box<Self>) -> Box<dyn Port>;
+    /// What the port has counted.
+    fn statistics(&self) -> PortStatistics {
+        PortStatistics::default()
+    }
+}
+
+/// The kinds of port a configuration may name. All but `memory` are opened by crate `io`.
+pub const DECLARATIONS: &[units::declare::Declaration] = &[
+    units::declare::Declaration {
+        name: "memory",
+        summary: "a wire in memory: two ports of the same name are its ends",
+        source: "",
+        options: &[],
+    },
+    units::declare::Declaration {
+        name: "pcap",
+        summary: "a capture file replayed, and one written",
+        source: "draft-ietf-opsawg-pcapng",
+        options: &[],
+    },
+    units::declare::Declaration {
+        name: "packet",
+        summary: "a network interface of the kernel, by AF_PACKET rings",
+        source: "packet(7)",
+        options: &[],
+    },
+];

@@ -1,0 +1,116 @@
+//! Shows every frame of a port to a sink: a capture file, a trace on the terminal. The packets pass unchanged.
+
+use super::{Port, PortStatistics, Waiter};
+use packet::{Batch, Pool};
+use units::{Instant, Mac, Rate};
+
+/// Which way a frame went, seen from the router.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// Received.
+    In,
+    /// Transmitted.
+    Out,
+}
+
+/// Something that takes a look at frames. It must not block: what it cannot take, it counts and forgets.
+pub trait FrameSink: Send {
+    /// A frame passed at `now`.
+    fn frame(&mut self, now: Instant, direction: Direction, frame: &[u8]);
+}
+
+/// A port whose frames a sink sees.
+pub struct Tapped {
+    inner: Box<dyn Port>,
+    sink: Box<dyn FrameSink>,
+}
+
+impl Tapped {
+    /// Wraps `inner`.
+    pub fn new(inner: Box<dyn Port>, sink: Box<dyn FrameSink>) -> Tapped {
+        Tapped { inner, sink }
+    }
+}
+
+impl Port for Tapped {
+    fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
+        let before = batch.len();
+        self.inner.receive(now, batch, pool);
+        for packet in &batch.as_slice()[before..] {
+            self.sink.frame(packet.meta().timestamp, Direction::In, packet.bytes());
+        }
+    }
+
+    fn room(&self) -> usize {
+        self.inner.room()
+    }
+
+    fn transmit(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
+        for packet in batch.as_slice() {
+            self.sink.frame(now, Direction::Out, packet.bytes());
+        }
+        self.inner.transmit(now, batch, pool);
+    }
+
+    fn link_rate(&self) -> Rate {
+        self.inner.link_rate()
+    }
+
+    fn is_up(&self) -> bool {
+        self.inner.is_up()
+    }
+
+    fn waiter(&self) -> Waiter {
+        self.inner.waiter()
+    }
+
+    fn mac(&self) -> Option<Mac> {
+        self.inner.mac()
+    }
+
+    fn undecorated(self: Box<Self>) -> Box<dyn Port> {
+        self.inner.undecorated()
+    }
+
+    fn statistics(&self) -> PortStatistics {
+        self.inner.statistics()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Wire;
+    use super::*;
+    use packet::Region;
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Seen(Arc<Mutex<Vec<(Direction, Vec<u8>)>>>);
+
+    impl FrameSink for Seen {
+        fn frame(&mut self, _now: Instant, direction: Direction, frame: &[u8]) {
+            self.0.lock().unwrap().push((direction, frame.to_vec()));
+        }
+    }
+
+    #[test]
+    fn a_tap_sees_both_directions_and_changes_neither() {
+        let mut pool = Pool::new(Region::new(8));
+        let (port, mut far) = Wire::pair(8);
+        let seen = Seen::default();
+        let mut port = Tapped::new(Box::new(port), Box::new(seen.clone()));
+        let mut batch = Batch::new();
+        let mut packet = pool.take().unwrap();
+        assert!(packet.fill(b"there"));
+        batch.push(packet);
+        port.transmit(Instant::START, &mut batch, &mut pool);
+        far.receive(Instant::START, &mut batch, &mut pool);
+        assert!(batch.as_mut_slice()[0].fill(b"and back"));
+        far.transmit(Instant::START, &mut batch, &mut pool);
+        port.receive(Instant::START, &mut batch, &mut pool);
+        assert_eq!(batch.as_slice()[0].bytes(), b"and back");
+        let seen = seen.0.lock().unwrap();
+        assert_eq!(*seen, [(Direction::Out, b"there".to_vec()), (Direction::In, b"and back".to_vec())]);
+        batch.drain().for_each(|p| pool.give(p));
+    }
+}

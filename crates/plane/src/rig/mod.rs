@@ -1,0 +1,176 @@
+//! A whole router in memory, between hosts that are one end of a wire each: for tests and benchmarks.
+//!
+//! It runs the plane as the daemon does, but in the caller's thread and in the caller's time.
+
+mod one_link;
+mod straight;
+
+pub use one_link::OneLink;
+pub use straight::StraightLine;
+
+use crate::event::{Observer, Silent};
+use crate::host::HostLimits;
+use crate::meter::{Flat, Meter};
+use crate::port::{FaultRates, Faulty, Memory, Port, Wire};
+use crate::snapshot::Layout;
+use crate::worker::{Decorate, Step, Worker, WorkerReport};
+use crate::{ApplyError, Build, Opener, Router};
+use packet::{Batch, Packet, Pool, Region};
+use plan::PortPlan;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use units::{Generation, Instant, Nanos};
+
+/// Packets each direction of a wire holds.
+const WIRE: usize = 4096;
+
+/// Opens `memory:` ports and keeps their far ends. Anything else is not there.
+#[derive(Debug, Default)]
+pub struct Wires {
+    /// The far ends, by the name behind `memory:`.
+    pub far: BTreeMap<String, Memory>,
+}
+
+impl Opener for Wires {
+    fn open(&mut self, plan: &PortPlan, _region: &Arc<Region>) -> Result<Box<dyn Port>, ApplyError> {
+        if plan.device.kind != "memory" {
+            return Err(ApplyError {
+                place: format!("port {}", plan.name),
+                reason: format!("there is no '{}' here", plan.device),
+                hint: "use memory: ports".into(),
+            });
+        }
+        let (near, far) = Wire::pair(WIRE);
+        self.far.insert(plan.device.target.clone(), far);
+        Ok(Box::new(near))
+    }
+
+    fn decorate(&mut self, plan: &PortPlan) -> Result<Decorate, ApplyError> {
+        let faults = plan.faults;
+        Ok(Box::new(move |port| match faults {
+            None => port,
+            Some(f) => {
+                let rates =
+                    FaultRates { loss: f.loss, corrupt: f.corrupt, truncate: f.truncate, duplicate: f.duplicate };
+                Box::new(Faulty::new(port, rates, f.seed))
+            }
+        }))
+    }
+}
+
+/// A router with one worker, its wires, and the pool of the hosts at their far ends.
+pub struct Rig {
+    /// The control side.
+    pub router: Router,
+    /// The worker.
+    pub worker: Worker,
+    /// The far ends.
+    pub wires: Wires,
+    /// The hosts' frames, of the same region as the router's.
+    pub pool: Pool,
+    /// The time of the next step.
+    pub now: Instant,
+    batch: Batch,
+}
+
+impl Rig {
+    /// A router of `frames` frames without configuration, whose events go to `observer`.
+    pub fn new(frames: usize, layout: Layout, observer: Box<dyn Observer>) -> Rig {
+        let mut observer = Some(observer);
+        let build = Build { frames, workers: 1, layout, limits: HostLimits::default() };
+        let (router, mut workers) = Router::new(build, |_| observer.take().unwrap_or(Box::new(Silent)));
+        let pool = Pool::new(router.region().clone());
+        let worker = workers.pop().expect("a router has a worker");
+        Rig { router, worker, wires: Wires::default(), pool, now: Instant::new(1), batch: Batch::new() }
+    }
+
+    /// A router that runs `config`.
+    ///
+    /// # Panics
+    /// When the configuration is wrong.
+    pub fn running(frames: usize, layout: Layout, config: &str) -> Rig {
+        let mut rig = Rig::new(frames, layout, Box::new(Silent));
+        rig.apply(config).unwrap_or_else(|errors| panic!("{errors:?}"));
+        rig
+    }
+
+    /// Checks and applies `config`; the worker runs until it has adopted it.
+    pub fn apply(&mut self, config: &str) -> Result<Generation, Vec<ApplyError>> {
+        let plan = plan::check(config, "rig.toml", &crate::catalogue()).map_err(|diagnostics| {
+            let reason = diagnostics.to_string();
+            vec![ApplyError { place: "rig.toml".into(), reason, hint: String::new() }]
+        })?;
+        let prepared = self.router.prepare(&plan, &mut self.wires)?;
+        let mut published = self.router.publish(prepared);
+        while !published.is_adopted() {
+            self.step(&mut Flat(Nanos::new(10)));
+        }
+        Ok(self.router.complete(published))
+    }
+
+    /// One step of the worker; a nanosecond passes.
+    pub fn step<M: Meter>(&mut self, meter: &mut M) -> Step {
+        self.now += Nanos::new(1);
+        self.worker.step(self.now, meter)
+    }
+
+    /// Runs the worker until it finds nothing more to do at this time.
+    pub fn settle(&mut self) {
+        let mut idle = 0;
+        while idle < 2 {
+            idle = if let Step::Idle(_) = self.step(&mut Flat(Nanos::new(10))) { idle + 1 } else { 0 };
+        }
+    }
+
+    /// Lets `span` pass, with the worker run whenever it wants to be.
+    pub fn pass(&mut self, span: Nanos) {
+        let end = self.now + span;
+        loop {
+            match self.step(&mut Flat(Nanos::new(10))) {
+                Step::Ran => {}
+                Step::Idle(until) if until < end => self.now = until.max(self.now),
+                Step::Idle(_) => break,
+            }
+        }
+        self.now = end.max(self.now);
+        self.settle();
+    }
+
+    /// A packet of the hosts' pool with these bytes.
+    ///
+    /// # Panics
+    /// When the pool is used up or the frame too long.
+    pub fn packet(&mut self, frame: &[u8]) -> Packet {
+        let mut packet = self.pool.take().expect("the hosts have frames");
+        assert!(packet.fill(frame), "a frame has at most {} bytes", packet::pool::FRAME);
+        packet
+    }
+
+    /// The host at `wire` sends a frame. It waits at the router's port until the worker runs.
+    pub fn send(&mut self, wire: &str, frame: &[u8]) {
+        let packet = self.packet(frame);
+        self.batch.push(packet);
+        let far = self.wires.far.get_mut(wire).expect("the wire is there");
+        far.transmit(self.now, &mut self.batch, &mut self.pool);
+    }
+
+    /// Everything the host at `wire` has received since it was last asked.
+    pub fn received(&mut self, wire: &str) -> Vec<Vec<u8>> {
+        let far = self.wires.far.get_mut(wire).expect("the wire is there");
+        let mut frames = Vec::new();
+        while far.waiting() > 0 {
+            far.receive(self.now, &mut self.batch, &mut self.pool);
+            for packet in self.batch.drain() {
+                frames.push(packet.bytes().to_vec());
+                self.pool.give(packet);
+            }
+        }
+        frames
+    }
+
+    /// What the worker has counted; its ledgers are checked first.
+    pub fn report(&self) -> WorkerReport {
+        self.worker.audit();
+        self.worker.report()
+    }
+}

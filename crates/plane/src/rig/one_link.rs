@@ -1,0 +1,33 @@
+//! One link by itself: a scheme between a queue of packets and a port.
+
+use crate::event::Silent;
+use crate::fates::Fates;
+use crate::link::Link;
+use crate::port::Port;
+use packet::{BATCH, Pool, Queue};
+use units::{Instant, PortId};
+
+/// A link with its scheme, and the books to go with it.
+pub struct OneLink {
+    link: Link,
+    fates: Fates,
+}
+
+impl OneLink {
+    /// The scheme `name` with `options` before `port`; packets have frames of `pool`'s region.
+    ///
+    /// # Panics
+    /// When there is no such scheme.
+    pub fn new(port: Box<dyn Port>, name: &str, options: schemes::Options<'_>, pool: Pool) -> OneLink {
+        let scheme = schemes::build(name, options).unwrap_or_else(|unknown| panic!("{unknown}"));
+        OneLink { link: Link::new(PortId(0), port, scheme, BATCH * 16), fates: Fates::new(pool, Box::new(Silent)) }
+    }
+
+    /// Offers what waits in `queue` to the scheme at `now`, then lets the port take what the scheme lets go. Answers the
+    /// packets sent.
+    pub fn pass(&mut self, now: Instant, queue: &mut Queue) -> usize {
+        self.fates.now = now;
+        self.link.offer(queue, BATCH, &mut self.fates);
+        self.link.serve(&mut self.fates)
+    }
+}

@@ -1,0 +1,217 @@
+//! The control side of the plane: turns plans into generations and has the workers adopt them.
+//!
+//! An apply has three parts. [`Router::prepare`] does everything that can fail and changes nothing. [`Router::publish`]
+//! hands the generation to every worker; each adopts it between two of its steps. When all have, [`Router::complete`]
+//! brings the routes up to date. Routes that only the old generation could use are withdrawn before the workers are
+//! told, routes that need the new one are added after: no packet ever follows a route to a place that is not there.
+
+mod desired;
+mod prepare;
+
+pub use prepare::{ApplyError, Opener, Prepared};
+
+use crate::classify::{Origin, RouteChange, Tables};
+use crate::event::Observer;
+use crate::host::HostLimits;
+use crate::scheduler::{CpuScheduler, RoundRobin};
+use crate::snapshot::{Layout, Snapshot};
+use crate::worker::{Command, Mailbox, Worker};
+use desired::{Gateways, Routes};
+use packet::{Pool, Region};
+use plan::{Name, Plan, Prefix};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+use units::{Generation, InterfaceId, Mac, PathId, PortId, WorkerId};
+
+/// How a worker that sleeps is woken.
+pub type Nudge = Box<dyn Fn() + Send + Sync>;
+
+/// What a router is made of, besides its configuration.
+pub struct Build {
+    /// Frames of the pool.
+    pub frames: usize,
+    /// Workers.
+    pub workers: u16,
+    /// How many tasks a packet passes.
+    pub layout: Layout,
+    /// Limits of the router's own protocols.
+    pub limits: HostLimits,
+}
+
+/// The control side of one router.
+pub struct Router {
+    build: Build,
+    region: Arc<Region>,
+    tables: Arc<Tables>,
+    mailboxes: Vec<Arc<Mailbox>>,
+    nudges: Vec<Option<Nudge>>,
+    plan: Option<Arc<Plan>>,
+    snapshot: Arc<Snapshot>,
+    names: Names,
+    routes: Routes,
+    statics: HashMap<(InterfaceId, IpAddr), Mac>,
+}
+
+/// Ids by name. An id keeps its name for as long as the router runs, and none is given twice.
+#[derive(Clone, Debug, Default)]
+struct Names {
+    ports: HashMap<Name, PortId>,
+    interfaces: HashMap<Name, InterfaceId>,
+    paths: HashMap<String, PathId>,
+    macs: HashMap<PortId, Mac>,
+    next: [usize; 3],
+}
+
+impl Router {
+    /// A router without configuration, and its workers, which wait for one. `observer` makes one for each worker.
+    pub fn new(build: Build, mut observer: impl FnMut(WorkerId) -> Box<dyn Observer>) -> (Router, Vec<Worker>) {
+        let region = Region::new(build.frames);
+        let tables = Arc::new(Tables::new());
+        let ids = (0..build.workers.max(1)).map(WorkerId);
+        let mailboxes: Vec<Arc<Mailbox>> = ids.clone().map(|_| Arc::default()).collect();
+        let workers = ids.zip(&mailboxes).map(|(id, mailbox)| {
+            let scheduler: Box<dyn CpuScheduler> = Box::new(RoundRobin::new());
+            let pool = Pool::new(region.clone());
+            Worker::new(id, pool, tables.clone(), mailbox.clone(), scheduler, observer(id), build.limits.clone())
+        });
+        let workers = workers.collect();
+        let always = desired::always().map(|(prefix, outcome)| RouteChange { prefix, origin: Origin::Local, outcome });
+        tables.apply_routes(always).expect("empty tables have room for eight routes");
+        let router = Router {
+            nudges: mailboxes.iter().map(|_| None).collect(),
+            build,
+            region,
+            tables,
+            mailboxes,
+            plan: None,
+            snapshot: Arc::new(Snapshot::empty()),
+            names: Names { next: [0, 0, 3], ..Names::default() },
+            routes: Routes::default(),
+            statics: HashMap::new(),
+        };
+        (router, workers)
+    }
+
+    /// Says how to wake `worker` when it sleeps.
+    pub fn on_post(&mut self, worker: WorkerId, nudge: Nudge) {
+        self.nudges[worker.index()] = Some(nudge);
+    }
+
+    /// Posts a command to every worker; `make` makes one for each.
+    pub fn post(&self, mut make: impl FnMut() -> Command) {
+        for (mailbox, nudge) in self.mailboxes.iter().zip(&self.nudges) {
+            mailbox.post(make());
+            if let Some(nudge) = nudge {
+                nudge();
+            }
+        }
+    }
+
+    /// The frames all ports share.
+    pub fn region(&self) -> &Arc<Region> {
+        &self.region
+    }
+
+    /// The routes and adjacencies.
+    pub fn tables(&self) -> &Arc<Tables> {
+        &self.tables
+    }
+
+    /// The configuration that runs.
+    pub fn plan(&self) -> Option<&Arc<Plan>> {
+        self.plan.as_ref()
+    }
+
+    /// The generation that runs.
+    pub fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
+    }
+
+    /// Hands a prepared generation to the workers. Routes that it has no place for are withdrawn first.
+    pub fn publish(&mut self, prepared: Prepared) -> Published {
+        let Prepared { plan, snapshot, changes, names, routes, gateways, statics } = prepared;
+        let gone: Vec<(Prefix, Origin)> = self.routes.without(&routes).collect();
+        for key in gone {
+            self.tables.clear_route(key.0, key.1);
+            self.routes.remove(&key);
+        }
+        self.names = names;
+        let mut acknowledgements = Vec::new();
+        let mut changes = changes.into_iter();
+        self.post(|| {
+            let (sender, receiver) = channel();
+            acknowledgements.push(receiver);
+            let change = changes.next().expect("one change was prepared for each worker");
+            Command::Adopt(Box::new(change), sender)
+        });
+        Published { plan, snapshot, routes, gateways, statics, waiting: acknowledgements }
+    }
+
+    /// Brings routes and static neighbours up to date, once every worker runs the generation.
+    pub fn complete(&mut self, published: Published) -> Generation {
+        let Published { plan, snapshot, routes, gateways, statics, .. } = published;
+        for interface in self.snapshot.interfaces.iter().filter(|i| snapshot.interface(i.id).is_none()) {
+            self.tables.remove_interface(interface.id);
+        }
+        self.snapshot = snapshot;
+        let changes = routes.iter().filter(|(key, goal)| self.routes.get(key) != Some(**goal));
+        let changes = changes.map(|(&(prefix, origin), &goal)| {
+            let outcome = gateways.outcome(goal);
+            RouteChange { prefix, origin, outcome }
+        });
+        self.tables.apply_routes(changes).expect("the number of routes and their gateways were checked before");
+        self.routes = routes;
+        self.update_statics(statics);
+        self.plan = Some(plan);
+        self.snapshot.generation
+    }
+
+    fn update_statics(&mut self, statics: HashMap<(InterfaceId, IpAddr), Mac>) {
+        for (&(interface, address), _) in self.statics.iter().filter(|(key, _)| !statics.contains_key(key)) {
+            self.post(|| Command::Neighbour(interface, address, None));
+        }
+        for (&(interface, address), &mac) in &statics {
+            if self.statics.get(&(interface, address)) != Some(&mac) {
+                self.post(|| Command::Neighbour(interface, address, Some(mac)));
+            }
+        }
+        self.statics = statics;
+    }
+}
+
+/// A generation on its way to the workers.
+pub struct Published {
+    plan: Arc<Plan>,
+    snapshot: Arc<Snapshot>,
+    routes: Routes,
+    gateways: Gateways,
+    statics: HashMap<(InterfaceId, IpAddr), Mac>,
+    waiting: Vec<Receiver<Generation>>,
+}
+
+impl Published {
+    /// Whether every worker runs it by now.
+    pub fn is_adopted(&mut self) -> bool {
+        self.waiting.retain(|receiver| receiver.try_recv().is_err());
+        self.waiting.is_empty()
+    }
+
+    /// Waits for every worker; false where one has not adopted it within `patience`, or is gone.
+    pub fn wait(&mut self, patience: Duration) -> bool {
+        while let Some(receiver) = self.waiting.last() {
+            match receiver.recv_timeout(patience) {
+                Ok(_) => drop(self.waiting.pop()),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return false,
+            }
+        }
+        true
+    }
+
+    /// Its number.
+    pub fn generation(&self) -> Generation {
+        self.snapshot.generation
+    }
+}

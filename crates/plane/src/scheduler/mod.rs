@@ -1,0 +1,23 @@
+//! Which task runs next on one core. A scheduler picks and charges; it never runs anything.
+
+mod round_robin;
+
+pub use round_robin::RoundRobin;
+
+use units::{Instant, Nanos, Share, TaskId};
+
+/// A CPU scheduler: a set of tasks, of which some are runnable.
+pub trait CpuScheduler: Send {
+    /// A new task, not runnable yet.
+    fn add(&mut self, task: TaskId, share: Share);
+    /// The task is gone.
+    fn remove(&mut self, task: TaskId);
+    /// The task's part of the core is another from now on.
+    fn share(&mut self, task: TaskId, share: Share);
+    /// The task has something to do. Harmless where it is runnable already.
+    fn wake(&mut self, task: TaskId, now: Instant);
+    /// The task to run now; nothing where none is runnable. It is not picked again before it is charged.
+    fn pick(&mut self, now: Instant) -> Option<TaskId>;
+    /// The picked task ran for `used` and has more to do, or not.
+    fn charge(&mut self, task: TaskId, used: Nanos, runnable: bool, now: Instant);
+}

@@ -1,0 +1,185 @@
+//! One generation of the configuration, as workers read it: immutable, shared, swapped whole.
+
+use crate::interface::Interface;
+use plan::{Call, Match};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+use units::{Generation, InterfaceId, Mac, PathId, PortId};
+
+/// The path of what concerns the router itself: ARP, neighbour discovery, its own addresses, unresolved next hops.
+pub const CONTROL: PathId = PathId(0);
+/// The path of what the fast path cannot do: IP options, errors to report.
+pub const GENERAL: PathId = PathId(1);
+/// The path of everything no configured path matches.
+pub const BEST_EFFORT: PathId = PathId(2);
+
+/// How many tasks a packet passes (Qie et al. 2001, section 3.1; spec Q-01).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Layout {
+    /// Input, forwarding and output in one task.
+    One,
+    /// Input; forwarding and output together.
+    Two,
+    /// Input, forwarding, output.
+    #[default]
+    Three,
+}
+
+/// A port as the classifier sees it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PortView {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its link-layer address.
+    pub mac: Mac,
+    /// The interface of frames without a VLAN tag.
+    pub untagged: InterfaceId,
+    /// The interfaces of VLANs, by VLAN.
+    pub vlans: Vec<(u16, InterfaceId)>,
+}
+
+/// What leaving by an interface takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Egress {
+    /// The interface's link-layer address as a number.
+    pub mac: u64,
+    /// Its 802.1Q tag.
+    pub vlan: Option<u16>,
+    /// The longest IP packet, in bytes; zero where the interface is gone.
+    pub mtu: u16,
+    /// Length of the link header, in bytes.
+    pub header_length: u16,
+    /// The port below.
+    pub port: PortId,
+}
+
+const GONE: Egress = Egress { mac: 0, vlan: None, mtu: 0, header_length: 14, port: PortId(u16::MAX) };
+
+/// A switching path.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PathSpec {
+    /// Its id; the same from generation to generation as long as the name is.
+    pub id: PathId,
+    /// Its name.
+    pub name: Arc<str>,
+    /// What is done to its packets.
+    pub functions: Vec<Call>,
+    /// Packets that wait at most in each of its queues.
+    pub capacity: usize,
+    /// The class a queueing scheme sees.
+    pub class: u8,
+}
+
+/// Which packets take a path.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rule {
+    /// What they look like.
+    pub matching: Match,
+    /// Where they come in, if that matters.
+    pub interface: Option<InterfaceId>,
+    /// Position in [`Snapshot::paths`].
+    pub path: usize,
+}
+
+/// One generation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Snapshot {
+    /// Its number.
+    pub generation: Generation,
+    /// How many tasks a packet passes.
+    pub layout: Layout,
+    /// By port id; holes where ports were.
+    pub ports: Vec<Option<PortView>>,
+    /// In the order of their ids.
+    pub interfaces: Vec<Interface>,
+    /// The built-in paths, then the configured ones in the order they are matched.
+    pub paths: Vec<PathSpec>,
+    /// In the order they are tried.
+    pub rules: Vec<Rule>,
+    egress: Vec<Egress>,
+    positions: Vec<Option<u16>>,
+    own4: Vec<u32>,
+    own4_filter: u64,
+}
+
+impl Snapshot {
+    /// Puts a generation together from its parts.
+    pub fn new(
+        generation: Generation,
+        layout: Layout,
+        ports: Vec<Option<PortView>>,
+        mut interfaces: Vec<Interface>,
+        paths: Vec<PathSpec>,
+        rules: Vec<Rule>,
+    ) -> Snapshot {
+        interfaces.sort_by_key(|interface| interface.id);
+        let slots = interfaces.last().map_or(0, |interface| interface.id.index() + 1);
+        let (mut egress, mut positions) = (vec![GONE; slots], vec![None; slots]);
+        let (mut own4, mut own4_filter) = (Vec::new(), 0);
+        for (position, interface) in interfaces.iter().enumerate() {
+            positions[interface.id.index()] = Some(position as u16);
+            egress[interface.id.index()] = Egress {
+                mac: interface.mac.number(),
+                vlan: interface.vlan,
+                mtu: interface.mtu,
+                header_length: if interface.vlan.is_some() { 18 } else { 14 },
+                port: interface.port,
+            };
+            for attached in &interface.ipv4 {
+                own4.push(u32::from(attached.address));
+                own4_filter |= filter_bit(u32::from(attached.address));
+            }
+        }
+        own4.sort_unstable();
+        Snapshot { generation, layout, ports, interfaces, paths, rules, egress, positions, own4, own4_filter }
+    }
+
+    /// The generation before the first: nothing is configured.
+    pub fn empty() -> Snapshot {
+        Snapshot::new(Generation(0), Layout::default(), Vec::new(), Vec::new(), Vec::new(), Vec::new())
+    }
+
+    /// What leaving by `interface` takes; an MTU of zero where it is gone.
+    #[inline(always)]
+    pub fn egress(&self, interface: InterfaceId) -> &Egress {
+        self.egress.get(interface.index()).unwrap_or(&GONE)
+    }
+
+    /// An interface, where it exists in this generation.
+    pub fn interface(&self, id: InterfaceId) -> Option<&Interface> {
+        let position = self.positions.get(id.index()).copied().flatten()?;
+        self.interfaces.get(usize::from(position))
+    }
+
+    /// The interface of a name.
+    pub fn interface_named(&self, name: &str) -> Option<&Interface> {
+        self.interfaces.iter().find(|interface| interface.name == name)
+    }
+
+    /// A port, where it exists in this generation.
+    pub fn port(&self, id: PortId) -> Option<&PortView> {
+        self.ports.get(id.index())?.as_ref()
+    }
+
+    /// Whether `address` may be one of the router's own; no false negatives.
+    #[inline(always)]
+    pub fn may_be_own4(&self, address: u32) -> bool {
+        self.own4_filter & filter_bit(address) != 0
+    }
+
+    /// Whether `address` is one of the router's own.
+    pub fn is_own4(&self, address: Ipv4Addr) -> bool {
+        self.own4.binary_search(&u32::from(address)).is_ok()
+    }
+
+    /// Whether `address` is one of the router's own on `interface`.
+    pub fn is_own6_on(&self, interface: InterfaceId, address: Ipv6Addr) -> bool {
+        self.interface(interface).is_some_and(|i| i.ipv6.iter().any(|a| a.address == address))
+    }
+}
+
+/// One of 64 bits, by a multiplicative hash (Knuth, TAOCP 3, 6.4).
+#[inline(always)]
+fn filter_bit(address: u32) -> u64 {
+    1 << (address.wrapping_mul(0x9e37_79b1) >> 26)
+}

@@ -1,0 +1,318 @@
+//! Adopting a configuration: everything that can fail was done before, on the control side; this only moves things in
+//! and out, between two steps, when no packet is on any path.
+
+use super::{Account, Command, PortState, Task, Worker};
+use crate::classify::{Dispatch, Target};
+use crate::event::Event;
+use crate::function::Function;
+use crate::host::World;
+use crate::link::{Lines, Link};
+use crate::path::{Instance, PathCounters};
+use crate::port::Port;
+use crate::snapshot::{BEST_EFFORT, CONTROL, GENERAL, PathSpec, Snapshot};
+use packet::Queue;
+use schemes::Scheme;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use units::{Generation, Instant, Nanos, PathId, PortId, Share, TaskId};
+
+/// How long what waits for a removed port may take to leave.
+const CLOSING: Nanos = Nanos::secs(1);
+
+/// Puts decorators around a port.
+pub type Decorate = Box<dyn FnOnce(Box<dyn Port>) -> Box<dyn Port> + Send>;
+
+/// A port that is opened and ready.
+pub struct NewPort {
+    /// Its id. Where the worker has a port of this id, its link stays with all that waits, and only the port is another.
+    pub id: PortId,
+    /// The port; none where the worker's stays and only its decorators change.
+    pub port: Option<Box<dyn Port>>,
+    /// Its decorators.
+    pub decorate: Decorate,
+    /// The scheme of its link; none where that stays.
+    pub scheme: Option<Box<dyn Scheme<Lines>>>,
+    /// The most packets a physical queue of the link holds.
+    pub capacity: usize,
+}
+
+/// The functions of a path at one port.
+pub struct NewFunctions {
+    /// The path.
+    pub path: PathId,
+    /// The port.
+    pub port: PortId,
+    /// What is done, in order.
+    pub functions: Vec<Box<dyn Function>>,
+}
+
+/// A configuration for one worker, with everything it needs that the worker does not have yet.
+pub struct Change {
+    /// The generation to run.
+    pub snapshot: Arc<Snapshot>,
+    /// Ports that are new or opened again.
+    pub ports: Vec<NewPort>,
+    /// Links that stay and get another scheme.
+    pub schemes: Vec<(PortId, Box<dyn Scheme<Lines>>)>,
+    /// Paths that are new, or whose functions are others.
+    pub functions: Vec<NewFunctions>,
+    pub(super) reply: Option<Sender<Generation>>,
+}
+
+impl Change {
+    /// A change to `snapshot` that needs nothing new.
+    pub fn to(snapshot: Arc<Snapshot>) -> Change {
+        Change { snapshot, ports: Vec::new(), schemes: Vec::new(), functions: Vec::new(), reply: None }
+    }
+}
+
+impl fmt::Debug for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Change to generation {}", self.snapshot.generation)
+    }
+}
+
+impl Worker {
+    pub(super) fn read_mail(&mut self, now: Instant) {
+        // Counted before the commands are taken: one posted in between is seen again, and harmless.
+        self.seen = self.mailbox.posted();
+        for command in self.mailbox.take() {
+            match command {
+                Command::Adopt(mut change, reply) => {
+                    if self.pending.is_some() {
+                        // The control side waits for each change; one that comes all the same takes its turn.
+                        while !self.paths_are_empty() {
+                            self.flush();
+                        }
+                        self.adopt(now);
+                    }
+                    change.reply = Some(reply);
+                    self.pending = Some(*change);
+                }
+                Command::Report(reply) => drop(reply.send(self.report())),
+                Command::Neighbour(interface, address, mac) => {
+                    self.statics.retain(|&(i, a, _)| (i, a) != (interface, address));
+                    self.statics.extend(mac.map(|mac| (interface, address, mac)));
+                    let control = self.dispatch.control;
+                    self.with_host(control, |host, world| match mac {
+                        Some(mac) => drop(host.set_static(interface, address, mac, world)),
+                        None => host.clear_static(interface, address, world),
+                    });
+                    self.host_due = self.host.next();
+                }
+            }
+        }
+    }
+
+    pub(super) fn paths_are_empty(&self) -> bool {
+        self.instances.iter().flatten().all(|instance| instance.queued() == 0)
+    }
+
+    /// Runs every path and output once.
+    fn flush(&mut self) {
+        for target in 0..self.instances.len() {
+            self.run_forward(target as Target);
+        }
+        for port in 0..self.ports.len() {
+            self.run_output(PortId::at(port));
+        }
+    }
+
+    pub(super) fn adopt(&mut self, now: Instant) {
+        let Some(change) = self.pending.take() else { return };
+        let Change { snapshot, ports, schemes, functions, reply } = change;
+        self.fates.count_ports(snapshot.ports.len());
+        for new in ports {
+            self.install_port(new, now);
+        }
+        for (id, scheme) in schemes {
+            if let Some(Some(state)) = self.ports.get_mut(id.index()) {
+                state.link.replace_scheme(scheme);
+                self.scheduler.wake(state.output, now);
+            }
+        }
+        for index in 0..self.ports.len() {
+            if snapshot.port(PortId::at(index)).is_none() {
+                self.start_closing(PortId::at(index), now);
+            }
+        }
+        self.rebuild_paths(&snapshot, functions);
+        self.snapshot = snapshot;
+        let control = self.dispatch.control;
+        let statics = std::mem::take(&mut self.statics);
+        self.with_host(control, |host, world| {
+            host.adopt(world);
+            for &(interface, address, mac) in &statics {
+                if world.interface(interface).is_some() {
+                    host.set_static(interface, address, mac, world);
+                }
+            }
+        });
+        self.statics = statics;
+        self.host_due = self.host.next();
+        self.audit();
+        let generation = self.snapshot.generation;
+        self.fates.event(&Event::Adopted { worker: self.id, generation });
+        if let Some(reply) = reply {
+            // A control side that no longer listens has given up on the answer, not on the change.
+            let _ = reply.send(generation);
+        }
+    }
+
+    fn install_port(&mut self, new: NewPort, now: Instant) {
+        let NewPort { id, port, decorate, scheme, capacity } = new;
+        if id.index() >= self.ports.len() {
+            self.ports.resize_with(id.index() + 1, || None);
+        }
+        if let Some(state) = &mut self.ports[id.index()] {
+            state.link.replace_port(|old| decorate(port.unwrap_or_else(|| old.undecorated())));
+            if let Some(scheme) = scheme {
+                state.link.replace_scheme(scheme);
+            }
+            return;
+        }
+        let (Some(port), Some(scheme)) = (port.map(decorate), scheme) else { return };
+        let link = Link::new(id, port, scheme, capacity);
+        let (input, output) = (self.add_task(Task::Input(id)), self.add_task(Task::Output(id)));
+        self.scheduler.wake(input, now);
+        self.ports[id.index()] = Some(PortState {
+            up: link.port.is_up(),
+            link,
+            input,
+            output,
+            outputs: Vec::new(),
+            received: 0,
+            received_bytes: 0,
+            refused: 0,
+            passed: 0,
+            closing: None,
+        });
+    }
+
+    fn start_closing(&mut self, id: PortId, now: Instant) {
+        let Some(Some(state)) = self.ports.get_mut(id.index()) else { return };
+        if state.closing.is_none() {
+            state.closing = Some(now + CLOSING);
+            let (input, output) = (state.input, state.output);
+            self.remove_task(input);
+            self.scheduler.wake(output, now);
+        }
+    }
+
+    /// A removed port whose link is empty: gone.
+    pub(super) fn close_port(&mut self, id: PortId) {
+        let Some(state) = self.ports.get_mut(id.index()).and_then(Option::take) else { return };
+        self.remove_task(state.output);
+        self.blocked.retain(|&port| port != id);
+        self.fates.event(&Event::PortDrained { port: id });
+    }
+
+    fn add_task(&mut self, task: Task) -> TaskId {
+        let index = self.tasks.iter().position(Option::is_none).unwrap_or(self.tasks.len());
+        if index == self.tasks.len() {
+            self.tasks.push(None);
+            self.accounts.push(Account::default());
+        }
+        self.tasks[index] = Some(task);
+        self.accounts[index] = Account::default();
+        let id = TaskId::at(index);
+        self.scheduler.add(id, Share::ONE);
+        id
+    }
+
+    fn remove_task(&mut self, id: TaskId) {
+        if let Some(task) = self.tasks.get_mut(id.index()) {
+            if task.take().is_some() {
+                self.scheduler.remove(id);
+            }
+        }
+    }
+
+    /// Makes the instances those of `snapshot`: kept where path and port stay, so their counters go on.
+    fn rebuild_paths(&mut self, snapshot: &Snapshot, mut functions: Vec<NewFunctions>) {
+        let mut old: Vec<Instance> = self.instances.drain(..).flatten().collect();
+        let open: Vec<PortId> =
+            (0..snapshot.ports.len()).map(PortId::at).filter(|&p| snapshot.port(p).is_some()).collect();
+        self.ports.iter_mut().flatten().for_each(|state| state.outputs.clear());
+        for path in &snapshot.paths {
+            if path.id == CONTROL || path.id == GENERAL {
+                self.add_instance(path, None, &mut old, None);
+            }
+            for &port in &open {
+                let new = functions.iter().position(|f| f.path == path.id && f.port == port);
+                let new = new.map(|position| functions.swap_remove(position).functions);
+                self.add_instance(path, Some(port), &mut old, new);
+            }
+        }
+        for gone in old {
+            debug_assert_eq!(gone.queued(), 0);
+            self.remove_task(gone.task);
+            if !snapshot.paths.iter().any(|path| path.id == gone.path) {
+                self.fates.event(&Event::PathDrained { path: gone.path });
+            }
+        }
+        let find = |path: PathId, port: Option<PortId>| {
+            let found = self.instances.iter().flatten().position(|i| i.path == path && i.port == port);
+            found.map(|index| index as Target)
+        };
+        let own = (find(CONTROL, None).unwrap_or(Target::MAX), find(GENERAL, None).unwrap_or(Target::MAX));
+        let best_effort = snapshot.paths.iter().position(|path| path.id == BEST_EFFORT).unwrap_or(0);
+        let instance = |path: usize, port: PortId| find(snapshot.paths[path].id, Some(port));
+        self.dispatch = Dispatch::new(snapshot.paths.len(), snapshot.ports.len(), best_effort, own, instance);
+    }
+
+    fn add_instance(
+        &mut self,
+        path: &PathSpec,
+        port: Option<PortId>,
+        old: &mut Vec<Instance>,
+        functions: Option<Vec<Box<dyn Function>>>,
+    ) {
+        let target = self.instances.len() as Target;
+        let kept = old.iter().position(|i| i.path == path.id && i.port == port).map(|at| old.swap_remove(at));
+        let instance = match kept {
+            Some(mut instance) => {
+                if instance.input.capacity() != path.capacity {
+                    instance.input.resize(path.capacity);
+                    instance.output.resize(path.capacity);
+                }
+                if let Some(functions) = functions {
+                    instance.functions = functions;
+                }
+                self.tasks[instance.task.index()] = Some(Task::Forward(target));
+                instance
+            }
+            None => Instance {
+                path: path.id,
+                port,
+                task: self.add_task(Task::Forward(target)),
+                input: Queue::new(path.capacity),
+                output: Queue::new(path.capacity),
+                functions: functions.unwrap_or_default(),
+                counters: PathCounters::default(),
+            },
+        };
+        if let Some(Some(state)) = port.map(|port| &mut self.ports[port.index()]) {
+            state.outputs.push(target);
+        }
+        self.instances.push(Some(instance));
+    }
+
+    /// Drops everything the worker holds: it is about to end.
+    pub fn shut_down(&mut self, now: Instant) {
+        self.fates.now = now;
+        let control = self.dispatch.control;
+        self.with_host(control, |host, world| host.drain(world));
+        for instance in self.instances.iter_mut().flatten() {
+            while let Some(packet) = instance.input.pop().or_else(|| instance.output.pop()) {
+                instance.counters.dropped += 1;
+                self.fates.drop(packet, packet::DropReason::Shutdown);
+            }
+        }
+        for state in self.ports.iter_mut().flatten() {
+            state.link.clear(packet::DropReason::Shutdown, &mut self.fates);
+        }
+        self.audit();
+    }
+}

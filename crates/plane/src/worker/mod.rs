@@ -1,0 +1,291 @@
+//! A worker: one core's tasks, queues and ring ends. One [`Worker::step`] is one dispatch: pick a task, run it on a
+//! vector of packets, charge it.
+//!
+//! The worker owns no thread and no clock; whoever drives it passes the time and a meter. New configurations come in
+//! through its mailbox and are adopted between steps, once the packets of the old one have left its paths.
+
+mod adopt;
+mod mailbox;
+mod outlet;
+mod report;
+mod stages;
+
+pub use adopt::{Change, Decorate, NewFunctions, NewPort};
+pub use mailbox::{Command, Mailbox};
+pub use report::{PathReport, PortReport, QueueReport, TaskReport, WorkerReport};
+
+use crate::classify::{Dispatch, Tables, Target};
+use crate::event::Observer;
+use crate::fates::Fates;
+use crate::host::{Host, HostLimits};
+use crate::link::Link;
+use crate::meter::{Meter, Stage, Work};
+use crate::path::Instance;
+use crate::scheduler::CpuScheduler;
+use crate::snapshot::Snapshot;
+use packet::{BATCH, Batch, Pool};
+use schemes::Next;
+use std::sync::Arc;
+use units::{Instant, InterfaceId, Mac, Nanos, PortId, TaskId, WorkerId};
+
+/// What a step did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// A task ran; there may be more to do at once.
+    Ran,
+    /// Nothing was found to do. Step again when a port has something to receive, and not later than this.
+    Idle(Instant),
+}
+
+/// A continuation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Task {
+    /// Receives by a port and classifies.
+    Input(PortId),
+    /// Runs the functions of a path instance.
+    Forward(Target),
+    /// Offers to the scheme of a port's link, and transmits.
+    Output(PortId),
+}
+
+/// Time a task has used.
+#[derive(Clone, Copy, Debug, Default)]
+struct Account {
+    runs: u64,
+    packets: u64,
+    used: Nanos,
+}
+
+/// A port with its link and tasks.
+struct PortState {
+    link: Link,
+    input: TaskId,
+    output: TaskId,
+    /// The instances whose packets leave here.
+    outputs: Vec<Target>,
+    received: u64,
+    received_bytes: u64,
+    /// Packets dropped before they took a path.
+    refused: u64,
+    /// Packets that took a path.
+    passed: u64,
+    up: bool,
+    /// When what still waits here is dropped: the port was removed.
+    closing: Option<Instant>,
+}
+
+/// How often the ledgers of paths and links are checked, besides at each adoption.
+const AUDIT: Nanos = Nanos::secs(1);
+/// How soon a link without room is looked at again.
+const RETRY: Nanos = Nanos::micros(20);
+
+/// One core's share of the router.
+pub struct Worker {
+    id: WorkerId,
+    snapshot: Arc<Snapshot>,
+    tables: Arc<Tables>,
+    mailbox: Arc<Mailbox>,
+    seen: u64,
+    pending: Option<Change>,
+    fates: Fates,
+    scheduler: Box<dyn CpuScheduler>,
+    tasks: Vec<Option<Task>>,
+    accounts: Vec<Account>,
+    ports: Vec<Option<PortState>>,
+    instances: Vec<Option<Instance>>,
+    dispatch: Dispatch,
+    host: Host,
+    statics: Vec<(InterfaceId, std::net::IpAddr, Mac)>,
+    host_due: Instant,
+    audit_due: Instant,
+    blocked: Vec<PortId>,
+    quiet: usize,
+    batch: Batch,
+    targets: Box<[Target; BATCH]>,
+    touched: Vec<Target>,
+}
+
+impl Worker {
+    /// A worker without ports; they come with the first change.
+    pub fn new(
+        id: WorkerId,
+        pool: Pool,
+        tables: Arc<Tables>,
+        mailbox: Arc<Mailbox>,
+        scheduler: Box<dyn CpuScheduler>,
+        observer: Box<dyn Observer>,
+        limits: HostLimits,
+    ) -> Worker {
+        Worker {
+            id,
+            snapshot: Arc::new(Snapshot::empty()),
+            tables,
+            mailbox,
+            seen: 0,
+            pending: None,
+            fates: Fates::new(pool, observer),
+            scheduler,
+            tasks: Vec::new(),
+            accounts: Vec::new(),
+            ports: Vec::new(),
+            instances: Vec::new(),
+            dispatch: Dispatch::default(),
+            host: Host::new(limits),
+            statics: Vec::new(),
+            host_due: Instant::FAR,
+            audit_due: Instant::START,
+            blocked: Vec::new(),
+            quiet: 0,
+            batch: Batch::new(),
+            targets: Box::new([0; BATCH]),
+            touched: Vec::with_capacity(16),
+        }
+    }
+
+    /// One dispatch.
+    ///
+    /// # Panics
+    /// When the packet ledger does not balance: a packet was lost or counted twice, and nothing the router says of
+    /// itself could be believed any more.
+    pub fn step<M: Meter>(&mut self, now: Instant, meter: &mut M) -> Step {
+        self.begin(now);
+        let Some(task) = self.scheduler.pick(now) else {
+            return Step::Idle(self.deadline(now));
+        };
+        let (stage, packets, runnable) = match self.tasks[task.index()] {
+            Some(Task::Input(port)) => (Stage::Input, self.run_input(port), true),
+            Some(Task::Forward(target)) => {
+                let (packets, more) = self.run_forward(target);
+                (Stage::Forwarding, packets, more)
+            }
+            Some(Task::Output(port)) => {
+                let (packets, more) = self.run_output(port);
+                (Stage::Output, packets, more)
+            }
+            None => (Stage::Input, 0, false),
+        };
+        let used = meter.lap(Work { stage, packets: packets as u32 });
+        self.scheduler.charge(task, used, runnable, now);
+        let account = &mut self.accounts[task.index()];
+        account.runs += 1;
+        account.packets += packets as u64;
+        account.used += used;
+        if let Err(unbalanced) = self.fates.ledger.check(self.fates.pool.outside()) {
+            panic!("worker {}: {unbalanced}", self.id);
+        }
+        self.quiet = if packets == 0 { self.quiet + 1 } else { 0 };
+        if self.quiet > self.tasks.len() {
+            self.quiet = 0;
+            return Step::Idle(self.deadline(now));
+        }
+        Step::Ran
+    }
+
+    #[inline]
+    fn begin(&mut self, now: Instant) {
+        self.fates.now = now;
+        self.fates.watched = self.fates.observer.wants_packets();
+        if self.mailbox.posted() != self.seen {
+            self.read_mail(now);
+        }
+        if self.pending.is_some() && self.paths_are_empty() {
+            self.adopt(now);
+        }
+        if now >= self.host_due {
+            self.wake_instance(self.dispatch.control);
+        }
+        if now >= self.audit_due {
+            self.watch_ports(now);
+            self.audit();
+            self.audit_due = now + AUDIT;
+        }
+        if !self.blocked.is_empty() {
+            self.retry_blocked(now);
+        }
+    }
+
+    fn retry_blocked(&mut self, now: Instant) {
+        let Worker { blocked, ports, scheduler, .. } = self;
+        blocked.retain(|&port| {
+            let Some(Some(state)) = ports.get(port.index()) else { return false };
+            if state.link.port.room() == 0 && state.closing.is_none_or(|end| now < end) {
+                return true;
+            }
+            scheduler.wake(state.output, now);
+            false
+        });
+    }
+
+    fn wake_instance(&mut self, target: Target) {
+        if let Some(Some(instance)) = self.instances.get(usize::from(target)) {
+            self.scheduler.wake(instance.task, self.fates.now);
+        }
+    }
+
+    /// When to step again though nothing is received.
+    fn deadline(&self, now: Instant) -> Instant {
+        let mut until = self.host_due.min(self.audit_due);
+        if !self.blocked.is_empty() {
+            until = until.min(now + RETRY);
+        }
+        for state in self.ports.iter().flatten() {
+            if let Next::At(time) = state.link.next() {
+                until = until.min(time);
+            }
+            if let crate::port::Waiter::At(time) = state.link.port.waiter() {
+                until = until.min(time);
+            }
+        }
+        until
+    }
+
+    /// What the driver of this worker may sleep on.
+    pub fn waiters(&self) -> impl Iterator<Item = crate::port::Waiter> + '_ {
+        self.ports.iter().flatten().map(|state| state.link.port.waiter())
+    }
+
+    /// The generation that runs.
+    pub fn generation(&self) -> units::Generation {
+        self.snapshot.generation
+    }
+
+    /// Checks the ledgers of every path and link, and the worker's own against the packets in its queues.
+    ///
+    /// # Panics
+    /// When one does not balance.
+    pub fn audit(&self) {
+        let mut queued = self.host.pending() as u64;
+        let (mut own, mut own_queued) = (crate::path::PathCounters::default(), queued);
+        for instance in self.instances.iter().flatten() {
+            let inside = instance.queued() as u64;
+            queued += inside;
+            if instance.path == crate::snapshot::CONTROL || instance.path == crate::snapshot::GENERAL {
+                // The two share the host, and what it holds back for neighbours.
+                own += instance.counters;
+                own_queued += inside;
+            } else {
+                assert_eq!(instance.counters.waiting(), inside, "path {}: {:?}", instance.path, instance.counters);
+            }
+        }
+        assert_eq!(own.waiting(), own_queued, "paths of the router's own protocols: {own:?}");
+        for (port, state) in self.ports.iter().enumerate().filter_map(|(i, p)| Some((i, p.as_ref()?))) {
+            let (counters, backlog) = (state.link.counters(), u64::from(state.link.backlog().packets));
+            queued += backlog;
+            assert_eq!(counters.offered, counters.sent + counters.dropped + backlog, "link {port}: {counters:?}");
+            assert_eq!(state.received, state.refused + state.passed, "port {port}");
+        }
+        assert_eq!(self.fates.ledger.held(), queued, "packets in the queues of worker {}", self.id);
+    }
+
+    fn watch_ports(&mut self, _now: Instant) {
+        for (index, state) in self.ports.iter_mut().enumerate() {
+            let Some(state) = state else { continue };
+            state.link.refresh_rate();
+            let up = state.link.port.is_up();
+            if up != state.up {
+                state.up = up;
+                self.fates.event(&crate::event::Event::PortLink { port: PortId::at(index), up });
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The worker as the host sees it: where the router's own protocols put packets.
+
+use super::stages::{enter, refusal};
+use super::{PortState, Worker};
+use crate::classify::{Classifier, Dispatch, REFUSED, Tables, Target};
+use crate::event::Event;
+use crate::fates::Fates;
+use crate::host::{Host, World};
+use crate::interface::Interface;
+use crate::path::Instance;
+use crate::scheduler::CpuScheduler;
+use crate::snapshot::Snapshot;
+use packet::{DropReason, Meta, Packet};
+use units::{Instant, InterfaceId};
+
+/// How often a packet may go from the general path back to classification.
+const ROUNDS: u8 = 4;
+
+/// What the host may reach of its worker while it handles packets of the instance `current`.
+pub(super) struct Outlet<'a> {
+    snapshot: &'a Snapshot,
+    tables: &'a Tables,
+    dispatch: &'a Dispatch,
+    fates: &'a mut Fates,
+    instances: &'a mut [Option<Instance>],
+    ports: &'a [Option<PortState>],
+    scheduler: &'a mut dyn CpuScheduler,
+    current: Target,
+}
+
+impl Worker {
+    pub(super) fn with_host(&mut self, current: Target, work: impl FnOnce(&mut Host, &mut Outlet<'_>)) {
+        let mut outlet = Outlet {
+            snapshot: &self.snapshot,
+            tables: &self.tables,
+            dispatch: &self.dispatch,
+            fates: &mut self.fates,
+            instances: &mut self.instances,
+            ports: &self.ports,
+            scheduler: &mut *self.scheduler,
+            current,
+        };
+        work(&mut self.host, &mut outlet);
+    }
+}
+
+impl Outlet<'_> {
+    fn instance(&mut self, target: Target) -> Option<&mut Instance> {
+        self.instances.get_mut(usize::from(target))?.as_mut()
+    }
+
+    fn count(&mut self, change: impl FnOnce(&mut crate::path::PathCounters)) {
+        if let Some(instance) = self.instance(self.current) {
+            change(&mut instance.counters);
+        }
+    }
+}
+
+impl World for Outlet<'_> {
+    fn now(&self) -> Instant {
+        self.fates.now
+    }
+
+    fn interface(&self, id: InterfaceId) -> Option<&Interface> {
+        self.snapshot.interface(id)
+    }
+
+    fn interfaces(&self) -> &[Interface] {
+        &self.snapshot.interfaces
+    }
+
+    fn tables(&self) -> &Tables {
+        self.tables
+    }
+
+    fn generate(&mut self) -> Option<Packet> {
+        let mut packet = self.fates.pool.take()?;
+        packet.meta_mut().flags = Meta::GENERATED;
+        packet.meta_mut().timestamp = self.fates.now;
+        self.fates.ledger.generate(1);
+        self.count(|counters| counters.generated += 1);
+        Some(packet)
+    }
+
+    fn send(&mut self, interface: InterfaceId, mut packet: Packet) {
+        let egress = *self.snapshot.egress(interface);
+        packet.meta_mut().out_interface = interface;
+        let path = usize::from(self.current != self.dispatch.control);
+        let target = self.dispatch.instance(path, egress.port);
+        let refused = match self.instance(target) {
+            Some(instance) => instance.output.push(packet).map(|packet| (packet, DropReason::OutputQueue)),
+            None => Some((packet, DropReason::PortRemoved)),
+        };
+        match refused {
+            Some((packet, reason)) => self.drop(packet, reason),
+            None => {
+                if let Some(Some(state)) = self.ports.get(egress.port.index()) {
+                    self.scheduler.wake(state.output, self.fates.now);
+                }
+            }
+        }
+    }
+
+    fn forward(&mut self, mut packet: Packet) {
+        packet.meta_mut().rounds += 1;
+        if packet.meta().rounds > ROUNDS {
+            return self.drop(packet, DropReason::NeighbourFailed);
+        }
+        let classifier = Classifier { snapshot: self.snapshot, tables: self.tables, dispatch: self.dispatch };
+        let target = classifier.again(&mut packet);
+        if target == REFUSED {
+            let reason = refusal(&packet).unwrap_or(DropReason::PortRemoved);
+            return self.drop(packet, reason);
+        }
+        self.count(|counters| counters.diverted += 1);
+        let Some(instance) = self.instances.get_mut(usize::from(target)).and_then(Option::as_mut) else {
+            return self.fates.drop(packet, DropReason::PortRemoved);
+        };
+        if let Some(packet) = enter(instance, packet) {
+            self.fates.drop(packet, DropReason::PathQueue);
+        }
+        self.scheduler.wake(instance.task, self.fates.now);
+    }
+
+    fn consume(&mut self, packet: Packet) {
+        self.count(|counters| counters.consumed += 1);
+        self.fates.consume(packet);
+    }
+
+    fn drop(&mut self, packet: Packet, reason: DropReason) {
+        self.count(|counters| counters.dropped += 1);
+        self.fates.drop(packet, reason);
+    }
+
+    fn event(&mut self, event: Event<'_>) {
+        self.fates.event(&event);
+    }
+}

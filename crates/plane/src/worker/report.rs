@@ -1,0 +1,186 @@
+//! What a worker tells of itself: a copy of its counters, made between two steps.
+
+use super::{Task, Worker};
+use crate::host::NeighbourReport;
+use crate::link::LinkCounters;
+use crate::path::PathCounters;
+use crate::port::PortStatistics;
+use packet::{DropReason, Ledger};
+use units::{Bytes, Generation, Nanos, PathId, PortId, Rate, TaskId, WorkerId};
+
+/// A port.
+#[derive(Clone, Debug)]
+pub struct PortReport {
+    /// Which.
+    pub port: PortId,
+    /// Whether its medium is connected.
+    pub up: bool,
+    /// Whether it was removed and only waits for its queue to empty.
+    pub closing: bool,
+    /// Packets received.
+    pub received: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Its link.
+    pub link: LinkCounters,
+    /// Packets waiting in the queues of its link.
+    pub backlog: u32,
+    /// Bytes of those.
+    pub backlog_bytes: Bytes,
+    /// What its medium carries.
+    pub rate: Rate,
+    /// What the medium lost.
+    pub statistics: PortStatistics,
+    /// Packets dropped, by reason.
+    pub drops: Vec<(DropReason, u64)>,
+}
+
+/// A path, all its instances together.
+#[derive(Clone, Debug)]
+pub struct PathReport {
+    /// Which.
+    pub path: PathId,
+    /// Its counters.
+    pub counters: PathCounters,
+    /// Packets in its queues.
+    pub queued: usize,
+}
+
+/// One queue of a path at a port.
+#[derive(Clone, Debug)]
+pub struct QueueReport {
+    /// The path.
+    pub path: PathId,
+    /// The port; none for the queue the router's own protocols read.
+    pub port: Option<PortId>,
+    /// Packets before the functions.
+    pub input: usize,
+    /// Packets behind them.
+    pub output: usize,
+    /// The most of each.
+    pub capacity: usize,
+}
+
+/// A task.
+#[derive(Clone, Debug)]
+pub struct TaskReport {
+    /// Which.
+    pub task: TaskId,
+    /// `input`, `forwarding` or `output`.
+    pub kind: &'static str,
+    /// Its port, for input and output, and for forwarding where it has one.
+    pub port: Option<PortId>,
+    /// Its path, for forwarding.
+    pub path: Option<PathId>,
+    /// Dispatches.
+    pub runs: u64,
+    /// Packets moved.
+    pub packets: u64,
+    /// Time charged.
+    pub used: Nanos,
+}
+
+/// A worker.
+#[derive(Clone, Debug)]
+pub struct WorkerReport {
+    /// Which.
+    pub worker: WorkerId,
+    /// The generation it runs.
+    pub generation: Generation,
+    /// Its ledger.
+    pub ledger: Ledger,
+    /// Packets it holds, counted by frames.
+    pub held: u64,
+    /// Frames of the pool that nobody uses and no worker keeps.
+    pub frames_spare: usize,
+    /// Its ports.
+    pub ports: Vec<PortReport>,
+    /// Its paths.
+    pub paths: Vec<PathReport>,
+    /// Its path queues.
+    pub queues: Vec<QueueReport>,
+    /// Its tasks.
+    pub tasks: Vec<TaskReport>,
+    /// The neighbours it knows.
+    pub neighbours: Vec<NeighbourReport>,
+}
+
+impl Worker {
+    /// A copy of all counters. Allocates: made on request, never on the fast path.
+    pub fn report(&self) -> WorkerReport {
+        WorkerReport {
+            worker: self.id,
+            generation: self.snapshot.generation,
+            ledger: self.fates.ledger.clone(),
+            held: self.fates.pool.outside(),
+            frames_spare: self.fates.pool.region().spare(),
+            ports: self.report_ports(),
+            paths: self.report_paths(),
+            queues: self.report_queues(),
+            tasks: self.report_tasks(),
+            neighbours: self.host.neighbours(),
+        }
+    }
+
+    fn report_ports(&self) -> Vec<PortReport> {
+        let open = self.ports.iter().enumerate().filter_map(|(i, p)| Some((PortId::at(i), p.as_ref()?)));
+        open.map(|(port, state)| {
+            let backlog = state.link.backlog();
+            PortReport {
+                port,
+                up: state.up,
+                closing: state.closing.is_some(),
+                received: state.received,
+                received_bytes: state.received_bytes,
+                link: state.link.counters(),
+                backlog: backlog.packets,
+                backlog_bytes: backlog.bytes,
+                rate: state.link.port.link_rate(),
+                statistics: state.link.port.statistics(),
+                drops: self.fates.drops_at(port),
+            }
+        })
+        .collect()
+    }
+
+    fn report_paths(&self) -> Vec<PathReport> {
+        let of = |path: PathId| self.instances.iter().flatten().filter(move |i| i.path == path);
+        let report = |path: PathId| {
+            let mut counters = PathCounters::default();
+            of(path).for_each(|instance| counters += instance.counters);
+            PathReport { path, counters, queued: of(path).map(|i| i.queued()).sum() }
+        };
+        self.snapshot.paths.iter().map(|path| report(path.id)).collect()
+    }
+
+    fn report_queues(&self) -> Vec<QueueReport> {
+        let instances = self.instances.iter().flatten();
+        let report = |i: &crate::path::Instance| QueueReport {
+            path: i.path,
+            port: i.port,
+            input: i.input.len(),
+            output: i.output.len(),
+            capacity: i.input.capacity(),
+        };
+        instances.map(report).collect()
+    }
+
+    fn report_tasks(&self) -> Vec<TaskReport> {
+        let present = self.tasks.iter().enumerate().filter_map(|(i, task)| Some((i, (*task)?)));
+        present
+            .map(|(index, task)| {
+                let (kind, port, path) = match task {
+                    Task::Input(port) => ("input", Some(port), None),
+                    Task::Output(port) => ("output", Some(port), None),
+                    Task::Forward(target) => {
+                        let instance = self.instances.get(usize::from(target)).and_then(Option::as_ref);
+                        ("forwarding", instance.and_then(|i| i.port), instance.map(|i| i.path))
+                    }
+                };
+                let account = self.accounts[index];
+                let (runs, packets, used) = (account.runs, account.packets, account.used);
+                TaskReport { task: TaskId::at(index), kind, port, path, runs, packets, used }
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,231 @@
+//! The three stages: input, forwarding, output. What they cost is what the router costs.
+
+use super::{PortState, Worker};
+use crate::classify::{Classifier, REFUSED, Target};
+use crate::function::Context;
+use crate::host::World;
+use crate::path::Instance;
+use crate::snapshot::Layout;
+use packet::{BATCH, DropReason, Packet};
+use units::PortId;
+
+/// Packets the router's own protocols handle in one dispatch: they are not in a hurry, and their work is not small.
+const HOST_VECTOR: usize = 32;
+
+impl Worker {
+    /// Receives by `port` and classifies. Answers the packets received.
+    pub(super) fn run_input(&mut self, port: PortId) -> usize {
+        if self.pending.is_some() {
+            // What is on the paths goes first; what waits in the port is for the next generation.
+            return 0;
+        }
+        let Some(Some(state)) = self.ports.get_mut(port.index()) else { return 0 };
+        state.link.port.receive(self.fates.now, &mut self.batch, &mut self.fates.pool);
+        let received = self.batch.len();
+        if received == 0 {
+            return 0;
+        }
+        self.fates.ledger.receive(received as u64);
+        state.received += received as u64;
+        let snapshot = &*self.snapshot;
+        if let Some(view) = snapshot.port(port) {
+            let classifier = Classifier { snapshot, tables: &self.tables, dispatch: &self.dispatch };
+            classifier.batch(port, view, self.batch.as_mut_slice(), &mut self.targets);
+        } else {
+            self.targets[..received].fill(REFUSED);
+        }
+        self.spread(port);
+        if self.snapshot.layout == Layout::One {
+            self.run_through();
+        }
+        received
+    }
+
+    /// Puts the classified batch on the input queues of its paths.
+    #[inline]
+    fn spread(&mut self, port: PortId) {
+        let Worker { ports, batch, targets, instances, fates, scheduler, touched, .. } = self;
+        let Some(Some(state)) = ports.get_mut(port.index()) else { return };
+        let (mut bytes, mut refused, mut last) = (0, 0, REFUSED);
+        touched.clear();
+        for (packet, &target) in batch.drain().zip(targets.iter()) {
+            bytes += packet.len() as u64;
+            let Some(Some(instance)) = instances.get_mut(usize::from(target)) else {
+                let reason = refusal(&packet).unwrap_or(DropReason::PortRemoved);
+                refused += 1;
+                fates.drop_at(port, packet, reason);
+                continue;
+            };
+            instance.counters.entered += 1;
+            if let Some(packet) = instance.input.push(packet) {
+                instance.counters.dropped += 1;
+                fates.drop_at(port, packet, DropReason::PathQueue);
+            }
+            if target != last {
+                last = target;
+                if !touched.contains(&target) {
+                    touched.push(target);
+                    scheduler.wake(instance.task, fates.now);
+                }
+            }
+        }
+        let PortState { received_bytes, refused: sum, passed, .. } = state;
+        *received_bytes += bytes;
+        *sum += refused;
+        *passed = state.received - state.refused;
+    }
+
+    /// The rest of the pipeline in the same task, for the layout of one.
+    fn run_through(&mut self) {
+        let mut touched = std::mem::take(&mut self.touched);
+        for &target in &touched {
+            while self.run_forward(target).1 {}
+        }
+        touched.clear();
+        self.touched = touched;
+    }
+
+    /// Runs the functions of a path on what waits. Answers the packets moved and whether there is more to do.
+    pub(super) fn run_forward(&mut self, target: Target) -> (usize, bool) {
+        if target == self.dispatch.control || target == self.dispatch.general {
+            return self.run_host(target);
+        }
+        let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return (0, false) };
+        let most = instance.output.room().min(BATCH);
+        instance.input.pop_into(&mut self.batch, most);
+        let moved = self.batch.len();
+        let context = Context { now: self.fates.now, snapshot: &self.snapshot, tables: &self.tables };
+        for function in &mut instance.functions {
+            function.process(context, self.batch.as_mut_slice());
+        }
+        let mut odd = false;
+        for packet in self.batch.as_slice() {
+            odd |= packet.meta().refused | packet.meta().exception != 0;
+        }
+        if odd {
+            self.divert(target);
+        }
+        let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return (0, false) };
+        for packet in self.batch.drain() {
+            if let Some(packet) = instance.output.push(packet) {
+                // Room was counted before: only a path that generates can get here.
+                instance.counters.dropped += 1;
+                self.fates.drop(packet, DropReason::OutputQueue);
+            }
+        }
+        let more = !instance.input.is_empty() && instance.output.room() > 0;
+        let (port, waits) = (instance.port, !instance.output.is_empty());
+        if let (Some(port), true) = (port, waits) {
+            if self.snapshot.layout == Layout::Three {
+                if let Some(Some(state)) = self.ports.get(port.index()) {
+                    self.scheduler.wake(state.output, self.fates.now);
+                }
+            } else {
+                self.run_output(port);
+                let more = self.instances[usize::from(target)].as_ref().is_some_and(|i| !i.input.is_empty());
+                return (moved, more);
+            }
+        }
+        (moved, more)
+    }
+
+    /// Takes the packets that a function refused, or that need the router's own protocols, out of the batch.
+    #[cold]
+    fn divert(&mut self, from: Target) {
+        let Some(Some(instance)) = self.instances.get_mut(usize::from(from)) else { return };
+        let mut diverted: Vec<Packet> = Vec::new();
+        let mut kept: Vec<Packet> = Vec::new();
+        for packet in self.batch.drain() {
+            if let Some(reason) = refusal(&packet) {
+                instance.counters.dropped += 1;
+                self.fates.drop(packet, reason);
+            } else if packet.meta().exception != 0 {
+                instance.counters.diverted += 1;
+                diverted.push(packet);
+            } else {
+                kept.push(packet);
+            }
+        }
+        kept.into_iter().for_each(|packet| self.batch.push(packet));
+        let to = self.dispatch.control;
+        for packet in diverted {
+            let Some(Some(control)) = self.instances.get_mut(usize::from(to)) else {
+                self.fates.drop(packet, DropReason::PathQueue);
+                continue;
+            };
+            control.counters.entered += 1;
+            if let Some(packet) = control.input.push(packet) {
+                control.counters.dropped += 1;
+                self.fates.drop(packet, DropReason::PathQueue);
+            }
+        }
+        self.wake_instance(to);
+    }
+
+    /// Gives what waits on a path of the router's own protocols to the host, and lets it do what is due.
+    fn run_host(&mut self, target: Target) -> (usize, bool) {
+        let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return (0, false) };
+        instance.input.pop_into(&mut self.batch, HOST_VECTOR);
+        let moved = self.batch.len();
+        let packets: Vec<Packet> = self.batch.drain().collect();
+        self.with_host(target, |host, world| {
+            for packet in packets {
+                host.receive(packet, world);
+            }
+            if world.now() >= host.next() {
+                host.tick(world);
+            }
+        });
+        self.host_due = self.host.next();
+        let more = self.instances[usize::from(target)].as_ref().is_some_and(|i| !i.input.is_empty());
+        (moved, more)
+    }
+
+    /// Offers what the paths have ready to the scheme of `port`, and transmits what it lets go. Answers the packets
+    /// moved and whether there is more to do now.
+    pub(super) fn run_output(&mut self, port: PortId) -> (usize, bool) {
+        let Worker { ports, instances, fates, scheduler, blocked, .. } = self;
+        let Some(Some(state)) = ports.get_mut(port.index()) else { return (0, false) };
+        let (mut moved, mut more) = (0, false);
+        for &target in &state.outputs {
+            let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { continue };
+            let was_full = instance.output.room() == 0;
+            let taken = state.link.offer(&mut instance.output, BATCH, fates);
+            instance.counters.left += taken as u64;
+            moved += taken;
+            more |= !instance.output.is_empty();
+            if was_full && taken > 0 && !instance.input.is_empty() {
+                // Room on the output side makes the path eligible again (spec Q-46).
+                scheduler.wake(instance.task, fates.now);
+            }
+        }
+        moved += state.link.serve(fates);
+        if state.link.backlog().packets > 0 {
+            if state.closing.is_some_and(|end| fates.now >= end) {
+                state.link.clear(DropReason::PortRemoved, fates);
+            } else if state.link.port.room() > 0 {
+                more |= state.link.next() == schemes::Next::Ready;
+            } else if !blocked.contains(&port) {
+                blocked.push(port);
+            }
+        }
+        if state.closing.is_some() && state.link.backlog().packets == 0 && !more {
+            self.close_port(port);
+            return (moved, false);
+        }
+        (moved, more)
+    }
+}
+
+/// The reason a stage refused a packet for.
+pub(super) fn refusal(packet: &Packet) -> Option<DropReason> {
+    DropReason::ALL.get(usize::from(packet.meta().refused).wrapping_sub(1)).copied()
+}
+
+/// Puts a packet on the input queue of an instance, from inside the router.
+pub(super) fn enter(instance: &mut Instance, packet: Packet) -> Option<Packet> {
+    instance.counters.entered += 1;
+    let back = instance.input.push(packet);
+    instance.counters.dropped += u64::from(back.is_some());
+    back
+}

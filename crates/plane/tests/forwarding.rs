@@ -1,0 +1,154 @@
+//! A packet's whole life through a router in memory.
+
+use packet::DropReason;
+use packet::wire::{Ipv4, Ipv4Spec, ethernet, ethertype};
+use plane::rig::Rig;
+use plane::snapshot::Layout;
+use std::net::Ipv4Addr;
+use units::Mac;
+
+const CONFIG: &str = r#"
+version = 1
+[port.lan]
+device = "memory:lan"
+mac = "02:00:00:00:00:01"
+address = ["192.0.2.1/24", "2001:db8:1::1/64"]
+[port.wan]
+device = "memory:wan"
+mac = "02:00:00:00:00:02"
+address = ["198.51.100.1/24", "2001:db8:2::1/64"]
+[port.wan.vlan.20]
+address = ["203.0.113.1/24"]
+[[neighbour]]
+address = "198.51.100.9"
+mac = "02:00:00:00:00:99"
+port = "wan"
+[[neighbour]]
+address = "203.0.113.9"
+mac = "02:00:00:00:00:20"
+port = "wan.20"
+[[route]]
+to = "10.0.0.0/8"
+via = "198.51.100.9"
+[[route]]
+to = "10.20.0.0/16"
+via = "203.0.113.9"
+[[route]]
+to = "10.66.0.0/16"
+blackhole = true
+"#;
+
+const LAN: Mac = Mac([2, 0, 0, 0, 0, 1]);
+const HOST: Mac = Mac([2, 0, 0, 0, 0, 0xaa]);
+
+fn udp(destination: Ipv4Addr, ttl: u8) -> Vec<u8> {
+    let mut frame = vec![0; 14 + 20 + 26];
+    ethernet::write_header(&mut frame[..14], LAN, HOST, None, ethertype::IPV4).unwrap();
+    let spec = Ipv4Spec {
+        type_of_service: 0,
+        identification: 1,
+        dont_fragment: true,
+        ttl,
+        protocol: 17,
+        source: Ipv4Addr::new(192, 0, 2, 7),
+        destination,
+    };
+    spec.write(&mut frame[14..], 26).unwrap();
+    frame
+}
+
+fn dropped(rig: &Rig, reason: DropReason) -> u64 {
+    rig.report().ledger.dropped_for(reason)
+}
+
+#[test]
+fn a_packet_leaves_with_the_next_hops_address_and_a_lower_time_to_live() {
+    for layout in [Layout::One, Layout::Two, Layout::Three] {
+        let mut rig = Rig::running(4096, layout, CONFIG);
+        rig.received("wan");
+        rig.send("lan", &udp(Ipv4Addr::new(10, 1, 2, 3), 64));
+        rig.settle();
+        let out = rig.received("wan");
+        assert_eq!(out.len(), 1, "{layout:?}");
+        assert_eq!(out[0][..14], [2, 0, 0, 0, 0, 0x99, 2, 0, 0, 0, 0, 2, 8, 0]);
+        let parsed = Ipv4::parse(&out[0][14..]).expect("the checksum is right");
+        assert_eq!(parsed.header.ttl(), 63);
+        assert_eq!(parsed.header.destination(), Ipv4Addr::new(10, 1, 2, 3));
+    }
+}
+
+#[test]
+fn a_packet_to_a_vlan_leaves_with_its_tag() {
+    let mut rig = Rig::running(4096, Layout::Three, CONFIG);
+    rig.received("wan");
+    rig.send("lan", &udp(Ipv4Addr::new(10, 20, 2, 3), 64));
+    rig.settle();
+    let out = rig.received("wan");
+    assert_eq!(out.len(), 1);
+    assert_eq!(out[0][..18], [2, 0, 0, 0, 0, 0x20, 2, 0, 0, 0, 0, 2, 0x81, 0, 0, 20, 8, 0]);
+    assert_eq!(out[0].len(), 64);
+}
+
+#[test]
+fn padding_is_not_forwarded() {
+    let mut rig = Rig::running(4096, Layout::Three, CONFIG);
+    rig.received("wan");
+    let mut frame = udp(Ipv4Addr::new(10, 1, 2, 3), 64);
+    frame.extend([0; 7]);
+    rig.send("lan", &frame);
+    rig.settle();
+    assert_eq!(rig.received("wan")[0].len(), 60);
+}
+
+#[test]
+fn what_must_not_be_forwarded_is_dropped_for_its_reason() {
+    let mut rig = Rig::running(4096, Layout::Three, CONFIG);
+    let mut cases: Vec<(Vec<u8>, DropReason)> = vec![
+        (udp(Ipv4Addr::new(10, 66, 0, 1), 64), DropReason::Blackhole),
+        (udp(Ipv4Addr::new(10, 1, 0, 1), 1), DropReason::TtlExpired),
+        (udp(Ipv4Addr::new(8, 8, 8, 8), 64), DropReason::NoRoute),
+        (udp(Ipv4Addr::new(127, 0, 0, 1), 64), DropReason::MartianDestination),
+        (udp(Ipv4Addr::new(240, 0, 0, 1), 64), DropReason::MartianDestination),
+        (udp(Ipv4Addr::new(224, 0, 1, 1), 64), DropReason::Multicast),
+        (udp(Ipv4Addr::new(255, 255, 255, 255), 64), DropReason::Broadcast),
+        (udp(Ipv4Addr::new(198, 51, 100, 255), 64), DropReason::Broadcast),
+        (vec![0; 9], DropReason::FrameTooShort),
+    ];
+    let good = udp(Ipv4Addr::new(10, 1, 2, 3), 64);
+    let mut changed = |at: usize, byte: u8, reason| {
+        let mut frame = good.clone();
+        frame[at] = byte;
+        cases.push((frame, reason));
+    };
+    changed(5, 9, DropReason::OtherStation);
+    changed(12, 0x12, DropReason::UnknownEthertype);
+    changed(14, 0x55, DropReason::WrongVersion);
+    changed(14, 0x44, DropReason::HeaderLength);
+    changed(17, 200, DropReason::TotalLength);
+    changed(17, 10, DropReason::TotalLength);
+    changed(22, 9, DropReason::HeaderChecksum);
+    for (frame, reason) in cases {
+        let before = dropped(&rig, reason);
+        rig.send("lan", &frame);
+        rig.settle();
+        assert_eq!(
+            dropped(&rig, reason),
+            before + 1,
+            "{reason}: {:?}",
+            rig.report().ledger.drops().collect::<Vec<_>>()
+        );
+    }
+}
+
+#[test]
+fn every_packet_of_a_flood_is_accounted_for() {
+    let mut rig = Rig::running(8192, Layout::Three, CONFIG);
+    for i in 0..3000u32 {
+        rig.send("lan", &udp(Ipv4Addr::from(0x0a00_0000 + i * 7919 % 0x0100_0000), (i % 70) as u8));
+    }
+    rig.settle();
+    let report = rig.report();
+    assert_eq!(report.ledger.received(), 3000);
+    assert_eq!(report.held, 0);
+    assert_eq!(rig.received("wan").len() as u64 + rig.received("lan").len() as u64, report.ledger.sent());
+}

@@ -1,0 +1,131 @@
+//! Configurations change while packets flow: none is lost, none overtakes another.
+
+use packet::wire::{Ipv4Spec, ethernet, ethertype};
+use plane::meter::Flat;
+use plane::rig::Rig;
+use plane::snapshot::Layout;
+use std::net::Ipv4Addr;
+use units::{Mac, Nanos};
+
+/// The configuration after the `n`th change: each changes a port, a path, a queue or a route.
+fn config(n: usize) -> String {
+    let mut text = String::from(
+        "version = 1\n[port.lan]\ndevice = \"memory:lan\"\nmac = \"02:00:00:00:00:01\"\naddress = [\"192.0.2.1/24\"]\n",
+    );
+    if n % 4 == 0 && n % 8 != 0 {
+        text += "faults = { loss = 0.0, seed = 7 }\n";
+    }
+    text += &format!(
+        "[port.wan]\ndevice = \"memory:wan\"\nmac = \"02:00:00:00:00:02\"\naddress = [\"198.51.100.1/24\"]\n\
+         scheme = \"fifo(limit={})\"\n",
+        1000 + n % 5
+    );
+    if n % 3 == 0 {
+        text += &format!("[port.x{n}]\ndevice = \"memory:x{n}\"\naddress = [\"10.{}.0.1/24\"]\n", n % 200);
+    }
+    text += "[[neighbour]]\naddress = \"198.51.100.9\"\nmac = \"02:00:00:00:00:99\"\nport = \"wan\"\n";
+    text += "[[neighbour]]\naddress = \"198.51.100.8\"\nmac = \"02:00:00:00:00:98\"\nport = \"wan\"\n";
+    text += &format!("[[route]]\nto = \"203.0.113.0/24\"\nvia = \"198.51.100.{}\"\n", 8 + n % 2);
+    if n % 2 == 0 {
+        text += &format!(
+            "[[path]]\nname = \"voice{}\"\nmatch = \"udp dport {}\"\nqueue = {}\nclass = 1\n",
+            n % 4,
+            n % 6,
+            64 + n
+        );
+    }
+    text
+}
+
+fn numbered(sequence: u32) -> Vec<u8> {
+    let mut frame = vec![0; 64];
+    let header = ethernet::write_header(
+        &mut frame[..14],
+        Mac([2, 0, 0, 0, 0, 1]),
+        Mac([2, 0, 0, 0, 0, 9]),
+        None,
+        ethertype::IPV4,
+    );
+    assert_eq!(header, Some(14));
+    let spec = Ipv4Spec {
+        type_of_service: 0,
+        identification: 0,
+        dont_fragment: true,
+        ttl: 64,
+        protocol: 17,
+        source: Ipv4Addr::new(192, 0, 2, 7),
+        destination: Ipv4Addr::new(203, 0, 113, 5),
+    };
+    spec.write(&mut frame[14..], 30).unwrap();
+    frame[46..50].copy_from_slice(&sequence.to_be_bytes());
+    frame
+}
+
+#[test]
+fn a_hundred_changes_lose_and_reorder_nothing() {
+    let mut rig = Rig::running(32768, Layout::Three, &config(0));
+    rig.received("wan");
+    let (mut sent, mut expected) = (0u32, 0u32);
+    for n in 1..=100 {
+        let plan = plan::check(&config(n), "reload.toml", &plane::catalogue()).unwrap_or_else(|e| panic!("{e}"));
+        let prepared = rig.router.prepare(&plan, &mut rig.wires).unwrap();
+        let mut published = None;
+        let mut prepared = Some(prepared);
+        // Traffic before, during and after the change, with few steps between sends, so that queues are never empty.
+        for round in 0..60 {
+            for _ in 0..40 {
+                let frame = numbered(sent);
+                rig.send("lan", &frame);
+                sent += 1;
+            }
+            for _ in 0..7 {
+                rig.step(&mut Flat(Nanos::new(10)));
+            }
+            if round == 20 {
+                published = prepared.take().map(|prepared| rig.router.publish(prepared));
+            }
+            if published.as_mut().is_some_and(|p| p.is_adopted()) {
+                rig.router.complete(published.take().unwrap());
+            }
+            for frame in rig.received("wan") {
+                assert_eq!(frame.len(), 64);
+                let sequence = u32::from_be_bytes(frame[46..50].try_into().unwrap());
+                assert_eq!(sequence, expected, "after change {n}, round {round}");
+                expected += 1;
+            }
+        }
+        assert!(published.is_none(), "change {n} was adopted while traffic flowed");
+    }
+    rig.settle();
+    expected += rig.received("wan").len() as u32;
+    assert_eq!(expected, sent);
+    assert_eq!(rig.report().ledger.dropped(), 0);
+}
+
+#[test]
+fn a_configuration_that_cannot_run_changes_nothing() {
+    let mut rig = Rig::running(4096, Layout::Three, &config(0));
+    let before = (rig.worker.generation(), rig.router.plan().cloned(), rig.router.tables().len4());
+    let broken = config(1) + "[port.zz]\ndevice = \"packet:nowhere\"\naddress = [\"10.250.0.1/24\"]\n";
+    let errors = rig.apply(&broken).unwrap_err();
+    assert!(errors[0].place.contains("zz"), "{errors:?}");
+    assert_eq!((rig.worker.generation(), rig.router.plan().cloned(), rig.router.tables().len4()), before);
+}
+
+#[test]
+fn a_removed_port_sends_what_waits_and_then_goes() {
+    let mut rig = Rig::running(4096, Layout::Three, &config(1));
+    for i in 0..100 {
+        rig.send("lan", &numbered(i));
+    }
+    let lan_only =
+        "version = 1\n[port.lan]\ndevice = \"memory:lan\"\nmac = \"02:00:00:00:00:01\"\naddress = [\"192.0.2.1/24\"]\n";
+    for _ in 0..3 {
+        rig.step(&mut Flat(Nanos::new(10)));
+    }
+    rig.apply(lan_only).unwrap();
+    rig.settle();
+    let report = rig.report();
+    assert_eq!(report.ports.len(), 1);
+    assert_eq!(rig.received("wan").len() as u64 + report.ledger.dropped(), 100);
+}
