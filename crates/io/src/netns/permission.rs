@@ -35,30 +35,41 @@ impl fmt::Display for Forbidden {
 
 impl std::error::Error for Forbidden {}
 
-/// Tries it, in a child process where a user namespace is needed. Changes nothing.
+/// Tries it, in child processes that end at once. Changes nothing, and starts no thread.
 pub fn probe() -> Result<Permission, Forbidden> {
-    if Namespace::new().is_ok() {
+    if attempt(unshare_network).is_ok() {
         return Ok(Permission::Capability);
     }
-    // The program does not exist on purpose: the error says whether the child came as far as starting it.
+    match attempt(unshare_user_then_network) {
+        Ok(()) => Ok(Permission::UserNamespace),
+        Err(error) => Err(why(&error)),
+    }
+}
+
+/// Whether a child process can do it. The program it would go on with does not exist, on purpose: that this is what
+/// it fails by says that it came so far.
+fn attempt(unshare: fn() -> io::Result<()>) -> io::Result<()> {
     let mut command = Command::new("/proc/self/no such program");
     // SAFETY: between fork and exec only system calls are made, no memory is allocated and no lock taken.
-    unsafe { command.pre_exec(unshare_user_then_network) };
+    unsafe { command.pre_exec(unshare) };
     match command.spawn() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Permission::UserNamespace),
-        Err(error) => Err(why(&error)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
         Ok(_) => unreachable!("there is no such program"),
     }
 }
 
+fn unshare_network() -> io::Result<()> {
+    // SAFETY: it is part neither of Rust's model of memory nor of the ownership of descriptors.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
+    Ok(())
+}
+
 /// In two steps: where a security module allows user namespaces but grants nothing in them, the second fails.
 fn unshare_user_then_network() -> io::Result<()> {
-    // SAFETY: neither is part of Rust's model of memory or of the ownership of descriptors.
-    unsafe {
-        unshare_unsafe(UnshareFlags::NEWUSER)?;
-        unshare_unsafe(UnshareFlags::NEWNET)?;
-    }
-    Ok(())
+    // SAFETY: as above.
+    unsafe { unshare_unsafe(UnshareFlags::NEWUSER) }?;
+    unshare_network()
 }
 
 /// Makes this process able to make network namespaces: nothing where it already is, else it becomes root of a new user
