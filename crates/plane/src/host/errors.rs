@@ -129,8 +129,8 @@ impl Host {
     }
 }
 
-/// The address that complains: the one the packet was for, where it was ours; else one of the interface the error leaves
-/// by (RFC 1812 4.3.2.4), on the next hop's prefix.
+/// The address that complains: the one the packet was for, where it was ours; else one of the interface the error
+/// leaves by (RFC 1812 4.3.2.4), on the next hop's prefix.
 fn source4(to: Ipv4Addr, asked: Outcome, way: super::Key, world: &impl World) -> Option<Ipv4Addr> {
     if let Outcome::Local(_) = asked {
         return Some(to);

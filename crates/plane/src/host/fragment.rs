@@ -208,8 +208,8 @@ mod tests {
                 whole[at..at + ip.payload.len()].copy_from_slice(ip.payload);
                 last += usize::from(!ip.header.more_fragments());
                 prop_assert_eq!(ip.header.more_fragments(), i + 1 < pieces.len());
-                let fixed = (ip.header.ttl(), ip.header.type_of_service(), ip.header.identification(), ip.header.protocol());
-                prop_assert_eq!(fixed, (9, 0xb8, 7, 17));
+                prop_assert_eq!((ip.header.ttl(), ip.header.type_of_service()), (9, 0xb8));
+                prop_assert_eq!((ip.header.identification(), ip.header.protocol()), (7, 17));
             }
             prop_assert_eq!(last, 1);
             prop_assert_eq!(whole, payload);

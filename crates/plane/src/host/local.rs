@@ -133,7 +133,7 @@ fn answer4(ip: &Ipv4<'_>, one: bool) -> Answer {
     match ip.header.protocol() {
         protocol::ICMP => match Icmp4::parse(ip.payload) {
             Err(_) => Answer::Drop(DropReason::BadIcmp),
-            // RFC 1122 3.2.2.6 leaves it open whether requests to everybody are answered: an amplifier is nobody's friend.
+            // RFC 1122 3.2.2.6 leaves it open whether requests to everybody are answered; they are not, for they amplify.
             Ok(Icmp4::EchoRequest(_)) if one => Answer::Echo,
             Ok(_) => Answer::Silence,
         },

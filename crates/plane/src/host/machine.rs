@@ -3,11 +3,11 @@
 //! RFC 4861 7.3 with the states of its appendix C, for IPv6 and, by RFC 1122 2.3.2.1 ("unicast poll"), for ARP alike.
 //! Pure: it is told what happened and says what to do.
 //!
-//! The fast path does not tell about every use of a neighbour, so use is noticed where it can be without a price. Only a
-//! reachable, delayed or probed neighbour is *usable*, that is, in the forwarding tables; the first packet to a stale one
-//! comes here (`Wanted`), makes it usable and starts the delay before it is asked. A neighbour that has become usable is
-//! asked directly whenever its reachable time is over, used or not, and stays usable meanwhile: two small frames in half
-//! a minute, instead of an interruption of every flow.
+//! The fast path does not tell about every use of a neighbour, so use is noticed where it can be without a price.
+//! Only a reachable, delayed or probed neighbour is *usable*, that is, in the forwarding tables; the first packet
+//! to a stale one comes here (`Wanted`), makes it usable and starts the delay before it is asked. A neighbour that
+//! has become usable is asked directly whenever its reachable time is over, used or not, and stays usable
+//! meanwhile: two small frames in half a minute, instead of an interruption of every flow.
 
 use crate::event::NeighbourState;
 use units::{Instant, Mac, Nanos};

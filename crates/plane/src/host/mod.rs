@@ -2,7 +2,7 @@
 //!
 //! | file | what | source |
 //! |---|---|---|
-//! | `machine`, `neighbours`, `resolve` | who is on the links, and the packets that wait to know | RFC 4861 7, RFC 826, RFC 1122 2.3.2, RFC 6583 |
+//! | `machine`, `neighbours`, `resolve` | who is on the links, packets that wait to know | RFC 4861 7, 826, 1122, 6583 |
 //! | `arp`, `discovery` | the messages by which they are found | RFC 826, 5227; RFC 4861 |
 //! | `local`, `reset` | packets for the router itself | RFC 792, 1122, 4443, 9293 |
 //! | `errors` | telling senders what went wrong | RFC 1812 4.3, RFC 4443 2.4 |
@@ -137,8 +137,8 @@ impl Host {
         }
     }
 
-    /// Takes a packet with an exception ([`Exception::of`] its `meta.exception`). `meta.l3`, `meta.in_interface` and the
-    /// flags `GROUP` and `IPV6` must be those of the frame; its bytes may be anything.
+    /// Takes a packet with an exception ([`Exception::of`] its `meta.exception`). `meta.l3`, `meta.in_interface` and
+    /// the flags `GROUP` and `IPV6` must be those of the frame; its bytes may be anything.
     pub fn receive(&mut self, packet: Packet, world: &mut impl World) {
         let Some(exception) = Exception::of(packet.meta().exception) else {
             // A programmer's mistake, but the packet is a sender's: it has to end somehow.

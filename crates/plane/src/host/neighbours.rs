@@ -1,5 +1,5 @@
-//! Every neighbour of the router: the machines, their deadlines, the packets that wait for them, and the bounds on all of
-//! it (RFC 6583: a scan of a large prefix must not push out the neighbours in use).
+//! Every neighbour of the router: the machines, their deadlines, the packets that wait for them, and the bounds on all
+//! of it (RFC 6583: a scan of a large prefix must not push out the neighbours in use).
 
 use super::machine::{Effects, Machine};
 use packet::{DropReason, Packet};

@@ -94,7 +94,7 @@ fn nobody_is_told_about_what_nobody_may_be_told_of() {
         ("a redirect", error(5)),
         ("an unknown ICMP type", error(77)),
         ("a later fragment", V4 { fragment: 5, ..V4::default() }.udp(1)),
-        ("a broadcast frame", V4::default().udp(1).to_group()),
+        ("a broadcast frame", V4::default().udp(1).broadcast()),
         ("a directed broadcast", V4 { destination: "10.0.2.255", ..V4::default() }.udp(1)),
         ("a group", V4 { destination: "224.1.2.3", ..V4::default() }.udp(1)),
         ("a broadcast source", V4 { source: "10.0.1.255", ..V4::default() }.udp(1)),

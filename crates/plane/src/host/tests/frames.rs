@@ -21,7 +21,7 @@ impl Frame {
         Frame { kind, l3, group: false, from: A }
     }
 
-    pub fn to_group(self) -> Frame {
+    pub fn broadcast(self) -> Frame {
         Frame { group: true, ..self }
     }
 
@@ -171,7 +171,7 @@ pub fn arp(message: packet::wire::Arp) -> Frame {
 pub fn who_has(target: &str, mac: Mac, sender: &str) -> Frame {
     let sender: Ipv4Addr = sender.parse().unwrap();
     let request = packet::wire::Arp::request(mac, sender, target.parse().unwrap());
-    Frame { from: mac, ..arp(request).to_group() }
+    Frame { from: mac, ..arp(request).broadcast() }
 }
 
 /// The ARP reply of a station to a request of ours.

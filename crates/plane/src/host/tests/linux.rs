@@ -1,7 +1,7 @@
 //! What a Linux router answers, byte for byte.
 //!
-//! `linux.txt` was recorded from a kernel 6.18 router with the addresses of the laboratory: for each case its name, what
-//! host A sent (`> station|group ETHERTYPE PACKET`) and what A got back (`< DESTINATION ETHERTYPE PACKET`), in
+//! `linux.txt` was recorded from a kernel 6.18 router with the addresses of the laboratory: for each case its name,
+//! what host A sent (`> station|group ETHERTYPE PACKET`) and what A got back (`< DESTINATION ETHERTYPE PACKET`), in
 //! hexadecimal. Not compared are the identification of IPv4 packets that may be fragmented, and the flow label of IPv6
 //! packets: Linux draws both from a keyed hash, RFC 6864 4.1 and RFC 6437 3 ask nothing of their values.
 //! Transport checksums over IPv6 are completed first: the kernel leaves some of them to the device.

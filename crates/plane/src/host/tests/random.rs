@@ -69,7 +69,8 @@ fn step() -> impl Strategy<Value = Step> {
                 Step::Receive(interface, frame, exception)
             }),
         4 => (0u64..40_000).prop_map(|ms| Step::Pass(Nanos::millis(ms))),
-        1 => (prop::bool::weighted(0.8), prop::bool::weighted(0.8), any::<bool>()).prop_map(|(a, b, c)| Step::Adopt(a, b, c)),
+        1 => (prop::bool::weighted(0.8), prop::bool::weighted(0.8), any::<bool>())
+            .prop_map(|(first, second, shorter)| Step::Adopt(first, second, shorter)),
         1 => (1u8..9, any::<bool>()).prop_map(|(host, set)| Step::Static(host, set)),
     ]
 }
