@@ -64,7 +64,6 @@ fn numbered(sequence: u32) -> Vec<u8> {
 #[test]
 fn a_hundred_changes_lose_and_reorder_nothing() {
     let mut rig = Rig::running(32768, Layout::Three, &config(0));
-    rig.received("wan");
     let (mut sent, mut expected) = (0u32, 0u32);
     for n in 1..=100 {
         let plan = plan::check(&config(n), "reload.toml", &plane::catalogue()).unwrap_or_else(|e| panic!("{e}"));

@@ -15,6 +15,8 @@ use zerocopy::FromZeros;
 
 const NETWORKS: usize = 1 << 24;
 const NETWORK_BITS: u8 = 24;
+/// The shortest prefix with words of its own in the table.
+const TABLE_BITS: u8 = short::LONGEST + 1;
 /// Lookups whose memory is fetched at once.
 const BULK: usize = 32;
 
@@ -137,7 +139,7 @@ impl Fib4 {
         let mut spare = self.spare.lock();
         match length {
             0..=short::LONGEST => self.short.insert((prefix >> 24) as u8, length, word, &self.sequence),
-            ..=NETWORK_BITS => self.paint_networks(prefix, length, Paint::insert(length, word)),
+            TABLE_BITS..=NETWORK_BITS => self.paint_networks(prefix, length, Paint::insert(length, word)),
             _ => {
                 let slot = self.network(prefix);
                 let before = slot.load(Ordering::Relaxed);
@@ -158,7 +160,7 @@ impl Fib4 {
         let mut spare = self.spare.lock();
         match length {
             0..=short::LONGEST => self.short.remove((prefix >> 24) as u8, length, covering, &self.sequence),
-            ..=NETWORK_BITS => self.paint_networks(prefix, length, Paint::remove(length, covering)),
+            TABLE_BITS..=NETWORK_BITS => self.paint_networks(prefix, length, Paint::remove(length, covering)),
             _ => {
                 let slot = self.network(prefix);
                 let pointer = slot.load(Ordering::Relaxed);
@@ -271,19 +273,19 @@ mod tests {
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                for _ in 0..2_000 {
-                    fib.insert(0, 12, 2);
+                for _ in 0..100_000 {
+                    fib.insert(0, 24, 2);
                     fib.remove(0, 8, (0, 0));
                     fib.insert(0, 8, 1);
-                    fib.remove(0, 12, (8, 1));
+                    fib.remove(0, 24, (8, 1));
                 }
                 done.store(true, Ordering::Release);
             });
             while !done.load(Ordering::Acquire) {
-                let mut words = [0; 2];
-                fib.lookup_bulk(&[1, 2], &mut words);
-                let words = [words[0], words[1], fib.lookup(1)];
-                assert!(words.iter().all(|word| [1, 2].contains(word)), "{words:?}");
+                let mut words = [0; BULK];
+                fib.lookup_bulk(&[1; BULK], &mut words);
+                let seen = words.into_iter().chain([fib.lookup(1)]);
+                seen.for_each(|word| assert!([1, 2].contains(&word), "led to {word}"));
             }
         });
     }

@@ -84,13 +84,16 @@ impl Rig {
         Rig { router, worker, wires: Wires::default(), pool, now: Instant::new(1), batch: Batch::new() }
     }
 
-    /// A router that runs `config`.
+    /// A router that runs `config`, its announcements made and forgotten.
     ///
     /// # Panics
     /// When the configuration is wrong.
     pub fn running(frames: usize, layout: Layout, config: &str) -> Rig {
         let mut rig = Rig::new(frames, layout, Box::new(Silent));
         rig.apply(config).unwrap_or_else(|errors| panic!("{errors:?}"));
+        rig.settle();
+        let wires: Vec<String> = rig.wires.far.keys().cloned().collect();
+        wires.iter().for_each(|wire| drop(rig.received(wire)));
         rig
     }
 
@@ -116,10 +119,7 @@ impl Rig {
 
     /// Runs the worker until it finds nothing more to do at this time.
     pub fn settle(&mut self) {
-        let mut idle = 0;
-        while idle < 2 {
-            idle = if let Step::Idle(_) = self.step(&mut Flat(Nanos::new(10))) { idle + 1 } else { 0 };
-        }
+        while let Step::Ran = self.step(&mut Flat(Nanos::new(10))) {}
     }
 
     /// Lets `span` pass, with the worker run whenever it wants to be.

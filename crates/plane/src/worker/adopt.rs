@@ -248,8 +248,10 @@ impl Worker {
         for gone in old {
             debug_assert_eq!(gone.queued(), 0);
             self.remove_task(gone.task);
-            if !snapshot.paths.iter().any(|path| path.id == gone.path) {
-                self.fates.event(&Event::PathDrained { path: gone.path });
+            match self.instances.iter_mut().flatten().find(|instance| instance.path == gone.path) {
+                // What a path has counted stays counted when one of its ports goes.
+                Some(heir) => heir.counters += gone.counters,
+                None => self.fates.event(&Event::PathDrained { path: gone.path }),
             }
         }
         let find = |path: PathId, port: Option<PortId>| {
