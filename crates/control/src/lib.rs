@@ -1,1 +1,27 @@
-//! control
+//! The running router and how it is spoken to: the daemon that drives the plane, its HTTP API on a Unix socket, the
+//! client of that API, metrics, and live captures.
+//!
+//! [`Daemon`] owns the plane's `Router` and a thread for each worker. [`Server`] answers requests about it, which are
+//! parsed by the pure [`request::parse`] and answered in the types of [`api`]; [`Client`] asks them.
+
+#![forbid(unsafe_code)]
+
+pub mod api;
+mod client;
+mod daemon;
+mod events;
+mod metrics;
+mod names;
+pub mod request;
+mod respond;
+mod server;
+pub mod socket;
+mod stream;
+mod trace;
+pub mod watch;
+
+pub use client::{Answer, Body, Client, ClientError};
+pub use daemon::{ApplyFailure, Closing, Daemon, Notice, Options, StartError};
+pub use events::EventLog;
+pub use server::Server;
+pub use trace::Tracer;

@@ -1,0 +1,196 @@
+//! Configurations going in, and what is said of them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What was found in a configuration.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Checked {
+    /// Whether it could be applied as far as its text goes.
+    pub ok: bool,
+    /// Errors and warnings in the order of the text.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// One thing that is wrong with a configuration.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Diagnostic {
+    /// The file, as it was named in the request.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The character in the line, from 1.
+    pub column: usize,
+    /// The key: `port.lan.mtu`.
+    pub path: String,
+    /// What is wrong.
+    pub reason: String,
+    /// What to do.
+    pub hint: String,
+    /// `error` or `warning`.
+    pub severity: String,
+}
+
+impl From<&plan::Diagnostic> for Diagnostic {
+    fn from(d: &plan::Diagnostic) -> Diagnostic {
+        Diagnostic {
+            file: d.file.to_string(),
+            line: d.line,
+            column: d.column,
+            path: d.path.clone(),
+            reason: d.reason.clone(),
+            hint: d.hint.clone(),
+            severity: d.severity.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}: {}: {}", self.file, self.line, self.column, self.severity, self.reason)?;
+        if self.hint.is_empty() { Ok(()) } else { write!(f, "; {}", self.hint) }
+    }
+}
+
+/// The steps from the configuration that runs to another.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Changes {
+    /// The steps; none where the two mean the same.
+    pub changes: Vec<Change>,
+    /// Whether a step needs the router to be started anew, so that `apply` would refuse.
+    pub restart_needed: bool,
+    /// Warnings about the new configuration.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// One step from a configuration to another.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Change {
+    /// One line: `+` what is new, `-` what is gone, `~` what is different.
+    pub text: String,
+    /// Whether the router must be started anew for it.
+    pub restart_needed: bool,
+}
+
+/// A configuration was applied.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Applied {
+    /// The number of the configuration that runs now; as before where nothing changed.
+    pub generation: u64,
+    /// What changed.
+    pub changes: Vec<Change>,
+    /// Warnings about the configuration.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// The configuration that runs.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Config {
+    /// Its number.
+    pub generation: u64,
+    /// Where it came from: a file name.
+    pub name: String,
+    /// Its text as it was given.
+    pub text: String,
+}
+
+/// What kind of refusal it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorKind {
+    /// There is nothing at this address (404).
+    NotFound,
+    /// The address exists, but not for this method (405).
+    Method,
+    /// A parameter or the body cannot be understood (400).
+    BadRequest,
+    /// The body is larger than is taken (413).
+    TooLarge,
+    /// The configuration has errors, which are listed (422).
+    Configuration,
+    /// The configuration cannot run here and now, for the problems listed; the one before it runs on (409).
+    CannotRun,
+    /// The configuration changes what cannot change while the router runs (409).
+    RestartNeeded,
+    /// Too many requests or captures at once (503).
+    Busy,
+    /// A worker does not answer, or the router is ending (503).
+    Unavailable,
+}
+
+impl ErrorKind {
+    /// Its HTTP status.
+    pub const fn status(self) -> u16 {
+        match self {
+            ErrorKind::BadRequest => 400,
+            ErrorKind::NotFound => 404,
+            ErrorKind::Method => 405,
+            ErrorKind::CannotRun | ErrorKind::RestartNeeded => 409,
+            ErrorKind::TooLarge => 413,
+            ErrorKind::Configuration => 422,
+            ErrorKind::Busy | ErrorKind::Unavailable => 503,
+        }
+    }
+}
+
+/// Why a request was refused. Nothing was changed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ApiError {
+    /// The kind of refusal.
+    pub error: ErrorKind,
+    /// What is wrong.
+    pub reason: String,
+    /// What to do.
+    pub hint: String,
+    /// What is wrong with the configuration, for `configuration`.
+    #[serde(default)]
+    pub diagnostics: Vec<Diagnostic>,
+    /// What keeps it from running, for `cannot_run`.
+    #[serde(default)]
+    pub problems: Vec<Problem>,
+}
+
+/// Something of a configuration that cannot run here and now.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Problem {
+    /// What of it: `port lan`.
+    pub place: String,
+    /// What is wrong.
+    pub reason: String,
+    /// What to do.
+    pub hint: String,
+}
+
+impl ApiError {
+    /// A refusal with nothing listed.
+    pub fn new(error: ErrorKind, reason: impl Into<String>, hint: impl Into<String>) -> ApiError {
+        let (reason, hint) = (reason.into(), hint.into());
+        ApiError { error, reason, hint, diagnostics: Vec::new(), problems: Vec::new() }
+    }
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)?;
+        if !self.hint.is_empty() {
+            write!(f, "; {}", self.hint)?;
+        }
+        self.diagnostics.iter().try_for_each(|diagnostic| write!(f, "\n{diagnostic}"))?;
+        self.problems.iter().try_for_each(|p| write!(f, "\n{}: {}; {}", p.place, p.reason, p.hint))
+    }
+}
+
+impl std::error::Error for ApiError {}
+
+impl From<&plane::ApplyError> for Problem {
+    fn from(e: &plane::ApplyError) -> Problem {
+        Problem { place: e.place.clone(), reason: e.reason.clone(), hint: e.hint.clone() }
+    }
+}
+
+impl From<&plan::Change> for Change {
+    fn from(change: &plan::Change) -> Change {
+        Change { text: change.to_string(), restart_needed: change.restart_needed() }
+    }
+}

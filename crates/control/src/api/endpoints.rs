@@ -1,0 +1,282 @@
+//! Every address of the API, declared once: the OpenAPI document and the reference page follow from this table, and tests
+//! hold the request parser and the answers to it.
+
+use super::*;
+use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
+
+/// A query parameter.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// A value it may have.
+    pub example: &'static str,
+    /// One sentence.
+    pub doc: &'static str,
+}
+
+/// One method at one address.
+#[derive(Clone, Copy)]
+pub struct Endpoint {
+    /// `GET` or `POST`.
+    pub method: &'static str,
+    /// The address.
+    pub path: &'static str,
+    /// One sentence.
+    pub doc: &'static str,
+    /// What may follow the `?`.
+    pub parameters: &'static [Parameter],
+    /// Whether the body is the text of a configuration.
+    pub takes_text: bool,
+    /// What it answers with.
+    pub answer: AnswerType,
+}
+
+/// The form of an answer.
+#[derive(Clone, Copy)]
+pub enum AnswerType {
+    /// JSON of the type that registers itself here; its name.
+    Json(&'static str, fn(&mut SchemaGenerator)),
+    /// Something else; its media type.
+    Other(&'static str),
+}
+
+const fn json<T: JsonSchema>(name: &'static str) -> AnswerType {
+    AnswerType::Json(name, |generator| drop(generator.subschema_for::<T>()))
+}
+
+const fn get(path: &'static str, doc: &'static str, answer: AnswerType) -> Endpoint {
+    Endpoint { method: "GET", path, doc, parameters: &[], takes_text: false, answer }
+}
+
+const fn post(path: &'static str, doc: &'static str, parameters: &'static [Parameter], answer: AnswerType) -> Endpoint {
+    Endpoint { method: "POST", path, doc, parameters, takes_text: true, answer }
+}
+
+const NAME: &[Parameter] = &[Parameter {
+    name: "name",
+    example: "router.toml",
+    doc: "The name of the file, for messages; `request` where it is left out.",
+}];
+
+/// Everything the API has.
+pub const ENDPOINTS: &[Endpoint] = &[
+    get("/v1/status", "The router as a whole.", json::<Status>("Status")),
+    get("/v1/ports", "The ports, their interfaces and links.", json::<Ports>("Ports")),
+    get("/v1/paths", "The switching paths.", json::<Paths>("Paths")),
+    get("/v1/queues", "The queues of paths and links.", json::<Queues>("Queues")),
+    get("/v1/tasks", "What the CPU scheduler of each worker runs.", json::<Tasks>("Tasks")),
+    Endpoint {
+        parameters: &[
+            Parameter { name: "prefix", example: "192.0.2.0/24", doc: "Only routes to destinations within it." },
+            Parameter { name: "limit", example: "100", doc: "At most so many; 1000 where it is left out." },
+        ],
+        ..get("/v1/routes", "The routes.", json::<Routes>("Routes"))
+    },
+    get("/v1/neighbours", "The neighbours.", json::<Neighbours>("Neighbours")),
+    get("/v1/drops", "Drops by reason.", json::<Drops>("Drops")),
+    Endpoint {
+        parameters: &[Parameter { name: "since", example: "17", doc: "Only events with this number or a later one." }],
+        ..get("/v1/events", "What happened lately: the last 1000 events.", json::<Events>("Events"))
+    },
+    get("/v1/ledger", "The packet ledgers: that every packet has met one fate.", json::<Ledgers>("Ledgers")),
+    get("/v1/config", "The configuration that runs.", json::<Config>("Config")),
+    post("/v1/check", "Checks a configuration. Changes nothing.", NAME, json::<Checked>("Checked")),
+    post(
+        "/v1/diff",
+        "Says what applying a configuration would change. Changes nothing.",
+        NAME,
+        json::<Changes>("Changes"),
+    ),
+    post(
+        "/v1/apply",
+        "Applies a configuration: all of it, or nothing. Answers when every worker runs it.",
+        NAME,
+        json::<Applied>("Applied"),
+    ),
+    Endpoint {
+        parameters: &[
+            Parameter {
+                name: "match",
+                example: "ip dscp ef udp",
+                doc: "Only these packets; all where it is left out.",
+            },
+            Parameter { name: "limit", example: "1000", doc: "Ends after so many packets." },
+            Parameter { name: "snaplen", example: "128", doc: "At most so many bytes of each packet." },
+        ],
+        ..get(
+            "/v1/capture",
+            "Every packet as it meets its fate, from now on: a pcapng file that grows until its reader hangs up. The \
+             comment of each packet is its fate. The trailer `switchpath-missed` counts packets its reader was too slow \
+             for.",
+            AnswerType::Other("application/x-pcapng"),
+        )
+    },
+    get(
+        "/metrics",
+        "All counters for Prometheus.",
+        AnswerType::Other("application/openmetrics-text; version=1.0.0; charset=utf-8"),
+    ),
+    get("/v1/openapi.json", "This page for programs (OpenAPI 3.1).", AnswerType::Other("application/json")),
+];
+
+/// The schemas of every type of the API, by name.
+fn schemas() -> Map<String, Value> {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.definitions_path = "/components/schemas".into();
+    let mut generator = settings.into_generator();
+    for endpoint in ENDPOINTS {
+        if let AnswerType::Json(_, register) = endpoint.answer {
+            register(&mut generator);
+        }
+    }
+    drop(generator.subschema_for::<ApiError>());
+    generator.take_definitions(true)
+}
+
+fn reference_to(name: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{name}") })
+}
+
+/// The OpenAPI 3.1 document of the API.
+pub fn openapi() -> Value {
+    let mut paths: Map<String, Value> = Map::new();
+    for endpoint in ENDPOINTS {
+        let (media, schema) = match endpoint.answer {
+            AnswerType::Json(name, _) => ("application/json", reference_to(name)),
+            AnswerType::Other(media) => (media, json!({})),
+        };
+        let parameter = |p: &Parameter| {
+            json!({ "name": p.name, "in": "query", "description": p.doc, "example": p.example,
+                    "schema": { "type": "string" } })
+        };
+        let mut operation = json!({
+            "summary": endpoint.doc,
+            "parameters": endpoint.parameters.iter().map(parameter).collect::<Vec<_>>(),
+            "responses": {
+                "200": { "description": "The answer.", "content": { media: { "schema": schema } } },
+                "default": { "description": "A refusal.",
+                             "content": { "application/json": { "schema": reference_to("ApiError") } } },
+            },
+        });
+        if endpoint.takes_text {
+            let text = json!({ "application/toml": { "schema": { "type": "string" } } });
+            operation["requestBody"] = json!({ "required": true, "content": text });
+        }
+        paths.insert(endpoint.path.into(), json!({ endpoint.method.to_lowercase(): operation }));
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": { "title": "Switchpath", "version": "1" },
+        "paths": paths,
+        "components": { "schemas": schemas() },
+    })
+}
+
+const INTRODUCTION: &str = "\
+# The control API
+
+<!-- Made from the declarations in crates/control/src/api; `UPDATE_EXPECT=1 cargo test -p control` brings it up to date. -->
+
+A running router answers HTTP/1.1 on a Unix socket that only its owner may use (mode 0600). `switchpath show NOUN -j` prints
+what the address of the same name answers. One request a connection.
+
+```sh
+curl --unix-socket /run/switchpath/control.sock http://switchpath/v1/ports
+curl --unix-socket /run/switchpath/control.sock --data-binary @router.toml 'http://switchpath/v1/apply?name=router.toml'
+```
+
+Names are those of the configuration. A field's name carries its unit: `_bps` is bits per second, `_bytes` and `_packets`
+count, `_ns` is nanoseconds. Fields may be added to version 1; none is removed or changes its meaning.
+
+A refusal has a status of 400 or more and an `ApiError` as its body. Nothing was changed.
+";
+
+/// The reference page of the API, in Markdown.
+pub fn reference() -> String {
+    let mut page = INTRODUCTION.to_owned();
+    page.push_str("\n## Addresses\n\n| request | answer | |\n|---|---|---|\n");
+    for endpoint in ENDPOINTS {
+        let answer = match endpoint.answer {
+            AnswerType::Json(name, _) => format!("[{name}](#{})", name.to_lowercase()),
+            AnswerType::Other(media) => format!("`{}`", media.split(';').next().unwrap_or(media)),
+        };
+        let _ = writeln!(page, "| `{} {}` | {answer} | {} |", endpoint.method, endpoint.path, endpoint.doc);
+    }
+    page.push_str("\nThe body of a `POST` is the text of a configuration.\n");
+    page.push_str("\n| parameter of | | example | |\n|---|---|---|---|\n");
+    for endpoint in ENDPOINTS {
+        for p in endpoint.parameters {
+            let _ = writeln!(page, "| `{}` | `{}` | `{}` | {} |", endpoint.path, p.name, p.example, p.doc);
+        }
+    }
+    page.push_str("\n## Types\n");
+    for (name, schema) in schemas() {
+        let _ = write!(page, "\n### {name}\n\n{}\n\n", described(&schema));
+        if let Some(fields) = schema["properties"].as_object() {
+            page.push_str("| field | type | |\n|---|---|---|\n");
+            for (field, schema) in fields {
+                let _ = writeln!(page, "| `{field}` | {} | {} |", type_of(schema), described(schema));
+            }
+        }
+        if let Some(values) = schema["oneOf"].as_array() {
+            page.push_str("| value | |\n|---|---|\n");
+            for value in values {
+                let name = value["const"].as_str().unwrap_or_default();
+                let _ = writeln!(page, "| `{name}` | {} |", described(value));
+            }
+        }
+    }
+    page
+}
+
+fn described(schema: &Value) -> String {
+    schema["description"].as_str().unwrap_or_default().replace('\n', " ")
+}
+
+/// A schema in a word or two.
+fn type_of(schema: &Value) -> String {
+    if let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
+        return format!("[{name}](#{})", name.to_lowercase());
+    }
+    match &schema["type"] {
+        Value::String(kind) if kind == "array" => format!("list of {}", type_of(&schema["items"])),
+        Value::String(kind) => kind.clone(),
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or "),
+        _ => "any".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect_file;
+
+    #[test]
+    fn the_reference_page_says_what_the_types_say() {
+        expect_file!["../../../../docs/control-api.md"].assert_eq(&reference());
+    }
+
+    #[test]
+    fn every_type_and_field_is_described() {
+        for (name, schema) in schemas() {
+            assert!(!described(&schema).is_empty(), "{name}");
+            for (field, schema) in schema["properties"].as_object().into_iter().flatten() {
+                let said = !described(schema).is_empty() || schema.get("$ref").is_some();
+                assert!(said, "{name}.{field}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_answer_is_defined() {
+        let document = openapi().to_string();
+        for endpoint in ENDPOINTS {
+            if let AnswerType::Json(name, _) = endpoint.answer {
+                assert!(document.contains(&format!("\"{name}\":{{")), "{name}");
+            }
+        }
+    }
+}

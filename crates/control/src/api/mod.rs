@@ -1,0 +1,16 @@
+//! The types of the API, version 1: what goes over the socket as JSON, and what `show -j` prints.
+//!
+//! Every name is one of the configuration; ids stay inside. A field's name carries its unit: `_bps` is bits per second,
+//! `_bytes` and `_packets` count since the thing was made, `_ns` is nanoseconds. Fields may be added to version 1, and
+//! none is removed or changes its meaning.
+
+mod changes;
+mod endpoints;
+mod reports;
+
+pub use changes::{ApiError, Applied, Change, Changes, Checked, Config, Diagnostic, ErrorKind, Problem};
+pub use endpoints::{ENDPOINTS, Endpoint, Parameter, openapi, reference};
+pub use reports::{
+    Capture, Drop, DropAt, Drops, Event, EventKind, Events, Interface, Ledger, Ledgers, Neighbour, Neighbours, Path,
+    Paths, Port, Ports, Queue, QueueStage, Queues, Route, Routes, State, Status, Task, Tasks,
+};

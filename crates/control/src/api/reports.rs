@@ -1,0 +1,425 @@
+//! What the router tells of itself.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Whether the router forwards.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It forwards.
+    Running,
+    /// It is ending in good order.
+    Stopping,
+    /// A worker has failed; the process is about to end.
+    Failed,
+}
+
+/// The router as a whole.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Status {
+    /// The version of Switchpath that runs.
+    pub version: String,
+    /// The router's name, as configured.
+    pub name: String,
+    /// Whether it forwards.
+    pub state: State,
+    /// Configurations applied since the start; the number of the one that runs.
+    pub generation: u64,
+    /// Where the configuration came from: a file name.
+    pub config: String,
+    /// The process.
+    pub pid: u32,
+    /// When it was started, since 1970-01-01 UTC.
+    pub started_ns: u64,
+    /// How long it has run.
+    pub uptime_ns: u64,
+    /// Worker threads.
+    pub workers: u16,
+    /// Frames of the pool.
+    pub frames: u64,
+    /// Frames nobody uses and no worker keeps for itself.
+    pub frames_spare: u64,
+    /// Packets in queues now.
+    pub held_packets: u64,
+    /// Routes of both families, the neighbours' host routes included.
+    pub routes: u64,
+    /// Neighbours known or asked for.
+    pub neighbours: u64,
+    /// Whether the packet ledger of every worker balances.
+    pub balanced: bool,
+    /// Live captures that are being taken.
+    pub captures: Vec<Capture>,
+}
+
+/// A live capture that is being taken.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Capture {
+    /// The packets it takes.
+    #[serde(rename = "match")]
+    pub matching: String,
+    /// Packets taken so far.
+    pub captured_packets: u64,
+    /// Packets it would have taken, had its reader been faster.
+    pub missed_packets: u64,
+}
+
+/// The ports.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Ports {
+    /// When the counters were read, since 1970-01-01 UTC.
+    pub time_ns: u64,
+    /// The ports in the order of their names.
+    pub ports: Vec<Port>,
+}
+
+/// A place packets come from and go to, with its link.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Port {
+    /// Its name.
+    pub name: String,
+    /// What is behind it, as configured: `packet:eth0`.
+    pub device: String,
+    /// Its MAC address.
+    pub mac: String,
+    /// Whether its medium is connected.
+    pub up: bool,
+    /// Whether it was removed and only waits for its queue to empty.
+    pub closing: bool,
+    /// What its medium carries; null where it has no rate of its own.
+    pub link_rate_bps: Option<u64>,
+    /// Its layer 3 attachments.
+    pub interfaces: Vec<Interface>,
+    /// The queueing scheme of its link.
+    pub scheme: String,
+    /// Packets received.
+    pub received_packets: u64,
+    /// Bytes received, without the frame check sequence.
+    pub received_bytes: u64,
+    /// Packets transmitted.
+    pub sent_packets: u64,
+    /// Bytes transmitted, without the frame check sequence.
+    pub sent_bytes: u64,
+    /// Packets given to the scheme.
+    pub offered_packets: u64,
+    /// Packets the scheme dropped.
+    pub dropped_packets: u64,
+    /// Packets the scheme marked (ECN).
+    pub marked_packets: u64,
+    /// Packets waiting for the link.
+    pub backlog_packets: u64,
+    /// Bytes waiting for the link.
+    pub backlog_bytes: u64,
+    /// Packets the medium lost before the router could receive them.
+    pub lost_before_receive_packets: u64,
+    /// Packets the medium refused after they were sent.
+    pub lost_after_transmit_packets: u64,
+    /// Packets dropped, by reason: at the port they came in by, or by the scheme of the link they should leave by.
+    pub drops: Vec<DropAt>,
+}
+
+/// A layer 3 attachment of a port.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Interface {
+    /// Its name: `lan`, or `lan.20`.
+    pub name: String,
+    /// Its 802.1Q id; null where untagged.
+    pub vlan: Option<u16>,
+    /// Its own addresses with the lengths of their subnets.
+    pub addresses: Vec<String>,
+    /// The longest IP packet it takes.
+    pub mtu_bytes: u16,
+}
+
+/// Packets dropped for one reason at one port.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct DropAt {
+    /// The port.
+    pub port: String,
+    /// The reason's name.
+    pub reason: String,
+    /// How many.
+    pub packets: u64,
+}
+
+/// The switching paths.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Paths {
+    /// When the counters were read, since 1970-01-01 UTC.
+    pub time_ns: u64,
+    /// The built-in paths, then the configured ones in the order they are matched.
+    pub paths: Vec<Path>,
+}
+
+/// A switching path. `entered + generated = left + dropped + consumed + diverted + queued`, but for packets that the two
+/// built-in paths `control` and `general` hold back together for neighbours that have not answered.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Path {
+    /// Its name; `control`, `general` and `best-effort` are built in.
+    pub name: String,
+    /// The packets that take it; null for the built-in ones.
+    #[serde(rename = "match")]
+    pub matching: Option<String>,
+    /// What is done to each packet, in order.
+    pub functions: Vec<String>,
+    /// The class a queueing scheme sees.
+    pub class: u8,
+    /// Packets that took it.
+    pub entered_packets: u64,
+    /// Packets its functions made.
+    pub generated_packets: u64,
+    /// Packets given to a link.
+    pub left_packets: u64,
+    /// Packets dropped on it.
+    pub dropped_packets: u64,
+    /// Packets that ended here having done their work.
+    pub consumed_packets: u64,
+    /// Packets handed to another path.
+    pub diverted_packets: u64,
+    /// Packets in its queues now.
+    pub queued_packets: u64,
+}
+
+/// Where on a packet's way a queue is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueStage {
+    /// Of a path, before its functions.
+    Input,
+    /// Of a path, behind its functions.
+    Output,
+    /// Before a link: what its scheme decides over.
+    Link,
+}
+
+/// The queues.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Queues {
+    /// When the counters were read, since 1970-01-01 UTC.
+    pub time_ns: u64,
+    /// The queues of the paths, then those of the links.
+    pub queues: Vec<Queue>,
+}
+
+/// A queue.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Queue {
+    /// The worker it belongs to.
+    pub worker: u16,
+    /// Where it is.
+    pub stage: QueueStage,
+    /// Its path; null for a link's.
+    pub path: Option<String>,
+    /// The port its packets leave by; null for the queue the router's own protocols read.
+    pub port: Option<String>,
+    /// Packets in it.
+    pub packets: u64,
+    /// Bytes in it; null for a path's, which count packets only.
+    pub bytes: Option<u64>,
+    /// Packets it holds at most; null for a link's, which its scheme bounds.
+    pub capacity_packets: Option<u64>,
+}
+
+/// The tasks.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Tasks {
+    /// When the counters were read, since 1970-01-01 UTC.
+    pub time_ns: u64,
+    /// The tasks, worker by worker.
+    pub tasks: Vec<Task>,
+}
+
+/// A task: what the CPU scheduler of a worker picks and charges.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Task {
+    /// Its worker.
+    pub worker: u16,
+    /// Its number on that worker.
+    pub task: u32,
+    /// `input`, `forwarding` or `output`.
+    pub kind: String,
+    /// Its port, where it has one.
+    pub port: Option<String>,
+    /// Its path, for forwarding.
+    pub path: Option<String>,
+    /// Dispatches.
+    pub runs: u64,
+    /// Packets moved.
+    pub packets: u64,
+    /// Time charged.
+    pub used_ns: u64,
+}
+
+/// Routes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Routes {
+    /// Routes of both families that there are, shown or not.
+    pub total: u64,
+    /// Whether there are more of those asked for than `limit` allowed.
+    pub truncated: bool,
+    /// The routes in order of family, address and length.
+    pub routes: Vec<Route>,
+}
+
+/// A route.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Route {
+    /// The destinations.
+    pub prefix: String,
+    /// Who says so: `local`, `broadcast`, `static`, `connected`, `neighbour`.
+    pub origin: String,
+    /// What becomes of packets to it: `via`, `connected`, `local`, `broadcast`, `blackhole`, `unreachable`, `special`.
+    pub action: String,
+    /// The next hop, for `via`.
+    pub gateway: Option<String>,
+    /// The interface it leads out of or belongs to.
+    pub interface: Option<String>,
+    /// Whether packets go by it: no route to the same prefix comes before it.
+    pub active: bool,
+}
+
+/// The neighbours.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Neighbours {
+    /// The neighbours by interface and address.
+    pub neighbours: Vec<Neighbour>,
+}
+
+/// A neighbour (ARP, neighbour discovery).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Neighbour {
+    /// The interface it is on.
+    pub interface: String,
+    /// Its address.
+    pub address: String,
+    /// Its MAC address; null where not known.
+    pub mac: Option<String>,
+    /// `incomplete`, `reachable`, `stale`, `delay`, `probe`, `failed` or `static`.
+    pub state: String,
+    /// How long it has been in this state.
+    pub age_ns: u64,
+    /// Packets that wait for it.
+    pub pending_packets: u64,
+}
+
+/// Drops.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Drops {
+    /// When the counters were read, since 1970-01-01 UTC.
+    pub time_ns: u64,
+    /// The reasons that have occurred, the most frequent first.
+    pub drops: Vec<Drop>,
+}
+
+/// Packets dropped for one reason.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Drop {
+    /// The reason's name, the same in metrics and captures.
+    pub reason: String,
+    /// What it means, and its source.
+    pub explanation: String,
+    /// How many since the start.
+    pub packets: u64,
+    /// Where, for the ports that there are now.
+    pub ports: Vec<DropAt>,
+}
+
+/// What an event is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EventKind {
+    /// The router forwards.
+    Started,
+    /// The router is ending.
+    Stopping,
+    /// A configuration was applied.
+    Applied,
+    /// A configuration was refused; the one before it runs on.
+    Refused,
+    /// A worker runs a new configuration.
+    Adopted,
+    /// A port's medium was connected or disconnected.
+    PortLink,
+    /// A removed port has no packets left and is closed.
+    PortDrained,
+    /// A removed path has no packets left.
+    PathDrained,
+    /// A neighbour has another state.
+    Neighbour,
+    /// Somebody else answers for an address of the router.
+    AddressConflict,
+    /// A worker has failed.
+    WorkerFailed,
+    /// Something the operator should know of a port: what it could not have, or a capture that could not be written. The
+    /// packets are forwarded all the same.
+    Remark,
+}
+
+/// Recent events.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Events {
+    /// What to give as `since` to have what comes after these.
+    pub next: u64,
+    /// Events after `since` that were forgotten before they were asked for.
+    pub missed: u64,
+    /// The events in their order.
+    pub events: Vec<Event>,
+}
+
+/// Something that happened.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Event {
+    /// Its number; counts up from 1.
+    pub sequence: u64,
+    /// When, since 1970-01-01 UTC.
+    pub time_ns: u64,
+    /// What it is about.
+    pub kind: EventKind,
+    /// What it is about: the name of a port, an interface, a path or a file; null for the router as a whole.
+    pub subject: Option<String>,
+    /// One sentence.
+    pub text: String,
+}
+
+/// The packet ledgers.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Ledgers {
+    /// Whether every worker's ledger balances.
+    pub balanced: bool,
+    /// All workers together.
+    pub total: Ledger,
+    /// Worker by worker.
+    pub workers: Vec<Ledger>,
+}
+
+/// What became of every packet: `received + generated + taken_over = sent + consumed + dropped + handed_over + held`.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Ledger {
+    /// The worker; null for all of them together.
+    pub worker: Option<u16>,
+    /// Packets that came in by a port.
+    pub received_packets: u64,
+    /// Packets the router made.
+    pub generated_packets: u64,
+    /// Packets taken over from other workers.
+    pub taken_over_packets: u64,
+    /// Packets that went out by a port.
+    pub sent_packets: u64,
+    /// Packets that were for the router itself.
+    pub consumed_packets: u64,
+    /// Packets dropped for any reason.
+    pub dropped_packets: u64,
+    /// Packets handed over to other workers.
+    pub handed_over_packets: u64,
+    /// Packets in queues, counted by frames and so independently of the rest.
+    pub held_packets: u64,
+}
+
+impl Ledger {
+    /// Whether the law holds.
+    pub fn is_balanced(&self) -> bool {
+        let came = self.received_packets + self.generated_packets + self.taken_over_packets;
+        let gone = self.sent_packets + self.consumed_packets + self.dropped_packets + self.handed_over_packets;
+        came == gone + self.held_packets
+    }
+}

@@ -1,0 +1,180 @@
+//! A blocking client of the API.
+
+use crate::api::ApiError;
+use crate::stream::MISSED;
+use bytes::{Buf, Bytes};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::header::{HOST, TE};
+use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::net::UnixStream;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+
+/// How long an answer may take: longer than the router itself takes at most.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The largest answer that is read whole, in bytes.
+const MOST: usize = 1 << 30;
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum ClientError {
+    /// No router answers there.
+    Unreachable(PathBuf, io::Error),
+    /// The router refused.
+    Refused(ApiError),
+    /// The connection broke, or what came is no answer.
+    Broken(String),
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ClientError::Unreachable(path, error) => {
+                write!(f, "no router answers on {}: {error}", path.display())?;
+                match error.kind() {
+                    ErrorKind::PermissionDenied => f.write_str("; only the user who started it may ask it"),
+                    _ => f.write_str("; start one with `switchpath run`, or say where it is with --socket"),
+                }
+            }
+            ClientError::Refused(error) => error.fmt(f),
+            ClientError::Broken(reason) => write!(f, "the answer broke off: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for ClientError {}
+
+fn broken(error: impl fmt::Display) -> ClientError {
+    ClientError::Broken(error.to_string())
+}
+
+/// Asks the router behind one socket; a new connection for each request.
+#[derive(Clone, Debug)]
+pub struct Client {
+    socket: PathBuf,
+}
+
+/// An answer as it came.
+#[derive(Debug)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: u16,
+    /// What follows.
+    pub body: Body,
+}
+
+impl Client {
+    /// Asks the router whose socket this is.
+    pub fn new(socket: &Path) -> Client {
+        Client { socket: socket.to_owned() }
+    }
+
+    /// Where it asks.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Sends a request; `target` is the path and query. Answers when the head of the answer is there.
+    pub fn send(&self, method: &str, target: &str, body: &[u8]) -> Result<Answer, ClientError> {
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(broken)?;
+        let response = runtime.block_on(async {
+            let unreachable = |error| ClientError::Unreachable(self.socket.clone(), error);
+            let stream = UnixStream::connect(&self.socket).await.map_err(unreachable)?;
+            let (mut sender, connection) =
+                hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+            tokio::spawn(connection);
+            let request = hyper::Request::builder()
+                .method(method)
+                .uri(target)
+                .header(HOST, "switchpath")
+                .header(TE, "trailers")
+                .body(Full::new(Bytes::copy_from_slice(body)))
+                .map_err(broken)?;
+            timeout(PATIENCE, sender.send_request(request)).await.map_err(|_| late())?.map_err(broken)
+        })?;
+        let status = response.status().as_u16();
+        Ok(Answer { status, body: Body { runtime, incoming: response.into_body(), rest: Bytes::new(), missed: None } })
+    }
+
+    /// Sends a request and reads the whole answer; a refusal is an error.
+    pub fn whole(&self, method: &str, target: &str, body: &[u8]) -> Result<Vec<u8>, ClientError> {
+        let answer = self.send(method, target, body)?;
+        let refused = answer.status >= 400;
+        let bytes = answer.body.whole()?;
+        if refused { Err(ClientError::Refused(serde_json::from_slice(&bytes).map_err(broken)?)) } else { Ok(bytes) }
+    }
+
+    /// What an address tells.
+    pub fn get<T: DeserializeOwned>(&self, target: &str) -> Result<T, ClientError> {
+        serde_json::from_slice(&self.whole("GET", target, b"")?).map_err(broken)
+    }
+
+    /// What is said of a configuration sent to an address.
+    pub fn post<T: DeserializeOwned>(&self, path: &str, name: &str, text: &str) -> Result<T, ClientError> {
+        let query = form_urlencoded::Serializer::new(String::new()).append_pair("name", name).finish();
+        serde_json::from_slice(&self.whole("POST", &format!("{path}?{query}"), text.as_bytes())?).map_err(broken)
+    }
+
+    /// Opens a live capture: `parameters` are those of `/v1/capture`. The body is a pcapng file that grows.
+    pub fn capture(&self, parameters: &[(&str, String)]) -> Result<Body, ClientError> {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        query.extend_pairs(parameters);
+        let answer = self.send("GET", &format!("/v1/capture?{}", query.finish()), b"")?;
+        if answer.status < 400 {
+            return Ok(answer.body);
+        }
+        Err(ClientError::Refused(serde_json::from_slice(&answer.body.whole()?).map_err(broken)?))
+    }
+}
+
+fn late() -> ClientError {
+    ClientError::Broken(format!("nothing came within {} s", PATIENCE.as_secs()))
+}
+
+/// The body of an answer, read as it comes.
+#[derive(Debug)]
+pub struct Body {
+    runtime: Runtime,
+    incoming: Incoming,
+    rest: Bytes,
+    missed: Option<u64>,
+}
+
+impl Body {
+    /// All of it.
+    fn whole(mut self) -> Result<Vec<u8>, ClientError> {
+        let limited = http_body_util::Limited::new(&mut self.incoming, MOST).collect();
+        let collected = self.runtime.block_on(async { timeout(PATIENCE, limited).await }).map_err(|_| late())?;
+        Ok(collected.map_err(broken)?.to_bytes().into())
+    }
+
+    /// Packets a capture had to miss; known when all of it has been read.
+    pub fn missed(&self) -> Option<u64> {
+        self.missed
+    }
+}
+
+impl Read for Body {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.rest.is_empty() {
+            let Some(frame) = self.runtime.block_on(self.incoming.frame()) else { return Ok(0) };
+            let frame = frame.map_err(|error| io::Error::new(ErrorKind::UnexpectedEof, error))?;
+            match frame.into_data() {
+                Ok(data) => self.rest = data,
+                Err(other) => {
+                    let trailers = other.into_trailers().ok();
+                    self.missed = trailers.and_then(|trailers| trailers.get(MISSED)?.to_str().ok()?.parse().ok());
+                }
+            }
+        }
+        let taken = self.rest.len().min(buffer.len());
+        self.rest.copy_to_slice(&mut buffer[..taken]);
+        Ok(taken)
+    }
+}

@@ -1,0 +1,385 @@
+//! The running router: the plane's control side, a thread for each worker, and the configuration that runs.
+
+mod apply;
+mod drive;
+mod report;
+
+pub use apply::ApplyFailure;
+
+use crate::api;
+use crate::events::{EventLog, What};
+use crate::names::Names;
+use crate::watch::{Taps, Watcher};
+use arc_swap::ArcSwap;
+use drive::{Driver, drive};
+use io::clock;
+use io::devices::Devices;
+use io::remarks::Remarks;
+use io::wait::Waker;
+use packet::Region;
+use parking_lot::Mutex;
+use plan::{Plan, PortPlan};
+use plane::host::HostLimits;
+use plane::port::Port;
+use plane::snapshot::Layout;
+use plane::{ApplyError, Build, Decorate, Opener, Published, Router, Worker, WorkerReport};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use units::{Instant, Nanos, WorkerId};
+
+/// How long workers may take to run a new configuration.
+const ADOPTION: Duration = Duration::from_secs(5);
+/// How long workers may take to tell of themselves.
+const REPORT: Duration = Duration::from_secs(1);
+/// How often the journal looks for remarks.
+const JOURNAL: Duration = Duration::from_millis(500);
+
+/// Something whoever started the router should act upon.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Notice {
+    /// No packet will ever arrive any more (every input is the end of a file), and every packet has met its fate.
+    Exhausted,
+    /// A worker has failed, for this reason: the router forwards no more and should be ended.
+    Failed(String),
+}
+
+/// What a router is started with, besides its configuration.
+pub struct Options {
+    /// Opens its ports.
+    pub opener: Box<dyn Opener + Send>,
+    /// What the ports remark; goes to the event log.
+    pub remarks: Remarks,
+    /// The text of the configuration.
+    pub text: String,
+    /// Where the text came from: a file name.
+    pub name: String,
+    /// Called from the router's threads when something happens that it cannot deal with itself.
+    pub notice: Box<dyn Fn(Notice) + Send + Sync>,
+    /// Called when all ports are closed: waits for what was handed over to be written.
+    pub finish: Box<dyn FnOnce() + Send>,
+}
+
+impl Options {
+    /// For the configuration `text` from the file `name`, with the ports of `devices`.
+    pub fn new(devices: Devices, text: &str, name: &str, notice: impl Fn(Notice) + Send + Sync + 'static) -> Options {
+        let remarks = devices.remarks().clone();
+        let shared = Shared(Arc::new(Mutex::new(Some(devices))));
+        let opener = Box::new(shared.clone());
+        let finish = Box::new(move || shared.0.lock().take().into_iter().for_each(Devices::finish));
+        Options { opener, remarks, text: text.into(), name: name.into(), notice: Box::new(notice), finish }
+    }
+}
+
+/// Devices until the end of their router.
+#[derive(Clone)]
+struct Shared(Arc<Mutex<Option<Devices>>>);
+
+impl Shared {
+    fn with<T>(
+        &self,
+        port: &PortPlan,
+        work: impl FnOnce(&mut Devices) -> Result<T, ApplyError>,
+    ) -> Result<T, ApplyError> {
+        let ended = || ApplyError {
+            place: format!("port {}", port.name),
+            reason: "the router is ending".into(),
+            hint: "start it anew".into(),
+        };
+        work(self.0.lock().as_mut().ok_or_else(ended)?)
+    }
+}
+
+impl Opener for Shared {
+    fn open(&mut self, plan: &PortPlan, region: &Arc<Region>) -> Result<Box<dyn Port>, ApplyError> {
+        self.with(plan, |devices| devices.open(plan, region))
+    }
+
+    fn decorate(&mut self, plan: &PortPlan) -> Result<Decorate, ApplyError> {
+        self.with(plan, |devices| devices.decorate(plan))
+    }
+}
+
+/// Why a router could not be started. Nothing is left behind.
+#[derive(Debug)]
+pub enum StartError {
+    /// The configuration cannot run here, for these reasons.
+    Apply(Vec<ApplyError>),
+    /// A thread, or what wakes it, could not be had.
+    System(std::io::Error),
+    /// The workers did not take the configuration.
+    Unanswered,
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Apply(errors) => {
+                let lines: Vec<String> = errors.iter().map(ApplyError::to_string).collect();
+                f.write_str(&lines.join("\n"))
+            }
+            StartError::System(error) => write!(f, "a worker's thread cannot be started: {error}"),
+            StartError::Unanswered => f.write_str("the workers did not start within 5 s"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// The router after its end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Closing {
+    /// What became of every packet.
+    pub ledgers: api::Ledgers,
+    /// The ports as they were last.
+    pub ports: api::Ports,
+    /// Why packets were dropped.
+    pub drops: api::Drops,
+    /// How long it ran.
+    pub uptime_ns: u64,
+}
+
+/// A running router. Dropping it without [`Daemon::stop`] leaves its threads running.
+pub struct Daemon {
+    control: Mutex<Control>,
+    names: ArcSwap<Names>,
+    log: Arc<EventLog>,
+    taps: Arc<Taps>,
+    notice: Arc<dyn Fn(Notice) + Send + Sync>,
+    state: Arc<AtomicU8>,
+    stop: Arc<AtomicBool>,
+    workers: Vec<Waker>,
+    threads: Mutex<Vec<JoinHandle<Option<WorkerReport>>>>,
+    finish: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    started: Instant,
+    epoch: Nanos,
+}
+
+/// What an apply changes, under one lock: applies are made one after the other.
+struct Control {
+    router: Router,
+    opener: Box<dyn Opener + Send>,
+    text: Arc<str>,
+    name: Arc<str>,
+    /// A generation that a worker had not adopted in time, with its text and name. It cannot be taken back.
+    late: Option<(Published, Arc<str>, Arc<str>)>,
+}
+
+const RUNNING: u8 = 0;
+const STOPPING: u8 = 1;
+const FAILED: u8 = 2;
+
+impl Daemon {
+    /// Starts a router with `plan`, which `options.text` says, and answers when it forwards.
+    pub fn start(plan: &Plan, options: Options) -> Result<Arc<Daemon>, StartError> {
+        let Options { mut opener, remarks, text, name, notice, finish } = options;
+        let (log, taps) = (Arc::new(EventLog::default()), Arc::new(Taps::default()));
+        let limits = HostLimits {
+            icmp_rate: plan.icmp_rate.into(),
+            icmp_burst: plan.icmp_burst.into(),
+            ..HostLimits::default()
+        };
+        let build = Build { frames: plan.frames as usize, workers: WORKERS, layout: Layout::Three, limits };
+        let observer = |_: WorkerId| -> Box<dyn plane::event::Observer> {
+            Box::new(Watcher { log: log.clone(), taps: taps.clone() })
+        };
+        let (mut router, workers) = Router::new(build, observer);
+        let wakers: Vec<Waker> =
+            workers.iter().map(|_| Waker::new()).collect::<Result<_, _>>().map_err(StartError::System)?;
+        for (index, waker) in wakers.iter().enumerate() {
+            let waker = waker.clone();
+            router.on_post(WorkerId::at(index), Box::new(move || waker.wake()));
+        }
+        let prepared = router.prepare(plan, &mut *opener).map_err(StartError::Apply)?;
+        // Routes before ports: with no thread running yet, no packet can be early.
+        let published = router.publish(prepared);
+        router.complete(published);
+        let mut names = Names::default();
+        names.learn(router.snapshot());
+        let control = Control { router, opener, text: text.into(), name: name.into(), late: None };
+        let daemon = Arc::new(Daemon {
+            control: Mutex::new(control),
+            names: ArcSwap::from_pointee(names),
+            log,
+            taps,
+            notice: Arc::from(notice),
+            state: Arc::new(AtomicU8::new(RUNNING)),
+            stop: Arc::new(AtomicBool::new(false)),
+            workers: wakers,
+            threads: Mutex::new(Vec::new()),
+            finish: Mutex::new(Some(finish)),
+            started: clock::now(),
+            epoch: clock::epoch(),
+        });
+        let begun = daemon.spawn(workers, remarks);
+        if let Err(error) = begun.and_then(|()| daemon.first_adoption()) {
+            daemon.stop();
+            return Err(error);
+        }
+        daemon.log.push(clock::now(), What::Started);
+        Ok(daemon)
+    }
+
+    fn spawn(self: &Arc<Self>, workers: Vec<Worker>, remarks: Remarks) -> Result<(), StartError> {
+        let mut threads = self.threads.lock();
+        let running = Arc::new(AtomicUsize::new(workers.len()));
+        for (index, (worker, waker)) in workers.into_iter().zip(&self.workers).enumerate() {
+            let (notice, running) = (self.notice.clone(), running.clone());
+            let exhausted = Box::new(move || {
+                if running.fetch_sub(1, Ordering::AcqRel) == 1 {
+                    notice(Notice::Exhausted);
+                }
+            });
+            let driver = Driver { worker, waker: waker.clone(), stop: self.stop.clone(), exhausted };
+            let failure = Failure {
+                worker: WorkerId::at(index),
+                state: self.state.clone(),
+                log: self.log.clone(),
+                notice: self.notice.clone(),
+            };
+            let run = move || failure.catch(|| drive(driver));
+            let thread = thread::Builder::new().name(format!("worker {index}")).spawn(run);
+            threads.push(thread.map_err(StartError::System)?);
+        }
+        let daemon = Arc::downgrade(self);
+        let journal = move || {
+            let mut next = 1;
+            while let Some(daemon) = daemon.upgrade() {
+                next = daemon.write_journal(next, &remarks);
+            }
+        };
+        thread::Builder::new().name("journal".into()).spawn(journal).map_err(StartError::System)?;
+        Ok(())
+    }
+
+    fn first_adoption(&self) -> Result<(), StartError> {
+        let reports = self.reports().map_err(|_| StartError::Unanswered)?;
+        let wanted = self.control.lock().router.snapshot().generation;
+        if reports.iter().all(|report| report.generation == wanted) { Ok(()) } else { Err(StartError::Unanswered) }
+    }
+
+    /// Writes what is new to the process's log; answers the number of the next event.
+    fn write_journal(&self, since: u64, remarks: &Remarks) -> u64 {
+        for remark in remarks.take() {
+            self.log.push(clock::now(), What::Remark(remark));
+        }
+        let (entries, next, missed) = self.log.wait_since(since, JOURNAL);
+        let names = self.names.load();
+        if missed > 0 {
+            tracing::warn!("{missed} events came too fast to be logged");
+        }
+        for entry in entries {
+            let event = entry.told(&names, self.epoch);
+            let subject = event.subject.map_or_else(String::new, |subject| format!("{subject}: "));
+            match event.kind {
+                api::EventKind::WorkerFailed => tracing::error!("{subject}{}", event.text),
+                api::EventKind::Refused | api::EventKind::AddressConflict | api::EventKind::Remark => {
+                    tracing::warn!("{subject}{}", event.text)
+                }
+                api::EventKind::Neighbour => tracing::debug!("{subject}{}", event.text),
+                _ => tracing::info!("{subject}{}", event.text),
+            }
+        }
+        next
+    }
+
+    /// Whether it forwards.
+    pub fn state(&self) -> api::State {
+        match self.state.load(Ordering::Acquire) {
+            RUNNING => api::State::Running,
+            STOPPING => api::State::Stopping,
+            _ => api::State::Failed,
+        }
+    }
+
+    /// The captures that are open.
+    pub fn taps(&self) -> &Arc<Taps> {
+        &self.taps
+    }
+
+    /// Names by id, as they are now.
+    pub fn names(&self) -> Arc<Names> {
+        self.names.load_full()
+    }
+
+    /// What to add to times of the router to have nanoseconds since 1970-01-01 UTC.
+    pub fn epoch(&self) -> Nanos {
+        self.epoch
+    }
+
+    /// Ends the router: every worker drops what it holds, with a reason, and closes its ports. Answers what became of
+    /// every packet; of a worker that failed, nothing is known. The second call finds nothing to end.
+    pub fn stop(&self) -> Closing {
+        if self.state.compare_exchange(RUNNING, STOPPING, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            self.log.push(clock::now(), What::Stopping);
+        }
+        self.stop.store(true, Ordering::Relaxed);
+        self.workers.iter().for_each(Waker::wake);
+        let threads = std::mem::take(&mut *self.threads.lock());
+        let reports: Vec<WorkerReport> =
+            threads.into_iter().filter_map(|thread| thread.join().ok().flatten()).collect();
+        self.taps.close();
+        let finish = self.finish.lock().take();
+        finish.into_iter().for_each(|finish| finish());
+        Closing {
+            ledgers: report::ledgers(&reports),
+            ports: self.ports_of(&reports),
+            drops: self.drops_of(&reports),
+            uptime_ns: clock::now().since(self.started).get(),
+        }
+    }
+}
+
+/// Workers of a router. Ports are not spread over several yet.
+const WORKERS: u16 = 1;
+
+/// What happens when a worker's thread panics: its ledger did not balance, or the program is wrong otherwise.
+struct Failure {
+    worker: WorkerId,
+    state: Arc<AtomicU8>,
+    log: Arc<EventLog>,
+    notice: Arc<dyn Fn(Notice) + Send + Sync>,
+}
+
+impl Failure {
+    /// Runs `work`; its panic ends the forwarding and nothing else. The worker's ports are closed while it unwinds.
+    fn catch(self, work: impl FnOnce() -> WorkerReport) -> Option<WorkerReport> {
+        let panic = match catch_unwind(AssertUnwindSafe(work)) {
+            Ok(report) => return Some(report),
+            Err(panic) => panic,
+        };
+        let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        let reason = text.unwrap_or("it panicked").to_owned();
+        self.state.store(FAILED, Ordering::Release);
+        self.log.push(clock::now(), What::WorkerFailed { worker: self.worker, reason: reason.clone() });
+        (self.notice)(Notice::Failed(format!("worker {} has failed: {reason}", self.worker)));
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn a_worker_that_fails_is_said_to_and_takes_nothing_else_down() {
+        let (log, state) = (Arc::new(EventLog::default()), Arc::new(AtomicU8::new(RUNNING)));
+        let (sender, notices) = channel();
+        let failure = Failure {
+            worker: WorkerId(3),
+            state: state.clone(),
+            log: log.clone(),
+            notice: Arc::new(move |notice| drop(sender.send(notice))),
+        };
+        assert!(failure.catch(|| panic!("the packet ledger does not balance: {}", 7)).is_none());
+        assert_eq!(state.load(Ordering::Relaxed), FAILED);
+        let said = "worker 3 has failed: the packet ledger does not balance: 7";
+        assert_eq!(notices.recv(), Ok(Notice::Failed(said.into())));
+        let (entries, ..) = log.since(0);
+        assert!(matches!(&entries[..], [entry] if matches!(entry.what, What::WorkerFailed { .. })));
+    }
+}

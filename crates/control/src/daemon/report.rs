@@ -1,0 +1,366 @@
+//! What the router tells of itself, with names for ids.
+
+use super::{Daemon, REPORT, WORKERS};
+use crate::api::{self, ApiError, ErrorKind};
+use io::clock;
+use packet::{DropReason, Ledger};
+use plan::Prefix;
+use plane::classify::{Outcome, RouteQuery};
+use plane::snapshot::Snapshot;
+use plane::{Command, PortReport, WorkerReport};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use units::{PortId, Rate};
+
+/// A worker did not tell of itself in time, or is gone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unanswered;
+
+impl From<Unanswered> for ApiError {
+    fn from(_: Unanswered) -> ApiError {
+        ApiError::new(ErrorKind::Unavailable, "a worker does not answer, or has ended", "look at the log of the router")
+    }
+}
+
+type Answer<T> = Result<T, ApiError>;
+
+impl Daemon {
+    /// What every worker tells, each between two of its steps.
+    pub(super) fn reports(&self) -> Result<Vec<WorkerReport>, Unanswered> {
+        let mut waiting: Vec<Receiver<WorkerReport>> = Vec::new();
+        self.control.lock().router.post(|| {
+            let (sender, receiver) = channel();
+            waiting.push(receiver);
+            Command::Report(sender)
+        });
+        let deadline = clock::now() + REPORT.into();
+        let wait = |receiver: Receiver<WorkerReport>| {
+            receiver.recv_timeout(deadline.since(clock::now()).into()).map_err(|_| Unanswered)
+        };
+        waiting.into_iter().map(wait).collect()
+    }
+
+    fn snapshot(&self) -> Arc<Snapshot> {
+        self.control.lock().router.snapshot().clone()
+    }
+
+    fn now_ns(&self) -> u64 {
+        (clock::now() + self.epoch).get()
+    }
+
+    /// The router as a whole.
+    pub fn status(&self) -> Answer<api::Status> {
+        let reports = self.reports()?;
+        let control = self.control.lock();
+        let tables = control.router.tables();
+        let plan = control.router.plan();
+        let captures = self.taps.list();
+        let capture = |tap: &Arc<crate::watch::Tap>| api::Capture {
+            matching: tap.wanted().matching.to_string(),
+            captured_packets: tap.captured(),
+            missed_packets: tap.missed(),
+        };
+        Ok(api::Status {
+            version: env!("CARGO_PKG_VERSION").into(),
+            name: plan.map_or_else(String::new, |plan| plan.name.clone()),
+            state: self.state(),
+            generation: control.router.snapshot().generation.0,
+            config: control.name.to_string(),
+            pid: std::process::id(),
+            started_ns: (self.started + self.epoch).get(),
+            uptime_ns: clock::now().since(self.started).get(),
+            workers: WORKERS,
+            frames: control.router.region().frames() as u64,
+            frames_spare: control.router.region().spare() as u64,
+            held_packets: reports.iter().map(|report| report.held).sum(),
+            routes: (tables.len4() + tables.len6()) as u64,
+            neighbours: reports.iter().map(|report| report.neighbours.len() as u64).sum(),
+            balanced: ledgers(&reports).balanced,
+            captures: captures.iter().map(capture).collect(),
+        })
+    }
+
+    /// The ports, their interfaces and links.
+    pub fn ports(&self) -> Answer<api::Ports> {
+        Ok(self.ports_of(&self.reports()?))
+    }
+
+    pub(super) fn ports_of(&self, reports: &[WorkerReport]) -> api::Ports {
+        let names = self.names();
+        let control = self.control.lock();
+        let (plan, snapshot) = (control.router.plan(), control.router.snapshot());
+        let port = |report: &PortReport| {
+            let name = names.port(report.port);
+            let plan = plan.and_then(|plan| plan.ports.iter().find(|port| *port.name == name && !report.closing));
+            let interface = |i: &plan::InterfacePlan| api::Interface {
+                name: i.name.to_string(),
+                vlan: i.vlan,
+                addresses: i.addresses.iter().map(ToString::to_string).collect(),
+                mtu_bytes: i.mtu,
+            };
+            api::Port {
+                device: plan.map_or_else(String::new, |plan| plan.device.to_string()),
+                mac: snapshot.port(report.port).map_or_else(String::new, |view| view.mac.to_string()),
+                up: report.up,
+                closing: report.closing,
+                link_rate_bps: (report.rate != Rate::MAX).then_some(report.rate.get()),
+                interfaces: plan.map_or_else(Vec::new, |plan| plan.interfaces.iter().map(interface).collect()),
+                scheme: plan.map_or_else(String::new, |plan| plan.scheme.to_string()),
+                received_packets: report.received,
+                received_bytes: report.received_bytes,
+                sent_packets: report.link.sent,
+                sent_bytes: report.link.sent_bytes,
+                offered_packets: report.link.offered,
+                dropped_packets: report.link.dropped,
+                marked_packets: report.link.marked,
+                backlog_packets: report.backlog.into(),
+                backlog_bytes: report.backlog_bytes.get(),
+                lost_before_receive_packets: report.statistics.lost_before_receive,
+                lost_after_transmit_packets: report.statistics.lost_after_transmit,
+                drops: report.drops.iter().map(|&(reason, packets)| drop_at(&name, reason, packets)).collect(),
+                name,
+            }
+        };
+        let mut ports: Vec<api::Port> = reports.iter().flat_map(|report| &report.ports).map(port).collect();
+        ports.sort_by(|a, b| a.name.cmp(&b.name));
+        api::Ports { time_ns: self.now_ns(), ports }
+    }
+
+    /// The switching paths, all workers together.
+    pub fn paths(&self) -> Answer<api::Paths> {
+        let reports = self.reports()?;
+        let snapshot = self.snapshot();
+        let path = |position: usize| {
+            let spec = &snapshot.paths[position];
+            let rule = snapshot.rules.iter().find(|rule| rule.path == position);
+            let mut counters = plane::PathCounters::default();
+            let mut queued = 0;
+            for report in reports.iter().flat_map(|report| &report.paths).filter(|report| report.path == spec.id) {
+                counters += report.counters;
+                queued += report.queued as u64;
+            }
+            api::Path {
+                name: spec.name.to_string(),
+                matching: rule.map(|rule| rule.matching.to_string()),
+                functions: spec.functions.iter().map(ToString::to_string).collect(),
+                class: spec.class,
+                entered_packets: counters.entered,
+                generated_packets: counters.generated,
+                left_packets: counters.left,
+                dropped_packets: counters.dropped,
+                consumed_packets: counters.consumed,
+                diverted_packets: counters.diverted,
+                queued_packets: queued,
+            }
+        };
+        Ok(api::Paths { time_ns: self.now_ns(), paths: (0..snapshot.paths.len()).map(path).collect() })
+    }
+
+    /// The queues of paths and links.
+    pub fn queues(&self) -> Answer<api::Queues> {
+        let reports = self.reports()?;
+        let names = self.names();
+        let mut queues = Vec::new();
+        for report in &reports {
+            for queue in &report.queues {
+                for (stage, packets) in [(api::QueueStage::Input, queue.input), (api::QueueStage::Output, queue.output)]
+                {
+                    queues.push(api::Queue {
+                        worker: report.worker.0,
+                        stage,
+                        path: Some(names.path(queue.path)),
+                        port: queue.port.map(|port| names.port(port)),
+                        packets: packets as u64,
+                        bytes: None,
+                        capacity_packets: Some(queue.capacity as u64),
+                    });
+                }
+            }
+        }
+        for report in &reports {
+            queues.extend(report.ports.iter().map(|port| api::Queue {
+                worker: report.worker.0,
+                stage: api::QueueStage::Link,
+                path: None,
+                port: Some(names.port(port.port)),
+                packets: port.backlog.into(),
+                bytes: Some(port.backlog_bytes.get()),
+                capacity_packets: None,
+            }));
+        }
+        Ok(api::Queues { time_ns: self.now_ns(), queues })
+    }
+
+    /// What the CPU scheduler of each worker runs.
+    pub fn tasks(&self) -> Answer<api::Tasks> {
+        let reports = self.reports()?;
+        let names = self.names();
+        let tasks = reports.iter().flat_map(|report| report.tasks.iter().map(|task| (report.worker, task)));
+        let task = |(worker, task): (units::WorkerId, &plane::TaskReport)| api::Task {
+            worker: worker.0,
+            task: task.task.0,
+            kind: task.kind.into(),
+            port: task.port.map(|port| names.port(port)),
+            path: task.path.map(|path| names.path(path)),
+            runs: task.runs,
+            packets: task.packets,
+            used_ns: task.used.get(),
+        };
+        Ok(api::Tasks { time_ns: self.now_ns(), tasks: tasks.map(task).collect() })
+    }
+
+    /// At most `limit` routes, of those within `within` where that is given.
+    pub fn routes(&self, within: Option<Prefix>, limit: usize) -> api::Routes {
+        let tables = self.control.lock().router.tables().clone();
+        let names = self.names();
+        let mut reports = tables.routes(&RouteQuery { within, ..RouteQuery::default() }, limit.saturating_add(1));
+        let truncated = reports.len() > limit;
+        reports.truncate(limit);
+        let route = |report: &plane::classify::RouteReport| api::Route {
+            prefix: report.prefix.to_string(),
+            origin: report.origin.name().into(),
+            action: action(report.outcome).into(),
+            gateway: report.next_hop.map(|address| address.to_string()),
+            interface: report.interface.map(|interface| names.interface(interface)),
+            active: report.active,
+        };
+        let total = (tables.len4() + tables.len6()) as u64;
+        api::Routes { total, truncated, routes: reports.iter().map(route).collect() }
+    }
+
+    /// The neighbours of every worker.
+    pub fn neighbours(&self) -> Answer<api::Neighbours> {
+        let reports = self.reports()?;
+        let (names, now) = (self.names(), clock::now());
+        let mut known: Vec<_> = reports.iter().flat_map(|report| &report.neighbours).collect();
+        known.sort_by_key(|neighbour| (neighbour.interface, neighbour.address));
+        let neighbour = |n: &&plane::host::NeighbourReport| api::Neighbour {
+            interface: names.interface(n.interface),
+            address: n.address.to_string(),
+            mac: n.mac.map(|mac| mac.to_string()),
+            state: n.state.name().into(),
+            age_ns: now.since(n.since).get(),
+            pending_packets: n.pending as u64,
+        };
+        Ok(api::Neighbours { neighbours: known.iter().map(neighbour).collect() })
+    }
+
+    /// Drops by reason.
+    pub fn drops(&self) -> Answer<api::Drops> {
+        Ok(self.drops_of(&self.reports()?))
+    }
+
+    pub(super) fn drops_of(&self, reports: &[WorkerReport]) -> api::Drops {
+        let names = self.names();
+        let mut total: BTreeMap<DropReason, u64> = BTreeMap::new();
+        let mut places: BTreeMap<(DropReason, PortId), u64> = BTreeMap::new();
+        for report in reports {
+            report.ledger.drops().for_each(|(reason, packets)| *total.entry(reason).or_default() += packets);
+            for port in &report.ports {
+                port.drops.iter().for_each(|&(reason, n)| *places.entry((reason, port.port)).or_default() += n);
+            }
+        }
+        let at = |wanted: DropReason| {
+            let of = places.iter().filter(move |((reason, _), _)| *reason == wanted);
+            of.map(|(&(reason, port), &packets)| drop_at(&names.port(port), reason, packets)).collect()
+        };
+        let drop = |(&reason, &packets): (&DropReason, &u64)| api::Drop {
+            reason: reason.name().into(),
+            explanation: reason.explanation().trim().into(),
+            packets,
+            ports: at(reason),
+        };
+        let mut drops: Vec<api::Drop> = total.iter().map(drop).collect();
+        drops.sort_by_key(|drop| std::cmp::Reverse(drop.packets));
+        api::Drops { time_ns: self.now_ns(), drops }
+    }
+
+    /// What happened lately, from event number `since` on.
+    pub fn events(&self, since: u64) -> api::Events {
+        let (entries, next, missed) = self.log.since(since);
+        let names = self.names();
+        api::Events { next, missed, events: entries.iter().map(|entry| entry.told(&names, self.epoch)).collect() }
+    }
+
+    /// The packet ledgers.
+    pub fn ledger(&self) -> Answer<api::Ledgers> {
+        Ok(ledgers(&self.reports()?))
+    }
+
+    /// The configuration that runs.
+    pub fn config(&self) -> api::Config {
+        let control = self.control.lock();
+        api::Config {
+            generation: control.router.snapshot().generation.0,
+            name: control.name.to_string(),
+            text: control.text.to_string(),
+        }
+    }
+
+    /// What a match asks for, its interface found by its name.
+    pub fn wanted(&self, matching: plan::Match) -> Answer<crate::watch::Wanted> {
+        let interface = match &matching.iif {
+            None => None,
+            Some(name) => {
+                let snapshot = self.snapshot();
+                let found = snapshot.interface_named(name).map(|interface| interface.id);
+                Some(found.ok_or_else(|| {
+                    let known: Vec<_> = snapshot.interfaces.iter().map(|i| i.name.as_str()).collect();
+                    let hint = format!("the interfaces are {}", known.join(", "));
+                    ApiError::new(ErrorKind::BadRequest, format!("there is no interface '{name}'"), hint)
+                })?)
+            }
+        };
+        Ok(crate::watch::Wanted { matching, interface, limit: None, snaplen: None })
+    }
+}
+
+/// The ledgers of workers, and their sum.
+pub(super) fn ledgers(reports: &[WorkerReport]) -> api::Ledgers {
+    let workers: Vec<api::Ledger> =
+        reports.iter().map(|report| ledger(Some(report.worker.0), &report.ledger, report.held)).collect();
+    let mut total = api::Ledger::default();
+    for one in &workers {
+        total.received_packets += one.received_packets;
+        total.generated_packets += one.generated_packets;
+        total.taken_over_packets += one.taken_over_packets;
+        total.sent_packets += one.sent_packets;
+        total.consumed_packets += one.consumed_packets;
+        total.dropped_packets += one.dropped_packets;
+        total.handed_over_packets += one.handed_over_packets;
+        total.held_packets += one.held_packets;
+    }
+    api::Ledgers { balanced: workers.iter().all(api::Ledger::is_balanced), total, workers }
+}
+
+fn ledger(worker: Option<u16>, ledger: &Ledger, held: u64) -> api::Ledger {
+    api::Ledger {
+        worker,
+        received_packets: ledger.received(),
+        generated_packets: ledger.generated(),
+        taken_over_packets: ledger.taken_over(),
+        sent_packets: ledger.sent(),
+        consumed_packets: ledger.consumed(),
+        dropped_packets: ledger.dropped(),
+        handed_over_packets: ledger.handed_over(),
+        held_packets: held,
+    }
+}
+
+fn drop_at(port: &str, reason: DropReason, packets: u64) -> api::DropAt {
+    api::DropAt { port: port.into(), reason: reason.name().into(), packets }
+}
+
+fn action(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::NoRoute => "none",
+        Outcome::Via(_) => "via",
+        Outcome::Connected(_) => "connected",
+        Outcome::Local(_) => "local",
+        Outcome::Broadcast(_) => "broadcast",
+        Outcome::Blackhole => "blackhole",
+        Outcome::Unreachable => "unreachable",
+        Outcome::Special => "special",
+    }
+}

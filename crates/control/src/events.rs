@@ -1,0 +1,205 @@
+//! What happened lately: a bounded log that workers and the control side write and everybody may read.
+
+use crate::api;
+use crate::names::Names;
+use parking_lot::{Condvar, Mutex};
+use plane::event::{Event, NeighbourState};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::time::Duration;
+use units::{Generation, Instant, InterfaceId, Mac, Nanos, PathId, PortId, WorkerId};
+
+/// Events that are kept.
+const MOST: usize = 1000;
+
+/// What happened, by ids: names are found when somebody asks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum What {
+    Started,
+    Stopping,
+    Applied { generation: Generation, changes: usize, name: String },
+    Refused { name: String, reason: String },
+    Adopted { worker: WorkerId, generation: Generation },
+    PortLink { port: PortId, up: bool },
+    PortDrained(PortId),
+    PathDrained(PathId),
+    Neighbour { interface: InterfaceId, address: IpAddr, mac: Option<Mac>, state: NeighbourState },
+    AddressConflict { interface: InterfaceId, address: IpAddr, mac: Mac },
+    WorkerFailed { worker: WorkerId, reason: String },
+    Remark(String),
+}
+
+impl What {
+    /// An event of the plane; nothing for packets and dispatches, which are not logged.
+    pub fn of(event: &Event<'_>) -> Option<What> {
+        Some(match *event {
+            Event::PortLink { port, up } => What::PortLink { port, up },
+            Event::Neighbour { interface, address, mac, state } => What::Neighbour { interface, address, mac, state },
+            Event::AddressConflict { interface, address, mac } => What::AddressConflict { interface, address, mac },
+            Event::Adopted { worker, generation } => What::Adopted { worker, generation },
+            Event::PathDrained { path } => What::PathDrained(path),
+            Event::PortDrained { port } => What::PortDrained(port),
+            _ => return None,
+        })
+    }
+
+    fn kind(&self) -> api::EventKind {
+        match self {
+            What::Started => api::EventKind::Started,
+            What::Stopping => api::EventKind::Stopping,
+            What::Applied { .. } => api::EventKind::Applied,
+            What::Refused { .. } => api::EventKind::Refused,
+            What::Adopted { .. } => api::EventKind::Adopted,
+            What::PortLink { .. } => api::EventKind::PortLink,
+            What::PortDrained(_) => api::EventKind::PortDrained,
+            What::PathDrained(_) => api::EventKind::PathDrained,
+            What::Neighbour { .. } => api::EventKind::Neighbour,
+            What::AddressConflict { .. } => api::EventKind::AddressConflict,
+            What::WorkerFailed { .. } => api::EventKind::WorkerFailed,
+            What::Remark(_) => api::EventKind::Remark,
+        }
+    }
+
+    fn subject(&self, names: &Names) -> Option<String> {
+        match self {
+            What::PortLink { port, .. } | What::PortDrained(port) => Some(names.port(*port)),
+            What::PathDrained(path) => Some(names.path(*path)),
+            What::Neighbour { interface, .. } | What::AddressConflict { interface, .. } => {
+                Some(names.interface(*interface))
+            }
+            What::Applied { name, .. } | What::Refused { name, .. } => Some(name.clone()),
+            _ => None,
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            What::Started => "the router forwards".into(),
+            What::Stopping => "the router is ending".into(),
+            What::Applied { generation, changes, .. } => format!("generation {generation} runs, {changes} changes"),
+            What::Refused { reason, .. } => format!("refused: {reason}"),
+            What::Adopted { worker, generation } => format!("worker {worker} runs generation {generation}"),
+            What::PortLink { up: true, .. } => "the medium is connected".into(),
+            What::PortLink { up: false, .. } => "the medium is disconnected".into(),
+            What::PortDrained(_) => "removed, and closed".into(),
+            What::PathDrained(_) => "removed, and empty".into(),
+            What::Neighbour { address, mac: Some(mac), state, .. } => format!("{address} at {mac} is {}", state.name()),
+            What::Neighbour { address, state, .. } => format!("{address} is {}", state.name()),
+            What::AddressConflict { address, mac, .. } => format!("{mac} answers for {address}, which is ours"),
+            What::WorkerFailed { worker, reason } => format!("worker {worker} has failed: {reason}"),
+            What::Remark(text) => text.clone(),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub sequence: u64,
+    pub time: Instant,
+    pub what: What,
+}
+
+impl Entry {
+    /// As the API tells it; `epoch` is what to add to have time since 1970.
+    pub fn told(&self, names: &Names, epoch: Nanos) -> api::Event {
+        api::Event {
+            sequence: self.sequence,
+            time_ns: (self.time + epoch).get(),
+            kind: self.what.kind(),
+            subject: self.what.subject(names),
+            text: self.what.text(),
+        }
+    }
+}
+
+/// The log. Writing takes a lock that is held for a copy of the log at most, and never allocates without bound.
+#[derive(Debug, Default)]
+pub struct EventLog {
+    kept: Mutex<Kept>,
+    arrived: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// How many there ever were: the sequence number of the latest.
+    count: u64,
+    latest: VecDeque<Entry>,
+}
+
+impl EventLog {
+    pub(crate) fn push(&self, time: Instant, what: What) {
+        let mut kept = self.kept.lock();
+        kept.count += 1;
+        let sequence = kept.count;
+        if kept.latest.len() == MOST {
+            kept.latest.pop_front();
+        }
+        kept.latest.push_back(Entry { sequence, time, what });
+        drop(kept);
+        self.arrived.notify_all();
+    }
+
+    /// The events from number `since` on, the number of the next, and how many of them were forgotten.
+    pub(crate) fn since(&self, since: u64) -> (Vec<Entry>, u64, u64) {
+        self.kept.lock().since(since.max(1))
+    }
+
+    /// As `since`; waits for at most `patience` where there is none yet.
+    pub(crate) fn wait_since(&self, since: u64, patience: Duration) -> (Vec<Entry>, u64, u64) {
+        let mut kept = self.kept.lock();
+        if kept.count < since {
+            self.arrived.wait_for(&mut kept, patience);
+        }
+        kept.since(since.max(1))
+    }
+}
+
+impl Kept {
+    fn since(&self, since: u64) -> (Vec<Entry>, u64, u64) {
+        let first = self.count + 1 - self.latest.len() as u64;
+        let skip = since.saturating_sub(first).min(self.latest.len() as u64) as usize;
+        let entries = self.latest.range(skip..).cloned().collect();
+        (entries, self.count + 1, first.saturating_sub(since))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(log: &EventLog, since: u64) -> (Vec<u64>, u64, u64) {
+        let (entries, next, missed) = log.since(since);
+        (entries.iter().map(|entry| entry.sequence).collect(), next, missed)
+    }
+
+    #[test]
+    fn a_reader_gets_each_event_once_and_learns_how_many_it_missed() {
+        let log = EventLog::default();
+        assert_eq!(numbers(&log, 0), (vec![], 1, 0));
+        for i in 0..3 {
+            log.push(Instant::new(i), What::Started);
+        }
+        assert_eq!(numbers(&log, 0), (vec![1, 2, 3], 4, 0));
+        assert_eq!(numbers(&log, 3), (vec![3], 4, 0));
+        assert_eq!(numbers(&log, 4), (vec![], 4, 0));
+        assert_eq!(numbers(&log, u64::MAX), (vec![], 4, 0));
+        for i in 3..MOST as u64 + 5 {
+            log.push(Instant::new(i), What::Stopping);
+        }
+        let (kept, next, missed) = numbers(&log, 4);
+        assert_eq!((kept.len(), kept[0], next, missed), (MOST, 6, MOST as u64 + 6, 2));
+    }
+
+    #[test]
+    fn a_waiting_reader_is_woken() {
+        let log = std::sync::Arc::new(EventLog::default());
+        let writer = log.clone();
+        let thread = std::thread::spawn(move || writer.push(Instant::START, What::Started));
+        let mut seen = Vec::new();
+        while seen.is_empty() {
+            seen = log.wait_since(1, Duration::from_secs(5)).0;
+        }
+        assert_eq!(seen[0].what, What::Started);
+        thread.join().unwrap();
+    }
+}

@@ -1,0 +1,125 @@
+//! All counters in the text form of OpenMetrics, for Prometheus. The same names for the same things as everywhere: ports,
+//! paths and drop reasons are labels.
+
+use crate::api::{ApiError, Port};
+use crate::daemon::Daemon;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use std::sync::atomic::AtomicU64;
+
+/// What tells one value of a metric from another.
+trait Labels: EncodeLabelSet + Clone + Eq + std::hash::Hash + Send + Sync + std::fmt::Debug + 'static {}
+impl<T: EncodeLabelSet + Clone + Eq + std::hash::Hash + Send + Sync + std::fmt::Debug + 'static> Labels for T {}
+
+type PortLabel = [(&'static str, String); 1];
+type DropLabels = [(&'static str, String); 2];
+
+fn counter<L: Labels>(registry: &mut Registry, name: &str, help: &str, values: impl IntoIterator<Item = (L, u64)>) {
+    let family: Family<L, Counter> = Family::default();
+    for (labels, value) in values {
+        family.get_or_create(&labels).inc_by(value);
+    }
+    registry.register(name, help, family);
+}
+
+fn gauge<L: Labels>(registry: &mut Registry, name: &str, help: &str, values: impl IntoIterator<Item = (L, u64)>) {
+    let family: Family<L, Gauge<u64, AtomicU64>> = Family::default();
+    for (labels, value) in values {
+        family.get_or_create(&labels).set(value);
+    }
+    registry.register(name, help, family);
+}
+
+/// The page a scrape gets.
+pub(crate) fn page(daemon: &Daemon) -> Result<String, ApiError> {
+    let mut registry = Registry::with_prefix("switchpath");
+    let r = &mut registry;
+    whole(daemon, r)?;
+    ports(daemon, r)?;
+    paths(daemon, r)?;
+    let tasks = daemon.tasks()?.tasks;
+    let task = |t: &crate::api::Task| {
+        let name = [t.path.as_deref(), t.port.as_deref()].into_iter().flatten().collect::<Vec<_>>().join("@");
+        [("worker", t.worker.to_string()), ("kind", t.kind.clone()), ("of", name)]
+    };
+    counter(r, "task_used_ns", "Time charged to a task.", tasks.iter().map(|t| (task(t), t.used_ns)));
+    counter(r, "task_runs", "Dispatches of a task.", tasks.iter().map(|t| (task(t), t.runs)));
+    counter(r, "task_packets", "Packets a task moved.", tasks.iter().map(|t| (task(t), t.packets)));
+    let mut text = String::new();
+    encode(&mut text, &registry).expect("writing to a string does not fail");
+    Ok(text)
+}
+
+fn whole(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
+    let status = daemon.status()?;
+    let none = |value: u64| [([] as [(&'static str, String); 0], value)];
+    gauge(r, "info", "The version that runs.", [([("version", status.version)], 1)]);
+    gauge(r, "generation", "The number of the configuration that runs.", none(status.generation));
+    gauge(r, "uptime_ns", "How long the router has run.", none(status.uptime_ns));
+    gauge(r, "frames", "Frames of the pool.", none(status.frames));
+    gauge(r, "frames_spare", "Frames nobody uses.", none(status.frames_spare));
+    gauge(r, "held_packets", "Packets in queues.", none(status.held_packets));
+    gauge(r, "routes", "Routes.", none(status.routes));
+    gauge(r, "neighbours", "Neighbours.", none(status.neighbours));
+    gauge(r, "ledger_balanced", "1 where every packet has met one fate.", none(status.balanced.into()));
+    let total = daemon.ledger()?.total;
+    let fates = [
+        ("received", total.received_packets),
+        ("generated", total.generated_packets),
+        ("sent", total.sent_packets),
+        ("consumed", total.consumed_packets),
+        ("dropped", total.dropped_packets),
+    ];
+    let fates = fates.into_iter().map(|(fate, n)| ([("fate", fate.to_owned())], n));
+    counter(r, "packets", "Packets by what became of them.", fates);
+    let drops = daemon.drops()?.drops;
+    counter(
+        r,
+        "drops",
+        "Packets dropped, by reason.",
+        drops.iter().map(|d| ([("reason", d.reason.clone())], d.packets)),
+    );
+    Ok(())
+}
+
+fn ports(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
+    let ports = daemon.ports()?.ports;
+    let of = |value: fn(&Port) -> u64| {
+        let label = |port: &Port| -> PortLabel { [("port", port.name.clone())] };
+        ports.iter().map(move |port| (label(port), value(port))).collect::<Vec<_>>()
+    };
+    gauge(r, "port_up", "1 where the medium is connected.", of(|p| p.up.into()));
+    counter(r, "port_received_packets", "Packets received.", of(|p| p.received_packets));
+    counter(r, "port_received_bytes", "Bytes received.", of(|p| p.received_bytes));
+    counter(r, "port_sent_packets", "Packets transmitted.", of(|p| p.sent_packets));
+    counter(r, "port_sent_bytes", "Bytes transmitted.", of(|p| p.sent_bytes));
+    counter(r, "port_marked_packets", "Packets marked by the scheme.", of(|p| p.marked_packets));
+    gauge(r, "port_backlog_packets", "Packets waiting for the link.", of(|p| p.backlog_packets));
+    gauge(r, "port_backlog_bytes", "Bytes waiting for the link.", of(|p| p.backlog_bytes));
+    let lost = |p: &Port| [("receive", p.lost_before_receive_packets), ("transmit", p.lost_after_transmit_packets)];
+    let lost = ports.iter().flat_map(|port| {
+        lost(port).map(|(way, n)| -> (DropLabels, u64) { ([("port", port.name.clone()), ("way", way.into())], n) })
+    });
+    counter(r, "port_lost_packets", "Packets lost by the medium.", lost);
+    let drops = ports.iter().flat_map(|port| &port.drops).map(|drop| -> (DropLabels, u64) {
+        ([("port", drop.port.clone()), ("reason", drop.reason.clone())], drop.packets)
+    });
+    counter(r, "port_drops", "Packets dropped at a port, by reason.", drops);
+    Ok(())
+}
+
+fn paths(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
+    let paths = daemon.paths()?.paths;
+    let of = |value: fn(&crate::api::Path) -> u64| {
+        paths.iter().map(move |path| ([("path", path.name.clone())], value(path))).collect::<Vec<_>>()
+    };
+    counter(r, "path_entered_packets", "Packets that took a path.", of(|p| p.entered_packets));
+    counter(r, "path_left_packets", "Packets a path gave to a link.", of(|p| p.left_packets));
+    counter(r, "path_dropped_packets", "Packets dropped on a path.", of(|p| p.dropped_packets));
+    gauge(r, "path_queued_packets", "Packets in the queues of a path.", of(|p| p.queued_packets));
+    Ok(())
+}

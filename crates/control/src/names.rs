@@ -1,0 +1,68 @@
+//! The names of things, for those who only know their ids: events and packets name what may be gone when somebody reads
+//! of it.
+
+use plane::snapshot::Snapshot;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use units::{InterfaceId, PathId, PortId};
+
+/// Names kept of each kind besides those in use; the oldest go first.
+const MOST: usize = 1000;
+
+/// Names by id. Ids are never given twice, so that a name stays right when its thing is gone.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    ports: BTreeMap<PortId, Arc<str>>,
+    interfaces: BTreeMap<InterfaceId, Arc<str>>,
+    paths: BTreeMap<PathId, Arc<str>>,
+}
+
+impl Names {
+    /// Adds the names of a generation.
+    pub fn learn(&mut self, snapshot: &Snapshot) {
+        let ports = snapshot.ports.iter().enumerate().filter_map(|(i, port)| Some((PortId::at(i), port.as_ref()?)));
+        keep(&mut self.ports, ports.map(|(id, port)| (id, port.name.clone())));
+        keep(&mut self.interfaces, snapshot.interfaces.iter().map(|i| (i.id, Arc::from(i.name.as_str()))));
+        keep(&mut self.paths, snapshot.paths.iter().map(|path| (path.id, path.name.clone())));
+    }
+
+    /// A port's name; its number where it is not known.
+    pub fn port(&self, id: PortId) -> String {
+        self.ports.get(&id).map_or_else(|| format!("#{id}"), |name| name.to_string())
+    }
+
+    /// An interface's name; its number where it is not known.
+    pub fn interface(&self, id: InterfaceId) -> String {
+        self.interfaces.get(&id).map_or_else(|| format!("#{id}"), |name| name.to_string())
+    }
+
+    /// A path's name; its number where it is not known.
+    pub fn path(&self, id: PathId) -> String {
+        self.paths.get(&id).map_or_else(|| format!("#{id}"), |name| name.to_string())
+    }
+}
+
+fn keep<K: Ord + Copy>(names: &mut BTreeMap<K, Arc<str>>, current: impl Iterator<Item = (K, Arc<str>)>) {
+    let current: BTreeMap<K, Arc<str>> = current.collect();
+    let surplus = names.len().saturating_sub(MOST);
+    let gone: Vec<K> = names.keys().filter(|id| !current.contains_key(id)).take(surplus).copied().collect();
+    gone.iter().for_each(|id| drop(names.remove(id)));
+    names.extend(current);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_things_that_are_gone_are_kept_but_not_for_ever() {
+        let mut names = BTreeMap::new();
+        for id in 1..5000 {
+            keep(&mut names, [0, id].into_iter().map(|id| (id, Arc::from(format!("p{id}")))));
+        }
+        assert!(names.len() <= MOST + 2, "{}", names.len());
+        for id in [0, 4500, 4999] {
+            assert_eq!(names[&id].as_ref(), format!("p{id}"));
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! From an HTTP request to what is asked: one pure function, so that it can be fuzzed.
+
+use crate::api::{ApiError, ENDPOINTS, ErrorKind};
+use plan::{Match, Prefix};
+
+/// Routes answered where no limit is given, and at most.
+const ROUTES: (usize, usize) = (1000, 1_000_000);
+/// Bytes of a packet a capture may be cut to, at least.
+const LEAST_SNAPLEN: u64 = 14;
+/// Characters of the name of a configuration.
+const MOST_NAME: usize = 4096;
+
+/// What is asked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Request {
+    /// The router as a whole.
+    Status,
+    /// The ports.
+    Ports,
+    /// The paths.
+    Paths,
+    /// The queues.
+    Queues,
+    /// The tasks.
+    Tasks,
+    /// Routes.
+    Routes {
+        /// Only those within.
+        within: Option<Prefix>,
+        /// At most so many.
+        limit: usize,
+    },
+    /// The neighbours.
+    Neighbours,
+    /// Drops by reason.
+    Drops,
+    /// What happened lately.
+    Events {
+        /// The number of the first event wanted.
+        since: u64,
+    },
+    /// The packet ledgers.
+    Ledger,
+    /// The configuration that runs.
+    Config,
+    /// To check a configuration.
+    Check(Text),
+    /// What applying a configuration would change.
+    Diff(Text),
+    /// To apply a configuration.
+    Apply(Text),
+    /// Packets as they meet their fates.
+    Capture(Capture),
+    /// All counters.
+    Metrics,
+    /// The API's own description.
+    OpenApi,
+}
+
+/// A configuration in a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Text {
+    /// Where it came from, for messages.
+    pub name: String,
+    /// The text.
+    pub text: String,
+}
+
+/// Which packets to capture.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Capture {
+    /// What they look like.
+    pub matching: Match,
+    /// How many; without end where none.
+    pub limit: Option<u64>,
+    /// Bytes of each; all where none.
+    pub snaplen: Option<usize>,
+}
+
+/// Reads a request: its method, path and query as they stand in the request line, and its body.
+pub fn parse(method: &str, path: &str, query: &str, body: &[u8]) -> Result<Request, ApiError> {
+    let mut here = ENDPOINTS.iter().filter(|endpoint| endpoint.path == path).peekable();
+    if here.peek().is_none() {
+        let hint = "GET /v1/openapi.json describes what there is";
+        return Err(ApiError::new(ErrorKind::NotFound, format!("there is nothing at {}", shown(path)), hint));
+    }
+    let Some(endpoint) = here.find(|endpoint| endpoint.method == method) else {
+        let methods: Vec<&str> = ENDPOINTS.iter().filter(|e| e.path == path).map(|e| e.method).collect();
+        let reason = format!("{} is not for {}", shown(path), shown(method));
+        return Err(ApiError::new(ErrorKind::Method, reason, format!("use {}", methods.join(" or "))));
+    };
+    let query = Query::read(query, endpoint.parameters)?;
+    let text = || {
+        let name = query.get("name").unwrap_or("request").to_owned();
+        if name.chars().count() > MOST_NAME {
+            return Err(bad("the name is too long", "give the name of a file"));
+        }
+        let text = std::str::from_utf8(body).map_err(|error| {
+            bad(
+                format!("the body is not UTF-8 from byte {} on", error.valid_up_to()),
+                "send the text of a configuration",
+            )
+        })?;
+        Ok(Text { name, text: text.to_owned() })
+    };
+    Ok(match path {
+        "/v1/status" => Request::Status,
+        "/v1/ports" => Request::Ports,
+        "/v1/paths" => Request::Paths,
+        "/v1/queues" => Request::Queues,
+        "/v1/tasks" => Request::Tasks,
+        "/v1/routes" => Request::Routes {
+            within: query.get("prefix").map(prefix).transpose()?,
+            limit: query.number("limit", 1, ROUTES.1 as u64)?.map_or(ROUTES.0, |limit| limit as usize),
+        },
+        "/v1/neighbours" => Request::Neighbours,
+        "/v1/drops" => Request::Drops,
+        "/v1/events" => Request::Events { since: query.number("since", 0, u64::MAX)?.unwrap_or(0) },
+        "/v1/ledger" => Request::Ledger,
+        "/v1/config" => Request::Config,
+        "/v1/check" => Request::Check(text()?),
+        "/v1/diff" => Request::Diff(text()?),
+        "/v1/apply" => Request::Apply(text()?),
+        "/v1/capture" => Request::Capture(capture(&query)?),
+        "/metrics" => Request::Metrics,
+        "/v1/openapi.json" => Request::OpenApi,
+        other => unreachable!("{other} is declared"),
+    })
+}
+
+fn capture(query: &Query) -> Result<Capture, ApiError> {
+    let matching = match query.get("match") {
+        None => Match::default(),
+        Some(text) => Match::parse(text)
+            .map_err(|error| bad(format!("the match '{}': {}", shown(text), error.reason), error.hint))?,
+    };
+    Ok(Capture {
+        matching,
+        limit: query.number("limit", 1, u64::MAX)?,
+        snaplen: query.number("snaplen", LEAST_SNAPLEN, u32::MAX.into())?.map(|bytes| bytes as usize),
+    })
+}
+
+fn prefix(text: &str) -> Result<Prefix, ApiError> {
+    let parsed: Result<Prefix, _> = match text.contains('/') {
+        true => text.parse().map_err(|_| ()),
+        false => text.parse().map(Prefix::host).map_err(|_| ()),
+    };
+    parsed.map(Prefix::network).map_err(|()| {
+        bad(format!("'{}' is no prefix", shown(text)), "write an address with the length of its prefix: 192.0.2.0/24")
+    })
+}
+
+fn bad(reason: impl Into<String>, hint: impl Into<String>) -> ApiError {
+    ApiError::new(ErrorKind::BadRequest, reason, hint)
+}
+
+/// What came from outside, fit to be repeated in a message.
+fn shown(text: &str) -> String {
+    const MOST: usize = 80;
+    let clean: String = text.chars().take(MOST).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    if text.chars().nth(MOST).is_some() { clean + "…" } else { clean }
+}
+
+/// The parameters of a request, each declared and given once.
+struct Query(Vec<(String, String)>);
+
+impl Query {
+    fn read(query: &str, declared: &[crate::api::Parameter]) -> Result<Query, ApiError> {
+        let mut given: Vec<(String, String)> = Vec::new();
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            if !declared.iter().any(|parameter| parameter.name == name) {
+                let known: Vec<&str> = declared.iter().map(|parameter| parameter.name).collect();
+                let hint =
+                    if known.is_empty() { "there is none here".into() } else { format!("use {}", known.join(", ")) };
+                return Err(bad(format!("unknown parameter '{}'", shown(&name)), hint));
+            }
+            if given.iter().any(|(earlier, _)| *earlier == name) {
+                return Err(bad(format!("the parameter '{name}' is given twice"), "give it once"));
+            }
+            given.push((name.into_owned(), value.into_owned()));
+        }
+        Ok(Query(given))
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
+    }
+
+    fn number(&self, name: &str, least: u64, most: u64) -> Result<Option<u64>, ApiError> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+        let refused = || {
+            bad(
+                format!("'{}' is no number for '{name}'", shown(text)),
+                format!("give a whole number from {least} to {most}"),
+            )
+        };
+        number.map(Some).ok_or_else(refused)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn get(path: &str, query: &str) -> Result<Request, ApiError> {
+        parse("GET", path, query, b"")
+    }
+
+    #[test]
+    fn every_declared_address_is_understood_with_its_examples() {
+        for endpoint in ENDPOINTS {
+            let mut query = form_urlencoded::Serializer::new(String::new());
+            query.extend_pairs(endpoint.parameters.iter().map(|p| (p.name, p.example)));
+            for query in [query.finish(), String::new()] {
+                parse(endpoint.method, endpoint.path, &query, b"version = 1")
+                    .unwrap_or_else(|e| panic!("{} {}?{query}: {e}", endpoint.method, endpoint.path));
+            }
+        }
+    }
+
+    #[test]
+    fn parameters_mean_what_they_say() {
+        assert_eq!(get("/v1/routes", ""), Ok(Request::Routes { within: None, limit: 1000 }));
+        let within = Some("192.0.2.0/24".parse().unwrap());
+        assert_eq!(get("/v1/routes", "prefix=192.0.2.7%2F24&limit=5"), Ok(Request::Routes { within, limit: 5 }));
+        let Ok(Request::Capture(capture)) = get("/v1/capture", "match=udp+dport+53&limit=2&snaplen=64") else {
+            panic!()
+        };
+        assert_eq!(capture.matching.to_string(), "udp dport 53");
+        assert_eq!((capture.limit, capture.snaplen), (Some(2), Some(64)));
+        let text = Text { name: "a b.toml".into(), text: "x".into() };
+        assert_eq!(parse("POST", "/v1/apply", "name=a%20b.toml", b"x"), Ok(Request::Apply(text)));
+    }
+
+    #[test]
+    fn what_cannot_be_understood_is_refused_with_a_hint() {
+        for (method, path, query, body, kind) in [
+            ("GET", "/", "", &b""[..], ErrorKind::NotFound),
+            ("GET", "/v1/ports/", "", b"", ErrorKind::NotFound),
+            ("POST", "/v1/ports", "", b"", ErrorKind::Method),
+            ("GET", "/v1/apply", "", b"", ErrorKind::Method),
+            ("GET", "/v1/ports", "x=1", b"", ErrorKind::BadRequest),
+            ("GET", "/v1/routes", "limit=0", b"", ErrorKind::BadRequest),
+            ("GET", "/v1/routes", "limit=1&limit=2", b"", ErrorKind::BadRequest),
+            ("GET", "/v1/routes", "prefix=lan", b"", ErrorKind::BadRequest),
+            ("GET", "/v1/events", "since=-1", b"", ErrorKind::BadRequest),
+            ("GET", "/v1/capture", "match=udp+sport", b"", ErrorKind::BadRequest),
+            ("GET", "/v1/capture", "snaplen=1", b"", ErrorKind::BadRequest),
+            ("POST", "/v1/apply", "", b"\xff", ErrorKind::BadRequest),
+        ] {
+            let error = parse(method, path, query, body).unwrap_err();
+            assert_eq!(error.error, kind, "{method} {path}?{query}");
+            assert!(!error.reason.is_empty() && !error.hint.is_empty(), "{error}");
+        }
+        let long = "/".repeat(5000) + "\u{1b}[2J";
+        assert!(get(&long, "").unwrap_err().reason.len() < 500);
+    }
+
+    /// The corpus of the fuzz target: a request line, an empty line, and the body.
+    #[test]
+    fn the_corpus_is_parsed_without_harm() {
+        let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/request");
+        let mut files = 0;
+        for file in std::fs::read_dir(corpus).unwrap() {
+            exercise(&std::fs::read(file.unwrap().path()).unwrap());
+            files += 1;
+        }
+        assert!(files > 20, "{files}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_request_is_answered(method in "GET|POST|\\PC*", path in ".*", query in ".*", body: Vec<u8>) {
+            let _ = parse(&method, &path, &query, &body);
+        }
+
+        #[test]
+        fn any_query_of_any_address_is_answered(
+            at in 0..ENDPOINTS.len(),
+            name in "match|limit|snaplen|prefix|since|name|\\PC*",
+            value in "\\PC*|[0-9]{1,25}|[0-9a-f.:/]{0,40}|(ip6? |udp |tcp |[sd]port |[sd]addr |[0-9-]{1,6} ){0,8}",
+            body in "\\PC*",
+        ) {
+            let query = form_urlencoded::Serializer::new(String::new()).append_pair(&name, &value).finish();
+            if let Err(error) = parse(ENDPOINTS[at].method, ENDPOINTS[at].path, &query, body.as_bytes()) {
+                prop_assert!(error.reason.len() < 2000, "{}", error.reason);
+            }
+        }
+
+        #[test]
+        fn any_bytes_can_be_exercised(bytes: Vec<u8>) {
+            exercise(&bytes);
+        }
+    }
+}
+
+/// For the fuzzer: bytes as a request line (`GET /v1/routes?limit=1`), a line end, and a body.
+pub fn exercise(bytes: &[u8]) {
+    let (line, body) =
+        bytes.iter().position(|&b| b == b'\n').map_or((bytes, &[][..]), |at| (&bytes[..at], &bytes[at + 1..]));
+    let line = String::from_utf8_lossy(line);
+    let (method, target) = line.split_once(' ').unwrap_or(("GET", &line));
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    if let Err(error) = parse(method, path, query, body) {
+        assert!(error.error.status() >= 400 && !error.reason.is_empty());
+    }
+}

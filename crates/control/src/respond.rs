@@ -1,0 +1,64 @@
+//! From what is asked to the answer.
+
+use crate::api::{ApiError, openapi};
+use crate::daemon::{ApplyFailure, Daemon};
+use crate::metrics;
+use crate::request::Request;
+use serde::Serialize;
+
+/// An answer that is known whole.
+pub(crate) struct Reply {
+    pub status: u16,
+    pub media: &'static str,
+    pub body: Vec<u8>,
+}
+
+const JSON: &str = "application/json";
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+impl Reply {
+    fn json(value: &impl Serialize) -> Reply {
+        let mut body = serde_json::to_vec(value).expect("the types of the API have text keys only");
+        body.push(b'\n');
+        Reply { status: 200, media: JSON, body }
+    }
+
+    /// A refusal.
+    pub fn refusal(error: &ApiError) -> Reply {
+        Reply { status: error.error.status(), ..Reply::json(error) }
+    }
+
+    fn of<T: Serialize>(result: Result<T, ApiError>) -> Reply {
+        result.map_or_else(|error| Reply::refusal(&error), |value| Reply::json(&value))
+    }
+
+    fn of_apply<T: Serialize>(result: Result<T, ApplyFailure>) -> Reply {
+        Reply::of(result.map_err(|failure| ApiError::from(&failure)))
+    }
+}
+
+/// Answers everything but a capture, which is not known whole. May wait for workers, for some seconds at most.
+pub(crate) fn respond(daemon: &Daemon, request: Request) -> Reply {
+    match request {
+        Request::Status => Reply::of(daemon.status()),
+        Request::Ports => Reply::of(daemon.ports()),
+        Request::Paths => Reply::of(daemon.paths()),
+        Request::Queues => Reply::of(daemon.queues()),
+        Request::Tasks => Reply::of(daemon.tasks()),
+        Request::Routes { within, limit } => Reply::json(&daemon.routes(within, limit)),
+        Request::Neighbours => Reply::of(daemon.neighbours()),
+        Request::Drops => Reply::of(daemon.drops()),
+        Request::Events { since } => Reply::json(&daemon.events(since)),
+        Request::Ledger => Reply::of(daemon.ledger()),
+        Request::Config => Reply::json(&daemon.config()),
+        Request::Check(text) => Reply::json(&daemon.check(&text.text, &text.name)),
+        Request::Diff(text) => Reply::of_apply(daemon.diff(&text.text, &text.name)),
+        Request::Apply(text) => Reply::of_apply(daemon.apply(&text.text, &text.name)),
+        Request::Metrics => match metrics::page(daemon) {
+            Ok(page) => Reply { status: 200, media: OPENMETRICS, body: page.into_bytes() },
+            Err(error) => Reply::refusal(&error),
+        },
+        Request::OpenApi => Reply::json(&openapi()),
+        Request::Capture(_) => unreachable!("captures are answered as they grow"),
+    }
+}

@@ -1,0 +1,166 @@
+//! Where the API is: a Unix socket that only its owner may use.
+
+use rustix::fs::{Mode, fchmod};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+use std::fmt;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 64;
+
+/// Where the API is where nobody says otherwise: `/run/switchpath/control.sock` for root, else in the user's runtime
+/// directory, else in a directory of the user's own under the one for temporary files.
+pub fn default_path() -> PathBuf {
+    let user = rustix::process::geteuid();
+    let directory = if user.is_root() {
+        PathBuf::from("/run/switchpath")
+    } else if let Some(runtime) = std::env::var_os("XDG_RUNTIME_DIR").filter(|value| !value.is_empty()) {
+        Path::new(&runtime).join("switchpath")
+    } else {
+        std::env::temp_dir().join(format!("switchpath-{}", user.as_raw()))
+    };
+    directory.join("control.sock")
+}
+
+/// Why there is no socket.
+#[derive(Debug)]
+pub enum SocketError {
+    /// A router answers there already.
+    InUse(PathBuf),
+    /// Something that is no socket is there.
+    NoSocket(PathBuf),
+    /// The system refused.
+    System(PathBuf, io::Error),
+}
+
+impl fmt::Display for SocketError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SocketError::InUse(path) => write!(
+                f,
+                "a router answers on {} already; end it, or give this one another socket with --socket",
+                path.display()
+            ),
+            SocketError::NoSocket(path) => {
+                write!(f, "{} is no socket, and is left alone; give another one with --socket", path.display())
+            }
+            SocketError::System(path, error) => write!(f, "the socket {} cannot be made: {error}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for SocketError {}
+
+/// A socket that listens; its file is removed with it.
+#[derive(Debug)]
+pub struct Bound {
+    listener: UnixListener,
+    path: PathBuf,
+    /// Device and inode: the file is removed only if it is still ours.
+    identity: (u64, u64),
+}
+
+impl Bound {
+    /// Listens at `path`, with mode 0600 from the first moment. A socket left behind by a router that was killed is
+    /// removed; one that answers is not. Makes the directory, for its owner only, where it is not there.
+    pub fn new(path: &Path) -> Result<Bound, SocketError> {
+        let failed = |error: io::Error| SocketError::System(path.to_owned(), error);
+        if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+        }
+        remove_stale(path)?;
+        let listener = bind_private(path).map_err(|error| match error.kind() {
+            // Another router was faster.
+            ErrorKind::AddrInUse => SocketError::InUse(path.to_owned()),
+            _ => failed(error),
+        })?;
+        let metadata = fs::symlink_metadata(path).map_err(failed)?;
+        Ok(Bound { listener, path: path.to_owned(), identity: (metadata.dev(), metadata.ino()) })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A handle to accept connections with.
+    pub(crate) fn listener(&self) -> io::Result<UnixListener> {
+        self.listener.try_clone()
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        let ours = fs::symlink_metadata(&self.path).is_ok_and(|m| (m.dev(), m.ino()) == self.identity);
+        if ours {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// The mode of a socket's file is that of the socket when it is bound (unix(7): fchmod before bind), so that nobody else
+/// can connect in between.
+fn bind_private(path: &Path) -> io::Result<UnixListener> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    listen(&socket, BACKLOG)?;
+    Ok(UnixListener::from(socket))
+}
+
+fn remove_stale(path: &Path) -> Result<(), SocketError> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(SocketError::System(path.to_owned(), error)),
+        Ok(metadata) if !metadata.file_type().is_socket() => return Err(SocketError::NoSocket(path.to_owned())),
+        Ok(_) => {}
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+            fs::remove_file(path).map_err(|error| SocketError::System(path.to_owned(), error))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Ok(_) => Err(SocketError::InUse(path.to_owned())),
+        Err(error) => Err(SocketError::System(path.to_owned(), error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_socket_is_private_and_gone_with_its_owner() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("deep/er/control.sock");
+        let bound = Bound::new(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::metadata(path.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
+        assert!(matches!(Bound::new(&path), Err(SocketError::InUse(_))));
+        drop(bound);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_stale_socket_is_replaced_and_no_other_file_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("control.sock");
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(path.exists());
+        let first = Bound::new(&path).unwrap();
+        // Taken away under it, and another one put there: not the first one's to remove.
+        fs::remove_file(&path).unwrap();
+        let second = Bound::new(&path).unwrap();
+        drop(first);
+        assert!(path.exists());
+        drop(second);
+        fs::write(&path, "precious").unwrap();
+        assert!(matches!(Bound::new(&path), Err(SocketError::NoSocket(_))));
+        assert_eq!(fs::read(&path).unwrap(), b"precious");
+    }
+}

@@ -1,0 +1,190 @@
+//! A live capture as a growing pcapng file: packets with their fates as comments.
+
+use crate::daemon::Daemon;
+use crate::names::Names;
+use crate::watch::{Captured, Subscription};
+use bytes::Bytes;
+use http_body::Frame;
+use hyper::HeaderMap;
+use hyper::header::HeaderValue;
+use io::pcap::{Application, Direction, Interface, LinkType, Record, Sink, WriteError, Writer};
+use parking_lot::Mutex;
+use plane::event::Fate;
+use std::collections::HashMap;
+use std::io::{self as std_io, Write};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use units::Nanos;
+
+/// The trailer that counts the packets a reader was too slow for.
+pub(crate) const MISSED: &str = "switchpath-missed";
+/// Packets put into one piece of the body.
+const TOGETHER: usize = 256;
+
+/// What the writer has written and nobody has taken.
+#[derive(Clone, Default)]
+struct Gathered(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Gathered {
+    fn write(&mut self, bytes: &[u8]) -> std_io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std_io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Sink for Gathered {
+    fn cut(&mut self, _length: u64) -> std_io::Result<()> {
+        // Only asked for after a failed write, and none fails.
+        Ok(())
+    }
+}
+
+/// Packets to pcapng.
+struct Encoder {
+    writer: Writer<Gathered>,
+    gathered: Gathered,
+    interfaces: HashMap<String, u32>,
+    snaplen: u32,
+}
+
+impl Encoder {
+    fn new(epoch: Nanos, snaplen: Option<usize>) -> Result<Encoder, WriteError> {
+        let gathered = Gathered::default();
+        let application = Application::here(concat!("switchpath ", env!("CARGO_PKG_VERSION")));
+        let writer = Writer::new(gathered.clone(), &application, epoch)?;
+        Ok(Encoder { writer, gathered, interfaces: HashMap::new(), snaplen: snaplen.unwrap_or(0) as u32 })
+    }
+
+    /// Adds a packet: sent ones at the port they left by, others at the port they came in by.
+    fn add(&mut self, packet: &Captured, names: &Names) -> Result<(), WriteError> {
+        let (port, direction) = match packet.fate {
+            Fate::Sent(port) => (Some(port), Direction::Out),
+            _ => (packet.in_port, Direction::In),
+        };
+        let name = port.map_or_else(|| "router".to_owned(), |port| names.port(port));
+        let interface = match self.interfaces.get(&name) {
+            Some(&known) => known,
+            None => {
+                let (link, snap_length) = (LinkType::ETHERNET, self.snaplen);
+                let added = self.writer.add_interface(Interface { name: name.clone(), link, snap_length })?;
+                self.interfaces.insert(name, added);
+                added
+            }
+        };
+        self.writer.packet(&Record {
+            time: packet.time,
+            interface,
+            link: LinkType::ETHERNET,
+            original: packet.length as u32,
+            data: &packet.frame,
+            direction,
+            comment: &packet.comment(names),
+        })
+    }
+
+    /// What was added since the last time.
+    fn take(&mut self) -> Result<Bytes, WriteError> {
+        self.writer.flush()?;
+        Ok(std::mem::take(&mut *self.gathered.0.lock()).into())
+    }
+}
+
+/// The body of an answer that grows.
+pub(crate) struct Growing(Receiver<Frame<Bytes>>);
+
+impl http_body::Body for Growing {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, std::convert::Infallible>>> {
+        self.0.poll_recv(context).map(|frame| frame.map(Ok))
+    }
+}
+
+/// The body that tells of `packets`, and the work that fills it until either end is gone.
+pub(crate) fn growing(daemon: Arc<Daemon>, packets: Subscription) -> (Growing, impl Future<Output = ()> + Send) {
+    let (sender, receiver) = channel(4);
+    let work = async move {
+        if let Err(error) = fill(&daemon, packets, &sender).await {
+            tracing::warn!("a live capture has ended: {error}");
+        }
+    };
+    (Growing(receiver), work)
+}
+
+async fn fill(daemon: &Daemon, mut packets: Subscription, body: &Sender<Frame<Bytes>>) -> Result<(), WriteError> {
+    let mut encoder = Encoder::new(daemon.epoch(), packets.tap().wanted().snaplen)?;
+    // The header at once: its reader then knows that the capture has begun.
+    let mut open = body.send(Frame::data(encoder.take()?)).await.is_ok();
+    while open {
+        let next = tokio::select! {
+            next = packets.next() => next,
+            () = body.closed() => return Ok(()),
+        };
+        let Some(first) = next else { break };
+        let names = daemon.names();
+        encoder.add(&first, &names)?;
+        for _ in 1..TOGETHER {
+            let Some(more) = packets.try_next() else { break };
+            encoder.add(&more, &names)?;
+        }
+        open = body.send(Frame::data(encoder.take()?)).await.is_ok();
+    }
+    let mut trailers = HeaderMap::new();
+    trailers.insert(MISSED, HeaderValue::from(packets.tap().missed()));
+    let _ = body.send(Frame::trailers(trailers)).await;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use io::pcap::Reader;
+    use packet::DropReason;
+    use units::{Instant, PathId, PortId};
+
+    #[test]
+    fn packets_read_back_with_their_fates() {
+        let mut encoder = Encoder::new(Nanos::secs(1000), Some(64)).unwrap();
+        let packet = |fate, in_port| Captured {
+            time: Instant::new(5),
+            frame: vec![7; 64],
+            length: 1500,
+            fate,
+            in_port,
+            path: PathId(2),
+        };
+        let names = Names::default();
+        let mut bytes = Vec::new();
+        for packet in [
+            packet(Fate::Sent(PortId(1)), Some(PortId(0))),
+            packet(Fate::Dropped(DropReason::TtlExpired), Some(PortId(0))),
+            packet(Fate::Dropped(DropReason::NoRoute), None),
+        ] {
+            encoder.add(&packet, &names).unwrap();
+            bytes.extend(encoder.take().unwrap());
+        }
+        let mut reader = Reader::new(&bytes[..]).unwrap();
+        let mut seen = Vec::new();
+        while let Some(record) = reader.next_record().unwrap() {
+            assert_eq!((record.time.get(), record.original, record.data.len()), (1_000_000_000_005, 1500, 64));
+            seen.push((record.interface, record.direction, record.comment.to_owned()));
+        }
+        let expected = [
+            (0, Direction::Out, "sent #1, path #2, in #0"),
+            (1, Direction::In, "dropped ttl_expired, path #2, in #0"),
+            (2, Direction::In, "dropped no_route, path #2, generated"),
+        ];
+        assert_eq!(seen, expected.map(|(interface, way, comment)| (interface, way, comment.to_owned())));
+        let interfaces: Vec<&str> = reader.interfaces().iter().map(|i| i.name.as_str()).collect();
+        assert_eq!(interfaces, ["#1", "#0", "router"]);
+    }
+}
