@@ -77,12 +77,31 @@ pub fn sum(bytes: &[u8]) -> u16 {
         even += both & u64::MAX as u128;
         odd += both >> 64;
     }
-    let mut last = [0u8; 16];
-    last[..rest.len()].copy_from_slice(rest);
-    let both = u128::from_ne_bytes(last);
-    even += (both & u64::MAX as u128) + (both >> 64);
+    even += sum_tail(rest);
     // Adding a carry of 2^64 as 1 keeps the sum modulo 65535.
     fold_two(even, odd).to_be()
+}
+
+/// The sum of fewer than 16 bytes: their halves, so that no call to copy them is needed.
+#[inline]
+fn sum_tail(mut rest: &[u8]) -> u128 {
+    let mut total = 0;
+    if let Some((word, behind)) = rest.split_first_chunk::<8>() {
+        total += u128::from(u64::from_ne_bytes(*word));
+        rest = behind;
+    }
+    if let Some((word, behind)) = rest.split_first_chunk::<4>() {
+        total += u128::from(u32::from_ne_bytes(*word));
+        rest = behind;
+    }
+    if let Some((word, behind)) = rest.split_first_chunk::<2>() {
+        total += u128::from(u16::from_ne_bytes(*word));
+        rest = behind;
+    }
+    match rest {
+        [last, ..] => total + u128::from(u16::from_ne_bytes([*last, 0])),
+        [] => total,
+    }
 }
 
 fn fold_two(even: u128, odd: u128) -> u16 {

@@ -273,12 +273,14 @@ pub struct Ipv4<'a> {
 
 impl<'a> Ipv4<'a> {
     /// Checks everything RFC 1812 5.2.2 asks for. `l3` begins with the header and may end in padding.
+    #[inline]
     pub fn parse(l3: &'a [u8]) -> Result<Self, Ipv4Error> {
         let packet = Self::parse_unsummed(l3)?;
         if packet.header_checksum_ok() { Ok(packet) } else { Err(Ipv4Error::Checksum) }
     }
 
     /// [`Ipv4::parse`] without the checksum: for frames whose checksum was verified before.
+    #[inline]
     pub fn parse_unsummed(l3: &'a [u8]) -> Result<Self, Ipv4Error> {
         let (header, _) = Ipv4Header::ref_from_prefix(l3).map_err(|_| Ipv4Error::Truncated)?;
         if header.version() != 4 {

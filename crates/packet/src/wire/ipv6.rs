@@ -198,6 +198,7 @@ impl<'a> Ipv6<'a> {
     /// Checks version and length. `l3` begins with the header and may end in padding.
     ///
     /// A payload length of zero means what it says: jumbograms (RFC 2675) need links no port here has.
+    #[inline]
     pub fn parse(l3: &'a [u8]) -> Result<Self, Ipv6Error> {
         let (header, rest) = Ipv6Header::ref_from_prefix(l3).map_err(|_| Ipv6Error::Truncated)?;
         if header.version() != 6 {

@@ -268,6 +268,7 @@ proptest! {
         prop_assert_eq!((reply.header.ttl(), reply.header.identification()), (ttl, identification));
         prop_assert_eq!(reply.header.type_of_service(), was.header.type_of_service());
         prop_assert_eq!(reply.options, was.options);
+        prop_assert!(!reply.header.dont_fragment());
         // The same message, written anew.
         let echo = Echo { identifier: id, sequence: seq, data: &data };
         let mut again = vec![0; reply.payload.len()];

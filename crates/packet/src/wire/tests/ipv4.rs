@@ -90,6 +90,27 @@ fn a_checksum_of_minus_zero_is_counted_down_to_what_recomputation_gives() {
 }
 
 #[test]
+fn counting_down_from_every_checksum_equals_recomputation() {
+    let mut header = [0u8; HEADER];
+    header[0] = 0x45;
+    header[8] = 64;
+    for wanted in 0..0xffffu32 {
+        // The identification that gives this checksum: what is missing to its complement, modulo 65535.
+        let rest = 0x4500 + 0x4000;
+        let identification = (0xffff - wanted + 0xffff - rest) % 0xffff;
+        header[4..6].copy_from_slice(&(identification as u16).to_be_bytes());
+        header[8] = 64;
+        resum4(&mut header);
+        assert_eq!(u32::from(u16::from_be_bytes([header[10], header[11]])), wanted);
+        assert!(header_checksum_ok_20(&header));
+        assert!(decrement_ttl(&mut header));
+        let by_us = header;
+        resum4(&mut header);
+        assert_eq!(by_us, header, "from {wanted:04x}");
+    }
+}
+
+#[test]
 fn an_all_zero_header_has_no_right_checksum() {
     assert!(!header_checksum_ok_20(&[0; HEADER]));
 }
