@@ -1,1 +1,48 @@
-fn main() {}
+//! `switchpath`: the command line.
+
+#![forbid(unsafe_code)]
+// Printing is what a command line is for.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod arguments;
+mod bench;
+mod capture;
+mod configuration;
+mod doctor;
+mod notify;
+mod output;
+mod reference;
+mod run;
+mod show;
+
+use arguments::{Arguments, Command};
+use clap::Parser;
+use std::io::ErrorKind;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let result = match arguments.command {
+        Command::Run(run) => run::run(&run),
+        Command::Check(check) => configuration::check(&check),
+        Command::Diff(diff) => configuration::diff(&diff),
+        Command::Apply(apply) => configuration::apply(&apply),
+        Command::Show(show) => show::show(&show),
+        Command::Capture(capture) => capture::capture(&capture),
+        Command::Bench(options) => bench::run(options.group.as_deref(), options.json)
+            .map(|met| if met { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
+        Command::Doctor(doctor) => doctor::doctor(&doctor),
+        Command::Schema => reference::schema(),
+        Command::Completions { shell } => reference::completions(shell),
+        Command::Man { directory } => reference::man(directory.as_deref()),
+    };
+    result.unwrap_or_else(|error| {
+        // Whoever reads our output has had enough: `switchpath show routes | head`.
+        let is_pipe = |e: &std::io::Error| e.kind() == ErrorKind::BrokenPipe;
+        if error.chain().any(|cause| cause.downcast_ref().is_some_and(is_pipe)) {
+            return ExitCode::SUCCESS;
+        }
+        eprintln!("switchpath: {error:#}");
+        if error.is::<arguments::Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+    })
+}

@@ -11,9 +11,11 @@ use serde::de::DeserializeOwned;
 use std::fmt;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 /// How long an answer may take: longer than the router itself takes at most.
@@ -99,7 +101,16 @@ impl Client {
             timeout(PATIENCE, sender.send_request(request)).await.map_err(|_| late())?.map_err(broken)
         })?;
         let status = response.status().as_u16();
-        Ok(Answer { status, body: Body { runtime, incoming: response.into_body(), rest: Bytes::new(), missed: None } })
+        Ok(Answer {
+            status,
+            body: Body {
+                runtime,
+                incoming: response.into_body(),
+                rest: Bytes::new(),
+                missed: None,
+                end: Arc::default(),
+            },
+        })
     }
 
     /// Sends a request and reads the whole answer; a refusal is an error.
@@ -144,9 +155,16 @@ pub struct Body {
     incoming: Incoming,
     rest: Bytes,
     missed: Option<u64>,
+    end: Arc<Notify>,
 }
 
 impl Body {
+    /// Something to call from any thread: the body ends for its reader, who may be waiting for more of it.
+    pub fn ender(&self) -> impl Fn() + Send + Sync + 'static {
+        let end = self.end.clone();
+        move || end.notify_one()
+    }
+
     /// All of it.
     fn whole(mut self) -> Result<Vec<u8>, ClientError> {
         let limited = http_body_util::Limited::new(&mut self.incoming, MOST).collect();
@@ -163,7 +181,18 @@ impl Body {
 impl Read for Body {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.rest.is_empty() {
-            let Some(frame) = self.runtime.block_on(self.incoming.frame()) else { return Ok(0) };
+            let frame = self.runtime.block_on(async {
+                tokio::select! {
+                    biased;
+                    () = self.end.notified() => None,
+                    frame = self.incoming.frame() => frame,
+                }
+            });
+            let Some(frame) = frame else {
+                // Once ended, it stays so.
+                self.end.notify_one();
+                return Ok(0);
+            };
             let frame = frame.map_err(|error| io::Error::new(ErrorKind::UnexpectedEof, error))?;
             match frame.into_data() {
                 Ok(data) => self.rest = data,

@@ -256,9 +256,16 @@ impl Daemon {
     }
 
     fn first_adoption(&self) -> Result<(), StartError> {
-        let reports = self.reports().map_err(|_| StartError::Unanswered)?;
         let wanted = self.control.lock().router.snapshot().generation;
-        if reports.iter().all(|report| report.generation == wanted) { Ok(()) } else { Err(StartError::Unanswered) }
+        let deadline = clock::now() + ADOPTION.into();
+        // A worker answers between two steps, and adopts in a step: two rounds at most.
+        while clock::now() < deadline {
+            let reports = self.reports().map_err(|_| StartError::Unanswered)?;
+            if reports.iter().all(|report| report.generation == wanted) {
+                return Ok(());
+            }
+        }
+        Err(StartError::Unanswered)
     }
 
     /// Writes what is new to the process's log; answers the number of the next event.

@@ -1,0 +1,346 @@
+//! Every option, declared once: the parser, `--help`, the manual pages and the shell completions follow from it.
+
+use clap::{Args, Parser, Subcommand, ValueHint};
+use std::fmt;
+use std::path::PathBuf;
+
+const EXIT: &str = "\
+Exit status:
+  0  done
+  1  failed, or the configuration has errors
+  2  the command line cannot be understood";
+
+/// A software router that keeps its promises.
+#[derive(Parser, Debug)]
+#[command(name = "switchpath", version, after_help = concat!("\
+Examples:
+  switchpath check router.toml        every error at once, with its line
+  switchpath run router.toml          forward until ended
+  switchpath show ports               ask the running router, from another terminal
+  switchpath apply router.toml        change it while it forwards
+  switchpath capture udp dport 53     watch packets meet their fates
+  switchpath doctor                   what this machine can do, and how to mend what it cannot
+"), after_long_help = concat!("\
+Examples:
+  switchpath check router.toml        every error at once, with its line
+  switchpath run router.toml          forward until ended
+  switchpath show ports               ask the running router, from another terminal
+  switchpath apply router.toml        change it while it forwards
+  switchpath capture udp dport 53     watch packets meet their fates
+  switchpath doctor                   what this machine can do, and how to mend what it cannot
+
+Exit status:
+  0  done
+  1  failed, or the configuration has errors
+  2  the command line cannot be understood
+
+Environment:
+  SWITCHPATH_SOCKET  where the router is asked, instead of --socket
+  SWITCHPATH_LOG     what is logged: error, warn, info, debug
+  NO_COLOR           no colours, even on a terminal"))]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Forward packets as a configuration says, until ended.
+    Run(Run),
+    /// Check a configuration: every error at once.
+    Check(Check),
+    /// Say what is different between two configurations, or between one and the running router.
+    Diff(Diff),
+    /// Change the running router to a configuration: all of it, or nothing.
+    Apply(Apply),
+    /// Ask the running router.
+    Show(Show),
+    /// Watch packets as they meet their fates, or write them to a file.
+    Capture(Capture),
+    /// Measure what forwarding costs, beside a straight-line loop in the same run.
+    Bench(Bench),
+    /// Say what this machine can and cannot do, and how to mend it.
+    Doctor(Doctor),
+    /// Print the JSON schema of configurations, for editors.
+    #[command(after_help = "Examples:\n  switchpath schema > switchpath.schema.json")]
+    Schema,
+    /// Print completions for a shell.
+    #[command(after_help = "Examples:\n  switchpath completions bash > /etc/bash_completion.d/switchpath")]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write one for each command into a directory.
+    #[command(after_help = "Examples:\n  switchpath man | man -l -\n  switchpath man /usr/share/man/man1")]
+    Man {
+        /// Where to write the pages.
+        #[arg(value_hint = ValueHint::DirPath)]
+        directory: Option<PathBuf>,
+    },
+}
+
+/// Which router to ask.
+#[derive(Args, Debug, Clone)]
+pub struct Socket {
+    /// The socket of the running router [default: /run/switchpath/control.sock, or in $XDG_RUNTIME_DIR for users].
+    #[arg(long, value_name = "PATH", env = "SWITCHPATH_SOCKET", value_hint = ValueHint::FilePath, global = true)]
+    pub socket: Option<PathBuf>,
+}
+
+impl Socket {
+    /// A client of that router.
+    pub fn client(&self) -> control::Client {
+        control::Client::new(&self.path())
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> PathBuf {
+        self.socket.clone().unwrap_or_else(control::socket::default_path)
+    }
+}
+
+/// Forward packets as a configuration says, until ended.
+///
+/// SIGHUP applies the file anew; where that fails, the configuration before it runs on. SIGINT and SIGTERM end the
+/// router in good order and print what became of every packet.
+#[derive(Args, Debug)]
+#[command(after_help = format!("\
+Examples:
+  switchpath run router.toml
+  switchpath run examples/pcap.toml --until-idle     forward a capture to a capture, no root needed
+  systemctl reload switchpath                        apply the file anew (SIGHUP)
+
+{EXIT}"))]
+pub struct Run {
+    /// The configuration.
+    #[arg(default_value = "/etc/switchpath/switchpath.toml", value_hint = ValueHint::FilePath)]
+    pub config: PathBuf,
+    #[command(flatten)]
+    pub socket: Socket,
+    /// End when every input is the end of a file and every packet has met its fate. Opens no socket unless one is given.
+    #[arg(long)]
+    pub until_idle: bool,
+    /// Print what became of every packet as JSON.
+    #[arg(short, long)]
+    pub json: bool,
+    /// What is logged: error, warn, info, debug.
+    #[arg(long, value_name = "LEVEL", env = "SWITCHPATH_LOG", default_value = "info")]
+    pub log: String,
+}
+
+/// Check a configuration: every error at once, with its place, a reason and a hint.
+#[derive(Args, Debug)]
+#[command(after_help = format!("\
+Examples:
+  switchpath check router.toml
+  switchpath check -j router.toml | jq '.diagnostics[] | .reason'
+
+{EXIT}"))]
+pub struct Check {
+    /// The configuration; `-` for the standard input.
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Print what was found as JSON.
+    #[arg(short, long)]
+    pub json: bool,
+}
+
+/// Say what is different between two configurations, or between the one the running router has and another.
+#[derive(Args, Debug)]
+#[command(after_help = format!("\
+Examples:
+  switchpath diff router.toml                what `apply` would change
+  switchpath diff old.toml new.toml          no router is needed
+
+{EXIT}"))]
+pub struct Diff {
+    /// The configuration, or the older of two.
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// The newer of two.
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub new: Option<PathBuf>,
+    /// Print the changes as JSON.
+    #[arg(short, long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub socket: Socket,
+}
+
+/// Change the running router to a configuration: all of it, or nothing. No packet is lost and none sees half of it.
+#[derive(Args, Debug)]
+#[command(after_help = format!("\
+Examples:
+  switchpath apply router.toml
+  switchpath apply router.toml --dry-run     only say what would change
+
+{EXIT}"))]
+pub struct Apply {
+    /// The configuration; `-` for the standard input.
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Only say what would change.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print the answer as JSON.
+    #[arg(short, long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub socket: Socket,
+}
+
+/// Ask the running router.
+#[derive(Args, Debug)]
+#[command(after_help = format!("\
+Examples:
+  switchpath show                            the router as a whole
+  switchpath show ports --watch              rates, once a second
+  switchpath show routes --prefix 192.0.2.0/24
+  switchpath show drops -j                   JSON, as documented in docs/control-api.md
+
+{EXIT}"))]
+pub struct Show {
+    /// What to show.
+    #[command(subcommand)]
+    pub noun: Option<Noun>,
+    /// Print JSON.
+    #[arg(short, long, global = true)]
+    pub json: bool,
+    /// Show it again every so many seconds.
+    #[arg(short, long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", global = true,
+          value_parser = clap::value_parser!(u64).range(1..=86400))]
+    pub watch: Option<u64>,
+    #[command(flatten)]
+    pub socket: Socket,
+}
+
+/// What to show.
+#[derive(Subcommand, Debug, Clone)]
+pub enum Noun {
+    /// The router as a whole.
+    Status,
+    /// The ports and their links.
+    Ports,
+    /// The switching paths.
+    Paths,
+    /// The queues of paths and links.
+    Queues,
+    /// What the CPU scheduler of each worker runs.
+    Tasks,
+    /// The routes.
+    Routes {
+        /// Only routes to destinations within this prefix.
+        #[arg(long)]
+        prefix: Option<plan::Prefix>,
+        /// At most so many.
+        #[arg(long, default_value = "1000", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+        limit: u64,
+    },
+    /// The neighbours.
+    Neighbours,
+    /// Drops by reason.
+    Drops,
+    /// What happened lately.
+    Events {
+        /// Only events with this number or a later one.
+        #[arg(long, default_value = "0")]
+        since: u64,
+    },
+    /// The packet ledgers: that every packet has met one fate.
+    Ledger,
+    /// The configuration that runs.
+    Config,
+}
+
+/// Watch packets of the running router as they meet their fates, or write them to a pcapng file in which each packet has
+/// its fate as a comment.
+#[derive(Args, Debug)]
+#[command(after_help = format!("\
+Examples:
+  switchpath capture                                 one line a packet
+  switchpath capture -c 10 iif lan ip dscp ef udp    ten packets that match
+  switchpath capture -w trouble.pcapng icmp
+  switchpath capture -w - | wireshark -k -i -
+
+A match is written as for a path: any, iif NAME, ip/ip6 saddr|daddr PREFIX, ip dscp CLASS, tcp|udp [sport|dport PORTS],
+icmp, icmpv6, meta l4proto PROTOCOL.
+
+{EXIT}"))]
+pub struct Capture {
+    /// Which packets; all where it is left out.
+    #[arg(value_name = "MATCH", trailing_var_arg = true)]
+    pub matching: Vec<String>,
+    /// Write to this pcapng file; `-` for the standard output.
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub write: Option<PathBuf>,
+    /// End after so many packets.
+    #[arg(short, long, value_name = "PACKETS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// At most so many bytes of each packet.
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(14..))]
+    pub snaplen: Option<u32>,
+    #[command(flatten)]
+    pub socket: Socket,
+}
+
+/// Measure what forwarding costs, beside a straight-line loop in the same run.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  switchpath bench\n  switchpath bench forwarding -j")]
+pub struct Bench {
+    /// Only this group.
+    pub group: Option<String>,
+    /// Print the figures as JSON.
+    #[arg(short, long)]
+    pub json: bool,
+}
+
+/// Say what this machine can and cannot do, and how to mend it. Changes nothing.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  switchpath doctor\n  switchpath doctor -j | jq '.[] | select(.state == \"missing\")'"
+)]
+pub struct Doctor {
+    /// Print the findings as JSON.
+    #[arg(short, long)]
+    pub json: bool,
+}
+
+/// A command line that clap takes and that means nothing all the same.
+#[derive(Debug)]
+pub struct Usage(pub String);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn every_option_is_declared_soundly() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_teaches_by_example() {
+        for command in Arguments::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Examples:"), "{}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn a_match_needs_no_quotes() {
+        let arguments = Arguments::try_parse_from(["switchpath", "capture", "-c", "3", "udp", "dport", "53"]).unwrap();
+        let Command::Capture(capture) = arguments.command else { panic!() };
+        assert_eq!((capture.count, capture.matching.join(" ").as_str()), (Some(3), "udp dport 53"));
+    }
+}

@@ -1,0 +1,152 @@
+//! `switchpath capture`: packets of the running router with their fates, to the terminal or to a file.
+
+use crate::arguments::{Capture, Usage};
+use crate::output::time_of_day;
+use anyhow::{Context, Result, anyhow};
+use control::Body;
+use io::pcap::{Application, Direction, Interface, Reader, Record, Sink, Writer};
+use packet::wire;
+use plan::Match;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{Read, Stdout, Write, stderr, stdout};
+use std::path::Path;
+use std::process::ExitCode;
+use std::rc::Rc;
+use units::Nanos;
+
+/// Captures until the limit, the end of the router, or a signal.
+pub fn capture(arguments: &Capture) -> Result<ExitCode> {
+    let matching = arguments.matching.join(" ");
+    if let Err(error) = Match::parse(if matching.is_empty() { "any" } else { &matching }) {
+        let under = format!("{}{}", " ".repeat(error.offset), "^".repeat(error.length.max(1)));
+        let text = format!("the match is wrong: {}; {}\n  {matching}\n  {under}", error.reason, error.hint);
+        return Err(anyhow!(Usage(text)));
+    }
+    let mut parameters = vec![("match", if matching.is_empty() { "any".into() } else { matching })];
+    parameters.extend(arguments.count.map(|count| ("limit", count.to_string())));
+    parameters.extend(arguments.snaplen.map(|bytes| ("snaplen", bytes.to_string())));
+    // The file first: where it cannot be written, the router need not be asked.
+    let output = arguments.write.as_deref().map(create).transpose()?;
+    let body = arguments.socket.client().capture(&parameters)?;
+    end_with_signals(&body)?;
+    let output = Rc::new(RefCell::new(output));
+    let missed = Rc::new(RefCell::new(None));
+    let source = Source { body, output: output.clone(), missed: missed.clone() };
+    let mut reader = Reader::new(source).context("the capture cannot be read")?;
+    let mut packets: u64 = 0;
+    // The numbers of the interfaces in the output.
+    let mut interfaces: Vec<u32> = Vec::new();
+    while let Some(record) = reader.next_record().context("the capture broke off")? {
+        packets += 1;
+        // A copy, for the interfaces are the reader's too, and this packet's may be new.
+        let (data, comment) = (record.data.to_vec(), record.comment.to_owned());
+        let record = Record { data: &data, comment: &comment, ..record };
+        match &mut *output.borrow_mut() {
+            None => print(&record, reader.interfaces())?,
+            Some(writer) => write(writer, &record, &mut interfaces, reader.interfaces())?,
+        }
+    }
+    if let Some(writer) = output.borrow_mut().take() {
+        writer.finish()?;
+    }
+    let missed = missed.borrow().filter(|&missed| missed > 0).map_or_else(String::new, |n| format!(", {n} missed"));
+    writeln!(stderr(), "{packets} packet{}{missed}", if packets == 1 { "" } else { "s" })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One line: time, port and direction, what it is, what became of it.
+fn print(record: &Record<'_>, interfaces: &[Interface]) -> Result<()> {
+    let port = interfaces.get(record.interface as usize).map_or("?", |interface| interface.name.as_str());
+    let way = if record.direction == Direction::Out { "out" } else { "in" };
+    let summary = wire::summary(record.data);
+    writeln!(stdout(), "{} {port} {way}  {summary}  [{}]", time_of_day(record.time.get()), record.comment)?;
+    Ok(())
+}
+
+fn write(
+    writer: &mut Writer<Output>,
+    record: &Record<'_>,
+    numbers: &mut Vec<u32>,
+    interfaces: &[Interface],
+) -> Result<()> {
+    for interface in &interfaces[numbers.len()..] {
+        numbers.push(writer.add_interface(interface.clone())?);
+    }
+    let interface = numbers.get(record.interface as usize).copied().context("a packet of an unknown interface")?;
+    Ok(writer.packet(&Record { interface, ..*record })?)
+}
+
+fn create(path: &Path) -> Result<Writer<Output>> {
+    let output = match path {
+        path if path == Path::new("-") => Output::Standard(stdout()),
+        path => Output::File(File::create(path).with_context(|| format!("{} cannot be written", path.display()))?),
+    };
+    // The times that come are those of 1970 already.
+    Ok(Writer::new(output, &Application::here(concat!("switchpath ", env!("CARGO_PKG_VERSION"))), Nanos::ZERO)?)
+}
+
+/// Where a capture is written to.
+enum Output {
+    File(File),
+    Standard(Stdout),
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Output::File(file) => file.write(bytes),
+            Output::Standard(out) => out.write(bytes),
+        }
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self {
+            Output::File(file) => file.flush(),
+            Output::Standard(out) => out.flush(),
+        }
+    }
+}
+
+impl Sink for Output {
+    fn cut(&mut self, length: u64) -> std::io::Result<()> {
+        match self {
+            Output::File(file) => file.cut(length),
+            // What went down a pipe cannot be taken back.
+            Output::Standard(_) => Ok(()),
+        }
+    }
+}
+
+/// The growing capture. Before it waits for more, what was written is flushed: whoever reads the file sees every packet at
+/// once, and a burst costs one write.
+struct Source {
+    body: Body,
+    output: Rc<RefCell<Option<Writer<Output>>>>,
+    missed: Rc<RefCell<Option<u64>>>,
+}
+
+impl Read for Source {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if let Some(writer) = &mut *self.output.borrow_mut() {
+            writer.flush().map_err(|error| error.error)?;
+        }
+        let read = self.body.read(buffer)?;
+        *self.missed.borrow_mut() = self.body.missed();
+        Ok(read)
+    }
+}
+
+/// A signal ends the capture as if the router had ended it.
+fn end_with_signals(body: &Body) -> Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let end = body.ender();
+    let wait = move || {
+        if signals.forever().next().is_some() {
+            end();
+        }
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(wait)?;
+    Ok(())
+}

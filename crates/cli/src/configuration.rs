@@ -1,0 +1,148 @@
+//! `check`, `diff` and `apply`: configurations before and while they run.
+
+use crate::arguments::{Apply, Check, Diff};
+use crate::output::{is_coloured, print_json};
+use anyhow::{Context, Result, bail};
+use control::api::{Applied, Change, Changes, Checked, Diagnostic};
+use control::{Client, ClientError};
+use plan::{Diagnostics, Plan};
+use std::io::{Read, Write, stderr, stdin, stdout};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The most that is read of a configuration, in bytes; what is larger is refused with a reason when it is checked.
+const MOST: u64 = (64 << 20) + 1;
+
+/// A configuration as it was read.
+pub struct Configuration {
+    /// What to call it in messages.
+    pub name: String,
+    /// Its text; empty where it could not be read.
+    pub text: String,
+    /// What it says.
+    pub checked: plan::Checked,
+}
+
+/// Reads and checks a file, or the standard input for `-`.
+pub fn read(path: &Path) -> Result<Configuration> {
+    let catalogue = plane::catalogue();
+    if path == Path::new("-") {
+        let mut text = String::new();
+        stdin().take(MOST).read_to_string(&mut text).context("the standard input cannot be read")?;
+        let checked = plan::examine(&text, "standard input", &catalogue);
+        return Ok(Configuration { name: "standard input".into(), text, checked });
+    }
+    // What is wrong with the file itself is said in the same form as what is wrong in it.
+    let checked = match std::fs::read_to_string(path) {
+        Ok(text) => {
+            let name = path.to_string_lossy().into_owned();
+            let checked = plan::examine(&text, &name, &catalogue);
+            return Ok(Configuration { name, text, checked });
+        }
+        Err(_) => plan::examine_file(path, &catalogue),
+    };
+    Ok(Configuration { name: path.to_string_lossy().into_owned(), text: String::new(), checked })
+}
+
+/// Shows what was found to the person at the terminal.
+pub fn show_diagnostics(found: &Diagnostics) -> Result<()> {
+    if !found.is_empty() {
+        write!(stderr(), "{}", found.render(is_coloured(&stderr())))?;
+    }
+    Ok(())
+}
+
+/// Reads a configuration that has to be good: shows what is wrong with it, and answers nothing where it has errors.
+fn read_good(path: &Path) -> Result<Option<(Configuration, Plan)>> {
+    let mut read = read(path)?;
+    show_diagnostics(&read.checked.diagnostics)?;
+    Ok(read.checked.plan.take().map(|plan| (read, plan)))
+}
+
+/// `switchpath check`
+pub fn check(arguments: &Check) -> Result<ExitCode> {
+    let Configuration { name, checked, .. } = read(&arguments.file)?;
+    let code = if checked.plan.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    if arguments.json {
+        let diagnostics = checked.diagnostics.list().iter().map(Diagnostic::from).collect();
+        print_json(&mut stdout(), &Checked { ok: checked.plan.is_some(), diagnostics })?;
+        return Ok(code);
+    }
+    show_diagnostics(&checked.diagnostics)?;
+    if let Some(plan) = checked.plan {
+        let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+        let parts =
+            [count(plan.ports.len(), "port"), count(plan.routes.len(), "route"), count(plan.paths.len(), "path")];
+        writeln!(stdout(), "{name}: {}", parts.join(", "))?;
+    }
+    Ok(code)
+}
+
+/// `switchpath diff`
+pub fn diff(arguments: &Diff) -> Result<ExitCode> {
+    let changes = match &arguments.new {
+        None => {
+            let Some((read, _)) = read_good(&arguments.file)? else { return Ok(ExitCode::FAILURE) };
+            would_change(&arguments.socket.client(), &read)?
+        }
+        Some(new) => {
+            let (old, new) = (read_good(&arguments.file)?, read_good(new)?);
+            let (Some((_, old)), Some((_, new))) = (old, new) else { return Ok(ExitCode::FAILURE) };
+            let changes: Vec<Change> = plan::diff(&old, &new).iter().map(Change::from).collect();
+            let restart_needed = changes.iter().any(|change| change.restart_needed);
+            Changes { changes, restart_needed, warnings: Vec::new() }
+        }
+    };
+    show_changes(&changes, arguments.json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `switchpath apply`
+pub fn apply(arguments: &Apply) -> Result<ExitCode> {
+    let Some((read, _)) = read_good(&arguments.file)? else { return Ok(ExitCode::FAILURE) };
+    let client = arguments.socket.client();
+    if arguments.dry_run {
+        let changes = would_change(&client, &read)?;
+        show_changes(&changes, arguments.json)?;
+        return Ok(if changes.restart_needed { ExitCode::FAILURE } else { ExitCode::SUCCESS });
+    }
+    let applied: Applied = asked(client.post("/v1/apply", &read.name, &read.text))?;
+    if arguments.json {
+        print_json(&mut stdout(), &applied)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut out = stdout();
+    applied.changes.iter().try_for_each(|change| writeln!(out, "{}", change.text))?;
+    match applied.changes.len() {
+        0 => writeln!(out, "generation {} runs; nothing to change", applied.generation)?,
+        n => writeln!(out, "generation {} runs, {n} change{}", applied.generation, if n == 1 { "" } else { "s" })?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn would_change(client: &Client, read: &Configuration) -> Result<Changes> {
+    asked(client.post("/v1/diff", &read.name, &read.text))
+}
+
+fn show_changes(changes: &Changes, json: bool) -> Result<()> {
+    let mut out = stdout();
+    if json {
+        return print_json(&mut out, changes);
+    }
+    for change in &changes.changes {
+        let remark = if change.restart_needed { "   (needs a restart)" } else { "" };
+        writeln!(out, "{}{remark}", change.text)?;
+    }
+    if changes.changes.is_empty() {
+        writeln!(out, "no difference")?;
+    }
+    Ok(())
+}
+
+/// The answer, or an error with what the router listed.
+fn asked<T>(result: Result<T, ClientError>) -> Result<T> {
+    match result {
+        Err(ClientError::Refused(refusal)) => bail!("refused, and nothing has changed: {refusal}"),
+        other => Ok(other?),
+    }
+}

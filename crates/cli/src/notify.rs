@@ -1,0 +1,47 @@
+//! Tells systemd how things stand (sd_notify(3)), where it asked to be told.
+
+use io::clock;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+/// Sends `state` to the socket in `$NOTIFY_SOCKET`; does nothing where there is none.
+pub fn notify(state: &str) {
+    let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    if let Err(error) = send(path.as_encoded_bytes(), state) {
+        tracing::warn!("systemd cannot be told '{}': {error}", state.lines().next().unwrap_or_default());
+    }
+}
+
+/// A reload has begun; `READY=1` ends it.
+pub fn reloading() {
+    notify(&format!("RELOADING=1\nMONOTONIC_USEC={}", clock::now().get() / 1000));
+}
+
+fn send(path: &[u8], state: &str) -> std::io::Result<()> {
+    let address = match path.strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name)?,
+        None => SocketAddr::from_pathname(std::path::Path::new(std::str::from_utf8(path).unwrap_or_default()))?,
+    };
+    UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_arrives_at_both_kinds_of_address() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("notify");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        send(path.as_os_str().as_encoded_bytes(), "READY=1").unwrap();
+        let mut buffer = [0; 32];
+        let length = socket.recv(&mut buffer).unwrap();
+        assert_eq!(&buffer[..length], b"READY=1");
+        let name = format!("switchpath-test-{}", std::process::id());
+        let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        send(format!("@{name}").as_bytes(), "STOPPING=1").unwrap();
+        let length = socket.recv(&mut buffer).unwrap();
+        assert_eq!(&buffer[..length], b"STOPPING=1");
+    }
+}

@@ -1,0 +1,145 @@
+//! Tables and colours: plain where nobody looks.
+
+use anyhow::Result;
+use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table, presets};
+use serde::Serialize;
+use std::io::{IsTerminal, Write};
+
+/// Whether the standard output is a terminal that may have colours.
+pub fn is_coloured(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// A table with one line a row: columns whose name starts with `>` are aligned right.
+pub struct Rows {
+    table: Table,
+    columns: Vec<&'static str>,
+}
+
+impl Rows {
+    /// A table with these columns.
+    pub fn new(columns: &[&'static str]) -> Rows {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        let bold = is_coloured(&std::io::stdout());
+        let header = columns.iter().map(|name| {
+            let cell = Cell::new(name.trim_start_matches('>'));
+            let cell = if name.starts_with('>') { cell.set_alignment(CellAlignment::Right) } else { cell };
+            if bold { cell.add_attribute(Attribute::Bold) } else { cell }
+        });
+        table.set_header(header);
+        Rows { table, columns: columns.to_vec() }
+    }
+
+    /// Adds a row; one cell for each column.
+    pub fn add<const N: usize>(&mut self, cells: [String; N]) {
+        debug_assert_eq!(N, self.columns.len());
+        let cell = |(column, text): (&&str, String)| {
+            let align = if column.starts_with('>') { CellAlignment::Right } else { CellAlignment::Left };
+            Cell::new(text).set_alignment(align)
+        };
+        self.table.add_row(self.columns.iter().zip(cells).map(cell));
+    }
+
+    /// Prints it.
+    pub fn print(&self, out: &mut dyn Write) -> Result<()> {
+        for line in self.table.lines() {
+            writeln!(out, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// Prints a value as JSON that a person can read too.
+pub fn print_json(out: &mut dyn Write, value: &impl Serialize) -> Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// A word for what is not there.
+pub fn or_dash(text: Option<&str>) -> String {
+    text.unwrap_or("-").to_owned()
+}
+
+/// A rate as tc writes it, with three digits.
+pub fn rate(bps: f64) -> String {
+    scaled(bps, &["bit", "kbit", "mbit", "gbit", "tbit"])
+}
+
+/// A number with three digits: `1.25M`.
+pub fn short(number: f64) -> String {
+    scaled(number, &["", "k", "M", "G", "T"])
+}
+
+fn scaled(mut number: f64, units: &[&str]) -> String {
+    let mut unit = 0;
+    while number >= 999.5 && unit + 1 < units.len() {
+        number /= 1000.0;
+        unit += 1;
+    }
+    let digits = match number {
+        n if unit == 0 || n >= 99.95 => 0,
+        n if n >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{number:.digits$}{}", units[unit])
+}
+
+/// A span of time in its two largest units.
+pub fn span(ns: u64) -> String {
+    let seconds = ns / 1_000_000_000;
+    match (seconds / 86400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60) {
+        (0, 0, 0, 0) => format!("{}ms", ns / 1_000_000),
+        (0, 0, 0, s) => format!("{s}s"),
+        (0, 0, m, s) => format!("{m}m{s:02}s"),
+        (0, h, m, _) => format!("{h}h{m:02}m"),
+        (d, h, ..) => format!("{d}d{h:02}h"),
+    }
+}
+
+/// A time of day in UTC, to the millisecond: `13:05:59.123`.
+pub fn time_of_day(ns: u64) -> String {
+    let ms = ns / 1_000_000 % 86_400_000;
+    format!("{:02}:{:02}:{:02}.{:03}", ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60, ms % 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short_and_right() {
+        for (number, text) in
+            [(0.0, "0bit"), (999.0, "999bit"), (999.6, "1.00kbit"), (12_345.0, "12.3kbit"), (9.4e9, "9.40gbit")]
+        {
+            assert_eq!(rate(number), text);
+        }
+        assert_eq!(short(1_250_000.0), "1.25M");
+        assert_eq!(short(123_456.0), "123k");
+    }
+
+    #[test]
+    fn spans_and_times_are_read_at_a_glance() {
+        for (ns, text) in
+            [(5_000_000, "5ms"), (59_000_000_000, "59s"), (61_000_000_000, "1m01s"), (90_000_000_000_000, "1d01h")]
+        {
+            assert_eq!(span(ns), text);
+        }
+        assert_eq!(time_of_day(47_159_123_456_789), "13:05:59.123");
+    }
+
+    #[test]
+    fn a_table_is_plain_text_in_columns() {
+        let mut rows = Rows::new(&["name", ">packets"]);
+        rows.add(["lan".into(), "7".into()]);
+        rows.add(["a".into(), "12345678".into()]);
+        let mut out = Vec::new();
+        rows.print(&mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(
+            text.lines().map(str::trim_end).collect::<Vec<_>>(),
+            [" name   packets", " lan          7", " a     12345678"]
+        );
+    }
+}

@@ -1,0 +1,162 @@
+//! `switchpath run`: the router, until it is ended.
+
+use crate::arguments::Run;
+use crate::configuration::{read, show_diagnostics};
+use crate::notify::{notify, reloading};
+use crate::output::{Rows, is_coloured, print_json, short, span};
+use anyhow::{Context, Result, anyhow};
+use control::socket::Bound;
+use control::{Closing, Daemon, Notice, Options, Server, StartError, Tracer};
+use io::clock;
+use io::devices::Devices;
+use serde_json::json;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::io::{Write, stderr, stdout};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use tracing_subscriber::EnvFilter;
+
+/// What the main thread waits for.
+enum Wake {
+    Signal(i32),
+    Notice(Notice),
+}
+
+/// Runs the router.
+pub fn run(arguments: &Run) -> Result<ExitCode> {
+    start_log(&arguments.log)?;
+    let configuration = read(&arguments.config)?;
+    show_diagnostics(&configuration.checked.diagnostics)?;
+    let Some(plan) = configuration.checked.plan else { return Ok(ExitCode::FAILURE) };
+    let (sender, wakes) = channel();
+    // Before anything is opened, so that a signal from now on ends in good order.
+    forward_signals(sender.clone())?;
+    let wants_socket = !arguments.until_idle || arguments.socket.socket.is_some();
+    let socket = wants_socket.then(|| Bound::new(&arguments.socket.path())).transpose()?;
+    let notice = move |notice| drop(sender.send(Wake::Notice(notice)));
+    let options = Options::new(devices()?, &configuration.text, &configuration.name, notice);
+    let daemon = Daemon::start(&plan, options).map_err(|error| match error {
+        StartError::Apply(errors) => {
+            let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            anyhow!("the configuration cannot run here:\n  {}", lines.join("\n  "))
+        }
+        other => anyhow!(other),
+    })?;
+    let server = socket.map(|socket| serve(&daemon, socket)).transpose()?;
+    notify("READY=1");
+    let failure = loop {
+        match wakes.recv().context("nobody can wake the router any more")? {
+            Wake::Signal(SIGHUP) => reload(&daemon, arguments),
+            Wake::Signal(_) => break None,
+            Wake::Notice(Notice::Exhausted) if arguments.until_idle => break None,
+            Wake::Notice(Notice::Exhausted) => {}
+            Wake::Notice(Notice::Failed(reason)) => break Some(reason),
+        }
+    };
+    notify("STOPPING=1");
+    let closing = daemon.stop();
+    drop(server);
+    print_closing(&closing, arguments.json)?;
+    if let Some(reason) = failure {
+        return Err(anyhow!(reason));
+    }
+    Ok(if closing.ledgers.balanced { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn start_log(level: &str) -> Result<()> {
+    let filter =
+        EnvFilter::try_new(level).with_context(|| format!("'{level}' is no level: use error, warn, info or debug"))?;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).with_target(false);
+    let log = log.with_ansi(is_coloured(&stderr()));
+    // systemd writes the time itself.
+    if std::env::var_os("JOURNAL_STREAM").is_some() {
+        log.without_time().init()
+    } else {
+        log.init()
+    }
+    Ok(())
+}
+
+fn forward_signals(sender: Sender<Wake>) -> Result<()> {
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).context("signals cannot be waited for")?;
+    let forward = move || {
+        for signal in signals.forever() {
+            if sender.send(Wake::Signal(signal)).is_err() {
+                return;
+            }
+        }
+    };
+    thread::Builder::new().name("signals".into()).spawn(forward)?;
+    Ok(())
+}
+
+fn devices() -> Result<Devices> {
+    let tracer = Tracer::start()?;
+    Ok(Devices::new(clock::epoch()).tracing_to(Box::new(move |port| tracer.sink(port))))
+}
+
+fn serve(daemon: &Arc<Daemon>, socket: Bound) -> Result<Server> {
+    tracing::info!("answering on {}", socket.path().display());
+    Server::start(daemon.clone(), socket).context("the control socket cannot be served")
+}
+
+/// Applies the file anew. Whatever is wrong with it, the configuration before it runs on.
+fn reload(daemon: &Daemon, arguments: &Run) {
+    reloading();
+    let result = read(&arguments.config).and_then(|configuration| {
+        show_diagnostics(&configuration.checked.diagnostics)?;
+        if configuration.checked.plan.is_some() {
+            daemon.apply(&configuration.text, &configuration.name)?;
+        }
+        Ok(())
+    });
+    if let Err(error) = result {
+        tracing::error!("the configuration is not applied, the one before it runs on: {error:#}");
+    }
+    notify("READY=1");
+}
+
+/// What became of every packet.
+fn print_closing(closing: &Closing, json: bool) -> Result<()> {
+    let mut out = stdout();
+    if json {
+        let Closing { ledgers, ports, drops, uptime_ns } = closing;
+        let whole = json!({ "uptime_ns": uptime_ns, "ledger": ledgers, "ports": ports.ports, "drops": drops.drops });
+        return print_json(&mut out, &whole);
+    }
+    let total = &closing.ledgers.total;
+    writeln!(out, "forwarded for {}", span(closing.uptime_ns))?;
+    let mut rows = Rows::new(&["port", ">received", ">bytes", ">sent", ">bytes", ">dropped"]);
+    for port in &closing.ports.ports {
+        let dropped: u64 = port.drops.iter().map(|drop| drop.packets).sum();
+        rows.add([
+            port.name.clone(),
+            port.received_packets.to_string(),
+            short(port.received_bytes as f64),
+            port.sent_packets.to_string(),
+            short(port.sent_bytes as f64),
+            dropped.to_string(),
+        ]);
+    }
+    rows.print(&mut out)?;
+    if !closing.drops.drops.is_empty() {
+        let mut rows = Rows::new(&["dropped", ">packets"]);
+        closing.drops.drops.iter().for_each(|drop| rows.add([drop.reason.clone(), drop.packets.to_string()]));
+        rows.print(&mut out)?;
+    }
+    let law = if closing.ledgers.balanced { "every packet accounted for" } else { "THE LEDGER DOES NOT BALANCE" };
+    writeln!(
+        out,
+        "received {} + generated {} = sent {} + consumed {} + dropped {} + held {}: {law}",
+        total.received_packets,
+        total.generated_packets,
+        total.sent_packets,
+        total.consumed_packets,
+        total.dropped_packets,
+        total.held_packets
+    )?;
+    Ok(())
+}

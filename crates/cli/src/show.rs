@@ -1,0 +1,334 @@
+//! `switchpath show`: what the running router tells of itself, as tables or JSON.
+
+use crate::arguments::{Noun, Show};
+use crate::output::{Rows, is_coloured, or_dash, print_json, rate, short, span, time_of_day};
+use anyhow::Result;
+use control::Client;
+use control::api;
+use io::wait::{Sleeper, Waker};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io::{Write, stdout};
+use std::process::ExitCode;
+use units::Nanos;
+
+/// Something to show: where it is asked for, and how it looks as a table.
+trait Shown: Serialize + DeserializeOwned {
+    /// Prints it; `before` is what was shown the last time, where it is shown again and again.
+    fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()>;
+}
+
+/// Shows what is asked for, once or again and again.
+pub fn show(arguments: &Show) -> Result<ExitCode> {
+    let screen = Screen { json: arguments.json, watch: arguments.watch.map(Nanos::secs) };
+    let client = arguments.socket.client();
+    match arguments.noun.clone().unwrap_or(Noun::Status) {
+        Noun::Status => screen.show::<api::Status>(&client, "/v1/status"),
+        Noun::Ports => screen.show::<api::Ports>(&client, "/v1/ports"),
+        Noun::Paths => screen.show::<api::Paths>(&client, "/v1/paths"),
+        Noun::Queues => screen.show::<api::Queues>(&client, "/v1/queues"),
+        Noun::Tasks => screen.show::<api::Tasks>(&client, "/v1/tasks"),
+        Noun::Routes { prefix, limit } => {
+            let prefix = prefix.map_or_else(String::new, |prefix| format!("&prefix={prefix}"));
+            screen.show::<api::Routes>(&client, &format!("/v1/routes?limit={limit}{prefix}"))
+        }
+        Noun::Neighbours => screen.show::<api::Neighbours>(&client, "/v1/neighbours"),
+        Noun::Drops => screen.show::<api::Drops>(&client, "/v1/drops"),
+        Noun::Events { since } => screen.show::<api::Events>(&client, &format!("/v1/events?since={since}")),
+        Noun::Ledger => screen.show::<api::Ledgers>(&client, "/v1/ledger"),
+        Noun::Config => screen.show::<api::Config>(&client, "/v1/config"),
+    }
+}
+
+/// How things are shown.
+struct Screen {
+    json: bool,
+    watch: Option<Nanos>,
+}
+
+impl Screen {
+    fn show<T: Shown>(&self, client: &Client, target: &str) -> Result<ExitCode> {
+        let mut sleeper = Sleeper::new(Waker::new()?);
+        let mut before: Option<T> = None;
+        loop {
+            let now: T = client.get(target)?;
+            let mut text = Vec::new();
+            match (self.json, self.watch) {
+                (true, None) => print_json(&mut text, &now)?,
+                // One line each, for programs that read along.
+                (true, Some(_)) => writeln!(text, "{}", serde_json::to_string(&now)?)?,
+                (false, _) => now.table(before.as_ref(), &mut text)?,
+            }
+            let mut out = stdout().lock();
+            if self.watch.is_some() && !self.json && is_coloured(&stdout()) {
+                out.write_all(b"\x1b[H\x1b[2J")?;
+            }
+            out.write_all(&text)?;
+            out.flush()?;
+            let Some(interval) = self.watch else { return Ok(ExitCode::SUCCESS) };
+            before = Some(now);
+            sleeper.sleep([], interval)?;
+        }
+    }
+}
+
+/// How often something happened in a second, between two counts; a dash where there is only one.
+fn per_second(now: (u64, u64), before: Option<(u64, u64)>, show: impl Fn(f64) -> String) -> String {
+    let Some((count, time)) = before.filter(|before| before.1 < now.1) else { return "-".into() };
+    show(now.0.saturating_sub(count) as f64 * 1e9 / (now.1 - time) as f64)
+}
+
+impl Shown for api::Status {
+    fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
+        let state = match self.state {
+            api::State::Running => "forwards",
+            api::State::Stopping => "is ending",
+            api::State::Failed => "HAS FAILED",
+        };
+        let lines = [
+            ("router", format!("{} {state}, version {}, process {}", self.name, self.version, self.pid)),
+            ("running for", span(self.uptime_ns)),
+            ("configuration", format!("generation {}, from {}", self.generation, self.config)),
+            ("workers", self.workers.to_string()),
+            ("frames", format!("{} of {} spare", self.frames_spare, self.frames)),
+            ("routes", self.routes.to_string()),
+            ("neighbours", self.neighbours.to_string()),
+            ("packets held", self.held_packets.to_string()),
+            ("ledger", if self.balanced { "balances".into() } else { "DOES NOT BALANCE".into() }),
+        ];
+        lines.iter().try_for_each(|(what, value)| writeln!(out, "{what:<14} {value}"))?;
+        for capture in &self.captures {
+            let api::Capture { matching, captured_packets, missed_packets } = capture;
+            writeln!(out, "{:<14} {matching}: {captured_packets} packets, {missed_packets} missed", "capture")?;
+        }
+        Ok(())
+    }
+}
+
+impl Shown for api::Ports {
+    fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()> {
+        let mut rows = Rows::new(&[
+            "port",
+            "device",
+            "state",
+            ">rate",
+            ">received",
+            ">sent",
+            ">dropped",
+            ">backlog",
+            ">in",
+            ">out",
+            ">in/s",
+            ">out/s",
+        ]);
+        for port in &self.ports {
+            let old = before.and_then(|b| b.ports.iter().find(|p| p.name == port.name).map(|p| (b.time_ns, p)));
+            let between = |value: fn(&api::Port) -> u64, show: &dyn Fn(f64) -> String| {
+                per_second((value(port), self.time_ns), old.map(|(time, port)| (value(port), time)), show)
+            };
+            let bits = |bytes: f64| rate(bytes * 8.0);
+            let state = match (port.closing, port.up) {
+                (true, _) => "closing",
+                (_, true) => "up",
+                _ => "down",
+            };
+            rows.add([
+                port.name.clone(),
+                port.device.clone(),
+                state.into(),
+                port.link_rate_bps.map_or("-".into(), |bps| rate(bps as f64)),
+                port.received_packets.to_string(),
+                port.sent_packets.to_string(),
+                port.drops.iter().map(|drop| drop.packets).sum::<u64>().to_string(),
+                port.backlog_packets.to_string(),
+                between(|p| p.received_bytes, &bits),
+                between(|p| p.sent_bytes, &bits),
+                between(|p| p.received_packets, &short),
+                between(|p| p.sent_packets, &short),
+            ]);
+        }
+        rows.print(out)
+    }
+}
+
+impl Shown for api::Paths {
+    fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()> {
+        let mut rows =
+            Rows::new(&["path", "match", "functions", ">entered", ">left", ">dropped", ">other", ">queued", ">in/s"]);
+        for path in &self.paths {
+            let old = before
+                .and_then(|b| b.paths.iter().find(|p| p.name == path.name).map(|p| (p.entered_packets, b.time_ns)));
+            rows.add([
+                path.name.clone(),
+                or_dash(path.matching.as_deref()),
+                path.functions.join(" "),
+                path.entered_packets.to_string(),
+                path.left_packets.to_string(),
+                path.dropped_packets.to_string(),
+                (path.consumed_packets + path.diverted_packets).to_string(),
+                path.queued_packets.to_string(),
+                per_second((path.entered_packets, self.time_ns), old, short),
+            ]);
+        }
+        rows.print(out)
+    }
+}
+
+impl Shown for api::Queues {
+    fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
+        let mut rows = Rows::new(&["stage", "path", "port", ">packets", ">bytes", ">capacity", ">worker"]);
+        for queue in &self.queues {
+            let stage = match queue.stage {
+                api::QueueStage::Input => "input",
+                api::QueueStage::Output => "output",
+                api::QueueStage::Link => "link",
+            };
+            rows.add([
+                stage.into(),
+                or_dash(queue.path.as_deref()),
+                or_dash(queue.port.as_deref()),
+                queue.packets.to_string(),
+                queue.bytes.map_or("-".into(), |bytes| bytes.to_string()),
+                queue.capacity_packets.map_or("-".into(), |packets| packets.to_string()),
+                queue.worker.to_string(),
+            ]);
+        }
+        rows.print(out)
+    }
+}
+
+impl Shown for api::Tasks {
+    fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()> {
+        let mut rows = Rows::new(&[
+            ">worker",
+            ">task",
+            "kind",
+            "path",
+            "port",
+            ">runs",
+            ">packets",
+            ">used",
+            ">ns/packet",
+            ">cpu",
+        ]);
+        for task in &self.tasks {
+            let same = |t: &&api::Task| (t.worker, t.task) == (task.worker, task.task) && t.used_ns <= task.used_ns;
+            let old = before.and_then(|b| b.tasks.iter().find(same).map(|t| (t.used_ns, b.time_ns)));
+            let each = task.used_ns.checked_div(task.packets).map_or("-".into(), |ns| ns.to_string());
+            rows.add([
+                task.worker.to_string(),
+                task.task.to_string(),
+                task.kind.clone(),
+                or_dash(task.path.as_deref()),
+                or_dash(task.port.as_deref()),
+                task.runs.to_string(),
+                task.packets.to_string(),
+                span(task.used_ns),
+                each,
+                per_second((task.used_ns, self.time_ns), old, |ns| format!("{:.1}%", ns / 1e7)),
+            ]);
+        }
+        rows.print(out)
+    }
+}
+
+impl Shown for api::Routes {
+    fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
+        let mut rows = Rows::new(&["", "prefix", "origin", "action", "gateway", "interface"]);
+        for route in &self.routes {
+            rows.add([
+                if route.active { "*".into() } else { String::new() },
+                route.prefix.clone(),
+                route.origin.clone(),
+                route.action.clone(),
+                or_dash(route.gateway.as_deref()),
+                or_dash(route.interface.as_deref()),
+            ]);
+        }
+        rows.print(out)?;
+        if self.truncated {
+            writeln!(out, "and more: there are {} routes; see --limit and --prefix", self.total)?;
+        }
+        Ok(())
+    }
+}
+
+impl Shown for api::Neighbours {
+    fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
+        let mut rows = Rows::new(&["interface", "address", "mac", "state", ">for", ">waiting"]);
+        for neighbour in &self.neighbours {
+            rows.add([
+                neighbour.interface.clone(),
+                neighbour.address.clone(),
+                or_dash(neighbour.mac.as_deref()),
+                neighbour.state.clone(),
+                span(neighbour.age_ns),
+                neighbour.pending_packets.to_string(),
+            ]);
+        }
+        rows.print(out)
+    }
+}
+
+impl Shown for api::Drops {
+    fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()> {
+        let mut rows = Rows::new(&["reason", ">packets", ">/s", "where", "meaning"]);
+        for drop in &self.drops {
+            let old = before.map(|b| {
+                let packets = b.drops.iter().find(|d| d.reason == drop.reason).map_or(0, |d| d.packets);
+                (packets, b.time_ns)
+            });
+            let places: Vec<String> = drop.ports.iter().map(|at| format!("{} {}", at.port, at.packets)).collect();
+            rows.add([
+                drop.reason.clone(),
+                drop.packets.to_string(),
+                per_second((drop.packets, self.time_ns), old, short),
+                places.join(", "),
+                drop.explanation.clone(),
+            ]);
+        }
+        rows.print(out)
+    }
+}
+
+impl Shown for api::Events {
+    fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
+        if self.missed > 0 {
+            writeln!(out, "{} older events are forgotten", self.missed)?;
+        }
+        let mut rows = Rows::new(&[">number", "time (UTC)", "subject", "event"]);
+        for event in &self.events {
+            let subject = or_dash(event.subject.as_deref());
+            rows.add([event.sequence.to_string(), time_of_day(event.time_ns), subject, event.text.clone()]);
+        }
+        rows.print(out)
+    }
+}
+
+impl Shown for api::Ledgers {
+    fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
+        let mut rows =
+            Rows::new(&["worker", ">received", ">generated", ">sent", ">consumed", ">dropped", ">held", "balances"]);
+        for ledger in self.workers.iter().chain([&self.total]) {
+            rows.add([
+                ledger.worker.map_or("all".into(), |worker| worker.to_string()),
+                ledger.received_packets.to_string(),
+                ledger.generated_packets.to_string(),
+                ledger.sent_packets.to_string(),
+                ledger.consumed_packets.to_string(),
+                ledger.dropped_packets.to_string(),
+                ledger.held_packets.to_string(),
+                if ledger.is_balanced() { "yes".into() } else { "NO".into() },
+            ]);
+        }
+        rows.print(out)
+    }
+}
+
+impl Shown for api::Config {
+    fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
+        writeln!(out, "# generation {}, from {}", self.generation, self.name)?;
+        write!(out, "{}", self.text)?;
+        if self.text.ends_with('\n') { Ok(()) } else { Ok(writeln!(out)?) }
+    }
+}
