@@ -23,7 +23,7 @@ fn counter<L: Labels>(registry: &mut Registry, name: &str, help: &str, values: i
     for (labels, value) in values {
         family.get_or_create(&labels).inc_by(value);
     }
-    registry.register(name, help, family);
+    registry.register(name, help.trim_end_matches('.'), family);
 }
 
 fn gauge<L: Labels>(registry: &mut Registry, name: &str, help: &str, values: impl IntoIterator<Item = (L, u64)>) {
@@ -31,7 +31,7 @@ fn gauge<L: Labels>(registry: &mut Registry, name: &str, help: &str, values: imp
     for (labels, value) in values {
         family.get_or_create(&labels).set(value);
     }
-    registry.register(name, help, family);
+    registry.register(name, help.trim_end_matches('.'), family);
 }
 
 /// The page a scrape gets.
@@ -56,16 +56,21 @@ pub(crate) fn page(daemon: &Daemon) -> Result<String, ApiError> {
 
 fn whole(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     let status = daemon.status()?;
-    let none = |value: u64| [([] as [(&'static str, String); 0], value)];
     gauge(r, "info", "The version that runs.", [([("version", status.version)], 1)]);
-    gauge(r, "generation", "The number of the configuration that runs.", none(status.generation));
-    gauge(r, "uptime_ns", "How long the router has run.", none(status.uptime_ns));
-    gauge(r, "frames", "Frames of the pool.", none(status.frames));
-    gauge(r, "frames_spare", "Frames nobody uses.", none(status.frames_spare));
-    gauge(r, "held_packets", "Packets in queues.", none(status.held_packets));
-    gauge(r, "routes", "Routes.", none(status.routes));
-    gauge(r, "neighbours", "Neighbours.", none(status.neighbours));
-    gauge(r, "ledger_balanced", "1 where every packet has met one fate.", none(status.balanced.into()));
+    for (name, help, value) in [
+        ("generation", "The number of the configuration that runs", status.generation),
+        ("uptime_ns", "How long the router has run", status.uptime_ns),
+        ("frames", "Frames of the pool", status.frames),
+        ("frames_spare", "Frames nobody uses", status.frames_spare),
+        ("held_packets", "Packets in queues", status.held_packets),
+        ("routes", "Routes", status.routes),
+        ("neighbours", "Neighbours", status.neighbours),
+        ("ledger_balanced", "1 where every packet has met one fate", status.balanced.into()),
+    ] {
+        let gauge: Gauge<u64, AtomicU64> = Gauge::default();
+        gauge.set(value);
+        r.register(name, help, gauge);
+    }
     let total = daemon.ledger()?.total;
     let fates = [
         ("received", total.received_packets),

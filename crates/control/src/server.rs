@@ -206,11 +206,13 @@ async fn answer(
 }
 
 async fn collect(body: Incoming) -> Result<Bytes, ApiError> {
+    let too_large = || ApiError::new(ErrorKind::TooLarge, "the body is larger than 64 MiB", "is this a configuration?");
+    if http_body::Body::size_hint(&body).lower() > MOST_BODY as u64 {
+        return Err(too_large());
+    }
     match timeout(BODY, Limited::new(body, MOST_BODY).collect()).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
-            Err(ApiError::new(ErrorKind::TooLarge, "the body is larger than 64 MiB", "is this a configuration?"))
-        }
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
         Ok(Err(error)) => {
             Err(ApiError::new(ErrorKind::BadRequest, format!("the body is broken: {error}"), "try again"))
         }

@@ -160,7 +160,7 @@ mod tests {
             length: 1500,
             fate,
             in_port,
-            path: PathId(2),
+            path: Some(PathId(2)),
         };
         let names = Names::default();
         let mut bytes = Vec::new();

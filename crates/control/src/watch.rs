@@ -11,6 +11,7 @@ use packet::wire;
 use parking_lot::Mutex;
 use plan::{Fields, Match};
 use plane::event::{Event, Fate, Observer};
+use plane::snapshot::CONTROL;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -67,8 +68,8 @@ pub struct Captured {
     pub fate: Fate,
     /// The port it came in by; nothing for the router's own packets.
     pub in_port: Option<PortId>,
-    /// The path it took last.
-    pub path: PathId,
+    /// The path it took last; nothing where it met its fate before it took one.
+    pub path: Option<PathId>,
 }
 
 impl Captured {
@@ -79,7 +80,9 @@ impl Captured {
             Fate::Consumed => "consumed".to_owned(),
             Fate::Dropped(reason) => format!("dropped {}", reason.name()),
         };
-        comment += &format!(", path {}", names.path(self.path));
+        if let Some(path) = self.path {
+            comment += &format!(", path {}", names.path(path));
+        }
         match self.in_port {
             Some(port) => comment += &format!(", in {}", names.port(port)),
             None => comment += ", generated",
@@ -179,13 +182,14 @@ impl Taps {
                 continue;
             }
             let own = meta.flags & Meta::GENERATED != 0;
+            // The path's number is zero until there is one, and that is the number of `control`, which refuses nothing.
             place.send(Captured {
                 time: now,
                 frame: frame[..frame.len().min(tap.wanted.snaplen.unwrap_or(usize::MAX))].to_vec(),
                 length: frame.len(),
                 fate,
                 in_port: (!own).then_some(meta.in_port),
-                path: meta.path,
+                path: (meta.path != CONTROL || meta.refused == 0).then_some(meta.path),
             });
             tap.captured.fetch_add(1, Ordering::Relaxed);
         }

@@ -109,8 +109,9 @@ pub const ENDPOINTS: &[Endpoint] = &[
         ..get(
             "/v1/capture",
             "Every packet as it meets its fate, from now on: a pcapng file that grows until its reader hangs up. The \
-             comment of each packet is its fate. The trailer `switchpath-missed` counts packets its reader was too slow \
-             for.",
+             comment of a packet is its fate, `sent PORT`, `consumed` or `dropped REASON`, then the path it took and where \
+             it came from: `, path NAME, in PORT`, or `, generated`. The trailer `switchpath-missed` counts packets its \
+             reader was too slow for.",
             AnswerType::Other("application/x-pcapng"),
         )
     },

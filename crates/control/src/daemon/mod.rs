@@ -312,6 +312,11 @@ impl Daemon {
         self.names.load_full()
     }
 
+    /// The frames its ports share: what a test or a benchmark at the far end of a wire in memory takes frames from.
+    pub fn region(&self) -> Arc<Region> {
+        self.control.lock().router.region().clone()
+    }
+
     /// What to add to times of the router to have nanoseconds since 1970-01-01 UTC.
     pub fn epoch(&self) -> Nanos {
         self.epoch

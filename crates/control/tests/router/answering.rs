@@ -1,0 +1,136 @@
+//! What the router answers is what it did, in the documented form.
+
+use crate::rig::{Rig, until};
+use control::api::{self, ENDPOINTS};
+use serde_json::Value;
+
+const PATH: &str = "[[path]]\nname = 'dns'\nmatch = 'udp dport 53'\n[[route]]\nto = '203.0.113.0/24'\nblackhole = true";
+
+/// A router that has forwarded, dropped, refused and applied something.
+fn busy() -> Rig {
+    let mut rig = Rig::start(PATH);
+    rig.send([198, 51, 100, 9], &[64, 64, 64, 1], 1000);
+    rig.send([203, 0, 113, 7], &[64], 2000);
+    rig.wan.await_ports(3);
+    rig.daemon.apply("version = 1\n[port", "broken.toml").unwrap_err();
+    rig
+}
+
+#[test]
+fn counters_say_what_was_forwarded_and_why_the_rest_was_not() {
+    let rig = busy();
+    // The answer to the packet whose time to live ran out needs its sender's MAC address: asked for, never answered.
+    let ports = until(|| {
+        let ports: api::Ports = rig.client.get("/v1/ports").unwrap();
+        (ports.ports[0].received_packets == 5).then_some(ports)
+    });
+    let [lan, wan] = &ports.ports[..] else { panic!("{ports:?}") };
+    assert_eq!((lan.name.as_str(), lan.device.as_str(), lan.mac.as_str()), ("lan", "memory:lan", "02:00:00:00:00:01"));
+    assert_eq!((wan.name.as_str(), wan.interfaces[0].addresses[0].as_str()), ("wan", "198.51.100.1/24"));
+    assert_eq!((lan.received_bytes, lan.up, lan.link_rate_bps), (5 * 62, true, None));
+    let drops: api::Drops = rig.client.get("/v1/drops").unwrap();
+    let mut reasons: Vec<_> =
+        drops.drops.iter().map(|d| (d.reason.as_str(), d.packets, d.ports[0].port.as_str())).collect();
+    reasons.sort();
+    assert_eq!(reasons, [("blackhole", 1, "lan"), ("ttl_expired", 1, "lan")]);
+    let paths: api::Paths = rig.client.get("/v1/paths").unwrap();
+    let dns = paths.paths.iter().find(|path| path.name == "dns").unwrap();
+    assert_eq!((dns.matching.as_deref(), dns.left_packets), (Some("udp dport 53"), 3));
+    let ledgers: api::Ledgers = rig.client.get("/v1/ledger").unwrap();
+    assert!(ledgers.balanced, "{ledgers:?}");
+    assert_eq!((ledgers.total.received_packets, ledgers.total.dropped_packets), (5, 2));
+    let neighbours: api::Neighbours = rig.client.get("/v1/neighbours").unwrap();
+    let known = neighbours.neighbours.iter().find(|n| n.address == "198.51.100.9").unwrap();
+    assert_eq!((known.interface.as_str(), known.state.as_str()), ("wan", "static"));
+    let events: api::Events = rig.client.get("/v1/events").unwrap();
+    let refused = events.events.iter().find(|event| event.kind == api::EventKind::Refused).unwrap();
+    assert_eq!(refused.subject.as_deref(), Some("broken.toml"));
+    let later: api::Events = rig.client.get(&format!("/v1/events?since={}", refused.sequence)).unwrap();
+    assert_eq!(later.events.first().map(|event| event.sequence), Some(refused.sequence));
+}
+
+#[test]
+fn routes_are_found_by_prefix_and_limited() {
+    let rig = Rig::start(PATH);
+    let routes: api::Routes = rig.client.get("/v1/routes?prefix=203.0.113.0/24").unwrap();
+    let [route] = &routes.routes[..] else { panic!("{routes:?}") };
+    assert_eq!((route.action.as_str(), route.origin.as_str(), route.active), ("blackhole", "static", true));
+    assert!(!routes.truncated);
+    let few: api::Routes = rig.client.get("/v1/routes?limit=2").unwrap();
+    assert!(few.routes.len() == 2 && few.truncated && few.total > 2);
+}
+
+#[test]
+fn every_answer_has_the_documented_form() {
+    let rig = busy();
+    let document = api::openapi();
+    let mut checked = 0;
+    for endpoint in ENDPOINTS.iter().filter(|endpoint| endpoint.path != "/v1/capture") {
+        let method = endpoint.method.to_lowercase();
+        let content = &document["paths"][endpoint.path][&method]["responses"]["200"]["content"];
+        let text = if endpoint.takes_text { rig.daemon.config().text } else { String::new() };
+        let answer = rig.client.whole(endpoint.method, endpoint.path, text.as_bytes()).unwrap();
+        let Some(schema) = content["application/json"]["schema"].as_object().filter(|schema| !schema.is_empty()) else {
+            assert!(!answer.is_empty(), "{}", endpoint.path);
+            continue;
+        };
+        let mut schema: Value = schema.clone().into();
+        schema["components"] = document["components"].clone();
+        let answer: Value = serde_json::from_slice(&answer).unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let errors: Vec<String> =
+            validator.iter_errors(&answer).map(|e| format!("{}: {e}", e.instance_path())).collect();
+        assert!(errors.is_empty(), "{}: {errors:?}\n{answer:#}", endpoint.path);
+        let name = schema["$ref"].as_str().unwrap().rsplit('/').next().unwrap();
+        same_fields(endpoint.path, &answer, &schema["components"]["schemas"][name], &schema["components"]["schemas"]);
+        checked += 1;
+    }
+    assert!(checked >= 14, "{checked}");
+}
+
+/// That an answer has the fields its schema has, all of them and no others, down to the last list.
+fn same_fields(place: &str, answer: &Value, schema: &Value, schemas: &Value) {
+    let schema = match schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
+        Some(name) => &schemas[name],
+        None => schema,
+    };
+    if let Some(list) = answer.as_array() {
+        list.iter().for_each(|item| same_fields(place, item, &schema["items"], schemas));
+    }
+    let (Some(fields), Some(declared)) = (answer.as_object(), schema["properties"].as_object()) else { return };
+    assert!(fields.keys().eq(declared.keys()), "{place}: {:?} and {:?}", fields.keys(), declared.keys());
+    fields.iter().for_each(|(name, value)| same_fields(&format!("{place}.{name}"), value, &declared[name], schemas));
+}
+
+#[test]
+fn metrics_carry_the_names_of_the_configuration() {
+    let rig = busy();
+    let page = String::from_utf8(rig.client.whole("GET", "/metrics", b"").unwrap()).unwrap();
+    for line in [
+        "switchpath_generation 1",
+        "switchpath_ledger_balanced 1",
+        "switchpath_drops_total{reason=\"ttl_expired\"} 1",
+        "switchpath_port_received_packets_total{port=\"lan\"} 5",
+        "switchpath_path_left_packets_total{path=\"dns\"} 3",
+    ] {
+        assert!(page.lines().any(|l| l == line), "{line} is not in\n{page}");
+    }
+    assert!(page.ends_with("# EOF\n"));
+}
+
+#[test]
+fn the_end_accounts_for_every_packet() {
+    let mut rig = Rig::start("");
+    // To a neighbour that never answers: held until the end.
+    rig.send([198, 51, 100, 77], &[64; 3], 1);
+    until(|| rig.client.get::<api::Ledgers>("/v1/ledger").ok().filter(|l| l.total.held_packets >= 3));
+    let closing = rig.daemon.stop();
+    assert!(closing.ledgers.balanced, "{closing:?}");
+    assert_eq!((closing.ledgers.total.received_packets, closing.ledgers.total.held_packets), (3, 0));
+    let shutdown = closing.drops.drops.iter().find(|drop| drop.reason == "shutdown").unwrap();
+    assert!(shutdown.packets >= 3);
+    // Its socket still answers, and says so.
+    let error = rig.client.get::<api::Ports>("/v1/ports").unwrap_err().to_string();
+    assert!(error.contains("does not answer, or has ended"), "{error}");
+    assert!(rig.daemon.apply(&crate::rig::config(""), "t").is_err());
+}

@@ -1,0 +1,104 @@
+//! Configurations going in while packets go through.
+
+use crate::rig::{Rig, config, until};
+use control::ApplyFailure;
+use control::ClientError;
+use control::api::{self, Applied, ErrorKind};
+
+const DNS: &str = "[[path]]\nname = 'dns'\nmatch = 'udp dport 53'";
+
+#[test]
+fn an_apply_changes_what_is_different_and_counts_generations() {
+    let rig = Rig::start("");
+    let applied: Applied = rig.client.post("/v1/apply", "next.toml", &config(DNS)).unwrap();
+    assert_eq!(applied.generation, 2);
+    assert_eq!(applied.changes.len(), 1);
+    assert!(applied.changes[0].text.starts_with("+ path dns"), "{applied:?}");
+    let again: Applied = rig.client.post("/v1/apply", "same.toml", &config(DNS)).unwrap();
+    assert_eq!((again.generation, again.changes.len()), (2, 0));
+    let running: api::Config = rig.client.get("/v1/config").unwrap();
+    assert_eq!((running.name.as_str(), running.text), ("same.toml", config(DNS)));
+    let changes: api::Changes = rig.client.post("/v1/diff", "x", &config("")).unwrap();
+    assert_eq!(changes.changes[0].text, "- path dns");
+}
+
+/// A configuration that is refused, the kind of refusal, and a word of what is said.
+const REFUSED: [(&str, ErrorKind, &str); 4] = [
+    ("[[route]]\nto = 'nowhere'", ErrorKind::Configuration, "route"),
+    // The first new port can be opened, the second cannot.
+    (
+        "[port.good]\ndevice = 'memory:good'\naddress = ['10.1.0.1/24']\n\
+         [port.none]\ndevice = 'pcap:/nonexistent/in.pcap'\naddress = ['10.2.0.1/24']",
+        ErrorKind::CannotRun,
+        "port none",
+    ),
+    ("[router]\nworkers = 3", ErrorKind::RestartNeeded, "workers"),
+    ("[router]\nicmp_rate = 7", ErrorKind::RestartNeeded, "icmp_rate"),
+];
+
+#[test]
+fn what_is_refused_changes_nothing() {
+    let mut rig = Rig::start("");
+    let before: api::Ports = rig.client.get("/v1/ports").unwrap();
+    for (i, (more, kind, said)) in REFUSED.iter().enumerate() {
+        let Err(ClientError::Refused(error)) = rig.client.post::<Applied>("/v1/apply", "bad.toml", &config(more))
+        else {
+            panic!("{more} was not refused");
+        };
+        assert_eq!(error.error, *kind, "{error}");
+        assert!(error.to_string().contains(said), "{error}");
+        let status: api::Status = rig.client.get("/v1/status").unwrap();
+        assert_eq!((status.generation, status.config.as_str()), (1, "test.toml"));
+        rig.send([198, 51, 100, 9], &[64], i as u16);
+        assert_eq!(rig.wan.await_ports(1), [i as u16]);
+    }
+    let after: api::Ports = rig.client.get("/v1/ports").unwrap();
+    let names = |ports: &api::Ports| ports.ports.iter().map(|port| port.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&before), names(&after));
+}
+
+#[test]
+fn diagnostics_keep_their_places() {
+    let rig = Rig::start("");
+    let Err(ApplyFailure::Configuration(found)) = rig.daemon.apply("version = 1\nport = 7", "a.toml") else { panic!() };
+    assert!(found.list().iter().any(|d| d.line == 2 && !d.hint.is_empty()));
+    let checked: api::Checked = rig.client.post("/v1/check", "a.toml", "version = 1\nport = 7").unwrap();
+    assert!(!checked.ok && checked.diagnostics.iter().any(|d| d.line == 2 && d.file == "a.toml"), "{checked:?}");
+}
+
+#[test]
+fn applies_lose_and_reorder_nothing_of_what_passes() {
+    let mut rig = Rig::start("");
+    let changes = [
+        DNS,
+        "[[route]]\nto = '203.0.113.0/24'\nblackhole = true",
+        "[port.more]\ndevice = 'memory:more'\naddress = ['10.0.0.1/24']",
+        "[[path]]\nname = 'dns'\nmatch = 'udp dport 53'\nqueue = 99",
+        "",
+    ];
+    let (daemon, texts) = (rig.daemon.clone(), changes.map(config));
+    let applier = std::thread::spawn(move || {
+        for i in 0..30 {
+            daemon.apply(&texts[i % texts.len()], "t").unwrap_or_else(|failure| panic!("{failure}"));
+        }
+    });
+    let (mut sent, mut seen) = (0u32, Vec::new());
+    while !applier.is_finished() || sent < 3000 {
+        rig.send([198, 51, 100, 9], &[64; 32], sent as u16);
+        sent += 32;
+        until(|| {
+            rig.wan.receive(&mut seen);
+            // Never more on the way than a wire and its queues hold.
+            (seen.len() + 256 >= sent as usize).then_some(())
+        });
+    }
+    applier.join().unwrap();
+    until(|| {
+        rig.wan.receive(&mut seen);
+        (seen.len() >= sent as usize).then_some(())
+    });
+    let expected: Vec<u16> = (0..sent).map(|i| i as u16).collect();
+    assert!(seen == expected, "{} of {sent} came in another order", seen.len());
+    // The first of the thirty changes nothing less than the rest.
+    assert_eq!(rig.client.get::<api::Status>("/v1/status").unwrap().generation, 31);
+}

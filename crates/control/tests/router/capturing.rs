@@ -1,0 +1,91 @@
+//! Live captures: every packet with its fate.
+
+use crate::rig::{Rig, until};
+use control::api;
+use control::{Body, ClientError};
+use io::pcap::{Direction, Reader};
+
+/// The interface, direction and comment of every packet until the end.
+fn read(body: &mut Body) -> Vec<(String, Direction, String)> {
+    let mut reader = Reader::new(body).unwrap();
+    let mut seen = Vec::new();
+    while let Some(record) = reader.next_record().unwrap() {
+        let (interface, direction, comment) = (record.interface, record.direction, record.comment.to_owned());
+        seen.push((reader.interfaces()[interface as usize].name.clone(), direction, comment));
+    }
+    seen
+}
+
+#[test]
+fn packets_come_with_their_fates_until_the_limit() {
+    let mut rig = Rig::start("[[route]]\nto = '203.0.113.0/24'\nblackhole = true");
+    let parameters = [("match", "iif lan udp dport 53".to_owned()), ("limit", "3".to_owned())];
+    let mut body = rig.client.capture(&parameters).unwrap();
+    let status: api::Status = rig.client.get("/v1/status").unwrap();
+    assert_eq!(status.captures[0].matching, "iif lan udp dport 53");
+    rig.send([198, 51, 100, 9], &[64], 1);
+    rig.wan.await_ports(1);
+    rig.send([203, 0, 113, 1], &[64], 2);
+    rig.send([198, 51, 100, 9], &[64, 64, 64], 3);
+    let expected = [
+        ("wan", Direction::Out, "sent wan, path best-effort, in lan"),
+        ("lan", Direction::In, "dropped blackhole, in lan"),
+        ("wan", Direction::Out, "sent wan, path best-effort, in lan"),
+    ];
+    let seen = read(&mut body);
+    assert_eq!(seen, expected.map(|(port, way, comment)| (port.to_owned(), way, comment.to_owned())));
+    assert_eq!(body.missed(), Some(0));
+    until(|| rig.client.get::<api::Status>("/v1/status").unwrap().captures.is_empty().then_some(()));
+}
+
+#[test]
+fn a_reader_that_hangs_up_ends_its_capture_and_frees_its_place() {
+    let mut rig = Rig::start("");
+    let mut open: Vec<Body> = (0..control::watch::MOST_TAPS).map(|_| rig.client.capture(&[]).unwrap()).collect();
+    let Err(ClientError::Refused(error)) = rig.client.capture(&[]) else { panic!("one too many was opened") };
+    assert_eq!(error.error, api::ErrorKind::Busy);
+    open.clear();
+    // Nothing passes: the router has to notice by itself.
+    until(|| rig.client.get::<api::Status>("/v1/status").unwrap().captures.is_empty().then_some(()));
+    rig.send([198, 51, 100, 9], &[64], 7);
+    assert_eq!(rig.wan.await_ports(1), [7]);
+}
+
+#[test]
+fn a_reader_that_stands_still_misses_packets_and_holds_up_none() {
+    let mut rig = Rig::start("");
+    let mut body = rig.client.capture(&[]).unwrap();
+    let mut seen = Vec::new();
+    for round in 0..400 {
+        rig.send([198, 51, 100, 9], &[64; 64], round);
+        until(|| {
+            rig.wan.receive(&mut seen);
+            (seen.len() >= (usize::from(round) + 1) * 64).then_some(())
+        });
+    }
+    let missed = rig.client.get::<api::Status>("/v1/status").unwrap().captures[0].missed_packets;
+    assert!(missed > 0);
+    rig.daemon.stop();
+    let taken = read(&mut body).len() as u64;
+    // Some of the router's own may be among them.
+    assert!(taken + missed >= 400 * 64, "{taken} taken and {missed} missed");
+    assert_eq!(body.missed(), Some(missed));
+}
+
+#[test]
+fn an_unknown_interface_is_refused_with_the_known_ones() {
+    let rig = Rig::start("");
+    let Err(ClientError::Refused(error)) = rig.client.capture(&[("match", "iif wlan".to_owned())]) else { panic!() };
+    assert!(error.hint.contains("lan, wan"), "{error}");
+}
+
+#[test]
+fn the_end_of_the_router_is_the_end_of_its_captures() {
+    let mut rig = Rig::start("");
+    let mut body = rig.client.capture(&[]).unwrap();
+    rig.send([198, 51, 100, 9], &[64; 5], 1);
+    rig.wan.await_ports(5);
+    rig.daemon.stop();
+    let udp = read(&mut body).iter().filter(|(_, _, comment)| comment == "sent wan, path best-effort, in lan").count();
+    assert_eq!(udp, 5);
+}

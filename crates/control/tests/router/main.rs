@@ -1,0 +1,7 @@
+//! A running router, in this process and without privileges: threads, API, captures.
+
+mod answering;
+mod applying;
+mod capturing;
+mod clients;
+mod rig;

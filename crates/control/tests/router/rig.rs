@@ -1,0 +1,144 @@
+//! A running router between two wires in memory, and whoever is at their far ends.
+
+use control::{Client, Daemon, Notice, Options, Server};
+use io::clock;
+use io::devices::Devices;
+use packet::wire::{Ipv4Spec, ethernet, ethertype};
+use packet::{Batch, Pool};
+use plane::port::{Memory, Port};
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use units::{Mac, Nanos};
+
+/// How long anything may take before a test fails.
+pub const PATIENCE: Nanos = Nanos::secs(20);
+
+const LAN: Mac = Mac([2, 0, 0, 0, 0, 1]);
+const HOST: Mac = Mac([2, 0, 0, 0, 0, 9]);
+
+/// The configuration tests start with; `more` comes behind it.
+pub fn config(more: &str) -> String {
+    format!(
+        r#"
+version = 1
+[port.lan]
+device = "memory:lan"
+mac = "02:00:00:00:00:01"
+address = ["192.0.2.1/24"]
+[port.wan]
+device = "memory:wan"
+mac = "02:00:00:00:00:02"
+address = ["198.51.100.1/24"]
+[[neighbour]]
+address = "198.51.100.9"
+mac = "02:00:00:00:00:0a"
+port = "wan"
+{more}"#
+    )
+}
+
+/// A router, its API, and the hosts around it.
+pub struct Rig {
+    pub daemon: Arc<Daemon>,
+    pub client: Client,
+    pub socket: PathBuf,
+    pub lan: Host,
+    pub wan: Host,
+    // In the order in which they end.
+    _server: Server,
+    _directory: tempfile::TempDir,
+}
+
+/// The far end of a wire.
+pub struct Host {
+    end: Memory,
+    pool: Pool,
+}
+
+impl Rig {
+    pub fn start(more: &str) -> Rig {
+        let directory = tempfile::tempdir().unwrap();
+        let text = config(more);
+        let plan = plan::check(&text, "test.toml", &plane::catalogue()).unwrap_or_else(|errors| panic!("{errors}"));
+        let mut devices = Devices::new(clock::epoch());
+        let ends = ["lan", "wan"].map(|name| devices.take_end(name));
+        let notice = |notice| assert_eq!(notice, Notice::Exhausted, "memory never ends, and nothing may fail");
+        let options = Options::new(devices, &text, "test.toml", notice);
+        let daemon = Daemon::start(&plan, options).unwrap();
+        let socket = directory.path().join("control.sock");
+        let bound = control::socket::Bound::new(&socket).unwrap();
+        let server = Server::start(daemon.clone(), bound).unwrap();
+        let [lan, wan] = ends.map(|end| Host { end, pool: Pool::new(daemon.region()) });
+        let client = Client::new(&socket);
+        Rig { daemon, client, socket, lan, wan, _server: server, _directory: directory }
+    }
+
+    /// Sends UDP packets from the host at `lan` to `destination`, with these times to live, numbered from `first` in the
+    /// source port.
+    pub fn send(&mut self, destination: [u8; 4], ttls: &[u8], first: u16) {
+        let mut batch = Batch::new();
+        for (i, &ttl) in ttls.iter().enumerate() {
+            let mut packet = self.lan.pool.take().unwrap();
+            assert!(packet.fill(&udp(destination, ttl, first.wrapping_add(i as u16))));
+            batch.push(packet);
+        }
+        until(|| (self.lan.end.room() >= batch.len()).then_some(()));
+        self.lan.end.transmit(clock::now(), &mut batch, &mut self.lan.pool);
+    }
+}
+
+impl Host {
+    /// Adds the source ports of UDP packets that have come to `seen`.
+    pub fn receive(&mut self, seen: &mut Vec<u16>) {
+        let mut batch = Batch::new();
+        self.end.receive(clock::now(), &mut batch, &mut self.pool);
+        for packet in batch.drain() {
+            seen.extend(packet::wire::Fields::of(packet.bytes()).filter(|f| f.protocol == 17).and_then(|f| f.sport));
+            self.pool.give(packet);
+        }
+    }
+
+    /// Waits until so many UDP packets have come; answers their source ports.
+    pub fn await_ports(&mut self, packets: usize) -> Vec<u16> {
+        let mut seen = Vec::new();
+        until(|| {
+            self.receive(&mut seen);
+            (seen.len() >= packets).then_some(())
+        });
+        seen
+    }
+}
+
+/// A UDP packet of 20 bytes from a host at `lan`.
+pub fn udp(destination: [u8; 4], ttl: u8, sport: u16) -> Vec<u8> {
+    let mut frame = vec![0; 14 + 20 + 8 + 20];
+    ethernet::write_header(&mut frame[..14], LAN, HOST, None, ethertype::IPV4).unwrap();
+    let spec = Ipv4Spec {
+        type_of_service: 0,
+        identification: 0,
+        dont_fragment: true,
+        ttl,
+        protocol: 17,
+        source: Ipv4Addr::new(192, 0, 2, 9),
+        destination: Ipv4Addr::from(destination),
+    };
+    spec.write(&mut frame[14..], 28).unwrap();
+    frame[34..36].copy_from_slice(&sport.to_be_bytes());
+    frame[36..38].copy_from_slice(&53u16.to_be_bytes());
+    frame[38..40].copy_from_slice(&28u16.to_be_bytes());
+    frame
+}
+
+/// Asks again and again until there is an answer.
+pub fn until<T>(mut ask: impl FnMut() -> Option<T>) -> T {
+    let end = clock::now() + PATIENCE;
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(clock::now() < end, "nothing came within {PATIENCE}");
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+}
