@@ -59,6 +59,8 @@ pub enum Command {
     Show(Show),
     /// Watch packets as they meet their fates, or write them to a file.
     Capture(Capture),
+    /// Watch hosts talk through Switchpath, with every packet accounted for.
+    Demo(crate::demo::Options),
     /// Measure what forwarding costs, beside a straight-line loop in the same run.
     Bench(Bench),
     /// Say what this machine can and cannot do, and how to mend it.

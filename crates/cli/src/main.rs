@@ -8,6 +8,7 @@ mod arguments;
 mod bench;
 mod capture;
 mod configuration;
+mod demo;
 mod doctor;
 mod notify;
 mod output;
@@ -29,6 +30,9 @@ fn main() -> ExitCode {
         Command::Apply(apply) => configuration::apply(&apply),
         Command::Show(show) => show::show(&show),
         Command::Capture(capture) => capture::capture(&capture),
+        Command::Demo(options) => {
+            demo::run(&options).map(|good| if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
         Command::Bench(options) => bench::run(options.group.as_deref(), options.json)
             .map(|met| if met { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
         Command::Doctor(doctor) => doctor::doctor(&doctor),

@@ -1,0 +1,281 @@
+//! Hosts of the kernel: network namespaces joined to the router by virtual cables, with the kernel's own TCP, UDP and
+//! ICMP. The ends of the flows are threads of this process with sockets of those namespaces.
+
+use super::Hosts;
+use super::network::{BLACKHOLE, Family, NOWHERE, Station};
+use super::pattern::MOST;
+use super::traffic::{
+    DATAGRAM, Flow, Kind, LAST, PACE, PATIENCE, PING_PACE, PING_PATIENCE, PING_PAYLOAD, STRAY_PACE, Traffic, answers,
+    echo_request,
+};
+use anyhow::{Context, Result};
+use io::clock;
+use io::devices::Devices;
+use io::netns::{Host, Lab};
+use io::wait::{Sleeper, Waker};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with, sockopt};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+use units::Nanos;
+
+/// How much of a TCP connection may be under way: together less than the queues of the router hold, so that what is lost
+/// is lost on purpose. The least, the default and the most of tcp(7).
+const TCP_WINDOW: &str = "4096 65536 262144";
+
+/// Turns that are caught up with.
+const MOST_LATE: u64 = 20;
+
+/// What an end of a flow does, on a thread of its own.
+type End = Box<dyn FnOnce(&Traffic, &Flow) -> Result<()> + Send>;
+
+/// The hosts, and the one without a stack of its own whose links are the router's.
+pub struct KernelHosts {
+    stations: [Host; 3],
+    router: Host,
+    _lab: Lab,
+}
+
+impl KernelHosts {
+    /// Makes the hosts and lays the cables. The process may make network namespaces: see [`io::netns::enter`].
+    pub fn new() -> Result<KernelHosts> {
+        let lab = Lab::new()?;
+        let router = lab.host("switchpath")?;
+        router.silence_kernel()?;
+        let make = |station: Station| -> Result<Host> {
+            let host = lab.host(station.name())?;
+            lab.cable(&host.plug("eth0"), &router.plug(station.name()))?;
+            for family in Family::BOTH {
+                host.add_address("eth0", station.address(family), Station::prefix(family))?;
+                host.add_default_route(station.gateway(family))?;
+            }
+            host.sysctl("net/ipv4/tcp_wmem", TCP_WINDOW)?;
+            // Who may open sockets for echo requests: the group root, which is all a user namespace has.
+            host.sysctl("net/ipv4/ping_group_range", "0 0")?;
+            Ok(host)
+        };
+        let [alice, bob, server] = Station::ALL.map(make);
+        Ok(KernelHosts { stations: [alice?, bob?, server?], router, _lab: lab })
+    }
+
+    fn host(&self, station: Station) -> &Host {
+        &self.stations[station as usize]
+    }
+
+    /// A socket for datagrams of a host, bound to a port (0: any).
+    fn datagrams(&self, station: Station, family: Family, port: u16) -> Result<UdpSocket> {
+        let bound = self.host(station).run(|| UdpSocket::bind(station.at(family, port)))?;
+        bound.with_context(|| format!("{} cannot open a UDP socket", station.name()))
+    }
+
+    /// A TCP connection between the ends of a flow: the sender's end and the receiver's. The clients connect.
+    fn connection(&self, flow: &Flow) -> Result<(TcpStream, TcpStream)> {
+        let (client, server) = if flow.from == Station::Server { (flow.to, flow.from) } else { (flow.from, flow.to) };
+        let address = server.at(flow.family, flow.port());
+        let listener = self.host(server).run(|| TcpListener::bind(address))??;
+        let connect = || TcpStream::connect_timeout(&address, PATIENCE.into());
+        let connected = self.host(client).run(connect)?;
+        let near = connected.with_context(|| format!("{}: no connection", flow.name()))?;
+        // The kernel has shaken hands already.
+        let (far, _) = listener.accept()?;
+        for end in [&near, &far] {
+            end.set_read_timeout(Some(PATIENCE.into()))?;
+            end.set_write_timeout(Some(PATIENCE.into()))?;
+        }
+        Ok(if client == flow.from { (near, far) } else { (far, near) })
+    }
+
+    /// A socket for echo requests (icmp(7)): it is given the requests without checksum and identifier, and only has the
+    /// replies to its own.
+    fn echo_socket(&self, station: Station, family: Family) -> Result<UdpSocket> {
+        let (domain, protocol) = match family {
+            Family::V4 => (AddressFamily::INET, ipproto::ICMP),
+            Family::V6 => (AddressFamily::INET6, ipproto::ICMPV6),
+        };
+        let open = || socket_with(domain, SocketType::DGRAM, SocketFlags::CLOEXEC, Some(protocol));
+        let socket = self.host(station).run(open)?.context("no socket for echo requests can be had")?;
+        Ok(UdpSocket::from(socket))
+    }
+
+    fn start(&self, traffic: &Arc<Traffic>, number: usize, threads: &mut Vec<JoinHandle<()>>) -> Result<()> {
+        let flow = &traffic.flows[number];
+        let mut spawn = |run: End| -> Result<()> {
+            let traffic = traffic.clone();
+            let run = move || {
+                let flow = &traffic.flows[number];
+                run(&traffic, flow).unwrap_or_else(|error| flow.fail(format!("{error:#}")));
+            };
+            threads.push(Builder::new().name(flow.kind.name().into()).spawn(run)?);
+            Ok(())
+        };
+        match flow.kind {
+            Kind::Tcp => {
+                let (from, to) = self.connection(flow)?;
+                spawn(Box::new(move |traffic, flow| send_stream(traffic, flow, from)))?;
+                spawn(Box::new(move |_, flow| receive_stream(flow, to)))
+            }
+            Kind::Udp => {
+                let from = self.datagrams(flow.from, flow.family, 0)?;
+                let to = self.datagrams(flow.to, flow.family, flow.port())?;
+                spawn(Box::new(move |traffic, flow| send_datagrams(traffic, flow, &from)))?;
+                spawn(Box::new(move |_, flow| receive_datagrams(flow, &to)))
+            }
+            Kind::Ping => {
+                let socket = self.echo_socket(flow.from, flow.family)?;
+                spawn(Box::new(move |traffic, flow| ping(traffic, flow, &socket)))
+            }
+        }
+    }
+
+    /// Bob sends what must be dropped.
+    fn start_strays(&self, traffic: &Arc<Traffic>) -> Result<JoinHandle<()>> {
+        let [plain, dying] = [(), ()].map(|()| self.datagrams(Station::Bob, Family::V4, 0));
+        let dying6 = self.datagrams(Station::Bob, Family::V6, 0)?;
+        let (plain, dying) = (plain?, dying?);
+        dying.set_ttl(1)?;
+        sockopt::set_ipv6_unicast_hops(&dying6, Some(1))?;
+        let traffic = traffic.clone();
+        let run = move || {
+            let server = |family| Station::Server.at(family, 9);
+            let away = |address: Ipv4Addr| SocketAddr::new(address.into(), 9);
+            let strays = [
+                (0, &dying, server(Family::V4)),
+                (0, &dying6, server(Family::V6)),
+                (1, &plain, away(BLACKHOLE)),
+                (2, &plain, away(NOWHERE)),
+            ];
+            paced(&traffic, STRAY_PACE, || {
+                for (reason, socket, to) in strays {
+                    // Where the router has complained about the one before, the kernel says so at the next.
+                    if socket.send_to(b"stray", to).is_ok() {
+                        traffic.add_stray(reason);
+                    }
+                }
+                Ok(())
+            })
+        };
+        let run = move || drop(run());
+        Ok(Builder::new().name("strays".into()).spawn(run)?)
+    }
+}
+
+impl Hosts for KernelHosts {
+    fn place(&self) -> &'static str {
+        "Linux network namespaces, with the kernel's TCP, UDP and ping"
+    }
+
+    fn ports(&self) -> &'static str {
+        "packet"
+    }
+
+    fn router(&mut self, text: &str, notice: super::Notify) -> control::Options {
+        let devices = Devices::new(clock::epoch()).in_namespace(self.router.namespace().clone());
+        control::Options::new(devices, text, super::CONFIGURATION, notice)
+    }
+
+    fn begin(&mut self, traffic: &Arc<Traffic>) -> Result<Vec<JoinHandle<()>>> {
+        let mut threads = Vec::new();
+        for number in 0..traffic.flows.len() {
+            self.start(traffic, number, &mut threads)
+                .unwrap_or_else(|error| traffic.flows[number].fail(format!("{error:#}")));
+        }
+        threads.push(self.start_strays(traffic)?);
+        Ok(threads)
+    }
+}
+
+/// Calls `act` once every `pace` until the end. Where it is late it catches up, unless it is very late.
+fn paced(traffic: &Traffic, pace: Nanos, mut act: impl FnMut() -> Result<()>) -> Result<()> {
+    let mut sleeper = Sleeper::new(Waker::new()?);
+    let mut due = clock::now();
+    while !traffic.is_ending() {
+        let now = clock::now();
+        if now < due {
+            sleeper.sleep([], due.since(now).min(Nanos::millis(100)))?;
+            continue;
+        }
+        act()?;
+        due += pace;
+        if clock::now().since(due) > pace * MOST_LATE {
+            due = clock::now();
+        }
+    }
+    Ok(())
+}
+
+fn send_stream(traffic: &Traffic, flow: &Flow, mut to: TcpStream) -> Result<()> {
+    while !traffic.is_ending() {
+        let sent = to.write(flow.pattern.at(flow.position(), MOST)).context("sending")?;
+        flow.add_sent(sent);
+    }
+    flow.finish();
+    Ok(to.shutdown(Shutdown::Write)?)
+}
+
+fn receive_stream(flow: &Flow, mut from: TcpStream) -> Result<()> {
+    let mut bytes = vec![0; MOST];
+    loop {
+        match from.read(&mut bytes).context("receiving")? {
+            0 => return Ok(()),
+            length => flow.take(&bytes[..length]).map_err(anyhow::Error::msg)?,
+        }
+    }
+}
+
+fn send_datagrams(traffic: &Traffic, flow: &Flow, from: &UdpSocket) -> Result<()> {
+    let to = flow.to.at(flow.family, flow.port());
+    let sent = paced(traffic, PACE, || {
+        let datagram = flow.datagram();
+        from.send_to(&datagram, to).context("sending")?;
+        flow.add_packet(datagram.len());
+        Ok(())
+    });
+    flow.finish();
+    sent
+}
+
+fn receive_datagrams(flow: &Flow, at: &UdpSocket) -> Result<()> {
+    let mut bytes = [0; 2 * DATAGRAM];
+    at.set_read_timeout(Some(LAST.into()))?;
+    while !flow.is_complete() {
+        match at.recv(&mut bytes) {
+            Ok(length) => flow.take_datagram(&bytes[..length]).map_err(anyhow::Error::msg)?,
+            Err(error) if error.kind() == ErrorKind::WouldBlock && flow.is_finished() => break,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error).context("receiving"),
+        }
+    }
+    Ok(())
+}
+
+fn ping(traffic: &Traffic, flow: &Flow, socket: &UdpSocket) -> Result<()> {
+    // Connected, so that nobody else's replies come here.
+    socket.connect(flow.to.at(flow.family, 0))?;
+    let mut reply = [0; 2048];
+    let mut sequence = 0;
+    let result = paced(traffic, PING_PACE, || {
+        let request = echo_request(flow, 0, sequence);
+        sequence = sequence.wrapping_add(1);
+        let begun = clock::now();
+        socket.send(&request).context("sending an echo request")?;
+        flow.add_packet(PING_PAYLOAD);
+        loop {
+            let left = PING_PATIENCE.saturating_sub(clock::now().since(begun));
+            if left == Nanos::ZERO {
+                return Ok(());
+            }
+            socket.set_read_timeout(Some(left.into()))?;
+            match socket.recv(&mut reply) {
+                Ok(length) if answers(flow.family, &reply[..length], &request) => {
+                    flow.take_echo(clock::now().since(begun), PING_PAYLOAD);
+                    return Ok(());
+                }
+                // The reply to an older one, or an ICMP error.
+                Ok(_) | Err(_) => {}
+            }
+        }
+    });
+    flow.finish();
+    result
+}

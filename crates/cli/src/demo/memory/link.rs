@@ -1,0 +1,113 @@
+//! One end of a wire as a network card of the stack.
+
+use packet::{Batch, Packet, Pool};
+use plane::port::{Memory, Port};
+use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
+use smoltcp::time::Instant as Timestamp;
+use std::collections::VecDeque;
+use units::Instant;
+
+/// Frames sent at once.
+const BURST: usize = 32;
+
+/// The card. It sends nothing that the wire has no room for: the stack keeps it and tries again.
+pub struct Link {
+    end: Memory,
+    pool: Pool,
+    inbox: VecDeque<Packet>,
+    batch: Batch,
+    outbox: Batch,
+    now: Instant,
+}
+
+impl Link {
+    /// A card at the end of a wire whose frames are those of the pool's region.
+    pub fn new(end: Memory, pool: Pool) -> Link {
+        let (batch, outbox) = (Batch::new(), Batch::new());
+        Link { end, pool, inbox: VecDeque::new(), batch, outbox, now: Instant::START }
+    }
+
+    /// Takes frames from the wire; the stack has them when it asks. Answers whether there were any.
+    pub fn receive_frames(&mut self, now: Instant) -> bool {
+        self.now = now;
+        if self.inbox.is_empty() {
+            self.end.receive(now, &mut self.batch, &mut self.pool);
+            self.inbox.extend(self.batch.drain());
+        }
+        !self.inbox.is_empty()
+    }
+
+    /// Puts what the stack has sent on the wire. Answers whether there was anything.
+    pub fn send_frames(&mut self, now: Instant) -> bool {
+        let any = !self.outbox.is_empty();
+        self.end.transmit(now, &mut self.outbox, &mut self.pool);
+        any
+    }
+
+    fn has_room(&mut self) -> bool {
+        if self.outbox.len() >= BURST {
+            self.send_frames(self.now);
+        }
+        self.end.room() > self.outbox.len()
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.send_frames(self.now);
+        while self.receive_frames(self.now) {
+            self.inbox.drain(..).for_each(|packet| self.pool.give(packet));
+        }
+    }
+}
+
+/// A frame for the stack.
+pub struct Received(Vec<u8>);
+
+impl RxToken for Received {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, work: F) -> R {
+        work(&self.0)
+    }
+}
+
+/// Room for a frame of the stack.
+pub struct Room<'a>(&'a mut Link);
+
+impl TxToken for Room<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, work: F) -> R {
+        let Some(mut packet) = self.0.pool.take() else {
+            // Without a frame it is lost, as on a card without memory.
+            return work(&mut vec![0; length]);
+        };
+        assert!(packet.resize(length), "the stack sends no more than it was told the link takes");
+        let result = work(packet.bytes_mut());
+        self.0.outbox.push(packet);
+        result
+    }
+}
+
+impl Device for Link {
+    type RxToken<'a> = Received;
+    type TxToken<'a> = Room<'a>;
+
+    fn receive(&mut self, _: Timestamp) -> Option<(Received, Room<'_>)> {
+        if !self.has_room() {
+            return None;
+        }
+        let packet = self.inbox.pop_front()?;
+        let received = Received(packet.bytes().to_vec());
+        self.pool.give(packet);
+        Some((received, Room(self)))
+    }
+
+    fn transmit(&mut self, _: Timestamp) -> Option<Room<'_>> {
+        self.has_room().then_some(Room(self))
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        let mut capabilities = DeviceCapabilities::default();
+        capabilities.medium = Medium::Ethernet;
+        capabilities.max_transmission_unit = 1514;
+        capabilities
+    }
+}

@@ -1,0 +1,173 @@
+//! Hosts in memory, for where no network namespaces can be made: three machines with a TCP/IP stack that has nothing to do
+//! with the router's (smoltcp), on wires to `memory:` ports. One thread runs them all.
+
+mod ends;
+mod link;
+
+use super::network::{Family, Station};
+use super::traffic::{PATIENCE, Traffic};
+use super::{Hosts, Notify};
+use anyhow::{Context, Result};
+use ends::End;
+use io::clock;
+use io::devices::Devices;
+use io::wait::{Sleeper, Waker};
+use link::Link;
+use packet::{Pool, Region};
+use plan::PortPlan;
+use plane::port::{Memory, Port};
+use plane::{ApplyError, Decorate, Opener};
+use smoltcp::iface::{Config, Interface, SocketSet};
+use smoltcp::time::Instant as Timestamp;
+use smoltcp::wire::{EthernetAddress, IpAddress, IpCidr};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+use units::{Instant, Nanos};
+
+/// How long the hosts look for work before they sleep, and for how long they do.
+const NAP: Nanos = Nanos::micros(50);
+
+/// The far end of a wire, with the memory of the frames on it.
+type FarEnd = (String, Memory, Arc<Region>);
+
+/// The hosts, once the router has opened its ports.
+pub struct MemoryHosts {
+    wires: Receiver<FarEnd>,
+    sender: Sender<FarEnd>,
+}
+
+/// Opens ports and hands out the other ends of their wires.
+struct Wires {
+    devices: Devices,
+    far: Sender<FarEnd>,
+}
+
+impl Opener for Wires {
+    fn open(&mut self, plan: &PortPlan, region: &Arc<Region>) -> Result<Box<dyn Port>, ApplyError> {
+        let port = self.devices.open(plan, region)?;
+        let far = self.devices.take_end(&plan.device.target);
+        // Ports that are opened when the hosts have gone are connected to nothing.
+        let _ = self.far.send((plan.device.target.clone(), far, region.clone()));
+        Ok(port)
+    }
+
+    fn decorate(&mut self, plan: &PortPlan) -> Result<Decorate, ApplyError> {
+        self.devices.decorate(plan)
+    }
+}
+
+impl MemoryHosts {
+    /// Hosts that wait for their wires.
+    pub fn new() -> MemoryHosts {
+        let (sender, wires) = channel();
+        MemoryHosts { wires, sender }
+    }
+}
+
+impl Hosts for MemoryHosts {
+    fn place(&self) -> &'static str {
+        "in memory, with the TCP/IP stack smoltcp"
+    }
+
+    fn ports(&self) -> &'static str {
+        "memory"
+    }
+
+    fn router(&mut self, text: &str, notice: Notify) -> control::Options {
+        let devices = Devices::new(clock::epoch());
+        control::Options {
+            remarks: devices.remarks().clone(),
+            opener: Box::new(Wires { devices, far: self.sender.clone() }),
+            text: text.into(),
+            name: super::CONFIGURATION.into(),
+            notice: Box::new(notice),
+            finish: Box::new(|| ()),
+        }
+    }
+
+    fn begin(&mut self, traffic: &Arc<Traffic>) -> Result<Vec<JoinHandle<()>>> {
+        let mut wires: Vec<FarEnd> = self.wires.try_iter().collect();
+        let now = clock::now();
+        let mut machine = |station: Station| -> Result<Machine> {
+            let wire = wires.iter().position(|(name, ..)| name == station.name());
+            let (_, end, region) = wires.swap_remove(wire.context("the router has not opened all of its ports")?);
+            Ok(Machine::new(station, Link::new(end, Pool::new(region)), now))
+        };
+        let [alice, bob, server] = Station::ALL.map(&mut machine);
+        let mut machines = [alice?, bob?, server?];
+        let ends = ends::open(traffic, &mut machines)?;
+        let traffic = traffic.clone();
+        let sleeper = Sleeper::new(Waker::new()?);
+        let run = move || run(&traffic, &mut machines, ends, sleeper);
+        Ok(vec![Builder::new().name("hosts".into()).spawn(run)?])
+    }
+}
+
+/// A host: its stack, its sockets, its wire.
+struct Machine {
+    link: Link,
+    interface: Interface,
+    sockets: SocketSet<'static>,
+}
+
+/// The stack's time.
+fn timestamp(now: Instant) -> Timestamp {
+    Timestamp::from_micros((now.get() / 1000) as i64)
+}
+
+impl Machine {
+    fn new(station: Station, mut link: Link, now: Instant) -> Machine {
+        let mut config = Config::new(EthernetAddress(station.mac().0).into());
+        // Any number will do: it keeps the machines' sequence numbers apart.
+        config.random_seed = station.mac().number();
+        let mut interface = Interface::new(config, &mut link, timestamp(now));
+        interface.update_ip_addrs(|addresses| {
+            for family in Family::BOTH {
+                let address = IpCidr::new(station.address(family).into(), Station::prefix(family));
+                addresses.push(address).expect("a stack has room for two addresses");
+            }
+        });
+        for family in Family::BOTH {
+            let routed = match IpAddress::from(station.gateway(family)) {
+                IpAddress::Ipv4(gateway) => interface.routes_mut().add_default_ipv4_route(gateway),
+                IpAddress::Ipv6(gateway) => interface.routes_mut().add_default_ipv6_route(gateway),
+            };
+            routed.expect("a stack has room for two routes");
+        }
+        Machine { link, interface, sockets: SocketSet::new(Vec::new()) }
+    }
+
+    /// Receives, lets the stack work, sends. Answers whether a frame was moved.
+    fn poll(&mut self, now: Instant) -> bool {
+        let received = self.link.receive_frames(now);
+        self.interface.poll(timestamp(now), &mut self.link, &mut self.sockets);
+        self.link.send_frames(now) || received
+    }
+}
+
+/// Runs the hosts until their ends are done, or have had their time after the end.
+fn run(traffic: &Traffic, machines: &mut [Machine; 3], mut ends: Vec<End>, mut sleeper: Sleeper) {
+    let (mut ended, mut busy) = (None, clock::now());
+    loop {
+        let now = clock::now();
+        let mut worked = false;
+        for machine in &mut *machines {
+            worked |= machine.poll(now);
+        }
+        let (mut done, mut due) = (true, now + Nanos::millis(1));
+        for end in &mut ends {
+            worked |= end.act(traffic, machines, now);
+            done &= end.is_done(traffic, now);
+            due = due.min(end.due());
+        }
+        if traffic.is_ending() && (done || now.since(*ended.get_or_insert(now)) > PATIENCE) {
+            return;
+        }
+        if worked {
+            busy = now;
+        } else if now.since(busy) > NAP {
+            let _ = sleeper.sleep([], NAP.min(due.since(now)));
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The network of the demonstration: two clients and a server, each on a subnet of its own, and the router between them.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use units::Mac;
+
+/// IPv4 or IPv6.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl Family {
+    /// Both.
+    pub const BOTH: [Family; 2] = [Family::V4, Family::V6];
+
+    /// The name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Family::V4 => "IPv4",
+            Family::V6 => "IPv6",
+        }
+    }
+}
+
+/// A host. Addresses are of the blocks that RFC 5737 and RFC 3849 set aside for documentation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Station {
+    /// A client.
+    Alice,
+    /// Another.
+    Bob,
+    /// Whom they talk to.
+    Server,
+}
+
+impl Station {
+    /// All of them.
+    pub const ALL: [Station; 3] = [Station::Alice, Station::Bob, Station::Server];
+
+    /// Its name, and that of the port it is on.
+    pub fn name(self) -> &'static str {
+        match self {
+            Station::Alice => "alice",
+            Station::Bob => "bob",
+            Station::Server => "server",
+        }
+    }
+
+    /// Its address.
+    pub fn address(self, family: Family) -> IpAddr {
+        self.on_subnet(family, 10)
+    }
+
+    /// Its address with a port.
+    pub fn at(self, family: Family, port: u16) -> SocketAddr {
+        SocketAddr::new(self.address(family), port)
+    }
+
+    /// The router's address on its subnet.
+    pub fn gateway(self, family: Family) -> IpAddr {
+        self.on_subnet(family, 1)
+    }
+
+    /// The length of its subnet's prefix.
+    pub fn prefix(family: Family) -> u8 {
+        match family {
+            Family::V4 => 24,
+            Family::V6 => 64,
+        }
+    }
+
+    /// Its MAC address, where it is not the kernel's to choose.
+    pub fn mac(self) -> Mac {
+        Mac([2, 0, 0, 0, self as u8 + 1, 10])
+    }
+
+    /// The MAC address of the router's port to it, likewise.
+    pub fn gateway_mac(self) -> Mac {
+        Mac([2, 0, 0, 0, self as u8 + 1, 1])
+    }
+
+    fn on_subnet(self, family: Family, host: u8) -> IpAddr {
+        let [a, b, c] = match self {
+            Station::Alice => [192, 0, 2],
+            Station::Bob => [198, 51, 100],
+            Station::Server => [203, 0, 113],
+        };
+        match family {
+            Family::V4 => Ipv4Addr::new(a, b, c, host).into(),
+            Family::V6 => Ipv6Addr::new(0x2001, 0xdb8, self as u16 + 1, 0, 0, 0, 0, u16::from(host)).into(),
+        }
+    }
+}
+
+/// A destination that a blackhole route leads to.
+pub const BLACKHOLE: Ipv4Addr = Ipv4Addr::new(10, 66, 0, 1);
+/// A destination that no route leads to.
+pub const NOWHERE: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
+/// The port of the voice packets, which have a path of their own from half time on.
+pub const VOICE: u16 = 5060;
+
+/// The router's configuration with a port of this kind (`packet`, `memory`) to each station.
+pub fn configuration(kind: &str) -> String {
+    let mut text = String::from("version = 1\n\n[router]\nname = \"demo\"\n");
+    for station in Station::ALL {
+        let name = station.name();
+        text += &format!("\n[port.{name}]\ndevice = \"{kind}:{name}\"\n");
+        if kind == "memory" {
+            text += &format!("mac = \"{}\"\n", station.gateway_mac());
+        }
+        let own = Family::BOTH.map(|family| format!("\"{}/{}\"", station.gateway(family), Station::prefix(family)));
+        text += &format!("address = [{}]\n", own.join(", "));
+    }
+    text + "\n[[route]]\nto = \"10.66.0.0/16\"\nblackhole = true\n"
+}
+
+/// What is added to the configuration at half time.
+pub const VOICE_PATH: &str = "\n[[path]]\nname = \"voice\"\nmatch = \"udp dport 5060\"\nqueue = 256\nclass = 1\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configurations_are_right_and_differ_by_one_path() {
+        for kind in ["packet", "memory"] {
+            let text = configuration(kind);
+            let check =
+                |text: &str| plan::check(text, "demo.toml", &plane::catalogue()).unwrap_or_else(|e| panic!("{e}"));
+            let changes = plan::diff(&check(&text), &check(&(text.clone() + VOICE_PATH)));
+            let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
+            assert!(changes.len() == 1 && changes[0].contains("voice"), "{changes:?}");
+            assert!(VOICE_PATH.contains(&format!("dport {VOICE}\"")));
+        }
+    }
+}
