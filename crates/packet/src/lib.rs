@@ -3,15 +3,11 @@
 
 #![deny(unsafe_code)]
 
-mod batch;
 mod ledger;
 pub mod pool;
-mod queue;
 mod reason;
 pub mod wire;
 
-pub use batch::{BATCH, Batch};
 pub use ledger::{Ledger, Unbalanced};
-pub use pool::{Meta, Packet, Pool, Region};
-pub use queue::Queue;
+pub use pool::{BATCH, Batch, Meta, Packet, Pool, Queue, Region};
 pub use reason::DropReason;

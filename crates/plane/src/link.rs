@@ -44,7 +44,8 @@ pub struct Lines {
     queues: Vec<Waiting>,
     offered: Queue,
     to_offer: usize,
-    arriving: Option<Packet>,
+    /// The first of `offered` is the arriving packet.
+    arriving: bool,
     hand: Option<Packet>,
     out: Batch,
     room: usize,
@@ -68,7 +69,7 @@ impl Link {
             queues,
             offered: Queue::new(1),
             to_offer: 0,
-            arriving: None,
+            arriving: false,
             hand: None,
             out: Batch::new(),
             room: 0,
@@ -197,6 +198,13 @@ impl Lines {
         }
     }
 
+    /// The arriving packet was not enqueued: it is dropped.
+    #[cold]
+    fn refuse(&mut self) {
+        self.arriving = false;
+        self.ended.extend(self.offered.pop().map(|packet| (packet, DropReason::SchemeArrival)));
+    }
+
     #[inline(always)]
     fn take(&mut self, queue: usize) -> Option<Packet> {
         let waiting = self.queues.get_mut(queue)?;
@@ -225,22 +233,26 @@ impl Wires for Lines {
 
     #[inline(always)]
     fn arriving(&mut self) -> Option<Record> {
-        if let Some(refused) = self.arriving.take() {
-            self.ended.push((refused, DropReason::SchemeArrival));
+        if self.arriving {
+            self.refuse();
         }
         if self.to_offer == 0 {
             return None;
         }
         self.to_offer -= 1;
-        self.arriving = self.offered.pop();
-        self.arriving.as_ref().map(|packet| self.record(packet))
+        let record = self.record(self.offered.front()?);
+        self.arriving = true;
+        Some(record)
     }
 
     #[inline(always)]
     fn enqueue(&mut self, queue: QueueId) -> bool {
-        let (Some(waiting), Some(packet)) = (self.queues.get_mut(queue.index()), self.arriving.take()) else {
+        let Some(waiting) = self.queues.get_mut(queue.index()) else { return false };
+        if !self.arriving {
             return false;
-        };
+        }
+        let Some(packet) = self.offered.pop() else { return false };
+        self.arriving = false;
         let length = packet.len() as u64;
         match waiting.packets.push(packet) {
             None => {
@@ -289,12 +301,10 @@ impl Wires for Lines {
     }
 
     fn mark(&mut self) -> bool {
-        let Some(packet) = self.hand.as_mut().or(self.arriving.as_mut()) else { return false };
-        if packet.meta().ecn == 0 {
-            return false;
-        }
+        let arriving = if self.arriving { self.offered.front_mut() } else { None };
+        let Some(packet) = self.hand.as_mut().or(arriving) else { return false };
         let l3 = packet.meta().l3 as usize;
-        if packet.meta().ecn != 3 && !wire::set_congestion_experienced(packet.bytes_mut(), l3) {
+        if !wire::set_congestion_experienced(packet.bytes_mut(), l3) {
             return false;
         }
         packet.meta_mut().ecn = 3;

@@ -41,7 +41,6 @@ pub struct Meta {
     pub ecn: u8,
     /// How often it was classified again: the general path is no loop.
     pub rounds: u8,
-    reserved: [u8; 6],
 }
 
 impl Meta {

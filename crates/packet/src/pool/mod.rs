@@ -4,9 +4,13 @@
 
 #![allow(unsafe_code)]
 
+mod batch;
 mod frame;
+mod queue;
 
+pub use batch::{BATCH, Batch};
 pub use frame::{Meta, Packet, prefetch};
+pub use queue::Queue;
 
 use frame::Slot;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};

@@ -6,7 +6,7 @@ use crate::snapshot::PortView;
 use packet::wire::{Carries, Ethernet, Fields, Ipv4, Ipv4Error, Ipv6, Ipv6Error, ethertype, ipv6, protocol};
 use packet::{DropReason, Meta, Packet};
 use std::net::{Ipv4Addr, Ipv6Addr};
-use units::InterfaceId;
+use units::{InterfaceId, PortId};
 
 /// Options were looked at already: the packet comes back from the general path.
 pub(crate) const OPTIONS_DONE: u8 = 0x80;
@@ -16,7 +16,8 @@ type Verdict = Result<Target, DropReason>;
 impl Classifier<'_> {
     /// Classifies one packet of any kind.
     #[inline(never)]
-    pub(super) fn general(&self, view: &PortView, packet: &mut Packet) -> Target {
+    pub(super) fn general(&self, id: PortId, view: &PortView, packet: &mut Packet) -> Target {
+        packet.meta_mut().in_port = id;
         if packet.meta().refused != 0 {
             return super::REFUSED;
         }

@@ -89,42 +89,77 @@ const ETHERNET: usize = 14;
 const PLAIN: usize = ETHERNET + ipv4::HEADER;
 
 /// How far ahead frames are fetched.
-const AHEAD: usize = 6;
+const AHEAD: usize = 4;
+
+/// What became of the last plain packet: the next one with the same route, as most have, needs no second look at
+/// adjacency, interface and path. Lives no longer than its batch.
+struct Memo {
+    /// The word of the forwarding table; beyond all words where nothing is remembered.
+    word: u32,
+    target: Target,
+    mtu: u16,
+    meta: Meta,
+}
 
 impl Classifier<'_> {
-    /// Classifies packets that came in by one port. `targets[i]` answers for `packets[i]`.
+    /// Classifies packets that came in by one port. `targets[i]` answers for `packets[i]`. Answers the bytes that came.
     #[inline]
-    pub fn batch(&self, id: PortId, view: &PortView, packets: &mut [Packet], targets: &mut [Target; BATCH]) {
+    pub fn batch(&self, id: PortId, view: &PortView, packets: &mut [Packet], targets: &mut [Target; BATCH]) -> u64 {
         let mut keys = [0u32; BATCH];
         let mut words = [0u32; BATCH];
         let mut places = [0u8; BATCH];
         let mut plain = 0;
+        let mut bytes = 0;
         let mac = view.mac.number();
-        debug_assert!(packets.len() <= BATCH);
         packets.iter().take(AHEAD).for_each(Packet::prefetch_bytes);
         for i in 0..packets.len().min(BATCH) {
             if let Some(later) = packets.get(i + AHEAD) {
                 later.prefetch_bytes();
             }
-            if let Some(later) = packets.get(i + 2 * AHEAD) {
-                later.prefetch_meta();
-            }
             let packet = &mut packets[i];
-            packet.meta_mut().in_port = id;
+            bytes += packet.len() as u64;
             match self.plain_destination(mac, packet) {
                 Some(destination) => {
-                    packet.meta_mut().in_interface = view.untagged;
                     keys[plain] = destination;
                     places[plain] = i as u8;
                     plain += 1;
                 }
-                None => targets[i] = self.general(view, packet),
+                None => targets[i] = self.general(id, view, packet),
             }
         }
         self.tables.fib4().lookup_bulk(&keys[..plain], &mut words[..plain]);
+        let mut memo = Memo { word: u32::MAX, target: REFUSED, mtu: 0, meta: Meta::default() };
         for (&word, &place) in words[..plain].iter().zip(&places[..plain]) {
-            targets[usize::from(place)] = self.route_plain(&mut packets[usize::from(place)], word);
+            let Some(packet) = packets.get_mut(usize::from(place)) else { continue };
+            targets[usize::from(place)] = match self.like_the_last(&memo, word, packet) {
+                Some(target) => target,
+                None => {
+                    packet.meta_mut().in_port = id;
+                    packet.meta_mut().in_interface = view.untagged;
+                    let target = self.route_plain(packet, word);
+                    if self.snapshot.rules.is_empty() && packet.meta().refused | packet.meta().exception == 0 {
+                        let mtu = self.snapshot.egress(packet.meta().out_interface).mtu;
+                        memo = Memo { word, target, mtu, meta: *packet.meta() };
+                    }
+                    target
+                }
+            };
         }
+        bytes
+    }
+
+    /// The target of the last plain packet, where this one has the same route and nothing else matters.
+    #[inline(always)]
+    fn like_the_last(&self, memo: &Memo, word: u32, packet: &mut Packet) -> Option<Target> {
+        let bytes = packet.bytes();
+        let frame = bytes.first_chunk::<PLAIN>()?;
+        let (tos, ttl, length) = (frame[ETHERNET + 1], frame[ETHERNET + 8], bytes.len() - ETHERNET);
+        if word != memo.word || ttl <= 1 || length > usize::from(memo.mtu) {
+            return None;
+        }
+        let meta = packet.meta_mut();
+        *meta = Meta { timestamp: meta.timestamp, ecn: tos & 3, ..memo.meta };
+        Some(memo.target)
     }
 
     /// The destination of an untagged IPv4 packet for us to forward, without options and with nothing wrong; nothing
@@ -166,8 +201,7 @@ impl Classifier<'_> {
         meta.l3 = ETHERNET as u16;
         meta.ecn = tos & 3;
         if let Some(adjacency) = Outcome::adjacency(word) {
-            let link = self.tables.adjacencies().load(adjacency);
-            let interface = self.tables.adjacencies().interface(adjacency);
+            let (link, interface) = self.tables.adjacencies().hop(adjacency);
             let egress = self.snapshot.egress(interface);
             if link.is_resolved() && ttl > 1 && length <= usize::from(egress.mtu) {
                 return self.path(packet, adjacency, link, interface, egress);

@@ -7,6 +7,7 @@ use super::{Context, Function};
 use crate::host::Exception;
 use packet::wire::{ipv4, ipv6};
 use packet::{Meta, Packet};
+use units::AdjacencyId;
 use units::declare::Declaration;
 
 /// The function `ip`.
@@ -24,12 +25,63 @@ impl Ip {
 }
 
 impl Function for Ip {
-    fn process(&mut self, context: Context<'_>, packets: &mut [Packet]) {
+    fn process(&mut self, context: Context<'_>, packets: &mut [Packet]) -> bool {
+        let mut last = Rewrite::NONE;
+        let mut all = true;
         for packet in packets {
+            let meta = packet.meta();
+            let like_the_last = meta.adjacency == last.adjacency && meta.version == last.version;
+            let plain = meta.l3 == PLAIN && meta.flags & Meta::IPV6 == 0 && meta.refused | meta.exception == 0;
+            if like_the_last && plain && last.apply(packet) {
+                continue;
+            }
             if packet.meta().refused | packet.meta().exception == 0 {
                 forward(context, packet);
+                last = Rewrite::of(packet);
             }
+            all &= packet.meta().refused | packet.meta().exception == 0;
         }
+        all
+    }
+}
+
+/// Offset of the network header behind an Ethernet header without a tag.
+const PLAIN: u16 = 14;
+
+/// The link header the last packet was given: the next one to the same neighbour gets the same. Lives no longer than its
+/// batch.
+struct Rewrite {
+    adjacency: AdjacencyId,
+    version: u16,
+    addresses: [u8; 12],
+}
+
+impl Rewrite {
+    const NONE: Rewrite = Rewrite { adjacency: AdjacencyId(u32::MAX), version: 0, addresses: [0; 12] };
+
+    /// What `packet`, just forwarded, was given, if its link header has no tag.
+    fn of(packet: &Packet) -> Rewrite {
+        let meta = packet.meta();
+        match packet.bytes().first_chunk::<12>() {
+            Some(&addresses) if meta.exception == 0 && meta.l3 == PLAIN => {
+                Rewrite { adjacency: meta.adjacency, version: meta.version, addresses }
+            }
+            _ => Rewrite::NONE,
+        }
+    }
+
+    /// Forwards a plain IPv4 packet; false, and nothing done, where it is too short to be one.
+    #[inline(always)]
+    fn apply(&self, packet: &mut Packet) -> bool {
+        let Some(frame) = packet.bytes_mut().first_chunk_mut::<{ PLAIN as usize + ipv4::HEADER }>() else {
+            return false;
+        };
+        let (link, header) = frame.split_at_mut(PLAIN as usize);
+        link[..12].copy_from_slice(&self.addresses);
+        if let Some(header) = header.first_chunk_mut::<{ ipv4::HEADER }>() {
+            ipv4::decrement_ttl(header);
+        }
+        true
     }
 }
 

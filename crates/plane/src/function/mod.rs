@@ -27,8 +27,9 @@ pub struct Context<'a> {
 
 /// A packet function of one path on one worker.
 pub trait Function: Send {
-    /// Does its work on each packet that is neither refused nor an exception yet.
-    fn process(&mut self, context: Context<'_>, packets: &mut [Packet]);
+    /// Does its work on each packet that is neither refused nor an exception yet. Answers whether every packet goes on:
+    /// false where one is refused or an exception now.
+    fn process(&mut self, context: Context<'_>, packets: &mut [Packet]) -> bool;
 }
 
 /// Every function there is.

@@ -110,8 +110,9 @@ impl Host {
         let Some(way) = way(IpAddr::V6(from), id, world) else { return };
         let own = world.interface(id).is_some_and(|i| i.ipv6.iter().any(|a| a.address == to));
         let own = own || matches!(world.tables().lookup(IpAddr::V6(to)), Outcome::Local(_));
+        // An address of where the packet came in, as RFC 4443 2.2 leaves open: it shows the path in a traceroute.
         let source: Option<Ipv6Addr> =
-            if own { Some(to) } else { world.interface(way.0).and_then(|interface| interface.source6(from)) };
+            if own { Some(to) } else { world.interface(id).and_then(|interface| interface.source6(from)) };
         let Some(source) = source else { return };
         if !self.may_complain(packet, world) {
             return;

@@ -70,6 +70,9 @@ fn judge6(ip: &Ipv6<'_>) -> Verdict {
         Ok(None) => return Verdict::Forward,
         Err(_) => return Verdict::Drop(DropReason::BadOption),
     };
+    if let Some(verdict) = judge_jumbo(ip) {
+        return verdict;
+    }
     match check_hop_by_hop(options) {
         HopByHop::Forward { .. } => Verdict::Forward,
         HopByHop::Discard => Verdict::Drop(DropReason::BadOption),

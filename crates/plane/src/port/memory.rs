@@ -46,10 +46,10 @@ impl Port for Memory {
     fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
         let wanted = self.input.slots().min(batch.room());
         let Ok(chunk) = self.input.read_chunk(wanted) else { return };
-        for mut packet in chunk {
+        chunk.into_iter().for_each(|mut packet| {
             packet.meta_mut().timestamp = now;
             batch.push(packet);
-        }
+        });
         pool.import(wanted);
     }
 

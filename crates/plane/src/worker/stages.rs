@@ -1,6 +1,6 @@
 //! The three stages: input, forwarding, output. What they cost is what the router costs.
 
-use super::{PortState, Worker};
+use super::Worker;
 use crate::classify::{Classifier, REFUSED, Target};
 use crate::function::Context;
 use crate::host::World;
@@ -30,7 +30,7 @@ impl Worker {
         let snapshot = &*self.snapshot;
         if let Some(view) = snapshot.port(port) {
             let classifier = Classifier { snapshot, tables: &self.tables, dispatch: &self.dispatch };
-            classifier.batch(port, view, self.batch.as_mut_slice(), &mut self.targets);
+            state.received_bytes += classifier.batch(port, view, self.batch.as_mut_slice(), &mut self.targets);
         } else {
             self.targets[..received].fill(REFUSED);
         }
@@ -41,38 +41,36 @@ impl Worker {
         received
     }
 
-    /// Puts the classified batch on the input queues of its paths.
+    /// Puts the classified batch on the input queues of its paths, run by run of packets with the same target.
     #[inline]
     fn spread(&mut self, port: PortId) {
         let Worker { ports, batch, targets, instances, fates, scheduler, touched, .. } = self;
         let Some(Some(state)) = ports.get_mut(port.index()) else { return };
-        let (mut bytes, mut refused, mut last) = (0, 0, REFUSED);
         touched.clear();
-        for (packet, &target) in batch.drain().zip(targets.iter()) {
-            bytes += packet.len() as u64;
+        let mut rest = &targets[..batch.len()];
+        while let Some(&target) = rest.first() {
+            let run = rest.iter().position(|&other| other != target).unwrap_or(rest.len());
+            rest = &rest[run..];
             let Some(Some(instance)) = instances.get_mut(usize::from(target)) else {
-                let reason = refusal(&packet).unwrap_or(DropReason::PortRemoved);
-                refused += 1;
-                fates.drop_at(port, packet, reason);
+                state.refused += run as u64;
+                for packet in batch.drain().take(run) {
+                    let reason = refusal(&packet).unwrap_or(DropReason::PortRemoved);
+                    fates.drop_at(port, packet, reason);
+                }
                 continue;
             };
-            instance.counters.entered += 1;
-            if let Some(packet) = instance.input.push(packet) {
-                instance.counters.dropped += 1;
+            state.passed += run as u64;
+            instance.counters.entered += run as u64;
+            let fitted = instance.input.append(batch, run);
+            instance.counters.dropped += (run - fitted) as u64;
+            for packet in batch.drain().take(run - fitted) {
                 fates.drop_at(port, packet, DropReason::PathQueue);
             }
-            if target != last {
-                last = target;
-                if !touched.contains(&target) {
-                    touched.push(target);
-                    scheduler.wake(instance.task, fates.now);
-                }
+            if !touched.contains(&target) {
+                touched.push(target);
+                scheduler.wake(instance.task, fates.now);
             }
         }
-        let PortState { received_bytes, refused: sum, passed, .. } = state;
-        *received_bytes += bytes;
-        *sum += refused;
-        *passed = state.received - state.refused;
     }
 
     /// The rest of the pipeline in the same task, for the layout of one.
@@ -95,23 +93,19 @@ impl Worker {
         instance.input.pop_into(&mut self.batch, most);
         let moved = self.batch.len();
         let context = Context { now: self.fates.now, snapshot: &self.snapshot, tables: &self.tables };
-        for function in &mut instance.functions {
-            function.process(context, self.batch.as_mut_slice());
-        }
         let mut odd = false;
-        for packet in self.batch.as_slice() {
-            odd |= packet.meta().refused | packet.meta().exception != 0;
+        for function in &mut instance.functions {
+            odd |= !function.process(context, self.batch.as_mut_slice());
         }
         if odd {
             self.divert(target);
         }
         let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return (0, false) };
+        instance.output.append(&mut self.batch, BATCH);
         for packet in self.batch.drain() {
-            if let Some(packet) = instance.output.push(packet) {
-                // Room was counted before: only a path that generates can get here.
-                instance.counters.dropped += 1;
-                self.fates.drop(packet, DropReason::OutputQueue);
-            }
+            // Room was counted before: only a path that generates can get here.
+            instance.counters.dropped += 1;
+            self.fates.drop(packet, DropReason::OutputQueue);
         }
         let more = !instance.input.is_empty() && instance.output.room() > 0;
         let (port, waits) = (instance.port, !instance.output.is_empty());

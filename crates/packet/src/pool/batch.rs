@@ -1,0 +1,131 @@
+//! A batch: what a stage takes and gives at once.
+
+use super::Packet;
+use std::fmt;
+use std::mem::MaybeUninit;
+
+/// The most packets in one batch.
+pub const BATCH: usize = 256;
+
+/// Up to [`BATCH`] packets in order: added at the end, taken from the front. Its memory is kept from use to use.
+#[must_use]
+pub struct Batch {
+    /// Initialised in `start..end`.
+    slots: Box<[MaybeUninit<Packet>; BATCH]>,
+    start: usize,
+    end: usize,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Batch::new()
+    }
+}
+
+impl Batch {
+    /// An empty batch.
+    pub fn new() -> Batch {
+        Batch { slots: Box::new([const { MaybeUninit::uninit() }; BATCH]), start: 0, end: 0 }
+    }
+
+    /// Packets in it.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Whether there is none.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Packets that can still be added.
+    #[inline(always)]
+    pub fn room(&self) -> usize {
+        BATCH - self.end
+    }
+
+    /// Adds one at the end. There must be room: a caller that fills batches asks first.
+    #[inline(always)]
+    pub fn push(&mut self, packet: Packet) {
+        assert!(self.end < BATCH, "a batch holds 256 packets");
+        self.slots[self.end].write(packet);
+        self.end += 1;
+    }
+
+    /// Takes the first.
+    #[inline(always)]
+    pub fn pop_front(&mut self) -> Option<Packet> {
+        if self.is_empty() {
+            return None;
+        }
+        // SAFETY: `start < end`, so the slot is initialised; it leaves the initialised range before it can be read again.
+        let packet = unsafe { self.slots[self.start].assume_init_read() };
+        self.start += 1;
+        self.rewind();
+        Some(packet)
+    }
+
+    /// Takes all packets out, first to last. What the iterator is not asked for stays.
+    #[inline(always)]
+    pub fn drain(&mut self) -> impl Iterator<Item = Packet> + '_ {
+        std::iter::from_fn(|| self.pop_front())
+    }
+
+    /// The packets, to look at.
+    #[inline(always)]
+    pub fn as_slice(&self) -> &[Packet] {
+        let packets = &self.slots[self.start..self.end];
+        // SAFETY: `start..end` is initialised.
+        unsafe { packets.assume_init_ref() }
+    }
+
+    /// The packets, to change in place.
+    #[inline(always)]
+    pub fn as_mut_slice(&mut self) -> &mut [Packet] {
+        let packets = &mut self.slots[self.start..self.end];
+        // SAFETY: `start..end` is initialised.
+        unsafe { packets.assume_init_mut() }
+    }
+
+    /// Sum of the frame lengths in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.as_slice().iter().map(|p| p.len() as u64).sum()
+    }
+
+    /// The first `count` slots, given up by the batch: the caller moves the packets out.
+    #[inline(always)]
+    pub(super) fn give_up(&mut self, count: usize) -> *const Packet {
+        assert!(count <= self.len());
+        let first = self.slots[self.start..].as_ptr();
+        self.start += count;
+        self.rewind();
+        first.cast()
+    }
+
+    /// The next `count` slots, taken on by the batch.
+    ///
+    /// # Safety
+    /// The caller writes a packet to each before it touches the batch again.
+    #[inline(always)]
+    pub(super) unsafe fn take_on(&mut self, count: usize) -> *mut Packet {
+        assert!(count <= self.room());
+        let first = self.slots[self.end..].as_mut_ptr();
+        self.end += count;
+        first.cast()
+    }
+
+    #[inline(always)]
+    fn rewind(&mut self) {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.as_slice()).finish()
+    }
+}

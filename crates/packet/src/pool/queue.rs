@@ -1,0 +1,241 @@
+//! A bounded first-in-first-out queue of packets.
+
+use super::{Batch, Packet};
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::ptr::copy_nonoverlapping;
+
+/// Packets waiting in order, never more than the capacity. Length and free space cost nothing to ask, and a whole batch
+/// moves in or out at once.
+pub struct Queue {
+    /// A power of two, at least the capacity. Initialised: `len` slots from `head` on, wrapping.
+    slots: Box<[MaybeUninit<Packet>]>,
+    capacity: usize,
+    head: usize,
+    len: usize,
+}
+
+impl Queue {
+    /// A queue for `capacity` packets, at least one.
+    pub fn new(capacity: usize) -> Queue {
+        let capacity = capacity.max(1);
+        let slots = Box::new_uninit_slice(capacity.next_power_of_two());
+        Queue { slots, capacity, head: 0, len: 0 }
+    }
+
+    /// Packets waiting.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether none waits.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The most packets that may wait.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Packets that still fit.
+    #[inline(always)]
+    pub fn room(&self) -> usize {
+        self.capacity.saturating_sub(self.len)
+    }
+
+    /// The slot `offset` places behind the head.
+    #[inline(always)]
+    fn slot(&self, offset: usize) -> usize {
+        (self.head + offset) & (self.slots.len() - 1)
+    }
+
+    /// Adds one at the end, or gives it back where there is no room.
+    #[inline(always)]
+    #[must_use = "a packet that did not fit comes back"]
+    pub fn push(&mut self, packet: Packet) -> Option<Packet> {
+        if self.len >= self.capacity {
+            return Some(packet);
+        }
+        let slot = self.slot(self.len);
+        // SAFETY: `slot` is masked by the number of slots, a power of two.
+        unsafe { self.slots.get_unchecked_mut(slot) }.write(packet);
+        self.len += 1;
+        None
+    }
+
+    /// Takes the first.
+    #[inline(always)]
+    pub fn pop(&mut self) -> Option<Packet> {
+        if self.len == 0 {
+            return None;
+        }
+        let slot = self.slot(0);
+        // SAFETY: `slot` is masked by the number of slots, and initialised as `len` is above zero; it leaves the
+        // initialised range before it can be read again.
+        let packet = unsafe { self.slots.get_unchecked(slot).assume_init_read() };
+        self.skip(1);
+        Some(packet)
+    }
+
+    /// Takes the last.
+    pub fn pop_back(&mut self) -> Option<Packet> {
+        if self.len == 0 {
+            return None;
+        }
+        self.len -= 1;
+        let slot = self.slot(self.len);
+        // SAFETY: the last of the initialised range, which has just left it.
+        Some(unsafe { self.slots[slot].assume_init_read() })
+    }
+
+    /// The first, to look at.
+    #[inline(always)]
+    pub fn front(&self) -> Option<&Packet> {
+        if self.len == 0 {
+            return None;
+        }
+        // SAFETY: masked, and initialised as `len` is above zero.
+        Some(unsafe { self.slots.get_unchecked(self.slot(0)).assume_init_ref() })
+    }
+
+    /// The first, to change.
+    pub fn front_mut(&mut self) -> Option<&mut Packet> {
+        if self.len == 0 {
+            return None;
+        }
+        let slot = self.slot(0);
+        // SAFETY: initialised as `len` is above zero.
+        Some(unsafe { self.slots[slot].assume_init_mut() })
+    }
+
+    /// Gives up the first `count`, which must have been read.
+    #[inline(always)]
+    fn skip(&mut self, count: usize) {
+        self.len -= count;
+        // A queue that runs empty starts over, so that a short one stays in few cache lines.
+        self.head = if self.len == 0 { 0 } else { self.slot(count) };
+    }
+
+    /// Moves the first `count` packets of `batch` to the end, or as many as fit. Answers how many.
+    #[inline]
+    pub fn append(&mut self, batch: &mut Batch, count: usize) -> usize {
+        let count = count.min(batch.len()).min(self.room());
+        let from = batch.give_up(count);
+        let slot = self.slot(self.len);
+        let straight = count.min(self.slots.len() - slot);
+        let to = self.slots.as_mut_ptr().cast::<Packet>();
+        // SAFETY: `count` packets at `from` were given up by the batch and are owned here. They go to free slots: behind
+        // the last, up to the end of the ring, and the rest to its beginning; `count` is at most the room.
+        unsafe {
+            copy_nonoverlapping(from, to.add(slot), straight);
+            copy_nonoverlapping(from.add(straight), to, count - straight);
+        }
+        self.len += count;
+        count
+    }
+
+    /// Moves as many as fit, but at most `most`, from the front to the end of `batch`.
+    #[inline]
+    pub fn pop_into(&mut self, batch: &mut Batch, most: usize) {
+        let count = self.len.min(batch.room()).min(most);
+        let slot = self.slot(0);
+        let straight = count.min(self.slots.len() - slot);
+        let from = self.slots.as_ptr().cast::<Packet>();
+        // SAFETY: the first `count` slots from the head on are initialised and are given up below; the batch takes on
+        // `count` slots, all of which are written.
+        unsafe {
+            let to = batch.take_on(count);
+            copy_nonoverlapping(from.add(slot), to, straight);
+            copy_nonoverlapping(from, to.add(straight), count - straight);
+        }
+        self.skip(count);
+    }
+
+    /// Changes the capacity and keeps every packet: where more wait than the new capacity, none is added until they
+    /// have left.
+    pub fn resize(&mut self, capacity: usize) {
+        let mut larger = Queue::new(capacity.max(self.len));
+        while let Some(packet) = self.pop() {
+            let refused = larger.push(packet);
+            debug_assert!(refused.is_none());
+        }
+        larger.capacity = capacity.max(1);
+        *self = larger;
+    }
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Queue of {} packets, at most {}", self.len, self.capacity)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Pool, Region};
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_bounded_deque(capacity in 1usize..20, steps in prop::collection::vec(0u8..7, 0..300)) {
+            let mut pool = Pool::new(Region::new(512));
+            let mut queue = Queue::new(capacity);
+            let mut oracle: VecDeque<u32> = VecDeque::new();
+            let mut capacity = capacity;
+            for (i, step) in steps.into_iter().enumerate() {
+                let number = |p: &Packet| u32::from_be_bytes(p.bytes().try_into().unwrap());
+                match step {
+                    5 => {
+                        let mut batch = Batch::new();
+                        queue.pop_into(&mut batch, i % 7);
+                        let expected: Vec<u32> = oracle.drain(..oracle.len().min(i % 7)).collect();
+                        prop_assert_eq!(batch.as_slice().iter().map(number).collect::<Vec<_>>(), expected);
+                        batch.drain().for_each(|p| pool.give(p));
+                    }
+                    6 => {
+                        let mut batch = Batch::new();
+                        let more: Vec<u32> = (0..i as u32 % 5).map(|k| i as u32 * 10 + k).collect();
+                        for number in &more {
+                            let mut packet = pool.take().unwrap();
+                            packet.fill(&number.to_be_bytes());
+                            batch.push(packet);
+                        }
+                        let fits = more.len().min(capacity.saturating_sub(oracle.len()));
+                        oracle.extend(&more[..fits]);
+                        prop_assert_eq!(queue.append(&mut batch, 99), fits);
+                        prop_assert_eq!(batch.as_slice().iter().map(number).collect::<Vec<_>>(), &more[fits..]);
+                        batch.drain().for_each(|p| pool.give(p));
+                    }
+                    0 | 1 => {
+                        let mut packet = pool.take().unwrap();
+                        packet.fill(&(i as u32).to_be_bytes());
+                        let fits = oracle.len() < capacity;
+                        if fits { oracle.push_back(i as u32); }
+                        let back = queue.push(packet);
+                        prop_assert_eq!(back.is_none(), fits);
+                        if let Some(p) = back { pool.give(p); }
+                    }
+                    2 | 3 => {
+                        let popped = if step == 2 { queue.pop() } else { queue.pop_back() };
+                        let expected = if step == 2 { oracle.pop_front() } else { oracle.pop_back() };
+                        prop_assert_eq!(popped.as_ref().map(number), expected);
+                        if let Some(p) = popped { pool.give(p); }
+                    }
+                    _ => {
+                        capacity = i % 17 + 1;
+                        queue.resize(capacity);
+                    }
+                }
+                prop_assert_eq!(queue.len(), oracle.len());
+                prop_assert_eq!(queue.front().map(number), oracle.front().copied());
+            }
+            while let Some(p) = queue.pop() { pool.give(p); }
+            prop_assert_eq!(pool.outside(), 0);
+        }
+    }
+}
