@@ -10,7 +10,7 @@ use control::{Closing, Daemon, Notice, Options, Server, StartError, Tracer};
 use io::clock;
 use io::devices::Devices;
 use serde_json::json;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use std::io::{Write, stderr, stdout};
 use std::process::ExitCode;
@@ -50,6 +50,8 @@ pub fn run(arguments: &Run) -> Result<ExitCode> {
     let failure = loop {
         match wakes.recv().context("nobody can wake the router any more")? {
             Wake::Signal(SIGHUP) => reload(&daemon, arguments),
+            // A file has grown to its limit: whoever writes it is told so by the write, and forwarding goes on.
+            Wake::Signal(SIGXFSZ) => {}
             Wake::Signal(_) => break None,
             Wake::Notice(Notice::Exhausted) if arguments.until_idle => break None,
             Wake::Notice(Notice::Exhausted) => {}
@@ -81,7 +83,7 @@ fn start_log(level: &str) -> Result<()> {
 }
 
 fn forward_signals(sender: Sender<Wake>) -> Result<()> {
-    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).context("signals cannot be waited for")?;
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGXFSZ]).context("signals cannot be waited for")?;
     let forward = move || {
         for signal in signals.forever() {
             if sender.send(Wake::Signal(signal)).is_err() {

@@ -200,6 +200,18 @@ impl Query {
     }
 }
 
+/// For the fuzzer: bytes as a request line (`GET /v1/routes?limit=1`), a line end, and a body.
+pub fn exercise(bytes: &[u8]) {
+    let (line, body) =
+        bytes.iter().position(|&b| b == b'\n').map_or((bytes, &[][..]), |at| (&bytes[..at], &bytes[at + 1..]));
+    let line = String::from_utf8_lossy(line);
+    let (method, target) = line.split_once(' ').unwrap_or(("GET", &line));
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    if let Err(error) = parse(method, path, query, body) {
+        assert!(error.error.status() >= 400 && !error.reason.is_empty());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -294,17 +306,5 @@ mod tests {
         fn any_bytes_can_be_exercised(bytes: Vec<u8>) {
             exercise(&bytes);
         }
-    }
-}
-
-/// For the fuzzer: bytes as a request line (`GET /v1/routes?limit=1`), a line end, and a body.
-pub fn exercise(bytes: &[u8]) {
-    let (line, body) =
-        bytes.iter().position(|&b| b == b'\n').map_or((bytes, &[][..]), |at| (&bytes[..at], &bytes[at + 1..]));
-    let line = String::from_utf8_lossy(line);
-    let (method, target) = line.split_once(' ').unwrap_or(("GET", &line));
-    let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    if let Err(error) = parse(method, path, query, body) {
-        assert!(error.error.status() >= 400 && !error.reason.is_empty());
     }
 }

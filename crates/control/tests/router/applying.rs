@@ -1,6 +1,6 @@
 //! Configurations going in while packets go through.
 
-use crate::rig::{Rig, config, until};
+use crate::rig::{Rig, config};
 use control::ApplyFailure;
 use control::ClientError;
 use control::api::{self, Applied, ErrorKind};
@@ -86,17 +86,11 @@ fn applies_lose_and_reorder_nothing_of_what_passes() {
     while !applier.is_finished() || sent < 3000 {
         rig.send([198, 51, 100, 9], &[64; 32], sent as u16);
         sent += 32;
-        until(|| {
-            rig.wan.receive(&mut seen);
-            // Never more on the way than a wire and its queues hold.
-            (seen.len() + 256 >= sent as usize).then_some(())
-        });
+        // Never more on the way than a wire and its queues hold.
+        rig.await_delivery(&mut seen, sent as usize - 32);
     }
     applier.join().unwrap();
-    until(|| {
-        rig.wan.receive(&mut seen);
-        (seen.len() >= sent as usize).then_some(())
-    });
+    rig.await_delivery(&mut seen, sent as usize);
     let expected: Vec<u16> = (0..sent).map(|i| i as u16).collect();
     assert!(seen == expected, "{} of {sent} came in another order", seen.len());
     // The first of the thirty changes nothing less than the rest.

@@ -89,6 +89,32 @@ impl Rig {
     }
 }
 
+impl Rig {
+    /// Waits until `packets` UDP packets have come to `wan`; where one is lost, says what the router knows of it.
+    pub fn await_delivery(&mut self, seen: &mut Vec<u16>, packets: usize) {
+        let end = clock::now() + Nanos::secs(5);
+        loop {
+            self.wan.receive(seen);
+            if seen.len() >= packets {
+                return;
+            }
+            if clock::now() >= end {
+                let asked = |what: &str| String::from_utf8(self.client.whole("GET", what, b"").unwrap()).unwrap();
+                let gap = seen.windows(2).find(|pair| pair[1] != pair[0].wrapping_add(1));
+                panic!(
+                    "{} of {packets} came, gap {gap:?}\n{}{}{}{}",
+                    seen.len(),
+                    asked("/v1/drops"),
+                    asked("/v1/ledger"),
+                    asked("/v1/ports"),
+                    asked("/v1/events")
+                );
+            }
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+    }
+}
+
 impl Host {
     /// Adds the source ports of UDP packets that have come to `seen`.
     pub fn receive(&mut self, seen: &mut Vec<u16>) {

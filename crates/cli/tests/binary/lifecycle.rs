@@ -1,0 +1,146 @@
+//! A router from its start to its end, good or bad.
+
+use crate::rig::{Place, config, until};
+use rustix::process::Signal;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+#[test]
+fn a_capture_is_forwarded_to_a_capture_and_every_packet_accounted_for() {
+    let place = Place::new(1000);
+    place.write("run.toml", &config("fast", ""));
+    let summary = place.json(&["run", "run.toml", "--until-idle"]);
+    let forwarded = place.read("out.pcapng");
+    let expected: Vec<u16> = (0..1000).filter(|i| i % 10 != 9).collect();
+    assert!(forwarded.iter().map(|(sport, _)| *sport).eq(expected), "{} packets", forwarded.len());
+    let total = &summary["ledger"]["total"];
+    assert_eq!(summary["ledger"]["balanced"], true);
+    assert_eq!((&total["received_packets"], &total["held_packets"]), (&1000.into(), &0.into()));
+    assert_eq!(summary["drops"][0]["reason"], "ttl_expired");
+    assert_eq!(summary["drops"][0]["packets"], 100);
+}
+
+#[test]
+fn the_summary_reads_as_a_table() {
+    let place = Place::new(20);
+    place.write("run.toml", &config("fast", ""));
+    let text = place.good(&["run", "run.toml", "--until-idle"]);
+    assert!(text.contains("ttl_expired") && text.contains("every packet accounted for"), "{text}");
+    assert!(!text.contains('\u{1b}'), "no colours where nobody looks: {text}");
+}
+
+#[test]
+fn a_signal_ends_it_in_good_order() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let place = Place::new(1000);
+        let router = place.write("run.toml", &config("100pps", "")).start();
+        assert_eq!(fs::metadata(place.path("control.sock")).unwrap().permissions().mode() & 0o777, 0o600);
+        router.signal(signal);
+        let (status, out, err) = router.end();
+        assert!(status.success(), "{status}\n{err}");
+        assert!(out.contains("every packet accounted for"), "{out}");
+        assert!(!place.path("control.sock").exists());
+    }
+}
+
+#[test]
+fn a_second_router_is_refused_and_the_first_goes_on() {
+    let place = Place::new(1000);
+    let router = place.write("run.toml", &config("100pps", "")).start();
+    let said = place.bad(1, &["run", "run.toml"]);
+    assert!(said.contains("answers on") && said.contains("--socket"), "{said}");
+    place.json(&["show", "ports"]);
+    router.stop();
+}
+
+#[test]
+fn after_kill_9_the_next_one_starts() {
+    let place = Place::new(1000);
+    place.write("run.toml", &config("100pps", ""));
+    place.start().kill();
+    assert!(place.path("control.sock").exists());
+    let said = place.bad(1, &["show", "ports"]);
+    assert!(said.contains("no router answers") && said.contains("switchpath run"), "{said}");
+    let router = place.start();
+    assert_eq!(place.json(&["show", "status"])["state"], "running");
+    router.stop();
+}
+
+#[test]
+fn sighup_applies_the_file_and_a_bad_file_changes_nothing() {
+    let place = Place::new(60000);
+    let router = place.write("run.toml", &config("1000pps", "")).start();
+    let generation = || place.json(&["show", "status"])["generation"].clone();
+    place.write("run.toml", &config("1000pps", "[[path]]\nname = 'dns'\nmatch = 'udp dport 53'"));
+    router.signal(Signal::HUP);
+    router.await_notice("RELOADING=1");
+    router.await_notice("READY=1");
+    assert_eq!(generation(), 2);
+    let dns = until(|| {
+        let paths = place.json(&["show", "paths"]);
+        let path = paths["paths"].as_array().unwrap().iter().find(|path| path["name"] == "dns").cloned().unwrap();
+        (path["left_packets"].as_u64() > Some(0)).then_some(path)
+    });
+    assert_eq!(dns["match"], "udp dport 53");
+    for bad in
+        ["version = 1\n[port", &config("1000pps", "[port.no]\ndevice = 'pcap:no.pcap'\naddress = ['10.0.0.1/8']")]
+    {
+        place.write("run.toml", bad);
+        router.signal(Signal::HUP);
+        router.await_notice("RELOADING=1");
+        router.await_notice("READY=1");
+        assert_eq!(generation(), 2);
+    }
+    let (_, err) = router.stop();
+    assert_eq!(err.matches("the one before it runs on").count(), 1, "{err}");
+    assert!(err.contains("no.pcap") && err.contains("run.toml:2:"), "{err}");
+}
+
+#[test]
+fn what_cannot_run_is_said_port_by_port() {
+    let place = Place::new(1);
+    let two = "[port.a]\ndevice = 'pcap:a.pcap'\naddress = ['10.0.0.1/8']\n\
+               [port.b]\ndevice = 'pcap:b.pcap'\naddress = ['11.0.0.1/8']";
+    place.write("run.toml", &config("fast", two));
+    let said = place.bad(1, &["run", "run.toml"]);
+    assert!(said.contains("port a: ") && said.contains("port b: "), "{said}");
+    assert!(!place.path("control.sock").exists());
+}
+
+/// A limit on the size of files stands in for a disk that fills up: writing fails in the same way, and needs no root.
+#[test]
+fn a_full_disk_ends_the_capture_and_not_the_forwarding() {
+    let place = Place::new(60000);
+    place.write("run.toml", &config("20000pps", "").replace("out.pcapng\"", "/dev/null\"\ncapture = \"all.pcapng\""));
+    let mut command = Command::new("sh");
+    let script = "ulimit -f 64; exec \"$0\" run run.toml";
+    place.prepare(command.args(["-c", script, env!("CARGO_BIN_EXE_switchpath")]));
+    let router = place.start_as(command);
+    let remark = until(|| {
+        let events = place.json(&["show", "events"]);
+        let events = events["events"].as_array().unwrap().clone();
+        events.into_iter().find(|event| event["kind"] == "remark")
+    });
+    let text = remark["text"].as_str().unwrap();
+    assert!(text.contains("all.pcapng") && text.contains("failed"), "{text}");
+    let sent = || place.json(&["show", "ports"])["ports"][1]["sent_packets"].as_u64().unwrap();
+    let before = sent();
+    until(|| (sent() > before + 1000).then_some(()));
+    // What was written before is whole.
+    let written = place.read("all.pcapng");
+    assert!(!written.is_empty() && fs::metadata(place.path("all.pcapng")).unwrap().len() <= 64 * 1024);
+    let (out, _) = router.stop();
+    assert!(out.contains("every packet accounted for"), "{out}");
+}
+
+#[test]
+fn absurd_configurations_are_refused_in_good_order() {
+    let place = Place::new(1);
+    for text in ["", "version = 9", "\u{0}", "version = 1", &"[port.a]\n".repeat(10_000), &"[".repeat(100_000)] {
+        let said = place.write("run.toml", text).bad(1, &["run", "run.toml"]);
+        assert!(said.contains("error"), "{said}");
+    }
+    let said = place.bad(1, &["run", "."]);
+    assert!(said.contains("cannot be read"), "{said}");
+}

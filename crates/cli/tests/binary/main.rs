@@ -1,0 +1,7 @@
+//! The binary as a user has it: processes, files, signals, sockets. No privileges, no devices.
+
+mod captures;
+mod configurations;
+mod lifecycle;
+mod rig;
+mod shown;

@@ -1,0 +1,245 @@
+//! A directory with captures and configurations, and routers running in it.
+
+use io::pcap::{Application, Direction, Interface, LinkType, Reader, Record, Writer};
+use packet::wire::{Ipv4Spec, ethernet, ethertype};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::Read;
+use std::net::Ipv4Addr;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+use units::{Instant, Mac, Nanos};
+
+/// How long anything may take before a test fails.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A directory of its own, removed at the end.
+pub struct Place {
+    directory: tempfile::TempDir,
+}
+
+/// A router that runs.
+pub struct Router {
+    child: Child,
+    notify: UnixDatagram,
+}
+
+/// From `in.pcapng` to `out.pcapng`; `pace` is how fast, and `more` comes behind it.
+pub fn config(pace: &str, more: &str) -> String {
+    format!(
+        r#"
+version = 1
+[port.lan]
+device = "pcap:in.pcapng"
+pace = "{pace}"
+mac = "02:00:00:00:00:01"
+address = ["192.0.2.1/24"]
+[port.wan]
+device = "pcap:"
+write = "out.pcapng"
+mac = "02:00:00:00:00:02"
+address = ["198.51.100.1/24"]
+[[neighbour]]
+address = "192.0.2.9"
+mac = "02:00:00:00:00:09"
+port = "lan"
+[[neighbour]]
+address = "198.51.100.9"
+mac = "02:00:00:00:00:0a"
+port = "wan"
+[[route]]
+to = "0.0.0.0/0"
+via = "198.51.100.9"
+{more}"#
+    )
+}
+
+impl Place {
+    /// A directory with a capture `in.pcapng` of so many packets, numbered in their source ports. The time to live of every
+    /// tenth is used up.
+    pub fn new(packets: u16) -> Place {
+        let directory = tempfile::tempdir().unwrap();
+        let file = File::create(directory.path().join("in.pcapng")).unwrap();
+        let mut writer = Writer::new(file, &Application::default(), Nanos::ZERO).unwrap();
+        let link = LinkType::ETHERNET;
+        let interface = writer.add_interface(Interface { name: "x".into(), link, snap_length: 0 }).unwrap();
+        for i in 0..packets {
+            let data = udp(i, if i % 10 == 9 { 1 } else { 64 });
+            let time = Instant::new(u64::from(i) * 1000);
+            let (original, direction) = (data.len() as u32, Direction::In);
+            writer.packet(&Record { time, interface, link, original, data: &data, direction, comment: "" }).unwrap();
+        }
+        writer.finish().unwrap();
+        Place { directory }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, text: &str) -> &Place {
+        fs::write(self.path(name), text).unwrap();
+        self
+    }
+
+    /// The binary, in this directory and with its socket here.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_switchpath"));
+        self.prepare(&mut command);
+        command.args(arguments);
+        command
+    }
+
+    pub fn prepare(&self, command: &mut Command) {
+        command.current_dir(self.directory.path()).env("SWITCHPATH_SOCKET", self.path("control.sock"));
+        command.env("NO_COLOR", "1").env_remove("NOTIFY_SOCKET").stdin(Stdio::null());
+    }
+
+    /// Runs it to its end.
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Runs it to its end, which has to be a good one; answers what it printed.
+    pub fn good(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {}\n{said}", output.status);
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs it to its end, which has to be a bad one with this code; answers what it complained.
+    pub fn bad(&self, code: i32, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        said
+    }
+
+    /// What a command prints with `-j`.
+    pub fn json(&self, arguments: &[&str]) -> Value {
+        let printed = self.good(&[arguments, &["-j"]].concat());
+        serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{arguments:?}: {error}\n{printed}"))
+    }
+
+    /// Starts a router with the configuration `run.toml`, and waits until it forwards.
+    pub fn start(&self) -> Router {
+        self.start_as(self.command(&["run", "run.toml"]))
+    }
+
+    /// Starts a router by this command, and waits until it forwards.
+    pub fn start_as(&self, mut command: Command) -> Router {
+        let path = self.path("notify.sock");
+        let _ = fs::remove_file(&path);
+        let notify = UnixDatagram::bind(&path).unwrap();
+        notify.set_read_timeout(Some(PATIENCE)).unwrap();
+        let child = command.env("NOTIFY_SOCKET", &path).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let router = Router { child, notify };
+        router.await_notice("READY=1");
+        router
+    }
+
+    /// Source ports and comments of the UDP packets in a capture.
+    pub fn read(&self, name: &str) -> Vec<(u16, String)> {
+        packets(&self.path(name))
+    }
+}
+
+impl Router {
+    /// Waits until it tells systemd this.
+    pub fn await_notice(&self, wanted: &str) {
+        let mut buffer = [0; 256];
+        loop {
+            let length = self.notify.recv(&mut buffer).unwrap_or_else(|error| panic!("no {wanted}: {error}"));
+            if buffer[..length].starts_with(wanted.as_bytes()) {
+                return;
+            }
+        }
+    }
+
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let process = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(process, signal).unwrap();
+    }
+
+    /// Waits for its end; answers its status and what it printed on standard output and error.
+    pub fn end(mut self) -> (ExitStatus, String, String) {
+        let (mut out, mut err) = (self.child.stdout.take().unwrap(), self.child.stderr.take().unwrap());
+        let (sender, ended) = channel();
+        thread::spawn(move || {
+            let mut texts = [String::new(), String::new()];
+            let reader = thread::spawn(move || {
+                let mut text = String::new();
+                err.read_to_string(&mut text).map(|_| text)
+            });
+            out.read_to_string(&mut texts[0]).unwrap();
+            texts[1] = reader.join().unwrap().unwrap();
+            sender.send(texts).unwrap();
+        });
+        let texts = ended.recv_timeout(PATIENCE).expect("the router did not end");
+        let status = self.child.wait().unwrap();
+        let [out, err] = texts;
+        (status, out, err)
+    }
+
+    /// Ends it in good order; answers what it printed on standard output and error.
+    pub fn stop(self) -> (String, String) {
+        self.signal(rustix::process::Signal::TERM);
+        let (status, out, err) = self.end();
+        assert!(status.success(), "{status}\n{err}");
+        (out, err)
+    }
+
+    /// Kills it.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// Source ports and comments of the UDP packets in a capture.
+pub fn packets(path: &Path) -> Vec<(u16, String)> {
+    let mut reader = Reader::new(File::open(path).unwrap()).unwrap();
+    let mut seen = Vec::new();
+    while let Some(record) = reader.next_record().unwrap() {
+        let fields = packet::wire::Fields::of(record.data).filter(|fields| fields.protocol == 17);
+        seen.extend(fields.and_then(|fields| Some((fields.sport?, record.comment.to_owned()))));
+    }
+    seen
+}
+
+fn udp(sport: u16, ttl: u8) -> Vec<u8> {
+    let mut frame = vec![0; 14 + 20 + 8 + 20];
+    let (to, from) = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 9]));
+    ethernet::write_header(&mut frame[..14], to, from, None, ethertype::IPV4).unwrap();
+    let spec = Ipv4Spec {
+        type_of_service: 0,
+        identification: 0,
+        dont_fragment: true,
+        ttl,
+        protocol: 17,
+        source: Ipv4Addr::new(192, 0, 2, 9),
+        destination: Ipv4Addr::new(203, 0, 113, 5),
+    };
+    spec.write(&mut frame[14..], 28).unwrap();
+    frame[34..36].copy_from_slice(&sport.to_be_bytes());
+    frame[36..38].copy_from_slice(&53u16.to_be_bytes());
+    frame[38..40].copy_from_slice(&28u16.to_be_bytes());
+    frame
+}
+
+/// Asks again and again until there is an answer.
+pub fn until<T>(mut ask: impl FnMut() -> Option<T>) -> T {
+    let end = io::clock::now() + PATIENCE.into();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(io::clock::now() < end, "nothing came within {PATIENCE:?}");
+        thread::park_timeout(Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,69 @@
+//! `show`: a running router in tables and JSON.
+
+use crate::rig::{Place, config, until};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+
+const NOUNS: [&str; 10] =
+    ["status", "ports", "paths", "queues", "tasks", "routes", "neighbours", "drops", "events", "ledger"];
+
+#[test]
+fn every_noun_has_a_table_and_the_documented_json() {
+    let place = Place::new(60000);
+    let router = place.write("run.toml", &config("2000pps", "")).start();
+    until(|| (place.json(&["show", "drops"])["drops"][0]["packets"].as_u64() > Some(0)).then_some(()));
+    let page = include_str!("../../../../docs/control-api.md");
+    for noun in NOUNS {
+        let json = place.json(&["show", noun]);
+        // The type of the answer, by the table of addresses in the page; its fields, by the table of the type.
+        let row = page.lines().find(|line| line.contains(&format!("`GET /v1/{noun}`"))).unwrap();
+        let name = row.split("| [").nth(1).unwrap().split(']').next().unwrap();
+        let section = page.split(&format!("\n### {name}\n")).nth(1).unwrap().split("\n### ").next().unwrap();
+        let documented: Vec<&str> =
+            section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+        let mut printed: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
+        printed.sort_unstable();
+        assert_eq!(printed, documented, "{noun}");
+        assert!(place.good(&["show", noun]).lines().count() > 1, "{noun}");
+    }
+    assert!(place.good(&["show"]).contains("forwards"));
+    assert!(place.good(&["show", "drops"]).contains("ttl_expired"));
+    assert!(place.good(&["show", "routes", "--prefix", "198.51.100.0/24"]).contains("198.51.100.9/32"));
+    assert!(place.good(&["show", "routes", "--limit", "1"]).contains("and more: there are "));
+    router.stop();
+}
+
+#[test]
+fn watching_shows_rates_until_nobody_looks() {
+    let place = Place::new(60000);
+    let router = place.write("run.toml", &config("2000pps", "")).start();
+    let mut watch = place.command(&["show", "ports", "--watch", "-j"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut received = || {
+        let ports: serde_json::Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        ports["ports"][0]["received_packets"].as_u64().unwrap()
+    };
+    let (first, second) = (received(), received());
+    assert!(second > first, "{first} and {second}");
+    drop(lines);
+    // Its next line finds nobody: that is no failure.
+    assert!(watch.wait().unwrap().success());
+    router.stop();
+}
+
+#[test]
+fn clients_that_hang_keep_nobody_waiting() {
+    let place = Place::new(60000);
+    let router = place.write("run.toml", &config("1000pps", "")).start();
+    let mut hanging: Vec<UnixStream> =
+        (0..20).map(|_| UnixStream::connect(place.path("control.sock")).unwrap()).collect();
+    hanging
+        .iter_mut()
+        .for_each(|stream| stream.write_all(b"POST /v1/apply HTTP/1.1\r\ncontent-length: 50\r\n\r\n").unwrap());
+    for noun in NOUNS {
+        place.json(&["show", noun]);
+    }
+    let (out, _) = router.stop();
+    assert!(out.contains("every packet accounted for"), "{out}");
+}
