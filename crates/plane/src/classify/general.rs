@@ -138,7 +138,7 @@ impl Classifier<'_> {
         if source.is_multicast() || source.is_loopback() {
             return Err(DropReason::MartianSource);
         }
-        if destination.is_unspecified() || destination.is_loopback() {
+        if destination.is_loopback() {
             return Err(DropReason::MartianDestination);
         }
         let interface = packet.meta().in_interface;
@@ -152,6 +152,13 @@ impl Classifier<'_> {
         if destination.is_multicast() {
             return Ok(self.except(packet, Exception::Local));
         }
+        if packet.meta().flags & Meta::GROUP != 0 {
+            return Err(DropReason::LinkBroadcast);
+        }
+        if destination.is_unspecified() {
+            // Never a destination (RFC 4291 2.5.2): no route leads there, and the sender hears it.
+            return Ok(self.except(packet, Exception::NoRoute));
+        }
         if destination.is_unicast_link_local() {
             let ours = self.snapshot.is_own6_on(interface, destination);
             return if ours { Ok(self.except(packet, Exception::Local)) } else { Err(DropReason::LinkLocal) };
@@ -164,20 +171,23 @@ impl Classifier<'_> {
         if let Outcome::Local(_) = outcome {
             return Ok(self.except(packet, Exception::Local));
         }
-        if packet.meta().flags & Meta::GROUP != 0 {
-            return Err(DropReason::LinkBroadcast);
-        }
         if source.is_unspecified() {
             return Err(DropReason::MartianSource);
-        }
-        if source.is_unicast_link_local() {
-            return Ok(self.except(packet, Exception::BeyondScope));
         }
         if outcome == Outcome::Special {
             return Err(DropReason::MartianDestination);
         }
         let l3 = usize::from(packet.meta().l3);
         let hops = packet.bytes().get(l3 + 7).copied().unwrap_or(0);
+        let out = match outcome {
+            Outcome::Via(adjacency) => self.tables.adjacencies().interface(adjacency),
+            Outcome::Connected(interface) => interface,
+            other => return Ok(self.route(packet, other, hops)),
+        };
+        // Back onto its own link it may go, on to another it may not (RFC 4291 2.5.6).
+        if source.is_unicast_link_local() && out != packet.meta().in_interface && hops > 1 {
+            return Ok(self.except(packet, Exception::BeyondScope));
+        }
         Ok(self.route(packet, outcome, hops))
     }
 

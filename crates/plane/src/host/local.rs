@@ -2,14 +2,15 @@
 //! it is not here (RFC 1122 3.2.2, RFC 4443 4).
 
 use super::errors::Complaint;
-use super::options::{UnknownAt, timestamp, unknown_destination_option};
+use super::extensions::{self, Obstacle};
+use super::options::timestamp;
 use super::output::{HOPS, blank, way};
 use super::{Host, Parsed, World, l3, parse, reset};
 use crate::classify::Outcome;
 use packet::wire::icmp4::{self, Icmp4};
 use packet::wire::icmp6::{self, Icmp6};
 use packet::wire::transport::verify_checksum;
-use packet::wire::{Chain, ChainError, Ipv4, Ipv6, ipv4_options, protocol};
+use packet::wire::{Ipv4, Ipv6, ipv4_options, protocol};
 use packet::{DropReason, Meta, Packet};
 use std::net::IpAddr;
 
@@ -145,32 +146,13 @@ fn answer4(ip: &Ipv4<'_>, one: bool) -> Answer {
 
 /// What an IPv6 packet gets.
 fn answer6(ip: &Ipv6<'_>) -> Answer {
-    let chain = match ip.chain() {
-        Ok(chain) => chain,
-        Err(ChainError::MisplacedHopByHop { pointer }) => {
-            return Answer::Error(Complaint::Protocol { named_at: pointer }, DropReason::BadOption);
-        }
-        Err(ChainError::Truncated { .. } | ChainError::TooLong) => return Answer::Drop(DropReason::BadOption),
+    let upper = match extensions::upper(ip) {
+        Ok(upper) => upper,
+        Err(Obstacle::Silent(reason)) => return Answer::Drop(reason),
+        Err(Obstacle::Report(what, reason)) => return Answer::Error(what, reason),
     };
-    // RFC 5095 3 for type 0, RFC 8200 4.4 for types nobody knows: the pointer is at the type.
-    if let Some(routing) = chain.routing.filter(|routing| routing.segments_left != 0) {
-        return Answer::Error(Complaint::Field { pointer: routing.at + 2 }, DropReason::SourceRoute);
-    }
-    if chain.is_fragment() {
-        return Answer::Drop(DropReason::LocalFragment);
-    }
-    let Some((at, message)) = chain.offset.and_then(|at| Some((at, ip.bytes.get(at..)?))) else {
-        return Answer::Drop(DropReason::HeaderTruncated);
-    };
-    match unknown_destination_option(ip, at) {
-        Some(UnknownAt::Silent) => Answer::Drop(DropReason::BadOption),
-        Some(UnknownAt::Report(pointer)) => Answer::Error(Complaint::Option { pointer }, DropReason::BadOption),
-        None => upper6(ip, chain, message),
-    }
-}
-
-fn upper6(ip: &Ipv6<'_>, chain: Chain, message: &[u8]) -> Answer {
-    match chain.protocol {
+    let message = ip.bytes.get(upper.at..).unwrap_or_default();
+    match upper.protocol {
         protocol::ICMPV6 => match Icmp6::parse(ip.header, message) {
             Err(_) if is_discovery(message) => Answer::Drop(DropReason::BadNeighbourDiscovery),
             Err(_) => Answer::Drop(DropReason::BadIcmp),
@@ -178,9 +160,13 @@ fn upper6(ip: &Ipv6<'_>, chain: Chain, message: &[u8]) -> Answer {
             Ok(Icmp6::Discovery { .. }) => Answer::Discovery,
             Ok(_) => Answer::Silence,
         },
-        protocol::UDP | protocol::TCP => port(ip.bytes, chain.protocol, !ip.header.destination().is_multicast()),
+        protocol::UDP | protocol::TCP => port(ip.bytes, upper.protocol, !ip.header.destination().is_multicast()),
         protocol::NO_NEXT_HEADER => Answer::Silence,
-        _ => Answer::Error(Complaint::Protocol { named_at: chain.named_at }, DropReason::LocalProtocol),
+        kind => {
+            let misplaced = kind == protocol::HOP_BY_HOP;
+            let reason = if misplaced { DropReason::BadOption } else { DropReason::LocalProtocol };
+            Answer::Error(Complaint::Protocol { named_at: upper.named_at }, reason)
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `machine`, `neighbours`, `resolve` | who is on the links, packets that wait to know | RFC 4861 7, 826, 1122, 6583 |
 //! | `arp`, `discovery` | the messages by which they are found | RFC 826, 5227; RFC 4861 |
-//! | `local`, `reset` | packets for the router itself | RFC 792, 1122, 4443, 9293 |
+//! | `local`, `extensions`, `reset` | packets for the router itself | RFC 792, 1122, 4443, 8200, 9293 |
 //! | `errors` | telling senders what went wrong | RFC 1812 4.3, RFC 4443 2.4 |
 //! | `options` | IP options of packets on their way | RFC 1812 5.2.4, RFC 8200 4.2 |
 //! | `fragment` | IPv4 packets longer than the next link takes | RFC 791 2.3 |
@@ -17,6 +17,7 @@
 mod arp;
 mod discovery;
 mod errors;
+mod extensions;
 mod fragment;
 mod local;
 mod machine;

@@ -5,10 +5,13 @@ use super::output::way;
 use super::{Host, Parsed, World, parse};
 use packet::wire::ipv4_options::{self, validate};
 use packet::wire::ipv6_extensions::{HopByHop, Ipv6Option, UnknownOption, check_hop_by_hop};
-use packet::wire::{Ipv4, Ipv6, ipv6, protocol};
+use packet::wire::{Ipv4, Ipv6};
 use packet::{DropReason, Packet};
 use std::net::{IpAddr, Ipv4Addr};
 use units::Instant;
+
+/// Type of the jumbo payload option (RFC 2675 2).
+const JUMBO_PAYLOAD: u8 = 0xc2;
 
 /// What becomes of the packet.
 enum Verdict {
@@ -70,14 +73,23 @@ fn judge6(ip: &Ipv6<'_>) -> Verdict {
         Ok(None) => return Verdict::Forward,
         Err(_) => return Verdict::Drop(DropReason::BadOption),
     };
-    if let Some(verdict) = judge_jumbo(ip) {
-        return verdict;
-    }
     match check_hop_by_hop(options) {
         HopByHop::Forward { .. } => Verdict::Forward,
         HopByHop::Discard => Verdict::Drop(DropReason::BadOption),
         // Whether a group may be answered is decided with the error itself.
+        HopByHop::Report { pointer, .. } if ip.bytes.get(pointer) == Some(&JUMBO_PAYLOAD) => judge_jumbo(ip, pointer),
         HopByHop::Report { pointer, .. } => Verdict::Refuse(Complaint::Option { pointer }),
+    }
+}
+
+/// A jumbo payload option (RFC 2675 3). No link of ours carries a packet that needs one, so it is always wrong: what is
+/// said of it depends on how.
+fn judge_jumbo(ip: &Ipv6<'_>, pointer: usize) -> Verdict {
+    let aligned = pointer % 4 == 2;
+    match ip.bytes.get(pointer + 1..).and_then(|rest| rest.first_chunk()) {
+        Some(&[4, 0, 0, _, _]) if aligned => Verdict::Refuse(Complaint::Field { pointer: pointer + 2 }),
+        Some(&[4, ..]) if aligned && ip.header.payload_length() != 0 => Verdict::Refuse(Complaint::Field { pointer }),
+        _ => Verdict::Drop(DropReason::BadOption),
     }
 }
 
@@ -86,29 +98,6 @@ fn judge6(ip: &Ipv6<'_>) -> Verdict {
 pub(super) fn timestamp(now: Instant) -> u32 {
     const NOT_UNIVERSAL_TIME: u32 = 1 << 31;
     (now.get() / 1_000_000) as u32 | NOT_UNIVERSAL_TIME
-}
-
-/// What the destination options of a packet for the router ask of it: nothing where all are known or may be skipped
-/// (RFC 8200 4.2, 4.6). Only padding is known.
-pub(super) fn unknown_destination_option(ip: &Ipv6<'_>, upper: usize) -> Option<UnknownAt> {
-    let (mut kind, mut at) = (ip.header.next_header(), ipv6::HEADER);
-    // The chain has been walked before, to `upper`: its lengths are sound, and it is bounded.
-    while at < upper {
-        let &[next, field] = ip.bytes.get(at..)?.first_chunk()?;
-        let length = match kind {
-            protocol::FRAGMENT => 8,
-            protocol::AUTHENTICATION => (usize::from(field) + 2) * 4,
-            _ => (usize::from(field) + 1) * 8,
-        };
-        let end = at + length.max(8);
-        if kind == protocol::DESTINATION_OPTIONS
-            && let Some(unknown) = first_unknown(ip.bytes.get(at + 2..end)?, at + 2)
-        {
-            return Some(unknown);
-        }
-        (kind, at) = (next, end);
-    }
-    None
 }
 
 /// An option that cannot be skipped.
@@ -120,7 +109,8 @@ pub(super) enum UnknownAt {
     Report(usize),
 }
 
-fn first_unknown(mut options: &[u8], mut at: usize) -> Option<UnknownAt> {
+/// The first option that cannot be skipped; `at` is where the options lie in the packet. Only padding is known.
+pub(super) fn first_unknown(mut options: &[u8], mut at: usize) -> Option<UnknownAt> {
     while let Some((&kind, rest)) = options.split_first() {
         if kind == Ipv6Option::PAD1 {
             (options, at) = (rest, at + 1);

@@ -56,7 +56,7 @@ pub(super) fn write(buffer: &mut [u8], l3: &[u8], hops: u8) -> Option<usize> {
 /// nothing, from zero, and acknowledges all of it.
 fn segment(buffer: &mut [u8], received: &[u8], source: IpAddr, destination: IpAddr) -> Option<()> {
     let &[s0, s1, d0, d1, q0, q1, q2, q3, a0, a1, a2, a3, offset, flags, ..] = received.first_chunk::<TCP_HEADER>()?;
-    if flags & RST != 0 {
+    if flags & RST != 0 || usize::from(offset >> 4) * 4 < TCP_HEADER {
         return None;
     }
     let data = received.len().checked_sub(usize::from(offset >> 4) * 4)?;
