@@ -42,12 +42,11 @@ pub(crate) struct Link {
 pub struct Lines {
     now: Instant,
     queues: Vec<Waiting>,
-    offered: Queue,
-    to_offer: usize,
-    /// The first of `offered` is the arriving packet.
-    arriving: bool,
+    offered: Batch,
+    arriving: Option<Packet>,
     hand: Option<Packet>,
     out: Batch,
+    /// Packets the port can take besides those in `out` and `hand`.
     room: usize,
     rate: Rate,
     ended: Vec<(Packet, DropReason)>,
@@ -67,9 +66,8 @@ impl Link {
         let lines = Lines {
             now: Instant::START,
             queues,
-            offered: Queue::new(1),
-            to_offer: 0,
-            arriving: false,
+            offered: Batch::new(),
+            arriving: None,
             hand: None,
             out: Batch::new(),
             room: 0,
@@ -84,18 +82,17 @@ impl Link {
     /// Raises `Arrival` for at most `most` packets of `path`'s output queue. Answers how many it took.
     #[inline]
     pub fn offer(&mut self, path: &mut Queue, most: usize, fates: &mut Fates) -> usize {
-        let taken = path.len().min(most);
+        path.pop_into(&mut self.lines.offered, most);
+        let taken = self.lines.offered.len();
         if taken == 0 {
             return 0;
         }
         self.lines.now = fates.now;
-        self.lines.to_offer = taken;
+        self.lines.queues.iter_mut().for_each(|queue| queue.packets.rewind());
         self.lines.counters.offered += taken as u64;
-        std::mem::swap(&mut self.lines.offered, path);
         self.scheme.arrival(&mut self.lines);
         // A scheme that stops early has refused the rest.
         while self.lines.arriving().is_some() {}
-        std::mem::swap(&mut self.lines.offered, path);
         self.settle(fates);
         taken
     }
@@ -106,7 +103,7 @@ impl Link {
         let mut sent = 0;
         self.lines.now = fates.now;
         loop {
-            self.lines.room = self.port.room();
+            self.lines.room = self.port.room().min(BATCH);
             self.scheme.serve(&mut self.lines);
             self.lines.transmit();
             self.settle(fates);
@@ -201,8 +198,7 @@ impl Lines {
     /// The arriving packet was not enqueued: it is dropped.
     #[cold]
     fn refuse(&mut self) {
-        self.arriving = false;
-        self.ended.extend(self.offered.pop().map(|packet| (packet, DropReason::SchemeArrival)));
+        self.ended.extend(self.arriving.take().map(|packet| (packet, DropReason::SchemeArrival)));
     }
 
     #[inline(always)]
@@ -233,37 +229,27 @@ impl Wires for Lines {
 
     #[inline(always)]
     fn arriving(&mut self) -> Option<Record> {
-        if self.arriving {
+        if self.arriving.is_some() {
             self.refuse();
         }
-        if self.to_offer == 0 {
-            return None;
-        }
-        self.to_offer -= 1;
-        let record = self.record(self.offered.front()?);
-        self.arriving = true;
+        let packet = self.offered.pop_front()?;
+        let record = self.record(&packet);
+        self.arriving = Some(packet);
         Some(record)
     }
 
     #[inline(always)]
     fn enqueue(&mut self, queue: QueueId) -> bool {
-        let Some(waiting) = self.queues.get_mut(queue.index()) else { return false };
-        if !self.arriving {
+        let (Some(waiting), Some(packet)) = (self.queues.get_mut(queue.index()), self.arriving.take()) else {
+            return false;
+        };
+        let length = packet.len() as u64;
+        if let Some(packet) = waiting.packets.push(packet) {
+            self.ended.push((packet, DropReason::BufferFull));
             return false;
         }
-        let Some(packet) = self.offered.pop() else { return false };
-        self.arriving = false;
-        let length = packet.len() as u64;
-        match waiting.packets.push(packet) {
-            None => {
-                waiting.bytes += length;
-                true
-            }
-            Some(packet) => {
-                self.ended.push((packet, DropReason::BufferFull));
-                false
-            }
-        }
+        waiting.bytes += length;
+        true
     }
 
     fn drop_front(&mut self, queue: QueueId) -> Option<Record> {
@@ -284,9 +270,15 @@ impl Wires for Lines {
 
     #[inline(always)]
     fn dequeue(&mut self, queue: QueueId) -> Option<Record> {
-        self.transmit();
+        if self.hand.is_some() {
+            self.transmit();
+        }
+        if self.room == 0 {
+            return None;
+        }
         let packet = self.take(queue.index())?;
         let record = self.record(&packet);
+        self.room -= 1;
         self.hand = Some(packet);
         Some(record)
     }
@@ -295,14 +287,12 @@ impl Wires for Lines {
     fn transmit(&mut self) {
         if let Some(packet) = self.hand.take() {
             self.counters.sent_bytes += packet.len() as u64;
-            self.room -= 1;
             self.out.push(packet);
         }
     }
 
     fn mark(&mut self) -> bool {
-        let arriving = if self.arriving { self.offered.front_mut() } else { None };
-        let Some(packet) = self.hand.as_mut().or(arriving) else { return false };
+        let Some(packet) = self.hand.as_mut().or(self.arriving.as_mut()) else { return false };
         let l3 = packet.meta().l3 as usize;
         if !wire::set_congestion_experienced(packet.bytes_mut(), l3) {
             return false;
@@ -314,8 +304,7 @@ impl Wires for Lines {
 
     #[inline(always)]
     fn link_ready(&self) -> bool {
-        let held = usize::from(self.hand.is_some());
-        self.room > held && self.out.room() > held
+        self.room > 0
     }
 
     fn link_rate(&self) -> Rate {

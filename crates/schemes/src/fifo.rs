@@ -58,7 +58,7 @@ impl<W: Wires> Scheme<W> for Fifo {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn link_ready(&mut self, wires: &mut W) -> Progress {
         if wires.dequeue(QUEUE).is_none() {
             return Progress::None;

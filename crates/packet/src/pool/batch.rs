@@ -50,27 +50,28 @@ impl Batch {
     #[inline(always)]
     pub fn push(&mut self, packet: Packet) {
         assert!(self.end < BATCH, "a batch holds 256 packets");
-        self.slots[self.end].write(packet);
+        // SAFETY: `end < BATCH`.
+        unsafe { self.slots.get_unchecked_mut(self.end) }.write(packet);
         self.end += 1;
     }
 
-    /// Takes the first.
+    /// Takes the first. The room it leaves is there again once the batch is empty and [`Batch::drain`]ed.
     #[inline(always)]
     pub fn pop_front(&mut self) -> Option<Packet> {
         if self.is_empty() {
             return None;
         }
-        // SAFETY: `start < end`, so the slot is initialised; it leaves the initialised range before it can be read again.
-        let packet = unsafe { self.slots[self.start].assume_init_read() };
+        // SAFETY: `start < end <= BATCH`, so the slot exists and is initialised; it leaves the initialised range before
+        // it can be read again.
+        let packet = unsafe { self.slots.get_unchecked(self.start).assume_init_read() };
         self.start += 1;
-        self.rewind();
         Some(packet)
     }
 
     /// Takes all packets out, first to last. What the iterator is not asked for stays.
     #[inline(always)]
-    pub fn drain(&mut self) -> impl Iterator<Item = Packet> + '_ {
-        std::iter::from_fn(|| self.pop_front())
+    pub fn drain(&mut self) -> Drain<'_> {
+        Drain { batch: self }
     }
 
     /// The packets, to look at.
@@ -110,6 +111,7 @@ impl Batch {
     /// The caller writes a packet to each before it touches the batch again.
     #[inline(always)]
     pub(super) unsafe fn take_on(&mut self, count: usize) -> *mut Packet {
+        self.rewind();
         assert!(count <= self.room());
         let first = self.slots[self.end..].as_mut_ptr();
         self.end += count;
@@ -121,6 +123,35 @@ impl Batch {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         }
+    }
+}
+
+/// Takes packets out of a batch, first to last.
+#[derive(Debug)]
+pub struct Drain<'a> {
+    batch: &'a mut Batch,
+}
+
+impl Iterator for Drain<'_> {
+    type Item = Packet;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Packet> {
+        self.batch.pop_front()
+    }
+
+    #[inline(always)]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.batch.len(), Some(self.batch.len()))
+    }
+}
+
+impl ExactSizeIterator for Drain<'_> {}
+
+impl Drop for Drain<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.batch.rewind();
     }
 }
 

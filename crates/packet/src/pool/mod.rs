@@ -8,7 +8,7 @@ mod batch;
 mod frame;
 mod queue;
 
-pub use batch::{BATCH, Batch};
+pub use batch::{BATCH, Batch, Drain};
 pub use frame::{Meta, Packet, prefetch};
 pub use queue::Queue;
 

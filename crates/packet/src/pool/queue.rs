@@ -101,27 +101,25 @@ impl Queue {
         Some(unsafe { self.slots.get_unchecked(self.slot(0)).assume_init_ref() })
     }
 
-    /// The first, to change.
-    pub fn front_mut(&mut self) -> Option<&mut Packet> {
+    /// A queue that has run empty starts over, so that a short one stays in few cache lines.
+    #[inline(always)]
+    pub fn rewind(&mut self) {
         if self.len == 0 {
-            return None;
+            self.head = 0;
         }
-        let slot = self.slot(0);
-        // SAFETY: initialised as `len` is above zero.
-        Some(unsafe { self.slots[slot].assume_init_mut() })
     }
 
     /// Gives up the first `count`, which must have been read.
     #[inline(always)]
     fn skip(&mut self, count: usize) {
         self.len -= count;
-        // A queue that runs empty starts over, so that a short one stays in few cache lines.
-        self.head = if self.len == 0 { 0 } else { self.slot(count) };
+        self.head = self.slot(count);
     }
 
     /// Moves the first `count` packets of `batch` to the end, or as many as fit. Answers how many.
     #[inline]
     pub fn append(&mut self, batch: &mut Batch, count: usize) -> usize {
+        self.rewind();
         let count = count.min(batch.len()).min(self.room());
         let from = batch.give_up(count);
         let slot = self.slot(self.len);

@@ -88,8 +88,19 @@ pub(crate) struct Classifier<'a> {
 const ETHERNET: usize = 14;
 const PLAIN: usize = ETHERNET + ipv4::HEADER;
 
-/// How far ahead frames are fetched.
-const AHEAD: usize = 4;
+/// What of a plain packet matters besides its destination.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Facts {
+    /// Length of the IP packet, in bytes.
+    length: u16,
+    ttl: u8,
+    tos: u8,
+}
+
+impl Facts {
+    /// Longer than any link takes: the packet is not plain.
+    const NOT_PLAIN: Facts = Facts { length: u16::MAX, ttl: 0, tos: 0 };
+}
 
 /// What became of the last plain packet: the next one with the same route, as most have, needs no second look at
 /// adjacency, interface and path. Lives no longer than its batch.
@@ -101,71 +112,72 @@ struct Memo {
     meta: Meta,
 }
 
+/// A worker's working memory for one batch, and the answer: where each packet goes.
+pub(crate) struct Scratch {
+    keys: [u32; BATCH],
+    words: [u32; BATCH],
+    facts: [Facts; BATCH],
+    memo: Memo,
+    /// `targets[i]` answers for the `i`th packet.
+    pub targets: [Target; BATCH],
+}
+
+impl Scratch {
+    pub fn new() -> Box<Scratch> {
+        let memo = Memo { word: u32::MAX, target: REFUSED, mtu: 0, meta: Meta::default() };
+        let (keys, words, targets) = ([0; BATCH], [0; BATCH], [REFUSED; BATCH]);
+        Box::new(Scratch { keys, words, facts: [Facts::NOT_PLAIN; BATCH], memo, targets })
+    }
+}
+
 impl Classifier<'_> {
-    /// Classifies packets that came in by one port. `targets[i]` answers for `packets[i]`. Answers the bytes that came.
+    /// Classifies packets that came in by one port; the answer is in `scratch`. Answers the bytes that came.
     #[inline]
-    pub fn batch(&self, id: PortId, view: &PortView, packets: &mut [Packet], targets: &mut [Target; BATCH]) -> u64 {
-        let mut keys = [0u32; BATCH];
-        let mut words = [0u32; BATCH];
-        let mut places = [0u8; BATCH];
-        let mut plain = 0;
-        let mut bytes = 0;
+    pub fn batch(&self, id: PortId, view: &PortView, packets: &mut [Packet], scratch: &mut Scratch) -> u64 {
+        let Scratch { keys, words, facts, memo, targets } = scratch;
+        let count = packets.len().min(BATCH);
         let mac = view.mac.number();
-        packets.iter().take(AHEAD).for_each(Packet::prefetch_bytes);
-        for i in 0..packets.len().min(BATCH) {
-            if let Some(later) = packets.get(i + AHEAD) {
-                later.prefetch_bytes();
-            }
-            let packet = &mut packets[i];
+        let mut bytes = 0;
+        packets.iter().for_each(Packet::prefetch_bytes);
+        let places = keys.iter_mut().zip(facts.iter_mut()).zip(targets.iter_mut());
+        for (packet, ((key, seen), target)) in packets.iter_mut().zip(places) {
             bytes += packet.len() as u64;
             match self.plain_destination(mac, packet) {
-                Some(destination) => {
-                    keys[plain] = destination;
-                    places[plain] = i as u8;
-                    plain += 1;
+                Some((destination, facts)) => (*key, *seen) = (destination, facts),
+                None => {
+                    (*key, *seen) = (0, Facts::NOT_PLAIN);
+                    *target = self.general(id, view, packet);
                 }
-                None => targets[i] = self.general(id, view, packet),
             }
         }
-        self.tables.fib4().lookup_bulk(&keys[..plain], &mut words[..plain]);
-        let mut memo = Memo { word: u32::MAX, target: REFUSED, mtu: 0, meta: Meta::default() };
-        for (&word, &place) in words[..plain].iter().zip(&places[..plain]) {
-            let Some(packet) = packets.get_mut(usize::from(place)) else { continue };
-            targets[usize::from(place)] = match self.like_the_last(&memo, word, packet) {
-                Some(target) => target,
-                None => {
-                    packet.meta_mut().in_port = id;
-                    packet.meta_mut().in_interface = view.untagged;
-                    let target = self.route_plain(packet, word);
-                    if self.snapshot.rules.is_empty() && packet.meta().refused | packet.meta().exception == 0 {
-                        let mtu = self.snapshot.egress(packet.meta().out_interface).mtu;
-                        memo = Memo { word, target, mtu, meta: *packet.meta() };
-                    }
-                    target
+        self.tables.fib4().lookup_bulk(&keys[..count], &mut words[..count]);
+        memo.word = u32::MAX;
+        let places = words.iter().zip(facts.iter()).zip(targets.iter_mut());
+        for (packet, ((&word, &seen), target)) in packets.iter_mut().zip(places) {
+            if word == memo.word && seen.ttl > 1 && seen.length <= memo.mtu {
+                let meta = packet.meta_mut();
+                let timestamp = meta.timestamp;
+                *meta = memo.meta;
+                meta.timestamp = timestamp;
+                meta.ecn = seen.tos & 3;
+                *target = memo.target;
+            } else if seen != Facts::NOT_PLAIN {
+                packet.meta_mut().in_port = id;
+                packet.meta_mut().in_interface = view.untagged;
+                *target = self.route_plain(packet, word, seen);
+                if self.snapshot.rules.is_empty() && packet.meta().refused | packet.meta().exception == 0 {
+                    let mtu = self.snapshot.egress(packet.meta().out_interface).mtu;
+                    *memo = Memo { word, target: *target, mtu, meta: *packet.meta() };
                 }
-            };
+            }
         }
         bytes
-    }
-
-    /// The target of the last plain packet, where this one has the same route and nothing else matters.
-    #[inline(always)]
-    fn like_the_last(&self, memo: &Memo, word: u32, packet: &mut Packet) -> Option<Target> {
-        let bytes = packet.bytes();
-        let frame = bytes.first_chunk::<PLAIN>()?;
-        let (tos, ttl, length) = (frame[ETHERNET + 1], frame[ETHERNET + 8], bytes.len() - ETHERNET);
-        if word != memo.word || ttl <= 1 || length > usize::from(memo.mtu) {
-            return None;
-        }
-        let meta = packet.meta_mut();
-        *meta = Meta { timestamp: meta.timestamp, ecn: tos & 3, ..memo.meta };
-        Some(memo.target)
     }
 
     /// The destination of an untagged IPv4 packet for us to forward, without options and with nothing wrong; nothing
     /// for all others.
     #[inline(always)]
-    fn plain_destination(&self, mac: u64, packet: &mut Packet) -> Option<u32> {
+    fn plain_destination(&self, mac: u64, packet: &mut Packet) -> Option<(u32, Facts)> {
         let bytes = packet.bytes();
         let frame = bytes.first_chunk::<PLAIN>()?;
         let (link, header) = frame.split_first_chunk::<ETHERNET>()?;
@@ -175,6 +187,7 @@ impl Classifier<'_> {
         let length = usize::from(u16::from_be_bytes([header[2], header[3]]));
         let source = u32::from_be_bytes([header[12], header[13], header[14], header[15]]);
         let destination = u32::from_be_bytes([header[16], header[17], header[18], header[19]]);
+        let seen = Facts { length: length as u16, ttl: header[8], tos: header[1] };
         let sound = station == mac
             && kind == 0x0800_4500
             && length >= ipv4::HEADER
@@ -190,20 +203,18 @@ impl Classifier<'_> {
             // Padding of a short Ethernet frame is no part of the packet.
             packet.resize(ETHERNET + length);
         }
-        Some(destination)
+        Some((destination, seen))
     }
 
-    #[inline(always)]
-    fn route_plain(&self, packet: &mut Packet, word: u32) -> Target {
-        let bytes = packet.bytes();
-        let (tos, ttl, length) = (bytes[ETHERNET + 1], bytes[ETHERNET + 8], bytes.len() - ETHERNET);
+    #[inline(never)]
+    fn route_plain(&self, packet: &mut Packet, word: u32, seen: Facts) -> Target {
         let meta = packet.meta_mut();
         meta.l3 = ETHERNET as u16;
-        meta.ecn = tos & 3;
+        meta.ecn = seen.tos & 3;
         if let Some(adjacency) = Outcome::adjacency(word) {
             let (link, interface) = self.tables.adjacencies().hop(adjacency);
             let egress = self.snapshot.egress(interface);
-            if link.is_resolved() && ttl > 1 && length <= usize::from(egress.mtu) {
+            if link.is_resolved() && seen.ttl > 1 && seen.length <= egress.mtu {
                 return self.path(packet, adjacency, link, interface, egress);
             }
         }

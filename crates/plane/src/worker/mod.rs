@@ -14,7 +14,7 @@ pub use adopt::{Change, Decorate, NewFunctions, NewPort};
 pub use mailbox::{Command, Mailbox};
 pub use report::{PathReport, PortReport, QueueReport, TaskReport, WorkerReport};
 
-use crate::classify::{Dispatch, Tables, Target};
+use crate::classify::{Dispatch, Scratch, Tables, Target};
 use crate::event::Observer;
 use crate::fates::Fates;
 use crate::host::{Host, HostLimits};
@@ -23,7 +23,7 @@ use crate::meter::{Meter, Stage, Work};
 use crate::path::Instance;
 use crate::scheduler::CpuScheduler;
 use crate::snapshot::Snapshot;
-use packet::{BATCH, Batch, Pool};
+use packet::{Batch, Pool};
 use schemes::Next;
 use std::sync::Arc;
 use units::{Instant, InterfaceId, Mac, Nanos, PortId, TaskId, WorkerId};
@@ -101,7 +101,7 @@ pub struct Worker {
     blocked: Vec<PortId>,
     quiet: usize,
     batch: Batch,
-    targets: Box<[Target; BATCH]>,
+    scratch: Box<Scratch>,
     touched: Vec<Target>,
 }
 
@@ -137,7 +137,7 @@ impl Worker {
             blocked: Vec::new(),
             quiet: 0,
             batch: Batch::new(),
-            targets: Box::new([0; BATCH]),
+            scratch: Scratch::new(),
             touched: Vec::with_capacity(16),
         }
     }

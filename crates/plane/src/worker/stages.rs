@@ -30,9 +30,9 @@ impl Worker {
         let snapshot = &*self.snapshot;
         if let Some(view) = snapshot.port(port) {
             let classifier = Classifier { snapshot, tables: &self.tables, dispatch: &self.dispatch };
-            state.received_bytes += classifier.batch(port, view, self.batch.as_mut_slice(), &mut self.targets);
+            state.received_bytes += classifier.batch(port, view, self.batch.as_mut_slice(), &mut self.scratch);
         } else {
-            self.targets[..received].fill(REFUSED);
+            self.scratch.targets[..received].fill(REFUSED);
         }
         self.spread(port);
         if self.snapshot.layout == Layout::One {
@@ -44,10 +44,10 @@ impl Worker {
     /// Puts the classified batch on the input queues of its paths, run by run of packets with the same target.
     #[inline]
     fn spread(&mut self, port: PortId) {
-        let Worker { ports, batch, targets, instances, fates, scheduler, touched, .. } = self;
+        let Worker { ports, batch, scratch, instances, fates, scheduler, touched, .. } = self;
         let Some(Some(state)) = ports.get_mut(port.index()) else { return };
         touched.clear();
-        let mut rest = &targets[..batch.len()];
+        let mut rest = &scratch.targets[..batch.len()];
         while let Some(&target) = rest.first() {
             let run = rest.iter().position(|&other| other != target).unwrap_or(rest.len());
             rest = &rest[run..];
