@@ -162,7 +162,7 @@ impl KernelHosts {
 
 impl Hosts for KernelHosts {
     fn place(&self) -> &'static str {
-        "Linux network namespaces, with the kernel's TCP, UDP and ping"
+        "Linux network namespaces, with TCP, UDP and ping of the kernel"
     }
 
     fn ports(&self) -> &'static str {

@@ -113,8 +113,9 @@ pub fn run(options: &Options) -> Result<bool> {
     let mut screen = Screen::new(options.plain);
     let mut running = start(options, &mut screen)?;
     let seconds = options.seconds;
-    screen.say(&format!("Switchpath between two clients and a server for {seconds} s: {}.", running.hosts.place()))?;
-    screen.say("Bob also sends what must be dropped: time to live 1, to a blackhole, to where no route leads.")?;
+    screen.say(&format!("Two clients, a server and Switchpath between them, for {seconds} s."))?;
+    screen.say(&format!("Hosts: {}.", running.hosts.place()))?;
+    screen.say("Bob also sends what must be dropped: time to live 1, to a blackhole, to no route.")?;
     let traffic = Arc::new(Traffic::new());
     let threads = running.hosts.begin(&traffic).context("the hosts cannot begin")?;
     let shown = show(&running, &traffic, Nanos::secs(seconds), &signals, &mut screen);
@@ -142,7 +143,7 @@ fn start(options: &Options, screen: &mut Screen) -> Result<Running> {
         let made = enter().map_err(anyhow::Error::from).and_then(|()| KernelHosts::new());
         match made.and_then(|hosts| start_router(Box::new(hosts))) {
             Ok(running) => return Ok(running),
-            Err(error) => screen.say(&format!("No hosts of the kernel, so they are in memory: {error:#}."))?,
+            Err(error) => screen.say(&format!("No network namespaces, so the hosts are in memory: {error:#}."))?,
         }
     }
     start_router(Box::new(MemoryHosts::new()))
@@ -181,7 +182,7 @@ fn show(
 ) -> Result<(Nanos, Option<Reload>)> {
     let mut sleeper = Sleeper::new(Waker::new()?);
     let begun = clock::now();
-    let mut view = View::new(running.hosts.place(), span);
+    let mut view = View::new(span);
     // What rates begin from.
     Sample::take(&running.daemon, traffic, Nanos::ZERO).into_iter().for_each(|sample| view.add(sample));
     let pace = if screen.is_live() { FRAME } else { LINE };

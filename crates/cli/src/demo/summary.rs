@@ -2,10 +2,11 @@
 
 use super::Reload;
 use super::traffic::{Flow, Kind, Traffic};
-use super::view::{bytes, count};
-use crate::output::rate;
+use super::view::{self, BAD, GOOD, bytes, count, paint};
+use crate::output::{Rows, rate};
 use control::Closing;
 use control::api::{Ledger, Paths};
+use std::sync::atomic::Ordering;
 use units::Nanos;
 
 /// How it ended.
@@ -27,27 +28,33 @@ pub struct End {
 /// The summary, and whether everything went well.
 pub fn summarise(traffic: &Traffic, end: &End) -> (Vec<String>, bool) {
     let seconds = end.elapsed.as_secs_f64();
-    let interrupted = if end.interrupted { "Interrupted after" } else { "After" };
-    let mut lines = vec![format!("{interrupted} {seconds:.1} s. Transferred, every byte compared with the one sent:")];
+    let how = if end.interrupted { "Interrupted after" } else { "Transferred in" };
+    let mut lines = vec![format!("{how} {seconds:.1} s; every byte received was compared with the one sent:")];
     let mut good = end.failure.is_none();
+    let mut rows = Rows::new(&["FLOW", "TRANSFERRED", ""]);
     for flow in &traffic.flows {
         let failure = flow.failure(end.interrupted);
         good &= failure.is_none();
-        let verdict = failure.map_or_else(|| "ok".into(), |reason| format!("FAILED: {reason}"));
-        lines.push(format!("  {:<28} {:<62} {verdict}", flow.name(), transferred(flow, seconds)));
+        let verdict = failure.map_or_else(|| paint("ok", GOOD), |reason| paint(&format!("FAILED: {reason}"), BAD));
+        rows.add([flow.name(), transferred(flow, seconds), verdict]);
     }
-    if let Some(reload) = &end.reload {
-        good &= reload.result.is_ok();
-        let voice = end.paths.iter().flat_map(|paths| &paths.paths).find(|path| path.name == "voice");
-        let taken = voice.map_or_else(String::new, |path| format!(" Then {} took it.", count(path.entered_packets)));
-        lines.push(format!("{}{taken}", reload.tell()));
-    }
-    lines.push("Dropped, by reason:".into());
+    lines.extend(view::lines(&rows));
+    lines.push(String::new());
     lines.extend(drops(traffic, &end.closing));
     lines.extend(lost(&end.closing));
+    lines.push(String::new());
+    if let Some(reload) = &end.reload {
+        good &= reload.result.is_ok();
+        lines.extend(reload.tell());
+        let voice = end.paths.iter().flat_map(|paths| &paths.paths).find(|path| path.name == "voice");
+        lines.extend(
+            voice.map(|path| format!("From then on {} packets took the path voice.", count(path.entered_packets))),
+        );
+    }
     let (law, holds) = law(&end.closing);
-    lines.push(law);
-    lines.extend(end.failure.iter().map(|reason| format!("FAILED: {reason}")));
+    let verdict = if holds { paint("OK", GOOD) } else { paint("BROKEN", BAD) };
+    lines.push(format!("Conservation law: {law}  {verdict}"));
+    lines.extend(end.failure.iter().map(|reason| paint(&format!("FAILED: {reason}"), BAD)));
     (lines, good && holds)
 }
 
@@ -68,22 +75,25 @@ fn transferred(flow: &Flow, seconds: f64) -> String {
             let [least, mean, most] =
                 [echoes.least, echoes.mean(), echoes.most].map(|t| format!("{:.3}", t.as_secs_f64() * 1e3));
             let (sent, received) = (counted.sent_packets, counted.received_packets);
-            format!("{received} of {sent} replies, round trip {least} / {mean} / {most} ms")
+            format!("{received} of {sent} replies, rtt {least}/{mean}/{most} ms")
         }
     }
 }
 
 fn drops(traffic: &Traffic, closing: &Closing) -> Vec<String> {
-    if closing.drops.drops.is_empty() {
-        return vec!["  nothing".into()];
+    let mut rows = Rows::new(&["DROPPED", ">PACKETS", "WHY"]);
+    for drop in &closing.drops.drops {
+        let stray = traffic.strays.iter().find(|(reason, _)| *reason == drop.reason);
+        let why = match stray {
+            Some((_, sent)) => format!("{} were sent to be dropped for it", sent.load(Ordering::Relaxed)),
+            None => drop.explanation.clone(),
+        };
+        rows.add([drop.reason.clone(), count(drop.packets), why]);
     }
-    let line = |drop: &control::api::Drop| {
-        let sent = traffic.strays.iter().find(|(reason, _)| *reason == drop.reason);
-        let sent = sent.map(|(_, sent)| sent.load(std::sync::atomic::Ordering::Relaxed));
-        let remark = sent.map_or_else(String::new, |sent| format!(" ({sent} sent to be dropped for it)"));
-        format!("  {:<18} {:>7}  {}{remark}", drop.reason, count(drop.packets), drop.explanation)
-    };
-    closing.drops.drops.iter().map(line).collect()
+    if closing.drops.drops.is_empty() {
+        rows.add(["nothing".into(), String::new(), String::new()]);
+    }
+    view::lines(&rows)
 }
 
 /// What was lost outside of the router, where anything was.
@@ -115,14 +125,13 @@ fn law(closing: &Closing) -> (String, bool) {
     // Of a worker that failed there is no ledger.
     let holds = !closing.ledgers.workers.is_empty() && closing.ledgers.balanced && held_packets == 0;
     let text = format!(
-        "Conservation law: received {} + generated {} = sent {} + consumed {} + dropped {} + held {}  {}",
+        "received {} + generated {} = sent {} + consumed {} + dropped {} + held {}",
         count(received_packets),
         count(generated_packets),
         count(sent_packets),
         count(consumed_packets),
         count(dropped_packets),
         count(held_packets),
-        if holds { "OK" } else { "BROKEN" }
     );
     (text, holds)
 }

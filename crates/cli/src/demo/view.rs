@@ -10,6 +10,12 @@ use units::Nanos;
 
 /// The time that rates are taken over.
 const WINDOW: Nanos = Nanos::secs(1);
+/// Characters of the bar that shows how much of the time is over.
+const BAR: usize = 40;
+/// Colours (ECMA-48 8.3.117).
+pub const BOLD: &str = "1";
+pub const GOOD: &str = "1;32";
+pub const BAD: &str = "1;31";
 
 /// All counters at one time.
 #[derive(Clone)]
@@ -31,7 +37,6 @@ impl Sample {
 
 /// What happens.
 pub struct View {
-    place: &'static str,
     span: Nanos,
     /// The samples of the last second, oldest first.
     samples: VecDeque<Sample>,
@@ -44,8 +49,8 @@ fn per_second(seconds: f64, old: u64, new: u64) -> f64 {
 
 impl View {
     /// Nothing to see yet.
-    pub fn new(place: &'static str, span: Nanos) -> View {
-        View { place, span, samples: VecDeque::new() }
+    pub fn new(span: Nanos) -> View {
+        View { span, samples: VecDeque::new() }
     }
 
     /// The next sample.
@@ -99,10 +104,10 @@ impl View {
                 format!("{received} ({missing} lost)")
             }
             Kind::Ping => {
-                let times = of().map(|(_, count)| count.echoes.last);
-                let (count, sum) =
-                    times.filter(|time| *time > Nanos::ZERO).fold((0, 0), |(n, s), t| (n + 1, s + t.get()));
-                if count == 0 { "-".into() } else { milliseconds(Nanos::new(sum / count)) }
+                let times = of().map(|(_, count)| count.echoes.last.get()).filter(|&time| time > 0);
+                let times: Vec<u64> = times.collect();
+                let mean = times.iter().sum::<u64>().checked_div(times.len() as u64);
+                mean.map_or_else(|| "-".into(), |mean| milliseconds(Nanos::new(mean)))
             }
         }
     }
@@ -110,37 +115,28 @@ impl View {
     /// The table, in at most so many lines where that can be.
     pub fn table(&self, traffic: &Traffic, reload: Option<&Reload>, most: usize) -> Vec<String> {
         let Some((.., new, _)) = self.ends() else { return Vec::new() };
-        let (bold, plain) = if is_coloured(&std::io::stdout()) { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
-        let title = format!(
-            "{bold}switchpath demo{plain}  {:.1} of {:.0} s  {}",
-            new.elapsed.as_secs_f64(),
-            self.span.as_secs_f64(),
-            self.place
-        );
-        let news =
-            reload.map_or_else(|| "At half time, voice (UDP port 5060) gets a path of its own.".into(), |r| r.tell());
-        let head = [vec![title, String::new()], self.ports(), vec![String::new()], self.paths()].concat();
-        let tail = [vec![String::new()], self.drops(), vec![String::new(), news]].concat();
+        let (gone, span) = (new.elapsed.as_secs_f64(), self.span.as_secs_f64());
+        let past = ((gone / span).min(1.0) * BAR as f64) as usize;
+        let bar = format!("{}{}", "━".repeat(past), "╌".repeat(BAR - past));
+        let title = format!("{}  {bar}  {gone:.1} of {span:.0} s", paint("switchpath demo", BOLD));
+        let plan = || vec!["At half time, voice (UDP port 5060) gets a path of its own.".into()];
+        let news = reload.map_or_else(plan, Reload::tell);
+        let blank = vec![String::new()];
+        let head = [vec![title], blank.clone(), self.ports(), blank.clone(), self.paths(), blank.clone()].concat();
+        let tail = [blank.clone(), self.drops(), blank, news].concat();
         let flows = self.flows(traffic);
-        let spare = most.saturating_sub(head.len() + tail.len() + 1);
-        let flows = if flows.len() <= spare { flows } else { self.kinds(traffic) };
-        let mut lines = [head, vec![String::new()], flows, tail].concat();
+        let fits = head.len() + flows.len() + tail.len() <= most;
+        let mut lines = [head, if fits { flows } else { self.kinds(traffic) }, tail].concat();
+        if lines.len() > most {
+            lines.retain(|line| !line.is_empty());
+        }
         lines.truncate(most);
         lines
     }
 
     fn ports(&self) -> Vec<String> {
-        let mut rows = Rows::new(&[
-            "PORT",
-            ">RECEIVED",
-            ">PACKETS/S",
-            ">RATE",
-            ">SENT",
-            ">PACKETS/S",
-            ">RATE",
-            ">WAITING",
-            ">DROPPED",
-        ]);
+        let mut rows =
+            Rows::new(&["PORT", ">RECEIVED", ">PPS", ">RATE", ">SENT", ">PPS", ">RATE", ">WAITING", ">DROPPED"]);
         let Some((old, new, seconds)) = self.ends() else { return Vec::new() };
         for port in &new.ports.ports {
             let before = old.ports.ports.iter().find(|other| other.name == port.name);
@@ -161,7 +157,7 @@ impl View {
     }
 
     fn paths(&self) -> Vec<String> {
-        let mut rows = Rows::new(&["PATH", "MATCH", ">ENTERED", ">PACKETS/S", ">LEFT", ">WAITING", ">DROPPED"]);
+        let mut rows = Rows::new(&["PATH", "MATCH", ">ENTERED", ">PPS", ">LEFT", ">WAITING", ">DROPPED"]);
         let Some((old, new, seconds)) = self.ends() else { return Vec::new() };
         for path in &new.paths.paths {
             let before = old.paths.paths.iter().find(|other| other.name == path.name);
@@ -226,25 +222,30 @@ impl Flow {
 }
 
 impl Reload {
-    /// In one sentence.
-    pub fn tell(&self) -> String {
+    /// In one sentence, with a line for each change.
+    pub fn tell(&self) -> Vec<String> {
         let at = self.at.as_secs_f64();
         match &self.result {
-            Ok(changes) => format!(
-                "Reloaded at {at:.1} s in {}: {}. UDP packets lost: {}.",
-                milliseconds(self.took),
-                changes.join("; "),
-                self.lost
-            ),
-            Err(reason) => format!("The reload at {at:.1} s was refused: {reason}"),
+            Ok(changes) => {
+                let took = milliseconds(self.took);
+                let sentence = format!("Reloaded at {at:.1} s in {took}, UDP packets lost: {}.", self.lost);
+                [sentence].into_iter().chain(changes.iter().map(|change| format!("  {change}"))).collect()
+            }
+            Err(reason) => vec![format!("The reload at {at:.1} s was refused: {reason}")],
         }
     }
 }
 
-fn lines(rows: &Rows) -> Vec<String> {
+/// The lines of a table.
+pub fn lines(rows: &Rows) -> Vec<String> {
     let mut text = Vec::new();
     rows.print(&mut text).expect("memory takes what is written");
     String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()
+}
+
+/// Text in a colour, where there are colours.
+pub fn paint(text: &str, colour: &str) -> String {
+    if is_coloured(&std::io::stdout()) { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_owned() }
 }
 
 /// A number with its digits in groups of three.
