@@ -16,7 +16,7 @@ use std::io::{Write, stderr, stdout};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use tracing_subscriber::EnvFilter;
 
 /// What the main thread waits for.
@@ -37,7 +37,8 @@ pub fn run(arguments: &Run) -> Result<ExitCode> {
     let wants_socket = !arguments.until_idle || arguments.socket.socket.is_some();
     let socket = wants_socket.then(|| Bound::new(&arguments.socket.path())).transpose()?;
     let notice = move |notice| drop(sender.send(Wake::Notice(notice)));
-    let options = Options::new(devices()?, &configuration.text, &configuration.name, notice);
+    let (devices, tracing) = devices()?;
+    let options = Options::new(devices, &configuration.text, &configuration.name, notice);
     let daemon = Daemon::start(&plan, options).map_err(|error| match error {
         StartError::Apply(errors) => {
             let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
@@ -61,6 +62,8 @@ pub fn run(arguments: &Run) -> Result<ExitCode> {
     notify("STOPPING=1");
     let closing = daemon.stop();
     drop(server);
+    // A panic there was reported when it happened.
+    let _ = tracing.join();
     print_closing(&closing, arguments.json)?;
     if let Some(reason) = failure {
         return Err(anyhow!(reason));
@@ -95,9 +98,10 @@ fn forward_signals(sender: Sender<Wake>) -> Result<()> {
     Ok(())
 }
 
-fn devices() -> Result<Devices> {
-    let tracer = Tracer::start()?;
-    Ok(Devices::new(clock::epoch()).tracing_to(Box::new(move |port| tracer.sink(port))))
+/// The devices of this machine, and the thread that writes what traced ports show: it ends with them.
+fn devices() -> Result<(Devices, JoinHandle<()>)> {
+    let (tracer, tracing) = Tracer::start()?;
+    Ok((Devices::new(clock::epoch()).tracing_to(Box::new(move |port| tracer.sink(port))), tracing))
 }
 
 fn serve(daemon: &Arc<Daemon>, socket: Bound) -> Result<Server> {

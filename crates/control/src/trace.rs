@@ -5,7 +5,7 @@ use plane::port::{Direction, FrameSink};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use units::Instant;
 
 /// Frames that wait to be described.
@@ -35,13 +35,13 @@ struct Sink {
 }
 
 impl Tracer {
-    /// Starts the thread that writes.
-    pub fn start() -> std::io::Result<Tracer> {
+    /// Starts the thread that writes, which ends when the tracer and all its sinks are gone: join it to have every line.
+    pub fn start() -> std::io::Result<(Tracer, JoinHandle<()>)> {
         let (lines, written) = sync_channel(DEPTH);
         let missed = Arc::new(AtomicU64::new(0));
         let counter = missed.clone();
-        thread::Builder::new().name("trace".into()).spawn(move || write(&written, &counter))?;
-        Ok(Tracer { lines, missed })
+        let thread = thread::Builder::new().name("trace".into()).spawn(move || write(&written, &counter))?;
+        Ok((Tracer { lines, missed }, thread))
     }
 
     /// A sink for the port of this name.

@@ -142,7 +142,7 @@ pub struct Closing {
     pub uptime_ns: u64,
 }
 
-/// A running router. Dropping it without [`Daemon::stop`] leaves its threads running.
+/// A running router. Dropped without [`Daemon::stop`], it ends all the same, and nobody waits for it.
 pub struct Daemon {
     control: Mutex<Control>,
     names: ArcSwap<Names>,
@@ -154,8 +154,16 @@ pub struct Daemon {
     workers: Vec<Waker>,
     threads: Mutex<Vec<JoinHandle<Option<WorkerReport>>>>,
     finish: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    journal: Mutex<Journal>,
     started: Instant,
     epoch: Nanos,
+}
+
+/// What the process's log has had.
+struct Journal {
+    remarks: Remarks,
+    /// The number of the next event to write.
+    next: u64,
 }
 
 /// What an apply changes, under one lock: applies are made one after the other.
@@ -211,19 +219,24 @@ impl Daemon {
             workers: wakers,
             threads: Mutex::new(Vec::new()),
             finish: Mutex::new(Some(finish)),
+            journal: Mutex::new(Journal { remarks, next: 1 }),
             started: clock::now(),
             epoch: clock::epoch(),
         });
-        let begun = daemon.spawn(workers, remarks);
+        let begun = daemon.spawn(workers);
         if let Err(error) = begun.and_then(|()| daemon.first_adoption()) {
             daemon.stop();
             return Err(error);
+        }
+        if plan.workers > WORKERS {
+            let remark = format!("{} workers are configured, and this version runs {WORKERS}", plan.workers);
+            daemon.log.push(clock::now(), What::Remark(remark));
         }
         daemon.log.push(clock::now(), What::Started);
         Ok(daemon)
     }
 
-    fn spawn(self: &Arc<Self>, workers: Vec<Worker>, remarks: Remarks) -> Result<(), StartError> {
+    fn spawn(self: &Arc<Self>, workers: Vec<Worker>) -> Result<(), StartError> {
         let mut threads = self.threads.lock();
         let running = Arc::new(AtomicUsize::new(workers.len()));
         for (index, (worker, waker)) in workers.into_iter().zip(&self.workers).enumerate() {
@@ -244,11 +257,13 @@ impl Daemon {
             let thread = thread::Builder::new().name(format!("worker {index}")).spawn(run);
             threads.push(thread.map_err(StartError::System)?);
         }
-        let daemon = Arc::downgrade(self);
+        let (daemon, log) = (Arc::downgrade(self), self.log.clone());
         let journal = move || {
-            let mut next = 1;
             while let Some(daemon) = daemon.upgrade() {
-                next = daemon.write_journal(next, &remarks);
+                let next = daemon.write_journal();
+                // The router may end while this waits.
+                drop(daemon);
+                log.wait_since(next, JOURNAL);
             }
         };
         thread::Builder::new().name("journal".into()).spawn(journal).map_err(StartError::System)?;
@@ -269,11 +284,13 @@ impl Daemon {
     }
 
     /// Writes what is new to the process's log; answers the number of the next event.
-    fn write_journal(&self, since: u64, remarks: &Remarks) -> u64 {
-        for remark in remarks.take() {
+    fn write_journal(&self) -> u64 {
+        let mut journal = self.journal.lock();
+        for remark in journal.remarks.take() {
             self.log.push(clock::now(), What::Remark(remark));
         }
-        let (entries, next, missed) = self.log.wait_since(since, JOURNAL);
+        let (entries, next, missed) = self.log.since(journal.next);
+        journal.next = next;
         let names = self.names.load();
         if missed > 0 {
             tracing::warn!("{missed} events came too fast to be logged");
@@ -336,12 +353,20 @@ impl Daemon {
         self.taps.close();
         let finish = self.finish.lock().take();
         finish.into_iter().for_each(|finish| finish());
+        self.write_journal();
         Closing {
             ledgers: report::ledgers(&reports),
             ports: self.ports_of(&reports),
             drops: self.drops_of(&reports),
             uptime_ns: clock::now().since(self.started).get(),
         }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.workers.iter().for_each(Waker::wake);
     }
 }
 

@@ -1,0 +1,348 @@
+//! A hundred configurations are applied while numbered packets cross the router on real interfaces at half of what it can
+//! carry: none is missing, none overtakes another.
+//!
+//! What a laboratory on a shared machine loses is told apart from what the router loses: every place between the sender
+//! and the receiver that can lose a packet counts what it lost. Losses of the laboratory make the measurement worthless,
+//! not the router, and it is made again at a lower rate; a loss that nobody has counted, or that the router has, fails.
+
+#![allow(clippy::print_stdout)]
+
+use control::api::{Drops, Ports};
+use control::{Daemon, Options};
+use io::clock;
+use io::devices::Devices;
+use io::netns::{Host, Lab, Plug};
+use io::packet_ring::{PacketOptions, PacketPort};
+use io::wait::{Sleeper, Waker};
+use packet::wire::{Ipv4Spec, ethernet, ethertype, protocol};
+use packet::{Batch, Packet, Pool, Region};
+use plane::port::Port;
+use std::fs;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use units::{Instant, Mac, Nanos};
+
+const APPLIES: usize = 100;
+/// Time from one apply to the next.
+const SPACE: Nanos = Nanos::millis(15);
+/// How long each rate is tried when the capacity is measured.
+const TRIAL: Nanos = Nanos::millis(150);
+/// How long the last packets may take to arrive.
+const LAST: Nanos = Nanos::millis(200);
+/// Packets a second that are tried first and at most.
+const RATES: (f64, f64) = (20_000.0, 1_500_000.0);
+/// Packets that the sender may be behind its schedule and still catch up.
+const BEHIND: u64 = 256;
+/// Frame bytes before the number.
+const HEADERS: usize = 14 + 20 + 8;
+
+const ROUTER: Mac = Mac([2, 0, 0, 0, 0, 1]);
+const SENDER: Mac = Mac([2, 0, 0, 0, 0, 7]);
+
+/// The configuration after the `n`th change: each changes a route and a queue, many a path or a port besides.
+fn config(n: usize) -> String {
+    let faults = if n % 8 == 4 { "faults = { loss = 0.0, seed = 7 }\n" } else { "" };
+    let mut text = format!(
+        "version = 1\n[port.lan]\ndevice = 'packet:lan'\nmac = '{ROUTER}'\naddress = ['192.0.2.1/24']\n{faults}\
+         [port.wan]\ndevice = 'packet:wan'\naddress = ['198.51.100.1/24']\nscheme = 'fifo(limit={})'\n",
+        1000 + n % 5
+    );
+    for spare in (0..2).filter(|spare| n % 6 == 3 * spare) {
+        // A port that comes with one change and goes with the next, on an interface and in memory.
+        let device = ["packet:spare", "memory:spare"][spare];
+        text += &format!("[port.x{n}]\ndevice = '{device}'\naddress = ['10.{}.0.1/24']\n", n % 200);
+    }
+    for last in [8, 9] {
+        text +=
+            &format!("[[neighbour]]\naddress = '198.51.100.{last}'\nmac = '02:00:00:00:00:9{last}'\nport = 'wan'\n");
+    }
+    text += &format!("[[route]]\nto = '203.0.113.0/24'\nvia = '198.51.100.{}'\n", 8 + n % 2);
+    if n % 2 == 0 {
+        let (name, dport, queue) = (n % 4, 5060 + n % 6, 1024 + n);
+        text += &format!("[[path]]\nname = 'voice{name}'\nmatch = 'udp dport {dport}'\nqueue = {queue}\nclass = 1\n");
+    }
+    text
+}
+
+/// A UDP packet to the router, 64 bytes with the number that is still to be written.
+fn frame() -> [u8; 64] {
+    let mut frame = [0; 64];
+    ethernet::write_header(&mut frame[..14], ROUTER, SENDER, None, ethertype::IPV4).unwrap();
+    let spec = Ipv4Spec {
+        type_of_service: 0,
+        identification: 0,
+        dont_fragment: true,
+        ttl: 64,
+        protocol: protocol::UDP,
+        source: Ipv4Addr::new(192, 0, 2, 7),
+        destination: Ipv4Addr::new(203, 0, 113, 5),
+    };
+    spec.write(&mut frame[14..], 30).unwrap();
+    for (at, field) in [(34, 5000u16), (36, 5060), (38, 30), (40, 0)] {
+        frame[at..at + 2].copy_from_slice(&field.to_be_bytes());
+    }
+    frame
+}
+
+/// The number of a packet of ours that the router has forwarded as it should; nothing for other packets.
+fn number(frame: &[u8]) -> Option<u64> {
+    if frame.len() < 64 || frame[12..14] != [8, 0] || frame[30..34] != [203, 0, 113, 5] {
+        return None;
+    }
+    assert!(frame[..5] == [2, 0, 0, 0, 0] && matches!(frame[5], 0x98 | 0x99), "to a neighbour: {:x?}", &frame[..6]);
+    assert_eq!(frame[22], 63, "the time to live");
+    Some(u64::from_be_bytes(frame[HEADERS..HEADERS + 8].try_into().unwrap()))
+}
+
+/// What was found out about one run.
+#[derive(Clone, Copy, Default, Debug)]
+struct Count {
+    sent: u64,
+    received: u64,
+    /// Packets missing before one that arrived, or after the last.
+    missing: u64,
+    /// Packets that arrived after one sent later, or twice.
+    late: u64,
+    /// Packets a second that were sent.
+    rate: f64,
+}
+
+/// Sender and receiver, on one thread: the router has the other core.
+struct Ends {
+    sender: PacketPort,
+    receiver: PacketPort,
+    pool: Pool,
+    batch: Batch,
+    sleeper: Sleeper,
+    template: [u8; 64],
+    /// The number of the next packet, over all runs.
+    next: u64,
+}
+
+impl Ends {
+    fn numbered(&mut self) -> Packet {
+        let mut packet = self.pool.take().expect("what is sent or received is given back at once");
+        self.template[HEADERS..HEADERS + 8].copy_from_slice(&self.next.to_be_bytes());
+        packet.fill(&self.template);
+        self.next += 1;
+        packet
+    }
+
+    /// Sends at most `due` packets.
+    fn send(&mut self, now: Instant, due: u64) -> u64 {
+        let most = due.min(64).min(self.sender.room() as u64);
+        for _ in 0..most {
+            let packet = self.numbered();
+            self.batch.push(packet);
+        }
+        self.sender.transmit(now, &mut self.batch, &mut self.pool);
+        most
+    }
+
+    /// Receives what is there, counting it against `expected`, the number that should be next.
+    fn receive(&mut self, now: Instant, expected: &mut u64, count: &mut Count) {
+        loop {
+            self.receiver.receive(now, &mut self.batch, &mut self.pool);
+            if self.batch.is_empty() {
+                return;
+            }
+            for packet in self.batch.drain() {
+                if let Some(number) = number(packet.bytes()) {
+                    count.received += 1;
+                    count.missing += number.saturating_sub(*expected);
+                    count.late += u64::from(number < *expected);
+                    *expected = (number + 1).max(*expected);
+                }
+                self.pool.give(packet);
+            }
+        }
+    }
+
+    /// Sends at `rate` until `over`, by an ideal clock: what is late is caught up with, unless it is a great deal.
+    fn run(&mut self, rate: f64, mut over: impl FnMut(Nanos) -> bool) -> Count {
+        let (mut count, mut expected) = (Count::default(), self.next);
+        let start = clock::now();
+        let (mut scheduled, mut last) = (0.0, start);
+        loop {
+            let now = clock::now();
+            if over(now.since(start)) {
+                break;
+            }
+            scheduled += now.since(last).as_secs_f64() * rate;
+            last = now;
+            scheduled = scheduled.min((count.sent + BEHIND) as f64);
+            let sent = self.send(now, scheduled as u64 - count.sent);
+            count.sent += sent;
+            self.receive(now, &mut expected, &mut count);
+            if sent == 0 {
+                self.sleeper.sleep([], Nanos::micros(100)).unwrap();
+            }
+        }
+        count.rate = count.sent as f64 / clock::now().since(start).as_secs_f64();
+        let end = clock::now() + LAST;
+        while count.received < count.sent && clock::now() < end {
+            self.receive(clock::now(), &mut expected, &mut count);
+            self.sleeper.sleep([], Nanos::micros(100)).unwrap();
+        }
+        count.missing += self.next - expected;
+        count
+    }
+}
+
+/// What places other than the router's tables and queues have lost so far.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Lost {
+    /// The receiver's ring.
+    receiver: u64,
+    /// The rings of the router's ports: the kernel handed over packets faster than the worker was let run.
+    router: u64,
+    /// The kernel, between the two ends of the cables.
+    cables: u64,
+}
+
+/// Frames that the kernel has dropped at the links of a host (proc_net(5)).
+fn dropped_by_kernel(host: &Host) -> u64 {
+    let table = host.run(|| fs::read_to_string("/proc/thread-self/net/dev").unwrap()).unwrap();
+    let fields = table.lines().filter_map(|line| line.split_once(':')).map(|(_, fields)| fields);
+    let drops = |fields: &str| -> u64 {
+        let numbers: Vec<u64> = fields.split_whitespace().map(|field| field.parse().unwrap()).collect();
+        numbers[3] + numbers[11]
+    };
+    fields.map(drops).sum()
+}
+
+/// sender - lan [router] wan - receiver, and a link of the router's that leads nowhere in particular.
+struct Site {
+    hosts: [Host; 3],
+    daemon: Arc<Daemon>,
+    ends: Ends,
+}
+
+impl Site {
+    fn new() -> Option<Site> {
+        let lab = Lab::new().inspect_err(|forbidden| println!("skipped: {forbidden}")).ok()?;
+        let hosts = ["sender", "router", "receiver"].map(|name| lab.host(name).unwrap());
+        hosts.iter().for_each(|host| host.silence_kernel().unwrap());
+        let [sender, router, receiver] = &hosts;
+        lab.cable(&Plug { mac: Some(SENDER), ..sender.plug("eth0") }, &router.plug("lan")).unwrap();
+        lab.cable(&receiver.plug("eth0"), &router.plug("wan")).unwrap();
+        lab.cable(&receiver.plug("eth1"), &router.plug("spare")).unwrap();
+        let open = |host: &Host, options: PacketOptions| {
+            let (port, remarks) = host.run(|| PacketPort::open("eth0", &options).unwrap()).unwrap();
+            assert!(remarks.is_empty(), "{remarks:?}");
+            port
+        };
+        let deep = PacketOptions { receive_slots: 32768, send_slots: 64, ..PacketOptions::default() };
+        let ends = Ends {
+            sender: open(sender, PacketOptions { receive_slots: 64, ..PacketOptions::default() }),
+            receiver: open(receiver, deep),
+            pool: Pool::new(Region::new(1024)),
+            batch: Batch::new(),
+            sleeper: Sleeper::new(Waker::new().unwrap()),
+            template: frame(),
+            next: 0,
+        };
+        let devices = Devices::new(clock::epoch()).in_namespace(router.namespace().clone());
+        let text = config(0);
+        let plan = plan::check(&text, "reload.toml", &plane::catalogue()).unwrap_or_else(|wrong| panic!("{wrong}"));
+        let options = Options::new(devices, &text, "reload.toml", |notice| panic!("{notice:?}"));
+        let daemon = Daemon::start(&plan, options).unwrap_or_else(|error| panic!("{error}"));
+        Some(Site { hosts, daemon, ends })
+    }
+
+    fn lost(&self) -> Lost {
+        let ports: Ports = self.daemon.ports().unwrap();
+        let at = |port: &control::api::Port| port.lost_before_receive_packets + port.lost_after_transmit_packets;
+        let sender = self.ends.sender.statistics();
+        Lost {
+            receiver: self.ends.receiver.statistics().lost_before_receive,
+            router: ports.ports.iter().map(at).sum(),
+            cables: sender.lost_after_transmit + self.hosts.iter().map(dropped_by_kernel).sum::<u64>(),
+        }
+    }
+
+    /// The highest rate in a row of growing ones at which nothing is lost and the sender keeps up.
+    fn capacity(&mut self) -> f64 {
+        let (mut rate, mut best) = (RATES.0, 0.0);
+        while rate < RATES.1 {
+            let count = self.ends.run(rate, |gone| gone > TRIAL);
+            if count.missing > 0 || count.late > 0 {
+                break;
+            }
+            best = count.rate.max(best);
+            if count.rate < 0.8 * rate {
+                break;
+            }
+            rate *= 1.4;
+        }
+        best
+    }
+
+    /// Sends at `rate` while `APPLIES` configurations, the first of them the `first`, are applied.
+    fn reload(&mut self, rate: f64, first: usize) -> (Count, Nanos) {
+        let (done, daemon) = (AtomicBool::new(false), self.daemon.clone());
+        thread::scope(|scope| {
+            let applier = scope.spawn(|| {
+                // Whatever becomes of the applies, the sender ends.
+                let _end = SetAtEnd(&done);
+                let (mut sleeper, mut longest) = (Sleeper::new(Waker::new().unwrap()), Nanos::ZERO);
+                for n in first..first + APPLIES {
+                    let begun = clock::now();
+                    let applied =
+                        daemon.apply(&config(n), "reload.toml").unwrap_or_else(|error| panic!("{n}: {error}"));
+                    assert!(applied.generation > n as u64 && !applied.changes.is_empty(), "{applied:?}");
+                    longest = longest.max(clock::now().since(begun));
+                    sleeper.sleep([], SPACE).unwrap();
+                }
+                longest
+            });
+            let count = self.ends.run(rate, |_| done.load(Ordering::Acquire));
+            (count, applier.join().unwrap())
+        })
+    }
+}
+
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+fn dropped(drops: &Drops) -> u64 {
+    drops.drops.iter().map(|drop| drop.packets).sum()
+}
+
+#[test]
+fn a_hundred_applies_lose_and_reorder_nothing_on_real_interfaces() {
+    let Some(mut site) = Site::new() else { return };
+    let capacity = site.capacity();
+    assert!(capacity > 0.0, "even the slowest rate loses packets: {:?} {:?}", site.lost(), site.daemon.drops());
+    println!("capacity: {capacity:.0} packets/s");
+    let mut rate = capacity / 2.0;
+    for attempt in 0..3 {
+        let (before, drops) = (site.lost(), site.daemon.drops().unwrap());
+        let (count, longest) = site.reload(rate, 1 + attempt * APPLIES);
+        let (after, dropped_now) = (site.lost(), site.daemon.drops().unwrap());
+        println!("{APPLIES} applies at {rate:.0} packets/s, the longest {longest:?}: {count:?}");
+        assert_eq!(dropped(&dropped_now), dropped(&drops), "the router dropped packets: {dropped_now:?}");
+        assert_eq!(count.late, 0, "packets overtook others: {count:?}");
+        if count.missing == 0 {
+            assert_eq!(count.received, count.sent);
+            site.daemon.stop();
+            return;
+        }
+        let by_laboratory = after.receiver + after.router + after.cables;
+        let by_laboratory = by_laboratory - (before.receiver + before.router + before.cables);
+        assert_eq!(
+            count.missing, by_laboratory,
+            "packets are gone that nobody has lost: {before:?} {after:?} {count:?}"
+        );
+        println!("the laboratory lost packets ({before:?}, then {after:?}): again, at half the rate");
+        rate /= 2.0;
+    }
+    panic!("the laboratory lost packets three times: nothing can be said about the router");
+}
