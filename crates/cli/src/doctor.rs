@@ -99,13 +99,13 @@ fn kernel() -> Finding {
     finding("kernel", either(version >= (5, 11), State::Poor), found, "use Linux 5.11 or newer for fast ports")
 }
 
-/// Capabilities by their numbers (capability(7)), and what lacks without.
-const CAPABILITIES: &[(&str, u32, &str)] = &[
-    ("CAP_NET_RAW", 13, "`packet:` ports"),
-    ("CAP_NET_ADMIN", 12, "keeping the kernel's own stack away from a port's packets, and promiscuous ports"),
-    ("CAP_SYS_ADMIN", 21, "network namespaces without a user namespace"),
-    ("CAP_IPC_LOCK", 14, "more locked memory than the limit"),
-    ("CAP_BPF", 39, "XDP programs"),
+/// Capabilities by their numbers (capability(7)), what they allow, and how it is without.
+const CAPABILITIES: &[(&str, u32, &str, &str)] = &[
+    ("CAP_NET_RAW", 13, "`packet:` ports", "`packet:` ports cannot be opened"),
+    ("CAP_NET_ADMIN", 12, "keeping the kernel's own stack out of ports", "the kernel answers on ports as well"),
+    ("CAP_SYS_ADMIN", 21, "network namespaces", "network namespaces need a user namespace"),
+    ("CAP_IPC_LOCK", 14, "locked memory without limit", "the limit on locked memory holds"),
+    ("CAP_BPF", 39, "XDP programs", "XDP programs cannot be loaded"),
 ];
 
 fn capabilities(status: &str) -> Vec<Finding> {
@@ -117,9 +117,9 @@ fn capabilities(status: &str) -> Vec<Finding> {
     };
     CAPABILITIES
         .iter()
-        .map(|&(name, bit, what)| {
+        .map(|&(name, bit, what, without)| {
             let has = have >> bit & 1 == 1;
-            let found = if has { format!("allows {what}") } else { format!("no {what}") };
+            let found = if has { format!("allows {what}") } else { without.to_owned() };
             finding(name, either(has, State::Missing), found, mend(name, what))
         })
         .collect()
