@@ -28,10 +28,10 @@ pub const PARAMETER_PROBLEM: u8 = 12;
 /// Code of destination unreachable: fragmentation needed and don't-fragment set.
 pub const FRAGMENTATION_NEEDED: u8 = 4;
 
-/// Whether a type is known to ask or answer and not to report an error: echo, router discovery (RFC 1256), timestamp,
-/// information and address mask. Only these may be answered with an error.
+/// Whether a type is known to ask or answer and not to report an error: echo, timestamp, information and address mask.
+/// Only these may be answered with an error; router discovery (RFC 1256) stays on its link and is not.
 pub const fn is_query(kind: u8) -> bool {
-    matches!(kind, ECHO_REPLY | ECHO_REQUEST | 9 | 10 | 13..=18)
+    matches!(kind, ECHO_REPLY | ECHO_REQUEST | 13..=18)
 }
 
 /// An ICMP message.

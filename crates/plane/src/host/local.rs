@@ -1,13 +1,12 @@
-//! Packets for the router itself: it answers echo requests, hears neighbours, and tells who asks for anything else that
+//! Packets for the router itself: it answers ICMP requests, hears neighbours, and tells who asks for anything else that
 //! it is not here (RFC 1122 3.2.2, RFC 4443 4).
 
 use super::errors::Complaint;
 use super::extensions::{self, Obstacle};
-use super::options::timestamp;
 use super::output::{HOPS, blank, way};
-use super::{Host, Parsed, World, l3, parse, reset};
+use super::{Host, Parsed, World, l3, parse, requests, reset};
 use crate::classify::Outcome;
-use packet::wire::icmp4::{self, Icmp4};
+use packet::wire::icmp4::Icmp4;
 use packet::wire::icmp6::{self, Icmp6};
 use packet::wire::transport::verify_checksum;
 use packet::wire::{Ipv4, Ipv6, ipv4_options, protocol};
@@ -17,8 +16,8 @@ use std::net::IpAddr;
 /// What a packet for the router gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Answer {
-    /// An echo reply.
-    Echo,
+    /// The reply to an ICMP request.
+    Reply,
     /// A TCP reset.
     Reset,
     /// An ICMP error; the packet is dropped for the reason.
@@ -42,47 +41,13 @@ impl Host {
             None => Answer::Drop(DropReason::HeaderTruncated),
         };
         match answer {
-            Answer::Echo => self.reply_to_echo(packet, world),
+            Answer::Reply => self.reply(packet, world),
             Answer::Reset => self.reset(packet, world),
             Answer::Error(what, reason) => self.refuse(packet, what, reason, world),
             Answer::Discovery => self.receive_discovery(packet, world),
             Answer::Silence => world.consume(packet),
             Answer::Drop(reason) => world.drop(packet, reason),
         }
-    }
-
-    /// RFC 1122 3.2.2.6, RFC 4443 4.2.
-    fn reply_to_echo(&mut self, packet: Packet, world: &mut impl World) {
-        let id = packet.meta().in_interface;
-        let (from, asked) = match parse(&packet) {
-            Some(Parsed::V4(ip)) => (IpAddr::V4(ip.header.source()), IpAddr::V4(ip.header.destination())),
-            Some(Parsed::V6(ip)) => (IpAddr::V6(ip.header.source()), IpAddr::V6(ip.header.destination())),
-            None => return world.drop(packet, DropReason::HeaderTruncated),
-        };
-        let Some(way) = way(from, id, world) else { return world.consume(packet) };
-        let Some(mut reply) = copy(&packet, world) else { return world.drop(packet, DropReason::PoolEmpty) };
-        let written = match (from, asked) {
-            (IpAddr::V6(from), IpAddr::V6(asked)) => {
-                // Asked as one of a group, it answers with an address of its own (RFC 4443 4.2).
-                let own = world.interface(way.0).and_then(|interface| interface.source6(from));
-                let source = if asked.is_multicast() { own } else { Some(asked) };
-                source.and_then(|source| icmp6::reply_to_echo(reply.bytes_mut(), source, HOPS).ok())
-            }
-            _ => {
-                let identification = self.next_identification();
-                icmp4::reply_to_echo(reply.bytes_mut(), HOPS, identification).ok().and_then(|length| {
-                    // A route and times are recorded on the way back too (RFC 1122 3.2.2.6).
-                    let IpAddr::V4(asked) = asked else { return None };
-                    ipv4_options::record(reply.bytes_mut(), asked, timestamp(world.now())).ok()?;
-                    Some(length)
-                })
-            }
-        };
-        match written {
-            Some(length) if reply.resize(length) => self.originate(way, reply, world),
-            _ => world.drop(reply, DropReason::BadIcmp),
-        }
-        world.consume(packet);
     }
 
     /// RFC 9293 3.10.7.1: no connection exists here, and the asker is told so.
@@ -103,14 +68,6 @@ impl Host {
         }
         world.drop(packet, DropReason::LocalPort);
     }
-}
-
-/// A packet of our own with the network layer of `packet`.
-fn copy(packet: &Packet, world: &mut impl World) -> Option<Packet> {
-    let bytes = l3(packet);
-    let mut copy = blank(bytes.len(), world)?;
-    copy.bytes_mut().copy_from_slice(bytes);
-    Some(copy)
 }
 
 /// Whether a packet is for one address of ours, and not for a group we are in.
@@ -135,7 +92,14 @@ fn answer4(ip: &Ipv4<'_>, one: bool) -> Answer {
         protocol::ICMP => match Icmp4::parse(ip.payload) {
             Err(_) => Answer::Drop(DropReason::BadIcmp),
             // RFC 1122 3.2.2.6 leaves it open whether requests to everybody are answered; they are not, for they amplify.
-            Ok(Icmp4::EchoRequest(_)) if one => Answer::Echo,
+            Ok(Icmp4::EchoRequest(_)) if one => Answer::Reply,
+            Ok(Icmp4::Other { kind: requests::TIMESTAMP, body, .. }) if one => {
+                if body.len() >= 8 {
+                    Answer::Reply
+                } else {
+                    Answer::Drop(DropReason::BadIcmp)
+                }
+            }
             Ok(_) => Answer::Silence,
         },
         protocol::UDP | protocol::TCP => port(ip.bytes, ip.header.protocol(), one),
@@ -156,7 +120,7 @@ fn answer6(ip: &Ipv6<'_>) -> Answer {
         protocol::ICMPV6 => match Icmp6::parse(ip.header, message) {
             Err(_) if is_discovery(message) => Answer::Drop(DropReason::BadNeighbourDiscovery),
             Err(_) => Answer::Drop(DropReason::BadIcmp),
-            Ok(Icmp6::EchoRequest(_)) => Answer::Echo,
+            Ok(Icmp6::EchoRequest(_)) => Answer::Reply,
             Ok(Icmp6::Discovery { .. }) => Answer::Discovery,
             Ok(_) => Answer::Silence,
         },

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `machine`, `neighbours`, `resolve` | who is on the links, packets that wait to know | RFC 4861 7, 826, 1122, 6583 |
 //! | `arp`, `discovery` | the messages by which they are found | RFC 826, 5227; RFC 4861 |
-//! | `local`, `extensions`, `reset` | packets for the router itself | RFC 792, 1122, 4443, 8200, 9293 |
+//! | `local`, `extensions`, `requests`, `reset` | packets for the router itself | RFC 792, 1122, 4443, 8200, 9293 |
 //! | `errors` | telling senders what went wrong | RFC 1812 4.3, RFC 4443 2.4 |
 //! | `options` | IP options of packets on their way | RFC 1812 5.2.4, RFC 8200 4.2 |
 //! | `fragment` | IPv4 packets longer than the next link takes | RFC 791 2.3 |
@@ -12,7 +12,7 @@
 //!
 //! A state machine without a clock: the time is [`World::now`], and everything it wants to happen later is in
 //! [`Host::next`]. What it does not do: duplicate address detection for its own addresses, router advertisements,
-//! multicast listener reports, reassembly, ICMP timestamps (the plane has no time of day) and redirects.
+//! multicast listener reports, reassembly and redirects.
 
 mod arp;
 mod discovery;
@@ -24,6 +24,7 @@ mod machine;
 mod neighbours;
 mod options;
 mod output;
+mod requests;
 mod reset;
 mod resolve;
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use super::errors::Complaint;
 use super::output::way;
 use super::{Host, Parsed, World, parse};
-use packet::wire::ipv4_options::{self, validate};
+use packet::wire::ipv4_options::{self, Ipv4Option, validate};
 use packet::wire::ipv6_extensions::{HopByHop, Ipv6Option, UnknownOption, check_hop_by_hop};
-use packet::wire::{Ipv4, Ipv6};
+use packet::wire::{Ipv4, Ipv6, checksum, ipv4};
 use packet::{DropReason, Packet};
 use std::net::{IpAddr, Ipv4Addr};
 use units::Instant;
@@ -29,6 +29,10 @@ impl Host {
             Some(Parsed::V6(ip)) => judge6(&ip),
             None => Verdict::Drop(DropReason::HeaderTruncated),
         };
+        if let Verdict::Forward | Verdict::Record(_) = verdict {
+            let at = usize::from(packet.meta().l3);
+            blank_padding(packet.bytes_mut().get_mut(at..).unwrap_or_default());
+        }
         match verdict {
             Verdict::Forward => world.forward(packet),
             Verdict::Record(address) => {
@@ -91,6 +95,50 @@ fn judge_jumbo(ip: &Ipv6<'_>, pointer: usize) -> Verdict {
         Some(&[4, ..]) if aligned && ip.header.payload_length() != 0 => Verdict::Refuse(Complaint::Field { pointer }),
         _ => Verdict::Drop(DropReason::BadOption),
     }
+}
+
+/// Clears what follows the end of the option list: it is padding, and padding is zero (RFC 791 3.1).
+fn blank_padding(l3: &mut [u8]) {
+    let Ok(ip) = Ipv4::parse_unsummed(l3) else { return };
+    let end = ipv4_options::options(ip.options).flatten().find(|placed| placed.option == Ipv4Option::End);
+    let (Some(end), length) = (end.map(|end| usize::from(end.offset)), ip.header_length()) else { return };
+    let padding = &mut l3[end..length];
+    if padding.iter().any(|&byte| byte != 0) {
+        padding.fill(0);
+        renew_checksum(&mut l3[..length]);
+    }
+}
+
+/// Leaves of the options of a packet of our own those that are recorded in, and answers its new length: nothing else that
+/// the sender asked of the routers on the way here is asked on the way back (RFC 1122 3.2.2.6).
+pub(super) fn only_records(l3: &mut [u8]) -> Option<usize> {
+    let ip = Ipv4::parse_unsummed(l3).ok()?;
+    let (old, total) = (ip.header_length(), ip.bytes.len());
+    let mut kept = Vec::with_capacity(ip.options.len());
+    for placed in ipv4_options::options(ip.options).flatten() {
+        if let Ipv4Option::RecordRoute { .. } | Ipv4Option::Timestamp { .. } = placed.option {
+            let at = usize::from(placed.offset);
+            let bytes = &l3[at..at + usize::from(placed.length)];
+            // The route first.
+            let place = if let Ipv4Option::RecordRoute { .. } = placed.option { 0 } else { kept.len() };
+            kept.splice(place..place, bytes.iter().copied());
+        }
+    }
+    kept.resize(kept.len().next_multiple_of(4), 0);
+    let new = ipv4::HEADER + kept.len();
+    l3[ipv4::HEADER..new].copy_from_slice(&kept);
+    l3.copy_within(old..total, new);
+    l3[0] = 0x40 | (new / 4) as u8;
+    let length = total - (old - new);
+    l3[2..4].copy_from_slice(&u16::try_from(length).ok()?.to_be_bytes());
+    renew_checksum(&mut l3[..new]);
+    Some(length)
+}
+
+fn renew_checksum(header: &mut [u8]) {
+    header[10..12].fill(0);
+    let sum = checksum::checksum(header);
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
 /// Milliseconds of the router's clock, which does not know the time of day and says so (RFC 791 3.1, "internet

@@ -1,0 +1,100 @@
+//! ICMP requests to the router and its replies: echo (RFC 1122 3.2.2.6, RFC 4443 4.2) and timestamp (RFC 1122 3.2.2.8).
+
+use super::options::{only_records, timestamp};
+use super::output::{HOPS, way, written};
+use super::{Host, Key, Parsed, World, l3, parse};
+use packet::wire::icmp4::{self, Icmp4};
+use packet::wire::{Ipv4, Ipv4Spec, checksum, icmp6, ipv4, ipv4_options, protocol};
+use packet::{DropReason, Packet};
+use std::net::{IpAddr, Ipv4Addr};
+
+/// Type of a timestamp request, and of its reply.
+pub(super) const TIMESTAMP: u8 = 13;
+const TIMESTAMP_REPLY: u8 = 14;
+/// Bytes of a timestamp message: identifier, sequence number and three times behind its type.
+const TIMESTAMP_LENGTH: usize = 20;
+
+impl Host {
+    /// Replies to a request, from the address it was sent to.
+    pub(super) fn reply(&mut self, packet: Packet, world: &mut impl World) {
+        let id = packet.meta().in_interface;
+        let (from, asked) = match parse(&packet) {
+            Some(Parsed::V4(ip)) => (IpAddr::V4(ip.header.source()), IpAddr::V4(ip.header.destination())),
+            Some(Parsed::V6(ip)) => (IpAddr::V6(ip.header.source()), IpAddr::V6(ip.header.destination())),
+            None => return world.drop(packet, DropReason::HeaderTruncated),
+        };
+        let Some(way) = way(from, id, world) else { return world.consume(packet) };
+        let reply = match asked {
+            IpAddr::V4(asked) => self.reply4(&packet, asked, world),
+            IpAddr::V6(_) => echo6(&packet, way, from, asked, world),
+        };
+        match reply {
+            Some(reply) => self.originate(way, reply, world),
+            // Requests that come here are sound: it is frames that there are none of.
+            None => return world.drop(packet, DropReason::PoolEmpty),
+        }
+        world.consume(packet);
+    }
+
+    fn reply4(&mut self, packet: &Packet, asked: Ipv4Addr, world: &mut impl World) -> Option<Packet> {
+        let now = timestamp(world.now());
+        let ip = Ipv4::parse_unsummed(l3(packet)).ok()?;
+        let identification = self.next_identification();
+        match Icmp4::parse_unsummed(ip.payload).ok()? {
+            Icmp4::Other { kind: TIMESTAMP, body, .. } => {
+                let length = ip.header_length() + TIMESTAMP_LENGTH;
+                written(length, world, |buffer| {
+                    write_times(buffer, &ip, body, identification, now)?;
+                    let length = only_records(buffer)?;
+                    ipv4_options::record(buffer, asked, now).ok()?;
+                    Some(length)
+                })
+            }
+            _ => written(ip.bytes.len(), world, |buffer| {
+                buffer.copy_from_slice(ip.bytes);
+                icmp4::reply_to_echo(buffer, HOPS, identification).ok()?;
+                let length = only_records(buffer)?;
+                // A route and times are recorded on the way back too (RFC 1122 3.2.2.6).
+                ipv4_options::record(buffer, asked, now).ok()?;
+                Some(length)
+            }),
+        }
+    }
+}
+
+/// Asked as one of a group, the router answers with an address of its own (RFC 4443 4.2).
+fn echo6(packet: &Packet, way: Key, from: IpAddr, asked: IpAddr, world: &mut impl World) -> Option<Packet> {
+    let (IpAddr::V6(from), IpAddr::V6(asked)) = (from, asked) else { return None };
+    let source = if asked.is_multicast() { world.interface(way.0)?.source6(from)? } else { asked };
+    let request = l3(packet);
+    written(request.len(), world, |buffer| {
+        buffer.copy_from_slice(request);
+        icmp6::reply_to_echo(buffer, source, HOPS).ok()
+    })
+}
+
+/// Writes the reply to a timestamp request whose message is `body` from its identifier on. It was received and is
+/// answered `now`.
+fn write_times(buffer: &mut [u8], request: &Ipv4<'_>, body: &[u8], identification: u16, now: u32) -> Option<()> {
+    let spec = Ipv4Spec {
+        type_of_service: request.header.type_of_service(),
+        identification,
+        dont_fragment: false,
+        ttl: HOPS,
+        protocol: protocol::ICMP,
+        source: request.header.destination(),
+        destination: request.header.source(),
+    };
+    let options = request.options.len();
+    spec.write(buffer, options + TIMESTAMP_LENGTH)?;
+    buffer[0] = 0x40 | ((ipv4::HEADER + options) / 4) as u8;
+    buffer.get_mut(ipv4::HEADER..)?.get_mut(..options)?.copy_from_slice(request.options);
+    let message = buffer.get_mut(ipv4::HEADER + options..)?;
+    message[..4].copy_from_slice(&[TIMESTAMP_REPLY, 0, 0, 0]);
+    message[4..12].copy_from_slice(body.get(..8)?);
+    message[12..16].copy_from_slice(&now.to_be_bytes());
+    message[16..20].copy_from_slice(&now.to_be_bytes());
+    let sum = checksum::checksum(message);
+    message[2..4].copy_from_slice(&sum.to_be_bytes());
+    Some(())
+}
