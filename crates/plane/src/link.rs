@@ -13,6 +13,9 @@ use units::{Bytes, Instant, PortId, QueueId, Rate};
 /// Queues of a link, until schemes with more exist.
 const QUEUES: usize = 1;
 
+/// Keys the hash by which a scheme tells flows apart. Fixed, so that runs repeat.
+const FLOW_KEY: u64 = 0x517c_c1b7_2722_0a95;
+
 /// What a link has counted, in packets and bytes since it was made.
 ///
 /// The law: `offered = sent + dropped + backlog`.
@@ -35,6 +38,8 @@ pub(crate) struct Link {
     id: PortId,
     pub port: Box<dyn Port>,
     scheme: Box<dyn Scheme<Lines>>,
+    /// What the scheme says of itself: [`Scheme::passes_when_idle`].
+    passing: bool,
     lines: Lines,
 }
 
@@ -74,14 +79,20 @@ impl Link {
             rate: port.link_rate(),
             ended: Vec::with_capacity(BATCH),
             counters: LinkCounters::default(),
-            hash_key: scheme.wants_flow_hash().then_some(0x51_7c_c1_b7_27_22_0a_95),
+            hash_key: scheme.wants_flow_hash().then_some(FLOW_KEY),
         };
-        Link { id, port, scheme, lines }
+        Link { id, port, passing: scheme.passes_when_idle(), scheme, lines }
     }
 
     /// Raises `Arrival` for at most `most` packets of `path`'s output queue. Answers how many it took.
     #[inline]
     pub fn offer(&mut self, path: &mut Queue, most: usize, fates: &mut Fates) -> usize {
+        if self.passing && self.lines.out.is_empty() && self.backlog().packets == 0 {
+            let passed = self.pass(path, most, fates);
+            if passed > 0 {
+                return passed;
+            }
+        }
         path.pop_into(&mut self.lines.offered, most);
         let taken = self.lines.offered.len();
         if taken == 0 {
@@ -95,6 +106,25 @@ impl Link {
         while self.lines.arriving().is_some() {}
         self.settle(fates);
         taken
+    }
+
+    /// Lets packets pass an idle link whose scheme would do no more than that. Answers how many it took.
+    fn pass(&mut self, path: &mut Queue, most: usize, fates: &mut Fates) -> usize {
+        let most = most.min(self.port.room());
+        path.pop_into(&mut self.lines.out, most);
+        let passed = self.lines.out.len();
+        if passed > 0 {
+            self.lines.counters.offered += passed as u64;
+            self.lines.counters.sent_bytes += self.lines.out.bytes();
+            self.transmit(fates);
+        }
+        passed
+    }
+
+    fn transmit(&mut self, fates: &mut Fates) {
+        self.lines.counters.sent += self.lines.out.len() as u64;
+        fates.send(self.id, &self.lines.out);
+        self.port.transmit(fates.now, &mut self.lines.out, &mut fates.pool);
     }
 
     /// Raises `LinkReady` while the port has room and the scheme makes progress. Answers how many packets were sent.
@@ -111,10 +141,8 @@ impl Link {
             if packets == 0 {
                 return sent;
             }
-            fates.send(self.id, &self.lines.out);
-            self.port.transmit(fates.now, &mut self.lines.out, &mut fates.pool);
+            self.transmit(fates);
             sent += packets;
-            self.lines.counters.sent += packets as u64;
             if packets < BATCH {
                 return sent;
             }
@@ -147,6 +175,8 @@ impl Link {
 
     /// Another scheme decides from now on, over the packets that wait.
     pub fn replace_scheme(&mut self, scheme: Box<dyn Scheme<Lines>>) {
+        self.lines.hash_key = scheme.wants_flow_hash().then_some(FLOW_KEY);
+        self.passing = scheme.passes_when_idle();
         self.scheme = scheme;
     }
 

@@ -67,6 +67,10 @@ impl<W: Wires> Scheme<W> for Fifo {
         Progress::Made
     }
 
+    fn passes_when_idle(&self) -> bool {
+        true
+    }
+
     fn next(&self, wires: &W) -> Next {
         if wires.size(QUEUE).packets == 0 { Next::Idle } else { Next::Ready }
     }

@@ -96,6 +96,12 @@ pub trait Scheme<W: Wires>: Send {
         false
     }
 
+    /// Whether a packet that arrives while nothing waits and the link is ready leaves at once and unchanged, and the
+    /// scheme keeps no memory of it. The link then need not ask: uncongested packets pass it by.
+    fn passes_when_idle(&self) -> bool {
+        false
+    }
+
     /// `LinkReady` is level-triggered: evaluates as long as the link is ready and the last evaluation did something.
     /// Here, so that the loop is compiled into each scheme and a batch costs one indirect call.
     fn serve(&mut self, wires: &mut W) {

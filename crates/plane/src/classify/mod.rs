@@ -29,7 +29,7 @@ use crate::host::Exception;
 use crate::snapshot::{Egress, PortView, Snapshot};
 use packet::wire::ipv4;
 use packet::{BATCH, DropReason, Meta, Packet};
-use units::{AdjacencyId, InterfaceId, PathId, PortId};
+use units::{AdjacencyId, Instant, InterfaceId, PathId, PortId};
 
 /// Where a classified packet goes: the index of a path instance of the worker.
 pub(crate) type Target = u16;
@@ -131,43 +131,56 @@ impl Scratch {
 }
 
 impl Classifier<'_> {
-    /// Classifies packets that came in by one port; the answer is in `scratch`. Answers the bytes that came.
+    /// Classifies packets that came in by one port, all at `came` unless the port has stamped them; the answer is in
+    /// `scratch`. Answers the bytes that came.
     #[inline]
-    pub fn batch(&self, id: PortId, view: &PortView, packets: &mut [Packet], scratch: &mut Scratch) -> u64 {
+    pub fn batch(
+        &self,
+        (id, view): (PortId, &PortView),
+        came: Option<Instant>,
+        packets: &mut [Packet],
+        scratch: &mut Scratch,
+    ) -> u64 {
         let Scratch { keys, words, facts, memo, targets } = scratch;
         let count = packets.len().min(BATCH);
         let mac = view.mac.number();
         let mut bytes = 0;
+        // All of one length, so that the loops below need no bounds checks.
+        let packets = &mut packets[..count];
+        let (keys, words, facts) = (&mut keys[..count], &mut words[..count], &mut facts[..count]);
+        let targets = &mut targets[..count];
         packets.iter().for_each(Packet::prefetch_bytes);
-        let places = keys.iter_mut().zip(facts.iter_mut()).zip(targets.iter_mut());
-        for (packet, ((key, seen), target)) in packets.iter_mut().zip(places) {
+        for i in 0..count {
+            let packet = &mut packets[i];
             bytes += packet.len() as u64;
             match self.plain_destination(mac, packet) {
-                Some((destination, facts)) => (*key, *seen) = (destination, facts),
+                Some((destination, seen)) => (keys[i], facts[i]) = (destination, seen),
                 None => {
-                    (*key, *seen) = (0, Facts::NOT_PLAIN);
-                    *target = self.general(id, view, packet);
+                    (keys[i], facts[i]) = (0, Facts::NOT_PLAIN);
+                    stamp(packet, came);
+                    targets[i] = self.general(id, view, packet);
                 }
             }
         }
-        self.tables.fib4().lookup_bulk(&keys[..count], &mut words[..count]);
+        self.tables.fib4().lookup_bulk(keys, words);
         memo.word = u32::MAX;
-        let places = words.iter().zip(facts.iter()).zip(targets.iter_mut());
-        for (packet, ((&word, &seen), target)) in packets.iter_mut().zip(places) {
+        for i in 0..count {
+            let (packet, word, seen) = (&mut packets[i], words[i], facts[i]);
             if word == memo.word && seen.ttl > 1 && seen.length <= memo.mtu {
                 let meta = packet.meta_mut();
-                let timestamp = meta.timestamp;
+                let timestamp = came.unwrap_or(meta.timestamp);
                 *meta = memo.meta;
                 meta.timestamp = timestamp;
                 meta.ecn = seen.tos & 3;
-                *target = memo.target;
+                targets[i] = memo.target;
             } else if seen != Facts::NOT_PLAIN {
+                stamp(packet, came);
                 packet.meta_mut().in_port = id;
                 packet.meta_mut().in_interface = view.untagged;
-                *target = self.route_plain(packet, word, seen);
+                targets[i] = self.route_plain(packet, word, seen);
                 if self.snapshot.rules.is_empty() && packet.meta().refused | packet.meta().exception == 0 {
                     let mtu = self.snapshot.egress(packet.meta().out_interface).mtu;
-                    *memo = Memo { word, target: *target, mtu, meta: *packet.meta() };
+                    *memo = Memo { word, target: targets[i], mtu, meta: *packet.meta() };
                 }
             }
         }
@@ -254,6 +267,12 @@ impl Classifier<'_> {
         let path = if self.dispatch.of(exception) == self.dispatch.control { 0 } else { 1 };
         packet.meta_mut().path = PathId(path);
         self.dispatch.of(exception)
+    }
+}
+
+fn stamp(packet: &mut Packet, came: Option<Instant>) {
+    if let Some(came) = came {
+        packet.meta_mut().timestamp = came;
     }
 }
 

@@ -75,6 +75,10 @@ impl Port for Faulty {
         }
     }
 
+    fn stamps(&self) -> bool {
+        self.inner.stamps()
+    }
+
     fn room(&self) -> usize {
         self.inner.room()
     }

@@ -43,14 +43,15 @@ impl Memory {
 
 impl Port for Memory {
     #[inline]
-    fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
+    fn receive(&mut self, _now: Instant, batch: &mut Batch, pool: &mut Pool) {
         let wanted = self.input.slots().min(batch.room());
         let Ok(chunk) = self.input.read_chunk(wanted) else { return };
-        chunk.into_iter().for_each(|mut packet| {
-            packet.meta_mut().timestamp = now;
-            batch.push(packet);
-        });
+        chunk.into_iter().for_each(|packet| batch.push(packet));
         pool.import(wanted);
+    }
+
+    fn stamps(&self) -> bool {
+        false
     }
 
     #[inline]
@@ -108,7 +109,6 @@ mod tests {
         for (i, packet) in batch.drain().enumerate() {
             assert_eq!(packet.bytes(), (i as u16).to_be_bytes());
             assert_eq!(packet.bytes().as_ptr(), addresses[i]);
-            assert_eq!(packet.meta().timestamp, Instant::new(7));
             pool.give(packet);
         }
         drop(right);

@@ -38,10 +38,14 @@ pub struct PortStatistics {
 
 /// A place packets come from and go to.
 pub trait Port: Send {
-    /// Adds what has come in to `batch`, at most its room. Each packet has its frame, `timestamp` set to when it came,
-    /// and `refused` set where the port knows it to be unusable (`DropReason` plus one). Ports that share the pool's region import;
+    /// Adds what has come in to `batch`, at most its room. Each packet has its frame, `timestamp` set to when it came
+    /// (see [`Port::stamps`]), and `refused` set where the port knows it to be unusable (`DropReason` plus one). Ports that share the pool's region import;
     /// others take frames from it and leave on the medium what finds no frame.
     fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool);
+    /// Whether it knows when packets came, and has set their `timestamp`. Where not, they came when they were received.
+    fn stamps(&self) -> bool {
+        true
+    }
     /// How many packets [`Port::transmit`] can take now.
     fn room(&self) -> usize;
     /// Sends all of `batch`, at most `room()`. Ports that share the pool's region export; others give the frames back.

@@ -36,9 +36,15 @@ impl Port for Tapped {
     fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
         let before = batch.len();
         self.inner.receive(now, batch, pool);
+        let stamps = self.inner.stamps();
         for packet in &batch.as_slice()[before..] {
-            self.sink.frame(packet.meta().timestamp, Direction::In, packet.bytes());
+            let came = if stamps { packet.meta().timestamp } else { now };
+            self.sink.frame(came, Direction::In, packet.bytes());
         }
+    }
+
+    fn stamps(&self) -> bool {
+        self.inner.stamps()
     }
 
     fn room(&self) -> usize {

@@ -30,7 +30,9 @@ impl Worker {
         let snapshot = &*self.snapshot;
         if let Some(view) = snapshot.port(port) {
             let classifier = Classifier { snapshot, tables: &self.tables, dispatch: &self.dispatch };
-            state.received_bytes += classifier.batch(port, view, self.batch.as_mut_slice(), &mut self.scratch);
+            let came = (!state.link.port.stamps()).then_some(self.fates.now);
+            let packets = self.batch.as_mut_slice();
+            state.received_bytes += classifier.batch((port, view), came, packets, &mut self.scratch);
         } else {
             self.scratch.targets[..received].fill(REFUSED);
         }
@@ -49,7 +51,7 @@ impl Worker {
         touched.clear();
         let mut rest = &scratch.targets[..batch.len()];
         while let Some(&target) = rest.first() {
-            let run = rest.iter().position(|&other| other != target).unwrap_or(rest.len());
+            let run = run_of(target, rest);
             rest = &rest[run..];
             let Some(Some(instance)) = instances.get_mut(usize::from(target)) else {
                 state.refused += run as u64;
@@ -222,4 +224,14 @@ pub(super) fn enter(instance: &mut Instance, packet: Packet) -> Option<Packet> {
     let back = instance.input.push(packet);
     instance.counters.dropped += u64::from(back.is_some());
     back
+}
+
+/// How many of `targets` are `target`, from the first on.
+#[inline]
+fn run_of(target: Target, targets: &[Target]) -> usize {
+    // Most batches have one target: asked without a branch for each packet.
+    if targets.iter().fold(0, |other, next| other | (next ^ target)) == 0 {
+        return targets.len();
+    }
+    targets.iter().position(|&next| next != target).unwrap_or(targets.len())
 }
