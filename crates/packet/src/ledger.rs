@@ -112,14 +112,14 @@ impl Ledger {
     /// Checks the law against `held`, counted elsewhere.
     #[inline]
     pub fn check(&self, held: u64) -> Result<(), Unbalanced> {
-        if self.held() == held { Ok(()) } else { Err(Unbalanced { ledger: self.clone(), held }) }
+        if self.held() == held { Ok(()) } else { Err(Unbalanced { ledger: Box::new(self.clone()), held }) }
     }
 }
 
 /// A ledger that does not add up: a packet was lost or counted twice.
 #[derive(Clone, Debug)]
 pub struct Unbalanced {
-    ledger: Ledger,
+    ledger: Box<Ledger>,
     held: u64,
 }
 

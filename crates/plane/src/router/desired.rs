@@ -98,10 +98,10 @@ impl Gateways {
     pub fn of(routes: &Routes, tables: &Arc<Tables>) -> Option<Gateways> {
         let mut gateways = Gateways { tables: tables.clone(), held: HashMap::new() };
         for goal in routes.0.values() {
-            if let Goal::Via(interface, gateway) = *goal {
-                if let Entry::Vacant(vacant) = gateways.held.entry((interface, gateway)) {
-                    vacant.insert(tables.adjacency_for(interface, gateway)?);
-                }
+            if let Goal::Via(interface, gateway) = *goal
+                && let Entry::Vacant(vacant) = gateways.held.entry((interface, gateway))
+            {
+                vacant.insert(tables.adjacency_for(interface, gateway)?);
             }
         }
         Some(gateways)

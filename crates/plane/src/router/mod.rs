@@ -75,7 +75,7 @@ impl Router {
         let workers = ids.zip(&mailboxes).map(|(id, mailbox)| {
             let scheduler: Box<dyn CpuScheduler> = Box::new(RoundRobin::new());
             let pool = Pool::new(region.clone());
-            Worker::new(id, pool, tables.clone(), mailbox.clone(), scheduler, observer(id), build.limits.clone())
+            Worker::new(id, pool, tables.clone(), mailbox.clone(), scheduler, observer(id), build.limits)
         });
         let workers = workers.collect();
         let always = desired::always().map(|(prefix, outcome)| RouteChange { prefix, origin: Origin::Local, outcome });

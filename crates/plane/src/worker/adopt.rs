@@ -222,10 +222,10 @@ impl Worker {
     }
 
     fn remove_task(&mut self, id: TaskId) {
-        if let Some(task) = self.tasks.get_mut(id.index()) {
-            if task.take().is_some() {
-                self.scheduler.remove(id);
-            }
+        if let Some(task) = self.tasks.get_mut(id.index())
+            && task.take().is_some()
+        {
+            self.scheduler.remove(id);
         }
     }
 

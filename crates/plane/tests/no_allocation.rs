@@ -1,0 +1,109 @@
+//! The fast path allocates nothing: neither in the stages nor in what they call.
+
+use packet::Packet;
+use packet::wire::{Ipv4Spec, ethernet, ethertype};
+use plane::meter::Flat;
+use plane::port::Port;
+use plane::rig::Rig;
+use plane::snapshot::Layout;
+use std::alloc::{GlobalAlloc, Layout as Memory, System};
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use units::{Mac, Nanos};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: hands everything to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Memory) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promises are those of the trait.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Memory) {
+        // SAFETY: the caller's promises are those of the trait.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const CONFIG: &str = r#"
+version = 1
+[port.in]
+device = "memory:in"
+mac = "02:00:00:00:00:01"
+address = ["192.0.2.1/24"]
+[port.out]
+device = "memory:out"
+mac = "02:00:00:00:00:02"
+address = ["198.51.100.1/24"]
+[[neighbour]]
+address = "198.51.100.9"
+mac = "02:00:00:00:00:01"
+port = "out"
+[[route]]
+to = "10.0.0.0/8"
+via = "198.51.100.9"
+[[path]]
+name = "voice"
+match = "udp dport 5060"
+"#;
+
+fn frame(i: u32) -> [u8; 60] {
+    let mut frame = [0; 60];
+    ethernet::write_header(&mut frame[..14], Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 9]), None, ethertype::IPV4);
+    let spec = Ipv4Spec {
+        type_of_service: 0,
+        identification: 0,
+        dont_fragment: true,
+        ttl: 255,
+        protocol: 17,
+        source: Ipv4Addr::new(192, 0, 2, 7),
+        destination: Ipv4Addr::from(0x0a00_0000 | i),
+    };
+    spec.write(&mut frame[14..], 26).unwrap();
+    // Every other packet takes the configured path.
+    frame[36..38].copy_from_slice(&if i % 2 == 0 { 5060u16 } else { 9 }.to_be_bytes());
+    frame
+}
+
+/// Sends `frames` through the router `passes` times.
+fn forward(rig: &mut Rig, frames: &mut Vec<Packet>, passes: usize) {
+    let count = frames.len();
+    let mut batch = packet::Batch::new();
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    for _ in 0..passes {
+        for packet in frames.drain(..) {
+            batch.push(packet);
+        }
+        let Rig { wires, pool, now, .. } = rig;
+        wires.far.get_mut("in").unwrap().transmit(*now, &mut batch, pool);
+        while rig.wires.far["out"].waiting() < count {
+            rig.step(&mut Flat(Nanos::new(10)));
+        }
+        let Rig { wires, pool, now, .. } = rig;
+        wires.far.get_mut("out").unwrap().receive(*now, &mut batch, pool);
+        frames.extend(batch.drain());
+    }
+    let allocated = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    if passes > 10 {
+        assert_eq!(allocated, 0, "allocations while {} packets were forwarded", passes * count);
+    }
+}
+
+#[test]
+fn forwarding_allocates_nothing() {
+    for layout in [Layout::One, Layout::Two, Layout::Three] {
+        let mut rig = Rig::running(2048, layout, CONFIG);
+        let mut frames: Vec<Packet> = (0..200).map(|i| rig.packet(&frame(i))).collect();
+        // The first pass fills the pools and the queues' memory.
+        forward(&mut rig, &mut frames, 2);
+        forward(&mut rig, &mut frames, 150);
+        frames.drain(..).for_each(|packet| rig.pool.give(packet));
+    }
+}
