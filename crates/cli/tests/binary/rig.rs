@@ -4,7 +4,7 @@ use io::pcap::{Application, Direction, Interface, LinkType, Reader, Record, Writ
 use packet::wire::{Ipv4Spec, ethernet, ethertype};
 use serde_json::Value;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::net::Ipv4Addr;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -154,7 +154,11 @@ impl Router {
     pub fn await_notice(&self, wanted: &str) {
         let mut buffer = [0; 256];
         loop {
-            let length = self.notify.recv(&mut buffer).unwrap_or_else(|error| panic!("no {wanted}: {error}"));
+            let length = match self.notify.recv(&mut buffer) {
+                Ok(length) => length,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => panic!("no {wanted}: {error}"),
+            };
             if buffer[..length].starts_with(wanted.as_bytes()) {
                 return;
             }
