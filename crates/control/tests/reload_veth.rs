@@ -2,8 +2,11 @@
 //! carry: none is missing, none overtakes another.
 //!
 //! What a laboratory on a shared machine loses is told apart from what the router loses: every place between the sender
-//! and the receiver that can lose a packet counts what it lost. Losses of the laboratory make the measurement worthless,
-//! not the router, and it is made again at a lower rate; a loss that nobody has counted, or that the router has, fails.
+//! and the receiver that can lose a packet counts what it lost. Losses at the receiver or on the cables make the
+//! measurement worthless, not the router, and it is made again at a lower rate. Losses before the router could receive
+//! them are the router's if it stood still, and the machine's if the worker was not let run: that is tried again at the
+//! same rate, and what happens three times in a row is the router's doing. A loss that nobody has counted, or that is
+//! among the router's drops, fails at once.
 
 #![allow(clippy::print_stdout)]
 
@@ -59,7 +62,7 @@ fn config(n: usize) -> String {
             &format!("[[neighbour]]\naddress = '198.51.100.{last}'\nmac = '02:00:00:00:00:9{last}'\nport = 'wan'\n");
     }
     text += &format!("[[route]]\nto = '203.0.113.0/24'\nvia = '198.51.100.{}'\n", 8 + n % 2);
-    if n % 2 == 0 {
+    if n.is_multiple_of(2) {
         let (name, dport, queue) = (n % 4, 5060 + n % 6, 1024 + n);
         text += &format!("[[path]]\nname = 'voice{name}'\nmatch = 'udp dport {dport}'\nqueue = {queue}\nclass = 1\n");
     }
@@ -202,6 +205,12 @@ struct Lost {
     cables: u64,
 }
 
+impl Lost {
+    fn ends(&self) -> u64 {
+        self.receiver + self.cables
+    }
+}
+
 /// Frames that the kernel has dropped at the links of a host (proc_net(5)).
 fn dropped_by_kernel(host: &Host) -> u64 {
     let table = host.run(|| fs::read_to_string("/proc/thread-self/net/dev").unwrap()).unwrap();
@@ -330,19 +339,22 @@ fn a_hundred_applies_lose_and_reorder_nothing_on_real_interfaces() {
         println!("{APPLIES} applies at {rate:.0} packets/s, the longest {longest:?}: {count:?}");
         assert_eq!(dropped(&dropped_now), dropped(&drops), "the router dropped packets: {dropped_now:?}");
         assert_eq!(count.late, 0, "packets overtook others: {count:?}");
+        if count.missing == 0 && count.rate < 0.7 * rate {
+            println!("again: the sender was not let run often enough");
+            continue;
+        }
         if count.missing == 0 {
             assert_eq!(count.received, count.sent);
             site.daemon.stop();
             return;
         }
-        let by_laboratory = after.receiver + after.router + after.cables;
-        let by_laboratory = by_laboratory - (before.receiver + before.router + before.cables);
-        assert_eq!(
-            count.missing, by_laboratory,
-            "packets are gone that nobody has lost: {before:?} {after:?} {count:?}"
-        );
-        println!("the laboratory lost packets ({before:?}, then {after:?}): again, at half the rate");
-        rate /= 2.0;
+        let [at_ends, before_router] = [after.ends() - before.ends(), after.router - before.router];
+        let counted = at_ends + before_router;
+        assert_eq!(count.missing, counted, "packets are gone that nobody has lost: {before:?} {after:?} {count:?}");
+        println!("again: {before_router} packets were lost before the router, {at_ends} at the ends and on cables");
+        if at_ends > 0 {
+            rate /= 2.0;
+        }
     }
-    panic!("the laboratory lost packets three times: nothing can be said about the router");
+    panic!("three times in a row packets were lost, or the sender was too slow: see above");
 }

@@ -1,7 +1,7 @@
 //! Opens what a plan says is behind its ports, and what its decorators need.
 
 use crate::netns::Namespace;
-use crate::packet_ring::{PacketOptions, PacketPort};
+use crate::packet_ring::{Interfaces, PacketOptions};
 use crate::pcap::{PcapOptions, PcapPort};
 use crate::recorder::{self, Recording};
 use crate::remarks::{OpenError, Remarks};
@@ -31,6 +31,7 @@ pub struct Devices {
     /// The ends of wires in memory that no port has.
     ends: HashMap<String, Memory>,
     recordings: Vec<(PathBuf, Recording)>,
+    interfaces: Interfaces,
 }
 
 impl Devices {
@@ -72,8 +73,9 @@ impl Devices {
         self.recordings.iter().map(|(path, recording)| (&**path, recording))
     }
 
-    /// Waits until all captures are written; their ports are gone.
+    /// Waits until all captures are written and all interfaces given back; their ports are gone.
     pub fn finish(self) {
+        self.interfaces.finish();
         self.recordings.into_iter().for_each(|(_, recording)| recording.finish());
     }
 
@@ -93,7 +95,8 @@ impl Devices {
                 Ok(Box::new(PcapPort::open(&options, self.remarks.clone())?))
             }
             "packet" => {
-                let open = || PacketPort::open(&device.target, &PacketOptions::default());
+                let interfaces = &mut self.interfaces;
+                let mut open = || interfaces.open(&device.target, &PacketOptions::default());
                 let opened = match &self.namespace {
                     None => open(),
                     Some(namespace) => namespace.run(open).unwrap_or_else(|error| {
@@ -103,7 +106,7 @@ impl Devices {
                 };
                 let (port, remarks) = opened?;
                 remarks.into_iter().for_each(|remark| self.remarks.add(format!("port {}: {remark}", plan.name)));
-                Ok(Box::new(port))
+                Ok(port)
             }
             kind => Err(OpenError {
                 reason: format!("there is no kind of port called '{kind}'"),

@@ -1,6 +1,11 @@
 //! From the text of a configuration to open ports: devices, their decorators, and what is said where one cannot be had.
 
+#![allow(clippy::print_stdout)]
+
+use io::clock;
 use io::devices::Devices;
+use io::netns::Lab;
+use io::offload::{Ethtool, Offload};
 use io::pcap::{Direction, Reader};
 use io::recorder;
 use io::remarks::Remarks;
@@ -80,6 +85,36 @@ fn two_memory_ports_of_one_name_are_the_ends_of_a_wire() {
     // Nobody took the other end of this one's wire; it is not given to the next port.
     drop(open(&mut devices, &plan, &region));
     assert!(open(&mut devices, &plan, &region).is_up());
+}
+
+#[test]
+fn an_interface_is_given_back_in_the_background_and_not_taken_from_the_port_that_has_it_next() {
+    let Ok(lab) = Lab::new().inspect_err(|forbidden| println!("skipped: {forbidden}")) else { return };
+    let (host, other) = (lab.host("host").unwrap(), lab.host("other").unwrap());
+    lab.cable(&host.plug("eth0"), &other.plug("eth0")).unwrap();
+    let ethtool = host.run(|| Ethtool::open().unwrap()).unwrap();
+    let joining = || ethtool.is_on("eth0", Offload::ReceiveJoining).unwrap();
+    assert!(ethtool.switch("eth0", Offload::ReceiveJoining, true).unwrap());
+    let (region, devices) = (Region::new(64), Devices::new(Nanos::ZERO));
+    let mut devices = devices.in_namespace(host.namespace().clone());
+    let plan = port("packet:eth0", "");
+    let mut port = open(&mut devices, &plan, &region);
+    let mut quickest = Nanos::MAX;
+    for overlap in [true, false, false, true, false] {
+        let next = overlap.then(|| open(&mut devices, &plan, &region));
+        let before = clock::now();
+        drop(port);
+        quickest = quickest.min(clock::now().since(before));
+        // Where they do not overlap, the next one opens while the one before it closes.
+        port = next.unwrap_or_else(|| open(&mut devices, &plan, &region));
+        assert!(!joining());
+    }
+    // Closing takes the kernel some 50 ms, in which the other ports of the worker would fill up.
+    assert!(quickest < Nanos::millis(20), "{quickest:?}");
+    drop(port);
+    assert!(devices.remarks().take().is_empty());
+    devices.finish();
+    assert!(joining());
 }
 
 #[test]

@@ -8,9 +8,11 @@
 //! to a network card are filled in (TP_STATUS_CSUMNOTREADY). Of encapsulated packets only the outer checksum is: which
 //! one is missing the ring does not say.
 
+mod closing;
 mod port;
 mod ring;
 
+pub use closing::Interfaces;
 pub use port::PacketPort;
 
 use crate::ingress::{self, IngressDrop};
@@ -22,6 +24,7 @@ use ring::Rings;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 /// Bytes of a ring that the kernel allocates at once.
 const BLOCK: usize = 64 << 10;
@@ -57,8 +60,14 @@ struct Device {
     rings: Rings,
     socket: OwnedFd,
     link: Link,
+    tenure: Arc<Tenure>,
+}
+
+/// What was changed about an interface; undone when the last port on it closes.
+#[derive(Debug)]
+struct Tenure {
     _joining: Option<Restored>,
-    _ingress: Option<IngressDrop>,
+    ingress: Option<IngressDrop>,
 }
 
 /// Offloads that were on and are switched on again at the end.
@@ -78,8 +87,13 @@ impl Drop for Restored {
     }
 }
 
-/// Opens a device in the network namespace of the calling thread, with remarks on what could not be had.
-fn open(interface: &str, options: &PacketOptions) -> Result<(Device, Vec<String>), OpenError> {
+/// Opens a device in the network namespace of the calling thread, with remarks on what could not be had. `held` says
+/// whether a port that is open or closing has the interface, by its index.
+fn open(
+    interface: &str,
+    options: &PacketOptions,
+    held: impl FnOnce(u32) -> Option<Arc<Tenure>>,
+) -> Result<(Device, Vec<String>), OpenError> {
     let mut remarks = Vec::new();
     let link = find(interface)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -87,6 +101,13 @@ fn open(interface: &str, options: &PacketOptions) -> Result<(Device, Vec<String>
     let socket =
         socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None).map_err(|e| refused(interface, e.into()))?;
     let rings = configure(&socket, &link, options).map_err(|error| refused(interface, error))?;
+    let tenure = held(link.index).unwrap_or_else(|| Arc::new(take(&link, interface, &mut remarks)));
+    sys::bind_packet(&socket, link.index).map_err(|error| refused(interface, error))?;
+    Ok((Device { rings, socket, link, tenure }, remarks))
+}
+
+/// Takes an interface from the host's own stack.
+fn take(link: &Link, interface: &str, remarks: &mut Vec<String>) -> Tenure {
     match ingress::sweep() {
         Ok(freed) if freed.is_empty() => {}
         Ok(freed) => remarks.push(format!("removed ingress filters that a killed router left on {}", freed.join(", "))),
@@ -102,8 +123,7 @@ fn open(interface: &str, options: &PacketOptions) -> Result<(Device, Vec<String>
         let harm = "frames that the interface joins are dropped as frame_too_long";
         remarks.push(format!("could not switch off the joining of received frames on {interface} ({error}): {harm}"));
     });
-    sys::bind_packet(&socket, link.index).map_err(|error| refused(interface, error))?;
-    Ok((Device { rings, socket, link, _joining: joining.ok(), _ingress: ingress.ok() }, remarks))
+    Tenure { _joining: joining.ok(), ingress: ingress.ok() }
 }
 
 fn find(interface: &str) -> Result<Link, OpenError> {

@@ -1,7 +1,7 @@
 //! The rings as a port of the router.
 
 use super::ring::Received;
-use super::{Device, OpenError, PacketOptions, open};
+use super::{Device, OpenError, PacketOptions, Tenure, open};
 use crate::{offload, sys};
 use packet::pool::FRAME;
 use packet::wire::complete_checksum;
@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use std::cell::Cell;
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 use units::{Instant, Mac, Rate};
 
 const TAG: usize = 4;
@@ -40,7 +41,16 @@ impl PacketPort {
     /// Opens an interface of the network namespace of the calling thread; the port can then be used in any. Also answers
     /// remarks for the operator on what could not be had. Needs CAP_NET_RAW there.
     pub fn open(interface: &str, options: &PacketOptions) -> Result<(Self, Vec<String>), OpenError> {
-        let (device, remarks) = open(interface, options)?;
+        Self::open_beside(interface, options, |_| None)
+    }
+
+    /// As [`PacketPort::open`]; `held` says whether another port has the interface.
+    pub(super) fn open_beside(
+        interface: &str,
+        options: &PacketOptions,
+        held: impl FnOnce(u32) -> Option<Arc<Tenure>>,
+    ) -> Result<(Self, Vec<String>), OpenError> {
+        let (device, remarks) = open(interface, options, held)?;
         let rate = offload::link_rate(&device.socket, interface).unwrap_or(Rate::MAX);
         let port = PacketPort {
             device,
@@ -56,6 +66,11 @@ impl PacketPort {
         Ok((port, remarks))
     }
 
+    /// The index of its interface, and what was changed about it.
+    pub(super) fn tenure(&self) -> (u32, &Arc<Tenure>) {
+        (self.device.link.index, &self.device.tenure)
+    }
+
     /// The largest packet the interface took when it was opened, in bytes without the link header.
     pub fn mtu(&self) -> u32 {
         self.device.link.mtu
@@ -63,7 +78,7 @@ impl PacketPort {
 
     /// What keeps the host's own stack out; nothing where it is not kept out.
     pub fn ingress_drop(&self) -> Option<&'static str> {
-        self.device._ingress.as_ref().map(|drop| drop.mechanism())
+        self.device.tenure.ingress.as_ref().map(|drop| drop.mechanism())
     }
 
     /// Asks the kernel to send what was requested. What it cannot take now stays requested and is asked for again.
