@@ -296,6 +296,9 @@ pub struct Bench {
     /// Print the figures as JSON.
     #[arg(short, long)]
     pub json: bool,
+    /// One short round instead of the median of many: to see that it works, not what it costs.
+    #[arg(short, long)]
+    pub quick: bool,
 }
 
 /// Say what this machine can and cannot do, and how to mend it. Changes nothing.

@@ -33,8 +33,9 @@ fn main() -> ExitCode {
         Command::Demo(options) => {
             demo::run(&options).map(|good| if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
-        Command::Bench(options) => bench::run(options.group.as_deref(), options.json)
-            .map(|met| if met { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
+        Command::Bench(options) => {
+            bench::run(&options).map(|met| if met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
         Command::Doctor(doctor) => doctor::doctor(&doctor),
         Command::Schema => reference::schema(),
         Command::Completions { shell } => reference::completions(shell),

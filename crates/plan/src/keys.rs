@@ -126,7 +126,7 @@ pub(crate) const ROUTER: &[Key] = &[
         Kind::Integer { least: 1, most: 64 },
         "1",
         "1",
-        "Worker threads, each with a core of its own. A change takes a restart.",
+        "Worker threads. All ports belong to the first for now; the others only follow. A change takes a restart.",
     ),
     key(
         "frames",

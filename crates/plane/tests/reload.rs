@@ -1,11 +1,14 @@
 //! Configurations change while packets flow: none is lost, none overtakes another.
 
 use packet::wire::{Ipv4Spec, ethernet, ethertype};
+use plane::event::Silent;
+use plane::host::HostLimits;
 use plane::meter::Flat;
-use plane::rig::Rig;
+use plane::rig::{Rig, Wires};
 use plane::snapshot::Layout;
+use plane::{Build, Router};
 use std::net::Ipv4Addr;
-use units::{Mac, Nanos};
+use units::{Instant, Mac, Nanos};
 
 /// The configuration after the `n`th change: each changes a port, a path, a queue or a route.
 fn config(n: usize) -> String {
@@ -127,4 +130,20 @@ fn a_removed_port_sends_what_waits_and_then_goes() {
     let report = rig.report();
     assert_eq!(report.ports.len(), 1);
     assert_eq!(rig.received("wan").len() as u64 + report.ledger.dropped(), 100);
+}
+
+#[test]
+fn a_generation_runs_when_the_last_of_several_workers_has_adopted_it() {
+    let build = Build { frames: 4096, workers: 3, layout: Layout::Three, limits: HostLimits::default() };
+    let (mut router, mut workers) = Router::new(build, |_| Box::new(Silent));
+    let plan = plan::check(&config(1), "reload.toml", &plane::catalogue()).unwrap_or_else(|e| panic!("{e}"));
+    let prepared = router.prepare(&plan, &mut Wires::default()).unwrap();
+    let mut published = router.publish(prepared);
+    for worker in &mut workers {
+        assert!(!published.is_adopted());
+        worker.step(Instant::new(1), &mut Flat(Nanos::new(10)));
+    }
+    assert!(published.is_adopted());
+    let generation = router.complete(published);
+    assert!(workers.iter().all(|worker| worker.generation() == generation));
 }

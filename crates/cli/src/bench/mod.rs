@@ -1,0 +1,163 @@
+//! `switchpath bench`: what things cost, as ratios taken side by side in one run.
+//!
+//! Every figure that has a budget is the median of several rounds in which the thing and its reference take turns, so
+//! that a noisy neighbour hits both.
+
+mod forwarding;
+mod parts;
+
+use crate::arguments::Bench;
+use comfy_table::Table;
+use serde::Serialize;
+
+/// One figure.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figure {
+    /// The group it belongs to.
+    pub group: &'static str,
+    /// What was measured.
+    pub name: String,
+    /// How much.
+    pub value: f64,
+    /// In what unit.
+    pub unit: &'static str,
+    /// What it is compared to, in the same unit; none where the figure stands alone.
+    pub reference: Option<f64>,
+    /// `value / reference`.
+    pub ratio: Option<f64>,
+    /// The most that the ratio, or the value where there is no reference, may be; none where it is only reported.
+    pub budget: Option<f64>,
+    /// Whether it is within its budget; none where it is only reported.
+    pub met: Option<bool>,
+}
+
+impl Figure {
+    /// A figure by itself.
+    fn alone(
+        group: &'static str,
+        name: impl Into<String>,
+        value: f64,
+        unit: &'static str,
+        budget: Option<f64>,
+    ) -> Figure {
+        let met = budget.map(|budget| value <= budget);
+        Figure { group, name: name.into(), value, unit, reference: None, ratio: None, budget, met }
+    }
+
+    /// A figure beside its reference. The ratio is passed, because the median of ratios is not the ratio of medians.
+    fn beside(
+        group: &'static str,
+        name: impl Into<String>,
+        (value, reference, ratio): (f64, f64, f64),
+        unit: &'static str,
+        budget: Option<f64>,
+    ) -> Figure {
+        let met = budget.map(|budget| ratio <= budget);
+        let (reference, ratio) = (Some(reference), Some(ratio));
+        Figure { group, name: name.into(), value, unit, reference, ratio, budget, met }
+    }
+}
+
+/// A group of figures and how to measure it.
+type Group = (&'static str, fn(Rounds) -> Vec<Figure>);
+
+/// How many measurements to take the median of.
+#[derive(Clone, Copy, Debug)]
+struct Rounds(usize);
+
+const GROUPS: &[Group] = &[
+    ("forwarding", forwarding::measure),
+    ("lookup", parts::lookup),
+    ("scheme", parts::scheme),
+    ("scheduler", parts::scheduler),
+];
+
+/// The names of all groups.
+pub fn groups() -> impl Iterator<Item = &'static str> {
+    GROUPS.iter().map(|(name, _)| *name)
+}
+
+/// Measures one group, or all, and prints the figures as a table or as one JSON array. Answers whether every budget was
+/// met.
+pub fn run(options: &Bench) -> anyhow::Result<bool> {
+    let (group, json) = (options.group.as_deref(), options.json);
+    let rounds = Rounds(if options.quick { 1 } else { 15 });
+    let chosen: Vec<&Group> = GROUPS.iter().filter(|(name, _)| group.is_none_or(|wanted| wanted == *name)).collect();
+    anyhow::ensure!(
+        !chosen.is_empty(),
+        "there is no benchmark group '{}'; there are: {}",
+        group.unwrap_or(""),
+        groups().collect::<Vec<_>>().join(", ")
+    );
+    if cfg!(debug_assertions) {
+        eprintln!("note: this is a debug build; its figures say nothing about a release build");
+    }
+    let mut figures = Vec::new();
+    for (name, measure) in chosen {
+        if !json {
+            eprintln!("measuring {name} ...");
+        }
+        figures.extend(measure(rounds));
+    }
+    if json {
+        println!("{}", serde_json::to_string_pretty(&figures)?);
+    } else {
+        println!("{}", table(&figures));
+    }
+    Ok(figures.iter().all(|figure| figure.met != Some(false)))
+}
+
+fn table(figures: &[Figure]) -> Table {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    table.set_header(["GROUP", "FIGURE", "VALUE", "UNIT", "REFERENCE", "RATIO", "BUDGET", "MET"]);
+    let number = |value: Option<f64>| value.map_or(String::from("-"), |value| format!("{value:.2}"));
+    for f in figures {
+        let met = match f.met {
+            None => "-",
+            Some(true) => "yes",
+            Some(false) => "NO",
+        };
+        table.add_row([
+            f.group.to_string(),
+            f.name.clone(),
+            number(Some(f.value)),
+            f.unit.to_string(),
+            number(f.reference),
+            number(f.ratio),
+            number(f.budget),
+            met.to_string(),
+        ]);
+    }
+    table
+}
+
+/// The median; the list must not be empty.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Medians over rounds of `(value, reference)`: of the values, of the references, of the ratios.
+fn medians(rounds: &[(f64, f64)]) -> (f64, f64, f64) {
+    let value = median(rounds.iter().map(|r| r.0).collect());
+    let reference = median(rounds.iter().map(|r| r.1).collect());
+    (value, reference, median(rounds.iter().map(|r| r.0 / r.1).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_are_taken_of_ratios_not_ratios_of_medians() {
+        assert_eq!(medians(&[(10.0, 5.0), (30.0, 10.0), (20.0, 20.0)]), (20.0, 10.0, 2.0));
+    }
+
+    #[test]
+    fn a_budget_is_met_by_the_ratio_where_there_is_one() {
+        assert_eq!(Figure::beside("g", "n", (20.0, 10.0, 2.0), "ns", Some(2.5)).met, Some(true));
+        assert_eq!(Figure::alone("g", "n", 20.0, "ns", Some(2.5)).met, Some(false));
+        assert_eq!(Figure::alone("g", "n", 20.0, "ns", None).met, None);
+    }
+}
