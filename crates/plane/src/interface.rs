@@ -57,6 +57,12 @@ impl Attached<Ipv6Addr> {
         let mask = u128::MAX.checked_shl(128 - u32::from(self.length)).unwrap_or(0);
         (u128::from(self.address) ^ u128::from(other)) & mask == 0
     }
+    /// The subnet-router anycast address, which every router of the subnet has (RFC 4291 2.6.1); none on /127 and /128
+    /// (RFC 6164).
+    pub fn subnet_router(&self) -> Option<Ipv6Addr> {
+        let mask = u128::MAX.checked_shl(128 - u32::from(self.length)).unwrap_or(0);
+        (self.length < 127).then(|| Ipv6Addr::from(u128::from(self.address) & mask))
+    }
 }
 
 impl Interface {

@@ -141,19 +141,18 @@ impl Classifier<'_> {
         if destination.is_loopback() {
             return Err(DropReason::MartianDestination);
         }
-        let interface = packet.meta().in_interface;
-        if destination.is_multicast() && !self.is_member6(interface, destination) {
-            return Err(DropReason::Multicast);
+        if packet.meta().flags & Meta::GROUP != 0 && !destination.is_multicast() {
+            return Err(DropReason::LinkBroadcast);
         }
+        let interface = packet.meta().in_interface;
+        // An option may ask to be reported whoever the packet is for (RFC 8200 4.2).
         let hop_by_hop = next == protocol::HOP_BY_HOP && packet.meta().flags & OPTIONS_DONE == 0;
         if hop_by_hop {
             return Ok(self.except(packet, Exception::Options));
         }
         if destination.is_multicast() {
-            return Ok(self.except(packet, Exception::Local));
-        }
-        if packet.meta().flags & Meta::GROUP != 0 {
-            return Err(DropReason::LinkBroadcast);
+            let ours = self.is_member6(interface, destination);
+            return if ours { Ok(self.except(packet, Exception::Local)) } else { Err(DropReason::Multicast) };
         }
         if destination.is_unspecified() {
             // Never a destination (RFC 4291 2.5.2): no route leads there, and the sender hears it.

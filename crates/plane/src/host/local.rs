@@ -9,7 +9,8 @@ use crate::classify::Outcome;
 use packet::wire::icmp4::Icmp4;
 use packet::wire::icmp6::{self, Icmp6};
 use packet::wire::transport::verify_checksum;
-use packet::wire::{Ipv4, Ipv6, ipv4_options, protocol};
+use packet::wire::ipv4_options::{self, Ipv4Option};
+use packet::wire::{Ipv4, Ipv6, protocol};
 use packet::{DropReason, Meta, Packet};
 use std::net::IpAddr;
 
@@ -77,12 +78,17 @@ fn is_ours4(ip: &Ipv4<'_>, world: &impl World) -> bool {
 
 /// What an IPv4 packet gets; `one` where it is for us alone.
 fn answer4(ip: &Ipv4<'_>, one: bool) -> Answer {
-    match ipv4_options::validate(ip.options) {
-        Ok(asks) if asks.source_route => return Answer::Drop(DropReason::SourceRoute),
-        Ok(_) => {}
-        Err(error) => {
-            let what = Complaint::Field { pointer: error.pointer.into() };
-            return Answer::Error(what, DropReason::BadOption);
+    // They have been judged before, but those of packets to groups.
+    for placed in ipv4_options::options(ip.options) {
+        match placed.map(|placed| placed.option) {
+            Ok(Ipv4Option::LooseSourceRoute { .. } | Ipv4Option::StrictSourceRoute { .. }) => {
+                return Answer::Drop(DropReason::SourceRoute);
+            }
+            Ok(_) => {}
+            Err(error) => {
+                let what = Complaint::Field { pointer: error.pointer.into() };
+                return Answer::Error(what, DropReason::BadOption);
+            }
         }
     }
     if ip.header.is_fragment() {

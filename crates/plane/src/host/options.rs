@@ -3,6 +3,7 @@
 use super::errors::Complaint;
 use super::output::way;
 use super::{Host, Parsed, World, parse};
+use crate::classify::Outcome;
 use packet::wire::ipv4_options::{self, Ipv4Option, validate};
 use packet::wire::ipv6_extensions::{HopByHop, Ipv6Option, UnknownOption, check_hop_by_hop};
 use packet::wire::{Ipv4, Ipv6, checksum, ipv4};
@@ -38,7 +39,7 @@ impl Host {
             Verdict::Record(address) => {
                 let (at, time) = (usize::from(packet.meta().l3), timestamp(world.now()));
                 let l3 = packet.bytes_mut().get_mut(at..).unwrap_or_default();
-                match ipv4_options::record(l3, address, time) {
+                match ipv4_options::record(l3, address, time, |address| is_own4(address, world)) {
                     Ok(()) => world.forward(packet),
                     Err(_) => world.drop(packet, DropReason::BadOption),
                 }
@@ -139,6 +140,11 @@ fn renew_checksum(header: &mut [u8]) {
     header[10..12].fill(0);
     let sum = checksum::checksum(header);
     header[10..12].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// Whether an address is one of the router's, on any interface.
+pub(super) fn is_own4(address: Ipv4Addr, world: &impl World) -> bool {
+    matches!(world.tables().lookup(IpAddr::V4(address)), Outcome::Local(_))
 }
 
 /// Milliseconds of the router's clock, which does not know the time of day and says so (RFC 791 3.1, "internet

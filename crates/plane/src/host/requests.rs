@@ -1,12 +1,12 @@
 //! ICMP requests to the router and its replies: echo (RFC 1122 3.2.2.6, RFC 4443 4.2) and timestamp (RFC 1122 3.2.2.8).
 
-use super::options::{only_records, timestamp};
+use super::options::{is_own4, only_records, timestamp};
 use super::output::{HOPS, way, written};
-use super::{Host, Key, Parsed, World, l3, parse};
+use super::{Host, Parsed, World, l3, parse};
 use packet::wire::icmp4::{self, Icmp4};
 use packet::wire::{Ipv4, Ipv4Spec, checksum, icmp6, ipv4, ipv4_options, protocol};
 use packet::{DropReason, Packet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Type of a timestamp request, and of its reply.
 pub(super) const TIMESTAMP: u8 = 13;
@@ -26,7 +26,17 @@ impl Host {
         let Some(way) = way(from, id, world) else { return world.consume(packet) };
         let reply = match asked {
             IpAddr::V4(asked) => self.reply4(&packet, asked, world),
-            IpAddr::V6(_) => echo6(&packet, way, from, asked, world),
+            IpAddr::V6(to) => {
+                // Asked as one of several, it answers by the interface it was asked on, with an address of that
+                // (RFC 4443 4.2).
+                let alone = world.interfaces().iter().any(|interface| super::is_own(interface, asked));
+                if !alone && way.0 != id {
+                    return world.consume(packet);
+                }
+                let own = || world.interface(id)?.source6(v6(from)?);
+                let source = if alone { Some(to) } else { own() };
+                source.and_then(|source| echo6(&packet, source, world))
+            }
         };
         match reply {
             Some(reply) => self.originate(way, reply, world),
@@ -40,32 +50,31 @@ impl Host {
         let now = timestamp(world.now());
         let ip = Ipv4::parse_unsummed(l3(packet)).ok()?;
         let identification = self.next_identification();
-        match Icmp4::parse_unsummed(ip.payload).ok()? {
+        let mut reply = match Icmp4::parse_unsummed(ip.payload).ok()? {
             Icmp4::Other { kind: TIMESTAMP, body, .. } => {
-                let length = ip.header_length() + TIMESTAMP_LENGTH;
-                written(length, world, |buffer| {
+                written(ip.header_length() + TIMESTAMP_LENGTH, world, |buffer| {
                     write_times(buffer, &ip, body, identification, now)?;
-                    let length = only_records(buffer)?;
-                    ipv4_options::record(buffer, asked, now).ok()?;
-                    Some(length)
+                    only_records(buffer)
                 })
             }
             _ => written(ip.bytes.len(), world, |buffer| {
                 buffer.copy_from_slice(ip.bytes);
                 icmp4::reply_to_echo(buffer, HOPS, identification).ok()?;
-                let length = only_records(buffer)?;
-                // A route and times are recorded on the way back too (RFC 1122 3.2.2.6).
-                ipv4_options::record(buffer, asked, now).ok()?;
-                Some(length)
+                only_records(buffer)
             }),
-        }
+        }?;
+        // A route and times are recorded on the way back too (RFC 1122 3.2.2.6). The options have been found sound.
+        let recorded = ipv4_options::record(reply.bytes_mut(), asked, now, |address| is_own4(address, world));
+        debug_assert!(recorded.is_ok());
+        Some(reply)
     }
 }
 
-/// Asked as one of a group, the router answers with an address of its own (RFC 4443 4.2).
-fn echo6(packet: &Packet, way: Key, from: IpAddr, asked: IpAddr, world: &mut impl World) -> Option<Packet> {
-    let (IpAddr::V6(from), IpAddr::V6(asked)) = (from, asked) else { return None };
-    let source = if asked.is_multicast() { world.interface(way.0)?.source6(from)? } else { asked };
+fn v6(address: IpAddr) -> Option<Ipv6Addr> {
+    if let IpAddr::V6(address) = address { Some(address) } else { None }
+}
+
+fn echo6(packet: &Packet, source: Ipv6Addr, world: &mut impl World) -> Option<Packet> {
     let request = l3(packet);
     written(request.len(), world, |buffer| {
         buffer.copy_from_slice(request);

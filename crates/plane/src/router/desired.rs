@@ -61,6 +61,9 @@ impl Routes {
         for attached in interface.ipv6.iter().filter(|attached| !attached.address.is_unicast_link_local()) {
             put(attached.address.into(), 128, Origin::Local, Outcome::Local(id));
             put(attached.address.into(), attached.length, Origin::Connected, Outcome::Connected(id));
+            if let Some(anycast) = attached.subnet_router() {
+                put(anycast.into(), 128, Origin::Local, Outcome::Local(id));
+            }
         }
     }
 

@@ -232,8 +232,9 @@ impl Worker {
     /// Makes the instances those of `snapshot`: kept where path and port stay, so their counters go on.
     fn rebuild_paths(&mut self, snapshot: &Snapshot, mut functions: Vec<NewFunctions>) {
         let mut old: Vec<Instance> = self.instances.drain(..).flatten().collect();
-        let open: Vec<PortId> =
-            (0..snapshot.ports.len()).map(PortId::at).filter(|&p| snapshot.port(p).is_some()).collect();
+        // Ports of the generation that belong to this worker.
+        let mine = self.ports.iter().enumerate().filter(|(_, state)| state.is_some()).map(|(i, _)| PortId::at(i));
+        let open: Vec<PortId> = mine.filter(|&port| snapshot.port(port).is_some()).collect();
         self.ports.iter_mut().flatten().for_each(|state| state.outputs.clear());
         for path in &snapshot.paths {
             if path.id == CONTROL || path.id == GENERAL {
