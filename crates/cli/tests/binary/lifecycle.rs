@@ -9,7 +9,7 @@ use std::process::Command;
 #[test]
 fn a_capture_is_forwarded_to_a_capture_and_every_packet_accounted_for() {
     let place = Place::new(1000);
-    place.write("run.toml", &config("fast", ""));
+    place.write("run.toml", &config("fast", "[router]\nworkers = 2"));
     let summary = place.json(&["run", "run.toml", "--until-idle"]);
     let forwarded = place.read("out.pcapng");
     let expected: Vec<u16> = (0..1000).filter(|i| i % 10 != 9).collect();

@@ -8,7 +8,7 @@ use plane::port::Waiter;
 use plane::{Step, Worker, WorkerReport};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use units::{Instant, Nanos};
+use units::{Generation, Instant, Nanos};
 
 /// How long a worker looks for work before it sleeps: about what falling asleep and waking costs.
 const SPIN: Nanos = Nanos::micros(50);
@@ -88,7 +88,7 @@ pub(super) fn drive(driver: Driver) -> WorkerReport {
 /// Stands for a port that has to be polled, among descriptors.
 const POLLED: i32 = -1;
 
-/// What to sleep on and for how long; nothing where there are ports and no packet will ever arrive by any of them.
+/// What to sleep on and for how long; nothing where no packet will ever arrive by any port.
 fn waiting(worker: &Worker, descriptors: &mut Vec<i32>, now: Instant, until: Instant) -> Option<Nanos> {
     descriptors.clear();
     let (mut until, mut ports, mut ended) = (until, 0, 0);
@@ -102,5 +102,6 @@ fn waiting(worker: &Worker, descriptors: &mut Vec<i32>, now: Instant, until: Ins
         }
     }
     let timeout = if until == Instant::FAR { Nanos::MAX } else { until.since(now) };
-    (ports == 0 || ended < ports).then_some(timeout)
+    // Before the first configuration nothing is known of what will arrive.
+    (ended < ports || worker.generation() == Generation(0)).then_some(timeout)
 }

@@ -190,7 +190,7 @@ impl Daemon {
             icmp_burst: plan.icmp_burst.into(),
             ..HostLimits::default()
         };
-        let build = Build { frames: plan.frames as usize, workers: WORKERS, layout: Layout::Three, limits };
+        let build = Build { frames: plan.frames as usize, workers: plan.workers, layout: Layout::Three, limits };
         let observer = |_: WorkerId| -> Box<dyn plane::event::Observer> {
             Box::new(Watcher { log: log.clone(), taps: taps.clone() })
         };
@@ -227,10 +227,6 @@ impl Daemon {
         if let Err(error) = begun.and_then(|()| daemon.first_adoption()) {
             daemon.stop();
             return Err(error);
-        }
-        if plan.workers > WORKERS {
-            let remark = format!("{} workers are configured, and this version runs {WORKERS}", plan.workers);
-            daemon.log.push(clock::now(), What::Remark(remark));
         }
         daemon.log.push(clock::now(), What::Started);
         Ok(daemon)
@@ -369,9 +365,6 @@ impl Drop for Daemon {
         self.workers.iter().for_each(Waker::wake);
     }
 }
-
-/// Workers of a router. Ports are not spread over several yet.
-const WORKERS: u16 = 1;
 
 /// What happens when a worker's thread panics: its ledger did not balance, or the program is wrong otherwise.
 struct Failure {

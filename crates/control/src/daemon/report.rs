@@ -1,6 +1,6 @@
 //! What the router tells of itself, with names for ids.
 
-use super::{Daemon, REPORT, WORKERS};
+use super::{Daemon, REPORT};
 use crate::api::{self, ApiError, ErrorKind};
 use io::clock;
 use packet::{DropReason, Ledger};
@@ -70,7 +70,7 @@ impl Daemon {
             pid: std::process::id(),
             started_ns: (self.started + self.epoch).get(),
             uptime_ns: clock::now().since(self.started).get(),
-            workers: WORKERS,
+            workers: reports.len() as u16,
             frames: control.router.region().frames() as u64,
             frames_spare: control.router.region().spare() as u64,
             held_packets: reports.iter().map(|report| report.held).sum(),
@@ -235,6 +235,8 @@ impl Daemon {
         let (names, now) = (self.names(), clock::now());
         let mut known: Vec<_> = reports.iter().flat_map(|report| &report.neighbours).collect();
         known.sort_by_key(|neighbour| (neighbour.interface, neighbour.address));
+        // Every worker knows those that are configured.
+        known.dedup_by_key(|neighbour| (neighbour.interface, neighbour.address));
         let neighbour = |n: &&plane::host::NeighbourReport| api::Neighbour {
             interface: names.interface(n.interface),
             address: n.address.to_string(),

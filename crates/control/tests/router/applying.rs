@@ -32,7 +32,7 @@ const REFUSED: [(&str, ErrorKind, &str); 4] = [
         ErrorKind::CannotRun,
         "port none",
     ),
-    ("[router]\nworkers = 3", ErrorKind::RestartNeeded, "workers"),
+    ("[router]\nworkers = 7", ErrorKind::RestartNeeded, "workers"),
     ("[router]\nicmp_rate = 7", ErrorKind::RestartNeeded, "icmp_rate"),
 ];
 
@@ -55,6 +55,19 @@ fn what_is_refused_changes_nothing() {
     let after: api::Ports = rig.client.get("/v1/ports").unwrap();
     let names = |ports: &api::Ports| ports.ports.iter().map(|port| port.name.clone()).collect::<Vec<_>>();
     assert_eq!(names(&before), names(&after));
+}
+
+#[test]
+fn an_apply_is_over_when_every_worker_runs_it() {
+    let mut rig = Rig::start("[router]\nworkers = 3");
+    rig.daemon.apply(&config(&format!("[router]\nworkers = 3\n{DNS}")), "t").unwrap();
+    let events: api::Events = rig.client.get("/v1/events").unwrap();
+    let adopted = events.events.iter().filter(|e| e.text.ends_with("runs generation 2")).count();
+    assert_eq!((adopted, rig.client.get::<api::Status>("/v1/status").unwrap().workers), (3, 3));
+    rig.send([198, 51, 100, 9], &[64; 4], 1);
+    assert_eq!(rig.wan.await_ports(4), [1, 2, 3, 4]);
+    let closing = rig.daemon.stop();
+    assert!(closing.ledgers.balanced && closing.ledgers.workers.len() == 3, "{closing:?}");
 }
 
 #[test]
