@@ -1,6 +1,7 @@
 //! ICMP for IPv4 (RFC 792, 1122, 1812, 1191): messages read, echo answered in place, errors built.
 
 use super::ipv4::{self, Ipv4Header};
+use super::ipv4_options::{self, Ipv4Option};
 use super::{Ipv4, Ipv4Error, Ipv4Spec, checksum, protocol};
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -193,8 +194,11 @@ pub fn reply_to_echo(l3: &mut [u8], ttl: u8, identification: u16) -> Result<usiz
     if !matches!(Icmp4::parse(packet.payload).map_err(NoEcho::Icmp)?, Icmp4::EchoRequest(_)) {
         return Err(NoEcho::NotARequest);
     }
-    if super::ipv4_options::validate(packet.options).map_err(|_| NoEcho::Malformed)?.source_route {
-        return Err(NoEcho::SourceRouted);
+    for placed in ipv4_options::options(packet.options) {
+        let option = placed.map_err(|_| NoEcho::Malformed)?.option;
+        if matches!(option, Ipv4Option::LooseSourceRoute { .. } | Ipv4Option::StrictSourceRoute { .. }) {
+            return Err(NoEcho::SourceRouted);
+        }
     }
     if !ipv4::is_unicast_source(source) {
         return Err(NoEcho::SourceNotUnicast);

@@ -15,6 +15,9 @@ const LOOSE_SOURCE_ROUTE: u8 = 131;
 const STRICT_SOURCE_ROUTE: u8 = 137;
 const ROUTER_ALERT: u8 = 148;
 
+/// Flag of a timestamp option: only routers whose addresses the sender has filled in note their times.
+const PRESPECIFIED: u8 = 3;
+
 /// One option. Slots are the bytes behind the pointer (and flags): addresses or timestamps, filled up to the pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ipv4Option<'a> {
@@ -139,7 +142,7 @@ impl<'a> Options<'a> {
 }
 
 /// Reads one option of at least its type byte and, but for the two of one byte, a length. The error is the offset of
-/// the byte at fault from the start of the option: 1 for the length, 2 for the pointer, 3 for overflow and flag.
+/// the byte at fault from the start of the option: 1 for the length, 2 for the pointer.
 fn decode(bytes: &[u8]) -> Result<Ipv4Option<'_>, u8> {
     Ok(match *bytes {
         [END, ..] => Ipv4Option::End,
@@ -159,13 +162,9 @@ fn decode(bytes: &[u8]) -> Result<Ipv4Option<'_>, u8> {
         [TIMESTAMP, ref rest @ ..] => {
             let [length, pointer, overflow_flag, slots @ ..] = rest else { return Err(1) };
             let (overflow, flag) = (overflow_flag >> 4, overflow_flag & 0x0f);
-            let entry = if matches!(flag, 1 | 3) { 8 } else { 4 };
+            let entry = if matches!(flag, 1 | PRESPECIFIED) { 8 } else { 4 };
             if *pointer < 5 || pointer <= length && u16::from(*pointer) + entry - 1 > u16::from(*length) {
                 return Err(2);
-            }
-            // A full list whose count of losers is full as well: the packet is in error (RFC 791, timestamp).
-            if pointer > length && overflow == 15 {
-                return Err(3);
             }
             Ipv4Option::Timestamp { pointer: *pointer, overflow, flag, slots }
         }
@@ -195,9 +194,14 @@ pub struct Asks {
 pub fn validate(bytes: &[u8]) -> Result<Asks, OptionError> {
     let mut asks = Asks::default();
     for placed in options(bytes) {
-        let Placed { offset, option, .. } = placed?;
+        let Placed { offset, length, option } = placed?;
         let seen = match option {
             Ipv4Option::RecordRoute { .. } => &mut asks.record_route,
+            // A full list whose count of losers is full as well: the packet is in error (RFC 791, timestamp). Where
+            // routers are prespecified, nobody loses.
+            Ipv4Option::Timestamp { pointer, overflow: 15, flag, .. } if pointer > length && flag != PRESPECIFIED => {
+                return Err(OptionError { pointer: offset + 3 });
+            }
             Ipv4Option::Timestamp { .. } => &mut asks.timestamp,
             // One or the other, not both (RFC 1812 5.2.4.1).
             Ipv4Option::LooseSourceRoute { .. } | Ipv4Option::StrictSourceRoute { .. } => &mut asks.source_route,
@@ -238,15 +242,21 @@ impl std::error::Error for RecordError {}
 /// UT, in the record route and timestamp options of a packet that is forwarded (RFC 791 3.1, RFC 1812 5.2.4.2 and
 /// 5.2.4.3), and renews the header checksum when something changed.
 ///
-/// A full route is left as it is; a full timestamp option counts the loser in its overflow.
-pub fn record(l3: &mut [u8], outgoing: Ipv4Addr, midnight: u32) -> Result<(), RecordError> {
+/// A full route is left as it is; a full timestamp option counts the loser in its overflow. Where timestamps of certain
+/// routers are asked for, it is this one's turn when `own` says so of the address.
+pub fn record(
+    l3: &mut [u8],
+    outgoing: Ipv4Addr,
+    midnight: u32,
+    own: impl Fn(Ipv4Addr) -> bool,
+) -> Result<(), RecordError> {
     let packet = super::Ipv4::parse_unsummed(l3).map_err(RecordError::Header)?;
     let header_length = packet.header_length();
     let (mut edits, mut count) = ([None; 2], 0);
     for placed in options(packet.options) {
         let placed = placed.map_err(RecordError::Option)?;
         // Two edits at most, for each option appears at most once in a packet that passed `validate`.
-        if let (Some(edit), Some(slot)) = (edit(&placed, outgoing, midnight), edits.get_mut(count)) {
+        if let (Some(edit), Some(slot)) = (edit(&placed, outgoing, midnight, &own), edits.get_mut(count)) {
             *slot = Some(edit);
             count += 1;
         }
@@ -285,7 +295,7 @@ enum Grow {
     Overflow,
 }
 
-fn edit(placed: &Placed<'_>, outgoing: Ipv4Addr, midnight: u32) -> Option<Edit> {
+fn edit(placed: &Placed<'_>, outgoing: Ipv4Addr, midnight: u32, own: &impl Fn(Ipv4Addr) -> bool) -> Option<Edit> {
     let option = usize::from(placed.offset);
     let mut bytes = [0; 8];
     let (pointer, by, skip, length) = match placed.option {
@@ -293,7 +303,10 @@ fn edit(placed: &Placed<'_>, outgoing: Ipv4Addr, midnight: u32) -> Option<Edit> 
             bytes[..4].copy_from_slice(&outgoing.octets());
             (pointer, 4, 0, 4)
         }
-        Ipv4Option::Timestamp { pointer, .. } if pointer > placed.length => {
+        Ipv4Option::Timestamp { pointer, overflow, flag, .. } if pointer > placed.length => {
+            if overflow == 15 || flag == PRESPECIFIED {
+                return None;
+            }
             return Some(Edit { option, at: option, bytes, length: 0, grow: Grow::Overflow });
         }
         Ipv4Option::Timestamp { pointer, flag: 0, .. } => {
@@ -305,10 +318,10 @@ fn edit(placed: &Placed<'_>, outgoing: Ipv4Addr, midnight: u32) -> Option<Edit> 
             bytes[4..].copy_from_slice(&midnight.to_be_bytes());
             (pointer, 8, 0, 8)
         }
-        Ipv4Option::Timestamp { pointer, flag: 3, slots, .. } => {
+        Ipv4Option::Timestamp { pointer, flag: PRESPECIFIED, slots, .. } => {
             // Prespecified: only the router whose turn it is writes its time.
             let next = slots.get(usize::from(pointer) - 5..)?.first_chunk::<4>()?;
-            if *next != outgoing.octets() {
+            if !own(Ipv4Addr::from(*next)) {
                 return None;
             }
             bytes[..4].copy_from_slice(&midnight.to_be_bytes());
