@@ -1,5 +1,7 @@
 //! Forwarding makes no system call a packet: counted by strace over a whole benchmark run.
 
+#![allow(clippy::print_stdout)]
+
 use std::process::Command;
 
 #[test]

@@ -4,12 +4,12 @@
 use super::errors::Complaint;
 use super::extensions::{self, Obstacle};
 use super::output::{HOPS, blank, way};
-use super::{Host, Parsed, World, l3, parse, requests, reset};
+use super::{Host, Parsed, World, is_own, l3, parse, requests, reset};
 use crate::classify::Outcome;
 use packet::wire::icmp4::Icmp4;
 use packet::wire::icmp6::{self, Icmp6};
-use packet::wire::transport::verify_checksum;
 use packet::wire::ipv4_options::{self, Ipv4Option};
+use packet::wire::transport::verify_checksum;
 use packet::wire::{Ipv4, Ipv6, protocol};
 use packet::{DropReason, Meta, Packet};
 use std::net::IpAddr;
@@ -38,7 +38,10 @@ impl Host {
                 let one = packet.meta().flags & Meta::GROUP == 0 && is_ours4(&ip, world);
                 answer4(&ip, one)
             }
-            Some(Parsed::V6(ip)) => answer6(&ip),
+            Some(Parsed::V6(ip)) => {
+                let to = IpAddr::V6(ip.header.destination());
+                answer6(&ip, world.interfaces().iter().any(|interface| is_own(interface, to)))
+            }
             None => Answer::Drop(DropReason::HeaderTruncated),
         };
         match answer {
@@ -114,8 +117,8 @@ fn answer4(ip: &Ipv4<'_>, one: bool) -> Answer {
     }
 }
 
-/// What an IPv6 packet gets.
-fn answer6(ip: &Ipv6<'_>) -> Answer {
+/// What an IPv6 packet gets; `one` where it is for us alone.
+fn answer6(ip: &Ipv6<'_>, one: bool) -> Answer {
     let upper = match extensions::upper(ip) {
         Ok(upper) => upper,
         Err(Obstacle::Silent(reason)) => return Answer::Drop(reason),
@@ -130,7 +133,8 @@ fn answer6(ip: &Ipv6<'_>) -> Answer {
             Ok(Icmp6::Discovery { .. }) => Answer::Discovery,
             Ok(_) => Answer::Silence,
         },
-        protocol::UDP | protocol::TCP => port(ip.bytes, upper.protocol, !ip.header.destination().is_multicast()),
+        protocol::TCP => port(ip.bytes, protocol::TCP, one),
+        protocol::UDP => port(ip.bytes, protocol::UDP, !ip.header.destination().is_multicast()),
         protocol::NO_NEXT_HEADER => Answer::Silence,
         kind => {
             let misplaced = kind == protocol::HOP_BY_HOP;

@@ -90,8 +90,10 @@ mod tests {
     use packet::Region;
     use std::sync::{Arc, Mutex};
 
+    type Frames = Vec<(Direction, Vec<u8>)>;
+
     #[derive(Clone, Default)]
-    struct Seen(Arc<Mutex<Vec<(Direction, Vec<u8>)>>>);
+    struct Seen(Arc<Mutex<Frames>>);
 
     impl FrameSink for Seen {
         fn frame(&mut self, _now: Instant, direction: Direction, frame: &[u8]) {
