@@ -68,7 +68,7 @@ fn frame(i: u32) -> [u8; 60] {
     };
     spec.write(&mut frame[14..], 26).unwrap();
     // Every other packet takes the configured path.
-    frame[36..38].copy_from_slice(&if i % 2 == 0 { 5060u16 } else { 9 }.to_be_bytes());
+    frame[36..38].copy_from_slice(&if i.is_multiple_of(2) { 5060u16 } else { 9 }.to_be_bytes());
     frame
 }
 
