@@ -15,7 +15,7 @@ fn config(n: usize) -> String {
     let mut text = String::from(
         "version = 1\n[port.lan]\ndevice = \"memory:lan\"\nmac = \"02:00:00:00:00:01\"\naddress = [\"192.0.2.1/24\"]\n",
     );
-    if n % 4 == 0 && n % 8 != 0 {
+    if n % 8 == 4 {
         text += "faults = { loss = 0.0, seed = 7 }\n";
     }
     text += &format!(
@@ -23,13 +23,13 @@ fn config(n: usize) -> String {
          scheme = \"fifo(limit={})\"\n",
         1000 + n % 5
     );
-    if n % 3 == 0 {
+    if n.is_multiple_of(3) {
         text += &format!("[port.x{n}]\ndevice = \"memory:x{n}\"\naddress = [\"10.{}.0.1/24\"]\n", n % 200);
     }
     text += "[[neighbour]]\naddress = \"198.51.100.9\"\nmac = \"02:00:00:00:00:99\"\nport = \"wan\"\n";
     text += "[[neighbour]]\naddress = \"198.51.100.8\"\nmac = \"02:00:00:00:00:98\"\nport = \"wan\"\n";
     text += &format!("[[route]]\nto = \"203.0.113.0/24\"\nvia = \"198.51.100.{}\"\n", 8 + n % 2);
-    if n % 2 == 0 {
+    if n.is_multiple_of(2) {
         text += &format!(
             "[[path]]\nname = \"voice{}\"\nmatch = \"udp dport {}\"\nqueue = {}\nclass = 1\n",
             n % 4,
