@@ -116,6 +116,7 @@ pub fn run(options: &Options) -> Result<bool> {
     screen.say(&format!("Two clients, a server and Switchpath between them, for {seconds} s."))?;
     screen.say(&format!("Hosts: {}.", running.hosts.place()))?;
     screen.say("Bob also sends what must be dropped: time to live 1, to a blackhole, to no route.")?;
+    screen.say("")?;
     let traffic = Arc::new(Traffic::new());
     let threads = running.hosts.begin(&traffic).context("the hosts cannot begin")?;
     let shown = show(&running, &traffic, Nanos::secs(seconds), &signals, &mut screen);
