@@ -1,5 +1,6 @@
 //! One generation of the configuration, as workers read it: immutable, shared, swapped whole.
 
+use crate::host::HostLimits;
 use crate::interface::Interface;
 use plan::{Call, Match};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -96,6 +97,8 @@ pub struct Snapshot {
     pub paths: Vec<PathSpec>,
     /// In the order they are tried.
     pub rules: Vec<Rule>,
+    /// How much the router's own protocols do for others.
+    pub limits: HostLimits,
     egress: Vec<Egress>,
     positions: Vec<Option<u16>>,
     own4: Vec<u32>,
@@ -111,6 +114,7 @@ impl Snapshot {
         mut interfaces: Vec<Interface>,
         paths: Vec<PathSpec>,
         rules: Vec<Rule>,
+        limits: HostLimits,
     ) -> Snapshot {
         interfaces.sort_by_key(|interface| interface.id);
         let slots = interfaces.last().map_or(0, |interface| interface.id.index() + 1);
@@ -131,12 +135,13 @@ impl Snapshot {
             }
         }
         own4.sort_unstable();
-        Snapshot { generation, layout, ports, interfaces, paths, rules, egress, positions, own4, own4_filter }
+        Snapshot { generation, layout, ports, interfaces, paths, rules, limits, egress, positions, own4, own4_filter }
     }
 
     /// The generation before the first: nothing is configured.
     pub fn empty() -> Snapshot {
-        Snapshot::new(Generation(0), Layout::default(), Vec::new(), Vec::new(), Vec::new(), Vec::new())
+        let limits = HostLimits::default();
+        Snapshot::new(Generation(0), Layout::default(), Vec::new(), Vec::new(), Vec::new(), Vec::new(), limits)
     }
 
     /// What leaving by `interface` takes; an MTU of zero where it is gone.

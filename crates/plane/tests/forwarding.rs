@@ -154,3 +154,22 @@ fn every_packet_of_a_flood_is_accounted_for() {
     assert!(report.ledger.dropped_for(DropReason::NeighbourFailed) > 0);
     assert_eq!((rig.received("wan").len() + rig.received("lan").len()) as u64, report.ledger.sent() - before);
 }
+
+#[test]
+fn icmp_errors_are_limited_as_configured_and_the_limit_changes_while_running() {
+    let config = |burst: u32| {
+        let host = "[[neighbour]]\naddress = \"192.0.2.7\"\nmac = \"02:00:00:00:00:aa\"\nport = \"lan\"\n";
+        format!("{CONFIG}{host}[router]\nicmp_rate = 1\nicmp_burst = {burst}\n")
+    };
+    let mut rig = Rig::running(4096, Layout::Three, &config(3));
+    for burst in [3, 7] {
+        rig.apply(&config(burst)).unwrap();
+        rig.pass(units::Nanos::secs(30));
+        rig.received("lan");
+        for _ in 0..20 {
+            rig.send("lan", &udp(Ipv4Addr::new(10, 1, 2, 3), 1));
+        }
+        rig.settle();
+        assert_eq!(rig.received("lan").len(), burst as usize);
+    }
+}

@@ -64,14 +64,8 @@ impl fmt::Display for ApplyFailure {
 
 impl std::error::Error for ApplyFailure {}
 
-/// What cannot change while the router runs: threads, frames and the limits of the router's own protocols are made once.
-fn restart_needed(change: &plan::Change) -> bool {
-    let fixed = |edit: &plan::Edit| matches!(edit.what, "icmp_rate" | "icmp_burst");
-    change.restart_needed() || matches!(change, plan::Change::RouterChanged { what } if what.iter().any(fixed))
-}
-
 fn told(change: &plan::Change) -> api::Change {
-    api::Change { text: change.to_string(), restart_needed: restart_needed(change) }
+    api::Change::from(change)
 }
 
 fn warnings(found: &Diagnostics) -> Vec<api::Diagnostic> {
@@ -114,7 +108,7 @@ impl Daemon {
         let mut guard = self.settled(ADOPTION).ok_or(ApplyFailure::Late)?;
         let control = &mut *guard;
         let changes = control.router.plan().map_or_else(Vec::new, |old| plan::diff(old, &plan));
-        let fixed: Vec<String> = changes.iter().filter(|c| restart_needed(c)).map(ToString::to_string).collect();
+        let fixed: Vec<String> = changes.iter().filter(|c| c.restart_needed()).map(ToString::to_string).collect();
         if !fixed.is_empty() {
             return Err(ApplyFailure::RestartNeeded(fixed));
         }
@@ -137,7 +131,7 @@ impl Daemon {
         let (plan, warnings) = read(text, name)?;
         let running = self.control.lock().router.plan().cloned();
         let changes = running.map_or_else(Vec::new, |old| plan::diff(&old, &plan));
-        let restart_needed = changes.iter().any(restart_needed);
+        let restart_needed = changes.iter().any(plan::Change::restart_needed);
         Ok(api::Changes { changes: changes.iter().map(told).collect(), restart_needed, warnings })
     }
 
@@ -178,9 +172,9 @@ mod tests {
         };
         let old = of("name = 'a'");
         for (text, fixed) in
-            [("name = 'b'", false), ("workers = 2", true), ("icmp_rate = 5", true), ("frames = 8192", true)]
+            [("name = 'b'", false), ("workers = 2", true), ("icmp_rate = 5", false), ("frames = 8192", true)]
         {
-            assert_eq!(plan::diff(&old, &of(text)).iter().any(restart_needed), fixed, "{text}");
+            assert_eq!(plan::diff(&old, &of(text)).iter().any(plan::Change::restart_needed), fixed, "{text}");
         }
     }
 }

@@ -33,7 +33,7 @@ const REFUSED: [(&str, ErrorKind, &str); 4] = [
         "port none",
     ),
     ("[router]\nworkers = 7", ErrorKind::RestartNeeded, "workers"),
-    ("[router]\nicmp_rate = 7", ErrorKind::RestartNeeded, "icmp_rate"),
+    ("[router]\nframes = 777", ErrorKind::RestartNeeded, "frames"),
 ];
 
 #[test]

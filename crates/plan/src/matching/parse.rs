@@ -159,6 +159,8 @@ impl<'t> Reader<'t> {
     /// The word behind `before`, or an error that says what belongs there.
     fn after(&mut self, before: Word<'t>, what: &str) -> Result<Word<'t>, MatchError> {
         match self.words.next() {
+            // A port may well be called `in`.
+            Some(word) if word.text == "in" && before.text.starts_with("iif") => Ok(word),
             Some(word) if matches!(word.text, "!=" | "==" | "=" | "<" | ">" | "in") => {
                 let hint = format!("write '{} VALUE'", before.text);
                 word.wrong(format!("{} is not known to matches", quote(word.text)), hint)

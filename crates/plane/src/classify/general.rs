@@ -144,6 +144,10 @@ impl Classifier<'_> {
         if packet.meta().flags & Meta::GROUP != 0 && !destination.is_multicast() {
             return Err(DropReason::LinkBroadcast);
         }
+        if destination.is_multicast() && destination.octets()[1] & 0xf < 2 {
+            // Of a scope that no link carries (RFC 4291 2.7).
+            return Err(DropReason::Multicast);
+        }
         let interface = packet.meta().in_interface;
         // An option may ask to be reported whoever the packet is for (RFC 8200 4.2).
         let hop_by_hop = next == protocol::HOP_BY_HOP && packet.meta().flags & OPTIONS_DONE == 0;

@@ -33,6 +33,7 @@ pub(super) enum Obstacle {
 pub(super) fn upper(ip: &Ipv6<'_>) -> Result<Upper, Obstacle> {
     const NEXT_HEADER_AT: usize = 6;
     let cut = Obstacle::Silent(DropReason::BadOption);
+    let mut fragmented = false;
     let mut found = Upper { protocol: ip.header.next_header(), named_at: NEXT_HEADER_AT, at: ipv6::HEADER };
     for _ in 0..=LONGEST_CHAIN {
         let at = found.at;
@@ -47,7 +48,10 @@ pub(super) fn upper(ip: &Ipv6<'_>) -> Result<Upper, Obstacle> {
         match found.protocol {
             protocol::DESTINATION_OPTIONS => options(header, at)?,
             protocol::ROUTING => routing(ip, header, at)?,
-            protocol::FRAGMENT => fragment(header)?,
+            protocol::FRAGMENT => {
+                fragment(header, at, fragmented)?;
+                fragmented = true;
+            }
             _ => {}
         }
         found = Upper { protocol: header[0], named_at: at, at: end };
@@ -61,7 +65,7 @@ fn length(ip: &Ipv6<'_>, at: usize) -> Option<usize> {
 
 /// Only padding is known (RFC 8200 4.2, 4.6).
 fn options(header: &[u8], at: usize) -> Result<(), Obstacle> {
-    match first_unknown(&header[2..], at + 2) {
+    match first_unknown(header, at) {
         Some(UnknownAt::Silent) => Err(Obstacle::Silent(DropReason::BadOption)),
         Some(UnknownAt::Report(pointer)) => Err(Obstacle::Report(Complaint::Option { pointer }, DropReason::BadOption)),
         None => Ok(()),
@@ -80,8 +84,14 @@ fn routing(ip: &Ipv6<'_>, header: &[u8], at: usize) -> Result<(), Obstacle> {
     }
 }
 
-/// A fragment that is the whole packet is taken for it (RFC 6946); nothing is reassembled.
-fn fragment(header: &[u8]) -> Result<(), Obstacle> {
+/// A fragment that is the whole packet is taken for it (RFC 6946), but none in a fragment (RFC 8200 4.1); nothing is
+/// reassembled.
+fn fragment(header: &[u8], at: usize, fragmented: bool) -> Result<(), Obstacle> {
     const RESERVED: u8 = 6;
-    if header[2] == 0 && header[3] & !RESERVED == 0 { Ok(()) } else { Err(Obstacle::Silent(DropReason::LocalFragment)) }
+    let whole = header[2] == 0 && header[3] & !RESERVED == 0;
+    match (fragmented, whole) {
+        (true, _) => Err(Obstacle::Report(Complaint::Field { pointer: at }, DropReason::LocalFragment)),
+        (false, true) => Ok(()),
+        (false, false) => Err(Obstacle::Silent(DropReason::LocalFragment)),
+    }
 }

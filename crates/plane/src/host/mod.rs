@@ -218,6 +218,18 @@ impl Host {
         self.tick(world);
     }
 
+    /// Other rates from now on; the buckets start full again. How much is remembered stays as it was.
+    pub fn limit(&mut self, limits: HostLimits) {
+        if limits == self.limits {
+            return;
+        }
+        self.limits = limits;
+        for attachment in self.attachments.values_mut() {
+            let new = Attachment::new(attachment.known.clone(), limits);
+            (attachment.errors, attachment.messages) = (new.errors, new.messages);
+        }
+    }
+
     /// Whether a neighbour is still one under the interfaces of `current`.
     fn stays(&self, key: Key, state: NeighbourState, current: &BTreeMap<InterfaceId, Interface>) -> bool {
         let Some(interface) = current.get(&key.0).filter(|_| self.attachments.contains_key(&key.0)) else {

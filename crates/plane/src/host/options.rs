@@ -5,7 +5,7 @@ use super::output::way;
 use super::{Host, Parsed, World, parse};
 use crate::classify::Outcome;
 use packet::wire::ipv4_options::{self, Ipv4Option, validate};
-use packet::wire::ipv6_extensions::{HopByHop, Ipv6Option, UnknownOption, check_hop_by_hop};
+use packet::wire::ipv6_extensions::{HopByHop, Ipv6Option, Ipv6Options, Padding, UnknownOption, check_hop_by_hop};
 use packet::wire::{Ipv4, Ipv6, checksum, ipv4};
 use packet::{DropReason, Packet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -62,8 +62,11 @@ fn judge4(ip: &Ipv4<'_>, packet: &Packet, world: &impl World) -> Verdict {
     if !asks.record_route && !asks.timestamp {
         return Verdict::Forward;
     }
-    // RFC 1812 5.2.4.2: the address of the interface it leaves by; of the one it came in by, where it goes no further.
+    // RFC 1812 5.2.4.2: the address of the interface it leaves by; the one it is for, where it goes no further.
     let destination = ip.header.destination();
+    if is_own4(destination, world) {
+        return Verdict::Record(destination);
+    }
     let (interface, peer) = match way(IpAddr::V4(destination), packet.meta().in_interface, world) {
         Some((interface, IpAddr::V4(next))) => (interface, next),
         _ => (packet.meta().in_interface, ip.header.source()),
@@ -163,21 +166,22 @@ pub(super) enum UnknownAt {
     Report(usize),
 }
 
-/// The first option that cannot be skipped; `at` is where the options lie in the packet. Only padding is known.
-pub(super) fn first_unknown(mut options: &[u8], mut at: usize) -> Option<UnknownAt> {
-    while let Some((&kind, rest)) = options.split_first() {
-        if kind == Ipv6Option::PAD1 {
-            (options, at) = (rest, at + 1);
+/// The first option that cannot be skipped of a destination options header that begins at `at`. Only padding is known.
+pub(super) fn first_unknown(header: &[u8], at: usize) -> Option<UnknownAt> {
+    let mut padding = Padding::default();
+    for option in Ipv6Options::of(header, at) {
+        let Ok(option) = option else { return Some(UnknownAt::Silent) };
+        if !padding.accepts(&option) {
+            return Some(UnknownAt::Silent);
+        }
+        if let Ipv6Option::PAD1 | Ipv6Option::PADN = option.kind {
             continue;
         }
-        let Some((&length, rest)) = rest.split_first() else { return Some(UnknownAt::Silent) };
-        let Some((data, rest)) = rest.split_at_checked(usize::from(length)) else { return Some(UnknownAt::Silent) };
-        match (Ipv6Option { kind, offset: at, data }).if_unknown() {
+        match option.if_unknown() {
             UnknownOption::Discard => return Some(UnknownAt::Silent),
-            UnknownOption::Report | UnknownOption::ReportUnicast => return Some(UnknownAt::Report(at)),
+            UnknownOption::Report | UnknownOption::ReportUnicast => return Some(UnknownAt::Report(option.offset)),
             UnknownOption::Skip => {}
         }
-        (options, at) = (rest, at + 2 + data.len());
     }
     None
 }

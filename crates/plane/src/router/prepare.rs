@@ -3,6 +3,7 @@
 use super::desired::{Gateways, Routes};
 use super::{Names, Router};
 use crate::function;
+use crate::host::HostLimits;
 use crate::interface::{Attached, Interface};
 use crate::port::Port;
 use crate::snapshot::{BEST_EFFORT, CONTROL, GENERAL, PathSpec, PortView, Rule, Snapshot};
@@ -20,6 +21,9 @@ use units::{Generation, InterfaceId, Mac, PathId, PortId};
 const OWN_CAPACITY: usize = 512;
 /// Packets that wait at most in each queue of the path `best-effort`.
 const BEST_EFFORT_CAPACITY: usize = 512;
+
+/// Ids of 16 bits are given once each; the last means none.
+const LAST_ID: usize = 65534;
 
 /// Opens what the plan says is behind a port.
 pub trait Opener {
@@ -65,6 +69,11 @@ impl Router {
     pub fn prepare(&self, plan: &Plan, opener: &mut dyn Opener) -> Result<Prepared, Vec<ApplyError>> {
         let mut errors = Vec::new();
         let mut names = self.names.clone();
+        if names.next.iter().any(|&next| next + plan.interfaces().count() + plan.paths.len() > LAST_ID) {
+            let reason = "more ports, interfaces or paths have come and gone than there are ids".to_string();
+            let hint = "restart the router".to_string();
+            return Err(vec![ApplyError { place: "router".into(), reason, hint }]);
+        }
         let ports = self.prepare_ports(plan, opener, &mut names, &mut errors);
         if !errors.is_empty() {
             return Err(errors);
@@ -91,6 +100,7 @@ impl Router {
             interfaces,
             paths,
             rules(plan, &names),
+            HostLimits { icmp_rate: plan.icmp_rate.into(), icmp_burst: plan.icmp_burst.into(), ..self.build.limits },
         );
         let snapshot = Arc::new(snapshot);
         let statics = plan.neighbours.iter().map(|n| ((names.interfaces[&n.interface], n.address), n.mac)).collect();

@@ -141,7 +141,14 @@ impl Worker {
         self.snapshot = snapshot;
         let control = self.dispatch.control;
         let statics = std::mem::take(&mut self.statics);
+        let limits = self.snapshot.limits;
+        // Only the worker that has the ports speaks for the router.
+        let speaks = self.ports.iter().any(Option::is_some);
         self.with_host(control, |host, world| {
+            if !speaks {
+                return;
+            }
+            host.limit(limits);
             host.adopt(world);
             for &(interface, address, mac) in &statics {
                 if world.interface(interface).is_some() {
