@@ -12,6 +12,7 @@ mod fates;
 pub mod function;
 pub mod host;
 pub mod interface;
+mod limits;
 mod link;
 pub mod meter;
 mod path;

@@ -1,7 +1,7 @@
 //! One generation of the configuration, as workers read it: immutable, shared, swapped whole.
 
-use crate::host::HostLimits;
 use crate::interface::Interface;
+use crate::limits::HostLimits;
 use plan::{Call, Match};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;

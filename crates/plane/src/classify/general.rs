@@ -1,7 +1,6 @@
 //! Classification of everything that is not plain: tags, ARP, IPv6, options, our own addresses, and whatever is wrong.
 
-use super::{Classifier, Outcome, Target, refuse};
-use crate::host::Exception;
+use super::{Classifier, Exception, Outcome, Target, refuse};
 use crate::snapshot::PortView;
 use packet::wire::{Carries, Ethernet, Fields, Ipv4, Ipv4Error, Ipv6, Ipv6Error, ethertype, ipv6, protocol};
 use packet::{DropReason, Meta, Packet};

@@ -8,6 +8,7 @@
 mod adjacency;
 mod blocks;
 mod entry;
+mod exception;
 mod fib4;
 mod fib6;
 mod general;
@@ -19,13 +20,13 @@ mod short;
 mod tables;
 
 pub use adjacency::{Adjacencies, Link};
+pub use exception::Exception;
 pub use fib4::Fib4;
 pub use fib6::Fib6;
 pub use outcome::Outcome;
 pub use rib::Origin;
 pub use tables::{RouteChange, RouteError, RouteQuery, RouteReport, TableLimits, Tables};
 
-use crate::host::Exception;
 use crate::snapshot::{Egress, PortView, Snapshot};
 use packet::wire::ipv4;
 use packet::{BATCH, DropReason, Meta, Packet};

@@ -4,7 +4,7 @@
 //! found that the packet may go on.
 
 use super::{Context, Function};
-use crate::host::Exception;
+use crate::classify::Exception;
 use packet::wire::{ipv4, ipv6};
 use packet::{Meta, Packet};
 use units::AdjacencyId;

@@ -1,7 +1,7 @@
 //! Packet functions: what a path does to its packets between classification and the link.
 //!
 //! A function works on packets in place and ends none itself: it sets `Meta::refused` (a drop reason plus one) or
-//! `Meta::exception` (a code of [`crate::host::Exception`]), and the forwarding task sees to the rest.
+//! `Meta::exception` (a code of [`crate::classify::Exception`]), and the forwarding task sees to the rest.
 
 mod ip;
 

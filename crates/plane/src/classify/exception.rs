@@ -1,0 +1,45 @@
+//! Why a packet cannot take the fast path.
+
+/// Why a packet takes the general path, as the classifier found it; the code in `Meta::exception`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Exception {
+    /// An ARP packet.
+    Arp = 1,
+    /// For the router itself: one of its addresses, or a group it is a member of.
+    Local = 2,
+    /// It carries IP options or a hop-by-hop header: options are looked at, then it is forwarded.
+    Options = 3,
+    /// Its time to live is used up.
+    Expired = 4,
+    /// No route leads to its destination.
+    NoRoute = 5,
+    /// An unreachable route.
+    Unreachable = 6,
+    /// It is larger than the next link takes.
+    TooBig = 7,
+    /// The next hop's link-layer address is not known, or not confirmed.
+    Resolve = 8,
+    /// Its source address may not leave its link, and its destination is beyond (RFC 4443 3.1, code 2).
+    BeyondScope = 9,
+}
+
+impl Exception {
+    /// Every exception, in the order of their codes.
+    pub const ALL: [Exception; 9] = [
+        Exception::Arp,
+        Exception::Local,
+        Exception::Options,
+        Exception::Expired,
+        Exception::NoRoute,
+        Exception::Unreachable,
+        Exception::TooBig,
+        Exception::Resolve,
+        Exception::BeyondScope,
+    ];
+
+    /// The exception of a code in `Meta::exception`.
+    pub fn of(code: u8) -> Option<Exception> {
+        Self::ALL.get(usize::from(code).wrapping_sub(1)).copied()
+    }
+}
