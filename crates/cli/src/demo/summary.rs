@@ -135,3 +135,71 @@ fn law(closing: &Closing) -> (String, bool) {
     );
     (text, holds)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use control::api::{Drops, Ledgers, Ports};
+
+    /// An end after which the worker's ledger is this, with everything transferred.
+    fn end(ledger: Option<Ledger>) -> End {
+        let workers: Vec<Ledger> = ledger.into_iter().collect();
+        let closing = Closing {
+            ledgers: Ledgers {
+                balanced: workers.iter().all(Ledger::is_balanced),
+                total: workers.first().cloned().unwrap_or_default(),
+                workers,
+            },
+            ports: Ports { time_ns: 0, ports: Vec::new() },
+            drops: Drops { time_ns: 0, drops: Vec::new() },
+            uptime_ns: 0,
+        };
+        End { elapsed: Nanos::secs(1), interrupted: false, reload: None, paths: None, closing, failure: None }
+    }
+
+    fn all_transferred() -> Traffic {
+        let traffic = Traffic::new();
+        for flow in &traffic.flows {
+            flow.add_packet(4);
+            match flow.kind {
+                Kind::Tcp => flow.take(flow.pattern.at(0, 4)).unwrap(),
+                Kind::Udp => flow.take_datagram(&[&[0; 8][..], flow.pattern.at(0, 160)].concat()).unwrap(),
+                Kind::Ping => flow.take_echo(Nanos::millis(1), 4),
+            }
+        }
+        traffic
+    }
+
+    #[test]
+    fn it_went_well_only_where_the_law_held_and_nothing_failed() {
+        let right = Ledger { received_packets: 7, sent_packets: 5, dropped_packets: 2, ..Ledger::default() };
+        let holding = Ledger { received_packets: 8, held_packets: 1, ..right.clone() };
+        let lost = Ledger { received_packets: 8, ..right.clone() };
+        let verdict = |traffic: &Traffic, end: &End| summarise(traffic, end).1;
+        assert!(verdict(&all_transferred(), &end(Some(right.clone()))));
+        // A packet that is held after the end, one that is nowhere, and a worker that can tell nothing.
+        for ledger in [Some(holding), Some(lost), None] {
+            let (lines, good) = summarise(&all_transferred(), &end(ledger));
+            assert!(!good && lines.iter().any(|line| line.contains("BROKEN")), "{lines:?}");
+        }
+        let failed = End { failure: Some("a worker has failed".into()), ..end(Some(right.clone())) };
+        assert!(!verdict(&all_transferred(), &failed));
+        let wrong = all_transferred();
+        wrong.flows[0].add_sent(1);
+        let (lines, good) = summarise(&wrong, &end(Some(right.clone())));
+        assert!(
+            !good && lines.iter().any(|line| line.contains("FAILED: 5 bytes were sent and 4 received")),
+            "{lines:?}"
+        );
+        assert!(!verdict(&Traffic::new(), &end(Some(right.clone()))), "nothing was sent");
+        assert!(verdict(&Traffic::new(), &End { interrupted: true, ..end(Some(right)) }));
+    }
+
+    #[test]
+    fn the_law_is_said_with_all_of_its_terms() {
+        let ledger = Ledger { received_packets: 1_234_567, sent_packets: 1_234_567, ..Ledger::default() };
+        let (text, holds) = law(&end(Some(ledger)).closing);
+        let terms = "received 1,234,567 + generated 0 = sent 1,234,567 + consumed 0 + dropped 0 + held 0";
+        assert_eq!((text.as_str(), holds), (terms, true));
+    }
+}
