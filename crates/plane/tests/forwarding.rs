@@ -1,8 +1,8 @@
 //! A packet's whole life through a router in memory.
 
 use packet::DropReason;
-use packet::wire::{Ipv4, Ipv4Spec, ethernet, ethertype};
-use plane::rig::Rig;
+use packet::wire::Ipv4;
+use plane::rig::{Rig, Udp};
 use plane::snapshot::Layout;
 use std::net::Ipv4Addr;
 use units::Mac;
@@ -42,19 +42,8 @@ const LAN: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const HOST: Mac = Mac([2, 0, 0, 0, 0, 0xaa]);
 
 fn udp(destination: Ipv4Addr, ttl: u8) -> Vec<u8> {
-    let mut frame = vec![0; 14 + 20 + 26];
-    ethernet::write_header(&mut frame[..14], LAN, HOST, None, ethertype::IPV4).unwrap();
-    let spec = Ipv4Spec {
-        type_of_service: 0,
-        identification: 1,
-        dont_fragment: true,
-        ttl,
-        protocol: 17,
-        source: Ipv4Addr::new(192, 0, 2, 7),
-        destination,
-    };
-    spec.write(&mut frame[14..], 26).unwrap();
-    frame
+    let network = (Ipv4Addr::new(192, 0, 2, 7), destination);
+    Udp { link: (HOST, LAN), network, ports: (5000, 5001), ttl, length: 60 }.frame(&[])
 }
 
 fn dropped(rig: &Rig, reason: DropReason) -> u64 {

@@ -1,10 +1,9 @@
 //! The fast path allocates nothing: neither in the stages nor in what they call.
 
 use packet::Packet;
-use packet::wire::{Ipv4Spec, ethernet, ethertype};
 use plane::meter::Flat;
 use plane::port::Port;
-use plane::rig::Rig;
+use plane::rig::{Rig, Udp};
 use plane::snapshot::Layout;
 use std::alloc::{GlobalAlloc, Layout as Memory, System};
 use std::net::Ipv4Addr;
@@ -54,22 +53,12 @@ name = "voice"
 match = "udp dport 5060"
 "#;
 
-fn frame(i: u32) -> [u8; 60] {
-    let mut frame = [0; 60];
-    ethernet::write_header(&mut frame[..14], Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 9]), None, ethertype::IPV4);
-    let spec = Ipv4Spec {
-        type_of_service: 0,
-        identification: 0,
-        dont_fragment: true,
-        ttl: 255,
-        protocol: 17,
-        source: Ipv4Addr::new(192, 0, 2, 7),
-        destination: Ipv4Addr::from(0x0a00_0000 | i),
-    };
-    spec.write(&mut frame[14..], 26).unwrap();
+fn frame(i: u32) -> Vec<u8> {
+    let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
+    let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::from(0x0a00_0000 | i));
     // Every other packet takes the configured path.
-    frame[36..38].copy_from_slice(&if i.is_multiple_of(2) { 5060u16 } else { 9 }.to_be_bytes());
-    frame
+    let port = if i.is_multiple_of(2) { 5060 } else { 9 };
+    Udp { link, network, ports: (9, port), ttl: 255, length: 60 }.frame(&[])
 }
 
 /// Sends `frames` through the router `passes` times.

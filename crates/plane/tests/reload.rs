@@ -1,10 +1,9 @@
 //! Configurations change while packets flow: none is lost, none overtakes another.
 
-use packet::wire::{Ipv4Spec, ethernet, ethertype};
 use plane::event::Silent;
 use plane::host::HostLimits;
 use plane::meter::Flat;
-use plane::rig::{Rig, Wires};
+use plane::rig::{Rig, Udp, Wires};
 use plane::snapshot::Layout;
 use plane::{Build, Router};
 use std::net::Ipv4Addr;
@@ -40,28 +39,14 @@ fn config(n: usize) -> String {
     text
 }
 
+/// Where a numbered frame has its number.
+const NUMBER: std::ops::Range<usize> = 42..46;
+
 fn numbered(sequence: u32) -> Vec<u8> {
-    let mut frame = vec![0; 64];
-    let header = ethernet::write_header(
-        &mut frame[..14],
-        Mac([2, 0, 0, 0, 0, 1]),
-        Mac([2, 0, 0, 0, 0, 9]),
-        None,
-        ethertype::IPV4,
-    );
-    assert_eq!(header, Some(14));
-    let spec = Ipv4Spec {
-        type_of_service: 0,
-        identification: 0,
-        dont_fragment: true,
-        ttl: 64,
-        protocol: 17,
-        source: Ipv4Addr::new(192, 0, 2, 7),
-        destination: Ipv4Addr::new(203, 0, 113, 5),
-    };
-    spec.write(&mut frame[14..], 30).unwrap();
-    frame[46..50].copy_from_slice(&sequence.to_be_bytes());
-    frame
+    let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
+    let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::new(203, 0, 113, 5));
+    // Some of the configurations have a path for these ports, others not.
+    Udp { link, network, ports: (9, 2), ttl: 64, length: 64 }.frame(&sequence.to_be_bytes())
 }
 
 #[test]
@@ -91,7 +76,7 @@ fn a_hundred_changes_lose_and_reorder_nothing() {
             }
             for frame in rig.received("wan") {
                 assert_eq!(frame.len(), 64);
-                let sequence = u32::from_be_bytes(frame[46..50].try_into().unwrap());
+                let sequence = u32::from_be_bytes(frame[NUMBER].try_into().unwrap());
                 assert_eq!(sequence, expected, "after change {n}, round {round}");
                 expected += 1;
             }

@@ -5,11 +5,10 @@
 
 use super::{Figure, Rounds, medians};
 use io::clock::CycleCounter;
-use packet::wire::{Ipv4Spec, ethernet, ethertype};
 use packet::{Batch, Packet};
 use plane::meter::{Meter, Work};
 use plane::port::Port;
-use plane::rig::{Rig, StraightLine};
+use plane::rig::{Rig, StraightLine, Udp};
 use plane::snapshot::Layout;
 use std::net::Ipv4Addr;
 use units::{Mac, Nanos};
@@ -67,23 +66,12 @@ impl Meter for Counted {
     }
 }
 
+/// The neighbour beyond `out` has the address of `in`: what leaves comes back in.
 fn frame(i: u32) -> Vec<u8> {
-    let mut frame = vec![0; LENGTH];
-    // The neighbour beyond `out` has the address of `in`: what leaves comes back in.
-    let written = ethernet::write_header(&mut frame[..14], IN, Mac([2, 0, 0, 0, 0, 9]), None, ethertype::IPV4);
-    assert_eq!(written, Some(14));
-    let spec = Ipv4Spec {
-        type_of_service: 0,
-        identification: 0,
-        dont_fragment: true,
-        ttl: TTL.0,
-        protocol: 17,
-        source: Ipv4Addr::new(192, 0, 2, 7),
-        // A multiplicative walk through 10/8 (Knuth): all four routes, in no order.
-        destination: Ipv4Addr::from(0x0a00_0000 | (i.wrapping_mul(0x9e37_79b1) >> 8)),
-    };
-    spec.write(&mut frame[14..], LENGTH - 34).expect("it fits");
-    frame
+    // A multiplicative walk through 10/8 (Knuth): all four routes, in no order.
+    let destination = Ipv4Addr::from(0x0a00_0000 | (i.wrapping_mul(0x9e37_79b1) >> 8));
+    let network = (Ipv4Addr::new(192, 0, 2, 7), destination);
+    Udp { link: (Mac([2, 0, 0, 0, 0, 9]), IN), network, ports: (9, 9), ttl: TTL.0, length: LENGTH }.frame(&[])
 }
 
 /// One router with its frames.

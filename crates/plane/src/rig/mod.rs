@@ -2,9 +2,11 @@
 //!
 //! It runs the plane as the daemon does, but in the caller's thread and in the caller's time.
 
+mod frames;
 mod one_link;
 mod straight;
 
+pub use frames::Udp;
 pub use one_link::OneLink;
 pub use straight::StraightLine;
 
