@@ -3,7 +3,7 @@
 //! What only the caller knows stays with the caller: directed broadcasts and anycast addresses of its own interfaces,
 //! and the rate limit.
 
-use super::{Cast, Error6, Ipv4, Ipv6, icmp4, icmp6, ipv4, ipv6, protocol};
+use super::{Cast, Error6, Ipv4, Ipv6, icmp4, icmp6, ipv4, ipv6, ipv6_extensions, protocol};
 use std::fmt;
 
 /// Why no ICMP error may be sent.
@@ -93,14 +93,37 @@ pub fn may_answer_with_error6(link: Cast, packet: &Ipv6<'_>, error: Error6) -> R
         return Err(Why::SourceNotUnicast);
     }
     // What cannot be followed to its upper layer is not known to be an ICMP error, and is often what the error is about.
-    let Ok(chain) = packet.chain() else { return Ok(()) };
-    let (protocol::ICMPV6, Some(offset)) = (chain.protocol, chain.offset) else { return Ok(()) };
+    let Some(offset) = icmp6_message(packet) else { return Ok(()) };
     match packet.bytes.get(offset) {
         None => Err(Why::Unreadable),
         Some(&icmp6::REDIRECT) => Err(Why::Redirect),
         Some(&kind) if kind < icmp6::FIRST_INFORMATIONAL => Err(Why::IcmpError),
         Some(_) => Ok(()),
     }
+}
+
+/// Where an ICMPv6 message would begin, were all headers before it in order: what is wrong with them may be the reason
+/// for the error.
+fn icmp6_message(packet: &Ipv6<'_>) -> Option<usize> {
+    let (mut kind, mut at) = (packet.header.next_header(), ipv6::HEADER);
+    for _ in 0..=ipv6_extensions::LONGEST_CHAIN {
+        let length = match kind {
+            protocol::ICMPV6 => return Some(at),
+            protocol::FRAGMENT => {
+                let &[_, _, high, low] = packet.bytes.get(at..)?.first_chunk()?;
+                if u16::from_be_bytes([high, low]) >> 3 != 0 {
+                    return None;
+                }
+                8
+            }
+            protocol::HOP_BY_HOP | protocol::DESTINATION_OPTIONS | protocol::ROUTING | protocol::AUTHENTICATION => {
+                ipv6_extensions::header_length(kind, *packet.bytes.get(at + 1)?)
+            }
+            _ => return None,
+        };
+        (kind, at) = (*packet.bytes.get(at)?, at + length);
+    }
+    None
 }
 
 /// Whether the error is about an option of type 10xxxxxx.

@@ -149,8 +149,10 @@ fn decode(bytes: &[u8]) -> Result<Ipv4Option<'_>, u8> {
         [NO_OPERATION, ..] => Ipv4Option::NoOperation,
         [kind @ (RECORD_ROUTE | LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE), ref rest @ ..] => {
             let [length, pointer, slots @ ..] = rest else { return Err(1) };
-            // An entry still to be used must be whole.
-            if *pointer < 4 || pointer <= length && u16::from(*pointer) + 3 > u16::from(*length) {
+            if *length < 3 {
+                return Err(1);
+            }
+            if *pointer < 4 {
                 return Err(2);
             }
             match kind {
@@ -160,10 +162,9 @@ fn decode(bytes: &[u8]) -> Result<Ipv4Option<'_>, u8> {
             }
         }
         [TIMESTAMP, ref rest @ ..] => {
-            let [length, pointer, overflow_flag, slots @ ..] = rest else { return Err(1) };
+            let [_, pointer, overflow_flag, slots @ ..] = rest else { return Err(1) };
             let (overflow, flag) = (overflow_flag >> 4, overflow_flag & 0x0f);
-            let entry = if matches!(flag, 1 | PRESPECIFIED) { 8 } else { 4 };
-            if *pointer < 5 || pointer <= length && u16::from(*pointer) + entry - 1 > u16::from(*length) {
+            if *pointer < 5 {
                 return Err(2);
             }
             Ipv4Option::Timestamp { pointer: *pointer, overflow, flag, slots }
@@ -193,29 +194,57 @@ pub struct Asks {
 /// Checks every option, and that routes and timestamps appear at most once (RFC 791 3.1).
 pub fn validate(bytes: &[u8]) -> Result<Asks, OptionError> {
     let mut asks = Asks::default();
-    for placed in options(bytes) {
-        let Placed { offset, length, option } = placed?;
-        let seen = match option {
-            Ipv4Option::RecordRoute { .. } => &mut asks.record_route,
+    let mut walk = options(bytes);
+    while let Some(&kind) = walk.rest.first() {
+        let (start, first) = (walk.offset, asks.first(kind));
+        let Some(placed) = walk.next() else { break };
+        match placed {
+            // That there are two of them comes before what else is wrong with the second.
+            _ if !first => return Err(OptionError { pointer: start }),
+            Err(error) => return Err(error),
+            // An entry still to be used must be whole.
+            Ok(Placed { length, option, .. }) if half_room(length, option) => {
+                return Err(OptionError { pointer: start + 2 });
+            }
             // A full list whose count of losers is full as well: the packet is in error (RFC 791, timestamp). Where
             // routers are prespecified, nobody loses.
-            Ipv4Option::Timestamp { pointer, overflow: 15, flag, .. } if pointer > length && flag != PRESPECIFIED => {
-                return Err(OptionError { pointer: offset + 3 });
+            Ok(Placed { length, option: Ipv4Option::Timestamp { pointer, overflow: 15, flag, .. }, .. })
+                if pointer > length && flag != PRESPECIFIED =>
+            {
+                return Err(OptionError { pointer: start + 3 });
             }
-            Ipv4Option::Timestamp { .. } => &mut asks.timestamp,
-            // One or the other, not both (RFC 1812 5.2.4.1).
-            Ipv4Option::LooseSourceRoute { .. } | Ipv4Option::StrictSourceRoute { .. } => &mut asks.source_route,
-            Ipv4Option::RouterAlert(0) => {
-                asks.router_alert = true;
-                continue;
-            }
-            _ => continue,
-        };
-        if std::mem::replace(seen, true) {
-            return Err(OptionError { pointer: offset });
+            Ok(Placed { option: Ipv4Option::RouterAlert(0), .. }) => asks.router_alert = true,
+            Ok(_) => {}
         }
     }
     Ok(asks)
+}
+
+/// Whether an option of `length` bytes has room left, but not for an entry.
+fn half_room(length: u8, option: Ipv4Option<'_>) -> bool {
+    let (pointer, entry) = match option {
+        Ipv4Option::RecordRoute { pointer, .. }
+        | Ipv4Option::LooseSourceRoute { pointer, .. }
+        | Ipv4Option::StrictSourceRoute { pointer, .. } => (pointer, 4),
+        Ipv4Option::Timestamp { pointer, flag: 1 | PRESPECIFIED, .. } => (pointer, 8),
+        Ipv4Option::Timestamp { pointer, .. } => (pointer, 4),
+        _ => return false,
+    };
+    pointer <= length && u16::from(pointer) + entry - 1 > u16::from(length)
+}
+
+impl Asks {
+    /// Notes an option of this type; false where there was one and may be only one.
+    fn first(&mut self, kind: u8) -> bool {
+        let seen = match kind {
+            RECORD_ROUTE => &mut self.record_route,
+            TIMESTAMP => &mut self.timestamp,
+            // One or the other, not both (RFC 1812 5.2.4.1).
+            LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE => &mut self.source_route,
+            _ => return true,
+        };
+        !std::mem::replace(seen, true)
+    }
 }
 
 /// Why a router could not write into the options of a packet.
@@ -250,13 +279,35 @@ pub fn record(
     midnight: u32,
     own: impl Fn(Ipv4Addr) -> bool,
 ) -> Result<(), RecordError> {
+    write_down(l3, outgoing, midnight, own, true)
+}
+
+/// As [`record`] in a reply, whose options are those of the request and already say that the router was passed: where no
+/// room is left it does not count itself among the losers again.
+pub fn record_in_reply(
+    l3: &mut [u8],
+    outgoing: Ipv4Addr,
+    midnight: u32,
+    own: impl Fn(Ipv4Addr) -> bool,
+) -> Result<(), RecordError> {
+    write_down(l3, outgoing, midnight, own, false)
+}
+
+fn write_down(
+    l3: &mut [u8],
+    outgoing: Ipv4Addr,
+    midnight: u32,
+    own: impl Fn(Ipv4Addr) -> bool,
+    counts: bool,
+) -> Result<(), RecordError> {
     let packet = super::Ipv4::parse_unsummed(l3).map_err(RecordError::Header)?;
     let header_length = packet.header_length();
     let (mut edits, mut count) = ([None; 2], 0);
     for placed in options(packet.options) {
         let placed = placed.map_err(RecordError::Option)?;
         // Two edits at most, for each option appears at most once in a packet that passed `validate`.
-        if let (Some(edit), Some(slot)) = (edit(&placed, outgoing, midnight, &own), edits.get_mut(count)) {
+        let edit = edit(&placed, outgoing, midnight, &own).filter(|e| counts || !matches!(e.grow, Grow::Overflow));
+        if let (Some(edit), Some(slot)) = (edit, edits.get_mut(count)) {
             *slot = Some(edit);
             count += 1;
         }
@@ -296,6 +347,9 @@ enum Grow {
 }
 
 fn edit(placed: &Placed<'_>, outgoing: Ipv4Addr, midnight: u32, own: &impl Fn(Ipv4Addr) -> bool) -> Option<Edit> {
+    if half_room(placed.length, placed.option) {
+        return None;
+    }
     let option = usize::from(placed.offset);
     let mut bytes = [0; 8];
     let (pointer, by, skip, length) = match placed.option {

@@ -110,7 +110,7 @@ impl<'a> Ipv6<'a> {
 }
 
 /// Bytes of an extension header from its length field.
-fn header_length(kind: u8, field: u8) -> usize {
+pub(super) fn header_length(kind: u8, field: u8) -> usize {
     match kind {
         protocol::FRAGMENT => 8,
         protocol::AUTHENTICATION => (usize::from(field) + 2) * 4,
@@ -258,6 +258,14 @@ pub struct Ipv6Options<'a> {
     offset: usize,
 }
 
+impl<'a> Ipv6Options<'a> {
+    /// The options of a hop-by-hop or destination options header that begins at `at` of its packet; none where it is cut
+    /// short.
+    pub fn of(header: &'a [u8], at: usize) -> Self {
+        Ipv6Options { rest: header.get(2..).unwrap_or_default(), offset: at + 2 }
+    }
+}
+
 impl<'a> Iterator for Ipv6Options<'a> {
     type Item = Result<Ipv6Option<'a>, Ipv6OptionError>;
 
@@ -298,12 +306,34 @@ pub enum HopByHop {
     },
 }
 
+/// Watches padding: there is never a reason for more than seven bytes of it in a row, nor for any that is not zero, but
+/// to hide something (RFC 4942 2.1.9.5).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Padding {
+    bytes: usize,
+}
+
+impl Padding {
+    /// Whether an option, the next in order, leaves the padding sound.
+    pub fn accepts(&mut self, option: &Ipv6Option<'_>) -> bool {
+        self.bytes = match option.kind {
+            Ipv6Option::PAD1 => self.bytes + 1,
+            Ipv6Option::PADN => self.bytes + 2 + option.data.len(),
+            _ => 0,
+        };
+        self.bytes <= 7 && (self.bytes == 0 || option.data.iter().all(|&byte| byte == 0))
+    }
+}
+
 /// Processes hop-by-hop options (RFC 8200 4.2, 4.3): padding and router alert are known, a router alert of another
-/// length than two is dropped, everything else is unknown.
+/// length than two is dropped, and so is unsound padding; everything else is unknown.
 pub fn check_hop_by_hop(options: Ipv6Options<'_>) -> HopByHop {
-    let mut router_alert = None;
+    let (mut router_alert, mut padding) = (None, Padding::default());
     for option in options {
         let Ok(option) = option else { return HopByHop::Discard };
+        if !padding.accepts(&option) {
+            return HopByHop::Discard;
+        }
         match (option.kind, option.data) {
             (Ipv6Option::PAD1 | Ipv6Option::PADN, _) => {}
             (Ipv6Option::ROUTER_ALERT, &[a, b]) => router_alert = Some(u16::from_be_bytes([a, b])),

@@ -23,6 +23,10 @@ impl Host {
         if !message.sender_is_believable() {
             return world.drop(packet, DropReason::BadArp);
         }
+        if message.sender_ip.is_loopback() || message.sender_ip.is_multicast() || message.sender_ip.is_broadcast() {
+            // Nobody's address, so that nobody asked.
+            return world.drop(packet, DropReason::BadArp);
+        }
         let sender = IpAddr::V4(message.sender_ip);
         let (ours, mac) = (is_own(interface, IpAddr::V4(message.target_ip)), interface.mac);
         let sender_mac = message.sender_mac;

@@ -43,6 +43,9 @@ pub(super) fn upper(ip: &Ipv6<'_>) -> Result<Upper, Obstacle> {
             protocol::FRAGMENT => Some(8),
             _ => return Ok(found),
         };
+        // RFC 8200 4.5 has errors for fragments that are cut.
+        let report = Obstacle::Report(Complaint::Field { pointer: at }, DropReason::LocalFragment);
+        let cut = if found.protocol == protocol::FRAGMENT { report } else { cut };
         let end = at + length.ok_or(cut)?;
         let header = ip.bytes.get(at..end).ok_or(cut)?;
         match found.protocol {

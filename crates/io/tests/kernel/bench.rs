@@ -1,0 +1,183 @@
+//! The bench: a router of the kernel and one of ours between ends of the same addresses, given the same frames.
+//!
+//! ```text
+//!  left (198.18.1.0/24, fd00:1::/64; VLAN 20: 198.18.20.0/24, fd00:20::/64) --- router --- right (198.18.2.0/24, fd00:2::/64)
+//!                                                                               `--- narrow, MTU 1300 (198.18.3.0/24, fd00:3::/64)
+//! ```
+
+use crate::ends::{Ends, Link, Seen};
+use crate::kernel::KernelRouter;
+use crate::ours::Ours;
+use io::clock;
+use io::netlink::KernelError;
+use io::netns::{Host, Lab, Plug};
+use io::wait::{Sleeper, Waker};
+use packet::wire::{Ipv4Spec, ethernet, ethertype};
+use units::{Mac, Nanos};
+
+/// The VLAN on the left link.
+pub const VLAN: u16 = 20;
+/// The longest packet the narrow link takes.
+pub const NARROW: u16 = 1300;
+
+/// The router's address on a link.
+pub fn router_mac(link: Link) -> Mac {
+    Mac([2, 0, 0, 0, link as u8 + 1, 1])
+}
+
+/// The address of the station on a link; its IP addresses end in 2.
+pub fn station_mac(link: Link) -> Mac {
+    Mac([2, 0, 0, 0, link as u8 + 1, 2])
+}
+
+/// A router between its own ends.
+struct Lane<R> {
+    ends: Ends,
+    router: R,
+    markers: u64,
+}
+
+/// What makes one kind of router differ from another here: whether it has to be run.
+trait Runs {
+    /// Runs it until it has nothing to do; nothing where it runs by itself.
+    fn settle(&mut self) {}
+}
+
+impl Runs for KernelRouter {}
+
+impl Runs for Ours {
+    fn settle(&mut self) {
+        Ours::settle(self);
+    }
+}
+
+/// Sent through both routers: what either answered.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What left the kernel's router.
+    pub kernel: Vec<Seen>,
+    /// What left ours.
+    pub ours: Vec<Seen>,
+}
+
+/// The two routers.
+pub struct Bench {
+    kernel: Lane<KernelRouter>,
+    ours: Lane<Ours>,
+}
+
+impl Bench {
+    /// Builds both, with static neighbours, and forgets what they say when they start.
+    pub fn new(lab: &Lab) -> Result<Bench, String> {
+        let host = lab.host("kernel").map_err(describe)?;
+        KernelRouter::prepare(&host)?;
+        let (stations, mut ends) = cables(lab, &host).map_err(describe)?;
+        if !KernelRouter::add_vlan(&host) {
+            let name = format!("left.{VLAN}");
+            let near = Plug { mac: Some(router_mac(Link::Left)), ..host.plug(&name) };
+            let far = Plug { mac: Some(station_mac(Link::Left)), ..stations.plug(&name) };
+            lab.cable(&near, &far).map_err(describe)?;
+            ends.open_access(&stations, &name);
+        }
+        let kernel = Lane { ends, router: KernelRouter::configure(host)?, markers: 0 };
+        let host = lab.host("switchpath").map_err(describe)?;
+        host.silence_kernel().map_err(describe)?;
+        let (_, ends) = cables(lab, &host).map_err(describe)?;
+        let ours = Lane { ends, router: Ours::start(&host), markers: 0 };
+        let mut bench = Bench { kernel, ours };
+        bench.kernel.finish();
+        bench.ours.finish();
+        Ok(bench)
+    }
+
+    /// Sends a frame by the same link to both routers and waits for all they have to say.
+    pub fn exchange(&mut self, link: Link, frame: &[u8]) -> Outcome {
+        Outcome { kernel: self.kernel.exchange(link, frame), ours: self.ours.exchange(link, frame) }
+    }
+
+    /// Lets time pass: truly for the kernel's router, on paper for ours. What they say meanwhile, in order.
+    pub fn pass(&mut self, span: Nanos) -> Outcome {
+        let (tick, deadline) = (Nanos::millis(10), clock::now() + span);
+        let mut out = Outcome { kernel: Vec::new(), ours: Vec::new() };
+        let mut sleeper = Sleeper::new(Waker::new().unwrap());
+        while clock::now() < deadline {
+            sleeper.sleep([], tick).unwrap();
+            out.kernel.extend(self.kernel.finish());
+            self.ours.router.pass(tick);
+            out.ours.extend(self.ours.finish());
+        }
+        out
+    }
+
+    /// Changes the configuration of the kernel's router by commands of ip(8).
+    pub fn change_kernel(&self, script: &str) {
+        self.kernel.router.change(script).unwrap();
+    }
+
+    /// Our router, to be asked how it fared.
+    pub fn ours(&self) -> &Ours {
+        &self.ours.router
+    }
+}
+
+fn describe(error: KernelError) -> String {
+    error.to_string()
+}
+
+/// The links of a router, and the host at their other ends.
+fn cables(lab: &Lab, router: &Host) -> Result<(Host, Ends), KernelError> {
+    let stations = lab.host("stations")?;
+    stations.silence_kernel()?;
+    for link in Link::ALL {
+        let near = Plug { mac: Some(router_mac(link)), ..router.plug(link.name()) };
+        let far = Plug { mac: Some(station_mac(link)), ..stations.plug(link.name()) };
+        lab.cable(&near, &far)?;
+    }
+    let ends = Ends::open(&stations);
+    Ok((stations, ends))
+}
+
+impl<R: Runs> Lane<R> {
+    fn exchange(&mut self, link: Link, frame: &[u8]) -> Vec<Seen> {
+        self.ends.send(link, frame);
+        self.router.settle();
+        self.finish()
+    }
+
+    /// Everything that has left the router: what comes before a marker sent through it now.
+    ///
+    /// The kernel handles frames one after the other on one core, to the end; so does ours when it is run until it is
+    /// idle before the marker is sent.
+    fn finish(&mut self) -> Vec<Seen> {
+        self.markers += 1;
+        let marker = marker(self.markers);
+        self.ends.send(Link::Left, &marker);
+        self.router.settle();
+        let is_marker = |seen: &Seen| seen.link == Link::Right && seen.frame.ends_with(&marker[34..]);
+        let mut seen = self.ends.receive_until(is_marker);
+        seen.retain(|seen| !is_marker(seen));
+        // Between links there is no order to observe, on a link there is.
+        seen.sort_by_key(|seen| seen.link);
+        seen
+    }
+}
+
+/// A packet that either router forwards from left to right: protocol 253 is for experiments (RFC 3692).
+fn marker(number: u64) -> Vec<u8> {
+    let spec = Ipv4Spec {
+        type_of_service: 0,
+        identification: 0,
+        dont_fragment: true,
+        ttl: 64,
+        protocol: 253,
+        source: [198, 18, 1, 2].into(),
+        destination: [198, 18, 2, 2].into(),
+    };
+    let mut frame = vec![0; 34];
+    ethernet::write_header(&mut frame[..14], router_mac(Link::Left), station_mac(Link::Left), None, ethertype::IPV4);
+    spec.write(&mut frame[14..], 24);
+    frame.extend_from_slice(b"marker--");
+    frame.extend_from_slice(&number.to_be_bytes());
+    frame.extend_from_slice(&[0xa5; 8]);
+    frame
+}

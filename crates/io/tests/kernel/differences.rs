@@ -1,0 +1,200 @@
+//! Where we differ from Linux, and why we may: the list of docs/differences.md.
+//!
+//! A difference takes what it explains out of both routers' answers and leaves everything else to be compared.
+
+mod records;
+
+use crate::bench::{Outcome, router_mac};
+use crate::ends::{Link, Seen};
+use crate::generator::Sent;
+use packet::wire::arp::Arp;
+use packet::wire::{Ethernet, Ipv4, Ipv6, ethertype, icmp6, protocol};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use units::Mac;
+
+/// One difference.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Difference {
+    /// Identification of packets of the router's own that may be fragmented.
+    Identification,
+    /// What the router's clock writes into options and replies.
+    Timestamps,
+    /// Options of a packet, copied into the ICMP error about it or the reset that answers it.
+    OptionsOfErrors,
+    /// IPv4 addresses that are no host's.
+    ReservedAddresses,
+    /// Answers to a broadcast address.
+    BroadcastSource,
+    /// Fragments for the router itself.
+    Reassembly,
+    /// IPv6 packets that stay on the link they came by.
+    Hairpin,
+    /// Redirects.
+    Redirects,
+    /// ARP that claims what cannot be: an address of ours, or a link-layer address that is no station's.
+    ImpossibleArp,
+    /// Reports of the multicast groups the router is in.
+    GroupReports,
+}
+
+impl Difference {
+    /// All of them, in the order in which they are looked for.
+    pub const ALL: [Difference; 10] = [
+        Difference::GroupReports,
+        Difference::Redirects,
+        Difference::ReservedAddresses,
+        Difference::BroadcastSource,
+        Difference::Reassembly,
+        Difference::Hairpin,
+        Difference::ImpossibleArp,
+        Difference::OptionsOfErrors,
+        Difference::Timestamps,
+        Difference::Identification,
+    ];
+
+    /// Takes what it explains out of the answers to `sent`; false where that is nothing.
+    fn explain(self, sent: &Sent, out: &mut Outcome) -> bool {
+        match self {
+            Difference::Identification => records::identification(out),
+            Difference::Timestamps => records::timestamps(out),
+            Difference::OptionsOfErrors => {
+                records::unrecordable(sent, out) || records::options_of_errors(out) || records::options_of_resets(out)
+            }
+            Difference::ReservedAddresses => names_no_host(sent) && silence(out, |_| true),
+            Difference::BroadcastSource => {
+                let broadcast = ipv4(&sent.frame).is_some_and(|ip| is_subnet_broadcast(ip.header.source()));
+                broadcast && silence(out, is_own4)
+            }
+            Difference::Reassembly => is_fragment_for_router(sent) && silence(out, |_| true),
+            Difference::Hairpin => silence(out, |seen| stays_on_link(sent, seen)),
+            Difference::Redirects => only_kernel(out, |seen| icmp6_type(&seen.frame) == Some(icmp6::REDIRECT)),
+            Difference::ImpossibleArp => impossible_arp(sent, out),
+            Difference::GroupReports => only_kernel(out, |seen| is_report(&seen.frame)),
+        }
+    }
+
+    /// What explains that the answers differ; an error is what none does.
+    pub fn explain_all(sent: &Sent, mut out: Outcome) -> Result<Vec<Difference>, Outcome> {
+        if out.kernel == out.ours {
+            return Ok(Vec::new());
+        }
+        let mut found: Vec<Difference> = Difference::ALL.into_iter().filter(|d| d.explain(sent, &mut out)).collect();
+        found.sort_unstable();
+        if out.kernel == out.ours { Ok(found) } else { Err(out) }
+    }
+}
+
+/// Takes out what the kernel's router says and ours does not; false where that is nothing.
+fn only_kernel(out: &mut Outcome, explained: impl Fn(&Seen) -> bool) -> bool {
+    let before = out.kernel.len();
+    let ours = &out.ours;
+    out.kernel.retain(|seen| ours.contains(seen) || !explained(seen));
+    out.kernel.len() < before
+}
+
+/// As [`only_kernel`], where ours says nothing at all.
+fn silence(out: &mut Outcome, explained: impl Fn(&Seen) -> bool) -> bool {
+    out.ours.is_empty() && only_kernel(out, explained)
+}
+
+/// The kind of the network layer of a frame, and where it begins.
+fn l3(frame: &[u8]) -> Option<(u16, usize)> {
+    let link = Ethernet::parse(frame).ok()?;
+    Some((link.ethertype()?, link.payload))
+}
+
+fn ipv4(frame: &[u8]) -> Option<Ipv4<'_>> {
+    let (kind, at) = l3(frame)?;
+    Ipv4::parse(&frame[at..]).ok().filter(|_| kind == ethertype::IPV4)
+}
+
+fn ipv6(frame: &[u8]) -> Option<Ipv6<'_>> {
+    let (kind, at) = l3(frame)?;
+    Ipv6::parse(&frame[at..]).ok().filter(|_| kind == ethertype::IPV6)
+}
+
+fn icmp6_type(frame: &[u8]) -> Option<u8> {
+    let (protocol, message) = ipv6(frame)?.upper().ok()??;
+    message.first().copied().filter(|_| protocol == protocol::ICMPV6)
+}
+
+/// Whether the router made an IPv4 packet itself: its source address is the router's.
+fn is_own4(seen: &Seen) -> bool {
+    ipv4(&seen.frame).is_some_and(|ip| is_own(ip.header.source()))
+}
+
+fn is_own(address: Ipv4Addr) -> bool {
+    matches!(address.octets(), [198, 18, _, 1])
+}
+
+fn is_subnet_broadcast(address: Ipv4Addr) -> bool {
+    matches!(address.octets(), [198, 18, 1 | 2 | 3 | 20, 255])
+}
+
+/// RFC 1812 5.3.7 and 4.2.2.11 for network 0 and class E, 4.2.3.1 for the all-zeros address of a subnet.
+fn names_no_host(sent: &Sent) -> bool {
+    let Some(ip) = ipv4(&sent.frame) else { return false };
+    let reserved = |address: Ipv4Addr| address.octets()[0] == 0 || address.octets()[0] >= 240;
+    let zero = matches!(ip.header.destination().octets(), [198, 18, 1 | 2 | 3 | 20, 0]);
+    reserved(ip.header.source()) || reserved(ip.header.destination()) || zero
+}
+
+fn is_fragment_for_router(sent: &Sent) -> bool {
+    if let Some(ip) = ipv4(&sent.frame) {
+        return ip.header.is_fragment() && is_own(ip.header.destination());
+    }
+    let Some(ip) = ipv6(&sent.frame) else { return false };
+    // The fragment header may stand before something that makes the rest unreadable.
+    let fragment = ip.bytes.get(40..).is_some_and(|rest| rest.len() >= 8)
+        && (ip.header.next_header() == protocol::FRAGMENT || !ip.chain().is_ok_and(|chain| !chain.is_fragment()));
+    fragment && is_own6(ip.header.destination(), sent.link)
+}
+
+fn is_own6(address: Ipv6Addr, link: Link) -> bool {
+    let segments = address.segments();
+    segments[0] == 0xfd00 && segments[2..7] == [0; 5] && segments[7] < 2
+        || address == packet::wire::ipv6::link_local(router_mac(link))
+}
+
+/// An IPv6 packet that came from nobody or is for a link-local address of somebody else: forwarded by Linux where it
+/// came from.
+fn stays_on_link(sent: &Sent, seen: &Seen) -> bool {
+    let Some(ip) = ipv6(&sent.frame) else { return false };
+    let (from, to) = (ip.header.source(), ip.header.destination());
+    let odd = from.is_unspecified() || to.is_unicast_link_local() && !is_own6(to, sent.link);
+    // Or it says, where it came from, that the hop limit is used up.
+    odd && (seen.link == sent.link || icmp6_type(&seen.frame) == Some(icmp6::TIME_EXCEEDED))
+}
+
+/// RFC 3810 5.2 and RFC 3376 4.2: their destinations.
+pub fn is_report(frame: &[u8]) -> bool {
+    let to6 = ipv6(frame).map(|ip| ip.header.destination());
+    let to4 = ipv4(frame).map(|ip| ip.header.destination());
+    to6 == Some(Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x16)) || to4 == Some(Ipv4Addr::new(224, 0, 0, 22))
+}
+
+fn arp(frame: &[u8]) -> Option<Arp> {
+    let (kind, at) = l3(frame)?;
+    Arp::parse(&frame[at..]).ok().filter(|_| kind == ethertype::ARP)
+}
+
+/// Whoever claims an address of ours hears an announcement (RFC 5227 2.4), and nothing else; who says it has the
+/// link-layer address of a group, or none, hears nothing (RFC 1812 3.3.2).
+fn impossible_arp(sent: &Sent, out: &mut Outcome) -> bool {
+    let Some(claim) = arp(&sent.frame) else { return false };
+    if !claim.sender_mac.is_station() {
+        return silence(out, |seen| arp(&seen.frame).is_some_and(|reply| reply.target_mac == claim.sender_mac));
+    }
+    if !is_own(claim.sender_ip) {
+        return false;
+    }
+    let mac = router_mac(sent.link);
+    let defence = |seen: &Seen| {
+        seen.link == sent.link
+            && seen.frame.starts_with(&Mac::BROADCAST.0)
+            && arp(&seen.frame) == Some(Arp::announcement(mac, claim.sender_ip))
+    };
+    let before = out.ours.len();
+    out.ours.retain(|seen| !defence(seen));
+    out.ours.len() < before
+}

@@ -1,0 +1,197 @@
+//! Differences inside of packets that both routers send: identifications, times, options of errors.
+
+use super::{ipv4, is_own, is_own4, l3};
+use crate::bench::Outcome;
+use crate::ends::Seen;
+use crate::generator::Sent;
+use packet::wire::icmp4::{self, Icmp4};
+use packet::wire::{Ipv4, checksum, protocol};
+use std::ops::Range;
+
+/// Where the identification lies in a header.
+const IDENTIFICATION: Range<usize> = 4..6;
+/// Type of an ICMP timestamp reply.
+const TIMESTAMP_REPLY: u8 = 14;
+/// Types of IPv4 options.
+const END: u8 = 0;
+const NO_OPERATION: u8 = 1;
+const RECORD_ROUTE: u8 = 7;
+const TIMESTAMP: u8 = 68;
+
+/// The packets both routers sent in the same place, one after the other.
+fn pairs(out: &mut Outcome) -> impl Iterator<Item = (&mut Seen, &mut Seen)> {
+    let same = out.kernel.len() == out.ours.len();
+    out.kernel.iter_mut().zip(&mut out.ours).filter(move |(kernel, ours)| same && kernel.link == ours.link)
+}
+
+/// RFC 6864 4.1: of a packet that may be fragmented it must not repeat soon, and means nothing else.
+pub fn identification(out: &mut Outcome) -> bool {
+    let mut explained = false;
+    for (kernel, ours) in pairs(out) {
+        if !is_own4(kernel) || !is_own4(ours) {
+            continue;
+        }
+        let (Some(a), Some(b)) = (ipv4(&kernel.frame), ipv4(&ours.frame)) else { continue };
+        let free = !a.header.dont_fragment() && !b.header.dont_fragment();
+        if free && a.header.identification() != b.header.identification() {
+            let field = std::slice::from_ref(&IDENTIFICATION);
+            without(kernel, field);
+            without(ours, field);
+            explained = true;
+        }
+    }
+    explained
+}
+
+/// Zeroes bytes of the IPv4 packet in a frame, whose checksums are right, and makes them right again.
+fn without(seen: &mut Seen, ranges: &[Range<usize>]) {
+    let Some((_, at)) = l3(&seen.frame) else { return };
+    let packet = &mut seen.frame[at..];
+    ranges.iter().for_each(|range| packet[range.clone()].fill(0));
+    let (header, payload) = packet.split_at_mut(usize::from(packet[0] & 0xf) * 4);
+    let is_icmp = header[9] == protocol::ICMP && header[6] & 0x1f == 0 && header[7] == 0;
+    if is_icmp && Icmp4::parse(payload).is_err() {
+        renew(payload, 2);
+    }
+    renew(header, 10);
+}
+
+fn renew(bytes: &mut [u8], at: usize) {
+    bytes[at..at + 2].fill(0);
+    let sum = checksum::checksum(bytes);
+    bytes[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// The router's clock does not know the time of day: RFC 791 3.1 and RFC 792 provide for that. And the address beside
+/// the time is that of the link the packet leaves by, where Linux writes that of the link it came by.
+pub fn timestamps(out: &mut Outcome) -> bool {
+    let mut explained = false;
+    for (kernel, ours) in pairs(out) {
+        let (Some(a), Some(b)) = (ipv4(&kernel.frame), ipv4(&ours.frame)) else { continue };
+        let (theirs, own) = (times(&a), times(&b));
+        if theirs.is_empty() || theirs != own || kernel.frame == ours.frame {
+            continue;
+        }
+        without(kernel, &theirs);
+        without(ours, &theirs);
+        explained = true;
+    }
+    explained
+}
+
+/// Where a packet holds what the router that passed it on, or answered it, noted of the time.
+fn times(ip: &Ipv4<'_>) -> Vec<Range<usize>> {
+    let mut ranges = Vec::new();
+    let mut at = 20;
+    while let Some(&[kind, length, pointer, flag]) =
+        ip.bytes[..ip.header_length()].get(at..).and_then(|o| o.first_chunk())
+        && kind != END
+    {
+        let (length, pointer, flag) = (usize::from(length), usize::from(pointer), flag & 0xf);
+        if kind == TIMESTAMP {
+            let entry = if flag == 1 || flag == 3 { 8 } else { 4 };
+            let noted = if flag == 3 { 4 } else { entry };
+            // A reply has been noted in twice.
+            let end = at + pointer - 1;
+            let ends = [end, end.saturating_sub(entry)];
+            let twice = if is_own(ip.header.source()) { 2 } else { 1 };
+            ranges.extend(ends[..twice].iter().filter(|&&end| end >= at + 4 + entry).map(|&end| end - noted..end));
+        }
+        at += if kind == NO_OPERATION { 1 } else { length.max(2) };
+    }
+    let is_reply = ip.header.protocol() == protocol::ICMP && ip.payload.first() == Some(&TIMESTAMP_REPLY);
+    if is_reply && ip.header.is_first() && Icmp4::parse(ip.payload).is_ok() && ip.payload.len() >= 20 {
+        ranges.push(ip.header_length() + 12..ip.header_length() + 20);
+    }
+    ranges
+}
+
+/// Linux copies options that are recorded in, and some others, into the ICMP error about a packet, and quotes them as it
+/// had changed them when they arrived. RFC 1812 4.3.2.6 asks for source routes only, 4.3.2.3 leaves open what of the
+/// quoted header has been changed.
+pub fn options_of_errors(out: &mut Outcome) -> bool {
+    let mut explained = false;
+    for (kernel, ours) in pairs(out) {
+        let (Some((mut a, theirs)), Some((mut b, own))) = (quoted(kernel), quoted(ours)) else { continue };
+        let header = usize::from(a[0] & 0xf) * 4;
+        if a.get(..header) == b.get(..header) && theirs == own {
+            continue;
+        }
+        // What options take is missing at the end of a quotation as long as may be.
+        let full = |length: usize, options: usize| length + options + 28 == icmp4::LONGEST_ERROR;
+        if full(a.len(), theirs) {
+            b.truncate(a.len());
+        }
+        for quoted in [&mut a, &mut b] {
+            let header = usize::from(quoted[0] & 0xf) * 4;
+            quoted[20..header].fill(0);
+            quoted[10..12].fill(0);
+        }
+        (kernel.frame, ours.frame) = (reframed(kernel, &a), reframed(ours, &b));
+        explained = true;
+    }
+    explained
+}
+
+/// Where a recorded route then has room for less than an address, Linux finds the options it has to copy wrong and does
+/// not answer.
+pub fn unrecordable(sent: &Sent, out: &mut Outcome) -> bool {
+    let Some(ip) = ipv4(&sent.frame) else { return false };
+    let odd = ip.options.windows(3).any(|option| {
+        let left = i16::from(option[1]) - i16::from(option[2]) + 1;
+        option[0] == RECORD_ROUTE && left > 4 && left < 8
+    });
+    let explained = odd && out.kernel.is_empty() && !out.ours.is_empty() && out.ours.iter().all(is_own4);
+    if explained {
+        out.ours.clear();
+    }
+    explained
+}
+
+/// And into resets, where RFC 1122 4.2.3.8 lets TCP do as it likes.
+pub fn options_of_resets(out: &mut Outcome) -> bool {
+    let mut explained = false;
+    for (kernel, ours) in pairs(out) {
+        let (Some(a), Some(b)) = (ipv4(&kernel.frame), ipv4(&ours.frame)) else { continue };
+        let reset = a.header.protocol() == protocol::TCP && is_own4(kernel);
+        if reset && !a.options.is_empty() && b.options.is_empty() {
+            let Some((_, at)) = l3(&kernel.frame) else { continue };
+            let mut packet = [&a.bytes[..20], a.payload].concat();
+            packet[0] = 0x45;
+            let length = packet.len() as u16;
+            packet[2..4].copy_from_slice(&length.to_be_bytes());
+            renew(&mut packet[..20], 10);
+            kernel.frame.splice(at.., packet);
+            explained = true;
+        }
+    }
+    explained
+}
+
+/// The packet with options that an ICMP error of the router's quotes, and how many bytes of options that has itself.
+fn quoted(seen: &Seen) -> Option<(Vec<u8>, usize)> {
+    let ip = ipv4(&seen.frame).filter(|_| is_own4(seen))?;
+    if ip.header.protocol() != protocol::ICMP {
+        return None;
+    }
+    let quoted = match Icmp4::parse(ip.payload).ok()? {
+        Icmp4::Unreachable { original, .. }
+        | Icmp4::TimeExceeded { original, .. }
+        | Icmp4::ParameterProblem { original, .. } => original,
+        _ => return None,
+    };
+    let header = usize::from(quoted.first()? & 0xf) * 4;
+    (header > 20 && quoted.len() >= header).then(|| (quoted.to_vec(), ip.options.len()))
+}
+
+/// An error with another quotation and without options of its own.
+fn reframed(seen: &Seen, quoted: &[u8]) -> Vec<u8> {
+    let (Some((_, at)), Some(ip)) = (l3(&seen.frame), ipv4(&seen.frame)) else { return seen.frame.clone() };
+    let mut message = [&ip.payload[..icmp4::HEADER], quoted].concat();
+    renew(&mut message, 2);
+    let mut header = ip.bytes[..20].to_vec();
+    header[0] = 0x45;
+    header[2..4].copy_from_slice(&(20 + message.len() as u16).to_be_bytes());
+    renew(&mut header, 10);
+    [&seen.frame[..at], &header, &message].concat()
+}

@@ -1,0 +1,143 @@
+//! The ends of the cables: raw frames in, raw frames out.
+
+use crate::bench::VLAN;
+use io::clock;
+use io::netns::Host;
+use io::packet_ring::{PacketOptions, PacketPort};
+use packet::wire::summary;
+use packet::{Batch, Pool, Region};
+use plane::port::Port;
+use std::fmt;
+use units::Nanos;
+
+/// The tag of the VLAN.
+const TAG: [u8; 4] = [0x81, 0, 0, VLAN as u8];
+/// How long a frame may take through a router before it is lost.
+const PATIENCE: Nanos = Nanos::secs(5);
+
+/// A cable of the bench.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Link {
+    /// Where most packets come from.
+    Left,
+    /// Where the default route leads.
+    Right,
+    /// A link of a smaller MTU.
+    Narrow,
+}
+
+impl Link {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Link; 3] = [Link::Left, Link::Right, Link::Narrow];
+
+    /// Its name at both ends.
+    pub fn name(self) -> &'static str {
+        ["left", "right", "narrow"][self as usize]
+    }
+}
+
+/// A frame that arrived.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Seen {
+    /// Where.
+    pub link: Link,
+    /// Its bytes.
+    pub frame: Vec<u8>,
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<6} {}\n         ", self.link.name(), summary(&self.frame))?;
+        self.frame.iter().take(160).try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        write!(f, " ({} bytes)", self.frame.len())
+    }
+}
+
+/// One station on each link.
+pub struct Ends {
+    ports: Vec<(Link, PacketPort)>,
+    /// The port that a switch would call an access port of the VLAN: frames have no tag there.
+    access: Option<usize>,
+    pool: Pool,
+    batch: Batch,
+}
+
+fn open_link(host: &Host, name: &str) -> PacketPort {
+    let options = PacketOptions { receive_slots: 1024, send_slots: 64, ..PacketOptions::default() };
+    let (port, remarks) = host.run(|| PacketPort::open(name, &options).unwrap()).unwrap();
+    assert!(remarks.is_empty(), "{remarks:?}");
+    port
+}
+
+impl Ends {
+    /// Opens the links of `host`.
+    pub fn open(host: &Host) -> Ends {
+        let ports = Link::ALL.iter().map(|&link| (link, open_link(host, link.name()))).collect();
+        Ends { ports, access: None, pool: Pool::new(Region::new(1024)), batch: Batch::new() }
+    }
+
+    /// Opens a link of `host` that carries, without its tag, what has the tag of the VLAN on the left.
+    pub fn open_access(&mut self, host: &Host, name: &str) {
+        self.access = Some(self.ports.len());
+        self.ports.push((Link::Left, open_link(host, name)));
+    }
+
+    /// Sends a frame by a link.
+    pub fn send(&mut self, link: Link, frame: &[u8]) {
+        let mut packet = self.pool.take().expect("the ends have frames");
+        let in_vlan = link == Link::Left && frame[12..14] == TAG[..2] && frame[15] == TAG[3] && frame[14] & 0xf == 0;
+        let port = match self.access.filter(|_| in_vlan) {
+            Some(access) => {
+                assert!(packet.fill(&[&frame[..12], &frame[16..]].concat()), "{} bytes", frame.len());
+                access
+            }
+            None => {
+                assert!(packet.fill(frame), "{} bytes", frame.len());
+                link as usize
+            }
+        };
+        self.batch.push(packet);
+        let port = &mut self.ports[port].1;
+        port.transmit(clock::now(), &mut self.batch, &mut self.pool);
+        assert_eq!(port.statistics().lost_after_transmit, 0, "a frame of {} bytes", frame.len());
+    }
+
+    /// What has arrived so far, link by link.
+    pub fn receive(&mut self) -> Vec<Seen> {
+        let mut seen = Vec::new();
+        for (index, (link, port)) in self.ports.iter_mut().enumerate() {
+            loop {
+                port.receive(clock::now(), &mut self.batch, &mut self.pool);
+                if self.batch.is_empty() {
+                    break;
+                }
+                for packet in self.batch.drain() {
+                    assert_eq!(packet.meta().refused, 0, "a frame arrived whole");
+                    let bytes = packet.bytes();
+                    let tag = if self.access == Some(index) { &TAG[..] } else { &[] };
+                    seen.push(Seen { link: *link, frame: [&bytes[..12], tag, &bytes[12..]].concat() });
+                    self.pool.give(packet);
+                }
+            }
+        }
+        seen
+    }
+
+    /// What arrives until one of it is the `last`.
+    pub fn receive_until(&mut self, last: impl Fn(&Seen) -> bool) -> Vec<Seen> {
+        let deadline = clock::now() + PATIENCE;
+        let mut seen = Vec::new();
+        loop {
+            let new = self.receive();
+            let found = new.iter().any(&last);
+            seen.extend(new);
+            if found {
+                // What was sent before it to the other links has arrived there.
+                seen.extend(self.receive());
+                return seen;
+            }
+            assert!(clock::now() < deadline, "a frame sent through a router did not arrive; what did: {seen:?}");
+            std::thread::yield_now();
+        }
+    }
+}

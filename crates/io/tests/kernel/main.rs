@@ -1,0 +1,92 @@
+//! Against the kernel: the same frames go through a router of the kernel and through ours, on AF_PACKET ports, and what
+//! leaves them is equal byte for byte, but for the differences of docs/differences.md.
+
+#![allow(clippy::print_stdout)]
+
+mod bench;
+mod captures;
+mod differences;
+mod ends;
+mod generator;
+mod kernel;
+mod network;
+mod occurrences;
+mod ours;
+mod random;
+mod resolution;
+
+use bench::Bench;
+use differences::Difference;
+use ends::Seen;
+use generator::Sent;
+use io::netns::Lab;
+use std::collections::BTreeMap;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+/// Frames of the generator that are compared.
+const GENERATED: usize = 30_000;
+/// More mismatches are not shown.
+const SHOWN: usize = 20;
+
+/// The bench, or a word on why the test is skipped.
+fn bench() -> Option<Bench> {
+    let lab = Lab::new().inspect_err(|forbidden| println!("skipped: {forbidden}")).ok()?;
+    Bench::new(&lab).inspect_err(|error| println!("skipped: no router of the kernel can be set up: {error}")).ok()
+}
+
+/// The bench of all tests that leave no neighbours behind: laying cables takes the kernel longer than the rest.
+fn shared() -> Option<MutexGuard<'static, Option<Bench>>> {
+    static SHARED: LazyLock<Mutex<Option<Bench>>> = LazyLock::new(|| Mutex::new(bench()));
+    let guard = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    guard.is_some().then_some(guard)
+}
+
+/// Sends everything through both routers; answers how often each difference was seen.
+fn compare(frames: impl Iterator<Item = Sent>) -> Option<BTreeMap<Difference, usize>> {
+    let mut shared = shared()?;
+    let bench = shared.as_mut()?;
+    let (mut seen, mut wrong) = (BTreeMap::new(), Vec::new());
+    for sent in frames {
+        let out = bench.exchange(sent.link, &sent.frame);
+        match Difference::explain_all(&sent, out) {
+            Ok(found) => found.into_iter().for_each(|difference| *seen.entry(difference).or_insert(0) += 1),
+            Err(left) => wrong.push((sent, left)),
+        }
+    }
+    bench.ours().audit();
+    let show = |seen: &[Seen]| seen.iter().map(|seen| format!("    {seen}\n")).collect::<String>();
+    let report: String = wrong
+        .iter()
+        .take(SHOWN)
+        .map(|(Sent { link, frame }, left)| {
+            let sent = Seen { link: *link, frame: frame.clone() };
+            format!("sent {sent}\n  Linux:\n{}  we:\n{}", show(&left.kernel), show(&left.ours))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{} answers differ for no known reason\n{report}", wrong.len());
+    Some(seen)
+}
+
+#[test]
+fn generated_packets_leave_both_routers_alike() {
+    let Some(seen) = compare(generator::frames(1).take(GENERATED)) else { return };
+    println!("{GENERATED} frames; differences: {seen:?}");
+    // Reports come when the router starts, redirects once a second: they are shown by themselves.
+    for difference in
+        Difference::ALL.into_iter().filter(|d| !matches!(d, Difference::GroupReports | Difference::Redirects))
+    {
+        assert!(seen.contains_key(&difference), "{difference:?} is no difference any more");
+    }
+}
+
+#[test]
+fn packets_of_the_captures_leave_both_routers_alike() {
+    let frames = captures::frames();
+    if frames.is_empty() {
+        println!("skipped: no captures; set SWITCHPATH_DATA to a directory with captures/*.pcap");
+        return;
+    }
+    let count = frames.len();
+    let Some(seen) = compare(frames.into_iter()) else { return };
+    println!("{count} packets of captures; differences: {seen:?}");
+}

@@ -1,0 +1,215 @@
+//! Each difference of docs/differences.md, shown by the packet that brings it out and nothing else.
+
+use crate::bench::{Outcome, router_mac, station_mac};
+use crate::differences::Difference;
+use crate::ends::Link;
+use crate::generator::Sent;
+use packet::wire::arp::Arp;
+use packet::wire::{Ipv6Spec, checksum, ethernet, ethertype, icmp6, ipv6, protocol, transport};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use units::{Mac, Nanos};
+
+const STATION: Ipv4Addr = Ipv4Addr::new(198, 18, 1, 2);
+const ROUTER: Ipv4Addr = Ipv4Addr::new(198, 18, 1, 1);
+const FAR: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
+
+fn framed(kind: u16, l3: &[u8]) -> Sent {
+    let mut frame = vec![0; ethernet::HEADER];
+    ethernet::write_header(&mut frame, router_mac(Link::Left), station_mac(Link::Left), None, kind);
+    frame.extend_from_slice(l3);
+    Sent { link: Link::Left, frame }
+}
+
+struct Packet4<'a> {
+    source: Ipv4Addr,
+    destination: Ipv4Addr,
+    ttl: u8,
+    fragment: u16,
+    options: &'a [u8],
+    protocol: u8,
+    payload: &'a [u8],
+}
+
+/// A UDP datagram without a checksum, to a port nobody listens on.
+const DATAGRAM: [u8; 12] = [0x10, 0, 0x82, 0x9b, 0, 12, 0, 0, 1, 2, 3, 4];
+
+const PLAIN: Packet4<'static> = Packet4 {
+    source: STATION,
+    destination: FAR,
+    ttl: 64,
+    fragment: 0x4000,
+    options: &[],
+    protocol: protocol::UDP,
+    payload: &DATAGRAM,
+};
+
+impl Packet4<'_> {
+    fn sent(&self) -> Sent {
+        let length = 20 + self.options.len();
+        let mut packet = vec![0x40 | (length / 4) as u8, 0];
+        packet.extend(((length + self.payload.len()) as u16).to_be_bytes());
+        packet.extend([0, 7]);
+        packet.extend(self.fragment.to_be_bytes());
+        packet.extend([self.ttl, self.protocol, 0, 0]);
+        packet.extend(self.source.octets());
+        packet.extend(self.destination.octets());
+        packet.extend(self.options);
+        let sum = checksum::checksum(&packet);
+        packet[10..12].copy_from_slice(&sum.to_be_bytes());
+        packet.extend(self.payload);
+        framed(ethertype::IPV4, &packet)
+    }
+}
+
+fn packet6(source: Ipv6Addr, destination: Ipv6Addr, next_header: u8, hop_limit: u8, payload: &[u8]) -> Sent {
+    let spec = Ipv6Spec { traffic_class: 0, flow_label: 0, next_header, hop_limit, source, destination };
+    let mut packet = vec![0; ipv6::HEADER];
+    spec.write(&mut packet, payload.len()).unwrap();
+    packet.extend_from_slice(payload);
+    framed(ethertype::IPV6, &packet)
+}
+
+fn udp6(source: Ipv6Addr, destination: Ipv6Addr) -> Sent {
+    let mut datagram = DATAGRAM.to_vec();
+    transport::seal(source.into(), destination.into(), protocol::UDP, &mut datagram);
+    packet6(source, destination, protocol::UDP, 64, &datagram)
+}
+
+fn v6(text: &str) -> Ipv6Addr {
+    text.parse().unwrap()
+}
+
+/// The answers to the last of some frames differ for these reasons, and would not otherwise.
+fn shows(expected: &[Difference], frames: &[Sent]) {
+    let Some(mut shared) = crate::shared() else { return };
+    let bench = shared.as_mut().unwrap();
+    // Nothing is told apart where the kernel's router is not heard: it forwards at all.
+    let plain = PLAIN.sent();
+    let out = quiet(bench.exchange(plain.link, &plain.frame));
+    assert_eq!(out.kernel.len(), 1);
+    let (last, first) = frames.split_last().unwrap();
+    for sent in first {
+        bench.exchange(sent.link, &sent.frame);
+    }
+    let out = quiet(bench.exchange(last.link, &last.frame));
+    assert_ne!(out.kernel, out.ours);
+    assert_eq!(Difference::explain_all(last, out).unwrap(), expected);
+}
+
+/// Without the reports a router sends by itself.
+fn quiet(mut out: Outcome) -> Outcome {
+    out.kernel.retain(|seen| !crate::differences::is_report(&seen.frame));
+    out
+}
+
+#[test]
+fn linux_draws_identifications_and_we_count() {
+    shows(&[Difference::Identification], &[Packet4 { destination: ROUTER, ..PLAIN }.sent()]);
+}
+
+#[test]
+fn linux_writes_the_time_of_day_and_we_the_time_of_our_clock() {
+    let options = [68, 8, 5, 0, 0, 0, 0, 0];
+    shows(&[Difference::Timestamps], &[Packet4 { options: &options, ..PLAIN }.sent()]);
+    // An ICMP timestamp request.
+    let mut request = [13, 0, 0, 0, 0, 1, 0, 2, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let sum = checksum::checksum(&request);
+    request[2..4].copy_from_slice(&sum.to_be_bytes());
+    let asked = Packet4 { destination: ROUTER, protocol: protocol::ICMP, payload: &request, ..PLAIN };
+    shows(&[Difference::Identification, Difference::Timestamps], &[asked.sent()]);
+}
+
+#[test]
+fn linux_copies_options_into_errors_and_resets_and_we_do_not() {
+    let options = [7, 11, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let expired = Packet4 { ttl: 1, options: &options, ..PLAIN };
+    shows(&[Difference::Identification, Difference::OptionsOfErrors], &[expired.sent()]);
+    let mut segment = [0; 20];
+    segment[..14].copy_from_slice(&[0x10, 0, 0x20, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2]);
+    transport::seal(STATION.into(), ROUTER.into(), protocol::TCP, &mut segment);
+    let segment =
+        Packet4 { destination: ROUTER, options: &options, protocol: protocol::TCP, payload: &segment, ..PLAIN };
+    shows(&[Difference::OptionsOfErrors], &[segment.sent()]);
+}
+
+#[test]
+fn linux_forwards_to_and_from_reserved_addresses_and_we_do_not() {
+    for address in [Ipv4Addr::new(240, 1, 2, 3), Ipv4Addr::new(0, 1, 2, 3)] {
+        shows(&[Difference::ReservedAddresses], &[Packet4 { destination: address, ..PLAIN }.sent()]);
+    }
+    shows(&[Difference::ReservedAddresses], &[Packet4 { source: Ipv4Addr::new(240, 1, 2, 3), ..PLAIN }.sent()]);
+}
+
+#[test]
+fn linux_forwards_to_the_all_zeros_address_of_a_subnet_and_we_do_not() {
+    let Some(mut shared) = crate::shared() else { return };
+    let bench = shared.as_mut().unwrap();
+    let mac = station_mac(Link::Right);
+    bench.change_kernel(&format!("neighbour add 198.18.2.0 lladdr {mac} nud permanent dev right\n"));
+    let sent = Packet4 { destination: Ipv4Addr::new(198, 18, 2, 0), ..PLAIN }.sent();
+    let out = quiet(bench.exchange(sent.link, &sent.frame));
+    assert_eq!((out.kernel.len(), out.ours.len()), (1, 0));
+    assert_eq!(Difference::explain_all(&sent, out).unwrap(), [Difference::ReservedAddresses]);
+}
+
+#[test]
+fn linux_answers_to_the_broadcast_address_of_a_subnet_and_we_do_not() {
+    let expired = Packet4 { source: Ipv4Addr::new(198, 18, 1, 255), ttl: 1, ..PLAIN };
+    shows(&[Difference::BroadcastSource], &[expired.sent()]);
+}
+
+#[test]
+fn linux_reassembles_what_is_for_itself_and_we_do_not() {
+    let mut request = [8, 0, 0, 0, 0, 1, 0, 2, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+    let sum = checksum::checksum(&request);
+    request[2..4].copy_from_slice(&sum.to_be_bytes());
+    let piece = |fragment, payload| {
+        Packet4 { destination: ROUTER, protocol: protocol::ICMP, fragment, payload, ..PLAIN }.sent()
+    };
+    shows(&[Difference::Reassembly], &[piece(0x2000, &request[..8]), piece(1, &request[8..])]);
+}
+
+#[test]
+fn linux_forwards_back_onto_the_link_whatever_the_ipv6_addresses_and_we_do_not() {
+    shows(&[Difference::Hairpin], &[udp6(Ipv6Addr::UNSPECIFIED, v6("2001:db8:1::9"))]);
+    let Some(mut shared) = crate::shared() else { return };
+    let bench = shared.as_mut().unwrap();
+    let sent = udp6(v6("fd00:1::2"), v6("fe80::2"));
+    let out = quiet(bench.exchange(sent.link, &sent.frame));
+    assert!(Difference::explain_all(&sent, out).unwrap().contains(&Difference::Hairpin));
+}
+
+#[test]
+fn linux_sends_redirects_and_we_do_not() {
+    shows(&[Difference::Redirects], &[udp6(v6("fd00:1::77"), v6("fd00:1::3"))]);
+}
+
+#[test]
+fn we_defend_our_addresses_and_linux_does_not() {
+    let claim = Arp::request(station_mac(Link::Left), ROUTER, STATION);
+    shows(&[Difference::ImpossibleArp], &[framed(ethertype::ARP, &claim.to_bytes())]);
+}
+
+#[test]
+fn linux_answers_arp_of_a_group_and_we_do_not() {
+    let request = Arp::request(Mac([3, 0, 0, 0, 0, 1]), STATION, ROUTER);
+    shows(&[Difference::ImpossibleArp], &[framed(ethertype::ARP, &request.to_bytes())]);
+}
+
+#[test]
+fn linux_reports_its_groups_and_we_do_not() {
+    let Some(mut shared) = crate::shared() else { return };
+    let bench = shared.as_mut().unwrap();
+    let (querier, everybody) = (v6("fe80::2"), ipv6::ALL_NODES);
+    // A general query of version 2 that wants answers at once (RFC 3810 5.1), behind its router alert.
+    let mut query = [&[130, 0, 0, 0, 0, 1, 0, 0][..], &[0; 16], &[2, 125, 0, 0]].concat();
+    transport::seal(querier.into(), everybody.into(), protocol::ICMPV6, &mut query);
+    let alert = [protocol::ICMPV6, 0, 5, 2, 0, 0, 1, 0];
+    let sent = packet6(querier, everybody, protocol::HOP_BY_HOP, 1, &[&alert[..], &query].concat());
+    assert!(query[0] >= icmp6::FIRST_INFORMATIONAL);
+    let mut out = bench.exchange(sent.link, &sent.frame);
+    let later = bench.pass(Nanos::millis(500));
+    out.kernel.extend(later.kernel);
+    out.ours.extend(later.ours);
+    assert_eq!(Difference::explain_all(&sent, out).unwrap(), [Difference::GroupReports]);
+}

@@ -1,0 +1,76 @@
+//! Our router on packet ports, run in the thread of the test.
+
+use crate::network;
+use io::clock;
+use io::devices::Devices;
+use io::netns::Host;
+use plane::event::Silent;
+use plane::host::HostLimits;
+use plane::meter::Flat;
+use plane::snapshot::Layout;
+use plane::{Build, Router, Step, Worker};
+use units::{Instant, Nanos};
+
+/// Steps in a row that find something to do, after which something goes round in circles.
+const STEPS: usize = 1_000_000;
+
+/// A router of ours with one worker.
+pub struct Ours {
+    worker: Worker,
+    _router: Router,
+    _devices: Devices,
+    /// By how much its clock is ahead.
+    ahead: Nanos,
+}
+
+impl Ours {
+    /// Starts it on the links of `host`; its announcements are over.
+    pub fn start(host: &Host) -> Ours {
+        let plan = plan::check(&network::configuration(), "bench.toml", &plane::catalogue());
+        let plan = plan.unwrap_or_else(|wrong| panic!("{wrong}"));
+        // As the kernel is told: no limit.
+        let limits = HostLimits { neighbour_messages: 1_000_000, ..HostLimits::default() };
+        let build = Build { frames: 4096, workers: 1, layout: Layout::Three, limits };
+        let (mut router, mut workers) = Router::new(build, |_| Box::new(Silent));
+        let mut devices = Devices::new(clock::epoch()).in_namespace(host.namespace().clone());
+        let mut worker = workers.pop().expect("one was asked for");
+        let prepared = router.prepare(&plan, &mut devices).unwrap_or_else(|errors| panic!("{errors:?}"));
+        assert!(devices.remarks().take().is_empty(), "nothing is missing here");
+        let mut published = router.publish(prepared);
+        while !published.is_adopted() {
+            worker.step(clock::now(), &mut Flat(Nanos::new(10)));
+        }
+        router.complete(published);
+        let mut ours = Ours { worker, _router: router, _devices: devices, ahead: Nanos::ZERO };
+        for _ in 0..4 {
+            ours.pass(Nanos::secs(2));
+        }
+        ours
+    }
+
+    fn now(&self) -> Instant {
+        clock::now() + self.ahead
+    }
+
+    /// Runs it until it has nothing to do at this time.
+    pub fn settle(&mut self) {
+        for _ in 0..STEPS {
+            let now = self.now();
+            if let Step::Idle(_) = self.worker.step(now, &mut Flat(Nanos::new(10))) {
+                return;
+            }
+        }
+        panic!("still busy after {STEPS} steps: {:?}", self.worker.report());
+    }
+
+    /// Sets its clock ahead and runs it.
+    pub fn pass(&mut self, span: Nanos) {
+        self.ahead += span;
+        self.settle();
+    }
+
+    /// Checks its ledgers.
+    pub fn audit(&self) {
+        self.worker.audit();
+    }
+}
