@@ -144,10 +144,22 @@ fn is_fragment_for_router(sent: &Sent) -> bool {
         return ip.header.is_fragment() && is_own(ip.header.destination());
     }
     let Some(ip) = ipv6(&sent.frame) else { return false };
-    // The fragment header may stand before something that makes the rest unreadable.
-    let fragment = ip.bytes.get(40..).is_some_and(|rest| rest.len() >= 8)
-        && (ip.header.next_header() == protocol::FRAGMENT || !ip.chain().is_ok_and(|chain| !chain.is_fragment()));
-    fragment && is_own6(ip.header.destination(), sent.link)
+    is_own6(ip.header.destination(), sent.link) && has_fragment(&ip)
+}
+
+/// Whether a fragment header of a part stands before anything that no header may follow.
+fn has_fragment(ip: &Ipv6<'_>) -> bool {
+    let (mut kind, mut at) = (ip.header.next_header(), 40);
+    while let Some(&[next, length, high, low]) = ip.bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+        let length = match kind {
+            protocol::FRAGMENT if high != 0 || low & !6 != 0 => return true,
+            protocol::FRAGMENT => 8,
+            protocol::HOP_BY_HOP | protocol::DESTINATION_OPTIONS | protocol::ROUTING => (usize::from(length) + 1) * 8,
+            _ => return false,
+        };
+        (kind, at) = (next, at + length);
+    }
+    false
 }
 
 fn is_own6(address: Ipv6Addr, link: Link) -> bool {

@@ -17,9 +17,10 @@ const SETTINGS: &[(&str, &str)] = &[
     ("net/ipv4/conf/{}/send_redirects", "0"),
     ("net/ipv4/conf/{}/accept_redirects", "0"),
     ("net/ipv6/conf/{}/accept_redirects", "0"),
-    // An address is answered for on its own link (RFC 1122 3.3.4.2), and packets in link-layer broadcasts are not for us
+    // An address is answered for, and asked from, on its own link (RFC 1122 3.3.4.2), and packets in link-layer broadcasts are not for us
     // (RFC 1122 3.3.6).
     ("net/ipv4/conf/{}/arp_ignore", "1"),
+    ("net/ipv4/conf/{}/arp_announce", "2"),
     ("net/ipv4/conf/{}/drop_unicast_in_l2_multicast", "1"),
     ("net/ipv6/conf/{}/drop_unicast_in_l2_multicast", "1"),
     // Flow labels of its own packets are zero.

@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// Frames of the generator that are compared.
-const GENERATED: usize = 30_000;
+const GENERATED: usize = 60_000;
 /// More mismatches are not shown.
 const SHOWN: usize = 20;
 

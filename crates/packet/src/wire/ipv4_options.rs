@@ -198,10 +198,14 @@ pub fn validate(bytes: &[u8]) -> Result<Asks, OptionError> {
     while let Some(&kind) = walk.rest.first() {
         let (start, first) = (walk.offset, asks.first(kind));
         let Some(placed) = walk.next() else { break };
+        let is_route = matches!(kind, LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE);
         match placed {
-            // That there are two of them comes before what else is wrong with the second.
+            Err(error) if is_route => return Err(error),
+            // That there are two of them comes before what else is wrong with the second, but for source routes.
             _ if !first => return Err(OptionError { pointer: start }),
             Err(error) => return Err(error),
+            // Nothing is written into a source route here.
+            Ok(_) if is_route => {}
             // An entry still to be used must be whole.
             Ok(Placed { length, option, .. }) if half_room(length, option) => {
                 return Err(OptionError { pointer: start + 2 });
@@ -223,9 +227,7 @@ pub fn validate(bytes: &[u8]) -> Result<Asks, OptionError> {
 /// Whether an option of `length` bytes has room left, but not for an entry.
 fn half_room(length: u8, option: Ipv4Option<'_>) -> bool {
     let (pointer, entry) = match option {
-        Ipv4Option::RecordRoute { pointer, .. }
-        | Ipv4Option::LooseSourceRoute { pointer, .. }
-        | Ipv4Option::StrictSourceRoute { pointer, .. } => (pointer, 4),
+        Ipv4Option::RecordRoute { pointer, .. } => (pointer, 4),
         Ipv4Option::Timestamp { pointer, flag: 1 | PRESPECIFIED, .. } => (pointer, 8),
         Ipv4Option::Timestamp { pointer, .. } => (pointer, 4),
         _ => return false,

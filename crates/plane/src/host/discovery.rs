@@ -2,7 +2,7 @@
 
 use super::machine::{Answer, Input};
 use super::output::{way, written};
-use super::{Host, World, is_on_link, is_own, l3};
+use super::{Host, Waiting, World, is_on_link, is_own, l3};
 use packet::wire::ndp::{self, NeighbourFlags};
 use packet::wire::{Ipv6, Ipv6Header, Ndp, complete_checksum, ipv6};
 use packet::{DropReason, Packet};
@@ -170,7 +170,14 @@ impl Host {
     /// Asks for `target`: its solicited-node group, or only the one that had it last (RFC 4861 7.2.2, 7.3.3).
     pub(super) fn ask6(&mut self, id: InterfaceId, target: Ipv6Addr, directly: Option<Mac>, world: &mut impl World) {
         let Some(interface) = world.interface(id) else { return };
-        let Some(source) = interface.link_local().or_else(|| interface.source6(target)) else { return };
+        // The address that the packet it is asked for comes from, where that is ours on the link (RFC 4861 7.2.2).
+        let prompting = match self.neighbours.first_waiting((id, IpAddr::V6(target))) {
+            Some(Waiting::Own(packet)) => Ipv6Header::of(packet.bytes()).map(|header| header.source()),
+            _ => None,
+        };
+        let prompting = prompting.filter(|&source| is_own(interface, IpAddr::V6(source)));
+        let source = prompting.or_else(|| interface.link_local()).or_else(|| interface.source6(target));
+        let Some(source) = source else { return };
         let own = interface.mac;
         let (destination, mac) = match directly {
             Some(mac) => (target, mac),

@@ -24,8 +24,8 @@ pub(super) enum Complaint {
     BeyondScope,
     /// Longer than the next link takes, in bytes.
     TooBig { mtu: u16 },
-    /// Nobody listens on the port.
-    Port,
+    /// Nobody listens on the port; the datagram ends after so many bytes of its packet.
+    Port { length: usize },
     /// The protocol, named at this byte of the packet, is not spoken.
     Protocol { named_at: usize },
     /// This byte of the header is wrong.
@@ -35,13 +35,21 @@ pub(super) enum Complaint {
 }
 
 impl Complaint {
+    /// The bytes of a packet it is about.
+    fn about(self, packet: &[u8]) -> &[u8] {
+        match self {
+            Complaint::Port { length } => packet.get(..length).unwrap_or(packet),
+            _ => packet,
+        }
+    }
+
     fn in_ipv4(self) -> Option<Error4> {
         Some(match self {
             Complaint::Expired => Error4::TimeExceeded,
             Complaint::NoRoute => Error4::NetUnreachable,
             Complaint::Unreachable | Complaint::NoAnswer => Error4::HostUnreachable,
             Complaint::TooBig { mtu } => Error4::FragmentationNeeded { mtu },
-            Complaint::Port => Error4::PortUnreachable,
+            Complaint::Port { .. } => Error4::PortUnreachable,
             Complaint::Protocol { .. } => Error4::ProtocolUnreachable,
             Complaint::Field { pointer } => Error4::ParameterProblem { pointer: u8::try_from(pointer).ok()? },
             Complaint::BeyondScope | Complaint::Option { .. } => return None,
@@ -55,7 +63,7 @@ impl Complaint {
             Complaint::NoAnswer => Error6::AddressUnreachable,
             Complaint::BeyondScope => Error6::BeyondScope,
             Complaint::TooBig { mtu } => Error6::PacketTooBig { mtu: mtu.into() },
-            Complaint::Port => Error6::PortUnreachable,
+            Complaint::Port { .. } => Error6::PortUnreachable,
             Complaint::Protocol { named_at } => {
                 Error6::UnrecognizedNextHeader { pointer: u32::try_from(named_at).ok()? }
             }
@@ -73,8 +81,8 @@ impl Host {
             lower_hops(&mut packet);
         }
         match parse(&packet) {
-            Some(Parsed::V4(ip)) => self.tell4(&packet, &ip, what, world),
-            Some(Parsed::V6(ip)) => self.tell6(&packet, &ip, what, world),
+            Some(Parsed::V4(ip)) => self.tell4(&packet, &Ipv4 { bytes: what.about(ip.bytes), ..ip }, what, world),
+            Some(Parsed::V6(ip)) => self.tell6(&packet, &Ipv6 { bytes: what.about(ip.bytes), ..ip }, what, world),
             None => {}
         }
         world.drop(packet, reason);

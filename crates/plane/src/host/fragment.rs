@@ -21,10 +21,13 @@ struct Cut<'a> {
 }
 
 impl<'a> Cut<'a> {
-    /// Nothing where `mtu` leaves no room behind the header.
+    /// Nothing where `mtu` leaves no room behind the header, or the packet ends beyond the longest there can be.
     fn new(packet: Ipv4<'a>, mtu: usize) -> Option<Cut<'a>> {
         let step = mtu.checked_sub(packet.header_length())? / 8 * 8;
-        (step > 0).then(|| Cut { packet, later: without_uncopied(&packet), step, done: 0 })
+        // Beyond the longest packet the offset has no more bits (RFC 791 3.1).
+        let end = packet.header_length() + packet.header.fragment_offset() + packet.payload.len();
+        let fits = step > 0 && end <= usize::from(u16::MAX);
+        fits.then(|| Cut { packet, later: later_header(&packet), step, done: 0 })
     }
 
     /// Bytes of the next fragment, header included; zero after the last.
@@ -58,12 +61,16 @@ impl<'a> Cut<'a> {
     }
 }
 
-/// The header with every option blanked that belongs into the first fragment only.
-fn without_uncopied(packet: &Ipv4<'_>) -> [u8; LONGEST_HEADER] {
+/// The header with every option blanked that belongs into the first fragment only; that of a fragment which was not the
+/// first has none and stays.
+fn later_header(packet: &Ipv4<'_>) -> [u8; LONGEST_HEADER] {
     const COPIED: u8 = 0x80;
     const NO_OPERATION: u8 = 1;
     let mut header = [0; LONGEST_HEADER];
     header[..packet.header_length()].copy_from_slice(&packet.bytes[..packet.header_length()]);
+    if !packet.header.is_first() {
+        return header;
+    }
     // A list that is malformed from some point on is copied from there on: it is not ours to mend.
     for option in ipv4_options::options(packet.options).map_while(Result::ok) {
         let (at, length) = (usize::from(option.offset), usize::from(option.length));

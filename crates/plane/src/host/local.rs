@@ -111,7 +111,7 @@ fn answer4(ip: &Ipv4<'_>, one: bool) -> Answer {
             }
             Ok(_) => Answer::Silence,
         },
-        protocol::UDP | protocol::TCP => port(ip.bytes, ip.header.protocol(), one),
+        protocol::UDP | protocol::TCP => port(ip.bytes, ip.header_length(), ip.header.protocol(), one),
         protocol::IGMP => Answer::Silence,
         _ => Answer::Error(Complaint::Protocol { named_at: 9 }, DropReason::LocalProtocol),
     }
@@ -133,8 +133,8 @@ fn answer6(ip: &Ipv6<'_>, one: bool) -> Answer {
             Ok(Icmp6::Discovery { .. }) => Answer::Discovery,
             Ok(_) => Answer::Silence,
         },
-        protocol::TCP => port(ip.bytes, protocol::TCP, one),
-        protocol::UDP => port(ip.bytes, protocol::UDP, !ip.header.destination().is_multicast()),
+        protocol::TCP => port(ip.bytes, upper.at, protocol::TCP, one),
+        protocol::UDP => port(ip.bytes, upper.at, protocol::UDP, !ip.header.destination().is_multicast()),
         protocol::NO_NEXT_HEADER => Answer::Silence,
         kind => {
             let misplaced = kind == protocol::HOP_BY_HOP;
@@ -148,12 +148,18 @@ fn is_discovery(message: &[u8]) -> bool {
     message.first().is_some_and(|kind| (icmp6::ROUTER_SOLICITATION..=icmp6::REDIRECT).contains(kind))
 }
 
-/// What a UDP or TCP packet gets: nothing listens. One whose checksum is wrong may be for somebody else.
-fn port(ip: &[u8], kind: u8, one: bool) -> Answer {
+/// What a UDP or TCP packet gets whose header begins at `at`: nothing listens. One whose checksum is wrong may be for
+/// somebody else.
+fn port(ip: &[u8], at: usize, kind: u8, one: bool) -> Answer {
     match verify_checksum(ip) {
         Ok(Some(false)) | Err(_) => Answer::Drop(DropReason::LocalPort),
         Ok(_) if !one => Answer::Drop(DropReason::LocalPort),
         Ok(_) if kind == protocol::TCP => Answer::Reset,
-        Ok(_) => Answer::Error(Complaint::Port, DropReason::LocalPort),
+        Ok(_) => {
+            // What follows the datagram in its packet is no part of what its sender is told about.
+            let field = ip.get(at + 4..).and_then(|rest| rest.first_chunk::<2>());
+            let length = field.map_or(ip.len(), |field| (at + usize::from(u16::from_be_bytes(*field))).min(ip.len()));
+            Answer::Error(Complaint::Port { length }, DropReason::LocalPort)
+        }
     }
 }

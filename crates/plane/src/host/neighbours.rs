@@ -158,6 +158,11 @@ impl Neighbours {
         gone.map(|waiting| (waiting.packet(), DropReason::NeighbourQueue))
     }
 
+    /// The packet that has waited longest for a neighbour.
+    pub fn first_waiting(&self, key: Key) -> Option<&Waiting> {
+        self.entries.get(&key)?.waiting.front()
+    }
+
     /// Takes the packets that wait for a neighbour, oldest first.
     pub fn take_waiting(&mut self, key: Key) -> VecDeque<Waiting> {
         let waiting = self.entries.get_mut(&key).map(|neighbour| std::mem::take(&mut neighbour.waiting));

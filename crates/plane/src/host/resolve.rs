@@ -35,24 +35,29 @@ impl Host {
             return world.drop(waiting.packet(), DropReason::PortRemoved);
         }
         let reachable = self.reachable_time();
-        if let Some(effects) = self.neighbours.step(key, |machine| machine.step(Input::Wanted, now, reachable)) {
-            self.apply(key, effects, world);
-        } else {
-            let (machine, effects) = Machine::wanted(now);
-            if !self.neighbours.insert(key, machine) {
-                return world.drop(waiting.packet(), DropReason::NeighbourTable);
-            }
-            self.apply(key, effects, world);
-        }
-        match self.neighbours.machine(key).map(|machine| (machine.usable(), machine.state)) {
-            None => world.drop(waiting.packet(), DropReason::NeighbourTable),
-            Some((Some(mac), _)) => self.release(key, waiting, mac, world),
-            Some((None, NeighbourState::Failed)) => self.fail(waiting, world),
-            Some((None, _)) => {
-                if let Some((packet, reason)) = self.neighbours.hold(key, waiting) {
-                    world.drop(packet, reason);
+        let known = self.neighbours.step(key, |machine| machine.step(Input::Wanted, now, reachable));
+        let effects = match known {
+            Some(effects) => effects,
+            None => {
+                let (machine, effects) = Machine::wanted(now);
+                if !self.neighbours.insert(key, machine) {
+                    return world.drop(waiting.packet(), DropReason::NeighbourTable);
                 }
+                effects
             }
+        };
+        let waits = |machine: &Machine| machine.usable().is_none() && machine.state != NeighbourState::Failed;
+        if self.neighbours.machine(key).is_some_and(waits) {
+            // Before its neighbour is asked: by whom depends on the packet.
+            if let Some((packet, reason)) = self.neighbours.hold(key, waiting) {
+                world.drop(packet, reason);
+            }
+            return self.apply(key, effects, world);
+        }
+        self.apply(key, effects, world);
+        match self.neighbours.machine(key).and_then(|machine| machine.usable()) {
+            Some(mac) => self.release(key, waiting, mac, world),
+            None => self.fail(waiting, world),
         }
     }
 

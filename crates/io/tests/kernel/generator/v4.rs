@@ -88,8 +88,9 @@ fn fragment(r: &mut Random) -> u16 {
         8..16 => 0x4000,
         16 => 0x8000, // the reserved flag
         17 => 0x2000,
-        18 => 0x2000 | r.word() & 0x1fff,
-        _ => r.word() & 0x1fff,
+        // The longest packet ends with its fragment, or there is nothing to tell of it.
+        18 => 0x2000 | r.below(0x1f00) as u16,
+        _ => r.below(0x1f00) as u16,
     }
 }
 

@@ -179,8 +179,14 @@ fn spoil(r: &mut Random, packet: &mut Vec<u8>) {
     match if r.percent(12) { r.below(6) } else { 6 } {
         0 => packet[0] = packet[0] & 0xf | r.one(&[0x40, 0x50, 0x70]),
         1 => packet[4..6].copy_from_slice(&((length - 40 + 1 + r.below(30)) as u16).to_be_bytes()),
-        2 => packet[4..6].copy_from_slice(&(r.below(length - 39) as u16).to_be_bytes()),
-        3 => packet.truncate(1 + r.below(length)),
+        2 => packet[4..6].copy_from_slice(&(1 + r.below((length - 40).max(1)) as u16).to_be_bytes()),
+        3 => {
+            packet.truncate(1 + r.below(length));
+            if (6..40).contains(&packet.len()) {
+                // Or padding would make addresses of it that nobody has.
+                packet[4] = 0x7f;
+            }
+        }
         4 => packet[6] = r.one(&[0, 6, 17, 43, 44, 58, 59, 60, 89, 200]),
         _ => {}
     }

@@ -45,7 +45,7 @@ fn who_asks_without_a_link_layer_address_is_asked_back_first() {
     expect![[r#"
         0ns < lan 2001:db8:1::2 > 2001:db8:1::1 ICMPv6 who-has 2001:db8:1::1 hlim 255
           2001:db8:1::2 - incomplete
-          > lan 33:33:ff:00:00:02 fe80::ff:fe00:1 > ff02::1:ff00:2 ICMPv6 who-has 2001:db8:1::2 link 02:00:00:00:00:01 hlim 255
+          > lan 33:33:ff:00:00:02 2001:db8:1::1 > ff02::1:ff00:2 ICMPv6 who-has 2001:db8:1::2 link 02:00:00:00:00:01 hlim 255
           consumed
         0ns < lan 2001:db8:1::2 > fe80::ff:fe00:1 ICMPv6 2001:db8:1::2 is-at 02:00:00:00:00:aa S O hlim 255
           2001:db8:1::2 02:00:00:00:00:aa reachable

@@ -62,7 +62,7 @@ fn nobody_answers_and_every_sender_is_told() {
           dropped neighbour_failed
           2001:db8:2::2 - failed
           2001:db8:1::2 - incomplete
-          > lan 33:33:ff:00:00:02 fe80::ff:fe00:1 > ff02::1:ff00:2 ICMPv6 who-has 2001:db8:1::2 link 02:00:00:00:00:01 hlim 255
+          > lan 33:33:ff:00:00:02 2001:db8:1::1 > ff02::1:ff00:2 ICMPv6 who-has 2001:db8:1::2 link 02:00:00:00:00:01 hlim 255
           dropped neighbour_failed
     "#]].assert_eq(&lab.log());
     // For a while nobody is asked again, and senders hear it at once.
