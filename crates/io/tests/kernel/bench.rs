@@ -7,6 +7,7 @@
 
 use crate::ends::{Ends, Link, Seen};
 use crate::kernel::KernelRouter;
+use crate::network;
 use crate::ours::Ours;
 use io::clock;
 use io::netlink::KernelError;
@@ -83,7 +84,7 @@ impl Bench {
         let host = lab.host("switchpath").map_err(describe)?;
         host.silence_kernel().map_err(describe)?;
         let (_, ends) = cables(lab, &host).map_err(describe)?;
-        let ours = Lane { ends, router: Ours::start(&host), markers: 0 };
+        let ours = Lane { ends, router: Ours::start(&host, &network::configuration()), markers: 0 };
         let mut bench = Bench { kernel, ours };
         bench.kernel.finish();
         bench.ours.finish();

@@ -8,6 +8,7 @@ mod captures;
 mod differences;
 mod ends;
 mod generator;
+mod hosts;
 mod kernel;
 mod network;
 mod occurrences;
@@ -19,8 +20,9 @@ use bench::Bench;
 use differences::Difference;
 use ends::Seen;
 use generator::Sent;
-use io::netns::Lab;
+use io::netns::{Lab, Permission, probe};
 use std::collections::BTreeMap;
+use std::process::Command;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// Frames of the generator that are compared.
@@ -89,4 +91,17 @@ fn packets_of_the_captures_leave_both_routers_alike() {
     let count = frames.len();
     let Some(seen) = compare(frames.into_iter()) else { return };
     println!("{count} packets of captures; differences: {seen:?}");
+}
+
+#[test]
+fn without_root_all_of_it_runs_in_a_user_namespace() {
+    if probe() != Ok(Permission::UserNamespace) {
+        return;
+    }
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user"]).arg(std::env::current_exe().unwrap());
+    match command.status() {
+        Ok(status) => assert!(status.success(), "{status}"),
+        Err(error) => println!("skipped: unshare(1): {error}"),
+    }
 }

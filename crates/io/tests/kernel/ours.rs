@@ -1,14 +1,16 @@
 //! Our router on packet ports, run in the thread of the test.
 
-use crate::network;
 use io::clock;
 use io::devices::Devices;
 use io::netns::Host;
+use io::wait::{Sleeper, Waker};
 use plane::event::Silent;
 use plane::host::HostLimits;
 use plane::meter::Flat;
+use plane::port::Waiter;
 use plane::snapshot::Layout;
 use plane::{Build, Router, Step, Worker};
+use std::sync::atomic::{AtomicBool, Ordering};
 use units::{Instant, Nanos};
 
 /// Steps in a row that find something to do, after which something goes round in circles.
@@ -24,9 +26,9 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// Starts it on the links of `host`; its announcements are over.
-    pub fn start(host: &Host) -> Ours {
-        let plan = plan::check(&network::configuration(), "bench.toml", &plane::catalogue());
+    /// Starts it with `configuration` on the links of `host`; its announcements are over.
+    pub fn start(host: &Host, configuration: &str) -> Ours {
+        let plan = plan::check(configuration, "bench.toml", &plane::catalogue());
         let plan = plan.unwrap_or_else(|wrong| panic!("{wrong}"));
         // As the kernel is told: no limit.
         let limits = HostLimits { neighbour_messages: 1_000_000, ..HostLimits::default() };
@@ -67,6 +69,19 @@ impl Ours {
     pub fn pass(&mut self, span: Nanos) {
         self.ahead += span;
         self.settle();
+    }
+
+    /// Runs it until `stop` says so, asleep while nothing comes.
+    pub fn run(&mut self, stop: &AtomicBool) {
+        let mut sleeper = Sleeper::new(Waker::new().unwrap());
+        while !stop.load(Ordering::Relaxed) {
+            self.settle();
+            let descriptors = self.worker.waiters().filter_map(|waiter| match waiter {
+                Waiter::Descriptor(descriptor) => Some(descriptor),
+                _ => None,
+            });
+            sleeper.sleep_on(descriptors, Nanos::millis(1)).unwrap();
+        }
     }
 
     /// Checks its ledgers.
