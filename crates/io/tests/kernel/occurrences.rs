@@ -214,3 +214,18 @@ fn linux_reports_its_groups_and_we_do_not() {
     out.ours.extend(later.ours);
     assert_eq!(Difference::explain_all(&sent, out).unwrap(), [Difference::GroupReports]);
 }
+
+#[test]
+fn every_difference_is_written_down_with_the_test_that_shows_it() {
+    let page = include_str!("../../../../docs/differences.md");
+    let rows: Vec<&str> =
+        page.lines().filter(|line| line.starts_with("| ") && line.as_bytes()[2].is_ascii_digit()).collect();
+    assert_eq!(rows.len(), Difference::ALL.len());
+    for row in rows {
+        let shown = row.trim_end_matches(" |").rsplit('|').next().unwrap();
+        assert!(row.contains("RFC "), "{row}");
+        for name in shown.split(", ").map(|name| name.trim().trim_matches('`')) {
+            assert!(include_str!("occurrences.rs").contains(&format!("fn {name}()")), "{name}");
+        }
+    }
+}
