@@ -118,8 +118,9 @@ impl Batch {
         first.cast()
     }
 
+    /// A batch that has run empty has all its room again.
     #[inline(always)]
-    fn rewind(&mut self) {
+    pub(super) fn rewind(&mut self) {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         }

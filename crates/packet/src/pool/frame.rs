@@ -141,10 +141,10 @@ impl Packet {
     #[inline(always)]
     pub fn shift(&mut self, by: isize) -> bool {
         let slot = self.slot_mut();
-        let (start, len) = (slot.start as isize + by, slot.len as isize - by);
-        if start < 0 || len < 0 {
+        if by < -(slot.start as isize) || by > slot.len as isize {
             return false;
         }
+        let (start, len) = (slot.start as isize + by, slot.len as isize - by);
         // `start + len` is unchanged, so the end of the frame stays inside its memory.
         slot.start = start as u16;
         slot.len = len as u16;
@@ -156,7 +156,8 @@ impl Packet {
     #[inline(always)]
     pub fn resize(&mut self, len: usize) -> bool {
         let slot = self.slot_mut();
-        if slot.start as usize + len > STRIDE {
+        // `start` never exceeds `STRIDE`; the sum of the two could exceed any number.
+        if len > STRIDE - slot.start as usize {
             return false;
         }
         slot.len = len as u16;
@@ -183,6 +184,11 @@ impl Packet {
         slot.start = HEADROOM as u16;
         slot.len = 0;
         slot.meta = Meta::default();
+    }
+
+    /// Where its slot lies.
+    pub(super) fn address(&self) -> NonNull<Slot> {
+        self.slot
     }
 
     /// Asks for the line of what is known about the packet to be brought near.
@@ -231,7 +237,9 @@ mod tests {
         assert!(!packet.shift(-1));
         assert!(packet.shift(64));
         assert_eq!(packet.bytes(), [7; 60]);
-        assert!(!packet.shift(61));
+        for beyond in [61, isize::MAX, isize::MIN] {
+            assert!(!packet.shift(beyond));
+        }
         pool.give(packet);
     }
 
@@ -241,6 +249,10 @@ mod tests {
         let mut packet = pool.take().unwrap();
         assert!(packet.fill(&[1; 2048]));
         assert!(!packet.resize(2049));
+        for beyond in [usize::MAX, usize::MAX - 63, usize::MAX - 100] {
+            assert!(!packet.resize(beyond));
+        }
+        assert_eq!(packet.len(), 2048);
         assert!(!packet.fill(&[1; 2049]));
         assert_eq!(packet.len(), 0);
         pool.give(packet);

@@ -75,6 +75,15 @@ impl Region {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether every frame of the region is spare. Counting them is not enough: a pool takes any packet, also one of
+    /// another region, in the place of which one of this region is somewhere else.
+    fn is_whole(&self) -> bool {
+        let spare = self.lock();
+        let slots = self.slots.as_ptr().cast_const();
+        let own = slots..slots.wrapping_add(self.frames);
+        spare.len() == self.frames && spare.iter().all(|packet| own.contains(&packet.address().as_ptr().cast_const()))
+    }
+
     fn layouts(frames: usize) -> (Layout, Layout) {
         let slots = Layout::array::<Slot>(frames).expect("bounded by 2^24 frames");
         let data = Layout::from_size_align(frames * STRIDE, ALIGN).expect("bounded by 2^24 frames");
@@ -84,12 +93,13 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        if self.lock().len() != self.frames {
+        if !self.is_whole() {
             // Some packet still owns a frame (a worker that ended in a panic): keeping the memory is the safe answer.
             return;
         }
         let (slots, data) = Self::layouts(self.frames);
-        // SAFETY: allocated in `new` with these layouts; every frame is in `spare`, so nobody can reach the memory.
+        // SAFETY: allocated in `new` with these layouts; every frame is in `spare`, each once as packets cannot be copied,
+        // so nobody can reach the memory.
         unsafe {
             dealloc(self.slots.as_ptr().cast(), slots);
             dealloc(self.data.as_ptr(), data);
@@ -206,6 +216,19 @@ mod tests {
         assert_eq!(pool.outside(), 0);
         drop(pool);
         assert_eq!(region.spare(), 1000);
+    }
+
+    #[test]
+    fn a_region_stays_as_long_as_a_packet_lies_in_it_even_where_another_has_taken_its_place() {
+        let (mut here, mut there) = (Pool::new(Region::new(1)), Pool::new(Region::new(1)));
+        let (mut ours, theirs) = (here.take().unwrap(), there.take().unwrap());
+        here.give(theirs);
+        assert!(!here.region().clone().is_whole());
+        // The region behind `here` has as many frames as it should, but not its own.
+        drop(here);
+        assert!(ours.fill(b"still there"));
+        assert_eq!(ours.bytes(), b"still there");
+        there.give(ours);
     }
 
     #[test]

@@ -138,6 +138,7 @@ impl Queue {
     /// Moves as many as fit, but at most `most`, from the front to the end of `batch`.
     #[inline]
     pub fn pop_into(&mut self, batch: &mut Batch, most: usize) {
+        batch.rewind();
         let count = self.len.min(batch.room()).min(most);
         let slot = self.slot(0);
         let straight = count.min(self.slots.len() - slot);
@@ -173,10 +174,26 @@ impl fmt::Debug for Queue {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Pool, Region};
+    use super::super::{BATCH, Pool, Region};
     use super::*;
     use proptest::prelude::*;
     use std::collections::VecDeque;
+
+    #[test]
+    fn a_batch_emptied_from_the_front_has_all_its_room_again() {
+        let mut pool = Pool::new(Region::new(2 * BATCH));
+        let (mut queue, mut batch) = (Queue::new(2 * BATCH), Batch::new());
+        for _ in 0..2 * BATCH {
+            assert!(queue.push(pool.take().unwrap()).is_none());
+        }
+        for round in 0..2 {
+            queue.pop_into(&mut batch, BATCH);
+            assert_eq!(batch.len(), BATCH, "round {round}");
+            while let Some(packet) = batch.pop_front() {
+                pool.give(packet);
+            }
+        }
+    }
 
     proptest! {
         #[test]
