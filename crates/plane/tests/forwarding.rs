@@ -162,3 +162,18 @@ fn icmp_errors_are_limited_as_configured_and_the_limit_changes_while_running() {
         assert_eq!(rig.received("lan").len(), burst as usize);
     }
 }
+
+#[test]
+fn packets_for_a_port_whose_medium_is_gone_are_dropped_and_say_so() {
+    let mut rig = Rig::running(4096, Layout::Three, CONFIG);
+    // The cable is pulled out.
+    rig.wires.far.remove("wan");
+    rig.pass(units::Nanos::secs(1));
+    let sent = rig.report().ledger.sent();
+    for _ in 0..5 {
+        rig.send("lan", &udp(Ipv4Addr::new(10, 1, 2, 3), 64));
+    }
+    rig.settle();
+    assert_eq!(dropped(&rig, DropReason::PortDown), 5);
+    assert_eq!(rig.report().ledger.sent(), sent);
+}

@@ -1,13 +1,17 @@
 //! Configurations change while packets flow: none is lost, none overtakes another.
 
-use plane::event::Silent;
+use packet::Region;
+use plan::PortPlan;
+use plane::event::{Event, Observer, Silent};
 use plane::host::HostLimits;
 use plane::meter::Flat;
+use plane::port::Port;
 use plane::rig::{Rig, Udp, Wires};
 use plane::snapshot::Layout;
-use plane::{Build, Router};
+use plane::{ApplyError, Build, Decorate, Opener, Router};
 use std::net::Ipv4Addr;
-use units::{Instant, Mac, Nanos};
+use std::sync::{Arc, Mutex};
+use units::{Instant, Mac, Nanos, PathId};
 
 /// The configuration after the `n`th change: each changes a port, a path, a queue or a route.
 fn config(n: usize) -> String {
@@ -131,4 +135,82 @@ fn a_generation_runs_when_the_last_of_several_workers_has_adopted_it() {
     assert!(published.is_adopted());
     let generation = router.complete(published);
     assert!(workers.iter().all(|worker| worker.generation() == generation));
+}
+
+/// Opens wires, and counts what it was asked for.
+#[derive(Default)]
+struct Counting {
+    wires: Wires,
+    opened: usize,
+    decorated: usize,
+}
+
+impl Opener for Counting {
+    fn open(&mut self, plan: &PortPlan, region: &Arc<Region>) -> Result<Box<dyn Port>, ApplyError> {
+        self.opened += 1;
+        self.wires.open(plan, region)
+    }
+
+    fn decorate(&mut self, plan: &PortPlan) -> Result<Decorate, ApplyError> {
+        self.decorated += 1;
+        self.wires.decorate(plan)
+    }
+}
+
+#[test]
+fn another_scheme_leaves_the_port_and_its_decorators_alone() {
+    let mut rig = Rig::new(4096, Layout::Three, Box::new(Silent));
+    let mut counting = Counting::default();
+    let config = |limit: u32, faults: &str| {
+        format!(
+            "version = 1\n[port.wan]\ndevice = \"memory:wan\"\naddress = [\"198.51.100.1/24\"]\n\
+             scheme = \"fifo(limit={limit})\"\n{faults}"
+        )
+    };
+    let lossy = "faults = { loss = 0.5, seed = 7 }\n";
+    for (limit, faults, opened, decorated) in [(10, lossy, 1, 1), (20, lossy, 1, 1), (20, "", 1, 2), (30, "", 1, 2)] {
+        let plan = plan::check(&config(limit, faults), "reload.toml", &plane::catalogue()).unwrap();
+        let prepared = rig.router.prepare(&plan, &mut counting).unwrap();
+        let mut published = rig.router.publish(prepared);
+        rig.settle();
+        assert!(published.is_adopted());
+        rig.router.complete(published);
+        assert_eq!((counting.opened, counting.decorated), (opened, decorated), "limit {limit}, {faults:?}");
+    }
+}
+
+#[test]
+fn a_configured_mac_is_given_up_when_the_configuration_no_longer_has_it() {
+    let with = "version = 1\n[port.wan]\ndevice = \"memory:wan\"\naddress = [\"198.51.100.1/24\"]\n";
+    let mut rig = Rig::running(4096, Layout::Three, with);
+    let own = |rig: &Rig| rig.router.snapshot().interfaces[0].mac;
+    let before = own(&rig);
+    rig.apply(&format!("{with}mac = \"02:00:00:00:00:77\"\n")).unwrap();
+    assert_eq!(own(&rig), Mac([2, 0, 0, 0, 0, 0x77]));
+    rig.apply(with).unwrap();
+    assert_eq!(own(&rig), before);
+}
+
+/// The paths of which it was told that they have drained.
+#[derive(Clone, Default)]
+struct Drained(Arc<Mutex<Vec<PathId>>>);
+
+impl Observer for Drained {
+    fn event(&mut self, _now: Instant, event: &Event<'_>) {
+        if let Event::PathDrained { path } = event {
+            self.0.lock().unwrap().push(*path);
+        }
+    }
+}
+
+#[test]
+fn a_removed_path_drains_once_however_many_ports_it_had() {
+    let drained = Drained::default();
+    let mut rig = Rig::new(4096, Layout::Three, Box::new(drained.clone()));
+    rig.apply(&config(0)).unwrap();
+    let paths = &rig.router.snapshot().paths;
+    let (path, ports) = (paths.last().unwrap().id, rig.report().ports.len());
+    assert!(ports > 1);
+    rig.apply(&config(1)).unwrap();
+    assert_eq!(*drained.0.lock().unwrap(), [path]);
 }

@@ -5,7 +5,7 @@ use crate::snapshot::PortView;
 use packet::wire::{Carries, Ethernet, Fields, Ipv4, Ipv4Error, Ipv6, Ipv6Error, ethertype, ipv6, protocol};
 use packet::{DropReason, Meta, Packet};
 use std::net::{Ipv4Addr, Ipv6Addr};
-use units::{InterfaceId, PortId};
+use units::InterfaceId;
 
 /// Options were looked at already: the packet comes back from the general path.
 pub(crate) const OPTIONS_DONE: u8 = 0x80;
@@ -15,8 +15,7 @@ type Verdict = Result<Target, DropReason>;
 impl Classifier<'_> {
     /// Classifies one packet of any kind.
     #[inline(never)]
-    pub(super) fn general(&self, id: PortId, view: &PortView, packet: &mut Packet) -> Target {
-        packet.meta_mut().in_port = id;
+    pub(super) fn general(&self, view: &PortView, packet: &mut Packet) -> Target {
         if packet.meta().refused != 0 {
             return super::REFUSED;
         }
@@ -56,7 +55,7 @@ impl Classifier<'_> {
             Carries::Length(_) => return Err(DropReason::UnknownEthertype),
             Carries::SecondTag(_) => return Err(DropReason::VlanStacked),
         };
-        let known = self.snapshot.interface(interface).ok_or(DropReason::PortRemoved)?;
+        let known = self.snapshot.interface(interface).ok_or(DropReason::UnknownVlan)?;
         let enabled = match kind {
             ethertype::ARP | ethertype::IPV4 => !known.ipv4.is_empty(),
             ethertype::IPV6 => !known.ipv6.is_empty(),

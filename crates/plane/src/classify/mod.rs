@@ -51,21 +51,26 @@ pub(crate) struct Dispatch {
 }
 
 impl Dispatch {
-    /// `instance(path position, port)` answers the instance.
+    /// `served` are the instances with their path's position and their port.
     pub fn new(
-        paths: usize,
-        ports: usize,
+        (paths, ports): (usize, usize),
         best_effort: usize,
         (control, general): (Target, Target),
-        instance: impl Fn(usize, PortId) -> Option<Target>,
+        served: impl Iterator<Item = (usize, PortId, Target)>,
     ) -> Dispatch {
-        let cells = (0..paths).flat_map(|path| (0..ports).map(move |port| (path, PortId::at(port))));
-        let instances = cells.map(|(path, port)| instance(path, port).unwrap_or(REFUSED)).collect();
+        let mut instances = vec![REFUSED; paths * ports];
+        for (path, port, target) in served {
+            instances[path * ports + port.index()] = target;
+        }
         Dispatch { ports, instances, best_effort, control, general }
     }
 
     #[inline(always)]
     pub(crate) fn instance(&self, path: usize, port: PortId) -> Target {
+        if port.index() >= self.ports {
+            // No port at all: that of an interface that is gone. In the table it would be another path's cell.
+            return REFUSED;
+        }
         self.instances.get(path * self.ports + port.index()).copied().unwrap_or(REFUSED)
     }
 
@@ -144,7 +149,9 @@ impl Classifier<'_> {
     ) -> u64 {
         let Scratch { keys, words, facts, memo, targets } = scratch;
         let count = packets.len().min(BATCH);
-        let mac = view.mac.number();
+        // Where untagged IPv4 has no interface nothing is plain: no station has the address of all ones in 64 bits.
+        let routed = self.snapshot.interface(view.untagged).is_some_and(|interface| !interface.ipv4.is_empty());
+        let mac = if routed { view.mac.number() } else { u64::MAX };
         let mut bytes = 0;
         // All of one length, so that the loops below need no bounds checks.
         let packets = &mut packets[..count];
@@ -158,8 +165,8 @@ impl Classifier<'_> {
                 Some((destination, seen)) => (keys[i], facts[i]) = (destination, seen),
                 None => {
                     (keys[i], facts[i]) = (0, Facts::NOT_PLAIN);
-                    stamp(packet, came);
-                    targets[i] = self.general(id, view, packet);
+                    arrive(packet, came, id, view.untagged);
+                    targets[i] = self.general(view, packet);
                 }
             }
         }
@@ -175,9 +182,7 @@ impl Classifier<'_> {
                 meta.ecn = seen.tos & 3;
                 targets[i] = memo.target;
             } else if seen != Facts::NOT_PLAIN {
-                stamp(packet, came);
-                packet.meta_mut().in_port = id;
-                packet.meta_mut().in_interface = view.untagged;
+                arrive(packet, came, id, view.untagged);
                 targets[i] = self.route_plain(packet, word, seen);
                 if self.snapshot.rules.is_empty() && packet.meta().refused | packet.meta().exception == 0 {
                     let mtu = self.snapshot.egress(packet.meta().out_interface).mtu;
@@ -271,10 +276,13 @@ impl Classifier<'_> {
     }
 }
 
-fn stamp(packet: &mut Packet, came: Option<Instant>) {
-    if let Some(came) = came {
-        packet.meta_mut().timestamp = came;
-    }
+/// What is known of a packet begins here: of what stands beside its frame only what the port has just set counts, for a
+/// frame that comes over a wire in memory has all that its last router noted.
+#[inline(always)]
+fn arrive(packet: &mut Packet, came: Option<Instant>, in_port: PortId, in_interface: InterfaceId) {
+    let meta = packet.meta_mut();
+    let (timestamp, refused) = (came.unwrap_or(meta.timestamp), meta.refused);
+    *meta = Meta { timestamp, refused, in_port, in_interface, ..Meta::default() };
 }
 
 fn refuse(packet: &mut Packet, reason: DropReason) -> Target {

@@ -62,6 +62,8 @@ struct Names {
     interfaces: HashMap<Name, InterfaceId>,
     paths: HashMap<String, PathId>,
     macs: HashMap<PortId, Mac>,
+    /// What the devices say of themselves, where they say anything.
+    devices: HashMap<PortId, Mac>,
     next: [usize; 3],
 }
 

@@ -5,12 +5,14 @@ use super::{Names, Router};
 use crate::function;
 use crate::host::HostLimits;
 use crate::interface::{Attached, Interface};
+use crate::link::Lines;
 use crate::port::Port;
 use crate::snapshot::{BEST_EFFORT, CONTROL, GENERAL, PathSpec, PortView, Rule, Snapshot};
 use crate::worker::{Change, Decorate, NewFunctions, NewPort};
 use packet::Region;
 use packet::wire::ipv6;
 use plan::{Call, InterfacePlan, Plan, PortPlan};
+use schemes::Scheme;
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
@@ -24,6 +26,9 @@ const BEST_EFFORT_CAPACITY: usize = 512;
 
 /// Ids of 16 bits are given once each; the last means none.
 const LAST_ID: usize = 65534;
+
+/// Another scheme for a link that stays.
+type NewScheme = (PortId, Box<dyn Scheme<Lines>>);
 
 /// Opens what the plan says is behind a port.
 pub trait Opener {
@@ -74,7 +79,7 @@ impl Router {
             let hint = "restart the router".to_string();
             return Err(vec![ApplyError { place: "router".into(), reason, hint }]);
         }
-        let ports = self.prepare_ports(plan, opener, &mut names, &mut errors);
+        let (ports, schemes) = self.prepare_ports(plan, opener, &mut names, &mut errors);
         if !errors.is_empty() {
             return Err(errors);
         }
@@ -106,6 +111,7 @@ impl Router {
         let statics = plan.neighbours.iter().map(|n| ((names.interfaces[&n.interface], n.address), n.mac)).collect();
         let mut change = Change::to(snapshot.clone());
         change.ports = ports;
+        change.schemes = schemes;
         change.functions = functions;
         let mut changes = vec![change];
         // Ports belong to the first worker; the others only follow the generation.
@@ -113,15 +119,16 @@ impl Router {
         Ok(Prepared { plan: Arc::new(plan.clone()), snapshot, changes, names, routes, gateways, statics })
     }
 
-    /// Opens the ports that are new or have another device, and prepares new decorators and schemes for the rest.
+    /// Opens the ports that are new or have another device, and prepares new decorators and schemes for the rest: what
+    /// did not change stays, above all a capture that is being written.
     fn prepare_ports(
         &self,
         plan: &Plan,
         opener: &mut dyn Opener,
         names: &mut Names,
         errors: &mut Vec<ApplyError>,
-    ) -> Vec<NewPort> {
-        let mut ports = Vec::new();
+    ) -> (Vec<NewPort>, Vec<NewScheme>) {
+        let (mut ports, mut schemes) = (Vec::new(), Vec::new());
         names.ports.retain(|name, _| plan.ports.iter().any(|port| port.name == *name));
         for new in &plan.ports {
             let old = self.plan.as_ref().and_then(|plan| plan.ports.iter().find(|old| old.name == new.name));
@@ -133,20 +140,23 @@ impl Router {
                 || old
                     .is_some_and(|old| (&old.capture, old.trace, old.faults) != (&new.capture, new.trace, new.faults));
             let rescheduled = old.is_none_or(|old| old.scheme != new.scheme);
-            if !(reopened || redecorated || rescheduled) {
-                names.macs.insert(id, mac_of(new, names.macs.get(&id).copied()));
-                continue;
-            }
-            match self.prepare_port(new, id, reopened, rescheduled, opener) {
-                Ok(port) => {
-                    let opened = port.port.as_ref().and_then(|port| port.mac()).or(names.macs.get(&id).copied());
-                    names.macs.insert(id, mac_of(new, opened));
-                    ports.push(port);
-                }
+            match rescheduled.then(|| scheme_of(new)).transpose() {
                 Err(error) => errors.push(error),
+                Ok(scheme) if redecorated => match self.prepare_port(new, id, reopened, scheme, opener) {
+                    Ok(port) => {
+                        if let Some(opened) = &port.port {
+                            names.devices.remove(&id);
+                            names.devices.extend(opened.mac().map(|mac| (id, mac)));
+                        }
+                        ports.push(port);
+                    }
+                    Err(error) => errors.push(error),
+                },
+                Ok(scheme) => schemes.extend(scheme.map(|scheme| (id, scheme))),
             }
+            names.macs.insert(id, mac_of(new, names.devices.get(&id).copied()));
         }
-        ports
+        (ports, schemes)
     }
 
     fn prepare_port(
@@ -154,16 +164,10 @@ impl Router {
         plan: &PortPlan,
         id: PortId,
         reopened: bool,
-        rescheduled: bool,
+        scheme: Option<Box<dyn Scheme<Lines>>>,
         opener: &mut dyn Opener,
     ) -> Result<NewPort, ApplyError> {
         let port = if reopened { Some(opener.open(plan, &self.region)?) } else { None };
-        let scheme = if rescheduled {
-            let built = schemes::build(plan.scheme.name, &plan.scheme.options);
-            Some(built.map_err(|unknown| broken(format!("port {}", plan.name), &unknown))?)
-        } else {
-            None
-        };
         Ok(NewPort { id, port, decorate: opener.decorate(plan)?, scheme, capacity: self.region.frames().min(65536) })
     }
 
@@ -191,6 +195,11 @@ impl Router {
         }
         functions
     }
+}
+
+fn scheme_of(plan: &PortPlan) -> Result<Box<dyn Scheme<Lines>>, ApplyError> {
+    let built = schemes::build(plan.scheme.name, &plan.scheme.options);
+    built.map_err(|unknown| broken(format!("port {}", plan.name), &unknown))
 }
 
 fn broken(place: String, error: &dyn std::error::Error) -> ApplyError {

@@ -2,7 +2,7 @@
 //! and out, between two steps, when no packet is on any path.
 
 use super::{Account, Command, PortState, Task, Worker};
-use crate::classify::{Dispatch, Target};
+use crate::classify::{Dispatch, REFUSED, Target};
 use crate::event::Event;
 use crate::function::Function;
 use crate::host::World;
@@ -10,8 +10,9 @@ use crate::link::{Lines, Link};
 use crate::path::{Instance, PathCounters};
 use crate::port::Port;
 use crate::snapshot::{BEST_EFFORT, CONTROL, GENERAL, PathSpec, Snapshot};
-use packet::Queue;
+use packet::{DropReason, Queue};
 use schemes::Scheme;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -19,6 +20,8 @@ use units::{Generation, Instant, Nanos, PathId, PortId, Share, TaskId};
 
 /// How long what waits for a removed port may take to leave.
 const CLOSING: Nanos = Nanos::secs(1);
+/// Batches taken from a port that is about to go: a wire in memory holds no more, and a busy network is not waited for.
+const LEFT_BEHIND: usize = 16;
 
 /// Puts decorators around a port.
 pub type Decorate = Box<dyn FnOnce(Box<dyn Port>) -> Box<dyn Port> + Send>;
@@ -77,6 +80,7 @@ impl Worker {
     pub(super) fn read_mail(&mut self, now: Instant) {
         // Counted before the commands are taken: one posted in between is seen again, and harmless.
         self.seen = self.mailbox.posted();
+        self.quiet = 0;
         for command in self.mailbox.take() {
             match command {
                 Command::Adopt(mut change, reply) => {
@@ -94,6 +98,9 @@ impl Worker {
                 Command::Neighbour(interface, address, mac) => {
                     self.statics.retain(|&(i, a, _)| (i, a) != (interface, address));
                     self.statics.extend(mac.map(|mac| (interface, address, mac)));
+                    if !self.speaks() {
+                        continue;
+                    }
                     let control = self.dispatch.control;
                     self.with_host(control, |host, world| match mac {
                         Some(mac) => drop(host.set_static(interface, address, mac, world)),
@@ -103,6 +110,11 @@ impl Worker {
                 }
             }
         }
+    }
+
+    /// Only the worker that has the ports speaks for the router, and changes what is known of neighbours.
+    fn speaks(&self) -> bool {
+        self.ports.iter().any(Option::is_some)
     }
 
     pub(super) fn paths_are_empty(&self) -> bool {
@@ -121,6 +133,7 @@ impl Worker {
 
     pub(super) fn adopt(&mut self, now: Instant) {
         let Some(change) = self.pending.take() else { return };
+        self.quiet = 0;
         let Change { snapshot, ports, schemes, functions, reply } = change;
         self.fates.count_ports(snapshot.ports.len());
         for new in ports {
@@ -142,8 +155,7 @@ impl Worker {
         let control = self.dispatch.control;
         let statics = std::mem::take(&mut self.statics);
         let limits = self.snapshot.limits;
-        // Only the worker that has the ports speaks for the router.
-        let speaks = self.ports.iter().any(Option::is_some);
+        let speaks = self.speaks();
         self.with_host(control, |host, world| {
             if !speaks {
                 return;
@@ -171,6 +183,9 @@ impl Worker {
         let NewPort { id, port, decorate, scheme, capacity } = new;
         if id.index() >= self.ports.len() {
             self.ports.resize_with(id.index() + 1, || None);
+        }
+        if port.is_some() {
+            self.leave_behind(id);
         }
         if let Some(state) = &mut self.ports[id.index()] {
             state.link.replace_port(|old| decorate(port.unwrap_or_else(|| old.undecorated())));
@@ -207,8 +222,28 @@ impl Worker {
         }
     }
 
+    /// What waits in a port that is about to go will never be received. It is counted, and its frames come back: those
+    /// of a wire in memory would be lost with it.
+    fn leave_behind(&mut self, id: PortId) {
+        let Worker { ports, batch, fates, .. } = self;
+        let Some(Some(state)) = ports.get_mut(id.index()) else { return };
+        for _ in 0..LEFT_BEHIND {
+            state.link.port.receive(fates.now, batch, &mut fates.pool);
+            let left = batch.len() as u64;
+            if left == 0 {
+                return;
+            }
+            fates.ledger.receive(left);
+            state.received += left;
+            state.refused += left;
+            state.received_bytes += batch.bytes();
+            batch.drain().for_each(|packet| fates.drop_at(id, packet, DropReason::PortRemoved));
+        }
+    }
+
     /// A removed port whose link is empty: gone.
     pub(super) fn close_port(&mut self, id: PortId) {
+        self.leave_behind(id);
         let Some(state) = self.ports.get_mut(id.index()).and_then(Option::take) else { return };
         self.remove_task(state.output);
         self.blocked.retain(|&port| port != id);
@@ -216,14 +251,13 @@ impl Worker {
     }
 
     fn add_task(&mut self, task: Task) -> TaskId {
-        let index = self.tasks.iter().position(Option::is_none).unwrap_or(self.tasks.len());
-        if index == self.tasks.len() {
+        let id = self.spare_tasks.pop().unwrap_or_else(|| {
             self.tasks.push(None);
             self.accounts.push(Account::default());
-        }
-        self.tasks[index] = Some(task);
-        self.accounts[index] = Account::default();
-        let id = TaskId::at(index);
+            TaskId::at(self.tasks.len() - 1)
+        });
+        self.tasks[id.index()] = Some(task);
+        self.accounts[id.index()] = Account::default();
         self.scheduler.add(id, Share::ONE);
         id
     }
@@ -233,54 +267,69 @@ impl Worker {
             && task.take().is_some()
         {
             self.scheduler.remove(id);
+            self.spare_tasks.push(id);
         }
     }
 
     /// Makes the instances those of `snapshot`: kept where path and port stay, so their counters go on.
-    fn rebuild_paths(&mut self, snapshot: &Snapshot, mut functions: Vec<NewFunctions>) {
-        let mut old: Vec<Instance> = self.instances.drain(..).flatten().collect();
+    fn rebuild_paths(&mut self, snapshot: &Snapshot, functions: Vec<NewFunctions>) {
+        // In order, so that every run gives the same tasks the same ids.
+        let mut old: BTreeMap<(PathId, Option<PortId>), Instance> =
+            self.instances.drain(..).flatten().map(|instance| ((instance.path, instance.port), instance)).collect();
+        let mut functions: BTreeMap<(PathId, PortId), Vec<Box<dyn Function>>> =
+            functions.into_iter().map(|new| ((new.path, new.port), new.functions)).collect();
         // Ports of the generation that belong to this worker.
         let mine = self.ports.iter().enumerate().filter(|(_, state)| state.is_some()).map(|(i, _)| PortId::at(i));
         let open: Vec<PortId> = mine.filter(|&port| snapshot.port(port).is_some()).collect();
         self.ports.iter_mut().flatten().for_each(|state| state.outputs.clear());
-        for path in &snapshot.paths {
+        let mut own = [REFUSED; 2];
+        let mut served = Vec::with_capacity(snapshot.paths.len() * open.len());
+        let mut heirs = BTreeMap::new();
+        for (position, path) in snapshot.paths.iter().enumerate() {
+            heirs.insert(path.id, self.instances.len());
             if path.id == CONTROL || path.id == GENERAL {
-                self.add_instance(path, None, &mut old, None);
+                let kept = old.remove(&(path.id, None));
+                own[usize::from(path.id == GENERAL)] = self.add_instance(path, None, kept, None);
             }
             for &port in &open {
-                let new = functions.iter().position(|f| f.path == path.id && f.port == port);
-                let new = new.map(|position| functions.swap_remove(position).functions);
-                self.add_instance(path, Some(port), &mut old, new);
+                let (kept, new) = (old.remove(&(path.id, Some(port))), functions.remove(&(path.id, port)));
+                served.push((position, port, self.add_instance(path, Some(port), kept, new)));
             }
         }
-        for gone in old {
+        self.retire(old, &heirs);
+        let best_effort = snapshot.paths.iter().position(|path| path.id == BEST_EFFORT).unwrap_or(0);
+        let size = (snapshot.paths.len(), snapshot.ports.len());
+        self.dispatch = Dispatch::new(size, best_effort, own.into(), served.into_iter());
+    }
+
+    /// Instances that no generation has any more. `heirs` says where the instances of each path begin.
+    fn retire(&mut self, old: BTreeMap<(PathId, Option<PortId>), Instance>, heirs: &BTreeMap<PathId, usize>) {
+        let mut last = None;
+        for (_, gone) in old {
             debug_assert_eq!(gone.queued(), 0);
             self.remove_task(gone.task);
-            match self.instances.iter_mut().flatten().find(|instance| instance.path == gone.path) {
+            let heir = heirs.get(&gone.path).and_then(|&at| self.instances.get_mut(at)?.as_mut());
+            match heir.filter(|heir| heir.path == gone.path) {
                 // What a path has counted stays counted when one of its ports goes.
                 Some(heir) => heir.counters += gone.counters,
-                None => self.fates.event(&Event::PathDrained { path: gone.path }),
+                // They come path by path.
+                None if last.replace(gone.path) != Some(gone.path) => {
+                    self.fates.event(&Event::PathDrained { path: gone.path });
+                }
+                None => {}
             }
         }
-        let find = |path: PathId, port: Option<PortId>| {
-            let found = self.instances.iter().flatten().position(|i| i.path == path && i.port == port);
-            found.map(|index| index as Target)
-        };
-        let own = (find(CONTROL, None).unwrap_or(Target::MAX), find(GENERAL, None).unwrap_or(Target::MAX));
-        let best_effort = snapshot.paths.iter().position(|path| path.id == BEST_EFFORT).unwrap_or(0);
-        let instance = |path: usize, port: PortId| find(snapshot.paths[path].id, Some(port));
-        self.dispatch = Dispatch::new(snapshot.paths.len(), snapshot.ports.len(), best_effort, own, instance);
     }
 
     fn add_instance(
         &mut self,
         path: &PathSpec,
         port: Option<PortId>,
-        old: &mut Vec<Instance>,
+        kept: Option<Instance>,
         functions: Option<Vec<Box<dyn Function>>>,
-    ) {
+    ) -> Target {
         let target = self.instances.len() as Target;
-        let kept = old.iter().position(|i| i.path == path.id && i.port == port).map(|at| old.swap_remove(at));
+        assert!(target < REFUSED, "ports and paths are bounded");
         let instance = match kept {
             Some(mut instance) => {
                 if instance.input.capacity() != path.capacity {
@@ -307,6 +356,7 @@ impl Worker {
             state.outputs.push(target);
         }
         self.instances.push(Some(instance));
+        target
     }
 
     /// Drops everything the worker holds: it is about to end.
@@ -317,11 +367,11 @@ impl Worker {
         for instance in self.instances.iter_mut().flatten() {
             while let Some(packet) = instance.input.pop().or_else(|| instance.output.pop()) {
                 instance.counters.dropped += 1;
-                self.fates.drop(packet, packet::DropReason::Shutdown);
+                self.fates.drop(packet, DropReason::Shutdown);
             }
         }
         for state in self.ports.iter_mut().flatten() {
-            state.link.clear(packet::DropReason::Shutdown, &mut self.fates);
+            state.link.clear(DropReason::Shutdown, &mut self.fates);
         }
         self.audit();
     }

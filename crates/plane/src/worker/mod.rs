@@ -15,7 +15,7 @@ pub use mailbox::{Command, Mailbox};
 pub use report::{PathReport, PortReport, QueueReport, TaskReport, WorkerReport};
 
 use crate::classify::{Dispatch, Scratch, Tables, Target};
-use crate::event::Observer;
+use crate::event::{Event, Observer};
 use crate::fates::Fates;
 use crate::host::{Host, HostLimits};
 use crate::link::Link;
@@ -76,6 +76,8 @@ struct PortState {
 
 /// How often the ledgers of paths and links are checked, besides at each adoption.
 const AUDIT: Nanos = Nanos::secs(1);
+/// How often ports are asked whether their medium is there.
+const WATCH: Nanos = Nanos::millis(100);
 /// How soon a link without room is looked at again.
 const RETRY: Nanos = Nanos::micros(20);
 
@@ -90,6 +92,8 @@ pub struct Worker {
     fates: Fates,
     scheduler: Box<dyn CpuScheduler>,
     tasks: Vec<Option<Task>>,
+    /// Ids of tasks that are gone.
+    spare_tasks: Vec<TaskId>,
     accounts: Vec<Account>,
     ports: Vec<Option<PortState>>,
     instances: Vec<Option<Instance>>,
@@ -98,7 +102,10 @@ pub struct Worker {
     statics: Vec<(InterfaceId, std::net::IpAddr, Mac)>,
     host_due: Instant,
     audit_due: Instant,
+    watch_due: Instant,
+    /// Ports with packets that cannot leave yet: for want of room, or because their scheme waits for a time.
     blocked: Vec<PortId>,
+    /// Dispatches in a row that moved nothing, since a task was last woken from outside.
     quiet: usize,
     batch: Batch,
     scratch: Box<Scratch>,
@@ -126,6 +133,7 @@ impl Worker {
             fates: Fates::new(pool, observer),
             scheduler,
             tasks: Vec::new(),
+            spare_tasks: Vec::new(),
             accounts: Vec::new(),
             ports: Vec::new(),
             instances: Vec::new(),
@@ -134,6 +142,7 @@ impl Worker {
             statics: Vec::new(),
             host_due: Instant::FAR,
             audit_due: Instant::START,
+            watch_due: Instant::START,
             blocked: Vec::new(),
             quiet: 0,
             batch: Batch::new(),
@@ -194,8 +203,11 @@ impl Worker {
         if now >= self.host_due {
             self.wake_instance(self.dispatch.control);
         }
+        if now >= self.watch_due {
+            self.watch_ports();
+            self.watch_due = now + WATCH;
+        }
         if now >= self.audit_due {
-            self.watch_ports(now);
             self.audit();
             self.audit_due = now + AUDIT;
         }
@@ -205,13 +217,19 @@ impl Worker {
     }
 
     fn retry_blocked(&mut self, now: Instant) {
-        let Worker { blocked, ports, scheduler, .. } = self;
+        let Worker { blocked, ports, scheduler, quiet, .. } = self;
         blocked.retain(|&port| {
             let Some(Some(state)) = ports.get(port.index()) else { return false };
-            if state.link.port.room() == 0 && state.closing.is_none_or(|end| now < end) {
+            let may_leave = match state.link.next() {
+                Next::Ready => true,
+                Next::At(time) => now >= time,
+                Next::Idle => false,
+            };
+            if !(may_leave && state.link.port.room() > 0 || state.closing.is_some_and(|end| now >= end)) {
                 return true;
             }
             scheduler.wake(state.output, now);
+            *quiet = 0;
             false
         });
     }
@@ -224,14 +242,16 @@ impl Worker {
 
     /// When to step again though nothing is received.
     fn deadline(&self, now: Instant) -> Instant {
-        let mut until = self.host_due.min(self.audit_due);
-        if !self.blocked.is_empty() {
-            until = until.min(now + RETRY);
+        let mut until = self.host_due.min(self.audit_due).min(self.watch_due);
+        for state in self.blocked.iter().filter_map(|port| self.ports.get(port.index())?.as_ref()) {
+            let again = match state.link.next() {
+                Next::At(time) if time > now => time,
+                Next::Ready | Next::At(_) => now + RETRY,
+                Next::Idle => Instant::FAR,
+            };
+            until = until.min(again).min(state.closing.unwrap_or(Instant::FAR).max(now + RETRY));
         }
-        for state in self.ports.iter().flatten() {
-            if let Next::At(time) = state.link.next() {
-                until = until.min(time);
-            }
+        for state in self.ports.iter().flatten().filter(|state| state.closing.is_none()) {
             if let crate::port::Waiter::At(time) = state.link.port.waiter() {
                 until = until.min(time);
             }
@@ -239,9 +259,10 @@ impl Worker {
         until
     }
 
-    /// What the driver of this worker may sleep on.
+    /// What the driver of this worker may sleep on: every port it receives by.
     pub fn waiters(&self) -> impl Iterator<Item = crate::port::Waiter> + '_ {
-        self.ports.iter().flatten().map(|state| state.link.port.waiter())
+        let open = self.ports.iter().flatten().filter(|state| state.closing.is_none());
+        open.map(|state| state.link.port.waiter())
     }
 
     /// The generation that runs.
@@ -277,14 +298,16 @@ impl Worker {
         assert_eq!(self.fates.ledger.held(), queued, "packets in the queues of worker {}", self.id);
     }
 
-    fn watch_ports(&mut self, _now: Instant) {
-        for (index, state) in self.ports.iter_mut().enumerate() {
+    fn watch_ports(&mut self) {
+        let Worker { ports, fates, .. } = self;
+        for (index, state) in ports.iter_mut().enumerate() {
             let Some(state) = state else { continue };
             state.link.refresh_rate();
             let up = state.link.port.is_up();
             if up != state.up {
                 state.up = up;
-                self.fates.event(&crate::event::Event::PortLink { port: PortId::at(index), up });
+                state.link.set_up(up, fates);
+                fates.event(&Event::PortLink { port: PortId::at(index), up });
             }
         }
     }

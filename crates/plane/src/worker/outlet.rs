@@ -11,7 +11,7 @@ use crate::path::Instance;
 use crate::scheduler::CpuScheduler;
 use crate::snapshot::Snapshot;
 use packet::{DropReason, Meta, Packet};
-use units::{Instant, InterfaceId};
+use units::{Instant, InterfaceId, PortId};
 
 /// How often a packet may go from the general path back to classification.
 const ROUNDS: u8 = 4;
@@ -77,6 +77,8 @@ impl World for Outlet<'_> {
         let mut packet = self.fates.pool.take()?;
         packet.meta_mut().flags = Meta::GENERATED;
         packet.meta_mut().timestamp = self.fates.now;
+        // It came in by no port.
+        packet.meta_mut().in_port = PortId(u16::MAX);
         self.fates.ledger.generate(1);
         self.count(|counters| counters.generated += 1);
         Some(packet)

@@ -7,6 +7,7 @@ use crate::host::World;
 use crate::path::Instance;
 use crate::snapshot::Layout;
 use packet::{BATCH, DropReason, Packet};
+use schemes::Next;
 use units::PortId;
 
 /// Packets the router's own protocols handle in one dispatch: they are not in a hurry, and their work is not small.
@@ -117,7 +118,11 @@ impl Worker {
                     self.scheduler.wake(state.output, self.fates.now);
                 }
             } else {
-                self.run_output(port);
+                if self.run_output(port).1
+                    && let Some(Some(state)) = self.ports.get(port.index())
+                {
+                    self.scheduler.wake(state.output, self.fates.now);
+                }
                 let more = self.instances[usize::from(target)].as_ref().is_some_and(|i| !i.input.is_empty());
                 return (moved, more);
             }
@@ -164,14 +169,20 @@ impl Worker {
         instance.input.pop_into(&mut self.batch, HOST_VECTOR);
         let moved = self.batch.len();
         let packets: Vec<Packet> = self.batch.drain().collect();
+        let mut due = false;
         self.with_host(target, |host, world| {
             for packet in packets {
                 host.receive(packet, world);
             }
-            if world.now() >= host.next() {
+            due = world.now() >= host.next();
+            if due {
                 host.tick(world);
             }
         });
+        if due {
+            // It may have sent something though nothing came.
+            self.quiet = 0;
+        }
         self.host_due = self.host.next();
         let more = self.instances[usize::from(target)].as_ref().is_some_and(|i| !i.input.is_empty());
         (moved, more)
@@ -199,9 +210,9 @@ impl Worker {
         if state.link.backlog().packets > 0 {
             if state.closing.is_some_and(|end| fates.now >= end) {
                 state.link.clear(DropReason::PortRemoved, fates);
-            } else if state.link.port.room() > 0 {
-                more |= state.link.next() == schemes::Next::Ready;
-            } else if !blocked.contains(&port) {
+            } else if state.link.port.room() > 0 && state.link.next() == Next::Ready {
+                more = true;
+            } else if (state.closing.is_some() || state.link.next() != Next::Idle) && !blocked.contains(&port) {
                 blocked.push(port);
             }
         }
