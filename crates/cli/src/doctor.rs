@@ -112,8 +112,13 @@ fn capabilities(status: &str) -> Vec<Finding> {
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap_or_default();
     let have = u64::from_str_radix(line.trim(), 16).unwrap_or(0);
     let mend = |name: &str, what: &str| {
-        let name = name.to_lowercase();
-        format!("for {what}: run as root, or `setcap {name}+ep $(command -v switchpath)`")
+        match name {
+            // setcap replaces what was set before: both at once.
+            "CAP_NET_RAW" | "CAP_NET_ADMIN" => {
+                format!("for {what}: run as root, or `setcap cap_net_raw,cap_net_admin=ep $(command -v switchpath)`")
+            }
+            _ => format!("for {what}: run as root; ports that exist today do without"),
+        }
     };
     CAPABILITIES
         .iter()
@@ -128,7 +133,9 @@ fn capabilities(status: &str) -> Vec<Finding> {
 fn packet_socket() -> Finding {
     let opened = socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None);
     let mend = match opened {
-        Err(Errno::PERM | Errno::ACCESS) => "needs CAP_NET_RAW: run as root, or `setcap cap_net_raw+ep` the program",
+        Err(Errno::PERM | Errno::ACCESS) => {
+            "needs CAP_NET_RAW: run as root, or `setcap cap_net_raw,cap_net_admin=ep` the program"
+        }
         _ => "use a kernel with CONFIG_PACKET (modprobe af_packet)",
     };
     socket("AF_PACKET", opened.err(), "`packet:` ports can be opened", mend)

@@ -44,7 +44,11 @@ fn main() -> ExitCode {
     result.unwrap_or_else(|error| {
         // Whoever reads our output has had enough: `switchpath show routes | head`.
         let is_pipe = |e: &std::io::Error| e.kind() == ErrorKind::BrokenPipe;
-        if error.chain().any(|cause| cause.downcast_ref().is_some_and(is_pipe)) {
+        let is_json_pipe = |e: &serde_json::Error| e.io_error_kind() == Some(ErrorKind::BrokenPipe);
+        let had_enough = |cause: &(dyn std::error::Error + 'static)| {
+            cause.downcast_ref().is_some_and(is_pipe) || cause.downcast_ref().is_some_and(is_json_pipe)
+        };
+        if error.chain().any(had_enough) {
             return ExitCode::SUCCESS;
         }
         eprintln!("switchpath: {error:#}");

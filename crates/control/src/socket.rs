@@ -72,6 +72,7 @@ impl Bound {
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
         }
+        is_trusted(path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."))).map_err(failed)?;
         remove_stale(path)?;
         let listener = bind_private(path).map_err(|error| match error.kind() {
             // Another router was faster.
@@ -100,6 +101,19 @@ impl Drop for Bound {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// A directory that others may change is no place for the socket: they could put another in its place. One that only the
+/// owner of a file may take it from (the sticky bit, as on /tmp) will do.
+fn is_trusted(directory: &Path) -> io::Result<()> {
+    let metadata = fs::metadata(directory)?;
+    let owner = metadata.uid();
+    let shared = metadata.mode() & 0o022 != 0 && metadata.mode() & 0o1000 == 0;
+    if shared || (owner != 0 && owner != rustix::process::geteuid().as_raw()) {
+        let reason = format!("others may change the directory {}; use one of your own", directory.display());
+        return Err(io::Error::new(ErrorKind::PermissionDenied, reason));
+    }
+    Ok(())
 }
 
 /// The mode of a socket's file is that of the socket when it is bound (unix(7): fchmod before bind), so that nobody else
@@ -144,6 +158,15 @@ mod tests {
         assert!(matches!(Bound::new(&path), Err(SocketError::InUse(_))));
         drop(bound);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_directory_that_others_may_change_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        for (mode, trusted) in [(0o777, false), (0o770, false), (0o1777, true), (0o755, true)] {
+            fs::set_permissions(directory.path(), fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(Bound::new(&directory.path().join("control.sock")).is_ok(), trusted, "{mode:o}");
+        }
     }
 
     #[test]

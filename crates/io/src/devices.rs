@@ -106,6 +106,12 @@ impl Devices {
                 };
                 let (port, remarks) = opened?;
                 remarks.into_iter().for_each(|remark| self.remarks.add(format!("port {}: {remark}", plan.name)));
+                if !port.is_up() {
+                    let (name, device) = (&plan.name, &device.target);
+                    self.remarks.add(format!(
+                        "port {name}: {device} is down; `ip link set {device} up` where it should not be"
+                    ));
+                }
                 Ok(port)
             }
             kind => Err(OpenError {

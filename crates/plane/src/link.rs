@@ -40,6 +40,8 @@ pub(crate) struct Link {
     scheme: Box<dyn Scheme<Lines>>,
     /// What the scheme says of itself: [`Scheme::passes_when_idle`].
     passing: bool,
+    /// Whether the medium is there: nothing is given to one that is not.
+    up: bool,
     lines: Lines,
 }
 
@@ -81,12 +83,15 @@ impl Link {
             counters: LinkCounters::default(),
             hash_key: scheme.wants_flow_hash().then_some(FLOW_KEY),
         };
-        Link { id, port, passing: scheme.passes_when_idle(), scheme, lines }
+        Link { id, passing: scheme.passes_when_idle(), up: port.is_up(), port, scheme, lines }
     }
 
     /// Raises `Arrival` for at most `most` packets of `path`'s output queue. Answers how many it took.
     #[inline]
     pub fn offer(&mut self, path: &mut Queue, most: usize, fates: &mut Fates) -> usize {
+        if !self.up {
+            return self.refuse(path, most, fates);
+        }
         if self.passing && self.lines.out.is_empty() && self.backlog().packets == 0 {
             let passed = self.pass(path, most, fates);
             if passed > 0 {
@@ -119,6 +124,25 @@ impl Link {
             self.transmit(fates);
         }
         passed
+    }
+
+    /// Drops what the medium would lose. Answers how many.
+    #[cold]
+    fn refuse(&mut self, path: &mut Queue, most: usize, fates: &mut Fates) -> usize {
+        let refused = path.len().min(most);
+        self.lines.counters.offered += refused as u64;
+        let packets = std::iter::from_fn(|| path.pop()).take(refused);
+        self.lines.ended.extend(packets.map(|packet| (packet, DropReason::PortDown)));
+        self.settle(fates);
+        refused
+    }
+
+    /// The medium is there, or gone with everything that waited for it.
+    pub fn set_up(&mut self, up: bool, fates: &mut Fates) {
+        self.up = up;
+        if !up {
+            self.clear(DropReason::PortDown, fates);
+        }
     }
 
     fn transmit(&mut self, fates: &mut Fates) {
