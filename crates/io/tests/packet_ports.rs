@@ -432,3 +432,22 @@ fn opening_says_what_is_wrong_and_what_to_do() {
         .unwrap();
     assert!(error.hint.contains("CAP_NET_RAW"), "{error}");
 }
+
+#[test]
+fn a_frame_the_other_end_never_takes_does_not_stop_those_behind_it() {
+    let Some(lab) = lab() else { return };
+    let (left, right) = pair(&lab);
+    // A veth drops what is longer than the MTU of its other end, and says so to the sender, who cannot know it before.
+    right.run(|| Netlink::open().unwrap().set_mtu("eth0", 600).unwrap()).unwrap();
+    let (mut from, mut to) = (open(&left, "eth0", small()), open(&right, "eth0", small()));
+    let mut pool = Pool::new(Region::new(256));
+    let lengths = [60, 1400, 1000, 61, 1500, 62];
+    transmit(&mut from, &mut pool, &lengths.map(|length| frame(length as u32, length)));
+    let deadline = clock::now() + Nanos::secs(5);
+    while from.room() < 64 && clock::now() < deadline {
+        from.receive(clock::now(), &mut Batch::new(), &mut pool);
+    }
+    let arrived: Vec<usize> = receive(&mut to, &mut pool, 3).iter().map(|(bytes, _)| bytes.len()).collect();
+    assert_eq!((arrived, from.room()), (vec![60, 61, 62], 64));
+    assert_eq!(from.statistics().lost_after_transmit, 3);
+}

@@ -12,10 +12,13 @@ use rustix::net::{SendFlags, send};
 use std::cell::Cell;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use units::{Instant, Mac, Rate};
+use units::{Instant, Mac, Nanos, Rate};
 
 const TAG: usize = 4;
 const TPID_8021Q: u16 = 0x8100;
+/// A frame that was refused so often, and for so long, will not be taken at all. A full queue of the interface empties
+/// sooner.
+const REFUSALS: (u32, Nanos) = (16, Nanos::millis(10));
 /// Receives in a row that found nothing, after which the socket is asked whether it has failed.
 const QUIET: u32 = 16;
 
@@ -33,6 +36,8 @@ pub struct PacketPort {
     outstanding: Cell<usize>,
     lost_before_receive: Cell<u64>,
     lost_after_transmit: u64,
+    /// The slot the interface refuses to send, how often it has, and since when.
+    refused: Option<(usize, u32, Instant)>,
     /// Empty receives in a row.
     quiet: u32,
 }
@@ -61,6 +66,7 @@ impl PacketPort {
             outstanding: Cell::new(0),
             lost_before_receive: Cell::new(0),
             lost_after_transmit: 0,
+            refused: None,
             quiet: 0,
         };
         Ok((port, remarks))
@@ -82,14 +88,41 @@ impl PacketPort {
     }
 
     /// Asks the kernel to send what was requested. What it cannot take now stays requested and is asked for again.
-    fn kick(&self) {
+    fn kick(&mut self, now: Instant) {
         // Twice: where the interface was switched off since, the first try only fetches that news (ENETDOWN).
         for _ in 0..2 {
             match send(&self.device.socket, &[], SendFlags::DONTWAIT) {
                 Err(Errno::INTR | Errno::NETDOWN) => {}
-                // Success, or: no room in the interface (EAGAIN, ENOBUFS), or it is gone (ENXIO).
-                _ => return,
+                Err(Errno::NOBUFS) => return self.after_refusal(now),
+                // Success, or: no memory for frames in flight (EAGAIN), or it is gone (ENXIO).
+                _ => {
+                    self.refused = None;
+                    return;
+                }
             }
+        }
+    }
+
+    /// The interface has dropped a frame and says so, in which case the kernel tries it again before all others. That may
+    /// be for lack of room; but a veth drops for ever what its other end is too small for.
+    fn after_refusal(&mut self, now: Instant) {
+        let mut slot = self.oldest.get();
+        let mut requested = (0..self.outstanding.get()).map(|_| {
+            let this = slot;
+            slot = self.device.rings.after_sending(slot);
+            this
+        });
+        let Some(refused) = requested.find(|&slot| self.device.rings.is_requested(slot)) else { return };
+        match &mut self.refused {
+            Some((slot, count, since)) if *slot == refused => {
+                *count += 1;
+                if *count >= REFUSALS.0 && now.since(*since) >= REFUSALS.1 {
+                    self.device.rings.give_up(refused);
+                    self.lost_after_transmit += 1;
+                    self.refused = None;
+                }
+            }
+            other => *other = Some((refused, 1, now)),
         }
     }
 
@@ -169,7 +202,7 @@ impl Port for PacketPort {
             self.after_empty_receive();
         }
         if self.is_blocked() {
-            self.kick();
+            self.kick(now);
         }
     }
 
@@ -178,7 +211,7 @@ impl Port for PacketPort {
         self.device.rings.send_slots() - self.outstanding.get()
     }
 
-    fn transmit(&mut self, _now: Instant, batch: &mut Batch, pool: &mut Pool) {
+    fn transmit(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
         assert!(batch.len() <= self.room(), "never more than there is room for");
         let longest = self.device.rings.longest().min(self.device.link.mtu as usize + super::LINK_HEADER);
         for packet in batch.drain() {
@@ -192,7 +225,7 @@ impl Port for PacketPort {
             pool.give(packet);
         }
         if self.outstanding.get() > 0 {
-            self.kick();
+            self.kick(now);
         }
     }
 

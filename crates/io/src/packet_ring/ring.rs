@@ -130,6 +130,15 @@ impl Rings {
         self.status(self.sending(index)).load(Ordering::Acquire) & libc::TP_STATUS_SEND_REQUEST != 0
     }
 
+    /// Makes of a requested slot one that the kernel passes over the next time it sends (PACKET_LOSS): no frame is that
+    /// long.
+    pub(super) fn give_up(&mut self, index: usize) {
+        assert!(self.is_requested(index));
+        // SAFETY: the header lies at the start of the slot. The kernel reads requested slots within send(2) only, which
+        // the owner of `self` calls.
+        unsafe { (*self.sending(index).cast::<libc::tpacket2_hdr>().as_ptr()).tp_len = u32::MAX };
+    }
+
     /// Fills a free slot and asks for it to be sent. The frame is at most [`Rings::longest`] bytes.
     #[inline]
     pub(super) fn request(&mut self, index: usize, frame: &[u8]) {
