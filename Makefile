@@ -38,8 +38,8 @@ bench: ## measure the forwarding path against its budgets
 	$(CARGO) run --locked --release --bin switchpath -- bench $(ARGS)
 
 soak: ## long: ten million random and mutated frames (SOAK_FRAMES)
-	@.ci/setup test
-	SWITCHPATH_FRAMES=$(SOAK_FRAMES) .ci/cargo-test --profile soak
+	@.ci/setup build
+	SWITCHPATH_FRAMES=$(SOAK_FRAMES) .ci/cargo-test --profile soak -p plane -p plan --test soak --test robust
 
 fuzz: ## fuzz each target for FUZZ_SECONDS; needs a nightly toolchain
 	@.ci/fuzz $(FUZZ_SECONDS) $(FUZZ_TARGETS)
