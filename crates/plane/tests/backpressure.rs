@@ -1,0 +1,162 @@
+//! Packets that cannot leave at once leave as soon as they can: when their scheme's time has come, when the wire has
+//! room again, or never, where their port is gone for too long.
+
+use packet::DropReason;
+use packet::wire::{Ipv4Spec, ethernet, ethertype};
+use plane::rig::Rig;
+use plane::snapshot::Layout;
+use plane::{Change, Command, Lines};
+use schemes::{Next, Progress, Scheme, Wires};
+use std::net::Ipv4Addr;
+use std::sync::mpsc::channel;
+use units::{Mac, Nanos, PortId, QueueId};
+
+const LAN: &str = r#"
+version = 1
+[port.lan]
+device = "memory:lan"
+mac = "02:00:00:00:00:01"
+address = ["192.0.2.1/24"]
+"#;
+const WAN: &str = r#"
+[port.wan]
+device = "memory:wan"
+mac = "02:00:00:00:00:02"
+address = ["198.51.100.1/24"]
+scheme = "fifo(limit=60000)"
+[[neighbour]]
+address = "198.51.100.9"
+mac = "02:00:00:00:00:99"
+port = "wan"
+[[route]]
+to = "10.0.0.0/8"
+via = "198.51.100.9"
+"#;
+const LAYOUTS: [Layout; 3] = [Layout::One, Layout::Two, Layout::Three];
+/// Packets a wire of the rig holds.
+const WIRE: usize = 4096;
+
+fn udp() -> [u8; 60] {
+    let mut frame = [0; 60];
+    let to = Mac([2, 0, 0, 0, 0, 1]);
+    ethernet::write_header(&mut frame[..14], to, Mac([2, 0, 0, 0, 0, 9]), None, ethertype::IPV4).unwrap();
+    let spec = Ipv4Spec {
+        type_of_service: 0,
+        identification: 0,
+        dont_fragment: true,
+        ttl: 64,
+        protocol: 17,
+        source: Ipv4Addr::new(192, 0, 2, 7),
+        destination: Ipv4Addr::new(10, 0, 0, 1),
+    };
+    spec.write(&mut frame[14..], 26).unwrap();
+    frame
+}
+
+fn send(rig: &mut Rig, packets: usize) {
+    for sent in 0..packets {
+        rig.send("lan", &udp());
+        if sent % 100 == 99 {
+            rig.settle();
+        }
+    }
+    rig.settle();
+}
+
+/// Lets each packet go a millisecond after it came.
+struct Late;
+
+const LATE: Nanos = Nanos::millis(1);
+
+impl<W: Wires> Scheme<W> for Late {
+    fn arrival(&mut self, wires: &mut W) {
+        while wires.arriving().is_some() {
+            wires.enqueue(QueueId(0));
+        }
+    }
+
+    fn link_ready(&mut self, wires: &mut W) -> Progress {
+        match wires.head(QueueId(0)) {
+            Some(head) if wires.now() >= head.timestamp + LATE => {
+                wires.dequeue(QueueId(0));
+                wires.transmit();
+                Progress::Made
+            }
+            _ => Progress::None,
+        }
+    }
+
+    fn next(&self, wires: &W) -> Next {
+        wires.head(QueueId(0)).map_or(Next::Idle, |head| Next::At(head.timestamp + LATE))
+    }
+}
+
+#[test]
+fn a_scheme_is_asked_again_at_the_time_it_named() {
+    for layout in LAYOUTS {
+        let mut rig = Rig::running(4096, layout, &format!("{LAN}{WAN}"));
+        rig.router.post(|| {
+            let mut change = Change::to(rig.router.snapshot().clone());
+            change.schemes.push((PortId(1), Box::new(Late) as Box<dyn Scheme<Lines>>));
+            Command::Adopt(Box::new(change), channel().0)
+        });
+        rig.settle();
+        send(&mut rig, 3);
+        rig.pass(Nanos::micros(990));
+        assert_eq!(rig.received("wan").len(), 0, "{layout:?}");
+        rig.pass(Nanos::micros(10));
+        assert_eq!(rig.received("wan").len(), 3, "{layout:?}");
+        assert_eq!(rig.report().held, 0);
+    }
+}
+
+#[test]
+fn a_wire_that_takes_packets_again_gets_all_that_wait() {
+    for layout in LAYOUTS {
+        let mut rig = Rig::running(16384, layout, &format!("{LAN}{WAN}"));
+        send(&mut rig, 6000);
+        assert_eq!(rig.report().held as usize, 6000 - WIRE, "{layout:?}");
+        rig.pass(Nanos::millis(1));
+        assert_eq!(rig.received("wan").len(), WIRE);
+        rig.pass(Nanos::micros(20));
+        assert_eq!(rig.received("wan").len(), 6000 - WIRE, "{layout:?}");
+        assert_eq!((rig.report().held, rig.report().ledger.dropped()), (0, 0));
+    }
+}
+
+#[test]
+fn a_removed_port_waits_for_its_wire_for_a_second() {
+    for (layout, patience, sent) in
+        LAYOUTS.into_iter().flat_map(|layout| [(layout, Nanos::millis(900), 6000), (layout, Nanos::millis(1100), WIRE)])
+    {
+        let mut rig = Rig::running(16384, layout, &format!("{LAN}{WAN}"));
+        send(&mut rig, 6000);
+        rig.apply(LAN).unwrap();
+        // Everything up to the last moment, without the millions of looks at the full wire.
+        rig.now += patience;
+        rig.settle();
+        let mut received = rig.received("wan").len();
+        rig.pass(Nanos::millis(1));
+        received += rig.received("wan").len();
+        let report = rig.report();
+        assert_eq!((received, report.ports.len(), report.held), (sent, 1, 0), "{layout:?}, {patience:?}");
+        assert_eq!(report.ledger.dropped_for(DropReason::PortRemoved) as usize, 6000 - sent);
+    }
+}
+
+#[test]
+fn what_a_removed_port_has_not_received_is_counted_and_its_frames_come_back() {
+    let mut rig = Rig::running(8192, Layout::Three, &format!("{LAN}{WAN}"));
+    for _ in 0..300 {
+        let frame = rig.packet(&udp());
+        let mut batch = packet::Batch::new();
+        batch.push(frame);
+        let Rig { wires, pool, now, .. } = &mut rig;
+        plane::port::Port::transmit(wires.far.get_mut("wan").unwrap(), *now, &mut batch, pool);
+    }
+    rig.apply(LAN).unwrap();
+    rig.settle();
+    let report = rig.report();
+    assert_eq!((report.ledger.received(), report.ledger.dropped(), report.held), (300, 300, 0));
+    assert_eq!(report.ports.len(), 1);
+}
