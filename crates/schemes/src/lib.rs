@@ -10,6 +10,8 @@ extern crate alloc;
 
 mod build;
 mod fifo;
+#[cfg(test)]
+mod model;
 mod wires;
 
 pub use build::{DECLARATIONS, Options, Unknown, build};
