@@ -58,7 +58,10 @@ impl Difference {
             Difference::Identification => records::identification(out),
             Difference::Timestamps => records::timestamps(out),
             Difference::OptionsOfErrors => {
-                records::unrecordable(sent, out) || records::options_of_errors(out) || records::options_of_resets(out)
+                records::unrecordable(sent, out)
+                    || records::error_along_a_route(sent, out)
+                    || records::options_of_errors(out)
+                    || records::options_of_resets(out)
             }
             Difference::ReservedAddresses => names_no_host(sent) && silence(out, |_| true),
             Difference::BroadcastSource => {

@@ -23,6 +23,9 @@ const SETTINGS: &[(&str, &str)] = &[
     ("net/ipv4/conf/{}/arp_announce", "2"),
     ("net/ipv4/conf/{}/drop_unicast_in_l2_multicast", "1"),
     ("net/ipv6/conf/{}/drop_unicast_in_l2_multicast", "1"),
+    // No limit to the number of options (RFC 8504 5.3 allows one).
+    ("net/ipv6/max_hbh_opts_number", "1000"),
+    ("net/ipv6/max_dst_opts_number", "1000"),
     // Flow labels of its own packets are zero.
     ("net/ipv6/auto_flowlabels", "0"),
     // What waits to be reassembled does not time out while the test runs.

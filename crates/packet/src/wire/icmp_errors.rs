@@ -93,8 +93,10 @@ pub fn may_answer_with_error6(link: Cast, packet: &Ipv6<'_>, error: Error6) -> R
         return Err(Why::SourceNotUnicast);
     }
     // What cannot be followed to its upper layer is not known to be an ICMP error, and is often what the error is about.
-    let Some(offset) = icmp6_message(packet) else { return Ok(()) };
+    let Some((offset, fragmented)) = icmp6_message(packet) else { return Ok(()) };
     match packet.bytes.get(offset) {
+        // A first fragment that holds not even the upper header may be answered (RFC 8200 4.5).
+        None if fragmented => Ok(()),
         None => Err(Why::Unreadable),
         Some(&icmp6::REDIRECT) => Err(Why::Redirect),
         Some(&kind) if kind < icmp6::FIRST_INFORMATIONAL => Err(Why::IcmpError),
@@ -102,18 +104,19 @@ pub fn may_answer_with_error6(link: Cast, packet: &Ipv6<'_>, error: Error6) -> R
     }
 }
 
-/// Where an ICMPv6 message would begin, were all headers before it in order: what is wrong with them may be the reason
-/// for the error.
-fn icmp6_message(packet: &Ipv6<'_>) -> Option<usize> {
-    let (mut kind, mut at) = (packet.header.next_header(), ipv6::HEADER);
+/// Where an ICMPv6 message would begin, were all headers before it in order, and whether only a part of it is here: what
+/// is wrong with the headers may be the reason for the error.
+fn icmp6_message(packet: &Ipv6<'_>) -> Option<(usize, bool)> {
+    let (mut kind, mut at, mut fragmented) = (packet.header.next_header(), ipv6::HEADER, false);
     for _ in 0..=ipv6_extensions::LONGEST_CHAIN {
         let length = match kind {
-            protocol::ICMPV6 => return Some(at),
+            protocol::ICMPV6 => return Some((at, fragmented)),
             protocol::FRAGMENT => {
                 let &[_, _, high, low] = packet.bytes.get(at..)?.first_chunk()?;
                 if u16::from_be_bytes([high, low]) >> 3 != 0 {
                     return None;
                 }
+                fragmented |= low & 1 != 0;
                 8
             }
             protocol::HOP_BY_HOP | protocol::DESTINATION_OPTIONS | protocol::ROUTING | protocol::AUTHENTICATION => {

@@ -50,7 +50,7 @@ fn without(seen: &mut Seen, ranges: &[Range<usize>]) {
     ranges.iter().for_each(|range| packet[range.clone()].fill(0));
     let (header, payload) = packet.split_at_mut(usize::from(packet[0] & 0xf) * 4);
     let is_icmp = header[9] == protocol::ICMP && header[6] & 0x1f == 0 && header[7] == 0;
-    if is_icmp && Icmp4::parse(payload).is_err() {
+    if is_icmp && payload.len() >= icmp4::HEADER && Icmp4::parse(payload).is_err() {
         renew(payload, 2);
     }
     renew(header, 10);
@@ -164,6 +164,25 @@ pub fn options_of_resets(out: &mut Outcome) -> bool {
             kernel.frame.splice(at.., packet);
             explained = true;
         }
+    }
+    explained
+}
+
+/// Where a packet has a source route and an option that is wrong, Linux sends the error back along the route.
+pub fn error_along_a_route(sent: &Sent, out: &mut Outcome) -> bool {
+    let Some(ip) = ipv4(&sent.frame) else { return false };
+    let routed = ip.options.windows(2).any(|option| matches!(option[0], 131 | 137) && option[1] > 6);
+    let ([kernel], [ours]) = (&out.kernel[..], &out.ours[..]) else { return false };
+    let (Some(a), Some(b)) = (ipv4(&kernel.frame), ipv4(&ours.frame)) else { return false };
+    let problem = |seen: &Seen, ip: &Ipv4<'_>| is_own4(seen) && ip.payload.first() == Some(&icmp4::PARAMETER_PROBLEM);
+    let explained = routed
+        && problem(kernel, &a)
+        && problem(ours, &b)
+        && a.payload[4..8] == b.payload[4..8]
+        && a.header.destination() != b.header.destination()
+        && b.header.destination() == ip.header.source();
+    if explained {
+        (out.kernel, out.ours) = (Vec::new(), Vec::new());
     }
     explained
 }
