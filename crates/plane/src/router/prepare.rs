@@ -21,8 +21,9 @@ use units::{Generation, InterfaceId, Mac, PathId, PortId};
 
 /// Packets that wait at most in each queue of the built-in paths.
 const OWN_CAPACITY: usize = 512;
-/// Packets that wait at most in each queue of the path `best-effort`.
-const BEST_EFFORT_CAPACITY: usize = 512;
+/// Packets that wait at most in each queue of the path `best-effort`: a full batch of sixteen ports that get their turns
+/// before the path gets its own.
+const BEST_EFFORT_CAPACITY: usize = 4096;
 
 /// Ids of 16 bits are given once each; the last means none.
 const LAST_ID: usize = 65534;
