@@ -212,3 +212,11 @@ fn the_reference_page_shows_what_is_so() {
     let wrong = plan::examine(&first.replace("203.0.113.1\"", "203.0.113.9\""), "edge.toml", &catalogue());
     assert!(wrong.diagnostics.render(false).starts_with(&text[0]), "{}", wrong.diagnostics.render(false));
 }
+
+#[test]
+fn a_function_named_twice_is_refused() {
+    let text = "version = 1\n[port.lan]\ndevice = \"memory:lan\"\naddress = [\"192.0.2.1/24\"]\n\
+                [[path]]\nname = \"p\"\nmatch = \"udp\"\nfunctions = [\"ip\", \"ip\"]\n";
+    let error = plan::check(text, "t.toml", &catalogue::catalogue()).unwrap_err().to_string();
+    assert!(error.contains("t.toml:8:") && error.contains("'ip' is there already"), "{error}");
+}

@@ -129,12 +129,17 @@ fn functions(report: &mut Report<'_>, section: &Section<'_>, catalogue: &Catalog
     }
     let mut functions = Vec::with_capacity(list.len());
     for (index, span, value) in list {
-        let node = Node::new(value, span, Path::Index(&parent, index));
+        let node = Node::new(value, span.clone(), Path::Index(&parent, index));
         let Some(text) = node.text() else {
             node.no_text(report, "\"ip\"");
             continue;
         };
         match Call::parse(text.value, declared, "function") {
+            // Twice `ip` would be two hops in one router.
+            Ok(call) if functions.iter().any(|earlier: &Call| earlier.name == call.name) => {
+                let reason = format!("the function '{}' is there already", call.name);
+                report.error(span, Path::Index(&parent, index), || (reason, "name each function once".to_string()));
+            }
             Ok(call) => functions.push(call),
             Err(error) => text.wrong(report, error),
         }
