@@ -2,9 +2,9 @@
 //!
 //! A frame that is to be lost is still handed over, marked to be dropped as `injected_fault`, so that the ledger has it.
 
-use super::{Port, PortStatistics, Waiter};
+use super::{Decorated, Decoration, Port};
 use packet::{Batch, DropReason, Pool};
-use units::{Instant, Mac, Rate};
+use units::Instant;
 
 /// How often each fault happens, in parts per million of received frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -19,19 +19,24 @@ pub struct FaultRates {
     pub duplicate: u32,
 }
 
-/// A port with faults.
-pub struct Faulty {
-    inner: Box<dyn Port>,
+/// Spoils packets.
+#[derive(Debug)]
+pub struct Faults {
     rates: FaultRates,
     state: u64,
 }
 
+/// A port with faults.
+pub type Faulty = Decorated<Faults>;
+
 impl Faulty {
     /// Wraps `inner`; the same `seed` and the same arrivals give the same faults.
     pub fn new(inner: Box<dyn Port>, rates: FaultRates, seed: u64) -> Faulty {
-        Faulty { inner, rates, state: seed }
+        Decorated::around(inner, Faults { rates, state: seed })
     }
+}
 
+impl Faults {
     /// The next number of the seeded sequence (splitmix64: Steele, Lea, Flood 2014).
     fn draw(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -46,11 +51,9 @@ impl Faulty {
     }
 }
 
-impl Port for Faulty {
-    fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
-        let before = batch.len();
-        self.inner.receive(now, batch, pool);
-        for i in before..batch.len() {
+impl Decoration for Faults {
+    fn received(&mut self, _came: Option<Instant>, batch: &mut Batch, first: usize, pool: &mut Pool) {
+        for i in first..batch.len() {
             let (loss, corrupt, truncate) = (self.rates.loss, self.rates.corrupt, self.rates.truncate);
             if self.happens(loss) {
                 batch.as_mut_slice()[i].meta_mut().refused = DropReason::InjectedFault as u8 + 1;
@@ -75,41 +78,7 @@ impl Port for Faulty {
         }
     }
 
-    fn stamps(&self) -> bool {
-        self.inner.stamps()
-    }
-
-    fn room(&self) -> usize {
-        self.inner.room()
-    }
-
-    fn transmit(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
-        self.inner.transmit(now, batch, pool);
-    }
-
-    fn link_rate(&self) -> Rate {
-        self.inner.link_rate()
-    }
-
-    fn is_up(&self) -> bool {
-        self.inner.is_up()
-    }
-
-    fn waiter(&self) -> Waiter {
-        self.inner.waiter()
-    }
-
-    fn mac(&self) -> Option<Mac> {
-        self.inner.mac()
-    }
-
-    fn undecorated(self: Box<Self>) -> Box<dyn Port> {
-        self.inner.undecorated()
-    }
-
-    fn statistics(&self) -> PortStatistics {
-        self.inner.statistics()
-    }
+    fn transmitting(&mut self, _now: Instant, _batch: &Batch) {}
 }
 
 #[cfg(test)]

@@ -3,13 +3,15 @@
 //! Ports are owned by one worker each. They read no clock: the time is an argument. Real ones live in crate `io`; here
 //! are the in-memory port and the decorators that wrap any port: [`Tapped`] (captures and traces) and [`Faulty`].
 
+mod decorated;
 mod fault;
 mod memory;
 mod tap;
 
-pub use fault::{FaultRates, Faulty};
+pub use decorated::{Decorated, Decoration};
+pub use fault::{FaultRates, Faults, Faulty};
 pub use memory::{Memory, Wire};
-pub use tap::{Direction, FrameSink, Tapped};
+pub use tap::{Direction, FrameSink, Tap, Tapped};
 
 use packet::{Batch, Pool};
 use units::{Instant, Mac, Rate};

@@ -1,8 +1,8 @@
 //! Shows every frame of a port to a sink: a capture file, a trace on the terminal. The packets pass unchanged.
 
-use super::{Port, PortStatistics, Waiter};
+use super::{Decorated, Decoration, Port};
 use packet::{Batch, Pool};
-use units::{Instant, Mac, Rate};
+use units::Instant;
 
 /// Which way a frame went, seen from the router.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,67 +19,30 @@ pub trait FrameSink: Send {
     fn frame(&mut self, now: Instant, direction: Direction, frame: &[u8]);
 }
 
+/// Shows frames to a sink.
+pub struct Tap(Box<dyn FrameSink>);
+
 /// A port whose frames a sink sees.
-pub struct Tapped {
-    inner: Box<dyn Port>,
-    sink: Box<dyn FrameSink>,
-}
+pub type Tapped = Decorated<Tap>;
 
 impl Tapped {
     /// Wraps `inner`.
     pub fn new(inner: Box<dyn Port>, sink: Box<dyn FrameSink>) -> Tapped {
-        Tapped { inner, sink }
+        Decorated::around(inner, Tap(sink))
     }
 }
 
-impl Port for Tapped {
-    fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
-        let before = batch.len();
-        self.inner.receive(now, batch, pool);
-        let stamps = self.inner.stamps();
-        for packet in &batch.as_slice()[before..] {
-            let came = if stamps { packet.meta().timestamp } else { now };
-            self.sink.frame(came, Direction::In, packet.bytes());
+impl Decoration for Tap {
+    fn received(&mut self, came: Option<Instant>, batch: &mut Batch, first: usize, _pool: &mut Pool) {
+        for packet in &batch.as_slice()[first..] {
+            self.0.frame(came.unwrap_or(packet.meta().timestamp), Direction::In, packet.bytes());
         }
     }
 
-    fn stamps(&self) -> bool {
-        self.inner.stamps()
-    }
-
-    fn room(&self) -> usize {
-        self.inner.room()
-    }
-
-    fn transmit(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
+    fn transmitting(&mut self, now: Instant, batch: &Batch) {
         for packet in batch.as_slice() {
-            self.sink.frame(now, Direction::Out, packet.bytes());
+            self.0.frame(now, Direction::Out, packet.bytes());
         }
-        self.inner.transmit(now, batch, pool);
-    }
-
-    fn link_rate(&self) -> Rate {
-        self.inner.link_rate()
-    }
-
-    fn is_up(&self) -> bool {
-        self.inner.is_up()
-    }
-
-    fn waiter(&self) -> Waiter {
-        self.inner.waiter()
-    }
-
-    fn mac(&self) -> Option<Mac> {
-        self.inner.mac()
-    }
-
-    fn undecorated(self: Box<Self>) -> Box<dyn Port> {
-        self.inner.undecorated()
-    }
-
-    fn statistics(&self) -> PortStatistics {
-        self.inner.statistics()
     }
 }
 
