@@ -114,9 +114,10 @@ fn reload(daemon: &Daemon, arguments: &Run) {
     reloading();
     let result = read(&arguments.config).and_then(|configuration| {
         show_diagnostics(&configuration.checked.diagnostics)?;
-        if configuration.checked.plan.is_some() {
-            daemon.apply(&configuration.text, &configuration.name)?;
-        }
+        // Also where it has errors: the router notes that it was refused.
+        let applied = daemon.apply(&configuration.text, &configuration.name);
+        anyhow::ensure!(configuration.checked.plan.is_some(), "it has errors");
+        applied?;
         Ok(())
     });
     if let Err(error) = result {

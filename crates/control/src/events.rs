@@ -76,6 +76,7 @@ impl What {
         match self {
             What::Started => "the router forwards".into(),
             What::Stopping => "the router is ending".into(),
+            What::Applied { generation, changes: 1, .. } => format!("generation {generation} runs, 1 change"),
             What::Applied { generation, changes, .. } => format!("generation {generation} runs, {changes} changes"),
             What::Refused { reason, .. } => format!("refused: {reason}"),
             What::Adopted { worker, generation } => format!("worker {worker} runs generation {generation}"),
