@@ -126,6 +126,11 @@ impl Link {
         passed
     }
 
+    /// Asks the scheme about every packet from now on, also where the link is idle: to measure it.
+    pub fn ask_always(&mut self) {
+        self.passing = false;
+    }
+
     /// Drops what the medium would lose. Answers how many.
     #[cold]
     fn refuse(&mut self, path: &mut Queue, most: usize, fates: &mut Fates) -> usize {

@@ -23,6 +23,11 @@ impl OneLink {
         OneLink { link: Link::new(PortId(0), port, scheme, BATCH * 16), fates: Fates::new(pool, Box::new(Silent)) }
     }
 
+    /// Asks the scheme about every packet from now on, though it would let those on an idle link pass.
+    pub fn ask_always(&mut self) {
+        self.link.ask_always();
+    }
+
     /// Offers what waits in `queue` to the scheme at `now`, then lets the port take what the scheme lets go. Answers the
     /// packets sent.
     pub fn pass(&mut self, now: Instant, queue: &mut Queue) -> usize {
