@@ -142,12 +142,22 @@ impl Link {
         refused
     }
 
-    /// The medium is there, or gone with everything that waited for it.
-    pub fn set_up(&mut self, up: bool, fates: &mut Fates) {
+    /// Whether the medium was there when last looked at.
+    pub fn is_up(&self) -> bool {
+        self.up
+    }
+
+    /// Looks whether the medium is there; where it is gone, so is everything that waited for it. Answers whether that
+    /// is news.
+    pub fn watch(&mut self, fates: &mut Fates) -> bool {
+        self.refresh_rate();
+        let up = self.port.is_up();
+        let news = up != self.up;
         self.up = up;
-        if !up {
+        if news && !up {
             self.clear(DropReason::PortDown, fates);
         }
+        news
     }
 
     fn transmit(&mut self, fates: &mut Fates) {

@@ -113,13 +113,12 @@ pub struct Pool {
     region: Arc<Region>,
     free: Vec<Packet>,
     outside: u64,
-    imported: u64,
 }
 
 impl Pool {
     /// A pool on `region`, empty at first.
     pub fn new(region: Arc<Region>) -> Pool {
-        Pool { region, free: Vec::with_capacity(2 * EXCHANGE), outside: 0, imported: 0 }
+        Pool { region, free: Vec::with_capacity(2 * EXCHANGE), outside: 0 }
     }
 
     /// The region behind this pool.
@@ -154,7 +153,6 @@ impl Pool {
     #[inline]
     pub fn import(&mut self, packets: usize) {
         self.outside = self.outside.wrapping_add(packets as u64);
-        self.imported += packets as u64;
     }
 
     /// Packets that left through a port that shares the region: this worker no longer holds them.

@@ -199,7 +199,6 @@ impl Worker {
         let (input, output) = (self.add_task(Task::Input(id)), self.add_task(Task::Output(id)));
         self.scheduler.wake(input, now);
         self.ports[id.index()] = Some(PortState {
-            up: link.port.is_up(),
             link,
             input,
             output,

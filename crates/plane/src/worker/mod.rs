@@ -69,7 +69,6 @@ struct PortState {
     refused: u64,
     /// Packets that took a path.
     passed: u64,
-    up: bool,
     /// When what still waits here is dropped: the port was removed.
     closing: Option<Instant>,
 }
@@ -302,11 +301,8 @@ impl Worker {
         let Worker { ports, fates, .. } = self;
         for (index, state) in ports.iter_mut().enumerate() {
             let Some(state) = state else { continue };
-            state.link.refresh_rate();
-            let up = state.link.port.is_up();
-            if up != state.up {
-                state.up = up;
-                state.link.set_up(up, fates);
+            if state.link.watch(fates) {
+                let up = state.link.is_up();
                 fates.event(&Event::PortLink { port: PortId::at(index), up });
             }
         }

@@ -128,7 +128,7 @@ impl Worker {
             let backlog = state.link.backlog();
             PortReport {
                 port,
-                up: state.up,
+                up: state.link.is_up(),
                 closing: state.closing.is_some(),
                 received: state.received,
                 received_bytes: state.received_bytes,
