@@ -3,7 +3,9 @@
 //! Everything that reads time, owns a descriptor or calls the kernel is here, so that the plane can stay pure. Unsafe code
 //! is confined to the modules that map memory or make a system call no safe wrapper has.
 
+pub mod bpf;
 pub mod clock;
+mod closer;
 pub mod devices;
 pub mod ingress;
 pub mod netlink;

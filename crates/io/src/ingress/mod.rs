@@ -13,8 +13,8 @@ mod filter;
 
 pub use filter::sweep;
 
+use crate::bpf::Attached;
 use crate::netlink::{KernelError, Netlink};
-use std::os::fd::OwnedFd;
 
 /// While it lives, the host's stack receives nothing from one link.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub struct IngressDrop {
 enum Mechanism {
     /// Held only to be closed.
     Tcx {
-        _link: OwnedFd,
+        _link: Attached,
     },
     Filter {
         netlink: Netlink,

@@ -1,41 +1,21 @@
-//! Closing ports without keeping their worker.
+//! The interfaces that the ports of a router have: closed in the background, and shared where one follows another.
 //!
-//! The kernel closes a packet socket in some 50 ms: three times it waits until no processor can be inside it any more
-//! (packet_release, packet_set_ring: synchronize_net). A worker that waited as long would leave its other ports to fill up
-//! and lose packets, so a thread of its own does. A port on an interface that another one still closes shares what was
-//! changed about the interface, so that the old one's end does not undo what the new one needs.
+//! A port on an interface that another one still closes shares what was changed about the interface, so that the old
+//! one's end does not undo what the new one needs.
 
 use super::{OpenError, PacketOptions, PacketPort, Tenure};
+use crate::closer::Closer;
 use packet::{Batch, Pool};
 use plane::port::{Port, PortStatistics, Waiter};
 use std::collections::HashMap;
-use std::fmt;
-use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Weak};
-use std::thread;
-use std::time::Duration;
 use units::{Instant, Mac, Rate};
-
-/// How long the end of the program waits for ports to be closed; what is left then the kernel closes, or the next start.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The interfaces of one network namespace that the ports of a router have.
 #[derive(Debug, Default)]
 pub struct Interfaces {
     held: HashMap<u32, Weak<Tenure>>,
-    closer: Option<Sender<Job>>,
-}
-
-enum Job {
-    Close(PacketPort),
-    /// Answers when everything before it is done.
-    Say(Sender<()>),
-}
-
-impl fmt::Debug for Job {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if matches!(self, Job::Close(_)) { "Close" } else { "Say" })
-    }
+    closer: Option<Closer>,
 }
 
 impl Interfaces {
@@ -53,7 +33,7 @@ impl Interfaces {
             let held = self.held.get(&index)?;
             // What is not held any more may be half undone yet.
             held.upgrade().or_else(|| {
-                finish(&closer);
+                closer.finish();
                 None
             })
         };
@@ -66,32 +46,14 @@ impl Interfaces {
 
     /// Waits until the ports that were dropped are closed.
     pub fn finish(&self) {
-        self.closer.iter().for_each(finish);
+        self.closer.iter().for_each(Closer::finish);
     }
 
-    fn closer(&mut self) -> std::io::Result<Sender<Job>> {
-        if let Some(closer) = &self.closer {
-            return Ok(closer.clone());
+    fn closer(&mut self) -> std::io::Result<Closer> {
+        match &self.closer {
+            Some(closer) => Ok(closer.clone()),
+            None => Ok(self.closer.insert(Closer::start()?).clone()),
         }
-        let (sender, jobs) = channel();
-        // Ends when these interfaces and all of their ports are gone.
-        thread::Builder::new().name("closer".into()).spawn(move || {
-            for job in jobs {
-                match job {
-                    Job::Close(port) => drop(port),
-                    // Whoever asked may have lost patience.
-                    Job::Say(done) => drop(done.send(())),
-                }
-            }
-        })?;
-        Ok(self.closer.insert(sender).clone())
-    }
-}
-
-fn finish(closer: &Sender<Job>) {
-    let (sender, done) = channel();
-    if closer.send(Job::Say(sender)).is_ok() {
-        let _ = done.recv_timeout(PATIENCE);
     }
 }
 
@@ -99,7 +61,7 @@ fn finish(closer: &Sender<Job>) {
 struct Leased {
     /// There until it is dropped.
     port: Option<PacketPort>,
-    closer: Sender<Job>,
+    closer: Closer,
 }
 
 impl Leased {
@@ -117,8 +79,7 @@ impl Leased {
 impl Drop for Leased {
     fn drop(&mut self) {
         if let Some(port) = self.port.take() {
-            // Without the closer it is closed here and now.
-            let _ = self.closer.send(Job::Close(port));
+            self.closer.close(port);
         }
     }
 }

@@ -1,0 +1,134 @@
+//! The instructions our programs are made of (RFC 9669). Registers are numbered: 0 is the answer, 1 the context and the
+//! first argument of a call, 10 the end of the stack.
+
+use super::Map;
+
+/// One instruction (`struct bpf_insn`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct Instruction {
+    opcode: u8,
+    registers: u8,
+    offset: i16,
+    immediate: i32,
+}
+
+/// What an XDP program answers (`enum xdp_action`).
+pub mod action {
+    /// A fault of the program.
+    pub const ABORTED: i32 = 0;
+    /// The frame ends here.
+    pub const DROP: i32 = 1;
+    /// On to the host's own stack.
+    pub const PASS: i32 = 2;
+}
+
+/// Calls into the kernel (`enum bpf_func_id`).
+pub mod call {
+    /// `bpf_map_lookup_elem(map, key)`: the address of the value, or zero.
+    pub const MAP_LOOKUP: i32 = 1;
+    /// `bpf_redirect(index, flags)`.
+    pub const REDIRECT: i32 = 23;
+    /// `bpf_redirect_map(map, key, flags)`: the lower bits of the flags are the answer where there is nothing.
+    pub const REDIRECT_MAP: i32 = 51;
+}
+
+/// Where things are in the context of an XDP program (`struct xdp_md`).
+pub mod context {
+    /// Where the frame begins.
+    pub const DATA: i16 = 0;
+    /// Where it ends.
+    pub const DATA_END: i16 = 4;
+    /// The queue of the link it came in by.
+    pub const RX_QUEUE: i16 = 16;
+}
+
+const fn encode(opcode: u8, to: u8, from: u8, offset: i16, immediate: i32) -> Instruction {
+    Instruction { opcode, registers: to | from << 4, offset, immediate }
+}
+
+/// `to = number`.
+pub const fn set(to: u8, number: i32) -> Instruction {
+    encode(0xb7, to, 0, 0, number)
+}
+
+/// `to = from`.
+pub const fn copy(to: u8, from: u8) -> Instruction {
+    encode(0xbf, to, from, 0, 0)
+}
+
+/// `to += number`.
+pub const fn add(to: u8, number: i32) -> Instruction {
+    encode(0x07, to, 0, 0, number)
+}
+
+/// `to &= number`.
+pub const fn and(to: u8, number: i32) -> Instruction {
+    encode(0x57, to, 0, 0, number)
+}
+
+/// `to = the 32 bits at from + offset`.
+pub const fn load32(to: u8, from: u8, offset: i16) -> Instruction {
+    encode(0x61, to, from, offset, 0)
+}
+
+/// `to = the 64 bits at from + offset`.
+pub const fn load64(to: u8, from: u8, offset: i16) -> Instruction {
+    encode(0x79, to, from, offset, 0)
+}
+
+/// `the 16 bits at to + offset = from`.
+pub const fn store16(to: u8, offset: i16, from: u8) -> Instruction {
+    encode(0x6b, to, from, offset, 0)
+}
+
+/// `the 32 bits at to + offset = from`.
+pub const fn store32(to: u8, offset: i16, from: u8) -> Instruction {
+    encode(0x63, to, from, offset, 0)
+}
+
+/// `the 64 bits at to + offset = from`.
+pub const fn store64(to: u8, offset: i16, from: u8) -> Instruction {
+    encode(0x7b, to, from, offset, 0)
+}
+
+/// `the 64 bits at to + offset += from`, for all processors at once.
+pub const fn add_atomically(to: u8, offset: i16, from: u8) -> Instruction {
+    encode(0xdb, to, from, offset, 0)
+}
+
+/// The lowest `bits` (16, 32 or 64) of `to` in network order.
+pub const fn to_network_order(to: u8, bits: i32) -> Instruction {
+    encode(0xdc, to, 0, 0, bits)
+}
+
+/// Where `one > other`, passes over the next `over` instructions.
+pub const fn skip_if_greater(one: u8, other: u8, over: i16) -> Instruction {
+    encode(0x2d, one, other, over, 0)
+}
+
+/// Where `one == number`, passes over the next `over` instructions.
+pub const fn skip_if_equal(one: u8, number: i32, over: i16) -> Instruction {
+    encode(0x15, one, 0, over, number)
+}
+
+/// Calls the kernel with the arguments in registers 1 to 5, and has its answer in 0. Registers 6 to 9 are kept.
+pub const fn call(function: i32) -> Instruction {
+    encode(0x85, 0, 0, 0, function)
+}
+
+/// Answers what is in register 0.
+pub const fn exit() -> Instruction {
+    encode(0x95, 0, 0, 0, 0)
+}
+
+/// `to = number`, of 64 bits. Takes the place of two instructions.
+pub const fn set64(to: u8, number: u64) -> [Instruction; 2] {
+    [encode(0x18, to, 0, 0, number as u32 as i32), encode(0, 0, 0, 0, (number >> 32) as u32 as i32)]
+}
+
+/// `to = map`. Takes the place of two instructions.
+pub fn set_map(to: u8, map: &Map) -> [Instruction; 2] {
+    const FROM_DESCRIPTOR: u8 = 1;
+    [encode(0x18, to, FROM_DESCRIPTOR, 0, map.number()), encode(0, 0, 0, 0, 0)]
+}
