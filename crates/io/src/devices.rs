@@ -7,7 +7,7 @@ use crate::recorder::{self, Recording};
 use crate::remarks::{OpenError, Remarks};
 use packet::Region;
 use plan::PortPlan;
-use plane::port::{FaultRates, Faulty, FrameSink, Memory, Port, Tapped, Wire};
+use plane::port::{FaultRates, Faulty, FrameSink, Memory, Port, SharedSink, Tapped, Wire};
 use plane::{ApplyError, Decorate, Opener};
 use std::collections::HashMap;
 use std::fs;
@@ -145,12 +145,17 @@ fn refused(plan: &PortPlan, error: OpenError) -> ApplyError {
 }
 
 impl Opener for Devices {
-    fn open(&mut self, plan: &PortPlan, _region: &Arc<Region>) -> Result<Box<dyn Port>, ApplyError> {
-        self.open_port(plan).map_err(|error| refused(plan, error))
+    fn open(
+        &mut self,
+        plan: &PortPlan,
+        _region: &Arc<Region>,
+        _queues: usize,
+    ) -> Result<Vec<Box<dyn Port>>, ApplyError> {
+        Ok(vec![self.open_port(plan).map_err(|error| refused(plan, error))?])
     }
 
     /// Faults lie next to the device, so that captures and traces show what the router gets.
-    fn decorate(&mut self, plan: &PortPlan) -> Result<Decorate, ApplyError> {
+    fn decorate(&mut self, plan: &PortPlan, queues: usize) -> Result<Vec<Decorate>, ApplyError> {
         let mut sinks: Vec<Box<dyn FrameSink>> = Vec::new();
         if let Some(path) = &plan.capture {
             let recorder = self.start_capture(Path::new(path), &plan.name).map_err(|error| refused(plan, error))?;
@@ -160,13 +165,19 @@ impl Opener for Devices {
             sinks.push(trace(&plan.name));
         }
         let faults = plan.faults;
-        Ok(Box::new(move |mut port| {
-            if let Some(f) = faults {
-                let rates =
-                    FaultRates { loss: f.loss, corrupt: f.corrupt, truncate: f.truncate, duplicate: f.duplicate };
-                port = Box::new(Faulty::new(port, rates, f.seed));
-            }
-            sinks.into_iter().fold(port, |port, sink| Box::new(Tapped::new(port, sink)))
-        }))
+        let shared: Vec<SharedSink> = sinks.into_iter().map(SharedSink::new).collect();
+        let one = |queue: usize| -> Decorate {
+            let sinks = shared.clone();
+            Box::new(move |mut port| {
+                if let Some(f) = faults {
+                    let rates =
+                        FaultRates { loss: f.loss, corrupt: f.corrupt, truncate: f.truncate, duplicate: f.duplicate };
+                    // Each queue has faults of its own.
+                    port = Box::new(Faulty::new(port, rates, f.seed.wrapping_add(queue as u64)));
+                }
+                sinks.into_iter().fold(port, |port, sink| Box::new(Tapped::new(port, Box::new(sink))))
+            })
+        };
+        Ok((0..queues).map(one).collect())
     }
 }

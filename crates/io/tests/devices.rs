@@ -35,8 +35,8 @@ fn port(device: &str, more: &str) -> PortPlan {
 
 /// Opens a port as a router does.
 fn open(devices: &mut Devices, plan: &PortPlan, region: &Arc<Region>) -> Box<dyn Port> {
-    let decorate = devices.decorate(plan).unwrap();
-    decorate(devices.open(plan, region).unwrap())
+    let decorate = devices.decorate(plan, 1).unwrap().remove(0);
+    decorate(devices.open(plan, region, 1).unwrap().remove(0))
 }
 
 fn send(port: &mut dyn Port, pool: &mut Pool, frames: &[u8], now: Instant) {
@@ -130,7 +130,7 @@ fn a_captured_port_writes_both_directions_and_a_new_capture_moves_the_old_aside(
     assert_eq!(receive(&mut *port, &mut pool, Instant::new(10)), [(1, 0)]);
     send(&mut *port, &mut pool, &[2], Instant::new(20));
     // A reload with other decorators: the new capture starts before the port gives up the old one.
-    let decorate = devices.decorate(&plan).unwrap();
+    let decorate = devices.decorate(&plan, 1).unwrap().remove(0);
     send(&mut *port, &mut pool, &[3], Instant::new(30));
     let mut port = decorate(port.undecorated());
     send(&mut *port, &mut pool, &[4], Instant::new(40));
@@ -208,11 +208,12 @@ fn what_cannot_be_opened_is_said_with_the_port_the_reason_and_a_hint() {
         (port("packet:no-such-link", ""), "no network interface 'no-such-link'"),
         (port("pcap:/no/such/file", ""), "No such file"),
     ] {
-        let error = devices.open(&plan, &region).err().expect("there is none");
+        let error = devices.open(&plan, &region, 1).err().expect("there is none");
         assert_eq!(error.place, "port lan");
         assert!(error.reason.contains(says) && !error.hint.is_empty(), "{error}");
     }
-    let error = devices.decorate(&port("memory:wire", "capture = '/no/such/directory/file'")).err().expect("no file");
+    let error =
+        devices.decorate(&port("memory:wire", "capture = '/no/such/directory/file'"), 1).err().expect("no file");
     assert!(error.reason.contains("cannot be written"), "{error}");
 }
 

@@ -146,14 +146,14 @@ struct Counting {
 }
 
 impl Opener for Counting {
-    fn open(&mut self, plan: &PortPlan, region: &Arc<Region>) -> Result<Box<dyn Port>, ApplyError> {
+    fn open(&mut self, plan: &PortPlan, region: &Arc<Region>, queues: usize) -> Result<Vec<Box<dyn Port>>, ApplyError> {
         self.opened += 1;
-        self.wires.open(plan, region)
+        self.wires.open(plan, region, queues)
     }
 
-    fn decorate(&mut self, plan: &PortPlan) -> Result<Decorate, ApplyError> {
+    fn decorate(&mut self, plan: &PortPlan, queues: usize) -> Result<Vec<Decorate>, ApplyError> {
         self.decorated += 1;
-        self.wires.decorate(plan)
+        self.wires.decorate(plan, queues)
     }
 }
 

@@ -58,15 +58,23 @@ struct Wires {
 }
 
 impl Opener for Wires {
-    fn open(&mut self, plan: &PortPlan, _region: &Arc<Region>) -> Result<Box<dyn Port>, ApplyError> {
+    fn open(
+        &mut self,
+        plan: &PortPlan,
+        _region: &Arc<Region>,
+        _queues: usize,
+    ) -> Result<Vec<Box<dyn Port>>, ApplyError> {
         let (near, far) = Wire::pair(self.length);
         assert!(self.far.insert(plan.device.target.clone(), far).is_none(), "each wire is laid once");
-        Ok(Box::new(near))
+        Ok(vec![Box::new(near)])
     }
 
-    fn decorate(&mut self, plan: &PortPlan) -> Result<Decorate, ApplyError> {
+    fn decorate(&mut self, plan: &PortPlan, queues: usize) -> Result<Vec<Decorate>, ApplyError> {
         let faulty = plan.faults.is_some();
-        Ok(Box::new(move |port| if faulty { Box::new(Faulty::new(port, FaultRates::default(), 1)) } else { port }))
+        let one = |_| -> Decorate {
+            Box::new(move |port| if faulty { Box::new(Faulty::new(port, FaultRates::default(), 1)) } else { port })
+        };
+        Ok((0..queues).map(one).collect())
     }
 }
 

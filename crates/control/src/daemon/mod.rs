@@ -94,12 +94,12 @@ impl Shared {
 }
 
 impl Opener for Shared {
-    fn open(&mut self, plan: &PortPlan, region: &Arc<Region>) -> Result<Box<dyn Port>, ApplyError> {
-        self.with(plan, |devices| devices.open(plan, region))
+    fn open(&mut self, plan: &PortPlan, region: &Arc<Region>, queues: usize) -> Result<Vec<Box<dyn Port>>, ApplyError> {
+        self.with(plan, |devices| devices.open(plan, region, queues))
     }
 
-    fn decorate(&mut self, plan: &PortPlan) -> Result<Decorate, ApplyError> {
-        self.with(plan, |devices| devices.decorate(plan))
+    fn decorate(&mut self, plan: &PortPlan, queues: usize) -> Result<Vec<Decorate>, ApplyError> {
+        self.with(plan, |devices| devices.decorate(plan, queues))
     }
 }
 

@@ -6,7 +6,7 @@
 use super::{OpenError, PacketOptions, PacketPort, Tenure};
 use crate::closer::Closer;
 use packet::{Batch, Pool};
-use plane::port::{Port, PortStatistics, Waiter};
+use plane::port::{Offloads, Port, PortStatistics, Waiter};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use units::{Instant, Mac, Rate};
@@ -103,6 +103,10 @@ impl Port for Leased {
 
     fn is_up(&self) -> bool {
         self.port().is_up()
+    }
+
+    fn offloads(&self) -> Offloads {
+        self.port().offloads()
     }
 
     fn waiter(&self) -> Waiter {

@@ -1,6 +1,6 @@
 //! A port with something around it: everything passes through but what the decoration looks at or changes.
 
-use super::{Port, PortStatistics, Waiter};
+use super::{Offloads, Port, PortStatistics, Waiter};
 use packet::{Batch, Pool};
 use units::{Instant, Mac, Rate};
 
@@ -51,6 +51,10 @@ impl<D: Decoration> Port for Decorated<D> {
 
     fn is_up(&self) -> bool {
         self.inner.is_up()
+    }
+
+    fn offloads(&self) -> Offloads {
+        self.inner.offloads()
     }
 
     fn waiter(&self) -> Waiter {

@@ -11,7 +11,7 @@ mod tap;
 pub use decorated::{Decorated, Decoration};
 pub use fault::{FaultRates, Faults, Faulty};
 pub use memory::{Memory, Wire};
-pub use tap::{Direction, FrameSink, Tap, Tapped};
+pub use tap::{Direction, FrameSink, SharedSink, Tap, Tapped};
 
 use packet::{Batch, Pool};
 use units::{Instant, Mac, Rate};
@@ -27,6 +27,15 @@ pub enum Waiter {
     Poll,
     /// Nothing will ever arrive again (the end of a file).
     Never,
+}
+
+/// What a port takes besides plain frames of the wire. The plane does the rest before it transmits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Offloads {
+    /// Frames longer than the link takes, with the segment size beside them.
+    pub super_frames: bool,
+    /// Frames whose transport checksum is still to be completed.
+    pub checksums: bool,
 }
 
 /// What a port has counted about itself, since it was opened.
@@ -57,6 +66,10 @@ pub trait Port: Send {
     /// Whether the medium is there and connected.
     fn is_up(&self) -> bool {
         true
+    }
+    /// What it can transmit besides plain frames.
+    fn offloads(&self) -> Offloads {
+        Offloads::default()
     }
     /// What an idle worker may sleep on.
     fn waiter(&self) -> Waiter;

@@ -2,6 +2,7 @@
 
 use super::{Decorated, Decoration, Port};
 use packet::{Batch, Pool};
+use std::sync::{Arc, Mutex, PoisonError};
 use units::Instant;
 
 /// Which way a frame went, seen from the router.
@@ -17,6 +18,25 @@ pub enum Direction {
 pub trait FrameSink: Send {
     /// A frame passed at `now`.
     fn frame(&mut self, now: Instant, direction: Direction, frame: &[u8]);
+}
+
+/// One sink for all queues of a port. A port with a tap is being looked at, so its workers may wait for each other for as
+/// long as a sink takes to copy a frame.
+#[derive(Clone)]
+pub struct SharedSink(Arc<Mutex<Box<dyn FrameSink>>>);
+
+impl SharedSink {
+    /// Shares `sink`.
+    pub fn new(sink: Box<dyn FrameSink>) -> SharedSink {
+        SharedSink(Arc::new(Mutex::new(sink)))
+    }
+}
+
+impl FrameSink for SharedSink {
+    fn frame(&mut self, now: Instant, direction: Direction, frame: &[u8]) {
+        // A sink that panicked has lost frames of its own and nothing of ours.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).frame(now, direction, frame);
+    }
 }
 
 /// Shows frames to a sink.
@@ -51,7 +71,6 @@ mod tests {
     use super::super::Wire;
     use super::*;
     use packet::Region;
-    use std::sync::{Arc, Mutex};
 
     type Frames = Vec<(Direction, Vec<u8>)>;
 

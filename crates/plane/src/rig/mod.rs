@@ -34,7 +34,12 @@ pub struct Wires {
 }
 
 impl Opener for Wires {
-    fn open(&mut self, plan: &PortPlan, _region: &Arc<Region>) -> Result<Box<dyn Port>, ApplyError> {
+    fn open(
+        &mut self,
+        plan: &PortPlan,
+        _region: &Arc<Region>,
+        _queues: usize,
+    ) -> Result<Vec<Box<dyn Port>>, ApplyError> {
         if plan.device.kind != "memory" {
             return Err(ApplyError {
                 place: format!("port {}", plan.name),
@@ -44,19 +49,22 @@ impl Opener for Wires {
         }
         let (near, far) = Wire::pair(WIRE);
         self.far.insert(plan.device.target.clone(), far);
-        Ok(Box::new(near))
+        Ok(vec![Box::new(near)])
     }
 
-    fn decorate(&mut self, plan: &PortPlan) -> Result<Decorate, ApplyError> {
+    fn decorate(&mut self, plan: &PortPlan, queues: usize) -> Result<Vec<Decorate>, ApplyError> {
         let faults = plan.faults;
-        Ok(Box::new(move |port| match faults {
-            None => port,
-            Some(f) => {
-                let rates =
-                    FaultRates { loss: f.loss, corrupt: f.corrupt, truncate: f.truncate, duplicate: f.duplicate };
-                Box::new(Faulty::new(port, rates, f.seed))
-            }
-        }))
+        let one = |queue: usize| -> Decorate {
+            Box::new(move |port| match faults {
+                None => port,
+                Some(f) => {
+                    let rates =
+                        FaultRates { loss: f.loss, corrupt: f.corrupt, truncate: f.truncate, duplicate: f.duplicate };
+                    Box::new(Faulty::new(port, rates, f.seed.wrapping_add(queue as u64)))
+                }
+            })
+        };
+        Ok((0..queues).map(one).collect())
     }
 }
 

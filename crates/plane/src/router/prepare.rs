@@ -33,10 +33,12 @@ type NewScheme = (PortId, Box<dyn Scheme<Lines>>);
 
 /// Opens what the plan says is behind a port.
 pub trait Opener {
-    /// Opens the device of `plan`. It keeps no frame of `region` before it is asked to receive.
-    fn open(&mut self, plan: &PortPlan, region: &Arc<Region>) -> Result<Box<dyn Port>, ApplyError>;
-    /// Opens what the decorators of `plan` need (a capture file), and answers how to put them around the port.
-    fn decorate(&mut self, plan: &PortPlan) -> Result<Decorate, ApplyError>;
+    /// Opens the device of `plan`: one port for each of its queues, at least one and at most `queues`. It keeps no frame
+    /// of `region` before it is asked to receive.
+    fn open(&mut self, plan: &PortPlan, region: &Arc<Region>, queues: usize) -> Result<Vec<Box<dyn Port>>, ApplyError>;
+    /// Opens what the decorators of `plan` need (a capture file), and answers for each of `queues` queues how to put them
+    /// around its port.
+    fn decorate(&mut self, plan: &PortPlan, queues: usize) -> Result<Vec<Decorate>, ApplyError>;
 }
 
 /// Why a configuration cannot run here and now. Nothing was changed.
@@ -168,8 +170,9 @@ impl Router {
         scheme: Option<Box<dyn Scheme<Lines>>>,
         opener: &mut dyn Opener,
     ) -> Result<NewPort, ApplyError> {
-        let port = if reopened { Some(opener.open(plan, &self.region)?) } else { None };
-        Ok(NewPort { id, port, decorate: opener.decorate(plan)?, scheme, capacity: self.region.frames().min(65536) })
+        let port = if reopened { opener.open(plan, &self.region, 1)?.into_iter().next() } else { None };
+        let decorate = opener.decorate(plan, 1)?.into_iter().next().expect("as many as were asked for");
+        Ok(NewPort { id, port, decorate, scheme, capacity: self.region.frames().min(65536) })
     }
 
     /// Builds the functions of paths that are new, changed, or have a new port to serve.

@@ -44,16 +44,16 @@ struct Wires {
 }
 
 impl Opener for Wires {
-    fn open(&mut self, plan: &PortPlan, region: &Arc<Region>) -> Result<Box<dyn Port>, ApplyError> {
-        let port = self.devices.open(plan, region)?;
+    fn open(&mut self, plan: &PortPlan, region: &Arc<Region>, queues: usize) -> Result<Vec<Box<dyn Port>>, ApplyError> {
+        let ports = self.devices.open(plan, region, queues)?;
         let far = self.devices.take_end(&plan.device.target);
         // Ports that are opened when the hosts have gone are connected to nothing.
         let _ = self.far.send((plan.device.target.clone(), far, region.clone()));
-        Ok(port)
+        Ok(ports)
     }
 
-    fn decorate(&mut self, plan: &PortPlan) -> Result<Decorate, ApplyError> {
-        self.devices.decorate(plan)
+    fn decorate(&mut self, plan: &PortPlan, queues: usize) -> Result<Vec<Decorate>, ApplyError> {
+        self.devices.decorate(plan, queues)
     }
 }
 
