@@ -10,7 +10,7 @@ use packet::Meta;
 use packet::wire;
 use parking_lot::Mutex;
 use plan::{Fields, Match};
-use plane::event::{Event, Fate, Observer};
+use plane::event::{Event, Fate, Observer, Wants};
 use plane::snapshot::CONTROL;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -30,15 +30,15 @@ pub(crate) struct Watcher {
 
 impl Observer for Watcher {
     fn event(&mut self, now: Instant, event: &Event<'_>) {
-        if let Event::Packet { frame, meta, fate } = *event {
+        if let Event::Packet { frame, meta, fate, .. } = *event {
             self.taps.offer(now, frame, meta, fate);
         } else if let Some(what) = What::of(event) {
             self.log.push(now, what);
         }
     }
 
-    fn wants_packets(&self) -> bool {
-        self.taps.open.load(Ordering::Relaxed) > 0
+    fn wants(&self) -> Wants {
+        Wants { packets: self.taps.open.load(Ordering::Relaxed) > 0, stages: false }
     }
 }
 

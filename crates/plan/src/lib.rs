@@ -25,7 +25,7 @@ pub use call::{Call, Catalogue};
 pub use check::{Checked, check, examine, examine_file, load};
 pub use diagnostic::{Diagnostic, Diagnostics, MOST_DIAGNOSTICS, Severity};
 pub use diff::{Change, Edit, diff};
-pub use matching::{Family, Fields, Match, MatchError, dscp_name, protocol_name};
+pub use matching::{Condition, Family, Fields, Match, MatchError, dscp_name, protocol_name};
 pub use model::{
     DevicePlan, FaultsPlan, InterfacePlan, Name, NeighbourPlan, Pace, PathPlan, Plan, PortPlan, RouteAction, RoutePlan,
 };

@@ -63,6 +63,43 @@ pub struct Match {
     pub dport: Option<RangeInclusive<u16>>,
 }
 
+/// A condition of a match.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Condition {
+    /// The interface it came in by.
+    Interface,
+    /// The IP version.
+    Family,
+    /// The protocol.
+    Protocol,
+    /// The differentiated services code point.
+    Dscp,
+    /// The source address.
+    Source,
+    /// The destination address.
+    Destination,
+    /// The source port.
+    SourcePort,
+    /// The destination port.
+    DestinationPort,
+}
+
+impl Condition {
+    /// As a match writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Condition::Interface => "iif",
+            Condition::Family => "ip version",
+            Condition::Protocol => "protocol",
+            Condition::Dscp => "dscp",
+            Condition::Source => "saddr",
+            Condition::Destination => "daddr",
+            Condition::SourcePort => "sport",
+            Condition::DestinationPort => "dport",
+        }
+    }
+}
+
 /// What a match looks at in a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fields {
@@ -90,6 +127,12 @@ impl Match {
 
     /// Whether every condition but `iif` holds.
     pub fn matches(&self, f: &Fields) -> bool {
+        self.unmet(f).is_none()
+    }
+
+    /// The first condition, `iif` left aside, that does not hold; none where the packet matches.
+    #[inline]
+    pub fn unmet(&self, f: &Fields) -> Option<Condition> {
         let family = match self.family {
             Family::Any => true,
             Family::V4 => f.source.is_ipv4(),
@@ -98,13 +141,14 @@ impl Match {
         let ports = |range: &Option<RangeInclusive<u16>>, port: u16| {
             range.as_ref().is_none_or(|range| !f.fragment && range.contains(&port))
         };
-        family
-            && self.protocol.is_none_or(|p| p == f.protocol)
-            && self.dscp.is_none_or(|d| d == f.dscp)
-            && self.source.is_none_or(|p| p.contains(f.source))
-            && self.destination.is_none_or(|p| p.contains(f.destination))
-            && ports(&self.sport, f.sport)
-            && ports(&self.dport, f.dport)
+        let unmet = |holds: bool, condition| if holds { None } else { Some(condition) };
+        unmet(family, Condition::Family)
+            .or_else(|| unmet(self.protocol.is_none_or(|p| p == f.protocol), Condition::Protocol))
+            .or_else(|| unmet(self.dscp.is_none_or(|d| d == f.dscp), Condition::Dscp))
+            .or_else(|| unmet(self.source.is_none_or(|p| p.contains(f.source)), Condition::Source))
+            .or_else(|| unmet(self.destination.is_none_or(|p| p.contains(f.destination)), Condition::Destination))
+            .or_else(|| unmet(ports(&self.sport, f.sport), Condition::SourcePort))
+            .or_else(|| unmet(ports(&self.dport, f.dport), Condition::DestinationPort))
     }
 
     /// Whether this match takes every packet that `other` takes.

@@ -1,9 +1,9 @@
 //! What happens, told as it happens: one enum for counters, traces, captures, dashboards and goldens to subscribe to.
 //! The plane never prints.
 
-use packet::{DropReason, Meta};
+use packet::{DropReason, Meta, Packet};
 use std::net::IpAddr;
-use units::{Generation, Instant, InterfaceId, Mac, Nanos, PathId, PortId, WorkerId};
+use units::{Generation, Instant, InterfaceId, Mac, PathId, PortId, WorkerId};
 
 /// The end of a packet's life in this router.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,6 +62,19 @@ pub enum Event<'a> {
         meta: &'a Meta,
         /// What became of it.
         fate: Fate,
+        /// Its number: see [`Packet::number`].
+        number: usize,
+    },
+    /// A packet that somebody follows has passed a stage.
+    Passed {
+        /// The frame as it is now.
+        frame: &'a [u8],
+        /// What is known of it.
+        meta: &'a Meta,
+        /// The stage.
+        stage: Stage<'a>,
+        /// Its number: see [`Packet::number`].
+        number: usize,
     },
     /// A port went up or down.
     PortLink {
@@ -107,29 +120,62 @@ pub enum Event<'a> {
         /// Which.
         port: PortId,
     },
-    /// One dispatch: a task ran.
-    Dispatch {
-        /// The task's name kind and number: see `show tasks`.
-        task: u32,
-        /// Packets it moved.
-        packets: u32,
-        /// What it was charged.
-        used: Nanos,
+}
+
+/// A stage of a packet's way through the router.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage<'a> {
+    /// It came in by this port.
+    Received(PortId),
+    /// It was classified, for the first time or again: what was found is in its [`Meta`].
+    Classified,
+    /// It waits for the functions of its path.
+    Waiting {
+        /// Packets before it in the queue.
+        behind: usize,
     },
+    /// A function of its path has worked on it.
+    Function {
+        /// Which of them, from 0.
+        index: usize,
+        /// The frame before that.
+        before: &'a [u8],
+    },
+    /// The router's own protocols have it, for this reason: a code of [`crate::classify::Exception`].
+    Host(u8),
+    /// It was given to the link of the port it leaves by.
+    Offered {
+        /// The port.
+        port: PortId,
+        /// Packets that wait for the link before it.
+        packets: u32,
+        /// Their bytes.
+        bytes: u64,
+        /// Whether it passes by the scheme, because the link is idle.
+        passes: bool,
+    },
+}
+
+/// What an observer wants to be told besides what is rare.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wants {
+    /// Every packet's fate.
+    pub packets: bool,
+    /// The way of packets it has chosen: see [`Observer::choose`].
+    pub stages: bool,
 }
 
 /// Something that wants to know.
 pub trait Observer: Send {
     /// Something happened.
     fn event(&mut self, now: Instant, event: &Event<'_>);
-    /// Whether it wants every packet's fate; asked once a step.
-    fn wants_packets(&self) -> bool {
-        false
+    /// What else it wants to be told; asked once a step.
+    fn wants(&self) -> Wants {
+        Wants::default()
     }
-    /// Whether it wants every dispatch; asked once a step.
-    fn wants_dispatches(&self) -> bool {
-        false
-    }
+    /// Packets have come in by `port` and are classified. One that wants stages sets [`Meta::FOLLOWED`] on those it wants
+    /// to follow; their fates are told to it as well.
+    fn choose(&mut self, _now: Instant, _port: PortId, _packets: &mut [Packet]) {}
 }
 
 /// Nobody wants to know.

@@ -1,8 +1,8 @@
 //! The ends of packets on one worker: whoever ends one goes through here, so that the ledger, the counters and the
 //! observers all hear of it.
 
-use crate::event::{Event, Fate, Observer};
-use packet::{Batch, DropReason, Ledger, Packet, Pool};
+use crate::event::{Event, Fate, Observer, Stage, Wants};
+use packet::{Batch, DropReason, Ledger, Meta, Packet, Pool};
 use units::{Instant, PortId};
 
 /// The worker's ledger, its pool and who wants to know.
@@ -10,8 +10,10 @@ pub(crate) struct Fates {
     pub ledger: Ledger,
     pub pool: Pool,
     pub observer: Box<dyn Observer>,
-    /// Whether the observer wants every packet, as it said when the step began.
-    pub watched: bool,
+    /// What the observer wants, as it said when the step began.
+    wants: Wants,
+    /// Whether that is any fate at all.
+    watched: bool,
     pub now: Instant,
     /// Drops by port and reason, for the port the packet came in by, or left by where its scheme dropped it.
     drops: Vec<[u64; DropReason::COUNT]>,
@@ -19,7 +21,49 @@ pub(crate) struct Fates {
 
 impl Fates {
     pub fn new(pool: Pool, observer: Box<dyn Observer>) -> Fates {
-        Fates { ledger: Ledger::default(), pool, observer, watched: false, now: Instant::START, drops: Vec::new() }
+        Fates {
+            ledger: Ledger::default(),
+            pool,
+            observer,
+            wants: Wants::default(),
+            watched: false,
+            now: Instant::START,
+            drops: Vec::new(),
+        }
+    }
+
+    /// A step begins.
+    #[inline]
+    pub fn begin(&mut self, now: Instant) {
+        self.now = now;
+        self.wants = self.observer.wants();
+        self.watched = self.wants.packets | self.wants.stages;
+    }
+
+    /// Whether anybody follows packets. Asked for each batch, so that it costs nothing for each packet where nobody does.
+    #[inline(always)]
+    pub fn follows(&self) -> bool {
+        self.wants.stages
+    }
+
+    /// Packets have come in by `port` and are classified: those to be followed are chosen, and what happened so far is
+    /// told of them.
+    #[cold]
+    pub fn choose(&mut self, port: PortId, packets: &mut [Packet]) {
+        self.observer.choose(self.now, port, packets);
+        for packet in packets {
+            self.passed(packet, Stage::Received(port));
+            self.passed(packet, Stage::Classified);
+        }
+    }
+
+    /// A packet has passed a stage; told where it is followed.
+    #[cold]
+    pub fn passed(&mut self, packet: &Packet, stage: Stage<'_>) {
+        if self.wants.stages && packet.meta().flags & Meta::FOLLOWED != 0 {
+            let (frame, meta, number) = (packet.bytes(), packet.meta(), packet.number());
+            self.observer.event(self.now, &Event::Passed { frame, meta, stage, number });
+        }
     }
 
     /// The packet goes no further; counted at the port it came in by.
@@ -58,8 +102,10 @@ impl Fates {
 
     #[cold]
     fn tell(&mut self, packet: &Packet, fate: Fate) {
-        let event = Event::Packet { frame: packet.bytes(), meta: packet.meta(), fate };
-        self.observer.event(self.now, &event);
+        if self.wants.packets || packet.meta().flags & Meta::FOLLOWED != 0 {
+            let (frame, meta, number) = (packet.bytes(), packet.meta(), packet.number());
+            self.observer.event(self.now, &Event::Packet { frame, meta, fate, number });
+        }
     }
 
     /// Tells the observer.

@@ -4,6 +4,7 @@
 //! so every packet is in exactly one place whatever the scheme does: what it leaves in a register is dropped on arrival
 //! or transmitted.
 
+use crate::event::Stage;
 use crate::fates::Fates;
 use crate::port::{Port, Wire};
 use packet::{BATCH, Batch, DropReason, Packet, Queue, wire};
@@ -103,6 +104,9 @@ impl Link {
         if taken == 0 {
             return 0;
         }
+        if fates.follows() {
+            self.tell(&self.lines.offered, false, fates);
+        }
         self.lines.now = fates.now;
         self.lines.queues.iter_mut().for_each(|queue| queue.packets.rewind());
         self.lines.counters.offered += taken as u64;
@@ -119,11 +123,27 @@ impl Link {
         path.pop_into(&mut self.lines.out, most);
         let passed = self.lines.out.len();
         if passed > 0 {
+            if fates.follows() {
+                self.tell(&self.lines.out, true, fates);
+            }
             self.lines.counters.offered += passed as u64;
             self.lines.counters.sent_bytes += self.lines.out.bytes();
             self.transmit(fates);
         }
         passed
+    }
+
+    /// Tells of the packets in `batch` that they were given to this link.
+    #[cold]
+    fn tell(&self, batch: &Batch, passes: bool, fates: &mut Fates) {
+        let backlog = self.backlog();
+        let (mut packets, mut bytes) = (backlog.packets, backlog.bytes.get());
+        for packet in batch.as_slice() {
+            fates.passed(packet, Stage::Offered { port: self.id, packets, bytes, passes });
+            if !passes {
+                (packets, bytes) = (packets + 1, bytes + packet.len() as u64);
+            }
+        }
     }
 
     /// Asks the scheme about every packet from now on, also where the link is idle: to measure it.

@@ -50,6 +50,8 @@ impl Meta {
     pub const IPV6: u8 = 2;
     /// The packet was made by the router itself.
     pub const GENERATED: u8 = 4;
+    /// Somebody follows it through the router and is told of every stage it passes.
+    pub const FOLLOWED: u8 = 0x40;
 }
 
 /// Slot of a frame in its region.
@@ -184,6 +186,12 @@ impl Packet {
         slot.start = HEADROOM as u16;
         slot.len = 0;
         slot.meta = Meta::default();
+    }
+
+    /// Tells the packets of a router apart that there are at the same time: a packet keeps its number for as long as it
+    /// lives, and the next one in the same frame has it again.
+    pub fn number(&self) -> usize {
+        self.slot.addr().get() / size_of::<Slot>()
     }
 
     /// Where its slot lies.

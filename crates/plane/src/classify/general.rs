@@ -1,10 +1,10 @@
 //! Classification of everything that is not plain: tags, ARP, IPv6, options, our own addresses, and whatever is wrong.
 
-use super::{Classifier, Exception, Outcome, Target, refuse};
+use super::{Classifier, Exception, Finding, Outcome, Target, Witness, refuse};
 use crate::snapshot::PortView;
-use packet::wire::{Carries, Ethernet, Fields, Ipv4, Ipv4Error, Ipv6, Ipv6Error, ethertype, ipv6, protocol};
+use packet::wire::{Carries, Ethernet, Family, Fields, Ipv4, Ipv4Error, Ipv6, Ipv6Error, ethertype, ipv6, protocol};
 use packet::{DropReason, Meta, Packet};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use units::InterfaceId;
 
 /// Options were looked at already: the packet comes back from the general path.
@@ -12,7 +12,7 @@ pub(crate) const OPTIONS_DONE: u8 = 0x80;
 
 type Verdict = Result<Target, DropReason>;
 
-impl Classifier<'_> {
+impl<W: Witness> Classifier<'_, W> {
     /// Classifies one packet of any kind.
     #[inline(never)]
     pub(super) fn general(&self, view: &PortView, packet: &mut Packet) -> Target {
@@ -35,6 +35,7 @@ impl Classifier<'_> {
 
     fn arrived(&self, view: &PortView, packet: &mut Packet) -> Verdict {
         let frame = Ethernet::parse(packet.bytes()).map_err(|_| DropReason::FrameTooShort)?;
+        self.witness.saw(|| Finding::Station { destination: frame.destination, own: view.mac });
         if frame.destination.is_group() {
             packet.meta_mut().flags |= Meta::GROUP;
         } else if frame.destination != view.mac {
@@ -47,7 +48,12 @@ impl Classifier<'_> {
             Some(vlan) if vlan.id == 0 => view.untagged,
             Some(vlan) => {
                 let known = view.vlans.iter().find(|(id, _)| *id == vlan.id);
-                known.map(|&(_, interface)| interface).ok_or(DropReason::UnknownVlan)?
+                let known = known.map(|&(_, interface)| interface);
+                let id = vlan.id;
+                if known.is_none() {
+                    self.witness.saw(|| Finding::Interface { vlan: Some(id), interface: None });
+                }
+                known.ok_or(DropReason::UnknownVlan)?
             }
         };
         let kind = match frame.carries {
@@ -55,12 +61,18 @@ impl Classifier<'_> {
             Carries::Length(_) => return Err(DropReason::UnknownEthertype),
             Carries::SecondTag(_) => return Err(DropReason::VlanStacked),
         };
-        let known = self.snapshot.interface(interface).ok_or(DropReason::UnknownVlan)?;
+        let known = self.snapshot.interface(interface);
+        self.witness.saw(|| Finding::Interface {
+            vlan: frame.vlan.map(|vlan| vlan.id),
+            interface: known.map(|known| known.id),
+        });
+        let known = known.ok_or(DropReason::UnknownVlan)?;
         let enabled = match kind {
             ethertype::ARP | ethertype::IPV4 => !known.ipv4.is_empty(),
             ethertype::IPV6 => !known.ipv6.is_empty(),
             _ => return Err(DropReason::UnknownEthertype),
         };
+        self.witness.saw(|| Finding::Carries { ethertype: kind, enabled });
         let meta = packet.meta_mut();
         meta.in_interface = interface;
         meta.l3 = frame.payload as u16;
@@ -83,6 +95,7 @@ impl Classifier<'_> {
         let (length, options, ecn) = (parsed.bytes.len(), !parsed.options.is_empty(), parsed.header.ecn());
         packet.resize(l3 + length);
         packet.meta_mut().ecn = ecn;
+        self.saw_header(Family::V4, source.into(), destination.into(), length);
         if source.is_multicast() || source.is_broadcast() || source.is_loopback() || self.snapshot.is_own4(source) {
             return Err(DropReason::MartianSource);
         }
@@ -95,6 +108,7 @@ impl Classifier<'_> {
         if destination.octets()[0] == 0 || destination.is_loopback() || destination.octets()[0] >= 240 {
             return Err(DropReason::MartianDestination);
         }
+        self.witness.saw(|| Finding::Addresses);
         if destination.is_multicast() {
             let ours = [Ipv4Addr::new(224, 0, 0, 1), Ipv4Addr::new(224, 0, 0, 2)].contains(&destination);
             return if ours { Ok(self.except(packet, Exception::Local)) } else { Err(DropReason::Multicast) };
@@ -106,7 +120,9 @@ impl Classifier<'_> {
             return Ok(self.except(packet, Exception::Options));
         }
         let word = self.tables.fib4().lookup(u32::from(destination));
-        Ok(self.unusual_route4(packet, Outcome::decode(word)))
+        let outcome = Outcome::decode(word);
+        self.witness.saw(|| Finding::Lookup { destination: destination.into(), outcome });
+        Ok(self.unusual_route4(packet, outcome))
     }
 
     /// Acts on a route that the fast path does not.
@@ -133,6 +149,7 @@ impl Classifier<'_> {
         let (length, next, ecn) = (parsed.bytes.len(), parsed.header.next_header(), parsed.header.ecn());
         packet.resize(l3 + length);
         packet.meta_mut().ecn = ecn;
+        self.saw_header(Family::V6, source.into(), destination.into(), length);
         if source.is_multicast() || source.is_loopback() {
             return Err(DropReason::MartianSource);
         }
@@ -146,6 +163,7 @@ impl Classifier<'_> {
             // Of a scope that no link carries (RFC 4291 2.7).
             return Err(DropReason::Multicast);
         }
+        self.witness.saw(|| Finding::Addresses);
         let interface = packet.meta().in_interface;
         // An option may ask to be reported whoever the packet is for (RFC 8200 4.2).
         let hop_by_hop = next == protocol::HOP_BY_HOP && packet.meta().flags & OPTIONS_DONE == 0;
@@ -164,8 +182,13 @@ impl Classifier<'_> {
             let ours = self.snapshot.is_own6_on(interface, destination);
             return if ours { Ok(self.except(packet, Exception::Local)) } else { Err(DropReason::LinkLocal) };
         }
-        let word = self.tables.fib6().lookup(u128::from(destination));
-        self.route6(packet, source, Outcome::decode(word))
+        let outcome = Outcome::decode(self.tables.fib6().lookup(u128::from(destination)));
+        self.witness.saw(|| Finding::Lookup { destination: destination.into(), outcome });
+        self.route6(packet, source, outcome)
+    }
+
+    fn saw_header(&self, family: Family, source: IpAddr, destination: IpAddr, length: usize) {
+        self.witness.saw(|| Finding::Header { family, source, destination, length });
     }
 
     fn route6(&self, packet: &mut Packet, source: Ipv6Addr, outcome: Outcome) -> Verdict {
@@ -217,6 +240,9 @@ impl Classifier<'_> {
         };
         let egress = self.snapshot.egress(out);
         packet.meta_mut().out_interface = out;
+        let length = packet.len() - usize::from(packet.meta().l3);
+        self.witness.saw(|| Finding::Hops { left: ttl });
+        self.witness.saw(|| Finding::Fits { interface: out, length, mtu: egress.mtu });
         if egress.mtu == 0 {
             // The route's interface is about to go, or not there yet.
             return self.except(packet, Exception::NoRoute);
@@ -224,9 +250,17 @@ impl Classifier<'_> {
         if ttl <= 1 {
             return self.except(packet, Exception::Expired);
         }
-        if packet.len() - usize::from(packet.meta().l3) > usize::from(egress.mtu) {
+        if length > usize::from(egress.mtu) {
             return self.except(packet, Exception::TooBig);
         }
+        self.witness.saw(|| match outcome {
+            Outcome::Via(adjacency) => {
+                let link = adjacencies.load(adjacency);
+                let mac = link.is_resolved().then(|| link.mac());
+                Finding::NextHop { adjacency: Some(adjacency), mac }
+            }
+            _ => Finding::NextHop { adjacency: None, mac: None },
+        });
         match outcome {
             Outcome::Via(adjacency) if adjacencies.load(adjacency).is_resolved() => {
                 self.path(packet, adjacency, adjacencies.load(adjacency), out, egress)
@@ -249,9 +283,15 @@ impl Classifier<'_> {
             fragment: f.sport.is_none(),
         };
         let came = packet.meta().in_interface;
-        let mut rules = self.snapshot.rules.iter();
-        let rule = rules.find(|rule| rule.interface.is_none_or(|i| i == came) && rule.matching.matches(&fields))?;
-        Some(rule.path)
+        for (position, rule) in self.snapshot.rules.iter().enumerate() {
+            let elsewhere = rule.interface.is_some_and(|interface| interface != came);
+            let unmet = if elsewhere { Some(plan::Condition::Interface) } else { rule.matching.unmet(&fields) };
+            self.witness.saw(|| Finding::Rule { rule: position, unmet });
+            if unmet.is_none() {
+                return Some(rule.path);
+            }
+        }
+        None
     }
 }
 

@@ -18,6 +18,7 @@ mod outcome;
 mod rib;
 mod short;
 mod tables;
+mod witness;
 
 pub use adjacency::{Adjacencies, Link};
 pub use exception::Exception;
@@ -26,6 +27,7 @@ pub use fib6::Fib6;
 pub use outcome::Outcome;
 pub use rib::Origin;
 pub use tables::{RouteChange, RouteError, RouteQuery, RouteReport, TableLimits, Tables};
+pub use witness::{Finding, Findings, Unwitnessed, Witness};
 
 use crate::snapshot::{Egress, PortView, Snapshot};
 use packet::wire::ipv4;
@@ -84,10 +86,12 @@ impl Dispatch {
 
 /// The classifier of one worker in one step.
 #[derive(Clone, Copy)]
-pub(crate) struct Classifier<'a> {
+pub(crate) struct Classifier<'a, W = Unwitnessed> {
     pub snapshot: &'a Snapshot,
     pub tables: &'a Tables,
     pub dispatch: &'a Dispatch,
+    /// Who is told why.
+    pub witness: W,
 }
 
 /// Bytes of an Ethernet header without a tag, and of that with an IPv4 header without options.
@@ -136,7 +140,7 @@ impl Scratch {
     }
 }
 
-impl Classifier<'_> {
+impl<W: Witness> Classifier<'_, W> {
     /// Classifies packets that came in by one port, all at `came` unless the port has stamped them; the answer is in
     /// `scratch`. Answers the bytes that came.
     #[inline]
@@ -254,6 +258,7 @@ impl Classifier<'_> {
         if !self.snapshot.rules.is_empty() {
             position = self.matched(packet).unwrap_or(position);
         }
+        self.witness.saw(|| Finding::Path(position));
         let path = &self.snapshot.paths[position];
         let meta = packet.meta_mut();
         meta.adjacency = adjacency;
@@ -269,6 +274,7 @@ impl Classifier<'_> {
     }
 
     fn except(&self, packet: &mut Packet, exception: Exception) -> Target {
+        self.witness.saw(|| Finding::Exception(exception));
         packet.meta_mut().exception = exception as u8;
         let path = if self.dispatch.of(exception) == self.dispatch.control { 0 } else { 1 };
         packet.meta_mut().path = PathId(path);

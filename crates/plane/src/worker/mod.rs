@@ -191,8 +191,7 @@ impl Worker {
 
     #[inline]
     fn begin(&mut self, now: Instant) {
-        self.fates.now = now;
-        self.fates.watched = self.fates.observer.wants_packets();
+        self.fates.begin(now);
         if self.mailbox.posted() != self.seen {
             self.read_mail(now);
         }

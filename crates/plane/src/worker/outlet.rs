@@ -2,8 +2,8 @@
 
 use super::stages::{enter, refusal};
 use super::{PortState, Worker};
-use crate::classify::{Classifier, Dispatch, REFUSED, Tables, Target};
-use crate::event::Event;
+use crate::classify::{Classifier, Dispatch, REFUSED, Tables, Target, Unwitnessed};
+use crate::event::{Event, Stage};
 use crate::fates::Fates;
 use crate::host::{Host, World};
 use crate::interface::Interface;
@@ -47,6 +47,11 @@ impl Worker {
 impl Outlet<'_> {
     fn instance(&mut self, target: Target) -> Option<&mut Instance> {
         self.instances.get_mut(usize::from(target))?.as_mut()
+    }
+
+    /// The host is about to have this packet.
+    pub(super) fn taken(&mut self, packet: &Packet) {
+        self.fates.passed(packet, Stage::Host(packet.meta().exception));
     }
 
     fn count(&mut self, change: impl FnOnce(&mut crate::path::PathCounters)) {
@@ -108,8 +113,10 @@ impl World for Outlet<'_> {
         if packet.meta().rounds > ROUNDS {
             return self.drop(packet, DropReason::NeighbourFailed);
         }
-        let classifier = Classifier { snapshot: self.snapshot, tables: self.tables, dispatch: self.dispatch };
+        let classifier =
+            Classifier { snapshot: self.snapshot, tables: self.tables, dispatch: self.dispatch, witness: Unwitnessed };
         let target = classifier.again(&mut packet);
+        self.fates.passed(&packet, Stage::Classified);
         if target == REFUSED {
             let reason = refusal(&packet).unwrap_or(DropReason::PortRemoved);
             return self.drop(packet, reason);
@@ -118,6 +125,7 @@ impl World for Outlet<'_> {
         let Some(instance) = self.instances.get_mut(usize::from(target)).and_then(Option::as_mut) else {
             return self.fates.drop(packet, DropReason::PortRemoved);
         };
+        self.fates.passed(&packet, Stage::Waiting { behind: instance.input.len() });
         if let Some(packet) = enter(instance, packet) {
             self.fates.drop(packet, DropReason::PathQueue);
         }

@@ -1,12 +1,14 @@
 //! The three stages: input, forwarding, output. What they cost is what the router costs.
 
 use super::Worker;
-use crate::classify::{Classifier, REFUSED, Target};
-use crate::function::Context;
+use crate::classify::{Classifier, REFUSED, Target, Unwitnessed};
+use crate::event::Stage;
+use crate::fates::Fates;
+use crate::function::{Context, Function};
 use crate::host::World;
 use crate::path::Instance;
 use crate::snapshot::Layout;
-use packet::{BATCH, DropReason, Packet};
+use packet::{BATCH, DropReason, Meta, Packet};
 use schemes::Next;
 use units::PortId;
 
@@ -30,10 +32,14 @@ impl Worker {
         state.received += received as u64;
         let snapshot = &*self.snapshot;
         if let Some(view) = snapshot.port(port) {
-            let classifier = Classifier { snapshot, tables: &self.tables, dispatch: &self.dispatch };
+            let classifier =
+                Classifier { snapshot, tables: &self.tables, dispatch: &self.dispatch, witness: Unwitnessed };
             let came = (!state.link.port.stamps()).then_some(self.fates.now);
             let packets = self.batch.as_mut_slice();
             state.received_bytes += classifier.batch((port, view), came, packets, &mut self.scratch);
+            if self.fates.follows() {
+                self.fates.choose(port, self.batch.as_mut_slice());
+            }
         } else {
             self.scratch.targets[..received].fill(REFUSED);
         }
@@ -63,6 +69,12 @@ impl Worker {
                 continue;
             };
             state.passed += run as u64;
+            if fates.follows() {
+                let (ahead, room) = (instance.input.len(), instance.input.room());
+                for (i, packet) in batch.as_slice()[..run].iter().take(room).enumerate() {
+                    fates.passed(packet, Stage::Waiting { behind: ahead + i });
+                }
+            }
             instance.counters.entered += run as u64;
             let fitted = instance.input.append(batch, run);
             instance.counters.dropped += (run - fitted) as u64;
@@ -97,8 +109,12 @@ impl Worker {
         let moved = self.batch.len();
         let context = Context { now: self.fates.now, snapshot: &self.snapshot, tables: &self.tables };
         let mut odd = false;
-        for function in &mut instance.functions {
-            odd |= !function.process(context, self.batch.as_mut_slice());
+        if self.fates.follows() {
+            odd = followed(&mut instance.functions, context, self.batch.as_mut_slice(), &mut self.fates);
+        } else {
+            for function in &mut instance.functions {
+                odd |= !function.process(context, self.batch.as_mut_slice());
+            }
         }
         if odd {
             self.divert(target);
@@ -172,6 +188,7 @@ impl Worker {
         let mut due = false;
         self.with_host(target, |host, world| {
             for packet in packets {
+                world.taken(&packet);
                 host.receive(packet, world);
             }
             due = world.now() >= host.next();
@@ -222,6 +239,27 @@ impl Worker {
         }
         (moved, more)
     }
+}
+
+/// Runs the functions of a path and tells what each does to packets that somebody follows. Answers whether one is refused
+/// or an exception now.
+#[cold]
+fn followed(
+    functions: &mut [Box<dyn Function>],
+    context: Context<'_>,
+    packets: &mut [Packet],
+    fates: &mut Fates,
+) -> bool {
+    let mut odd = false;
+    for (index, function) in functions.iter_mut().enumerate() {
+        let marked = |packet: &&Packet| packet.meta().flags & Meta::FOLLOWED != 0;
+        let before: Vec<Vec<u8>> = packets.iter().filter(marked).map(|packet| packet.bytes().to_vec()).collect();
+        odd |= !function.process(context, packets);
+        for (packet, before) in packets.iter().filter(marked).zip(&before) {
+            fates.passed(packet, Stage::Function { index, before });
+        }
+    }
+    odd
 }
 
 /// The reason a stage refused a packet for.
