@@ -4,13 +4,15 @@
 //! is what comes in by the other, as if the two were joined by a cable. Only the router's steps are timed.
 
 use super::{Figure, Rounds, medians};
+use crate::bench::parts::{destinations, many};
 use io::clock::CycleCounter;
 use packet::{Batch, Packet};
+use plane::classify::{Origin, Outcome, RouteChange};
 use plane::meter::{Meter, Work};
 use plane::port::Port;
 use plane::rig::{Rig, StraightLine, Udp};
 use plane::snapshot::Layout;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use units::{Mac, Nanos};
 
 /// Packets forwarded in a round by each side.
@@ -19,10 +21,17 @@ const PACKETS: usize = 600_000;
 const TTL: (u8, u8) = (255, 3);
 /// Length of a frame without its check sequence, in bytes.
 const LENGTH: usize = 60;
+/// Frames offered at once: what a receive ring holds.
+const OFFERED: usize = 2048;
+/// Next hops of a large table.
+const GATEWAYS: u8 = 16;
+/// Routes of a large table.
+const MILLION: usize = 1_000_000;
 
 const IN: Mac = Mac([2, 0, 0, 0, 0, 1]);
 
-const CONFIG: &str = r#"
+/// Two ports and what lies beyond the second; `{routes}` is put behind it.
+const PORTS: &str = r#"
 version = 1
 [port.in]
 device = "memory:in"
@@ -32,23 +41,62 @@ address = ["192.0.2.1/24"]
 device = "memory:out"
 mac = "02:00:00:00:00:02"
 address = ["198.51.100.1/24"]
-[[neighbour]]
-address = "198.51.100.9"
-mac = "02:00:00:00:00:01"
-port = "out"
-[[route]]
-to = "10.0.0.0/10"
-via = "198.51.100.9"
-[[route]]
-to = "10.64.0.0/10"
-via = "198.51.100.9"
-[[route]]
-to = "10.128.0.0/10"
-via = "198.51.100.9"
-[[route]]
-to = "10.192.0.0/10"
-via = "198.51.100.9"
 "#;
+
+/// A station beyond `out` that has the address of `in`: what leaves comes back in.
+fn gateway(n: u8) -> String {
+    let hop = format!("198.51.100.{}", 9 + n);
+    format!("[[neighbour]]\naddress = \"{hop}\"\nmac = \"02:00:00:00:00:01\"\nport = \"out\"\n")
+}
+
+/// Which routes there are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Table {
+    /// Four, all to one next hop.
+    Few,
+    /// A million, to sixteen next hops.
+    Million,
+}
+
+impl Table {
+    fn config(self) -> String {
+        let route = |to: &str| format!("[[route]]\nto = \"{to}\"\nvia = \"198.51.100.9\"\n");
+        match self {
+            Table::Few => {
+                let quarters = ["10.0.0.0/10", "10.64.0.0/10", "10.128.0.0/10", "10.192.0.0/10"].map(route);
+                PORTS.to_owned() + &gateway(0) + &quarters.concat()
+            }
+            Table::Million => PORTS.to_owned() + &(0..GATEWAYS).map(gateway).collect::<String>(),
+        }
+    }
+
+    /// The routes that are not in the configuration.
+    fn load(self, rig: &Rig) {
+        if self == Table::Few {
+            return;
+        }
+        let out = rig.router.snapshot().interface_named("out").expect("it is configured").id;
+        let tables = rig.router.tables();
+        let hop = |n: u8| IpAddr::from([198, 51, 100, 9 + n]);
+        let hops: Vec<_> = (0..GATEWAYS).map(|n| tables.adjacency_for(out, hop(n)).expect("there is room")).collect();
+        let change = |(prefix, n): (plan::Prefix, u64)| RouteChange {
+            prefix,
+            origin: Origin::Static,
+            outcome: Outcome::Via(hops[n as usize % hops.len()]),
+        };
+        tables.apply_routes(many(MILLION).map(change)).expect("there is room");
+        hops.into_iter().for_each(|hop| tables.release(hop));
+    }
+
+    /// Where `count` frames go: all over the table, in no order.
+    fn destinations(self, count: usize) -> Vec<u32> {
+        match self {
+            // A multiplicative walk through 10/8 (Knuth, TAOCP 3, 6.4): all four routes.
+            Table::Few => (0..count as u32).map(|i| 0x0a00_0000 | i.wrapping_mul(0x9e37_79b1) >> 8).collect(),
+            Table::Million => destinations(MILLION, count),
+        }
+    }
+}
 
 /// Reads the processor's counter after each vector, as the daemon's meter does.
 struct Counted {
@@ -66,11 +114,8 @@ impl Meter for Counted {
     }
 }
 
-/// The neighbour beyond `out` has the address of `in`: what leaves comes back in.
-fn frame(i: u32) -> Vec<u8> {
-    // A multiplicative walk through 10/8 (Knuth): all four routes, in no order.
-    let destination = Ipv4Addr::from(0x0a00_0000 | (i.wrapping_mul(0x9e37_79b1) >> 8));
-    let network = (Ipv4Addr::new(192, 0, 2, 7), destination);
+fn frame(destination: u32) -> Vec<u8> {
+    let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::from(destination));
     Udp { link: (Mac([2, 0, 0, 0, 0, 9]), IN), network, ports: (9, 9), ttl: TTL.0, length: LENGTH }.frame(&[])
 }
 
@@ -81,19 +126,25 @@ struct Course {
     counter: CycleCounter,
     /// The frames, while they are not in the router.
     frames: Vec<Packet>,
+    /// Those that have come back.
+    back: Vec<Packet>,
+    /// How often every frame was forwarded since it was new.
+    hops: u8,
     batch: Batch,
 }
 
 impl Course {
-    fn new(layout: Layout, frames: usize) -> Course {
+    fn new(layout: Layout, table: Table, frames: usize) -> Course {
         let counter = CycleCounter::calibrated();
-        let mut rig = Rig::running(frames + 2048, layout, CONFIG);
+        let mut rig = Rig::running(frames + 2048, layout, &table.config());
+        table.load(&rig);
         rig.settle();
         rig.received("in");
         rig.received("out");
-        let frames = (0..frames as u32).map(|i| rig.packet(&frame(i))).collect();
+        let back = Vec::with_capacity(frames);
+        let frames = table.destinations(frames).into_iter().map(|to| rig.packet(&frame(to))).collect();
         let meter = Counted { counter: counter.clone(), last: counter.read() };
-        Course { rig, meter, counter, frames, batch: Batch::new() }
+        Course { rig, meter, counter, frames, back, hops: 0, batch: Batch::new() }
     }
 
     /// Forwards every frame `passes` times through the router. Answers nanoseconds a packet.
@@ -101,15 +152,16 @@ impl Course {
         let mut spent = 0;
         for _ in 0..passes {
             self.renew();
-            self.feed();
-            let mut out = 0;
-            let start = self.counter.read();
-            while out < self.frames.capacity() {
-                self.rig.step(&mut self.meter);
-                out = self.rig.wires.far["out"].waiting();
+            while !self.frames.is_empty() {
+                let offered = self.feed();
+                let start = self.counter.read();
+                while self.rig.wires.far["out"].waiting() < offered {
+                    self.rig.step(&mut self.meter);
+                }
+                spent += self.counter.between(start, self.counter.read()).get();
+                self.collect();
             }
-            spent += self.counter.between(start, self.counter.read()).get();
-            self.collect();
+            std::mem::swap(&mut self.frames, &mut self.back);
         }
         spent as f64 / (passes * self.frames.len()) as f64
     }
@@ -129,25 +181,34 @@ impl Course {
         spent as f64 / (passes * self.frames.len()) as f64
     }
 
-    /// Frames that have made too many hops start anew.
+    /// Frames that have made as many hops as they can start anew. They are not looked at otherwise: what is measured
+    /// finds them as cold as they were left.
     fn renew(&mut self) {
-        for (i, packet) in self.frames.iter_mut().enumerate() {
-            if packet.bytes()[22] <= TTL.1 {
-                assert!(packet.fill(&frame(i as u32)));
+        self.hops += 1;
+        if self.hops > TTL.0 - TTL.1 {
+            self.hops = 1;
+            for packet in &mut self.frames {
+                let bytes = packet.bytes();
+                let destination = u32::from_be_bytes([bytes[30], bytes[31], bytes[32], bytes[33]]);
+                assert!(packet.fill(&frame(destination)));
             }
         }
     }
 
-    fn feed(&mut self) {
+    /// Offers the next frames to the router. Answers how many.
+    fn feed(&mut self) -> usize {
         let Rig { wires, pool, now, .. } = &mut self.rig;
         let far = wires.far.get_mut("in").expect("the wire is there");
-        for packet in self.frames.drain(..) {
+        let offered = self.frames.len().min(OFFERED);
+        let from = self.frames.len() - offered;
+        for packet in self.frames.drain(from..) {
             self.batch.push(packet);
             if self.batch.room() == 0 {
                 far.transmit(*now, &mut self.batch, pool);
             }
         }
         far.transmit(*now, &mut self.batch, pool);
+        offered
     }
 
     fn collect(&mut self) {
@@ -155,19 +216,17 @@ impl Course {
         let far = wires.far.get_mut("out").expect("the wire is there");
         while far.waiting() > 0 {
             far.receive(*now, &mut self.batch, pool);
-            self.frames.extend(self.batch.drain());
+            self.back.extend(self.batch.drain());
         }
     }
 }
 
-/// Three, two and one task against the loop.
-pub fn measure(Rounds(count): Rounds) -> Vec<Figure> {
-    let frames = 1024;
-    let passes = PACKETS / frames;
-    let mut courses = [Layout::Three, Layout::Two, Layout::One].map(|layout| Course::new(layout, frames));
-    let mut rounds = [Vec::new(), Vec::new(), Vec::new()];
+/// What a course costs, and the loop beside it, round by round.
+fn rounds(count: usize, courses: &mut [Course]) -> Vec<Vec<(f64, f64)>> {
+    let mut rounds = vec![Vec::new(); courses.len()];
     for round in 0..=count {
         for (course, rounds) in courses.iter_mut().zip(&mut rounds) {
+            let passes = (PACKETS / course.frames.len()).max(1);
             let pair = (course.plane(passes), course.straight(passes));
             if round > 0 {
                 // The first round only warms up.
@@ -175,11 +234,22 @@ pub fn measure(Rounds(count): Rounds) -> Vec<Figure> {
             }
         }
     }
+    rounds
+}
+
+/// Three, two and one task against the loop; then all that a large table costs.
+pub fn measure(Rounds(count): Rounds) -> Vec<Figure> {
+    let mut courses = [Layout::Three, Layout::Two, Layout::One].map(|layout| Course::new(layout, Table::Few, 1024));
+    let few = rounds(count, &mut courses);
+    drop(courses);
     let names = ["three tasks, 4 routes, 64 B", "two tasks, 4 routes, 64 B", "one task, 4 routes, 64 B"];
     let budgets = [Some(2.5), None, None];
-    let figure = |i: usize| Figure::beside("forwarding", names[i], medians(&rounds[i]), "ns/packet", budgets[i]);
+    let figure = |i: usize| Figure::beside("forwarding", names[i], medians(&few[i]), "ns/packet", budgets[i]);
     let mut figures: Vec<Figure> = (0..3).map(figure).collect();
-    let against: Vec<(f64, f64)> = rounds[0].iter().zip(&rounds[2]).map(|(three, one)| (three.0, one.0)).collect();
+    let against: Vec<(f64, f64)> = few[0].iter().zip(&few[2]).map(|(three, one)| (three.0, one.0)).collect();
     figures.push(Figure::beside("forwarding", "three tasks against one", medians(&against), "ns/packet", None));
+    let many = rounds(count, &mut [Course::new(Layout::Three, Table::Million, 65536)]);
+    let name = "three tasks, 10^6 routes, 65536 frames, random destinations";
+    figures.push(Figure::beside("forwarding", name, medians(&many[0]), "ns/packet", Some(2.6)));
     figures
 }

@@ -7,6 +7,7 @@ use plane::classify::{Origin, Outcome, RouteChange, Tables};
 use plane::port::{Port, Wire};
 use plane::rig::OneLink;
 use plane::scheduler::{CpuScheduler, RoundRobin};
+use std::collections::HashSet;
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use units::{Instant, Nanos, Share, TaskId};
@@ -34,48 +35,120 @@ fn sequence(seed: u64) -> impl Iterator<Item = u64> {
     })
 }
 
+/// `count` different IPv4 prefixes between 16.0.0.0 and 111.255.255.255, each with a number, of the lengths that the
+/// Internet's have: more than half are of 24 bits, one in a hundred is longer.
+pub fn many(count: usize) -> impl Iterator<Item = (plan::Prefix, u64)> {
+    let mut seen = HashSet::with_capacity(count);
+    let prefix = |r: u64| {
+        let length = match r >> 32 & 127 {
+            0..=69 => 24,
+            70..=85 => 22 + (r >> 40) as u8 % 2,
+            86..=112 => 19 + (r >> 40) as u8 % 3,
+            113..=125 => 16 + (r >> 40) as u8 % 3,
+            _ => 25 + (r >> 40) as u8 % 8,
+        };
+        let address = 0x1000_0000 + (((r & 0xffff_ffff) * 0x6000_0000) >> 32) as u32;
+        let prefix = plan::Prefix::new(IpAddr::V4(Ipv4Addr::from(address)), length).expect("at most 32");
+        (prefix.network(), r >> 48)
+    };
+    sequence(7).map(prefix).filter(move |(prefix, _)| seen.insert(*prefix)).take(count)
+}
+
+/// `count` addresses within the prefixes of [`many`], in no order.
+pub fn destinations(routes: usize, count: usize) -> Vec<u32> {
+    let prefixes: Vec<(u32, u8)> = many(routes)
+        .map(|(prefix, _)| match prefix.address {
+            IpAddr::V4(address) => (address.to_bits(), prefix.length),
+            IpAddr::V6(_) => unreachable!("they are of IPv4"),
+        })
+        .collect();
+    let within = |(n, host): (u64, u64)| {
+        let (address, length) = prefixes[n as usize % prefixes.len()];
+        address | (host >> 32) as u32 & u32::MAX.checked_shr(length.into()).unwrap_or(0)
+    };
+    pairs(9).map(within).take(count).collect()
+}
+
+/// `count` different IPv6 prefixes within 2000::/4, most of them of 48 bits and shorter.
+fn many6(count: usize) -> impl Iterator<Item = plan::Prefix> {
+    let mut seen = HashSet::with_capacity(count);
+    let prefix = |(top, low): (u64, u64)| {
+        let length = match low & 127 {
+            0..=63 => 48,
+            64..=95 => 32 + (low >> 8) as u8 % 16,
+            96..=119 => 29 + (low >> 8) as u8 % 4,
+            120..=125 => 49 + (low >> 8) as u8 % 16,
+            _ => 128,
+        };
+        plan::Prefix::new(IpAddr::V6(address6(top, low)), length).expect("at most 128").network()
+    };
+    pairs(11).map(prefix).filter(move |prefix| seen.insert(*prefix)).take(count)
+}
+
+fn pairs(seed: u64) -> impl Iterator<Item = (u64, u64)> {
+    let mut numbers = sequence(seed);
+    std::iter::from_fn(move || Some((numbers.next()?, numbers.next()?)))
+}
+
+/// An address whose first bits are those that registries have given out: a few blocks of 2000::/4 (RFC 7249, 2.1).
+fn address6(top: u64, low: u64) -> Ipv6Addr {
+    const BLOCKS: [u16; 8] = [0x2001, 0x2400, 0x2600, 0x2604, 0x2607, 0x2800, 0x2a00, 0x2c0f];
+    let block = BLOCKS[(top >> 60) as usize % BLOCKS.len()];
+    Ipv6Addr::from_bits(u128::from(block) << 112 | u128::from(top & 0xffff_ffff_ffff) << 64 | u128::from(low))
+}
+
+/// Destinations looked up in turn: so few that all they touch stays near, and so many that it does not.
+const NEAR: usize = 1 << 10;
+const FAR: usize = 1 << 20;
+
 /// Longest-prefix match of bulks of 32, with few routes and with many.
 pub fn lookup(rounds: Rounds) -> Vec<Figure> {
-    const KEYS: usize = 1 << 16;
+    const BULK: usize = 32;
+    let tables = Tables::new();
+    let change = |(prefix, n): (plan::Prefix, u64)| RouteChange {
+        prefix,
+        origin: Origin::Static,
+        outcome: if n & 1 == 0 { Outcome::Blackhole } else { Outcome::Unreachable },
+    };
+    tables.apply_routes(many(1_000_000).map(change)).expect("there is room");
+    tables.apply_routes(many6(200_000).map(|prefix| change((prefix, 0)))).expect("there is room");
     let mut figures = Vec::new();
-    for (routes, name) in [(4, "IPv4, 4 routes"), (1_000_000, "IPv4, 10^6 routes")] {
-        let tables = Tables::new();
-        let prefixes = sequence(7).take(routes).map(|r| (r as u32, 16 + (r >> 40) as u8 % 9));
-        let changes = prefixes.map(|(address, length)| RouteChange {
-            prefix: plan::Prefix::new(IpAddr::V4(Ipv4Addr::from(address)), length).expect("at most 24").network(),
-            origin: Origin::Static,
-            outcome: if address & 1 == 0 { Outcome::Blackhole } else { Outcome::Unreachable },
-        });
-        tables.apply_routes(changes).expect("there is room");
-        let keys: Vec<u32> = sequence(9).take(KEYS).map(|r| r as u32).collect();
-        let mut words = [0; 32];
-        let cost = each(rounds, KEYS, || {
-            for bulk in keys.chunks(32) {
+    let far: Vec<u32> =
+        sequence(9).take(FAR).map(|r| 0x1000_0000 + (((r & 0xffff_ffff) * 0x6000_0000) >> 32) as u32).collect();
+    for (keys, name, budget) in [
+        (&far[..NEAR], "IPv4, 10^6 routes, 1024 destinations, 32 at once", 2.0),
+        (&far[..], "IPv4, 10^6 routes, 2^20 destinations, 32 at once", 8.0),
+    ] {
+        let mut words = [0; BULK];
+        let cost = each(rounds, FAR, || {
+            for bulk in (0..FAR / keys.len()).flat_map(|_| keys.chunks(BULK)) {
                 tables.fib4().lookup_bulk(bulk, &mut words[..bulk.len()]);
                 black_box(&words);
             }
         });
-        figures.push(Figure::alone("lookup", name, cost, "ns/lookup", None));
+        figures.push(Figure::alone("lookup", name, cost, "ns/lookup", Some(budget)));
     }
-    let tables = Tables::new();
-    let changes = sequence(11).take(20_000).map(|r| {
-        let address = u128::from(r) << 64 | 0x2000_u128 << 112;
-        RouteChange {
-            prefix: plan::Prefix::new(IpAddr::V6(Ipv6Addr::from_bits(address)), 20 + (r >> 50) as u8 % 45)
-                .expect("at most 64")
-                .network(),
-            origin: Origin::Static,
-            outcome: Outcome::Blackhole,
-        }
-    });
-    tables.apply_routes(changes).expect("there is room");
-    let keys: Vec<u128> = sequence(11).take(KEYS).map(|r| u128::from(r) << 64 | 0x2000_u128 << 112).collect();
-    let cost = each(rounds, KEYS, || {
-        keys.iter().for_each(|&key| {
-            black_box(tables.fib6().lookup(key));
+    let routed: Vec<u128> = many6(200_000)
+        .map(|prefix| match prefix.address {
+            IpAddr::V6(address) => address.to_bits(),
+            IpAddr::V4(_) => unreachable!("they are of IPv6"),
         })
-    });
-    figures.push(Figure::alone("lookup", "IPv6, 2x10^4 routes, one by one", cost, "ns/lookup", None));
+        .collect();
+    let far: Vec<u128> =
+        pairs(13).take(FAR).map(|(n, low)| routed[n as usize % routed.len()] | u128::from(low >> 16)).collect();
+    for (keys, name, budget) in [
+        (&far[..NEAR], "IPv6, 2x10^5 routes, 1024 destinations, 32 at once", None),
+        (&far[..], "IPv6, 2x10^5 routes, 2^20 destinations, 32 at once", None),
+    ] {
+        let mut words = [0; BULK];
+        let cost = each(rounds, FAR, || {
+            for bulk in (0..FAR / keys.len()).flat_map(|_| keys.chunks(BULK)) {
+                tables.fib6().lookup_bulk(bulk, &mut words[..bulk.len()]);
+                black_box(&words);
+            }
+        });
+        figures.push(Figure::alone("lookup", name, cost, "ns/lookup", budget));
+    }
     figures
 }
 

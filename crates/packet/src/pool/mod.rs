@@ -6,10 +6,12 @@
 
 mod batch;
 mod frame;
+mod huge;
 mod queue;
 
 pub use batch::{BATCH, Batch, Drain};
 pub use frame::{Meta, Packet, prefetch};
+pub use huge::Huge;
 pub use queue::Queue;
 
 use frame::Slot;

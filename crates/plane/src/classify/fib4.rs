@@ -8,10 +8,9 @@
 use super::blocks::{Blocks, Sequence, Spare};
 use super::entry::{self, EMPTY, POINTER, Paint};
 use super::short::{self, Short};
-use packet::pool::prefetch;
+use packet::pool::{Huge, prefetch};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
-use zerocopy::FromZeros;
 
 const NETWORKS: usize = 1 << 24;
 const NETWORK_BITS: u8 = 24;
@@ -35,7 +34,7 @@ impl Default for Group {
 /// for each /24 that has longer prefixes in it.
 pub struct Fib4 {
     short: Short,
-    networks: Box<[AtomicU32; NETWORKS]>,
+    networks: Huge<AtomicU32>,
     groups: Blocks<Group>,
     sequence: Sequence,
     spare: Mutex<Spare>,
@@ -52,8 +51,7 @@ impl Fib4 {
     pub fn new() -> Self {
         Fib4 {
             short: Short::new(),
-            // Zeroed by the kernel, page by page as it is touched.
-            networks: <[AtomicU32; NETWORKS]>::new_box_zeroed().expect("64 MB of address space"),
+            networks: Huge::zeroed(NETWORKS),
             groups: Blocks::new(),
             sequence: Sequence::default(),
             spare: Mutex::default(),
@@ -183,6 +181,11 @@ impl Fib4 {
                 None => paint.apply(slot),
             }
         }
+    }
+
+    /// Has large pages behind the table: worth it when most of its memory is used.
+    pub fn thicken(&self) {
+        self.networks.thicken();
     }
 
     /// Groups in use: /24 networks with longer prefixes in them.

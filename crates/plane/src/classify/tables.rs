@@ -18,10 +18,13 @@ use plan::Prefix;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use units::{AdjacencyId, InterfaceId, Mac};
 
 /// Routes looked at or changed in one hold of the writers' lock.
 const BATCH: usize = 64;
+/// IPv4 prefixes from which on the table has large pages: so many, spread evenly, use most of its small ones.
+const LARGE: usize = 1 << 14;
 
 /// How much the tables take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,6 +120,7 @@ pub struct Tables {
     state: Mutex<State>,
     hops: RwLock<Hops>,
     limits: TableLimits,
+    large: AtomicBool,
 }
 
 struct State {
@@ -148,6 +152,7 @@ impl Tables {
             state: Mutex::new(State { rib4: Rib::new(), rib6: Rib::new(), neighbours: BTreeSet::new() }),
             hops: RwLock::new(Hops::new(limits.adjacencies)),
             limits,
+            large: AtomicBool::new(false),
         }
     }
 
@@ -223,7 +228,12 @@ impl Tables {
             }
             let mut state = self.state.lock();
             let result = batch.drain(..).try_for_each(|change| self.apply(&mut state, change));
+            let large = state.rib4.len() >= LARGE;
             MutexGuard::unlock_fair(state);
+            if large && !self.large.swap(true, Ordering::Relaxed) {
+                // Takes some milliseconds, in which nobody need wait for the lock.
+                self.fib4.thicken();
+            }
             result?;
         }
     }

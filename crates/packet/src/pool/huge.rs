@@ -1,0 +1,142 @@
+//! Tables that lookups go all over: zeroed memory straight from the kernel, in huge pages where it gives them.
+//!
+//! A lookup in a table of 64 MB misses the translation buffers as well as the caches: with pages of 4 KB the tables of
+//! pages are themselves as large as a cache. A page of 2 MB costs one entry. Small tables are better off without: of a
+//! table with ten entries ten small pages are used. So a table begins in small pages, and whoever fills it says when it
+//! is worth it ([`Huge::thicken`]).
+
+use std::ffi::c_void;
+use std::fmt;
+use std::ops::Deref;
+use std::ptr::NonNull;
+use zerocopy::FromZeros;
+
+/// Bytes of a huge page, and where the memory of a table begins.
+const PAGE: usize = 2 << 20;
+
+/// A table of fixed length, zeroed, its memory used where it is written.
+pub struct Huge<T> {
+    data: NonNull<T>,
+    length: usize,
+}
+
+// SAFETY: it owns its elements as a `Vec` does.
+unsafe impl<T: Send> Send for Huge<T> {}
+// SAFETY: as above; `&Huge` only gives `&T`.
+unsafe impl<T: Sync> Sync for Huge<T> {}
+
+impl<T: FromZeros> Huge<T> {
+    /// A table of `length` zeros, at least one.
+    ///
+    /// # Panics
+    /// When the kernel has no address space for it, when its size overflows, and for types that need to be dropped or are
+    /// aligned to more than a huge page.
+    pub fn zeroed(length: usize) -> Huge<T> {
+        const { assert!(!std::mem::needs_drop::<T>() && size_of::<T>() > 0 && align_of::<T>() <= PAGE) };
+        let bytes = length.checked_mul(size_of::<T>()).filter(|&bytes| bytes > 0).expect("a table has a size");
+        // Reserved with a page more than needed, so that an aligned part lies within; the rest is given back.
+        let reserved = bytes.next_multiple_of(PAGE) + PAGE;
+        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new anonymous mapping at a place of the kernel's choice touches nothing there is.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), reserved, access, kind | libc::MAP_NORESERVE, -1, 0) };
+        assert!(start != libc::MAP_FAILED, "no address space for a table of {bytes} bytes");
+        let before = start.addr().next_multiple_of(PAGE) - start.addr();
+        let data = start.wrapping_byte_add(before);
+        let end = data.wrapping_byte_add(bytes.next_multiple_of(PAGE));
+        // SAFETY: both ranges are parts of the mapping made above, outside of what is kept, and page-aligned.
+        unsafe {
+            unmap(start, before);
+            unmap(end, reserved - before - bytes.next_multiple_of(PAGE));
+        }
+        Huge { data: NonNull::new(data.cast()).expect("a mapping is not at zero"), length }
+    }
+}
+
+impl<T> Huge<T> {
+    fn bytes(&self) -> usize {
+        (self.length * size_of::<T>()).next_multiple_of(PAGE)
+    }
+
+    /// Has the kernel back the table by huge pages from now on, what is used already included (`MADV_COLLAPSE`, Linux
+    /// 6.1). Costs the time to copy what is used. A kernel that has none to give leaves the table as it is.
+    pub fn thicken(&self) {
+        let start = self.data.as_ptr().cast::<c_void>();
+        // SAFETY: the range is this table's mapping; neither advice changes what is read from it.
+        unsafe {
+            libc::madvise(start, self.bytes(), libc::MADV_HUGEPAGE);
+            libc::madvise(start, self.bytes(), libc::MADV_COLLAPSE);
+        }
+    }
+}
+
+/// Gives a part of a mapping back.
+///
+/// # Safety
+/// The range is page-aligned, mapped by this module, and used by nobody.
+unsafe fn unmap(start: *mut c_void, length: usize) {
+    if length > 0 {
+        // SAFETY: the caller vouches for the range.
+        let result = unsafe { libc::munmap(start, length) };
+        debug_assert_eq!(result, 0, "a part of a mapping can be given back");
+    }
+}
+
+impl<T> Deref for Huge<T> {
+    type Target = [T];
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        // SAFETY: `length` elements lie at `data`, aligned to more than `T` asks; zeroed memory is a valid `T`
+        // (`FromZeros`), and the mapping lives as long as `self`.
+        unsafe { std::slice::from_raw_parts(self.data.as_ptr(), self.length) }
+    }
+}
+
+impl<T> Drop for Huge<T> {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made in `zeroed`; borrows of the elements have ended.
+        unsafe { unmap(self.data.as_ptr().cast(), self.bytes()) }
+    }
+}
+
+impl<T> fmt::Debug for Huge<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Huge of {} elements", self.length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+    #[test]
+    fn a_table_is_zero_aligned_and_keeps_what_is_written_when_its_pages_grow() {
+        let table = Huge::<AtomicU32>::zeroed(3 << 19);
+        assert_eq!(table.as_ptr().addr() % PAGE, 0);
+        assert!(table.iter().step_by(1021).all(|word| word.load(Ordering::Relaxed) == 0));
+        for (i, word) in table.iter().enumerate().step_by(997) {
+            word.store(i as u32, Ordering::Relaxed);
+        }
+        table.thicken();
+        for (i, word) in table.iter().enumerate() {
+            let written = if i % 997 == 0 { i as u32 } else { 0 };
+            assert_eq!(word.load(Ordering::Relaxed), written, "{i}");
+        }
+    }
+
+    #[test]
+    fn tables_of_any_length_come_and_go() {
+        for length in [1, 511, 1 << 18, (1 << 18) + 1] {
+            let table = Huge::<AtomicU64>::zeroed(length);
+            assert_eq!(table.len(), length);
+            table[length - 1].store(7, Ordering::Relaxed);
+            assert_eq!(table.iter().map(|word| word.load(Ordering::Relaxed)).sum::<u64>(), 7);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "a table has a size")]
+    fn a_table_of_no_length_is_refused() {
+        Huge::<AtomicU32>::zeroed(0);
+    }
+}
