@@ -1,5 +1,6 @@
 //! Opens what a plan says is behind its ports, and what its decorators need.
 
+use crate::memif::{End, MemifPort};
 use crate::netns::Namespace;
 use crate::packet_ring::{Interfaces, PacketOptions};
 use crate::pcap::{PcapOptions, PcapPort};
@@ -94,6 +95,13 @@ impl Devices {
                 };
                 Ok(Box::new(PcapPort::open(&options, self.remarks.clone())?))
             }
+            "memif" => {
+                let end = End::parse(&device.target).ok_or_else(|| OpenError {
+                    reason: format!("'{}' does not say which end of a link it is", device.target),
+                    hint: "write memif:listen:PATH or memif:connect:PATH".into(),
+                })?;
+                Ok(Box::new(MemifPort::open(&end, &plan.name, self.remarks.clone())?))
+            }
             "packet" => {
                 let interfaces = &mut self.interfaces;
                 let mut open = || interfaces.open(&device.target, &PacketOptions::default());
@@ -116,7 +124,7 @@ impl Devices {
             }
             kind => Err(OpenError {
                 reason: format!("there is no kind of port called '{kind}'"),
-                hint: "use memory, pcap or packet".into(),
+                hint: "use memory, pcap, memif or packet".into(),
             }),
         }
     }

@@ -8,6 +8,7 @@ pub mod clock;
 mod closer;
 pub mod devices;
 pub mod ingress;
+pub mod memif;
 pub mod netlink;
 pub mod netns;
 pub mod offload;

@@ -1,6 +1,7 @@
 //! The binary as a user has it: processes, files, signals, sockets. No privileges, no devices.
 
 mod captures;
+mod chained;
 mod configurations;
 mod lifecycle;
 mod rig;

@@ -359,6 +359,15 @@ fn target_of(device: &DevicePlan) -> Result<(), (String, String)> {
             return wrong("write 'pcap:FILE', or add write = \"out.pcapng\" for a port that only writes");
         }
         "pcap" => {}
+        // sockaddr_un: 108 bytes with the zero at the end.
+        "memif" => {
+            let path = target.split_once(':').filter(|(end, _)| matches!(*end, "listen" | "connect"));
+            if path.is_none_or(|(_, path)| path.is_empty() || path.len() > 107) {
+                return wrong(
+                    "write 'memif:listen:PATH' at one end and 'memif:connect:PATH' at the other, PATH a socket's",
+                );
+            }
+        }
         _ if target.is_empty() => return wrong("write what it opens behind the colon"),
         _ => {}
     }

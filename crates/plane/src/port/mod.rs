@@ -100,6 +100,13 @@ pub const DECLARATIONS: &[units::declare::Declaration] = &[
         options: &[],
     },
     units::declare::Declaration {
+        name: "memif",
+        summary: "another process of this machine, over shared memory: `memif:listen:PATH` at one end, \
+                  `memif:connect:PATH` at the other",
+        source: "memif version 2, as VPP and DPDK speak it",
+        options: &[],
+    },
+    units::declare::Declaration {
         name: "packet",
         summary: "a network interface of the kernel, by AF_PACKET rings",
         source: "packet(7)",

@@ -1,0 +1,479 @@
+//! The port: packets are copied between the pool and the shared buffers, a batch at a time.
+
+use super::End;
+use super::ring::Broken;
+use super::session::{BUFFER, Channel, Talk, accept_peer, connect_to, listen_at, wait_for};
+use crate::remarks::{OpenError, Remarks};
+use packet::pool::FRAME;
+use packet::{Batch, DropReason, Pool};
+use parking::{Desk, Slot};
+use plane::port::{Port, PortStatistics, Waiter};
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use std::cell::Cell;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use units::{Instant, Rate};
+
+/// How long an end that found nobody waits before it tries again, in milliseconds.
+const RETRY: i64 = 50;
+
+/// Where the thread that finds the peer leaves a channel, and hears that the port has no more use for one.
+mod parking {
+    use super::Channel;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
+    /// What the thread has to say.
+    #[derive(Debug, Default)]
+    pub(super) enum Slot {
+        /// Nothing new.
+        #[default]
+        Empty,
+        /// A peer is there.
+        Joined(Box<Channel>),
+        /// The peer is gone.
+        Left,
+    }
+
+    /// The place between the two; costs the port an atomic load where there is nothing new.
+    #[derive(Debug, Default)]
+    pub(super) struct Desk {
+        news: AtomicU64,
+        slot: Mutex<Slot>,
+    }
+
+    impl Desk {
+        fn slot(&self) -> MutexGuard<'_, Slot> {
+            // Each change is one assignment: a panic elsewhere leaves it whole.
+            self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        pub fn leave(&self, slot: Slot) {
+            *self.slot() = slot;
+            self.news.fetch_add(1, Ordering::Release);
+        }
+
+        pub fn news(&self) -> u64 {
+            self.news.load(Ordering::Acquire)
+        }
+
+        pub fn take(&self) -> Slot {
+            std::mem::take(&mut *self.slot())
+        }
+    }
+}
+
+/// One end of a link to another process.
+#[derive(Debug)]
+pub struct MemifPort {
+    channel: Option<Box<Channel>>,
+    desk: Arc<Desk>,
+    seen: u64,
+    /// What a worker may sleep on: the peer's signal and the thread's.
+    waiter: OwnedFd,
+    news: Arc<OwnedFd>,
+    stop: Arc<OwnedFd>,
+    /// The peer has broken the rules: the thread hangs up.
+    kick: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+    awake: Cell<bool>,
+    lost_after_transmit: u64,
+    name: String,
+    remarks: Remarks,
+}
+
+fn signal() -> io::Result<Arc<OwnedFd>> {
+    Ok(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+}
+
+fn ring(bell: &OwnedFd) {
+    // EAGAIN: it is ringing already.
+    let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+}
+
+fn silence(bell: &OwnedFd) {
+    let _ = rustix::io::read(bell, &mut [0u8; 8]);
+}
+
+impl MemifPort {
+    /// Opens one end of a link for the port `name`. The peer need not be there yet: until it is, the port is down.
+    pub fn open(end: &End, name: &str, remarks: Remarks) -> Result<MemifPort, OpenError> {
+        let refused = |error: io::Error| {
+            let hint = match error.kind() {
+                io::ErrorKind::AddrInUse => "another program listens there: give this port another path",
+                io::ErrorKind::NotFound => "make the directory first",
+                io::ErrorKind::PermissionDenied => "use a directory of your own, such as /run/switchpath",
+                _ => "the path must fit in 107 bytes, in a directory that may be written to",
+            };
+            OpenError { reason: format!("the socket {}: {error}", end.path().display()), hint: hint.into() }
+        };
+        let listener = match end {
+            End::Listen(path) => Some(Listener::new(path).map_err(refused)?),
+            End::Connect(_) => None,
+        };
+        let system = |error: io::Error| OpenError {
+            reason: format!("a link to another process: {error}"),
+            hint: "close other programs".into(),
+        };
+        let (stop, news, kick) = (signal().map_err(system)?, signal().map_err(system)?, signal().map_err(system)?);
+        let waiter = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| system(error.into()))?;
+        watch(&waiter, &news).map_err(system)?;
+        let desk = Arc::new(Desk::default());
+        let keeper = Keeper {
+            end: end.clone(),
+            listener,
+            desk: desk.clone(),
+            news: news.clone(),
+            stop: stop.clone(),
+            kick: kick.clone(),
+            name: name.to_owned(),
+            remarks: remarks.clone(),
+            complained: false,
+        };
+        let thread = thread::Builder::new().name("memif".into()).spawn(|| keeper.run()).map_err(system)?;
+        Ok(MemifPort {
+            channel: None,
+            desk,
+            seen: 0,
+            waiter,
+            news,
+            stop,
+            kick,
+            thread: Some(thread),
+            awake: Cell::new(true),
+            lost_after_transmit: 0,
+            name: name.to_owned(),
+            remarks,
+        })
+    }
+
+    #[cold]
+    fn read_news(&mut self) {
+        self.seen = self.desk.news();
+        match self.desk.take() {
+            Slot::Empty => {}
+            Slot::Joined(channel) => {
+                self.leave();
+                if watch(&self.waiter, &channel.rung).is_err() {
+                    return self.end_with(Broken("its signal cannot be waited for"));
+                }
+                channel.receive.set_awake(true);
+                self.awake.set(true);
+                self.channel = Some(channel);
+            }
+            Slot::Left => self.leave(),
+        }
+    }
+
+    fn leave(&mut self) {
+        if let Some(channel) = self.channel.take() {
+            let _ = epoll::delete(&self.waiter, &channel.rung);
+        }
+    }
+
+    #[cold]
+    fn end_with(&mut self, broken: Broken) {
+        self.remarks.add(format!("port {}: its peer breaks the rules of memif ({}): hung up", self.name, broken.0));
+        self.leave();
+        ring(&self.kick);
+    }
+
+    /// What arrived rings until it is read, and only matters while the worker may sleep.
+    fn wake_up(&mut self) {
+        self.awake.set(true);
+        silence(&self.news);
+        if let Some(channel) = &self.channel {
+            silence(&channel.rung);
+            channel.receive.set_awake(true);
+        }
+    }
+
+    fn take_in(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) -> Result<(), Broken> {
+        let Some(channel) = &mut self.channel else { return Ok(()) };
+        let waiting = channel.receive.waiting()?;
+        let mut slot = 0;
+        while slot < waiting && batch.room() > 0 {
+            let Some(mut packet) = pool.take() else { break };
+            let resized = packet.resize(FRAME);
+            assert!(resized, "a frame of the pool holds {FRAME} bytes");
+            let (mut length, mut whole, mut next) = (0, true, slot);
+            let ended = loop {
+                if next == waiting {
+                    // The rest of a packet in several slots has not come yet.
+                    break false;
+                }
+                let (bytes, more) = channel.receive.copy(next, &mut packet.bytes_mut()[length..])?;
+                next += 1;
+                whole &= bytes <= FRAME - length;
+                length += bytes.min(FRAME - length);
+                if !more {
+                    break true;
+                }
+            };
+            if !ended {
+                pool.give(packet);
+                if slot == 0 && channel.receive.is_full(waiting) {
+                    return Err(Broken("a packet has no end"));
+                }
+                break;
+            }
+            packet.resize(length);
+            packet.meta_mut().timestamp = now;
+            if !whole {
+                packet.meta_mut().refused = DropReason::FrameTooLong as u8 + 1;
+            }
+            batch.push(packet);
+            slot = next;
+        }
+        let buffers = channel.buffers.map(|(_, receive)| (receive, BUFFER));
+        if slot > 0 {
+            channel.receive.release(slot, buffers);
+        }
+        Ok(())
+    }
+
+    fn give_out(&mut self, batch: &mut Batch, pool: &mut Pool) -> Result<(), Broken> {
+        let Some(channel) = &mut self.channel else {
+            self.lost_after_transmit += batch.len() as u64;
+            batch.drain().for_each(|packet| pool.give(packet));
+            return Ok(());
+        };
+        let buffers = channel.buffers.map_or((0, 0), |(send, _)| (send, BUFFER));
+        let mut filled = 0;
+        let mut result = Ok(());
+        for packet in batch.drain() {
+            if result.is_ok() {
+                match channel.send.fill(filled, buffers, packet.bytes()) {
+                    Ok(true) => filled += 1,
+                    // Its slot stays for the next.
+                    Ok(false) => self.lost_after_transmit += 1,
+                    Err(broken) => result = Err(broken),
+                }
+            }
+            self.lost_after_transmit += u64::from(result.is_err());
+            pool.give(packet);
+        }
+        if filled > 0 && channel.send.publish(filled) {
+            ring(&channel.bell);
+        }
+        result
+    }
+}
+
+fn watch(waiter: &OwnedFd, bell: &OwnedFd) -> io::Result<()> {
+    Ok(epoll::add(waiter, bell, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?)
+}
+
+impl Port for MemifPort {
+    fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
+        if !self.awake.get() {
+            self.wake_up();
+        }
+        if self.desk.news() != self.seen {
+            self.read_news();
+        }
+        if let Err(broken) = self.take_in(now, batch, pool) {
+            self.end_with(broken);
+        }
+    }
+
+    fn room(&self) -> usize {
+        // A broken ring is found out, and ended, by the next packet.
+        self.channel.as_ref().map_or(0, |channel| channel.send.room().map_or(1, usize::from))
+    }
+
+    fn transmit(&mut self, _now: Instant, batch: &mut Batch, pool: &mut Pool) {
+        if let Err(broken) = self.give_out(batch, pool) {
+            self.end_with(broken);
+        }
+    }
+
+    fn link_rate(&self) -> Rate {
+        Rate::MAX
+    }
+
+    fn is_up(&self) -> bool {
+        self.channel.is_some()
+    }
+
+    fn waiter(&self) -> Waiter {
+        if self.awake.replace(false)
+            && let Some(channel) = &self.channel
+        {
+            channel.receive.set_awake(false);
+        }
+        let waits = |channel: &Channel| channel.receive.waiting().map_or(1, usize::from) > 0;
+        if self.desk.news() != self.seen || self.channel.as_deref().is_some_and(waits) {
+            return Waiter::Poll;
+        }
+        Waiter::Descriptor(self.waiter.as_raw_fd())
+    }
+
+    fn undecorated(self: Box<Self>) -> Box<dyn Port> {
+        self
+    }
+
+    fn statistics(&self) -> PortStatistics {
+        // The peer keeps what finds no room: nothing is lost before it is received.
+        PortStatistics { lost_before_receive: 0, lost_after_transmit: self.lost_after_transmit }
+    }
+}
+
+impl Drop for MemifPort {
+    fn drop(&mut self) {
+        ring(&self.stop);
+        if let Some(thread) = self.thread.take() {
+            // It reads the bell between any two of its waits, and nothing it does takes long.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A listening socket; its file is removed with it, if it is still ours.
+#[derive(Debug)]
+struct Listener {
+    socket: OwnedFd,
+    path: std::path::PathBuf,
+    identity: (u64, u64),
+}
+
+impl Listener {
+    fn new(path: &Path) -> io::Result<Listener> {
+        let is_socket = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
+        if is_socket && connect_to(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
+            // Left behind by a program that was killed.
+            fs::remove_file(path)?;
+        }
+        let socket = listen_at(path)?;
+        let metadata = fs::symlink_metadata(path)?;
+        Ok(Listener { socket, path: path.to_owned(), identity: (metadata.dev(), metadata.ino()) })
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let ours = fs::symlink_metadata(&self.path).is_ok_and(|m| (m.dev(), m.ino()) == self.identity);
+        if ours {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// The thread that finds a peer, again and again.
+struct Keeper {
+    end: End,
+    listener: Option<Listener>,
+    desk: Arc<Desk>,
+    news: Arc<OwnedFd>,
+    stop: Arc<OwnedFd>,
+    kick: Arc<OwnedFd>,
+    name: String,
+    remarks: Remarks,
+    /// A peer that cannot be had is complained of once, until one is had.
+    complained: bool,
+}
+
+impl Keeper {
+    fn run(mut self) {
+        loop {
+            let found = match self.find() {
+                Ok(found) => found,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => return,
+                Err(error) => {
+                    self.complain(&error);
+                    None
+                }
+            };
+            let ended = match found {
+                Some(socket) => self.converse(&socket),
+                None => wait_for(&self.stop, &self.stop, Some(RETRY)).map(drop),
+            };
+            if let Err(error) = ended {
+                if error.kind() == io::ErrorKind::Interrupted {
+                    return;
+                }
+                self.complain(&error);
+                if wait_for(&self.stop, &self.stop, Some(RETRY)).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn complain(&mut self, error: &io::Error) {
+        if !std::mem::replace(&mut self.complained, true) {
+            let (name, path) = (&self.name, self.end.path().display());
+            self.remarks.add(format!("port {name}: no peer by {path}: {error}"));
+        }
+    }
+
+    /// A connection, or nothing where nobody is there now.
+    fn find(&self) -> io::Result<Option<OwnedFd>> {
+        let Some(listener) = &self.listener else {
+            use io::ErrorKind::{ConnectionRefused, NotFound, WouldBlock};
+            return match connect_to(self.end.path()) {
+                Ok(socket) => Ok(Some(socket)),
+                // It is not there yet, or has all it takes.
+                Err(error) if [ConnectionRefused, NotFound, WouldBlock].contains(&error.kind()) => Ok(None),
+                Err(error) => Err(error),
+            };
+        };
+        if wait_for(&listener.socket, &self.stop, None)? { accept_peer(&listener.socket).map(Some) } else { Ok(None) }
+    }
+
+    /// Agrees with a peer, and stays until one of the two goes.
+    fn converse(&mut self, socket: &OwnedFd) -> io::Result<()> {
+        let name = format!("switchpath {}", self.name);
+        let talk = Talk { socket: socket.as_fd(), stop: self.stop.as_fd(), name: &name };
+        let channel = if self.listener.is_some() { talk.as_server() } else { talk.as_client() }?;
+        self.complained = false;
+        silence(&self.kick);
+        self.tell(Slot::Joined(Box::new(channel)));
+        let ended = self.stay(&talk);
+        self.tell(Slot::Left);
+        if ended.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::Interrupted) {
+            talk.hang_up("the port is closing");
+        }
+        ended
+    }
+
+    fn stay(&self, talk: &Talk<'_>) -> io::Result<()> {
+        loop {
+            let mut fds = [
+                rustix::event::PollFd::new(&talk.socket, rustix::event::PollFlags::IN),
+                rustix::event::PollFd::new(&self.stop, rustix::event::PollFlags::IN),
+                rustix::event::PollFd::new(&self.kick, rustix::event::PollFlags::IN),
+            ];
+            match rustix::event::poll(&mut fds, None) {
+                Err(rustix::io::Errno::INTR) => continue,
+                result => result?,
+            };
+            let ready = fds.map(|fd| !fd.revents().is_empty());
+            if ready[1] {
+                return Err(io::Error::new(io::ErrorKind::Interrupted, "the port is closing"));
+            }
+            if ready[2] {
+                talk.hang_up("the ring is broken");
+                return Ok(());
+            }
+            // Once connected the peer says nothing but that it goes.
+            if ready[0] {
+                return match talk.hear() {
+                    Ok((message, _)) => Err(io::Error::other(format!("it says {message:?} out of turn"))),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(error),
+                    Err(_) => Ok(()),
+                };
+            }
+        }
+    }
+
+    fn tell(&self, slot: Slot) {
+        self.desk.leave(slot);
+        ring(&self.news);
+    }
+}

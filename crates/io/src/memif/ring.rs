@@ -1,0 +1,405 @@
+//! Memory two processes share, and the rings of descriptors in it.
+//!
+//! The other process may write anything there at any time. So each shared word is read once and checked before it is
+//! used, packets are copied out before anybody looks at them, and a ring that says what cannot be ends the link.
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering, fence};
+
+/// What every ring begins with.
+const COOKIE: u32 = 0x3e3_1f20;
+/// The offsets of a ring's fields, in bytes: what the filler writes, what the emptier writes, the descriptors.
+const FLAGS: usize = 4;
+const HEAD: usize = 6;
+const TAIL: usize = 64;
+const DESCRIPTORS: usize = 128;
+const DESCRIPTOR: usize = 16;
+/// [`Ring`] flag: the receiver is awake and needs no signal.
+const AWAKE: u16 = 1;
+/// [`Descriptor`] flag: the packet goes on in the next one.
+const NEXT: u16 = 1;
+/// The most memory that is mapped for a peer, in bytes.
+const MOST: u64 = 1 << 30;
+
+/// The other end has broken the rules of the ring, in this way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Broken(pub &'static str);
+
+/// Shared memory, mapped.
+#[derive(Debug)]
+pub(super) struct Memory {
+    base: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone; what is in it is reached by atomics and copies only.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// New memory of `length` bytes, zeroed, that can never shrink: a peer need not fear that pages go away beneath it.
+    pub fn create(length: usize) -> io::Result<(OwnedFd, Memory)> {
+        let file = memfd_create(c"switchpath memif", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        ftruncate(&file, length as u64)?;
+        fcntl_add_seals(&file, SealFlags::SHRINK)?;
+        let memory = Memory::map(&file, length)?;
+        Ok((file, memory))
+    }
+
+    /// The memory of a peer, which says that it has `length` bytes.
+    pub fn of_peer(file: &OwnedFd, length: u64) -> io::Result<Memory> {
+        let refused = |reason: &str| io::Error::new(io::ErrorKind::InvalidData, reason.to_string());
+        // Without the seal the peer could cut the file, and the next access would be a signal (SIGBUS).
+        if !fcntl_get_seals(file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK)) {
+            return Err(refused("its memory is not sealed against shrinking"));
+        }
+        if length == 0 || length > MOST || fstat(file)?.st_size as u64 != length {
+            return Err(refused("its memory has not the size that it says"));
+        }
+        Memory::map(file, length as usize)
+    }
+
+    fn map(file: impl AsFd, length: usize) -> io::Result<Memory> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
+        let base = unsafe { mmap(ptr::null_mut(), length, protection, MapFlags::SHARED, file, 0) }?;
+        Ok(Memory { base: NonNull::new(base.cast()).expect("the kernel maps nothing at address zero"), length })
+    }
+
+    fn holds(&self, offset: usize, length: usize) -> bool {
+        offset.checked_add(length).is_some_and(|end| end <= self.length)
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `map` with this length; rings keep the memory alive.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.length) };
+    }
+}
+
+/// Bytes of a ring of `1 << log2` descriptors.
+pub(super) const fn ring_length(log2: u8) -> usize {
+    DESCRIPTORS + (DESCRIPTOR << log2)
+}
+
+/// What one slot of a ring says. Read once, and not believed.
+#[derive(Clone, Copy)]
+struct Descriptor {
+    flags: u16,
+    region: u16,
+    length: u32,
+    offset: u32,
+}
+
+/// Who moves the head of a ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Filled {
+    /// The sender: it moves the head over packets, the receiver the tail (client to server).
+    BySender,
+    /// The receiver: it moves the head over empty buffers, the sender the tail over packets (server to client).
+    ByReceiver,
+}
+
+/// One ring, seen from one end.
+#[derive(Debug)]
+pub(super) struct Ring {
+    memory: Arc<Memory>,
+    /// Where it lies.
+    base: usize,
+    mask: u16,
+    filled: Filled,
+    /// How far we have come, without wrapping: our side of the ring.
+    ours: u16,
+}
+
+impl Ring {
+    /// A ring of `1 << log2` descriptors at `offset`; an error where it does not lie in the memory.
+    pub fn new(memory: &Arc<Memory>, offset: usize, log2: u8, filled: Filled) -> Result<Ring, Broken> {
+        if log2 > super::message::MOST_LOG2_RING
+            || !offset.is_multiple_of(64)
+            || !memory.holds(offset, ring_length(log2))
+        {
+            return Err(Broken("a ring lies outside the shared memory"));
+        }
+        Ok(Ring { memory: memory.clone(), base: offset, mask: (1u16 << log2) - 1, filled, ours: 0 })
+    }
+
+    /// As the owner of the memory leaves a new ring: slot `i` has the buffer of `size` bytes at `buffers + i * size`.
+    pub fn initialise(&mut self, buffers: usize, size: u32) {
+        for slot in 0..=self.mask {
+            let offset = (buffers + usize::from(slot) * size as usize) as u32;
+            self.describe(slot, Descriptor { flags: 0, region: 0, length: size, offset });
+        }
+        self.word16(HEAD).store(0, Ordering::Relaxed);
+        self.word16(TAIL).store(0, Ordering::Relaxed);
+        self.word32(0).store(COOKIE, Ordering::Release);
+    }
+
+    /// The receiver offers all its buffers. Not before the server is ready: DPDK's empties the rings when it connects.
+    pub fn offer(&self) {
+        debug_assert_eq!(self.filled, Filled::ByReceiver);
+        self.word16(HEAD).store(self.ours.wrapping_add(self.mask + 1), Ordering::Release);
+    }
+
+    /// Whether the owner of the memory has initialised it.
+    pub fn is_initialised(&self) -> bool {
+        self.word32(0).load(Ordering::Acquire) == COOKIE
+    }
+
+    fn word16(&self, offset: usize) -> &AtomicU16 {
+        // SAFETY: `new` has checked that the ring lies in the memory, at a multiple of 64; `offset` is that of a field of
+        // two bytes. Both ends access it atomically.
+        unsafe { AtomicU16::from_ptr(self.memory.base.as_ptr().add(self.base + offset).cast()) }
+    }
+
+    fn word32(&self, offset: usize) -> &AtomicU32 {
+        // SAFETY: as for `word16`, of four bytes.
+        unsafe { AtomicU32::from_ptr(self.memory.base.as_ptr().add(self.base + offset).cast()) }
+    }
+
+    fn slot(&self, slot: u16) -> *mut u8 {
+        let offset = self.base + DESCRIPTORS + usize::from(slot & self.mask) * DESCRIPTOR;
+        // SAFETY: masked, so it is a descriptor of this ring, which lies in the memory.
+        unsafe { self.memory.base.as_ptr().add(offset) }
+    }
+
+    fn descriptor(&self, slot: u16) -> Descriptor {
+        // SAFETY: sixteen bytes of the mapping, which are initialised and aligned to 16; the other end may be writing them,
+        // and whatever comes out of that is checked.
+        let words: [u32; 4] = unsafe { ptr::read_volatile(self.slot(slot).cast()) };
+        Descriptor { flags: words[0] as u16, region: (words[0] >> 16) as u16, length: words[1], offset: words[2] }
+    }
+
+    fn describe(&mut self, slot: u16, d: Descriptor) {
+        let words = [u32::from(d.flags) | u32::from(d.region) << 16, d.length, d.offset, 0];
+        // SAFETY: as in `descriptor`, for writing.
+        unsafe { ptr::write_volatile(self.slot(slot).cast(), words) }
+    }
+
+    fn theirs(&self, offset: usize) -> u16 {
+        self.word16(offset).load(Ordering::Acquire)
+    }
+
+    /// Slots that can be filled with a packet to send.
+    pub fn room(&self) -> Result<u16, Broken> {
+        let size = self.mask + 1;
+        let (room, wrong) = match self.filled {
+            // The other end follows with the tail.
+            Filled::BySender => {
+                let waiting = self.ours.wrapping_sub(self.theirs(TAIL));
+                (size.wrapping_sub(waiting), waiting > size)
+            }
+            // The other end goes ahead with the head.
+            Filled::ByReceiver => {
+                let offered = self.theirs(HEAD).wrapping_sub(self.ours);
+                (offered, offered > size)
+            }
+        };
+        if wrong { Err(Broken("a ring has more packets than slots")) } else { Ok(room) }
+    }
+
+    /// Writes a packet to the next slot; there is room. `nth` counts those since the last [`Ring::publish`]. False where
+    /// the buffer of the slot is too short: the slot goes empty.
+    pub fn fill(&mut self, nth: u16, buffer: (usize, u32), frame: &[u8]) -> Result<bool, Broken> {
+        let slot = self.ours.wrapping_add(nth);
+        let (offset, size) = match self.filled {
+            // The buffers are ours: where they are we know ourselves.
+            Filled::BySender => (buffer.0 + usize::from(slot & self.mask) * buffer.1 as usize, buffer.1),
+            Filled::ByReceiver => {
+                let d = self.descriptor(slot);
+                if d.region != 0 || !self.memory.holds(d.offset as usize, d.length as usize) {
+                    return Err(Broken("a buffer lies outside the shared memory"));
+                }
+                (d.offset as usize, d.length)
+            }
+        };
+        let fits = frame.len() <= size as usize;
+        let length = if fits { frame.len() } else { 0 };
+        // SAFETY: `offset..offset + size` lies in the memory (checked above, or ours), and a frame of the pool does not
+        // overlap it.
+        unsafe { ptr::copy_nonoverlapping(frame.as_ptr(), self.memory.base.as_ptr().add(offset), length) };
+        self.describe(slot, Descriptor { flags: 0, region: 0, length: length as u32, offset: offset as u32 });
+        Ok(fits)
+    }
+
+    /// Shows `count` filled slots to the receiver. Answers whether it sleeps and has to be signalled.
+    pub fn publish(&mut self, count: u16) -> bool {
+        self.ours = self.ours.wrapping_add(count);
+        let field = if self.filled == Filled::BySender { HEAD } else { TAIL };
+        self.word16(field).store(self.ours, Ordering::Release);
+        // Either the receiver sees the packets before it sleeps, or we see that it is about to.
+        fence(Ordering::SeqCst);
+        self.word16(FLAGS).load(Ordering::Relaxed) & AWAKE == 0
+    }
+
+    /// Slots with packets to receive.
+    pub fn waiting(&self) -> Result<u16, Broken> {
+        let field = if self.filled == Filled::BySender { HEAD } else { TAIL };
+        let waiting = self.theirs(field).wrapping_sub(self.ours);
+        if waiting > self.mask + 1 { Err(Broken("a ring has more packets than slots")) } else { Ok(waiting) }
+    }
+
+    /// Whether `waiting` packets are as many as there can be.
+    pub fn is_full(&self, waiting: u16) -> bool {
+        waiting == self.mask + 1
+    }
+
+    /// Copies what the `nth` slot says to the front of `to`. Answers the bytes, which may be more than were copied, and
+    /// whether the packet goes on in the next slot.
+    pub fn copy(&self, nth: u16, to: &mut [u8]) -> Result<(usize, bool), Broken> {
+        let d = self.descriptor(self.ours.wrapping_add(nth));
+        let (offset, length) = (d.offset as usize, d.length as usize);
+        if d.region != 0 || !self.memory.holds(offset, length) {
+            return Err(Broken("a packet lies outside the shared memory"));
+        }
+        let copied = length.min(to.len());
+        // SAFETY: the source lies in the memory. The other end may be writing it: then the bytes are any, as those of
+        // every packet.
+        unsafe { ptr::copy_nonoverlapping(self.memory.base.as_ptr().add(offset), to.as_mut_ptr(), copied) };
+        Ok((length, d.flags & NEXT != 0))
+    }
+
+    /// Gives `count` slots back to the sender, as buffers of `size` bytes where the memory is ours.
+    pub fn release(&mut self, count: u16, buffers: Option<(usize, u32)>) {
+        if let (Filled::ByReceiver, Some((base, size))) = (self.filled, buffers) {
+            for nth in 0..count {
+                let slot = self.ours.wrapping_add(nth);
+                let offset = (base + usize::from(slot & self.mask) * size as usize) as u32;
+                self.describe(slot, Descriptor { flags: 0, region: 0, length: size, offset });
+            }
+        }
+        self.ours = self.ours.wrapping_add(count);
+        let (field, value) = match self.filled {
+            Filled::BySender => (TAIL, self.ours),
+            Filled::ByReceiver => (HEAD, self.ours.wrapping_add(self.mask + 1)),
+        };
+        self.word16(field).store(value, Ordering::Release);
+    }
+
+    /// Tells the sender whether a signal is needed.
+    pub fn set_awake(&self, awake: bool) {
+        self.word16(FLAGS).store(if awake { AWAKE } else { 0 }, Ordering::Relaxed);
+        // Before we look for packets for the last time: see `publish`.
+        fence(Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LOG2: u8 = 3;
+    const SIZE: u32 = 64;
+    const BUFFERS: usize = 1024;
+
+    /// Both ends of a ring, the owner of the memory first.
+    fn pair(filled: Filled) -> (Ring, Ring, Arc<Memory>) {
+        let (file, memory) = Memory::create(8192).unwrap();
+        let memory = Arc::new(memory);
+        let peer = Arc::new(Memory::of_peer(&file, 8192).unwrap());
+        let mut owner = Ring::new(&memory, 0, LOG2, filled).unwrap();
+        owner.initialise(BUFFERS, SIZE);
+        if filled == Filled::ByReceiver {
+            owner.offer();
+        }
+        let other = Ring::new(&peer, 0, LOG2, filled).unwrap();
+        assert!(other.is_initialised());
+        (owner, other, memory)
+    }
+
+    fn send(ring: &mut Ring, frames: &[Vec<u8>]) -> usize {
+        let room = usize::from(ring.room().unwrap()).min(frames.len());
+        for (nth, frame) in frames[..room].iter().enumerate() {
+            assert!(ring.fill(nth as u16, (BUFFERS, SIZE), frame).unwrap());
+        }
+        ring.publish(room as u16);
+        room
+    }
+
+    fn receive(ring: &mut Ring, most: u16, ours: bool) -> Vec<Vec<u8>> {
+        let count = ring.waiting().unwrap().min(most);
+        let taken = (0..count).map(|nth| {
+            let mut bytes = vec![0; 64];
+            let (length, more) = ring.copy(nth, &mut bytes).unwrap();
+            assert!(!more);
+            bytes.truncate(length);
+            bytes
+        });
+        let taken = taken.collect();
+        ring.release(count, ours.then_some((BUFFERS, SIZE)));
+        taken
+    }
+
+    proptest! {
+        #[test]
+        fn packets_cross_in_order_and_none_is_lost(steps in prop::collection::vec((0usize..12, 0u16..12), 1..200)) {
+            for filled in [Filled::BySender, Filled::ByReceiver] {
+                let (owner, other, _memory) = pair(filled);
+                // The owner is the client: it sends where the sender fills.
+                let (mut sender, mut receiver, ours) = match filled {
+                    Filled::BySender => (owner, other, false),
+                    Filled::ByReceiver => (other, owner, true),
+                };
+                let (mut next, mut expected) = (0u32, 0u32);
+                for &(sends, receives) in &steps {
+                    let frames: Vec<Vec<u8>> = (next..).take(sends).map(|n| n.to_be_bytes().to_vec()).collect();
+                    next += send(&mut sender, &frames) as u32;
+                    for frame in receive(&mut receiver, receives, ours) {
+                        prop_assert_eq!(&frame, &expected.to_be_bytes());
+                        expected += 1;
+                    }
+                    prop_assert!(next - expected <= 8);
+                }
+            }
+        }
+
+        #[test]
+        fn whatever_a_peer_writes_is_a_value_or_ends_the_link(junk in prop::collection::vec(any::<u8>(), 8192)) {
+            for filled in [Filled::BySender, Filled::ByReceiver] {
+                let (mut owner, mut other, memory) = pair(filled);
+                // SAFETY: the mapping has 8192 bytes.
+                unsafe { ptr::copy_nonoverlapping(junk.as_ptr(), memory.base.as_ptr(), junk.len()) };
+                for ring in [&mut owner, &mut other] {
+                    if let Ok(room) = ring.room() {
+                        for nth in 0..room {
+                            let _ = ring.fill(nth, (BUFFERS, SIZE), &[1; 60]);
+                        }
+                    }
+                    if let Ok(waiting) = ring.waiting() {
+                        let mut to = [0; 100];
+                        for nth in 0..waiting {
+                            let _ = ring.copy(nth, &mut to);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn memory_that_could_shrink_or_is_not_as_large_as_said_is_not_mapped() {
+        let (file, _memory) = Memory::create(4096).unwrap();
+        assert!(Memory::of_peer(&file, 8192).is_err());
+        let open = memfd_create(c"test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&open, 4096).unwrap();
+        assert!(Memory::of_peer(&open, 4096).is_err());
+        assert!(Memory::of_peer(&file, 4096).is_ok());
+    }
+
+    #[test]
+    fn a_sleeping_receiver_is_signalled_and_an_awake_one_is_not() {
+        let (mut sender, receiver, _memory) = pair(Filled::BySender);
+        receiver.set_awake(true);
+        assert!(!sender.publish(0));
+        receiver.set_awake(false);
+        assert!(sender.publish(0));
+    }
+}

@@ -1,0 +1,245 @@
+//! How two ends come together, on a thread of its own: wait for the peer, agree, hand the rings to the port, and notice
+//! when the peer has gone. Then wait again: either end may be restarted at any time.
+
+use super::message::{ETHERNET, LENGTH, MOST_LOG2_RING, Message, VERSION};
+use super::ring::{Filled, Memory, Ring, ring_length};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, recvmsg, sendmsg,
+    socket_with,
+};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Descriptors of each ring, as a power of two.
+pub(super) const LOG2_RING: u8 = 11;
+/// Bytes of a buffer.
+pub(super) const BUFFER: u32 = 2048;
+/// How long a peer may take for one answer, in milliseconds.
+const PATIENCE: i64 = 1000;
+
+/// What both ends have agreed on: the port's part of it.
+#[derive(Debug)]
+pub(super) struct Channel {
+    pub send: Ring,
+    pub receive: Ring,
+    /// Signalled by us when we have sent, and by the peer when it has.
+    pub bell: Arc<OwnedFd>,
+    pub rung: Arc<OwnedFd>,
+    /// Where our buffers of the two rings begin, where the memory is ours.
+    pub buffers: Option<(usize, usize)>,
+}
+
+fn text(message: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, message.into())
+}
+
+/// A socket to talk to peers with.
+pub(super) fn new_socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
+}
+
+/// Listens at `path`, for its owner only.
+pub(super) fn listen_at(path: &Path) -> io::Result<OwnedFd> {
+    let socket = new_socket()?;
+    // The file takes its mode from the socket (unix(7)): nobody else can connect at any moment.
+    rustix::fs::fchmod(&socket, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    listen(&socket, 4)?;
+    Ok(socket)
+}
+
+/// Whether `fd` has something to read within `milliseconds`, or for ever; or `stop` is rung: then an error.
+pub(super) fn wait_for(fd: impl AsFd, stop: impl AsFd, milliseconds: Option<i64>) -> io::Result<bool> {
+    let timeout = milliseconds.map(|ms| Timespec { tv_sec: ms / 1000, tv_nsec: (ms % 1000 * 1_000_000) as _ });
+    let mut fds = [PollFd::new(&fd, PollFlags::IN), PollFd::new(&stop, PollFlags::IN)];
+    match poll(&mut fds, timeout.as_ref()) {
+        Err(Errno::INTR) => return Ok(false),
+        result => result?,
+    };
+    if !fds[1].revents().is_empty() {
+        return Err(io::Error::new(io::ErrorKind::Interrupted, "the port is closing"));
+    }
+    Ok(!fds[0].revents().is_empty())
+}
+
+/// The next peer that connects to `listener`.
+pub(super) fn accept_peer(listener: &OwnedFd) -> io::Result<OwnedFd> {
+    Ok(accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?)
+}
+
+/// The peer that listens at `path`.
+pub(super) fn connect_to(path: &Path) -> io::Result<OwnedFd> {
+    let socket = new_socket()?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
+}
+
+/// One conversation.
+pub(super) struct Talk<'a> {
+    pub socket: BorrowedFd<'a>,
+    pub stop: BorrowedFd<'a>,
+    pub name: &'a str,
+}
+
+impl Talk<'_> {
+    fn say(&self, message: &Message, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let bytes = message.encode(self.name);
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let descriptors: Vec<BorrowedFd<'_>> = descriptor.into_iter().collect();
+        if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+            return Err(text("no room for a descriptor"));
+        }
+        sendmsg(self.socket, &[IoSlice::new(&bytes)], &mut ancillary, SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+
+    /// The next message and the descriptor with it.
+    pub fn hear(&self) -> io::Result<(Message, Option<OwnedFd>)> {
+        if !wait_for(self.socket, self.stop, Some(PATIENCE))? {
+            return Err(text("it does not answer"));
+        }
+        let mut bytes = [0; LENGTH + 1];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let received =
+            recvmsg(self.socket, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+        if received.bytes == 0 {
+            return Err(text("it hung up"));
+        }
+        // All are taken, so that none stays open; one is used.
+        let mut descriptors = Vec::new();
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = message {
+                descriptors.extend(rights);
+            }
+        }
+        let message = Message::decode(&bytes[..received.bytes]).ok_or_else(|| text("it speaks another protocol"))?;
+        if let Message::Disconnect(reason) = &message {
+            return Err(text(format!("it hung up: {reason}")));
+        }
+        Ok((message, descriptors.into_iter().next()))
+    }
+
+    /// Hangs up. The peer may be gone already.
+    pub fn hang_up(&self, reason: &str) {
+        let _ = self.say(&Message::Disconnect(reason.into()), None);
+    }
+
+    fn expect_ack(&self) -> io::Result<()> {
+        match self.hear()?.0 {
+            Message::Ack => Ok(()),
+            other => Err(text(format!("it answers {other:?} where it should take an offer"))),
+        }
+    }
+
+    fn offer(&self, message: &Message, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        self.say(message, descriptor)?;
+        self.expect_ack()
+    }
+
+    /// Comes together with a server: the memory is ours.
+    pub fn as_client(&self) -> io::Result<Channel> {
+        let Message::Hello { versions, log2_ring, .. } = self.hear()?.0 else {
+            return Err(text("it does not say hello"));
+        };
+        if !(versions.0..=versions.1).contains(&VERSION) {
+            return Err(text(format!("it speaks versions {:#06x} to {:#06x} of memif", versions.0, versions.1)));
+        }
+        let log2 = LOG2_RING.min(log2_ring);
+        if log2 == 0 {
+            return Err(text("its rings are too small"));
+        }
+        self.offer(&Message::Init { version: VERSION, id: 0, mode: ETHERNET }, None)?;
+        let ring = ring_length(log2).next_multiple_of(64);
+        let slots = 1usize << log2;
+        let buffers = (2 * ring).next_multiple_of(4096);
+        let length = buffers + 2 * slots * BUFFER as usize;
+        let (file, memory) = Memory::create(length)?;
+        let memory = Arc::new(memory);
+        let broken = |broken: super::ring::Broken| text(broken.0);
+        let mut send = Ring::new(&memory, 0, log2, Filled::BySender).map_err(broken)?;
+        let mut receive = Ring::new(&memory, ring, log2, Filled::ByReceiver).map_err(broken)?;
+        let other_buffers = buffers + slots * BUFFER as usize;
+        send.initialise(buffers, BUFFER);
+        receive.initialise(other_buffers, BUFFER);
+        self.offer(&Message::AddRegion { index: 0, size: length as u64 }, Some(file.as_fd()))?;
+        let signal = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map(Arc::new);
+        let (bell, rung) = (signal()?, signal()?);
+        let add = |to_server, offset: usize| Message::AddRing {
+            to_server,
+            index: 0,
+            region: 0,
+            offset: offset as u32,
+            log2_size: log2,
+            private_header: 0,
+        };
+        self.offer(&add(true, 0), Some(bell.as_fd()))?;
+        self.offer(&add(false, ring), Some(rung.as_fd()))?;
+        self.say(&Message::Connect, None)?;
+        match self.hear()?.0 {
+            Message::Connected => {
+                receive.offer();
+                Ok(Channel { send, receive, bell, rung, buffers: Some((buffers, other_buffers)) })
+            }
+            other => Err(text(format!("it answers {other:?} where it should be ready"))),
+        }
+    }
+
+    /// Comes together with a client, whose memory it is.
+    pub fn as_server(&self) -> io::Result<Channel> {
+        let hello = Message::Hello { versions: (VERSION, VERSION), last: (0, 0, 0), log2_ring: MOST_LOG2_RING };
+        self.say(&hello, None)?;
+        let mut memory = None;
+        let (mut send, mut receive) = (None, None);
+        loop {
+            let (message, descriptor) = self.hear()?;
+            let taken = match message {
+                Message::Init { version: VERSION, id: 0, mode: ETHERNET } => Ok(()),
+                Message::Init { version, id, mode } => Err(format!(
+                    "version {version:#06x}, link {id}, mode {mode} where 0x0200, 0 and 0 (Ethernet) are served"
+                )),
+                Message::AddRegion { index: 0, size } if memory.is_none() => {
+                    let file = descriptor.ok_or_else(|| text("memory without a descriptor"))?;
+                    memory = Some(Arc::new(Memory::of_peer(&file, size)?));
+                    Ok(())
+                }
+                Message::AddRing { to_server, index: 0, region: 0, offset, log2_size, private_header: 0 } => {
+                    let memory = memory.as_ref().ok_or_else(|| text("a ring before its memory"))?;
+                    let signal = descriptor.ok_or_else(|| text("a ring without a signal"))?;
+                    rustix::io::ioctl_fionbio(&signal, true)?;
+                    let filled = if to_server { Filled::BySender } else { Filled::ByReceiver };
+                    let ring = Ring::new(memory, offset as usize, log2_size, filled).map_err(|b| text(b.0))?;
+                    let place = if to_server { &mut receive } else { &mut send };
+                    *place = Some((ring, Arc::new(signal)));
+                    Ok(())
+                }
+                Message::Connect => match (send.take(), receive.take()) {
+                    (Some((send, bell)), Some((receive, rung))) => {
+                        if !(send.is_initialised() && receive.is_initialised()) {
+                            return Err(text("its rings are not initialised"));
+                        }
+                        self.say(&Message::Connected, None)?;
+                        return Ok(Channel { send, receive, bell, rung, buffers: None });
+                    }
+                    _ => Err("it connects without a ring each way".to_string()),
+                },
+                other => Err(format!("it says {other:?}, which is not served")),
+            };
+            match taken {
+                Ok(()) => self.say(&Message::Ack, None)?,
+                Err(reason) => {
+                    self.hang_up(&reason);
+                    return Err(text(reason));
+                }
+            }
+        }
+    }
+}

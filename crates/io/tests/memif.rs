@@ -1,0 +1,290 @@
+//! Two ends of a shared-memory link: packets cross whole and in order, either end may come and go, and a peer that breaks
+//! the rules is hung up on.
+
+#![allow(clippy::print_stdout)]
+
+use io::memif::message::{ETHERNET, LENGTH, Message, VERSION};
+use io::memif::{End, MemifPort};
+use io::remarks::Remarks;
+use io::wait::{Sleeper, Waker, Woken};
+use packet::{BATCH, Batch, Pool, Region};
+use plane::port::{Port, Waiter};
+use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketType, connect, recv, send, socket};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use units::{Instant, Nanos};
+
+/// Long enough for a machine that is busy, short enough for a test.
+const PATIENCE: Nanos = Nanos::secs(10);
+
+struct Side {
+    port: MemifPort,
+    pool: Pool,
+    sleeper: Sleeper,
+    remarks: Remarks,
+}
+
+impl Side {
+    fn open(end: End) -> Side {
+        let remarks = Remarks::default();
+        let port = MemifPort::open(&end, "test", remarks.clone()).unwrap();
+        Side { port, pool: Pool::new(Region::new(4096)), sleeper: Sleeper::new(Waker::new().unwrap()), remarks }
+    }
+
+    /// Sleeps as a worker does, on what the port says.
+    fn sleep(&mut self) {
+        if let Waiter::Descriptor(fd) = self.port.waiter() {
+            assert_ne!(self.sleeper.sleep_on([fd], PATIENCE).unwrap(), Woken::Timeout, "nothing happens");
+        }
+    }
+
+    fn receive(&mut self) -> Vec<Vec<u8>> {
+        let mut batch = Batch::new();
+        self.port.receive(Instant::new(7), &mut batch, &mut self.pool);
+        let seen = batch.as_slice().iter().map(|packet| packet.bytes().to_vec()).collect();
+        batch.drain().for_each(|packet| self.pool.give(packet));
+        seen
+    }
+
+    /// Sends as many of `frames` as there is room for; answers how many.
+    fn send(&mut self, frames: &[Vec<u8>]) -> usize {
+        let mut batch = Batch::new();
+        for frame in frames.iter().take(self.port.room().min(BATCH)) {
+            let mut packet = self.pool.take().unwrap();
+            assert!(packet.fill(frame));
+            batch.push(packet);
+        }
+        let sent = batch.len();
+        self.port.transmit(Instant::new(7), &mut batch, &mut self.pool);
+        sent
+    }
+
+    /// Looks around, asleep in between, until the port is as `up` says.
+    fn until(&mut self, up: bool) {
+        for _ in 0..1000 {
+            self.receive();
+            if self.port.is_up() == up {
+                return;
+            }
+            self.sleep();
+        }
+        panic!("the port is not {}", if up { "up" } else { "down" });
+    }
+}
+
+fn ends(path: &Path) -> (End, End) {
+    (End::Listen(path.to_owned()), End::Connect(path.to_owned()))
+}
+
+/// A frame that says which it is, and is of a length of its own.
+fn frame(number: u32) -> Vec<u8> {
+    let mut bytes = vec![number as u8; 60 + (number as usize * 37) % 1455];
+    bytes[..4].copy_from_slice(&number.to_be_bytes());
+    bytes
+}
+
+#[test]
+fn a_hundred_thousand_frames_cross_each_way_whole_and_in_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let (listen, connect) = ends(&directory.path().join("link"));
+    let (mut a, mut b) = (Side::open(listen), Side::open(connect));
+    a.until(true);
+    b.until(true);
+    let mut sent = [0u32; 2];
+    let mut received = [0u32; 2];
+    while received != [100_000; 2] {
+        step(&mut a, &mut b, &mut sent[0], &mut received[0]);
+        step(&mut b, &mut a, &mut sent[1], &mut received[1]);
+    }
+    assert_eq!((a.pool.outside(), b.pool.outside()), (0, 0));
+    assert_eq!(a.port.statistics().lost_after_transmit + b.port.statistics().lost_after_transmit, 0);
+}
+
+fn step(from: &mut Side, to: &mut Side, sent: &mut u32, received: &mut u32) {
+    let frames: Vec<Vec<u8>> = (*sent..100_000).take(200).map(frame).collect();
+    *sent += from.send(&frames) as u32;
+    for got in to.receive() {
+        assert_eq!(got, frame(*received));
+        *received += 1;
+    }
+}
+
+#[test]
+fn a_sleeping_end_is_woken_by_the_first_frame() {
+    let directory = tempfile::tempdir().unwrap();
+    let (listen, connect) = ends(&directory.path().join("link"));
+    let (mut a, mut b) = (Side::open(listen), Side::open(connect));
+    a.until(true);
+    b.until(true);
+    for round in 0..100 {
+        let sleeper = std::thread::spawn(move || {
+            let mut got = a.receive();
+            while got.is_empty() {
+                a.sleep();
+                got = a.receive();
+            }
+            (a, got)
+        });
+        assert_eq!(b.send(&[frame(round)]), 1);
+        let (back, got) = sleeper.join().unwrap();
+        a = back;
+        assert_eq!(got, [frame(round)]);
+    }
+}
+
+#[test]
+fn either_end_may_go_and_come_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("link");
+    let (listen, connect) = ends(&path);
+    let mut a = Side::open(listen.clone());
+    let mut b = Side::open(connect.clone());
+    a.until(true);
+    drop(b);
+    a.until(false);
+    b = Side::open(connect);
+    a.until(true);
+    b.until(true);
+    assert_eq!(b.send(&[frame(1)]), 1);
+    drop(a);
+    assert!(!path.exists(), "the socket goes with the port");
+    b.until(false);
+    a = Side::open(listen);
+    b.until(true);
+    a.until(true);
+    assert_eq!(a.send(&[frame(2)]), 1);
+    b.sleep();
+    assert_eq!(b.receive(), [frame(2)]);
+}
+
+#[test]
+fn a_second_listener_is_told_that_the_path_is_taken_and_a_dead_one_is_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("link");
+    let a = MemifPort::open(&End::Listen(path.clone()), "a", Remarks::default()).unwrap();
+    let error = MemifPort::open(&End::Listen(path.clone()), "b", Remarks::default()).unwrap_err();
+    assert!(error.reason.contains("Address already in use"), "{error}");
+    drop(a);
+    // As a killed program leaves it: a socket nobody listens on.
+    let dead = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+    rustix::net::bind(&dead, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+    drop(dead);
+    assert!(MemifPort::open(&End::Listen(path), "c", Remarks::default()).is_ok());
+}
+
+fn raw_peer(path: &Path) -> OwnedFd {
+    let peer = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+    connect(&peer, &SocketAddrUnix::new(path).unwrap()).unwrap();
+    peer
+}
+
+/// What the server answers last, before it hangs up.
+fn last_words(peer: &OwnedFd) -> Option<Message> {
+    let mut last = None;
+    let mut bytes = [0; LENGTH];
+    while let Ok((_, length @ 1..)) = recv(peer, &mut bytes, rustix::net::RecvFlags::empty()) {
+        last = Message::decode(&bytes[..length]);
+    }
+    last
+}
+
+#[test]
+fn a_client_that_breaks_the_protocol_is_hung_up_on_and_the_next_is_served() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("link");
+    let mut a = Side::open(End::Listen(path.clone()));
+    let init = |version, id| Message::Init { version, id, mode: ETHERNET }.encode("x").to_vec();
+    let stories: [(&str, Vec<Vec<u8>>); 7] = [
+        ("silence", vec![]),
+        ("too short", vec![vec![1; 5]]),
+        ("too long", vec![vec![1; 200]]),
+        ("no message", vec![vec![0xff; LENGTH]]),
+        ("another version", vec![init(0x0100, 0)]),
+        (
+            "memory without a descriptor",
+            vec![init(VERSION, 0), Message::AddRegion { index: 0, size: 1 }.encode("").into()],
+        ),
+        ("connects without rings", vec![init(VERSION, 0), Message::Connect.encode("").into()]),
+    ];
+    for (story, messages) in stories {
+        let peer = raw_peer(&path);
+        for message in &messages {
+            send(&peer, message, SendFlags::NOSIGNAL).unwrap();
+        }
+        if story == "silence" {
+            rustix::net::shutdown(&peer, rustix::net::Shutdown::Write).unwrap();
+        }
+        let last = last_words(&peer);
+        assert!(last != Some(Message::Connected), "{story}: {last:?}");
+        assert!(!a.port.is_up(), "{story}");
+    }
+    assert_eq!(a.remarks.take().len(), 1, "complained of once");
+    let mut b = Side::open(End::Connect(path));
+    a.until(true);
+    b.until(true);
+}
+
+struct Testpmd(std::process::Child);
+
+impl Drop for Testpmd {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// DPDK's own end of the link, which sends everything back with the addresses exchanged. Nothing where it is not
+/// installed (Debian: dpdk-dev).
+fn testpmd(role: &str, path: &Path) -> Option<Testpmd> {
+    let device = format!("net_memif0,role={role},socket={},socket-abstract=no,id=0", path.display());
+    let mut command = std::process::Command::new("dpdk-testpmd");
+    command.args(["--no-huge", "-m", "128", "--no-pci", "--no-telemetry", "--no-shconf", "-l", "0,1"]);
+    command.args([&format!("--vdev={device}"), "--", "--forward-mode=macswap", "--port-topology=loop"]);
+    command.args(["--no-mlockall", "--disable-link-check", "--total-num-mbufs=4096", "--auto-start"]);
+    command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    command.spawn().ok().map(Testpmd)
+}
+
+#[test]
+fn dpdk_speaks_the_same_protocol_in_either_role() {
+    let directory = tempfile::tempdir().unwrap();
+    for (role, listens) in [("client", true), ("server", false)] {
+        let path = directory.path().join(role);
+        let end = if listens { End::Listen(path.clone()) } else { End::Connect(path.clone()) };
+        let mut a = Side::open(end);
+        let Some(peer) = testpmd(role, &path) else {
+            println!("skipped: dpdk-testpmd is not installed (Debian: dpdk-dev)");
+            return;
+        };
+        a.until(true);
+        let mut returned = 0;
+        let mut sent = 0;
+        while returned < 5000 {
+            let frames: Vec<Vec<u8>> = (sent..5000).take(32).map(addressed).collect();
+            if sent < returned + 500 {
+                sent += a.send(&frames) as u32;
+            }
+            let back = a.receive();
+            if back.is_empty() && sent > returned {
+                a.sleep();
+            }
+            for got in back {
+                let mut expected = addressed(returned);
+                let (to, from) = expected[..12].split_at_mut(6);
+                to.swap_with_slice(from);
+                assert!(got == expected, "frame {returned} as DPDK's {role} returned it");
+                returned += 1;
+            }
+        }
+        drop(peer);
+        a.until(false);
+    }
+}
+
+/// A frame with addresses, for a station that looks at them.
+fn addressed(number: u32) -> Vec<u8> {
+    let mut bytes = frame(number);
+    bytes[..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0]);
+    bytes[14..18].copy_from_slice(&number.to_be_bytes());
+    bytes
+}
