@@ -97,8 +97,14 @@ reasons! {
     LocalProtocol "local_protocol";
     /// It is for the router itself, which has nothing on this port (RFC 1122 4.1.3.1).
     LocalPort "local_port";
-    /// A fragment for the router itself, which does not reassemble.
-    LocalFragment "local_fragment";
+    /// A fragment for the router itself that can be part of no packet (RFC 791 3.2, RFC 8200 4.5).
+    BadFragment "bad_fragment";
+    /// A fragment for the router itself that another of its packet overlaps or contradicts, or repeats (RFC 5722 4, RFC 8200 4.5).
+    FragmentOverlap "fragment_overlap";
+    /// A fragment for the router itself whose packet was not whole in time (RFC 1122 3.3.2, RFC 8200 4.5).
+    FragmentTimeout "fragment_timeout";
+    /// Too many fragments for the router itself wait for the rest of their packets (RFC 8900 3.7).
+    FragmentLimit "fragment_limit";
     /// The input queue of its path is full.
     PathQueue "path_queue";
     /// The output queue of the router's own packets is full.

@@ -1,5 +1,7 @@
 //! Limits of the router's own protocols.
 
+use units::Nanos;
+
 /// How much the router does for others, and remembers of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostLimits {
@@ -15,6 +17,12 @@ pub struct HostLimits {
     pub neighbours_per_interface: usize,
     /// ARP and neighbour discovery messages heard a second, and at once, on one interface.
     pub neighbour_messages: u64,
+    /// Fragments for the router itself that wait for the rest of their packets; of one sender a quarter of them.
+    pub fragments: usize,
+    /// How long they wait in IPv4; in IPv6 twice as long.
+    pub reassembly: Nanos,
+    /// What the numbers depend on that others should not guess, and the moments that routers should not share.
+    pub secret: u64,
 }
 
 impl Default for HostLimits {
@@ -26,6 +34,9 @@ impl Default for HostLimits {
             pending: 1024,
             neighbours_per_interface: 4096,
             neighbour_messages: 1000,
+            fragments: 1024,
+            reassembly: Nanos::secs(30),
+            secret: 0,
         }
     }
 }

@@ -24,6 +24,7 @@ use plane::port::Port;
 use plane::snapshot::Layout;
 use plane::{ApplyError, Build, Decorate, Opener, Published, Router, Worker, WorkerReport};
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
@@ -188,6 +189,8 @@ impl Daemon {
         let limits = HostLimits {
             icmp_rate: plan.icmp_rate.into(),
             icmp_burst: plan.icmp_burst.into(),
+            // Keyed from the kernel's random numbers.
+            secret: RandomState::new().hash_one(0),
             ..HostLimits::default()
         };
         let build = Build { frames: plan.frames as usize, workers: plan.workers, layout: Layout::Three, limits };

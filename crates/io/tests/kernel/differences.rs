@@ -25,8 +25,6 @@ pub enum Difference {
     ReservedAddresses,
     /// Answers to a broadcast address.
     BroadcastSource,
-    /// Fragments for the router itself.
-    Reassembly,
     /// IPv6 packets that stay on the link they came by.
     Hairpin,
     /// Redirects.
@@ -39,12 +37,11 @@ pub enum Difference {
 
 impl Difference {
     /// All of them, in the order in which they are looked for.
-    pub const ALL: [Difference; 10] = [
+    pub const ALL: [Difference; 9] = [
         Difference::GroupReports,
         Difference::Redirects,
         Difference::ReservedAddresses,
         Difference::BroadcastSource,
-        Difference::Reassembly,
         Difference::Hairpin,
         Difference::ImpossibleArp,
         Difference::OptionsOfErrors,
@@ -68,7 +65,6 @@ impl Difference {
                 let broadcast = ipv4(&sent.frame).is_some_and(|ip| is_subnet_broadcast(ip.header.source()));
                 broadcast && silence(out, is_own4)
             }
-            Difference::Reassembly => is_fragment_for_router(sent) && silence(out, |_| true),
             Difference::Hairpin => silence(out, |seen| stays_on_link(sent, seen)),
             Difference::Redirects => only_kernel(out, |seen| icmp6_type(&seen.frame) == Some(icmp6::REDIRECT)),
             Difference::ImpossibleArp => impossible_arp(sent, out),
@@ -140,29 +136,6 @@ fn names_no_host(sent: &Sent) -> bool {
     let reserved = |address: Ipv4Addr| address.octets()[0] == 0 || address.octets()[0] >= 240;
     let zero = matches!(ip.header.destination().octets(), [198, 18, 1 | 2 | 3 | 20, 0]);
     reserved(ip.header.source()) || reserved(ip.header.destination()) || zero
-}
-
-fn is_fragment_for_router(sent: &Sent) -> bool {
-    if let Some(ip) = ipv4(&sent.frame) {
-        return ip.header.is_fragment() && is_own(ip.header.destination());
-    }
-    let Some(ip) = ipv6(&sent.frame) else { return false };
-    is_own6(ip.header.destination(), sent.link) && has_fragment(&ip)
-}
-
-/// Whether a fragment header of a part stands before anything that no header may follow.
-fn has_fragment(ip: &Ipv6<'_>) -> bool {
-    let (mut kind, mut at) = (ip.header.next_header(), 40);
-    while let Some(&[next, length, high, low]) = ip.bytes.get(at..).and_then(|rest| rest.first_chunk()) {
-        let length = match kind {
-            protocol::FRAGMENT if high != 0 || low & !6 != 0 => return true,
-            protocol::FRAGMENT => 8,
-            protocol::HOP_BY_HOP | protocol::DESTINATION_OPTIONS | protocol::ROUTING => (usize::from(length) + 1) * 8,
-            _ => return false,
-        };
-        (kind, at) = (next, at + length);
-    }
-    false
 }
 
 fn is_own6(address: Ipv6Addr, link: Link) -> bool {

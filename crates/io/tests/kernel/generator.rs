@@ -1,6 +1,7 @@
 //! Frames of all kinds: what a router meets, and what it should not.
 
 mod link;
+mod train;
 mod upper;
 mod v4;
 mod v6;
@@ -53,12 +54,14 @@ pub fn between(from: IpAddr, to: IpAddr, hops: u8) -> Sent {
 /// The frames of a seed, without end.
 pub fn frames(seed: u64) -> impl Iterator<Item = Sent> {
     let mut random = Random(seed);
-    std::iter::repeat_with(move || {
+    let trains = std::iter::repeat_with(move || {
         let r = &mut random;
-        match r.below(20) {
+        let sent = match r.below(20) {
             0..10 => link::framed(r, v4::packet),
             10..19 => link::framed(r, v6::packet),
             _ => link::other(r),
-        }
-    })
+        };
+        if r.percent(8) { train::cut(r, sent) } else { vec![sent] }
+    });
+    trains.flatten()
 }

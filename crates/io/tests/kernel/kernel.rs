@@ -31,6 +31,10 @@ const SETTINGS: &[(&str, &str)] = &[
     // What waits to be reassembled does not time out while the test runs.
     ("net/ipv4/ipfrag_time", "600"),
     ("net/ipv6/ip6frag_time", "600"),
+    // Nor is it given up because it is much, or its sender sends more.
+    ("net/ipv4/ipfrag_high_thresh", "268435456"),
+    ("net/ipv6/ip6frag_high_thresh", "268435456"),
+    ("net/ipv4/ipfrag_max_dist", "0"),
 ];
 
 /// A host whose kernel routes.

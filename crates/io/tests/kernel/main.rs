@@ -26,7 +26,7 @@ use std::process::Command;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// Frames of the generator that are compared.
-const GENERATED: usize = 60_000;
+const GENERATED: usize = 80_000;
 /// More mismatches are not shown.
 const SHOWN: usize = 20;
 

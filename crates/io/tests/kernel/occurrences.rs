@@ -159,17 +159,6 @@ fn linux_answers_to_the_broadcast_address_of_a_subnet_and_we_do_not() {
 }
 
 #[test]
-fn linux_reassembles_what_is_for_itself_and_we_do_not() {
-    let mut request = [8, 0, 0, 0, 0, 1, 0, 2, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
-    let sum = checksum::checksum(&request);
-    request[2..4].copy_from_slice(&sum.to_be_bytes());
-    let piece = |fragment, payload| {
-        Packet4 { destination: ROUTER, protocol: protocol::ICMP, fragment, payload, ..PLAIN }.sent()
-    };
-    shows(&[Difference::Reassembly], &[piece(0x2000, &request[..8]), piece(1, &request[8..])]);
-}
-
-#[test]
 fn linux_forwards_back_onto_the_link_whatever_the_ipv6_addresses_and_we_do_not() {
     shows(&[Difference::Hairpin], &[udp6(Ipv6Addr::UNSPECIFIED, v6("2001:db8:1::9"))]);
     let Some(mut shared) = crate::shared() else { return };

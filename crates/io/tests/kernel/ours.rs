@@ -31,8 +31,13 @@ impl Ours {
         let plan = plan::check(configuration, "bench.toml", &plane::catalogue());
         let plan = plan.unwrap_or_else(|wrong| panic!("{wrong}"));
         // As the kernel is told: no limit.
-        let limits = HostLimits { neighbour_messages: 1_000_000, ..HostLimits::default() };
-        let build = Build { frames: 4096, workers: 1, layout: Layout::Three, limits };
+        let limits = HostLimits {
+            neighbour_messages: 1_000_000,
+            fragments: 1 << 14,
+            reassembly: Nanos::secs(600),
+            ..HostLimits::default()
+        };
+        let build = Build { frames: 1 << 16, workers: 1, layout: Layout::Three, limits };
         let (mut router, mut workers) = Router::new(build, |_| Box::new(Silent));
         let mut devices = Devices::new(clock::epoch()).in_namespace(host.namespace().clone());
         let mut worker = workers.pop().expect("one was asked for");

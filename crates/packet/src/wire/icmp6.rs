@@ -219,6 +219,8 @@ pub enum Error6 {
         /// Offset of its type byte.
         pointer: u32,
     },
+    /// A first fragment ends before its headers do (RFC 7112 5).
+    IncompleteHeaders,
 }
 
 impl Error6 {
@@ -238,6 +240,7 @@ impl Error6 {
             Self::ErroneousField { pointer } => (PARAMETER_PROBLEM, 0, pointer),
             Self::UnrecognizedNextHeader { pointer } => (PARAMETER_PROBLEM, 1, pointer),
             Self::UnrecognizedOption { pointer } => (PARAMETER_PROBLEM, 2, pointer),
+            Self::IncompleteHeaders => (PARAMETER_PROBLEM, 3, 0),
         }
     }
 

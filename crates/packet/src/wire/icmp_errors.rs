@@ -116,7 +116,8 @@ fn icmp6_message(packet: &Ipv6<'_>) -> Option<(usize, bool)> {
                 if u16::from_be_bytes([high, low]) >> 3 != 0 {
                     return None;
                 }
-                fragmented |= low & 1 != 0;
+                // Linux, too, asks the last fragment header only, and any bit of it.
+                fragmented = low != 0;
                 8
             }
             protocol::HOP_BY_HOP | protocol::DESTINATION_OPTIONS | protocol::ROUTING | protocol::AUTHENTICATION => {

@@ -32,6 +32,10 @@ pub(super) enum Complaint {
     Field { pointer: usize },
     /// The IPv6 option at this byte is not known and wants that to be told.
     Option { pointer: usize },
+    /// It is a first fragment that ends before its headers do.
+    CutHeaders,
+    /// The rest of its packet has not come in time.
+    Reassembly,
 }
 
 impl Complaint {
@@ -52,7 +56,8 @@ impl Complaint {
             Complaint::Port { .. } => Error4::PortUnreachable,
             Complaint::Protocol { .. } => Error4::ProtocolUnreachable,
             Complaint::Field { pointer } => Error4::ParameterProblem { pointer: u8::try_from(pointer).ok()? },
-            Complaint::BeyondScope | Complaint::Option { .. } => return None,
+            Complaint::Reassembly => Error4::ReassemblyTimeExceeded,
+            Complaint::BeyondScope | Complaint::Option { .. } | Complaint::CutHeaders => return None,
         })
     }
 
@@ -69,6 +74,8 @@ impl Complaint {
             }
             Complaint::Field { pointer } => Error6::ErroneousField { pointer: u32::try_from(pointer).ok()? },
             Complaint::Option { pointer } => Error6::UnrecognizedOption { pointer: u32::try_from(pointer).ok()? },
+            Complaint::CutHeaders => Error6::IncompleteHeaders,
+            Complaint::Reassembly => Error6::ReassemblyTimeExceeded,
         })
     }
 }

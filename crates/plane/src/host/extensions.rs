@@ -3,6 +3,7 @@
 
 use super::errors::Complaint;
 use super::options::{UnknownAt, first_unknown};
+use super::reassembly::FragmentHeader;
 use packet::DropReason;
 use packet::wire::ipv6_extensions::LONGEST_CHAIN;
 use packet::wire::{Ipv6, ipv6, protocol};
@@ -25,15 +26,17 @@ pub(super) enum Obstacle {
     Silent(DropReason),
     /// To be dropped, and the sender told.
     Report(Complaint, DropReason),
+    /// It is a part of a packet.
+    Fragment(FragmentHeader),
 }
 
 /// Walks to the upper layer. Hop-by-hop options that directly follow the fixed header have been judged before; elsewhere
 /// they are no known header (RFC 8200 4.1). Nor is an authentication header: whoever does not verify it must not skip it
-/// (RFC 4302 3.4).
-pub(super) fn upper(ip: &Ipv6<'_>) -> Result<Upper, Obstacle> {
+/// (RFC 4302 3.4). A packet that was put together has had its fragment header.
+pub(super) fn upper(ip: &Ipv6<'_>, reassembled: bool) -> Result<Upper, Obstacle> {
     const NEXT_HEADER_AT: usize = 6;
     let cut = Obstacle::Silent(DropReason::BadOption);
-    let mut fragmented = false;
+    let mut fragmented = reassembled;
     let mut found = Upper { protocol: ip.header.next_header(), named_at: NEXT_HEADER_AT, at: ipv6::HEADER };
     for _ in 0..=LONGEST_CHAIN {
         let at = found.at;
@@ -44,7 +47,7 @@ pub(super) fn upper(ip: &Ipv6<'_>) -> Result<Upper, Obstacle> {
             _ => return Ok(found),
         };
         // RFC 8200 4.5 has errors for fragments that are cut.
-        let report = Obstacle::Report(Complaint::Field { pointer: at }, DropReason::LocalFragment);
+        let report = Obstacle::Report(Complaint::Field { pointer: at }, DropReason::BadFragment);
         let cut = if found.protocol == protocol::FRAGMENT { report } else { cut };
         let end = at + length.ok_or(cut)?;
         let header = ip.bytes.get(at..end).ok_or(cut)?;
@@ -52,7 +55,7 @@ pub(super) fn upper(ip: &Ipv6<'_>) -> Result<Upper, Obstacle> {
             protocol::DESTINATION_OPTIONS => options(header, at)?,
             protocol::ROUTING => routing(ip, header, at)?,
             protocol::FRAGMENT => {
-                fragment(header, at, fragmented)?;
+                fragment(header, FragmentHeader { at, named_at: found.named_at }, fragmented)?;
                 fragmented = true;
             }
             _ => {}
@@ -87,14 +90,13 @@ fn routing(ip: &Ipv6<'_>, header: &[u8], at: usize) -> Result<(), Obstacle> {
     }
 }
 
-/// A fragment that is the whole packet is taken for it (RFC 6946), but none in a fragment (RFC 8200 4.1); nothing is
-/// reassembled.
-fn fragment(header: &[u8], at: usize, fragmented: bool) -> Result<(), Obstacle> {
+/// A fragment that is the whole packet is taken for it (RFC 6946), but none in a fragment (RFC 8200 4.1).
+fn fragment(header: &[u8], place: FragmentHeader, fragmented: bool) -> Result<(), Obstacle> {
     const RESERVED: u8 = 6;
     let whole = header[2] == 0 && header[3] & !RESERVED == 0;
     match (fragmented, whole) {
-        (true, _) => Err(Obstacle::Report(Complaint::Field { pointer: at }, DropReason::LocalFragment)),
+        (true, _) => Err(Obstacle::Report(Complaint::Field { pointer: place.at }, DropReason::BadFragment)),
         (false, true) => Ok(()),
-        (false, false) => Err(Obstacle::Silent(DropReason::LocalFragment)),
+        (false, false) => Err(Obstacle::Fragment(place)),
     }
 }

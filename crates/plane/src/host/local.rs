@@ -3,14 +3,15 @@
 
 use super::errors::Complaint;
 use super::extensions::{self, Obstacle};
-use super::output::{HOPS, blank, way};
+use super::output::{HOPS, blank, mark, way};
+use super::reassembly::FragmentHeader;
 use super::{Host, Parsed, World, is_own, l3, parse, requests, reset};
 use crate::classify::Outcome;
-use packet::wire::icmp4::Icmp4;
+use packet::wire::icmp4::{self, Icmp4};
 use packet::wire::icmp6::{self, Icmp6};
 use packet::wire::ipv4_options::{self, Ipv4Option};
 use packet::wire::transport::verify_checksum;
-use packet::wire::{Ipv4, Ipv6, protocol};
+use packet::wire::{Ipv4, Ipv4Header, Ipv6, Ipv6Header, ipv6, protocol};
 use packet::{DropReason, Meta, Packet};
 use std::net::IpAddr;
 
@@ -29,10 +30,19 @@ enum Answer {
     Silence,
     /// Nothing: it is dropped for the reason.
     Drop(DropReason),
+    /// Nothing: a router says how long a packet of ours may be.
+    PathMtu,
+    /// It is a part of a packet, in IPv6 with this header.
+    Fragment(Option<FragmentHeader>),
 }
 
 impl Host {
     pub(super) fn receive_local(&mut self, packet: Packet, world: &mut impl World) {
+        self.deliver(packet, false, world);
+    }
+
+    /// Gives a packet what it gets; `reassembled` where it came in fragments.
+    pub(super) fn deliver(&mut self, packet: Packet, reassembled: bool, world: &mut impl World) {
         let answer = match parse(&packet) {
             Some(Parsed::V4(ip)) => {
                 let one = packet.meta().flags & Meta::GROUP == 0 && is_ours4(&ip, world);
@@ -40,7 +50,7 @@ impl Host {
             }
             Some(Parsed::V6(ip)) => {
                 let to = IpAddr::V6(ip.header.destination());
-                answer6(&ip, world.interfaces().iter().any(|interface| is_own(interface, to)))
+                answer6(&ip, world.interfaces().iter().any(|interface| is_own(interface, to)), reassembled)
             }
             None => Answer::Drop(DropReason::HeaderTruncated),
         };
@@ -51,6 +61,35 @@ impl Host {
             Answer::Discovery => self.receive_discovery(packet, world),
             Answer::Silence => world.consume(packet),
             Answer::Drop(reason) => world.drop(packet, reason),
+            Answer::PathMtu => {
+                self.hear_path_mtu(&packet, world);
+                world.consume(packet);
+            }
+            Answer::Fragment(header) => self.reassemble(packet, header, world),
+        }
+    }
+
+    /// A packet of ours was longer than some link takes (RFC 1191 4, RFC 8201 4).
+    fn hear_path_mtu(&mut self, packet: &Packet, world: &impl World) {
+        let (mtu, original) = match parse(packet) {
+            Some(Parsed::V4(ip)) => match Icmp4::parse_unsummed(ip.payload) {
+                Ok(Icmp4::Unreachable { mtu, original, .. }) => (mtu.into(), original),
+                _ => return,
+            },
+            Some(Parsed::V6(ip)) => {
+                match ip.upper().map(|upper| upper.map(|(_, bytes)| Icmp6::parse_unsummed(bytes))) {
+                    Ok(Some(Ok(Icmp6::PacketTooBig { mtu, original }))) => (mtu, original),
+                    _ => return,
+                }
+            }
+            None => return,
+        };
+        let length = match packet.meta().flags & Meta::IPV6 {
+            0 => Ipv4Header::of(original).map(Ipv4Header::total_length),
+            _ => Ipv6Header::of(original).map(|header| ipv6::HEADER + header.payload_length()),
+        };
+        if let (Some((destination, mark)), Some(length)) = (mark(original), length) {
+            self.path_mtus.learn(destination, mtu, length, mark, world.now());
         }
     }
 
@@ -95,7 +134,7 @@ fn answer4(ip: &Ipv4<'_>, one: bool) -> Answer {
         }
     }
     if ip.header.is_fragment() {
-        return Answer::Drop(DropReason::LocalFragment);
+        return Answer::Fragment(None);
     }
     match ip.header.protocol() {
         protocol::ICMP => match Icmp4::parse(ip.payload) {
@@ -109,6 +148,7 @@ fn answer4(ip: &Ipv4<'_>, one: bool) -> Answer {
                     Answer::Drop(DropReason::BadIcmp)
                 }
             }
+            Ok(Icmp4::Unreachable { code: icmp4::FRAGMENTATION_NEEDED, .. }) if one => Answer::PathMtu,
             Ok(_) => Answer::Silence,
         },
         protocol::UDP | protocol::TCP => port(ip.bytes, ip.header_length(), ip.header.protocol(), one),
@@ -117,12 +157,13 @@ fn answer4(ip: &Ipv4<'_>, one: bool) -> Answer {
     }
 }
 
-/// What an IPv6 packet gets; `one` where it is for us alone.
-fn answer6(ip: &Ipv6<'_>, one: bool) -> Answer {
-    let upper = match extensions::upper(ip) {
+/// What an IPv6 packet gets; `one` where it is for us alone, `reassembled` where it came in fragments.
+fn answer6(ip: &Ipv6<'_>, one: bool, reassembled: bool) -> Answer {
+    let upper = match extensions::upper(ip, reassembled) {
         Ok(upper) => upper,
         Err(Obstacle::Silent(reason)) => return Answer::Drop(reason),
         Err(Obstacle::Report(what, reason)) => return Answer::Error(what, reason),
+        Err(Obstacle::Fragment(header)) => return Answer::Fragment(Some(header)),
     };
     let message = ip.bytes.get(upper.at..).unwrap_or_default();
     match upper.protocol {
@@ -130,7 +171,10 @@ fn answer6(ip: &Ipv6<'_>, one: bool) -> Answer {
             Err(_) if is_discovery(message) => Answer::Drop(DropReason::BadNeighbourDiscovery),
             Err(_) => Answer::Drop(DropReason::BadIcmp),
             Ok(Icmp6::EchoRequest(_)) => Answer::Reply,
+            // Nothing that is said of neighbours comes in fragments (RFC 6980 5).
+            Ok(Icmp6::Discovery { .. }) if reassembled => Answer::Drop(DropReason::BadNeighbourDiscovery),
             Ok(Icmp6::Discovery { .. }) => Answer::Discovery,
+            Ok(Icmp6::PacketTooBig { .. }) if one => Answer::PathMtu,
             Ok(_) => Answer::Silence,
         },
         protocol::TCP => port(ip.bytes, upper.at, protocol::TCP, one),

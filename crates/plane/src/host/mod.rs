@@ -8,6 +8,9 @@
 //! | `errors` | telling senders what went wrong | RFC 1812 4.3, RFC 4443 2.4 |
 //! | `options` | IP options of packets on their way | RFC 1812 5.2.4, RFC 8200 4.2 |
 //! | `fragment` | IPv4 packets longer than the next link takes | RFC 791 2.3 |
+//! | `fragment6` | IPv6 packets of our own longer than their path takes | RFC 8200 4.5 |
+//! | `path_mtu` | how long that is | RFC 1191, 8201 |
+//! | `reassembly`, `datagrams` | packets for the router that come in fragments | RFC 791 3.2, RFC 8200 4.5 |
 //! | `output` | how packets of our own leave | |
 //!
 //! A state machine without a clock: the time is [`World::now`], and everything it wants to happen later is in
@@ -15,15 +18,19 @@
 //! multicast listener reports, reassembly and redirects.
 
 mod arp;
+mod datagrams;
 mod discovery;
 mod errors;
 mod extensions;
 mod fragment;
+mod fragment6;
 mod local;
 mod machine;
 mod neighbours;
 mod options;
 mod output;
+mod path_mtu;
+mod reassembly;
 mod requests;
 mod reset;
 mod resolve;
@@ -37,10 +44,12 @@ pub use world::World;
 
 use crate::event::NeighbourState;
 use crate::interface::Interface;
+use datagrams::Datagrams;
 use errors::Complaint;
 use neighbours::{Bounds, Key, Neighbours, Waiting};
 use packet::wire::{Ipv4, Ipv6};
 use packet::{DropReason, Meta, Packet};
+use path_mtu::PathMtus;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use units::{Bucket, Instant, InterfaceId, Mac, Nanos};
@@ -87,6 +96,8 @@ pub struct Host {
     neighbours: Neighbours,
     attachments: BTreeMap<InterfaceId, Attachment>,
     announcements: BTreeSet<(Instant, InterfaceId, IpAddr, u8)>,
+    datagrams: Datagrams,
+    path_mtus: PathMtus,
     /// The last identification given to an IPv4 packet of ours.
     identification: u16,
     /// Numbers drawn for jitter.
@@ -106,6 +117,11 @@ impl Host {
             neighbours: Neighbours::new(bounds),
             attachments: BTreeMap::new(),
             announcements: BTreeSet::new(),
+            datagrams: Datagrams::new(datagrams::Bounds {
+                fragments: limits.fragments,
+                fragments_per_source: limits.fragments / 4,
+            }),
+            path_mtus: PathMtus::default(),
             identification: 0,
             draws: 0,
         }
@@ -146,13 +162,14 @@ impl Host {
                 _ => break,
             }
         }
+        self.expire_fragments(world);
     }
 
     /// When [`Host::tick`] is to be called next; [`Instant::FAR`] where nothing is to come.
     pub fn next(&self) -> Instant {
         let announcement = self.announcements.first().map(|&(at, ..)| at);
-        let neighbour = self.neighbours.next();
-        announcement.into_iter().chain(neighbour).min().unwrap_or(Instant::FAR)
+        let (neighbour, datagram) = (self.neighbours.next(), self.datagrams.next());
+        announcement.into_iter().chain(neighbour).chain(datagram).min().unwrap_or(Instant::FAR)
     }
 
     /// Interfaces may have come, gone or changed: forgets what belonged to those that are gone, and announces the
@@ -245,9 +262,9 @@ impl Host {
         self.neighbours.iter().map(report).collect()
     }
 
-    /// Packets held: those that wait for a neighbour.
+    /// Packets held: those that wait for a neighbour, and fragments that wait for the rest of their packet.
     pub fn pending(&self) -> usize {
-        self.neighbours.held()
+        self.neighbours.held() + self.datagrams.held()
     }
 
     /// Drops every packet held: the worker stops.
@@ -258,6 +275,7 @@ impl Host {
                 world.drop(waiting.packet(), DropReason::Shutdown);
             }
         }
+        self.datagrams.drain().for_each(|packet| world.drop(packet, DropReason::Shutdown));
     }
 
     /// What is kept for an interface; nothing where it was never adopted or is gone.
@@ -283,6 +301,26 @@ impl Host {
         if left > 1 {
             self.announcements.insert((now + ANNOUNCE_INTERVAL, id, address, left - 1));
         }
+    }
+
+    /// A number as good as random: the same in every run of the same secret.
+    fn draw(&mut self) -> u64 {
+        self.draws = self.draws.wrapping_add(1);
+        // Steele, Lea, Flood 2014 (SplitMix), its mixing function.
+        let mut z = self.draws.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(self.limits.secret);
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    /// A time below `span`.
+    fn jitter(&mut self, span: Nanos) -> Nanos {
+        Nanos::new(self.draw() % span.get().max(1))
+    }
+
+    /// Identifications of fragments that nobody can guess from the one before (RFC 7739 5).
+    fn next_identification6(&mut self) -> u32 {
+        self.draw() as u32
     }
 
     fn next_identification(&mut self) -> u16 {

@@ -1,7 +1,8 @@
 //! How packets of the router's own leave: which way, and in which frame.
 
+use super::path_mtu::Mark;
 use super::{Host, Key, Waiting, World};
-use packet::wire::{Ipv4, ethernet, ethertype};
+use packet::wire::{Ipv4, Ipv4Header, Ipv6Header, ethernet, ethertype, ipv6, protocol};
 use packet::{DropReason, Meta, Packet};
 use std::net::IpAddr;
 use units::{InterfaceId, Mac};
@@ -11,7 +12,7 @@ pub(super) const HOPS: u8 = 64;
 
 /// An empty packet of our own with room for `length` bytes; nothing where the pool is used up.
 pub(super) fn blank(length: usize, world: &mut impl World) -> Option<Packet> {
-    let mut packet = world.generate()?;
+    let mut packet = world.generate(length)?;
     packet.meta_mut().flags |= Meta::GENERATED;
     if packet.resize(length) {
         return Some(packet);
@@ -45,24 +46,51 @@ pub(super) fn way(destination: IpAddr, scope: InterfaceId, world: &impl World) -
     }
 }
 
+/// To whom a packet of ours goes and by what it is known again when a router quotes it.
+pub(super) fn mark(l3: &[u8]) -> Option<(IpAddr, Mark)> {
+    match l3.first()? >> 4 {
+        4 => {
+            let header = Ipv4Header::of(l3)?;
+            Some((header.destination().into(), header.identification().into()))
+        }
+        _ => {
+            let header = Ipv6Header::of(l3)?;
+            let behind = l3.get(ipv6::HEADER..)?.first_chunk::<8>()?;
+            let [_, _, _, _, i, j, k, l] = *behind;
+            let fragment = header.next_header() == protocol::FRAGMENT;
+            let mark = if fragment { u32::from_be_bytes([i, j, k, l]).into() } else { u64::from_be_bytes(*behind) };
+            Some((header.destination().into(), mark))
+        }
+    }
+}
+
 impl Host {
     /// Sends an IP packet of our own, still without a link header.
     pub(super) fn originate(&mut self, way: Key, packet: Packet, world: &mut impl World) {
-        let Some(mtu) = world.interface(way.0).map(|interface| usize::from(interface.mtu)) else {
+        let Some(link) = world.interface(way.0).map(|interface| interface.mtu) else {
             return world.drop(packet, DropReason::PortRemoved);
         };
+        let now = world.now();
+        let path = mark(packet.bytes()).and_then(|(destination, _)| self.path_mtus.get(destination, now));
+        let mtu = usize::from(path.map_or(link, |path| path.min(link)));
         if packet.len() <= mtu {
-            return self.submit(way, Waiting::Own(packet), world);
+            return self.originate_whole(way, packet, world);
         }
-        match Ipv4::parse_unsummed(packet.bytes()) {
-            Ok(ip) if !ip.header.dont_fragment() => {
-                for fragment in self.fragment(packet, mtu, world) {
-                    self.submit(way, Waiting::Own(fragment), world);
-                }
-            }
-            // RFC 8200 5 lets the source fragment; nothing the router says by itself is that long.
-            _ => world.drop(packet, DropReason::TooBig),
+        let fragments = match Ipv4::parse_unsummed(packet.bytes()) {
+            Ok(ip) if ip.header.dont_fragment() => return world.drop(packet, DropReason::TooBig),
+            Ok(_) => self.fragment(packet, mtu, world),
+            Err(_) => self.fragment6(packet, mtu, world),
+        };
+        for fragment in fragments {
+            self.originate_whole(way, fragment, world);
         }
+    }
+
+    fn originate_whole(&mut self, way: Key, packet: Packet, world: &mut impl World) {
+        if let Some((destination, mark)) = mark(packet.bytes()) {
+            self.path_mtus.sent(destination, packet.len(), mark, world.now());
+        }
+        self.submit(way, Waiting::Own(packet), world);
     }
 
     /// Sends an IP packet of our own to a station.

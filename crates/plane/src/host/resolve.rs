@@ -186,11 +186,6 @@ impl Host {
 
     /// A reachable time between half and one and a half of the usual, drawn from a counter: the same in every run.
     fn reachable_time(&mut self) -> Nanos {
-        self.draws = self.draws.wrapping_add(1);
-        // Steele, Lea, Flood 2014 (SplitMix), its mixing function.
-        let mut z = self.draws.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        Nanos::new(REACHABLE.get() / 2 + (z ^ z >> 31) % REACHABLE.get())
+        Nanos::new(REACHABLE.get() / 2) + self.jitter(REACHABLE)
     }
 }

@@ -18,8 +18,9 @@ pub trait World {
     fn interfaces(&self) -> &[Interface];
     /// The routes and adjacencies.
     fn tables(&self) -> &Tables;
-    /// An empty packet of the router's own, already counted as generated; nothing where the pool is used up.
-    fn generate(&mut self) -> Option<Packet>;
+    /// An empty packet of the router's own with room for `length` bytes and a link header, already counted as generated;
+    /// nothing where the pool is used up.
+    fn generate(&mut self, length: usize) -> Option<Packet>;
     /// Puts a complete frame, link header and VLAN tag included, on the output queue of `interface`'s port.
     fn send(&mut self, interface: InterfaceId, packet: Packet);
     /// Sends a received packet on the way it was going, now that its exception is dealt with: looks its destination up

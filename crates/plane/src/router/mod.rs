@@ -69,8 +69,10 @@ struct Names {
 
 impl Router {
     /// A router without configuration, and its workers, which wait for one. `observer` makes one for each worker.
-    pub fn new(build: Build, mut observer: impl FnMut(WorkerId) -> Box<dyn Observer>) -> (Router, Vec<Worker>) {
+    pub fn new(mut build: Build, mut observer: impl FnMut(WorkerId) -> Box<dyn Observer>) -> (Router, Vec<Worker>) {
         let region = Region::new(build.frames);
+        // What waits to be put together leaves most frames to others.
+        build.limits.fragments = build.limits.fragments.min(build.frames / 8);
         let tables = Arc::new(Tables::new());
         let ids = (0..build.workers.max(1)).map(WorkerId);
         let mailboxes: Vec<Arc<Mailbox>> = ids.clone().map(|_| Arc::default()).collect();

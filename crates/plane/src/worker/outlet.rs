@@ -78,7 +78,7 @@ impl World for Outlet<'_> {
         self.tables
     }
 
-    fn generate(&mut self) -> Option<Packet> {
+    fn generate(&mut self, _length: usize) -> Option<Packet> {
         let mut packet = self.fates.pool.take()?;
         packet.meta_mut().flags = Meta::GENERATED;
         packet.meta_mut().timestamp = self.fates.now;

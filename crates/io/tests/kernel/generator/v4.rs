@@ -57,7 +57,7 @@ fn destination(r: &mut Random) -> Ipv4Addr {
 }
 
 /// Whether there is an error to send that the kernel limits by source, whatever its settings.
-fn is_limited(to: Ipv4Addr) -> bool {
+pub(super) fn is_limited(to: Ipv4Addr) -> bool {
     matches!(to.octets(), [100, 64..128, ..] | [198, 19, 9, _])
 }
 

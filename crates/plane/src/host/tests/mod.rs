@@ -6,6 +6,7 @@ mod frames;
 mod linux;
 mod local;
 mod random;
+mod reassembly;
 mod resolution;
 
 use super::*;
@@ -179,7 +180,7 @@ impl World for Net {
     fn tables(&self) -> &Tables {
         &self.tables
     }
-    fn generate(&mut self) -> Option<Packet> {
+    fn generate(&mut self, _length: usize) -> Option<Packet> {
         let packet = self.pool.take()?;
         self.began += 1;
         Some(packet)
@@ -301,6 +302,7 @@ impl Lab {
         assert_eq!(net.began, net.ended + held as u64, "a packet met no fate, or two");
         assert_eq!(net.pool.outside(), held as u64 + net.elsewhere);
         self.host.neighbours.check();
+        self.host.datagrams.check();
         for (key, machine, _) in self.host.neighbours.iter() {
             let adjacency = net.tables.adjacency_for(key.0, key.1).unwrap();
             let link = net.tables.adjacencies().load(adjacency);

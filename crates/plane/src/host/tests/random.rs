@@ -121,6 +121,9 @@ proptest! {
             pending: 4,
             neighbours_per_interface: 3,
             neighbour_messages: 5,
+            fragments: 6,
+            reassembly: Nanos::secs(30),
+            secret: 7,
         };
         run(steps, if small { few } else { HostLimits::default() });
     }

@@ -1,0 +1,171 @@
+//! How long a packet may be on its way to a destination, where routers have said that it is less than the first link
+//! takes (RFC 1191, RFC 8201). For what the router sends itself.
+//!
+//! What they say is believed about packets that were sent, a short while ago, as RFC 5927 7.2 and RFC 8201 4 ask: anybody
+//! can send such a message. It is forgotten after ten minutes, so that a way that has become wider is found.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
+use units::{Instant, Nanos};
+
+/// Destinations remembered.
+const MOST: usize = 1024;
+/// Packets of ours remembered.
+const SENT: usize = 256;
+/// For how long a packet that was sent may be complained of.
+const RECENT: Nanos = Nanos::secs(60);
+/// For how long a path is believed to be that narrow (RFC 1191 6.3, RFC 8201 4).
+const LASTS: Nanos = Nanos::secs(600);
+/// Less than any path of IPv4 takes today: less would be a way to make us send crumbs (RFC 5927 7.2).
+const LEAST4: u16 = 552;
+/// Every link of IPv6 takes as much (RFC 8200 5).
+const LEAST6: u16 = 1280;
+/// Sizes a router may mean that does not say which (RFC 1191 7).
+const PLATEAUS: [u16; 8] = [32000, 17914, 8166, 4352, 2002, 1492, 1006, 552];
+
+/// By what a packet of ours is known again when it is quoted: of IPv4 its identification, of IPv6 that of its fragment
+/// header, else the first bytes of its message.
+pub(super) type Mark = u64;
+
+/// Paths that are narrower than their first link.
+#[derive(Debug, Default)]
+pub(super) struct PathMtus {
+    paths: BTreeMap<IpAddr, (u16, Instant)>,
+    ends: BTreeSet<(Instant, IpAddr)>,
+    sent: VecDeque<(Instant, IpAddr, Mark)>,
+}
+
+impl PathMtus {
+    /// The longest packet to `destination`, in bytes; nothing where its first link says it all.
+    pub fn get(&self, destination: IpAddr, now: Instant) -> Option<u16> {
+        self.paths.get(&destination).filter(|(_, end)| *end > now).map(|&(mtu, _)| mtu)
+    }
+
+    /// Remembers a packet of ours that a path might not take.
+    pub fn sent(&mut self, destination: IpAddr, length: usize, mark: Mark, now: Instant) {
+        if length <= usize::from(least(destination)) {
+            return;
+        }
+        if self.sent.len() >= SENT {
+            self.sent.pop_front();
+        }
+        self.sent.push_back((now, destination, mark));
+    }
+
+    /// A router says that the packet of `length` bytes with this mark was longer than the `mtu` bytes its next link takes;
+    /// zero where it does not say how much that is. Answers whether that is news.
+    pub fn learn(&mut self, destination: IpAddr, mtu: u32, length: usize, mark: Mark, now: Instant) -> bool {
+        let asked =
+            |&(at, to, what): &(Instant, IpAddr, Mark)| to == destination && what == mark && now.since(at) < RECENT;
+        if !self.sent.iter().any(asked) {
+            return false;
+        }
+        let guess = || PLATEAUS.into_iter().find(|&plateau| usize::from(plateau) < length);
+        let mtu = if mtu == 0 && destination.is_ipv4() { guess() } else { u16::try_from(mtu).ok() };
+        let Some(mtu) = mtu else { return false };
+        let mtu = match destination {
+            IpAddr::V4(_) => mtu.max(LEAST4),
+            // Whoever says less translates to IPv4, and wants a fragment header (RFC 2460 5); that is over (RFC 8201 4).
+            IpAddr::V6(_) if mtu < LEAST6 => return false,
+            IpAddr::V6(_) => mtu,
+        };
+        // A message does not make a path wider (RFC 8201 4).
+        if usize::from(mtu) >= length || self.get(destination, now).is_some_and(|known| known <= mtu) {
+            return false;
+        }
+        self.forget(destination);
+        while self.paths.len() >= MOST {
+            let Some(&(_, oldest)) = self.ends.first() else { break };
+            self.forget(oldest);
+        }
+        self.paths.insert(destination, (mtu, now + LASTS));
+        self.ends.insert((now + LASTS, destination));
+        true
+    }
+
+    fn forget(&mut self, destination: IpAddr) {
+        if let Some((_, end)) = self.paths.remove(&destination) {
+            self.ends.remove(&(end, destination));
+        }
+    }
+}
+
+fn least(destination: IpAddr) -> u16 {
+    if destination.is_ipv4() { LEAST4 } else { LEAST6 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FAR: IpAddr = IpAddr::V6(std::net::Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, 9));
+    const FAR4: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(203, 0, 113, 9));
+
+    fn at(seconds: u64) -> Instant {
+        Instant::START + Nanos::secs(seconds)
+    }
+
+    #[test]
+    fn only_what_was_sent_lately_can_be_complained_of() {
+        let mut paths = PathMtus::default();
+        assert!(!paths.learn(FAR, 1400, 1500, 7, at(0)), "nothing was sent");
+        paths.sent(FAR, 1500, 7, at(0));
+        assert!(!paths.learn(FAR, 1400, 1500, 8, at(1)), "another packet");
+        assert!(!paths.learn(FAR4, 1400, 1500, 7, at(1)), "to somebody else");
+        assert!(!paths.learn(FAR, 1400, 1500, 7, at(60)), "too late");
+        assert_eq!(paths.get(FAR, at(60)), None);
+        paths.sent(FAR, 1500, 7, at(61));
+        assert!(paths.learn(FAR, 1400, 1500, 7, at(62)));
+        assert_eq!(paths.get(FAR, at(62)), Some(1400));
+    }
+
+    #[test]
+    fn a_path_becomes_narrower_by_messages_and_wider_by_time() {
+        let mut paths = PathMtus::default();
+        // What is said (at which second) and what is believed after it, of packets of 1500 bytes.
+        for (second, mtu, believed) in [
+            (0, 1400, Some(1400)),
+            (1, 1450, Some(1400)),
+            (2, 1500, Some(1400)),
+            (3, 9000, Some(1400)),
+            (4, 1279, Some(1400)),
+            (5, 0, Some(1400)),
+            (6, 70_000, Some(1400)),
+            (7, 1280, Some(1280)),
+            (606, 1280, Some(1280)),
+            (607, 1500, None),
+            (608, 1300, Some(1300)),
+        ] {
+            paths.sent(FAR, 1500, 1, at(second));
+            paths.learn(FAR, mtu, 1500, 1, at(second));
+            assert_eq!(paths.get(FAR, at(second)), believed, "second {second}");
+        }
+    }
+
+    #[test]
+    fn a_router_of_old_that_says_no_size_is_guessed_at() {
+        for (length, guessed) in [(65_000, 32_000), (1500, 1492), (1492, 1006), (600, 552), (553, 552)] {
+            let mut paths = PathMtus::default();
+            paths.sent(FAR4, length, 1, at(0));
+            assert!(paths.learn(FAR4, 0, length, 1, at(0)));
+            assert_eq!(paths.get(FAR4, at(0)), Some(guessed));
+        }
+        let mut paths = PathMtus::default();
+        paths.sent(FAR4, 1500, 1, at(0));
+        assert!(paths.learn(FAR4, 68, 1500, 1, at(0)));
+        assert_eq!(paths.get(FAR4, at(0)), Some(552), "no path is made of crumbs");
+    }
+
+    #[test]
+    fn as_many_as_may_be_are_remembered_and_the_oldest_are_forgotten() {
+        let mut paths = PathMtus::default();
+        for i in 0..2 * MOST as u64 {
+            let to = IpAddr::from(std::net::Ipv4Addr::from(0x0a00_0000 + i as u32));
+            paths.sent(to, 1500, i, at(i / 100));
+            assert!(paths.learn(to, 1000, 1500, i, at(i / 100)));
+            assert!(paths.paths.len() <= MOST && paths.ends.len() == paths.paths.len() && paths.sent.len() <= SENT);
+        }
+        assert_eq!(paths.get(IpAddr::from([10, 0, 0, 0]), at(20)), None);
+        assert_eq!(paths.get(IpAddr::from([10, 0, 7, 255]), at(20)), Some(1000));
+    }
+}
