@@ -1,10 +1,11 @@
 //! `check`, `diff` and `apply`: configurations before and while they run.
 
-use crate::arguments::{Apply, Check, Diff};
+use crate::arguments::{Apply, Check, Diff, Trial};
 use crate::output::{is_coloured, print_json};
 use anyhow::{Context, Result, bail};
-use control::api::{Applied, Change, Changes, Checked, Diagnostic};
+use control::api::{Applied, Change, Changes, Checked, Config, Diagnostic};
 use control::{Client, ClientError};
+use io::login::Login;
 use plan::{Diagnostics, Plan};
 use std::io::{Read, Write, stderr, stdin, stdout};
 use std::path::Path;
@@ -80,21 +81,40 @@ pub fn check(arguments: &Check) -> Result<ExitCode> {
 
 /// `switchpath diff`
 pub fn diff(arguments: &Diff) -> Result<ExitCode> {
-    let changes = match &arguments.new {
-        None => {
-            let Some((read, _)) = read_good(&arguments.file)? else { return Ok(ExitCode::FAILURE) };
+    let changes = match (&arguments.file, &arguments.new) {
+        (None, _) => between_generations(arguments)?,
+        (Some(file), None) => {
+            let Some((read, _)) = read_good(file)? else { return Ok(ExitCode::FAILURE) };
             would_change(&arguments.socket.client(), &read)?
         }
-        Some(new) => {
-            let (old, new) = (read_good(&arguments.file)?, read_good(new)?);
+        (Some(old), Some(new)) => {
+            let (old, new) = (read_good(old)?, read_good(new)?);
             let (Some((_, old)), Some((_, new))) = (old, new) else { return Ok(ExitCode::FAILURE) };
-            let changes: Vec<Change> = plan::diff(&old, &new).iter().map(Change::from).collect();
-            let restart_needed = changes.iter().any(|change| change.restart_needed);
-            Changes { changes, restart_needed, warnings: Vec::new() }
+            between(&old, &new)
         }
     };
     show_changes(&changes, arguments.json)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn between(old: &Plan, new: &Plan) -> Changes {
+    let changes: Vec<Change> = plan::diff(old, new).iter().map(Change::from).collect();
+    let restart_needed = changes.iter().any(|change| change.restart_needed);
+    Changes { changes, restart_needed, warnings: Vec::new() }
+}
+
+fn between_generations(arguments: &Diff) -> Result<Changes> {
+    let client = arguments.socket.client();
+    let plan_of = |generation: Option<u64>| {
+        let target = generation.map_or("/v1/config".into(), |generation| format!("/v1/config?generation={generation}"));
+        let config: Config = client.get(&target)?;
+        let checked = plan::examine(&config.text, &config.name, &plane::catalogue());
+        // It ran; only another version of this program, or a file that is gone, can find fault with it.
+        checked
+            .plan
+            .with_context(|| format!("generation {} cannot be read here:\n{}", config.generation, checked.diagnostics))
+    };
+    Ok(between(&plan_of(arguments.from)?, &plan_of(arguments.to)?))
 }
 
 /// `switchpath apply`
@@ -106,18 +126,52 @@ pub fn apply(arguments: &Apply) -> Result<ExitCode> {
         show_changes(&changes, arguments.json)?;
         return Ok(if changes.restart_needed { ExitCode::FAILURE } else { ExitCode::SUCCESS });
     }
-    let applied: Applied = asked(client.post("/v1/apply", &read.name, &read.text))?;
-    if arguments.json {
-        print_json(&mut stdout(), &applied)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let mut out = stdout();
-    applied.changes.iter().try_for_each(|change| writeln!(out, "{}", change.text))?;
-    match applied.changes.len() {
-        0 => writeln!(out, "generation {} runs; nothing to change", applied.generation)?,
-        n => writeln!(out, "generation {} runs, {n} change{}", applied.generation, if n == 1 { "" } else { "s" })?,
-    }
+    let mut parameters = vec![("name", read.name.clone())];
+    parameters.extend(conditions(&arguments.trial));
+    let applied: Applied = asked(client.post_with("/v1/apply", &parameters, &read.text))?;
+    show_applied(&applied, arguments.json)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The parameters of a request that applies something: for how long it is on trial, and the login it comes from, which a
+/// port that takes an interface could cut.
+pub fn conditions(trial: &Trial) -> Vec<(&'static str, String)> {
+    let mut parameters = Vec::new();
+    if let Some(time) = trial.confirm {
+        parameters.push(("confirm", format!("{}ns", time.get())));
+    }
+    if trial.force {
+        parameters.push(("force", "true".to_owned()));
+    } else if let Some(login) = Login::current() {
+        parameters.push(("login", login.to_string()));
+    }
+    parameters
+}
+
+/// What was applied.
+pub fn show_applied(applied: &Applied, json: bool) -> Result<()> {
+    let mut out = stdout();
+    if json {
+        return print_json(&mut out, applied);
+    }
+    applied.changes.iter().try_for_each(|change| writeln!(out, "{}", change.text))?;
+    let restored = applied.restores.map_or_else(String::new, |from| format!(" the configuration of generation {from}"));
+    match applied.changes.len() {
+        0 => writeln!(out, "generation {} runs{restored}; nothing to change", applied.generation)?,
+        n => writeln!(
+            out,
+            "generation {} runs{restored}, {n} change{}",
+            applied.generation,
+            if n == 1 { "" } else { "s" }
+        )?,
+    }
+    applied.remarks.iter().try_for_each(|remark| writeln!(stderr(), "remark: {remark}"))?;
+    if let Some(pending) = &applied.pending {
+        let seconds = pending.left_ns.div_ceil(1_000_000_000);
+        let back = pending.back_to;
+        writeln!(out, "`switchpath confirm` within {seconds} s keeps it; else generation {back} comes back")?;
+    }
+    Ok(())
 }
 
 fn would_change(client: &Client, read: &Configuration) -> Result<Changes> {
@@ -140,7 +194,7 @@ fn show_changes(changes: &Changes, json: bool) -> Result<()> {
 }
 
 /// The answer, or an error with what the router listed.
-fn asked<T>(result: Result<T, ClientError>) -> Result<T> {
+pub fn asked<T>(result: Result<T, ClientError>) -> Result<T> {
     match result {
         Err(ClientError::Refused(refusal)) => bail!("refused, and nothing has changed: {refusal}"),
         other => Ok(other?),

@@ -10,6 +10,7 @@ mod capture;
 mod configuration;
 mod demo;
 mod doctor;
+mod history;
 mod notify;
 mod output;
 mod reference;
@@ -28,6 +29,9 @@ fn main() -> ExitCode {
         Command::Check(check) => configuration::check(&check),
         Command::Diff(diff) => configuration::diff(&diff),
         Command::Apply(apply) => configuration::apply(&apply),
+        Command::Confirm(confirm) => history::confirm(&confirm),
+        Command::Rollback(rollback) => history::rollback(&rollback),
+        Command::History(history) => history::history(&history),
         Command::Show(show) => show::show(&show),
         Command::Capture(capture) => capture::capture(&capture),
         Command::Demo(options) => {

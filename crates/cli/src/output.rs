@@ -98,6 +98,22 @@ pub fn span(ns: u64) -> String {
     }
 }
 
+/// A date and a time of day in UTC, to the second: `2026-03-01 13:05:59`. The days of the civil calendar are counted from
+/// 1 March of the year 0, so that the leap day is the last of its year.
+pub fn date_and_time(ns: u64) -> String {
+    let seconds = ns / 1_000_000_000;
+    let days = seconds / 86_400 + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (h, m, s) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02} {h:02}:{m:02}:{s:02}")
+}
+
 /// A time of day in UTC, to the millisecond: `13:05:59.123`.
 pub fn time_of_day(ns: u64) -> String {
     let ms = ns / 1_000_000 % 86_400_000;
@@ -127,6 +143,16 @@ mod tests {
             assert_eq!(span(ns), text);
         }
         assert_eq!(time_of_day(47_159_123_456_789), "13:05:59.123");
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00:00"),
+            (951_782_399, "2000-02-28 23:59:59"),
+            (951_782_400, "2000-02-29 00:00:00"),
+            (1_709_251_199, "2024-02-29 23:59:59"),
+            (1_767_225_599, "2025-12-31 23:59:59"),
+            (4_107_542_400, "2100-03-01 00:00:00"),
+        ] {
+            assert_eq!(date_and_time(seconds * 1_000_000_000), text);
+        }
     }
 
     #[test]

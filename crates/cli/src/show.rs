@@ -78,6 +78,12 @@ fn per_second(now: (u64, u64), before: Option<(u64, u64)>, show: impl Fn(f64) ->
     show(now.0.saturating_sub(count) as f64 * 1e9 / (now.1 - time) as f64)
 }
 
+fn on_trial(status: &api::Status) -> String {
+    let Some(pending) = &status.pending else { return String::new() };
+    let seconds = pending.left_ns.div_ceil(1_000_000_000);
+    format!("; `switchpath confirm` within {seconds} s, or generation {} comes back", pending.back_to)
+}
+
 impl Shown for api::Status {
     fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         let state = match self.state {
@@ -88,7 +94,7 @@ impl Shown for api::Status {
         let lines = [
             ("router", format!("{} {state}, version {}, process {}", self.name, self.version, self.pid)),
             ("running for", span(self.uptime_ns)),
-            ("configuration", format!("generation {}, from {}", self.generation, self.config)),
+            ("configuration", format!("generation {}, from {}{}", self.generation, self.config, on_trial(self))),
             ("workers", self.workers.to_string()),
             ("frames", format!("{} of {} spare", self.frames_spare, self.frames)),
             ("routes", self.routes.to_string()),

@@ -128,8 +128,20 @@ impl Client {
 
     /// What is said of a configuration sent to an address.
     pub fn post<T: DeserializeOwned>(&self, path: &str, name: &str, text: &str) -> Result<T, ClientError> {
-        let query = form_urlencoded::Serializer::new(String::new()).append_pair("name", name).finish();
-        serde_json::from_slice(&self.whole("POST", &format!("{path}?{query}"), text.as_bytes())?).map_err(broken)
+        self.post_with(path, &[("name", name.to_owned())], text)
+    }
+
+    /// What is said of a text sent to an address, with these parameters.
+    pub fn post_with<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        parameters: &[(&str, String)],
+        text: &str,
+    ) -> Result<T, ClientError> {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        query.extend_pairs(parameters);
+        let target = format!("{path}?{}", query.finish());
+        serde_json::from_slice(&self.whole("POST", &target, text.as_bytes())?).map_err(broken)
     }
 
     /// Opens a live capture: `parameters` are those of `/v1/capture`. The body is a pcapng file that grows.

@@ -1,6 +1,6 @@
 //! What happened lately: a bounded log that workers and the control side write and everybody may read.
 
-use crate::api;
+use crate::api::{self, Who};
 use crate::names::Names;
 use parking_lot::{Condvar, Mutex};
 use plane::event::{Event, NeighbourState};
@@ -17,7 +17,10 @@ const MOST: usize = 1000;
 pub(crate) enum What {
     Started,
     Stopping,
-    Applied { generation: Generation, changes: usize, name: String },
+    Applied { generation: Generation, changes: usize, name: String, who: Who },
+    Pending { generation: Generation, back_to: u64, time: Nanos },
+    Confirmed { generation: Generation, who: Who },
+    RolledBack { generation: Generation, restores: u64, name: String, who: Who },
     Refused { name: String, reason: String },
     Adopted { worker: WorkerId, generation: Generation },
     PortLink { port: PortId, up: bool },
@@ -48,6 +51,9 @@ impl What {
             What::Started => api::EventKind::Started,
             What::Stopping => api::EventKind::Stopping,
             What::Applied { .. } => api::EventKind::Applied,
+            What::Pending { .. } => api::EventKind::Pending,
+            What::Confirmed { .. } => api::EventKind::Confirmed,
+            What::RolledBack { .. } => api::EventKind::RolledBack,
             What::Refused { .. } => api::EventKind::Refused,
             What::Adopted { .. } => api::EventKind::Adopted,
             What::PortLink { .. } => api::EventKind::PortLink,
@@ -67,7 +73,9 @@ impl What {
             What::Neighbour { interface, .. } | What::AddressConflict { interface, .. } => {
                 Some(names.interface(*interface))
             }
-            What::Applied { name, .. } | What::Refused { name, .. } => Some(name.clone()),
+            What::Applied { name, .. } | What::RolledBack { name, .. } | What::Refused { name, .. } => {
+                Some(name.clone())
+            }
             _ => None,
         }
     }
@@ -76,8 +84,18 @@ impl What {
         match self {
             What::Started => "the router forwards".into(),
             What::Stopping => "the router is ending".into(),
-            What::Applied { generation, changes: 1, .. } => format!("generation {generation} runs, 1 change"),
-            What::Applied { generation, changes, .. } => format!("generation {generation} runs, {changes} changes"),
+            What::Applied { generation, changes, who, .. } => {
+                let plural = if *changes == 1 { "" } else { "s" };
+                format!("generation {generation} runs, {changes} change{plural}, by {who}")
+            }
+            What::Pending { generation, back_to, time } => format!(
+                "generation {generation} is to be confirmed within {} s, or generation {back_to} comes back",
+                time.get().div_ceil(1_000_000_000)
+            ),
+            What::Confirmed { generation, who } => format!("generation {generation} is confirmed, by {who}"),
+            What::RolledBack { generation, restores, who, .. } => {
+                format!("generation {generation} runs, back to the configuration of generation {restores}: {who}")
+            }
             What::Refused { reason, .. } => format!("refused: {reason}"),
             What::Adopted { worker, generation } => format!("worker {worker} runs generation {generation}"),
             What::PortLink { up: true, .. } => "the medium is connected".into(),

@@ -6,10 +6,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod api;
 mod client;
 mod daemon;
 mod events;
+pub mod history;
 mod metrics;
 mod names;
 pub mod request;
@@ -21,7 +23,7 @@ mod trace;
 pub mod watch;
 
 pub use client::{Answer, Body, Client, ClientError};
-pub use daemon::{ApplyFailure, Closing, Daemon, Notice, Options, StartError};
+pub use daemon::{ApplyFailure, Back, Closing, Daemon, Guard, Notice, Options, Order, StartError};
 pub use events::EventLog;
 pub use server::Server;
 pub use trace::Tracer;

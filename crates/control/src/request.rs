@@ -1,12 +1,18 @@
 //! From an HTTP request to what is asked: one pure function, so that it can be fuzzed.
 
-use crate::api::{ApiError, ENDPOINTS, ErrorKind};
+use crate::api::{ApiError, ENDPOINTS, ErrorKind, Needs};
+use crate::daemon::Back;
+use io::login::Login;
 use plan::{Match, Prefix};
+use units::Nanos;
 
 /// Routes answered where no limit is given, and at most.
 const ROUTES: (usize, usize) = (1000, 1_000_000);
 /// Bytes of a packet a capture may be cut to, at least.
 const LEAST_SNAPLEN: u64 = 14;
+/// How long there may be to confirm a configuration.
+const LEAST_TRIAL: Nanos = Nanos::secs(1);
+const MOST_TRIAL: Nanos = Nanos::secs(86_400);
 /// Characters of the name of a configuration.
 const MOST_NAME: usize = 4096;
 
@@ -41,14 +47,20 @@ pub enum Request {
     },
     /// The packet ledgers.
     Ledger,
-    /// The configuration that runs.
-    Config,
+    /// The configuration that runs, or that of a generation in the history.
+    Config(Option<u64>),
+    /// The configurations that have run.
+    History,
     /// To check a configuration.
     Check(Text),
     /// What applying a configuration would change.
     Diff(Text),
     /// To apply a configuration.
-    Apply(Text),
+    Apply(Text, Conditions),
+    /// To keep the configuration that is on trial.
+    Confirm,
+    /// To have an earlier configuration run again.
+    RollBack(Back, Conditions),
     /// Packets as they meet their fates.
     Capture(Capture),
     /// All counters.
@@ -64,6 +76,17 @@ pub struct Text {
     pub name: String,
     /// The text.
     pub text: String,
+}
+
+/// Under which conditions a configuration is applied.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Conditions {
+    /// It is left again unless confirmed within.
+    pub confirm: Option<Nanos>,
+    /// The login of whoever asks.
+    pub login: Option<Login>,
+    /// Take interfaces that carry it all the same.
+    pub force: bool,
 }
 
 /// Which packets to capture.
@@ -117,10 +140,13 @@ pub fn parse(method: &str, path: &str, query: &str, body: &[u8]) -> Result<Reque
         "/v1/drops" => Request::Drops,
         "/v1/events" => Request::Events { since: query.number("since", 0, u64::MAX)?.unwrap_or(0) },
         "/v1/ledger" => Request::Ledger,
-        "/v1/config" => Request::Config,
+        "/v1/config" => Request::Config(query.number("generation", 1, u64::MAX)?),
+        "/v1/history" => Request::History,
         "/v1/check" => Request::Check(text()?),
         "/v1/diff" => Request::Diff(text()?),
-        "/v1/apply" => Request::Apply(text()?),
+        "/v1/apply" => Request::Apply(text()?, conditions(&query)?),
+        "/v1/confirm" => Request::Confirm,
+        "/v1/rollback" => Request::RollBack(back(&query)?, conditions(&query)?),
         "/v1/capture" => Request::Capture(capture(&query)?),
         "/metrics" => Request::Metrics,
         "/v1/openapi.json" => Request::OpenApi,
@@ -139,6 +165,40 @@ fn capture(query: &Query) -> Result<Capture, ApiError> {
         limit: query.number("limit", 1, u64::MAX)?,
         snaplen: query.number("snaplen", LEAST_SNAPLEN, u32::MAX.into())?.map(|bytes| bytes as usize),
     })
+}
+
+/// What the caller of a request has to be allowed, by its request line alone: before its body is read. What does not exist
+/// anybody may hear of who may look.
+pub fn needs(method: &str, path: &str) -> Needs {
+    let endpoint = ENDPOINTS.iter().find(|endpoint| endpoint.path == path && endpoint.method == method);
+    endpoint.map_or(Needs::Read, |endpoint| endpoint.needs)
+}
+
+fn conditions(query: &Query) -> Result<Conditions, ApiError> {
+    let confirm = query.get("confirm").map(|text| {
+        let time: Nanos = text.parse().map_err(|error: units::UnitError| bad(error.reason, error.hint))?;
+        let fits = (LEAST_TRIAL..=MOST_TRIAL).contains(&time);
+        fits.then_some(time)
+            .ok_or_else(|| bad(format!("'{}' is no time to confirm in", shown(text)), "give 1s to 86400s"))
+    });
+    let login = query.get("login").map(|text| {
+        text.parse().map_err(|_| bad(format!("'{}' is no login", shown(text)), "give PEER,LOCAL: two addresses"))
+    });
+    let force = match query.get("force") {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(other) => return Err(bad(format!("'{}' is no answer to 'force'", shown(other)), "give true or false")),
+    };
+    Ok(Conditions { confirm: confirm.transpose()?, login: login.transpose()?, force })
+}
+
+fn back(query: &Query) -> Result<Back, ApiError> {
+    let steps = query.number("steps", 1, u32::MAX.into())?;
+    match (steps, query.number("to", 1, u64::MAX)?) {
+        (Some(_), Some(_)) => Err(bad("both 'steps' and 'to' are given", "give one of them")),
+        (None, Some(generation)) => Ok(Back::To(generation)),
+        (steps, None) => Ok(Back::Steps(steps.unwrap_or(1))),
+    }
 }
 
 fn prefix(text: &str) -> Result<Prefix, ApiError> {
@@ -207,8 +267,11 @@ pub fn exercise(bytes: &[u8]) {
     let line = String::from_utf8_lossy(line);
     let (method, target) = line.split_once(' ').unwrap_or(("GET", &line));
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let needs = needs(method, path);
     if let Err(error) = parse(method, path, query, body) {
         assert!(error.error.status() >= 400 && !error.reason.is_empty());
+    } else if matches!(path, "/v1/apply" | "/v1/confirm" | "/v1/rollback" | "/v1/capture") {
+        assert_eq!(needs, Needs::Full, "{path}");
     }
 }
 
@@ -225,7 +288,9 @@ mod tests {
     fn every_declared_address_is_understood_with_its_examples() {
         for endpoint in ENDPOINTS {
             let mut query = form_urlencoded::Serializer::new(String::new());
-            query.extend_pairs(endpoint.parameters.iter().map(|p| (p.name, p.example)));
+            // `to` instead of `steps`: one of them.
+            let given = endpoint.parameters.iter().filter(|p| p.name != "steps");
+            query.extend_pairs(given.map(|p| (p.name, p.example)));
             for query in [query.finish(), String::new()] {
                 parse(endpoint.method, endpoint.path, &query, b"version = 1")
                     .unwrap_or_else(|e| panic!("{} {}?{query}: {e}", endpoint.method, endpoint.path));
@@ -244,7 +309,26 @@ mod tests {
         assert_eq!(capture.matching.to_string(), "udp dport 53");
         assert_eq!((capture.limit, capture.snaplen), (Some(2), Some(64)));
         let text = Text { name: "a b.toml".into(), text: "x".into() };
-        assert_eq!(parse("POST", "/v1/apply", "name=a%20b.toml", b"x"), Ok(Request::Apply(text)));
+        assert_eq!(
+            parse("POST", "/v1/apply", "name=a%20b.toml", b"x"),
+            Ok(Request::Apply(text.clone(), Conditions::default()))
+        );
+        let conditions = Conditions {
+            confirm: Some(Nanos::secs(60)),
+            login: Some("192.0.2.7,192.0.2.1".parse().unwrap()),
+            force: true,
+        };
+        let query = "name=a%20b.toml&confirm=60s&login=192.0.2.7,192.0.2.1&force=true";
+        assert_eq!(parse("POST", "/v1/apply", query, b"x"), Ok(Request::Apply(text, conditions)));
+        let rollback = |query| match parse("POST", "/v1/rollback", query, b"") {
+            Ok(Request::RollBack(back, _)) => back,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(
+            (rollback(""), rollback("steps=3"), rollback("to=7")),
+            (Back::Steps(1), Back::Steps(3), Back::To(7))
+        );
+        assert_eq!(get("/v1/config", "generation=3"), Ok(Request::Config(Some(3))));
     }
 
     #[test]
@@ -262,6 +346,12 @@ mod tests {
             ("GET", "/v1/capture", "match=udp+sport", b"", ErrorKind::BadRequest),
             ("GET", "/v1/capture", "snaplen=1", b"", ErrorKind::BadRequest),
             ("POST", "/v1/apply", "", b"\xff", ErrorKind::BadRequest),
+            ("POST", "/v1/apply", "confirm=60", b"", ErrorKind::BadRequest),
+            ("POST", "/v1/apply", "confirm=0s", b"", ErrorKind::BadRequest),
+            ("POST", "/v1/apply", "login=me", b"", ErrorKind::BadRequest),
+            ("POST", "/v1/apply", "force=perhaps", b"", ErrorKind::BadRequest),
+            ("POST", "/v1/rollback", "steps=1&to=2", b"", ErrorKind::BadRequest),
+            ("GET", "/v1/config", "generation=0", b"", ErrorKind::BadRequest),
         ] {
             let error = parse(method, path, query, body).unwrap_err();
             assert_eq!(error.error, kind, "{method} {path}?{query}");

@@ -1,7 +1,8 @@
 //! From what is asked to the answer.
 
+use crate::access::Caller;
 use crate::api::{ApiError, openapi};
-use crate::daemon::{ApplyFailure, Daemon};
+use crate::daemon::{ApplyFailure, Daemon, Order};
 use crate::metrics;
 use crate::request::Request;
 use serde::Serialize;
@@ -38,7 +39,7 @@ impl Reply {
 }
 
 /// Answers everything but a capture, which is not known whole. May wait for workers, for some seconds at most.
-pub(crate) fn respond(daemon: &Daemon, request: Request) -> Reply {
+pub(crate) fn respond(daemon: &Daemon, caller: &Caller, request: Request) -> Reply {
     match request {
         Request::Status => Reply::of(daemon.status()),
         Request::Ports => Reply::of(daemon.ports()),
@@ -50,10 +51,17 @@ pub(crate) fn respond(daemon: &Daemon, request: Request) -> Reply {
         Request::Drops => Reply::of(daemon.drops()),
         Request::Events { since } => Reply::json(&daemon.events(since)),
         Request::Ledger => Reply::of(daemon.ledger()),
-        Request::Config => Reply::json(&daemon.config()),
+        Request::Config(None) => Reply::json(&daemon.config()),
+        Request::Config(Some(generation)) => Reply::of_apply(daemon.config_of(generation)),
+        Request::History => Reply::json(&daemon.history()),
         Request::Check(text) => Reply::json(&daemon.check(&text.text, &text.name)),
         Request::Diff(text) => Reply::of_apply(daemon.diff(&text.text, &text.name)),
-        Request::Apply(text) => Reply::of_apply(daemon.apply(&text.text, &text.name)),
+        Request::Apply(text, conditions) => {
+            let order = Order { text: text.text, name: text.name, ..caller.order(conditions) };
+            Reply::of_apply(daemon.order(order))
+        }
+        Request::Confirm => Reply::of_apply(daemon.confirm(&caller.who)),
+        Request::RollBack(back, conditions) => Reply::of_apply(daemon.roll_back(back, caller.order(conditions))),
         Request::Metrics => match metrics::page(daemon) {
             Ok(page) => Reply { status: 200, media: OPENMETRICS, body: page.into_bytes() },
             Err(error) => Reply::refusal(&error),

@@ -3,7 +3,8 @@
 //! A client that hangs harms nobody: a connection has one request and a limited time for it, connections are limited in
 //! number, bodies in size, and captures have their own bounded queue.
 
-use crate::api::{ApiError, ErrorKind};
+use crate::access::{Caller, Groups, Peer, forbidden};
+use crate::api::{ApiError, ErrorKind, Needs};
 use crate::daemon::Daemon;
 use crate::request::{self, Request};
 use crate::respond::{Reply, respond};
@@ -26,6 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Notify, Semaphore};
@@ -79,9 +81,10 @@ fn run(runtime: &Runtime, daemon: Arc<Daemon>, socket: Bound, stop: &Notify) {
         let listener = socket.listener()?;
         listener.set_nonblocking(true)?;
         let listener = UnixListener::from_std(listener)?;
+        let groups = socket.groups();
         let places = Arc::new(Semaphore::new(CONNECTIONS));
         tokio::select! {
-            () = accept(listener, &daemon, &places) => {}
+            () = accept(listener, groups, &daemon, &places) => {}
             () = stop.notified() => {}
         }
         drop(socket);
@@ -94,7 +97,7 @@ fn run(runtime: &Runtime, daemon: Arc<Daemon>, socket: Bound, stop: &Notify) {
     }
 }
 
-async fn accept(listener: UnixListener, daemon: &Arc<Daemon>, places: &Arc<Semaphore>) {
+async fn accept(listener: UnixListener, groups: Groups, daemon: &Arc<Daemon>, places: &Arc<Semaphore>) {
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
@@ -106,23 +109,42 @@ async fn accept(listener: UnixListener, daemon: &Arc<Daemon>, places: &Arc<Semap
             }
         };
         let Ok(place) = places.clone().try_acquire_owned() else {
-            refuse(&stream);
+            refuse(&stream, &ApiError::new(ErrorKind::Busy, "too many connections", "try again in a moment"));
             continue;
+        };
+        let caller = match identify(&stream, &groups) {
+            Ok(caller) => caller,
+            Err(error) => {
+                refuse(&stream, &error);
+                continue;
+            }
         };
         let daemon = daemon.clone();
         tokio::spawn(async move {
-            serve(stream, daemon).await;
+            serve(stream, caller, daemon).await;
             drop(place);
         });
     }
 }
 
-/// Says that there are too many, without waiting.
-fn refuse(stream: &UnixStream) {
-    let error = ApiError::new(ErrorKind::Busy, "too many connections", "try again in a moment");
-    let body = Reply::refusal(&error).body;
+/// Who is at the other end, and what they may do.
+fn identify(stream: &UnixStream, groups: &Groups) -> Result<Caller, ApiError> {
+    let unknown = |error: io::Error| {
+        ApiError::new(ErrorKind::Forbidden, format!("the kernel does not say who you are: {error}"), "try again")
+    };
+    let (uid, peer_groups) = ::io::peer::credentials(stream).map_err(unknown)?;
+    let peer = Peer { uid, groups: peer_groups };
+    match groups.allowed(rustix::process::geteuid().as_raw(), &peer) {
+        Some(allowed) => Ok(Caller::of_process(&peer, allowed)),
+        None => Err(forbidden(&Caller::of_process(&peer, Needs::Read).who)),
+    }
+}
+
+/// Refuses a connection without waiting.
+fn refuse(stream: &UnixStream, error: &ApiError) {
+    let Reply { status, body, .. } = Reply::refusal(error);
     let head = format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+        "HTTP/1.1 {status} Refused\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
          connection: close\r\n\r\n",
         body.len()
     );
@@ -130,10 +152,10 @@ fn refuse(stream: &UnixStream) {
 }
 
 /// One connection: one request and its answer.
-async fn serve(stream: UnixStream, daemon: Arc<Daemon>) {
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, caller: Caller, daemon: Arc<Daemon>) {
     let growing = Arc::new(AtomicBool::new(false));
     let marker = growing.clone();
-    let service = service_fn(move |request| answer(request, daemon.clone(), marker.clone()));
+    let service = service_fn(move |request| answer(request, caller.clone(), daemon.clone(), marker.clone()));
     let connection = hyper::server::conn::http1::Builder::new()
         .keep_alive(false)
         .timer(TokioTimer::new())
@@ -173,10 +195,14 @@ impl http_body::Body for Content {
 
 async fn answer(
     request: hyper::Request<Incoming>,
+    caller: Caller,
     daemon: Arc<Daemon>,
     growing: Arc<AtomicBool>,
 ) -> Result<Response<Content>, Infallible> {
     let (head, body) = request.into_parts();
+    if let Err(error) = caller.may(request::needs(head.method.as_str(), head.uri.path())) {
+        return Ok(whole(Reply::refusal(&error)));
+    }
     let read = match collect(body).await {
         Ok(body) => {
             let query = head.uri.query().unwrap_or("");
@@ -195,7 +221,7 @@ async fn answer(
                 response(200, "application/x-pcapng", Content::Growing(body))
             }
         },
-        Ok(request) => match tokio::task::spawn_blocking(move || respond(&daemon, request)).await {
+        Ok(request) => match tokio::task::spawn_blocking(move || respond(&daemon, &caller, request)).await {
             Ok(reply) => whole(reply),
             Err(_) => {
                 let error = ApiError::new(ErrorKind::Unavailable, "answering failed", "look at the log of the router");

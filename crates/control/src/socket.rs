@@ -1,11 +1,15 @@
-//! Where the API is: a Unix socket that only its owner may use.
+//! Where the API is: a Unix socket that its owner may use, and the groups the owner names.
+//!
+//! A file has one group; where members of a second one may read, everybody can connect and the server looks at whom it
+//! has (`crate::access`).
 
+use crate::access::Groups;
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -55,22 +59,62 @@ impl fmt::Display for SocketError {
 
 impl std::error::Error for SocketError {}
 
+/// Who may connect, besides the socket's owner and root.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sharing {
+    /// The groups.
+    pub groups: Groups,
+    /// The mode of the socket's file; what suits the groups where none is given.
+    pub mode: Option<u32>,
+}
+
+impl Sharing {
+    /// Nobody else.
+    pub const NONE: Sharing = Sharing { groups: Groups { full: None, read: None }, mode: None };
+
+    fn mode(&self) -> u32 {
+        self.mode.unwrap_or(match self.groups {
+            Groups { read: Some(_), .. } => 0o666,
+            Groups { full: Some(_), .. } => 0o660,
+            _ => 0o600,
+        })
+    }
+
+    /// The mode of the directory, where it is made for the socket: whoever may connect has to come there.
+    fn directory_mode(&self) -> u32 {
+        match self.mode() {
+            mode if mode & 0o006 != 0 => 0o711,
+            mode if mode & 0o060 != 0 => 0o710,
+            _ => 0o700,
+        }
+    }
+}
+
 /// A socket that listens; its file is removed with it.
 #[derive(Debug)]
 pub struct Bound {
     listener: UnixListener,
     path: PathBuf,
+    groups: Groups,
     /// Device and inode: the file is removed only if it is still ours.
     identity: (u64, u64),
 }
 
 impl Bound {
-    /// Listens at `path`, with mode 0600 from the first moment. A socket left behind by a router that was killed is
-    /// removed; one that answers is not. Makes the directory, for its owner only, where it is not there.
+    /// As [`Bound::shared`], with nobody.
     pub fn new(path: &Path) -> Result<Bound, SocketError> {
+        Bound::shared(path, &Sharing::NONE)
+    }
+
+    /// Listens at `path`, never open to more than it is to be. A socket left behind by a router that was killed is removed;
+    /// one that answers is not. Makes the directory where it is not there.
+    pub fn shared(path: &Path, sharing: &Sharing) -> Result<Bound, SocketError> {
         let failed = |error: io::Error| SocketError::System(path.to_owned(), error);
-        if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+        let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+        if let Some(directory) = directory.filter(|directory| !directory.exists()) {
+            let mut builder = fs::DirBuilder::new();
+            builder.recursive(true).mode(sharing.directory_mode()).create(directory).map_err(failed)?;
+            chown(directory, None, sharing.groups.full).map_err(failed)?;
         }
         is_trusted(path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."))).map_err(failed)?;
         remove_stale(path)?;
@@ -80,7 +124,22 @@ impl Bound {
             _ => failed(error),
         })?;
         let metadata = fs::symlink_metadata(path).map_err(failed)?;
-        Ok(Bound { listener, path: path.to_owned(), identity: (metadata.dev(), metadata.ino()) })
+        let bound = Bound {
+            listener,
+            path: path.to_owned(),
+            groups: sharing.groups,
+            identity: (metadata.dev(), metadata.ino()),
+        };
+        // The group first: with the mode first it would be open to the owner's group for a moment. Nobody but the owner
+        // can change what is in this directory.
+        chown(path, None, sharing.groups.full).map_err(failed)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(sharing.mode())).map_err(failed)?;
+        Ok(bound)
+    }
+
+    /// Who may use it besides its owner.
+    pub(crate) fn groups(&self) -> Groups {
+        self.groups
     }
 
     /// Where it is.
@@ -146,7 +205,6 @@ fn remove_stale(path: &Path) -> Result<(), SocketError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_socket_is_private_and_gone_with_its_owner() {
@@ -158,6 +216,23 @@ mod tests {
         assert!(matches!(Bound::new(&path), Err(SocketError::InUse(_))));
         drop(bound);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_shared_socket_is_open_to_its_groups_and_nobody_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let own = rustix::process::getegid().as_raw();
+        for (groups, mode, expected) in [
+            (Groups { full: Some(own), read: None }, None, (0o660, 0o710)),
+            (Groups { full: Some(own), read: Some(own) }, None, (0o666, 0o711)),
+            (Groups { full: None, read: None }, Some(0o640), (0o640, 0o710)),
+        ] {
+            let path = directory.path().join(format!("{:o}/control.sock", expected.0));
+            let _bound = Bound::shared(&path, &Sharing { groups, mode }).unwrap();
+            let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+            assert_eq!((mode(&path), mode(path.parent().unwrap())), expected);
+            assert_eq!(fs::metadata(&path).unwrap().gid(), own);
+        }
     }
 
     #[test]

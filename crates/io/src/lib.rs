@@ -3,17 +3,20 @@
 //! Everything that reads time, owns a descriptor or calls the kernel is here, so that the plane can stay pure. Unsafe code
 //! is confined to the modules that map memory or make a system call no safe wrapper has.
 
+pub mod accounts;
 pub mod bpf;
 pub mod clock;
 mod closer;
 pub mod devices;
 pub mod ingress;
+pub mod login;
 pub mod memif;
 pub mod netlink;
 pub mod netns;
 pub mod offload;
 pub mod packet_ring;
 pub mod pcap;
+pub mod peer;
 pub mod recorder;
 pub mod remarks;
 mod sys;

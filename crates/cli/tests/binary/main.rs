@@ -4,5 +4,7 @@ mod captures;
 mod chained;
 mod configurations;
 mod lifecycle;
+mod logins;
 mod rig;
 mod shown;
+mod trials;

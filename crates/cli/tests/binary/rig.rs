@@ -96,7 +96,9 @@ impl Place {
 
     pub fn prepare(&self, command: &mut Command) {
         command.current_dir(self.directory.path()).env("SWITCHPATH_SOCKET", self.path("control.sock"));
-        command.env("NO_COLOR", "1").env_remove("NOTIFY_SOCKET").stdin(Stdio::null());
+        command.env("NO_COLOR", "1").env_remove("NOTIFY_SOCKET").env_remove("STATE_DIRECTORY").stdin(Stdio::null());
+        // Whoever runs the tests may be logged in from somewhere.
+        command.env("SSH_CONNECTION", "127.0.0.1 1 127.0.0.1 22");
     }
 
     /// Runs it to its end.
@@ -132,12 +134,18 @@ impl Place {
     }
 
     /// Starts a router by this command, and waits until it forwards.
-    pub fn start_as(&self, mut command: Command) -> Router {
+    pub fn start_as(&self, command: Command) -> Router {
+        self.start_by(command, |mut command| command.spawn())
+    }
+
+    /// Starts a router by this command, which `spawn` carries out, and waits until it forwards.
+    pub fn start_by(&self, mut command: Command, spawn: impl FnOnce(Command) -> std::io::Result<Child>) -> Router {
         let path = self.path("notify.sock");
         let _ = fs::remove_file(&path);
         let notify = UnixDatagram::bind(&path).unwrap();
         notify.set_read_timeout(Some(PATIENCE)).unwrap();
-        let child = command.env("NOTIFY_SOCKET", &path).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        command.env("NOTIFY_SOCKET", &path).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = spawn(command).unwrap();
         let router = Router { child, notify };
         router.await_notice("READY=1");
         router

@@ -82,9 +82,18 @@ pub struct Applied {
     pub changes: Vec<Change>,
     /// Warnings about the configuration.
     pub warnings: Vec<Diagnostic>,
+    /// What else there is to know: that the history could not be written, or where the host's own packets go now.
+    #[serde(default)]
+    pub remarks: Vec<String>,
+    /// Until when it is to be confirmed; null where it is there to stay.
+    #[serde(default)]
+    pub pending: Option<super::Pending>,
+    /// The generation whose configuration it has, where it is a return to one.
+    #[serde(default)]
+    pub restores: Option<u64>,
 }
 
-/// The configuration that runs.
+/// The configuration that runs, or one of the history.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Config {
     /// Its number.
@@ -113,6 +122,16 @@ pub enum ErrorKind {
     CannotRun,
     /// The configuration changes what cannot change while the router runs (409).
     RestartNeeded,
+    /// Another configuration waits to be confirmed (409).
+    Pending,
+    /// Nothing waits to be confirmed, or there is nothing to go back to (409).
+    NothingPending,
+    /// The configuration takes the interface that the login of whoever asks comes in by (409).
+    Login,
+    /// The caller is not allowed to ask this (403).
+    Forbidden,
+    /// The token is missing or wrong (401).
+    Unauthorized,
     /// Too many requests or captures at once (503).
     Busy,
     /// A worker does not answer, or the router is ending (503).
@@ -126,7 +145,13 @@ impl ErrorKind {
             ErrorKind::BadRequest => 400,
             ErrorKind::NotFound => 404,
             ErrorKind::Method => 405,
-            ErrorKind::CannotRun | ErrorKind::RestartNeeded => 409,
+            ErrorKind::Unauthorized => 401,
+            ErrorKind::Forbidden => 403,
+            ErrorKind::CannotRun
+            | ErrorKind::RestartNeeded
+            | ErrorKind::Pending
+            | ErrorKind::NothingPending
+            | ErrorKind::Login => 409,
             ErrorKind::TooLarge => 413,
             ErrorKind::Configuration => 422,
             ErrorKind::Busy | ErrorKind::Unavailable => 503,

@@ -30,8 +30,29 @@ pub struct Endpoint {
     pub parameters: &'static [Parameter],
     /// Whether the body is the text of a configuration.
     pub takes_text: bool,
+    /// Who may ask.
+    pub needs: Needs,
     /// What it answers with.
     pub answer: AnswerType,
+}
+
+/// What a caller has to be allowed: see [`crate::access`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Needs {
+    /// To look: counters, tables, configurations.
+    Read,
+    /// To change the router, or to see the packets of others.
+    Full,
+}
+
+impl Needs {
+    /// In a word, for the reference page.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Needs::Read => "read",
+            Needs::Full => "full",
+        }
+    }
 }
 
 /// The form of an answer.
@@ -48,11 +69,11 @@ const fn json<T: JsonSchema>(name: &'static str) -> AnswerType {
 }
 
 const fn get(path: &'static str, doc: &'static str, answer: AnswerType) -> Endpoint {
-    Endpoint { method: "GET", path, doc, parameters: &[], takes_text: false, answer }
+    Endpoint { method: "GET", path, doc, parameters: &[], takes_text: false, needs: Needs::Read, answer }
 }
 
 const fn post(path: &'static str, doc: &'static str, parameters: &'static [Parameter], answer: AnswerType) -> Endpoint {
-    Endpoint { method: "POST", path, doc, parameters, takes_text: true, answer }
+    Endpoint { method: "POST", path, doc, parameters, takes_text: true, needs: Needs::Full, answer }
 }
 
 const NAME: &[Parameter] = &[Parameter {
@@ -60,6 +81,32 @@ const NAME: &[Parameter] = &[Parameter {
     example: "router.toml",
     doc: "The name of the file, for messages; `request` where it is left out.",
 }];
+
+const CONFIRM: Parameter = Parameter {
+    name: "confirm",
+    example: "60s",
+    doc: "It is left again unless `/v1/confirm` comes within this time (1s to 86400s), whatever becomes of the caller.",
+};
+
+const LOGIN: Parameter = Parameter {
+    name: "login",
+    example: "192.0.2.7,192.0.2.1",
+    doc: "The login of whoever asks: where it comes from and the address it came to, a dash where not known. A port that \
+          would take an interface which carries it is refused. Over the remote API the connection itself counts as one.",
+};
+
+const FORCE: Parameter =
+    Parameter { name: "force", example: "true", doc: "Take interfaces that carry the login all the same." };
+
+const APPLY: &[Parameter] = &[NAME[0], CONFIRM, LOGIN, FORCE];
+
+const ROLLBACK: &[Parameter] = &[
+    Parameter { name: "steps", example: "1", doc: "So many configurations back." },
+    Parameter { name: "to", example: "3", doc: "To the configuration of this generation." },
+    CONFIRM,
+    LOGIN,
+    FORCE,
+];
 
 /// Everything the API has.
 pub const ENDPOINTS: &[Endpoint] = &[
@@ -82,21 +129,55 @@ pub const ENDPOINTS: &[Endpoint] = &[
         ..get("/v1/events", "What happened lately: the last 1000 events.", json::<Events>("Events"))
     },
     get("/v1/ledger", "The packet ledgers: that every packet has met one fate.", json::<Ledgers>("Ledgers")),
-    get("/v1/config", "The configuration that runs.", json::<Config>("Config")),
-    post("/v1/check", "Checks a configuration. Changes nothing.", NAME, json::<Checked>("Checked")),
-    post(
-        "/v1/diff",
-        "Says what applying a configuration would change. Changes nothing.",
-        NAME,
-        json::<Changes>("Changes"),
-    ),
+    Endpoint {
+        parameters: &[Parameter {
+            name: "generation",
+            example: "3",
+            doc: "The configuration of this generation, from the history, instead of the one that runs.",
+        }],
+        ..get("/v1/config", "The configuration that runs.", json::<Config>("Config"))
+    },
+    get("/v1/history", "The configurations that have run, at most a hundred.", json::<History>("History")),
+    Endpoint {
+        needs: Needs::Read,
+        ..post("/v1/check", "Checks a configuration. Changes nothing.", NAME, json::<Checked>("Checked"))
+    },
+    Endpoint {
+        needs: Needs::Read,
+        ..post(
+            "/v1/diff",
+            "Says what applying a configuration would change. Changes nothing.",
+            NAME,
+            json::<Changes>("Changes"),
+        )
+    },
     post(
         "/v1/apply",
-        "Applies a configuration: all of it, or nothing. Answers when every worker runs it.",
-        NAME,
+        "Applies a configuration: all of it, or nothing. Answers when every worker runs it. Refused while another one waits \
+         to be confirmed.",
+        APPLY,
         json::<Applied>("Applied"),
     ),
     Endpoint {
+        takes_text: false,
+        ..post(
+            "/v1/confirm",
+            "Keeps the configuration that waits to be confirmed.",
+            &[],
+            json::<Confirmed>("Confirmed"),
+        )
+    },
+    Endpoint {
+        takes_text: false,
+        ..post(
+            "/v1/rollback",
+            "Has an earlier configuration run again, as a generation of its own: the one before, where nothing else is said.",
+            ROLLBACK,
+            json::<Applied>("Applied"),
+        )
+    },
+    Endpoint {
+        needs: Needs::Full,
         parameters: &[
             Parameter {
                 name: "match",
@@ -198,15 +279,16 @@ A refusal has a status of 400 or more and an `ApiError` as its body. Nothing was
 /// The reference page of the API, in Markdown.
 pub fn reference() -> String {
     let mut page = INTRODUCTION.to_owned();
-    page.push_str("\n## Addresses\n\n| request | answer | |\n|---|---|---|\n");
+    page.push_str("\n## Addresses\n\n| request | answer | needs | |\n|---|---|---|---|\n");
     for endpoint in ENDPOINTS {
         let answer = match endpoint.answer {
             AnswerType::Json(name, _) => format!("[{name}](#{})", name.to_lowercase()),
             AnswerType::Other(media) => format!("`{}`", media.split(';').next().unwrap_or(media)),
         };
-        let _ = writeln!(page, "| `{} {}` | {answer} | {} |", endpoint.method, endpoint.path, endpoint.doc);
+        let (method, path, needs) = (endpoint.method, endpoint.path, endpoint.needs.name());
+        let _ = writeln!(page, "| `{method} {path}` | {answer} | {needs} | {} |", endpoint.doc);
     }
-    page.push_str("\nThe body of a `POST` is the text of a configuration.\n");
+    page.push_str("\nThe body of a `POST` is the text of a configuration, but for `/v1/confirm` and `/v1/rollback`, which have none.\n");
     page.push_str("\n| parameter of | | example | |\n|---|---|---|---|\n");
     for endpoint in ENDPOINTS {
         for p in endpoint.parameters {
@@ -241,6 +323,9 @@ fn described(schema: &Value) -> String {
 fn type_of(schema: &Value) -> String {
     if let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
         return format!("[{name}](#{})", name.to_lowercase());
+    }
+    if let Some(choices) = schema["anyOf"].as_array() {
+        return choices.iter().map(type_of).collect::<Vec<_>>().join(" or ");
     }
     match &schema["type"] {
         Value::String(kind) if kind == "array" => format!("list of {}", type_of(&schema["items"])),

@@ -6,10 +6,12 @@
 
 mod changes;
 mod endpoints;
+mod history;
 mod reports;
 
 pub use changes::{ApiError, Applied, Change, Changes, Checked, Config, Diagnostic, ErrorKind, Problem};
-pub use endpoints::{ENDPOINTS, Endpoint, Parameter, openapi, reference};
+pub use endpoints::{ENDPOINTS, Endpoint, Needs, Parameter, openapi, reference};
+pub use history::{Confirmed, History, HistoryEntry, HistoryState, Pending, Via, Who};
 pub use reports::{
     Capture, Drop, DropAt, Drops, Event, EventKind, Events, Interface, Ledger, Ledgers, Neighbour, Neighbours, Path,
     Paths, Port, Ports, Queue, QueueStage, Queues, Route, Routes, State, Status, Task, Tasks,

@@ -24,7 +24,8 @@ pub struct Status {
     pub name: String,
     /// Whether it forwards.
     pub state: State,
-    /// Configurations applied since the start; the number of the one that runs.
+    /// The number of the configuration that runs: one more with each that is applied, counted on across restarts where the
+    /// history is kept on disk.
     pub generation: u64,
     /// Where the configuration came from: a file name.
     pub config: String,
@@ -48,6 +49,9 @@ pub struct Status {
     pub neighbours: u64,
     /// Whether the packet ledger of every worker balances.
     pub balanced: bool,
+    /// Until when the configuration is to be confirmed; null where it is there to stay.
+    #[serde(default)]
+    pub pending: Option<super::Pending>,
     /// Live captures that are being taken.
     pub captures: Vec<Capture>,
 }
@@ -334,6 +338,12 @@ pub enum EventKind {
     Stopping,
     /// A configuration was applied.
     Applied,
+    /// A configuration is left again unless somebody confirms it in time.
+    Pending,
+    /// A configuration was confirmed.
+    Confirmed,
+    /// An earlier configuration runs again.
+    RolledBack,
     /// A configuration was refused; the one before it runs on.
     Refused,
     /// A worker runs a new configuration.

@@ -1,10 +1,13 @@
 //! Applying a configuration while the router runs: all of it, or nothing.
 
+use super::confirm::{Back, Unconfirmed};
 use super::{ADOPTION, Daemon, RUNNING};
-use crate::api::{self, ApiError, ErrorKind};
+use crate::api::{self, ApiError, ErrorKind, HistoryState, Via, Who};
 use crate::events::What;
+use crate::history::Entry;
 use crate::names::Names;
 use io::clock;
+use io::login::Login;
 use parking_lot::MutexGuard;
 use plan::{Diagnostics, Plan};
 use plane::ApplyError;
@@ -12,6 +15,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use units::{Generation, Nanos};
 
 /// Why a configuration was refused. Unless it is [`ApplyFailure::Late`], the one before it runs on unchanged.
 #[derive(Debug)]
@@ -26,6 +30,16 @@ pub enum ApplyFailure {
     Late,
     /// The router is ending or has failed.
     Unavailable,
+    /// Another configuration waits to be confirmed.
+    Pending(api::Pending),
+    /// It takes interfaces that carry the login of whoever brings it.
+    Login(Vec<ApplyError>),
+    /// Nothing waits to be confirmed; this one was left before, because nobody confirmed it.
+    NothingPending(Option<u64>),
+    /// There is no such configuration to go back to; these are kept.
+    NotKept(Back, Vec<u64>),
+    /// Somebody else was faster: this generation runs now.
+    Changed(u64),
 }
 
 impl From<&ApplyFailure> for ApiError {
@@ -52,6 +66,50 @@ impl From<&ApplyFailure> for ApiError {
             ApplyFailure::Unavailable => {
                 ApiError::new(ErrorKind::Unavailable, "the router is ending or has failed", "start it anew")
             }
+            ApplyFailure::Pending(pending) => ApiError::new(
+                ErrorKind::Pending,
+                format!(
+                    "generation {} waits to be confirmed for another {} s",
+                    pending.generation,
+                    pending.left_ns.div_ceil(1_000_000_000)
+                ),
+                "`switchpath confirm` keeps it, `switchpath rollback` leaves it; then apply this one",
+            ),
+            ApplyFailure::Login(errors) => ApiError {
+                problems: errors.iter().map(api::Problem::from).collect(),
+                ..ApiError::new(ErrorKind::Login, "the configuration takes the interface of your own login", "")
+            },
+            ApplyFailure::NothingPending(None) => ApiError::new(
+                ErrorKind::NothingPending,
+                "nothing waits to be confirmed",
+                "`switchpath history` tells why",
+            ),
+            ApplyFailure::NothingPending(Some(left)) => ApiError::new(
+                ErrorKind::NothingPending,
+                format!(
+                    "nothing waits to be confirmed: generation {left} was left, because nobody confirmed it in time"
+                ),
+                format!("`switchpath rollback --to {left}` has it run again"),
+            ),
+            ApplyFailure::NotKept(back, kept) => {
+                let reason = match back {
+                    Back::To(generation) => format!("there is no generation {generation} in the history"),
+                    Back::Steps(1) => "there is nothing to go back to".into(),
+                    Back::Steps(steps) => format!("there is nothing {steps} steps back"),
+                };
+                let hint = match (kept.first(), kept.last()) {
+                    (Some(first), Some(last)) => {
+                        format!("the history has generations {first} to {last}; see `switchpath history`")
+                    }
+                    _ => "see `switchpath history`".into(),
+                };
+                ApiError::new(ErrorKind::NothingPending, reason, hint)
+            }
+            ApplyFailure::Changed(generation) => ApiError::new(
+                ErrorKind::Pending,
+                format!("somebody else was faster: generation {generation} runs by now"),
+                "look at `switchpath history`, and ask again where it is still wanted",
+            ),
         }
     }
 }
@@ -82,48 +140,152 @@ fn read(text: &str, name: &str) -> Result<(Plan, Vec<api::Diagnostic>), ApplyFai
     }
 }
 
+/// A configuration to apply, and under which conditions.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// Its text.
+    pub text: String,
+    /// Where it came from: a file name.
+    pub name: String,
+    /// Who brings it.
+    pub who: Who,
+    /// It is left again unless confirmed within this time.
+    pub confirm: Option<Nanos>,
+    /// Logins of whoever brings it: interfaces that carry them are not taken.
+    pub logins: Vec<Login>,
+    /// Take them all the same.
+    pub force: bool,
+    /// The generation whose text it is, where it is a return to one.
+    pub restores: Option<u64>,
+}
+
+impl Order {
+    /// To apply `text`, which came from `name`, for good and by nobody in particular.
+    pub fn new(text: &str, name: &str) -> Order {
+        Order {
+            text: text.into(),
+            name: name.into(),
+            who: Who::by(Via::Socket),
+            confirm: None,
+            logins: Vec::new(),
+            force: false,
+            restores: None,
+        }
+    }
+}
+
+/// What a configuration is applied for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Purpose {
+    /// It is new.
+    Apply,
+    /// It ran before; what runs now is left.
+    Return {
+        /// What runs, as whoever decided knew it.
+        running: u64,
+        /// What is said of that later.
+        left_as: HistoryState,
+    },
+}
+
 impl Daemon {
-    /// Applies the configuration `text`, which came from `name`: checks it, opens what it needs, has every worker adopt
-    /// it between two packets, and answers when all run it. Applies are made one after the other.
+    /// Applies the configuration `text`, which came from `name`: see [`Daemon::order`].
     pub fn apply(&self, text: &str, name: &str) -> Result<api::Applied, ApplyFailure> {
-        let result = self.try_apply(text, name);
-        let what = match &result {
-            Ok(applied) => What::Applied {
-                generation: units::Generation(applied.generation),
-                changes: applied.changes.len(),
-                name: name.to_owned(),
-            },
-            Err(failure) => What::Refused { name: name.to_owned(), reason: ApiError::from(failure).reason },
-        };
-        self.log.push(clock::now(), what);
+        self.order(Order::new(text, name))
+    }
+
+    /// Applies a configuration: checks it, opens what it needs, has every worker adopt it between two packets, and answers
+    /// when all run it. Applies are made one after the other, and none while one waits to be confirmed.
+    pub fn order(&self, order: Order) -> Result<api::Applied, ApplyFailure> {
+        self.carry_out(order, Purpose::Apply)
+    }
+
+    pub(super) fn carry_out(&self, order: Order, purpose: Purpose) -> Result<api::Applied, ApplyFailure> {
+        let (name, who) = (order.name.clone(), order.who.clone());
+        let result = self.try_order(order, purpose);
+        let now = clock::now();
+        match &result {
+            Ok(applied) => {
+                let (generation, changes) = (Generation(applied.generation), applied.changes.len());
+                self.log.push(
+                    now,
+                    match applied.restores {
+                        Some(restores) => What::RolledBack { generation, restores, name, who },
+                        None => What::Applied { generation, changes, name, who },
+                    },
+                );
+                if let Some(pending) = &applied.pending {
+                    let (back_to, time) = (pending.back_to, Nanos::new(pending.left_ns));
+                    self.log.push(now, What::Pending { generation, back_to, time });
+                }
+                applied.remarks.iter().for_each(|remark| self.log.push(now, What::Remark(remark.clone())));
+            }
+            // The router's own attempts to go back are told of by whoever makes them.
+            Err(_) if who.via == Via::Timer => {}
+            Err(failure) => self.log.push(now, What::Refused { name, reason: ApiError::from(failure).reason }),
+        }
         result
     }
 
-    fn try_apply(&self, text: &str, name: &str) -> Result<api::Applied, ApplyFailure> {
+    fn try_order(&self, order: Order, purpose: Purpose) -> Result<api::Applied, ApplyFailure> {
         // Outside the lock: a text of a million routes takes its time.
-        let (plan, warnings) = read(text, name)?;
+        let (plan, warnings) = read(&order.text, &order.name)?;
         if self.state.load(Ordering::Acquire) != RUNNING {
             return Err(ApplyFailure::Unavailable);
         }
         let mut guard = self.settled(ADOPTION).ok_or(ApplyFailure::Late)?;
         let control = &mut *guard;
+        let running = control.router.snapshot().generation.0;
+        match (purpose, &control.pending) {
+            (Purpose::Apply, Some(pending)) => return Err(ApplyFailure::Pending(pending.told(clock::now()))),
+            (Purpose::Return { running: known, .. }, _) if known != running => {
+                return Err(ApplyFailure::Changed(running));
+            }
+            _ => {}
+        }
         let changes = control.router.plan().map_or_else(Vec::new, |old| plan::diff(old, &plan));
         let fixed: Vec<String> = changes.iter().filter(|c| c.restart_needed()).map(ToString::to_string).collect();
         if !fixed.is_empty() {
             return Err(ApplyFailure::RestartNeeded(fixed));
         }
-        let (text, name): (Arc<str>, Arc<str>) = (text.into(), name.into());
+        let mut remarks = Vec::new();
+        let mut answer = api::Applied {
+            generation: running,
+            changes: changes.iter().map(told).collect(),
+            warnings,
+            remarks: Vec::new(),
+            pending: None,
+            restores: order.restores,
+        };
         if changes.is_empty() {
-            (control.text, control.name) = (text, name);
-            return Ok(api::Applied { generation: control.router.snapshot().generation.0, changes: vec![], warnings });
+            remarks.extend(control.history.reword(&order.name, &order.text).err());
+            (control.text, control.name) = (order.text.into(), order.name.into());
+            return Ok(api::Applied { remarks, ..answer });
+        }
+        if self.guarded {
+            let logins: &[Login] = if order.force { &[] } else { &order.logins };
+            let seized = super::guard::seizures(&plan, control.router.plan().map(|plan| &**plan), logins);
+            remarks.extend(seized.map_err(ApplyFailure::Login)?);
         }
         let prepared = control.router.prepare(&plan, &mut *control.opener).map_err(ApplyFailure::CannotRun)?;
+        // From here on nothing can fail. It is written down before it runs: a router that dies on trial knows so afterwards.
+        answer.generation = running + 1;
+        remarks.extend(control.record(&order, &answer, purpose).err());
+        let now = clock::now();
+        control.pending = order.confirm.map(|time| Unconfirmed {
+            generation: answer.generation,
+            back_to: running,
+            deadline: now + time,
+            who: order.who,
+            stuck: None,
+        });
+        answer.pending = control.pending.as_ref().map(|pending| pending.told(now));
         let published = control.router.publish(prepared);
-        control.late = Some((published, text, name));
+        control.late = Some((published, order.text.into(), order.name.into()));
         drop(guard);
-        let guard = self.settled(ADOPTION).ok_or(ApplyFailure::Late)?;
-        let generation = guard.router.snapshot().generation.0;
-        Ok(api::Applied { generation, changes: changes.iter().map(told).collect(), warnings })
+        self.alarm.wake();
+        drop(self.settled(ADOPTION).ok_or(ApplyFailure::Late)?);
+        Ok(api::Applied { remarks, ..answer })
     }
 
     /// What applying `text` would change.
@@ -157,6 +319,28 @@ impl Daemon {
         names.learn(control.router.snapshot());
         self.names.store(Arc::new(names));
         Some(guard)
+    }
+}
+
+impl super::Control {
+    /// Writes into the history what is about to run.
+    fn record(&mut self, order: &Order, answer: &api::Applied, purpose: Purpose) -> Result<(), String> {
+        let entry = Entry {
+            generation: answer.generation,
+            time_ns: (clock::now() + clock::epoch()).get(),
+            who: order.who.clone(),
+            name: order.name.clone(),
+            state: if order.confirm.is_some() { HistoryState::Pending } else { HistoryState::Running },
+            restores: order.restores,
+            changes: answer.changes.iter().map(|change| change.text.clone()).collect(),
+            changes_total: answer.changes.len() as u64,
+            text: order.text.clone(),
+        };
+        let before = match purpose {
+            Purpose::Apply => HistoryState::Replaced,
+            Purpose::Return { left_as, .. } => left_as,
+        };
+        self.history.push(entry, before)
     }
 }
 

@@ -1,19 +1,25 @@
 //! The running router: the plane's control side, a thread for each worker, and the configuration that runs.
 
 mod apply;
+mod confirm;
 mod drive;
+mod guard;
 mod report;
 
-pub use apply::ApplyFailure;
+pub use apply::{ApplyFailure, Order};
+pub use confirm::Back;
 
-use crate::api;
+use crate::api::{self, HistoryState, Via, Who};
 use crate::events::{EventLog, What};
+use crate::history::{Entry, History};
 use crate::names::Names;
 use crate::watch::{Taps, Watcher};
 use arc_swap::ArcSwap;
+use confirm::Unconfirmed;
 use drive::{Driver, drive};
 use io::clock;
 use io::devices::Devices;
+use io::login::Login;
 use io::remarks::Remarks;
 use io::wait::Waker;
 use packet::Region;
@@ -58,6 +64,14 @@ pub struct Options {
     pub text: String,
     /// Where the text came from: a file name.
     pub name: String,
+    /// Who starts it.
+    pub who: Who,
+    /// The configurations it ran before.
+    pub history: History,
+    /// The generation of the history whose text this is, where it is a return to one.
+    pub restores: Option<u64>,
+    /// Whether interfaces that carry a login, or the machine's only default route, are looked after: see [`Guard`].
+    pub guard: Option<Guard>,
     /// Called from the router's threads when something happens that it cannot deal with itself.
     pub notice: Box<dyn Fn(Notice) + Send + Sync>,
     /// Called when all ports are closed: waits for what was handed over to be written.
@@ -71,8 +85,29 @@ impl Options {
         let shared = Shared(Arc::new(Mutex::new(Some(devices))));
         let opener = Box::new(shared.clone());
         let finish = Box::new(move || shared.0.lock().take().into_iter().for_each(Devices::finish));
-        Options { opener, remarks, text: text.into(), name: name.into(), notice: Box::new(notice), finish }
+        Options {
+            opener,
+            remarks,
+            text: text.into(),
+            name: name.into(),
+            who: Who::by(Via::Start),
+            history: History::in_memory(),
+            restores: None,
+            guard: None,
+            notice: Box::new(notice),
+            finish,
+        }
     }
+}
+
+/// A router of the machine itself looks after the machine's interfaces: it takes none that carries a login of whoever
+/// starts or changes it, unless told to, and says when it takes the one with the machine's only default route.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Guard {
+    /// The login of whoever starts it.
+    pub login: Option<Login>,
+    /// Take interfaces all the same.
+    pub force: bool,
 }
 
 /// Devices until the end of their router.
@@ -156,6 +191,10 @@ pub struct Daemon {
     threads: Mutex<Vec<JoinHandle<Option<WorkerReport>>>>,
     finish: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     journal: Mutex<Journal>,
+    /// Wakes the thread that looks after the configuration to be confirmed.
+    alarm: Waker,
+    /// See [`Guard`].
+    guarded: bool,
     started: Instant,
     epoch: Nanos,
 }
@@ -175,6 +214,9 @@ struct Control {
     name: Arc<str>,
     /// A generation that a worker had not adopted in time, with its text and name. It cannot be taken back.
     late: Option<(Published, Arc<str>, Arc<str>)>,
+    history: History,
+    /// The configuration that runs is to be confirmed.
+    pending: Option<Unconfirmed>,
 }
 
 const RUNNING: u8 = 0;
@@ -184,7 +226,7 @@ const FAILED: u8 = 2;
 impl Daemon {
     /// Starts a router with `plan`, which `options.text` says, and answers when it forwards.
     pub fn start(plan: &Plan, options: Options) -> Result<Arc<Daemon>, StartError> {
-        let Options { mut opener, remarks, text, name, notice, finish } = options;
+        let Options { mut opener, remarks, text, name, who, mut history, restores, guard, notice, finish } = options;
         let (log, taps) = (Arc::new(EventLog::default()), Arc::new(Taps::default()));
         let limits = HostLimits {
             icmp_rate: plan.icmp_rate.into(),
@@ -204,13 +246,34 @@ impl Daemon {
             let waker = waker.clone();
             router.on_post(WorkerId::at(index), Box::new(move || waker.wake()));
         }
+        router.continue_from(units::Generation(history.last()));
+        if let Some(Guard { login, force }) = &guard {
+            let login = login.filter(|_| !force);
+            let seized = guard::seizures(plan, None, login.as_slice()).map_err(StartError::Apply)?;
+            seized.into_iter().for_each(|remark| remarks.add(remark));
+        }
         let prepared = router.prepare(plan, &mut *opener).map_err(StartError::Apply)?;
         // Routes before ports: with no thread running yet, no packet can be early.
         let published = router.publish(prepared);
         router.complete(published);
         let mut names = Names::default();
         names.learn(router.snapshot());
-        let control = Control { router, opener, text: text.into(), name: name.into(), late: None };
+        let entry = Entry {
+            generation: router.snapshot().generation.0,
+            time_ns: (clock::now() + clock::epoch()).get(),
+            who,
+            name: name.clone(),
+            state: HistoryState::Running,
+            restores,
+            changes: Vec::new(),
+            changes_total: 0,
+            text: text.clone(),
+        };
+        if let Err(remark) = history.push(entry, HistoryState::Replaced) {
+            remarks.add(remark);
+        }
+        let control =
+            Control { router, opener, text: text.into(), name: name.into(), late: None, history, pending: None };
         let daemon = Arc::new(Daemon {
             control: Mutex::new(control),
             names: ArcSwap::from_pointee(names),
@@ -223,6 +286,8 @@ impl Daemon {
             threads: Mutex::new(Vec::new()),
             finish: Mutex::new(Some(finish)),
             journal: Mutex::new(Journal { remarks, next: 1 }),
+            alarm: Waker::new().map_err(StartError::System)?,
+            guarded: guard.is_some(),
             started: clock::now(),
             epoch: clock::epoch(),
         });
@@ -266,7 +331,7 @@ impl Daemon {
             }
         };
         thread::Builder::new().name("journal".into()).spawn(journal).map_err(StartError::System)?;
-        Ok(())
+        self.watch_confirmation().map_err(StartError::System)
     }
 
     fn first_adoption(&self) -> Result<(), StartError> {
@@ -299,7 +364,11 @@ impl Daemon {
             let subject = event.subject.map_or_else(String::new, |subject| format!("{subject}: "));
             match event.kind {
                 api::EventKind::WorkerFailed => tracing::error!("{subject}{}", event.text),
-                api::EventKind::Refused | api::EventKind::AddressConflict | api::EventKind::Remark => {
+                api::EventKind::Refused
+                | api::EventKind::Pending
+                | api::EventKind::RolledBack
+                | api::EventKind::AddressConflict
+                | api::EventKind::Remark => {
                     tracing::warn!("{subject}{}", event.text)
                 }
                 api::EventKind::Neighbour => tracing::debug!("{subject}{}", event.text),
@@ -345,6 +414,7 @@ impl Daemon {
             self.log.push(clock::now(), What::Stopping);
         }
         self.stop.store(true, Ordering::Relaxed);
+        self.alarm.wake();
         self.workers.iter().for_each(Waker::wake);
         let threads = std::mem::take(&mut *self.threads.lock());
         let reports: Vec<WorkerReport> =
@@ -364,6 +434,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
+        self.alarm.wake();
         self.stop.store(true, Ordering::Relaxed);
         self.workers.iter().for_each(Waker::wake);
     }

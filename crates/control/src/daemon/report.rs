@@ -77,6 +77,7 @@ impl Daemon {
             routes: (tables.len4() + tables.len6()) as u64,
             neighbours: reports.iter().map(|report| report.neighbours.len() as u64).sum(),
             balanced: ledgers(&reports).balanced,
+            pending: control.pending.as_ref().map(|pending| pending.told(clock::now())),
             captures: captures.iter().map(capture).collect(),
         })
     }

@@ -5,3 +5,4 @@ mod applying;
 mod capturing;
 mod clients;
 mod rig;
+mod trials;

@@ -1,8 +1,10 @@
 //! Asking the kernel about its links and changing them: rtnetlink(7), synchronously, one request at a time.
 
+mod lookup;
 pub(crate) mod message;
 mod route;
 
+pub use lookup::LinkLayers;
 pub use route::{Link, Neighbour, Route, Veth, VethEnd};
 
 use crate::sys;

@@ -81,11 +81,11 @@ fn link_header(index: u32, flags: u32, change: u32) -> [u8; 16] {
     header
 }
 
-fn family(address: IpAddr) -> u8 {
+pub(super) fn family(address: IpAddr) -> u8 {
     (if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 }) as u8
 }
 
-fn octets(address: IpAddr) -> Vec<u8> {
+pub(super) fn octets(address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(v4) => v4.octets().to_vec(),
         IpAddr::V6(v6) => v6.octets().to_vec(),

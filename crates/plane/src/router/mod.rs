@@ -99,6 +99,14 @@ impl Router {
         (router, workers)
     }
 
+    /// Numbers generations from the one after `last` on, for a router that goes on with a history. Before the first one.
+    pub fn continue_from(&mut self, last: Generation) {
+        assert!(self.plan.is_none(), "there is a generation already");
+        let mut empty = Snapshot::empty();
+        empty.generation = last;
+        self.snapshot = Arc::new(empty);
+    }
+
     /// Says how to wake `worker` when it sleeps.
     pub fn on_post(&mut self, worker: WorkerId, nudge: Nudge) {
         self.nudges[worker.index()] = Some(nudge);

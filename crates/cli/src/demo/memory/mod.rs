@@ -76,13 +76,12 @@ impl Hosts for MemoryHosts {
 
     fn router(&mut self, text: &str, notice: Notify) -> control::Options {
         let devices = Devices::new(clock::epoch());
+        let unused = Devices::new(clock::epoch());
         control::Options {
             remarks: devices.remarks().clone(),
             opener: Box::new(Wires { devices, far: self.sender.clone() }),
-            text: text.into(),
-            name: super::CONFIGURATION.into(),
-            notice: Box::new(notice),
             finish: Box::new(|| ()),
+            ..control::Options::new(unused, text, super::CONFIGURATION, notice)
         }
     }
 

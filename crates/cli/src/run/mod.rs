@@ -1,14 +1,19 @@
 //! `switchpath run`: the router, until it is ended.
 
+mod history;
+
 use crate::arguments::Run;
 use crate::configuration::{read, show_diagnostics};
 use crate::notify::{notify, reloading};
 use crate::output::{Rows, is_coloured, print_json, short, span};
 use anyhow::{Context, Result, anyhow};
+use control::api::{Via, Who};
 use control::socket::Bound;
-use control::{Closing, Daemon, Notice, Options, Server, StartError, Tracer};
+use control::{Closing, Daemon, Guard, Notice, Options, Order, Server, StartError, Tracer};
+use history::Start;
 use io::clock;
 use io::devices::Devices;
+use io::login::Login;
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
@@ -28,7 +33,8 @@ enum Wake {
 /// Runs the router.
 pub fn run(arguments: &Run) -> Result<ExitCode> {
     start_log(&arguments.log)?;
-    let configuration = read(&arguments.config)?;
+    let (past, remarks) = history::open(arguments)?;
+    let Start { configuration, restores } = history::choose(&past, read(&arguments.config)?, arguments.force)?;
     show_diagnostics(&configuration.checked.diagnostics)?;
     let Some(plan) = configuration.checked.plan else { return Ok(ExitCode::FAILURE) };
     let (sender, wakes) = channel();
@@ -39,6 +45,9 @@ pub fn run(arguments: &Run) -> Result<ExitCode> {
     let notice = move |notice| drop(sender.send(Wake::Notice(notice)));
     let (devices, tracing) = devices()?;
     let options = Options::new(devices, &configuration.text, &configuration.name, notice);
+    remarks.into_iter().for_each(|remark| options.remarks.add(remark));
+    let guard = Some(Guard { login: Login::current(), force: arguments.force });
+    let options = Options { who: starter(Via::Start), history: past, restores, guard, ..options };
     let daemon = Daemon::start(&plan, options).map_err(|error| match error {
         StartError::Apply(errors) => {
             let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
@@ -69,6 +78,12 @@ pub fn run(arguments: &Run) -> Result<ExitCode> {
         return Err(anyhow!(reason));
     }
     Ok(if closing.ledgers.balanced { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The user this process belongs to, as one who changes the configuration.
+fn starter(via: Via) -> Who {
+    let uid = rustix::process::getuid().as_raw();
+    Who { uid: Some(uid), user: io::accounts::user_name(uid), ..Who::by(via) }
 }
 
 fn start_log(level: &str) -> Result<()> {
@@ -115,7 +130,9 @@ fn reload(daemon: &Daemon, arguments: &Run) {
     let result = read(&arguments.config).and_then(|configuration| {
         show_diagnostics(&configuration.checked.diagnostics)?;
         // Also where it has errors: the router notes that it was refused.
-        let applied = daemon.apply(&configuration.text, &configuration.name);
+        let logins = Login::current().into_iter().collect();
+        let order = Order::new(&configuration.text, &configuration.name);
+        let applied = daemon.order(Order { who: Who::by(Via::Signal), logins, ..order });
         anyhow::ensure!(configuration.checked.plan.is_some(), "it has errors");
         applied?;
         Ok(())

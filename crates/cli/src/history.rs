@@ -1,0 +1,80 @@
+//! `confirm`, `rollback` and `history`: configurations on trial, and those that ran before.
+
+use crate::arguments::{Confirm, History, OfHistory, Rollback};
+use crate::configuration::{asked, conditions, show_applied};
+use crate::output::{Rows, date_and_time, print_json};
+use anyhow::Result;
+use control::api;
+use std::io::{Write, stdout};
+use std::process::ExitCode;
+
+/// `switchpath confirm`
+pub fn confirm(arguments: &Confirm) -> Result<ExitCode> {
+    let confirmed: api::Confirmed = asked(arguments.socket.client().post_with("/v1/confirm", &[], ""))?;
+    match arguments.json {
+        true => print_json(&mut stdout(), &confirmed)?,
+        false => writeln!(stdout(), "generation {} stays", confirmed.generation)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `switchpath rollback`
+pub fn rollback(arguments: &Rollback) -> Result<ExitCode> {
+    let back = match arguments.to {
+        Some(generation) => ("to", generation.to_string()),
+        None => ("steps", arguments.steps.to_string()),
+    };
+    let mut parameters = vec![back];
+    parameters.extend(conditions(&arguments.trial));
+    let applied: api::Applied = asked(arguments.socket.client().post_with("/v1/rollback", &parameters, ""))?;
+    show_applied(&applied, arguments.json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `switchpath history`
+pub fn history(arguments: &History) -> Result<ExitCode> {
+    let client = arguments.socket.client();
+    let mut out = stdout();
+    if let Some(OfHistory::Show { generation }) = arguments.of {
+        let config: api::Config = client.get(&format!("/v1/config?generation={generation}"))?;
+        match arguments.json {
+            true => print_json(&mut out, &config)?,
+            false => write!(out, "{}", config.text)?,
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let history: api::History = client.get("/v1/history")?;
+    if arguments.json {
+        print_json(&mut out, &history)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut rows = Rows::new(&[">generation", "time (UTC)", "who", "file", "state", "changes"]);
+    for entry in &history.entries {
+        rows.add([
+            entry.generation.to_string(),
+            date_and_time(entry.time_ns),
+            entry.who.to_string(),
+            entry.name.clone(),
+            entry.state.name().into(),
+            summary(entry),
+        ]);
+    }
+    rows.print(&mut out)?;
+    match &history.directory {
+        Some(directory) => writeln!(out, "kept in {directory}")?,
+        None => writeln!(out, "forgotten when the router ends; `switchpath run --state-dir DIR` keeps it")?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What an entry changed, in a line.
+fn summary(entry: &api::HistoryEntry) -> String {
+    if let Some(restored) = entry.restores {
+        return format!("back to generation {restored}");
+    }
+    match (&entry.changes[..], entry.changes_total) {
+        ([], _) => "-".into(),
+        ([one], 1) => one.clone(),
+        ([first, ..], n) => format!("{first}, and {} more", n - 1),
+    }
+}

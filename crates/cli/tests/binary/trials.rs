@@ -1,0 +1,137 @@
+//! Configurations on trial, the history, and what of them outlives the router.
+
+use crate::rig::{Place, config, until};
+use serde_json::Value;
+use std::fs;
+use std::process::Command;
+
+const RUN: [&str; 4] = ["run", "run.toml", "--state-dir", "state"];
+
+fn with(name: &str) -> String {
+    config("1000pps", &format!("[[path]]\nname = '{name}'\nmatch = 'udp dport 53'"))
+}
+
+/// Generations, states and files of the history.
+fn history(place: &Place) -> Vec<(u64, String, String)> {
+    let told = place.json(&["history"]);
+    let entry = |e: &Value| {
+        let text = |name: &str| e[name].as_str().unwrap().to_owned();
+        (e["generation"].as_u64().unwrap(), text("state"), text("name"))
+    };
+    told["entries"].as_array().unwrap().iter().map(entry).collect()
+}
+
+fn told(of: &[(u64, &str, &str)]) -> Vec<(u64, String, String)> {
+    of.iter().map(|&(generation, state, name)| (generation, state.to_owned(), name.to_owned())).collect()
+}
+
+#[test]
+fn the_history_outlives_the_router_and_is_gone_back_to() {
+    let place = Place::new(60000);
+    place.write("run.toml", &config("1000pps", "")).write("a.toml", &with("a"));
+    let router = place.start_as(place.command(&RUN));
+    let said = place.good(&["apply", "a.toml"]);
+    assert!(said.contains("+ path a") && said.contains("generation 2 runs, 1 change"), "{said}");
+    let table = place.good(&["history"]);
+    assert!(table.contains("a.toml") && table.contains("+ path a") && table.contains("kept in"), "{table}");
+    assert_eq!(place.good(&["history", "show", "2"]), with("a"));
+    router.kill();
+    let router = place.start_as(place.command(&RUN));
+    // Numbers go on, and every text is still there.
+    assert_eq!(place.json(&["show", "status"])["generation"], 3);
+    assert_eq!(
+        history(&place),
+        told(&[(1, "replaced", "run.toml"), (2, "replaced", "a.toml"), (3, "running", "run.toml")])
+    );
+    assert!(place.good(&["diff", "--from", "2", "--to", "3"]).contains("- path a"));
+    assert!(place.good(&["diff", "--from", "2"]).contains("- path a"));
+    let said = place.good(&["rollback", "--to", "2"]);
+    assert!(said.contains("generation 4 runs the configuration of generation 2, 1 change"), "{said}");
+    let said = place.bad(1, &["rollback", "--to", "99"]);
+    assert!(said.contains("no generation 99") && said.contains("switchpath history"), "{said}");
+    router.stop();
+}
+
+#[test]
+fn nobody_confirms_and_the_one_before_comes_back_though_the_client_is_gone() {
+    let place = Place::new(60000);
+    let router = place.write("run.toml", &config("1000pps", "")).write("a.toml", &with("a")).start();
+    let said = place.good(&["apply", "a.toml", "--confirm", "1s"]);
+    assert!(said.contains("`switchpath confirm` within 1 s keeps it; else generation 1 comes back"), "{said}");
+    let said = place.bad(1, &["apply", "run.toml"]);
+    assert!(said.contains("waits to be confirmed") && said.contains("switchpath rollback"), "{said}");
+    assert!(place.good(&["show"]).contains("`switchpath confirm` within "));
+    until(|| (place.json(&["show", "status"])["generation"] == 3).then_some(()));
+    let said = place.bad(1, &["confirm"]);
+    assert!(said.contains("generation 2 was left"), "{said}");
+    let events = place.good(&["show", "events"]);
+    assert!(events.contains("is to be confirmed within 1 s") && events.contains("nobody confirmed"), "{events}");
+    let (_, err) = router.stop();
+    assert!(err.contains("a.toml still has the configuration that nobody confirmed"), "{err}");
+}
+
+#[test]
+fn a_trial_that_is_confirmed_stays() {
+    let place = Place::new(60000);
+    let router = place.write("run.toml", &config("1000pps", "")).write("a.toml", &with("a")).start();
+    place.good(&["apply", "a.toml", "--confirm", "3600s"]);
+    let answer = place.json(&["confirm"]);
+    assert_eq!(answer["generation"], 2);
+    assert!(place.good(&["history"]).contains("forgotten when the router ends"));
+    assert_eq!(place.json(&["rollback", "--confirm", "3600s"])["pending"]["back_to"], 2);
+    assert!(place.bad(2, &["apply", "a.toml", "--confirm", "60"]).contains("has no unit"));
+    router.stop();
+}
+
+/// The configuration may be what made the machine unreachable, or what killed the router.
+#[test]
+fn a_router_that_died_on_trial_does_not_start_with_what_was_tried() {
+    let place = Place::new(60000);
+    place.write("run.toml", &config("1000pps", ""));
+    let router = place.start_as(place.command(&RUN));
+    place.write("run.toml", &with("tried")).good(&["apply", "run.toml", "--confirm", "3600s"]);
+    router.kill();
+    let router = place.start_as(place.command(&RUN));
+    assert_eq!(
+        history(&place),
+        told(&[(1, "replaced", "run.toml"), (2, "unconfirmed", "run.toml"), (3, "running", "run.toml")])
+    );
+    assert_eq!(place.json(&["show", "config"])["text"], config("1000pps", ""));
+    let (_, err) = router.stop();
+    assert!(err.contains("never confirmed") && err.contains("--force"), "{err}");
+    let router = place.start_as(place.command(&[&RUN[..], &["--force"]].concat()));
+    assert_eq!(place.json(&["show", "config"])["text"], with("tried"));
+    router.stop();
+}
+
+#[test]
+fn two_routers_do_not_share_a_history() {
+    let place = Place::new(60000);
+    let router = place.write("run.toml", &config("1000pps", "")).start_as(place.command(&RUN));
+    let said = place.bad(1, &["run", "run.toml", "--state-dir", "state", "--socket", "other.sock"]);
+    assert!(said.contains("another router keeps its history there"), "{said}");
+    router.stop();
+}
+
+/// A limit on the size of files stands in for a disk that is full: a text of 100 KB cannot be written.
+#[test]
+fn a_full_disk_costs_the_history_and_not_the_apply() {
+    let place = Place::new(60000);
+    place.write("run.toml", &config("1000pps", "").replace("out.pcapng", "/dev/null"));
+    let text = with("large").replace("out.pcapng", "/dev/null") + &"\n# more".repeat(20_000);
+    place.write("large.toml", &text);
+    let mut command = Command::new("sh");
+    let script = "ulimit -f 64; exec \"$0\" run run.toml --state-dir state";
+    place.prepare(command.args(["-c", script, env!("CARGO_BIN_EXE_switchpath")]));
+    let router = place.start_as(command);
+    let output = place.run(&["apply", "large.toml"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.contains("generation 2 is not kept"), "{said}");
+    assert_eq!(place.json(&["show", "status"])["generation"], 2);
+    // In memory it is, and can be left and come back.
+    place.good(&["rollback"]);
+    place.good(&["rollback", "--to", "2"]);
+    let files: Vec<_> = fs::read_dir(place.path("state/history")).unwrap().map(|f| f.unwrap().file_name()).collect();
+    assert!(files.iter().all(|file| file.to_string_lossy().ends_with(".json")), "{files:?}");
+    router.stop();
+}

@@ -1,0 +1,112 @@
+//! Who asks, and what they are allowed.
+//!
+//! On the Unix socket the kernel tells who is at the other end (unix(7), SO_PEERCRED), so that nobody can say that they
+//! are somebody else. Root and the user the router was started by may do everything; members of the socket's group as
+//! well; members of the readers' group may look.
+
+use crate::api::{ApiError, ErrorKind, Needs, Via, Who};
+use crate::daemon::Order;
+use crate::request::Conditions;
+use io::login::Login;
+
+/// Somebody who asks.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    /// Who it is.
+    pub who: Who,
+    /// The most they are allowed.
+    pub allowed: Needs,
+    /// The connection itself, where cutting it would cut off whoever asks.
+    pub login: Option<Login>,
+}
+
+/// A process at the other end of a Unix socket.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Peer {
+    /// Its user.
+    pub uid: u32,
+    /// Its groups, the main one among them.
+    pub groups: Vec<u32>,
+}
+
+/// Who may use a Unix socket, besides root and its owner.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Groups {
+    /// Its members may do everything.
+    pub full: Option<u32>,
+    /// Its members may look.
+    pub read: Option<u32>,
+}
+
+impl Groups {
+    /// What a process is allowed; nothing for a stranger, who can connect only where the socket's mode says so.
+    pub(crate) fn allowed(&self, owner: u32, peer: &Peer) -> Option<Needs> {
+        let member = |group: Option<u32>| group.is_some_and(|group| peer.groups.contains(&group));
+        if peer.uid == 0 || peer.uid == owner || member(self.full) {
+            Some(Needs::Full)
+        } else if member(self.read) {
+            Some(Needs::Read)
+        } else {
+            None
+        }
+    }
+}
+
+impl Caller {
+    /// A process at the other end of the control socket.
+    pub fn of_process(peer: &Peer, allowed: Needs) -> Caller {
+        let who = Who { uid: Some(peer.uid), user: io::accounts::user_name(peer.uid), ..Who::by(Via::Socket) };
+        Caller { who, allowed, login: None }
+    }
+
+    /// The conditions of an order, with what is known of the caller.
+    pub fn order(&self, conditions: Conditions) -> Order {
+        let Conditions { confirm, login, force } = conditions;
+        let logins = login.into_iter().chain(self.login).collect();
+        Order { who: self.who.clone(), confirm, logins, force, ..Order::new("", "") }
+    }
+
+    /// Refuses what the caller may not do.
+    pub fn may(&self, needs: Needs) -> Result<(), ApiError> {
+        if self.allowed >= needs { Ok(()) } else { Err(forbidden(&self.who)) }
+    }
+}
+
+/// What a caller is told who may not do what was asked.
+pub(crate) fn forbidden(who: &Who) -> ApiError {
+    let hint = match who.via {
+        Via::Remote => "use the token for changes (--token-file of the router)",
+        _ => "ask as root, as the user the router was started by, or as a member of its --socket-group",
+    };
+    ApiError::new(ErrorKind::Forbidden, format!("{who} is not allowed to do this"), hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_decide_who_may_do_what() {
+        let groups = Groups { full: Some(500), read: Some(600) };
+        let peer = |uid, groups: &[u32]| Peer { uid, groups: groups.to_vec() };
+        for (uid, own, expected) in [
+            (0, &[0][..], Some(Needs::Full)),
+            (990, &[989], Some(Needs::Full)),
+            (1000, &[1000, 500], Some(Needs::Full)),
+            (1000, &[1000, 600], Some(Needs::Read)),
+            (1000, &[600, 500], Some(Needs::Full)),
+            (1000, &[1000], None),
+        ] {
+            assert_eq!(groups.allowed(990, &peer(uid, own)), expected, "{uid} {own:?}");
+        }
+        assert_eq!(Groups::default().allowed(990, &peer(1000, &[0])), None);
+    }
+
+    #[test]
+    fn whoever_may_only_look_is_told_how_to_do_more() {
+        let caller = Caller::of_process(&Peer { uid: 77_777, groups: vec![] }, Needs::Read);
+        assert!(caller.may(Needs::Read).is_ok());
+        let said = caller.may(Needs::Full).unwrap_err().to_string();
+        assert!(said.contains("user 77777") && said.contains("--socket-group"), "{said}");
+    }
+}

@@ -1,0 +1,182 @@
+//! A configuration on trial: it is left again unless somebody confirms it in time. And going back by hand.
+//!
+//! The time is kept by the router, so that it does not matter what becomes of whoever applied the configuration: their
+//! connection may be the very thing it cut.
+
+use super::apply::{ApplyFailure, Order, Purpose};
+use super::{Daemon, RUNNING};
+use crate::api::{self, ApiError, HistoryState, Via, Who};
+use crate::events::What;
+use crate::history::Entry;
+use io::clock;
+use io::wait::Sleeper;
+use std::io as std_io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use units::{Generation, Instant, Nanos};
+
+/// How long until a return that failed is tried again.
+const RETRY: Nanos = Nanos::secs(5);
+/// How often the thread looks whether the router is still there.
+const LOOK: Nanos = Nanos::secs(5);
+
+/// A configuration that is to be confirmed.
+#[derive(Clone, Debug)]
+pub(super) struct Unconfirmed {
+    /// Its number.
+    pub generation: u64,
+    /// What ran before it.
+    pub back_to: u64,
+    /// When it is left.
+    pub deadline: Instant,
+    /// Who brought it.
+    pub who: Who,
+    /// Why it could not be left when it should have been.
+    pub stuck: Option<String>,
+}
+
+impl Unconfirmed {
+    pub fn told(&self, now: Instant) -> api::Pending {
+        api::Pending {
+            generation: self.generation,
+            back_to: self.back_to,
+            left_ns: self.deadline.since(now).get(),
+            who: self.who.clone(),
+        }
+    }
+}
+
+/// How far to go back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Back {
+    /// So many configurations.
+    Steps(u64),
+    /// To the configuration of this generation.
+    To(u64),
+}
+
+impl Daemon {
+    /// The configuration on trial is there to stay.
+    pub fn confirm(&self, who: &Who) -> Result<api::Confirmed, ApplyFailure> {
+        let mut control = self.control.lock();
+        let Some(pending) = control.pending.take() else {
+            let left = control.history.told().entries.into_iter().rev();
+            let latest = left.take_while(|e| e.state != HistoryState::Replaced);
+            let left =
+                latest.filter(|entry| entry.state == HistoryState::Unconfirmed).map(|entry| entry.generation).next();
+            return Err(ApplyFailure::NothingPending(left));
+        };
+        let remark = control.history.set_state(pending.generation, HistoryState::Running).err();
+        drop(control);
+        let generation = Generation(pending.generation);
+        self.log.push(clock::now(), What::Confirmed { generation, who: who.clone() });
+        remark.into_iter().for_each(|remark| self.log.push(clock::now(), What::Remark(remark)));
+        Ok(api::Confirmed { generation: pending.generation })
+    }
+
+    /// Has an earlier configuration run again, as a generation of its own. Of one on trial, it is the end. `order` says
+    /// who asks and under which conditions; its text is not looked at.
+    pub fn roll_back(&self, back: Back, order: Order) -> Result<api::Applied, ApplyFailure> {
+        let (entry, purpose) = {
+            let control = self.control.lock();
+            let running = control.router.snapshot().generation.0;
+            let found = match back {
+                Back::Steps(steps) => control.history.back(running, steps),
+                Back::To(generation) => control.history.get(generation),
+            };
+            let kept = || control.history.told().entries.iter().map(|entry| entry.generation).collect();
+            let Some(entry) = found.cloned() else { return Err(ApplyFailure::NotKept(back, kept())) };
+            let left_as = match &control.pending {
+                Some(_) => HistoryState::Unconfirmed,
+                None => HistoryState::RolledBack,
+            };
+            (entry, Purpose::Return { running, left_as })
+        };
+        self.return_to(&entry, order, purpose)
+    }
+
+    fn return_to(&self, entry: &Arc<Entry>, order: Order, purpose: Purpose) -> Result<api::Applied, ApplyFailure> {
+        let restores = Some(entry.restores.unwrap_or(entry.generation));
+        let order = Order { text: entry.text.clone(), name: entry.name.clone(), restores, ..order };
+        self.carry_out(order, purpose)
+    }
+
+    /// Starts the thread that leaves configurations nobody confirmed.
+    pub(super) fn watch_confirmation(self: &Arc<Self>) -> std_io::Result<()> {
+        let mut sleeper = Sleeper::new(self.alarm.clone());
+        let daemon = Arc::downgrade(self);
+        let watch = move || {
+            while let Some(daemon) = daemon.upgrade() {
+                let next = daemon.leave_unconfirmed(clock::now());
+                // The router may end while this waits.
+                drop(daemon);
+                // A poll of one valid descriptor does not fail.
+                let _ = sleeper.sleep([], next);
+            }
+        };
+        thread::Builder::new().name("confirmation".into()).spawn(watch).map(drop)
+    }
+
+    /// Leaves a configuration whose time is over; answers how long until it is worth looking again.
+    fn leave_unconfirmed(&self, now: Instant) -> Nanos {
+        let (pending, entry) = {
+            let control = self.control.lock();
+            let Some(pending) = control.pending.clone() else { return LOOK };
+            if pending.deadline > now {
+                return pending.deadline.since(now).min(LOOK);
+            }
+            (pending.clone(), control.history.get(pending.back_to).cloned())
+        };
+        if self.state.load(Ordering::Acquire) != RUNNING {
+            return LOOK;
+        }
+        let left_as = HistoryState::Unconfirmed;
+        let purpose = Purpose::Return { running: pending.generation, left_as };
+        let order = Order { who: Who::by(Via::Timer), force: true, ..Order::new("", "") };
+        let result = match &entry {
+            Some(entry) => self.return_to(entry, order, purpose),
+            None => Err(ApplyFailure::NotKept(Back::To(pending.back_to), Vec::new())),
+        };
+        let Err(failure) = result else {
+            let text = format!(
+                "{} still has the configuration that nobody confirmed: mend it before it is applied again",
+                self.name_of(pending.generation)
+            );
+            self.log.push(clock::now(), What::Remark(text));
+            return LOOK;
+        };
+        let mut control = self.control.lock();
+        let Some(stuck) = control.pending.as_mut().filter(|p| p.generation == pending.generation) else { return LOOK };
+        stuck.deadline = now + RETRY;
+        let reason = ApiError::from(&failure).to_string();
+        if stuck.stuck.as_ref() != Some(&reason) {
+            stuck.stuck = Some(reason.clone());
+            let text = format!(
+                "generation {} cannot be left though nobody confirmed it, and is tried again every 5 s: {reason}",
+                pending.generation
+            );
+            drop(control);
+            self.log.push(clock::now(), What::Remark(text));
+        }
+        RETRY
+    }
+
+    fn name_of(&self, generation: u64) -> String {
+        self.control.lock().history.get(generation).map_or_else(String::new, |entry| entry.name.clone())
+    }
+
+    /// The configurations that have run.
+    pub fn history(&self) -> api::History {
+        self.control.lock().history.told()
+    }
+
+    /// The configuration of a generation.
+    pub fn config_of(&self, generation: u64) -> Result<api::Config, ApplyFailure> {
+        let control = self.control.lock();
+        let kept = || control.history.told().entries.iter().map(|entry| entry.generation).collect();
+        let entry = control.history.get(generation);
+        let entry = entry.ok_or_else(|| ApplyFailure::NotKept(Back::To(generation), kept()))?;
+        Ok(api::Config { generation, name: entry.name.clone(), text: entry.text.clone() })
+    }
+}

@@ -1,0 +1,114 @@
+//! Interfaces that are better not taken: those that carry the login of whoever changes the configuration, and the one
+//! that the machine's only default route goes over.
+
+use io::login::{Carrier, Login};
+use io::netlink::{KernelError, Netlink};
+use plan::{Plan, PortPlan};
+use plane::ApplyError;
+
+/// Kinds of ports that take an interface from the host's own stack.
+const SEIZING: [&str; 2] = ["packet", "xdp"];
+
+/// Ports of `new` that take an interface none of `old` has, with the interface.
+fn taken<'a>(new: &'a Plan, old: Option<&Plan>) -> Vec<(&'a PortPlan, &'a str)> {
+    let interface = |port: &PortPlan| SEIZING.contains(&&*port.device.kind).then(|| port.device.target.clone());
+    let held: Vec<_> = old.into_iter().flat_map(|old| &old.ports).filter_map(interface).collect();
+    let ports = new.ports.iter().filter(|port| interface(port).is_some_and(|name| !held.contains(&name)));
+    ports.map(|port| (port, &*port.device.target)).collect()
+}
+
+/// Refuses the ports that would take an interface which carries one of these logins. Otherwise answers what is to be said
+/// of those that are taken.
+pub(super) fn seizures(new: &Plan, old: Option<&Plan>, logins: &[Login]) -> Result<Vec<String>, Vec<ApplyError>> {
+    let taken = taken(new, old);
+    if taken.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut carriers = Vec::new();
+    let mut remarks = Vec::new();
+    for login in logins {
+        match login.carriers() {
+            Ok(found) => carriers.extend(found),
+            Err(error) => remarks.push(format!("which interface carries your login could not be found out: {error}")),
+        }
+    }
+    let refused: Vec<ApplyError> = refusals(&taken, &carriers).collect();
+    if !refused.is_empty() {
+        return Err(refused);
+    }
+    // The machine's own matter: where the kernel does not say, nothing is said.
+    remarks.extend(only_default_route().ok().flatten().and_then(|link| lost_route(&taken, &link)));
+    Ok(remarks)
+}
+
+fn refusals<'a>(taken: &'a [(&PortPlan, &str)], carriers: &'a [Carrier]) -> impl Iterator<Item = ApplyError> + 'a {
+    taken.iter().filter_map(move |(port, interface)| {
+        let carrier = carriers.iter().find(|carrier| carrier.interface == *interface)?;
+        Some(ApplyError {
+            place: format!("port {}", port.name),
+            reason: format!("'{interface}' carries your login, which taking it would cut off: {}", carrier.because),
+            hint: "give the port another interface, or work from the console; --force takes it all the same (with \
+                   `apply --confirm 60s` it is given back unless you confirm)"
+                .into(),
+        })
+    })
+}
+
+fn lost_route(taken: &[(&PortPlan, &str)], link: &str) -> Option<String> {
+    let (port, interface) = taken.iter().find(|(_, interface)| *interface == link)?;
+    Some(format!(
+        "port {} takes {interface}, over which this machine's only default route goes: programs of the machine itself reach \
+         nobody beyond it while the router has it",
+        port.name
+    ))
+}
+
+/// The link that all default routes of the machine go over, where it is a single one.
+fn only_default_route() -> Result<Option<String>, KernelError> {
+    let mut netlink = Netlink::open()?;
+    let links = netlink.default_route_links()?;
+    let [only] = links[..] else { return Ok(None) };
+    Ok(netlink.links()?.into_iter().find(|link| link.index == only).map(|link| link.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(ports: &str) -> Plan {
+        let port = |(i, device): (usize, &str)| {
+            format!("[port.p{i}]\ndevice = '{device}'\nmac = '02:00:00:00:00:0{i}'\naddress = ['10.0.{i}.1/24']\n")
+        };
+        let text: String = ports.split_whitespace().enumerate().map(port).collect();
+        plan::check(&format!("version = 1\n{text}"), "t", &plane::catalogue()).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    #[test]
+    fn only_interfaces_that_are_newly_taken_matter() {
+        for (old, new, expected) in [
+            ("", "packet:eth0 memory:eth1", "eth0"),
+            ("packet:eth0", "packet:eth0 packet:eth1", "eth1"),
+            ("packet:eth0", "packet:eth0", ""),
+            ("memory:eth0", "packet:eth0", "eth0"),
+        ] {
+            let (old, new) = (Some(old).filter(|old| !old.is_empty()).map(plan), plan(new));
+            let names: Vec<&str> = taken(&new, old.as_ref()).into_iter().map(|(_, name)| name).collect();
+            assert_eq!(names.join(" "), expected);
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_which_interface_why_and_what_to_do() {
+        let new = plan("packet:eth0 packet:eth1");
+        let carriers = [Carrier { interface: "eth1".into(), because: "it has 192.0.2.1".into() }];
+        let taken = taken(&new, None);
+        let refused: Vec<ApplyError> = refusals(&taken, &carriers).collect();
+        assert_eq!(refused.len(), 1);
+        let said = refused[0].to_string();
+        for word in ["port p1", "'eth1'", "it has 192.0.2.1", "--force"] {
+            assert!(said.contains(word), "{said}");
+        }
+        assert!(lost_route(&taken, "eth0").unwrap().contains("port p0 takes eth0"));
+        assert_eq!(lost_route(&taken, "eth9"), None);
+    }
+}

@@ -1,0 +1,220 @@
+//! The history on disk: one file for each configuration, `history/GENERATION.json` in the state directory.
+//!
+//! A file is written beside its place, flushed and renamed, so that a power failure leaves the old one or the new one. A
+//! lock keeps two routers from sharing a directory.
+
+use super::Entry;
+use std::fmt;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// The largest file that is read: JSON makes a text at most six times as long.
+const MOST_BYTES: u64 = 512 << 20;
+/// Files looked at: there are never more than the history has entries, unless somebody put them there.
+const MOST_FILES: usize = 10_000;
+
+/// Why a directory cannot keep a history.
+#[derive(Debug)]
+pub struct StoreError {
+    directory: PathBuf,
+    reason: String,
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the history cannot be kept in {}: {}", self.directory.display(), self.reason)
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+/// The directory, locked.
+#[derive(Debug)]
+pub(super) struct Store {
+    directory: PathBuf,
+    /// Held only to keep the lock.
+    _lock: File,
+}
+
+impl Store {
+    /// Opens a state directory, making it where it is not there; answers what is in it, the oldest first, and remarks on
+    /// what cannot be read.
+    pub fn open(state: &Path) -> Result<(Store, Vec<Entry>, Vec<String>), StoreError> {
+        let failed = |reason: String| StoreError { directory: state.to_owned(), reason };
+        let directory = state.join("history");
+        let make = || DirBuilder::new().recursive(true).mode(0o700).create(&directory);
+        make().map_err(|error| failed(error.to_string()))?;
+        let lock = private().open(state.join("lock")).map_err(|error| failed(error.to_string()))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(failed("another router keeps its history there; give this one its own --state-dir".into()));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error.to_string())),
+        }
+        let store = Store { directory, _lock: lock };
+        let (entries, remarks) = store.read().map_err(|error| failed(error.to_string()))?;
+        Ok((store, entries, remarks))
+    }
+
+    /// The directory the files are in.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    fn read(&self) -> io::Result<(Vec<Entry>, Vec<String>)> {
+        let (mut entries, mut remarks) = (Vec::new(), Vec::new());
+        for file in fs::read_dir(&self.directory)?.take(MOST_FILES) {
+            let path = file?.path();
+            match path.extension().and_then(|extension| extension.to_str()) {
+                Some("json") => {}
+                // Left behind by a router that was killed while it wrote.
+                Some("tmp") => {
+                    let _ = fs::remove_file(&path);
+                    continue;
+                }
+                _ => continue,
+            }
+            match read_entry(&path) {
+                Ok(entry) if self.path(entry.generation) == path => entries.push(entry),
+                Ok(entry) => remarks.push(skipped(&path, &format!("it says it is generation {}", entry.generation))),
+                Err(reason) => remarks.push(skipped(&path, &reason)),
+            }
+        }
+        entries.sort_by_key(|entry| entry.generation);
+        Ok((entries, remarks))
+    }
+
+    /// Writes an entry, whole or not at all.
+    pub fn write(&mut self, entry: &Entry) -> Result<(), String> {
+        let path = self.path(entry.generation);
+        let beside = path.with_extension("tmp");
+        let write = || -> io::Result<()> {
+            let mut file = private().truncate(true).open(&beside)?;
+            let mut whole = io::BufWriter::new(&mut file);
+            serde_json::to_writer(&mut whole, entry)?;
+            whole.write_all(b"\n")?;
+            whole.flush()?;
+            drop(whole);
+            file.sync_all()?;
+            fs::rename(&beside, &path)?;
+            File::open(&self.directory)?.sync_all()
+        };
+        write().map_err(|error| {
+            let _ = fs::remove_file(&beside);
+            let directory = self.directory.display();
+            format!("generation {} is not kept in {directory} and is forgotten at a restart: {error}", entry.generation)
+        })
+    }
+
+    /// Removes an entry. One that stays is found, and removed, at the next start.
+    pub fn remove(&mut self, generation: u64) {
+        let _ = fs::remove_file(self.path(generation));
+    }
+
+    fn path(&self, generation: u64) -> PathBuf {
+        self.directory.join(format!("{generation:012}.json"))
+    }
+}
+
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).mode(0o600);
+    options
+}
+
+fn skipped(path: &Path, reason: &str) -> String {
+    format!("{} is no part of the history, and is left alone: {reason}", path.display())
+}
+
+fn read_entry(path: &Path) -> Result<Entry, String> {
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    let length = file.metadata().map_err(|error| error.to_string())?.len();
+    if length > MOST_BYTES {
+        return Err(format!("it has {length} bytes"));
+    }
+    serde_json::from_reader(io::BufReader::new(file)).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::History;
+    use super::*;
+    use crate::api::{HistoryState as State, Via, Who};
+    use std::os::unix::fs::PermissionsExt;
+
+    fn entry(generation: u64) -> Entry {
+        Entry {
+            generation,
+            time_ns: 7,
+            who: Who { uid: Some(0), user: Some("root".into()), ..Who::by(Via::Socket) },
+            name: "a.toml".into(),
+            state: State::Running,
+            restores: None,
+            changes: vec![],
+            changes_total: 0,
+            text: format!("# {generation} \u{1f600}\n"),
+        }
+    }
+
+    #[test]
+    fn what_is_kept_comes_back_and_says_that_it_ended() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = directory.path().join("state");
+        let (mut history, remarks) = History::open(&state).unwrap();
+        assert!(remarks.is_empty() && history.last() == 0);
+        history.push(entry(1), State::Replaced).unwrap();
+        history.push(Entry { state: State::Pending, ..entry(2) }, State::Replaced).unwrap();
+        let file = state.join("history/000000000002.json");
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(History::open(&state).unwrap_err().to_string().contains("another router"));
+        drop(history);
+        let (history, remarks) = History::open(&state).unwrap();
+        assert!(remarks.is_empty());
+        let states: Vec<State> = history.told().entries.iter().map(|entry| entry.state).collect();
+        assert_eq!(states, [State::Replaced, State::Unconfirmed]);
+        assert_eq!(history.get(2).unwrap().text, entry(2).text);
+    }
+
+    #[test]
+    fn corrupt_files_are_skipped_with_a_remark_and_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut history, _) = History::open(directory.path()).unwrap();
+        (1..=3).for_each(|generation| history.push(entry(generation), State::Replaced).unwrap());
+        drop(history);
+        let at = |name: &str| directory.path().join("history").join(name);
+        let whole = fs::read(at("000000000002.json")).unwrap();
+        fs::write(at("000000000002.json"), &whole[..whole.len() / 2]).unwrap();
+        fs::write(at("000000000009.json"), &whole).unwrap();
+        fs::write(at("000000000004.json"), b"\xff\xfe").unwrap();
+        fs::write(at("000000000003.tmp"), b"half").unwrap();
+        fs::write(at("README"), b"mine").unwrap();
+        let (history, remarks) = History::open(directory.path()).unwrap();
+        assert_eq!(remarks.len(), 3, "{remarks:?}");
+        let kept: Vec<u64> = history.told().entries.iter().map(|entry| entry.generation).collect();
+        assert_eq!(kept, [1, 3]);
+        assert!(!at("000000000003.tmp").exists() && at("README").exists() && at("000000000004.json").exists());
+    }
+
+    /// A directory that is no directory any more stands in for a disk that is full: writing fails in the same way.
+    #[test]
+    fn what_cannot_be_written_is_said_and_known_all_the_same() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut history, _) = History::open(directory.path()).unwrap();
+        history.push(entry(1), State::Replaced).unwrap();
+        fs::remove_dir_all(directory.path().join("history")).unwrap();
+        let said = history.push(entry(2), State::Replaced).unwrap_err();
+        assert!(said.contains("generation 2 is not kept"), "{said}");
+        assert_eq!((history.last(), history.back(2, 1).unwrap().generation), (2, 1));
+    }
+
+    #[test]
+    fn what_is_too_old_is_removed_from_the_disk() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut history, _) = History::open(directory.path()).unwrap();
+        (1..=105).for_each(|generation| history.push(entry(generation), State::Replaced).unwrap());
+        assert_eq!(fs::read_dir(directory.path().join("history")).unwrap().count(), 100);
+    }
+}
