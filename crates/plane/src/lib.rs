@@ -8,6 +8,7 @@
 
 pub mod classify;
 pub mod event;
+pub mod explain;
 mod fates;
 pub mod function;
 pub mod host;

@@ -27,7 +27,7 @@ pub use fib6::Fib6;
 pub use outcome::Outcome;
 pub use rib::Origin;
 pub use tables::{RouteChange, RouteError, RouteQuery, RouteReport, TableLimits, Tables};
-pub use witness::{Finding, Findings, Unwitnessed, Witness};
+pub use witness::{Finding, Unwitnessed, Witness};
 
 use crate::snapshot::{Egress, PortView, Snapshot};
 use packet::wire::ipv4;
@@ -195,6 +195,13 @@ impl<W: Witness> Classifier<'_, W> {
             }
         }
         bytes
+    }
+
+    /// Classifies one packet that has just come in, without the short way that most packets of a batch take: the verdict is
+    /// the same, and the witness hears of every reason for it.
+    pub fn one(&self, (id, view): (PortId, &PortView), came: Instant, packet: &mut Packet) -> Target {
+        arrive(packet, Some(came), id, view.untagged);
+        self.general(view, packet)
     }
 
     /// The destination of an untagged IPv4 packet for us to forward, without options and with nothing wrong; nothing

@@ -476,5 +476,6 @@ fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
 }
 
+mod covering;
 #[cfg(test)]
 mod tests;

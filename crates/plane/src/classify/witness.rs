@@ -6,7 +6,6 @@
 use super::{Exception, Outcome};
 use packet::wire::Family;
 use plan::Condition;
-use std::cell::RefCell;
 use std::net::IpAddr;
 use units::{AdjacencyId, InterfaceId, Mac};
 
@@ -102,13 +101,4 @@ pub struct Unwitnessed;
 impl Witness for Unwitnessed {
     #[inline(always)]
     fn saw(self, _finding: impl FnOnce() -> Finding) {}
-}
-
-/// A list of everything that was found.
-pub type Findings = RefCell<Vec<Finding>>;
-
-impl Witness for &Findings {
-    fn saw(self, finding: impl FnOnce() -> Finding) {
-        self.borrow_mut().push(finding());
-    }
 }

@@ -114,6 +114,11 @@ impl Machine {
         (machine, Effects { usable: Usable::Up(mac), ..machine.nothing(true) })
     }
 
+    /// One that another host knows to be in this state.
+    pub fn recalled(state: NeighbourState, mac: Option<Mac>, since: Instant) -> Machine {
+        Machine { state, mac, since, deadline: Instant::FAR, tries: 0 }
+    }
+
     fn nothing(&self, changed: bool) -> Effects {
         Effects { ask: None, usable: Usable::Unchanged, fail: false, forget: false, changed }
     }

@@ -262,6 +262,18 @@ impl Host {
         self.neighbours.iter().map(report).collect()
     }
 
+    /// Takes over what another host knows of a neighbour; a usable one is usable here.
+    pub(crate) fn recall(&mut self, known: &NeighbourReport, world: &mut impl World) {
+        let machine = machine::Machine::recalled(known.state, known.mac, known.since);
+        let usable = machine.usable();
+        if self.neighbours.insert((known.interface, known.address), machine)
+            && let Some(mac) = usable
+        {
+            // Without room for its adjacency it is asked for again, as by the other host.
+            let _ = world.tables().resolve(known.interface, known.address, mac);
+        }
+    }
+
     /// Packets held: those that wait for a neighbour, and fragments that wait for the rest of their packet.
     pub fn pending(&self) -> usize {
         self.neighbours.held() + self.datagrams.held()

@@ -12,7 +12,7 @@ use units::{AdjacencyId, InterfaceId};
 
 /// What a route is to lead to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Goal {
+pub(crate) enum Goal {
     /// Anything but a gateway.
     Plain(Outcome),
     /// A gateway.
@@ -21,15 +21,13 @@ pub(super) enum Goal {
 
 /// Routes by destination and origin.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Routes(HashMap<(Prefix, Origin), Goal>);
+pub(crate) struct Routes(HashMap<(Prefix, Origin), Goal>);
 
 impl Routes {
     /// The routes of `plan`, whose interfaces are `interfaces`.
-    pub fn of(plan: &Plan, names: &Names, interfaces: &[Interface]) -> Routes {
-        let mut routes = Routes(HashMap::with_capacity(plan.routes.len() + 8 * interfaces.len()));
-        for interface in interfaces {
-            routes.attach(interface);
-        }
+    pub(super) fn of(plan: &Plan, names: &Names, interfaces: &[Interface]) -> Routes {
+        let mut routes = Routes::following(interfaces);
+        routes.0.reserve(plan.routes.len());
         for route in &plan.routes {
             let goal = match &route.action {
                 RouteAction::Blackhole => Goal::Plain(Outcome::Blackhole),
@@ -41,6 +39,13 @@ impl Routes {
             };
             routes.0.insert((route.to, Origin::Static), goal);
         }
+        routes
+    }
+
+    /// The routes that follow from addresses.
+    pub fn following(interfaces: &[Interface]) -> Routes {
+        let mut routes = Routes(HashMap::with_capacity(8 * interfaces.len()));
+        interfaces.iter().for_each(|interface| routes.attach(interface));
         routes
     }
 
@@ -126,7 +131,7 @@ impl Drop for Gateways {
 }
 
 /// Destinations that are no matter of routes, whatever is configured (RFC 1812 5.3.7, RFC 4291 2.4).
-pub(super) fn always() -> impl Iterator<Item = (Prefix, Outcome)> {
+pub(crate) fn always() -> impl Iterator<Item = (Prefix, Outcome)> {
     let v4 = [([0, 0, 0, 0], 8), ([127, 0, 0, 0], 8), ([224, 0, 0, 0], 4), ([240, 0, 0, 0], 4)];
     let v4 = v4.into_iter().map(|(octets, length)| (IpAddr::from(Ipv4Addr::from(octets)), length));
     let v6 = [(Ipv6Addr::UNSPECIFIED, 128), (Ipv6Addr::LOCALHOST, 128)];

@@ -5,7 +5,7 @@
 //! brings the routes up to date. Routes that only the old generation could use are withdrawn before the workers are
 //! told, routes that need the new one are added after: no packet ever follows a route to a place that is not there.
 
-mod desired;
+pub(crate) mod desired;
 mod prepare;
 
 pub use prepare::{ApplyError, Opener, Prepared};

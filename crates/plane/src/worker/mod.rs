@@ -10,6 +10,9 @@ mod outlet;
 mod report;
 mod stages;
 
+pub(crate) use outlet::ROUNDS;
+pub(crate) use stages::refusal;
+
 pub use adopt::{Change, Decorate, NewFunctions, NewPort};
 pub use mailbox::{Command, Mailbox};
 pub use report::{PathReport, PortReport, QueueReport, TaskReport, WorkerReport};

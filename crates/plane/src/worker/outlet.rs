@@ -14,7 +14,7 @@ use packet::{DropReason, Meta, Packet};
 use units::{Instant, InterfaceId, PortId};
 
 /// How often a packet may go from the general path back to classification.
-const ROUNDS: u8 = 4;
+pub(crate) const ROUNDS: u8 = 4;
 
 /// What the host may reach of its worker while it handles packets of the instance `current`.
 pub(super) struct Outlet<'a> {

@@ -263,7 +263,7 @@ fn followed(
 }
 
 /// The reason a stage refused a packet for.
-pub(super) fn refusal(packet: &Packet) -> Option<DropReason> {
+pub(crate) fn refusal(packet: &Packet) -> Option<DropReason> {
     DropReason::ALL.get(usize::from(packet.meta().refused).wrapping_sub(1)).copied()
 }
 

@@ -1,0 +1,196 @@
+//! A world in which nothing is done: what the host decides is noted.
+
+use super::{Expected, Step, Steps, Way};
+use crate::classify::{Exception, Origin, Outcome, REFUSED, RouteChange, TableLimits, Tables, Target};
+use crate::event::Event;
+use crate::host::{Host, NeighbourReport, World};
+use crate::interface::Interface;
+use crate::router::desired::{self, Goal, Routes};
+use crate::worker::ROUNDS;
+use packet::wire::{Arp, Ipv4Header, Ipv6Header};
+use packet::{DropReason, Meta, Packet, Pool};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use units::{Instant, InterfaceId};
+
+/// As much as one packet can concern.
+const LIMITS: TableLimits = TableLimits { adjacencies: 4096, routes: 65536 };
+
+/// What becomes of a packet that the host is given, and the path it took last.
+pub(super) fn run(way: Way<'_>, pool: Pool, packet: Packet, target: Target) -> (Expected, Option<usize>) {
+    let concerned = concerned(&packet);
+    let (tables, hops) = copied(way.question.tables, &way.question.snapshot.interfaces, &concerned);
+    let mut world =
+        Dry { way, tables: &tables, pool, onward: VecDeque::new(), expected: None, path: None, quiet: true };
+    let mut host = Host::new(way.question.snapshot.limits);
+    // What it announces by itself is no matter of this packet.
+    host.adopt(&mut world);
+    let wanted = |known: &&NeighbourReport| concerned.contains(&known.address) || hops.contains(&known.address);
+    for known in way.question.reports.iter().flat_map(|report| &report.neighbours).filter(wanted) {
+        host.recall(known, &mut world);
+    }
+    world.quiet = false;
+    world.onward.push_back((packet, target));
+    while let Some((packet, target)) = world.onward.pop_front() {
+        world.travel(packet, target, &mut host);
+    }
+    if world.expected.is_none() {
+        let waiting = host.neighbours().into_iter().find(|neighbour| neighbour.pending > 0);
+        let waits = |n: NeighbourReport| Expected::Waits { interface: n.interface, address: n.address };
+        // The host ends every packet, sends it on, keeps it for a neighbour, or has it wait for its other fragments.
+        world.expected = Some(waiting.map_or(Expected::Collected, waits));
+    }
+    world.quiet = true;
+    host.drain(&mut world);
+    (world.expected.unwrap_or(Expected::Collected), world.path)
+}
+
+/// The addresses a packet is about.
+fn concerned(packet: &Packet) -> Vec<IpAddr> {
+    let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();
+    let ends = if packet.meta().exception == Exception::Arp as u8 {
+        Arp::parse(l3).ok().map(|arp| [arp.sender_ip.into(), arp.target_ip.into()])
+    } else if packet.meta().flags & Meta::IPV6 == 0 {
+        Ipv4Header::of(l3).map(|header| [header.source().into(), header.destination().into()])
+    } else {
+        Ipv6Header::of(l3).map(|header| [header.source().into(), header.destination().into()])
+    };
+    ends.map_or_else(Vec::new, Vec::from)
+}
+
+/// Tables that say of these destinations what `live` does, and of the router's own addresses too; and the next hops.
+fn copied(live: &Tables, interfaces: &[Interface], destinations: &[IpAddr]) -> (Tables, Vec<IpAddr>) {
+    let (tables, mut hops) = (Tables::with_limits(LIMITS), Vec::new());
+    let always = desired::always().map(|(prefix, outcome)| RouteChange { prefix, origin: Origin::Local, outcome });
+    let own = Routes::following(interfaces);
+    let own = own.iter().filter_map(|(&(prefix, origin), goal)| match *goal {
+        Goal::Plain(outcome) => Some(RouteChange { prefix, origin, outcome }),
+        Goal::Via(..) => None,
+    });
+    let fits = "a packet concerns no more routes than there is room for";
+    tables.apply_routes(always.chain(own)).expect(fits);
+    for route in destinations.iter().flat_map(|&destination| live.covering(destination)) {
+        let (prefix, origin) = (route.prefix, route.origin);
+        match (route.outcome, route.interface, route.next_hop) {
+            // The host makes these of the neighbours it knows.
+            _ if origin == Origin::Neighbour => {}
+            (Outcome::Via(_), Some(interface), Some(hop)) => {
+                hops.push(hop);
+                let adjacency = tables.adjacency_for(interface, hop).expect(fits);
+                tables.set_route(prefix, origin, Outcome::Via(adjacency)).expect(fits);
+                tables.release(adjacency);
+            }
+            (Outcome::Via(_), ..) => {}
+            (outcome, ..) => tables.set_route(prefix, origin, outcome).expect(fits),
+        }
+    }
+    (tables, hops)
+}
+
+/// The host's world, with tables of its own.
+struct Dry<'a> {
+    way: Way<'a>,
+    tables: &'a Tables,
+    pool: Pool,
+    /// Packets classified again, with where they go.
+    onward: VecDeque<(Packet, Target)>,
+    expected: Option<Expected>,
+    path: Option<usize>,
+    /// Nothing is noted: it has to do with other packets.
+    quiet: bool,
+}
+
+/// Whether the packet is the one that was asked about, and not one the host has made.
+fn is_original(packet: &Packet) -> bool {
+    packet.meta().flags & Meta::GENERATED == 0
+}
+
+impl Dry<'_> {
+    fn travel(&mut self, packet: Packet, target: Target, host: &mut Host) {
+        let original = is_original(&packet);
+        let position = self.way.position(target).filter(|_| target != REFUSED);
+        if position.is_none() && target != REFUSED {
+            if original {
+                self.path = self.way.path_of(&packet);
+            }
+            return host.receive(packet, self);
+        }
+        let others = Steps::default();
+        let way = if original { self.way } else { Way { steps: &others, ..self.way } };
+        match way.forward(self.tables, target, packet) {
+            Err(packet) => host.receive(packet, self),
+            Ok((packet, expected)) => {
+                if original {
+                    (self.expected, self.path) = (Some(expected), position.map(|(path, _)| path));
+                } else if let Expected::Sent { port, frame, .. } = expected {
+                    self.way.steps.add(Step::Fragment { port, frame });
+                }
+                self.pool.give(packet);
+            }
+        }
+    }
+
+    fn end(&mut self, packet: Packet, expected: Expected) {
+        if is_original(&packet) && !self.quiet {
+            self.expected = Some(expected);
+        }
+        self.pool.give(packet);
+    }
+}
+
+impl World for Dry<'_> {
+    fn now(&self) -> Instant {
+        self.way.question.now
+    }
+
+    fn interface(&self, id: InterfaceId) -> Option<&Interface> {
+        self.way.question.snapshot.interface(id)
+    }
+
+    fn interfaces(&self) -> &[Interface] {
+        &self.way.question.snapshot.interfaces
+    }
+
+    fn tables(&self) -> &Tables {
+        self.tables
+    }
+
+    fn generate(&mut self) -> Option<Packet> {
+        let mut packet = self.pool.take()?;
+        packet.meta_mut().flags = Meta::GENERATED;
+        packet.meta_mut().timestamp = self.now();
+        Some(packet)
+    }
+
+    fn send(&mut self, interface: InterfaceId, packet: Packet) {
+        if !self.quiet {
+            self.way.steps.add(Step::Answers { interface, frame: packet.bytes().to_vec() });
+        }
+        self.pool.give(packet);
+    }
+
+    fn forward(&mut self, mut packet: Packet) {
+        packet.meta_mut().rounds += 1;
+        if packet.meta().rounds > ROUNDS {
+            return self.drop(packet, DropReason::NeighbourFailed);
+        }
+        let others = Steps::default();
+        let original = is_original(&packet);
+        if original {
+            self.way.steps.add(Step::Again);
+        }
+        let way = if original { self.way } else { Way { steps: &others, ..self.way } };
+        let target = way.classifier(self.tables).again(&mut packet);
+        self.onward.push_back((packet, target));
+    }
+
+    fn consume(&mut self, packet: Packet) {
+        self.end(packet, Expected::Consumed);
+    }
+
+    fn drop(&mut self, packet: Packet, reason: DropReason) {
+        self.end(packet, Expected::Dropped(reason));
+    }
+
+    fn event(&mut self, _event: Event<'_>) {}
+}

@@ -1,0 +1,271 @@
+//! What the router would do with a packet, step by step, and why: a dry run.
+//!
+//! Nothing here decides anything. The packet goes through the very classifier, functions and host that a worker has, with
+//! a witness that hears why and a world that only notes what it is told to do; so what is explained is what would happen.
+//! Nothing is counted, nothing is sent, and neither routes nor neighbours change: the host, which learns from what it
+//! hears, works on tables of its own with a copy of what concerns this packet ([`dry`]).
+//!
+//! What it cannot foresee is what depends on other packets: a full queue, a rate limit that is used up, the other fragments
+//! of its packet, what a queueing scheme will do with a backlog. How things stand there is in the reports it was given.
+
+mod dry;
+
+use crate::classify::{Classifier, Dispatch, Finding, REFUSED, RouteReport, Tables, Target, Witness};
+use crate::function::{self, Context};
+use crate::host::NeighbourReport;
+use crate::snapshot::{BEST_EFFORT, Snapshot};
+use crate::worker::{WorkerReport, refusal};
+use packet::{DropReason, Packet, Pool, Region};
+use std::cell::RefCell;
+use std::net::IpAddr;
+use units::{Instant, InterfaceId, PortId};
+
+/// Frames there are for the packet and whatever is made because of it: more than the longest packet has fragments.
+const FRAMES: usize = 128;
+
+/// The router a packet is put to.
+#[derive(Clone, Copy)]
+pub struct Question<'a> {
+    /// The generation that runs.
+    pub snapshot: &'a Snapshot,
+    /// The routes and adjacencies.
+    pub tables: &'a Tables,
+    /// What the workers tell of themselves: their neighbours, and how their ports and queues stand.
+    pub reports: &'a [WorkerReport],
+    /// When it comes in.
+    pub now: Instant,
+}
+
+/// Something that would happen to the packet, or because of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// The classifier finds something.
+    Found(Finding),
+    /// The routes that cover the destination just looked up, the longest prefix first: see [`Tables::covering`].
+    Routes(Vec<RouteReport>),
+    /// What is known of the next hop just found.
+    Neighbour {
+        /// On whose link.
+        interface: InterfaceId,
+        /// Its address.
+        address: IpAddr,
+        /// What is known; nothing where it was never heard or asked.
+        known: Option<NeighbourReport>,
+    },
+    /// A function of a path works on it.
+    Function {
+        /// The path's position in the snapshot.
+        path: usize,
+        /// The function's position in the path.
+        index: usize,
+        /// The frame before.
+        before: Vec<u8>,
+        /// The frame after.
+        after: Vec<u8>,
+    },
+    /// The host sends a frame because of it: an answer, an error, a question to a neighbour.
+    Answers {
+        /// The interface it leaves by.
+        interface: InterfaceId,
+        /// The frame.
+        frame: Vec<u8>,
+    },
+    /// A part of it, which the host has cut off, leaves by this port.
+    Fragment {
+        /// The port.
+        port: PortId,
+        /// The frame.
+        frame: Vec<u8>,
+    },
+    /// The host sends it on: it is classified again.
+    Again,
+}
+
+/// What becomes of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Expected {
+    /// It is given to the link of this port.
+    Sent {
+        /// The port.
+        port: PortId,
+        /// The interface.
+        interface: InterfaceId,
+        /// The frame as it leaves.
+        frame: Vec<u8>,
+    },
+    /// It ends here having done its work: it was for the router itself, or was cut into fragments.
+    Consumed,
+    /// It is dropped.
+    Dropped(DropReason),
+    /// It waits until a neighbour answers.
+    Waits {
+        /// On whose link.
+        interface: InterfaceId,
+        /// Its address.
+        address: IpAddr,
+    },
+    /// It is part of a packet for the router itself, and waits for the other parts.
+    Collected,
+}
+
+/// What the router would do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Explanation {
+    /// One thing after the other.
+    pub steps: Vec<Step>,
+    /// What it comes to.
+    pub expected: Expected,
+    /// The path it takes last, as a position in the snapshot; nothing where it is refused before it takes one.
+    pub path: Option<usize>,
+}
+
+/// The steps so far. The classifier tells it what it finds.
+#[derive(Default)]
+struct Steps(RefCell<Vec<Step>>);
+
+impl Steps {
+    fn add(&self, step: Step) {
+        self.0.borrow_mut().push(step);
+    }
+}
+
+impl Witness for &Steps {
+    fn saw(self, finding: impl FnOnce() -> Finding) {
+        self.add(Step::Found(finding()));
+    }
+}
+
+/// What the router would do with `frame`, were it to come in by `port` now.
+///
+/// # Panics
+/// When the snapshot has no such port.
+pub fn explain(question: &Question<'_>, port: PortId, frame: &[u8]) -> Explanation {
+    let view = question.snapshot.port(port).expect("the caller names a port of the snapshot");
+    let steps = Steps::default();
+    let dispatch = dispatch(question.snapshot);
+    let mut pool = Pool::new(Region::new(FRAMES));
+    let mut packet = pool.take().expect("a new pool has frames");
+    if !packet.fill(frame) {
+        pool.give(packet);
+        return Explanation { steps: vec![], expected: Expected::Dropped(DropReason::FrameTooLong), path: None };
+    }
+    let way = Way { question, dispatch: &dispatch, steps: &steps };
+    let target = way.classifier(question.tables).one((port, view), question.now, &mut packet);
+    let (expected, path) = if target == REFUSED || way.position(target).is_some() {
+        way.end(question.tables, target, packet, &mut pool)
+    } else {
+        dry::run(way, pool, packet, target)
+    };
+    let steps = steps.0.into_inner().into_iter().flat_map(|step| detailed(question, step)).collect();
+    Explanation { steps, expected, path }
+}
+
+/// A step with what is known besides.
+fn detailed(question: &Question<'_>, step: Step) -> Vec<Step> {
+    let known = |interface, address| {
+        let all = question.reports.iter().flat_map(|report| &report.neighbours);
+        all.into_iter().find(|known| (known.interface, known.address) == (interface, address)).cloned()
+    };
+    match step {
+        Step::Found(Finding::Lookup { destination, .. }) => {
+            let routes = question.tables.covering(destination);
+            let first = routes.first();
+            let hop = first.and_then(|route| {
+                let connected = matches!(route.outcome, crate::classify::Outcome::Connected(_)).then_some(destination);
+                Some((route.interface?, route.next_hop.or(connected)?))
+            });
+            let neighbour = hop.map(|(interface, address)| Step::Neighbour {
+                interface,
+                address,
+                known: known(interface, address),
+            });
+            [step, Step::Routes(routes)].into_iter().chain(neighbour).collect()
+        }
+        step => vec![step],
+    }
+}
+
+/// Every path at every port, each an instance of its own, numbered by position; behind them the two of the host.
+fn dispatch(snapshot: &Snapshot) -> Dispatch {
+    let (paths, ports) = (snapshot.paths.len(), snapshot.ports.len());
+    let host = ((paths * ports) as Target, (paths * ports) as Target + 1);
+    let open = |port: &usize| snapshot.ports[*port].is_some();
+    let served = (0..paths).flat_map(|path| {
+        (0..ports).filter(open).map(move |port| (path, PortId::at(port), (path * ports + port) as Target))
+    });
+    let best_effort = snapshot.paths.iter().position(|path| path.id == BEST_EFFORT).unwrap_or(0);
+    Dispatch::new((paths, ports), best_effort, host, served)
+}
+
+/// The way of one packet.
+#[derive(Clone, Copy)]
+struct Way<'a> {
+    question: &'a Question<'a>,
+    dispatch: &'a Dispatch,
+    steps: &'a Steps,
+}
+
+impl Way<'_> {
+    fn classifier<'b>(&'b self, tables: &'b Tables) -> Classifier<'b, &'b Steps> {
+        Classifier { snapshot: self.question.snapshot, tables, dispatch: self.dispatch, witness: self.steps }
+    }
+
+    /// The position of the path of an instance, and its port; nothing for those of the host.
+    fn position(&self, target: Target) -> Option<(usize, PortId)> {
+        let ports = self.question.snapshot.ports.len();
+        let of_host = target == self.dispatch.control || target == self.dispatch.general;
+        (!of_host && ports > 0).then(|| (usize::from(target) / ports, PortId::at(usize::from(target) % ports)))
+    }
+
+    /// The position of the path a packet has been given.
+    fn path_of(&self, packet: &Packet) -> Option<usize> {
+        self.question.snapshot.paths.iter().position(|path| path.id == packet.meta().path)
+    }
+
+    /// What becomes of a packet that the host is not asked about; the path it took.
+    fn end(&self, tables: &Tables, target: Target, packet: Packet, pool: &mut Pool) -> (Expected, Option<usize>) {
+        let ended = match self.forward(tables, target, packet) {
+            Ok(ended) => ended,
+            // A link that has changed since the lookup of a moment ago.
+            Err(packet) => (packet, Expected::Dropped(DropReason::NeighbourFailed)),
+        };
+        let (packet, expected) = ended;
+        let path = (target != REFUSED).then(|| self.position(target)).flatten().map(|(path, _)| path);
+        pool.give(packet);
+        (expected, path)
+    }
+
+    /// Runs the functions of a path. Answers the packet with what becomes of it, or the packet alone where the host is to
+    /// have it.
+    fn forward(&self, tables: &Tables, target: Target, mut packet: Packet) -> Result<(Packet, Expected), Packet> {
+        let Some((path, port)) = self.position(target).filter(|_| target != REFUSED) else {
+            let reason = refusal(&packet).unwrap_or(DropReason::PortRemoved);
+            return Ok((packet, Expected::Dropped(reason)));
+        };
+        let snapshot = self.question.snapshot;
+        let context = Context { now: self.question.now, snapshot, tables };
+        let functions = function::build(&snapshot.paths[path].functions).expect("the functions of a generation exist");
+        for (index, mut function) in functions.into_iter().enumerate() {
+            let before = packet.bytes().to_vec();
+            let goes_on = function.process(context, std::slice::from_mut(&mut packet));
+            self.steps.add(Step::Function { path, index, before, after: packet.bytes().to_vec() });
+            if !goes_on {
+                break;
+            }
+        }
+        if let Some(reason) = refusal(&packet) {
+            return Ok((packet, Expected::Dropped(reason)));
+        }
+        if packet.meta().exception != 0 {
+            return Err(packet);
+        }
+        let down = self.question.reports.iter().flat_map(|report| &report.ports).any(|r| r.port == port && !r.up);
+        let sent = |packet: &Packet| Expected::Sent {
+            port,
+            interface: packet.meta().out_interface,
+            frame: packet.bytes().to_vec(),
+        };
+        let expected = if down { Expected::Dropped(DropReason::PortDown) } else { sent(&packet) };
+        Ok((packet, expected))
+    }
+}
