@@ -155,7 +155,7 @@ impl World for Dry<'_> {
         self.tables
     }
 
-    fn generate(&mut self) -> Option<Packet> {
+    fn generate(&mut self, _length: usize) -> Option<Packet> {
         let mut packet = self.pool.take()?;
         packet.meta_mut().flags = Meta::GENERATED;
         packet.meta_mut().timestamp = self.now();

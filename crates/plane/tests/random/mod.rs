@@ -77,7 +77,7 @@ fn mutate(frame: &mut Vec<u8>, seeds: &[Vec<u8>], chance: &mut Chance) {
 }
 
 /// Makes the checksum of an IPv4 header right, for otherwise hardly a mutated frame would get beyond it.
-fn mend(frame: &mut [u8]) {
+pub fn mend(frame: &mut [u8]) {
     if frame.len() < 34 || frame[12..14] != ethertype::IPV4.to_be_bytes() {
         return;
     }
