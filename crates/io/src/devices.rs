@@ -1,8 +1,8 @@
 //! Opens what a plan says is behind its ports, and what its decorators need.
 
+use crate::interfaces::{self, Interfaces};
 use crate::memif::{End, MemifPort};
 use crate::netns::Namespace;
-use crate::packet_ring::{Interfaces, PacketOptions};
 use crate::pcap::{PcapOptions, PcapPort};
 use crate::recorder::{self, Recording};
 use crate::remarks::{OpenError, Remarks};
@@ -22,7 +22,7 @@ const WIRE: usize = 1024;
 /// Makes the sink that a traced port shows its frames to, by the name of the port.
 pub type TraceTo = Box<dyn FnMut(&str) -> Box<dyn FrameSink> + Send>;
 
-/// The devices of one router: opens `memory`, `pcap` and `packet` ports.
+/// The devices of one router: opens ports of every kind.
 #[derive(Default)]
 pub struct Devices {
     epoch: Nanos,
@@ -80,11 +80,11 @@ impl Devices {
         self.recordings.into_iter().for_each(|(_, recording)| recording.finish());
     }
 
-    /// Opens the device of a port.
-    pub fn open_port(&mut self, plan: &PortPlan) -> Result<Box<dyn Port>, OpenError> {
+    /// Opens the device of a port: one port for each of its queues, at most `queues`.
+    pub fn open_port(&mut self, plan: &PortPlan, queues: usize) -> Result<Vec<Box<dyn Port>>, OpenError> {
         let device = &plan.device;
-        match &*device.kind {
-            "memory" => Ok(Box::new(self.take_end(&device.target))),
+        let port: Box<dyn Port> = match &*device.kind {
+            "memory" => Box::new(self.take_end(&device.target)),
             "pcap" => {
                 let options = PcapOptions {
                     read: Some(Path::new(&device.target)).filter(|path| !path.as_os_str().is_empty()),
@@ -93,40 +93,26 @@ impl Devices {
                     name: &plan.name,
                     epoch: self.epoch,
                 };
-                Ok(Box::new(PcapPort::open(&options, self.remarks.clone())?))
+                Box::new(PcapPort::open(&options, self.remarks.clone())?)
             }
             "memif" => {
                 let end = End::parse(&device.target).ok_or_else(|| OpenError {
                     reason: format!("'{}' does not say which end of a link it is", device.target),
                     hint: "write memif:listen:PATH or memif:connect:PATH".into(),
                 })?;
-                Ok(Box::new(MemifPort::open(&end, &plan.name, self.remarks.clone())?))
+                Box::new(MemifPort::open(&end, &plan.name, self.remarks.clone())?)
             }
-            "packet" => {
-                let interfaces = &mut self.interfaces;
-                let mut open = || interfaces.open(&device.target, &PacketOptions::default());
-                let opened = match &self.namespace {
-                    None => open(),
-                    Some(namespace) => namespace.run(open).unwrap_or_else(|error| {
-                        let reason = format!("the network namespace of the router cannot be entered: {error}");
-                        Err(OpenError { reason, hint: "it needs CAP_SYS_ADMIN: run it as root".into() })
-                    }),
-                };
-                let (port, remarks) = opened?;
-                remarks.into_iter().for_each(|remark| self.remarks.add(format!("port {}: {remark}", plan.name)));
-                if !port.is_up() {
-                    let (name, device) = (&plan.name, &device.target);
-                    self.remarks.add(format!(
-                        "port {name}: {device} is down; `ip link set {device} up` where it should not be"
-                    ));
-                }
-                Ok(port)
+            kind if interfaces::KINDS.contains(&kind) => {
+                return self.interfaces.open(plan, queues, &self.namespace, &self.remarks);
             }
-            kind => Err(OpenError {
-                reason: format!("there is no kind of port called '{kind}'"),
-                hint: "use memory, pcap, memif or packet".into(),
-            }),
-        }
+            kind => {
+                return Err(OpenError {
+                    reason: format!("there is no kind of port called '{kind}'"),
+                    hint: "use memory, pcap, memif, packet or tap".into(),
+                });
+            }
+        };
+        Ok(vec![port])
     }
 
     /// Starts a capture. A file that another capture is being written to is moved aside, so that neither is lost: its
@@ -157,9 +143,9 @@ impl Opener for Devices {
         &mut self,
         plan: &PortPlan,
         _region: &Arc<Region>,
-        _queues: usize,
+        queues: usize,
     ) -> Result<Vec<Box<dyn Port>>, ApplyError> {
-        Ok(vec![self.open_port(plan).map_err(|error| refused(plan, error))?])
+        self.open_port(plan, queues).map_err(|error| refused(plan, error))
     }
 
     /// Faults lie next to the device, so that captures and traces show what the router gets.

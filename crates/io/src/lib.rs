@@ -5,10 +5,12 @@
 
 pub mod accounts;
 pub mod bpf;
+mod claim;
 pub mod clock;
 mod closer;
 pub mod devices;
 pub mod ingress;
+mod interfaces;
 pub mod login;
 pub mod memif;
 pub mod netlink;
@@ -19,5 +21,7 @@ pub mod pcap;
 pub mod peer;
 pub mod recorder;
 pub mod remarks;
+pub mod revive;
 mod sys;
+pub mod tap;
 pub mod wait;

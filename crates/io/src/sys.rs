@@ -84,6 +84,38 @@ pub(crate) fn ethtool<const N: usize>(socket: impl AsFd, interface: &str, words:
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Makes of a descriptor of /dev/net/tun the device of that name, or a queue of it (TUNSETIFF), in the network namespace
+/// the descriptor was opened in. `flags` are IFF_*.
+pub(crate) fn attach_tun(tun: impl AsFd, name: &str, flags: c_int) -> io::Result<()> {
+    let mut request = interface_request(name)?;
+    request.ifr_ifru.ifru_flags = flags as libc::c_short;
+    // SAFETY: TUNSETIFF reads the name and the flags of the `ifreq` it is given, and writes both.
+    let result = unsafe { libc::ioctl(tun.as_fd().as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Whether a descriptor of /dev/net/tun still has its device (TUNGETIFF), in whichever network namespace that is by now.
+pub(crate) fn has_tun(tun: impl AsFd) -> bool {
+    // SAFETY: all zeros is a valid `ifreq`.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    // SAFETY: TUNGETIFF writes the `ifreq` it is given.
+    unsafe { libc::ioctl(tun.as_fd().as_raw_fd(), libc::TUNGETIFF, &raw mut request) >= 0 }
+}
+
+/// Says what the reader of a tap device takes (TUNSETOFFLOAD): TUN_F_*.
+pub(crate) fn set_tun_offload(tun: impl AsFd, flags: u32) -> io::Result<()> {
+    // SAFETY: the argument of TUNSETOFFLOAD is the number itself.
+    let result = unsafe { libc::ioctl(tun.as_fd().as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(flags)) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Says how long the header before each frame of a tap device is, in bytes (TUNSETVNETHDRSZ).
+pub(crate) fn set_tun_header(tun: impl AsFd, length: c_int) -> io::Result<()> {
+    // SAFETY: TUNSETVNETHDRSZ reads the integer it is given.
+    let result = unsafe { libc::ioctl(tun.as_fd().as_raw_fd(), libc::TUNSETVNETHDRSZ, &raw const length) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// Binds a packet socket to a link, for every protocol; from now on it receives.
 pub(crate) fn bind_packet(socket: impl AsFd, index: u32) -> io::Result<()> {
     // SAFETY: all zeros is a valid `sockaddr_ll`.

@@ -27,8 +27,8 @@ impl Waker {
         let _ = write(&self.bell, &1u64.to_ne_bytes());
     }
 
-    /// Silences the bell; true where it had been rung.
-    fn silence(&self) -> bool {
+    /// Silences the bell; true where it had been rung. Whoever sleeps with a [`Sleeper`] need not.
+    pub(crate) fn silence(&self) -> bool {
         read(&self.bell, &mut [0u8; 8]).is_ok()
     }
 }

@@ -3,9 +3,11 @@
 mod lookup;
 pub(crate) mod message;
 mod route;
+mod watch;
 
 pub use lookup::LinkLayers;
 pub use route::{Link, Neighbour, Route, Veth, VethEnd};
+pub use watch::{LinkNews, LinkWatch};
 
 use crate::sys;
 use message::{HEADER, Message, attributes, messages, text};

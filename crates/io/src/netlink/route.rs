@@ -28,6 +28,8 @@ pub struct Link {
     pub up: bool,
     /// Whether it is connected (IFF_LOWER_UP).
     pub carrier: bool,
+    /// Whether it is connected and ready to carry packets (IFF_RUNNING, RFC 2863 operational state).
+    pub running: bool,
     /// ARPHRD_*: 1 for Ethernet.
     pub hardware: u16,
 }
@@ -101,6 +103,7 @@ fn parse_link(body: &[u8]) -> Option<Link> {
         mtu: 0,
         up: flags & libc::IFF_UP as u32 != 0,
         carrier: flags & libc::IFF_LOWER_UP as u32 != 0,
+        running: flags & libc::IFF_RUNNING as u32 != 0,
         hardware: super::message::u16_at(body, 2)?,
     };
     for (kind, value) in attributes(body.get(16..)?) {

@@ -8,12 +8,12 @@
 //! to a network card are filled in (TP_STATUS_CSUMNOTREADY). Of encapsulated packets only the outer checksum is: which
 //! one is missing the ring does not say.
 
-mod closing;
 mod port;
 mod ring;
+mod tenure;
 
-pub use closing::Interfaces;
 pub use port::PacketPort;
+pub(crate) use tenure::Tenures;
 
 use crate::ingress::{self, IngressDrop};
 use crate::netlink::{Link, Netlink};
@@ -32,11 +32,16 @@ const BLOCK: usize = 64 << 10;
 const BEFORE_FRAME: usize = 96;
 /// Ethernet header and one tag.
 const LINK_HEADER: usize = 18;
-/// ARPHRD_ETHER and ARPHRD_LOOPBACK: interfaces whose frames have Ethernet headers.
-const ETHERNET: [u16; 2] = [1, 772];
+/// ARPHRD_ETHER: interfaces whose frames have Ethernet headers.
+const ETHERNET: u16 = 1;
+/// ARPHRD_LOOPBACK: so have this one's, but it leads nowhere.
+const LOOPBACK: u16 = 772;
+
+/// A name for a tap device, in hints.
+const TAP: &str = "tap0";
 
 /// How a port is opened.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PacketOptions {
     /// Slots of the receive ring: a power of two, at least 64.
     pub receive_slots: usize,
@@ -139,7 +144,13 @@ fn find(interface: &str) -> Result<Link, OpenError> {
             hint: format!("use one of {}", names.join(", ")),
         }
     })?;
-    if !ETHERNET.contains(&link.hardware) {
+    if link.hardware == LOOPBACK {
+        return Err(OpenError {
+            reason: format!("the interface '{interface}' leads back to this machine, and would be cut off from it"),
+            hint: format!("to talk to this machine, open 'tap:{TAP}' and give the interface {TAP} an address"),
+        });
+    }
+    if link.hardware != ETHERNET {
         return Err(OpenError {
             reason: format!("the interface '{interface}' carries no Ethernet frames (hardware type {})", link.hardware),
             hint: "use an Ethernet, veth, bridge or tap interface".into(),

@@ -72,9 +72,14 @@ impl PacketPort {
         Ok((port, remarks))
     }
 
-    /// The index of its interface, and what was changed about it.
-    pub(super) fn tenure(&self) -> (u32, &Arc<Tenure>) {
-        (self.device.link.index, &self.device.tenure)
+    /// The index of its interface.
+    pub fn index(&self) -> u32 {
+        self.device.link.index
+    }
+
+    /// What was changed about its interface.
+    pub(super) fn tenure(&self) -> &Arc<Tenure> {
+        &self.device.tenure
     }
 
     /// The largest packet the interface took when it was opened, in bytes without the link header.

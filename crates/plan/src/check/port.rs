@@ -15,11 +15,14 @@ use units::Mac;
 /// The scheme of a link that names none.
 const DEFAULT_SCHEME: &str = "fifo";
 
+/// The kinds whose devices are network interfaces of the kernel.
+const INTERFACES: [&str; 3] = ["packet", "tap", "xdp"];
+
 /// What is shared between the ports while they are read.
 struct Ports<'c> {
     catalogue: &'c Catalogue,
     connected: Connected,
-    /// Devices by kind and target, and the port that has each.
+    /// Devices by what their names are names of, and name; and the port that has each.
     devices: HashMap<(String, String), Name>,
     /// Files that are written, and the key that names each.
     files: HashMap<PathBuf, String>,
@@ -146,7 +149,9 @@ impl Ports<'_> {
             self.reads.push((plain(target), text.path.to_string(), text.span.clone()));
         }
         if !target.is_empty() {
-            let first = self.devices.entry((kind.to_string(), target.to_string())).or_insert_with(|| port.clone());
+            // An interface is one device, whatever kind of port is put on it.
+            let namespace = if INTERFACES.contains(&kind) { "interface" } else { kind };
+            let first = self.devices.entry((namespace.to_string(), target.to_string())).or_insert_with(|| port.clone());
             if first != port {
                 text.error(report, || {
                     (
@@ -348,10 +353,14 @@ fn target_of(device: &DevicePlan) -> Result<(), (String, String)> {
     }
     match device.kind.as_str() {
         // What the kernel takes as a name: net/core/dev.c, dev_valid_name.
-        "packet" => {
+        "packet" | "tap" => {
             let odd = |c: char| c == '/' || c == ':' || c.is_ascii_whitespace() || c == '\u{b}';
             if target.is_empty() || target.len() > 15 || target == "." || target == ".." || target.contains(odd) {
-                return wrong("write the name of an interface of the kernel, like 'packet:eth0'");
+                let example = if device.kind == "tap" { "tap0" } else { "eth0" };
+                return wrong(&format!(
+                    "write the name of an interface of the kernel, like '{}:{example}'",
+                    device.kind
+                ));
             }
         }
         "memory" if !names::is_port(target) => return wrong("write a name, like 'memory:a'"),

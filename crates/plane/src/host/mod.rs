@@ -52,7 +52,7 @@ use packet::{DropReason, Meta, Packet};
 use path_mtu::PathMtus;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use units::{Bucket, Instant, InterfaceId, Mac, Nanos};
+use units::{Bucket, Instant, InterfaceId, Mac, Nanos, PortId};
 
 /// A neighbour, for `show`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -205,6 +205,30 @@ impl Host {
             self.announcements.extend(new.into_iter().map(|address| (now, id, address, ANNOUNCEMENTS)));
         }
         self.tick(world);
+    }
+
+    /// The medium of a port has gone or come back. Whoever is behind it may be others then: what was found out of its
+    /// neighbours is forgotten when it goes, and our own addresses are announced when it comes (RFC 5227 2.3 does so
+    /// whenever a link becomes active). Configured neighbours stay.
+    pub fn link_changed(&mut self, port: PortId, up: bool, world: &mut impl World) {
+        let now = world.now();
+        let on_port = |attachment: &&Attachment| attachment.known.port == port;
+        if up {
+            for attachment in self.attachments.values().filter(on_port) {
+                let known = &attachment.known;
+                self.announcements.retain(|&(_, id, ..)| id != known.id);
+                self.announcements.extend(addresses(known).map(|address| (now, known.id, address, ANNOUNCEMENTS)));
+            }
+            return self.tick(world);
+        }
+        let known = |id: InterfaceId| self.attachments.get(&id).is_some_and(|attachment| on_port(&attachment));
+        let found = |&(key, machine, _): &(Key, &machine::Machine, usize)| {
+            machine.state != NeighbourState::Static && known(key.0)
+        };
+        let gone: Vec<Key> = self.neighbours.iter().filter(found).map(|(key, ..)| key).collect();
+        for key in gone {
+            self.dismiss(key, DropReason::PortDown, world);
+        }
     }
 
     /// Other rates from now on; the buckets start full again. How much is remembered stays as it was.

@@ -112,4 +112,10 @@ pub const DECLARATIONS: &[units::declare::Declaration] = &[
         source: "packet(7)",
         options: &[],
     },
+    units::declare::Declaration {
+        name: "tap",
+        summary: "a virtual cable to the kernel of the machine, whose end is a network interface",
+        source: "Documentation/networking/tuntap.rst of Linux",
+        options: &[],
+    },
 ];

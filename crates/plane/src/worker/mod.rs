@@ -300,13 +300,16 @@ impl Worker {
     }
 
     fn watch_ports(&mut self) {
-        let Worker { ports, fates, .. } = self;
-        for (index, state) in ports.iter_mut().enumerate() {
-            let Some(state) = state else { continue };
-            if state.link.watch(fates) {
-                let up = state.link.is_up();
-                fates.event(&Event::PortLink { port: PortId::at(index), up });
+        for index in 0..self.ports.len() {
+            let Worker { ports, fates, .. } = self;
+            let Some(state) = &mut ports[index] else { continue };
+            if !state.link.watch(fates) {
+                continue;
             }
+            let (port, up) = (PortId::at(index), state.link.is_up());
+            fates.event(&Event::PortLink { port, up });
+            self.with_host(self.dispatch.control, |host, world| host.link_changed(port, up, world));
+            self.host_due = self.host.next();
         }
     }
 }

@@ -348,3 +348,33 @@ fn a_worker_that_stops_holds_nothing() {
     assert_eq!((lab.log().as_str(), lab.host.pending()), ("  dropped shutdown\n  dropped shutdown\n", 0));
     lab.check();
 }
+
+#[test]
+fn when_a_link_goes_neighbours_are_forgotten_and_when_it_comes_back_addresses_are_announced() {
+    let mut lab = Lab::new();
+    lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
+    b_answers(&mut lab);
+    lab.forwarded();
+    lab.receive(LAN, &V6::default().udp(2), Exception::Resolve);
+    lab.host.set_static(WAN, ip("10.0.2.9"), A, &mut lab.net);
+    lab.host.set_static(LAN, ip("10.0.1.9"), A, &mut lab.net);
+    lab.log();
+    lab.host.link_changed(PortId(1), false, &mut lab.net);
+    assert_eq!(lab.log(), "  dropped port_down\n", "what waited for a neighbour");
+    let left: Vec<IpAddr> = lab.host.neighbours().iter().map(|neighbour| neighbour.address).collect();
+    assert_eq!(left, [ip("10.0.1.9"), ip("10.0.2.9")], "those that were configured");
+    assert_eq!(lab.net.tables.lookup(ip("10.0.2.2")), Outcome::Connected(WAN));
+    lab.host.link_changed(PortId(1), true, &mut lab.net);
+    lab.pass(SECOND * 3);
+    expect![[r#"
+          > wan ff:ff:ff:ff:ff:ff vlan 20 ARP who-has 10.0.2.1 tell 10.0.2.1
+          > wan 33:33:00:00:00:01 vlan 20 2001:db8:2::1 > ff02::1 ICMPv6 2001:db8:2::1 is-at 02:00:00:00:00:02 R O hlim 255
+          > wan 33:33:00:00:00:01 vlan 20 fe80::ff:fe00:2 > ff02::1 ICMPv6 fe80::ff:fe00:2 is-at 02:00:00:00:00:02 R O hlim 255
+        2s
+          > wan ff:ff:ff:ff:ff:ff vlan 20 ARP who-has 10.0.2.1 tell 10.0.2.1
+          > wan 33:33:00:00:00:01 vlan 20 2001:db8:2::1 > ff02::1 ICMPv6 2001:db8:2::1 is-at 02:00:00:00:00:02 R O hlim 255
+          > wan 33:33:00:00:00:01 vlan 20 fe80::ff:fe00:2 > ff02::1 ICMPv6 fe80::ff:fe00:2 is-at 02:00:00:00:00:02 R O hlim 255
+    "#]]
+    .assert_eq(&lab.log());
+    assert_eq!(lab.host.next(), Instant::FAR);
+}

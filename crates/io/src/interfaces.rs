@@ -1,0 +1,176 @@
+//! Ports on interfaces of the kernel, whatever their kind: opened in the network namespace of the router, claimed for it,
+//! and opened again when the interface comes back ([`crate::revive`]).
+
+use crate::claim::Claims;
+use crate::closer::Closer;
+use crate::netlink::Netlink;
+use crate::netns::Namespace;
+use crate::packet_ring::{PacketOptions, Tenures};
+use crate::remarks::{OpenError, Remarks};
+use crate::revive::{Device, Opened, Reviver};
+use crate::tap::{Pulse, TapOptions, Taps};
+use plan::PortPlan;
+use plane::port::Port;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The kinds of port that are interfaces of the kernel.
+pub(crate) const KINDS: [&str; 2] = ["packet", "tap"];
+
+/// The interfaces of one router.
+#[derive(Default)]
+pub(crate) struct Interfaces {
+    parts: Option<Parts>,
+}
+
+/// What is there as soon as there is an interface.
+struct Parts {
+    shared: Arc<Shared>,
+    closer: Closer,
+    reviver: Reviver,
+}
+
+/// What opening a port needs, for the first time and again.
+struct Shared {
+    held: Mutex<Held>,
+    closer: Closer,
+    remarks: Remarks,
+}
+
+/// What ports on the same interface share.
+#[derive(Default)]
+struct Held {
+    claims: Claims,
+    packets: Tenures,
+    taps: Taps,
+}
+
+/// What a configuration says of a port.
+#[derive(Clone)]
+struct Wanted {
+    port: String,
+    kind: Kind,
+    interface: String,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Packet(PacketOptions),
+    Tap(TapOptions),
+}
+
+impl Interfaces {
+    /// Opens the device of `plan`, of one of [`KINDS`], in `namespace` or that of the calling thread: one port for each of
+    /// its queues, at most `queues`.
+    pub(crate) fn open(
+        &mut self,
+        plan: &PortPlan,
+        queues: usize,
+        namespace: &Option<Arc<Namespace>>,
+        remarks: &Remarks,
+    ) -> Result<Vec<Box<dyn Port>>, OpenError> {
+        let mtu = plan.interfaces.first().map_or(1500, |interface| interface.mtu.into());
+        let kind = match &*plan.device.kind {
+            "packet" => Kind::Packet(PacketOptions::default()),
+            "tap" => Kind::Tap(TapOptions { queues, mtu }),
+            other => unreachable!("'{other}' is no interface of the kernel"),
+        };
+        let wanted = Wanted { port: plan.name.to_string(), kind, interface: plan.device.target.clone() };
+        let parts = self.parts(namespace, remarks)?;
+        let open = || parts.shared.open(&wanted);
+        let (opened, pulse) = match namespace {
+            None => open(),
+            Some(namespace) => namespace.run(open).unwrap_or_else(|error| {
+                let reason = format!("the network namespace of the router cannot be entered: {error}");
+                Err(OpenError { reason, hint: "it needs CAP_SYS_ADMIN: run it as root".into() })
+            }),
+        }?;
+        if opened.ports.iter().any(|port| !port.is_up()) {
+            let (port, interface) = (&wanted.port, &wanted.interface);
+            let hint = format!("`ip link set {interface} up` where it should not be");
+            remarks.add(format!("port {port}: {interface} is down; {hint}"));
+        }
+        let again = Again { shared: parts.shared.clone(), wanted: wanted.clone(), pulse };
+        Ok(parts.reviver.follow(&wanted.port, &wanted.interface, opened, Box::new(again)))
+    }
+
+    fn parts(&mut self, namespace: &Option<Arc<Namespace>>, remarks: &Remarks) -> Result<&Parts, OpenError> {
+        if self.parts.is_none() {
+            let closer = Closer::start().map_err(|error| OpenError {
+                reason: format!("a thread that closes ports could not be started: {error}"),
+                hint: "end other programs and try again".into(),
+            })?;
+            let shared = Shared { held: Mutex::default(), closer: closer.clone(), remarks: remarks.clone() };
+            let reviver = Reviver::start(namespace.clone(), closer.clone(), remarks.clone())?;
+            self.parts = Some(Parts { shared: Arc::new(shared), closer, reviver });
+        }
+        Ok(self.parts.as_ref().expect("made just now"))
+    }
+
+    /// Waits until the ports that were dropped are closed.
+    pub(crate) fn finish(self) {
+        self.parts.iter().for_each(|parts| parts.closer.finish());
+    }
+}
+
+impl Shared {
+    /// Opens a device in the network namespace of the calling thread.
+    fn open(&self, wanted: &Wanted) -> Result<(Opened, Option<Pulse>), OpenError> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let Held { claims, packets, taps } = &mut *held;
+        let interface = &wanted.interface;
+        let claim_first = |claims: &mut Claims| {
+            // Where there is none, opening says so.
+            let found = Netlink::open().ok().and_then(|mut netlink| netlink.find_link(interface));
+            found.map(|(index, _)| claims.claim(interface, index)).transpose()
+        };
+        let (opened, pulse, remarks) = match wanted.kind {
+            Kind::Packet(options) => {
+                let claim = claim_first(claims)?;
+                let (port, remarks) = packets.open(interface, &options, &self.closer)?;
+                let index = port.index();
+                let claim = claim.map_or_else(|| claims.claim(interface, index), Ok)?;
+                (Opened { ports: vec![Box::new(port)], index, claim }, None, remarks)
+            }
+            Kind::Tap(options) => {
+                // A queue of a device that is there could be had beside another router's.
+                let claim = claim_first(claims)?;
+                let opened = taps.open(interface, options, &self.closer)?;
+                let claim = claim.map_or_else(|| claims.claim(interface, opened.index), Ok)?;
+                let pulse = opened.ports.first().map(|port| Pulse::of(port, opened.made));
+                let ports = opened.ports.into_iter().map(|port| Box::new(port) as Box<dyn Port>).collect();
+                (Opened { ports, index: opened.index, claim }, pulse, opened.remarks)
+            }
+        };
+        remarks.into_iter().for_each(|remark| self.remarks.add(format!("port {}: {remark}", wanted.port)));
+        Ok((opened, pulse))
+    }
+}
+
+/// Opens a port again.
+struct Again {
+    shared: Arc<Shared>,
+    wanted: Wanted,
+    /// Of a tap device.
+    pulse: Option<Pulse>,
+}
+
+impl Device for Again {
+    fn reopen(&mut self) -> Result<Opened, OpenError> {
+        let (opened, pulse) = self.shared.open(&self.wanted)?;
+        let made = self.makes_its_interface();
+        // One that was made here stays one that is made here, also where somebody was quicker.
+        self.pulse = pulse.map(|mut pulse| {
+            pulse.made |= made;
+            pulse
+        });
+        Ok(opened)
+    }
+
+    fn makes_its_interface(&self) -> bool {
+        self.pulse.as_ref().is_some_and(|pulse| pulse.made)
+    }
+
+    fn went_elsewhere(&self) -> bool {
+        self.pulse.as_ref().is_some_and(Pulse::beats)
+    }
+}

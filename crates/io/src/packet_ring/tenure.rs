@@ -1,0 +1,38 @@
+//! What ports on the same interface share.
+//!
+//! A port on an interface that another one still closes shares what was changed about the interface, so that the old
+//! one's end does not undo what the new one needs.
+
+use super::{OpenError, PacketOptions, PacketPort, Tenure};
+use crate::closer::Closer;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+/// The interfaces of one network namespace that the `packet:` ports of a router have.
+#[derive(Debug, Default)]
+pub(crate) struct Tenures {
+    held: HashMap<u32, Weak<Tenure>>,
+}
+
+impl Tenures {
+    /// As [`PacketPort::open`]; `closer` is what closes the ports before it.
+    pub(crate) fn open(
+        &mut self,
+        interface: &str,
+        options: &PacketOptions,
+        closer: &Closer,
+    ) -> Result<(PacketPort, Vec<String>), OpenError> {
+        let held = |index| {
+            let held = self.held.get(&index)?;
+            // What is not held any more may be half undone yet.
+            held.upgrade().or_else(|| {
+                closer.finish();
+                None
+            })
+        };
+        let (port, remarks) = PacketPort::open_beside(interface, options, held)?;
+        self.held.retain(|_, held| held.strong_count() > 0);
+        self.held.insert(port.index(), Arc::downgrade(port.tenure()));
+        Ok((port, remarks))
+    }
+}

@@ -1,0 +1,245 @@
+//! A port whose device may be exchanged: the worker's side.
+
+use super::{GONE, Shared, UP};
+use crate::closer::Closer;
+use crate::wait::Waker;
+use packet::{Batch, Pool};
+use plane::port::{Port, PortStatistics, Waiter};
+use std::cell::Cell;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use units::{Instant, Mac, Rate};
+
+/// Where a new device is laid for the worker.
+#[derive(Default)]
+pub(super) struct Seat {
+    ready: AtomicBool,
+    next: Mutex<Option<Box<dyn Port>>>,
+    /// Rings when there is one; nothing where no descriptor could be had, and the worker looks by itself.
+    bell: Option<Waker>,
+}
+
+impl Seat {
+    pub(super) fn new() -> Seat {
+        Seat { bell: Waker::new().ok(), ..Seat::default() }
+    }
+
+    /// Lays a device ready. One that lies there still, nobody needs any more.
+    pub(super) fn lay(&self, port: Box<dyn Port>) {
+        let before = self.next.lock().unwrap_or_else(PoisonError::into_inner).replace(port);
+        self.ready.store(true, Ordering::Release);
+        self.bell.iter().for_each(Waker::wake);
+        drop(before);
+    }
+
+    /// Takes what lies ready, without waiting for whoever is laying it.
+    fn take(&self) -> Option<Box<dyn Port>> {
+        let taken = self.next.try_lock().ok()?.take();
+        self.ready.store(false, Ordering::Release);
+        self.bell.as_ref().map(Waker::silence);
+        taken
+    }
+}
+
+/// See the module.
+pub(super) struct Revived {
+    /// There until it is dropped.
+    device: Option<Box<dyn Port>>,
+    shared: Arc<Shared>,
+    queue: usize,
+    closer: Closer,
+    /// The address it had first: that of the router, whatever the interface has when it comes back.
+    mac: Option<Mac>,
+    /// What the devices before this one have counted, and what was sent while there was none.
+    before: PortStatistics,
+    /// The last answer to whether it is up.
+    told: Cell<bool>,
+    /// The device was exchanged and the worker has not noticed. It has to: who is behind the new one may be others.
+    owes: Cell<bool>,
+}
+
+impl Revived {
+    pub(super) fn new(device: Box<dyn Port>, shared: Arc<Shared>, queue: usize, closer: Closer) -> Revived {
+        let mac = device.mac();
+        let before = PortStatistics::default();
+        let (told, owes) = (Cell::new(true), Cell::new(false));
+        Revived { device: Some(device), shared, queue, closer, mac, before, told, owes }
+    }
+
+    #[inline]
+    fn device(&self) -> &dyn Port {
+        &**self.device.as_ref().expect("it is there until it is dropped")
+    }
+
+    #[inline]
+    fn device_mut(&mut self) -> &mut dyn Port {
+        &mut **self.device.as_mut().expect("it is there until it is dropped")
+    }
+
+    fn seat(&self) -> &Seat {
+        &self.shared.seats[self.queue]
+    }
+
+    #[inline]
+    fn is_new_ready(&self) -> bool {
+        self.seat().ready.load(Ordering::Acquire)
+    }
+
+    /// Lets the new device take the place of the old one.
+    #[cold]
+    fn exchange(&mut self) {
+        let Some(next) = self.seat().take() else { return };
+        let Some(old) = self.device.replace(next) else { return };
+        let counted = old.statistics();
+        self.before.lost_before_receive += counted.lost_before_receive;
+        self.before.lost_after_transmit += counted.lost_after_transmit;
+        self.closer.close(old);
+        self.owes.set(self.told.get());
+    }
+}
+
+impl Drop for Revived {
+    fn drop(&mut self) {
+        if let Some(device) = self.device.take() {
+            self.closer.close(device);
+        }
+    }
+}
+
+impl Port for Revived {
+    fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
+        let before = batch.len();
+        self.device_mut().receive(now, batch, pool);
+        // What the old device still has is received first.
+        if self.is_new_ready() && batch.len() == before {
+            self.exchange();
+        }
+    }
+
+    fn stamps(&self) -> bool {
+        self.device().stamps()
+    }
+
+    fn room(&self) -> usize {
+        self.device().room()
+    }
+
+    fn transmit(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
+        if self.shared.state() == UP && !self.is_new_ready() {
+            return self.device_mut().transmit(now, batch, pool);
+        }
+        // The worker has not noticed yet that nothing takes it.
+        self.before.lost_after_transmit += batch.len() as u64;
+        batch.drain().for_each(|packet| pool.give(packet));
+    }
+
+    fn link_rate(&self) -> Rate {
+        self.device().link_rate()
+    }
+
+    fn is_up(&self) -> bool {
+        let up = self.shared.state() == UP && !self.is_new_ready() && !self.owes.replace(false);
+        self.told.set(up);
+        up
+    }
+
+    fn waiter(&self) -> Waiter {
+        // The descriptor of a device that is gone may be in error, and so readable, for ever.
+        if self.shared.state() != GONE && !self.is_new_ready() {
+            return self.device().waiter();
+        }
+        self.seat().bell.as_ref().map_or(Waiter::Poll, |bell| Waiter::Descriptor(bell.as_fd().as_raw_fd()))
+    }
+
+    fn mac(&self) -> Option<Mac> {
+        self.mac
+    }
+
+    fn undecorated(self: Box<Self>) -> Box<dyn Port> {
+        self
+    }
+
+    fn statistics(&self) -> PortStatistics {
+        let (now, before) = (self.device().statistics(), self.before);
+        PortStatistics {
+            lost_before_receive: before.lost_before_receive + now.lost_before_receive,
+            lost_after_transmit: before.lost_after_transmit + now.lost_after_transmit,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Claim, DOWN};
+    use super::*;
+    use packet::Region;
+    use plane::port::{Memory, Wire};
+
+    fn revived(device: Memory) -> (Arc<Shared>, Revived) {
+        let shared = Arc::new(Shared::new(UP, 1, Arc::new(Claim::default())));
+        (shared.clone(), Revived::new(Box::new(device), shared, 0, Closer::start().unwrap()))
+    }
+
+    fn send(port: &mut dyn Port, pool: &mut Pool, bytes: &[u8]) {
+        let (mut batch, mut packet) = (Batch::new(), pool.take().unwrap());
+        assert!(packet.fill(bytes));
+        batch.push(packet);
+        port.transmit(Instant::START, &mut batch, pool);
+    }
+
+    fn receive(port: &mut dyn Port, pool: &mut Pool) -> Vec<Vec<u8>> {
+        let mut batch = Batch::new();
+        port.receive(Instant::START, &mut batch, pool);
+        batch
+            .drain()
+            .map(|packet| {
+                let bytes = packet.bytes().to_vec();
+                pool.give(packet);
+                bytes
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_the_old_device_has_comes_first_and_an_exchange_is_noticed_however_short() {
+        let mut pool = Pool::new(Region::new(16));
+        let ((old, mut old_end), (new, mut new_end)) = (Wire::pair(8), Wire::pair(8));
+        let (shared, mut port) = revived(old);
+        assert!(port.is_up());
+        send(&mut old_end, &mut pool, b"old");
+        send(&mut new_end, &mut pool, b"new");
+        shared.set(GONE);
+        shared.seats[0].lay(Box::new(new));
+        shared.set(UP);
+        assert_eq!(receive(&mut port, &mut pool), [b"old"]);
+        assert_eq!(receive(&mut port, &mut pool), [b""; 0]);
+        assert_eq!(receive(&mut port, &mut pool), [b"new"]);
+        assert_eq!([port.is_up(), port.is_up()], [false, true]);
+        send(&mut port, &mut pool, b"answer");
+        assert_eq!(receive(&mut new_end, &mut pool), [b"answer"]);
+        assert_eq!((pool.outside(), port.statistics()), (0, PortStatistics::default()));
+    }
+
+    #[test]
+    fn what_is_sent_while_the_device_is_gone_is_counted_as_lost() {
+        let mut pool = Pool::new(Region::new(16));
+        let ((old, mut old_end), (new, mut new_end)) = (Wire::pair(8), Wire::pair(8));
+        let (shared, mut port) = revived(old);
+        for state in [DOWN, GONE] {
+            shared.set(state);
+            send(&mut port, &mut pool, b"lost");
+            assert!(!port.is_up());
+        }
+        assert!(receive(&mut old_end, &mut pool).is_empty());
+        assert!(matches!(port.waiter(), Waiter::Descriptor(_)));
+        shared.seats[0].lay(Box::new(new));
+        shared.set(UP);
+        assert!(receive(&mut port, &mut pool).is_empty());
+        assert!(port.is_up(), "the worker knows already that it was down");
+        assert_eq!(port.waiter(), Waiter::Poll, "that of the device");
+        send(&mut port, &mut pool, b"sent");
+        assert_eq!(receive(&mut new_end, &mut pool), [b"sent"]);
+        assert_eq!((pool.outside(), port.statistics().lost_after_transmit), (0, 2));
+    }
+}

@@ -1,0 +1,175 @@
+//! `tap:` ports: a virtual Ethernet cable between the router and the kernel of the machine, or a guest behind a bridge.
+//!
+//! The host's end is a network interface the operator gives addresses to, or puts into a bridge; the other end is a
+//! descriptor of /dev/net/tun that frames are read from and written to, one in a system call. A device that was not there
+//! is made and goes with the port; one that an operator made (`ip tuntap add`) stays. The kernel handles a frame within the
+//! call that writes it, so the port always has room.
+
+mod port;
+
+pub use port::TapPort;
+
+use crate::closer::Closer;
+use crate::netlink::Netlink;
+use crate::remarks::OpenError;
+use crate::sys;
+use rustix::fs::{Mode, OFlags, open as open_file};
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Weak};
+
+/// Length of `struct virtio_net_hdr`, which is read and written before each frame.
+const HEADER: usize = 10;
+
+/// How a device is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TapOptions {
+    /// Queues wanted; a device that an operator made may have only one.
+    pub queues: usize,
+    /// For a device that is made here: the largest packet in bytes without the link header.
+    pub mtu: u32,
+}
+
+/// One device: a descriptor for each queue. It lives until its last port is closed.
+#[derive(Debug)]
+struct Device {
+    name: String,
+    queues: Vec<OwnedFd>,
+    /// Made here: it goes with the descriptors.
+    made: bool,
+}
+
+/// Ports of one device.
+#[derive(Debug)]
+pub struct OpenedTap {
+    /// One for each queue.
+    pub ports: Vec<TapPort>,
+    /// The index of the interface.
+    pub index: u32,
+    /// Whether the device was not there before.
+    pub made: bool,
+    /// What the operator should know.
+    pub remarks: Vec<String>,
+}
+
+/// The devices of one network namespace that the ports of a router have. A port that follows another on the same device,
+/// before that is closed, shares its descriptors: the kernel gives each to one only.
+#[derive(Debug, Default)]
+pub struct Taps {
+    held: HashMap<String, Weak<Device>>,
+}
+
+impl Taps {
+    /// Opens a device in the network namespace of the calling thread; `closer` is what closes those before it. Needs
+    /// CAP_NET_ADMIN, but for a device that belongs to the user.
+    pub(crate) fn open(&mut self, name: &str, options: TapOptions, closer: &Closer) -> Result<OpenedTap, OpenError> {
+        self.held.retain(|_, device| device.strong_count() > 0);
+        let held = self.held.get(name).and_then(Weak::upgrade);
+        let held = held.filter(|device| device.queues.iter().all(sys::has_tun));
+        let (device, remarks) = match held {
+            Some(device) => (device, Vec::new()),
+            None => {
+                // One that was given up but is not closed yet would be in the way, or half gone.
+                closer.finish();
+                let (device, remarks) = Device::open(name, options)?;
+                (Arc::new(device), remarks)
+            }
+        };
+        self.held.insert(name.to_owned(), Arc::downgrade(&device));
+        let index = device.switch_on(options).map_err(|error| refused(name, &error))?;
+        let queues = device.queues.len().min(options.queues);
+        let ports = (0..queues).map(|queue| TapPort::new(device.clone(), queue)).collect();
+        Ok(OpenedTap { ports, index, made: device.made, remarks })
+    }
+}
+
+impl Device {
+    fn open(name: &str, options: TapOptions) -> Result<(Device, Vec<String>), OpenError> {
+        let made = Netlink::open().is_ok_and(|mut netlink| netlink.find_link(name).is_none());
+        let first = open_queue().map_err(|error| refused(name, &error))?;
+        let plain = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+        let several = plain | libc::IFF_MULTI_QUEUE;
+        // A device that is there keeps the kind it was made as, and the kernel refuses the other (EINVAL).
+        let wishes = if options.queues > 1 { [several, plain] } else { [plain, several] };
+        let attach = |flags| sys::attach_tun(&first, name, flags).map(|()| flags);
+        let attached = attach(wishes[0]).or_else(|error| match error.raw_os_error() {
+            Some(libc::EINVAL) => attach(wishes[1]),
+            _ => Err(error),
+        });
+        let flags = attached.map_err(|error| refused(name, &error))?;
+        let (mut queues, mut remarks) = (vec![first], Vec::new());
+        if options.queues > 1 && flags == plain {
+            remarks.push(format!(
+                "{name} has one queue: one worker serves it; `ip tuntap add {name} mode tap multi_queue` makes it with more"
+            ));
+        }
+        while flags == several && queues.len() < options.queues {
+            let queue = open_queue().and_then(|queue| sys::attach_tun(&queue, name, flags).map(|()| queue));
+            match queue {
+                Ok(queue) => queues.push(queue),
+                Err(error) => {
+                    let count = queues.len();
+                    remarks.push(format!("{name} has {count} queues, not {}: {error}", options.queues));
+                    break;
+                }
+            }
+        }
+        for queue in &queues {
+            sys::set_tun_header(queue, HEADER as i32)
+                .and_then(|()| sys::set_tun_offload(queue, 0))
+                .map_err(|error| refused(name, &error))?;
+        }
+        Ok((Device { name: name.to_owned(), queues, made }, remarks))
+    }
+
+    /// Switches the host's end on; answers its index.
+    fn switch_on(&self, options: TapOptions) -> io::Result<u32> {
+        let mut netlink = Netlink::open().map_err(|error| error.error)?;
+        let link = netlink.link(&self.name).map_err(|error| error.error)?;
+        if self.made && link.mtu != options.mtu {
+            netlink.set_mtu(&self.name, options.mtu).map_err(|error| error.error)?;
+        }
+        if !link.up {
+            netlink.set_up(&self.name, true).map_err(|error| error.error)?;
+        }
+        Ok(link.index)
+    }
+}
+
+fn open_queue() -> io::Result<OwnedFd> {
+    Ok(open_file("/dev/net/tun", OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+fn refused(name: &str, error: &io::Error) -> OpenError {
+    let hint = match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => "load the kernel's module: `modprobe tun`",
+        Some(libc::EPERM | libc::EACCES) => {
+            "it needs CAP_NET_ADMIN: run as root, or `setcap cap_net_raw,cap_net_admin=ep` the program, or have the device \
+             made for your user: `ip tuntap add NAME mode tap user YOU`"
+        }
+        Some(libc::EBUSY) => "another program has it: end that program, or use another name",
+        Some(libc::EINVAL) => "an interface of that name is there and is no tap device: use another name, or `packet:`",
+        _ => "`switchpath doctor` says what this machine can do",
+    };
+    OpenError { reason: format!("opening the tap device '{name}' failed: {error}"), hint: hint.into() }
+}
+
+/// A device, without holding it: its ports may be closed meanwhile.
+#[derive(Clone, Debug)]
+pub(crate) struct Pulse {
+    device: Weak<Device>,
+    /// Whether it was made here.
+    pub(crate) made: bool,
+}
+
+impl Pulse {
+    pub(crate) fn of(port: &TapPort, made: bool) -> Pulse {
+        Pulse { device: Arc::downgrade(port.device()), made }
+    }
+
+    /// Whether it still works, in whichever network namespace its interface is by now.
+    pub(crate) fn beats(&self) -> bool {
+        self.device.upgrade().is_some_and(|device| device.queues.iter().all(sys::has_tun))
+    }
+}

@@ -1,0 +1,139 @@
+//! Interfaces that go and come back under traffic.
+
+use crate::lab;
+use crate::rig::{Cable, Line, PATIENCE, Running, ip};
+use io::clock;
+use io::netlink::Netlink;
+use io::netns::{Host, Lab};
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use units::{Instant, Nanos};
+
+/// What an outage may last once the interface is back.
+const RECOVERY: Nanos = Nanos::secs(1);
+
+/// Datagrams from the client to the server, one after the other, while a test does something to the interfaces.
+struct Traffic {
+    received: UdpSocket,
+}
+
+impl Traffic {
+    /// Runs `work` beside the traffic.
+    fn beside(client: &Host, server: &Host, work: impl FnOnce(&Traffic)) {
+        let received = server.run(|| UdpSocket::bind("0.0.0.0:7000").unwrap()).unwrap();
+        received.set_read_timeout(Some(Nanos::millis(100).into())).unwrap();
+        let sender = client.run(|| UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 0u64.. {
+                    if stop.load(Ordering::Acquire) {
+                        return;
+                    }
+                    // Where the client's own interface is the one that is gone there is no route.
+                    let _ = sender.send_to(&clock::now().get().to_be_bytes(), "10.0.2.2:7000");
+                    if number % 8 == 0 {
+                        thread::park_timeout(Nanos::millis(1).into());
+                    }
+                }
+            });
+            let traffic = Traffic { received };
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&traffic)));
+            stop.store(true, Ordering::Release);
+            result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        });
+    }
+
+    /// Waits for a datagram that was sent after `since`; answers how long that took.
+    fn arrives_after(&self, since: Instant, limit: Nanos) -> Nanos {
+        let mut sent = [0; 8];
+        loop {
+            let outage = clock::now().since(since);
+            if self.received.recv(&mut sent).is_ok() && Instant::new(u64::from_be_bytes(sent)) > since {
+                return outage;
+            }
+            assert!(outage < limit, "nothing has come through for {outage:?}");
+        }
+    }
+}
+
+fn change(host: &Host, work: impl FnOnce(&mut Netlink) + Send) {
+    host.run(|| work(&mut Netlink::open().unwrap())).unwrap();
+}
+
+/// Waits until the interface of that name and another index is there.
+fn await_new(host: &Host, name: &str, old: u32) {
+    let deadline = clock::now() + PATIENCE;
+    let index = || host.run(|| Netlink::open().unwrap().link(name).map_or(0, |link| link.index)).unwrap();
+    while [0, old].contains(&index()) {
+        assert!(clock::now() < deadline, "{name} is not made again");
+        thread::yield_now();
+    }
+}
+
+fn run(lab: &Lab, cables: [Cable; 2], work: impl FnOnce(&Line, &Traffic)) -> Running {
+    let line = Line::lay(lab, cables);
+    let running = line.start("");
+    Traffic::beside(&line.client, &line.server, |traffic| {
+        traffic.arrives_after(clock::now(), PATIENCE);
+        work(&line, traffic);
+    });
+    running
+}
+
+#[test]
+fn a_link_that_is_switched_off_and_on_forwards_again_within_a_second() {
+    let Some(lab) = lab() else { return };
+    let running = run(&lab, [Cable::Packet; 2], |line, traffic| {
+        for (host, link) in [(&line.router, "right"), (&line.server, "eth0"), (&line.router, "left")] {
+            change(host, |netlink| netlink.set_up(link, false).unwrap());
+            change(host, |netlink| netlink.set_up(link, true).unwrap());
+            if link == "eth0" {
+                // The kernel forgets the routes of a link that is switched off.
+                change(host, |netlink| {
+                    let route = io::netlink::Route {
+                        destination: (ip("0.0.0.0"), 0),
+                        gateway: Some(ip("10.0.2.1")),
+                        link: None,
+                    };
+                    netlink.add_route(&route).unwrap();
+                });
+            }
+            let outage = traffic.arrives_after(clock::now(), RECOVERY);
+            println!("{link} switched off and on: {outage:?}");
+        }
+    });
+    running.stop();
+}
+
+#[test]
+fn a_cable_that_is_pulled_out_and_laid_anew_forwards_again_within_a_second() {
+    let Some(lab) = lab() else { return };
+    let running = run(&lab, [Cable::Packet; 2], |line, traffic| {
+        for side in [1, 0, 1] {
+            let near = line.side(side).1;
+            change(&line.router, |netlink| netlink.delete_link(near).unwrap());
+            line.plug(side);
+            let outage = traffic.arrives_after(clock::now(), RECOVERY);
+            println!("{near} removed and made anew: {outage:?}");
+        }
+    });
+    let remarks = running.remarks.take().join("\n") + "\n";
+    assert_eq!(remarks.matches("t is back\n").count(), 3, "{remarks}");
+    running.stop();
+}
+
+#[test]
+fn a_tap_device_that_is_removed_is_made_again() {
+    let Some(lab) = lab() else { return };
+    let running = run(&lab, [Cable::Packet, Cable::Tap], |line, traffic| {
+        let old = line.server.run(|| Netlink::open().unwrap().link("right").unwrap().index).unwrap();
+        change(&line.server, |netlink| netlink.delete_link("right").unwrap());
+        await_new(&line.router, "right", old);
+        line.hand_over(1);
+        let outage = traffic.arrives_after(clock::now(), RECOVERY);
+        println!("right made again: {outage:?}");
+    });
+    running.stop();
+}

@@ -1,0 +1,206 @@
+//! The router in its thread, and hosts beside it.
+
+use io::clock;
+use io::devices::Devices;
+use io::netlink::{Netlink, Route, Veth, VethEnd};
+use io::netns::{Host, Lab};
+use io::offload::Ethtool;
+use io::remarks::Remarks;
+use io::wait::{Sleeper, Waker};
+use plane::event::Silent;
+use plane::host::HostLimits;
+use plane::meter::Flat;
+use plane::port::Waiter;
+use plane::snapshot::Layout;
+use plane::{Build, Router, Step, Worker, WorkerReport};
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use units::Nanos;
+
+/// How long anything may take.
+pub const PATIENCE: Nanos = Nanos::secs(10);
+
+/// A router that runs until it is stopped or dropped.
+pub struct Running {
+    stop: Arc<AtomicBool>,
+    waker: Waker,
+    thread: Option<JoinHandle<WorkerReport>>,
+    /// What its ports remark.
+    pub remarks: Remarks,
+    _router: Router,
+}
+
+impl Running {
+    /// Starts a router with `configuration` on the interfaces of `host`.
+    pub fn start(host: &Host, configuration: &str) -> Running {
+        let plan = plan::check(configuration, "through.toml", &plane::catalogue());
+        let plan = plan.unwrap_or_else(|wrong| panic!("{wrong}"));
+        let build = Build { frames: 8192, workers: 1, layout: Layout::Three, limits: HostLimits::default() };
+        let (mut router, mut workers) = Router::new(build, |_| Box::new(Silent));
+        let mut devices = Devices::new(clock::epoch()).in_namespace(host.namespace().clone());
+        let prepared = router.prepare(&plan, &mut devices).unwrap_or_else(|errors| panic!("{errors:?}"));
+        let mut published = router.publish(prepared);
+        let (stop, waker) = (Arc::new(AtomicBool::new(false)), Waker::new().unwrap());
+        let (stopped, sleeper, remarks) = (stop.clone(), Sleeper::new(waker.clone()), devices.remarks().clone());
+        let worker = workers.pop().expect("one was asked for");
+        let thread = thread::spawn(move || {
+            let report = drive(worker, &stopped, sleeper);
+            devices.finish();
+            report
+        });
+        assert!(published.wait(PATIENCE.into()));
+        router.complete(published);
+        Running { stop, waker, thread: Some(thread), remarks, _router: router }
+    }
+
+    fn end(&mut self) -> Option<thread::Result<WorkerReport>> {
+        self.stop.store(true, Ordering::Release);
+        self.waker.wake();
+        self.thread.take().map(JoinHandle::join)
+    }
+
+    /// Ends it; answers what it has counted. Every packet has met its fate.
+    pub fn stop(mut self) -> WorkerReport {
+        let report = self.end().expect("it runs").unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        assert_eq!(report.held, 0);
+        report
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+/// As a worker of the daemon is driven, but without a spin: the tests have few processors.
+fn drive(mut worker: Worker, stop: &AtomicBool, mut sleeper: Sleeper) -> WorkerReport {
+    let mut meter = Flat(Nanos::new(10));
+    while !stop.load(Ordering::Acquire) {
+        let now = clock::now();
+        let Step::Idle(until) = worker.step(now, &mut meter) else { continue };
+        let polled = worker.waiters().any(|waiter| waiter == Waiter::Poll);
+        let nap = if polled { Nanos::micros(100) } else { until.since(now) };
+        let descriptors = worker.waiters().filter_map(|waiter| match waiter {
+            Waiter::Descriptor(descriptor) => Some(descriptor),
+            _ => None,
+        });
+        sleeper.sleep_on(descriptors, nap).unwrap();
+    }
+    worker.shut_down(clock::now());
+    worker.report()
+}
+
+pub fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+/// How a host is connected with the router.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cable {
+    /// A veth pair whose near end is a `packet:` port.
+    Packet,
+    /// A `tap:` port whose interface is given to the host.
+    Tap,
+}
+
+impl Cable {
+    /// The device of the router's port on the side of that name.
+    pub fn device(self, side: &str) -> String {
+        match self {
+            Cable::Packet => format!("packet:{side}"),
+            Cable::Tap => format!("tap:{side}"),
+        }
+    }
+}
+
+/// client - left [router] right - server: 10.0.1.2 and fd00:1::2 talk to 10.0.2.2 and fd00:2::2.
+pub struct Line {
+    pub router: Host,
+    pub client: Host,
+    pub server: Host,
+    pub cables: [Cable; 2],
+}
+
+impl Line {
+    /// The hosts, and the cables that are there before the router.
+    pub fn lay(lab: &Lab, cables: [Cable; 2]) -> Line {
+        let [router, client, server] = ["router", "client", "server"].map(|name| lab.host(name).unwrap());
+        router.silence_kernel().unwrap();
+        let line = Line { router, client, server, cables };
+        for side in 0..2 {
+            line.plug(side);
+        }
+        line
+    }
+
+    /// Each side: the host, the router's interface, and the number in the addresses.
+    pub fn side(&self, side: usize) -> (&Host, &'static str, u8) {
+        [(&self.client, "left", 1), (&self.server, "right", 2)][side]
+    }
+
+    /// Lays the cable of a side where it is one that is laid. When the router's end is switched on, as the last, the host
+    /// has its addresses: what asks for it then is answered.
+    pub fn plug(&self, side: usize) {
+        let (host, near, _) = self.side(side);
+        if self.cables[side] != Cable::Packet {
+            return;
+        }
+        let end = |name, namespace| VethEnd { name, namespace, mac: None };
+        let ends = [end("eth0", None), end(near, Some(self.router.namespace().as_fd()))];
+        host.run(|| Netlink::open().unwrap().add_veth(&Veth { ends }).unwrap()).unwrap();
+        for (host, link) in [(host, "eth0"), (&self.router, near)] {
+            host.run(|| Ethtool::open().unwrap().switch_all_off(link).unwrap()).unwrap();
+        }
+        self.address(side, "eth0");
+        self.router.run(|| Netlink::open().unwrap().set_up(near, true).unwrap()).unwrap();
+    }
+
+    /// Gives the host of a side its addresses and routes.
+    pub fn address(&self, side: usize, link: &str) {
+        let (host, _, number) = self.side(side);
+        host.run(|| {
+            let mut netlink = Netlink::open().unwrap();
+            netlink.set_up(link, true).unwrap();
+            for (prefix, length, everywhere) in [("10.0.{}", 24, "0.0.0.0"), ("fd00:{}:", 64, "::")] {
+                let separator = if length == 24 { "." } else { ":" };
+                let of = |last: u8| ip(&format!("{}{separator}{last}", prefix.replace("{}", &number.to_string())));
+                netlink.add_address(link, of(2), length).unwrap();
+                let route = Route { destination: (ip(everywhere), 0), gateway: Some(of(1)), link: None };
+                netlink.add_route(&route).unwrap();
+            }
+        })
+        .unwrap();
+    }
+
+    /// Takes the interface of a tap port, which the router has made, to its host.
+    pub fn hand_over(&self, side: usize) {
+        let (host, near, _) = self.side(side);
+        let namespace = host.namespace().clone();
+        self.router.run(|| Netlink::open().unwrap().move_to(near, &*namespace).unwrap()).unwrap();
+        self.address(side, near);
+    }
+
+    /// The router's configuration; `more` goes to each port.
+    pub fn configuration(&self, more: &str) -> String {
+        let port = |side: usize| {
+            let (_, near, number) = self.side(side);
+            let device = self.cables[side].device(near);
+            let addresses = format!("['10.0.{number}.1/24', 'fd00:{number}::1/64']");
+            format!("[port.{near}]\ndevice = '{device}'\naddress = {addresses}\n{more}\n")
+        };
+        format!("version = 1\n{}{}", port(0), port(1))
+    }
+
+    /// Starts the router, and connects what it has made.
+    pub fn start(&self, more: &str) -> Running {
+        let running = Running::start(&self.router, &self.configuration(more));
+        for side in (0..2).filter(|&side| self.cables[side] == Cable::Tap) {
+            self.hand_over(side);
+        }
+        running
+    }
+}
