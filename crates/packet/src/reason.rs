@@ -30,7 +30,7 @@ macro_rules! reasons {
 reasons! {
     /// The frame is shorter than an Ethernet header.
     FrameTooShort "frame_too_short";
-    /// The frame is longer than a frame of the pool, or than the port could hand over whole: a super-frame, if its sender's
+    /// The frame is longer than any frame of the pool, or than the port could hand over whole: a super-frame, if its sender's
     /// segmentation offload is on (`ethtool -K INTERFACE tso off gso off` there).
     FrameTooLong "frame_too_long";
     /// The frame is for another station of the segment.

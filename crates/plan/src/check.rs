@@ -102,7 +102,7 @@ fn plan(report: &mut Report<'_>, catalogue: &Catalogue) -> Option<Plan> {
     }
     let root = Section::open(report, table, 0..0, Path::Root, ROOT);
     let router = router::read(report, &root);
-    let (ports, connected) = port::read(report, &root, catalogue);
+    let (ports, connected) = port::read(report, &root, catalogue, router.super_frames > 0);
     let routes = route::read(report, &root, &connected);
     let neighbours = route::neighbours(report, &root, &connected);
     let paths = path::read(report, &root, &connected, catalogue);
@@ -110,6 +110,7 @@ fn plan(report: &mut Report<'_>, catalogue: &Catalogue) -> Option<Plan> {
         name: router.name,
         workers: router.workers,
         frames: router.frames,
+        super_frames: router.super_frames,
         icmp_rate: router.icmp_rate,
         icmp_burst: router.icmp_burst,
         ports,

@@ -128,7 +128,9 @@ impl Change {
     /// Whether the router must be started anew for it: threads and the frame pool are made once.
     pub fn restart_needed(&self) -> bool {
         match self {
-            Change::RouterChanged { what } => what.iter().any(|edit| matches!(edit.what, "workers" | "frames")),
+            Change::RouterChanged { what } => {
+                what.iter().any(|edit| matches!(edit.what, "workers" | "frames" | "super_frames"))
+            }
             _ => false,
         }
     }
@@ -233,6 +235,7 @@ fn router(old: &Plan, new: &Plan, changes: &mut Vec<Change>) {
     edit(&mut what, "name", &old.name, &new.name);
     edit(&mut what, "workers", old.workers, new.workers);
     edit(&mut what, "frames", old.frames, new.frames);
+    edit(&mut what, "super_frames", old.super_frames, new.super_frames);
     edit(&mut what, "icmp_rate", old.icmp_rate, new.icmp_rate);
     edit(&mut what, "icmp_burst", old.icmp_burst, new.icmp_burst);
     if !what.is_empty() {

@@ -83,8 +83,10 @@ const fn required(name: &'static str, kind: Kind, example: &'static str, doc: &'
     Key { name, kind, required: true, default: "", example, doc }
 }
 
-/// The least MTU is IPv4's (RFC 791); the most is what a frame of the pool holds.
-const MTU: Kind = Kind::Integer { least: 68, most: 1982 };
+/// The least MTU is IPv4's (RFC 791), the most as well: what its length field can say.
+const MTU: Kind = Kind::Integer { least: 68, most: 65_535 };
+/// The largest MTU of which a frame of the pool that is no super-frame holds a packet, with link header and tag.
+pub(crate) const FRAME_MTU: u64 = 2030;
 
 pub(crate) const ROOT: &[Key] = &[
     required("version", Kind::Integer { least: VERSION, most: VERSION }, "1", "The version of this format."),
@@ -134,6 +136,14 @@ pub(crate) const ROUTER: &[Key] = &[
         "16384",
         "16384",
         "Frames in the pool, 2 KB each: every packet in the router occupies one. A change takes a restart.",
+    ),
+    key(
+        "super_frames",
+        Kind::Integer { least: 0, most: 65_536 },
+        "256",
+        "256",
+        "Frames of 64 KB besides, for jumbo frames and for what senders leave unsegmented. Their memory is the system's until \
+         they are used. A change takes a restart.",
     ),
     key(
         "icmp_rate",

@@ -24,6 +24,8 @@ pub struct Plan {
     pub workers: u16,
     /// Frames of the pool.
     pub frames: u32,
+    /// Super-frames of the pool.
+    pub super_frames: u32,
     /// ICMP errors a second.
     pub icmp_rate: u32,
     /// ICMP errors at once.

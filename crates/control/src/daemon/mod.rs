@@ -235,7 +235,13 @@ impl Daemon {
             secret: RandomState::new().hash_one(0),
             ..HostLimits::default()
         };
-        let build = Build { frames: plan.frames as usize, workers: plan.workers, layout: Layout::Three, limits };
+        let build = Build {
+            frames: plan.frames as usize,
+            super_frames: plan.super_frames as usize,
+            workers: plan.workers,
+            layout: Layout::Three,
+            limits,
+        };
         let observer = |_: WorkerId| -> Box<dyn plane::event::Observer> {
             Box::new(Watcher { log: log.clone(), taps: taps.clone() })
         };

@@ -162,8 +162,8 @@ impl PacketPort {
 fn take_over(frame: &Received<'_>, packet: &mut Packet) {
     let tagged = frame.status & libc::TP_STATUS_VLAN_VALID != 0 && frame.bytes.len() >= 12;
     let length = frame.bytes.len() + if tagged { TAG } else { 0 };
-    if frame.length > frame.bytes.len() || length > FRAME {
-        packet.fill(&frame.bytes[..frame.bytes.len().min(FRAME)]);
+    if frame.length > frame.bytes.len() || length > packet.most() {
+        packet.fill(&frame.bytes[..frame.bytes.len().min(packet.most())]);
         packet.meta_mut().refused = DropReason::FrameTooLong as u8 + 1;
         return;
     }
@@ -171,7 +171,7 @@ fn take_over(frame: &Received<'_>, packet: &mut Packet) {
         let (control, protocol) = frame.tag;
         let known = frame.status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
         let resized = packet.resize(length);
-        assert!(resized, "a frame of the pool holds {FRAME} bytes");
+        assert!(resized, "a frame of the pool holds {} bytes", packet.most());
         let bytes = packet.bytes_mut();
         bytes[..12].copy_from_slice(&frame.bytes[..12]);
         bytes[12..14].copy_from_slice(&(if known { protocol } else { TPID_8021Q }).to_be_bytes());
@@ -194,7 +194,8 @@ impl Port for PacketPort {
         let before = batch.len();
         while batch.room() > 0 {
             let Some(frame) = self.device.rings.received(self.receive) else { break };
-            let Some(mut packet) = pool.take() else { break };
+            let large = frame.bytes.len() + TAG > FRAME && pool.region().super_frames() > 0;
+            let Some(mut packet) = (if large { pool.take_super() } else { pool.take() }) else { break };
             take_over(&frame, &mut packet);
             packet.meta_mut().timestamp = now;
             batch.push(packet);

@@ -5,7 +5,7 @@
 
 use super::{Application, Direction, Interface, LinkType, ReadError, Reader, Record, WriteError, Writer};
 use crate::remarks::{OpenError, Remarks};
-use packet::pool::FRAME;
+use packet::pool::{FRAME, SUPER_FRAME};
 use packet::{BATCH, Batch, DropReason, Pool};
 use plan::Pace;
 use plane::port::{Port, PortStatistics, Waiter};
@@ -183,9 +183,13 @@ impl Replay {
         if due > now {
             return Ok(Received::Later);
         }
-        let Some(mut packet) = pool.take() else { return Ok(Received::Later) };
-        if record.original as usize > record.data.len() || !packet.fill(record.data) {
-            packet.fill(&record.data[..record.data.len().min(FRAME)]);
+        let whole = record.original as usize <= record.data.len();
+        // What fits in no frame there is comes as much as fits, to be dropped and counted.
+        let longest = if pool.region().super_frames() > 0 { SUPER_FRAME } else { FRAME };
+        let data = &record.data[..record.data.len().min(longest)];
+        let Some(mut packet) = pool.take_for(data.len()) else { return Ok(Received::Later) };
+        packet.fill(data);
+        if !whole || data.len() < record.data.len() {
             packet.meta_mut().refused = DropReason::FrameTooLong as u8 + 1;
         }
         packet.meta_mut().timestamp = now;

@@ -37,7 +37,7 @@ impl Ours {
             reassembly: Nanos::secs(600),
             ..HostLimits::default()
         };
-        let build = Build { frames: 1 << 16, workers: 1, layout: Layout::Three, limits };
+        let build = Build { frames: 1 << 16, super_frames: 64, workers: 1, layout: Layout::Three, limits };
         let (mut router, mut workers) = Router::new(build, |_| Box::new(Silent));
         let mut devices = Devices::new(clock::epoch()).in_namespace(host.namespace().clone());
         let mut worker = workers.pop().expect("one was asked for");

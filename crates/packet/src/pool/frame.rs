@@ -1,6 +1,8 @@
 //! One frame: its bytes, and beside them one cache line of what the router knows about it.
 
-use super::{FRAME, HEADROOM, STRIDE};
+use super::offload::{Offload, PartialChecksum, Segmentation};
+use super::region::{STRIDE, SUPER_FRAME, SUPER_STRIDE};
+use super::{FRAME, HEADROOM};
 use std::fmt;
 use std::ptr::NonNull;
 use units::{AdjacencyId, Instant, InterfaceId, PathId, PortId, QueueId};
@@ -50,6 +52,8 @@ impl Meta {
     pub const IPV6: u8 = 2;
     /// The packet was made by the router itself.
     pub const GENERATED: u8 = 4;
+    /// Something is still to be done to the packet before it is fit for any link: see [`Packet::offload`].
+    pub const OFFLOAD: u8 = 8;
     /// Somebody follows it through the router and is told of every stage it passes.
     pub const FOLLOWED: u8 = 0x40;
 }
@@ -58,13 +62,37 @@ impl Meta {
 #[repr(C, align(64))]
 pub(super) struct Slot {
     data: NonNull<u8>,
+    len: u32,
+    /// Its index in the region; the highest bit says that it is a super-frame.
+    name: u32,
     start: u16,
-    len: u16,
-    _unused: u32,
+    /// The size of a segment.
+    segment: u16,
+    /// Where a partial checksum starts, from the beginning of the memory: it stays when the first byte moves.
+    checksum: u16,
+    checksum_offset: u8,
+    /// What is to be done: the kind of segmentation, and [`Slot::PARTIAL`]. Zero for nothing.
+    offload: u8,
     meta: Meta,
 }
 
+impl Slot {
+    const SUPER: u32 = 1 << 31;
+    /// The checksum is partial.
+    const PARTIAL: u8 = 0x80;
+
+    /// Bytes of its memory.
+    #[inline(always)]
+    fn memory(&self) -> usize {
+        if self.name & Self::SUPER == 0 { STRIDE } else { SUPER_STRIDE }
+    }
+}
+
 const _: () = assert!(size_of::<Slot>() == 64, "what is known of a packet fits in one cache line");
+
+/// Whether a frame is a super-frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct SuperFrame(pub bool);
 
 /// Owns one frame. Not clonable, and of no use to drop: it is given back to a pool when its fate is known. A packet that
 /// is merely forgotten keeps its frame for ever, and the ledger of the worker no longer balances.
@@ -82,12 +110,31 @@ impl Packet {
     /// Takes possession of a slot and its bytes.
     ///
     /// # Safety
-    /// `slot` is valid for writes of one `Slot` and `data` for [`STRIDE`] bytes, both as long as the packet lives, and
-    /// nobody else uses either.
-    pub(super) unsafe fn new(slot: NonNull<Slot>, data: NonNull<u8>) -> Packet {
-        let value = Slot { data, start: HEADROOM as u16, len: 0, _unused: 0, meta: Meta::default() };
+    /// `slot` is valid for writes of one `Slot` and `data` for the bytes of its class, both as long as the packet lives,
+    /// and nobody else uses either.
+    pub(super) unsafe fn new(slot: NonNull<Slot>, data: NonNull<u8>, (index, class): (u32, SuperFrame)) -> Packet {
+        let value = Slot {
+            data,
+            len: 0,
+            name: index | if class.0 { Slot::SUPER } else { 0 },
+            start: HEADROOM as u16,
+            segment: 0,
+            checksum: 0,
+            checksum_offset: 0,
+            offload: 0,
+            meta: Meta::default(),
+        };
         // SAFETY: the caller vouches for `slot`.
         unsafe { slot.write(value) };
+        Packet { slot }
+    }
+
+    /// Takes possession of a slot again.
+    ///
+    /// # Safety
+    /// `slot` was initialised by [`Packet::new`], and no other packet owns it.
+    #[inline(always)]
+    pub(super) unsafe fn back(slot: NonNull<Slot>) -> Packet {
         Packet { slot }
     }
 
@@ -126,7 +173,7 @@ impl Packet {
     #[inline(always)]
     pub fn bytes(&self) -> &[u8] {
         let slot = self.slot();
-        // SAFETY: every setter keeps `start + len <= STRIDE`, and `data` is valid for `STRIDE` initialised bytes.
+        // SAFETY: every setter keeps `start + len` within the memory of the slot, all of it initialised.
         unsafe { std::slice::from_raw_parts(slot.data.as_ptr().add(slot.start as usize), slot.len as usize) }
     }
 
@@ -139,17 +186,18 @@ impl Packet {
     }
 
     /// Moves the first byte: negative takes from the headroom, positive gives bytes up. Answers whether there was room;
-    /// if not, nothing has changed.
+    /// if not, nothing has changed. The first byte lies within the first 64 KB of the memory, so of a super-frame not
+    /// every byte can be given up.
     #[inline(always)]
     pub fn shift(&mut self, by: isize) -> bool {
         let slot = self.slot_mut();
-        if by < -(slot.start as isize) || by > slot.len as isize {
+        if by < -(slot.start as isize) || by > (slot.len as isize).min((u16::MAX - slot.start) as isize) {
             return false;
         }
         let (start, len) = (slot.start as isize + by, slot.len as isize - by);
         // `start + len` is unchanged, so the end of the frame stays inside its memory.
         slot.start = start as u16;
-        slot.len = len as u16;
+        slot.len = len as u32;
         true
     }
 
@@ -158,24 +206,102 @@ impl Packet {
     #[inline(always)]
     pub fn resize(&mut self, len: usize) -> bool {
         let slot = self.slot_mut();
-        // `start` never exceeds `STRIDE`; the sum of the two could exceed any number.
-        if len > STRIDE - slot.start as usize {
+        // `start` never exceeds the memory; the sum of the two could exceed any number.
+        if len > slot.memory() - slot.start as usize {
             return false;
         }
-        slot.len = len as u16;
+        slot.len = len as u32;
         true
     }
 
-    /// Replaces the frame by `bytes`, with full headroom before them. Answers whether they fit ([`FRAME`] bytes); if
+    /// Makes the frame `len` bytes from `start` on, counted from the beginning of its memory: where a device put them.
+    /// Answers whether they lie within it; if not, nothing has changed.
+    #[inline(always)]
+    pub fn place(&mut self, start: usize, len: usize) -> bool {
+        let slot = self.slot_mut();
+        let memory = slot.memory();
+        if start > memory.min(usize::from(u16::MAX)) || len > memory - start {
+            return false;
+        }
+        slot.start = start as u16;
+        slot.len = len as u32;
+        true
+    }
+
+    /// Where the frame starts, in bytes from the beginning of its memory.
+    #[inline(always)]
+    pub fn start(&self) -> usize {
+        self.slot().start as usize
+    }
+
+    /// Whether its memory is that of a super-frame, whatever is in it.
+    #[inline(always)]
+    pub fn is_large(&self) -> bool {
+        self.slot().name & Slot::SUPER != 0
+    }
+
+    /// The longest frame that [`Packet::fill`] takes: [`FRAME`] or [`SUPER_FRAME`] bytes.
+    pub fn most(&self) -> usize {
+        if self.is_large() { SUPER_FRAME } else { FRAME }
+    }
+
+    /// Replaces the frame by `bytes`, with full headroom before them. Answers whether they fit ([`Packet::most`]); if
     /// not, the frame is empty.
     pub fn fill(&mut self, bytes: &[u8]) -> bool {
         self.slot_mut().start = HEADROOM as u16;
         self.slot_mut().len = 0;
-        if bytes.len() > FRAME {
+        if bytes.len() > self.most() {
             return false;
         }
-        self.slot_mut().len = bytes.len() as u16;
+        self.slot_mut().len = bytes.len() as u32;
         self.bytes_mut().copy_from_slice(bytes);
+        true
+    }
+
+    /// Becomes the same packet as `other`: its bytes, what is known of it, and what is still to be done to it. Answers
+    /// whether it fits; if not, the frame is empty.
+    pub fn copy(&mut self, other: &Packet) -> bool {
+        *self.meta_mut() = *other.meta();
+        self.fill(other.bytes()) && self.set_offload(other.offload())
+    }
+
+    /// Whether anything is still to be done to the packet: [`Packet::offload`] is not [`Offload::NONE`].
+    #[inline(always)]
+    pub fn is_offloaded(&self) -> bool {
+        self.slot().offload != 0
+    }
+
+    /// What is still to be done to the packet, as the port that received it said.
+    pub fn offload(&self) -> Offload {
+        let slot = self.slot();
+        // Where the frame now starts behind it, there is no place left to name.
+        let start = (slot.offload & Slot::PARTIAL != 0).then(|| slot.checksum.checked_sub(slot.start)).flatten();
+        Offload {
+            segmentation: Segmentation::of(slot.offload),
+            size: slot.segment,
+            checksum: start.map(|start| PartialChecksum { start, offset: slot.checksum_offset.into() }),
+        }
+    }
+
+    /// Says what is still to be done to the packet. Answers whether that makes sense: a super-frame has segments of some
+    /// size, and the checksum lies inside the frame, not too far from its start. If not, nothing has changed.
+    pub fn set_offload(&mut self, offload: Offload) -> bool {
+        let Offload { segmentation, size, checksum } = offload;
+        let slot = self.slot_mut();
+        let mut place = (0, 0, 0);
+        if let Some(PartialChecksum { start, offset }) = checksum {
+            let (Some(from), Ok(short)) = (slot.start.checked_add(start), u8::try_from(offset)) else { return false };
+            if u32::from(start) + u32::from(offset) + 2 > slot.len {
+                return false;
+            }
+            place = (from, short, Slot::PARTIAL);
+        }
+        if (segmentation == Segmentation::None) != (size == 0) {
+            return false;
+        }
+        slot.segment = size;
+        (slot.checksum, slot.checksum_offset) = (place.0, place.1);
+        slot.offload = place.2 | segmentation as u8;
         true
     }
 
@@ -185,6 +311,7 @@ impl Packet {
         let slot = self.slot_mut();
         slot.start = HEADROOM as u16;
         slot.len = 0;
+        (slot.segment, slot.checksum, slot.checksum_offset, slot.offload) = (0, 0, 0, 0);
         slot.meta = Meta::default();
     }
 
@@ -192,6 +319,18 @@ impl Packet {
     /// lives, and the next one in the same frame has it again.
     pub fn number(&self) -> usize {
         self.slot.addr().get() / size_of::<Slot>()
+    }
+
+    /// Lends the frame to the kernel: answers its index, by which [`Region::reclaim`](super::Region::reclaim) makes it a
+    /// packet again. The port that lends has its pool [`export`](super::Pool::export) it.
+    ///
+    /// # Panics
+    /// For a super-frame: their memory is not the kernel's to use.
+    #[inline(always)]
+    #[must_use = "a frame that is not reclaimed is lost"]
+    pub fn lend(self) -> u32 {
+        assert!(!self.is_large(), "a super-frame is not lent");
+        self.slot().name
     }
 
     /// Where its slot lies.
@@ -238,17 +377,19 @@ pub fn prefetch<T>(address: *const T) {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::{Pool, Region};
+    use proptest::prelude::*;
 
     #[test]
     fn the_first_byte_moves_into_the_headroom_and_no_further() {
         let mut pool = Pool::new(Region::new(1));
         let mut packet = pool.take().unwrap();
         assert!(packet.fill(&[7; 60]));
-        assert!(packet.shift(-64));
-        assert_eq!(packet.len(), 124);
+        assert!(packet.shift(-(HEADROOM as isize)));
+        assert_eq!(packet.len(), HEADROOM + 60);
         assert!(!packet.shift(-1));
-        assert!(packet.shift(64));
+        assert!(packet.shift(HEADROOM as isize));
         assert_eq!(packet.bytes(), [7; 60]);
         for beyond in [61, isize::MAX, isize::MIN] {
             assert!(!packet.shift(beyond));
@@ -258,16 +399,64 @@ mod tests {
 
     #[test]
     fn a_frame_never_grows_beyond_its_memory() {
-        let mut pool = Pool::new(Region::new(2));
-        let mut packet = pool.take().unwrap();
-        assert!(packet.fill(&[1; 2048]));
-        assert!(!packet.resize(2049));
-        for beyond in [usize::MAX, usize::MAX - 63, usize::MAX - 100] {
-            assert!(!packet.resize(beyond));
+        let mut pool = Pool::new(Region::with_super_frames(1, 1));
+        for (packet, most) in [(pool.take(), FRAME), (pool.take_super(), SUPER_FRAME)] {
+            let mut packet = packet.unwrap();
+            assert_eq!(packet.most(), most);
+            assert!(packet.fill(&vec![1; most]));
+            assert!(!packet.resize(most + 65));
+            for beyond in [usize::MAX, usize::MAX - 63, usize::MAX - 100] {
+                assert!(!packet.resize(beyond) && !packet.place(0, beyond) && !packet.place(beyond, 0));
+            }
+            assert_eq!((packet.len(), packet.start()), (most, HEADROOM));
+            assert!(!packet.fill(&vec![1; most + 1]));
+            assert_eq!(packet.len(), 0);
+            pool.give(packet);
         }
-        assert_eq!(packet.len(), 2048);
-        assert!(!packet.fill(&[1; 2049]));
-        assert_eq!(packet.len(), 0);
+    }
+
+    #[test]
+    fn a_long_frame_starts_within_its_first_64_kilobytes() {
+        let mut pool = Pool::new(Region::with_super_frames(1, 1));
+        let mut packet = pool.take_super().unwrap();
+        assert!(packet.fill(&vec![1; SUPER_FRAME]));
+        assert!(!packet.shift(SUPER_FRAME as isize));
+        assert!(packet.shift(65_535 - HEADROOM as isize));
+        assert!(!packet.shift(1));
+        assert_eq!((packet.start(), packet.len()), (65_535, SUPER_FRAME + HEADROOM - 65_535));
         pool.give(packet);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_to_be_done_stays_when_the_first_byte_moves_and_goes_with_the_frame(
+            kind in 0u8..4,
+            size: u16,
+            checksum in proptest::option::of((0u16..200, 0u16..300)),
+            by in -256isize..200,
+        ) {
+            let mut pool = Pool::new(Region::new(1));
+            let mut packet = pool.take().unwrap();
+            prop_assert!(packet.fill(&[0; 200]));
+            let checksum = checksum.map(|(start, offset)| PartialChecksum { start, offset });
+            let offload = Offload { segmentation: Segmentation::of(kind), size, checksum };
+            let sensible = (kind == 0) == (size == 0)
+                && checksum.is_none_or(|sum| sum.offset < 256 && sum.start + sum.offset + 2 <= 200);
+            prop_assert_eq!(packet.set_offload(offload), sensible);
+            let expected = if sensible { offload } else { Offload::NONE };
+            prop_assert_eq!(packet.offload(), expected);
+            prop_assert_eq!(packet.is_offloaded(), expected != Offload::NONE);
+            *packet.meta_mut() = Meta::default();
+            prop_assert!(packet.shift(by));
+            let moved = expected.checksum.and_then(|sum| {
+                let start = u16::try_from(sum.start as isize - by).ok()?;
+                Some(PartialChecksum { start, ..sum })
+            });
+            prop_assert_eq!(packet.offload(), Offload { checksum: moved, ..expected });
+            pool.give(packet);
+            let again = pool.take().unwrap();
+            prop_assert_eq!(again.offload(), Offload::NONE);
+            pool.give(again);
+        }
     }
 }

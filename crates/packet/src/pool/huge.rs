@@ -57,6 +57,19 @@ impl<T> Huge<T> {
         (self.length * size_of::<T>()).next_multiple_of(PAGE)
     }
 
+    /// The first element.
+    pub(super) fn start(&self) -> NonNull<T> {
+        self.data
+    }
+
+    /// Asks the kernel for huge pages where the table is first written, unless it is less than one.
+    pub(super) fn prefer_large_pages(&self) {
+        if self.length * size_of::<T>() >= PAGE {
+            // SAFETY: the range is this table's mapping; the advice does not change what is read from it.
+            unsafe { libc::madvise(self.data.as_ptr().cast(), self.bytes(), libc::MADV_HUGEPAGE) };
+        }
+    }
+
     /// Has the kernel back the table by huge pages from now on, what is used already included (`MADV_COLLAPSE`, Linux
     /// 6.1). Costs the time to copy what is used. A kernel that has none to give leaves the table as it is.
     pub fn thicken(&self) {

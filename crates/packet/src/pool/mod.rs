@@ -1,113 +1,33 @@
-//! Frame memory. A [`Region`] is a fixed number of frames; each worker keeps a [`Pool`] of them, last in first out, so
-//! that the frame taken next is the one whose cache lines are still warm. A [`Packet`] owns one frame until it is given
-//! back. This module and its children are the only places in the crate with `unsafe`.
+//! Frame memory. A [`Region`] is a fixed number of frames, and of super-frames for what is longer; each worker keeps a
+//! [`Pool`] of them, last in first out, so that the frame taken next is the one whose cache lines are still warm. A
+//! [`Packet`] owns one frame until it is given back. This module and its children are the only places in the crate with
+//! `unsafe`.
 
 #![allow(unsafe_code)]
 
 mod batch;
 mod frame;
 mod huge;
+mod offload;
 mod queue;
+mod region;
 
 pub use batch::{BATCH, Batch, Drain};
 pub use frame::{Meta, Packet, prefetch};
 pub use huge::Huge;
+pub use offload::{Offload, PartialChecksum, Segmentation};
 pub use queue::Queue;
+pub use region::{Region, SUPER_FRAME, Umem};
 
-use frame::Slot;
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
-use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-/// Bytes kept free before a received frame, for a longer link header on the way out.
-pub const HEADROOM: usize = 64;
-/// The longest frame, in bytes from its first to its last, without the frame check sequence.
+/// Bytes kept free before a received frame: for a longer link header on the way out, and for what the kernel keeps there
+/// (`XDP_PACKET_HEADROOM`).
+pub const HEADROOM: usize = 256;
+/// The longest frame that is no super-frame, in bytes from its first to its last, without the frame check sequence.
 pub const FRAME: usize = 2048;
-/// Distance between frames: an odd number of cache lines, so that the first lines of many frames do not compete for the
-/// same few sets of the cache.
-const STRIDE: usize = HEADROOM + FRAME;
 /// Frames moved at once between a pool and its region.
 const EXCHANGE: usize = 256;
-/// Asks for memory that the kernel may back with huge pages.
-const ALIGN: usize = 2 << 20;
-
-/// A fixed number of frames, shared by the pools of all workers.
-#[derive(Debug)]
-pub struct Region {
-    slots: NonNull<Slot>,
-    data: NonNull<u8>,
-    frames: usize,
-    spare: Mutex<Vec<Packet>>,
-}
-
-// SAFETY: the two pointers are only used to free the memory, and are never handed out as such; frames travel between
-// threads inside `Packet`, which is `Send`, through the mutex.
-unsafe impl Send for Region {}
-// SAFETY: as above; `&Region` only reaches the mutex and the frame count.
-unsafe impl Sync for Region {}
-
-impl Region {
-    /// Memory for `frames` frames (at least one, at most 2^24) of [`FRAME`] bytes, zeroed, untouched until used.
-    pub fn new(frames: usize) -> Arc<Region> {
-        assert!((1..=1 << 24).contains(&frames), "a region holds 1 to 2^24 frames");
-        let (slots_layout, data_layout) = Self::layouts(frames);
-        // SAFETY: both layouts have a size above zero.
-        let (slots, data) = unsafe { (alloc_zeroed(slots_layout).cast::<Slot>(), alloc_zeroed(data_layout)) };
-        let Some(slots) = NonNull::new(slots) else { handle_alloc_error(slots_layout) };
-        let Some(data) = NonNull::new(data) else { handle_alloc_error(data_layout) };
-        let spare = (0..frames).rev().map(|i| {
-            // SAFETY: `i < frames`, so slot and data lie inside the two allocations, and each frame gets its own.
-            unsafe { Packet::new(slots.add(i), data.add(i * STRIDE)) }
-        });
-        Arc::new(Region { slots, data, frames, spare: Mutex::new(spare.collect()) })
-    }
-
-    /// The number of frames.
-    pub fn frames(&self) -> usize {
-        self.frames
-    }
-
-    /// Frames in no worker's pool and in no packet.
-    pub fn spare(&self) -> usize {
-        self.lock().len()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Packet>> {
-        // A panic elsewhere cannot leave the list of spare frames half changed: each change is one call of `Vec`.
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether every frame of the region is spare. Counting them is not enough: a pool takes any packet, also one of
-    /// another region, in the place of which one of this region is somewhere else.
-    fn is_whole(&self) -> bool {
-        let spare = self.lock();
-        let slots = self.slots.as_ptr().cast_const();
-        let own = slots..slots.wrapping_add(self.frames);
-        spare.len() == self.frames && spare.iter().all(|packet| own.contains(&packet.address().as_ptr().cast_const()))
-    }
-
-    fn layouts(frames: usize) -> (Layout, Layout) {
-        let slots = Layout::array::<Slot>(frames).expect("bounded by 2^24 frames");
-        let data = Layout::from_size_align(frames * STRIDE, ALIGN).expect("bounded by 2^24 frames");
-        (slots, data)
-    }
-}
-
-impl Drop for Region {
-    fn drop(&mut self) {
-        if !self.is_whole() {
-            // Some packet still owns a frame (a worker that ended in a panic): keeping the memory is the safe answer.
-            return;
-        }
-        let (slots, data) = Self::layouts(self.frames);
-        // SAFETY: allocated in `new` with these layouts; every frame is in `spare`, each once as packets cannot be copied,
-        // so nobody can reach the memory.
-        unsafe {
-            dealloc(self.slots.as_ptr().cast(), slots);
-            dealloc(self.data.as_ptr(), data);
-        }
-    }
-}
 
 /// One worker's frames: takes from and gives back to the region in bulk.
 #[derive(Debug)]
@@ -140,15 +60,39 @@ impl Pool {
         Some(packet)
     }
 
+    /// The same for a super-frame: up to [`SUPER_FRAME`] bytes. There are few, so a pool keeps none that another may
+    /// want; and the lock is nothing beside the bytes.
+    pub fn take_super(&mut self) -> Option<Packet> {
+        let mut packet = self.region.lock().super_frames.pop()?;
+        packet.reset();
+        self.outside += 1;
+        Some(packet)
+    }
+
+    /// A frame for `len` bytes: a super-frame only for what fits in no other.
+    #[inline]
+    pub fn take_for(&mut self, len: usize) -> Option<Packet> {
+        if len <= FRAME { self.take() } else { self.take_super() }
+    }
+
     /// Ends a packet: its frame can be taken again.
     #[inline]
     pub fn give(&mut self, packet: Packet) {
         self.outside = self.outside.wrapping_sub(1);
+        if packet.is_large() {
+            return self.give_super(packet);
+        }
         self.free.push(packet);
         if self.free.len() == 2 * EXCHANGE {
             let keep = self.free.len() - EXCHANGE;
-            self.region.lock().extend(self.free.drain(keep..));
+            self.region.lock().frames.extend(self.free.drain(keep..));
         }
+    }
+
+    #[cold]
+    fn give_super(&mut self, packet: Packet) {
+        // As many as the region has: the list has room for them.
+        self.region.lock().super_frames.push(packet);
     }
 
     /// Packets that came in through a port that shares the region: from now on this worker holds them.
@@ -172,14 +116,14 @@ impl Pool {
     #[cold]
     fn refill(&mut self) {
         let mut spare = self.region.lock();
-        let from = spare.len().saturating_sub(EXCHANGE);
-        self.free.extend(spare.drain(from..));
+        let from = spare.frames.len().saturating_sub(EXCHANGE);
+        self.free.extend(spare.frames.drain(from..));
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.region.lock().append(&mut self.free);
+        self.region.lock().frames.append(&mut self.free);
     }
 }
 
@@ -219,16 +163,24 @@ mod tests {
     }
 
     #[test]
-    fn a_region_stays_as_long_as_a_packet_lies_in_it_even_where_another_has_taken_its_place() {
-        let (mut here, mut there) = (Pool::new(Region::new(1)), Pool::new(Region::new(1)));
-        let (mut ours, theirs) = (here.take().unwrap(), there.take().unwrap());
-        here.give(theirs);
-        assert!(!here.region().clone().is_whole());
-        // The region behind `here` has as many frames as it should, but not its own.
-        drop(here);
-        assert!(ours.fill(b"still there"));
-        assert_eq!(ours.bytes(), b"still there");
-        there.give(ours);
+    fn super_frames_are_taken_for_what_is_longer_than_a_frame_and_find_their_way_back() {
+        let region = Region::with_super_frames(4, 100);
+        let mut pool = Pool::new(region.clone());
+        for (len, large) in [(0, false), (FRAME, false), (FRAME + 1, true), (SUPER_FRAME, true)] {
+            let mut packet = pool.take_for(len).unwrap();
+            assert_eq!(packet.is_large(), large, "{len}");
+            assert!(packet.fill(&vec![1; len]));
+            pool.give(packet);
+        }
+        for _ in 0..3 {
+            let taken: Vec<Packet> = std::iter::from_fn(|| pool.take_super()).collect();
+            assert_eq!((taken.len(), pool.outside()), (100, 100));
+            taken.into_iter().for_each(|packet| pool.give(packet));
+            // A pool keeps none: the others can have them.
+            assert_eq!(region.spare_super_frames(), 100);
+        }
+        drop(pool);
+        assert_eq!((region.spare(), region.spare_super_frames()), (4, 100));
     }
 
     #[test]

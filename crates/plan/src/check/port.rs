@@ -3,7 +3,7 @@
 use super::connected::{Connected, InterfaceIndex, edge_of, no_host};
 use crate::diagnostic::Report;
 use crate::document::{Node, Path, Section, Text};
-use crate::keys::{FAULTS, IPV6_MTU, MOST_ADDRESSES, MOST_INTERFACES, MOST_PORTS, PORT, VLAN};
+use crate::keys::{FAULTS, FRAME_MTU, IPV6_MTU, MOST_ADDRESSES, MOST_INTERFACES, MOST_PORTS, PORT, VLAN};
 use crate::names::{self, PORT_PATTERN};
 use crate::text::{TextError, did_you_mean, quote};
 use crate::{Call, Catalogue, DevicePlan, FaultsPlan, InterfacePlan, Name, Pace, PortPlan, Prefix};
@@ -21,6 +21,8 @@ const INTERFACES: [&str; 3] = ["packet", "tap", "xdp"];
 /// What is shared between the ports while they are read.
 struct Ports<'c> {
     catalogue: &'c Catalogue,
+    /// Whether the pool has frames for packets longer than [`FRAME_MTU`].
+    jumbo: bool,
     connected: Connected,
     /// Devices by what their names are names of, and name; and the port that has each.
     devices: HashMap<(String, String), Name>,
@@ -30,9 +32,15 @@ struct Ports<'c> {
     reads: Vec<(PathBuf, String, Range<usize>)>,
 }
 
-pub(super) fn read(report: &mut Report<'_>, root: &Section<'_>, catalogue: &Catalogue) -> (Vec<PortPlan>, Connected) {
+pub(super) fn read(
+    report: &mut Report<'_>,
+    root: &Section<'_>,
+    catalogue: &Catalogue,
+    jumbo: bool,
+) -> (Vec<PortPlan>, Connected) {
     let mut ports = Ports {
         catalogue,
+        jumbo,
         connected: Connected::default(),
         devices: HashMap::new(),
         files: HashMap::new(),
@@ -91,6 +99,13 @@ impl Ports<'_> {
     fn port(&mut self, report: &mut Report<'_>, section: &Section<'_>, name: Name) -> PortPlan {
         let device = self.device(report, section, &name);
         let mtu = section.integer(report, "mtu").unwrap_or(1500);
+        if mtu > FRAME_MTU && !self.jumbo {
+            let span = section.node("mtu").map_or(section.span.clone(), |node| node.span);
+            report.error(span, Path::Key(&section.path, "mtu"), || {
+                let reason = format!("packets of {mtu} bytes take super-frames, and super_frames is 0");
+                (reason, format!("give [router] some super_frames, or an mtu of {FRAME_MTU} at most"))
+            });
+        }
         let mut interfaces = vec![self.interface(report, section, name.clone(), None, mtu)];
         self.vlans(report, section, &name, mtu, &mut interfaces);
         PortPlan {

@@ -9,6 +9,7 @@ pub(super) struct Router {
     pub name: String,
     pub workers: u16,
     pub frames: u32,
+    pub super_frames: u32,
     pub icmp_rate: u32,
     pub icmp_burst: u32,
 }
@@ -24,8 +25,9 @@ pub(super) fn read(report: &mut Report<'_>, root: &Section<'_>) -> Router {
     let mut integer = |name| section.integer(report, name).unwrap_or(1);
     // The declared ranges are within the types.
     let (workers, frames) = (integer("workers") as u16, integer("frames") as u32);
+    let super_frames = integer("super_frames") as u32;
     let (icmp_rate, icmp_burst) = (integer("icmp_rate") as u32, integer("icmp_burst") as u32);
-    Router { name: name(report, &section), workers, frames, icmp_rate, icmp_burst }
+    Router { name: name(report, &section), workers, frames, super_frames, icmp_rate, icmp_burst }
 }
 
 fn name(report: &mut Report<'_>, section: &Section<'_>) -> String {

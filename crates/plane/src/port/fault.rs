@@ -69,10 +69,8 @@ impl Decoration for Faults {
                 packet.resize(place % len);
             }
             if self.happens(self.rates.duplicate) && batch.room() > 0 {
-                let Some(mut twin) = pool.take() else { continue };
-                let packet = &batch.as_slice()[i];
-                twin.fill(packet.bytes());
-                *twin.meta_mut() = *packet.meta();
+                let Some(mut twin) = pool.take_for(len) else { continue };
+                twin.copy(&batch.as_slice()[i]);
                 batch.push(twin);
             }
         }

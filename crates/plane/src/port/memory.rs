@@ -2,7 +2,7 @@
 //!
 //! Both ends may be ports of one router, ports of two, or one may be held by a test or a benchmark as a host would.
 
-use super::{Port, Waiter};
+use super::{Offloads, Port, Waiter};
 use packet::{Batch, Packet, Pool};
 use rtrb::{Consumer, Producer, RingBuffer};
 use units::{Instant, Rate};
@@ -16,7 +16,7 @@ impl Wire {
     pub fn pair(capacity: usize) -> (Memory, Memory) {
         let (to_right, at_right) = RingBuffer::new(capacity);
         let (to_left, at_left) = RingBuffer::new(capacity);
-        let end = |out, input| Memory { out, input, rate: Rate::MAX };
+        let end = |out, input| Memory { out, input, rate: Rate::MAX, offloads: Offloads::default() };
         (end(to_right, at_left), end(to_left, at_right))
     }
 }
@@ -27,12 +27,18 @@ pub struct Memory {
     out: Producer<Packet>,
     input: Consumer<Packet>,
     rate: Rate,
+    offloads: Offloads,
 }
 
 impl Memory {
     /// The same end, with a rate its queueing scheme is told.
     pub fn with_rate(self, rate: Rate) -> Memory {
         Memory { rate, ..self }
+    }
+
+    /// The same end, which transmits what `offloads` says as it is: the other end has to know what to do with it.
+    pub fn with_offloads(self, offloads: Offloads) -> Memory {
+        Memory { offloads, ..self }
     }
 
     /// Packets that wait to be received at this end.
@@ -73,6 +79,10 @@ impl Port for Memory {
 
     fn is_up(&self) -> bool {
         !self.out.is_abandoned()
+    }
+
+    fn offloads(&self) -> Offloads {
+        self.offloads
     }
 
     fn waiter(&self) -> Waiter {

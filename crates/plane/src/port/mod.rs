@@ -29,15 +29,6 @@ pub enum Waiter {
     Never,
 }
 
-/// What a port takes besides plain frames of the wire. The plane does the rest before it transmits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Offloads {
-    /// Frames longer than the link takes, with the segment size beside them.
-    pub super_frames: bool,
-    /// Frames whose transport checksum is still to be completed.
-    pub checksums: bool,
-}
-
 /// What a port has counted about itself, since it was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PortStatistics {
@@ -45,6 +36,15 @@ pub struct PortStatistics {
     pub lost_before_receive: u64,
     /// Packets the medium refused after they were sent.
     pub lost_after_transmit: u64,
+}
+
+/// What a port can transmit besides packets with nothing left to be done to them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Offloads {
+    /// Super-frames, TCP and UDP, with their checksums partial: the medium, or who reads from it, cuts them.
+    pub super_frames: bool,
+    /// Packets whose transport checksum is partial.
+    pub checksums: bool,
 }
 
 /// A place packets come from and go to.
@@ -67,7 +67,7 @@ pub trait Port: Send {
     fn is_up(&self) -> bool {
         true
     }
-    /// What it can transmit besides plain frames.
+    /// What it can transmit of [`packet::Offload`]. What it cannot is done before: packets are cut and sums completed.
     fn offloads(&self) -> Offloads {
         Offloads::default()
     }

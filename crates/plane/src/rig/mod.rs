@@ -25,6 +25,8 @@ use units::{Generation, Instant, Nanos};
 
 /// Packets each direction of a wire holds.
 const WIRE: usize = 4096;
+/// Super-frames of a rig: as a router has by default.
+const SUPER_FRAMES: usize = 256;
 
 /// Opens `memory:` ports and keeps their far ends. Anything else is not there.
 #[derive(Debug, Default)]
@@ -87,7 +89,7 @@ impl Rig {
     /// A router of `frames` frames without configuration, whose events go to `observer`.
     pub fn new(frames: usize, layout: Layout, observer: Box<dyn Observer>) -> Rig {
         let mut observer = Some(observer);
-        let build = Build { frames, workers: 1, layout, limits: HostLimits::default() };
+        let build = Build { frames, super_frames: SUPER_FRAMES, workers: 1, layout, limits: HostLimits::default() };
         let (router, mut workers) = Router::new(build, |_| observer.take().unwrap_or(Box::new(Silent)));
         let pool = Pool::new(router.region().clone());
         let worker = workers.pop().expect("a router has a worker");
@@ -151,8 +153,8 @@ impl Rig {
     /// # Panics
     /// When the pool is used up or the frame too long.
     pub fn packet(&mut self, frame: &[u8]) -> Packet {
-        let mut packet = self.pool.take().expect("the hosts have frames");
-        assert!(packet.fill(frame), "a frame has at most {} bytes", packet::pool::FRAME);
+        let mut packet = self.pool.take_for(frame.len()).expect("the hosts have frames");
+        assert!(packet.fill(frame), "a frame has at most {} bytes", packet.most());
         packet
     }
 

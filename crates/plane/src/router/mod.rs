@@ -33,6 +33,8 @@ pub type Nudge = Box<dyn Fn() + Send + Sync>;
 pub struct Build {
     /// Frames of the pool.
     pub frames: usize,
+    /// Super-frames of the pool.
+    pub super_frames: usize,
     /// Workers.
     pub workers: u16,
     /// How many tasks a packet passes.
@@ -70,7 +72,7 @@ struct Names {
 impl Router {
     /// A router without configuration, and its workers, which wait for one. `observer` makes one for each worker.
     pub fn new(mut build: Build, mut observer: impl FnMut(WorkerId) -> Box<dyn Observer>) -> (Router, Vec<Worker>) {
-        let region = Region::new(build.frames);
+        let region = Region::with_super_frames(build.frames, build.super_frames);
         // What waits to be put together leaves most frames to others.
         build.limits.fragments = build.limits.fragments.min(build.frames / 8);
         let tables = Arc::new(Tables::new());
