@@ -51,7 +51,7 @@ fn every_error_is_reported_at_once_with_its_source() {
 [port.lan]
 device = "packt:eth0"
 adress = ["192.0.2.1/24"]
-mtu = 9000
+mtu = 90000
 scheme = "fifo(limit=1000, taget=5ms)"
 
 [[route]]
@@ -79,23 +79,23 @@ match = "ip dscp ef udp dport 5060-5000"
              5 │ adress = ["192.0.2.1/24"]
                · ───┬──
                ·    ╰── port.lan.adress
-             6 │ mtu = 9000
+             6 │ mtu = 90000
                ╰────
               help: did you mean 'address'?
 
-              × 9000 is out of range
+              × 90000 is out of range
                ╭─[edge.toml:6:7]
              5 │ adress = ["192.0.2.1/24"]
-             6 │ mtu = 9000
-               ·       ──┬─
+             6 │ mtu = 90000
+               ·       ──┬──
                ·         ╰── port.lan.mtu
              7 │ scheme = "fifo(limit=1000, taget=5ms)"
                ╰────
-              help: give 68 to 1982; the default is 1500
+              help: give 68 to 65535; the default is 1500
 
               × 'fifo' has no option 'taget'
                ╭─[edge.toml:7:28]
-             6 │ mtu = 9000
+             6 │ mtu = 90000
              7 │ scheme = "fifo(limit=1000, taget=5ms)"
                ·                            ──┬──
                ·                              ╰── port.lan.scheme
@@ -149,17 +149,17 @@ fn a_part_of_a_long_line_is_shown() {
     picture(
         &long,
         expect![[r#"
-          × 1 is out of range
-           ╭─[edge.toml:2:555]
-         1 │ version = 1
-         2 │ …xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", mtu = 1 }
-           ·                                                                                             ┬
-           ·                                                                                             ╰── port.lan.mtu
-           ╰────
-          help: give 68 to 1982; the default is 1500
+              × 1 is out of range
+               ╭─[edge.toml:2:555]
+             1 │ version = 1
+             2 │ …xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", mtu = 1 }
+               ·                                                                                             ┬
+               ·                                                                                             ╰── port.lan.mtu
+               ╰────
+              help: give 68 to 65535; the default is 1500
 
-        1 error
-    "#]],
+            1 error
+        "#]],
     );
 }
 
@@ -203,15 +203,15 @@ fn several_syntax_errors_are_reported_together() {
     check(
         "version = 1\n[port.lan]\ndevice = \"unclosed\nmtu = 3\n",
         expect![[r#"
-        | f:3:19: error: invalid basic string, expected `"`; the file is TOML: `key = value` lines below `[table]` headers
-        port.lan.mtu| f:4:7: error: 3 is out of range; give 68 to 1982; the default is 1500
-    "#]],
+            | f:3:19: error: invalid basic string, expected `"`; the file is TOML: `key = value` lines below `[table]` headers
+            port.lan.mtu| f:4:7: error: 3 is out of range; give 68 to 65535; the default is 1500
+        "#]],
     );
     check(
         "\u{feff}version = 1\r\n[port.lan]\r\ndevice = \"packet:eth0\"\r\nmtu = 3\r\n",
         expect![[r#"
-        port.lan.mtu| f:4:7: error: 3 is out of range; give 68 to 1982; the default is 1500
-    "#]],
+            port.lan.mtu| f:4:7: error: 3 is out of range; give 68 to 65535; the default is 1500
+        "#]],
     );
     check(
         "version = 1\nx = \u{1}\n",
@@ -505,9 +505,13 @@ address = ["2001:db8:5::1/64"]
         expect![[r#"
             port.a.mtu| f:5:7: error: an MTU of 1279 is too small for IPv6; use at least 1280, or no IPv6 address
             port.b.vlan.5.mtu| f:10:7: error: an MTU of 1301 is more than 1300, the port's; raise the port's mtu or lower this one
-            port.b.vlan.6.mtu| f:12:7: error: 67 is out of range; give 68 to 1982
+            port.b.vlan.6.mtu| f:12:7: error: 67 is out of range; give 68 to 65535
             port.c.vlan.5.mtu| f:16:1: error: an MTU of 1000 is too small for IPv6; use at least 1280, or no IPv6 address
         "#]],
+    );
+    check(
+        "version = 1\n[router]\nsuper_frames = 0\n[port.a]\ndevice = \"packet:a\"\nmtu = 2031\n[port.b]\ndevice = \"packet:b\"\nmtu = 2030\n",
+        expect![[""]],
     );
 }
 
@@ -1010,7 +1014,7 @@ fn diagnostics_are_data() {
             "column": 7,
             "path": "port.lan.mtu",
             "reason": "1 is out of range",
-            "hint": "give 68 to 1982; the default is 1500",
+            "hint": "give 68 to 65535; the default is 1500",
             "severity": "error"
           }
         ]"#]]

@@ -37,6 +37,7 @@ fn an_example_fills_in_every_default() {
           "name": "switchpath",
           "workers": 1,
           "frames": 16384,
+          "super_frames": 256,
           "icmp_rate": 100,
           "icmp_burst": 10,
           "ports": [

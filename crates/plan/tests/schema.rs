@@ -70,7 +70,7 @@ fn an_editor_underlines_simple_mistakes() {
         "port.Lan = { device = \"packet:eth0\" }",
         "port.wan = {}",
         "port.wan = { device = \"eth0\" }",
-        "port.wan = { device = \"memory:a\", mtu = 9000 }",
+        "port.wan = { device = \"memory:a\", mtu = 90000 }",
         "port.wan = { device = \"memory:a\", scheme = \"fifi\" }",
         "port.wan = { device = \"memory:a\", mac = \"02:00\" }",
         "port.wan = { device = \"memory:a\", address = [\"192.0.2.1\"] }",
