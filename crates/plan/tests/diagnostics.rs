@@ -511,7 +511,9 @@ address = ["2001:db8:5::1/64"]
     );
     check(
         "version = 1\n[router]\nsuper_frames = 0\n[port.a]\ndevice = \"packet:a\"\nmtu = 2031\n[port.b]\ndevice = \"packet:b\"\nmtu = 2030\n",
-        expect![[""]],
+        expect![[r#"
+            port.a.mtu| f:6:7: error: packets of 2031 bytes take super-frames, and super_frames is 0; give [router] some super_frames, or an mtu of 2030 at most
+        "#]],
     );
 }
 
