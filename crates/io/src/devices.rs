@@ -42,7 +42,7 @@ impl Devices {
         Devices { epoch, ..Devices::default() }
     }
 
-    /// `packet:` ports are interfaces of this namespace, whichever thread opens them.
+    /// `packet:`, `xdp:` and `tap:` ports are interfaces of this namespace, whichever thread opens them.
     pub fn in_namespace(self, namespace: Arc<Namespace>) -> Self {
         Devices { namespace: Some(namespace), ..self }
     }
@@ -81,7 +81,12 @@ impl Devices {
     }
 
     /// Opens the device of a port: one port for each of its queues, at most `queues`.
-    pub fn open_port(&mut self, plan: &PortPlan, queues: usize) -> Result<Vec<Box<dyn Port>>, OpenError> {
+    pub fn open_port(
+        &mut self,
+        plan: &PortPlan,
+        region: &Arc<Region>,
+        queues: usize,
+    ) -> Result<Vec<Box<dyn Port>>, OpenError> {
         let device = &plan.device;
         let port: Box<dyn Port> = match &*device.kind {
             "memory" => Box::new(self.take_end(&device.target)),
@@ -103,12 +108,12 @@ impl Devices {
                 Box::new(MemifPort::open(&end, &plan.name, self.remarks.clone())?)
             }
             kind if interfaces::KINDS.contains(&kind) => {
-                return self.interfaces.open(plan, queues, &self.namespace, &self.remarks);
+                return self.interfaces.open(plan, region, queues, &self.namespace, &self.remarks);
             }
             kind => {
                 return Err(OpenError {
                     reason: format!("there is no kind of port called '{kind}'"),
-                    hint: "use memory, pcap, memif, packet or tap".into(),
+                    hint: "use memory, pcap, memif, packet, xdp or tap".into(),
                 });
             }
         };
@@ -139,13 +144,8 @@ fn refused(plan: &PortPlan, error: OpenError) -> ApplyError {
 }
 
 impl Opener for Devices {
-    fn open(
-        &mut self,
-        plan: &PortPlan,
-        _region: &Arc<Region>,
-        queues: usize,
-    ) -> Result<Vec<Box<dyn Port>>, ApplyError> {
-        self.open_port(plan, queues).map_err(|error| refused(plan, error))
+    fn open(&mut self, plan: &PortPlan, region: &Arc<Region>, queues: usize) -> Result<Vec<Box<dyn Port>>, ApplyError> {
+        self.open_port(plan, region, queues).map_err(|error| refused(plan, error))
     }
 
     /// Faults lie next to the device, so that captures and traces show what the router gets.

@@ -9,12 +9,14 @@ use crate::packet_ring::{PacketOptions, Tenures};
 use crate::remarks::{OpenError, Remarks};
 use crate::revive::{Device, Opened, Reviver};
 use crate::tap::{Pulse, TapOptions, Taps};
+use crate::xdp::{self, XdpOptions};
+use packet::Region;
 use plan::PortPlan;
 use plane::port::Port;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The kinds of port that are interfaces of the kernel.
-pub(crate) const KINDS: [&str; 2] = ["packet", "tap"];
+pub(crate) const KINDS: [&str; 3] = ["packet", "xdp", "tap"];
 
 /// The interfaces of one router.
 #[derive(Default)]
@@ -41,6 +43,7 @@ struct Shared {
 struct Held {
     claims: Claims,
     packets: Tenures,
+    xdp: xdp::Interfaces,
     taps: Taps,
 }
 
@@ -52,9 +55,11 @@ struct Wanted {
     interface: String,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum Kind {
     Packet(PacketOptions),
+    /// With the frames of the router, and at most so many queues.
+    Xdp(XdpOptions, Arc<Region>, usize),
     Tap(TapOptions),
 }
 
@@ -64,6 +69,7 @@ impl Interfaces {
     pub(crate) fn open(
         &mut self,
         plan: &PortPlan,
+        region: &Arc<Region>,
         queues: usize,
         namespace: &Option<Arc<Namespace>>,
         remarks: &Remarks,
@@ -71,6 +77,10 @@ impl Interfaces {
         let mtu = plan.interfaces.first().map_or(1500, |interface| interface.mtu.into());
         let kind = match &*plan.device.kind {
             "packet" => Kind::Packet(PacketOptions::default()),
+            "xdp" => {
+                let options = XdpOptions { checksums: plan.device.checksums, ..XdpOptions::default() };
+                Kind::Xdp(options, region.clone(), queues)
+            }
             "tap" => Kind::Tap(TapOptions { queues, mtu }),
             other => unreachable!("'{other}' is no interface of the kernel"),
         };
@@ -116,25 +126,44 @@ impl Shared {
     /// Opens a device in the network namespace of the calling thread.
     fn open(&self, wanted: &Wanted) -> Result<(Opened, Option<Pulse>), OpenError> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let Held { claims, packets, taps } = &mut *held;
+        let Held { claims, packets, xdp, taps } = &mut *held;
         let interface = &wanted.interface;
         let claim_first = |claims: &mut Claims| {
             // Where there is none, opening says so.
             let found = Netlink::open().ok().and_then(|mut netlink| netlink.find_link(interface));
             found.map(|(index, _)| claims.claim(interface, index)).transpose()
         };
-        let (opened, pulse, remarks) = match wanted.kind {
-            Kind::Packet(options) => {
+        let mut open_packet = |claims: &mut Claims, options: &PacketOptions| {
+            let claim = claim_first(claims)?;
+            let (port, remarks) = packets.open(interface, options, &self.closer)?;
+            let index = port.index();
+            let claim = claim.map_or_else(|| claims.claim(interface, index), Ok)?;
+            Ok((Opened { ports: vec![Box::new(port)], index, claim }, None, remarks))
+        };
+        let (opened, pulse, remarks) = match &wanted.kind {
+            Kind::Packet(options) => open_packet(claims, options)?,
+            Kind::Xdp(options, region, queues) => {
                 let claim = claim_first(claims)?;
-                let (port, remarks) = packets.open(interface, &options, &self.closer)?;
-                let index = port.index();
-                let claim = claim.map_or_else(|| claims.claim(interface, index), Ok)?;
-                (Opened { ports: vec![Box::new(port)], index, claim }, None, remarks)
+                match xdp.open_after(interface, region, *queues, options, &self.closer) {
+                    Ok((opened, remarks)) => {
+                        let index = opened[0].index();
+                        let claim = claim.map_or_else(|| claims.claim(interface, index), Ok)?;
+                        let ports = opened.into_iter().map(|port| Box::new(port) as Box<dyn Port>).collect();
+                        (Opened { ports, index, claim }, None, remarks)
+                    }
+                    Err(OpenError { reason, hint }) => {
+                        // Where that fails as well, the operator has one error to mend, not two.
+                        let (opened, pulse, mut remarks) = open_packet(claims, &PacketOptions::default())?;
+                        let instead = "AF_PACKET in place of AF_XDP, which is slower";
+                        remarks.push(format!("{instead}: {reason}; {hint}"));
+                        (opened, pulse, remarks)
+                    }
+                }
             }
             Kind::Tap(options) => {
                 // A queue of a device that is there could be had beside another router's.
                 let claim = claim_first(claims)?;
-                let opened = taps.open(interface, options, &self.closer)?;
+                let opened = taps.open(interface, *options, &self.closer)?;
                 let claim = claim.map_or_else(|| claims.claim(interface, opened.index), Ok)?;
                 let pulse = opened.ports.first().map(|port| Pulse::of(port, opened.made));
                 let ports = opened.ports.into_iter().map(|port| Box::new(port) as Box<dyn Port>).collect();

@@ -24,4 +24,6 @@ pub mod remarks;
 pub mod revive;
 mod sys;
 pub mod tap;
+pub mod traffic;
 pub mod wait;
+pub mod xdp;

@@ -23,10 +23,12 @@ pub enum Offload {
     ReceiveJoining,
     /// Joining received frames in the interface itself (LRO).
     LargeReceive,
+    /// Taking 802.1Q tags out of received frames and handing them over beside them.
+    TagStripping,
 }
 
 impl Offload {
-    /// All of them, in the order in which they can be switched off.
+    /// Those that make of frames what no wire carries, in the order in which they can be switched off.
     pub const ALL: [Offload; 6] = [
         Offload::LargeReceive,
         Offload::ReceiveJoining,
@@ -45,6 +47,7 @@ impl Offload {
             Offload::Segmentation => "generic-segmentation-offload",
             Offload::ReceiveJoining => "generic-receive-offload",
             Offload::LargeReceive => "large-receive-offload",
+            Offload::TagStripping => "rx-vlan-offload",
         }
     }
 
@@ -55,14 +58,15 @@ impl Offload {
             Offload::TcpSegmentation => (0x1e, 0x1f),
             Offload::Segmentation => (0x23, 0x24),
             Offload::ReceiveJoining => (0x2b, 0x2c),
-            Offload::LargeReceive => (0x25, 0x26),
+            Offload::LargeReceive | Offload::TagStripping => (0x25, 0x26),
         }
     }
 
-    /// Which bits of the command's value are meant: LRO is one of several flags (ETH_FLAG_LRO).
+    /// Which bits of the command's value are meant: some are flags of one word (ETH_FLAG_LRO, ETH_FLAG_RXVLAN).
     const fn mask(self) -> u32 {
         match self {
             Offload::LargeReceive => 1 << 15,
+            Offload::TagStripping => 1 << 8,
             _ => u32::MAX,
         }
     }
@@ -113,9 +117,57 @@ impl Ethtool {
         Ok(())
     }
 
+    /// The name of the interface's driver.
+    pub fn driver(&self, interface: &str) -> io::Result<String> {
+        // struct ethtool_drvinfo: the name is 32 bytes, after the command.
+        let mut words = [0; 49];
+        words[0] = 3;
+        sys::ethtool(&self.socket, interface, &mut words)?;
+        let bytes: Vec<u8> = words[1..9].iter().flat_map(|word| word.to_ne_bytes()).take_while(|b| *b != 0).collect();
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Whether the interface of that name is still the one of that index, switched on and connected.
+    pub fn is_running(&self, interface: &str, index: u32) -> bool {
+        sys::is_running(&self.socket, interface, index)
+    }
+
     /// What the interface says it carries; nothing where it does not say (no carrier, or no rate of its own).
     pub fn link_rate(&self, interface: &str) -> Option<Rate> {
         link_rate(&self.socket, interface)
+    }
+}
+
+/// Offloads of an interface that were on and are off as long as this lives.
+#[derive(Debug)]
+pub struct SwitchedOff {
+    ethtool: Ethtool,
+    interface: String,
+    offloads: Vec<Offload>,
+}
+
+impl SwitchedOff {
+    /// Switches `offloads` off, in the network namespace of the calling thread; what the interface does not know is off.
+    pub fn new(interface: &str, offloads: &[Offload]) -> io::Result<Self> {
+        let mut off = SwitchedOff { ethtool: Ethtool::open()?, interface: interface.to_owned(), offloads: Vec::new() };
+        for &offload in offloads {
+            match off.ethtool.switch(interface, offload, false) {
+                Ok(true) => off.offloads.push(offload),
+                Ok(false) => {}
+                Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(off)
+    }
+}
+
+impl Drop for SwitchedOff {
+    fn drop(&mut self) {
+        for offload in &self.offloads {
+            // The interface may have gone.
+            let _ = self.ethtool.switch(&self.interface, *offload, true);
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The socket calls that have no safe wrapper: options of plain integers and structures, and interface requests.
 
+use packet::pool::Umem;
 use std::ffi::c_int;
 use std::io;
 use std::mem;
@@ -24,6 +25,11 @@ unsafe impl Plain for libc::tpacket_req {}
 unsafe impl Plain for libc::tpacket_stats {}
 // SAFETY: integers and an array of bytes.
 unsafe impl Plain for libc::packet_mreq {}
+
+// SAFETY: integers.
+unsafe impl Plain for libc::xdp_mmap_offsets {}
+// SAFETY: integers.
+unsafe impl Plain for libc::xdp_statistics {}
 
 /// setsockopt(2).
 pub(crate) fn set_option<T: Plain>(socket: impl AsFd, level: c_int, name: c_int, value: &T) -> io::Result<()> {
@@ -67,11 +73,21 @@ pub(crate) fn interface_flags(socket: impl AsFd, interface: &str) -> io::Result<
     Ok(unsafe { request.ifr_ifru.ifru_flags } as u16 as u32)
 }
 
+/// Whether the interface of that name is still the one of that index, switched on and connected. An interface made anew
+/// under an old name is another one.
+pub(crate) fn is_running(socket: impl AsFd, interface: &str, index: u32) -> bool {
+    let running = (libc::IFF_UP | libc::IFF_RUNNING) as u32;
+    rustix::net::netdevice::name_to_index(&socket, interface) == Ok(index)
+        && interface_flags(&socket, interface).is_ok_and(|flags| flags & running == running)
+}
+
 /// An ethtool request (SIOCETHTOOL) on an interface, in the network namespace of `socket`. `words` begins with the command
-/// and has the size of its structure in <linux/ethtool.h>: 11 words for ETHTOOL_GSET, 2 for those of one value.
+/// and has the size of its structure in <linux/ethtool.h>: 11 words for ETHTOOL_GSET, 49 for ETHTOOL_GDRVINFO, 2 for
+/// those of one value.
 pub(crate) fn ethtool<const N: usize>(socket: impl AsFd, interface: &str, words: &mut [u32; N]) -> io::Result<()> {
     let right = match words[0] {
         1 => N == 11,
+        3 => N == 49,
         0x14..=0x17 | 0x1e | 0x1f | 0x23..=0x26 | 0x2b | 0x2c => N == 2,
         _ => false,
     };
@@ -79,7 +95,7 @@ pub(crate) fn ethtool<const N: usize>(socket: impl AsFd, interface: &str, words:
     let mut request = interface_request(interface)?;
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
     // SAFETY: SIOCETHTOOL reads and writes the structure of the command at `ifru_data`: an `ethtool_cmd` of 11 words for
-    // ETHTOOL_GSET, an `ethtool_value` of two for the others that were let through above.
+    // ETHTOOL_GSET, an `ethtool_drvinfo` of 49, an `ethtool_value` of two for the others that were let through above.
     let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
@@ -125,6 +141,41 @@ pub(crate) fn bind_packet(socket: impl AsFd, index: u32) -> io::Result<()> {
     address.sll_ifindex = index as c_int;
     let length = mem::size_of::<libc::sockaddr_ll>() as libc::socklen_t;
     // SAFETY: `address` is a `sockaddr_ll` of the length that is said.
+    let result = unsafe { libc::bind(socket.as_fd().as_raw_fd(), (&raw const address).cast(), length) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Tells the kernel of the memory that an AF_XDP socket receives into and sends from (XDP_UMEM_REG): chunks of one size
+/// that need not be a power of two. It writes only to those that are put on the fill ring.
+pub(crate) fn register_frames(socket: impl AsFd, umem: Umem) -> io::Result<()> {
+    let register = libc::xdp_umem_reg {
+        addr: umem.base.as_ptr().expose_provenance() as u64,
+        len: umem.length as u64,
+        chunk_size: umem.chunk,
+        headroom: 0,
+        flags: libc::XDP_UMEM_UNALIGNED_CHUNK_FLAG,
+        tx_metadata_len: 0,
+    };
+    let fd = socket.as_fd().as_raw_fd();
+    let length = mem::size_of_val(&register) as u32;
+    // SAFETY: `register` is a `struct xdp_umem_reg` of the length that is said, and the kernel only reads it.
+    let result =
+        unsafe { libc::setsockopt(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, (&raw const register).cast(), length) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Binds an AF_XDP socket to a queue of a link. `shared` is the descriptor of the socket whose memory it shares, where
+/// the flags say so.
+pub(crate) fn bind_xdp(socket: impl AsFd, index: u32, queue: u32, flags: u16, shared: u32) -> io::Result<()> {
+    let address = libc::sockaddr_xdp {
+        sxdp_family: libc::AF_XDP as u16,
+        sxdp_flags: flags,
+        sxdp_ifindex: index,
+        sxdp_queue_id: queue,
+        sxdp_shared_umem_fd: shared,
+    };
+    let length = mem::size_of::<libc::sockaddr_xdp>() as libc::socklen_t;
+    // SAFETY: `address` is a `sockaddr_xdp` of the length that is said.
     let result = unsafe { libc::bind(socket.as_fd().as_raw_fd(), (&raw const address).cast(), length) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

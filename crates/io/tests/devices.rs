@@ -4,11 +4,13 @@
 
 use io::clock;
 use io::devices::Devices;
+use io::netlink::Netlink;
 use io::netns::Lab;
 use io::offload::{Ethtool, Offload};
 use io::pcap::{Direction, Reader};
 use io::recorder;
 use io::remarks::Remarks;
+use io::traffic::Passage;
 use packet::{Batch, DropReason, Pool, Region};
 use plan::{Plan, PortPlan};
 use plane::Opener;
@@ -118,6 +120,45 @@ fn an_interface_is_given_back_in_the_background_and_not_taken_from_the_port_that
 }
 
 #[test]
+fn an_xdp_port_falls_back_one_step_at_a_time_and_says_so_once() {
+    let Ok(lab) = Lab::new().inspect_err(|forbidden| println!("skipped: {forbidden}")) else { return };
+    let (host, other) = (lab.host("host").unwrap(), lab.host("other").unwrap());
+    lab.cable(&host.plug("eth0"), &other.plug("eth0")).unwrap();
+    let region = Region::new(4096);
+    let mut pool = Pool::new(region.clone());
+    let mut remarks_of = |device: &str| {
+        let mut devices = Devices::new(Nanos::ZERO).in_namespace(host.namespace().clone());
+        let mut port = open(&mut devices, &port(device, ""), &region);
+        assert!(port.is_up());
+        port.receive(clock::now(), &mut Batch::new(), &mut pool);
+        drop(port);
+        let remarks = devices.remarks().take();
+        devices.finish();
+        remarks
+    };
+    let remarks = remarks_of("xdp:eth0");
+    if let [remark] = &remarks[..] {
+        // Not even root may have programs here.
+        assert!(remark.contains("AF_PACKET in place of AF_XDP") && remark.contains("CAP_BPF"), "{remark}");
+        return println!("skipped: {remark}");
+    }
+    assert!(remarks.is_empty(), "{remarks:?}");
+    // The driver takes no program where the other end sends frames it could not hold.
+    let mtu = |mtu| other.run(|| Netlink::open().unwrap().set_mtu("eth0", mtu).unwrap()).unwrap();
+    mtu(9000);
+    let [remark] = &remarks_of("xdp:eth0")[..] else { panic!("one remark") };
+    assert!(remark.starts_with("port lan: the driver of eth0 takes no XDP program"), "{remark}");
+    mtu(1500);
+    // Somebody else has a program there.
+    let index = host.run(|| Netlink::open().unwrap().link("eth0").unwrap().index).unwrap();
+    let _passage = host.run(|| Passage::attach(index).unwrap()).unwrap();
+    let [remark] = &remarks_of("xdp:eth0")[..] else { panic!("one remark") };
+    assert!(remark.contains("AF_PACKET in place of AF_XDP") && remark.contains("ip link set eth0 xdp off"), "{remark}");
+    drop(pool);
+    assert_eq!(region.spare(), 4096);
+}
+
+#[test]
 fn a_captured_port_writes_both_directions_and_a_new_capture_moves_the_old_aside() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("lan.pcapng");
@@ -206,6 +247,7 @@ fn what_cannot_be_opened_is_said_with_the_port_the_reason_and_a_hint() {
     let (region, mut devices) = (Region::new(1), Devices::new(Nanos::ZERO));
     for (plan, says) in [
         (port("packet:no-such-link", ""), "no network interface 'no-such-link'"),
+        (port("xdp:no-such-link", ""), "no network interface 'no-such-link'"),
         (port("pcap:/no/such/file", ""), "No such file"),
     ] {
         let error = devices.open(&plan, &region, 1).err().expect("there is none");

@@ -49,6 +49,7 @@ pub(crate) enum Form {
     Scheme,
     Function,
     Pace,
+    Checksums,
     Mac,
     Address,
     /// An address with a length.
@@ -195,6 +196,14 @@ pub(crate) const PORT: &[Key] = &[
         "\"recorded\"",
         "\"10mbit\"",
         "`pcap` only: how fast frames are read: `recorded`, `fast`, a rate like `10mbit`, or `1000pps`.",
+    ),
+    key(
+        "checksums",
+        Kind::Text(Form::Checksums),
+        "",
+        "\"complete\"",
+        "`xdp` only: whether TCP and UDP checksums that a sender on this machine left to a network card are filled in \
+         (`complete`), or all are taken as they come (`trust`). By default the former for interfaces that are no hardware.",
     ),
     key(
         "vlan",

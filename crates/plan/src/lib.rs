@@ -27,7 +27,8 @@ pub use diagnostic::{Diagnostic, Diagnostics, MOST_DIAGNOSTICS, Severity};
 pub use diff::{Change, Edit, diff};
 pub use matching::{Condition, Family, Fields, Match, MatchError, dscp_name, protocol_name};
 pub use model::{
-    DevicePlan, FaultsPlan, InterfacePlan, Name, NeighbourPlan, Pace, PathPlan, Plan, PortPlan, RouteAction, RoutePlan,
+    Checksums, DevicePlan, FaultsPlan, InterfacePlan, Name, NeighbourPlan, Pace, PathPlan, Plan, PortPlan, RouteAction,
+    RoutePlan,
 };
 pub use schema::schema;
 pub use text::TextError;

@@ -72,7 +72,7 @@ pub struct PortPlan {
 /// What is behind a port: `kind:target`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct DevicePlan {
-    /// A kind of the catalogue: `memory`, `pcap`, `packet`.
+    /// A kind of the catalogue: `memory`, `pcap`, `packet`, `xdp`.
     pub kind: String,
     /// What the kind opens: a name, a file, an interface of the kernel. Empty for a `pcap` port that only writes.
     pub target: String,
@@ -80,6 +80,9 @@ pub struct DevicePlan {
     pub write: Option<String>,
     /// `pcap`: how fast frames are read; [`Pace::Recorded`] for the other kinds.
     pub pace: Pace,
+    /// `xdp`: what to make of checksums, where it is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checksums: Option<Checksums>,
 }
 
 impl fmt::Display for DevicePlan {
@@ -141,6 +144,41 @@ impl FromStr for Pace {
 }
 
 impl Serialize for Pace {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// What to make of transport checksums of received frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Checksums {
+    /// A sender on this machine may have left them to a network card: those that look like it are filled in.
+    Complete,
+    /// They came over a wire, and are as their sender wants them.
+    Trust,
+}
+
+impl fmt::Display for Checksums {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Checksums::Complete { "complete" } else { "trust" })
+    }
+}
+
+impl FromStr for Checksums {
+    type Err = units::UnitError;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "complete" => Ok(Checksums::Complete),
+            "trust" => Ok(Checksums::Trust),
+            _ => {
+                let reason = format!("{} says not what to make of checksums", crate::text::quote(text));
+                Err(units::UnitError { reason, hint: "write 'complete' or 'trust'".to_string() })
+            }
+        }
+    }
+}
+
+impl Serialize for Checksums {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }

@@ -74,6 +74,7 @@ fn text(form: Form, catalogue: &Catalogue) -> Map<String, Value> {
         Form::Device => format!("^({}):", names(&catalogue.devices)),
         Form::Scheme => calls(&catalogue.schemes),
         Form::Function => calls(&catalogue.functions),
+        Form::Checksums => "^(complete|trust)$".to_string(),
         Form::Pace => r"^(recorded|fast|[0-9]+ *pps|[0-9.]+ *[kmgtKMGT]?[bB][iI][tT])$".to_string(),
         Form::Mac => mac,
         Form::Address => "^[0-9a-fA-F.:]+$".to_string(),

@@ -43,6 +43,13 @@ pub mod context {
     pub const RX_QUEUE: i16 = 16;
 }
 
+impl Instruction {
+    /// The same, passing over the next `over` instructions.
+    pub const fn over(self, over: i16) -> Instruction {
+        Instruction { offset: over, ..self }
+    }
+}
+
 const fn encode(opcode: u8, to: u8, from: u8, offset: i16, immediate: i32) -> Instruction {
     Instruction { opcode, registers: to | from << 4, offset, immediate }
 }
@@ -92,16 +99,6 @@ pub const fn store64(to: u8, offset: i16, from: u8) -> Instruction {
     encode(0x7b, to, from, offset, 0)
 }
 
-/// `the 64 bits at to + offset += from`, for all processors at once.
-pub const fn add_atomically(to: u8, offset: i16, from: u8) -> Instruction {
-    encode(0xdb, to, from, offset, 0)
-}
-
-/// The lowest `bits` (16, 32 or 64) of `to` in network order.
-pub const fn to_network_order(to: u8, bits: i32) -> Instruction {
-    encode(0xdc, to, 0, 0, bits)
-}
-
 /// Where `one > other`, passes over the next `over` instructions.
 pub const fn skip_if_greater(one: u8, other: u8, over: i16) -> Instruction {
     encode(0x2d, one, other, over, 0)
@@ -110,6 +107,11 @@ pub const fn skip_if_greater(one: u8, other: u8, over: i16) -> Instruction {
 /// Where `one == number`, passes over the next `over` instructions.
 pub const fn skip_if_equal(one: u8, number: i32, over: i16) -> Instruction {
     encode(0x15, one, 0, over, number)
+}
+
+/// Where `one != number`, passes over the next `over` instructions.
+pub const fn skip_if_different(one: u8, number: i32, over: i16) -> Instruction {
+    encode(0x55, one, 0, over, number)
 }
 
 /// Calls the kernel with the arguments in registers 1 to 5, and has its answer in 0. Registers 6 to 9 are kept.

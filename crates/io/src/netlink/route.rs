@@ -13,6 +13,9 @@ const DUMP: u16 = libc::NLM_F_DUMP as u16;
 /// VETH_INFO_PEER of <linux/veth.h>.
 const VETH_PEER: u16 = 1;
 
+/// IFLA_XDP_ATTACHED of <linux/if_link.h>.
+const XDP_ATTACHED: u16 = 2;
+
 /// A link of the kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Link {
@@ -32,6 +35,8 @@ pub struct Link {
     pub running: bool,
     /// ARPHRD_*: 1 for Ethernet.
     pub hardware: u16,
+    /// Whether an XDP program is attached to it.
+    pub xdp: bool,
 }
 
 /// One end of a pair of virtual Ethernet links.
@@ -105,11 +110,13 @@ fn parse_link(body: &[u8]) -> Option<Link> {
         carrier: flags & libc::IFF_LOWER_UP as u32 != 0,
         running: flags & libc::IFF_RUNNING as u32 != 0,
         hardware: super::message::u16_at(body, 2)?,
+        xdp: false,
     };
     for (kind, value) in attributes(body.get(16..)?) {
         match kind {
             libc::IFLA_IFNAME => link.name = text(value),
             libc::IFLA_MTU => link.mtu = u32_at(value, 0)?,
+            libc::IFLA_XDP => link.xdp = attributes(value).any(|(kind, mode)| kind == XDP_ATTACHED && mode != [0]),
             libc::IFLA_ADDRESS => link.mac = Mac(<[u8; 6]>::try_from(value).unwrap_or_default()),
             _ => {}
         }

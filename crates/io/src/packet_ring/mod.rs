@@ -17,7 +17,7 @@ pub(crate) use tenure::Tenures;
 
 use crate::ingress::{self, IngressDrop};
 use crate::netlink::{Link, Netlink};
-use crate::offload::{Ethtool, Offload};
+use crate::offload::{Offload, SwitchedOff};
 use crate::remarks::OpenError;
 use crate::sys;
 use ring::Rings;
@@ -71,25 +71,8 @@ struct Device {
 /// What was changed about an interface; undone when the last port on it closes.
 #[derive(Debug)]
 struct Tenure {
-    _joining: Option<Restored>,
+    _joining: Option<SwitchedOff>,
     ingress: Option<IngressDrop>,
-}
-
-/// Offloads that were on and are switched on again at the end.
-#[derive(Debug)]
-struct Restored {
-    ethtool: Ethtool,
-    interface: String,
-    offloads: Vec<Offload>,
-}
-
-impl Drop for Restored {
-    fn drop(&mut self) {
-        for offload in &self.offloads {
-            // The interface may have gone.
-            let _ = self.ethtool.switch(&self.interface, *offload, true);
-        }
-    }
 }
 
 /// Opens a device in the network namespace of the calling thread, with remarks on what could not be had. `held` says
@@ -124,14 +107,15 @@ fn take(link: &Link, interface: &str, remarks: &mut Vec<String>) -> Tenure {
         let harm = "where it has addresses there or forwards, packets are answered or routed twice";
         remarks.push(format!("the host's own stack also receives what comes in by {interface} ({error}): {harm}"));
     });
-    let joining = switch_off_joining(interface).map_err(|error| {
+    let joining = SwitchedOff::new(interface, &[Offload::LargeReceive, Offload::ReceiveJoining]).map_err(|error| {
         let harm = "frames that the interface joins are dropped as frame_too_long";
         remarks.push(format!("could not switch off the joining of received frames on {interface} ({error}): {harm}"));
     });
     Tenure { _joining: joining.ok(), ingress: ingress.ok() }
 }
 
-fn find(interface: &str) -> Result<Link, OpenError> {
+/// The link of that name, in the network namespace of the calling thread.
+pub(crate) fn find(interface: &str) -> Result<Link, OpenError> {
     let mut netlink = Netlink::open().map_err(|error| OpenError {
         reason: error.to_string(),
         hint: "the kernel must be built with netlink".into(),
@@ -210,17 +194,4 @@ fn configure(socket: &OwnedFd, link: &Link, options: &PacketOptions) -> io::Resu
         sys::set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)?;
     }
     Rings::map(socket, slot, options.receive_slots, options.send_slots)
-}
-
-fn switch_off_joining(interface: &str) -> io::Result<Restored> {
-    let mut restored = Restored { ethtool: Ethtool::open()?, interface: interface.to_owned(), offloads: Vec::new() };
-    for offload in [Offload::LargeReceive, Offload::ReceiveJoining] {
-        match restored.ethtool.switch(interface, offload, false) {
-            Ok(true) => restored.offloads.push(offload),
-            Ok(false) => {}
-            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(restored)
 }

@@ -241,14 +241,7 @@ impl Port for PacketPort {
 
     /// Asks the kernel each time: a system call.
     fn is_up(&self) -> bool {
-        let running = (libc::IFF_UP | libc::IFF_RUNNING) as u32;
-        // An interface made anew under the old name is another one, to which this socket is not bound.
-        let socket = &self.device.socket;
-        let same = rustix::net::netdevice::name_to_index(socket, &self.device.link.name);
-        if same != Ok(self.device.link.index) {
-            return false;
-        }
-        sys::interface_flags(&self.device.socket, &self.device.link.name).is_ok_and(|flags| flags & running == running)
+        sys::is_running(&self.device.socket, &self.device.link.name, self.device.link.index)
     }
 
     fn waiter(&self) -> Waiter {

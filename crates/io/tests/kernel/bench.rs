@@ -69,7 +69,7 @@ pub struct Bench {
 
 impl Bench {
     /// Builds both, with static neighbours, and forgets what they say when they start.
-    pub fn new(lab: &Lab) -> Result<Bench, String> {
+    pub fn new(lab: &Lab, kind: &str) -> Result<Bench, String> {
         let host = lab.host("kernel").map_err(describe)?;
         KernelRouter::prepare(&host)?;
         let (stations, mut ends) = cables(lab, &host).map_err(describe)?;
@@ -84,7 +84,7 @@ impl Bench {
         let host = lab.host("switchpath").map_err(describe)?;
         host.silence_kernel().map_err(describe)?;
         let (_, ends) = cables(lab, &host).map_err(describe)?;
-        let ours = Lane { ends, router: Ours::start(&host, &network::configuration()), markers: 0 };
+        let ours = Lane { ends, router: Ours::start(&host, &network::configuration(kind))?, markers: 0 };
         let mut bench = Bench { kernel, ours };
         bench.kernel.finish();
         bench.ours.finish();

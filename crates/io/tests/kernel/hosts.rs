@@ -5,6 +5,7 @@ use crate::bench::router_mac;
 use crate::ends::Link;
 use crate::ours::Ours;
 use io::netns::{Host, Lab, Plug};
+use io::offload::{Ethtool, Offload};
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -40,7 +41,7 @@ fn address(link: Link, v6: bool) -> IpAddr {
 }
 
 /// Three hosts at our router, which runs while `work` does.
-fn among_hosts(work: impl FnOnce(&[Host])) {
+fn among_hosts(kind: &str, work: impl FnOnce(&[Host])) {
     let lab = match Lab::new() {
         Ok(lab) => lab,
         Err(forbidden) => return println!("skipped: {forbidden}"),
@@ -57,12 +58,23 @@ fn among_hosts(work: impl FnOnce(&[Host])) {
         }
         host.add_default_route(ip(&format!("198.18.{number}.1"))).unwrap();
         host.add_default_route(ip(&format!("fd00:{number}::1"))).unwrap();
+        // As hosts have it: they leave checksums to a network card, and TCP its segments.
+        let ethtool = host.run(|| Ethtool::open().unwrap()).unwrap();
+        for offload in [Offload::TransmitChecksum, Offload::TcpSegmentation] {
+            ethtool.switch("eth0", offload, kind == "xdp").unwrap();
+        }
         let mtu = if link == Link::Narrow { NARROW } else { 1500 };
-        writeln!(configuration, "[port.{name}]\ndevice = 'packet:{name}'\nmtu = {mtu}").unwrap();
+        writeln!(configuration, "[port.{name}]\ndevice = '{kind}:{name}'\nmtu = {mtu}").unwrap();
         writeln!(configuration, "address = ['198.18.{number}.1/24', 'fd00:{number}::1/64']").unwrap();
         host
     });
-    let mut ours = Ours::start(&router, &configuration);
+    let mut ours = match Ours::start(&router, &configuration) {
+        Ok(ours) => ours,
+        Err(missing) => {
+            assert_ne!(kind, "packet", "{missing}");
+            return println!("skipped: {missing}");
+        }
+    };
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let stopped = Stop(&stop);
@@ -141,7 +153,16 @@ fn transfer(from: &Host, to: &Host, address: IpAddr) {
 
 #[test]
 fn hosts_ping_and_talk_udp_and_tcp_through_our_router_in_both_families() {
-    among_hosts(|hosts| {
+    talk("packet");
+}
+
+#[test]
+fn hosts_that_leave_checksums_and_segments_to_a_network_card_talk_by_xdp_ports() {
+    talk("xdp");
+}
+
+fn talk(kind: &str) {
+    among_hosts(kind, |hosts| {
         let [left, right, _] = hosts else { unreachable!("there are three") };
         for v6 in [false, true] {
             let to = address(Link::Right, v6);
@@ -162,7 +183,7 @@ fn hosts_ping_and_talk_udp_and_tcp_through_our_router_in_both_families() {
 
 #[test]
 fn a_narrower_link_is_found_out_by_path_mtu_discovery() {
-    among_hosts(|hosts| {
+    among_hosts("packet", |hosts| {
         let [left, _, narrow] = hosts else { unreachable!("there are three") };
         for v6 in [false, true] {
             let to = address(Link::Narrow, v6);
@@ -182,7 +203,7 @@ fn a_narrower_link_is_found_out_by_path_mtu_discovery() {
 
 #[test]
 fn who_traces_a_route_sees_our_router_and_who_asks_it_is_answered() {
-    among_hosts(|hosts| {
+    among_hosts("packet", |hosts| {
         let [left, right, _] = hosts else { unreachable!("there are three") };
         for (v6, router) in [(false, "198.18.1.1"), (true, "fd00:1::1")] {
             let to = address(Link::Right, v6);

@@ -1,5 +1,5 @@
-//! Against the kernel: the same frames go through a router of the kernel and through ours, on AF_PACKET ports, and what
-//! leaves them is equal byte for byte, but for the differences of docs/differences.md.
+//! Against the kernel: the same frames go through a router of the kernel and through ours, on AF_PACKET and on AF_XDP
+//! ports, and what leaves them is equal byte for byte, but for the differences of docs/differences.md.
 
 #![allow(clippy::print_stdout)]
 
@@ -27,13 +27,20 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// Frames of the generator that are compared.
 const GENERATED: usize = 80_000;
+/// As many on AF_XDP ports: the router behind them is the same.
+const GENERATED_XDP: usize = 15_000;
 /// More mismatches are not shown.
 const SHOWN: usize = 20;
 
-/// The bench, or a word on why the test is skipped.
+/// The bench with our router on packet ports, or a word on why the test is skipped.
 fn bench() -> Option<Bench> {
+    bench_on("packet")
+}
+
+/// As [`bench`], on ports of this kind.
+fn bench_on(kind: &str) -> Option<Bench> {
     let lab = Lab::new().inspect_err(|forbidden| println!("skipped: {forbidden}")).ok()?;
-    Bench::new(&lab).inspect_err(|error| println!("skipped: no router of the kernel can be set up: {error}")).ok()
+    Bench::new(&lab, kind).inspect_err(|error| println!("skipped: the routers cannot be set up: {error}")).ok()
 }
 
 /// The bench of all tests that leave no neighbours behind: laying cables takes the kernel longer than the rest.
@@ -45,8 +52,10 @@ fn shared() -> Option<MutexGuard<'static, Option<Bench>>> {
 
 /// Sends everything through both routers; answers how often each difference was seen.
 fn compare(frames: impl Iterator<Item = Sent>) -> Option<BTreeMap<Difference, usize>> {
-    let mut shared = shared()?;
-    let bench = shared.as_mut()?;
+    Some(compare_on(shared()?.as_mut()?, frames))
+}
+
+fn compare_on(bench: &mut Bench, frames: impl Iterator<Item = Sent>) -> BTreeMap<Difference, usize> {
     let (mut seen, mut wrong) = (BTreeMap::new(), Vec::new());
     for sent in frames {
         let out = bench.exchange(sent.link, &sent.frame);
@@ -66,7 +75,7 @@ fn compare(frames: impl Iterator<Item = Sent>) -> Option<BTreeMap<Difference, us
         })
         .collect();
     assert!(wrong.is_empty(), "{} answers differ for no known reason\n{report}", wrong.len());
-    Some(seen)
+    seen
 }
 
 #[test]
@@ -79,6 +88,14 @@ fn generated_packets_leave_both_routers_alike() {
     {
         assert!(seen.contains_key(&difference), "{difference:?} is no difference any more");
     }
+}
+
+#[test]
+fn generated_packets_leave_both_routers_alike_by_xdp_ports_as_well() {
+    let Some(mut bench) = bench_on("xdp") else { return };
+    let seen = compare_on(&mut bench, generator::frames(2).take(GENERATED_XDP));
+    println!("{GENERATED_XDP} frames; differences: {seen:?}");
+    assert!(!seen.is_empty());
 }
 
 #[test]

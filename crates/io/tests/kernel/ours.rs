@@ -26,8 +26,9 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// Starts it with `configuration` on the links of `host`; its announcements are over.
-    pub fn start(host: &Host, configuration: &str) -> Ours {
+    /// Starts it with `configuration` on the links of `host`; its announcements are over. What its ports could not have
+    /// is the error.
+    pub fn start(host: &Host, configuration: &str) -> Result<Ours, String> {
         let plan = plan::check(configuration, "bench.toml", &plane::catalogue());
         let plan = plan.unwrap_or_else(|wrong| panic!("{wrong}"));
         // As the kernel is told: no limit.
@@ -42,7 +43,10 @@ impl Ours {
         let mut devices = Devices::new(clock::epoch()).in_namespace(host.namespace().clone());
         let mut worker = workers.pop().expect("one was asked for");
         let prepared = router.prepare(&plan, &mut devices).unwrap_or_else(|errors| panic!("{errors:?}"));
-        assert!(devices.remarks().take().is_empty(), "nothing is missing here");
+        let remarks = devices.remarks().take();
+        if !remarks.is_empty() {
+            return Err(remarks.join("; "));
+        }
         let mut published = router.publish(prepared);
         while !published.is_adopted() {
             worker.step(clock::now(), &mut Flat(Nanos::new(10)));
@@ -52,7 +56,7 @@ impl Ours {
         for _ in 0..4 {
             ours.pass(Nanos::secs(2));
         }
-        ours
+        Ok(ours)
     }
 
     fn now(&self) -> Instant {

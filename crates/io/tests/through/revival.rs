@@ -85,7 +85,13 @@ fn run(lab: &Lab, cables: [Cable; 2], work: impl FnOnce(&Line, &Traffic)) -> Run
 #[test]
 fn a_link_that_is_switched_off_and_on_forwards_again_within_a_second() {
     let Some(lab) = lab() else { return };
-    let running = run(&lab, [Cable::Packet; 2], |line, traffic| {
+    for cable in [Cable::Packet, Cable::Xdp] {
+        switch_off_and_on(&lab, cable);
+    }
+}
+
+fn switch_off_and_on(lab: &Lab, cable: Cable) {
+    let running = run(lab, [cable; 2], |line, traffic| {
         for (host, link) in [(&line.router, "right"), (&line.server, "eth0"), (&line.router, "left")] {
             change(host, |netlink| netlink.set_up(link, false).unwrap());
             change(host, |netlink| netlink.set_up(link, true).unwrap());
@@ -101,7 +107,7 @@ fn a_link_that_is_switched_off_and_on_forwards_again_within_a_second() {
                 });
             }
             let outage = traffic.arrives_after(clock::now(), RECOVERY);
-            println!("{link} switched off and on: {outage:?}");
+            println!("{link} switched off and on: {outage:?} ({cable:?})");
         }
     });
     running.stop();
@@ -110,18 +116,20 @@ fn a_link_that_is_switched_off_and_on_forwards_again_within_a_second() {
 #[test]
 fn a_cable_that_is_pulled_out_and_laid_anew_forwards_again_within_a_second() {
     let Some(lab) = lab() else { return };
-    let running = run(&lab, [Cable::Packet; 2], |line, traffic| {
-        for side in [1, 0, 1] {
-            let near = line.side(side).1;
-            change(&line.router, |netlink| netlink.delete_link(near).unwrap());
-            line.plug(side);
-            let outage = traffic.arrives_after(clock::now(), RECOVERY);
-            println!("{near} removed and made anew: {outage:?}");
-        }
-    });
-    let remarks = running.remarks.take().join("\n") + "\n";
-    assert_eq!(remarks.matches("t is back\n").count(), 3, "{remarks}");
-    running.stop();
+    for cable in [Cable::Packet, Cable::Xdp] {
+        let running = run(&lab, [cable; 2], |line, traffic| {
+            for side in [1, 0, 1] {
+                let near = line.side(side).1;
+                change(&line.router, |netlink| netlink.delete_link(near).unwrap());
+                line.plug(side);
+                let outage = traffic.arrives_after(clock::now(), RECOVERY);
+                println!("{near} removed and made anew: {outage:?} ({cable:?})");
+            }
+        });
+        let remarks = running.remarks.take().join("\n") + "\n";
+        assert_eq!(remarks.matches("t is back\n").count(), 3, "{remarks}");
+        running.stop();
+    }
 }
 
 #[test]

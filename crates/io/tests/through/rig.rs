@@ -104,6 +104,8 @@ pub fn ip(text: &str) -> IpAddr {
 pub enum Cable {
     /// A veth pair whose near end is a `packet:` port.
     Packet,
+    /// A veth pair whose near end is an `xdp:` port.
+    Xdp,
     /// A `tap:` port whose interface is given to the host.
     Tap,
 }
@@ -113,6 +115,7 @@ impl Cable {
     pub fn device(self, side: &str) -> String {
         match self {
             Cable::Packet => format!("packet:{side}"),
+            Cable::Xdp => format!("xdp:{side}"),
             Cable::Tap => format!("tap:{side}"),
         }
     }
@@ -147,7 +150,7 @@ impl Line {
     /// has its addresses: what asks for it then is answered.
     pub fn plug(&self, side: usize) {
         let (host, near, _) = self.side(side);
-        if self.cables[side] != Cable::Packet {
+        if self.cables[side] == Cable::Tap {
             return;
         }
         let end = |name, namespace| VethEnd { name, namespace, mac: None };

@@ -13,7 +13,8 @@ pub const SUPER_FRAME: usize = (64 << 10) + 64;
 pub(super) const STRIDE: usize = HEADROOM + FRAME + 64;
 /// Distance between super-frames, odd as well.
 pub(super) const SUPER_STRIDE: usize = HEADROOM + SUPER_FRAME;
-const _: () = assert!((STRIDE / 64) % 2 == 1 && (SUPER_STRIDE / 64) % 2 == 1 && (STRIDE | SUPER_STRIDE) % 64 == 0);
+const _: () =
+    assert!((STRIDE / 64) % 2 == 1 && (SUPER_STRIDE / 64) % 2 == 1 && (STRIDE | SUPER_STRIDE).is_multiple_of(64));
 
 /// What the super-frames begin at a multiple of: a page.
 const PAGE: usize = 4096;

@@ -52,7 +52,7 @@ pub use ipv6::{Ipv6, Ipv6Error, Ipv6Header, Ipv6Spec};
 pub use ipv6_extensions::{Chain, ChainError};
 pub use ndp::{Ndp, NdpError};
 pub use summary::{Summary, summary};
-pub use transport::complete_checksum;
+pub use transport::{complete_checksum, complete_partial_checksum};
 pub use units::Mac;
 
 /// Ethertypes (IEEE 802 numbers registry). Below [`ethertype::LOWEST`] the field is an 802.3 length.

@@ -173,6 +173,17 @@ pub fn complete_checksum(l3: &mut [u8]) -> Result<(), TransportError> {
     Ok(())
 }
 
+/// Fills in the TCP, UDP or ICMPv6 checksum of the packet at the start of `l3` where its sender left that to a network
+/// card, and answers whether it did. Such a field holds the sum of the pseudo-header alone (Linux: CHECKSUM_PARTIAL). One
+/// in 65535 whole packets has that very number for its checksum; it is the right one, and filled in again.
+pub fn complete_partial_checksum(l3: &mut [u8]) -> bool {
+    let Ok(Some(Summed { source, destination, protocol, range })) = find_summed(l3) else { return false };
+    let (Some(at), Some(message)) = (checksum_at(protocol), l3.get_mut(range)) else { return false };
+    let partial = pseudo(source, destination, protocol, message.len()).folded();
+    let field = message.get(at..at + 2).map(|field| u16::from_be_bytes([field[0], field[1]]));
+    field == Some(partial) && seal(source, destination, protocol, message)
+}
+
 /// Whether the TCP, UDP or ICMPv6 checksum of the packet at the start of `l3` is right; `None` when there is none to
 /// check: fragments, other protocols, and UDP over IPv4 without one.
 pub fn verify_checksum(l3: &[u8]) -> Result<Option<bool>, TransportError> {

@@ -6,10 +6,11 @@ use crate::document::{Node, Path, Section, Text};
 use crate::keys::{FAULTS, FRAME_MTU, IPV6_MTU, MOST_ADDRESSES, MOST_INTERFACES, MOST_PORTS, PORT, VLAN};
 use crate::names::{self, PORT_PATTERN};
 use crate::text::{TextError, did_you_mean, quote};
-use crate::{Call, Catalogue, DevicePlan, FaultsPlan, InterfacePlan, Name, Pace, PortPlan, Prefix};
+use crate::{Call, Catalogue, DevicePlan, FaultsPlan, InterfacePlan, Name, PortPlan, Prefix};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::str::FromStr;
 use units::Mac;
 
 /// The scheme of a link that names none.
@@ -122,15 +123,9 @@ impl Ports<'_> {
 
     fn device(&mut self, report: &mut Report<'_>, section: &Section<'_>, port: &Name) -> DevicePlan {
         let write = self.file(report, section, "write");
-        let pace = section.text(report, "pace");
-        let pace = pace.map(|text| match text.value.parse::<Pace>() {
-            Ok(pace) => pace,
-            Err(error) => {
-                text.error(report, || (error.reason, error.hint));
-                Pace::default()
-            }
-        });
-        let mut plan = DevicePlan { kind: String::new(), target: String::new(), write, pace: pace.unwrap_or_default() };
+        let pace = parsed(report, section, "pace").unwrap_or_default();
+        let checksums = parsed(report, section, "checksums");
+        let mut plan = DevicePlan { kind: String::new(), target: String::new(), write, pace, checksums };
         let Some(text) = section.text(report, "device") else { return plan };
         let Some((kind, target)) = text.value.split_once(':') else {
             let kinds: Vec<String> = self.catalogue.devices.iter().map(|d| format!("{}:...", d.name)).collect();
@@ -153,10 +148,10 @@ impl Ports<'_> {
             text.wrong(report, TextError { offset: kind.len() + 1, length: target.len(), reason, hint });
             return plan;
         }
-        for name in ["write", "pace"] {
-            if let Some(node) = section.node(name).filter(|_| kind != "pcap") {
+        for (name, owner) in [("write", "pcap"), ("pace", "pcap"), ("checksums", "xdp")] {
+            if let Some(node) = section.node(name).filter(|_| kind != owner) {
                 report.error(node.span, node.path, || {
-                    (format!("'{name}' belongs to 'pcap' devices, and this is '{kind}'"), "remove it".to_string())
+                    (format!("'{name}' belongs to '{owner}' devices, and this is '{kind}'"), "remove it".to_string())
                 });
             }
         }
@@ -319,6 +314,16 @@ impl Ports<'_> {
     }
 }
 
+/// The value of a key whose text says all; nothing where it is not there or says nothing that makes sense.
+fn parsed<T: FromStr<Err = units::UnitError>>(
+    report: &mut Report<'_>,
+    section: &Section<'_>,
+    key: &'static str,
+) -> Option<T> {
+    let text = section.text(report, key)?;
+    text.value.parse().map_err(|error: units::UnitError| text.error(report, || (error.reason, error.hint))).ok()
+}
+
 /// A file's name with `./a` and `a//b` made what they mean; links are left alone.
 fn plain(file: &str) -> PathBuf {
     std::path::Path::new(file).components().filter(|part| *part != std::path::Component::CurDir).collect()
@@ -368,7 +373,7 @@ fn target_of(device: &DevicePlan) -> Result<(), (String, String)> {
     }
     match device.kind.as_str() {
         // What the kernel takes as a name: net/core/dev.c, dev_valid_name.
-        "packet" | "tap" => {
+        "packet" | "xdp" | "tap" => {
             let odd = |c: char| c == '/' || c == ':' || c.is_ascii_whitespace() || c == '\u{b}';
             if target.is_empty() || target.len() > 15 || target == "." || target == ".." || target.contains(odd) {
                 let example = if device.kind == "tap" { "tap0" } else { "eth0" };

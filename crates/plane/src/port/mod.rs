@@ -113,6 +113,12 @@ pub const DECLARATIONS: &[units::declare::Declaration] = &[
         options: &[],
     },
     units::declare::Declaration {
+        name: "xdp",
+        summary: "a network interface of the kernel, by AF_XDP sockets",
+        source: "Documentation/networking/af_xdp.rst",
+        options: &[],
+    },
+    units::declare::Declaration {
         name: "tap",
         summary: "a virtual cable to the kernel of the machine, whose end is a network interface",
         source: "Documentation/networking/tuntap.rst of Linux",

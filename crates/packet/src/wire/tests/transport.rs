@@ -1,5 +1,8 @@
 use super::frames::{self, Upper, packet4, packet6};
-use crate::wire::transport::{TransportError, complete_checksum, find_summed, ports, verify_checksum};
+use crate::wire::transport::{
+    TransportError, complete_checksum, complete_partial_checksum, find_summed, ports, transport_checksum,
+    verify_checksum,
+};
 use crate::wire::{Ipv4Header, Ipv6Header, protocol};
 use etherparse::{SlicedPacket, TransportSlice};
 use proptest::prelude::*;
@@ -139,6 +142,32 @@ proptest! {
         if let Some(theirs) = by_etherparse(&before) {
             prop_assert_eq!(u16::from_be_bytes([packet[at], packet[at + 1]]), theirs);
         }
+    }
+
+    #[test]
+    fn only_a_partial_checksum_is_completed(made in frames::any_frame()) {
+        let whole = made.l3().to_vec();
+        let mut packet = whole.clone();
+        complete_partial_checksum(&mut packet);
+        prop_assert_eq!(&packet, &whole);
+        let Some(found) = find_summed(&whole).unwrap() else { return Ok(()) };
+        let at = found.range.start + match found.protocol {
+            protocol::TCP => 16,
+            protocol::UDP => 6,
+            _ => 2,
+        };
+        // The sum of the pseudo-header alone: the checksum of as many zeros, complemented.
+        let zeros = vec![0; found.range.len()];
+        let partial = !transport_checksum(found.source, found.destination, found.protocol, &zeros);
+        packet[at..at + 2].copy_from_slice(&partial.to_be_bytes());
+        prop_assert!(complete_partial_checksum(&mut packet));
+        prop_assert_eq!(&packet, &whole);
+        // A wrong one is the receiver's to find.
+        packet[at] ^= 0x55;
+        let wrong = packet.clone();
+        prop_assume!(wrong[at..at + 2] != partial.to_be_bytes());
+        prop_assert!(!complete_partial_checksum(&mut packet));
+        prop_assert_eq!(packet, wrong);
     }
 
     #[test]

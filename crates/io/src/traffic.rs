@@ -1,0 +1,217 @@
+//! A tool for tests and benchmarks: numbered UDP packets, made by the kernel itself at some ten million a second, and
+//! something at the other end that counts them.
+//!
+//! The [`Source`] is an XDP program that is run on frames of its own (BPF_PROG_RUN with live frames, Linux 5.18) and sends
+//! them by a link, as a driver sends what an XDP program redirects. The frames come back and are used again with whatever
+//! the routers on their way did to them, so the program writes the whole packet anew each time. The [`Sink`] is an XDP
+//! program in the driver of the link where the packets end.
+//!
+//! A virtual Ethernet link takes redirected frames only where its other end polls for them (NAPI): where an XDP program is
+//! attached there, or the joining of received frames is on. [`Passage`] is a program that does nothing, for ends that have
+//! neither.
+
+use crate::bpf::instruction::{
+    self, Instruction, action, add, and, context, copy, exit, load32, load64, set, set_map, set64, skip_if_different,
+    skip_if_equal, skip_if_greater, store16, store32, store64,
+};
+use crate::bpf::{Attached, Hook, Kind, Map, MapKind, Program};
+use packet::wire::{Ipv4Spec, ethernet, ethertype, protocol};
+use std::io;
+use std::net::Ipv4Addr;
+use units::Mac;
+
+/// Bytes of a packet: 64 with the frame check sequence that no virtual link has.
+pub const LENGTH: usize = 60;
+/// The UDP port packets go to: discard (RFC 863).
+pub const PORT: u16 = 9;
+/// Packets belong to so many flows, by turns: their source ports differ.
+pub const FLOWS: u16 = 64;
+/// The most frames that are made at once.
+pub const BATCH: u32 = 64;
+
+/// Ethernet, IPv4 and UDP headers.
+const HEADERS: usize = 14 + 20 + 8;
+/// Where the number of a packet lies, and what is after it.
+const NUMBER: i16 = 44;
+const MARK: i16 = 52;
+/// That a packet is of a source's making.
+const MARKED: u32 = 0x5377_7068;
+/// Where the UDP source port lies.
+const SOURCE_PORT: i16 = 34;
+
+/// Registers that calls keep, by what is in them.
+const DATA: u8 = 6;
+const VALUE: u8 = 7;
+const NUMBERED: u8 = 8;
+
+/// Where packets come from and go to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Journey {
+    /// The sender's and the first router's link-layer addresses.
+    pub link: (Mac, Mac),
+    /// Source and destination.
+    pub network: (Ipv4Addr, Ipv4Addr),
+}
+
+impl Journey {
+    /// A packet, with the number zero.
+    fn packet(&self) -> [u8; LENGTH] {
+        let mut bytes = [0; LENGTH];
+        ethernet::write_header(&mut bytes[..14], self.link.1, self.link.0, None, ethertype::IPV4);
+        let spec = Ipv4Spec {
+            type_of_service: 0,
+            identification: 0,
+            dont_fragment: true,
+            ttl: 64,
+            protocol: protocol::UDP,
+            source: self.network.0,
+            destination: self.network.1,
+        };
+        spec.write(&mut bytes[14..], LENGTH - 34);
+        bytes[36..38].copy_from_slice(&PORT.to_be_bytes());
+        bytes[38..40].copy_from_slice(&((LENGTH - 34) as u16).to_be_bytes());
+        // The checksum stays zero: none (RFC 768).
+        bytes
+    }
+}
+
+/// A program being put together.
+#[derive(Default)]
+struct Text {
+    code: Vec<Instruction>,
+    /// Which of it go to the end where something is not as it should be.
+    leaving: Vec<usize>,
+}
+
+impl Text {
+    fn put(&mut self, instructions: impl IntoIterator<Item = Instruction>) -> &mut Self {
+        self.code.extend(instructions);
+        self
+    }
+
+    fn leave(&mut self, jump: Instruction) -> &mut Self {
+        self.leaving.push(self.code.len());
+        self.put([jump])
+    }
+
+    /// Has the frame in [`DATA`], where it is at least [`LENGTH`] bytes.
+    fn frame(&mut self) -> &mut Self {
+        self.put([load32(DATA, 1, context::DATA), load32(3, 1, context::DATA_END)]);
+        self.put([copy(4, DATA), add(4, LENGTH as i32)]).leave(skip_if_greater(4, 3, 0))
+    }
+
+    /// Has the address of the value `key` of `map` in [`VALUE`].
+    fn value(&mut self, map: &Map, key: i32) -> &mut Self {
+        self.put([set(2, key), store32(10, -4, 2), copy(2, 10), add(2, -4)]).put(set_map(1, map));
+        self.put([instruction::call(instruction::call::MAP_LOOKUP)]).leave(skip_if_equal(0, 0, 0)).put([copy(VALUE, 0)])
+    }
+
+    /// Adds one to the value `key` of `map`, and has the sum in [`NUMBERED`].
+    fn count(&mut self, map: &Map, key: i32) -> &mut Self {
+        self.value(map, key).put([load64(NUMBERED, VALUE, 0), add(NUMBERED, 1), store64(VALUE, 0, NUMBERED)])
+    }
+
+    /// The program; at the end it answers `otherwise`.
+    fn finish(mut self, otherwise: i32) -> Vec<Instruction> {
+        for at in self.leaving {
+            self.code[at] = self.code[at].over((self.code.len() - at - 1) as i16);
+        }
+        self.code.extend([set(0, otherwise), exit()]);
+        self.code
+    }
+}
+
+/// Makes packets.
+#[derive(Debug)]
+pub struct Source {
+    program: Program,
+    /// How many there were.
+    numbers: Map,
+}
+
+impl Source {
+    /// Packets that leave by the link of that index. Needs CAP_BPF and CAP_NET_ADMIN.
+    pub fn new(journey: &Journey, index: u32) -> io::Result<Source> {
+        let numbers = Map::create(MapKind::Array, 1)?;
+        let mut text = Text::default();
+        text.frame().count(&numbers, 0);
+        for (word, bytes) in journey.packet()[..HEADERS - 2].as_chunks::<8>().0.iter().enumerate() {
+            text.put(set64(1, u64::from_ne_bytes(*bytes))).put([store64(DATA, 8 * word as i16, 1)]);
+        }
+        text.put([set(1, 0), store32(DATA, HEADERS as i16 - 2, 1), store32(DATA, MARK + 4, 1)]);
+        text.put([store64(DATA, NUMBER, NUMBERED), set(1, MARKED as i32), store32(DATA, MARK, 1)]);
+        text.put([copy(1, NUMBERED), and(1, i32::from(FLOWS) - 1), add(1, 0x4000), store16(DATA, SOURCE_PORT, 1)]);
+        text.put([set(1, index as i32), set(2, 0), instruction::call(instruction::call::REDIRECT), exit()]);
+        let program = Program::load(Kind::Xdp, "switchpath_src", &text.finish(action::ABORTED))?;
+        Ok(Source { program, numbers })
+    }
+
+    /// Sends `count` packets, at least one, from a thread in the network namespace of the link. What the link's queue had no room for is
+    /// lost there.
+    pub fn send(&self, count: u32) -> io::Result<()> {
+        self.program.run_live(&[0; LENGTH], count, BATCH)
+    }
+
+    /// How many it has sent.
+    pub fn sent(&self) -> io::Result<u64> {
+        self.numbers.get(0)
+    }
+}
+
+/// What has arrived at a [`Sink`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counted {
+    /// Packets.
+    pub packets: u64,
+    /// Those of them that came after one sent later, or a second time.
+    pub late: u64,
+}
+
+/// Counts packets of a source, and ends them; others pass.
+#[derive(Debug)]
+pub struct Sink {
+    _attached: Attached,
+    counts: Map,
+}
+
+/// What a sink counts.
+const PACKETS: i32 = 0;
+const HIGHEST: i32 = 1;
+const LATE: i32 = 2;
+
+impl Sink {
+    /// At the end of the link of that index, in the network namespace of the calling thread. Needs CAP_BPF and
+    /// CAP_NET_ADMIN.
+    pub fn attach(index: u32) -> io::Result<Sink> {
+        const BEFORE: u8 = 9;
+        let counts = Map::create(MapKind::Array, 3)?;
+        let mut text = Text::default();
+        text.frame().put([load32(1, DATA, MARK)]).leave(skip_if_different(1, MARKED as i32, 0));
+        text.count(&counts, PACKETS);
+        text.value(&counts, HIGHEST).put([load64(NUMBERED, DATA, NUMBER), load64(BEFORE, VALUE, 0)]);
+        text.put([skip_if_greater(BEFORE, NUMBERED, 1), store64(VALUE, 0, NUMBERED)]);
+        text.value(&counts, LATE).put([load64(1, VALUE, 0), skip_if_greater(NUMBERED, BEFORE, 1), add(1, 1)]);
+        text.put([store64(VALUE, 0, 1), set(0, action::DROP), exit()]);
+        let program = Program::load(Kind::Xdp, "switchpath_sink", &text.finish(action::PASS))?;
+        Ok(Sink { _attached: program.attach(Hook::XdpNative, index)?, counts })
+    }
+
+    /// What has arrived.
+    pub fn counted(&self) -> io::Result<Counted> {
+        Ok(Counted { packets: self.counts.get(PACKETS as u32)?, late: self.counts.get(LATE as u32)? })
+    }
+}
+
+/// Lets everything pass, in the driver of a link.
+#[derive(Debug)]
+pub struct Passage {
+    _attached: Attached,
+}
+
+impl Passage {
+    /// On the link of that index, in the network namespace of the calling thread.
+    pub fn attach(index: u32) -> io::Result<Passage> {
+        let program = Program::load(Kind::Xdp, "switchpath_pass", &[set(0, action::PASS), exit()])?;
+        Ok(Passage { _attached: program.attach(Hook::XdpNative, index)? })
+    }
+}

@@ -1,0 +1,310 @@
+//! An interface taken by AF_XDP: the program, the sockets of its queues, and what was changed about it.
+//!
+//! A port holds the sockets of its queues while it lives and leaves them here in the end. If another port was opened on the
+//! interface meanwhile, as when a configuration gives it another name, that one goes on with them: the kernel has room for
+//! one socket on a queue, and so no frame is lost in between. If not, the interface is given back to the host, in the
+//! background: see [`crate::closer`].
+
+use super::lent::Lent;
+use super::redirect::{MOST_QUEUES, Redirect};
+use super::socket::{Bind, Failure, Sizes, Socket};
+use super::{XdpOptions, huge};
+use crate::bpf::{Attached, Hook};
+use crate::clock;
+use crate::netlink::Link;
+use crate::offload::{Ethtool, SwitchedOff};
+use crate::remarks::OpenError;
+use crate::wait::{Sleeper, Waker};
+use packet::{Pool, Region};
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use units::Nanos;
+
+/// Fewer frames to receive into are of no use.
+const LEAST_FILL: usize = 64;
+/// How long the kernel may take to let a queue go after its socket was closed (xp_release_deferred).
+const RELEASE: Nanos = Nanos::secs(1);
+/// How long frames on their way out may take before their socket is closed.
+const LAST_FRAMES: Nanos = Nanos::millis(100);
+/// How often these are looked after.
+const TICK: Nanos = Nanos::millis(1);
+/// Drivers that have no zero-copy and are not expected to.
+const COPYING: &[&str] = &["veth", "tun", "bridge", "macvlan", "ipvlan", "dummy"];
+
+/// Frames that the ports of a router lend for receiving: never more than half of its region in all.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Budget(Arc<AtomicUsize>);
+
+/// What one interface has of it.
+#[derive(Debug)]
+struct Share {
+    budget: Budget,
+    frames: usize,
+}
+
+impl Budget {
+    /// A share for so many sockets, at most `most` frames for each; also answers how many each has.
+    fn share(&self, frames: usize, sockets: usize, most: usize) -> Result<(Share, usize), OpenError> {
+        // An eighth of all for one interface; of what is left for others of these, half.
+        let left = (frames / 2).saturating_sub(self.0.load(Ordering::Relaxed));
+        let each = most.min(frames / 8 / sockets).min(left / 2 / sockets);
+        if each < LEAST_FILL {
+            return Err(OpenError {
+                reason: format!("of the {frames} frames of the router too few are left to receive into"),
+                hint: format!("set frames in [router] to {} or more", (frames * 2).next_power_of_two()),
+            });
+        }
+        self.0.fetch_add(each * sockets, Ordering::Relaxed);
+        Ok((Share { budget: self.clone(), frames: each * sockets }, each))
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.budget.0.fetch_sub(self.frames, Ordering::Relaxed);
+    }
+}
+
+/// How an interface was taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// By the driver, which receives into our frames and sends from them.
+    ZeroCopy,
+    /// By the driver; the kernel copies.
+    Native,
+    /// By the kernel's stack, because the driver runs no programs.
+    Generic,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Device {
+    pub(super) link: Link,
+    pub(super) ethtool: Ethtool,
+    pub(super) way: Way,
+    /// Whether frames come from this machine, with checksums that were left to a network card.
+    pub(super) is_virtual: bool,
+    region: Arc<Region>,
+    redirect: Redirect,
+    /// There until it is closed.
+    attached: Option<Attached>,
+    /// By the number of the port: its sockets, while no port has them.
+    parked: Mutex<Vec<Option<Vec<Socket>>>>,
+    _offloads: Arc<SwitchedOff>,
+    _share: Share,
+}
+
+impl Device {
+    /// Takes a link, in the network namespace of the calling thread, for `ports` ports at most. Also answers remarks on
+    /// what could not be had.
+    pub(super) fn open(
+        link: Link,
+        region: &Arc<Region>,
+        ports: usize,
+        options: &XdpOptions,
+        budget: &Budget,
+        offloads: Arc<SwitchedOff>,
+    ) -> Result<(Device, Vec<String>), OpenError> {
+        let name = link.name.clone();
+        let ethtool = Ethtool::open().map_err(|error| refused(&name, "asking about it", &error))?;
+        let driver = ethtool.driver(&name).unwrap_or_default();
+        let is_virtual = COPYING.contains(&&*driver);
+        let redirect = Redirect::load().map_err(|error| refused(&name, "loading an XDP program", &error))?;
+        let mut remarks = Vec::new();
+        let (attached, hook) = attach(&redirect, &link, options, &mut remarks)?;
+        let sizes = Sizes { ring: options.ring, fill: options.fill };
+        let mut way = if hook == Hook::XdpNative { Way::ZeroCopy } else { Way::Generic };
+        let mut sockets = Err(Failure { what: "asking for zero-copy", error: io::ErrorKind::Unsupported.into() });
+        if way == Way::ZeroCopy {
+            if options.zero_copy {
+                sockets = open_queues(region, &link, libc::XDP_ZEROCOPY, sizes).and_then(in_huge_pages(region));
+            }
+            if let Err(failure) = &sockets {
+                if options.zero_copy && !is_virtual {
+                    let Failure { what, error } = failure;
+                    remarks.push(format!("frames of {name} are copied: no zero-copy, for {what} failed: {error}"));
+                }
+                way = Way::Native;
+            }
+        }
+        let mut sockets = match sockets {
+            Ok(sockets) => sockets,
+            Err(_) => open_queues(region, &link, libc::XDP_COPY, sizes)
+                .map_err(|Failure { what, error }| refused(&name, what, &error))?,
+        };
+        if sockets.len() == MOST_QUEUES as usize {
+            remarks.push(format!("of the receive queues of {name} the first {MOST_QUEUES} are served"));
+        }
+        let (share, fill) = budget.share(region.frames(), sockets.len(), options.fill)?;
+        sockets.iter_mut().for_each(|socket| socket.fill_up_to(fill));
+        // Port n has the queues n, n + ports, n + 2 ports ...
+        let ports = ports.clamp(1, sockets.len());
+        let mut parked: Vec<Vec<Socket>> = (0..ports).map(|_| Vec::new()).collect();
+        sockets.into_iter().for_each(|socket| parked[socket.queue() as usize % ports].push(socket));
+        let parked = Mutex::new(parked.into_iter().map(Some).collect());
+        let region = region.clone();
+        let attached = Some(attached);
+        let device = Device {
+            link,
+            ethtool,
+            way,
+            is_virtual,
+            region,
+            redirect,
+            attached,
+            parked,
+            _offloads: offloads,
+            _share: share,
+        };
+        Ok((device, remarks))
+    }
+
+    /// How many ports it was opened for.
+    pub(super) fn ports(&self) -> usize {
+        self.lock().len()
+    }
+
+    pub(super) fn is_of(&self, region: &Arc<Region>) -> bool {
+        Arc::ptr_eq(&self.region, region)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Option<Vec<Socket>>>> {
+        // Each change is one assignment: a panic elsewhere cannot leave it half done.
+        self.parked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The sockets of a port, where no other port has them.
+    pub(super) fn take(&self, port: usize) -> Option<Vec<Socket>> {
+        self.lock()[port].take()
+    }
+
+    /// Leaves the sockets of a port for the next.
+    pub(super) fn leave(&self, port: usize, sockets: Vec<Socket>) {
+        self.lock()[port] = Some(sockets);
+    }
+
+    /// Lends a socket its first frames, and has the frames of its queue come to it.
+    pub(super) fn start(&self, socket: &mut Socket, pool: &mut Pool) -> io::Result<()> {
+        socket.refill(pool);
+        self.redirect.direct(socket.queue(), socket.as_fd())
+    }
+}
+
+impl Drop for Device {
+    /// Gives the interface back to the host, and its frames to the region. Takes the kernel some 50 ms for each queue.
+    fn drop(&mut self) {
+        let mut sockets: Vec<Socket> = self.lock().drain(..).flatten().flatten().collect();
+        let mut pool = Pool::new(self.region.clone());
+        let waker = Waker::new();
+        let wait = |span| {
+            if let Ok(waker) = &waker {
+                let _ = Sleeper::new(waker.clone()).sleep([], span);
+            }
+        };
+        let deadline = clock::now() + LAST_FRAMES;
+        loop {
+            for socket in &mut sockets {
+                socket.kick();
+                socket.collect(&mut pool);
+            }
+            if clock::now() >= deadline || sockets.iter().all(|socket| socket.sending() == 0) {
+                break;
+            }
+            wait(TICK);
+        }
+        // Nothing comes in any more: the driver has set up its rings without the program.
+        self.attached = None;
+        let lent: Vec<Lent> = sockets.into_iter().map(Socket::close).collect();
+        if self.way == Way::ZeroCopy {
+            // The driver lets go of the queue when the kernel gets to it, and nothing says when.
+            wait(RELEASE);
+        }
+        for mut lent in lent {
+            // SAFETY: the sockets are closed: no processor copies to or from their frames any more (xsk_release waits for
+            // them). A driver that used the frames itself had its rings taken down with the program, and has had time.
+            unsafe {
+                lent.all_back(|packet| {
+                    pool.import(1);
+                    pool.give(packet);
+                });
+            }
+        }
+    }
+}
+
+/// Attaches the program: to the driver where it takes programs, else to the stack.
+fn attach(
+    redirect: &Redirect,
+    link: &Link,
+    options: &XdpOptions,
+    remarks: &mut Vec<String>,
+) -> Result<(Attached, Hook), OpenError> {
+    let name = &link.name;
+    if options.native {
+        match redirect.attach(Hook::XdpNative, link.index) {
+            Ok(attached) => return Ok((attached, Hook::XdpNative)),
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                return Err(OpenError {
+                    reason: format!("another XDP program is attached to {name}"),
+                    hint: format!("end what has attached it, or detach it: `ip link set {name} xdp off`"),
+                });
+            }
+            Err(error) => remarks.push(format!(
+                "the driver of {name} takes no XDP program ({error}): it runs in the kernel's stack, which is slower"
+            )),
+        }
+    }
+    match redirect.attach(Hook::XdpGeneric, link.index) {
+        Ok(attached) => Ok((attached, Hook::XdpGeneric)),
+        Err(error) => Err(refused(name, "attaching an XDP program", &error)),
+    }
+}
+
+/// A socket for each queue the link has.
+fn open_queues(region: &Arc<Region>, link: &Link, mode: u16, sizes: Sizes) -> Result<Vec<Socket>, Failure> {
+    let mut sockets: Vec<Socket> = Vec::new();
+    for queue in 0..MOST_QUEUES {
+        let bind = Bind { index: link.index, queue, mode, beside: sockets.first().map(|first| first.as_fd()) };
+        match Socket::open(region, &bind, sizes) {
+            Ok(socket) => sockets.push(socket),
+            // There is no such queue.
+            Err(failure) if queue > 0 && failure.error.raw_os_error() == Some(libc::EINVAL) => break,
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(sockets)
+}
+
+/// A driver reads and writes pages by their physical addresses, and our frames cross their boundaries.
+fn in_huge_pages(region: &Arc<Region>) -> impl FnOnce(Vec<Socket>) -> Result<Vec<Socket>, Failure> {
+    let umem = region.umem();
+    move |sockets| {
+        if huge::is_backed(umem.base.addr().get(), umem.length) {
+            return Ok(sockets);
+        }
+        let error = io::Error::other("the frames of the router lie in pages of 4 KB");
+        Err(Failure { what: "having them in huge pages", error })
+    }
+}
+
+/// Why AF_XDP cannot be had on an interface, and what to do.
+fn refused(interface: &str, what: &str, error: &io::Error) -> OpenError {
+    let hint = match error.raw_os_error() {
+        Some(libc::ENOBUFS) => {
+            "the memory of the frames may not be locked: raise RLIMIT_MEMLOCK (`ulimit -l unlimited`, LimitMEMLOCK=infinity \
+             in a unit of systemd), give the program CAP_IPC_LOCK, or set a smaller frames in [router]"
+        }
+        Some(libc::EPERM | libc::EACCES) => {
+            "it needs CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW, outside of user namespaces: run as root, or `setcap \
+             cap_bpf,cap_net_admin,cap_net_raw,cap_ipc_lock=ep` the program"
+        }
+        Some(libc::EBUSY) => "another program has an AF_XDP socket on it: end that one",
+        Some(libc::EAFNOSUPPORT) => "the kernel must be 5.9 or later, with CONFIG_XDP_SOCKETS and CONFIG_BPF_SYSCALL",
+        Some(libc::ENOMEM) => "the kernel has no memory for it: close other programs",
+        Some(libc::ENODEV | libc::ENXIO) => "the interface went away while it was opened: try again",
+        _ => "`switchpath doctor` says what this machine can do",
+    };
+    OpenError { reason: format!("{what} failed on {interface}: {error}"), hint: hint.into() }
+}

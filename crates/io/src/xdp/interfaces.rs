@@ -1,0 +1,86 @@
+//! The interfaces of one network namespace that the `xdp:` ports of a router have.
+
+use super::device::{Budget, Device};
+use super::{XdpOptions, XdpPort};
+use crate::closer::Closer;
+use crate::offload::{Offload, SwitchedOff};
+use crate::packet_ring;
+use crate::remarks::OpenError;
+use packet::Region;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Interfaces {
+    held: HashMap<u32, Weak<Device>>,
+    budget: Budget,
+}
+
+impl Interfaces {
+    /// Opens an interface of the network namespace of the calling thread; the ports can then be used in any. There is at
+    /// least one and at most `queues`; each serves its part of the interface's receive queues, with frames of `region`. A
+    /// port that is open on the interface already goes on until it is dropped, and these then take its sockets over. Also
+    /// answers remarks for the operator on what could not be had. Needs CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW.
+    pub fn open(
+        &mut self,
+        interface: &str,
+        region: &Arc<Region>,
+        queues: usize,
+        options: &XdpOptions,
+    ) -> Result<(Vec<XdpPort>, Vec<String>), OpenError> {
+        self.open_when(interface, region, queues, options, || {})
+    }
+
+    /// As [`Interfaces::open`]; `closer` is what closes the ports before these.
+    pub(crate) fn open_after(
+        &mut self,
+        interface: &str,
+        region: &Arc<Region>,
+        queues: usize,
+        options: &XdpOptions,
+        closer: &Closer,
+    ) -> Result<(Vec<XdpPort>, Vec<String>), OpenError> {
+        self.open_when(interface, region, queues, options, || closer.finish())
+    }
+
+    fn open_when(
+        &mut self,
+        interface: &str,
+        region: &Arc<Region>,
+        queues: usize,
+        options: &XdpOptions,
+        closed: impl FnOnce(),
+    ) -> Result<(Vec<XdpPort>, Vec<String>), OpenError> {
+        let link = packet_ring::find(interface)?;
+        let mut remarks = Vec::new();
+        let held = self.held.get(&link.index).and_then(Weak::upgrade);
+        let device = match held {
+            Some(device) if device.is_of(region) => device,
+            Some(_) => {
+                return Err(OpenError {
+                    reason: format!("{interface} is a port of another router of this program"),
+                    hint: "give each router interfaces of its own".into(),
+                });
+            }
+            None => {
+                // What is not held any more may be half given back yet.
+                closed();
+                let index = link.index;
+                let offloads = [Offload::LargeReceive, Offload::ReceiveJoining, Offload::TagStripping];
+                let offloads = SwitchedOff::new(interface, &offloads).map_err(|error| OpenError {
+                    reason: format!("the offloads of {interface} cannot be switched off: {error}"),
+                    hint: "it needs CAP_NET_ADMIN: run it as root".into(),
+                })?;
+                let opened = Device::open(link, region, queues, options, &self.budget, offloads.into())?;
+                remarks = opened.1;
+                let device = Arc::new(opened.0);
+                self.held.retain(|_, held| held.strong_count() > 0);
+                self.held.insert(index, Arc::downgrade(&device));
+                device
+            }
+        };
+        let port = |number| XdpPort::new(device.clone(), number, options.checksums);
+        Ok(((0..device.ports()).map(port).collect(), remarks))
+    }
+}

@@ -1,0 +1,215 @@
+//! Sockets of an interface as a port of the router.
+
+use super::device::{Device, Way};
+use super::socket::Socket;
+use packet::wire::{complete_partial_checksum, ethertype};
+use packet::{Batch, Packet, Pool};
+use plan::Checksums;
+use plane::port::{Port, PortStatistics, Waiter};
+use rustix::event::epoll;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use units::{Instant, Mac, Rate};
+
+/// Ethernet header and one tag.
+const LINK_HEADER: usize = 18;
+
+/// An `xdp:` port: some of the queues of an interface. It sends by the first. Dropping the last one of an interface takes
+/// some time: see [`crate::closer`].
+#[derive(Debug)]
+pub struct XdpPort {
+    device: Arc<Device>,
+    /// Its number among the ports of the interface.
+    number: usize,
+    /// None as long as another port has them.
+    sockets: Vec<Socket>,
+    /// Frames come to them.
+    started: bool,
+    /// What is polled where there is more than one.
+    together: Option<OwnedFd>,
+    /// Which to receive from first.
+    next: usize,
+    checksums: Checksums,
+    rate: Rate,
+    lost_after_transmit: u64,
+}
+
+impl XdpPort {
+    pub(super) fn new(device: Arc<Device>, number: usize, checksums: Option<Checksums>) -> XdpPort {
+        let sound = if device.is_virtual { Checksums::Complete } else { Checksums::Trust };
+        let rate = device.ethtool.link_rate(&device.link.name).unwrap_or(Rate::MAX);
+        let mut port = XdpPort {
+            device,
+            number,
+            sockets: Vec::new(),
+            started: false,
+            together: None,
+            next: 0,
+            checksums: checksums.unwrap_or(sound),
+            rate,
+            lost_after_transmit: 0,
+        };
+        port.take_sockets();
+        port
+    }
+
+    /// How the interface was taken.
+    pub fn way(&self) -> Way {
+        self.device.way
+    }
+
+    /// The index of its interface.
+    pub fn index(&self) -> u32 {
+        self.device.link.index
+    }
+
+    /// Has the sockets, unless another port does.
+    fn take_sockets(&mut self) {
+        self.sockets = self.device.take(self.number).unwrap_or_default();
+        self.sockets.iter_mut().for_each(Socket::forget_losses);
+        if self.sockets.len() > 1 {
+            self.together = together(&self.sockets).ok();
+        }
+    }
+
+    /// Has frames come to its sockets, now that it is asked for them.
+    #[cold]
+    fn start(&mut self, pool: &mut Pool) {
+        if self.sockets.is_empty() {
+            self.take_sockets();
+        }
+        let device = self.device.clone();
+        self.started = !self.sockets.is_empty();
+        for socket in &mut self.sockets {
+            // It fails where the socket is there already, or the program has gone with its interface.
+            let _ = device.start(socket, pool);
+        }
+    }
+}
+
+/// One descriptor that is readable where any of the sockets is.
+fn together(sockets: &[Socket]) -> rustix::io::Result<OwnedFd> {
+    let together = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    for (number, socket) in sockets.iter().enumerate() {
+        epoll::add(&together, socket, epoll::EventData::new_u64(number as u64), epoll::EventFlags::IN)?;
+    }
+    Ok(together)
+}
+
+/// Fills in a checksum that was left to a network card; see adr/0010. What is malformed is found and dropped by the
+/// router.
+#[inline]
+fn complete(packet: &mut Packet) {
+    let bytes = packet.bytes_mut();
+    let header = match bytes.get(12..14) {
+        Some([0x81, 0x00]) => 18,
+        _ => 14,
+    };
+    let kind = bytes.get(header - 2..header).map(|kind| u16::from_be_bytes([kind[0], kind[1]]));
+    if let (Some(ethertype::IPV4 | ethertype::IPV6), Some(l3)) = (kind, bytes.get_mut(header..)) {
+        complete_partial_checksum(l3);
+    }
+}
+
+impl Port for XdpPort {
+    fn receive(&mut self, _now: Instant, batch: &mut Batch, pool: &mut Pool) {
+        if !self.started {
+            self.start(pool);
+        }
+        let (count, checksums) = (self.sockets.len(), self.checksums);
+        for turn in 0..count {
+            // Each is the first in its turn, so that a busy one leaves room for the others.
+            let socket = &mut self.sockets[(self.next + turn) % count];
+            socket.collect(pool);
+            socket.receive(batch, pool, |packet| {
+                if checksums == Checksums::Complete {
+                    complete(packet);
+                }
+            });
+            socket.refill(pool);
+            if socket.is_blocked() {
+                self.lost_after_transmit += socket.kick().lost;
+            }
+        }
+        self.next = if self.next + 1 < count { self.next + 1 } else { 0 };
+    }
+
+    fn stamps(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn room(&self) -> usize {
+        self.sockets.first().map_or(0, Socket::room)
+    }
+
+    fn transmit(&mut self, _now: Instant, batch: &mut Batch, pool: &mut Pool) {
+        assert!(batch.len() <= self.room(), "never more than there is room for");
+        let longest = self.device.link.mtu as usize + LINK_HEADER;
+        let Some(socket) = self.sockets.first_mut() else { return };
+        socket.collect(pool);
+        for packet in batch.drain() {
+            if packet.len() > longest {
+                self.lost_after_transmit += 1;
+                pool.give(packet);
+                continue;
+            }
+            let Err(elsewhere) = socket.push(packet, pool) else { continue };
+            // A frame of another kind, which the kernel was not told of: into one of those it knows.
+            let copied = pool.take().and_then(|mut packet| {
+                packet.fill(elsewhere.bytes());
+                socket.push(packet, pool).ok()
+            });
+            self.lost_after_transmit += u64::from(copied.is_none());
+            pool.give(elsewhere);
+        }
+        self.lost_after_transmit += socket.send().lost;
+    }
+
+    fn link_rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// Asks the kernel each time: a system call.
+    fn is_up(&self) -> bool {
+        let device = &self.device;
+        device.ethtool.is_running(&device.link.name, device.link.index)
+    }
+
+    fn waiter(&self) -> Waiter {
+        let blocked = self.sockets.first().is_some_and(Socket::is_blocked);
+        match (&self.together, self.sockets.first()) {
+            // Not until it has taken the sockets over.
+            (_, None) => Waiter::Poll,
+            _ if !self.started || blocked && self.is_up() => Waiter::Poll,
+            (Some(together), _) => Waiter::Descriptor(together.as_raw_fd()),
+            (None, Some(only)) => Waiter::Descriptor(only.number()),
+        }
+    }
+
+    fn mac(&self) -> Option<Mac> {
+        Some(self.device.link.mac)
+    }
+
+    fn undecorated(self: Box<Self>) -> Box<dyn Port> {
+        self
+    }
+
+    fn statistics(&self) -> PortStatistics {
+        self.sockets.iter().map(Socket::losses).fold(
+            PortStatistics { lost_before_receive: 0, lost_after_transmit: self.lost_after_transmit },
+            |sum, (before, after)| PortStatistics {
+                lost_before_receive: sum.lost_before_receive + before,
+                lost_after_transmit: sum.lost_after_transmit + after,
+            },
+        )
+    }
+}
+
+impl Drop for XdpPort {
+    fn drop(&mut self) {
+        if !self.sockets.is_empty() {
+            self.device.leave(self.number, std::mem::take(&mut self.sockets));
+        }
+    }
+}

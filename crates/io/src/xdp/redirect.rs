@@ -1,0 +1,44 @@
+//! The program that hands received frames to our sockets.
+
+use crate::bpf::instruction::{self, action, call, context, exit, load32, set, set_map};
+use crate::bpf::{Attached, Hook, Kind, Map, MapKind, Program};
+use std::io;
+use std::os::fd::AsFd;
+
+/// The most receive queues of an interface that are served.
+pub(super) const MOST_QUEUES: u32 = 64;
+
+/// The program with its map of sockets, one for each receive queue. A frame of a queue that has no socket goes on to the
+/// host's own stack.
+#[derive(Debug)]
+pub(super) struct Redirect {
+    program: Program,
+    sockets: Map,
+}
+
+impl Redirect {
+    /// Loads it; it is attached to nothing yet.
+    pub(super) fn load() -> io::Result<Redirect> {
+        let sockets = Map::create(MapKind::Sockets, MOST_QUEUES)?;
+        let [map, map_end] = set_map(1, &sockets);
+        let program = [
+            load32(2, 1, context::RX_QUEUE),
+            map,
+            map_end,
+            set(3, action::PASS),
+            instruction::call(call::REDIRECT_MAP),
+            exit(),
+        ];
+        Ok(Redirect { program: Program::load(Kind::Xdp, "switchpath_xdp", &program)?, sockets })
+    }
+
+    /// Attaches it to the link of that index; it stays while the answer is held.
+    pub(super) fn attach(&self, hook: Hook, index: u32) -> io::Result<Attached> {
+        self.program.attach(hook, index)
+    }
+
+    /// From now on frames of the queue go to the socket.
+    pub(super) fn direct(&self, queue: u32, socket: impl AsFd) -> io::Result<()> {
+        self.sockets.set_socket(queue, socket)
+    }
+}

@@ -1,0 +1,335 @@
+//! One AF_XDP socket: one queue of an interface, with its four rings and the frames the kernel has of it.
+
+use super::lent::Lent;
+use super::ring::{Consuming, Offsets, Producing};
+use crate::clock;
+use crate::sys;
+use crate::wait::{Sleeper, Waker};
+use packet::{Batch, Packet, Pool, Region};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use units::Nanos;
+
+/// XDP_MAX_TX_SKB_BUDGET: how many frames one call may send in copy mode (Linux 6.17).
+const SEND_BUDGET: libc::c_int = 9;
+/// Bytes that frames in flight may count for: each of the send ring with what the kernel keeps about it.
+const IN_FLIGHT: u32 = 4096;
+
+/// How long the kernel may take to let a queue go after its socket was closed (xp_release_deferred).
+const RELEASE: Nanos = Nanos::secs(1);
+/// How often it is asked.
+const TICK: Nanos = Nanos::millis(2);
+
+/// How much a socket holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Sizes {
+    /// Entries of the rings of received frames, of frames to send, and of sent frames: a power of two.
+    pub(super) ring: usize,
+    /// Frames that wait to be received into.
+    pub(super) fill: usize,
+}
+
+/// What a socket is bound to, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bind<'a> {
+    pub(super) index: u32,
+    pub(super) queue: u32,
+    /// XDP_COPY or XDP_ZEROCOPY.
+    pub(super) mode: u16,
+    /// A socket of the same interface that has told the kernel of the memory already.
+    pub(super) beside: Option<BorrowedFd<'a>>,
+}
+
+/// What went wrong with a socket, in the words of a sentence about it.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// What was tried.
+    pub(super) what: &'static str,
+    pub(super) error: io::Error,
+}
+
+fn failed<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> Failure {
+    move |error| Failure { what, error: error.into() }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Socket {
+    fill: Producing<u64>,
+    received: Consuming<libc::xdp_desc>,
+    to_send: Producing<libc::xdp_desc>,
+    sent: Consuming<u64>,
+    socket: OwnedFd,
+    lent: Lent,
+    queue: u32,
+    sizes: Sizes,
+    zero_copy: bool,
+    /// Frames lent to be received into, and to be sent.
+    receiving: usize,
+    sending: usize,
+    /// Losses that an earlier port has counted.
+    forgotten: (u64, u64),
+}
+
+/// What one call to send came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Kicked {
+    /// Frames that the interface dropped.
+    pub(super) lost: u64,
+}
+
+impl Socket {
+    /// Opens a socket on the frames of `region` and binds it. No frame is lent yet.
+    pub(super) fn open(region: &Arc<Region>, bind: &Bind<'_>, sizes: Sizes) -> Result<Socket, Failure> {
+        let socket = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)
+            .map_err(failed("opening a socket"))?;
+        if bind.beside.is_none() {
+            sys::register_frames(&socket, region.umem()).map_err(failed("registering the frames of the router"))?;
+        }
+        let rings = || -> io::Result<Socket> {
+            let entries = [
+                (libc::XDP_UMEM_FILL_RING, sizes.fill.next_power_of_two()),
+                (libc::XDP_UMEM_COMPLETION_RING, sizes.ring),
+                (libc::XDP_RX_RING, sizes.ring),
+                (libc::XDP_TX_RING, sizes.ring),
+            ];
+            for (option, entries) in entries {
+                sys::set_option(&socket, libc::SOL_XDP, option, &(entries as u32))?;
+            }
+            // Older kernels send 32 frames a call and say EAGAIN: then it takes more calls.
+            let _ = sys::set_option(&socket, libc::SOL_XDP, SEND_BUDGET, &(sizes.ring as u32));
+            let bytes = sizes.ring as u32 * IN_FLIGHT;
+            if sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes).is_err() {
+                sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes)?;
+            }
+            let none = libc::xdp_ring_offset { producer: 0, consumer: 0, desc: 0, flags: 0 };
+            let none = libc::xdp_mmap_offsets { rx: none, tx: none, fr: none, cr: none };
+            let said = sys::get_option(&socket, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, none)?;
+            let offsets = Offsets::from;
+            Ok(Socket {
+                fill: Producing::map(
+                    &socket,
+                    libc::XDP_UMEM_PGOFF_FILL_RING,
+                    offsets(said.fr),
+                    sizes.fill.next_power_of_two(),
+                )?,
+                sent: Consuming::map(&socket, libc::XDP_UMEM_PGOFF_COMPLETION_RING, offsets(said.cr), sizes.ring)?,
+                received: Consuming::map(&socket, libc::XDP_PGOFF_RX_RING as u64, offsets(said.rx), sizes.ring)?,
+                to_send: Producing::map(&socket, libc::XDP_PGOFF_TX_RING as u64, offsets(said.tx), sizes.ring)?,
+                socket: socket.try_clone()?,
+                lent: Lent::nothing(region.clone()),
+                queue: bind.queue,
+                sizes,
+                zero_copy: bind.mode == libc::XDP_ZEROCOPY,
+                receiving: 0,
+                sending: 0,
+                forgotten: (0, 0),
+            })
+        };
+        let opened = rings().map_err(failed("making its rings"))?;
+        bind_to(&socket, bind).map_err(failed("binding to the interface"))?;
+        Ok(opened)
+    }
+
+    pub(super) fn queue(&self) -> u32 {
+        self.queue
+    }
+
+    /// Lends at most so many frames to be received into.
+    pub(super) fn fill_up_to(&mut self, frames: usize) {
+        assert!(frames <= self.sizes.fill.next_power_of_two(), "the ring has room for them");
+        self.sizes.fill = frames;
+    }
+
+    pub(super) fn number(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+
+    /// Lends the kernel frames to receive into, as many as are missing and there are.
+    #[inline]
+    pub(super) fn refill(&mut self, pool: &mut Pool) {
+        let missing = self.sizes.fill - self.receiving;
+        let count = missing.min(self.fill.room(missing));
+        let mut lent = 0;
+        while lent < count
+            && let Some(packet) = pool.take()
+        {
+            match self.lent.empty(packet) {
+                Ok(address) => self.fill.push(address),
+                Err(elsewhere) => {
+                    pool.give(elsewhere);
+                    break;
+                }
+            }
+            lent += 1;
+        }
+        if lent > 0 {
+            self.fill.publish();
+            pool.export(lent);
+            self.receiving += lent;
+        }
+        if self.fill.needs_wakeup() {
+            // It reads nothing: the kernel looks after the ring. EAGAIN and ENETDOWN there are its state.
+            let _ = recv(&self.socket, &mut [0u8; 0][..], RecvFlags::DONTWAIT);
+        }
+    }
+
+    /// Takes what has come in, at most the room of `batch`; `each` sees every packet before it is added.
+    #[inline]
+    pub(super) fn receive(&mut self, batch: &mut Batch, pool: &mut Pool, mut each: impl FnMut(&mut Packet)) -> usize {
+        let room = batch.room();
+        let count = self.received.available(room).min(room);
+        for _ in 0..count {
+            let Some(frame) = self.received.pop() else { break };
+            // SAFETY: the kernel has put it in the ring, and so has done with it.
+            let (mut packet, start) = unsafe { self.lent.back(frame.addr) };
+            let placed = packet.place(start, frame.len as usize);
+            assert!(placed, "the kernel receives within the frame");
+            each(&mut packet);
+            batch.push(packet);
+        }
+        if count > 0 {
+            self.received.release();
+            self.receiving -= count;
+            pool.import(count);
+        }
+        count
+    }
+
+    /// How many packets can be sent.
+    #[inline]
+    pub(super) fn room(&self) -> usize {
+        self.sizes.ring - (self.sending - self.sent.waiting().min(self.sending))
+    }
+
+    /// Gives the frames of what has been sent back to the pool.
+    #[inline]
+    pub(super) fn collect(&mut self, pool: &mut Pool) {
+        let count = self.sent.available(self.sizes.ring);
+        if count == 0 {
+            return;
+        }
+        for _ in 0..count {
+            let Some(address) = self.sent.pop() else { break };
+            // SAFETY: the kernel has put it in the ring, and so has done with it.
+            let (packet, _) = unsafe { self.lent.back(address) };
+            pool.import(1);
+            pool.give(packet);
+        }
+        self.sent.release();
+        self.sending -= count;
+    }
+
+    /// Puts a packet on the ring of those to send; the caller has seen that there is room. What is not in the memory
+    /// that the kernel was told of is given back.
+    #[inline]
+    pub(super) fn push(&mut self, packet: Packet, pool: &mut Pool) -> Result<(), Packet> {
+        let len = packet.len() as u32;
+        let addr = self.lent.full(packet)?;
+        let free = self.to_send.room(1);
+        assert!(free > 0, "what is sent has left the ring before it is answered for");
+        self.to_send.push(libc::xdp_desc { addr, len, options: 0 });
+        self.sending += 1;
+        pool.export(1);
+        Ok(())
+    }
+
+    /// Hands what was put on the ring to the kernel and has it sent.
+    #[inline]
+    pub(super) fn send(&mut self) -> Kicked {
+        self.to_send.publish();
+        self.kick()
+    }
+
+    /// Whether frames wait that the kernel could not send when it was last asked.
+    #[inline]
+    pub(super) fn is_blocked(&self) -> bool {
+        self.to_send.waiting() > 0
+    }
+
+    /// Asks the kernel to send. What it cannot take now stays and is asked for again.
+    pub(super) fn kick(&mut self) -> Kicked {
+        let mut kicked = Kicked::default();
+        let mut left = self.to_send.waiting();
+        while left > 0 && (!self.zero_copy || self.to_send.needs_wakeup()) {
+            // EBUSY: the interface has dropped a frame, and the kernel has stopped to say so. EAGAIN: that was all it does
+            // at once, or all the memory there is for frames in flight. ENETDOWN, ENXIO: it is off, or gone.
+            if send(&self.socket, &[], SendFlags::DONTWAIT) == Err(Errno::BUSY) {
+                kicked.lost += 1;
+            }
+            let now = self.to_send.waiting();
+            if now >= left {
+                break;
+            }
+            left = now;
+        }
+        kicked
+    }
+
+    /// Counts losses from now on.
+    pub(super) fn forget_losses(&mut self) {
+        self.forgotten = (0, 0);
+        self.forgotten = self.losses();
+    }
+
+    /// Packets lost on the way in, and packets the kernel could not make sense of on the way out.
+    pub(super) fn losses(&self) -> (u64, u64) {
+        let (before, after) = self.all_losses();
+        (before - self.forgotten.0, after - self.forgotten.1)
+    }
+
+    fn all_losses(&self) -> (u64, u64) {
+        let none = libc::xdp_statistics {
+            rx_dropped: 0,
+            rx_invalid_descs: 0,
+            tx_invalid_descs: 0,
+            rx_ring_full: 0,
+            rx_fill_ring_empty_descs: 0,
+            tx_ring_empty_descs: 0,
+        };
+        // Where no frame was there to receive into, that is among those dropped; the count of empty fill rings is of
+        // looks, not of packets.
+        match sys::get_option(&self.socket, libc::SOL_XDP, libc::XDP_STATISTICS, none) {
+            Ok(counted) => (counted.rx_dropped + counted.rx_ring_full, counted.tx_invalid_descs),
+            Err(_) => self.forgotten,
+        }
+    }
+
+    /// Frames that the kernel still has to send.
+    pub(super) fn sending(&self) -> usize {
+        self.sending - self.sent.waiting().min(self.sending)
+    }
+
+    /// Closes the socket; the frames stay lent until it is certain that the kernel has let them go.
+    pub(super) fn close(self) -> Lent {
+        let Socket { fill, received, to_send, sent, socket, lent, .. } = self;
+        drop((fill, received, to_send, sent, socket));
+        lent
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Binds a socket. A queue that another socket has just left is free a moment later.
+fn bind_to(socket: &OwnedFd, bind: &Bind<'_>) -> io::Result<()> {
+    // A socket beside another has its mode.
+    let flags = if bind.beside.is_some() { libc::XDP_SHARED_UMEM } else { bind.mode | libc::XDP_USE_NEED_WAKEUP };
+    let shared = bind.beside.map_or(0, |beside| beside.as_raw_fd() as u32);
+    let mut sleeper = Sleeper::new(Waker::new()?);
+    let deadline = clock::now() + RELEASE;
+    loop {
+        match sys::bind_xdp(socket, bind.index, bind.queue, flags, shared) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && clock::now() < deadline => {
+                sleeper.sleep([], TICK)?;
+            }
+            result => return result,
+        }
+    }
+}

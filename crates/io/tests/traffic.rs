@@ -1,0 +1,79 @@
+//! The tool of tests and benchmarks is right itself: every packet it says it sent is one, and is counted once.
+
+#![allow(clippy::print_stdout)]
+
+use io::clock;
+use io::netlink::Netlink;
+use io::netns::{Host, Lab};
+use io::packet_ring::{PacketOptions, PacketPort};
+use io::traffic::{Counted, Journey, LENGTH, Passage, Sink, Source};
+use packet::wire::{Ipv4, transport};
+use packet::{Batch, Pool, Region};
+use plane::port::Port;
+use units::Mac;
+
+fn index(host: &Host, link: &str) -> u32 {
+    host.run(|| Netlink::open().unwrap().link(link).unwrap().index).unwrap()
+}
+
+/// Two ends of a cable and a source at the left, or a word on why the test is skipped.
+fn ends() -> Option<(Host, Host, Source)> {
+    let lab = Lab::new().inspect_err(|forbidden| println!("skipped: {forbidden}")).ok()?;
+    let hosts = ["left", "right"].map(|name| lab.host(name).unwrap());
+    hosts.iter().for_each(|host| host.silence_kernel().unwrap());
+    let [left, right] = hosts;
+    lab.cable(&left.plug("eth0"), &right.plug("eth0")).unwrap();
+    let journey = Journey {
+        link: (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2])),
+        network: ([198, 18, 0, 1].into(), [198, 19, 0, 1].into()),
+    };
+    // Nobody polls yet for the first one, which is lost.
+    let source = Source::new(&journey, index(&left, "eth0"))
+        .and_then(|source| left.run(|| source.send(1)).unwrap().map(|()| source))
+        .inspect_err(|error| println!("skipped: no live frames: {error}"))
+        .ok()?;
+    Some((left, right, source))
+}
+
+#[test]
+fn what_is_sent_arrives_in_order_and_is_counted() {
+    let Some((left, right, source)) = ends() else { return };
+    let sink = right.run(|| Sink::attach(index(&right, "eth0")).unwrap()).unwrap();
+    for count in [1u32, 64, 1000] {
+        let before = (source.sent().unwrap(), sink.counted().unwrap().packets);
+        left.run(|| source.send(count).unwrap()).unwrap();
+        assert_eq!(source.sent().unwrap() - before.0, u64::from(count));
+        // The other end polls on the same processor, before the call is over or a moment after.
+        let deadline = clock::now() + units::Nanos::secs(5);
+        while sink.counted().unwrap().packets - before.1 < u64::from(count) && clock::now() < deadline {
+            std::thread::yield_now();
+        }
+        assert_eq!(sink.counted().unwrap(), Counted { packets: source.sent().unwrap() - 1, late: 0 });
+    }
+}
+
+#[test]
+fn packets_are_whole_and_numbered_however_often_their_frames_are_used() {
+    let Some((left, right, source)) = ends() else { return };
+    let _passage = right.run(|| Passage::attach(index(&right, "eth0")).unwrap()).unwrap();
+    let (mut port, _) = right.run(|| PacketPort::open("eth0", &PacketOptions::default()).unwrap()).unwrap();
+    left.run(|| source.send(2000).unwrap()).unwrap();
+    let (mut pool, mut batch, mut number) = (Pool::new(Region::new(512)), Batch::new(), 1u64);
+    loop {
+        port.receive(clock::now(), &mut batch, &mut pool);
+        if batch.is_empty() {
+            break;
+        }
+        for packet in batch.drain() {
+            number += 1;
+            let bytes = packet.bytes();
+            assert_eq!((bytes.len(), &bytes[..6]), (LENGTH, &[2, 0, 0, 0, 0, 2][..]));
+            assert_eq!(u64::from_ne_bytes(bytes[44..52].try_into().unwrap()), number);
+            let ip = Ipv4::parse(&bytes[14..]).unwrap();
+            assert_eq!((ip.header.ttl(), ip.header.destination()), (64, [198, 19, 0, 1].into()));
+            assert!(matches!(transport::find_summed(&bytes[14..]), Ok(Some(_))));
+            pool.give(packet);
+        }
+    }
+    assert_eq!(number, 2001);
+}
