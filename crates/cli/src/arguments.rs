@@ -138,12 +138,60 @@ pub struct Run {
     /// and never confirmed.
     #[arg(long)]
     pub force: bool,
+    #[command(flatten)]
+    pub sharing: SocketSharing,
+    #[command(flatten)]
+    pub confinement: Confinement,
     /// Print what became of every packet as JSON.
     #[arg(short, long)]
     pub json: bool,
     /// What is logged: error, warn, info, debug.
     #[arg(long, value_name = "LEVEL", env = "SWITCHPATH_LOG", default_value = "info")]
     pub log: String,
+}
+
+/// Who may use the control socket, besides root and the user who starts the router.
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "Who may use the control socket")]
+pub struct SocketSharing {
+    /// Members of this group may do everything.
+    #[arg(long, value_name = "GROUP")]
+    pub socket_group: Option<String>,
+    /// Members of this group may look, and change nothing nor see packets.
+    #[arg(long, value_name = "GROUP")]
+    pub read_group: Option<String>,
+    /// The mode of the socket's file [default: 0600; 0660 with a socket group; 0666 with a read group, whose members the
+    /// router then tells from strangers itself].
+    #[arg(long, value_name = "MODE", value_parser = octal)]
+    pub socket_mode: Option<u32>,
+}
+
+fn octal(text: &str) -> Result<u32, String> {
+    let mode =
+        u32::from_str_radix(text, 8).map_err(|_| format!("'{text}' is no mode; write it as chmod does: 0660"))?;
+    if mode <= 0o777 { Ok(mode) } else { Err(format!("'{text}' has more than permissions; use 0000 to 0777")) }
+}
+
+/// What the router gives away when its ports are open.
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "What is given away when the ports are open (docs/operations.md)")]
+pub struct Confinement {
+    /// Become this user, where started by root [default: switchpath, where there is such a user].
+    #[arg(long, value_name = "USER")]
+    pub user: Option<String>,
+    /// With this group instead of the user's own.
+    #[arg(long, value_name = "GROUP")]
+    pub group: Option<String>,
+    /// Let later configurations read and write captures in this directory as well; may be given again.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub allow_dir: Vec<PathBuf>,
+    /// Give away what opening ports needs, too: later configurations can open none, and an interface that goes away does not
+    /// come back.
+    #[arg(long)]
+    pub no_new_ports: bool,
+    /// Give away nothing: for debugging.
+    #[arg(long, conflicts_with_all = ["user", "group", "allow_dir", "no_new_ports"])]
+    pub unconfined: bool,
 }
 
 /// Check a configuration: every error at once, with its place, a reason and a hint.

@@ -80,13 +80,63 @@ fn look() -> Vec<Finding> {
         packet_socket(),
         xdp_socket(),
         user_namespaces(),
+        landlock(),
+        seccomp(),
+        service_user(),
         locked_memory(),
         huge_pages(&fs::read_to_string("/proc/meminfo").unwrap_or_default()),
         clock_source(),
         cores(),
     ]);
     findings.extend(offloads());
+    findings.extend(running());
     findings
+}
+
+fn landlock() -> Finding {
+    let found = |version| format!("version {version}: a running router can fence in which files it opens");
+    match io::privilege::available().0 {
+        Some(version) if version >= 4 => finding("Landlock", State::Ok, found(version), ""),
+        Some(version) => finding("Landlock", State::Poor, found(version), "use Linux 6.7 to fence in TCP as well"),
+        None => {
+            let mend =
+                "use Linux 5.13 or newer with CONFIG_SECURITY_LANDLOCK, and `landlock` in the lsm= of its command line";
+            finding("Landlock", State::Missing, "a running router can open any file its user can", mend)
+        }
+    }
+}
+
+fn seccomp() -> Finding {
+    match io::privilege::available().1 {
+        true => finding("seccomp", State::Ok, "a running router can fence in which system calls it makes", ""),
+        false => finding("seccomp", State::Missing, "not there", "use a kernel with CONFIG_SECCOMP_FILTER"),
+    }
+}
+
+/// The user a router that root starts becomes.
+fn service_user() -> Finding {
+    match io::accounts::user("switchpath") {
+        Some(user) => finding("user switchpath", State::Ok, format!("number {}: a router becomes it", user.uid), ""),
+        None => {
+            let found = "not there: a router that root starts stays root, without root's capabilities";
+            finding("user switchpath", State::Poor, found, "`useradd --system --no-create-home switchpath`, or --user")
+        }
+    }
+}
+
+/// What the router that runs here, if one does, has given away.
+fn running() -> Option<Finding> {
+    let client = control::Client::new(&control::socket::default_path());
+    let status: control::api::Status = client.get("/v1/status").ok()?;
+    let what = format!("the router of process {}", status.pid);
+    Some(match &status.confinement {
+        Some(confinement) => {
+            let whole = confinement.landlock && confinement.seccomp;
+            let mend = "see Landlock and seccomp above";
+            finding(what, either(whole, State::Poor), crate::show::confinement(confinement), mend)
+        }
+        None => finding(what, State::Poor, "has given away nothing", "start it without --unconfined"),
+    })
 }
 
 fn kernel() -> Finding {

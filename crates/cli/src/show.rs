@@ -78,6 +78,21 @@ fn per_second(now: (u64, u64), before: Option<(u64, u64)>, show: impl Fn(f64) ->
     show(now.0.saturating_sub(count) as f64 * 1e9 / (now.1 - time) as f64)
 }
 
+/// What a process has given away, in a line.
+pub fn confinement(confinement: &api::Confinement) -> String {
+    let capabilities = match &confinement.capabilities[..] {
+        [] => "no capabilities".to_owned(),
+        some => some.join(" "),
+    };
+    let fences = match (confinement.landlock, confinement.seccomp) {
+        (true, true) => "files and system calls fenced in",
+        (true, false) => "files fenced in",
+        (false, true) => "system calls fenced in",
+        (false, false) => "no fences",
+    };
+    format!("user {}, {capabilities}, {fences}", confinement.user)
+}
+
 fn on_trial(status: &api::Status) -> String {
     let Some(pending) = &status.pending else { return String::new() };
     let seconds = pending.left_ns.div_ceil(1_000_000_000);
@@ -95,6 +110,7 @@ impl Shown for api::Status {
             ("router", format!("{} {state}, version {}, process {}", self.name, self.version, self.pid)),
             ("running for", span(self.uptime_ns)),
             ("configuration", format!("generation {}, from {}{}", self.generation, self.config, on_trial(self))),
+            ("confinement", self.confinement.as_ref().map_or("none".into(), confinement)),
             ("workers", self.workers.to_string()),
             ("frames", format!("{} of {} spare", self.frames_spare, self.frames)),
             ("routes", self.routes.to_string()),

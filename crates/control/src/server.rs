@@ -35,6 +35,9 @@ use tokio::time::timeout;
 
 /// Connections at once; further ones are refused.
 const CONNECTIONS: usize = 64;
+/// Refusals at once, and how long each may take.
+const REFUSALS: usize = 16;
+const REFUSAL: Duration = Duration::from_secs(1);
 /// Threads that answer requests: they may wait for workers.
 const THREADS: usize = 4;
 /// How long a client may take to say what it asks.
@@ -98,6 +101,7 @@ fn run(runtime: &Runtime, daemon: Arc<Daemon>, socket: Bound, stop: &Notify) {
 }
 
 async fn accept(listener: UnixListener, groups: Groups, daemon: &Arc<Daemon>, places: &Arc<Semaphore>) {
+    let refusals = Arc::new(Semaphore::new(REFUSALS));
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
@@ -108,20 +112,25 @@ async fn accept(listener: UnixListener, groups: Groups, daemon: &Arc<Daemon>, pl
                 continue;
             }
         };
-        let Ok(place) = places.clone().try_acquire_owned() else {
-            refuse(&stream, &ApiError::new(ErrorKind::Busy, "too many connections", "try again in a moment"));
-            continue;
-        };
-        let caller = match identify(&stream, &groups) {
-            Ok(caller) => caller,
+        let busy = || ApiError::new(ErrorKind::Busy, "too many connections", "try again in a moment");
+        let place = places.clone().try_acquire_owned().map_err(|_| busy());
+        let (place, caller) = match place.and_then(|place| Ok((place, identify(&stream, &groups)?))) {
+            Ok(admitted) => admitted,
             Err(error) => {
-                refuse(&stream, &error);
+                // Of too many of those nobody hears anything.
+                if let Ok(place) = refusals.clone().try_acquire_owned() {
+                    let daemon = daemon.clone();
+                    tokio::spawn(async move {
+                        let _ = timeout(REFUSAL, serve(stream, Err(error), daemon)).await;
+                        drop(place);
+                    });
+                }
                 continue;
             }
         };
         let daemon = daemon.clone();
         tokio::spawn(async move {
-            serve(stream, caller, daemon).await;
+            serve(stream, Ok(caller), daemon).await;
             drop(place);
         });
     }
@@ -140,22 +149,14 @@ fn identify(stream: &UnixStream, groups: &Groups) -> Result<Caller, ApiError> {
     }
 }
 
-/// Refuses a connection without waiting.
-fn refuse(stream: &UnixStream, error: &ApiError) {
-    let Reply { status, body, .. } = Reply::refusal(error);
-    let head = format!(
-        "HTTP/1.1 {status} Refused\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
-         connection: close\r\n\r\n",
-        body.len()
-    );
-    let _ = stream.try_write(&[head.as_bytes(), &body].concat());
-}
+/// Whoever asks, or why they are not let in: they hear it as the answer to whatever they ask.
+type Guest = Result<Caller, ApiError>;
 
 /// One connection: one request and its answer.
-async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, caller: Caller, daemon: Arc<Daemon>) {
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, guest: Guest, daemon: Arc<Daemon>) {
     let growing = Arc::new(AtomicBool::new(false));
     let marker = growing.clone();
-    let service = service_fn(move |request| answer(request, caller.clone(), daemon.clone(), marker.clone()));
+    let service = service_fn(move |request| answer(request, guest.clone(), daemon.clone(), marker.clone()));
     let connection = hyper::server::conn::http1::Builder::new()
         .keep_alive(false)
         .timer(TokioTimer::new())
@@ -195,14 +196,16 @@ impl http_body::Body for Content {
 
 async fn answer(
     request: hyper::Request<Incoming>,
-    caller: Caller,
+    guest: Guest,
     daemon: Arc<Daemon>,
     growing: Arc<AtomicBool>,
 ) -> Result<Response<Content>, Infallible> {
     let (head, body) = request.into_parts();
-    if let Err(error) = caller.may(request::needs(head.method.as_str(), head.uri.path())) {
-        return Ok(whole(Reply::refusal(&error)));
-    }
+    let needs = request::needs(head.method.as_str(), head.uri.path());
+    let caller = match guest.and_then(|caller| caller.may(needs).map(|()| caller)) {
+        Ok(caller) => caller,
+        Err(error) => return Ok(whole(Reply::refusal(&error))),
+    };
     let read = match collect(body).await {
         Ok(body) => {
             let query = head.uri.query().unwrap_or("");

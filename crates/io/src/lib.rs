@@ -19,6 +19,7 @@ pub mod offload;
 pub mod packet_ring;
 pub mod pcap;
 pub mod peer;
+pub mod privilege;
 pub mod recorder;
 pub mod remarks;
 pub mod revive;

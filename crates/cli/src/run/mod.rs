@@ -1,5 +1,6 @@
 //! `switchpath run`: the router, until it is ended.
 
+mod confine;
 mod history;
 
 use crate::arguments::Run;
@@ -18,6 +19,7 @@ use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use std::io::{Write, stderr, stdout};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -41,11 +43,13 @@ pub fn run(arguments: &Run) -> Result<ExitCode> {
     // Before anything is opened, so that a signal from now on ends in good order.
     forward_signals(sender.clone())?;
     let wants_socket = !arguments.until_idle || arguments.socket.socket.is_some();
-    let socket = wants_socket.then(|| Bound::new(&arguments.socket.path())).transpose()?;
+    let sharing = confine::sharing(&arguments.sharing)?;
+    let socket = wants_socket.then(|| Bound::shared(&arguments.socket.path(), &sharing)).transpose()?;
     let notice = move |notice| drop(sender.send(Wake::Notice(notice)));
     let (devices, tracing) = devices()?;
     let options = Options::new(devices, &configuration.text, &configuration.name, notice);
     remarks.into_iter().for_each(|remark| options.remarks.add(remark));
+    let state = past.directory().map(Path::to_path_buf);
     let guard = Some(Guard { login: Login::current(), force: arguments.force });
     let options = Options { who: starter(Via::Start), history: past, restores, guard, ..options };
     let daemon = Daemon::start(&plan, options).map_err(|error| match error {
@@ -55,6 +59,8 @@ pub fn run(arguments: &Run) -> Result<ExitCode> {
         }
         other => anyhow!(other),
     })?;
+    // Before anybody can ask anything.
+    confine::confine(&daemon, arguments, &plan, state.as_deref(), socket.as_ref())?;
     let server = socket.map(|socket| serve(&daemon, socket)).transpose()?;
     notify("READY=1");
     let failure = loop {

@@ -3,6 +3,7 @@
 mod captures;
 mod chained;
 mod configurations;
+mod confined;
 mod lifecycle;
 mod logins;
 mod rig;

@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::net::Ipv4Addr;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -143,6 +144,8 @@ impl Place {
         let path = self.path("notify.sock");
         let _ = fs::remove_file(&path);
         let notify = UnixDatagram::bind(&path).unwrap();
+        // As systemd's is: whichever user the router becomes may tell.
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
         notify.set_read_timeout(Some(PATIENCE)).unwrap();
         command.env("NOTIFY_SOCKET", &path).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = spawn(command).unwrap();
@@ -171,6 +174,10 @@ impl Router {
                 return;
             }
         }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub fn signal(&self, signal: rustix::process::Signal) {

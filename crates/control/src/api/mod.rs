@@ -13,6 +13,6 @@ pub use changes::{ApiError, Applied, Change, Changes, Checked, Config, Diagnosti
 pub use endpoints::{ENDPOINTS, Endpoint, Needs, Parameter, openapi, reference};
 pub use history::{Confirmed, History, HistoryEntry, HistoryState, Pending, Via, Who};
 pub use reports::{
-    Capture, Drop, DropAt, Drops, Event, EventKind, Events, Interface, Ledger, Ledgers, Neighbour, Neighbours, Path,
-    Paths, Port, Ports, Queue, QueueStage, Queues, Route, Routes, State, Status, Task, Tasks,
+    Capture, Confinement, Drop, DropAt, Drops, Event, EventKind, Events, Interface, Ledger, Ledgers, Neighbour,
+    Neighbours, Path, Paths, Port, Ports, Queue, QueueStage, Queues, Route, Routes, State, Status, Task, Tasks,
 };

@@ -52,8 +52,26 @@ pub struct Status {
     /// Until when the configuration is to be confirmed; null where it is there to stay.
     #[serde(default)]
     pub pending: Option<super::Pending>,
+    /// What the process has given away; null where it has kept everything.
+    #[serde(default)]
+    pub confinement: Option<Confinement>,
     /// Live captures that are being taken.
     pub captures: Vec<Capture>,
+}
+
+/// What a router's process has given away since its ports are open.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Confinement {
+    /// The user it runs as.
+    pub user: String,
+    /// The capabilities it has left.
+    pub capabilities: Vec<String>,
+    /// Whether it can open only the files it was allowed (Landlock).
+    pub landlock: bool,
+    /// Whether it can make only the system calls it was allowed (seccomp).
+    pub seccomp: bool,
+    /// Whether later configurations can open devices.
+    pub new_ports: bool,
 }
 
 /// A live capture that is being taken.

@@ -267,6 +267,12 @@ impl Daemon {
             let seized = super::guard::seizures(&plan, control.router.plan().map(|plan| &**plan), logins);
             remarks.extend(seized.map_err(ApplyFailure::Login)?);
         }
+        if let Some((_, fence)) = self.confinement.get() {
+            let problems = fence.problems(&plan, control.router.plan().map(|plan| &**plan));
+            if !problems.is_empty() {
+                return Err(ApplyFailure::CannotRun(problems));
+            }
+        }
         let prepared = control.router.prepare(&plan, &mut *control.opener).map_err(ApplyFailure::CannotRun)?;
         // From here on nothing can fail. It is written down before it runs: a router that dies on trial knows so afterwards.
         answer.generation = running + 1;

@@ -20,6 +20,7 @@ use drive::{Driver, drive};
 use io::clock;
 use io::devices::Devices;
 use io::login::Login;
+use io::privilege::{Confined, Fence};
 use io::remarks::Remarks;
 use io::wait::Waker;
 use packet::Region;
@@ -32,8 +33,8 @@ use plane::{ApplyError, Build, Decorate, Opener, Published, Router, Worker, Work
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use units::{Instant, Nanos, WorkerId};
@@ -195,6 +196,8 @@ pub struct Daemon {
     alarm: Waker,
     /// See [`Guard`].
     guarded: bool,
+    /// What the process has given away.
+    confinement: OnceLock<(api::Confinement, Fence)>,
     started: Instant,
     epoch: Nanos,
 }
@@ -294,6 +297,7 @@ impl Daemon {
             journal: Mutex::new(Journal { remarks, next: 1 }),
             alarm: Waker::new().map_err(StartError::System)?,
             guarded: guard.is_some(),
+            confinement: OnceLock::new(),
             started: clock::now(),
             epoch: clock::epoch(),
         });
@@ -382,6 +386,20 @@ impl Daemon {
             }
         }
         next
+    }
+
+    /// The process has given away what it does not need; later configurations are held to `fence`. The first word counts.
+    pub fn confined(&self, confined: &Confined, fence: Fence) {
+        let told = api::Confinement {
+            user: confined.user.clone(),
+            capabilities: confined.capabilities.iter().map(ToString::to_string).collect(),
+            landlock: confined.landlock,
+            seccomp: confined.seccomp,
+            new_ports: !fence.no_new_ports,
+        };
+        if self.confinement.set((told, fence)).is_ok() {
+            confined.remarks.iter().for_each(|remark| self.log.push(clock::now(), What::Remark(remark.clone())));
+        }
     }
 
     /// Whether it forwards.

@@ -78,6 +78,7 @@ impl Daemon {
             neighbours: reports.iter().map(|report| report.neighbours.len() as u64).sum(),
             balanced: ledgers(&reports).balanced,
             pending: control.pending.as_ref().map(|pending| pending.told(clock::now())),
+            confinement: self.confinement.get().map(|(told, _)| told.clone()),
             captures: captures.iter().map(capture).collect(),
         })
     }

@@ -44,8 +44,9 @@ impl Store {
     pub fn open(state: &Path) -> Result<(Store, Vec<Entry>, Vec<String>), StoreError> {
         let failed = |reason: String| StoreError { directory: state.to_owned(), reason };
         let directory = state.join("history");
-        let make = || DirBuilder::new().recursive(true).mode(0o700).create(&directory);
-        make().map_err(|error| failed(error.to_string()))?;
+        // A router that becomes another user has to come through to what is that user's.
+        let make = |path: &Path, mode| DirBuilder::new().recursive(true).mode(mode).create(path);
+        make(state, 0o711).and_then(|()| make(&directory, 0o700)).map_err(|error| failed(error.to_string()))?;
         let lock = private().open(state.join("lock")).map_err(|error| failed(error.to_string()))?;
         match lock.try_lock() {
             Ok(()) => {}

@@ -1,0 +1,125 @@
+//! What the router gives away when its ports are open, and who may use its socket.
+
+use crate::arguments::{Run, SocketSharing};
+use anyhow::{Context, Result, anyhow, bail};
+use control::Daemon;
+use control::access::Groups;
+use control::socket::{Bound, Sharing};
+use io::accounts::{self, User};
+use io::privilege::{self, Capability, Confined, Fence, Policy};
+use plan::Plan;
+use std::fs;
+use std::os::unix::fs::lchown;
+use std::path::{Path, PathBuf};
+
+/// The user a router becomes where nobody says which.
+const USER: &str = "switchpath";
+
+/// Who may use the socket.
+pub fn sharing(arguments: &SocketSharing) -> Result<Sharing> {
+    let group = |name: &Option<String>| {
+        let find = |name: &String| accounts::group_id(name).ok_or_else(|| no_such("group", name));
+        name.as_ref().map(find).transpose()
+    };
+    let groups = Groups { full: group(&arguments.socket_group)?, read: group(&arguments.read_group)? };
+    Ok(Sharing { groups, mode: arguments.socket_mode })
+}
+
+fn no_such(what: &str, name: &str) -> anyhow::Error {
+    anyhow!(
+        "there is no {what} '{name}'; `getent {} {name}` looks for it",
+        if what == "user" { "passwd" } else { what }
+    )
+}
+
+/// Gives away what the running router does not need.
+pub fn confine(
+    daemon: &Daemon,
+    arguments: &Run,
+    plan: &Plan,
+    state: Option<&Path>,
+    socket: Option<&Bound>,
+) -> Result<()> {
+    if arguments.confinement.unconfined {
+        return Ok(());
+    }
+    let (mut read, mut write) = privilege::directories(plan);
+    // SIGHUP reads it again.
+    read.extend(privilege::directory_of(&arguments.config));
+    write.extend(state.map(Path::to_path_buf));
+    // The socket is removed in the end.
+    write.extend(socket.and_then(|socket| privilege::directory_of(socket.path()).ok()));
+    for directory in &arguments.confinement.allow_dir {
+        let found = directory.canonicalize().with_context(|| format!("--allow-dir {}", directory.display()))?;
+        write.push(found);
+    }
+    let user = user(arguments)?;
+    if let (Some(user), Some(state)) = (&user, state) {
+        give(state, user).with_context(|| format!("{} cannot be given to {}", state.display(), user.name))?;
+    }
+    let no_new_ports = arguments.confinement.no_new_ports;
+    let keep = if no_new_ports { Vec::new() } else { Capability::PORTS.to_vec() };
+    read.extend(write.clone());
+    let policy = Policy { user, keep, read: read.clone(), write: write.clone() };
+    let confined = privilege::confine(&policy)?;
+    tracing::info!("{}", told(&confined));
+    if let Err(error) = fs::File::open(&arguments.config) {
+        let config = arguments.config.display();
+        tracing::warn!(
+            "{config} cannot be read any more ({error}): SIGHUP will be refused; let {} read it",
+            confined.user
+        );
+    }
+    let fenced = |directories: Vec<PathBuf>| confined.landlock.then_some(directories);
+    daemon.confined(&confined, Fence { read: fenced(read), write: fenced(write), no_new_ports });
+    Ok(())
+}
+
+fn told(confined: &Confined) -> String {
+    let names: Vec<&str> = confined.capabilities.iter().map(|capability| capability.name()).collect();
+    let kept = if names.is_empty() { "no capability".into() } else { names.join(" ") };
+    let fence = |is: bool| if is { "fenced in" } else { "NOT fenced in" };
+    format!(
+        "running as user {} with {kept}; files {}, system calls {}",
+        confined.user,
+        fence(confined.landlock),
+        fence(confined.seccomp)
+    )
+}
+
+/// The user to become; nothing to stay who we are.
+fn user(arguments: &Run) -> Result<Option<User>> {
+    let is_root = rustix::process::geteuid().is_root();
+    let mut user = match &arguments.confinement.user {
+        Some(name) => accounts::user(name).ok_or_else(|| no_such("user", name))?,
+        None if !is_root => return Ok(None),
+        None => match accounts::user(USER) {
+            Some(user) => user,
+            None => {
+                tracing::info!(
+                    "there is no user '{USER}', so it stays root, without root's capabilities; `useradd --system {USER}` \
+                     makes one"
+                );
+                return no_group(arguments);
+            }
+        },
+    };
+    if let Some(group) = &arguments.confinement.group {
+        user.gid = accounts::group_id(group).ok_or_else(|| no_such("group", group))?;
+    }
+    Ok(Some(user))
+}
+
+fn no_group(arguments: &Run) -> Result<Option<User>> {
+    match &arguments.confinement.group {
+        Some(_) => bail!("--group needs --user: there is no user '{USER}' to become"),
+        None => Ok(None),
+    }
+}
+
+/// Gives the directory of the history, and what is in it, to the user who will write there.
+fn give(history: &Path, user: &User) -> std::io::Result<()> {
+    let mut paths = vec![history.to_path_buf()];
+    paths.extend(fs::read_dir(history)?.flatten().map(|entry| entry.path()));
+    paths.iter().try_for_each(|path| lchown(path, Some(user.uid), Some(user.gid)))
+}

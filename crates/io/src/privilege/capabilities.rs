@@ -1,0 +1,102 @@
+//! Capabilities (capabilities(7)): which there are for a router, which a process has, and how a thread gives them away.
+
+use super::threads::Call;
+use std::fmt;
+use std::fs;
+use std::io;
+
+/// The capabilities a router may need, and those it needs to give the others away.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u32)]
+pub enum Capability {
+    /// To become another user.
+    SetUid = 7,
+    /// To take capabilities from the bounding set.
+    SetPcap = 8,
+    /// To take interfaces from the host's own stack, to make tap devices.
+    NetAdmin = 12,
+    /// To open packet sockets.
+    NetRaw = 13,
+    /// To register memory with the kernel beyond the limit on locked memory.
+    IpcLock = 14,
+    /// To load XDP programs.
+    Bpf = 39,
+}
+
+impl Capability {
+    /// What opening any port needs.
+    pub const PORTS: [Capability; 4] = [Capability::NetAdmin, Capability::NetRaw, Capability::IpcLock, Capability::Bpf];
+    const ALL: [Capability; 6] = [
+        Capability::SetUid,
+        Capability::SetPcap,
+        Capability::NetAdmin,
+        Capability::NetRaw,
+        Capability::IpcLock,
+        Capability::Bpf,
+    ];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Capability::SetUid => "CAP_SETUID",
+            Capability::SetPcap => "CAP_SETPCAP",
+            Capability::NetAdmin => "CAP_NET_ADMIN",
+            Capability::NetRaw => "CAP_NET_RAW",
+            Capability::IpcLock => "CAP_IPC_LOCK",
+            Capability::Bpf => "CAP_BPF",
+        }
+    }
+}
+
+impl fmt::Display for Capability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Those of the calling thread, of the ones there are names for.
+pub fn held() -> io::Result<Vec<Capability>> {
+    let status = fs::read_to_string("/proc/thread-self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap_or_default();
+    let set = u64::from_str_radix(line.trim(), 16).unwrap_or(0);
+    Ok(Capability::ALL.into_iter().filter(|capability| set >> (*capability as u32) & 1 == 1).collect())
+}
+
+fn bits(of: &[Capability]) -> u64 {
+    of.iter().fold(0, |set, capability| set | 1 << (*capability as u32))
+}
+
+/// Takes all but some out of the set that bounds what a thread can ever get.
+pub(super) fn drop_from_bounding_set(but: &[Capability]) -> Vec<Call> {
+    let kept = bits(but);
+    let gone = (0..64).filter(|bit| kept >> bit & 1 == 0);
+    let call =
+        |bit| Call::new("prctl(PR_CAPBSET_DROP)", libc::SYS_prctl, [libc::PR_CAPBSET_DROP as usize, bit, 0, 0, 0]);
+    // The kernel has fewer than 64.
+    gone.map(|bit| call(bit).tolerating(libc::EINVAL)).collect()
+}
+
+/// `struct __user_cap_header_struct` and twice `struct __user_cap_data_struct` (capset(2), version 3).
+#[repr(C)]
+struct CapabilitySets {
+    header: [u32; 2],
+    /// Effective, permitted, inheritable: the low halves, then the high ones.
+    data: [[u32; 3]; 2],
+}
+
+/// Gives away all but some, for good: nothing is inherited by other programs either.
+pub(super) fn keep_only(kept: &[Capability]) -> Vec<Call> {
+    const VERSION_3: u32 = 0x2008_0522;
+    let set = bits(kept);
+    let (low, high) = (set as u32, (set >> 32) as u32);
+    let sets: &'static CapabilitySets =
+        Box::leak(Box::new(CapabilitySets { header: [VERSION_3, 0], data: [[low, low, 0], [high, high, 0]] }));
+    let (header, data) = (sets.header.as_ptr().addr(), sets.data.as_ptr().addr());
+    let ambient = [libc::PR_CAP_AMBIENT as usize, libc::PR_CAP_AMBIENT_CLEAR_ALL as usize, 0, 0, 0];
+    vec![
+        Call::new("prctl(PR_CAP_AMBIENT)", libc::SYS_prctl, ambient).tolerating(libc::EINVAL),
+        Call::new("capset", libc::SYS_capset, [header, data, 0, 0, 0]),
+        Call::new("prctl(PR_SET_KEEPCAPS)", libc::SYS_prctl, [libc::PR_SET_KEEPCAPS as usize, 0, 0, 0, 0])
+            .tolerating(libc::EPERM),
+    ]
+}

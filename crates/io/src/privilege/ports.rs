@@ -1,0 +1,154 @@
+//! What ports need of a process that has given things away: files, and the right to open devices.
+
+use crate::memif::End;
+use plan::{Plan, PortPlan};
+use plane::ApplyError;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A file that a port reads or writes, by the directory it is in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Need {
+    path: PathBuf,
+    write: bool,
+}
+
+fn needs(port: &PortPlan) -> Vec<Need> {
+    let device = &port.device;
+    let mut needs = Vec::new();
+    let mut add = |path: &str, write| needs.push(Need { path: path.into(), write });
+    match &*device.kind {
+        "pcap" => {
+            Some(&*device.target).filter(|path| !path.is_empty()).into_iter().for_each(|path| add(path, false));
+            device.write.as_deref().into_iter().for_each(|path| add(path, true));
+        }
+        "memif" => {
+            if let Some(End::Listen(path)) = End::parse(&device.target) {
+                add(&path.to_string_lossy(), true);
+            }
+        }
+        _ => {}
+    }
+    port.capture.as_deref().into_iter().for_each(|path| add(path, true));
+    needs
+}
+
+/// The directory of a file, without links, dots and what depends on where the process is.
+pub fn directory_of(path: &Path) -> io::Result<PathBuf> {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).canonicalize()
+}
+
+/// The directories that the ports of a plan read from, and those they write to.
+pub fn directories(plan: &Plan) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let needs = plan.ports.iter().flat_map(needs);
+    let (write, read): (Vec<Need>, Vec<Need>) = needs.partition(|need| need.write);
+    let directories = |needs: Vec<Need>| needs.iter().filter_map(|need| directory_of(&need.path).ok()).collect();
+    (directories(read), directories(write))
+}
+
+/// What a router holds itself to for later configurations.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Fence {
+    /// Directories whose files may be read, those that may be written among them; nothing where no file is fenced out.
+    pub read: Option<Vec<PathBuf>>,
+    /// Directories whose files may be written; nothing where no file is fenced out.
+    pub write: Option<Vec<PathBuf>>,
+    /// No device is opened any more.
+    pub no_new_ports: bool,
+}
+
+impl Fence {
+    /// The ports of `new`, with what runs now, that cannot be opened any more.
+    pub fn problems(&self, new: &Plan, running: Option<&Plan>) -> Vec<ApplyError> {
+        let is_open = |port: &PortPlan| {
+            running.is_some_and(|plan| plan.ports.iter().any(|old| old.name == port.name && old.device == port.device))
+        };
+        new.ports.iter().flat_map(|port| self.problems_of(port, is_open(port))).collect()
+    }
+
+    fn problems_of(&self, port: &PortPlan, is_open: bool) -> Vec<ApplyError> {
+        let place = format!("port {}", port.name);
+        if self.no_new_ports && !is_open && &*port.device.kind != "memory" {
+            let reason = format!("'{}' cannot be opened: the router was started with --no-new-ports", port.device);
+            return vec![ApplyError { place, reason, hint: "start it anew with this configuration".into() }];
+        }
+        let within = |allowed: &Option<Vec<PathBuf>>, path: &Path| {
+            let Some(allowed) = allowed else { return true };
+            path == Path::new("/dev/null")
+                || directory_of(path).is_ok_and(|directory| allowed.iter().any(|root| directory.starts_with(root)))
+        };
+        let allowed = |need: &Need| within(if need.write { &self.write } else { &self.read }, &need.path);
+        let outside = needs(port).into_iter().filter(|need| !allowed(need));
+        let problem = |need: Need| {
+            let directory = directory_of(&need.path).unwrap_or_else(|_| need.path.clone());
+            ApplyError {
+                place: place.clone(),
+                reason: format!(
+                    "'{}' is outside of the directories that the router has fenced itself in to since its start",
+                    need.path.display()
+                ),
+                hint: format!("start it with `--allow-dir {}`, or anew with this configuration", directory.display()),
+            }
+        };
+        outside.map(problem).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(ports: &[&str]) -> Plan {
+        let port = |(i, device): (usize, &&str)| {
+            format!("[port.p{i}]\n{device}\nmac = '02:00:00:00:00:0{i}'\naddress = ['10.0.{i}.1/24']\n")
+        };
+        let text: String = ports.iter().enumerate().map(port).collect();
+        plan::check(&format!("version = 1\n{text}"), "t", &plane::catalogue())
+            .unwrap_or_else(|errors| panic!("{errors}"))
+    }
+
+    #[test]
+    fn files_outside_of_the_fence_are_named_with_what_to_do() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("sub")).unwrap();
+        let fence = Fence { read: Some(vec![root.clone()]), write: Some(vec![root.join("sub")]), no_new_ports: false };
+        let inside = root.join("in.pcap");
+        for (device, problem) in [
+            (format!("device = 'pcap:{}'", inside.display()), None),
+            (format!("device = 'pcap:'\nwrite = '{}/sub/o.pcapng'", root.display()), None),
+            (format!("device = 'pcap:'\nwrite = '{}/o.pcapng'", root.display()), Some("--allow-dir ")),
+            (format!("device = 'pcap:'\nwrite = '{}/sub/../o.pcapng'", root.display()), Some("outside")),
+            ("device = 'pcap:/etc/in.pcap'".into(), Some("'/etc/in.pcap' is outside")),
+            ("device = 'packet:eth0'\ncapture = '/etc/all.pcapng'".into(), Some("--allow-dir /etc`")),
+            ("device = 'pcap:'\nwrite = '/dev/null'".into(), None),
+            ("device = 'packet:eth0'".into(), None),
+        ] {
+            let found: Vec<String> = fence.problems(&plan(&[&device]), None).iter().map(ToString::to_string).collect();
+            match problem {
+                None => assert!(found.is_empty(), "{device}: {found:?}"),
+                Some(word) => assert!(found.len() == 1 && found[0].contains(word), "{device}: {found:?}"),
+            }
+            assert!(Fence::default().problems(&plan(&[&device]), None).is_empty());
+        }
+    }
+
+    #[test]
+    fn without_new_ports_only_what_is_open_stays() {
+        let fence = Fence { no_new_ports: true, ..Fence::default() };
+        let running = plan(&["device = 'packet:eth0'"]);
+        let more = plan(&["device = 'packet:eth0'", "device = 'packet:eth1'", "device = 'memory:m'"]);
+        let found = fence.problems(&more, Some(&running));
+        assert_eq!(found.len(), 1);
+        assert!(found[0].to_string().contains("port p1: 'packet:eth1' cannot be opened"), "{}", found[0]);
+        assert!(fence.problems(&running, Some(&running)).is_empty());
+    }
+
+    #[test]
+    fn the_first_configuration_says_what_is_allowed() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        let text = format!("device = 'pcap:{0}/in.pcap'\nwrite = '{0}/out.pcapng'", root.display());
+        assert_eq!(directories(&plan(&[&text])), (vec![root.clone()], vec![root]));
+    }
+}
