@@ -105,6 +105,8 @@ reasons! {
     FragmentTimeout "fragment_timeout";
     /// Too many fragments for the router itself wait for the rest of their packets (RFC 8900 3.7).
     FragmentLimit "fragment_limit";
+    /// It is for an address of the router's that another station has as well (RFC 4862 5.4.5).
+    DuplicateAddress "duplicate_address";
     /// The input queue of its path is full.
     PathQueue "path_queue";
     /// The output queue of the router's own packets is full.

@@ -1,5 +1,6 @@
 //! From text to a plan: everything that is wrong is found in one pass, and nothing is half taken.
 
+mod advertise;
 mod connected;
 mod path;
 mod port;

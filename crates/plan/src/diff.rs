@@ -268,6 +268,8 @@ fn ports(old: &PortPlan, new: &PortPlan, changes: &mut Vec<Change>) {
             let mut what = Vec::new();
             edit(&mut what, "address", joined(&before.addresses), joined(&after.addresses));
             edit(&mut what, "mtu", before.mtu, after.mtu);
+            edit(&mut what, "redirects", before.redirects, after.redirects);
+            edit(&mut what, "ra", or_none(&before.ra), or_none(&after.ra));
             changes.push(Change::InterfaceChanged { port: new.name.clone(), name: after.name.clone(), what });
         },
     );
@@ -302,9 +304,11 @@ fn edits(what: &[Edit]) -> String {
     what.iter().map(|edit| edit.to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// `address 192.0.2.1/24 mtu 1500`.
+/// `address 192.0.2.1/24 mtu 1500`, and what is not the default.
 fn interface_text(interface: &InterfacePlan) -> String {
-    format!("address {} mtu {}", joined(&interface.addresses), interface.mtu)
+    let redirects = if interface.redirects { " redirects true" } else { "" };
+    let ra = interface.ra.as_ref().map_or_else(String::new, |ra| format!(" ra {ra}"));
+    format!("address {} mtu {}{redirects}{ra}", joined(&interface.addresses), interface.mtu)
 }
 
 impl Display for Change {

@@ -132,14 +132,16 @@ impl<'a> Section<'a> {
         value
     }
 
-    /// True or false; false where it is left out or wrong.
+    /// True or false; its default where it is left out or wrong.
     pub fn boolean(&self, report: &mut Report<'_>, name: &'static str) -> bool {
-        let Some(node) = self.node(name) else { return false };
+        let key = self.declared(name);
+        let default = key.default == "true";
+        let Some(node) = self.node(name) else { return default };
         match node.value {
             DeValue::Boolean(value) => *value,
             _ => {
-                node.mistyped(report, "true or false", self.declared(name));
-                false
+                node.mistyped(report, "true or false", key);
+                default
             }
         }
     }

@@ -59,6 +59,10 @@ pub(crate) enum Form {
     Interface,
     PathName,
     Match,
+    /// A time in whole seconds.
+    Seconds,
+    Preference,
+    Domain,
 }
 
 /// The version of the format that is read.
@@ -73,6 +77,10 @@ pub(crate) const MOST_PATHS: usize = 250;
 pub(crate) const MOST_FUNCTIONS: usize = 16;
 pub(crate) const MOST_ROUTES: usize = 1_000_000;
 pub(crate) const MOST_NEIGHBOURS: usize = 65_536;
+/// Prefixes that an interface advertises, DNS servers, and bytes of domains: what fits in 1280 bytes beside the rest.
+pub(crate) const MOST_PREFIXES: usize = 16;
+pub(crate) const MOST_SERVERS: usize = 8;
+pub(crate) const MOST_DOMAIN_BYTES: usize = 256;
 /// The least MTU that IPv6 asks of a link (RFC 8200, section 5).
 pub(crate) const IPV6_MTU: u64 = 1280;
 
@@ -167,6 +175,21 @@ pub(crate) const PORT: &[Key] = &[
     ),
     key("mac", Kind::Text(Form::Mac), "", "\"02:00:00:00:00:01\"", "The MAC address; without it, the device's own."),
     key("mtu", MTU, "1500", "1500", "The largest IP packet in bytes; at least 1280 with an IPv6 address."),
+    key(
+        "redirects",
+        Kind::Boolean,
+        "false",
+        "true",
+        "Whether senders on the link are told of a better first hop there (ICMP redirects). What leaves by the interface \
+         it came by takes the slower general path then.",
+    ),
+    key(
+        "ra",
+        Kind::Table(RA),
+        "",
+        "{ lifetime = \"1800s\" }",
+        "Router advertisements, by which IPv6 hosts configure themselves; without the table there are none.",
+    ),
     key("scheme", Kind::Text(Form::Scheme), "\"fifo\"", "\"fifo(limit=1000)\"", "The queueing scheme of the link."),
     key(
         "capture",
@@ -223,6 +246,106 @@ pub(crate) const VLAN: &[Key] = &[
         "The router's own addresses in the VLAN, each with the length of its subnet.",
     ),
     key("mtu", MTU, "", "1500", "The largest IP packet in bytes; by default, and at most, the port's."),
+    key(
+        "redirects",
+        Kind::Boolean,
+        "false",
+        "true",
+        "Whether senders on the link are told of a better first hop there (ICMP redirects). What leaves by the interface \
+         it came by takes the slower general path then.",
+    ),
+    key(
+        "ra",
+        Kind::Table(RA),
+        "",
+        "{ lifetime = \"1800s\" }",
+        "Router advertisements, by which IPv6 hosts configure themselves; without the table there are none.",
+    ),
+];
+
+/// Router advertisements of an interface (RFC 4861 6.2.1, with its names in brackets).
+pub(crate) const RA: &[Key] = &[
+    key(
+        "interval",
+        Kind::Text(Form::Seconds),
+        "\"600s\"",
+        "\"200s\"",
+        "The longest time between two, 4s to 1800s (MaxRtrAdvInterval); the shortest is a third of it.",
+    ),
+    key(
+        "lifetime",
+        Kind::Text(Form::Seconds),
+        "",
+        "\"1800s\"",
+        "For how long hosts take the router for their default router, up to 9000s; with 0s they do not. By default \
+         three intervals (AdvDefaultLifetime).",
+    ),
+    key(
+        "preference",
+        Kind::Text(Form::Preference),
+        "\"medium\"",
+        "\"high\"",
+        "Which of several routers hosts prefer: `high`, `medium`, `low` (RFC 4191).",
+    ),
+    key("managed", Kind::Boolean, "false", "true", "Whether addresses come by DHCPv6 (AdvManagedFlag)."),
+    key("other", Kind::Boolean, "false", "true", "Whether other settings come by DHCPv6 (AdvOtherConfigFlag)."),
+    key("mtu", Kind::Boolean, "true", "false", "Whether hosts are told the interface's MTU (AdvLinkMTU)."),
+    key(
+        "hop_limit",
+        Kind::Integer { least: 0, most: 255 },
+        "64",
+        "64",
+        "The hop limit hosts are to use; 0 leaves it to them (AdvCurHopLimit).",
+    ),
+    key(
+        "prefix",
+        Kind::List(RA_PREFIX),
+        "",
+        "[{ prefix = \"2001:db8:1::/64\" }]",
+        "The prefixes of the link (AdvPrefixList); by default the interface's own IPv6 subnets.",
+    ),
+    key(
+        "dns",
+        Kind::Texts(Form::Address),
+        "[]",
+        "[\"2001:db8::53\"]",
+        "IPv6 addresses of recursive DNS servers (RFC 8106).",
+    ),
+    key("search", Kind::Texts(Form::Domain), "[]", "[\"example.org\"]", "Domains to search for names (RFC 8106)."),
+    key(
+        "dns_lifetime",
+        Kind::Text(Form::Seconds),
+        "",
+        "\"1800s\"",
+        "For how long hosts may use them; by default three intervals.",
+    ),
+];
+
+/// A prefix of the link.
+pub(crate) const RA_PREFIX: &[Key] = &[
+    required("prefix", Kind::Text(Form::Destination), "\"2001:db8:1::/64\"", "The prefix."),
+    key("on_link", Kind::Boolean, "true", "false", "Whether its addresses are on the link (AdvOnLinkFlag)."),
+    key(
+        "autonomous",
+        Kind::Boolean,
+        "true",
+        "false",
+        "Whether hosts may form addresses from it (AdvAutonomousFlag); only a length of 64 lets them on Ethernet.",
+    ),
+    key(
+        "valid",
+        Kind::Text(Form::Seconds),
+        "\"2592000s\"",
+        "\"86400s\"",
+        "For how long it is valid (AdvValidLifetime); 4294967295s is for ever.",
+    ),
+    key(
+        "preferred",
+        Kind::Text(Form::Seconds),
+        "\"604800s\"",
+        "\"14400s\"",
+        "For how long addresses from it are preferred (AdvPreferredLifetime).",
+    ),
 ];
 
 pub(crate) const FAULTS: &[Key] = &[
@@ -324,7 +447,8 @@ mod tests {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
         let mut text = std::fs::read_to_string(page).unwrap();
         let sections = [("router", ROUTER), ("port", PORT), ("vlan", VLAN), ("faults", FAULTS), ("route", ROUTE)];
-        for (name, keys) in sections.into_iter().chain([("neighbour", NEIGHBOUR), ("path", PATH)]) {
+        let others = [("neighbour", NEIGHBOUR), ("path", PATH), ("ra", RA), ("ra prefix", RA_PREFIX)];
+        for (name, keys) in sections.into_iter().chain(others) {
             let (from, to) = (format!("<!-- keys: {name} -->\n"), "<!-- end -->");
             let start = text.find(&from).unwrap_or_else(|| panic!("the page has no mark for '{name}'")) + from.len();
             let end = start + text[start..].find(to).expect("the mark is closed");
@@ -335,7 +459,7 @@ mod tests {
 
     #[test]
     fn defaults_are_within_their_ranges() {
-        for key in [ROOT, ROUTER, PORT, VLAN, FAULTS, ROUTE, NEIGHBOUR, PATH].into_iter().flatten() {
+        for key in [ROOT, ROUTER, PORT, VLAN, FAULTS, ROUTE, NEIGHBOUR, PATH, RA, RA_PREFIX].into_iter().flatten() {
             if let (Kind::Integer { least, most }, false) = (&key.kind, key.default.is_empty()) {
                 assert!((*least..=*most).contains(&key.default.parse().unwrap()), "{}", key.name);
             }

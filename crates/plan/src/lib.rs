@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod advertise;
 mod call;
 mod check;
 mod diagnostic;
@@ -21,6 +22,7 @@ mod schema;
 mod text;
 
 pub use address::Prefix;
+pub use advertise::{Preference, RaPlan, RaPrefix};
 pub use call::{Call, Catalogue};
 pub use check::{Checked, check, examine, examine_file, load};
 pub use diagnostic::{Diagnostic, Diagnostics, MOST_DIAGNOSTICS, Severity};

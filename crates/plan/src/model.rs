@@ -4,7 +4,7 @@
 //! neighbours by address, and texts are canonical. Only the order of paths has a meaning.
 
 use crate::address::{mac_text, optional_mac_text};
-use crate::{Call, Match, Prefix};
+use crate::{Call, Match, Prefix, RaPlan};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::net::IpAddr;
@@ -195,6 +195,10 @@ pub struct InterfacePlan {
     pub addresses: Vec<Prefix>,
     /// The largest IP packet in bytes.
     pub mtu: u16,
+    /// Whether senders on its link are told of a better first hop there.
+    pub redirects: bool,
+    /// What it advertises to IPv6 hosts; nothing where it does not.
+    pub ra: Option<RaPlan>,
 }
 
 /// Faults put upon the frames of a port. Probabilities are in parts per million.

@@ -81,6 +81,9 @@ fn text(form: Form, catalogue: &Catalogue) -> Map<String, Value> {
         Form::InterfaceAddress | Form::Destination => "^[0-9a-fA-F.:]+/[0-9]{1,3}$".to_string(),
         Form::Interface => format!(r"^{PORT_PATTERN}(\.[1-9][0-9]{{0,3}})?$"),
         Form::PathName => format!("^{PATH_PATTERN}$"),
+        Form::Seconds => r"^[0-9.]+ *[a-z]+$".to_string(),
+        Form::Preference => "^(high|medium|low)$".to_string(),
+        Form::Domain => r"^[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})*\.?$".to_string(),
         Form::Match => r"^\s*(any|ip|ip6|tcp|udp|icmp|icmpv6|iif|iifname|meta)(\s|$)".to_string(),
     };
     let mut out = members(json!({ "type": "string", "pattern": pattern }));

@@ -58,7 +58,9 @@ fn an_example_fills_in_every_default() {
                     "192.0.2.1/24",
                     "2001:db8:1::1/64"
                   ],
-                  "mtu": 1500
+                  "mtu": 1500,
+                  "redirects": false,
+                  "ra": null
                 }
               ],
               "scheme": {
@@ -89,7 +91,9 @@ fn an_example_fills_in_every_default() {
                     "203.0.113.2/30",
                     "2001:db8:ffff::2/64"
                   ],
-                  "mtu": 1500
+                  "mtu": 1500,
+                  "redirects": false,
+                  "ra": null
                 }
               ],
               "scheme": {

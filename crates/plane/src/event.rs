@@ -2,7 +2,7 @@
 //! The plane never prints.
 
 use packet::{DropReason, Meta, Packet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use units::{Generation, Instant, InterfaceId, Mac, PathId, PortId, WorkerId};
 
 /// The end of a packet's life in this router.
@@ -102,6 +102,15 @@ pub enum Event<'a> {
         address: IpAddr,
         /// Who claims it.
         mac: Mac,
+    },
+    /// Another router of a link advertises something else than this one (RFC 4861 6.2.7).
+    RouterContradicts {
+        /// Where.
+        interface: InterfaceId,
+        /// Who.
+        router: Ipv6Addr,
+        /// About what: `the MTU`.
+        about: &'static str,
     },
     /// The worker runs a new configuration.
     Adopted {

@@ -1,6 +1,8 @@
 //! Layer 3 attachments: a port, or one VLAN of it, with its addresses.
 
+use plan::RaPlan;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 use units::{InterfaceId, Mac, PortId};
 
 /// An address of the router on an interface, with the length of the connected prefix.
@@ -29,6 +31,10 @@ pub struct Interface {
     pub mtu: u16,
     /// Its IPv4 addresses.
     pub ipv4: Vec<Attached<Ipv4Addr>>,
+    /// Whether senders on its link are told of a better first hop there.
+    pub redirects: bool,
+    /// What it advertises to IPv6 hosts.
+    pub ra: Option<Arc<RaPlan>>,
     /// Its IPv6 addresses; where there is any, the link-local one formed from the MAC (RFC 4862 5.3) is among them.
     pub ipv6: Vec<Attached<Ipv6Addr>>,
 }

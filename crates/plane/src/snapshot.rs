@@ -52,9 +52,11 @@ pub struct Egress {
     pub header_length: u16,
     /// The port below.
     pub port: PortId,
+    /// Whether senders are told of a better first hop where their packets leave by the interface they came by.
+    pub redirects: bool,
 }
 
-const GONE: Egress = Egress { mac: 0, vlan: None, mtu: 0, header_length: 14, port: PortId(u16::MAX) };
+const GONE: Egress = Egress { mac: 0, vlan: None, mtu: 0, header_length: 14, port: PortId(u16::MAX), redirects: false };
 
 /// A switching path.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -128,6 +130,7 @@ impl Snapshot {
                 mtu: interface.mtu,
                 header_length: if interface.vlan.is_some() { 18 } else { 14 },
                 port: interface.port,
+                redirects: interface.redirects,
             };
             for attached in &interface.ipv4 {
                 own4.push(u32::from(attached.address));

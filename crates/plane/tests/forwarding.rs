@@ -167,8 +167,10 @@ fn icmp_errors_are_limited_as_configured_and_the_limit_changes_while_running() {
 fn packets_for_a_port_whose_medium_is_gone_are_dropped_and_say_so() {
     let mut rig = Rig::running(4096, Layout::Three, CONFIG);
     // The cable is pulled out.
+    rig.pass(units::Nanos::secs(5));
     rig.wires.far.remove("wan");
     rig.pass(units::Nanos::secs(1));
+    assert_eq!(dropped(&rig, DropReason::PortDown), 0);
     let sent = rig.report().ledger.sent();
     for _ in 0..5 {
         rig.send("lan", &udp(Ipv4Addr::new(10, 1, 2, 3), 64));

@@ -3,7 +3,7 @@
 use super::ipv6_extensions::check_hop_by_hop;
 use super::{Arp, Cast, Error4, Error6, Ethernet, Fields, Icmp4, Icmp6, Ipv4, Ipv6, Ndp, summary};
 use super::{flow_hash, icmp4, icmp6, ipv4, ipv4_options, ipv6, may_answer_with_error4, may_answer_with_error6};
-use super::{ndp, transport};
+use super::{mld, ndp, transport};
 use std::fmt::{self, Write};
 use std::net::Ipv4Addr;
 
@@ -188,6 +188,11 @@ fn upper_layers(l3: &[u8]) {
         assert!(options.into_iter().count() <= l3.len() / 8, "every option has eight bytes of its own");
     }
     if let Ok(packet) = Ipv6::parse(l3) {
+        if let Ok(query) = mld::Query::parse(&packet, packet.upper().ok().flatten().map_or(&[], |(_, message)| message))
+        {
+            assert!(query.group.is_unspecified() || query.group.is_multicast(), "a query is about groups");
+            assert_eq!(packet.header.hop_limit(), mld::HOP_LIMIT, "a query stays on its link");
+        }
         let (whole, part) = (Ndp::of(&packet), Ndp::parse(packet.header, packet.payload));
         if packet.header.next_header() == super::protocol::ICMPV6 {
             assert_eq!(whole, part, "without extension headers the payload is the message");

@@ -32,7 +32,9 @@ pub mod ipv4;
 pub mod ipv4_options;
 pub mod ipv6;
 pub mod ipv6_extensions;
+pub mod mld;
 pub mod ndp;
+mod router_advertisement;
 pub mod summary;
 pub mod transport;
 
@@ -51,6 +53,7 @@ pub use ipv4::{Ipv4, Ipv4Error, Ipv4Header, Ipv4Spec};
 pub use ipv6::{Ipv6, Ipv6Error, Ipv6Header, Ipv6Spec};
 pub use ipv6_extensions::{Chain, ChainError};
 pub use ndp::{Ndp, NdpError};
+pub use router_advertisement::RouterAdvertisement;
 pub use summary::{Summary, summary};
 pub use transport::{complete_checksum, complete_partial_checksum};
 pub use units::Mac;

@@ -9,11 +9,13 @@ use std::net::Ipv6Addr;
 /// The hop limit of every message: proof that no router forwarded it (RFC 4861 3.1).
 pub const HOP_LIMIT: u8 = 255;
 
-const SOURCE_LINK_ADDRESS: u8 = 1;
+pub(super) const SOURCE_LINK_ADDRESS: u8 = 1;
 const TARGET_LINK_ADDRESS: u8 = 2;
-const PREFIX: u8 = 3;
+pub(super) const PREFIX: u8 = 3;
 const REDIRECTED: u8 = 4;
-const MTU: u8 = 5;
+pub(super) const MTU: u8 = 5;
+pub(super) const DNS_SERVERS: u8 = 25;
+pub(super) const DNS_SEARCH: u8 = 31;
 
 /// A message that passed the checks of its section of RFC 4861.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,12 +79,45 @@ pub struct Advertises {
     pub managed: bool,
     /// O: other configuration comes by DHCPv6.
     pub other: bool,
+    /// Prf: whether hosts prefer it to other routers (RFC 4191 2.2).
+    pub preference: Preference,
     /// For how many seconds it is a default router; 0: it is none.
     pub lifetime_s: u16,
     /// For how many milliseconds a neighbour counts as reachable.
     pub reachable_ms: u32,
     /// Milliseconds between solicitations.
     pub retransmit_ms: u32,
+}
+
+/// Which of several routers hosts prefer (RFC 4191 2.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Preference {
+    /// This one.
+    High,
+    /// As any.
+    #[default]
+    Medium,
+    /// Another.
+    Low,
+}
+
+impl Preference {
+    /// Of the flags byte of an advertisement; the value that is reserved means medium (RFC 4191 2.2).
+    fn of(flags: u8) -> Preference {
+        match flags >> 3 & 3 {
+            1 => Preference::High,
+            3 => Preference::Low,
+            _ => Preference::Medium,
+        }
+    }
+
+    pub(super) fn bits(self) -> u8 {
+        match self {
+            Preference::High => 1 << 3,
+            Preference::Medium => 0,
+            Preference::Low => 3 << 3,
+        }
+    }
 }
 
 /// A prefix information option (RFC 4861 4.6.2).
@@ -200,6 +235,7 @@ fn router_advertisement<'a>(ip: &Ipv6Header, word: [u8; 4], rest: &'a [u8]) -> R
         hop_limit,
         managed: flags & 0x80 != 0,
         other: flags & 0x40 != 0,
+        preference: Preference::of(flags),
         lifetime_s: u16::from_be_bytes([l0, l1]),
         reachable_ms: u32::from_be_bytes([a, b, c, d]),
         retransmit_ms: u32::from_be_bytes([e, f, g, h]),
@@ -272,6 +308,20 @@ pub enum NdpOption<'a> {
     Redirected(&'a [u8]),
     /// The MTU of the link, in bytes.
     Mtu(u32),
+    /// Recursive DNS servers (RFC 8106 5.1).
+    DnsServers {
+        /// For how many seconds they may be used; all ones is for ever.
+        lifetime_s: u32,
+        /// Their addresses, sixteen bytes each.
+        addresses: &'a [[u8; 16]],
+    },
+    /// Domains to search for names (RFC 8106 5.2).
+    DnsSearch {
+        /// For how many seconds they may be used; all ones is for ever.
+        lifetime_s: u32,
+        /// The domains as RFC 1035 3.1 writes them, one after the other, padded with zeros.
+        domains: &'a [u8],
+    },
     /// Another type, or one of the above with a length no Ethernet station gives it: to be ignored (RFC 4861 4.6).
     Unknown {
         /// Its type.
@@ -347,9 +397,21 @@ fn option_of(option: &[u8]) -> Option<NdpOption<'_>> {
             [_, _, a, b, c, d] => Some(NdpOption::Mtu(u32::from_be_bytes([a, b, c, d]))),
             _ => None,
         },
+        DNS_SERVERS => lifetime_of(data).and_then(|(lifetime_s, rest)| {
+            let (addresses, rest) = rest.as_chunks::<16>();
+            let whole = rest.is_empty() && !addresses.is_empty();
+            whole.then_some(NdpOption::DnsServers { lifetime_s, addresses })
+        }),
+        DNS_SEARCH => lifetime_of(data).map(|(lifetime_s, domains)| NdpOption::DnsSearch { lifetime_s, domains }),
         _ => None,
     };
     Some(known.unwrap_or(NdpOption::Unknown { kind, data }))
+}
+
+/// The lifetime behind two reserved bytes, and what follows.
+fn lifetime_of(data: &[u8]) -> Option<(u32, &[u8])> {
+    let (&[_, _, a, b, c, d], rest) = data.split_first_chunk()?;
+    Some((u32::from_be_bytes([a, b, c, d]), rest))
 }
 
 fn prefix_of(data: &[u8]) -> Option<Prefix> {
@@ -368,7 +430,7 @@ fn prefix_of(data: &[u8]) -> Option<Prefix> {
     })
 }
 
-fn mac_option(kind: u8, mac: Mac) -> [u8; 8] {
+pub(super) fn mac_option(kind: u8, mac: Mac) -> [u8; 8] {
     let [a, b, c, d, e, f] = mac.0;
     [kind, 1, a, b, c, d, e, f]
 }
@@ -416,44 +478,6 @@ pub fn write_router_solicitation(buffer: &mut [u8], source: Ipv6Addr, mac: Mac) 
     write_packet(buffer, HOP_LIMIT, source, ipv6::ALL_ROUTERS, |message| {
         message.put(&[icmp6::ROUTER_SOLICITATION, 0, 0, 0, 0, 0, 0, 0])?;
         if source.is_unspecified() { Some(()) } else { message.put(&mac_option(SOURCE_LINK_ADDRESS, mac)) }
-    })
-}
-
-/// Writes a router advertisement, IPv6 header included, and says how many bytes it has; `None` when it does not fit.
-///
-/// `source` must be link-local (RFC 4861 4.2); `destination` is [`ipv6::ALL_NODES`] or who asked. `mac` and `mtu` (in
-/// bytes) are told when given.
-pub fn write_router_advertisement(
-    buffer: &mut [u8],
-    source: Ipv6Addr,
-    destination: Ipv6Addr,
-    says: &Advertises,
-    mac: Option<Mac>,
-    mtu: Option<u32>,
-    prefixes: &[Prefix],
-) -> Option<usize> {
-    let flags = u8::from(says.managed) << 7 | u8::from(says.other) << 6;
-    let [l0, l1] = says.lifetime_s.to_be_bytes();
-    write_packet(buffer, HOP_LIMIT, source, destination, |message| {
-        message.put(&[icmp6::ROUTER_ADVERTISEMENT, 0, 0, 0, says.hop_limit, flags, l0, l1])?;
-        message.put(&says.reachable_ms.to_be_bytes())?;
-        message.put(&says.retransmit_ms.to_be_bytes())?;
-        if let Some(mac) = mac {
-            message.put(&mac_option(SOURCE_LINK_ADDRESS, mac))?;
-        }
-        if let Some(mtu) = mtu {
-            message.put(&[MTU, 1, 0, 0])?;
-            message.put(&mtu.to_be_bytes())?;
-        }
-        for prefix in prefixes {
-            let flags = u8::from(prefix.on_link) << 7 | u8::from(prefix.autonomous) << 6;
-            message.put(&[PREFIX, 4, prefix.length, flags])?;
-            message.put(&prefix.valid_s.to_be_bytes())?;
-            message.put(&prefix.preferred_s.to_be_bytes())?;
-            message.put(&[0; 4])?;
-            message.put(&prefix.address.octets())?;
-        }
-        Some(())
     })
 }
 

@@ -3,9 +3,9 @@
 use super::icmp4::Echo;
 use super::ndp::NdpOptions;
 use super::{Arp, ArpOperation, Carries, Chain, Error6, Ethernet, Icmp4, Icmp6, Ipv4, Ipv6, Mac, Ndp};
-use super::{ethertype, icmp6, protocol, transport};
+use super::{ethertype, icmp6, mld, protocol, transport};
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// A frame that displays as one line: `192.0.2.1.5060 > 198.51.100.9.53 UDP 120 bytes ttl 64`.
 ///
@@ -251,8 +251,28 @@ fn icmp6(f: &mut fmt::Formatter<'_>, packet: &Ipv6<'_>, chain: &Chain, message: 
         }
         Ok(Icmp6::Discovery { kind }) if chain.is_fragment() => write!(f, " type {kind} in a fragment"),
         Ok(Icmp6::Discovery { kind }) => discovery(f, kind, packet, message),
+        Ok(Icmp6::Other { kind: kind @ (mld::QUERY | mld::REPORT_V1), body, .. }) => {
+            f.write_str(if kind == mld::QUERY { " listener query" } else { " listener report v1" })?;
+            match body.get(4..).and_then(|group| group.first_chunk::<16>()) {
+                Some(group) if *group != [0; 16] => write!(f, " for {}", Ipv6Addr::from(*group)),
+                _ => Ok(()),
+            }
+        }
+        Ok(Icmp6::Other { kind: mld::REPORT, body, .. }) => listener_report(f, body),
         Ok(Icmp6::Other { kind, code, body }) => write!(f, " type {kind} code {code} {} bytes", body.len()),
     }
+}
+
+/// The groups of a report of version 2 with their record types, as far as they lie one after the other.
+fn listener_report(f: &mut fmt::Formatter<'_>, body: &[u8]) -> fmt::Result {
+    f.write_str(" listener report")?;
+    for record in body.get(4..).unwrap_or_default().chunks_exact(20) {
+        if let (&[kind, 0, 0, 0], Some(group)) = (&record[..4], record[4..].first_chunk::<16>()) {
+            let kind = ["?", "in", "ex", "to-in", "to-ex", "allow", "block"].get(usize::from(kind)).unwrap_or(&"?");
+            write!(f, " {kind} {}", Ipv6Addr::from(*group))?;
+        }
+    }
+    Ok(())
 }
 
 fn discovery(f: &mut fmt::Formatter<'_>, kind: u8, packet: &Ipv6<'_>, message: &[u8]) -> fmt::Result {

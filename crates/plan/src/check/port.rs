@@ -1,5 +1,6 @@
 //! `[port.NAME]` and its VLANs: devices, addresses, links.
 
+use super::advertise;
 use super::connected::{Connected, InterfaceIndex, edge_of, no_host};
 use crate::diagnostic::Report;
 use crate::document::{Node, Path, Section, Text};
@@ -283,7 +284,9 @@ impl Ports<'_> {
                 )
             });
         }
-        InterfacePlan { name, vlan, addresses, mtu: mtu as u16 }
+        let redirects = section.boolean(report, "redirects");
+        let ra = advertise::read(report, section, &addresses);
+        InterfacePlan { name, vlan, addresses, mtu: mtu as u16, redirects, ra }
     }
 
     fn addresses(&mut self, report: &mut Report<'_>, section: &Section<'_>, interface: InterfaceIndex) -> Vec<Prefix> {

@@ -22,11 +22,13 @@ pub enum Exception {
     Resolve = 8,
     /// Its source address may not leave its link, and its destination is beyond (RFC 4443 3.1, code 2).
     BeyondScope = 9,
+    /// It leaves by the interface it came by, where senders are told of a better first hop.
+    Redirect = 10,
 }
 
 impl Exception {
     /// Every exception, in the order of their codes.
-    pub const ALL: [Exception; 9] = [
+    pub const ALL: [Exception; 10] = [
         Exception::Arp,
         Exception::Local,
         Exception::Options,
@@ -36,6 +38,7 @@ impl Exception {
         Exception::TooBig,
         Exception::Resolve,
         Exception::BeyondScope,
+        Exception::Redirect,
     ];
 
     /// The exception of a code in `Meta::exception`.

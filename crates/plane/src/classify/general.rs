@@ -218,11 +218,12 @@ impl<W: Witness> Classifier<'_, W> {
     /// Whether the router listens to `group` on `interface`: all nodes, all routers, the solicited-node groups of its
     /// addresses (RFC 4291 2.8).
     fn is_member6(&self, interface: InterfaceId, group: Ipv6Addr) -> bool {
-        if group == ipv6::ALL_NODES || group == ipv6::ALL_ROUTERS {
+        if [ipv6::ALL_NODES, ipv6::ALL_ROUTERS, ipv6::ALL_SITE_ROUTERS].contains(&group) {
             return true;
         }
         let own = self.snapshot.interface(interface).map(|i| i.ipv6.as_slice()).unwrap_or_default();
-        own.iter().any(|attached| ipv6::solicited_node(attached.address) == group)
+        let solicits = |address| ipv6::solicited_node(address) == group;
+        own.iter().any(|attached| solicits(attached.address) || attached.subnet_router().is_some_and(solicits))
     }
 
     /// Acts on a unicast route: RFC 1812 5.2.1.2, in its order.
@@ -263,6 +264,9 @@ impl<W: Witness> Classifier<'_, W> {
         });
         match outcome {
             Outcome::Via(adjacency) if adjacencies.load(adjacency).is_resolved() => {
+                if egress.redirects && out == packet.meta().in_interface && packet.meta().flags & OPTIONS_DONE == 0 {
+                    return self.except(packet, Exception::Redirect);
+                }
                 self.path(packet, adjacency, adjacencies.load(adjacency), out, egress)
             }
             _ => self.except(packet, Exception::Resolve),

@@ -244,7 +244,8 @@ impl<W: Witness> Classifier<'_, W> {
         if let Some(adjacency) = Outcome::adjacency(word) {
             let (link, interface) = self.tables.adjacencies().hop(adjacency);
             let egress = self.snapshot.egress(interface);
-            if link.is_resolved() && seen.ttl > 1 && seen.length <= egress.mtu {
+            let redirected = egress.redirects && interface == packet.meta().in_interface;
+            if link.is_resolved() && seen.ttl > 1 && seen.length <= egress.mtu && !redirected {
                 return self.path(packet, adjacency, link, interface, egress);
             }
         }

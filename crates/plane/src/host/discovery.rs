@@ -1,10 +1,11 @@
 //! Neighbour discovery: finding IPv6 neighbours and being found (RFC 4861 7).
 
+use super::detection::Standing;
 use super::machine::{Answer, Input};
 use super::output::{way, written};
 use super::{Host, Waiting, World, is_on_link, is_own, l3};
 use packet::wire::ndp::{self, NeighbourFlags};
-use packet::wire::{Ipv6, Ipv6Header, Ndp, complete_checksum, ipv6};
+use packet::wire::{Ethernet, Ipv6, Ipv6Header, Ndp, complete_checksum, ipv6};
 use packet::{DropReason, Packet};
 use std::net::{IpAddr, Ipv6Addr};
 use units::{InterfaceId, Mac};
@@ -29,7 +30,9 @@ enum Said {
     RouterSolicitation {
         mac: Option<Mac>,
     },
-    /// Valid, and no matter of ours: router advertisements and redirects are for hosts.
+    /// Another router speaks to hosts.
+    RouterAdvertisement,
+    /// Valid, and no matter of ours: redirects are for hosts.
     Other,
 }
 
@@ -38,6 +41,8 @@ enum Said {
 struct Message {
     source: Ipv6Addr,
     destination: Ipv6Addr,
+    /// The station it came from.
+    station: Mac,
     said: Said,
 }
 
@@ -51,14 +56,16 @@ fn read(packet: &Packet) -> Option<Message> {
             Said::Advertisement { target, mac: options.target_mac(), flags }
         }
         Ndp::RouterSolicitation { options } => Said::RouterSolicitation { mac: options.source_mac() },
-        Ndp::RouterAdvertisement { .. } | Ndp::Redirect { .. } => Said::Other,
+        Ndp::RouterAdvertisement { .. } => Said::RouterAdvertisement,
+        Ndp::Redirect { .. } => Said::Other,
     };
     let mac = match said {
         Said::Solicitation { mac, .. } | Said::Advertisement { mac, .. } | Said::RouterSolicitation { mac } => mac,
-        Said::Other => None,
+        Said::RouterAdvertisement | Said::Other => None,
     };
     let believable = mac.is_none_or(|mac| !mac.is_group() && mac != Mac::default());
-    believable.then_some(Message { source: ip.header.source(), destination: ip.header.destination(), said })
+    let station = Ethernet::parse(packet.bytes()).ok()?.source;
+    believable.then_some(Message { source: ip.header.source(), destination: ip.header.destination(), station, said })
 }
 
 impl Host {
@@ -72,19 +79,39 @@ impl Host {
         };
         let Some(interface) = world.interface(id) else { return world.drop(packet, DropReason::PortRemoved) };
         if is_own(interface, IpAddr::V6(message.source)) {
-            // Nobody but us speaks from it: a loop or a lie.
+            // Nobody but us speaks from it: a loop or a lie; but it may be what we would like to know.
+            let objects = matches!(message.said, Said::Advertisement { target, .. } if target == message.source);
+            if objects && self.object(id, message.source, message.station, world) {
+                return world.consume(packet);
+            }
             return world.drop(packet, DropReason::BadNeighbourDiscovery);
         }
         let valid = match message.said {
             Said::Solicitation { target, mac } => {
-                if is_own(interface, IpAddr::V6(target)) {
-                    self.answer_solicitation(id, message, target, mac, world);
+                let anycast = interface.ipv6.iter().any(|attached| attached.subnet_router() == Some(target));
+                if anycast || is_own(interface, IpAddr::V6(target)) {
+                    self.answer_solicitation(id, message, target, mac, anycast, world);
                 }
                 true
             }
-            Said::Advertisement { target, mac, flags } => self.hear_advertisement(id, target, mac, flags, world),
+            Said::Advertisement { target, mac, flags } => {
+                let own = is_own(interface, IpAddr::V6(target));
+                if own && self.object(id, target, mac.unwrap_or(message.station), world) {
+                    true
+                } else {
+                    self.hear_advertisement(id, target, mac, flags, world)
+                }
+            }
             Said::RouterSolicitation { mac } => {
                 self.learn6(id, message.source, mac, world);
+                self.hear_router_solicitation(id, world);
+                true
+            }
+            Said::RouterAdvertisement => {
+                let read = Ipv6::parse(l3(&packet)).ok();
+                if let Some(Ndp::RouterAdvertisement { says, options }) = read.and_then(|ip| Ndp::of(&ip).ok()) {
+                    self.hear_router(id, message.source, says, options, world);
+                }
                 true
             }
             Said::Other => true,
@@ -112,19 +139,27 @@ impl Host {
         message: Message,
         target: Ipv6Addr,
         mac: Option<Mac>,
+        anycast: bool,
         world: &mut impl World,
     ) {
         let Some(own) = world.interface(id).map(|interface| interface.mac) else { return };
-        if mac == Some(own) {
+        let detecting = message.source.is_unspecified();
+        let standing = self.standing(id, target);
+        if mac == Some(own) || standing == Standing::Lost && !detecting {
+            return;
+        }
+        if detecting && self.object(id, target, message.station, world) {
+            // Two that would like to have the address: neither gets it (RFC 4862 5.4.3).
             return;
         }
         self.learn6(id, message.source, mac, world);
         // Somebody looks whether the address is free (RFC 4862 5.4): everybody hears that it is not.
-        let detecting = message.source.is_unspecified();
         let destination = if detecting { ipv6::ALL_NODES } else { message.source };
         // Who asked by unicast knows the address already, and nothing is replaced (RFC 4861 7.2.4).
         let tells = message.destination.is_multicast();
-        let flags = NeighbourFlags { router: true, solicited: !detecting, overrides: tells };
+        // Nor by what several routers answer, or what another may have (RFC 4861 7.2.7, RFC 4429 3.3).
+        let overrides = tells && !anycast && standing == Standing::Own;
+        let flags = NeighbourFlags { router: true, solicited: !detecting, overrides };
         let Some(packet) = advertisement(target, destination, target, flags, own, tells, world) else { return };
         match (detecting, mac) {
             (true, _) => self.transmit_ip(id, packet, ipv6::multicast_mac(destination), world),
@@ -176,14 +211,19 @@ impl Host {
             _ => None,
         };
         let prompting = prompting.filter(|&source| is_own(interface, IpAddr::V6(source)));
-        let source = prompting.or_else(|| interface.link_local()).or_else(|| interface.source6(target));
-        let Some(source) = source else { return };
-        let own = interface.mac;
+        let usable = |source: &Ipv6Addr| !self.is_lost(id, *source);
+        let source = prompting.filter(usable).or_else(|| interface.link_local().filter(usable));
+        let Some(source) = source.or_else(|| self.source6(interface, target)) else { return };
+        let (own, tells) = (interface.mac, self.standing(id, source) == Standing::Own);
         let (destination, mac) = match directly {
             Some(mac) => (target, mac),
             None => (ipv6::solicited_node(target), ipv6::multicast_mac(ipv6::solicited_node(target))),
         };
-        let write = |buffer: &mut [u8]| ndp::write_neighbour_solicitation(buffer, source, destination, target, own);
+        let write = |buffer: &mut [u8]| {
+            let length = ndp::write_neighbour_solicitation(buffer, source, destination, target, own)?;
+            // Nobody is told of a link-layer address for what may be another's (RFC 4429 3.2).
+            if tells { Some(length) } else { without_mac(buffer, length) }
+        };
         if let Some(packet) = written(ROOM, world, write) {
             self.transmit_ip(id, packet, mac, world);
         }
@@ -202,13 +242,15 @@ fn advertisement(
 ) -> Option<Packet> {
     written(ROOM, world, |buffer| {
         let length = ndp::write_neighbour_advertisement(buffer, source, destination, target, flags, mac)?;
-        if tells {
-            return Some(length);
-        }
-        let length = length - MAC_OPTION;
-        let payload = u16::try_from(length - ipv6::HEADER).ok()?;
-        Ipv6Header::of_mut(buffer)?.set_payload_length(payload);
-        complete_checksum(buffer.get_mut(..length)?).ok()?;
-        Some(length)
+        if tells { Some(length) } else { without_mac(buffer, length) }
     })
+}
+
+/// Takes the link-layer address, which is the last option, out of a message of `length` bytes; answers what is left.
+fn without_mac(buffer: &mut [u8], length: usize) -> Option<usize> {
+    let length = length - MAC_OPTION;
+    let payload = u16::try_from(length - ipv6::HEADER).ok()?;
+    Ipv6Header::of_mut(buffer)?.set_payload_length(payload);
+    complete_checksum(buffer.get_mut(..length)?).ok()?;
+    Some(length)
 }

@@ -127,7 +127,7 @@ impl Host {
         let own = own || matches!(world.tables().lookup(IpAddr::V6(to)), Outcome::Local(_));
         // An address of where the packet came in, as RFC 4443 2.2 leaves open: it shows the path in a traceroute.
         let source: Option<Ipv6Addr> =
-            if own { Some(to) } else { world.interface(id).and_then(|interface| interface.source6(from)) };
+            if own { Some(to) } else { world.interface(id).and_then(|interface| self.source6(interface, from)) };
         let Some(source) = source else { return };
         if !self.may_complain(packet, world) {
             return;
@@ -160,7 +160,8 @@ fn cast(packet: &Packet) -> Cast {
     if packet.meta().flags & Meta::GROUP == 0 { Cast::Unicast } else { Cast::Multicast }
 }
 
-fn lower_hops(packet: &mut Packet) {
+/// Lowers the time to live or hop limit, as forwarding would.
+pub(super) fn lower_hops(packet: &mut Packet) {
     let (at, is_ipv6) = (usize::from(packet.meta().l3), packet.meta().flags & Meta::IPV6 != 0);
     let Some(l3) = packet.bytes_mut().get_mut(at..) else { return };
     if is_ipv6 {

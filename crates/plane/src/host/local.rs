@@ -10,10 +10,11 @@ use crate::classify::Outcome;
 use packet::wire::icmp4::{self, Icmp4};
 use packet::wire::icmp6::{self, Icmp6};
 use packet::wire::ipv4_options::{self, Ipv4Option};
+use packet::wire::mld::{self, Query};
 use packet::wire::transport::verify_checksum;
 use packet::wire::{Ipv4, Ipv4Header, Ipv6, Ipv6Header, ipv6, protocol};
 use packet::{DropReason, Meta, Packet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// What a packet for the router gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +27,8 @@ enum Answer {
     Error(Complaint, DropReason),
     /// It is a neighbour discovery message.
     Discovery,
+    /// Nothing: somebody asks for the members of groups.
+    Query(Query),
     /// Nothing: it is heard, and asks for nothing.
     Silence,
     /// Nothing: it is dropped for the reason.
@@ -48,6 +51,9 @@ impl Host {
                 let one = packet.meta().flags & Meta::GROUP == 0 && is_ours4(&ip, world);
                 answer4(&ip, one)
             }
+            Some(Parsed::V6(ip)) if self.is_anothers(&packet, ip.header.destination(), world) => {
+                Answer::Drop(DropReason::DuplicateAddress)
+            }
             Some(Parsed::V6(ip)) => {
                 let to = IpAddr::V6(ip.header.destination());
                 answer6(&ip, world.interfaces().iter().any(|interface| is_own(interface, to)), reassembled)
@@ -59,6 +65,14 @@ impl Host {
             Answer::Reset => self.reset(packet, world),
             Answer::Error(what, reason) => self.refuse(packet, what, reason, world),
             Answer::Discovery => self.receive_discovery(packet, world),
+            Answer::Query(query) => {
+                let id = packet.meta().in_interface;
+                if !self.may_listen(id, world.now()) {
+                    return world.drop(packet, DropReason::NeighbourFlood);
+                }
+                self.hear_query(id, query, world);
+                world.consume(packet);
+            }
             Answer::Silence => world.consume(packet),
             Answer::Drop(reason) => world.drop(packet, reason),
             Answer::PathMtu => {
@@ -66,6 +80,17 @@ impl Host {
                 world.consume(packet);
             }
             Answer::Fragment(header) => self.reassemble(packet, header, world),
+        }
+    }
+
+    /// Whether an address of ours is another's, and packets for it are for that.
+    fn is_anothers(&self, packet: &Packet, to: Ipv6Addr, world: &impl World) -> bool {
+        if to.is_unicast_link_local() {
+            return self.is_lost(packet.meta().in_interface, to);
+        }
+        match world.tables().lookup(to.into()) {
+            Outcome::Local(owner) => self.is_lost(owner, to),
+            _ => false,
         }
     }
 
@@ -175,6 +200,9 @@ fn answer6(ip: &Ipv6<'_>, one: bool, reassembled: bool) -> Answer {
             Ok(Icmp6::Discovery { .. }) if reassembled => Answer::Drop(DropReason::BadNeighbourDiscovery),
             Ok(Icmp6::Discovery { .. }) => Answer::Discovery,
             Ok(Icmp6::PacketTooBig { .. }) if one => Answer::PathMtu,
+            Ok(Icmp6::Other { kind: mld::QUERY, .. }) if !reassembled => {
+                Query::parse(ip, message).map_or(Answer::Silence, Answer::Query)
+            }
             Ok(_) => Answer::Silence,
         },
         protocol::TCP => port(ip.bytes, upper.at, protocol::TCP, one),

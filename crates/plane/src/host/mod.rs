@@ -4,8 +4,12 @@
 //! |---|---|---|
 //! | `machine`, `neighbours`, `resolve` | who is on the links, packets that wait to know | RFC 4861 7, 826, 1122, 6583 |
 //! | `arp`, `discovery` | the messages by which they are found | RFC 826, 5227; RFC 4861 |
+//! | `detection` | whether an own address is another's | RFC 4862 5.4, 4429 |
+//! | `membership` | the groups it is in | RFC 3810 |
+//! | `advertise` | telling hosts of the router | RFC 4861 6.2, 4191, 8106 |
 //! | `local`, `extensions`, `requests`, `reset` | packets for the router itself | RFC 792, 1122, 4443, 8200, 9293 |
 //! | `errors` | telling senders what went wrong | RFC 1812 4.3, RFC 4443 2.4 |
+//! | `redirect` | telling senders of a better first hop | RFC 1812 5.2.7.2, RFC 4861 8.2 |
 //! | `options` | IP options of packets on their way | RFC 1812 5.2.4, RFC 8200 4.2 |
 //! | `fragment` | IPv4 packets longer than the next link takes | RFC 791 2.3 |
 //! | `fragment6` | IPv6 packets of our own longer than their path takes | RFC 8200 4.5 |
@@ -14,11 +18,13 @@
 //! | `output` | how packets of our own leave | |
 //!
 //! A state machine without a clock: the time is [`World::now`], and everything it wants to happen later is in
-//! [`Host::next`]. What it does not do: duplicate address detection for its own addresses, router advertisements,
-//! multicast listener reports, reassembly and redirects.
+//! [`Host::next`]. What it does not do: probe for IPv4 addresses before it uses them (RFC 5227 2.1), and answer for others.
 
+mod advertise;
 mod arp;
+mod attachment;
 mod datagrams;
+mod detection;
 mod discovery;
 mod errors;
 mod extensions;
@@ -26,11 +32,13 @@ mod fragment;
 mod fragment6;
 mod local;
 mod machine;
+mod membership;
 mod neighbours;
 mod options;
 mod output;
 mod path_mtu;
 mod reassembly;
+mod redirect;
 mod requests;
 mod reset;
 mod resolve;
@@ -44,15 +52,20 @@ pub use world::World;
 
 use crate::event::NeighbourState;
 use crate::interface::Interface;
+use attachment::Attachment;
 use datagrams::Datagrams;
+use detection::Standing;
 use errors::Complaint;
+use membership::Told;
 use neighbours::{Bounds, Key, Neighbours, Waiting};
-use packet::wire::{Ipv4, Ipv6};
+use output::written;
+use packet::wire::mld::{self, Query, Record};
+use packet::wire::{Ipv4, Ipv6, ipv6};
 use packet::{DropReason, Meta, Packet};
 use path_mtu::PathMtus;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
-use units::{Bucket, Instant, InterfaceId, Mac, Nanos, PortId};
+use std::net::{IpAddr, Ipv6Addr};
+use units::{Instant, InterfaceId, Mac, Nanos};
 
 /// A neighbour, for `show`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -78,15 +91,17 @@ const DUE_PER_TICK: usize = 256;
 const ANNOUNCEMENTS: u8 = 2;
 const ANNOUNCE_INTERVAL: Nanos = Nanos::secs(2);
 
-/// What is kept for each interface.
-#[derive(Debug)]
-struct Attachment {
-    /// As it was adopted.
-    known: Interface,
-    errors: Bucket,
-    messages: Bucket,
-    /// When an address was last defended against another claim.
-    defended: BTreeMap<IpAddr, Instant>,
+/// Something to be done for an interface at some time; of what is due at once, in this order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Chore {
+    /// Telling of the groups it is in.
+    Report,
+    /// Asking whether an address is another's, or finding that it is not.
+    Detect(Ipv6Addr),
+    /// Announcing an address, so often.
+    Announce(IpAddr, u8),
+    /// Advertising the router.
+    Advertise,
 }
 
 /// The router's own protocols on one worker.
@@ -95,7 +110,7 @@ pub struct Host {
     limits: HostLimits,
     neighbours: Neighbours,
     attachments: BTreeMap<InterfaceId, Attachment>,
-    announcements: BTreeSet<(Instant, InterfaceId, IpAddr, u8)>,
+    timers: BTreeSet<(Instant, InterfaceId, Chore)>,
     datagrams: Datagrams,
     path_mtus: PathMtus,
     /// The last identification given to an IPv4 packet of ours.
@@ -116,7 +131,7 @@ impl Host {
             limits,
             neighbours: Neighbours::new(bounds),
             attachments: BTreeMap::new(),
-            announcements: BTreeSet::new(),
+            timers: BTreeSet::new(),
             datagrams: Datagrams::new(datagrams::Bounds {
                 fragments: limits.fragments,
                 fragments_per_source: limits.fragments / 4,
@@ -144,6 +159,7 @@ impl Host {
             Exception::Expired => self.refuse(packet, Complaint::Expired, DropReason::TtlExpired, world),
             Exception::NoRoute => self.refuse(packet, Complaint::NoRoute, DropReason::NoRoute, world),
             Exception::Unreachable => self.refuse(packet, Complaint::Unreachable, DropReason::Unreachable, world),
+            Exception::Redirect => self.redirect(packet, world),
             Exception::BeyondScope => self.refuse(packet, Complaint::BeyondScope, DropReason::LinkLocal, world),
         }
     }
@@ -157,8 +173,8 @@ impl Host {
             self.neighbour_due(key, world);
         }
         for _ in 0..DUE_PER_TICK {
-            match self.announcements.first() {
-                Some(&(at, ..)) if at <= now => self.announce_next(now, world),
+            match self.timers.first() {
+                Some(&(at, ..)) if at <= now => self.do_next(world),
                 _ => break,
             }
         }
@@ -167,88 +183,9 @@ impl Host {
 
     /// When [`Host::tick`] is to be called next; [`Instant::FAR`] where nothing is to come.
     pub fn next(&self) -> Instant {
-        let announcement = self.announcements.first().map(|&(at, ..)| at);
+        let chore = self.timers.first().map(|&(at, ..)| at);
         let (neighbour, datagram) = (self.neighbours.next(), self.datagrams.next());
-        announcement.into_iter().chain(neighbour).chain(datagram).min().unwrap_or(Instant::FAR)
-    }
-
-    /// Interfaces may have come, gone or changed: forgets what belonged to those that are gone, and announces the
-    /// addresses that are new.
-    pub fn adopt(&mut self, world: &mut impl World) {
-        let now = world.now();
-        let current: BTreeMap<InterfaceId, Interface> =
-            world.interfaces().iter().map(|interface| (interface.id, interface.clone())).collect();
-        let same_link = |a: &Interface, b: &Interface| (a.port, a.vlan, a.mac) == (b.port, b.vlan, b.mac);
-        self.attachments.retain(|id, attachment| current.get(id).is_some_and(|i| same_link(i, &attachment.known)));
-        let gone: Vec<Key> = self
-            .neighbours
-            .iter()
-            .filter(|(key, machine, _)| !self.stays(*key, machine.state, &current))
-            .map(|(key, ..)| key)
-            .collect();
-        for key in gone {
-            self.dismiss(key, DropReason::PortRemoved, world);
-        }
-        for (id, interface) in current {
-            let limits = self.limits;
-            let before = self.attachments.insert(id, Attachment::new(interface, limits));
-            let known = before.as_ref().map(|attachment| &attachment.known);
-            let attachment = self.attachments.get_mut(&id).expect("inserted just now");
-            let new: Vec<IpAddr> =
-                addresses(&attachment.known).filter(|&a| known.is_none_or(|k| !is_own(k, a))).collect();
-            if let Some(before) = before {
-                (attachment.errors, attachment.messages) = (before.errors, before.messages);
-                attachment.defended = before.defended;
-                let own = &attachment.known;
-                attachment.defended.retain(|&address, _| is_own(own, address));
-            }
-            self.announcements.extend(new.into_iter().map(|address| (now, id, address, ANNOUNCEMENTS)));
-        }
-        self.tick(world);
-    }
-
-    /// The medium of a port has gone or come back. Whoever is behind it may be others then: what was found out of its
-    /// neighbours is forgotten when it goes, and our own addresses are announced when it comes (RFC 5227 2.3 does so
-    /// whenever a link becomes active). Configured neighbours stay.
-    pub fn link_changed(&mut self, port: PortId, up: bool, world: &mut impl World) {
-        let now = world.now();
-        let on_port = |attachment: &&Attachment| attachment.known.port == port;
-        if up {
-            for attachment in self.attachments.values().filter(on_port) {
-                let known = &attachment.known;
-                self.announcements.retain(|&(_, id, ..)| id != known.id);
-                self.announcements.extend(addresses(known).map(|address| (now, known.id, address, ANNOUNCEMENTS)));
-            }
-            return self.tick(world);
-        }
-        let known = |id: InterfaceId| self.attachments.get(&id).is_some_and(|attachment| on_port(&attachment));
-        let found = |&(key, machine, _): &(Key, &machine::Machine, usize)| {
-            machine.state != NeighbourState::Static && known(key.0)
-        };
-        let gone: Vec<Key> = self.neighbours.iter().filter(found).map(|(key, ..)| key).collect();
-        for key in gone {
-            self.dismiss(key, DropReason::PortDown, world);
-        }
-    }
-
-    /// Other rates from now on; the buckets start full again. How much is remembered stays as it was.
-    pub fn limit(&mut self, limits: HostLimits) {
-        if limits == self.limits {
-            return;
-        }
-        self.limits = limits;
-        for attachment in self.attachments.values_mut() {
-            let new = Attachment::new(attachment.known.clone(), limits);
-            (attachment.errors, attachment.messages) = (new.errors, new.messages);
-        }
-    }
-
-    /// Whether a neighbour is still one under the interfaces of `current`.
-    fn stays(&self, key: Key, state: NeighbourState, current: &BTreeMap<InterfaceId, Interface>) -> bool {
-        let Some(interface) = current.get(&key.0).filter(|_| self.attachments.contains_key(&key.0)) else {
-            return false;
-        };
-        !is_own(interface, key.1) && (state == NeighbourState::Static || is_on_link(interface, key.1))
+        chore.into_iter().chain(neighbour).chain(datagram).min().unwrap_or(Instant::FAR)
     }
 
     /// Configures the link-layer address of a neighbour, which is then never asked. False, and nothing changed, where
@@ -314,28 +251,90 @@ impl Host {
         self.datagrams.drain().for_each(|packet| world.drop(packet, DropReason::Shutdown));
     }
 
-    /// What is kept for an interface; nothing where it was never adopted or is gone.
-    fn attachment(&mut self, id: InterfaceId) -> Option<&mut Attachment> {
-        self.attachments.get_mut(&id)
-    }
-
     /// Whether one more ARP or neighbour discovery message may be heard on an interface now.
     fn may_listen(&mut self, id: InterfaceId, now: Instant) -> bool {
         self.attachment(id).is_some_and(|attachment| attachment.messages.take(now))
     }
 
-    /// Announces the address whose turn it is, and sees to the next time.
-    fn announce_next(&mut self, now: Instant, world: &mut impl World) {
-        let Some((_, id, address, left)) = self.announcements.pop_first() else { return };
+    /// Does what is to be done first.
+    fn do_next(&mut self, world: &mut impl World) {
+        let Some((_, id, chore)) = self.timers.pop_first() else { return };
+        match chore {
+            Chore::Report => self.report(id, world),
+            Chore::Detect(address) => self.detect(id, address, world),
+            Chore::Announce(address, left) => self.announce(id, address, left, world),
+            Chore::Advertise => self.advertise(id, world),
+        }
+    }
+
+    /// Announces an address, and sees to the next time.
+    fn announce(&mut self, id: InterfaceId, address: IpAddr, left: u8, world: &mut impl World) {
         if !world.interface(id).is_some_and(|interface| is_own(interface, address)) {
             return;
         }
         match address {
             IpAddr::V4(address) => self.announce4(id, address, world),
-            IpAddr::V6(address) => self.announce6(id, address, world),
+            IpAddr::V6(address) if self.standing(id, address) == Standing::Own => self.announce6(id, address, world),
+            IpAddr::V6(_) => return,
         }
         if left > 1 {
-            self.announcements.insert((now + ANNOUNCE_INTERVAL, id, address, left - 1));
+            self.timers.insert((world.now() + ANNOUNCE_INTERVAL, id, Chore::Announce(address, left - 1)));
+        }
+    }
+
+    /// When the groups of an interface are told of next.
+    fn schedule_report(&mut self, id: InterfaceId) {
+        let Some(attachment) = self.attachments.get_mut(&id) else { return };
+        if let Some(old) = attachment.report_at.take() {
+            self.timers.remove(&(old, id, Chore::Report));
+        }
+        attachment.report_at = attachment.membership.next();
+        self.timers.extend(attachment.report_at.map(|at| (at, id, Chore::Report)));
+    }
+
+    /// Tells of groups (RFC 3810 5.2).
+    fn report(&mut self, id: InterfaceId, world: &mut impl World) {
+        let now = world.now();
+        let drawn = self.draw();
+        let Some(attachment) = self.attachments.get_mut(&id) else { return };
+        let told = attachment.membership.due(now, |span| Nanos::new(drawn % span.get().max(1)));
+        // From nobody, as long as the link-local address may be another's (RFC 3810 5.2.13).
+        let own = attachment.known.link_local().filter(|own| !attachment.detections.contains_key(own));
+        let source = own.unwrap_or(Ipv6Addr::UNSPECIFIED);
+        match told {
+            Some(Told { records, old: false }) => {
+                let write = |buffer: &mut [u8]| mld::write_report(buffer, source, &records);
+                self.send_report(id, mld::ALL_MLD_ROUTERS, write, world);
+            }
+            // Version 1 has another message to leave a group, which nobody needs (RFC 2710 4).
+            Some(Told { records, old: true }) => {
+                for (_, group) in records.into_iter().filter(|&(record, _)| record != Record::Left) {
+                    self.send_report(id, group, |buffer| mld::write_report_v1(buffer, source, group), world);
+                }
+            }
+            None => {}
+        }
+        self.schedule_report(id);
+    }
+
+    fn send_report(
+        &mut self,
+        id: InterfaceId,
+        to: Ipv6Addr,
+        write: impl FnOnce(&mut [u8]) -> Option<usize>,
+        world: &mut impl World,
+    ) {
+        if let Some(packet) = written(ipv6::MINIMUM_MTU, world, write) {
+            self.transmit_ip(id, packet, ipv6::multicast_mac(to), world);
+        }
+    }
+
+    /// Somebody asks for the members of groups.
+    fn hear_query(&mut self, id: InterfaceId, query: Query, world: &impl World) {
+        let (now, drawn) = (world.now(), self.draw());
+        if let Some(attachment) = self.attachments.get_mut(&id) {
+            attachment.membership.ask(query, now, |span| Nanos::new(drawn % span.get().max(1)));
+            self.schedule_report(id);
         }
     }
 
@@ -362,17 +361,6 @@ impl Host {
     fn next_identification(&mut self) -> u16 {
         self.identification = self.identification.wrapping_add(1);
         self.identification
-    }
-}
-
-impl Attachment {
-    fn new(known: Interface, limits: HostLimits) -> Attachment {
-        Attachment {
-            known,
-            errors: Bucket::per_second(limits.icmp_rate, limits.icmp_burst),
-            messages: Bucket::per_second(limits.neighbour_messages, limits.neighbour_messages),
-            defended: BTreeMap::new(),
-        }
     }
 }
 

@@ -33,7 +33,7 @@ impl Host {
                 if !alone && way.0 != id {
                     return world.consume(packet);
                 }
-                let own = || world.interface(id)?.source6(v6(from)?);
+                let own = || self.source6(world.interface(id)?, v6(from)?);
                 let source = if alone { Some(to) } else { own() };
                 source.and_then(|source| echo6(&packet, source, world))
             }

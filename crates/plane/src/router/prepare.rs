@@ -244,7 +244,8 @@ fn attach(plan: &InterfacePlan, id: InterfaceId, port: PortId, mac: Mac) -> Inte
     if !ipv6.is_empty() && !ipv6.iter().any(|attached| attached.address.is_unicast_link_local()) {
         ipv6.push(Attached { address: ipv6::link_local(mac), length: 64 });
     }
-    Interface { id, name: plan.name.to_string(), port, vlan: plan.vlan, mac, mtu: plan.mtu, ipv4, ipv6 }
+    let (redirects, ra) = (plan.redirects, plan.ra.clone().map(Arc::new));
+    Interface { id, name: plan.name.to_string(), port, vlan: plan.vlan, mac, mtu: plan.mtu, redirects, ra, ipv4, ipv6 }
 }
 
 fn paths(plan: &Plan, names: &mut Names) -> Vec<PathSpec> {

@@ -358,11 +358,17 @@ impl Worker {
         target
     }
 
-    /// Drops everything the worker holds: it is about to end.
+    /// Says farewell to hosts, and drops everything else the worker holds: it is about to end.
     pub fn shut_down(&mut self, now: Instant) {
         self.fates.now = now;
         let control = self.dispatch.control;
-        self.with_host(control, |host, world| host.drain(world));
+        self.with_host(control, |host, world| {
+            host.farewell(world);
+            host.drain(world);
+        });
+        for port in 0..self.ports.len() {
+            self.run_output(PortId::at(port));
+        }
         for instance in self.instances.iter_mut().flatten() {
             while let Some(packet) = instance.input.pop().or_else(|| instance.output.pop()) {
                 instance.counters.dropped += 1;

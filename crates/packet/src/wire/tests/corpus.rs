@@ -4,10 +4,11 @@
 //! The frames made here are written with `UPDATE_EXPECT=1`.
 
 use super::frames::{MAC, PEER, Upper, packet4, packet6, resum4};
+use crate::wire::mld::{self, Record};
 use crate::wire::ndp::{self, NeighbourFlags, Prefix};
 use crate::wire::{
-    Arp, Error4, Error6, Ipv4, Ipv4Header, Ipv6, Ipv6Header, complete_checksum, ethernet, ethertype, exercise, ipv6,
-    protocol,
+    Arp, Error4, Error6, Ipv4, Ipv4Header, Ipv6, Ipv6Header, RouterAdvertisement, complete_checksum, ethernet,
+    ethertype, exercise, ipv6, protocol,
 };
 use std::path::Path;
 
@@ -170,9 +171,27 @@ fn discoveries() -> Vec<(&'static str, Vec<u8>)> {
         (
             "ndp-router-advertisement",
             discovery(|b| {
-                ndp::write_router_advertisement(b, me, ipv6::ALL_NODES, &says, Some(MAC), Some(1280), &[prefix])
+                RouterAdvertisement { says, mac: Some(MAC), mtu: Some(1280), prefixes: &[prefix], ..Default::default() }
+                    .write(b, me, ipv6::ALL_NODES)
             }),
         ),
+        (
+            "ndp-router-advertisement-dns",
+            discovery(|b| {
+                let search = ["example.org".to_string()];
+                let says = ndp::Advertises { preference: ndp::Preference::High, ..says };
+                let dns = RouterAdvertisement {
+                    says,
+                    servers: &[target],
+                    search: &search,
+                    dns_lifetime_s: 600,
+                    ..Default::default()
+                };
+                dns.write(b, me, ipv6::ALL_NODES)
+            }),
+        ),
+        ("mld-report", discovery(|b| mld::write_report(b, me, &[(Record::Joined, ipv6::solicited_node(target))]))),
+        ("mld-report-v1", discovery(|b| mld::write_report_v1(b, me, ipv6::solicited_node(target)))),
         ("ndp-redirect", discovery(|b| ndp::write_redirect(b, &six, me, ipv6::link_local(PEER), Some(PEER)))),
     ]
 }

@@ -10,6 +10,7 @@ mod ipv4;
 mod ipv4_options;
 mod ipv6;
 mod ipv6_extensions;
+mod mld;
 mod mutation;
 mod ndp;
 mod summary;

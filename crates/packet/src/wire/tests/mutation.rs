@@ -2,7 +2,7 @@
 
 use super::frames;
 use crate::wire::ndp::{self, NeighbourFlags};
-use crate::wire::{Mac, ethertype, exercise, ipv6};
+use crate::wire::{Mac, RouterAdvertisement, ethertype, exercise, ipv6};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -88,7 +88,15 @@ fn discovery() -> impl Strategy<Value = Vec<u8>> {
             0 => ndp::write_neighbour_solicitation(l3, asker, group, target, Mac([2; 6])),
             1 => ndp::write_neighbour_advertisement(l3, me, ipv6::ALL_NODES, target, flags, Mac([2; 6])),
             2 => ndp::write_router_solicitation(l3, asker, Mac([2; 6])),
-            3 => ndp::write_router_advertisement(l3, me, ipv6::ALL_NODES, &says, mac, Some(1500), &[]),
+            3 => RouterAdvertisement {
+                says,
+                mac,
+                mtu: Some(1500),
+                servers: &[me],
+                search: &["a.b".to_string()],
+                ..Default::default()
+            }
+            .write(l3, me, ipv6::ALL_NODES),
             _ => ndp::write_redirect(l3, &original, me, target, mac),
         };
         buffer[..14 + length.unwrap()].to_vec()

@@ -1,11 +1,11 @@
 use super::frames::{MAC, PEER};
 use crate::wire::ipv6::{ALL_NODES, ALL_ROUTERS, link_local, solicited_node};
 use crate::wire::ndp::{
-    Advertises, NdpOption, NdpOptions, NeighbourFlags, Prefix, write_neighbour_advertisement,
-    write_neighbour_solicitation, write_redirect, write_router_advertisement, write_router_solicitation,
+    Advertises, NdpOption, NdpOptions, NeighbourFlags, Preference, Prefix, write_neighbour_advertisement,
+    write_neighbour_solicitation, write_redirect, write_router_solicitation,
 };
 use crate::wire::transport::complete_checksum;
-use crate::wire::{Ipv6, Ipv6Header, Mac, Ndp, NdpError};
+use crate::wire::{Ipv6, Ipv6Header, Mac, Ndp, NdpError, RouterAdvertisement};
 use etherparse::{Icmpv6Slice, Icmpv6Type};
 use proptest::prelude::*;
 use std::net::Ipv6Addr;
@@ -29,7 +29,8 @@ fn advertisement(destination: Ipv6Addr, flags: NeighbourFlags) -> Vec<u8> {
 
 fn router(source: Ipv6Addr, prefixes: &[Prefix]) -> Vec<u8> {
     let says = Advertises { hop_limit: 64, other: true, lifetime_s: 1800, reachable_ms: 30_000, ..Default::default() };
-    written(|buffer| write_router_advertisement(buffer, source, ALL_NODES, &says, Some(MAC), Some(1400), prefixes))
+    let all = RouterAdvertisement { says, mac: Some(MAC), mtu: Some(1400), prefixes, ..Default::default() };
+    written(|buffer| all.write(buffer, source, ALL_NODES))
 }
 
 /// Reads a message with etherparse, which checks the checksum, and with ours.
@@ -95,6 +96,38 @@ fn a_router_tells_about_itself_and_the_link() {
     assert_eq!((says.lifetime_s, says.reachable_ms, says.retransmit_ms), (1800, 30_000, 0));
     let all: Vec<_> = options.into_iter().collect();
     assert_eq!(all, [NdpOption::SourceMac(MAC), NdpOption::Mtu(1400), NdpOption::Prefix(prefix)]);
+}
+
+#[test]
+fn a_router_tells_of_its_preference_and_of_dns() {
+    let servers = [TARGET, OWN];
+    let search = ["example.org".to_string(), "a.b".to_string()];
+    for (preference, bits) in [(Preference::High, 0x08), (Preference::Medium, 0), (Preference::Low, 0x18)] {
+        let says = Advertises { managed: true, preference, ..Default::default() };
+        let all =
+            RouterAdvertisement { says, servers: &servers, search: &search, dns_lifetime_s: 600, ..Default::default() };
+        let packet = written(|buffer| all.write(buffer, link_local(MAC), ALL_NODES));
+        assert_eq!(packet[45], 0x80 | bits);
+        let Ok(Ndp::RouterAdvertisement { says: read, options }) = read(&packet) else { panic!("an advertisement") };
+        assert_eq!(read, says);
+        let options: Vec<_> = options.into_iter().collect();
+        let addresses = servers.map(|server| server.octets());
+        let domains = b"\x07example\x03org\0\x01a\x01b\0\0\0\0\0\0\0";
+        assert_eq!(
+            options,
+            [
+                NdpOption::DnsServers { lifetime_s: 600, addresses: &addresses },
+                NdpOption::DnsSearch { lifetime_s: 600, domains },
+            ]
+        );
+    }
+    // The value that is reserved means medium (RFC 4191 2.2).
+    let mut packet = router(link_local(MAC), &[]);
+    packet[45] |= 0x10;
+    complete_checksum(&mut packet).unwrap();
+    assert!(
+        matches!(read(&packet), Ok(Ndp::RouterAdvertisement { says, .. }) if says.preference == Preference::Medium)
+    );
 }
 
 #[test]

@@ -1,6 +1,9 @@
 use super::frames::{MAC, PEER, Upper, packet4, packet6};
 use crate::wire::ndp::{self, NeighbourFlags};
-use crate::wire::{Arp, Error4, Error6, Ipv4, Ipv4Header, Ipv6, Ipv6Header, ethernet, ethertype, icmp6, ipv6, summary};
+use crate::wire::{
+    Arp, Error4, Error6, Ipv4, Ipv4Header, Ipv6, Ipv6Header, RouterAdvertisement, ethernet, ethertype, icmp6, ipv6,
+    summary,
+};
 use expect_test::{Expect, expect};
 use std::net::Ipv6Addr;
 
@@ -126,7 +129,7 @@ fn neighbours_are_seen_talking() {
             ndp(&|b| ndp::write_neighbour_solicitation(b, me, ipv6::solicited_node(target), target, MAC)),
             ndp(&|b| ndp::write_neighbour_advertisement(b, target, me, target, flags, PEER)),
             ndp(&|b| ndp::write_router_solicitation(b, me, MAC)),
-            ndp(&|b| ndp::write_router_advertisement(b, me, ipv6::ALL_NODES, &says, Some(MAC), None, &[])),
+            ndp(&|b| RouterAdvertisement { says, mac: Some(MAC), ..Default::default() }.write(b, me, ipv6::ALL_NODES)),
             ndp(&|b| ndp::write_redirect(b, &Ipv6::parse(&six).unwrap(), me, ipv6::link_local(PEER), Some(PEER))),
             ndp(&|b| ndp::write_redirect(b, &Ipv6::parse(&six).unwrap(), me, target, Some(PEER))),
             ndp(&|b| {

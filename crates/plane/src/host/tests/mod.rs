@@ -1,12 +1,15 @@
 //! A laboratory: a world without a worker, in which what happens to packets is written down as a transcript.
 
+mod detection;
 mod discovery;
 mod errors;
 mod frames;
+mod hosts;
 mod linux;
 mod local;
 mod random;
 mod reassembly;
+mod redirects;
 mod resolution;
 
 use super::*;
@@ -62,6 +65,8 @@ fn lan() -> Interface {
         vlan: None,
         mac: LAN_MAC,
         mtu: 1500,
+        redirects: false,
+        ra: None,
         ipv4: vec![Attached { address: Ipv4Addr::new(10, 0, 1, 1), length: 24 }],
         ipv6: vec![
             Attached { address: "2001:db8:1::1".parse().unwrap(), length: 64 },
@@ -78,6 +83,8 @@ fn wan() -> Interface {
         vlan: Some(20),
         mac: WAN_MAC,
         mtu: 1400,
+        redirects: false,
+        ra: None,
         ipv4: vec![Attached { address: Ipv4Addr::new(10, 0, 2, 1), length: 24 }],
         ipv6: vec![
             Attached { address: "2001:db8:2::1".parse().unwrap(), length: 64 },
@@ -213,6 +220,9 @@ impl World for Net {
                 let mac = mac.map_or("-".to_string(), |mac| mac.to_string());
                 self.write(format_args!("  {address} {mac} {}", state.name()));
             }
+            Event::RouterContradicts { router, about, .. } => {
+                self.write(format_args!("  {router} contradicts: {about}"))
+            }
             Event::AddressConflict { address, mac, .. } => self.write(format_args!("  conflict {address} {mac}")),
             other => panic!("{other:?}"),
         }
@@ -235,8 +245,7 @@ impl Lab {
     pub fn with(limits: HostLimits) -> Lab {
         let mut lab = Lab { host: Host::new(limits), net: Net::new(), start: Instant::START };
         lab.host.adopt(&mut lab.net);
-        lab.net.now += Nanos::secs(2);
-        lab.host.tick(&mut lab.net);
+        lab.pass(Nanos::secs(5));
         assert_eq!(lab.host.next(), Instant::FAR);
         lab.start = lab.net.now;
         lab.net.log.clear();
@@ -309,32 +318,36 @@ impl Lab {
             assert_eq!(link.is_resolved().then(|| link.mac()), machine.usable(), "{key:?}");
             net.tables.release(adjacency);
         }
-        assert!(self.host.announcements.len() <= 2 * 8);
+        assert!(self.host.timers.len() <= 2 * 10, "{:?}", self.host.timers);
     }
 }
 
 #[test]
 fn new_addresses_are_announced_twice_and_lost_ones_not() {
-    let (mut host, mut net) = (Host::new(HostLimits::default()), Net::new());
-    net.interfaces.truncate(1);
-    host.adopt(&mut net);
-    let said: Vec<&str> = net.log.lines().map(str::trim).collect();
-    assert_eq!(
-        said,
-        [
-            "> lan ff:ff:ff:ff:ff:ff ARP who-has 10.0.1.1 tell 10.0.1.1",
-            "> lan 33:33:00:00:00:01 2001:db8:1::1 > ff02::1 ICMPv6 2001:db8:1::1 is-at 02:00:00:00:00:01 R O hlim 255",
-            "> lan 33:33:00:00:00:01 fe80::ff:fe00:1 > ff02::1 ICMPv6 fe80::ff:fe00:1 is-at 02:00:00:00:00:01 R O hlim 255",
-        ]
-    );
-    assert_eq!(net.sent.len(), 3);
-    assert_eq!(host.next(), net.now + Nanos::secs(2));
-    net.now += Nanos::secs(1);
-    net.interfaces[0].ipv4.clear();
-    host.adopt(&mut net);
-    assert_eq!(net.sent.len(), 3, "what is known is not announced again");
-    net.now += Nanos::secs(1);
-    host.tick(&mut net);
-    assert_eq!(net.sent.len(), 5, "the IPv4 address is gone");
-    assert_eq!(host.next(), Instant::FAR);
+    let mut lab = Lab { host: Host::new(HostLimits::default()), net: Net::new(), start: Instant::START };
+    lab.start = lab.net.now;
+    lab.net.interfaces.truncate(1);
+    lab.host.adopt(&mut lab.net);
+    lab.pass(Nanos::millis(1500));
+    expect_test::expect![[r#"
+          > lan 33:33:00:00:00:16 :: > ff02::16 ICMPv6 listener report to-ex ff02::2 to-ex ff02::1:ff00:0 to-ex ff02::1:ff00:1 to-ex ff05::2 hlim 1
+          > lan 33:33:ff:00:00:01 :: > ff02::1:ff00:1 ICMPv6 who-has 2001:db8:1::1 hlim 255
+          > lan 33:33:ff:00:00:01 :: > ff02::1:ff00:1 ICMPv6 who-has fe80::ff:fe00:1 hlim 255
+          > lan ff:ff:ff:ff:ff:ff ARP who-has 10.0.1.1 tell 10.0.1.1
+        658607535ns
+          > lan 33:33:00:00:00:16 :: > ff02::16 ICMPv6 listener report to-ex ff02::2 to-ex ff02::1:ff00:0 to-ex ff02::1:ff00:1 to-ex ff05::2 hlim 1
+        1s
+          > lan 33:33:00:00:00:16 fe80::ff:fe00:1 > ff02::16 ICMPv6 listener report to-ex ff02::2 to-ex ff02::1:ff00:0 to-ex ff02::1:ff00:1 to-ex ff05::2 hlim 1
+          > lan 33:33:00:00:00:01 2001:db8:1::1 > ff02::1 ICMPv6 2001:db8:1::1 is-at 02:00:00:00:00:01 R O hlim 255
+          > lan 33:33:00:00:00:01 fe80::ff:fe00:1 > ff02::1 ICMPv6 fe80::ff:fe00:1 is-at 02:00:00:00:00:01 R O hlim 255
+        1471545679ns
+          > lan 33:33:00:00:00:16 fe80::ff:fe00:1 > ff02::16 ICMPv6 listener report to-ex ff02::2 to-ex ff02::1:ff00:0 to-ex ff02::1:ff00:1 to-ex ff05::2 hlim 1
+    "#]].assert_eq(&lab.log());
+    let sent = lab.net.sent.len();
+    lab.net.interfaces[0].ipv4.clear();
+    lab.host.adopt(&mut lab.net);
+    assert_eq!(lab.net.sent.len(), sent, "what is known is not announced again");
+    lab.pass(Nanos::secs(2));
+    assert_eq!(lab.net.sent.len(), sent + 2, "the IPv4 address is gone");
+    assert_eq!(lab.host.next(), Instant::FAR);
 }

@@ -97,7 +97,7 @@ fn a_reachable_neighbour_is_probed_directly_while_packets_flow() {
     assert!(log.contains("> wan 02:00:00:00:00:bb vlan 20 ARP who-has 10.0.2.2 tell 10.0.2.1"), "{log}");
     b_answers(&mut lab);
     expect![[r#"
-        17194355700ns < wan vlan 20 ARP 10.0.2.2 is-at 02:00:00:00:00:bb
+        28979060390ns < wan vlan 20 ARP 10.0.2.2 is-at 02:00:00:00:00:bb
           10.0.2.2 02:00:00:00:00:bb reachable
           consumed
     "#]]

@@ -1,0 +1,221 @@
+//! The multicast groups the router is in on a link, and telling of them (RFC 3810 6, RFC 2710 where it is asked by that):
+//! a switch that snoops passes neighbour solicitations on to those only that have reported their group.
+//!
+//! Of IPv4 there is nothing to report: the router is in groups of 224.0.0.0/24 only, which no switch prunes (RFC 4541 2.1.2).
+
+use packet::wire::ipv6;
+use packet::wire::mld::{MOST_RECORDS, Query, Record};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv6Addr;
+use units::{Instant, Nanos};
+
+/// How often a change is told (RFC 3810 9.1, Robustness Variable), and within which time again (9.11).
+const ROBUSTNESS: u8 = 2;
+const UNSOLICITED: Nanos = Nanos::secs(1);
+/// For how long who has asked by version 1 is answered by it (RFC 3810 9.12, with the default query interval).
+const OLDER_PRESENT: Nanos = Nanos::secs(2 * 125 + 10);
+
+/// What is to be told now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Told {
+    /// At most [`MOST_RECORDS`] of them.
+    pub records: Vec<(Record, Ipv6Addr)>,
+    /// Whether by version 1.
+    pub old: bool,
+}
+
+/// The groups of one interface.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Membership {
+    groups: BTreeSet<Ipv6Addr>,
+    /// Groups entered or left, and how often that is still to be told.
+    changes: BTreeMap<Ipv6Addr, u8>,
+    changes_at: Option<Instant>,
+    /// Groups asked for, and when to answer; all of them by the unspecified address.
+    asked: BTreeMap<Ipv6Addr, Instant>,
+    /// Groups still to be told of where they did not fit in one report.
+    rest: BTreeSet<Ipv6Addr>,
+    old_until: Instant,
+}
+
+impl Membership {
+    /// The router is in these groups from now on.
+    pub fn set(&mut self, groups: BTreeSet<Ipv6Addr>, now: Instant) {
+        for &group in groups.symmetric_difference(&self.groups) {
+            self.changes.insert(group, ROBUSTNESS);
+            self.changes_at = Some(now);
+        }
+        self.groups = groups;
+    }
+
+    /// Tells of all groups again, as if they were new: what was told before came from nobody (RFC 3810 5.2.13).
+    pub fn again(&mut self, now: Instant) {
+        self.changes.extend(self.groups.iter().map(|&group| (group, ROBUSTNESS)));
+        self.changes_at = Some(now);
+    }
+
+    /// Somebody asks; `delay` draws a time below the one given.
+    pub fn ask(&mut self, query: Query, now: Instant, delay: impl FnOnce(Nanos) -> Nanos) {
+        if query.old {
+            self.old_until = now + OLDER_PRESENT;
+        }
+        let known = query.group.is_unspecified() || self.groups.contains(&query.group);
+        let general = self.asked.get(&Ipv6Addr::UNSPECIFIED);
+        let at = now + delay(Nanos::millis(query.within_ms.into()));
+        // An answer about all of them is one about each (RFC 3810 6.2).
+        if !known || general.is_some_and(|&general| general <= at) {
+            return;
+        }
+        let slot = self.asked.entry(query.group).or_insert(at);
+        *slot = at.min(*slot);
+    }
+
+    /// When something is to be told next.
+    pub fn next(&self) -> Option<Instant> {
+        if !self.rest.is_empty() {
+            return Some(Instant::START);
+        }
+        self.changes_at.into_iter().chain(self.asked.values().copied()).min()
+    }
+
+    /// What is to be told now, a report at a time.
+    pub fn due(&mut self, now: Instant, delay: impl FnOnce(Nanos) -> Nanos) -> Option<Told> {
+        let old = now < self.old_until;
+        let mut records = Vec::new();
+        if self.changes_at.is_some_and(|at| at <= now) {
+            records = self.take_changes(now, delay);
+        }
+        let due: Vec<Ipv6Addr> = self.asked.iter().filter(|&(_, &at)| at <= now).map(|(&group, _)| group).collect();
+        for group in due {
+            self.asked.remove(&group);
+            match group {
+                Ipv6Addr::UNSPECIFIED => self.rest.extend(&self.groups),
+                group => self.rest.extend(self.groups.get(&group)),
+            }
+        }
+        while records.len() < MOST_RECORDS
+            && let Some(group) = self.rest.pop_first()
+        {
+            if !records.iter().any(|&(_, told)| told == group) {
+                records.push((Record::Member, group));
+            }
+        }
+        (!records.is_empty()).then_some(Told { records, old })
+    }
+
+    fn take_changes(&mut self, now: Instant, delay: impl FnOnce(Nanos) -> Nanos) -> Vec<(Record, Ipv6Addr)> {
+        let mut records = Vec::new();
+        let groups = &self.groups;
+        self.changes.retain(|group, left| {
+            if records.len() == MOST_RECORDS {
+                return true;
+            }
+            records.push((if groups.contains(group) { Record::Joined } else { Record::Left }, *group));
+            *left -= 1;
+            *left > 0
+        });
+        self.changes_at = (!self.changes.is_empty()).then(|| now + delay(UNSOLICITED));
+        records
+    }
+}
+
+/// The groups the router is in where it has these addresses, and that are told of: not that of all nodes (RFC 3810 6).
+pub(super) fn groups(addresses: impl Iterator<Item = Ipv6Addr>) -> BTreeSet<Ipv6Addr> {
+    let mut groups: BTreeSet<Ipv6Addr> = addresses.map(ipv6::solicited_node).collect();
+    if !groups.is_empty() {
+        groups.extend([ipv6::ALL_ROUTERS, ipv6::ALL_SITE_ROUTERS]);
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packet::wire::mld::Record::{Joined, Left, Member};
+
+    fn group(number: u16) -> Ipv6Addr {
+        Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00, number)
+    }
+
+    fn at(ms: u64) -> Instant {
+        Instant::START + Nanos::millis(ms)
+    }
+
+    fn half(time: Nanos) -> Nanos {
+        Nanos::new(time.get() / 2)
+    }
+
+    fn query(group: Ipv6Addr, within_ms: u32, old: bool) -> Query {
+        Query { old, group, within_ms }
+    }
+
+    /// Everything told until a time: when, what, and whether by the old version.
+    fn told(membership: &mut Membership, until: u64) -> Vec<(u64, Vec<(Record, Ipv6Addr)>, bool)> {
+        let mut all = Vec::new();
+        let mut now = at(0);
+        while let Some(next) = membership.next().filter(|&next| next <= at(until)) {
+            now = now.max(next);
+            if let Some(Told { records, old }) = membership.due(now, half) {
+                all.push((now.get() / 1_000_000, records, old));
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn a_group_entered_or_left_is_told_of_twice() {
+        let mut membership = Membership::default();
+        membership.set([group(1), group(2)].into(), at(10));
+        let both = vec![(Joined, group(1)), (Joined, group(2))];
+        assert_eq!(told(&mut membership, 9000), [(10, both.clone(), false), (510, both, false)]);
+        membership.set([group(2)].into(), at(9000));
+        let left = vec![(Left, group(1))];
+        assert_eq!(told(&mut membership, 20_000), [(9000, left.clone(), false), (9500, left, false)]);
+        membership.set([group(2)].into(), at(21_000));
+        assert_eq!(membership.next(), None);
+    }
+
+    #[test]
+    fn who_asks_is_answered_within_the_time_it_gives() {
+        let mut membership = Membership::default();
+        membership.set([group(1), group(2)].into(), at(0));
+        told(&mut membership, 2000);
+        membership.ask(query(group(2), 1000, false), at(3000), half);
+        membership.ask(query(group(9), 1000, false), at(3000), half);
+        assert_eq!(told(&mut membership, 9000), [(3500, vec![(Member, group(2))], false)]);
+        // An answer about all of them stands for those about each that would come later, and is given once.
+        let all = vec![(Member, group(1)), (Member, group(2))];
+        membership.ask(query(Ipv6Addr::UNSPECIFIED, 2000, false), at(10_000), half);
+        membership.ask(query(group(1), 9000, false), at(10_100), half);
+        membership.ask(query(Ipv6Addr::UNSPECIFIED, 9000, false), at(10_200), half);
+        assert_eq!(told(&mut membership, 30_000), [(11_000, all, false)]);
+    }
+
+    #[test]
+    fn who_asks_by_the_old_version_is_answered_by_it_for_a_while() {
+        let mut membership = Membership::default();
+        membership.set([group(1)].into(), at(0));
+        told(&mut membership, 2000);
+        membership.ask(query(Ipv6Addr::UNSPECIFIED, 1000, true), at(3000), half);
+        assert_eq!(told(&mut membership, 4000), [(3500, vec![(Member, group(1))], true)]);
+        membership.ask(query(Ipv6Addr::UNSPECIFIED, 1000, false), at(262_000), half);
+        membership.ask(query(group(1), 5000, false), at(262_000), half);
+        assert_eq!(told(&mut membership, 263_000), [(262_500, vec![(Member, group(1))], true)]);
+        membership.ask(query(Ipv6Addr::UNSPECIFIED, 1000, false), at(263_000), half);
+        assert_eq!(told(&mut membership, 264_000), [(263_500, vec![(Member, group(1))], false)]);
+    }
+
+    #[test]
+    fn more_groups_than_fit_in_one_report_are_told_of_in_several() {
+        let mut membership = Membership::default();
+        let all: BTreeSet<Ipv6Addr> = (0..MOST_RECORDS as u16 + 5).map(group).collect();
+        membership.set(all.clone(), at(0));
+        let reports = told(&mut membership, 10_000);
+        let mentioned: Vec<usize> = reports.iter().map(|(_, records, _)| records.len()).collect();
+        assert_eq!(mentioned.iter().sum::<usize>(), 2 * all.len());
+        assert!(mentioned.iter().all(|&count| count <= MOST_RECORDS));
+        membership.ask(query(Ipv6Addr::UNSPECIFIED, 1000, false), at(20_000), half);
+        let reports = told(&mut membership, 30_000);
+        assert_eq!(reports.iter().map(|(_, records, _)| records.len()).collect::<Vec<_>>(), [MOST_RECORDS, 5]);
+    }
+}

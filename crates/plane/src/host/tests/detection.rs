@@ -1,0 +1,144 @@
+//! Whether an address is another's, as transcripts (RFC 4862 5.4, RFC 4429).
+
+use super::frames::{Frame, V6, advertises, solicits};
+use super::*;
+use expect_test::expect;
+
+const GROUP: &str = "ff02::1:ff00:1";
+const OURS: &str = "2001:db8:1::1";
+
+/// A router that has just got its LAN, and no other link.
+fn begins() -> Lab {
+    let mut lab = Lab { host: Host::new(HostLimits::default()), net: Net::new(), start: Instant::START };
+    lab.net.interfaces.truncate(1);
+    lab.start = lab.net.now;
+    lab.host.adopt(&mut lab.net);
+    lab.log();
+    lab
+}
+
+fn named(lab: &mut Lab, what: &str) -> String {
+    lab.log().lines().filter(|line| line.contains(what)).map(|line| format!("{}\n", line.trim())).collect()
+}
+
+#[test]
+fn an_address_nobody_objects_to_is_ours_after_a_second() {
+    let mut lab = begins();
+    assert_eq!(lab.host.standing(LAN, OURS.parse().unwrap()), Standing::Optimistic);
+    lab.pass(Nanos::millis(999));
+    assert_eq!(named(&mut lab, "is-at"), "");
+    lab.pass(Nanos::millis(1));
+    assert_eq!(lab.host.standing(LAN, OURS.parse().unwrap()), Standing::Own);
+    expect![[r#"
+        > lan 33:33:00:00:00:01 2001:db8:1::1 > ff02::1 ICMPv6 2001:db8:1::1 is-at 02:00:00:00:00:01 R O hlim 255
+    "#]]
+    .assert_eq(&named(&mut lab, "2001:db8:1::1 is-at"));
+}
+
+#[test]
+fn meanwhile_it_is_used_in_a_way_that_takes_it_from_nobody() {
+    let mut lab = begins();
+    // Asked for, it is told, but not to replace what anybody knows.
+    lab.receive(LAN, &solicits(OURS, Some(A), ("2001:db8:1::2", GROUP)), Exception::Local);
+    // Who asks for a neighbour from it tells no link-layer address.
+    lab.receive(LAN, &V6 { source: "2001:db8:1::7", destination: OURS, ..V6::default() }.echo(8), Exception::Local);
+    expect![[r#"
+        0ns < lan 2001:db8:1::2 > ff02::1:ff00:1 ICMPv6 who-has 2001:db8:1::1 link 02:00:00:00:00:aa hlim 255
+          2001:db8:1::2 02:00:00:00:00:aa stale
+          > lan 02:00:00:00:00:aa 2001:db8:1::1 > 2001:db8:1::2 ICMPv6 2001:db8:1::1 is-at 02:00:00:00:00:01 R S hlim 255
+          consumed
+        0ns < lan 2001:db8:1::7 > 2001:db8:1::1 ICMPv6 echo request id 3 seq 4 8 bytes hlim 64
+          2001:db8:1::7 - incomplete
+          > lan 33:33:ff:00:00:07 2001:db8:1::1 > ff02::1:ff00:7 ICMPv6 who-has 2001:db8:1::7 hlim 255
+          consumed
+    "#]]
+    .assert_eq(&lab.log());
+}
+
+#[test]
+fn an_address_that_is_anothers_is_not_used_and_tried_again_later() {
+    // Either somebody has it, or somebody else looks whether it is free.
+    let has: fn() -> Frame = || advertises(OURS, Some(A), 0x20, (OURS, "ff02::1"));
+    let looks: fn() -> Frame = || solicits(OURS, None, ("::", GROUP));
+    for objects in [has, looks] {
+        let mut lab = begins();
+        lab.pass(Nanos::millis(300));
+        lab.receive(LAN, &objects(), Exception::Local);
+        assert_eq!(named(&mut lab, "conflict"), "conflict 2001:db8:1::1 02:00:00:00:00:aa\n");
+        assert_eq!(lab.host.standing(LAN, OURS.parse().unwrap()), Standing::Lost);
+        lab.pass(Nanos::secs(100));
+        assert_eq!(named(&mut lab, "2001:db8:1::1 is-at"), "");
+        // It answers nobody, and speaks from its other address.
+        lab.receive(LAN, &solicits(OURS, Some(A), ("2001:db8:1::2", GROUP)), Exception::Local);
+        let echo = V6 { source: "2001:db8:1::2", destination: OURS, ..V6::default() }.echo(8);
+        lab.receive(LAN, &echo, Exception::Local);
+        assert!(lab.log().ends_with("dropped duplicate_address\n"));
+        lab.receive(
+            LAN,
+            &V6 { source: "2001:db8:1::7", destination: "ff02::1", ..V6::default() }.echo(8),
+            Exception::Local,
+        );
+        let log = lab.log();
+        assert!(log.contains("fe80::ff:fe00:1 > ff02::1:ff00:7"), "{log}");
+        // After five minutes the other is gone, and it is ours.
+        lab.pass(Nanos::secs(210));
+        expect![[r#"
+            > lan 33:33:00:00:00:01 2001:db8:1::1 > ff02::1 ICMPv6 2001:db8:1::1 is-at 02:00:00:00:00:01 R O hlim 255
+            > lan 33:33:00:00:00:01 2001:db8:1::1 > ff02::1 ICMPv6 2001:db8:1::1 is-at 02:00:00:00:00:01 R O hlim 255
+        "#]]
+        .assert_eq(&named(&mut lab, "2001:db8:1::1 is-at"));
+        lab.receive(LAN, &echo, Exception::Local);
+        assert!(lab.log().ends_with("consumed\n"));
+    }
+}
+
+#[test]
+fn an_address_still_anothers_stays_lost_and_is_told_of_again() {
+    let mut lab = begins();
+    let has = advertises(OURS, Some(A), 0x20, (OURS, "ff02::1"));
+    lab.receive(LAN, &has, Exception::Local);
+    lab.receive(LAN, &has, Exception::Local);
+    assert_eq!(named(&mut lab, "conflict"), "conflict 2001:db8:1::1 02:00:00:00:00:aa\n", "once");
+    lab.pass(Nanos::millis(300_500));
+    lab.log();
+    lab.receive(LAN, &has, Exception::Local);
+    assert_eq!(named(&mut lab, "conflict"), "conflict 2001:db8:1::1 02:00:00:00:00:aa\n");
+    assert_eq!(lab.host.standing(LAN, OURS.parse().unwrap()), Standing::Lost);
+}
+
+#[test]
+fn our_own_question_come_back_is_no_objection_and_an_address_that_is_ours_is_not_given_up() {
+    let mut lab = begins();
+    lab.receive(LAN, &Frame { from: LAN_MAC, ..solicits(OURS, None, ("::", GROUP)) }, Exception::Local);
+    assert_eq!(named(&mut lab, "conflict"), "");
+    lab.pass(Nanos::secs(5));
+    lab.log();
+    lab.receive(LAN, &solicits(OURS, None, ("::", GROUP)), Exception::Local);
+    lab.receive(LAN, &advertises(OURS, Some(A), 0x20, ("2001:db8:1::2", "ff02::1")), Exception::Local);
+    assert_eq!(lab.host.standing(LAN, OURS.parse().unwrap()), Standing::Own);
+    assert_eq!(named(&mut lab, "is-at 02:00:00:00:00:01 R O").lines().count(), 2, "told, and defended");
+}
+
+#[test]
+fn an_anycast_address_of_routers_is_told_but_replaces_nobody() {
+    let mut lab = Lab::new();
+    lab.receive(LAN, &solicits("2001:db8:1::", Some(A), ("2001:db8:1::2", "ff02::1:ff00:0")), Exception::Local);
+    expect![[r#"
+        > lan 02:00:00:00:00:aa 2001:db8:1:: > 2001:db8:1::2 ICMPv6 2001:db8:1:: is-at 02:00:00:00:00:01 R S hlim 255
+    "#]]
+    .assert_eq(&named(&mut lab, "is-at"));
+}
+
+#[test]
+fn an_interface_that_changes_its_link_layer_address_asks_again() {
+    let mut lab = begins();
+    lab.pass(Nanos::secs(10));
+    lab.log();
+    lab.net.interfaces[0].mtu = 1400;
+    lab.host.adopt(&mut lab.net);
+    assert_eq!(lab.log(), "", "nothing is new");
+    lab.net.interfaces[0].mac = B;
+    lab.host.adopt(&mut lab.net);
+    assert_eq!(named(&mut lab, "who-has 2001:db8:1::1").lines().count(), 1);
+    assert_eq!(lab.host.standing(LAN, OURS.parse().unwrap()), Standing::Optimistic);
+}
