@@ -1,5 +1,7 @@
 //! Why a router drops a packet: one enum, and so one name in the command line, the metrics, the captures and the logs.
 
+mod hint;
+
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])+ $variant:ident $name:literal;)*) => {
         /// Why a packet was dropped.
@@ -161,6 +163,7 @@ mod tests {
             assert_eq!(reason.index(), i);
             assert_eq!(DropReason::named(reason.name()), Some(reason));
             assert!(reason.explanation().trim_end().ends_with('.'), "{reason}");
+            assert!(reason.hint().ends_with('.'), "{reason}");
         }
     }
 }

@@ -8,11 +8,11 @@ fn the_reference_page_of_drop_reasons_is_that_of_the_code() {
     let mut page = String::from(
         "# Why packets are dropped\n\n\
          Every drop has one reason, with the same name in `switchpath show drops`, in the metrics, in the\n\
-         comments of captures and in logs. Names do not change.\n\n\
-         | reason | meaning |\n|---|---|\n",
+         comments of captures and in logs. Names do not change. `switchpath explain --drop REASON` tells the same.\n\n\
+         | reason | meaning | what to do |\n|---|---|---|\n",
     );
     for reason in DropReason::ALL {
-        page += &format!("| `{}` | {} |\n", reason.name(), reason.explanation().trim());
+        page += &format!("| `{}` | {} | {} |\n", reason.name(), reason.explanation().trim(), reason.hint());
     }
     if std::env::var_os("UPDATE_EXPECT").is_some() {
         std::fs::write(path, &page).expect("the page can be written");

@@ -15,12 +15,14 @@
 //! | `checksum` | sums, incremental update, pseudo-headers | RFC 1071, 1624 |
 //! | `fields` | what a classifier matches on; flow hash | |
 //! | `summary` | one line for a human | |
+//! | `difference` | what changed between two states of a frame | |
 
 #![forbid(unsafe_code)]
 
 pub mod arp;
 pub mod checksum;
 mod cursor;
+mod difference;
 mod ecn;
 pub mod ethernet;
 mod exercise;
@@ -42,6 +44,7 @@ pub mod transport;
 mod tests;
 
 pub use arp::{Arp, ArpError, ArpOperation};
+pub use difference::{Difference, differences};
 pub use ecn::set_congestion_experienced;
 pub use ethernet::{Carries, Cast, Ethernet, Truncated, Vlan};
 pub use exercise::exercise;

@@ -1,0 +1,81 @@
+//! What to do about a drop: one sentence for the operator who asks why.
+
+use super::DropReason::{self, *};
+
+impl DropReason {
+    /// What to look at, or to do, where it should not have been dropped.
+    pub const fn hint(self) -> &'static str {
+        match self {
+            FrameTooShort => "A sender or a cable is broken: look at the error counters of the device (`ip -s link`).",
+            FrameTooLong => "Lower the MTU of the senders, or switch their segmentation offload off.",
+            OtherStation => {
+                "Usual on a segment that floods. If it should have come here, its sender has a stale ARP entry, or the \
+                 port's `mac` is another than it believes."
+            }
+            UnknownVlan => "Add `[port.NAME.vlan.ID]`, or take the VLAN off the switch port.",
+            VlanStacked => "Take the outer tag off on the switch; one 802.1Q tag is understood.",
+            UnknownEthertype => {
+                "Usual: LLDP, spanning tree and the like. Nothing to do unless a sender expected routing."
+            }
+            FamilyDisabled => "Give the interface an address of this IP version if it should route it.",
+            HeaderTruncated | WrongVersion | HeaderLength | TotalLength => {
+                "A broken or hostile sender, or a device that cuts frames: capture some and look at who sends them."
+            }
+            HeaderChecksum => {
+                "A broken device on the way, or a sender whose checksum offload is not completed before frames come here \
+                 (`ethtool -K INTERFACE tx off` there)."
+            }
+            BadOption => "A broken or hostile sender: capture some and look.",
+            SourceRoute => "Meant so: source routes bypass policy. Nothing to do.",
+            MartianSource => {
+                "A spoofed or misconfigured sender, or two hosts with one address. One of the router's own addresses as a \
+                 source means a loop."
+            }
+            MartianDestination => "A misconfigured sender: such an address is nobody's.",
+            LinkBroadcast => "A misconfigured sender or an attack: nothing to do here.",
+            Broadcast => "Meant so: directed broadcasts amplify attacks. Use multicast or unicast.",
+            Multicast => "Multicast is not routed: subscribe on the sender's link.",
+            LinkLocal => "Use an address that reaches further than its link.",
+            TtlExpired => "A traceroute, or a routing loop: see whether `switchpath show routes` sends it back.",
+            NoRoute => "Add a route, or a default route: `switchpath show routes` has those there are.",
+            Blackhole => "Meant so by a route with `blackhole = true`.",
+            Unreachable => "Meant so by a route with `unreachable = true`.",
+            TooBig => {
+                "Its sender was told the MTU; if it goes on, a firewall between eats ICMP. Raise `mtu` where the link takes \
+                 more."
+            }
+            NeighbourQueue => "The neighbour answers slowly or not at all: see `switchpath show neighbours`.",
+            NeighbourFailed => {
+                "The next hop is down, elsewhere, or does not answer ARP or neighbour discovery: `switchpath show \
+                 neighbours`, or configure it with `[[neighbour]]`."
+            }
+            NeighbourTable => "Somebody scans a large prefix, or the link has more hosts than are remembered.",
+            BadArp => "A broken sender, or another host has an address of the router: see `switchpath show events`.",
+            BadNeighbourDiscovery => "A broken or hostile sender on the link: capture some and look.",
+            NeighbourFlood => "A loop in the segment or an attack: look for the sender with `switchpath capture`.",
+            BadIcmp => "A broken or hostile sender: nothing to do here.",
+            LocalProtocol => "Nothing here speaks that protocol; the router only answers ICMP.",
+            LocalPort => "Nothing listens on the router itself; a scan, or the wrong address.",
+            BadFragment | FragmentOverlap => "A broken or hostile sender: nothing to do here.",
+            FragmentTimeout => "Fragments are lost on the way here: look for drops before this router.",
+            FragmentLimit => "Many packets for the router come in fragments: most likely an attack.",
+            PathQueue => {
+                "More comes than the path's functions keep up with, or its link is slower: see `switchpath show queues` and \
+                 `show tasks`; `queue` sets how many packets wait."
+            }
+            OutputQueue => "The link is too slow for what the router itself sends: see `switchpath show queues`.",
+            SchemeArrival | SchemeFront | SchemeTail => {
+                "The link is busy and its queueing scheme sheds load, as it should: see `switchpath show ports`; raise the \
+                 scheme's limit only if delay does not matter."
+            }
+            BufferFull => "The scheme lets more wait than the link has room for: lower its limit.",
+            PoolEmpty => {
+                "Too many packets wait somewhere: see `switchpath show queues`, or raise `frames` in `[router]`."
+            }
+            PortDown => "Connect the port's medium: `switchpath show ports`, `ip link set INTERFACE up`.",
+            PortRemoved => "Packets that waited for what a new configuration removed. Nothing to do.",
+            InjectedFault => "Meant so by `faults` of the port.",
+            Shutdown => "Packets in queues when the router ended. Nothing to do.",
+        }
+    }
+}

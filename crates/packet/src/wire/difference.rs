@@ -1,0 +1,215 @@
+//! What is different between two states of a frame, field by field: what a packet function has done.
+
+use super::{Arp, Carries, Ethernet, Ipv4, Ipv6, ethertype, transport};
+use std::collections::BTreeMap;
+
+/// A field that changed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Difference {
+    /// The field as matches and captures name it: `ip ttl`, `eth daddr`.
+    pub field: &'static str,
+    /// Its value before; a dash where there was none.
+    pub before: String,
+    /// Its value after; a dash where there is none.
+    pub after: String,
+}
+
+/// The fields in which two frames differ, the outer headers first. Bytes that no field here names are `payload`, of which
+/// only the number that differ is told.
+pub fn differences(before: &[u8], after: &[u8]) -> Vec<Difference> {
+    let (old, new) = (fields(before), fields(after));
+    let value = |fields: &Named, key| fields.get(&key).cloned().unwrap_or_else(|| "-".to_owned());
+    let keys: std::collections::BTreeSet<_> = old.keys().chain(new.keys()).copied().collect();
+    let differs = |key: &Key| old.get(key) != new.get(key);
+    let mut found: Vec<Difference> = keys
+        .into_iter()
+        .filter(differs)
+        .map(|key| Difference { field: key.1, before: value(&old, key), after: value(&new, key) })
+        .collect();
+    let (a, b) = (behind(before), behind(after));
+    let changed = a.iter().zip(b).filter(|(a, b)| a != b).count() + a.len().abs_diff(b.len());
+    if changed > 0 {
+        let after = format!("{} bytes, {changed} of them other", b.len());
+        found.push(Difference { field: "payload", before: format!("{} bytes", a.len()), after });
+    }
+    if found.is_empty() && before != after {
+        // Something no field here names: a flag, a priority.
+        let at = before.iter().zip(after).take_while(|(a, b)| a == b).count();
+        let from = |frame: &[u8]| hex(frame.get(at..frame.len().min(at + 4)).unwrap_or_default());
+        found.push(Difference { field: "header", before: from(before), after: from(after) });
+    }
+    found
+}
+
+/// A field's place in the order they are told, and its name.
+type Key = (u8, &'static str);
+type Named = BTreeMap<Key, String>;
+
+fn fields(frame: &[u8]) -> Named {
+    let mut named = Named::new();
+    let Ok(link) = Ethernet::parse(frame) else { return named };
+    named.insert((0, "eth daddr"), link.destination.to_string());
+    named.insert((1, "eth saddr"), link.source.to_string());
+    if let Some(vlan) = link.vlan {
+        named.insert((2, "vlan id"), vlan.id.to_string());
+    }
+    let l3 = frame.get(link.payload..).unwrap_or_default();
+    match link.carries {
+        Carries::Ethertype(ethertype::IPV4) => ipv4(l3, &mut named),
+        Carries::Ethertype(ethertype::IPV6) => ipv6(l3, &mut named),
+        Carries::Ethertype(ethertype::ARP) => arp(l3, &mut named),
+        Carries::Ethertype(_) | Carries::Length(_) | Carries::SecondTag(_) => {}
+    }
+    let kind = match link.carries {
+        Carries::Ethertype(kind) => format!("0x{kind:04x}"),
+        Carries::Length(length) => format!("{length} bytes of 802.3"),
+        Carries::SecondTag(_) => "a second tag".to_owned(),
+    };
+    named.insert((3, "ethertype"), kind);
+    named
+}
+
+fn ipv4(l3: &[u8], named: &mut Named) {
+    let Ok(packet) = Ipv4::parse_unsummed(l3) else { return };
+    let header = packet.header;
+    named.insert((10, "ip saddr"), header.source().to_string());
+    named.insert((11, "ip daddr"), header.destination().to_string());
+    named.insert((12, "ip dscp"), header.dscp().to_string());
+    named.insert((13, "ip ecn"), header.ecn().to_string());
+    named.insert((14, "ip ttl"), header.ttl().to_string());
+    named.insert((15, "ip length"), packet.bytes.len().to_string());
+    named.insert((16, "ip id"), header.identification().to_string());
+    named.insert(
+        (17, "ip fragment"),
+        format!("{}{}", header.fragment_offset(), if header.more_fragments() { "+" } else { "" }),
+    );
+    named.insert((18, "ip protocol"), header.protocol().to_string());
+    if !packet.options.is_empty() {
+        named.insert((19, "ip options"), hex(packet.options));
+    }
+    let sum = packet.bytes.get(10..).and_then(|rest| rest.first_chunk::<2>()).map(|sum| u16::from_be_bytes(*sum));
+    named.insert((20, "ip checksum"), format!("0x{:04x}", sum.unwrap_or(0)));
+    if header.is_first() {
+        ports(header.protocol(), packet.payload, named);
+    }
+}
+
+fn ipv6(l3: &[u8], named: &mut Named) {
+    let Ok(packet) = Ipv6::parse(l3) else { return };
+    let header = packet.header;
+    named.insert((10, "ip6 saddr"), header.source().to_string());
+    named.insert((11, "ip6 daddr"), header.destination().to_string());
+    named.insert((12, "ip6 dscp"), header.dscp().to_string());
+    named.insert((13, "ip6 ecn"), header.ecn().to_string());
+    named.insert((14, "ip6 hoplimit"), header.hop_limit().to_string());
+    named.insert((15, "ip6 length"), packet.bytes.len().to_string());
+    named.insert((18, "ip6 nexthdr"), header.next_header().to_string());
+    if let Some((protocol, at)) = packet.chain().ok().and_then(|chain| Some((chain.protocol, chain.offset?))) {
+        ports(protocol, packet.bytes.get(at..).unwrap_or_default(), named);
+    }
+}
+
+fn ports(protocol: u8, l4: &[u8], named: &mut Named) {
+    if let Some((source, destination)) = transport::ports(protocol, l4) {
+        named.insert((30, "sport"), source.to_string());
+        named.insert((31, "dport"), destination.to_string());
+    }
+}
+
+fn arp(l3: &[u8], named: &mut Named) {
+    let Ok(arp) = Arp::parse(l3) else { return };
+    named.insert((10, "arp operation"), format!("{:?}", arp.operation).to_lowercase());
+    named.insert((11, "arp sender"), format!("{} {}", arp.sender_ip, arp.sender_mac));
+    named.insert((12, "arp target"), format!("{} {}", arp.target_ip, arp.target_mac));
+}
+
+/// What lies behind the headers whose fields are named: all of it but the ports.
+fn behind(frame: &[u8]) -> &[u8] {
+    let Ok(link) = Ethernet::parse(frame) else { return frame };
+    let l3 = frame.get(link.payload..).unwrap_or_default();
+    let of_ports = |protocol: u8, l4: &[u8]| if transport::ports(protocol, l4).is_some() { 4 } else { 0 };
+    let at = match link.carries {
+        Carries::Ethertype(ethertype::IPV4) => Ipv4::parse_unsummed(l3).ok().map(|packet| {
+            let first = packet.header.is_first();
+            packet.header_length() + if first { of_ports(packet.header.protocol(), packet.payload) } else { 0 }
+        }),
+        Carries::Ethertype(ethertype::IPV6) => Ipv6::parse(l3).ok().map(|packet| {
+            let chain = packet.chain().ok().and_then(|chain| Some((chain.protocol, chain.offset?)));
+            chain.map_or(super::ipv6::HEADER, |(protocol, at)| {
+                at + of_ports(protocol, packet.bytes.get(at..).unwrap_or_default())
+            })
+        }),
+        Carries::Ethertype(ethertype::ARP) => Arp::parse(l3).ok().map(|_| l3.len()),
+        _ => None,
+    };
+    l3.get(at.unwrap_or(0)..).unwrap_or_default()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Ipv4Spec, ethernet, ipv4, protocol};
+    use std::net::Ipv4Addr;
+    use units::Mac;
+
+    fn frame() -> Vec<u8> {
+        let mut frame = vec![0; 60];
+        ethernet::write_header(
+            &mut frame[..14],
+            Mac([2, 0, 0, 0, 0, 1]),
+            Mac([2, 0, 0, 0, 0, 2]),
+            None,
+            ethertype::IPV4,
+        );
+        let spec = Ipv4Spec {
+            type_of_service: 0,
+            identification: 7,
+            dont_fragment: true,
+            ttl: 64,
+            protocol: protocol::UDP,
+            source: Ipv4Addr::new(192, 0, 2, 7),
+            destination: Ipv4Addr::new(198, 51, 100, 9),
+        };
+        spec.write(&mut frame[14..], 26).unwrap();
+        frame
+    }
+
+    fn told(before: &[u8], after: &[u8]) -> Vec<String> {
+        let tell = |d: Difference| format!("{} {} -> {}", d.field, d.before, d.after);
+        differences(before, after).into_iter().map(tell).collect()
+    }
+
+    #[test]
+    fn forwarding_changes_link_addresses_the_time_to_live_and_the_checksum() {
+        let before = frame();
+        let mut after = before.clone();
+        after[..6].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
+        ipv4::decrement_ttl(after[14..].first_chunk_mut().unwrap());
+        let sum = |frame: &[u8]| format!("0x{:02x}{:02x}", frame[24], frame[25]);
+        let expected = [
+            "eth daddr 02:00:00:00:00:01 -> 02:00:00:00:00:09".to_owned(),
+            "ip ttl 64 -> 63".to_owned(),
+            format!("ip checksum {} -> {}", sum(&before), sum(&after)),
+        ];
+        assert_eq!(told(&before, &after), expected);
+        assert!(told(&before, &before).is_empty());
+    }
+
+    #[test]
+    fn no_changed_byte_goes_untold() {
+        let before = frame();
+        for at in 0..before.len() {
+            for bit in 0..8 {
+                let mut after = before.clone();
+                after[at] ^= 1 << bit;
+                assert!(!differences(&before, &after).is_empty(), "byte {at}, bit {bit}");
+            }
+        }
+        let longer = [&before[..], &[1; 10]].concat();
+        assert_eq!(told(&before, &longer), ["payload 22 bytes -> 32 bytes, 10 of them other"]);
+    }
+}
