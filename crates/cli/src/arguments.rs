@@ -65,6 +65,8 @@ pub enum Command {
     Show(Show),
     /// Watch packets as they meet their fates, or write them to a file.
     Capture(Capture),
+    /// Say what the router would do with a packet, step by step, and why; or why packets are dropped.
+    Explain(Explain),
     /// Watch hosts talk through Switchpath, with every packet accounted for.
     Demo(crate::demo::Options),
     /// Measure what forwarding costs, beside a straight-line loop in the same run.
@@ -453,6 +455,53 @@ pub struct Capture {
     /// At most so many bytes of each packet.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(14..))]
     pub snaplen: Option<u32>,
+    #[command(flatten)]
+    pub socket: Socket,
+}
+
+/// Say what the router would do with a packet, step by step, and why. Nothing is sent and nothing is counted: it is a dry
+/// run of the very code that forwards.
+#[derive(Args, Debug)]
+#[command(after_help = format!("\
+Examples:
+  switchpath explain in lan ip saddr 10.0.0.5 daddr 192.0.2.9 udp dport 5060 dscp ef len 1400 ttl 64
+  switchpath explain --config router.toml daddr 192.0.2.9     no router is needed, nor root
+  switchpath explain --pcap trouble.pcapng --packet 3 --port lan
+  switchpath explain --drop martian_source                    what a reason means, and what to do
+
+A packet is written in words: in INTERFACE, saddr|daddr ADDRESS, tcp|udp|icmp|icmpv6|proto PROTOCOL, sport|dport PORT,
+dscp CLASS, ecn BITS, ttl HOPS, len BYTES, df, smac|dmac MAC. What is not said has a default: a packet of 60 bytes from a
+host beside the router on that interface, to the router itself.
+
+With --config the router is one in memory, and every neighbour it asks for answers.
+
+{EXIT}"))]
+pub struct Explain {
+    /// The packet in words.
+    #[arg(value_name = "PACKET", conflicts_with_all = ["pcap", "drop"])]
+    pub packet: Vec<String>,
+    /// Take the packet from this capture.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "drop")]
+    pub pcap: Option<PathBuf>,
+    /// Which packet of the capture, from 1.
+    #[arg(long = "packet", value_name = "N", default_value = "1", requires = "pcap",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub number: u64,
+    /// The port a packet of a capture comes in by.
+    #[arg(long, value_name = "PORT", requires = "pcap")]
+    pub port: Option<String>,
+    /// Take the packet of a capture as one for that port, whatever station it names.
+    #[arg(long, requires = "pcap")]
+    pub as_ours: bool,
+    /// Ask this configuration instead of the running router.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "drop")]
+    pub config: Option<PathBuf>,
+    /// Say what a reason to drop packets means, and what to do.
+    #[arg(long, value_name = "REASON")]
+    pub drop: Option<String>,
+    /// Print JSON.
+    #[arg(short, long)]
+    pub json: bool,
     #[command(flatten)]
     pub socket: Socket,
 }

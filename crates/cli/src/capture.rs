@@ -30,7 +30,7 @@ pub fn capture(arguments: &Capture) -> Result<ExitCode> {
     parameters.extend(arguments.snaplen.map(|bytes| ("snaplen", bytes.to_string())));
     // The file first: where it cannot be written, the router need not be asked.
     let output = arguments.write.as_deref().map(create).transpose()?;
-    let body = arguments.socket.client().capture(&parameters)?;
+    let body = arguments.socket.client().follow("/v1/capture", &parameters)?;
     end_with_signals(&body)?;
     let output = Rc::new(RefCell::new(output));
     let missed = Rc::new(RefCell::new(None));

@@ -10,6 +10,7 @@ mod capture;
 mod configuration;
 mod demo;
 mod doctor;
+mod explain;
 mod history;
 mod notify;
 mod output;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         Command::Rollback(rollback) => history::rollback(&rollback),
         Command::History(history) => history::history(&history),
         Command::Show(show) => show::show(&show),
+        Command::Explain(options) => explain::explain(&options),
         Command::Capture(capture) => capture::capture(&capture),
         Command::Demo(options) => {
             demo::run(&options).map(|good| if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })

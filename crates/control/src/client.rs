@@ -138,22 +138,30 @@ impl Client {
         parameters: &[(&str, String)],
         text: &str,
     ) -> Result<T, ClientError> {
-        let mut query = form_urlencoded::Serializer::new(String::new());
-        query.extend_pairs(parameters);
-        let target = format!("{path}?{}", query.finish());
-        serde_json::from_slice(&self.whole("POST", &target, text.as_bytes())?).map_err(broken)
+        serde_json::from_slice(&self.whole("POST", &with(path, parameters), text.as_bytes())?).map_err(broken)
     }
 
-    /// Opens a live capture: `parameters` are those of `/v1/capture`. The body is a pcapng file that grows.
-    pub fn capture(&self, parameters: &[(&str, String)]) -> Result<Body, ClientError> {
-        let mut query = form_urlencoded::Serializer::new(String::new());
-        query.extend_pairs(parameters);
-        let answer = self.send("GET", &format!("/v1/capture?{}", query.finish()), b"")?;
+    /// What an address tells, asked with these parameters.
+    pub fn ask<T: DeserializeOwned>(&self, path: &str, parameters: &[(&str, String)]) -> Result<T, ClientError> {
+        self.get(&with(path, parameters))
+    }
+
+    /// Opens what grows until its reader hangs up: `/v1/capture`, whose body is a pcapng file, or `/v1/trace`, whose body is
+    /// a line of JSON for each packet.
+    pub fn follow(&self, path: &str, parameters: &[(&str, String)]) -> Result<Body, ClientError> {
+        let answer = self.send("GET", &with(path, parameters), b"")?;
         if answer.status < 400 {
             return Ok(answer.body);
         }
         Err(ClientError::Refused(serde_json::from_slice(&answer.body.whole()?).map_err(broken)?))
     }
+}
+
+/// An address with its parameters.
+fn with(path: &str, parameters: &[(&str, String)]) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.extend_pairs(parameters);
+    format!("{path}?{}", query.finish())
 }
 
 fn late() -> ClientError {

@@ -11,6 +11,7 @@ pub mod api;
 mod client;
 mod daemon;
 mod events;
+pub mod explain;
 pub mod history;
 mod metrics;
 mod names;

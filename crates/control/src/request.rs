@@ -2,6 +2,7 @@
 
 use crate::api::{ApiError, ENDPOINTS, ErrorKind, Needs};
 use crate::daemon::Back;
+use crate::explain::{Asked, Probe};
 use io::login::Login;
 use plan::{Match, Prefix};
 use units::Nanos;
@@ -61,6 +62,8 @@ pub enum Request {
     Confirm,
     /// To have an earlier configuration run again.
     RollBack(Back, Conditions),
+    /// What the router would do with a packet.
+    Explain(Asked),
     /// Packets as they meet their fates.
     Capture(Capture),
     /// All counters.
@@ -147,6 +150,7 @@ pub fn parse(method: &str, path: &str, query: &str, body: &[u8]) -> Result<Reque
         "/v1/apply" => Request::Apply(text()?, conditions(&query)?),
         "/v1/confirm" => Request::Confirm,
         "/v1/rollback" => Request::RollBack(back(&query)?, conditions(&query)?),
+        "/v1/explain" => Request::Explain(asked(&query)?),
         "/v1/capture" => Request::Capture(capture(&query)?),
         "/metrics" => Request::Metrics,
         "/v1/openapi.json" => Request::OpenApi,
@@ -167,6 +171,29 @@ fn capture(query: &Query) -> Result<Capture, ApiError> {
     })
 }
 
+fn asked(query: &Query) -> Result<Asked, ApiError> {
+    let port = query.get("port").map(str::to_owned);
+    match (query.get("packet"), query.get("frame")) {
+        (_, Some(hex)) => Ok(Asked::Frame { port, frame: bytes(hex)?, ours: flag(query, "ours")? }),
+        (words, None) => {
+            let words = words.unwrap_or_default();
+            let probe = Probe::parse(words)
+                .map_err(|error| bad(format!("the packet '{}': {}", shown(words), error.reason), error.hint))?;
+            Ok(Asked::Probe(probe))
+        }
+    }
+}
+
+/// The bytes of pairs of hexadecimal digits.
+fn bytes(hex: &str) -> Result<Vec<u8>, ApiError> {
+    let pair = |pair: &[u8]| std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok());
+    let wrong = || bad("the frame is not in hexadecimal", "give two digits for each byte, and nothing between");
+    if hex.len() % 2 != 0 || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(wrong());
+    }
+    hex.as_bytes().chunks(2).map(pair).collect::<Option<Vec<u8>>>().ok_or_else(wrong)
+}
+
 /// What the caller of a request has to be allowed, by its request line alone: before its body is read. What does not exist
 /// anybody may hear of who may look.
 pub fn needs(method: &str, path: &str) -> Needs {
@@ -184,12 +211,15 @@ fn conditions(query: &Query) -> Result<Conditions, ApiError> {
     let login = query.get("login").map(|text| {
         text.parse().map_err(|_| bad(format!("'{}' is no login", shown(text)), "give PEER,LOCAL: two addresses"))
     });
-    let force = match query.get("force") {
-        None | Some("false") => false,
-        Some("true") => true,
-        Some(other) => return Err(bad(format!("'{}' is no answer to 'force'", shown(other)), "give true or false")),
-    };
-    Ok(Conditions { confirm: confirm.transpose()?, login: login.transpose()?, force })
+    Ok(Conditions { confirm: confirm.transpose()?, login: login.transpose()?, force: flag(query, "force")? })
+}
+
+fn flag(query: &Query, name: &str) -> Result<bool, ApiError> {
+    match query.get(name) {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(other) => Err(bad(format!("'{}' is no answer to '{name}'", shown(other)), "give true or false")),
+    }
 }
 
 fn back(query: &Query) -> Result<Back, ApiError> {

@@ -62,6 +62,7 @@ pub(crate) fn respond(daemon: &Daemon, caller: &Caller, request: Request) -> Rep
         }
         Request::Confirm => Reply::of_apply(daemon.confirm(&caller.who)),
         Request::RollBack(back, conditions) => Reply::of_apply(daemon.roll_back(back, caller.order(conditions))),
+        Request::Explain(asked) => Reply::of(daemon.explain(&asked)),
         Request::Metrics => match metrics::page(daemon) {
             Ok(page) => Reply { status: 200, media: OPENMETRICS, body: page.into_bytes() },
             Err(error) => Reply::refusal(&error),

@@ -27,11 +27,13 @@ pub use call::{Call, Catalogue};
 pub use check::{Checked, check, examine, examine_file, load};
 pub use diagnostic::{Diagnostic, Diagnostics, MOST_DIAGNOSTICS, Severity};
 pub use diff::{Change, Edit, diff};
-pub use matching::{Condition, Family, Fields, Match, MatchError, dscp_name, protocol_name};
+pub use matching::{
+    Condition, Family, Fields, Match, MatchError, dscp_name, dscp_number, protocol_name, protocol_number,
+};
 pub use model::{
     Checksums, DevicePlan, FaultsPlan, InterfacePlan, Name, NeighbourPlan, Pace, PathPlan, Plan, PortPlan, RouteAction,
     RoutePlan,
 };
 pub use schema::schema;
-pub use text::TextError;
+pub use text::{TextError, did_you_mean, quote};
 pub use units::Mac;

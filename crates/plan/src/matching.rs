@@ -12,7 +12,7 @@
 
 mod parse;
 
-pub use parse::{dscp_name, protocol_name};
+pub use parse::{dscp_name, dscp_number, protocol_name, protocol_number};
 
 use crate::Prefix;
 use crate::text::TextError;

@@ -34,7 +34,7 @@ impl std::error::Error for TextError {}
 const QUOTED: usize = 60;
 
 /// A text of the operator for a message: in quotes, shortened, without control characters.
-pub(crate) fn quote(text: &str) -> String {
+pub fn quote(text: &str) -> String {
     format!("'{}'", tidy(text, QUOTED))
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
 }
 
 /// `did you mean 'x'?`, or what there is to choose from.
-pub(crate) fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str> + Clone) -> String {
+pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str> + Clone) -> String {
     match closest(word, candidates.clone()) {
         Some(candidate) => format!("did you mean '{candidate}'?"),
         None => one_of(candidates),

@@ -4,6 +4,7 @@ mod captures;
 mod chained;
 mod configurations;
 mod confined;
+mod explained;
 mod lifecycle;
 mod logins;
 mod rig;

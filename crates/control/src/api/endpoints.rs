@@ -177,6 +177,27 @@ pub const ENDPOINTS: &[Endpoint] = &[
         )
     },
     Endpoint {
+        parameters: &[
+            Parameter {
+                name: "packet",
+                example: "in lan ip saddr 192.0.2.7 daddr 198.51.100.9 udp dport 5060",
+                doc: "The packet in words, as `switchpath explain` takes it; what is not said has a default.",
+            },
+            Parameter { name: "frame", example: "0200000000010200000000020806", doc: "Or the frame in hexadecimal." },
+            Parameter {
+                name: "port",
+                example: "lan",
+                doc: "The port the frame comes in by; the only one where it is left out.",
+            },
+            Parameter { name: "ours", example: "true", doc: "The frame is for the port, whatever station it names." },
+        ],
+        ..get(
+            "/v1/explain",
+            "What the router would do with a packet, step by step, and why. Sends nothing and counts nothing.",
+            json::<Explanation>("Explanation"),
+        )
+    },
+    Endpoint {
         needs: Needs::Full,
         parameters: &[
             Parameter {

@@ -6,11 +6,13 @@
 
 mod changes;
 mod endpoints;
+mod explained;
 mod history;
 mod reports;
 
 pub use changes::{ApiError, Applied, Change, Changes, Checked, Config, Diagnostic, ErrorKind, Problem};
 pub use endpoints::{ENDPOINTS, Endpoint, Needs, Parameter, openapi, reference};
+pub use explained::{DropExplained, ExplainedStep, Explanation, FieldChange, StepOutcome};
 pub use history::{Confirmed, History, HistoryEntry, HistoryState, Pending, Via, Who};
 pub use reports::{
     Capture, Confinement, Drop, DropAt, Drops, Event, EventKind, Events, Interface, Ledger, Ledgers, Neighbour,

@@ -2,10 +2,12 @@
 
 use super::{Daemon, REPORT};
 use crate::api::{self, ApiError, ErrorKind};
+use crate::explain::{self, Asked};
 use io::clock;
 use packet::{DropReason, Ledger};
 use plan::Prefix;
 use plane::classify::{Outcome, RouteQuery};
+use plane::explain::Question;
 use plane::snapshot::Snapshot;
 use plane::{Command, PortReport, WorkerReport};
 use std::collections::BTreeMap;
@@ -290,6 +292,17 @@ impl Daemon {
     /// The packet ledgers.
     pub fn ledger(&self) -> Answer<api::Ledgers> {
         Ok(ledgers(&self.reports()?))
+    }
+
+    /// What the router would do with a packet.
+    pub fn explain(&self, asked: &Asked) -> Answer<api::Explanation> {
+        let reports = self.reports()?;
+        let (snapshot, tables) = {
+            let control = self.control.lock();
+            (control.router.snapshot().clone(), control.router.tables().clone())
+        };
+        let question = Question { snapshot: &snapshot, tables: &tables, reports: &reports, now: clock::now() };
+        explain::answer(&question, asked)
     }
 
     /// The configuration that runs.

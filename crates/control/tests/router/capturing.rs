@@ -20,7 +20,7 @@ fn read(body: &mut Body) -> Vec<(String, Direction, String)> {
 fn packets_come_with_their_fates_until_the_limit() {
     let mut rig = Rig::start("[[route]]\nto = '203.0.113.0/24'\nblackhole = true");
     let parameters = [("match", "iif lan udp dport 53".to_owned()), ("limit", "3".to_owned())];
-    let mut body = rig.client.capture(&parameters).unwrap();
+    let mut body = rig.client.follow("/v1/capture", &parameters).unwrap();
     let status: api::Status = rig.client.get("/v1/status").unwrap();
     assert_eq!(status.captures[0].matching, "iif lan udp dport 53");
     rig.send([198, 51, 100, 9], &[64], 1);
@@ -41,8 +41,11 @@ fn packets_come_with_their_fates_until_the_limit() {
 #[test]
 fn a_reader_that_hangs_up_ends_its_capture_and_frees_its_place() {
     let mut rig = Rig::start("");
-    let mut open: Vec<Body> = (0..control::watch::MOST_TAPS).map(|_| rig.client.capture(&[]).unwrap()).collect();
-    let Err(ClientError::Refused(error)) = rig.client.capture(&[]) else { panic!("one too many was opened") };
+    let mut open: Vec<Body> =
+        (0..control::watch::MOST_TAPS).map(|_| rig.client.follow("/v1/capture", &[]).unwrap()).collect();
+    let Err(ClientError::Refused(error)) = rig.client.follow("/v1/capture", &[]) else {
+        panic!("one too many was opened")
+    };
     assert_eq!(error.error, api::ErrorKind::Busy);
     open.clear();
     // Nothing passes: the router has to notice by itself.
@@ -54,7 +57,7 @@ fn a_reader_that_hangs_up_ends_its_capture_and_frees_its_place() {
 #[test]
 fn a_reader_that_stands_still_misses_packets_and_holds_up_none() {
     let mut rig = Rig::start("");
-    let mut body = rig.client.capture(&[]).unwrap();
+    let mut body = rig.client.follow("/v1/capture", &[]).unwrap();
     let mut seen = Vec::new();
     for round in 0..400 {
         rig.send([198, 51, 100, 9], &[64; 64], round);
@@ -75,14 +78,16 @@ fn a_reader_that_stands_still_misses_packets_and_holds_up_none() {
 #[test]
 fn an_unknown_interface_is_refused_with_the_known_ones() {
     let rig = Rig::start("");
-    let Err(ClientError::Refused(error)) = rig.client.capture(&[("match", "iif wlan".to_owned())]) else { panic!() };
+    let Err(ClientError::Refused(error)) = rig.client.follow("/v1/capture", &[("match", "iif wlan".to_owned())]) else {
+        panic!()
+    };
     assert!(error.hint.contains("lan, wan"), "{error}");
 }
 
 #[test]
 fn the_end_of_the_router_is_the_end_of_its_captures() {
     let mut rig = Rig::start("");
-    let mut body = rig.client.capture(&[]).unwrap();
+    let mut body = rig.client.follow("/v1/capture", &[]).unwrap();
     rig.send([198, 51, 100, 9], &[64; 5], 1);
     rig.wan.await_ports(5);
     rig.daemon.stop();

@@ -4,5 +4,6 @@ mod answering;
 mod applying;
 mod capturing;
 mod clients;
+mod explaining;
 mod rig;
 mod trials;

@@ -65,6 +65,16 @@ pub fn protocol_name(protocol: u8) -> String {
     name_of(PROTOCOLS, protocol)
 }
 
+/// The code point of a name, or of a number from 0 to 63.
+pub fn dscp_number(text: &str) -> Option<u8> {
+    named(DSCPS, text, 63)
+}
+
+/// The IP protocol of a name, or of a number.
+pub fn protocol_number(text: &str) -> Option<u8> {
+    named(PROTOCOLS, text, 255)
+}
+
 fn name_of(names: &[(&str, u8)], value: u8) -> String {
     names.iter().find(|(_, v)| *v == value).map_or_else(|| value.to_string(), |(name, _)| name.to_string())
 }

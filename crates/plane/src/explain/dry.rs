@@ -13,11 +13,14 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use units::{Instant, InterfaceId};
 
+/// What becomes of the packet, its path, and who is awaited.
+type Outcomes = (Expected, Option<usize>, Vec<(InterfaceId, IpAddr)>);
+
 /// As much as one packet can concern.
 const LIMITS: TableLimits = TableLimits { adjacencies: 4096, routes: 65536 };
 
-/// What becomes of a packet that the host is given, and the path it took last.
-pub(super) fn run(way: Way<'_>, pool: Pool, packet: Packet, target: Target) -> (Expected, Option<usize>) {
+/// What becomes of a packet that the host is given, the path it took last, and the neighbours that something waits for.
+pub(super) fn run(way: Way<'_>, pool: Pool, packet: Packet, target: Target) -> Outcomes {
     let concerned = concerned(&packet);
     let (tables, hops) = copied(way.question.tables, &way.question.snapshot.interfaces, &concerned);
     let mut world =
@@ -34,15 +37,16 @@ pub(super) fn run(way: Way<'_>, pool: Pool, packet: Packet, target: Target) -> (
     while let Some((packet, target)) = world.onward.pop_front() {
         world.travel(packet, target, &mut host);
     }
+    let asked = host.neighbours().into_iter().filter(|neighbour| neighbour.pending > 0);
+    let awaited: Vec<(InterfaceId, IpAddr)> = asked.map(|asked| (asked.interface, asked.address)).collect();
     if world.expected.is_none() {
-        let waiting = host.neighbours().into_iter().find(|neighbour| neighbour.pending > 0);
-        let waits = |n: NeighbourReport| Expected::Waits { interface: n.interface, address: n.address };
+        let waits = |&(interface, address): &_| Expected::Waits { interface, address };
         // The host ends every packet, sends it on, keeps it for a neighbour, or has it wait for its other fragments.
-        world.expected = Some(waiting.map_or(Expected::Collected, waits));
+        world.expected = Some(awaited.first().map_or(Expected::Collected, waits));
     }
     world.quiet = true;
     host.drain(&mut world);
-    (world.expected.unwrap_or(Expected::Collected), world.path)
+    (world.expected.unwrap_or(Expected::Collected), world.path, awaited)
 }
 
 /// The addresses a packet is about.

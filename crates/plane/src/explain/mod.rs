@@ -117,6 +117,8 @@ pub struct Explanation {
     pub expected: Expected,
     /// The path it takes last, as a position in the snapshot; nothing where it is refused before it takes one.
     pub path: Option<usize>,
+    /// The neighbours that something waits for: the packet, its fragments, or what is said about it.
+    pub awaited: Vec<(InterfaceId, IpAddr)>,
 }
 
 /// The steps so far. The classifier tells it what it finds.
@@ -147,17 +149,19 @@ pub fn explain(question: &Question<'_>, port: PortId, frame: &[u8]) -> Explanati
     let mut packet = pool.take().expect("a new pool has frames");
     if !packet.fill(frame) {
         pool.give(packet);
-        return Explanation { steps: vec![], expected: Expected::Dropped(DropReason::FrameTooLong), path: None };
+        let expected = Expected::Dropped(DropReason::FrameTooLong);
+        return Explanation { steps: vec![], expected, path: None, awaited: vec![] };
     }
     let way = Way { question, dispatch: &dispatch, steps: &steps };
     let target = way.classifier(question.tables).one((port, view), question.now, &mut packet);
-    let (expected, path) = if target == REFUSED || way.position(target).is_some() {
-        way.end(question.tables, target, packet, &mut pool)
+    let (expected, path, awaited) = if target == REFUSED || way.position(target).is_some() {
+        let (expected, path) = way.end(question.tables, target, packet, &mut pool);
+        (expected, path, Vec::new())
     } else {
         dry::run(way, pool, packet, target)
     };
     let steps = steps.0.into_inner().into_iter().flat_map(|step| detailed(question, step)).collect();
-    Explanation { steps, expected, path }
+    Explanation { steps, expected, path, awaited }
 }
 
 /// A step with what is known besides.

@@ -1,0 +1,121 @@
+//! `switchpath explain`: what a router would do with a packet, and why.
+
+use crate::arguments::{Explain, Usage};
+use crate::configuration::{read, show_diagnostics};
+use crate::output::{is_coloured, print_json};
+use anyhow::{Context, Result, anyhow, bail};
+use control::api::{DropExplained, Explanation, StepOutcome};
+use control::explain::{Asked, Probe, offline};
+use io::pcap::{LinkType, Reader};
+use packet::DropReason;
+use std::fs::File;
+use std::io::{Write, stdout};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Explains a packet, or a reason to drop one.
+pub fn explain(arguments: &Explain) -> Result<ExitCode> {
+    if let Some(name) = &arguments.drop {
+        return explain_drop(name, arguments.json);
+    }
+    let words = arguments.packet.join(" ");
+    let asked = match &arguments.pcap {
+        Some(file) => {
+            let frame = frame_of(file, arguments.number)?;
+            Asked::Frame { port: arguments.port.clone(), frame, ours: arguments.as_ours }
+        }
+        None => Asked::Probe(probe(&words)?),
+    };
+    let explanation = match &arguments.config {
+        Some(file) => {
+            let configuration = read(file)?;
+            show_diagnostics(&configuration.checked.diagnostics)?;
+            let Some(plan) = configuration.checked.plan else { return Ok(ExitCode::FAILURE) };
+            offline(&plan, &asked)?
+        }
+        None => ask(arguments, &asked, &words)?,
+    };
+    let mut out = stdout();
+    if arguments.json {
+        print_json(&mut out, &explanation)?
+    } else {
+        print(&mut out, &explanation)?
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The packet in words, or where it is wrong.
+fn probe(words: &str) -> Result<Probe> {
+    Probe::parse(words).map_err(|error| {
+        let under = format!("{}{}", " ".repeat(error.offset), "^".repeat(error.length.max(1)));
+        anyhow!(Usage(format!("the packet is wrong: {}; {}\n  {words}\n  {under}", error.reason, error.hint)))
+    })
+}
+
+/// Asks the running router.
+fn ask(arguments: &Explain, asked: &Asked, words: &str) -> Result<Explanation> {
+    let mut parameters = Vec::new();
+    match asked {
+        Asked::Probe(_) => parameters.push(("packet", words.to_owned())),
+        Asked::Frame { port, frame, ours } => {
+            parameters.push(("frame", frame.iter().map(|byte| format!("{byte:02x}")).collect()));
+            parameters.extend(port.clone().map(|port| ("port", port)));
+            parameters.push(("ours", ours.to_string()));
+        }
+    }
+    Ok(arguments.socket.client().ask("/v1/explain", &parameters)?)
+}
+
+/// The packet of that number, from 1, of a capture.
+fn frame_of(file: &Path, number: u64) -> Result<Vec<u8>> {
+    let wrong = || format!("the capture '{}' cannot be read", file.display());
+    let mut reader = Reader::new(File::open(file).with_context(wrong)?).with_context(wrong)?;
+    for _ in 1..number {
+        if reader.next_record().with_context(wrong)?.is_none() {
+            bail!("'{}' has fewer than {number} packets", file.display());
+        }
+    }
+    match reader.next_record().with_context(wrong)? {
+        Some(record) if record.link != LinkType::ETHERNET => bail!("packet {number} is not of Ethernet"),
+        Some(record) => Ok(record.data.to_vec()),
+        None => bail!("'{}' has fewer than {number} packets", file.display()),
+    }
+}
+
+fn print(out: &mut dyn Write, explanation: &Explanation) -> Result<()> {
+    let coloured = is_coloured(&stdout());
+    let paint = |code: &str, text: &str| match coloured {
+        true => format!("\x1b[{code}m{text}\x1b[0m"),
+        false => text.to_owned(),
+    };
+    writeln!(out, "{} in  {}", explanation.in_port, explanation.packet)?;
+    for step in &explanation.steps {
+        let mark = match step.outcome {
+            StepOutcome::Pass => paint("32", "+"),
+            StepOutcome::Fail => paint("31", "-"),
+            StepOutcome::Note => " ".to_owned(),
+        };
+        writeln!(out, "  {mark} {:<10} {}", step.step, step.text)?;
+    }
+    writeln!(out, "{}", paint("1", &explanation.conclusion))?;
+    match &explanation.drop {
+        Some(drop) => Ok(writeln!(out, "  {}", drop.hint)?),
+        None => Ok(()),
+    }
+}
+
+fn explain_drop(name: &str, json: bool) -> Result<ExitCode> {
+    let Some(reason) = DropReason::named(name) else {
+        let names = DropReason::ALL.iter().map(|reason| reason.name());
+        let hint = plan::did_you_mean(name, names);
+        return Err(anyhow!(Usage(format!("no packet is dropped for {}; {hint}", plan::quote(name)))));
+    };
+    let drop = DropExplained::from(reason);
+    let mut out = stdout();
+    if json {
+        print_json(&mut out, &drop)?;
+    } else {
+        writeln!(out, "{}: {}\n{}", drop.reason, drop.explanation, drop.hint)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,117 @@
+//! `explain`: a packet put to the plane's dry run, and the answer in words.
+
+mod probe;
+mod told;
+
+pub use probe::Probe;
+
+
+use crate::api::{self, ApiError, ErrorKind};
+use plan::Plan;
+use plane::Command;
+use plane::event::Silent;
+use plane::explain::{Question, explain};
+use plane::rig::{Rig, Wires};
+use plane::snapshot::Layout;
+use std::net::IpAddr;
+use units::{Mac, PortId};
+
+/// Frames of a router that nobody sends anything to.
+const FRAMES: usize = 1024;
+/// Where a neighbour is that answers by assumption.
+const NEIGHBOUR: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
+
+/// A packet to explain.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Asked {
+    /// One in words.
+    Probe(Probe),
+    /// A frame as it comes in by a port or an interface of that port.
+    Frame {
+        /// The name of the port or interface; where there is none, the only port.
+        port: Option<String>,
+        /// The frame from its first link-layer byte.
+        frame: Vec<u8>,
+        /// It is for the port, whatever station it names.
+        ours: bool,
+    },
+}
+
+/// What the router in question would do with a packet.
+pub fn answer(question: &Question<'_>, asked: &Asked) -> Result<api::Explanation, ApiError> {
+    let (port, frame) = put(question, asked)?;
+    Ok(told::told(question, port, &frame, &explain(question, port, &frame)))
+}
+
+/// The port and the frame of what is asked.
+fn put(question: &Question<'_>, asked: &Asked) -> Result<(PortId, Vec<u8>), ApiError> {
+    let refused = |(reason, hint): (String, String)| ApiError::new(ErrorKind::BadRequest, reason, hint);
+    match asked {
+        Asked::Probe(probe) => probe.frame(question.snapshot).map_err(refused),
+        Asked::Frame { port, frame, ours } => {
+            let port = port_of(question, port.as_deref()).map_err(refused)?;
+            let mut frame = frame.clone();
+            if let (true, Some(view), Some(station)) =
+                (*ours, question.snapshot.port(port), frame.first_chunk_mut::<6>())
+            {
+                *station = view.mac.0;
+            }
+            Ok((port, frame))
+        }
+    }
+}
+
+/// What a router with this configuration would do with a packet, though none runs: on links whose neighbours all answer.
+/// The links are wires in memory, so that no device is touched.
+pub fn offline(plan: &Plan, asked: &Asked) -> Result<api::Explanation, ApiError> {
+    let mut rig = Rig::new(FRAMES, Layout::Three, Box::new(Silent));
+    rig.wires = Wires::standing_in();
+    rig.run(plan).map_err(|errors| ApiError {
+        problems: errors.iter().map(api::Problem::from).collect(),
+        ..ApiError::new(ErrorKind::CannotRun, "the configuration cannot run", "")
+    })?;
+    rig.settle();
+    let mut assumed = Vec::new();
+    loop {
+        let reports = [rig.report()];
+        let (snapshot, tables) = (rig.router.snapshot(), rig.router.tables());
+        let question = Question { snapshot, tables, reports: &reports, now: rig.now };
+        let (port, frame) = put(&question, asked)?;
+        let explanation = explain(&question, port, &frame);
+        let new: Vec<_> = explanation.awaited.iter().filter(|awaited| !assumed.contains(*awaited)).copied().collect();
+        if !new.is_empty() {
+            for &(interface, address) in &new {
+                rig.router.post(|| Command::Neighbour(interface, address, Some(NEIGHBOUR)));
+            }
+            assumed.extend(new);
+            rig.settle();
+            continue;
+        }
+        let mut told = told::told(&question, port, &frame, &explanation);
+        let note = |&(_, address): &(_, IpAddr)| api::ExplainedStep {
+            step: "assumed".to_owned(),
+            outcome: api::StepOutcome::Note,
+            text: format!("{address} answers, and is at {NEIGHBOUR}"),
+        };
+        told.steps.splice(..0, assumed.iter().map(note));
+        return Ok(told);
+    }
+}
+
+/// The port of a name, or of an interface of that name; the only one where none is given.
+fn port_of(question: &Question<'_>, name: Option<&str>) -> Result<PortId, (String, String)> {
+    let snapshot = question.snapshot;
+    let ports = || snapshot.ports.iter().enumerate().filter_map(|(id, port)| Some((PortId::at(id), port.as_ref()?)));
+    let names: Vec<&str> = ports().map(|(_, port)| &*port.name).collect();
+    let hint = format!("the ports are {}", names.join(", "));
+    let Some(name) = name else {
+        let mut all = ports();
+        return match (all.next(), all.next()) {
+            (Some((only, _)), None) => Ok(only),
+            _ => Err(("it is not said by which port the packet comes in".into(), hint)),
+        };
+    };
+    let port = ports().find(|(_, port)| &*port.name == name).map(|(id, _)| id);
+    let port = port.or_else(|| snapshot.interface_named(name).map(|interface| interface.port));
+    port.ok_or_else(|| (format!("there is no port {}", plan::quote(name)), hint))
+}

@@ -1,0 +1,296 @@
+//! An explanation in words: names for ids, sentences for findings.
+
+use crate::api::{ExplainedStep, Explanation, FieldChange, StepOutcome};
+use packet::DropReason;
+use packet::wire::{differences, summary};
+use plane::classify::{Exception, Finding, Outcome, RouteReport};
+use plane::explain::{Expected, Question, Step};
+use plane::snapshot::Snapshot;
+use units::{InterfaceId, PortId};
+
+use StepOutcome::{Fail, Note, Pass};
+
+/// A step's name, how it went, and what was found.
+type Line = (&'static str, StepOutcome, String);
+
+pub(super) fn told(
+    question: &Question<'_>,
+    port: PortId,
+    frame: &[u8],
+    explanation: &plane::explain::Explanation,
+) -> Explanation {
+    let teller = Teller { question, snapshot: question.snapshot };
+    let mut lines: Vec<Line> = explanation.steps.iter().flat_map(|step| teller.lines(step)).collect();
+    lines.extend(teller.egress(&explanation.expected));
+    let route = explanation.steps.iter().rev().find_map(|step| match step {
+        Step::Routes(routes) => routes.first(),
+        _ => None,
+    });
+    let neighbour = explanation.steps.iter().rev().find_map(|step| match step {
+        Step::Neighbour { address, .. } => Some(address.to_string()),
+        _ => None,
+    });
+    let interface = explanation.steps.iter().find_map(|step| match step {
+        Step::Found(Finding::Interface { interface, .. }) => *interface,
+        _ => None,
+    });
+    let sent = match &explanation.expected {
+        Expected::Sent { port, frame, .. } => Some((*port, frame)),
+        _ => None,
+    };
+    let (verdict, conclusion) = teller.conclusion(explanation);
+    let step = |(step, outcome, text): Line| ExplainedStep { step: step.to_owned(), outcome, text };
+    Explanation {
+        packet: summary(frame).to_string(),
+        in_port: teller.port(port),
+        steps: lines.into_iter().map(step).collect(),
+        verdict: verdict.to_owned(),
+        conclusion,
+        interface: interface.map(|id| teller.interface(id)),
+        prefix: route.map(|route| route.prefix.to_string()),
+        next_hop: neighbour,
+        path: explanation.path.map(|path| teller.path(path)),
+        out_port: sent.map(|(port, _)| teller.port(port)),
+        drop: match explanation.expected {
+            Expected::Dropped(reason) => Some(reason.into()),
+            _ => None,
+        },
+        changes: sent.map_or_else(Vec::new, |(_, after)| changes(frame, after)),
+        sent_frame: sent.map(|(_, frame)| frame.iter().map(|byte| format!("{byte:02x}")).collect()),
+    }
+}
+
+fn changes(before: &[u8], after: &[u8]) -> Vec<FieldChange> {
+    differences(before, after).into_iter().map(FieldChange::from).collect()
+}
+
+/// Changes in one line.
+pub(crate) fn changes_in_line(before: &[u8], after: &[u8]) -> String {
+    let all = differences(before, after);
+    let tell = |d: &packet::wire::Difference| format!("{} {} -> {}", d.field, d.before, d.after);
+    if all.is_empty() { "changes nothing".into() } else { all.iter().map(tell).collect::<Vec<_>>().join(", ") }
+}
+
+struct Teller<'a> {
+    question: &'a Question<'a>,
+    snapshot: &'a Snapshot,
+}
+
+impl Teller<'_> {
+    fn port(&self, id: PortId) -> String {
+        self.snapshot.port(id).map_or_else(|| format!("#{id}"), |port| port.name.to_string())
+    }
+
+    fn interface(&self, id: InterfaceId) -> String {
+        self.snapshot.interface(id).map_or_else(|| format!("#{id}"), |interface| interface.name.clone())
+    }
+
+    fn path(&self, position: usize) -> String {
+        self.snapshot.paths.get(position).map_or_else(|| format!("#{position}"), |path| path.name.to_string())
+    }
+
+    fn lines(&self, step: &Step) -> Vec<Line> {
+        match step {
+            Step::Found(finding) => vec![self.finding(finding)],
+            Step::Routes(routes) => self.routes(routes),
+            Step::Neighbour { interface, address, known } => {
+                let on = self.interface(*interface);
+                let text = match known {
+                    Some(known) => {
+                        let mac = known.mac.map_or_else(String::new, |mac| format!(" at {mac}"));
+                        let waiting = match known.pending {
+                            0 => String::new(),
+                            n => format!(", {n} packets wait for it"),
+                        };
+                        format!("{address} on {on}{mac} is {}{waiting}", known.state.name())
+                    }
+                    None => format!("{address} on {on} was never heard of"),
+                };
+                vec![("neighbour", Note, text)]
+            }
+            Step::Function { path, index, before, after } => {
+                let spec = self.snapshot.paths.get(*path).and_then(|path| path.functions.get(*index));
+                let name = spec.map_or_else(|| "?".to_owned(), ToString::to_string);
+                vec![("function", Note, format!("{name}: {}", changes_in_line(before, after)))]
+            }
+            Step::Answers { interface, frame } => {
+                vec![("answer", Note, format!("sends by {}: {}", self.interface(*interface), summary(frame)))]
+            }
+            Step::Fragment { port, frame } => {
+                vec![("fragment", Note, format!("leaves by {}: {}", self.port(*port), summary(frame)))]
+            }
+            Step::Again => {
+                vec![("again", Note, "the router's own protocols send it on: it is classified again".into())]
+            }
+        }
+    }
+
+    fn finding(&self, finding: &Finding) -> Line {
+        match *finding {
+            Finding::Station { destination, own } if destination.is_group() => {
+                ("station", Pass, format!("{destination} is a group, which {own} may be in"))
+            }
+            Finding::Station { destination, own } if destination == own => {
+                ("station", Pass, format!("{destination} is the port's own"))
+            }
+            Finding::Station { destination, own } => {
+                ("station", Fail, format!("{destination} is not the port's own, {own}"))
+            }
+            Finding::Interface { vlan, interface } => {
+                let tag = vlan.map_or_else(|| "untagged".to_owned(), |vlan| format!("VLAN {vlan}"));
+                match interface {
+                    Some(id) => ("interface", Pass, format!("{tag}: interface {}", self.interface(id))),
+                    None => ("interface", Fail, format!("{tag}: no interface of this port")),
+                }
+            }
+            Finding::Carries { ethertype, enabled: true } => {
+                ("protocol", Pass, format!("{} is spoken here", protocol(ethertype)))
+            }
+            Finding::Carries { ethertype, enabled: false } => {
+                ("protocol", Fail, format!("the interface has no address for {}", protocol(ethertype)))
+            }
+            Finding::Header { source, destination, length, .. } => {
+                let text =
+                    format!("{source} to {destination}, {length} bytes: version, lengths and checksum are right");
+                ("header", Pass, text)
+            }
+            Finding::Addresses => ("addresses", Pass, "a sender there can be, and somebody to send to".into()),
+            Finding::Lookup { destination, outcome } => match outcome {
+                Outcome::NoRoute
+                | Outcome::Unreachable
+                | Outcome::Blackhole
+                | Outcome::Broadcast(_)
+                | Outcome::Special => ("lookup", Fail, format!("{destination}: {}", self.outcome(outcome))),
+                _ => ("lookup", Pass, format!("{destination}: {}", self.outcome(outcome))),
+            },
+            Finding::Hops { left } if left <= 1 => ("hops", Fail, format!("{left} left: it may not go further")),
+            Finding::Hops { left } => ("hops", Pass, format!("{left} left")),
+            Finding::Fits { interface, mtu: 0, .. } => {
+                ("mtu", Fail, format!("interface {} is gone", self.interface(interface)))
+            }
+            Finding::Fits { interface, length, mtu } => {
+                let on = self.interface(interface);
+                match length <= usize::from(mtu) {
+                    true => ("mtu", Pass, format!("{length} bytes fit {on}, which takes {mtu}")),
+                    false => ("mtu", Fail, format!("{length} bytes are more than the {mtu} that {on} takes")),
+                }
+            }
+            Finding::NextHop { mac: Some(mac), .. } => ("next hop", Pass, format!("known to be at {mac}")),
+            Finding::NextHop { mac: None, .. } => {
+                ("next hop", Fail, "its link-layer address is not known, or not confirmed lately".into())
+            }
+            Finding::Rule { rule, unmet } => self.rule(rule, unmet),
+            Finding::Path(position) => ("path", Pass, format!("takes {}", self.path(position))),
+            Finding::Exception(exception) => ("exception", Note, reason_of(exception).into()),
+        }
+    }
+
+    fn rule(&self, position: usize, unmet: Option<plan::Condition>) -> Line {
+        let Some(rule) = self.snapshot.rules.get(position) else { return ("rule", Note, format!("rule {position}")) };
+        let (path, matching) = (self.path(rule.path), &rule.matching);
+        match unmet {
+            None => ("rule", Pass, format!("{path} ({matching}) matches")),
+            Some(condition) => ("rule", Fail, format!("{path} ({matching}) does not match: {}", condition.name())),
+        }
+    }
+
+    fn routes(&self, routes: &[RouteReport]) -> Vec<Line> {
+        let line = |(position, route): (usize, &RouteReport)| {
+            let via = route.next_hop.map_or_else(String::new, |hop| format!(" via {hop}"));
+            let on = route.interface.map_or_else(String::new, |on| format!(" on {}", self.interface(on)));
+            let what = match route.outcome {
+                Outcome::Via(_) => String::new(),
+                outcome => format!(" {}", self.outcome(outcome)),
+            };
+            let text = format!("{} {}{what}{via}{on}", route.prefix, route.origin.name());
+            if position == 0 { ("route", Pass, text) } else { ("route", Note, format!("{text} (comes behind)")) }
+        };
+        match routes {
+            [] => vec![("route", Fail, "no route covers it".into())],
+            routes => routes.iter().enumerate().map(line).collect(),
+        }
+    }
+
+    fn outcome(&self, outcome: Outcome) -> String {
+        match outcome {
+            Outcome::NoRoute => "no route".into(),
+            Outcome::Via(_) => "via a next hop".into(),
+            Outcome::Connected(on) => format!("on the link of {}", self.interface(on)),
+            Outcome::Local(_) => "the router's own".into(),
+            Outcome::Broadcast(on) => format!("the broadcast address of {}", self.interface(on)),
+            Outcome::Blackhole => "blackhole".into(),
+            Outcome::Unreachable => "unreachable".into(),
+            Outcome::Special => "no unicast destination".into(),
+        }
+    }
+
+    /// How things stand where it leaves.
+    fn egress(&self, expected: &Expected) -> Vec<Line> {
+        let &Expected::Sent { port, interface, .. } = expected else { return Vec::new() };
+        let mut lines =
+            vec![("egress", Pass, format!("port {}, interface {}", self.port(port), self.interface(interface)))];
+        let reports = self.question.reports.iter().flat_map(|report| &report.ports);
+        for report in reports.filter(|report| report.port == port) {
+            let text = match report.backlog {
+                0 => "nothing waits for the link: it leaves at once".to_owned(),
+                n => format!("{n} packets of {} bytes wait for the link before it", report.backlog_bytes.get()),
+            };
+            lines.push(("link", Note, text));
+        }
+        lines
+    }
+
+    fn conclusion(&self, explanation: &plane::explain::Explanation) -> (&'static str, String) {
+        let fragments = explanation.steps.iter().filter(|step| matches!(step, Step::Fragment { .. })).count();
+        match &explanation.expected {
+            Expected::Sent { port, .. } => ("sent", format!("sent by {}", self.port(*port))),
+            Expected::Consumed if fragments == 0 && is_cut(explanation) => {
+                ("consumed", "cut into fragments, which wait until the next hop answers".into())
+            }
+            Expected::Consumed if fragments > 0 => ("consumed", format!("cut into {fragments} fragments")),
+            Expected::Consumed => ("consumed", "for the router itself, and done with".into()),
+            Expected::Dropped(reason) => ("dropped", format!("dropped: {}", sentence(*reason))),
+            Expected::Waits { interface, address } => {
+                let on = self.interface(*interface);
+                ("waits", format!("waits until {address} on {on} answers; dropped as neighbour_failed if it does not"))
+            }
+            Expected::Collected => {
+                ("collected", "waits for the other fragments of its packet, which is for the router itself".into())
+            }
+        }
+    }
+}
+
+/// Whether the host has cut it.
+fn is_cut(explanation: &plane::explain::Explanation) -> bool {
+    let too_big = Step::Found(Finding::Exception(Exception::TooBig));
+    explanation.steps.contains(&too_big)
+}
+
+fn sentence(reason: DropReason) -> String {
+    format!("{}: {}", reason.name(), reason.explanation().trim())
+}
+
+fn protocol(ethertype: u16) -> String {
+    match ethertype {
+        packet::wire::ethertype::IPV4 => "IPv4".into(),
+        packet::wire::ethertype::IPV6 => "IPv6".into(),
+        packet::wire::ethertype::ARP => "ARP".into(),
+        other => format!("ethertype 0x{other:04x}"),
+    }
+}
+
+/// Why the router's own protocols have a packet.
+pub(crate) fn reason_of(exception: Exception) -> &'static str {
+    match exception {
+        Exception::Arp => "an ARP packet: for the router's own protocols",
+        Exception::Local => "for the router itself",
+        Exception::Options => "it carries options, which are looked at first",
+        Exception::Expired => "its time to live is used up: its sender is told",
+        Exception::NoRoute => "no route leads there: its sender is told",
+        Exception::Unreachable => "an unreachable route: its sender is told",
+        Exception::TooBig => "too long for the link: it is cut, or its sender is told",
+        Exception::Resolve => "the next hop has to be asked for its link-layer address first",
+        Exception::BeyondScope => "its source address may not leave its link: its sender is told",
+    }
+}
