@@ -5,7 +5,7 @@ use crate::names::Names;
 use parking_lot::{Condvar, Mutex};
 use plane::event::{Event, NeighbourState};
 use std::collections::VecDeque;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 use units::{Generation, Instant, InterfaceId, Mac, Nanos, PathId, PortId, WorkerId};
 
@@ -28,6 +28,7 @@ pub(crate) enum What {
     PathDrained(PathId),
     Neighbour { interface: InterfaceId, address: IpAddr, mac: Option<Mac>, state: NeighbourState },
     AddressConflict { interface: InterfaceId, address: IpAddr, mac: Mac },
+    RouterContradicts { interface: InterfaceId, router: Ipv6Addr, about: &'static str },
     WorkerFailed { worker: WorkerId, reason: String },
     Remark(String),
 }
@@ -39,6 +40,9 @@ impl What {
             Event::PortLink { port, up } => What::PortLink { port, up },
             Event::Neighbour { interface, address, mac, state } => What::Neighbour { interface, address, mac, state },
             Event::AddressConflict { interface, address, mac } => What::AddressConflict { interface, address, mac },
+            Event::RouterContradicts { interface, router, about } => {
+                What::RouterContradicts { interface, router, about }
+            }
             Event::Adopted { worker, generation } => What::Adopted { worker, generation },
             Event::PathDrained { path } => What::PathDrained(path),
             Event::PortDrained { port } => What::PortDrained(port),
@@ -61,6 +65,7 @@ impl What {
             What::PathDrained(_) => api::EventKind::PathDrained,
             What::Neighbour { .. } => api::EventKind::Neighbour,
             What::AddressConflict { .. } => api::EventKind::AddressConflict,
+            What::RouterContradicts { .. } => api::EventKind::RouterContradicts,
             What::WorkerFailed { .. } => api::EventKind::WorkerFailed,
             What::Remark(_) => api::EventKind::Remark,
         }
@@ -70,9 +75,9 @@ impl What {
         match self {
             What::PortLink { port, .. } | What::PortDrained(port) => Some(names.port(*port)),
             What::PathDrained(path) => Some(names.path(*path)),
-            What::Neighbour { interface, .. } | What::AddressConflict { interface, .. } => {
-                Some(names.interface(*interface))
-            }
+            What::Neighbour { interface, .. }
+            | What::AddressConflict { interface, .. }
+            | What::RouterContradicts { interface, .. } => Some(names.interface(*interface)),
             What::Applied { name, .. } | What::RolledBack { name, .. } | What::Refused { name, .. } => {
                 Some(name.clone())
             }
@@ -105,6 +110,9 @@ impl What {
             What::Neighbour { address, mac: Some(mac), state, .. } => format!("{address} at {mac} is {}", state.name()),
             What::Neighbour { address, state, .. } => format!("{address} is {}", state.name()),
             What::AddressConflict { address, mac, .. } => format!("{mac} answers for {address}, which is ours"),
+            What::RouterContradicts { router, about, .. } => {
+                format!("the router {router} advertises something else than this one: {about}")
+            }
             What::WorkerFailed { worker, reason } => format!("worker {worker} has failed: {reason}"),
             What::Remark(text) => text.clone(),
         }

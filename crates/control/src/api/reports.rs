@@ -376,6 +376,8 @@ pub enum EventKind {
     Neighbour,
     /// Somebody else answers for an address of the router.
     AddressConflict,
+    /// Another router of a link advertises something else than this one.
+    RouterContradicts,
     /// A worker has failed.
     WorkerFailed,
     /// Something the operator should know of a port: what it could not have, or a capture that could not be written. The

@@ -378,6 +378,7 @@ impl Daemon {
                 | api::EventKind::Pending
                 | api::EventKind::RolledBack
                 | api::EventKind::AddressConflict
+                | api::EventKind::RouterContradicts
                 | api::EventKind::Remark => {
                     tracing::warn!("{subject}{}", event.text)
                 }

@@ -5,7 +5,6 @@ mod told;
 
 pub use probe::Probe;
 
-
 use crate::api::{self, ApiError, ErrorKind};
 use plan::Plan;
 use plane::Command;

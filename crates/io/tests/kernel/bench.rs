@@ -70,8 +70,13 @@ pub struct Bench {
 impl Bench {
     /// Builds both, with static neighbours, and forgets what they say when they start.
     pub fn new(lab: &Lab, kind: &str) -> Result<Bench, String> {
+        Bench::with_redirects(lab, kind, false)
+    }
+
+    /// As [`Bench::new`]; both send redirects, in IPv4 too, where that is wanted.
+    pub fn with_redirects(lab: &Lab, kind: &str, redirects: bool) -> Result<Bench, String> {
         let host = lab.host("kernel").map_err(describe)?;
-        KernelRouter::prepare(&host)?;
+        KernelRouter::prepare(&host, redirects)?;
         let (stations, mut ends) = cables(lab, &host).map_err(describe)?;
         if !KernelRouter::add_vlan(&host) {
             let name = format!("left.{VLAN}");
@@ -84,7 +89,8 @@ impl Bench {
         let host = lab.host("switchpath").map_err(describe)?;
         host.silence_kernel().map_err(describe)?;
         let (_, ends) = cables(lab, &host).map_err(describe)?;
-        let ours = Lane { ends, router: Ours::start(&host, &network::configuration(kind))?, markers: 0 };
+        let configuration = network::configuration(kind, redirects);
+        let ours = Lane { ends, router: Ours::start(&host, &configuration)?, markers: 0 };
         let mut bench = Bench { kernel, ours };
         bench.kernel.finish();
         bench.ours.finish();

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const TRANSFER: usize = 2 << 20;
 
 /// Says stop when it goes, also where that is because something failed.
-struct Stop<'a>(&'a AtomicBool);
+pub struct Stop<'a>(pub &'a AtomicBool);
 
 impl Drop for Stop<'_> {
     fn drop(&mut self) {
@@ -89,7 +89,7 @@ fn among_hosts(kind: &str, work: impl FnOnce(&[Host])) {
 }
 
 /// What ping(8) prints; nothing where there is none.
-fn ping(from: &Host, arguments: &str, to: IpAddr) -> Option<(bool, String)> {
+pub fn ping(from: &Host, arguments: &str, to: IpAddr) -> Option<(bool, String)> {
     let mut command = Command::new("ping");
     command.args(["-n", "-c1", "-W5"]).args(arguments.split_whitespace()).arg(to.to_string());
     command.env("LC_ALL", "C").stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -213,8 +213,11 @@ fn who_traces_a_route_sees_our_router_and_who_asks_it_is_answered() {
             assert!(printed.contains(exceeded), "{printed}");
             let (answered, printed) = ping(left, "-t 2", to).unwrap();
             assert!(answered, "{printed}");
-            let (answered, printed) = ping(right, "", ip(router)).unwrap();
-            assert!(answered, "the far address of the router: {printed}");
+            // Also where request and reply come in fragments.
+            for length in ["", "-s 5000", "-s 65000"] {
+                let (answered, printed) = ping(right, length, ip(router)).unwrap();
+                assert!(answered, "the far address of the router, {length}: {printed}");
+            }
             // Nobody is there, and the router finds out for the sender.
             let nobody = if v6 { ip("fd00:2::99") } else { ip("198.18.2.99") };
             let (answered, printed) = ping(left, "-W 9", nobody).unwrap();

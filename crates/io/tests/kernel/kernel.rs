@@ -13,7 +13,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("net/ipv4/icmp_ratemask", "0"),
     ("net/ipv6/icmp/ratelimit", "0"),
     ("net/ipv6/icmp/ratemask", "\n"),
-    // No redirects (ours sends none), and none believed.
+    // No redirects (of IPv6 it cannot be told), and none believed.
     ("net/ipv4/conf/{}/send_redirects", "0"),
     ("net/ipv4/conf/{}/accept_redirects", "0"),
     ("net/ipv6/conf/{}/accept_redirects", "0"),
@@ -49,9 +49,12 @@ impl KernelRouter {
     }
 
     /// Settings that links take over when they are laid.
-    pub fn prepare(host: &Host) -> Result<(), String> {
+    pub fn prepare(host: &Host, redirects: bool) -> Result<(), String> {
         host.forward_in_kernel().map_err(|error| error.to_string())?;
-        for (setting, value) in SETTINGS {
+        // Of hops on the same subnet only (RFC 1812 5.2.7.2).
+        let told = [("net/ipv4/conf/{}/send_redirects", "1"), ("net/ipv4/conf/{}/shared_media", "0")];
+        let more = if redirects { &told[..] } else { &[] };
+        for (setting, value) in SETTINGS.iter().chain(more) {
             for links in ["all", "default"] {
                 host.sysctl(&setting.replace("{}", links), value).map_err(|error| error.to_string())?;
             }

@@ -61,7 +61,7 @@ pub const ROUTES: &[(&str, Action)] = &[
 ];
 
 /// The network as a configuration of ours, on ports of this kind.
-pub fn configuration(kind: &str) -> String {
+pub fn configuration(kind: &str, redirects: bool) -> String {
     let mut text = String::from("version = 1\n[router]\nframes = 4096\nicmp_rate = 1000000\nicmp_burst = 100000\n");
     let addresses = |interface: &str| {
         let (_, addresses) = ADDRESSES.iter().find(|(name, _)| *name == interface).expect("every interface has some");
@@ -70,8 +70,21 @@ pub fn configuration(kind: &str) -> String {
     for link in Link::ALL {
         let (name, mac) = (link.name(), router_mac(link));
         let mtu = if link == Link::Narrow { NARROW } else { 1500 };
-        writeln!(text, "[port.{name}]\ndevice = '{kind}:{name}'\nmac = '{mac}'\nmtu = {mtu}").unwrap();
-        writeln!(text, "address = [{}]", addresses(name)).unwrap();
+        writeln!(
+            text,
+            "[port.{name}]
+device = '{kind}:{name}'
+mac = '{mac}'
+mtu = {mtu}"
+        )
+        .unwrap();
+        writeln!(
+            text,
+            "address = [{}]
+redirects = {redirects}",
+            addresses(name)
+        )
+        .unwrap();
     }
     writeln!(text, "[port.left.vlan.{VLAN}]\naddress = [{}]", addresses("left.20")).unwrap();
     for (prefix, action) in ROUTES {

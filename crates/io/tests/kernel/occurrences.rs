@@ -1,11 +1,13 @@
 //! Each difference of docs/differences.md, shown by the packet that brings it out and nothing else.
 
-use crate::bench::{Outcome, router_mac, station_mac};
-use crate::differences::Difference;
-use crate::ends::Link;
+use crate::bench::{Bench, router_mac, station_mac};
+use crate::differences::{Difference, is_report, quiet};
+use crate::ends::{Link, Seen};
 use crate::generator::Sent;
+use io::netns::Lab;
 use packet::wire::arp::Arp;
 use packet::wire::{Ipv6Spec, checksum, ethernet, ethertype, ipv6, protocol, transport};
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use units::{Mac, Nanos};
 
@@ -96,12 +98,6 @@ fn shows(expected: &[Difference], frames: &[Sent]) {
     assert_eq!(Difference::explain_all(last, out).unwrap(), expected);
 }
 
-/// Without the reports a router sends by itself.
-fn quiet(mut out: Outcome) -> Outcome {
-    out.kernel.retain(|seen| !crate::differences::is_report(&seen.frame));
-    out
-}
-
 #[test]
 fn linux_draws_identifications_and_we_count() {
     shows(&[Difference::Identification], &[Packet4 { destination: ROUTER, ..PLAIN }.sent()]);
@@ -169,9 +165,43 @@ fn linux_forwards_back_onto_the_link_whatever_the_ipv6_addresses_and_we_do_not()
 }
 
 #[test]
-fn linux_sends_redirects_and_we_do_not() {
+fn linux_sends_redirects_and_we_do_where_configured() {
     // At most one a second to either of two addresses: these occur nowhere else.
     shows(&[Difference::Redirects], &[udp6(v6("fd00:1::55"), v6("fd00:1::56"))]);
+}
+
+#[test]
+fn where_configured_our_redirects_are_those_of_linux() {
+    let lab = match Lab::new() {
+        Ok(lab) => lab,
+        Err(forbidden) => return println!("skipped: {forbidden}"),
+    };
+    let mut bench = match Bench::with_redirects(&lab, "packet", true) {
+        Ok(bench) => bench,
+        Err(error) => return println!("skipped: no router of the kernel can be set up: {error}"),
+    };
+    let plain = |source, destination| {
+        Packet4 { source: Ipv4Addr::from(source), destination: Ipv4Addr::from(destination), ..PLAIN }.sent()
+    };
+    // From whom to where, and whether the sender hears of a better first hop.
+    for (name, sent, told) in [
+        ("a neighbour", plain([198, 18, 1, 3], [198, 18, 1, 2]), true),
+        ("behind a neighbour", plain([198, 18, 1, 3], [198, 19, 1, 7]), true),
+        ("a sender from beyond", plain([203, 0, 113, 7], [198, 19, 1, 8]), false),
+        ("another link", plain([198, 18, 1, 3], [198, 18, 2, 2]), false),
+        ("an IPv6 neighbour", udp6(v6("fd00:1::55"), v6("fd00:1::56")), true),
+        ("behind an IPv6 neighbour of unknown link-local address", udp6(v6("fd00:1::55"), v6("2001:db8:1::7")), false),
+        ("an IPv6 sender from beyond", udp6(v6("2001:db8:55::1"), v6("fd00:1::77")), false),
+    ] {
+        // Linux waits a while before it tells the same sender again.
+        bench.pass(Nanos::millis(100));
+        let out = quiet(bench.exchange(sent.link, &sent.frame));
+        let (kernel, ours) = (out.kernel.len(), out.ours.len());
+        assert_eq!((kernel, ours), (1 + usize::from(told), 1 + usize::from(told)), "{name}: {out:?}");
+        let found = Difference::explain_all(&sent, out).unwrap_or_else(|left| panic!("{name}: {left:?}"));
+        assert!(found.iter().all(|difference| *difference == Difference::Identification), "{name}: {found:?}");
+    }
+    bench.ours().audit();
 }
 
 #[test]
@@ -186,8 +216,21 @@ fn linux_answers_arp_of_a_group_and_we_do_not() {
     shows(&[Difference::ImpossibleArp], &[framed(ethertype::ARP, &request.to_bytes())]);
 }
 
+/// The groups a report is about, with their record types.
+fn reported(seen: &[Seen]) -> BTreeSet<(Link, u8, Ipv6Addr)> {
+    let mut groups = BTreeSet::new();
+    for Seen { link, frame } in seen.iter().filter(|seen| is_report(&seen.frame)) {
+        let records = frame[14..].get(40 + 8 + 8..).unwrap_or_default();
+        for record in records.chunks_exact(20) {
+            let group: [u8; 16] = record[4..].try_into().unwrap();
+            groups.insert((*link, record[0], group.into()));
+        }
+    }
+    groups
+}
+
 #[test]
-fn linux_reports_its_groups_and_we_do_not() {
+fn both_report_the_same_groups_when_asked() {
     let Some(mut shared) = crate::shared() else { return };
     let bench = shared.as_mut().unwrap();
     let (querier, everybody) = (v6("fe80::2"), ipv6::ALL_NODES);
@@ -196,11 +239,16 @@ fn linux_reports_its_groups_and_we_do_not() {
     transport::seal(querier.into(), everybody.into(), protocol::ICMPV6, &mut query);
     let alert = [protocol::ICMPV6, 0, 5, 2, 0, 0, 1, 0];
     let sent = packet6(querier, everybody, protocol::HOP_BY_HOP, 1, &[&alert[..], &query].concat());
+    bench.pass(Nanos::secs(2));
     let mut out = bench.exchange(sent.link, &sent.frame);
     let later = bench.pass(Nanos::millis(500));
     out.kernel.extend(later.kernel);
     out.ours.extend(later.ours);
-    assert_eq!(Difference::explain_all(&sent, out).unwrap(), [Difference::GroupReports]);
+    let (kernel, mut ours) = (reported(&out.kernel), reported(&out.ours));
+    assert!(kernel.len() > 3, "{kernel:?}");
+    // RFC 4291 2.8 has routers in it; Linux joins it when forwarding is switched on later than the link.
+    assert!(ours.remove(&(Link::Left, 2, ipv6::ALL_SITE_ROUTERS)));
+    assert_eq!(kernel, ours);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use io::clock;
 use io::devices::Devices;
 use io::netns::Host;
 use io::wait::{Sleeper, Waker};
-use plane::event::Silent;
+use plane::event::{Observer, Silent};
 use plane::host::HostLimits;
 use plane::meter::Flat;
 use plane::port::Waiter;
@@ -29,6 +29,15 @@ impl Ours {
     /// Starts it with `configuration` on the links of `host`; its announcements are over. What its ports could not have
     /// is the error.
     pub fn start(host: &Host, configuration: &str) -> Result<Ours, String> {
+        let mut ours = Ours::begin(host, configuration, Box::new(Silent))?;
+        for _ in 0..4 {
+            ours.pass(Nanos::secs(2));
+        }
+        Ok(ours)
+    }
+
+    /// Starts it; it has yet to say that it is there.
+    pub fn begin(host: &Host, configuration: &str, observer: Box<dyn Observer>) -> Result<Ours, String> {
         let plan = plan::check(configuration, "bench.toml", &plane::catalogue());
         let plan = plan.unwrap_or_else(|wrong| panic!("{wrong}"));
         // As the kernel is told: no limit.
@@ -38,8 +47,9 @@ impl Ours {
             reassembly: Nanos::secs(600),
             ..HostLimits::default()
         };
+        let mut observer = Some(observer);
         let build = Build { frames: 1 << 16, super_frames: 64, workers: 1, layout: Layout::Three, limits };
-        let (mut router, mut workers) = Router::new(build, |_| Box::new(Silent));
+        let (mut router, mut workers) = Router::new(build, |_| observer.take().expect("for one worker"));
         let mut devices = Devices::new(clock::epoch()).in_namespace(host.namespace().clone());
         let mut worker = workers.pop().expect("one was asked for");
         let prepared = router.prepare(&plan, &mut devices).unwrap_or_else(|errors| panic!("{errors:?}"));
@@ -52,11 +62,12 @@ impl Ours {
             worker.step(clock::now(), &mut Flat(Nanos::new(10)));
         }
         router.complete(published);
-        let mut ours = Ours { worker, _router: router, _devices: devices, ahead: Nanos::ZERO };
-        for _ in 0..4 {
-            ours.pass(Nanos::secs(2));
-        }
-        Ok(ours)
+        Ok(Ours { worker, _router: router, _devices: devices, ahead: Nanos::ZERO })
+    }
+
+    /// Ends it in order.
+    pub fn end(&mut self) {
+        self.worker.shut_down(self.now());
     }
 
     fn now(&self) -> Instant {

@@ -57,7 +57,9 @@ impl DropReason {
             LocalProtocol => "Nothing here speaks that protocol; the router only answers ICMP.",
             LocalPort => "Nothing listens on the router itself; a scan, or the wrong address.",
             BadFragment | FragmentOverlap => "A broken or hostile sender: nothing to do here.",
-            DuplicateAddress => "Give one of the two stations another address: `switchpath show events` says whose it is.",
+            DuplicateAddress => {
+                "Give one of the two stations another address: `switchpath show events` says whose it is."
+            }
             FragmentTimeout => "Fragments are lost on the way here: look for drops before this router.",
             FragmentLimit => "Many packets for the router come in fragments: most likely an attack.",
             PathQueue => {

@@ -159,8 +159,8 @@ impl World for Dry<'_> {
         self.tables
     }
 
-    fn generate(&mut self, _length: usize) -> Option<Packet> {
-        let mut packet = self.pool.take()?;
+    fn generate(&mut self, length: usize) -> Option<Packet> {
+        let mut packet = self.pool.take_for(length)?;
         packet.meta_mut().flags = Meta::GENERATED;
         packet.meta_mut().timestamp = self.now();
         Some(packet)

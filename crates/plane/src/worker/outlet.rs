@@ -78,8 +78,8 @@ impl World for Outlet<'_> {
         self.tables
     }
 
-    fn generate(&mut self, _length: usize) -> Option<Packet> {
-        let mut packet = self.fates.pool.take()?;
+    fn generate(&mut self, length: usize) -> Option<Packet> {
+        let mut packet = self.fates.pool.take_for(length)?;
         packet.meta_mut().flags = Meta::GENERATED;
         packet.meta_mut().timestamp = self.fates.now;
         // It came in by no port.

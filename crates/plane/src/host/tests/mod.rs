@@ -97,7 +97,7 @@ impl Net {
     pub fn new() -> Net {
         let mut net = Net {
             now: Instant::START + Nanos::secs(1000),
-            pool: Pool::new(Region::new(4096)),
+            pool: Pool::new(Region::with_super_frames(4096, 8)),
             tables: Tables::new(),
             interfaces: vec![lan(), wan()],
             log: String::new(),
@@ -187,8 +187,8 @@ impl World for Net {
     fn tables(&self) -> &Tables {
         &self.tables
     }
-    fn generate(&mut self, _length: usize) -> Option<Packet> {
-        let packet = self.pool.take()?;
+    fn generate(&mut self, length: usize) -> Option<Packet> {
+        let packet = self.pool.take_for(length)?;
         self.began += 1;
         Some(packet)
     }

@@ -367,11 +367,21 @@ fn when_a_link_goes_neighbours_are_forgotten_and_when_it_comes_back_addresses_ar
     lab.host.link_changed(PortId(1), true, &mut lab.net);
     lab.pass(SECOND * 3);
     expect![[r#"
+          > wan 33:33:00:00:00:16 vlan 20 :: > ff02::16 ICMPv6 listener report to-ex ff02::2 to-ex ff02::1:ff00:0 to-ex ff02::1:ff00:1 to-ex ff02::1:ff00:2 to-ex ff05::2 hlim 1
+          > wan 33:33:ff:00:00:01 vlan 20 :: > ff02::1:ff00:1 ICMPv6 who-has 2001:db8:2::1 hlim 255
+          > wan 33:33:ff:00:00:02 vlan 20 :: > ff02::1:ff00:2 ICMPv6 who-has fe80::ff:fe00:2 hlim 255
           > wan ff:ff:ff:ff:ff:ff vlan 20 ARP who-has 10.0.2.1 tell 10.0.2.1
+        48404726ns
+          > wan 33:33:00:00:00:16 vlan 20 :: > ff02::16 ICMPv6 listener report to-ex ff02::2 to-ex ff02::1:ff00:0 to-ex ff02::1:ff00:1 to-ex ff02::1:ff00:2 to-ex ff05::2 hlim 1
+        1s
+          > wan 33:33:00:00:00:16 vlan 20 fe80::ff:fe00:2 > ff02::16 ICMPv6 listener report to-ex ff02::2 to-ex ff02::1:ff00:0 to-ex ff02::1:ff00:1 to-ex ff02::1:ff00:2 to-ex ff05::2 hlim 1
           > wan 33:33:00:00:00:01 vlan 20 2001:db8:2::1 > ff02::1 ICMPv6 2001:db8:2::1 is-at 02:00:00:00:00:02 R O hlim 255
           > wan 33:33:00:00:00:01 vlan 20 fe80::ff:fe00:2 > ff02::1 ICMPv6 fe80::ff:fe00:2 is-at 02:00:00:00:00:02 R O hlim 255
+        1150448431ns
+          > wan 33:33:00:00:00:16 vlan 20 fe80::ff:fe00:2 > ff02::16 ICMPv6 listener report to-ex ff02::2 to-ex ff02::1:ff00:0 to-ex ff02::1:ff00:1 to-ex ff02::1:ff00:2 to-ex ff05::2 hlim 1
         2s
           > wan ff:ff:ff:ff:ff:ff vlan 20 ARP who-has 10.0.2.1 tell 10.0.2.1
+        3s
           > wan 33:33:00:00:00:01 vlan 20 2001:db8:2::1 > ff02::1 ICMPv6 2001:db8:2::1 is-at 02:00:00:00:00:02 R O hlim 255
           > wan 33:33:00:00:00:01 vlan 20 fe80::ff:fe00:2 > ff02::1 ICMPv6 fe80::ff:fe00:2 is-at 02:00:00:00:00:02 R O hlim 255
     "#]]

@@ -1,0 +1,140 @@
+//! A host that knows nothing configures itself from the advertisements of our router and talks through it; addresses that
+//! two have are found out, by the kernel and by us.
+
+use crate::hosts::{Stop, ping};
+use crate::ours::Ours;
+use io::clock;
+use io::netns::{Host, Lab};
+use io::wait::{Sleeper, Waker};
+use plane::event::{Event, Observer, Silent};
+use std::net::IpAddr;
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use units::{Instant, Nanos};
+
+const PATIENCE: Nanos = Nanos::secs(10);
+
+/// What ip(8) prints in a host.
+fn ip(host: &Host, arguments: &str) -> String {
+    let mut command = Command::new("ip");
+    command.args(arguments.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = host.spawn(command).and_then(|child| child.wait_with_output()).unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Asks until the answer is as it should be.
+fn until(what: &str, mut asked: impl FnMut() -> String, right: impl Fn(&str) -> bool) -> String {
+    let (end, mut sleeper) = (clock::now() + PATIENCE, Sleeper::new(Waker::new().unwrap()));
+    loop {
+        let answer = asked();
+        if right(&answer) {
+            return answer;
+        }
+        assert!(clock::now() < end, "{what}: {answer}");
+        sleeper.sleep([], Nanos::millis(50)).unwrap();
+    }
+}
+
+fn lab() -> Option<Lab> {
+    Lab::new().inspect_err(|forbidden| println!("skipped: {forbidden}")).ok()
+}
+
+/// Runs a router while `work` does, and ends it in order.
+fn while_running(ours: &mut Ours, work: impl FnOnce()) {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let stopped = Stop(&stop);
+        let running = scope.spawn(|| {
+            ours.run(&stop);
+            ours.audit();
+            ours.end();
+        });
+        work();
+        drop(stopped);
+        running.join().unwrap();
+    });
+}
+
+#[test]
+fn a_host_configures_itself_from_our_advertisements_and_talks_through_us() {
+    let Some(lab) = lab() else { return };
+    let (router, host, far) = (lab.host("router").unwrap(), lab.host("host").unwrap(), lab.host("far").unwrap());
+    router.silence_kernel().unwrap();
+    for station in [&host, &far] {
+        station.sysctl("net/ipv6/conf/default/dad_transmits", "0").unwrap();
+    }
+    host.sysctl("net/ipv6/conf/default/accept_ra", "2").unwrap();
+    lab.cable(&router.plug("lan"), &host.plug("eth0")).unwrap();
+    lab.cable(&router.plug("wan"), &far.plug("eth0")).unwrap();
+    let there: IpAddr = "fd00:2::2".parse().unwrap();
+    far.add_address("eth0", there, 64).unwrap();
+    far.add_default_route("fd00:2::1".parse().unwrap()).unwrap();
+    let configuration = "version = 1\n\
+        [port.lan]\ndevice = 'packet:lan'\naddress = ['fd00:1::1/64']\nmtu = 1400\n\
+        [port.lan.ra]\ninterval = '4s'\nlifetime = '900s'\npreference = 'high'\nhop_limit = 77\n\
+        dns = ['fd00:2::53']\nsearch = ['example.org']\n\
+        [port.wan]\ndevice = 'packet:wan'\naddress = ['fd00:2::1/64']\n";
+    let mut ours = Ours::begin(&router, configuration, Box::new(Silent)).unwrap();
+    while_running(&mut ours, || {
+        let addresses = until(
+            "an address",
+            || ip(&host, "-6 -o address show dev eth0 scope global"),
+            |text| text.contains("fd00:1::") && !text.contains("tentative"),
+        );
+        assert!(addresses.contains("dynamic"), "{addresses}");
+        let routes = ip(&host, "-6 route show default");
+        for part in ["proto ra", "pref high", "mtu 1400", "hoplimit 77"] {
+            assert!(routes.contains(part), "{part}: {routes}");
+        }
+        if let Some((answered, printed)) = ping(&host, "", there) {
+            assert!(answered, "{printed}");
+        }
+        // As long as the advertised MTU says.
+        if let Some((answered, printed)) = ping(&host, "-s 1352 -M do", there) {
+            assert!(answered, "{printed}");
+        }
+    });
+    until("no router any more", || ip(&host, "-6 route show default"), str::is_empty);
+}
+
+/// Writes conflicts down.
+struct Conflicts(Arc<Mutex<Vec<String>>>);
+
+impl Observer for Conflicts {
+    fn event(&mut self, _now: Instant, event: &Event<'_>) {
+        if let Event::AddressConflict { address, .. } = event {
+            self.0.lock().unwrap().push(address.to_string());
+        }
+    }
+}
+
+#[test]
+fn an_address_that_a_host_has_already_is_left_to_it_and_ours_are_left_to_us() {
+    let Some(lab) = lab() else { return };
+    let (router, host) = (lab.host("router").unwrap(), lab.host("host").unwrap());
+    router.silence_kernel().unwrap();
+    lab.cable(&router.plug("lan"), &host.plug("eth0")).unwrap();
+    host.sysctl("net/ipv6/conf/eth0/dad_transmits", "0").unwrap();
+    for address in ["fd00:1::1", "fd00:1::2"] {
+        host.add_address("eth0", address.parse().unwrap(), 64).unwrap();
+    }
+    for setting in ["dad_transmits", "accept_dad"] {
+        host.sysctl(&format!("net/ipv6/conf/eth0/{setting}"), "1").unwrap();
+    }
+    let configuration = "version = 1\n[port.lan]\ndevice = 'packet:lan'\naddress = ['fd00:1::1/64', 'fd00:1::9/64']\n";
+    let conflicts = Arc::new(Mutex::new(Vec::new()));
+    let mut ours = Ours::begin(&router, configuration, Box::new(Conflicts(conflicts.clone()))).unwrap();
+    while_running(&mut ours, || {
+        until("a conflict", || format!("{:?}", conflicts.lock().unwrap()), |text| text.contains("fd00:1::1"));
+        let Some((answered, printed)) = ping(&host, "", "fd00:1::9".parse().unwrap()) else { return };
+        assert!(answered, "{printed}");
+        // The kernel looks as well, and hears that our other address is taken.
+        // Not while we look ourselves: then neither would get it.
+        Sleeper::new(Waker::new().unwrap()).sleep([], Nanos::millis(1500)).unwrap();
+        ip(&host, "address add fd00:1::9/64 dev eth0");
+        until("the kernel gives up", || ip(&host, "-6 -o address show dev eth0"), |text| text.contains("dadfailed"));
+    });
+    assert_eq!(*conflicts.lock().unwrap(), ["fd00:1::1"]);
+}
