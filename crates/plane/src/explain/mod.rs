@@ -22,6 +22,7 @@ use units::{Instant, InterfaceId, PortId};
 
 /// Frames there are for the packet and whatever is made because of it: more than the longest packet has fragments.
 const FRAMES: usize = 128;
+const SUPER_FRAMES: usize = 2;
 
 /// The router a packet is put to.
 #[derive(Clone, Copy)]
@@ -145,8 +146,8 @@ pub fn explain(question: &Question<'_>, port: PortId, frame: &[u8]) -> Explanati
     let view = question.snapshot.port(port).expect("the caller names a port of the snapshot");
     let steps = Steps::default();
     let dispatch = dispatch(question.snapshot);
-    let mut pool = Pool::new(Region::new(FRAMES));
-    let mut packet = pool.take().expect("a new pool has frames");
+    let mut pool = Pool::new(Region::with_super_frames(FRAMES, SUPER_FRAMES));
+    let mut packet = pool.take_for(frame.len()).expect("a new pool has frames");
     if !packet.fill(frame) {
         pool.give(packet);
         let expected = Expected::Dropped(DropReason::FrameTooLong);
