@@ -5,7 +5,7 @@ use crate::claim::Claims;
 use crate::closer::Closer;
 use crate::netlink::Netlink;
 use crate::netns::Namespace;
-use crate::packet_ring::{PacketOptions, Tenures};
+use crate::packet_ring::{PacketOptions, PacketPort, Tenures};
 use crate::remarks::{OpenError, Remarks};
 use crate::revive::{Device, Opened, Reviver};
 use crate::tap::{Pulse, TapOptions, Taps};
@@ -53,13 +53,14 @@ struct Wanted {
     port: String,
     kind: Kind,
     interface: String,
+    queues: usize,
 }
 
 #[derive(Clone)]
 enum Kind {
     Packet(PacketOptions),
-    /// With the frames of the router, and at most so many queues.
-    Xdp(XdpOptions, Arc<Region>, usize),
+    /// With the frames of the router.
+    Xdp(XdpOptions, Arc<Region>),
     Tap(TapOptions),
 }
 
@@ -75,16 +76,18 @@ impl Interfaces {
         remarks: &Remarks,
     ) -> Result<Vec<Box<dyn Port>>, OpenError> {
         let mtu = plan.interfaces.first().map_or(1500, |interface| interface.mtu.into());
+        // Without super-frames of the pool there is nowhere to put those of others.
+        let offloads = plan.device.offloads && region.super_frames() > 0;
         let kind = match &*plan.device.kind {
-            "packet" => Kind::Packet(PacketOptions::default()),
+            "packet" => Kind::Packet(PacketOptions { offloads, ..PacketOptions::default() }),
             "xdp" => {
                 let options = XdpOptions { checksums: plan.device.checksums, ..XdpOptions::default() };
-                Kind::Xdp(options, region.clone(), queues)
+                Kind::Xdp(options, region.clone())
             }
-            "tap" => Kind::Tap(TapOptions { queues, mtu }),
+            "tap" => Kind::Tap(TapOptions { mtu, offloads }),
             other => unreachable!("'{other}' is no interface of the kernel"),
         };
-        let wanted = Wanted { port: plan.name.to_string(), kind, interface: plan.device.target.clone() };
+        let wanted = Wanted { port: plan.name.to_string(), kind, interface: plan.device.target.clone(), queues };
         let parts = self.parts(namespace, remarks)?;
         let open = || parts.shared.open(&wanted);
         let (opened, pulse) = match namespace {
@@ -99,6 +102,8 @@ impl Interfaces {
             let hint = format!("`ip link set {interface} up` where it should not be");
             remarks.add(format!("port {port}: {interface} is down; {hint}"));
         }
+        // Again as many as there are workers that have one.
+        let wanted = Wanted { queues: opened.ports.len(), ..wanted };
         let again = Again { shared: parts.shared.clone(), wanted: wanted.clone(), pulse };
         Ok(parts.reviver.follow(&wanted.port, &wanted.interface, opened, Box::new(again)))
     }
@@ -135,16 +140,17 @@ impl Shared {
         };
         let mut open_packet = |claims: &mut Claims, options: &PacketOptions| {
             let claim = claim_first(claims)?;
-            let (port, remarks) = packets.open(interface, options, &self.closer)?;
-            let index = port.index();
+            let (ports, remarks) = packets.open(interface, options, wanted.queues, &self.closer)?;
+            let index = ports[0].index();
             let claim = claim.map_or_else(|| claims.claim(interface, index), Ok)?;
-            Ok((Opened { ports: vec![Box::new(port)], index, claim }, None, remarks))
+            let ports = ports.into_iter().map(|port| Box::new(port) as Box<dyn Port>).collect();
+            Ok((Opened { ports, index, claim }, None, remarks))
         };
         let (opened, pulse, remarks) = match &wanted.kind {
             Kind::Packet(options) => open_packet(claims, options)?,
-            Kind::Xdp(options, region, queues) => {
+            Kind::Xdp(options, region) => {
                 let claim = claim_first(claims)?;
-                match xdp.open_after(interface, region, *queues, options, &self.closer) {
+                match xdp.open_after(interface, region, wanted.queues, options, &self.closer) {
                     Ok((opened, remarks)) => {
                         let index = opened[0].index();
                         let claim = claim.map_or_else(|| claims.claim(interface, index), Ok)?;
@@ -153,7 +159,9 @@ impl Shared {
                     }
                     Err(OpenError { reason, hint }) => {
                         // Where that fails as well, the operator has one error to mend, not two.
-                        let (opened, pulse, mut remarks) = open_packet(claims, &PacketOptions::default())?;
+                        let offloads = region.super_frames() > 0;
+                        let options = PacketOptions { offloads, ..PacketOptions::default() };
+                        let (opened, pulse, mut remarks) = open_packet(claims, &options)?;
                         let instead = "AF_PACKET in place of AF_XDP, which is slower";
                         remarks.push(format!("{instead}: {reason}; {hint}"));
                         (opened, pulse, remarks)
@@ -163,7 +171,7 @@ impl Shared {
             Kind::Tap(options) => {
                 // A queue of a device that is there could be had beside another router's.
                 let claim = claim_first(claims)?;
-                let opened = taps.open(interface, *options, &self.closer)?;
+                let opened = taps.open(interface, *options, wanted.queues, &self.closer)?;
                 let claim = claim.map_or_else(|| claims.claim(interface, opened.index), Ok)?;
                 let pulse = opened.ports.first().map(|port| Pulse::of(port, opened.made));
                 let ports = opened.ports.into_iter().map(|port| Box::new(port) as Box<dyn Port>).collect();

@@ -100,6 +100,22 @@ pub(crate) fn ethtool<const N: usize>(socket: impl AsFd, interface: &str, words:
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Has a socket receive nothing more (SO_ATTACH_FILTER): a program of one instruction, `ret 0`.
+pub(crate) fn refuse_packets(socket: impl AsFd) -> io::Result<()> {
+    let mut refuse = libc::sock_filter { code: libc::BPF_RET as u16 | libc::BPF_K as u16, jt: 0, jf: 0, k: 0 };
+    let program = libc::sock_fprog { len: 1, filter: &raw mut refuse };
+    let (fd, length) = (socket.as_fd().as_raw_fd(), mem::size_of_val(&program) as u32);
+    // SAFETY: `program` is a `sock_fprog` whose instruction outlives the call; the kernel copies it.
+    let result =
+        unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, (&raw const program).cast(), length) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Undoes [`refuse_packets`].
+pub(crate) fn admit_packets(socket: impl AsFd) -> io::Result<()> {
+    set_option(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0u32)
+}
+
 /// Makes of a descriptor of /dev/net/tun the device of that name, or a queue of it (TUNSETIFF), in the network namespace
 /// the descriptor was opened in. `flags` are IFF_*.
 pub(crate) fn attach_tun(tun: impl AsFd, name: &str, flags: c_int) -> io::Result<()> {

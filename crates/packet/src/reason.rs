@@ -35,6 +35,11 @@ reasons! {
     /// The frame is longer than any frame of the pool, or than the port could hand over whole: a super-frame, if its sender's
     /// segmentation offload is on (`ethtool -K INTERFACE tso off gso off` there).
     FrameTooLong "frame_too_long";
+    /// The frame needs a super-frame, and all of the pool are in use (`super_frames` of `[router]`).
+    NoSuperFrame "no_super_frame";
+    /// What the sender says is left to do to the frame, segmentation or a checksum, does not fit the frame, or is not done
+    /// here (OASIS virtio 1.2, 5.1.6).
+    BadOffload "bad_offload";
     /// The frame is for another station of the segment.
     OtherStation "other_station";
     /// No interface of the port has the VLAN of the frame.

@@ -249,6 +249,7 @@ fn ports(old: &PortPlan, new: &PortPlan, changes: &mut Vec<Change>) {
     edit(&mut what, "write", file(&old.device.write), file(&new.device.write));
     edit(&mut what, "pace", old.device.pace, new.device.pace);
     edit(&mut what, "checksums", or_none(&old.device.checksums), or_none(&new.device.checksums));
+    edit(&mut what, "offloads", old.device.offloads, new.device.offloads);
     edit(&mut what, "mac", or_none(&old.mac), or_none(&new.mac));
     edit(&mut what, "scheme", &old.scheme, &new.scheme);
     edit(&mut what, "capture", file(&old.capture), file(&new.capture));

@@ -198,6 +198,13 @@ pub(crate) const PORT: &[Key] = &[
         "\"lan.pcapng\"",
         "A pcapng file that every frame of the port is written to.",
     ),
+    key(
+        "offloads",
+        Kind::Boolean,
+        "true",
+        "false",
+        "`packet` and `tap` only: whether super-frames and partial checksums are taken and handed over as they are.",
+    ),
     key("trace", Kind::Boolean, "false", "true", "Whether every frame of the port is traced."),
     key(
         "faults",

@@ -83,6 +83,8 @@ pub struct DevicePlan {
     /// `xdp`: what to make of checksums, where it is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checksums: Option<Checksums>,
+    /// `packet` and `tap`: whether super-frames and partial checksums are taken and handed over as they are.
+    pub offloads: bool,
 }
 
 impl fmt::Display for DevicePlan {

@@ -1,13 +1,17 @@
-//! `packet:` ports: a network interface of the kernel through AF_PACKET, version 2 rings (packet(7)).
+//! `packet:` ports: a network interface of the kernel through AF_PACKET (packet(7)).
 //!
-//! Version 3 hands over blocks by a timer, which costs a millisecond of delay; version 2 hands over single frames. Frames
-//! are copied between the rings and the pool. While a port is open the host's stack receives nothing from the interface
-//! ([`crate::ingress`]), and the interface joins no frames to super-frames ([`crate::offload`]).
+//! Frames come in by a version 2 ring: version 3 hands over blocks by a timer, which costs a millisecond of delay; version
+//! 2 hands over single frames. A slot holds what a link of 1500 bytes carries. What is longer, super-frames above all, the
+//! kernel keeps beside the ring and says so in the slot (PACKET_COPY_THRESH), and is read from there straight into a
+//! frame of the pool. While a port is open the host's stack receives nothing from the interface ([`crate::ingress`]).
 //!
-//! What the kernel leaves undone is done here: tags it took out are put back, checksums that a sender on this machine left
-//! to a network card are filled in (TP_STATUS_CSUMNOTREADY). Of encapsulated packets only the outer checksum is: which
-//! one is missing the ring does not say.
+//! With each frame comes what its sender has left to others, segmentation and checksums (PACKET_VNET_HDR), and goes with
+//! it. Where that is not wanted, interfaces join no frames ([`crate::offload`]), and checksums left to a network card are
+//! filled in here (TP_STATUS_CSUMNOTREADY): of encapsulated packets only the outer one, as which is missing the ring does
+//! not say. Tags that the kernel took out are put back.
 
+mod fanout;
+mod outgoing;
 mod port;
 mod ring;
 mod tenure;
@@ -20,7 +24,7 @@ use crate::netlink::{Link, Netlink};
 use crate::offload::{Offload, SwitchedOff};
 use crate::remarks::OpenError;
 use crate::sys;
-use ring::Rings;
+use ring::Ring;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -28,10 +32,12 @@ use std::sync::Arc;
 
 /// Bytes of a ring that the kernel allocates at once.
 const BLOCK: usize = 64 << 10;
-/// What the kernel puts before a received frame in its slot: header, address and alignment, at most.
-const BEFORE_FRAME: usize = 96;
-/// Ethernet header and one tag.
-const LINK_HEADER: usize = 18;
+/// Bytes of a slot: a frame of 1500 bytes and its link header fit, with what the kernel puts before it.
+const SLOT: usize = 2048;
+/// Bytes of long frames that the kernel keeps beside the ring at most, as it counts them: some hundred super-frames.
+const BESIDE: u32 = 32 << 20;
+/// Bytes in flight at most, as the kernel counts them.
+const IN_FLIGHT: u32 = 8 << 20;
 /// ARPHRD_ETHER: interfaces whose frames have Ethernet headers.
 const ETHERNET: u16 = 1;
 /// ARPHRD_LOOPBACK: so have this one's, but it leads nowhere.
@@ -45,26 +51,25 @@ const TAP: &str = "tap0";
 pub struct PacketOptions {
     /// Slots of the receive ring: a power of two, at least 64.
     pub receive_slots: usize,
-    /// Slots of the send ring: a power of two, at least 64.
-    pub send_slots: usize,
-    /// Send past the interface's queueing discipline (PACKET_QDISC_BYPASS): the queues are ours.
-    pub bypass_qdisc: bool,
+    /// Take and hand over super-frames and partial checksums as they are.
+    pub offloads: bool,
     /// Receive frames for other stations too.
     pub promiscuous: bool,
 }
 
 impl Default for PacketOptions {
     fn default() -> Self {
-        PacketOptions { receive_slots: 4096, send_slots: 2048, bypass_qdisc: true, promiscuous: true }
+        PacketOptions { receive_slots: 4096, offloads: true, promiscuous: true }
     }
 }
 
-/// The socket, its rings and what has to be undone when it closes, in that order.
+/// The socket, its ring and what has to be undone when it closes, in that order.
 #[derive(Debug)]
 struct Device {
-    rings: Rings,
+    ring: Ring,
     socket: OwnedFd,
     link: Link,
+    offloads: bool,
     tenure: Arc<Tenure>,
 }
 
@@ -72,30 +77,58 @@ struct Device {
 #[derive(Debug)]
 struct Tenure {
     _joining: Option<SwitchedOff>,
-    ingress: Option<IngressDrop>,
+    ingress: Option<Arc<IngressDrop>>,
+    offloads: bool,
 }
 
-/// Opens a device in the network namespace of the calling thread, with remarks on what could not be had. `held` says
-/// whether a port that is open or closing has the interface, by its index.
+/// Opens an interface in the network namespace of the calling thread: one device for each queue, and remarks on what could
+/// not be had. `held` says whether a port that is open or closing has the interface, by its index.
 fn open(
     interface: &str,
     options: &PacketOptions,
+    queues: usize,
     held: impl FnOnce(u32) -> Option<Arc<Tenure>>,
-) -> Result<(Device, Vec<String>), OpenError> {
+) -> Result<(Vec<Device>, Vec<String>), OpenError> {
     let mut remarks = Vec::new();
     let link = find(interface)?;
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    // Without a protocol it receives nothing until it is bound.
-    let socket =
-        socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None).map_err(|e| refused(interface, e.into()))?;
-    let rings = configure(&socket, &link, options).map_err(|error| refused(interface, error))?;
-    let tenure = held(link.index).unwrap_or_else(|| Arc::new(take(&link, interface, &mut remarks)));
-    sys::bind_packet(&socket, link.index).map_err(|error| refused(interface, error))?;
-    Ok((Device { rings, socket, link, tenure }, remarks))
+    let mut sockets = Vec::new();
+    for _ in 0..queues.max(1) {
+        let socket = socket(&link, options).map_err(|error| refused(interface, error))?;
+        let ring = Ring::map(&socket, SLOT, options.receive_slots, options.offloads);
+        sockets.push((ring.map_err(|error| refused(interface, error))?, socket));
+    }
+    let tenure = match held(link.index) {
+        Some(held) if held.offloads == options.offloads => held,
+        held => {
+            let ingress = held.map(|held| held.ingress.clone());
+            let ingress = ingress.unwrap_or_else(|| keep_host_out(&link, &mut remarks).map(Arc::new));
+            let switched = SwitchedOff::new(interface, joining(options.offloads)).map_err(|error| {
+                let harm = "frames that the interface joins cannot be taken apart again";
+                remarks.push(format!(
+                    "could not switch off the joining of received frames on {interface} ({error}): {harm}"
+                ));
+            });
+            Arc::new(Tenure { _joining: switched.ok(), ingress, offloads: options.offloads })
+        }
+    };
+    let joined = fanout::bind(sockets.iter().map(|(_, socket)| socket), link.index);
+    let joined = joined.map_err(|error| refused(interface, error))?;
+    if joined < sockets.len() {
+        remarks.push(format!("the kernel spreads nothing over several sockets here: one worker serves {interface}"));
+        sockets.truncate(joined);
+    }
+    let device = |(ring, socket)| Device {
+        ring,
+        socket,
+        link: link.clone(),
+        offloads: options.offloads,
+        tenure: tenure.clone(),
+    };
+    Ok((sockets.into_iter().map(device).collect(), remarks))
 }
 
 /// Takes an interface from the host's own stack.
-fn take(link: &Link, interface: &str, remarks: &mut Vec<String>) -> Tenure {
+fn keep_host_out(link: &Link, remarks: &mut Vec<String>) -> Option<IngressDrop> {
     match ingress::sweep() {
         Ok(freed) if freed.is_empty() => {}
         Ok(freed) => remarks.push(format!("removed ingress filters that a killed router left on {}", freed.join(", "))),
@@ -103,15 +136,12 @@ fn take(link: &Link, interface: &str, remarks: &mut Vec<String>) -> Tenure {
             remarks.push(format!("could not look for ingress filters a killed router may have left: {error}"))
         }
     }
-    let ingress = IngressDrop::install(link.index).map_err(|error| {
-        let harm = "where it has addresses there or forwards, packets are answered or routed twice";
+    let installed = IngressDrop::install(link.index).map_err(|error| {
+        let (interface, harm) =
+            (&link.name, "where it has addresses there or forwards, packets are answered or routed twice");
         remarks.push(format!("the host's own stack also receives what comes in by {interface} ({error}): {harm}"));
     });
-    let joining = SwitchedOff::new(interface, &[Offload::LargeReceive, Offload::ReceiveJoining]).map_err(|error| {
-        let harm = "frames that the interface joins are dropped as frame_too_long";
-        remarks.push(format!("could not switch off the joining of received frames on {interface} ({error}): {harm}"));
-    });
-    Tenure { _joining: joining.ok(), ingress: ingress.ok() }
+    installed.ok()
 }
 
 /// The link of that name, in the network namespace of the calling thread.
@@ -157,32 +187,38 @@ fn refused(interface: &str, error: io::Error) -> OpenError {
     OpenError { reason: format!("opening the interface '{interface}' for packets failed: {error}"), hint: hint.into() }
 }
 
-/// Everything but the bind, so that nothing arrives half configured.
-fn configure(socket: &OwnedFd, link: &Link, options: &PacketOptions) -> io::Result<Rings> {
-    let set = |name, value: u32| sys::set_option(socket, libc::SOL_PACKET, name, &value);
+/// A socket with everything but the bind, so that nothing arrives half configured.
+fn socket(link: &Link, options: &PacketOptions) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    // Without a protocol it receives nothing until it is bound.
+    let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
+    let set = |name, value: u32| sys::set_option(&socket, libc::SOL_PACKET, name, &value);
     set(libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as u32)?;
     set(libc::PACKET_IGNORE_OUTGOING, 1)?;
-    // A frame the interface cannot take is passed over instead of stopping those behind it.
-    set(libc::PACKET_LOSS, 1)?;
-    if options.bypass_qdisc {
+    set(libc::PACKET_COPY_THRESH, 1)?;
+    if options.offloads {
+        set(libc::PACKET_VNET_HDR, 1)?;
+    } else {
+        // Past the interface's queueing discipline: the queues are ours. Super-frames have to go by there, which cuts what
+        // the interface cannot.
         set(libc::PACKET_QDISC_BYPASS, 1)?;
     }
-    // A slot holds every frame of the pool, and at MTUs up to 1934 two share a page.
-    let slot = if link.mtu as usize + LINK_HEADER + BEFORE_FRAME <= 2048 { 2048 } else { 4096 };
-    for (name, slots) in [(libc::PACKET_RX_RING, options.receive_slots), (libc::PACKET_TX_RING, options.send_slots)] {
-        assert!(slots.is_power_of_two() && slots >= 64, "a ring of {slots} slots");
-        let request = libc::tpacket_req {
-            tp_block_size: BLOCK as u32,
-            tp_block_nr: (slots * slot / BLOCK) as u32,
-            tp_frame_size: slot as u32,
-            tp_frame_nr: slots as u32,
-        };
-        sys::set_option(socket, libc::SOL_PACKET, name, &request)?;
-    }
-    // Room for a full send ring in flight; the plain option is capped by net.core.wmem_max.
-    let bytes = (options.send_slots * slot) as u32;
-    if sys::set_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes).is_err() {
-        sys::set_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes)?;
+    let slots = options.receive_slots;
+    assert!(slots.is_power_of_two() && slots >= 64, "a ring of {slots} slots");
+    let request = libc::tpacket_req {
+        tp_block_size: BLOCK as u32,
+        tp_block_nr: (slots * SLOT / BLOCK) as u32,
+        tp_frame_size: SLOT as u32,
+        tp_frame_nr: slots as u32,
+    };
+    sys::set_option(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+    // The plain options are capped by net.core.rmem_max and wmem_max.
+    for (forced, plain, bytes) in
+        [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, BESIDE), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, IN_FLIGHT)]
+    {
+        if sys::set_option(&socket, libc::SOL_SOCKET, forced, &bytes).is_err() {
+            sys::set_option(&socket, libc::SOL_SOCKET, plain, &bytes)?;
+        }
     }
     if options.promiscuous {
         let request = libc::packet_mreq {
@@ -191,7 +227,13 @@ fn configure(socket: &OwnedFd, link: &Link, options: &PacketOptions) -> io::Resu
             mr_alen: 0,
             mr_address: [0; 8],
         };
-        sys::set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)?;
+        sys::set_option(&socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)?;
     }
-    Rings::map(socket, slot, options.receive_slots, options.send_slots)
+    Ok(socket)
+}
+
+/// What joins received frames and has to be off: the interface itself (LRO), whose work nobody can undo; and the kernel
+/// (GRO), where super-frames are not wanted.
+fn joining(offloads: bool) -> &'static [Offload] {
+    if offloads { &[Offload::LargeReceive] } else { &[Offload::LargeReceive, Offload::ReceiveJoining] }
 }

@@ -1,43 +1,36 @@
 //! The rings as a port of the router.
 
+use super::outgoing::Outgoing;
 use super::ring::Received;
 use super::{Device, OpenError, PacketOptions, Tenure, open};
-use crate::{offload, sys};
-use packet::pool::FRAME;
+use crate::{offload, sys, vnet};
+use packet::pool::{FRAME, SUPER_FRAME};
 use packet::wire::complete_checksum;
 use packet::{Batch, DropReason, Packet, Pool};
-use plane::port::{Port, PortStatistics, Waiter};
-use rustix::io::Errno;
-use rustix::net::{SendFlags, send};
+use plane::port::{Offloads, Port, PortStatistics, Waiter};
+use rustix::io::readv;
 use std::cell::Cell;
+use std::io::IoSliceMut;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use units::{Instant, Mac, Nanos, Rate};
+use units::{Instant, Mac, Rate};
 
+/// Destination and source address: what comes before a tag.
+const MACS: usize = 12;
 const TAG: usize = 4;
 const TPID_8021Q: u16 = 0x8100;
-/// A frame that was refused so often, and for so long, will not be taken at all. A full queue of the interface empties
-/// sooner.
-const REFUSALS: (u32, Nanos) = (16, Nanos::millis(10));
 /// Receives in a row that found nothing, after which the socket is asked whether it has failed.
 const QUIET: u32 = 16;
 
-/// A `packet:` port. Closing it gives the interface back to the host as it was.
+/// A `packet:` port, or one queue of it. Closing it gives the interface back to the host as it was.
 #[derive(Debug)]
 pub struct PacketPort {
     device: Device,
     rate: Rate,
     /// The next slot to look at for a frame.
     receive: usize,
-    /// The next slot to fill.
-    send: usize,
-    /// The oldest slot that was filled and not yet seen free, and how many there are; looked after when asked for room.
-    oldest: Cell<usize>,
-    outstanding: Cell<usize>,
+    outgoing: Outgoing,
     lost_before_receive: Cell<u64>,
-    lost_after_transmit: u64,
-    /// The slot the interface refuses to send, how often it has, and since when.
-    refused: Option<(usize, u32, Instant)>,
     /// Empty receives in a row.
     quiet: u32,
 }
@@ -46,30 +39,28 @@ impl PacketPort {
     /// Opens an interface of the network namespace of the calling thread; the port can then be used in any. Also answers
     /// remarks for the operator on what could not be had. Needs CAP_NET_RAW there.
     pub fn open(interface: &str, options: &PacketOptions) -> Result<(Self, Vec<String>), OpenError> {
-        Self::open_beside(interface, options, |_| None)
+        let (mut ports, remarks) = Self::open_beside(interface, options, 1, |_| None)?;
+        Ok((ports.remove(0), remarks))
     }
 
-    /// As [`PacketPort::open`]; `held` says whether another port has the interface.
+    /// As [`PacketPort::open`], at most `queues` ports, over which the kernel spreads flows; `held` says whether another
+    /// port has the interface.
     pub(super) fn open_beside(
         interface: &str,
         options: &PacketOptions,
+        queues: usize,
         held: impl FnOnce(u32) -> Option<Arc<Tenure>>,
-    ) -> Result<(Self, Vec<String>), OpenError> {
-        let (device, remarks) = open(interface, options, held)?;
-        let rate = offload::link_rate(&device.socket, interface).unwrap_or(Rate::MAX);
-        let port = PacketPort {
-            device,
-            rate,
+    ) -> Result<(Vec<Self>, Vec<String>), OpenError> {
+        let (devices, remarks) = open(interface, options, queues, held)?;
+        let port = |device: Device| PacketPort {
+            rate: offload::link_rate(&device.socket, interface).unwrap_or(Rate::MAX),
             receive: 0,
-            send: 0,
-            oldest: Cell::new(0),
-            outstanding: Cell::new(0),
+            outgoing: Outgoing::new(device.offloads),
+            device,
             lost_before_receive: Cell::new(0),
-            lost_after_transmit: 0,
-            refused: None,
             quiet: 0,
         };
-        Ok((port, remarks))
+        Ok((devices.into_iter().map(port).collect(), remarks))
     }
 
     /// The index of its interface.
@@ -92,60 +83,71 @@ impl PacketPort {
         self.device.tenure.ingress.as_ref().map(|drop| drop.mechanism())
     }
 
-    /// Asks the kernel to send what was requested. What it cannot take now stays requested and is asked for again.
-    fn kick(&mut self, now: Instant) {
-        // Twice: where the interface was switched off since, the first try only fetches that news (ENETDOWN).
-        for _ in 0..2 {
-            match send(&self.device.socket, &[], SendFlags::DONTWAIT) {
-                Err(Errno::INTR | Errno::NETDOWN) => {}
-                Err(Errno::NOBUFS) => return self.after_refusal(now),
-                // Success, or: no memory for frames in flight (EAGAIN), or it is gone (ENXIO).
-                _ => {
-                    self.refused = None;
-                    return;
-                }
+    /// Takes the frame of a slot over, and answers it; or what stands in the way.
+    fn take_over(&self, frame: &Received<'_>, pool: &mut Pool) -> Result<Packet, Missed> {
+        let tagged = frame.status & libc::TP_STATUS_VLAN_VALID != 0 && frame.bytes.len() >= MACS;
+        let length = frame.length + if tagged { TAG } else { 0 };
+        let queued = frame.status & libc::TP_STATUS_COPY != 0;
+        if frame.length > frame.bytes.len() && !queued {
+            return Err(Missed::Lost);
+        }
+        let packet = if length <= SUPER_FRAME { pool.take_for(length) } else { None };
+        let Some(mut packet) = packet else {
+            return Err(if length <= FRAME { Missed::NoFrame } else { Missed::TooLong });
+        };
+        let resized = packet.resize(length);
+        assert!(resized, "it was taken for so many bytes");
+        let (macs, rest) = packet.bytes_mut().split_at_mut(MACS.min(length));
+        let rest = if tagged {
+            let (tag, rest) = rest.split_at_mut(TAG);
+            let (control, protocol) = frame.tag;
+            let known = frame.status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
+            tag[..2].copy_from_slice(&(if known { protocol } else { TPID_8021Q }).to_be_bytes());
+            tag[2..].copy_from_slice(&control.to_be_bytes());
+            rest
+        } else {
+            rest
+        };
+        if queued {
+            let mut header = [0; vnet::HEADER];
+            let prefix = &mut header[..if self.device.offloads { vnet::HEADER } else { 0 }];
+            let mut parts = [prefix, macs, rest].map(IoSliceMut::new);
+            // It lies in the queue since before the slot was handed over.
+            if !readv(&self.device.socket, &mut parts).is_ok_and(|got| got >= frame.length) {
+                pool.give(packet);
+                return Err(Missed::Lost);
             }
+        } else {
+            macs.copy_from_slice(&frame.bytes[..macs.len()]);
+            rest.copy_from_slice(&frame.bytes[macs.len()..]);
         }
-    }
-
-    /// The interface has dropped a frame and says so, in which case the kernel tries it again before all others. That may
-    /// be for lack of room; but a veth drops for ever what its other end is too small for.
-    fn after_refusal(&mut self, now: Instant) {
-        let mut slot = self.oldest.get();
-        let mut requested = (0..self.outstanding.get()).map(|_| {
-            let this = slot;
-            slot = self.device.rings.after_sending(slot);
-            this
-        });
-        let Some(refused) = requested.find(|&slot| self.device.rings.is_requested(slot)) else { return };
-        match &mut self.refused {
-            Some((slot, count, since)) if *slot == refused => {
-                *count += 1;
-                if *count >= REFUSALS.0 && now.since(*since) >= REFUSALS.1 {
-                    self.device.rings.give_up(refused);
-                    self.lost_after_transmit += 1;
-                    self.refused = None;
-                }
+        if !self.device.offloads {
+            if frame.status & libc::TP_STATUS_CSUMNOTREADY != 0 {
+                complete(&mut packet);
             }
-            other => *other = Some((refused, 1, now)),
+        } else if vnet::note(&frame.header, if tagged { TAG as u16 } else { 0 }, &mut packet).is_err() {
+            packet.meta_mut().refused = DropReason::BadOffload as u8 + 1;
         }
+        Ok(packet)
     }
 
-    /// Counts off slots that the kernel has given back, oldest first.
-    fn collect(&self) {
-        let (mut oldest, mut outstanding) = (self.oldest.get(), self.outstanding.get());
-        while outstanding > 0 && self.device.rings.is_free(oldest) {
-            oldest = self.device.rings.after_sending(oldest);
-            outstanding -= 1;
-        }
-        self.oldest.set(oldest);
-        self.outstanding.set(outstanding);
+    /// A frame that came but cannot be carried: its beginning, with the reason.
+    #[cold]
+    fn refuse(&self, frame: &Received<'_>, pool: &mut Pool) -> Option<Packet> {
+        let mut packet = pool.take()?;
+        packet.fill(&frame.bytes[..frame.bytes.len().min(FRAME)]);
+        let most = if pool.region().super_frames() > 0 { SUPER_FRAME } else { FRAME };
+        let reason = if frame.length + TAG > most { DropReason::FrameTooLong } else { DropReason::NoSuperFrame };
+        packet.meta_mut().refused = reason as u8 + 1;
+        self.discard(frame);
+        Some(packet)
     }
 
-    /// Whether frames wait that the kernel could not take when it was last asked.
-    fn is_blocked(&self) -> bool {
-        self.collect();
-        self.outstanding.get() > 0 && self.device.rings.is_requested(self.oldest.get())
+    /// What is in the queue beside a slot goes with it.
+    fn discard(&self, frame: &Received<'_>) {
+        if frame.status & libc::TP_STATUS_COPY != 0 {
+            let _ = readv(&self.device.socket, &mut [IoSliceMut::new(&mut [0; 1])]);
+        }
     }
 
     /// A socket error (the interface was switched off) keeps the descriptor readable until it is asked for.
@@ -158,81 +160,70 @@ impl PacketPort {
     }
 }
 
-/// Copies a frame out of its slot, with its tag put back and its checksum filled in.
-fn take_over(frame: &Received<'_>, packet: &mut Packet) {
-    let tagged = frame.status & libc::TP_STATUS_VLAN_VALID != 0 && frame.bytes.len() >= 12;
-    let length = frame.bytes.len() + if tagged { TAG } else { 0 };
-    if frame.length > frame.bytes.len() || length > packet.most() {
-        packet.fill(&frame.bytes[..frame.bytes.len().min(packet.most())]);
-        packet.meta_mut().refused = DropReason::FrameTooLong as u8 + 1;
-        return;
-    }
-    if tagged {
-        let (control, protocol) = frame.tag;
-        let known = frame.status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
-        let resized = packet.resize(length);
-        assert!(resized, "a frame of the pool holds {} bytes", packet.most());
-        let bytes = packet.bytes_mut();
-        bytes[..12].copy_from_slice(&frame.bytes[..12]);
-        bytes[12..14].copy_from_slice(&(if known { protocol } else { TPID_8021Q }).to_be_bytes());
-        bytes[14..16].copy_from_slice(&control.to_be_bytes());
-        bytes[16..].copy_from_slice(&frame.bytes[12..]);
-    } else {
-        packet.fill(frame.bytes);
-    }
-    if frame.status & libc::TP_STATUS_CSUMNOTREADY != 0 {
-        let header = if packet.bytes().get(12..14) == Some(&TPID_8021Q.to_be_bytes()) { 18 } else { 14 };
-        if let Some(l3) = packet.bytes_mut().get_mut(header..) {
-            // What is malformed is found and dropped by the router.
-            let _ = complete_checksum(l3);
-        }
+/// Why a frame in a slot becomes no packet.
+enum Missed {
+    /// The kernel could not keep it: too much waits in the queue.
+    Lost,
+    /// The pool has no frame for it now.
+    NoFrame,
+    /// It fits no frame, or only a super-frame and there is none.
+    TooLong,
+}
+
+/// Fills in the checksum that a sender on this machine has left to a network card.
+fn complete(packet: &mut Packet) {
+    let header = if packet.bytes().get(12..14) == Some(&TPID_8021Q.to_be_bytes()) { 18 } else { 14 };
+    if let Some(l3) = packet.bytes_mut().get_mut(header..) {
+        // What is malformed is found and dropped by the router.
+        let _ = complete_checksum(l3);
     }
 }
 
 impl Port for PacketPort {
     fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
-        let before = batch.len();
+        let mut found = false;
         while batch.room() > 0 {
-            let Some(frame) = self.device.rings.received(self.receive) else { break };
-            let large = frame.bytes.len() + TAG > FRAME && pool.region().super_frames() > 0;
-            let Some(mut packet) = (if large { pool.take_super() } else { pool.take() }) else { break };
-            take_over(&frame, &mut packet);
-            packet.meta_mut().timestamp = now;
-            batch.push(packet);
-            self.device.rings.release(self.receive);
-            self.receive = self.device.rings.after_receiving(self.receive);
+            let Some(frame) = self.device.ring.received(self.receive) else { break };
+            let packet = match self.take_over(&frame, pool) {
+                Ok(packet) => Some(packet),
+                Err(Missed::NoFrame) => break,
+                Err(Missed::TooLong) => match self.refuse(&frame, pool) {
+                    Some(packet) => Some(packet),
+                    None => break,
+                },
+                Err(Missed::Lost) => {
+                    self.lost_before_receive.set(self.lost_before_receive.get() + 1);
+                    None
+                }
+            };
+            if let Some(mut packet) = packet {
+                packet.meta_mut().timestamp = now;
+                batch.push(packet);
+            }
+            found = true;
+            self.device.ring.release(self.receive);
+            self.receive = self.device.ring.after(self.receive);
         }
-        if batch.len() > before {
+        if found {
             self.quiet = 0;
         } else {
             self.after_empty_receive();
         }
-        if self.is_blocked() {
-            self.kick(now);
+        if self.outgoing.is_blocked() {
+            self.outgoing.go_on(&self.device.socket, now, pool);
         }
     }
 
     fn room(&self) -> usize {
-        self.collect();
-        self.device.rings.send_slots() - self.outstanding.get()
+        self.outgoing.room()
     }
 
     fn transmit(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
-        assert!(batch.len() <= self.room(), "never more than there is room for");
-        let longest = self.device.rings.longest().min(self.device.link.mtu as usize + super::LINK_HEADER);
-        for packet in batch.drain() {
-            if packet.len() > longest {
-                self.lost_after_transmit += 1;
-            } else {
-                self.device.rings.request(self.send, packet.bytes());
-                self.send = self.device.rings.after_sending(self.send);
-                self.outstanding.set(self.outstanding.get() + 1);
-            }
-            pool.give(packet);
-        }
-        if self.outstanding.get() > 0 {
-            self.kick(now);
-        }
+        self.outgoing.send(&self.device.socket, now, batch, pool);
+    }
+
+    fn offloads(&self) -> Offloads {
+        Offloads { super_frames: self.device.offloads, checksums: self.device.offloads }
     }
 
     fn link_rate(&self) -> Rate {
@@ -245,7 +236,7 @@ impl Port for PacketPort {
     }
 
     fn waiter(&self) -> Waiter {
-        if self.is_blocked() && self.is_up() {
+        if self.outgoing.is_blocked() && self.is_up() {
             Waiter::Poll
         } else {
             Waiter::Descriptor(self.device.socket.as_raw_fd())
@@ -268,7 +259,7 @@ impl Port for PacketPort {
         }
         PortStatistics {
             lost_before_receive: self.lost_before_receive.get(),
-            lost_after_transmit: self.lost_after_transmit,
+            lost_after_transmit: self.outgoing.lost(),
         }
     }
 }

@@ -15,13 +15,14 @@ pub(crate) struct Tenures {
 }
 
 impl Tenures {
-    /// As [`PacketPort::open`]; `closer` is what closes the ports before it.
+    /// As [`PacketPort::open`], at most `queues` ports; `closer` is what closes the ports before it.
     pub(crate) fn open(
         &mut self,
         interface: &str,
         options: &PacketOptions,
+        queues: usize,
         closer: &Closer,
-    ) -> Result<(PacketPort, Vec<String>), OpenError> {
+    ) -> Result<(Vec<PacketPort>, Vec<String>), OpenError> {
         let held = |index| {
             let held = self.held.get(&index)?;
             // What is not held any more may be half undone yet.
@@ -30,9 +31,9 @@ impl Tenures {
                 None
             })
         };
-        let (port, remarks) = PacketPort::open_beside(interface, options, held)?;
+        let (ports, remarks) = PacketPort::open_beside(interface, options, queues, held)?;
         self.held.retain(|_, held| held.strong_count() > 0);
-        self.held.insert(port.index(), Arc::downgrade(port.tenure()));
-        Ok((port, remarks))
+        self.held.extend(ports.first().map(|port| (port.index(), Arc::downgrade(port.tenure()))));
+        Ok((ports, remarks))
     }
 }

@@ -4,7 +4,7 @@ use super::{GONE, Shared, UP};
 use crate::closer::Closer;
 use crate::wait::Waker;
 use packet::{Batch, Pool};
-use plane::port::{Port, PortStatistics, Waiter};
+use plane::port::{Offloads, Port, PortStatistics, Waiter};
 use std::cell::Cell;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -142,6 +142,10 @@ impl Port for Revived {
         let up = self.shared.state() == UP && !self.is_new_ready() && !self.owes.replace(false);
         self.told.set(up);
         up
+    }
+
+    fn offloads(&self) -> Offloads {
+        self.device().offloads()
     }
 
     fn waiter(&self) -> Waiter {

@@ -1,7 +1,8 @@
 //! `tap:` ports: a virtual Ethernet cable between the router and the kernel of the machine, or a guest behind a bridge.
 //!
 //! The host's end is a network interface the operator gives addresses to, or puts into a bridge; the other end is a
-//! descriptor of /dev/net/tun that frames are read from and written to, one in a system call. A device that was not there
+//! descriptor of /dev/net/tun that frames are read from and written to, one in a system call, with what is left to do to
+//! each ([`crate::vnet`]). A device that was not there
 //! is made and goes with the port; one that an operator made (`ip tuntap add`) stays. The kernel handles a frame within the
 //! call that writes it, so the port always has room.
 
@@ -13,22 +14,25 @@ use crate::closer::Closer;
 use crate::netlink::Netlink;
 use crate::remarks::OpenError;
 use crate::sys;
+use crate::vnet;
 use rustix::fs::{Mode, OFlags, open as open_file};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 
-/// Length of `struct virtio_net_hdr`, which is read and written before each frame.
-const HEADER: usize = 10;
+const TCP: u32 = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
+/// What the kernel is asked to leave to us, and less where it does not know all of it; with what is missing then.
+const LEFT_TO_US: [(u32, Option<&str>); 2] =
+    [(TCP | libc::TUN_F_USO4 | libc::TUN_F_USO6, None), (TCP, Some("UDP super-frames (Linux 6.2)"))];
 
 /// How a device is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TapOptions {
-    /// Queues wanted; a device that an operator made may have only one.
-    pub queues: usize,
     /// For a device that is made here: the largest packet in bytes without the link header.
     pub mtu: u32,
+    /// Take and hand over super-frames and partial checksums as they are.
+    pub offloads: bool,
 }
 
 /// One device: a descriptor for each queue. It lives until its last port is closed.
@@ -63,35 +67,42 @@ pub struct Taps {
 impl Taps {
     /// Opens a device in the network namespace of the calling thread; `closer` is what closes those before it. Needs
     /// CAP_NET_ADMIN, but for a device that belongs to the user.
-    pub(crate) fn open(&mut self, name: &str, options: TapOptions, closer: &Closer) -> Result<OpenedTap, OpenError> {
+    pub(crate) fn open(
+        &mut self,
+        name: &str,
+        options: TapOptions,
+        queues: usize,
+        closer: &Closer,
+    ) -> Result<OpenedTap, OpenError> {
         self.held.retain(|_, device| device.strong_count() > 0);
         let held = self.held.get(name).and_then(Weak::upgrade);
         let held = held.filter(|device| device.queues.iter().all(sys::has_tun));
-        let (device, remarks) = match held {
+        let (device, mut remarks) = match held {
             Some(device) => (device, Vec::new()),
             None => {
                 // One that was given up but is not closed yet would be in the way, or half gone.
                 closer.finish();
-                let (device, remarks) = Device::open(name, options)?;
+                let (device, remarks) = Device::open(name, queues)?;
                 (Arc::new(device), remarks)
             }
         };
         self.held.insert(name.to_owned(), Arc::downgrade(&device));
+        let offloads = device.take_over(options.offloads, &mut remarks).map_err(|error| refused(name, &error))?;
         let index = device.switch_on(options).map_err(|error| refused(name, &error))?;
-        let queues = device.queues.len().min(options.queues);
-        let ports = (0..queues).map(|queue| TapPort::new(device.clone(), queue)).collect();
+        let queues = device.queues.len().min(queues);
+        let ports = (0..queues).map(|queue| TapPort::new(device.clone(), queue, offloads)).collect();
         Ok(OpenedTap { ports, index, made: device.made, remarks })
     }
 }
 
 impl Device {
-    fn open(name: &str, options: TapOptions) -> Result<(Device, Vec<String>), OpenError> {
+    fn open(name: &str, wanted: usize) -> Result<(Device, Vec<String>), OpenError> {
         let made = Netlink::open().is_ok_and(|mut netlink| netlink.find_link(name).is_none());
         let first = open_queue().map_err(|error| refused(name, &error))?;
         let plain = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
         let several = plain | libc::IFF_MULTI_QUEUE;
         // A device that is there keeps the kind it was made as, and the kernel refuses the other (EINVAL).
-        let wishes = if options.queues > 1 { [several, plain] } else { [plain, several] };
+        let wishes = if wanted > 1 { [several, plain] } else { [plain, several] };
         let attach = |flags| sys::attach_tun(&first, name, flags).map(|()| flags);
         let attached = attach(wishes[0]).or_else(|error| match error.raw_os_error() {
             Some(libc::EINVAL) => attach(wishes[1]),
@@ -99,28 +110,43 @@ impl Device {
         });
         let flags = attached.map_err(|error| refused(name, &error))?;
         let (mut queues, mut remarks) = (vec![first], Vec::new());
-        if options.queues > 1 && flags == plain {
+        if wanted > 1 && flags == plain {
             remarks.push(format!(
                 "{name} has one queue: one worker serves it; `ip tuntap add {name} mode tap multi_queue` makes it with more"
             ));
         }
-        while flags == several && queues.len() < options.queues {
+        while flags == several && queues.len() < wanted {
             let queue = open_queue().and_then(|queue| sys::attach_tun(&queue, name, flags).map(|()| queue));
             match queue {
                 Ok(queue) => queues.push(queue),
                 Err(error) => {
                     let count = queues.len();
-                    remarks.push(format!("{name} has {count} queues, not {}: {error}", options.queues));
+                    remarks.push(format!("{name} has {count} queues, not {}: {error}", wanted));
                     break;
                 }
             }
         }
         for queue in &queues {
-            sys::set_tun_header(queue, HEADER as i32)
-                .and_then(|()| sys::set_tun_offload(queue, 0))
-                .map_err(|error| refused(name, &error))?;
+            sys::set_tun_header(queue, vnet::HEADER as i32).map_err(|error| refused(name, &error))?;
         }
         Ok((Device { name: name.to_owned(), queues, made }, remarks))
+    }
+
+    /// Has the kernel leave to us what it can of segmentation and checksums, or nothing. Answers whether it does.
+    fn take_over(&self, offloads: bool, remarks: &mut Vec<String>) -> io::Result<bool> {
+        let name = &self.name;
+        for (flags, without) in if offloads { &LEFT_TO_US[..] } else { &[] } {
+            if self.queues.iter().try_for_each(|queue| sys::set_tun_offload(queue, *flags)).is_ok() {
+                let lacks = without.map(|what| format!("the kernel leaves {name} no {what}"));
+                remarks.extend(lacks);
+                return Ok(true);
+            }
+        }
+        if offloads {
+            remarks.push(format!("the kernel leaves {name} no super-frames: TCP takes a packet for each segment"));
+        }
+        self.queues.iter().try_for_each(|queue| sys::set_tun_offload(queue, 0))?;
+        Ok(false)
     }
 
     /// Switches the host's end on; answers its index.

@@ -1,10 +1,10 @@
 //! One queue of a tap device as a port of the router.
 
-use super::{Device, HEADER};
-use crate::sys;
-use packet::pool::FRAME;
-use packet::{BATCH, Batch, DropReason, Pool};
-use plane::port::{Port, PortStatistics, Waiter};
+use super::Device;
+use crate::{sys, vnet};
+use packet::pool::{FRAME, SUPER_FRAME};
+use packet::{BATCH, Batch, DropReason, Packet, Pool};
+use plane::port::{Offloads, Port, PortStatistics, Waiter};
 use rustix::io::{Errno, readv, writev};
 use std::cell::Cell;
 use std::fs::File;
@@ -23,6 +23,7 @@ const PAUSE: Nanos = Nanos::micros(2);
 pub struct TapPort {
     device: Arc<Device>,
     queue: usize,
+    offloads: bool,
     /// Before when nothing is read.
     rests: Instant,
     lost_after_transmit: u64,
@@ -31,13 +32,50 @@ pub struct TapPort {
 }
 
 impl TapPort {
-    pub(super) fn new(device: Arc<Device>, queue: usize) -> TapPort {
+    pub(super) fn new(device: Arc<Device>, queue: usize, offloads: bool) -> TapPort {
         let losses = if queue == 0 { Losses::from_now_on(&device.name) } else { None };
-        TapPort { device, queue, rests: Instant::START, lost_after_transmit: 0, losses }
+        TapPort { device, queue, offloads, rests: Instant::START, lost_after_transmit: 0, losses }
     }
 
     pub(super) fn device(&self) -> &Arc<Device> {
         &self.device
+    }
+
+    /// Reads a frame into the small one of two, or into both, and answers the one it is in; nothing where there is no small
+    /// one.
+    fn read(
+        &self,
+        small: &mut Option<Packet>,
+        large: &mut Option<Packet>,
+        has_large: bool,
+    ) -> Result<Option<Packet>, Errno> {
+        let Some(first) = small else { return Ok(None) };
+        let resized = first.resize(FRAME) && large.as_mut().is_none_or(|large| large.resize(SUPER_FRAME));
+        assert!(resized, "frames of the pool hold as much as they say");
+        // The kernel cuts what is longer than all parts, and does not say so: one byte more tells.
+        let (mut header, mut beyond) = ([0; vnet::HEADER], [0; 1]);
+        let rest = large.as_mut().map_or(&mut [][..], |large| &mut large.bytes_mut()[FRAME..]);
+        let most = FRAME + rest.len();
+        let mut parts = [&mut header[..], first.bytes_mut(), rest, &mut beyond].map(IoSliceMut::new);
+        let length = readv(self.descriptor(), &mut parts)?.saturating_sub(vnet::HEADER);
+        let fits = length <= most;
+        let packet = match large.take_if(|_| fits && length > FRAME) {
+            Some(mut packet) => {
+                packet.bytes_mut()[..FRAME].copy_from_slice(first.bytes());
+                Some(packet)
+            }
+            None => small.take(),
+        };
+        Ok(packet.map(|mut packet| {
+            packet.resize(length.min(packet.most()));
+            let refused = match () {
+                () if !fits && has_large && length < SUPER_FRAME => Some(DropReason::NoSuperFrame),
+                () if !fits => Some(DropReason::FrameTooLong),
+                () => vnet::note(&header, 0, &mut packet).err().map(|_| DropReason::BadOffload),
+            };
+            packet.meta_mut().refused = refused.map_or(0, |reason| reason as u8 + 1);
+            packet
+        }))
     }
 
     fn descriptor(&self) -> BorrowedFd<'_> {
@@ -50,32 +88,29 @@ impl Port for TapPort {
         if now < self.rests {
             return;
         }
+        // Nobody knows how long the next frame is. Two are laid ready: what the small one does not hold goes on in the large
+        // one, in the place it has there.
+        let (mut small, mut large) = (None, None);
         while batch.room() > 0 {
-            let Some(mut packet) = pool.take() else { break };
-            let resized = packet.resize(FRAME);
-            assert!(resized, "a frame of the pool holds {FRAME} bytes");
-            // The kernel cuts what is longer, and does not say so: one byte more tells.
-            let (mut header, mut beyond) = ([0; HEADER], [0; 1]);
-            let mut parts = [&mut header[..], packet.bytes_mut(), &mut beyond].map(IoSliceMut::new);
-            let length = match readv(self.descriptor(), &mut parts) {
-                Ok(length) => length.saturating_sub(HEADER),
-                Err(error) => {
-                    pool.give(packet);
-                    if error == Errno::INTR {
-                        continue;
-                    }
-                    // Nothing there (EAGAIN), or no device any more (EBADFD).
+            small = small.or_else(|| pool.take());
+            if self.offloads && large.is_none() {
+                large = pool.take_super();
+            }
+            match self.read(&mut small, &mut large, pool.region().super_frames() > 0) {
+                Ok(Some(mut packet)) => {
+                    packet.meta_mut().timestamp = now;
+                    batch.push(packet);
+                }
+                Ok(None) => break,
+                Err(Errno::INTR) => {}
+                // Nothing there (EAGAIN), or no device any more (EBADFD).
+                Err(_) => {
                     self.rests = now + PAUSE;
                     break;
                 }
-            };
-            packet.resize(length.min(FRAME));
-            if length > FRAME {
-                packet.meta_mut().refused = DropReason::FrameTooLong as u8 + 1;
             }
-            packet.meta_mut().timestamp = now;
-            batch.push(packet);
         }
+        small.into_iter().chain(large).for_each(|packet| pool.give(packet));
     }
 
     /// The kernel takes a frame within the call.
@@ -85,7 +120,8 @@ impl Port for TapPort {
 
     fn transmit(&mut self, _now: Instant, batch: &mut Batch, pool: &mut Pool) {
         for packet in batch.drain() {
-            let parts = [IoSlice::new(&[0; HEADER]), IoSlice::new(packet.bytes())];
+            let header = vnet::header(&packet);
+            let parts = [IoSlice::new(&header), IoSlice::new(packet.bytes())];
             let written = loop {
                 match writev(self.descriptor(), &parts) {
                     Err(Errno::INTR) => {}
@@ -96,6 +132,10 @@ impl Port for TapPort {
             self.lost_after_transmit += u64::from(written.is_err());
             pool.give(packet);
         }
+    }
+
+    fn offloads(&self) -> Offloads {
+        Offloads { super_frames: self.offloads, checksums: self.offloads }
     }
 
     fn link_rate(&self) -> Rate {

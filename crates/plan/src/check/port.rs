@@ -20,6 +20,10 @@ const DEFAULT_SCHEME: &str = "fifo";
 /// The kinds whose devices are network interfaces of the kernel.
 const INTERFACES: [&str; 3] = ["packet", "tap", "xdp"];
 
+/// Keys of a port that only devices of some kinds have.
+const OPTIONS: [(&str, &[&str]); 4] =
+    [("write", &["pcap"]), ("pace", &["pcap"]), ("checksums", &["xdp"]), ("offloads", &["packet", "tap"])];
+
 /// What is shared between the ports while they are read.
 struct Ports<'c> {
     catalogue: &'c Catalogue,
@@ -126,7 +130,8 @@ impl Ports<'_> {
         let write = self.file(report, section, "write");
         let pace = parsed(report, section, "pace").unwrap_or_default();
         let checksums = parsed(report, section, "checksums");
-        let mut plan = DevicePlan { kind: String::new(), target: String::new(), write, pace, checksums };
+        let offloads = section.boolean(report, "offloads");
+        let mut plan = DevicePlan { kind: String::new(), target: String::new(), write, pace, checksums, offloads };
         let Some(text) = section.text(report, "device") else { return plan };
         let Some((kind, target)) = text.value.split_once(':') else {
             let kinds: Vec<String> = self.catalogue.devices.iter().map(|d| format!("{}:...", d.name)).collect();
@@ -149,10 +154,12 @@ impl Ports<'_> {
             text.wrong(report, TextError { offset: kind.len() + 1, length: target.len(), reason, hint });
             return plan;
         }
-        for (name, owner) in [("write", "pcap"), ("pace", "pcap"), ("checksums", "xdp")] {
-            if let Some(node) = section.node(name).filter(|_| kind != owner) {
+        for (name, kinds) in OPTIONS {
+            if let Some(node) = section.node(name).filter(|_| !kinds.contains(&kind)) {
                 report.error(node.span, node.path, || {
-                    (format!("'{name}' belongs to '{owner}' devices, and this is '{kind}'"), "remove it".to_string())
+                    let owners: Vec<String> = kinds.iter().map(|kind| quote(kind)).collect();
+                    let owners = owners.join(" and ");
+                    (format!("'{name}' belongs to {owners} devices, and this is '{kind}'"), "remove it".to_string())
                 });
             }
         }

@@ -1,0 +1,64 @@
+//! Sending many frames in one system call, straight from the frames of the pool (sendmmsg(2)).
+
+use crate::vnet;
+use packet::{BATCH, Packet};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::{mem, ptr};
+
+/// The messages of one call, kept from call to call.
+pub(crate) struct Outbox {
+    messages: Vec<libc::mmsghdr>,
+    parts: Vec<[libc::iovec; 2]>,
+    headers: Vec<[u8; vnet::HEADER]>,
+    /// Whether each frame is preceded by its header.
+    prefixed: bool,
+}
+
+// SAFETY: the pointers in it are used within `send` only, which sets them anew.
+unsafe impl Send for Outbox {}
+
+impl std::fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outbox").field("prefixed", &self.prefixed).finish_non_exhaustive()
+    }
+}
+
+impl Outbox {
+    /// For a socket with PACKET_VNET_HDR, where `prefixed`, or without.
+    pub(crate) fn new(prefixed: bool) -> Outbox {
+        Outbox {
+            messages: Vec::with_capacity(BATCH),
+            parts: Vec::with_capacity(BATCH),
+            headers: Vec::with_capacity(BATCH),
+            prefixed,
+        }
+    }
+
+    /// Sends `packets` as long as the socket takes them; answers how many it took, at least one, or why not the first.
+    pub(crate) fn send(&mut self, socket: impl AsFd, packets: &[Packet]) -> io::Result<usize> {
+        assert!(packets.len() <= BATCH, "no more than a batch");
+        let Outbox { messages, parts, headers, prefixed } = self;
+        headers.clear();
+        headers.extend(packets.iter().map(vnet::header));
+        let part = |bytes: &[u8]| libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        parts.clear();
+        parts.extend(headers.iter().zip(packets).map(|(header, packet)| [part(header), part(packet.bytes())]));
+        messages.clear();
+        messages.extend(parts.iter_mut().map(|parts| {
+            // SAFETY: all zeros is a valid `mmsghdr`: no address, no control data.
+            let mut message: libc::mmsghdr = unsafe { mem::zeroed() };
+            let first = if *prefixed { 0 } else { 1 };
+            message.msg_hdr.msg_iov = ptr::from_mut(&mut parts[first]);
+            message.msg_hdr.msg_iovlen = (2 - first) as _;
+            message
+        }));
+        // SAFETY: each message points to one or two parts, and each part to the bytes of a header or of a packet, all of
+        // which outlive the call; the kernel reads them, and writes the lengths in `messages`.
+        let sent = unsafe {
+            let fd = socket.as_fd().as_raw_fd();
+            libc::sendmmsg(fd, messages.as_mut_ptr(), messages.len() as u32, libc::MSG_DONTWAIT as _)
+        };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
+    }
+}
