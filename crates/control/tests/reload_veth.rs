@@ -243,7 +243,7 @@ impl Site {
             assert!(remarks.is_empty(), "{remarks:?}");
             port
         };
-        let deep = PacketOptions { receive_slots: 32768, send_slots: 64, ..PacketOptions::default() };
+        let deep = PacketOptions { receive_slots: 32768, ..PacketOptions::default() };
         let ends = Ends {
             sender: open(sender, PacketOptions { receive_slots: 64, ..PacketOptions::default() }),
             receiver: open(receiver, deep),

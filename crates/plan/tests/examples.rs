@@ -47,7 +47,8 @@ fn an_example_fills_in_every_default() {
                 "kind": "packet",
                 "target": "eth0",
                 "write": null,
-                "pace": "recorded"
+                "pace": "recorded",
+                "offloads": true
               },
               "mac": null,
               "interfaces": [
@@ -80,7 +81,8 @@ fn an_example_fills_in_every_default() {
                 "kind": "packet",
                 "target": "eth1",
                 "write": null,
-                "pace": "recorded"
+                "pace": "recorded",
+                "offloads": true
               },
               "mac": null,
               "interfaces": [

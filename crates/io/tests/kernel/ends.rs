@@ -63,7 +63,7 @@ pub struct Ends {
 }
 
 fn open_link(host: &Host, name: &str) -> PacketPort {
-    let options = PacketOptions { receive_slots: 1024, send_slots: 64, ..PacketOptions::default() };
+    let options = PacketOptions { receive_slots: 1024, ..PacketOptions::default() };
     let (port, remarks) = host.run(|| PacketPort::open(name, &options).unwrap()).unwrap();
     assert!(remarks.is_empty(), "{remarks:?}");
     port
