@@ -2,8 +2,10 @@
 
 use super::ipv6_extensions::check_hop_by_hop;
 use super::{Arp, Cast, Error4, Error6, Ethernet, Fields, Icmp4, Icmp6, Ipv4, Ipv6, Ndp, summary};
+use super::{Segmenter, offload};
 use super::{flow_hash, icmp4, icmp6, ipv4, ipv4_options, ipv6, may_answer_with_error4, may_answer_with_error6};
 use super::{mld, ndp, transport};
+use crate::pool::{Offload, PartialChecksum, Segmentation};
 use std::fmt::{self, Write};
 use std::net::Ipv4Addr;
 
@@ -30,6 +32,33 @@ pub fn exercise(frame: &[u8]) {
     v6(l3);
     upper_layers(l3);
     transports(l3);
+    offloads(frame);
+}
+
+/// Takes the frame for a super-frame of each kind: what is cut has the payload of the whole.
+fn offloads(frame: &[u8]) {
+    const KINDS: [Segmentation; 3] = [Segmentation::Tcp4, Segmentation::Tcp6, Segmentation::Udp];
+    let sizes = [1, 100, u16::MAX];
+    for (segmentation, size) in KINDS.into_iter().flat_map(|kind| sizes.map(|size| (kind, size))) {
+        let l3 = super::ethernet::HEADER;
+        let offload = Offload { segmentation, size, checksum: None };
+        let Ok(mut cut) = Segmenter::new(frame, l3, offload) else { continue };
+        assert_eq!(offload::wire_length(frame, l3, offload), cut.wire_length(), "one length");
+        let (mut segments, mut bytes) = (0, 0);
+        let mut segment = [0; LONGEST];
+        while cut.next_length() > 0 {
+            let length = cut.next_length();
+            assert!(length - l3 <= cut.longest(), "no segment is longer than the longest");
+            assert_eq!(cut.write(frame, &mut segment[..length]), Some(()), "the buffer has the length asked for");
+            (segments, bytes) = (segments + 1, bytes + length);
+        }
+        assert_eq!((segments, bytes), (cut.segments(), cut.wire_length()), "as many as said");
+    }
+    let mut copy = Scratch::of(frame);
+    for (start, offset) in [(0, 0), (34, 16), (40, u16::MAX), (u16::MAX, 6)] {
+        let inside = usize::from(start) + usize::from(offset) + 2 <= frame.len();
+        assert_eq!(offload::complete(copy.get(), PartialChecksum { start, offset }), inside, "inside or not");
+    }
 }
 
 fn link(frame: &[u8]) {

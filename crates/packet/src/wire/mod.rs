@@ -11,6 +11,7 @@
 //! | `ipv6`, `ipv6_extensions` | [`Ipv6`], [`Chain`] of extension headers, address forms | RFC 8200, 4291 |
 //! | `icmp4`, `icmp6`, `icmp_errors` | messages, echo replies, errors and when they may be sent | RFC 792, 1122, 1812, 4443 |
 //! | `ndp` | neighbour discovery | RFC 4861 |
+//! | `offload` | cutting super-frames, completing the checksums of their like | virtio 1.2 |
 //! | `transport` | ports, completing partial checksums | RFC 768, 9293 |
 //! | `checksum` | sums, incremental update, pseudo-headers | RFC 1071, 1624 |
 //! | `fields` | what a classifier matches on; flow hash | |
@@ -37,6 +38,7 @@ pub mod ipv6_extensions;
 pub mod mld;
 pub mod ndp;
 mod router_advertisement;
+pub mod offload;
 pub mod summary;
 pub mod transport;
 
@@ -57,6 +59,7 @@ pub use ipv6::{Ipv6, Ipv6Error, Ipv6Header, Ipv6Spec};
 pub use ipv6_extensions::{Chain, ChainError};
 pub use ndp::{Ndp, NdpError};
 pub use router_advertisement::RouterAdvertisement;
+pub use offload::{OffloadError, Segmenter};
 pub use summary::{Summary, summary};
 pub use transport::{complete_checksum, complete_partial_checksum};
 pub use units::Mac;

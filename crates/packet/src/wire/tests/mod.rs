@@ -13,5 +13,6 @@ mod ipv6_extensions;
 mod mld;
 mod mutation;
 mod ndp;
+mod offload;
 mod summary;
 mod transport;
