@@ -16,6 +16,7 @@ pub mod interface;
 mod limits;
 mod link;
 pub mod meter;
+mod offload;
 mod path;
 
 pub mod port;

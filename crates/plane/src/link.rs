@@ -6,7 +6,8 @@
 
 use crate::event::Stage;
 use crate::fates::Fates;
-use crate::port::{Port, Wire};
+use crate::offload::{refit, wire_length};
+use crate::port::{Offloads, Port, Wire};
 use packet::{BATCH, Batch, DropReason, Packet, Queue, wire};
 use schemes::{Next, Record, Scheme, Size, Wires};
 use units::{Bytes, Instant, PortId, QueueId, Rate};
@@ -43,6 +44,8 @@ pub(crate) struct Link {
     passing: bool,
     /// Whether the medium is there: nothing is given to one that is not.
     up: bool,
+    /// What the port takes, as the packets that wait were made to fit.
+    offloads: Offloads,
     lines: Lines,
 }
 
@@ -60,6 +63,8 @@ pub struct Lines {
     ended: Vec<(Packet, DropReason)>,
     counters: LinkCounters,
     hash_key: Option<u64>,
+    /// Whether there may be super-frames among the packets, which are longer on the wire than here.
+    super_frames: bool,
 }
 
 struct Waiting {
@@ -83,8 +88,12 @@ impl Link {
             ended: Vec::with_capacity(BATCH),
             counters: LinkCounters::default(),
             hash_key: scheme.wants_flow_hash().then_some(FLOW_KEY),
+            super_frames: false,
         };
-        Link { id, passing: scheme.passes_when_idle(), up: port.is_up(), port, scheme, lines }
+        let (passing, up, offloads) = (scheme.passes_when_idle(), port.is_up(), port.offloads());
+        let mut link = Link { id, passing, up, offloads, port, scheme, lines };
+        link.lines.super_frames = offloads.super_frames;
+        link
     }
 
     /// Raises `Arrival` for at most `most` packets of `path`'s output queue. Answers how many it took.
@@ -127,7 +136,7 @@ impl Link {
                 self.tell(&self.lines.out, true, fates);
             }
             self.lines.counters.offered += passed as u64;
-            self.lines.counters.sent_bytes += self.lines.out.bytes();
+            self.lines.counters.sent_bytes += self.lines.bytes(&self.lines.out);
             self.transmit(fates);
         }
         passed
@@ -141,7 +150,7 @@ impl Link {
         for packet in batch.as_slice() {
             fates.passed(packet, Stage::Offered { port: self.id, packets, bytes, passes });
             if !passes {
-                (packets, bytes) = (packets + 1, bytes + packet.len() as u64);
+                (packets, bytes) = (packets + 1, bytes + self.lines.length(packet));
             }
         }
     }
@@ -239,7 +248,7 @@ impl Link {
         self.scheme = scheme;
     }
 
-    /// Another port carries from now on what the scheme lets go.
+    /// Another port carries from now on what the scheme lets go. What it takes is asked with [`Link::refresh_offloads`].
     pub fn replace_port(&mut self, replace: impl FnOnce(Box<dyn Port>) -> Box<dyn Port>) {
         let (nothing, _) = Wire::pair(1);
         let old = std::mem::replace(&mut self.port, Box::new(nothing));
@@ -261,12 +270,62 @@ impl Link {
         self.lines.counters
     }
 
+    /// What the port takes besides plain packets.
+    pub fn offloads(&self) -> Offloads {
+        self.offloads
+    }
+
+    /// Asks the port what it takes. Where that is less than before, what waits is made to fit; answers whether so, for
+    /// then more may wait on the paths that lead here.
+    pub fn refresh_offloads(&mut self, fates: &mut Fates) -> bool {
+        let can = self.port.offloads();
+        let had = std::mem::replace(&mut self.offloads, can);
+        self.lines.super_frames = can.super_frames;
+        let less = had.super_frames && !can.super_frames || had.checksums && !can.checksums;
+        if less {
+            self.lines.refit(can, fates);
+        }
+        less
+    }
+
     pub fn refresh_rate(&mut self) {
         self.lines.rate = self.port.link_rate();
     }
 }
 
+#[inline(always)]
+fn length(super_frames: bool, packet: &Packet) -> u64 {
+    if super_frames { wire_length(packet) as u64 } else { packet.len() as u64 }
+}
+
 impl Lines {
+    /// Bytes of a packet on the wire.
+    #[inline(always)]
+    fn length(&self, packet: &Packet) -> u64 {
+        length(self.super_frames, packet)
+    }
+
+    /// Bytes of all packets of `batch` on the wire.
+    #[inline(always)]
+    fn bytes(&self, batch: &Batch) -> u64 {
+        if !self.super_frames {
+            return batch.bytes();
+        }
+        batch.as_slice().iter().map(|packet| self.length(packet)).sum()
+    }
+
+    /// Makes what waits fit a port that takes less than before: segments take the place of their super-frame.
+    fn refit(&mut self, can: Offloads, fates: &mut Fates) {
+        let Lines { queues, counters, .. } = self;
+        for queue in queues {
+            let before = queue.packets.len();
+            let done = refit(&mut queue.packets, can, fates);
+            counters.dropped += done.dropped;
+            counters.offered += queue.packets.len() as u64 + done.dropped - before as u64;
+            queue.bytes = done.bytes;
+        }
+    }
+
     #[inline(always)]
     fn record(&self, packet: &Packet) -> Record {
         let meta = packet.meta();
@@ -275,7 +334,7 @@ impl Lines {
             Some(key) => wire::flow_hash(packet.bytes(), meta.l3 as usize, key),
         };
         Record {
-            length: packet.len() as u32,
+            length: self.length(packet) as u32,
             timestamp: meta.timestamp,
             queue: meta.queue,
             class: meta.class,
@@ -294,7 +353,7 @@ impl Lines {
     fn take(&mut self, queue: usize) -> Option<Packet> {
         let waiting = self.queues.get_mut(queue)?;
         let packet = waiting.packets.pop()?;
-        waiting.bytes -= packet.len() as u64;
+        waiting.bytes -= length(self.super_frames, &packet);
         Some(packet)
     }
 }
@@ -332,7 +391,7 @@ impl Wires for Lines {
         let (Some(waiting), Some(packet)) = (self.queues.get_mut(queue.index()), self.arriving.take()) else {
             return false;
         };
-        let length = packet.len() as u64;
+        let length = length(self.super_frames, &packet);
         if let Some(packet) = waiting.packets.push(packet) {
             self.ended.push((packet, DropReason::BufferFull));
             return false;
@@ -351,7 +410,7 @@ impl Wires for Lines {
     fn drop_tail(&mut self, queue: QueueId) -> Option<Record> {
         let waiting = self.queues.get_mut(queue.index())?;
         let packet = waiting.packets.pop_back()?;
-        waiting.bytes -= packet.len() as u64;
+        waiting.bytes -= length(self.super_frames, &packet);
         let record = self.record(&packet);
         self.ended.push((packet, DropReason::SchemeTail));
         Some(record)
@@ -375,7 +434,7 @@ impl Wires for Lines {
     #[inline(always)]
     fn transmit(&mut self) {
         if let Some(packet) = self.hand.take() {
-            self.counters.sent_bytes += packet.len() as u64;
+            self.counters.sent_bytes += self.length(&packet);
             self.out.push(packet);
         }
     }

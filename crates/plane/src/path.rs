@@ -5,6 +5,7 @@
 //! belongs to no port.
 
 use crate::function::Function;
+use crate::offload::Half;
 use packet::Queue;
 use units::{PathId, PortId, TaskId};
 
@@ -53,6 +54,10 @@ pub(crate) struct Instance {
     pub task: TaskId,
     pub input: Queue,
     pub output: Queue,
+    /// A super-frame from the front of the input queue, of which some segments are on the output queue.
+    pub half: Option<Half>,
+    /// Whether something may be left to be done to packets of the input queue, besides the functions.
+    pub offloads: bool,
     pub functions: Vec<Box<dyn Function>>,
     pub counters: PathCounters,
 }
@@ -60,6 +65,11 @@ pub(crate) struct Instance {
 impl Instance {
     /// Packets in its queues.
     pub fn queued(&self) -> usize {
-        self.input.len() + self.output.len()
+        self.input.len() + self.output.len() + usize::from(self.half.is_some())
+    }
+
+    /// Whether there is anything for the functions to do, or to cut.
+    pub fn has_work(&self) -> bool {
+        !self.input.is_empty() || self.half.is_some()
     }
 }

@@ -1,8 +1,11 @@
 //! Classification of everything that is not plain: tags, ARP, IPv6, options, our own addresses, and whatever is wrong.
 
 use super::{Classifier, Exception, Finding, Outcome, Target, Witness, refuse};
+use crate::offload;
 use crate::snapshot::PortView;
-use packet::wire::{Carries, Ethernet, Family, Fields, Ipv4, Ipv4Error, Ipv6, Ipv6Error, ethertype, ipv6, protocol};
+use packet::wire::{
+    Carries, Ethernet, Family, Fields, Ipv4, Ipv4Error, Ipv4Header, Ipv6, Ipv6Error, ethertype, ipv6, protocol,
+};
 use packet::{DropReason, Meta, Packet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use units::InterfaceId;
@@ -20,6 +23,20 @@ impl<W: Witness> Classifier<'_, W> {
             return super::REFUSED;
         }
         let verdict = self.arrived(view, packet);
+        self.settled(packet, verdict)
+    }
+
+    /// Whoever packets leave the fast path for reads their bytes, and not what is still to be done to them.
+    fn settled(&self, packet: &mut Packet, verdict: Verdict) -> Target {
+        if packet.is_offloaded() {
+            packet.meta_mut().flags |= Meta::OFFLOAD;
+            let exception = Exception::of(packet.meta().exception);
+            let ours = matches!(exception, Some(Exception::Local | Exception::Arp));
+            let whole = !packet.offload().is_super_frame();
+            if (ours || whole && exception.is_some()) && !offload::complete(packet) {
+                return refuse(packet, DropReason::BadOffload);
+            }
+        }
         verdict.unwrap_or_else(|reason| refuse(packet, reason))
     }
 
@@ -30,7 +47,7 @@ impl<W: Witness> Classifier<'_, W> {
         meta.exception = 0;
         meta.flags |= OPTIONS_DONE;
         let verdict = self.network(packet);
-        verdict.unwrap_or_else(|reason| refuse(packet, reason))
+        self.settled(packet, verdict)
     }
 
     fn arrived(&self, view: &PortView, packet: &mut Packet) -> Verdict {
@@ -241,7 +258,7 @@ impl<W: Witness> Classifier<'_, W> {
         };
         let egress = self.snapshot.egress(out);
         packet.meta_mut().out_interface = out;
-        let length = packet.len() - usize::from(packet.meta().l3);
+        let Some(length) = offload::network_length(packet) else { return refuse(packet, DropReason::BadOffload) };
         self.witness.saw(|| Finding::Hops { left: ttl });
         self.witness.saw(|| Finding::Fits { interface: out, length, mtu: egress.mtu });
         if egress.mtu == 0 {
@@ -251,7 +268,7 @@ impl<W: Witness> Classifier<'_, W> {
         if ttl <= 1 {
             return self.except(packet, Exception::Expired);
         }
-        if length > usize::from(egress.mtu) {
+        if length > usize::from(egress.mtu) && !may_be_cut_smaller(packet, egress.mtu) {
             return self.except(packet, Exception::TooBig);
         }
         self.witness.saw(|| match outcome {
@@ -297,6 +314,15 @@ impl<W: Witness> Classifier<'_, W> {
         }
         None
     }
+}
+
+/// Cuts a super-frame of TCP over IPv4 into smaller segments where its sender lets routers fragment it: as good for the
+/// receiver, and better than fragments.
+fn may_be_cut_smaller(packet: &mut Packet, mtu: u16) -> bool {
+    let l3 = usize::from(packet.meta().l3);
+    let may = packet.meta().flags & Meta::IPV6 == 0
+        && packet.bytes().get(l3..).and_then(Ipv4Header::of).is_some_and(|header| !header.dont_fragment());
+    may && offload::cut_smaller(packet, mtu.into())
 }
 
 fn reason4(error: Ipv4Error) -> DropReason {

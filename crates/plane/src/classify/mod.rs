@@ -29,6 +29,7 @@ pub use rib::Origin;
 pub use tables::{RouteChange, RouteError, RouteQuery, RouteReport, TableLimits, Tables};
 pub use witness::{Finding, Unwitnessed, Witness};
 
+use crate::offload::wire_length;
 use crate::snapshot::{Egress, PortView, Snapshot};
 use packet::wire::ipv4;
 use packet::{BATCH, DropReason, Meta, Packet};
@@ -130,13 +131,15 @@ pub(crate) struct Scratch {
     memo: Memo,
     /// `targets[i]` answers for the `i`th packet.
     pub targets: [Target; BATCH],
+    /// Whether something is left to be done to any of them before it is fit for every link.
+    pub offloads: bool,
 }
 
 impl Scratch {
     pub fn new() -> Box<Scratch> {
         let memo = Memo { word: u32::MAX, target: REFUSED, mtu: 0, meta: Meta::default() };
         let (keys, words, targets) = ([0; BATCH], [0; BATCH], [REFUSED; BATCH]);
-        Box::new(Scratch { keys, words, facts: [Facts::NOT_PLAIN; BATCH], memo, targets })
+        Box::new(Scratch { keys, words, facts: [Facts::NOT_PLAIN; BATCH], memo, targets, offloads: false })
     }
 }
 
@@ -151,7 +154,8 @@ impl<W: Witness> Classifier<'_, W> {
         packets: &mut [Packet],
         scratch: &mut Scratch,
     ) -> u64 {
-        let Scratch { keys, words, facts, memo, targets } = scratch;
+        let Scratch { keys, words, facts, memo, targets, offloads } = scratch;
+        *offloads = false;
         let count = packets.len().min(BATCH);
         // Where untagged IPv4 has no interface nothing is plain: no station has the address of all ones in 64 bits.
         let routed = self.snapshot.interface(view.untagged).is_some_and(|interface| !interface.ipv4.is_empty());
@@ -171,6 +175,10 @@ impl<W: Witness> Classifier<'_, W> {
                     (keys[i], facts[i]) = (0, Facts::NOT_PLAIN);
                     arrive(packet, came, id, view.untagged);
                     targets[i] = self.general(view, packet);
+                    if packet.is_offloaded() {
+                        *offloads = true;
+                        bytes += wire_length(packet).saturating_sub(packet.len()) as u64;
+                    }
                 }
             }
         }
@@ -225,7 +233,8 @@ impl<W: Witness> Classifier<'_, W> {
             && ipv4::header_checksum_ok_20(header)
             && !ODD_SOURCE[(source >> 24) as usize]
             && !self.snapshot.may_be_own4(source)
-            && packet.meta().refused == 0;
+            && packet.meta().refused == 0
+            && !packet.is_offloaded();
         if !sound {
             return None;
         }

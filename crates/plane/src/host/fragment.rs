@@ -4,9 +4,10 @@
 use super::errors::Complaint;
 use super::output::{blank, way};
 use super::{Host, Parsed, World, l3, parse};
+use crate::offload::network_length;
 use packet::wire::ipv4::LONGEST_HEADER;
-use packet::wire::{Ipv4, checksum, ipv4_options};
-use packet::{DropReason, Packet};
+use packet::wire::{Ipv4, Segmenter, checksum, ipv4_options};
+use packet::{DropReason, Meta, Packet};
 use std::net::IpAddr;
 
 /// Cuts a packet; [`Cut::write`] gives one fragment after the other.
@@ -89,12 +90,20 @@ impl Host {
             Some(Parsed::V6(ip)) => (IpAddr::V6(ip.header.destination()), ip.bytes.len(), false),
             None => return world.drop(packet, DropReason::HeaderTruncated),
         };
+        // Of a super-frame its segments have to fit.
+        let length = network_length(&packet).unwrap_or(length);
         let out = way(destination, packet.meta().in_interface, world).map(|(interface, _)| interface);
         let mtu = out.and_then(|id| world.interface(id)).map(|interface| interface.mtu);
         match mtu {
             Some(mtu) if length > usize::from(mtu) && may_cut => {
-                for fragment in self.fragment(packet, usize::from(mtu), world) {
-                    world.forward(fragment);
+                for packet in self.segments(packet, world) {
+                    if packet.len() - usize::from(packet.meta().l3) <= usize::from(mtu) {
+                        world.forward(packet);
+                        continue;
+                    }
+                    for fragment in self.fragment(packet, usize::from(mtu), world) {
+                        world.forward(fragment);
+                    }
                 }
             }
             Some(mtu) if length > usize::from(mtu) => {
@@ -103,6 +112,34 @@ impl Host {
             // The route or the link has changed meanwhile: the sender will find out with its next packet.
             _ => world.drop(packet, DropReason::TooBig),
         }
+    }
+
+    /// Cuts a super-frame into its segments, each of which knows of it what the packet did; any other packet stays. Those
+    /// for which there is no frame are lost.
+    fn segments(&mut self, packet: Packet, world: &mut impl World) -> Vec<Packet> {
+        if !packet.offload().is_super_frame() {
+            return vec![packet];
+        }
+        let cut = Segmenter::new(packet.bytes(), usize::from(packet.meta().l3), packet.offload());
+        let Ok(mut cut) = cut else {
+            world.drop(packet, DropReason::BadOffload);
+            return Vec::new();
+        };
+        let mut segments = Vec::with_capacity(cut.segments());
+        while cut.next_length() > 0 {
+            let Some(mut segment) = blank(cut.next_length(), world) else {
+                world.drop(packet, DropReason::PoolEmpty);
+                return segments;
+            };
+            let flags = segment.meta().flags;
+            *segment.meta_mut() = *packet.meta();
+            segment.meta_mut().flags = flags | packet.meta().flags & !Meta::OFFLOAD;
+            let fits = cut.write(packet.bytes(), segment.bytes_mut());
+            debug_assert!(fits.is_some(), "the buffer is as long as the segment");
+            segments.push(segment);
+        }
+        world.consume(packet);
+        segments
     }
 
     /// Cuts a packet into fragments of at most `mtu` bytes that know of it what the packet did, its link header

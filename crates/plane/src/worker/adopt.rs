@@ -7,6 +7,7 @@ use crate::event::Event;
 use crate::function::Function;
 use crate::host::World;
 use crate::link::{Lines, Link};
+use crate::offload::Half;
 use crate::path::{Instance, PathCounters};
 use crate::port::Port;
 use crate::snapshot::{BEST_EFFORT, CONTROL, GENERAL, PathSpec, Snapshot};
@@ -189,6 +190,8 @@ impl Worker {
         }
         if let Some(state) = &mut self.ports[id.index()] {
             state.link.replace_port(|old| decorate(port.unwrap_or_else(|| old.undecorated())));
+            // Nothing is on the paths: only what waits at the link has to fit.
+            state.link.refresh_offloads(&mut self.fates);
             if let Some(scheme) = scheme {
                 state.link.replace_scheme(scheme);
             }
@@ -347,6 +350,8 @@ impl Worker {
                 task: self.add_task(Task::Forward(target)),
                 input: Queue::new(path.capacity),
                 output: Queue::new(path.capacity),
+                half: None,
+                offloads: false,
                 functions: functions.unwrap_or_default(),
                 counters: PathCounters::default(),
             },
@@ -370,7 +375,9 @@ impl Worker {
             self.run_output(PortId::at(port));
         }
         for instance in self.instances.iter_mut().flatten() {
-            while let Some(packet) = instance.input.pop().or_else(|| instance.output.pop()) {
+            let half = &mut instance.half;
+            let mut next = || half.take().map(Half::into_packet).or_else(|| instance.input.pop());
+            while let Some(packet) = next().or_else(|| instance.output.pop()) {
                 instance.counters.dropped += 1;
                 self.fates.drop(packet, DropReason::Shutdown);
             }

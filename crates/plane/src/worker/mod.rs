@@ -5,6 +5,7 @@
 //! through its mailbox and are adopted between steps, once the packets of the old one have left its paths.
 
 mod adopt;
+mod cutting;
 mod mailbox;
 mod outlet;
 mod report;
@@ -301,6 +302,11 @@ impl Worker {
 
     fn watch_ports(&mut self) {
         for index in 0..self.ports.len() {
+            let Worker { ports, fates, .. } = self;
+            let Some(state) = &mut ports[index] else { continue };
+            if state.link.refresh_offloads(fates) {
+                self.refit_paths(PortId::at(index));
+            }
             let Worker { ports, fates, .. } = self;
             let Some(state) = &mut ports[index] else { continue };
             if !state.link.watch(fates) {

@@ -126,6 +126,7 @@ impl World for Outlet<'_> {
             return self.fates.drop(packet, DropReason::PortRemoved);
         };
         self.fates.passed(&packet, Stage::Waiting { behind: instance.input.len() });
+        instance.offloads |= packet.is_offloaded();
         if let Some(packet) = enter(instance, packet) {
             self.fates.drop(packet, DropReason::PathQueue);
         }

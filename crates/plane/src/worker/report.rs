@@ -158,7 +158,7 @@ impl Worker {
         let report = |i: &crate::path::Instance| QueueReport {
             path: i.path,
             port: i.port,
-            input: i.input.len(),
+            input: i.input.len() + usize::from(i.half.is_some()),
             output: i.output.len(),
             capacity: i.input.capacity(),
         };

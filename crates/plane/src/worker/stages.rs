@@ -75,6 +75,7 @@ impl Worker {
                     fates.passed(packet, Stage::Waiting { behind: ahead + i });
                 }
             }
+            instance.offloads |= scratch.offloads;
             instance.counters.entered += run as u64;
             let fitted = instance.input.append(batch, run);
             instance.counters.dropped += (run - fitted) as u64;
@@ -104,9 +105,15 @@ impl Worker {
             return self.run_host(target);
         }
         let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return (0, false) };
-        let most = instance.output.room().min(BATCH);
-        instance.input.pop_into(&mut self.batch, most);
-        let moved = self.batch.len();
+        let offloads = instance.offloads || instance.half.is_some();
+        let mut moved = if offloads {
+            self.gather(target)
+        } else {
+            let most = instance.output.room().min(BATCH);
+            instance.input.pop_into(&mut self.batch, most);
+            self.batch.len()
+        };
+        let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return (0, false) };
         let context = Context { now: self.fates.now, snapshot: &self.snapshot, tables: &self.tables };
         let mut odd = false;
         if self.fates.follows() {
@@ -119,6 +126,9 @@ impl Worker {
         if odd {
             self.divert(target);
         }
+        if offloads {
+            moved += self.put(target);
+        }
         let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return (0, false) };
         instance.output.append(&mut self.batch, BATCH);
         for packet in self.batch.drain() {
@@ -126,7 +136,7 @@ impl Worker {
             instance.counters.dropped += 1;
             self.fates.drop(packet, DropReason::OutputQueue);
         }
-        let more = !instance.input.is_empty() && instance.output.room() > 0;
+        let more = instance.has_work() && instance.output.room() > 0;
         let (port, waits) = (instance.port, !instance.output.is_empty());
         if let (Some(port), true) = (port, waits) {
             if self.snapshot.layout == Layout::Three {
@@ -139,7 +149,7 @@ impl Worker {
                 {
                     self.scheduler.wake(state.output, self.fates.now);
                 }
-                let more = self.instances[usize::from(target)].as_ref().is_some_and(|i| !i.input.is_empty());
+                let more = self.instances[usize::from(target)].as_ref().is_some_and(Instance::has_work);
                 return (moved, more);
             }
         }
@@ -218,7 +228,7 @@ impl Worker {
             instance.counters.left += taken as u64;
             moved += taken;
             more |= !instance.output.is_empty();
-            if was_full && taken > 0 && !instance.input.is_empty() {
+            if was_full && taken > 0 && instance.has_work() {
                 // Room on the output side makes the path eligible again (spec Q-46).
                 scheduler.wake(instance.task, fates.now);
             }

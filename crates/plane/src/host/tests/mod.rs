@@ -97,7 +97,7 @@ impl Net {
     pub fn new() -> Net {
         let mut net = Net {
             now: Instant::START + Nanos::secs(1000),
-            pool: Pool::new(Region::with_super_frames(4096, 8)),
+            pool: Pool::new(Region::with_super_frames(4096, 16)),
             tables: Tables::new(),
             interfaces: vec![lan(), wan()],
             log: String::new(),

@@ -1,0 +1,183 @@
+//! Super-frames and partial checksums on their way through the plane.
+//!
+//! A super-frame is one packet to the router, whole from port to port, as long as both ports take it so: one lookup, one
+//! turn in each queue, for up to 64 KB. What it will be on the wire is what counts for others: an MTU is compared with its
+//! longest segment, and schemes are told the bytes of all segments with their headers. Where the port it leaves by does
+//! not take it, its path cuts it ([`Half`]), one segment after the other as there is room for them, before anything that
+//! came behind it: nothing is overtaken, and no queue is left by more than it was entered by.
+
+use crate::fates::Fates;
+use crate::port::Offloads;
+use packet::wire::{Segmenter, offload};
+use packet::{DropReason, Meta, Offload, Packet, Queue};
+
+/// Bytes a packet puts on its link.
+#[inline]
+pub(crate) fn wire_length(packet: &Packet) -> usize {
+    if packet.is_offloaded() { of_segments(packet) } else { packet.len() }
+}
+
+#[cold]
+fn of_segments(packet: &Packet) -> usize {
+    offload::wire_length(packet.bytes(), usize::from(packet.meta().l3), packet.offload())
+}
+
+/// Cuts the packet, if it is a super-frame.
+fn segmenter(packet: &Packet) -> Option<Segmenter> {
+    Segmenter::new(packet.bytes(), usize::from(packet.meta().l3), packet.offload()).ok()
+}
+
+/// Bytes of the longest IP packet that a packet will be on its link; nothing where it is not what its offload says.
+pub(crate) fn network_length(packet: &Packet) -> Option<usize> {
+    let todo = packet.offload();
+    if todo.is_super_frame() {
+        return segmenter(packet).map(|cut| cut.longest());
+    }
+    let inside =
+        |sum: packet::pool::PartialChecksum| usize::from(sum.start) + usize::from(sum.offset) + 2 <= packet.len();
+    todo.checksum.is_none_or(inside).then(|| packet.len().saturating_sub(packet.meta().l3.into()))
+}
+
+/// Makes the segments of a TCP super-frame as small as a link of `mtu` bytes asks. False, and nothing changed, where
+/// each of them is a packet its sender has measured: a datagram.
+pub(crate) fn cut_smaller(packet: &mut Packet, mtu: usize) -> bool {
+    use packet::pool::Segmentation;
+    let todo = packet.offload();
+    if !matches!(todo.segmentation, Segmentation::Tcp4 | Segmentation::Tcp6) {
+        return false;
+    }
+    let size = segmenter(packet).and_then(|cut| cut.size_for(mtu));
+    size.is_some_and(|size| packet.set_offload(Offload { size: size.min(todo.size), ..todo }))
+}
+
+/// Completes the checksum of a packet, of a super-frame as if it were one packet; from now on nothing is left to be done
+/// to it. False where the checksum is not there.
+pub(crate) fn complete(packet: &mut Packet) -> bool {
+    let todo = packet.offload();
+    packet.meta_mut().flags &= !Meta::OFFLOAD;
+    packet.set_offload(Offload::NONE);
+    todo.checksum.is_none_or(|partial| offload::complete(packet.bytes_mut(), partial))
+}
+
+/// Whether a port that takes `can` wants the packet cut before.
+#[inline]
+pub(crate) fn must_cut(packet: &Packet, can: Offloads) -> bool {
+    !can.super_frames && packet.is_offloaded() && packet.offload().is_super_frame()
+}
+
+/// Does to a packet that need not be cut what a port that takes `can` asks for.
+#[inline]
+pub(crate) fn fit(packet: &mut Packet, can: Offloads) {
+    if packet.is_offloaded() && !packet.offload().is_super_frame() && !can.checksums {
+        // The classifier has seen that the field is there.
+        complete(packet);
+    }
+}
+
+/// A super-frame of which some segments have left.
+#[derive(Debug)]
+pub(crate) struct Half {
+    packet: Packet,
+    cut: Segmenter,
+}
+
+/// What came of asking for the next segment.
+pub(crate) enum Segment {
+    /// This one. It is counted as generated.
+    Next(Packet),
+    /// All are cut: the super-frame is consumed.
+    All,
+    /// There is no frame for it: the rest of the super-frame is dropped.
+    NoFrame,
+}
+
+impl Half {
+    /// Begins to cut. The packet comes back where it is not what its offload says.
+    pub fn new(packet: Packet) -> Result<Half, Packet> {
+        match segmenter(&packet) {
+            Some(cut) => Ok(Half { packet, cut }),
+            None => Err(packet),
+        }
+    }
+
+    /// The next segment, which knows what the whole did, link header included.
+    pub fn next(&mut self, fates: &mut Fates) -> Segment {
+        let length = self.cut.next_length();
+        if length == 0 {
+            return Segment::All;
+        }
+        let Some(mut segment) = fates.pool.take_for(length) else { return Segment::NoFrame };
+        fates.ledger.generate(1);
+        *segment.meta_mut() = *self.packet.meta();
+        segment.meta_mut().flags &= !Meta::OFFLOAD;
+        let written = segment.resize(length).then(|| self.cut.write(self.packet.bytes(), segment.bytes_mut()));
+        debug_assert_eq!(written, Some(Some(())), "a segment has the length it was asked for");
+        Segment::Next(segment)
+    }
+
+    /// Whether the last segment is cut.
+    pub fn is_done(&self) -> bool {
+        self.cut.next_length() == 0
+    }
+
+    /// The super-frame, to end it.
+    pub fn into_packet(self) -> Packet {
+        self.packet
+    }
+}
+
+/// What became of the packets of a queue whose port takes less than before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Refitted {
+    pub generated: u64,
+    pub consumed: u64,
+    pub dropped: u64,
+    /// Bytes on the wire of what is left.
+    pub bytes: u64,
+}
+
+/// Does to all packets of `queue` what a port that takes `can` asks for. It may hold more than its capacity afterwards.
+#[cold]
+pub(crate) fn refit(queue: &mut Queue, can: Offloads, fates: &mut Fates) -> Refitted {
+    let (mut fitted, mut done) = (Vec::with_capacity(queue.len()), Refitted::default());
+    while let Some(mut packet) = queue.pop() {
+        if !must_cut(&packet, can) {
+            fit(&mut packet, can);
+            fitted.push(packet);
+            continue;
+        }
+        let mut half = match Half::new(packet) {
+            Ok(half) => half,
+            Err(packet) => {
+                done.dropped += 1;
+                fates.drop(packet, DropReason::BadOffload);
+                continue;
+            }
+        };
+        loop {
+            match half.next(fates) {
+                Segment::Next(segment) => {
+                    done.generated += 1;
+                    fitted.push(segment);
+                }
+                Segment::All => {
+                    done.consumed += 1;
+                    break fates.consume(half.into_packet());
+                }
+                Segment::NoFrame => {
+                    done.dropped += 1;
+                    break fates.drop(half.into_packet(), DropReason::PoolEmpty);
+                }
+            }
+        }
+    }
+    let capacity = queue.capacity();
+    queue.resize(capacity.max(fitted.len()));
+    for packet in fitted {
+        done.bytes += wire_length(&packet) as u64;
+        let refused = queue.push(packet);
+        debug_assert!(refused.is_none(), "room was made for all");
+    }
+    queue.resize(capacity);
+    done
+}

@@ -1,0 +1,122 @@
+//! The forwarding stage where packets may be super-frames or have partial checksums: what the port does not take is done
+//! before, in order.
+//!
+//! A path instance has at most one super-frame of which some segments have left ([`Half`]). It goes on with that first;
+//! packets behind it stay on the input queue until its last segment is on the output queue.
+
+use super::Worker;
+use crate::classify::Target;
+use crate::fates::Fates;
+use crate::offload::{Half, Segment, fit, must_cut, refit};
+use crate::path::Instance;
+use crate::port::Offloads;
+use packet::{BATCH, DropReason};
+use units::PortId;
+
+impl Worker {
+    /// A port takes less than before: what waits to be offered to its link is made to fit.
+    #[cold]
+    pub(super) fn refit_paths(&mut self, port: PortId) {
+        let Worker { instances, ports, fates, .. } = self;
+        let Some(Some(state)) = ports.get(port.index()) else { return };
+        for &target in &state.outputs {
+            let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { continue };
+            let done = refit(&mut instance.output, state.link.offloads(), fates);
+            instance.counters.generated += done.generated;
+            instance.counters.consumed += done.consumed;
+            instance.counters.dropped += done.dropped;
+        }
+    }
+
+    /// What the port of an instance takes.
+    fn port_takes(&self, target: Target) -> Offloads {
+        let port = self.instances.get(usize::from(target)).and_then(|i| i.as_ref()?.port);
+        let state = port.and_then(|port| self.ports.get(port.index())?.as_ref());
+        state.map(|state| state.link.offloads()).unwrap_or_default()
+    }
+
+    /// Fills the batch from the input queue of an instance: up to the first packet that has to be cut, which is the last.
+    /// A super-frame begun before goes on first. Answers the packets moved.
+    #[cold]
+    pub(super) fn gather(&mut self, target: Target) -> usize {
+        let can = self.port_takes(target);
+        let Worker { instances, batch, fates, .. } = self;
+        let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return 0 };
+        let cut = go_on(instance, fates);
+        if instance.half.is_some() {
+            return cut;
+        }
+        let most = instance.output.room().min(BATCH);
+        while batch.len() < most {
+            let Some(packet) = instance.input.pop() else { break };
+            let last = must_cut(&packet, can);
+            batch.push(packet);
+            if last {
+                break;
+            }
+        }
+        instance.offloads = !instance.input.is_empty();
+        cut + batch.len()
+    }
+
+    /// Puts the batch on the output queue of an instance, each packet as its port takes it. Answers the segments made.
+    #[cold]
+    pub(super) fn put(&mut self, target: Target) -> usize {
+        let can = self.port_takes(target);
+        let Worker { instances, batch, fates, .. } = self;
+        let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return 0 };
+        for mut packet in batch.drain() {
+            if !must_cut(&packet, can) {
+                fit(&mut packet, can);
+                if let Some(packet) = instance.output.push(packet) {
+                    // Room was counted before: only a path that generates can get here.
+                    instance.counters.dropped += 1;
+                    fates.drop(packet, DropReason::OutputQueue);
+                }
+                continue;
+            }
+            match Half::new(packet) {
+                // Only the last of the batch can be one.
+                Ok(half) => instance.half = Some(half),
+                Err(packet) => {
+                    instance.counters.dropped += 1;
+                    fates.drop(packet, DropReason::BadOffload);
+                }
+            }
+        }
+        go_on(instance, fates)
+    }
+}
+
+/// Cuts the super-frame of an instance as far as its output queue has room, for the length of a batch at most. Answers
+/// the segments made.
+fn go_on(instance: &mut Instance, fates: &mut Fates) -> usize {
+    let Some(mut half) = instance.half.take() else { return 0 };
+    let room = instance.output.room().min(BATCH);
+    for made in 0..room {
+        match half.next(fates) {
+            Segment::Next(segment) => {
+                instance.counters.generated += 1;
+                let refused = instance.output.push(segment);
+                assert!(refused.is_none(), "there was room");
+            }
+            Segment::All => {
+                instance.counters.consumed += 1;
+                fates.consume(half.into_packet());
+                return made;
+            }
+            Segment::NoFrame => {
+                instance.counters.dropped += 1;
+                fates.drop(half.into_packet(), DropReason::PoolEmpty);
+                return made;
+            }
+        }
+    }
+    if half.is_done() {
+        instance.counters.consumed += 1;
+        fates.consume(half.into_packet());
+    } else {
+        instance.half = Some(half);
+    }
+    room
+}
