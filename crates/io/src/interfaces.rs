@@ -5,7 +5,7 @@ use crate::claim::Claims;
 use crate::closer::Closer;
 use crate::netlink::Netlink;
 use crate::netns::Namespace;
-use crate::packet_ring::{PacketOptions, PacketPort, Tenures};
+use crate::packet_ring::{PacketOptions, Tenures};
 use crate::remarks::{OpenError, Remarks};
 use crate::revive::{Device, Opened, Reviver};
 use crate::tap::{Pulse, TapOptions, Taps};

@@ -60,8 +60,6 @@ reasons! {
     TotalLength "total_length";
     /// The IPv4 header checksum is wrong (RFC 1812 5.2.2).
     HeaderChecksum "header_checksum";
-    /// It is no super-frame of the kind the port says it is, or its partial checksum lies outside of it.
-    BadOffload "bad_offload";
     /// An IP option or extension header is malformed (RFC 1812 4.2.2.6, RFC 8200 4.2).
     BadOption "bad_option";
     /// Source routing is not done (RFC 7126 4.3, RFC 5095).

@@ -8,6 +8,8 @@ impl DropReason {
         match self {
             FrameTooShort => "A sender or a cable is broken: look at the error counters of the device (`ip -s link`).",
             FrameTooLong => "Lower the MTU of the senders, or switch their segmentation offload off.",
+            NoSuperFrame => "Raise `super_frames` in `[router]`, or set `offloads = false` on the port.",
+            BadOffload => "A broken or hostile sender on this machine: set `offloads = false` on the port.",
             OtherStation => {
                 "Usual on a segment that floods. If it should have come here, its sender has a stale ARP entry, or the \
                  port's `mac` is another than it believes."
