@@ -1,16 +1,17 @@
 //! A router in memory through random days: configurations change at any moment, wires stop taking packets and go on
-//! later, hosts send what they should and what they should not, time jumps.
+//! later, some take super-frames and some do not, hosts send what they should and what they should not, time jumps.
 //!
 //! Whatever happens: the ledgers balance, a packet is delivered at most once and in the order of its flow, an idle worker
 //! has nothing to do, and in the end nothing is left anywhere. Seeded: what fails once fails again.
 //! `SWITCHPATH_SEEDS` says how many days there are; 60 by default.
 
-use packet::wire::{Ipv4Spec, ethernet, ethertype};
-use packet::{Batch, DropReason, Region};
+use packet::pool::{PartialChecksum, Segmentation};
+use packet::wire::{Ipv4Spec, Segmenter, ethernet, ethertype};
+use packet::{Batch, DropReason, Offload, Packet, Region};
 use plan::PortPlan;
 use plane::event::Silent;
 use plane::meter::{Meter, Work};
-use plane::port::{FaultRates, Faulty, Memory, Port, Wire};
+use plane::port::{FaultRates, Faulty, Memory, Offloads, Port, Wire};
 use plane::rig::Rig;
 use plane::snapshot::Layout;
 use plane::{ApplyError, Decorate, Opener, Published, Step};
@@ -27,6 +28,9 @@ const LONGEST: usize = 200_000;
 /// What the hosts send to: each is a flow of its own, from each port that receives.
 const DESTINATIONS: [Ipv4Addr; 4] =
     [Ipv4Addr::new(10, 1, 0, 1), Ipv4Addr::new(10, 2, 0, 1), Ipv4Addr::new(10, 3, 0, 1), Ipv4Addr::new(10, 3, 7, 7)];
+/// Bytes behind the UDP header of a numbered packet, and where its number is.
+const PAYLOAD: usize = 22;
+const NUMBER: usize = 4;
 const PORTS: [&str; 3] = ["lan", "wan", "ext"];
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
@@ -65,6 +69,9 @@ impl Opener for Wires {
         _queues: usize,
     ) -> Result<Vec<Box<dyn Port>>, ApplyError> {
         let (near, far) = Wire::pair(self.length);
+        // Of every wire its name says what it takes.
+        let kind = plan.device.target.bytes().map(usize::from).sum::<usize>() % 3;
+        let near = near.with_offloads(Offloads { super_frames: kind == 2, checksums: kind > 0 });
         assert!(self.far.insert(plan.device.target.clone(), far).is_none(), "each wire is laid once");
         Ok(vec![Box::new(near)])
     }
@@ -243,8 +250,9 @@ impl Day {
         self.settle();
     }
 
-    fn number_frame(&mut self, port: usize) -> Vec<u8> {
-        let mut frame = vec![0; 64];
+    /// A packet with a number, or a super-frame of `packets` of them.
+    fn number_frame(&mut self, port: usize, packets: usize) -> Vec<u8> {
+        let mut frame = vec![0; 42 + packets * PAYLOAD];
         let to = Mac([2, 0, 0, 0, 0, port as u8]);
         ethernet::write_header(&mut frame[..14], to, Mac([2, 0, 0, 0, 0, 0xaa]), None, ethertype::IPV4).unwrap();
         let spec = Ipv4Spec {
@@ -256,38 +264,61 @@ impl Day {
             source: Ipv4Addr::new(192, 0, port as u8, 200),
             destination: DESTINATIONS[self.chance.below(DESTINATIONS.len())],
         };
-        spec.write(&mut frame[14..], 30).unwrap();
+        spec.write(&mut frame[14..], 8 + packets * PAYLOAD).unwrap();
         // One flow is all that goes from here to there: the port tells the path, so it follows from the destination.
         frame[37] = frame[31] % 4;
-        frame[46..50].copy_from_slice(&self.next.to_be_bytes());
-        self.next += 1;
+        for packet in 0..packets {
+            let at = 42 + packet * PAYLOAD + NUMBER;
+            frame[at..at + 4].copy_from_slice(&self.next.to_be_bytes());
+            self.next += 1;
+        }
         frame
     }
 
     /// What a host sends: mostly numbered packets of a flow, also spoiled ones and packets nobody will answer.
-    fn frame(&mut self, port: usize) -> Vec<u8> {
-        let mut frame = self.number_frame(port);
+    fn frame(&mut self, port: usize) -> (Vec<u8>, Offload) {
+        let packets = match self.chance.below(100) {
+            0..4 => 2 + self.chance.below(40),
+            4 => 100 + self.chance.below(300),
+            _ => 1,
+        };
+        let mut frame = self.number_frame(port, packets);
+        let mut offload = Offload::NONE;
+        if packets > 1 {
+            offload = Offload { segmentation: Segmentation::Udp, size: PAYLOAD as u16, checksum: None };
+        }
+        if self.chance.one_in(10) {
+            offload.checksum = Some(PartialChecksum { start: 34, offset: 6 });
+        }
         match self.chance.below(12) {
             0 => {
                 // What is no numbered packet any more says so.
-                frame[46..50].fill(0xff);
+                for packet in 0..packets {
+                    frame[42 + packet * PAYLOAD + NUMBER..][..4].fill(0xff);
+                }
                 for _ in 0..1 + self.chance.below(4) {
                     let at = self.chance.below(42);
                     frame[at] = self.chance.next() as u8;
                 }
-                frame.truncate(self.chance.below(64) + 1);
+                frame.truncate(self.chance.below(frame.len()) + 1);
             }
             1 => {
                 // To a host that is not there: it waits for an answer that does not come.
-                frame[46..50].fill(0xff);
+                for packet in 0..packets {
+                    frame[42 + packet * PAYLOAD + NUMBER..][..4].fill(0xff);
+                }
                 frame[30..34].copy_from_slice(&[192, 0, self.chance.below(3) as u8, self.chance.below(256) as u8]);
                 frame[24..26].fill(0);
                 let sum = packet::wire::checksum::checksum(&frame[14..34]);
                 frame[24..26].copy_from_slice(&sum.to_be_bytes());
             }
+            2 if packets > 1 => {
+                // As another kind than it is.
+                offload.segmentation = [Segmentation::Tcp4, Segmentation::Tcp6][self.chance.below(2)];
+            }
             _ => {}
         }
-        frame
+        (frame, offload)
     }
 
     /// A host sends up to `most` frames, as many as its wire takes.
@@ -300,8 +331,12 @@ impl Day {
             if far.room() == 0 || !far.is_up() || self.rig.pool.outside() > FRAMES as u64 / 4 {
                 return;
             }
-            let frame = self.frame(port);
-            let packet = self.rig.packet(&frame);
+            let (frame, offload) = self.frame(port);
+            // What is cut takes many frames: now and then there are none.
+            let Some(mut packet) = self.rig.pool.take_for(frame.len()) else { return };
+            packet.fill(&frame);
+            // What has been cut short may make no sense any more.
+            packet.set_offload(offload);
             self.batch.push(packet);
             let Day { wires, rig, batch, .. } = self;
             wires.far.get_mut(&wire).unwrap().transmit(rig.now, batch, &mut rig.pool);
@@ -317,8 +352,8 @@ impl Day {
                 far.receive(self.rig.now, &mut self.batch, &mut self.rig.pool);
                 for packet in self.batch.drain() {
                     self.received += 1;
-                    let frame = packet.bytes();
-                    if let Some((from, to, number)) = numbered(frame) {
+                    for (from, to, number) in segments(&packet).iter().filter_map(|frame| numbered(frame)) {
+                        let frame = packet.bytes();
                         assert!(number < self.next, "{frame:02x?}");
                         assert!(self.delivered.insert(number), "{number} comes twice, now by {name}");
                         let last = self.last.insert((name.clone(), from, to), number);
@@ -382,8 +417,26 @@ impl Day {
         let Rig { router, worker, pool, .. } = self.rig;
         drop((worker, pool));
         assert_eq!(router.region().spare(), FRAMES, "every frame is back");
+        assert_eq!(router.region().spare_super_frames(), router.region().super_frames(), "every super-frame is back");
         reasons
     }
+}
+
+/// What a host whose wire takes super-frames makes of a packet.
+fn segments(packet: &Packet) -> Vec<Vec<u8>> {
+    let frame = packet.bytes();
+    if !packet.offload().is_super_frame() {
+        return vec![frame.to_vec()];
+    }
+    let l3 = if frame[12..14] == [0x81, 0] { 18 } else { 14 };
+    let mut cut = Segmenter::new(frame, l3, packet.offload()).unwrap();
+    let mut segments = Vec::new();
+    while cut.next_length() > 0 {
+        let mut segment = vec![0; cut.next_length()];
+        cut.write(frame, &mut segment).unwrap();
+        segments.push(segment);
+    }
+    segments
 }
 
 /// Where a numbered packet was sent, where to, and its number; nothing for any other frame.
@@ -412,8 +465,8 @@ fn whatever_happens_every_packet_has_one_fate_and_none_is_left() {
         }
         reasons.extend(day.end());
     }
-    use DropReason::{NeighbourFailed, NeighbourQueue, PathQueue, PortRemoved, SchemeArrival};
-    for reason in [NeighbourFailed, NeighbourQueue, PathQueue, PortRemoved, SchemeArrival] {
+    use DropReason::{BadOffload, NeighbourFailed, NeighbourQueue, PathQueue, PortRemoved, SchemeArrival};
+    for reason in [BadOffload, NeighbourFailed, NeighbourQueue, PathQueue, PortRemoved, SchemeArrival] {
         assert!(seeds < 10 || reasons.contains(&reason), "in {seeds} days no packet was dropped for {reason}");
     }
 }

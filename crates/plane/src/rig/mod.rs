@@ -13,11 +13,11 @@ pub use straight::StraightLine;
 use crate::event::{Observer, Silent};
 use crate::host::HostLimits;
 use crate::meter::{Flat, Meter};
-use crate::port::{FaultRates, Faulty, Memory, Port, Wire};
+use crate::port::{FaultRates, Faulty, Memory, Offloads, Port, Wire};
 use crate::snapshot::Layout;
 use crate::worker::{Decorate, Step, Worker, WorkerReport};
 use crate::{ApplyError, Build, Opener, Router};
-use packet::{Batch, Packet, Pool, Region};
+use packet::{Batch, Offload, Packet, Pool, Region};
 use plan::{Plan, PortPlan};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,6 +33,8 @@ const SUPER_FRAMES: usize = 256;
 pub struct Wires {
     /// The far ends, by the name behind `memory:`.
     pub far: BTreeMap<String, Memory>,
+    /// What the near ends take besides plain packets, by the same name; nothing where not said.
+    pub offloads: BTreeMap<String, Offloads>,
     /// Wires stand in for devices of every kind, and their far ends have the names of their ports.
     stand_in: bool,
 }
@@ -61,8 +63,9 @@ impl Opener for Wires {
         }
         let (near, far) = Wire::pair(WIRE);
         let name = if self.stand_in { plan.name.to_string() } else { plan.device.target.clone() };
+        let offloads = self.offloads.get(&name).copied().unwrap_or_default();
         self.far.insert(name, far);
-        Ok(vec![Box::new(near)])
+        Ok(vec![Box::new(near.with_offloads(offloads))])
     }
 
     fn decorate(&mut self, plan: &PortPlan, queues: usize) -> Result<Vec<Decorate>, ApplyError> {
@@ -112,7 +115,16 @@ impl Rig {
     /// # Panics
     /// When the configuration is wrong.
     pub fn running(frames: usize, layout: Layout, config: &str) -> Rig {
+        Rig::offloading(frames, layout, config, &[])
+    }
+
+    /// The same, with wires by name that take more than plain packets.
+    ///
+    /// # Panics
+    /// When the configuration is wrong.
+    pub fn offloading(frames: usize, layout: Layout, config: &str, wires: &[(&str, Offloads)]) -> Rig {
         let mut rig = Rig::new(frames, layout, Box::new(Silent));
+        rig.wires.offloads = wires.iter().map(|&(wire, takes)| (wire.to_string(), takes)).collect();
         rig.apply(config).unwrap_or_else(|errors| panic!("{errors:?}"));
         rig.settle();
         let wires: Vec<String> = rig.wires.far.keys().cloned().collect();
@@ -176,7 +188,16 @@ impl Rig {
 
     /// The host at `wire` sends a frame. It waits at the router's port until the worker runs.
     pub fn send(&mut self, wire: &str, frame: &[u8]) {
-        let packet = self.packet(frame);
+        self.send_as(wire, frame, Offload::NONE);
+    }
+
+    /// The host at `wire` sends a frame to which something is still to be done.
+    ///
+    /// # Panics
+    /// When that makes no sense: see [`Packet::set_offload`].
+    pub fn send_as(&mut self, wire: &str, frame: &[u8], offload: Offload) {
+        let mut packet = self.packet(frame);
+        assert!(packet.set_offload(offload), "{offload:?} of {} bytes", frame.len());
         self.batch.push(packet);
         let far = self.wires.far.get_mut(wire).expect("the wire is there");
         far.transmit(self.now, &mut self.batch, &mut self.pool);
@@ -184,12 +205,17 @@ impl Rig {
 
     /// Everything the host at `wire` has received since it was last asked.
     pub fn received(&mut self, wire: &str) -> Vec<Vec<u8>> {
+        self.received_as(wire).into_iter().map(|(frame, _)| frame).collect()
+    }
+
+    /// The same, with what is still to be done to each frame.
+    pub fn received_as(&mut self, wire: &str) -> Vec<(Vec<u8>, Offload)> {
         let far = self.wires.far.get_mut(wire).expect("the wire is there");
         let mut frames = Vec::new();
         while far.waiting() > 0 {
             far.receive(self.now, &mut self.batch, &mut self.pool);
             for packet in self.batch.drain() {
-                frames.push(packet.bytes().to_vec());
+                frames.push((packet.bytes().to_vec(), packet.offload()));
                 self.pool.give(packet);
             }
         }

@@ -1,0 +1,215 @@
+//! A port that takes less than it did: one that comes in the place of another, or the same whose interface came back with
+//! less. What waited as it was is made to fit where it waits; nothing is lost, nothing is overtaken.
+
+use packet::pool::Segmentation;
+use packet::wire::{Ipv4, Ipv4Spec, ethernet, ethertype};
+use packet::{Batch, Offload, Pool, Region};
+use plan::PortPlan;
+use plane::event::Silent;
+use plane::meter::Flat;
+use plane::port::{Memory, Offloads, Port, PortStatistics, Waiter, Wire};
+use plane::rig::Rig;
+use plane::snapshot::Layout;
+use plane::{ApplyError, Decorate, Opener};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use units::{Instant, Mac, Nanos, Rate};
+
+const EVERYTHING: Offloads = Offloads { super_frames: true, checksums: true };
+/// Packets a wire of the rig holds.
+const WIRE: usize = 4096;
+
+fn config(wan: &str) -> String {
+    format!(
+        r#"
+version = 1
+[port.lan]
+device = "memory:lan"
+mac = "02:00:00:00:00:01"
+address = ["192.0.2.1/24"]
+[port.wan]
+device = "memory:{wan}"
+mac = "02:00:00:00:00:02"
+address = ["198.51.100.1/24"]
+scheme = "fifo(limit=60000)"
+[[neighbour]]
+address = "198.51.100.9"
+mac = "02:00:00:00:00:99"
+port = "wan"
+[[route]]
+to = "10.0.0.0/8"
+via = "198.51.100.9"
+"#
+    )
+}
+
+/// A datagram of `length` bytes whose first is `number`.
+fn udp(number: u8, length: usize) -> Vec<u8> {
+    let mut frame = vec![0; 42 + length];
+    let to = Mac([2, 0, 0, 0, 0, 1]);
+    ethernet::write_header(&mut frame[..14], to, Mac([2, 0, 0, 0, 0, 9]), None, ethertype::IPV4).unwrap();
+    let spec = Ipv4Spec {
+        type_of_service: 0,
+        identification: 0,
+        dont_fragment: true,
+        ttl: 64,
+        protocol: 17,
+        source: Ipv4Addr::new(192, 0, 2, 7),
+        destination: Ipv4Addr::new(10, 0, 0, 1),
+    };
+    spec.write(&mut frame[14..], 8 + length).unwrap();
+    frame[42] = number;
+    frame
+}
+
+const SUPER: Offload = Offload { segmentation: Segmentation::Udp, size: 1000, checksum: None };
+
+/// Segments of the super-frames: the numbers of those that begin one, and the lengths of all.
+fn seen(frames: &[Vec<u8>]) -> Vec<(u8, usize)> {
+    frames.iter().map(|frame| (frame[42], Ipv4::parse(&frame[14..]).unwrap().payload.len() - 8)).collect()
+}
+
+#[test]
+fn what_waits_is_cut_when_another_port_takes_less() {
+    let mut rig = Rig::offloading(3 * WIRE, Layout::Three, &config("wan"), &[("wan", EVERYTHING)]);
+    for sent in 0..WIRE {
+        rig.send("lan", &udp(0, 20));
+        if sent % 100 == 0 {
+            rig.settle();
+        }
+    }
+    for number in 1..4 {
+        rig.send_as("lan", &udp(number, 2500), SUPER);
+    }
+    rig.settle();
+    let backlog = |rig: &Rig| rig.report().ports.iter().map(|p| (p.backlog, p.backlog_bytes.get())).max();
+    // Of the wire: 2500 bytes of payload, three times 42 of headers.
+    assert_eq!(backlog(&rig), Some((3, 3 * (2500 + 3 * 42))));
+    rig.apply(&config("other")).unwrap();
+    rig.worker.audit();
+    rig.settle();
+    let frames: Vec<_> = rig.received("other").into_iter().filter(|frame| frame[12..14] == [8, 0]).collect();
+    let expected: Vec<_> = (1..4).flat_map(|number| [(number, 1000), (0, 1000), (0, 500)]).collect();
+    assert_eq!(seen(&frames), expected);
+    let report = rig.report();
+    assert_eq!((report.held, report.ledger.dropped()), (0, 0));
+    assert_eq!(backlog(&rig), Some((0, 0)));
+}
+
+/// One end of a wire that takes everything, until it does not.
+struct Fading(Memory, Arc<AtomicBool>);
+
+impl Port for Fading {
+    fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
+        self.0.receive(now, batch, pool);
+    }
+    fn stamps(&self) -> bool {
+        self.0.stamps()
+    }
+    fn room(&self) -> usize {
+        self.0.room()
+    }
+    fn transmit(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
+        if !self.offloads().super_frames {
+            assert!(batch.as_slice().iter().all(|packet| !packet.is_offloaded()));
+        }
+        self.0.transmit(now, batch, pool);
+    }
+    fn link_rate(&self) -> Rate {
+        self.0.link_rate()
+    }
+    fn offloads(&self) -> Offloads {
+        if self.1.load(Ordering::Relaxed) { Offloads::default() } else { EVERYTHING }
+    }
+    fn waiter(&self) -> Waiter {
+        self.0.waiter()
+    }
+    fn undecorated(self: Box<Self>) -> Box<dyn Port> {
+        self
+    }
+    fn statistics(&self) -> PortStatistics {
+        self.0.statistics()
+    }
+}
+
+/// Opens such wires, short ones.
+#[derive(Default)]
+struct Fades {
+    far: Vec<Memory>,
+    faded: Arc<AtomicBool>,
+}
+
+impl Opener for Fades {
+    fn open(&mut self, _: &PortPlan, _: &Arc<Region>, _: usize) -> Result<Vec<Box<dyn Port>>, ApplyError> {
+        let (near, far) = Wire::pair(4);
+        self.far.push(far);
+        Ok(vec![Box::new(Fading(near, self.faded.clone()))])
+    }
+
+    fn decorate(&mut self, _: &PortPlan, queues: usize) -> Result<Vec<Decorate>, ApplyError> {
+        Ok((0..queues).map(|_| -> Decorate { Box::new(|port| port) }).collect())
+    }
+}
+
+#[test]
+fn what_waits_is_cut_when_the_port_itself_takes_less() {
+    let (mut rig, mut opener) = (Rig::new(4096, Layout::Three, Box::new(Silent)), Fades::default());
+    let plan = plan::check(&config("wan"), "fading.toml", &plane::catalogue()).unwrap_or_else(|e| panic!("{e}"));
+    let prepared = rig.router.prepare(&plan, &mut opener).unwrap();
+    let mut published = rig.router.publish(prepared);
+    while !published.is_adopted() {
+        rig.step(&mut Flat(Nanos::new(10)));
+    }
+    rig.router.complete(published);
+    rig.settle();
+    let [lan, wan] = &mut opener.far[..] else { panic!("two wires") };
+    let (mut batch, mut frames, mut next) = (Batch::new(), Vec::new(), 1);
+    let mut take = |rig: &mut Rig| {
+        wan.receive(rig.now, &mut batch, &mut rig.pool);
+        for packet in batch.drain() {
+            if packet.bytes()[12..14] == [8, 0] {
+                frames.push((packet.bytes().to_vec(), packet.is_offloaded()));
+            }
+            rig.pool.give(packet);
+        }
+    };
+    take(&mut rig);
+    let mut out = Batch::new();
+    for round in 0..6 {
+        for _ in 0..4 {
+            let mut packet = rig.packet(&udp(next, 2500));
+            assert!(packet.set_offload(SUPER));
+            out.push(packet);
+            next += 1;
+        }
+        while lan.room() < 4 {
+            rig.step(&mut Flat(Nanos::new(10)));
+        }
+        lan.transmit(rig.now, &mut out, &mut rig.pool);
+        // Not to the end: some are on the path, some at the link, some on the wire.
+        for _ in 0..[3, 1, 4, 2, 5, 7][round] {
+            rig.step(&mut Flat(Nanos::new(10)));
+        }
+        if round == 3 {
+            opener.faded.store(true, Ordering::Relaxed);
+            // Ports are looked at every tenth of a second.
+            rig.now += Nanos::millis(100);
+        }
+        rig.worker.audit();
+    }
+    for _ in 0..200 {
+        rig.settle();
+        take(&mut rig);
+        rig.now += Nanos::millis(1);
+    }
+    let wholes = frames.iter().filter(|(_, offloaded)| *offloaded).count();
+    assert!(0 < wholes && wholes < 24, "{wholes} passed before");
+    assert!(frames.iter().skip(wholes).all(|(_, offloaded)| !offloaded));
+    let bytes: Vec<Vec<u8>> = frames.into_iter().map(|(frame, _)| frame).collect();
+    let whole = (1..=wholes as u8).map(|number| (number, 2500));
+    let cut = (wholes as u8 + 1..next).flat_map(|number| [(number, 1000), (0, 1000), (0, 500)]);
+    assert_eq!(seen(&bytes), whole.chain(cut).collect::<Vec<_>>());
+    let report = rig.report();
+    assert_eq!((report.held, report.ledger.dropped()), (0, 0));
+}
