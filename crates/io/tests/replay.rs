@@ -51,7 +51,7 @@ fn arrivals(port: &mut PcapPort) -> Vec<u64> {
             }
             Waiter::Poll => {}
             Waiter::Never => return times,
-            Waiter::Descriptor(fd) => panic!("descriptor {fd}"),
+            other => panic!("{other:?}"),
         }
     }
     panic!("the replay does not end");

@@ -50,6 +50,16 @@ impl Ledger {
         self.sent += packets;
     }
 
+    /// Packets went to another worker.
+    pub fn hand_over(&mut self, packets: u64) {
+        self.handed_over += packets;
+    }
+
+    /// Packets came from another worker.
+    pub fn take_over(&mut self, packets: u64) {
+        self.taken_over += packets;
+    }
+
     /// A packet was for the router itself and has done its work.
     #[inline]
     pub fn consume(&mut self, packet: Packet, pool: &mut Pool) {

@@ -118,6 +118,10 @@ reasons! {
     PathQueue "path_queue";
     /// The output queue of the router's own packets is full.
     OutputQueue "output_queue";
+    /// Too many packets wait for the worker it belongs to.
+    HandOverFull "hand_over_full";
+    /// The worker it belongs to has failed.
+    WorkerFailed "worker_failed";
     /// The queueing scheme refused it when it arrived.
     SchemeArrival "scheme_arrival";
     /// The queueing scheme dropped it from the front of its queue.

@@ -91,13 +91,14 @@ impl Fates {
         self.ledger.consume(packet, &mut self.pool);
     }
 
-    /// The packets of `batch` are about to be transmitted by `port`.
+    /// The packets of `batch` are about to be transmitted by `port`; by another worker, where the port is `relayed`.
     #[inline]
-    pub fn send(&mut self, port: PortId, batch: &Batch) {
+    pub fn send(&mut self, port: PortId, batch: &Batch, relayed: bool) {
         if self.watched {
             batch.as_slice().iter().for_each(|packet| self.tell(packet, Fate::Sent(port)));
         }
-        self.ledger.send(batch.len() as u64);
+        let packets = batch.len() as u64;
+        if relayed { self.ledger.hand_over(packets) } else { self.ledger.send(packets) }
     }
 
     #[cold]

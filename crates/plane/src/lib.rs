@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bell;
 pub mod classify;
 pub mod event;
 pub mod explain;

@@ -35,6 +35,16 @@ pub struct LinkCounters {
     pub marked: u64,
 }
 
+impl std::ops::AddAssign for LinkCounters {
+    fn add_assign(&mut self, other: LinkCounters) {
+        self.offered += other.offered;
+        self.sent += other.sent;
+        self.sent_bytes += other.sent_bytes;
+        self.dropped += other.dropped;
+        self.marked += other.marked;
+    }
+}
+
 /// A port with its queues and its scheme.
 pub(crate) struct Link {
     id: PortId,
@@ -46,6 +56,10 @@ pub(crate) struct Link {
     up: bool,
     /// What the port takes, as the packets that wait were made to fit.
     offloads: Offloads,
+    /// Whether the port is a relay: what it takes is transmitted by another worker.
+    relayed: bool,
+    /// How much of the port's room is left to other workers.
+    pub reserve: usize,
     lines: Lines,
 }
 
@@ -91,7 +105,7 @@ impl Link {
             super_frames: false,
         };
         let (passing, up, offloads) = (scheme.passes_when_idle(), port.is_up(), port.offloads());
-        let mut link = Link { id, passing, up, offloads, port, scheme, lines };
+        let mut link = Link { id, passing, up, offloads, relayed: false, reserve: 0, port, scheme, lines };
         link.lines.super_frames = offloads.super_frames;
         link
     }
@@ -128,7 +142,7 @@ impl Link {
 
     /// Lets packets pass an idle link whose scheme would do no more than that. Answers how many it took.
     fn pass(&mut self, path: &mut Queue, most: usize, fates: &mut Fates) -> usize {
-        let most = most.min(self.port.room());
+        let most = most.min(self.room());
         path.pop_into(&mut self.lines.out, most);
         let passed = self.lines.out.len();
         if passed > 0 {
@@ -171,6 +185,17 @@ impl Link {
         refused
     }
 
+    /// How many packets may be transmitted now.
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.port.room().saturating_sub(self.reserve)
+    }
+
+    /// From now on the port is a relay, or a device.
+    pub fn relay(&mut self, relayed: bool) {
+        self.relayed = relayed;
+    }
+
     /// Whether the medium was there when last looked at.
     pub fn is_up(&self) -> bool {
         self.up
@@ -191,7 +216,7 @@ impl Link {
 
     fn transmit(&mut self, fates: &mut Fates) {
         self.lines.counters.sent += self.lines.out.len() as u64;
-        fates.send(self.id, &self.lines.out);
+        fates.send(self.id, &self.lines.out, self.relayed);
         self.port.transmit(fates.now, &mut self.lines.out, &mut fates.pool);
     }
 
@@ -201,7 +226,7 @@ impl Link {
         let mut sent = 0;
         self.lines.now = fates.now;
         loop {
-            self.lines.room = self.port.room().min(BATCH);
+            self.lines.room = self.room().min(BATCH);
             self.scheme.serve(&mut self.lines);
             self.lines.transmit();
             self.settle(fates);
@@ -254,6 +279,12 @@ impl Link {
         let old = std::mem::replace(&mut self.port, Box::new(nothing));
         self.port = replace(old);
         self.refresh_rate();
+    }
+
+    /// The port alone; nothing waits any more.
+    pub fn into_port(self) -> Box<dyn Port> {
+        debug_assert_eq!(self.backlog().packets, 0);
+        self.port
     }
 
     /// Drops everything that waits.

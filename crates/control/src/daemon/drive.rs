@@ -74,10 +74,14 @@ pub(super) fn drive(driver: Driver) -> WorkerReport {
             nap = (nap * 2).min(NAPS.1);
         }
         descriptors.retain(|&fd| fd != POLLED);
+        if !worker.may_sleep() {
+            continue;
+        }
         // Woken by a port or another thread, it looks around for a moment before it sleeps again.
         if let Ok(Woken::Rung | Woken::Ready) = sleeper.sleep_on(descriptors.drain(..), timeout) {
             idle_since = None;
         }
+        worker.wakes();
         // What passed in sleep is nobody's work.
         meter.last = meter.counter.read();
     }
@@ -98,6 +102,7 @@ fn waiting(worker: &Worker, descriptors: &mut Vec<i32>, now: Instant, until: Ins
             Waiter::Descriptor(fd) => descriptors.push(fd),
             Waiter::At(time) => until = until.min(time),
             Waiter::Poll => descriptors.push(POLLED),
+            Waiter::Rung => {}
             Waiter::Never => ended += 1,
         }
     }

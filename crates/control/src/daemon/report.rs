@@ -12,7 +12,7 @@ use plane::snapshot::Snapshot;
 use plane::{Command, PortReport, WorkerReport};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use units::{PortId, Rate};
 
 /// A worker did not tell of itself in time, or is gone.
@@ -38,9 +38,15 @@ impl Daemon {
         });
         let deadline = clock::now() + REPORT.into();
         let wait = |receiver: Receiver<WorkerReport>| {
-            receiver.recv_timeout(deadline.since(clock::now()).into()).map_err(|_| Unanswered)
+            match receiver.recv_timeout(deadline.since(clock::now()).into()) {
+                Ok(report) => Some(Ok(report)),
+                // It has failed; the others are asked all the same.
+                Err(RecvTimeoutError::Disconnected) => None,
+                Err(RecvTimeoutError::Timeout) => Some(Err(Unanswered)),
+            }
         };
-        waiting.into_iter().map(wait).collect()
+        let reports: Vec<WorkerReport> = waiting.into_iter().filter_map(wait).collect::<Result<_, _>>()?;
+        if reports.is_empty() { Err(Unanswered) } else { Ok(reports) }
     }
 
     fn snapshot(&self) -> Arc<Snapshot> {
@@ -126,7 +132,7 @@ impl Daemon {
                 name,
             }
         };
-        let mut ports: Vec<api::Port> = reports.iter().flat_map(|report| &report.ports).map(port).collect();
+        let mut ports: Vec<api::Port> = PortReport::together(reports).iter().map(port).collect();
         ports.sort_by(|a, b| a.name.cmp(&b.name));
         api::Ports { time_ns: self.now_ns(), ports }
     }
@@ -237,11 +243,13 @@ impl Daemon {
     pub fn neighbours(&self) -> Answer<api::Neighbours> {
         let reports = self.reports()?;
         let (names, now) = (self.names(), clock::now());
-        let mut known: Vec<_> = reports.iter().flat_map(|report| &report.neighbours).collect();
+        let mut known: Vec<_> = reports.iter().flat_map(|report| report.neighbours.clone()).collect();
+        for &(hop, packets) in reports.iter().flat_map(|report| &report.waiting) {
+            let wanted = known.iter_mut().find(|neighbour| (neighbour.interface, neighbour.address) == hop);
+            wanted.into_iter().for_each(|neighbour| neighbour.pending += packets);
+        }
         known.sort_by_key(|neighbour| (neighbour.interface, neighbour.address));
-        // Every worker knows those that are configured.
-        known.dedup_by_key(|neighbour| (neighbour.interface, neighbour.address));
-        let neighbour = |n: &&plane::host::NeighbourReport| api::Neighbour {
+        let neighbour = |n: &plane::host::NeighbourReport| api::Neighbour {
             interface: names.interface(n.interface),
             address: n.address.to_string(),
             mac: n.mac.map(|mac| mac.to_string()),

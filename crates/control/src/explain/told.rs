@@ -292,6 +292,7 @@ pub(crate) fn reason_of(exception: Exception) -> &'static str {
         Exception::TooBig => "too long for the link: it is cut, or its sender is told",
         Exception::Resolve => "the next hop has to be asked for its link-layer address first",
         Exception::BeyondScope => "its source address may not leave its link: its sender is told",
+        Exception::Unanswered => "the next hop did not answer: its sender is told",
         Exception::Redirect => "it leaves by the interface it came by: its sender is told of a better first hop",
     }
 }

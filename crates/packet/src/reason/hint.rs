@@ -69,6 +69,10 @@ impl DropReason {
                  `show tasks`; `queue` sets how many packets wait."
             }
             OutputQueue => "The link is too slow for what the router itself sends: see `switchpath show queues`.",
+            HandOverFull => {
+                "One worker gets more than it can take: see `switchpath show workers`. A single heavy flow stays on one worker."
+            }
+            WorkerFailed => "See `switchpath show events` for why it failed; restart the router.",
             SchemeArrival | SchemeFront | SchemeTail => {
                 "The link is busy and its queueing scheme sheds load, as it should: see `switchpath show ports`; raise the \
                  scheme's limit only if delay does not matter."

@@ -24,11 +24,13 @@ pub enum Exception {
     BeyondScope = 9,
     /// It leaves by the interface it came by, where senders are told of a better first hop.
     Redirect = 10,
+    /// Its next hop did not answer: the sender is to hear of it.
+    Unanswered = 11,
 }
 
 impl Exception {
     /// Every exception, in the order of their codes.
-    pub const ALL: [Exception; 10] = [
+    pub const ALL: [Exception; 11] = [
         Exception::Arp,
         Exception::Local,
         Exception::Options,
@@ -39,6 +41,7 @@ impl Exception {
         Exception::Resolve,
         Exception::BeyondScope,
         Exception::Redirect,
+        Exception::Unanswered,
     ];
 
     /// The exception of a code in `Meta::exception`.

@@ -77,7 +77,7 @@ impl Dispatch {
         self.instances.get(path * self.ports + port.index()).copied().unwrap_or(REFUSED)
     }
 
-    fn of(&self, exception: Exception) -> Target {
+    pub(crate) fn of(&self, exception: Exception) -> Target {
         match exception {
             Exception::Arp | Exception::Local | Exception::Resolve => self.control,
             _ => self.general,

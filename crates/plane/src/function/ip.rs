@@ -27,7 +27,7 @@ impl Ip {
 impl Function for Ip {
     fn process(&mut self, context: Context<'_>, packets: &mut [Packet]) -> bool {
         let mut last = Rewrite::NONE;
-        let mut all = true;
+        let (mut all, mut lost) = (true, false);
         for packet in packets {
             let meta = packet.meta();
             let like_the_last = meta.adjacency == last.adjacency && meta.version == last.version;
@@ -36,8 +36,9 @@ impl Function for Ip {
                 continue;
             }
             if packet.meta().refused | packet.meta().exception == 0 {
-                forward(context, packet);
+                forward(context, packet, lost);
                 last = Rewrite::of(packet);
+                lost |= packet.meta().exception != 0;
             }
             all &= packet.meta().refused | packet.meta().exception == 0;
         }
@@ -85,15 +86,20 @@ impl Rewrite {
     }
 }
 
-/// Lowers the time to live and rewrites the link header. Leaves an exception where the next hop has changed since the
-/// route was looked up.
+/// Lowers the time to live and rewrites the link header. Leaves an exception where the next hop was lost since the route
+/// was looked up; another address of the same next hop will do, unless a packet before this one has found none and shall
+/// not be overtaken (`lost`).
 #[inline(always)]
-pub(crate) fn forward(context: Context<'_>, packet: &mut Packet) {
+pub(crate) fn forward(context: Context<'_>, packet: &mut Packet, lost: bool) {
     let meta = *packet.meta();
-    let link = context.tables.adjacencies().load(meta.adjacency);
+    let mut link = context.tables.adjacencies().load(meta.adjacency);
     if link.version() != meta.version {
-        packet.meta_mut().exception = Exception::Resolve as u8;
-        return;
+        let (now, interface) = context.tables.adjacencies().hop(meta.adjacency);
+        if lost || !now.is_resolved() || interface != meta.out_interface {
+            packet.meta_mut().exception = Exception::Resolve as u8;
+            return;
+        }
+        link = now;
     }
     let egress = context.snapshot.egress(meta.out_interface);
     let (header, ethertype) = if meta.flags & Meta::IPV6 == 0 {

@@ -48,6 +48,7 @@ mod world;
 
 pub use crate::classify::Exception;
 pub use crate::limits::HostLimits;
+pub use resolve::Verdict;
 pub use world::World;
 
 use crate::event::NeighbourState;
@@ -160,6 +161,7 @@ impl Host {
             Exception::NoRoute => self.refuse(packet, Complaint::NoRoute, DropReason::NoRoute, world),
             Exception::Unreachable => self.refuse(packet, Complaint::Unreachable, DropReason::Unreachable, world),
             Exception::Redirect => self.redirect(packet, world),
+            Exception::Unanswered => self.refuse(packet, Complaint::NoAnswer, DropReason::NeighbourFailed, world),
             Exception::BeyondScope => self.refuse(packet, Complaint::BeyondScope, DropReason::LinkLocal, world),
         }
     }

@@ -6,13 +6,52 @@ use super::{Host, Key, Parsed, Waiting, World, parse};
 use crate::event::{Event, NeighbourState};
 use packet::{DropReason, Packet};
 use std::net::IpAddr;
-use units::{Mac, Nanos};
+use units::{InterfaceId, Mac, Nanos};
 
 /// The middle of the time an answer counts (RFC 4861 10, REACHABLE_TIME); what is used lies between half and one and a
 /// half of it (RFC 4861 6.3.2), so that neighbours found together are not asked together.
 const REACHABLE: Nanos = Nanos::secs(30);
 
+/// What is known of a next hop that was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Packets may be sent to it.
+    Usable,
+    /// It does not answer, or is no neighbour any more.
+    Failed,
+    /// It cannot be remembered: the table is full.
+    TableFull,
+}
+
 impl Host {
+    /// Somebody who holds packets himself wants to send them to a neighbour. Nothing where it is being asked for:
+    /// [`World::settled`] tells what came of it. Asking again is harmless.
+    pub fn want(&mut self, interface: InterfaceId, address: IpAddr, world: &mut impl World) -> Option<Verdict> {
+        let (now, reachable, key) = (world.now(), self.reachable_time(), (interface, address));
+        if world.interface(interface).is_none() {
+            return Some(Verdict::Failed);
+        }
+        let known = self.neighbours.step(key, |machine| machine.step(Input::Wanted, now, reachable));
+        let effects = match known {
+            Some(effects) => effects,
+            None => {
+                let (machine, effects) = Machine::wanted(now);
+                if !self.neighbours.insert(key, machine) {
+                    return Some(Verdict::TableFull);
+                }
+                effects
+            }
+        };
+        self.apply(key, effects, world);
+        match self.neighbours.machine(key) {
+            Some(machine) if machine.usable().is_some() => Some(Verdict::Usable),
+            Some(machine) if machine.state == NeighbourState::Failed => Some(Verdict::Failed),
+            Some(_) => None,
+            // No adjacency was left for it.
+            None => Some(Verdict::TableFull),
+        }
+    }
+
     /// A packet whose next hop is not known, or no longer.
     pub(super) fn resolve(&mut self, packet: Packet, world: &mut impl World) {
         let destination = match parse(&packet) {
@@ -110,6 +149,7 @@ impl Host {
         for waiting in waiting {
             world.drop(waiting.packet(), reason);
         }
+        world.settled(key.0, key.1, Verdict::Failed);
     }
 
     fn apply(&mut self, key: Key, effects: Effects, world: &mut impl World) {
@@ -127,6 +167,7 @@ impl Host {
             for waiting in self.neighbours.take_waiting(key) {
                 self.fail(waiting, world);
             }
+            world.settled(key.0, key.1, Verdict::Failed);
         }
         if let Usable::Up(mac) = effects.usable {
             self.come_up(key, mac, world);
@@ -143,6 +184,7 @@ impl Host {
         for waiting in waiting {
             self.fail(waiting, world);
         }
+        world.settled(key.0, key.1, Verdict::Failed);
     }
 
     /// The fast path may use the neighbour from now on; what waited goes first.
@@ -154,6 +196,7 @@ impl Host {
         for waiting in self.neighbours.take_waiting(key) {
             self.release(key, waiting, mac, world);
         }
+        world.settled(key.0, key.1, Verdict::Usable);
     }
 
     fn release(&mut self, key: Key, waiting: Waiting, mac: Mac, world: &mut impl World) {

@@ -1,5 +1,6 @@
 //! What the router's own protocols may do: the worker, seen from the general path.
 
+use super::Verdict;
 use crate::classify::{Outcome, Tables};
 use crate::event::Event;
 use crate::interface::Interface;
@@ -31,6 +32,8 @@ pub trait World {
     fn consume(&mut self, packet: Packet);
     /// The packet goes no further.
     fn drop(&mut self, packet: Packet, reason: DropReason);
+    /// A next hop that [`Host::want`](super::Host::want) had no answer for has become usable, or failed.
+    fn settled(&mut self, _interface: InterfaceId, _address: IpAddr, _verdict: Verdict) {}
     /// Tells the observer.
     fn event(&mut self, event: Event<'_>);
     /// The next hop of a packet to `destination` under `outcome`: the gateway of an adjacency, or the destination

@@ -6,11 +6,13 @@
 mod decorated;
 mod fault;
 mod memory;
+mod relay;
 mod tap;
 
 pub use decorated::{Decorated, Decoration};
 pub use fault::{FaultRates, Faults, Faulty};
 pub use memory::{Memory, Wire};
+pub(crate) use relay::{Lane, Relay, relay};
 pub use tap::{Direction, FrameSink, SharedSink, Tap, Tapped};
 
 use packet::{Batch, Pool};
@@ -23,6 +25,8 @@ pub enum Waiter {
     Descriptor(i32),
     /// Something arrives at this time (a replay).
     At(Instant),
+    /// Something may arrive at any time, and whoever brings it wakes the worker.
+    Rung,
     /// Something may arrive at any time without a sign: poll it.
     Poll,
     /// Nothing will ever arrive again (the end of a file).
@@ -73,6 +77,14 @@ pub trait Port: Send {
     }
     /// What an idle worker may sleep on.
     fn waiter(&self) -> Waiter;
+    /// Whether something has arrived that a worker would have to be woken for: only where that shows without receiving it.
+    fn has_arrivals(&self) -> bool {
+        false
+    }
+    /// Whether it may be closed: nobody brings it packets any more. A port that may not keeps them until then.
+    fn may_go(&self) -> bool {
+        true
+    }
     /// The link-layer address of the medium, if it has one.
     fn mac(&self) -> Option<Mac> {
         None

@@ -5,10 +5,12 @@
 mod frames;
 mod one_link;
 mod straight;
+mod team;
 
 pub use frames::Udp;
 pub use one_link::OneLink;
 pub use straight::StraightLine;
+pub use team::Team;
 
 use crate::event::{Observer, Silent};
 use crate::host::HostLimits;
@@ -31,12 +33,16 @@ const SUPER_FRAMES: usize = 256;
 /// Opens `memory:` ports and keeps their far ends. Anything else is not there.
 #[derive(Debug, Default)]
 pub struct Wires {
-    /// The far ends, by the name behind `memory:`.
+    /// The far ends, by the name behind `memory:`; those of further queues have `#` and their number behind it.
     pub far: BTreeMap<String, Memory>,
     /// What the near ends take besides plain packets, by the same name; nothing where not said.
     pub offloads: BTreeMap<String, Offloads>,
     /// Wires stand in for devices of every kind, and their far ends have the names of their ports.
     stand_in: bool,
+    /// How many queues each port has at most; one where it is zero.
+    pub queues: usize,
+    /// Packets each direction of a new wire holds; 4096 where it is zero.
+    pub length: usize,
 }
 
 impl Wires {
@@ -52,7 +58,7 @@ impl Opener for Wires {
         &mut self,
         plan: &PortPlan,
         _region: &Arc<Region>,
-        _queues: usize,
+        queues: usize,
     ) -> Result<Vec<Box<dyn Port>>, ApplyError> {
         if plan.device.kind != "memory" && !self.stand_in {
             return Err(ApplyError {
@@ -61,11 +67,14 @@ impl Opener for Wires {
                 hint: "use memory: ports".into(),
             });
         }
-        let (near, far) = Wire::pair(WIRE);
         let name = if self.stand_in { plan.name.to_string() } else { plan.device.target.clone() };
         let offloads = self.offloads.get(&name).copied().unwrap_or_default();
-        self.far.insert(name, far);
-        Ok(vec![Box::new(near.with_offloads(offloads))])
+        let open = |queue: usize| -> Box<dyn Port> {
+            let (near, far) = Wire::pair(if self.length == 0 { WIRE } else { self.length });
+            self.far.insert(if queue == 0 { name.clone() } else { format!("{name}#{queue}") }, far);
+            Box::new(near.with_offloads(offloads))
+        };
+        Ok((0..queues.min(self.queues.max(1))).map(open).collect())
     }
 
     fn decorate(&mut self, plan: &PortPlan, queues: usize) -> Result<Vec<Decorate>, ApplyError> {

@@ -8,26 +8,25 @@
 pub(crate) mod desired;
 mod prepare;
 
+pub use crate::bell::Nudge;
 pub use prepare::{ApplyError, Opener, Prepared};
 
+use crate::bell::Bell;
 use crate::classify::{Origin, RouteChange, Tables};
 use crate::event::Observer;
 use crate::host::HostLimits;
 use crate::scheduler::{CpuScheduler, RoundRobin};
 use crate::snapshot::{Layout, Snapshot};
-use crate::worker::{Command, Mailbox, Worker};
+use crate::worker::{Command, Crew, Mailbox, Worker};
 use desired::{Gateways, Routes};
 use packet::{Pool, Region};
 use plan::{Name, Plan, Prefix};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::time::Duration;
 use units::{Generation, InterfaceId, Mac, PathId, PortId, WorkerId};
-
-/// How a worker that sleeps is woken.
-pub type Nudge = Box<dyn Fn() + Send + Sync>;
 
 /// What a router is made of, besides its configuration.
 pub struct Build {
@@ -49,7 +48,7 @@ pub struct Router {
     region: Arc<Region>,
     tables: Arc<Tables>,
     mailboxes: Vec<Arc<Mailbox>>,
-    nudges: Vec<Option<Nudge>>,
+    bells: Vec<Arc<Bell>>,
     plan: Option<Arc<Plan>>,
     snapshot: Arc<Snapshot>,
     names: Names,
@@ -66,6 +65,8 @@ struct Names {
     macs: HashMap<PortId, Mac>,
     /// What the devices say of themselves, where they say anything.
     devices: HashMap<PortId, Mac>,
+    /// How many queues a device was opened with.
+    queues: HashMap<PortId, usize>,
     next: [usize; 3],
 }
 
@@ -78,16 +79,26 @@ impl Router {
         let tables = Arc::new(Tables::new());
         let ids = (0..build.workers.max(1)).map(WorkerId);
         let mailboxes: Vec<Arc<Mailbox>> = ids.clone().map(|_| Arc::default()).collect();
-        let workers = ids.zip(&mailboxes).map(|(id, mailbox)| {
+        let bells: Vec<Arc<Bell>> = ids.clone().map(|_| Arc::default()).collect();
+        let members = Crew::of(&bells).into_iter().zip(&bells);
+        let workers = ids.zip(&mailboxes).zip(members).map(|((id, mailbox), (crew, bell))| {
             let scheduler: Box<dyn CpuScheduler> = Box::new(RoundRobin::new());
             let pool = Pool::new(region.clone());
-            Worker::new(id, pool, tables.clone(), mailbox.clone(), scheduler, observer(id), build.limits)
+            Worker::new(
+                (id, crew, bell.clone()),
+                pool,
+                tables.clone(),
+                mailbox.clone(),
+                scheduler,
+                observer(id),
+                build.limits,
+            )
         });
         let workers = workers.collect();
         let always = desired::always().map(|(prefix, outcome)| RouteChange { prefix, origin: Origin::Local, outcome });
         tables.apply_routes(always).expect("empty tables have room for eight routes");
         let router = Router {
-            nudges: mailboxes.iter().map(|_| None).collect(),
+            bells,
             build,
             region,
             tables,
@@ -111,16 +122,14 @@ impl Router {
 
     /// Says how to wake `worker` when it sleeps.
     pub fn on_post(&mut self, worker: WorkerId, nudge: Nudge) {
-        self.nudges[worker.index()] = Some(nudge);
+        self.bells[worker.index()].hang(nudge);
     }
 
     /// Posts a command to every worker; `make` makes one for each.
     pub fn post(&self, mut make: impl FnMut() -> Command) {
-        for (mailbox, nudge) in self.mailboxes.iter().zip(&self.nudges) {
+        for (mailbox, bell) in self.mailboxes.iter().zip(&self.bells) {
             mailbox.post(make());
-            if let Some(nudge) = nudge {
-                nudge();
-            }
+            bell.nudge();
         }
     }
 
@@ -207,18 +216,18 @@ pub struct Published {
 }
 
 impl Published {
-    /// Whether every worker runs it by now.
+    /// Whether every worker runs it by now; one that is gone is not waited for.
     pub fn is_adopted(&mut self) -> bool {
-        self.waiting.retain(|receiver| receiver.try_recv().is_err());
+        self.waiting.retain(|receiver| receiver.try_recv() == Err(TryRecvError::Empty));
         self.waiting.is_empty()
     }
 
-    /// Waits for every worker; false where one has not adopted it within `patience`, or is gone.
+    /// Waits for every worker that is not gone; false where one has not adopted it within `patience`.
     pub fn wait(&mut self, patience: Duration) -> bool {
         while let Some(receiver) = self.waiting.last() {
             match receiver.recv_timeout(patience) {
-                Ok(_) => drop(self.waiting.pop()),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return false,
+                Ok(_) | Err(RecvTimeoutError::Disconnected) => drop(self.waiting.pop()),
+                Err(RecvTimeoutError::Timeout) => return false,
             }
         }
         true

@@ -6,9 +6,9 @@ use crate::function;
 use crate::host::HostLimits;
 use crate::interface::{Attached, Interface};
 use crate::link::Lines;
-use crate::port::Port;
+use crate::port::{Lane, Port, relay};
 use crate::snapshot::{BEST_EFFORT, CONTROL, GENERAL, PathSpec, PortView, Rule, Snapshot};
-use crate::worker::{Change, Decorate, NewFunctions, NewPort};
+use crate::worker::{Change, Decorate, Lanes, NewFunctions, NewPort, Opened};
 use packet::Region;
 use packet::wire::ipv6;
 use plan::{Call, InterfacePlan, Plan, PortPlan};
@@ -28,8 +28,18 @@ const BEST_EFFORT_CAPACITY: usize = 4096;
 /// Ids of 16 bits are given once each; the last means none.
 const LAST_ID: usize = 65534;
 
-/// Another scheme for a link that stays.
-type NewScheme = (PortId, Box<dyn Scheme<Lines>>);
+/// Packets between two workers that share a queue of a device, in each direction: what comes in some 100 us at full rate,
+/// for as long a worker may be busy with something else.
+const RELAY: usize = 1024;
+
+/// What one worker needs for a generation.
+#[derive(Default)]
+struct Share {
+    ports: Vec<NewPort>,
+    /// Other schemes for links that stay.
+    schemes: Vec<(PortId, Box<dyn Scheme<Lines>>)>,
+    functions: Vec<NewFunctions>,
+}
 
 /// Opens what the plan says is behind a port.
 pub trait Opener {
@@ -82,7 +92,8 @@ impl Router {
             let hint = "restart the router".to_string();
             return Err(vec![ApplyError { place: "router".into(), reason, hint }]);
         }
-        let (ports, schemes) = self.prepare_ports(plan, opener, &mut names, &mut errors);
+        let mut shares: Vec<Share> = self.mailboxes.iter().map(|_| Share::default()).collect();
+        self.prepare_ports(plan, opener, &mut names, &mut shares, &mut errors);
         if !errors.is_empty() {
             return Err(errors);
         }
@@ -99,7 +110,9 @@ impl Router {
             let reason = format!("more than {} gateways and neighbours", limits.adjacencies);
             errors.push(ApplyError { place: "routes".into(), reason, hint: "use fewer gateways".into() });
         }
-        let functions = self.prepare_functions(plan, &paths, &names, &mut errors);
+        for share in &mut shares {
+            share.functions = self.prepare_functions(plan, &paths, &names, &mut errors);
+        }
         let (Some(gateways), true) = (gateways, errors.is_empty()) else { return Err(errors) };
         let snapshot = Snapshot::new(
             Generation(self.snapshot.generation.0 + 1),
@@ -112,13 +125,12 @@ impl Router {
         );
         let snapshot = Arc::new(snapshot);
         let statics = plan.neighbours.iter().map(|n| ((names.interfaces[&n.interface], n.address), n.mac)).collect();
-        let mut change = Change::to(snapshot.clone());
-        change.ports = ports;
-        change.schemes = schemes;
-        change.functions = functions;
-        let mut changes = vec![change];
-        // Ports belong to the first worker; the others only follow the generation.
-        changes.resize_with(self.mailboxes.len().max(1), || Change::to(snapshot.clone()));
+        let change = |Share { ports, schemes, functions }| {
+            let mut change = Change::to(snapshot.clone());
+            (change.ports, change.schemes, change.functions) = (ports, schemes, functions);
+            change
+        };
+        let changes = shares.into_iter().map(change).collect();
         Ok(Prepared { plan: Arc::new(plan.clone()), snapshot, changes, names, routes, gateways, statics })
     }
 
@@ -129,9 +141,9 @@ impl Router {
         plan: &Plan,
         opener: &mut dyn Opener,
         names: &mut Names,
+        shares: &mut [Share],
         errors: &mut Vec<ApplyError>,
-    ) -> (Vec<NewPort>, Vec<NewScheme>) {
-        let (mut ports, mut schemes) = (Vec::new(), Vec::new());
+    ) {
         names.ports.retain(|name, _| plan.ports.iter().any(|port| port.name == *name));
         for new in &plan.ports {
             let old = self.plan.as_ref().and_then(|plan| plan.ports.iter().find(|old| old.name == new.name));
@@ -143,36 +155,87 @@ impl Router {
                 || old
                     .is_some_and(|old| (&old.capture, old.trace, old.faults) != (&new.capture, new.trace, new.faults));
             let rescheduled = old.is_none_or(|old| old.scheme != new.scheme);
-            match rescheduled.then(|| scheme_of(new)).transpose() {
-                Err(error) => errors.push(error),
-                Ok(scheme) if redecorated => match self.prepare_port(new, id, reopened, scheme, opener) {
-                    Ok(port) => {
-                        if let Some(opened) = &port.port {
-                            names.devices.remove(&id);
-                            names.devices.extend(opened.mac().map(|mac| (id, mac)));
-                        }
-                        ports.push(port);
-                    }
-                    Err(error) => errors.push(error),
-                },
-                Ok(scheme) => schemes.extend(scheme.map(|scheme| (id, scheme))),
+            if let Err(error) = self.prepare_port(new, id, (reopened, redecorated, rescheduled), opener, names, shares)
+            {
+                errors.push(error);
             }
             names.macs.insert(id, mac_of(new, names.devices.get(&id).copied()));
         }
-        (ports, schemes)
     }
 
+    /// What each worker gets of one port.
     fn prepare_port(
         &self,
         plan: &PortPlan,
         id: PortId,
-        reopened: bool,
-        scheme: Option<Box<dyn Scheme<Lines>>>,
+        (reopened, redecorated, rescheduled): (bool, bool, bool),
         opener: &mut dyn Opener,
-    ) -> Result<NewPort, ApplyError> {
-        let port = if reopened { opener.open(plan, &self.region, 1)?.into_iter().next() } else { None };
-        let decorate = opener.decorate(plan, 1)?.into_iter().next().expect("as many as were asked for");
-        Ok(NewPort { id, port, decorate, scheme, capacity: self.region.frames().min(65536) })
+        names: &mut Names,
+        shares: &mut [Share],
+    ) -> Result<(), ApplyError> {
+        let mut schemes = Vec::new();
+        for _ in shares.iter() {
+            schemes.push(rescheduled.then(|| scheme_of(plan)).transpose()?);
+        }
+        let capacity = self.region.frames().min(65536);
+        if reopened {
+            let queues = opener.open(plan, &self.region, shares.len())?;
+            assert!((1..=shares.len()).contains(&queues.len()), "a port for each queue, and at most as many as asked");
+            names.devices.remove(&id);
+            names.devices.extend(queues[0].mac().map(|mac| (id, mac)));
+            names.queues.insert(id, queues.len());
+            let decorations = opener.decorate(plan, queues.len())?;
+            let opened = self.share_out(id, queues, decorations);
+            for ((share, port), scheme) in shares.iter_mut().zip(opened).zip(schemes) {
+                share.ports.push(NewPort { id, port, scheme, capacity });
+            }
+            return Ok(());
+        }
+        let queues = names.queues.get(&id).copied().unwrap_or(1);
+        let decorations = if redecorated { opener.decorate(plan, queues)? } else { Vec::new() };
+        let mut decorations: Vec<Option<Decorate>> = decorations.into_iter().map(Some).collect();
+        for (worker, (share, scheme)) in shares.iter_mut().zip(schemes).enumerate() {
+            let queue = self.queue_of(worker, id, queues);
+            match queue.and_then(|queue| decorations.get_mut(queue)?.take()) {
+                Some(decorate) => {
+                    share.ports.push(NewPort { id, port: Opened::Redecorated(decorate), scheme, capacity });
+                }
+                None => share.schemes.extend(scheme.map(|scheme| (id, scheme))),
+            }
+        }
+        Ok(())
+    }
+
+    /// The queue of port `id` that `worker` owns, of `queues`. Where there are fewer than workers, ports begin with
+    /// different workers, so that none has all the receiving to do.
+    fn queue_of(&self, worker: usize, id: PortId, queues: usize) -> Option<usize> {
+        let workers = self.mailboxes.len();
+        let shift = if queues == workers { 0 } else { id.index() % workers };
+        Some((worker + workers - shift) % workers).filter(|&queue| queue < queues)
+    }
+
+    /// Gives each worker its queue, and those that have none a relay to one.
+    fn share_out(&self, id: PortId, queues: Vec<Box<dyn Port>>, decorations: Vec<Decorate>) -> Vec<Opened> {
+        let workers = self.mailboxes.len();
+        let count = queues.len();
+        let owner = |queue: usize| (0..workers).find(|&w| self.queue_of(w, id, count) == Some(queue));
+        let mut lanes: Vec<Vec<Lane>> = queues.iter().map(|_| Vec::new()).collect();
+        let mut opened: Vec<Option<Opened>> = (0..workers).map(|_| None).collect();
+        let without = (0..workers).filter(|&worker| self.queue_of(worker, id, count).is_none());
+        for (position, worker) in without.enumerate() {
+            let queue = position % count;
+            let owner = owner(queue).expect("every queue has an owner");
+            let (ours, theirs) = (self.bells[owner].clone(), self.bells[worker].clone());
+            let (lane, port) = relay(&*queues[queue], RELAY, ours, theirs);
+            lanes[queue].push(lane);
+            opened[worker] = Some(Opened::Relay(port));
+        }
+        for (queue, ((port, decorate), lanes)) in queues.into_iter().zip(decorations).zip(lanes).enumerate() {
+            let lanes = (!lanes.is_empty()).then(|| Box::new(Lanes::new(lanes)));
+            let owner = owner(queue).expect("every queue has an owner");
+            opened[owner] = Some(Opened::Queue { port, decorate, first: queue == 0, lanes });
+        }
+        opened.into_iter().flatten().collect()
     }
 
     /// Builds the functions of paths that are new, changed, or have a new port to serve.

@@ -1,7 +1,9 @@
 //! Adopting a configuration: everything that can fail was done before, on the control side; this only moves things in
 //! and out, between two steps, when no packet is on any path.
 
-use super::{Account, Command, PortState, Task, Worker};
+use super::crew::Crew;
+use super::lanes::Lanes;
+use super::{Account, Command, PortState, Remains, Role, Task, Worker};
 use crate::classify::{Dispatch, REFUSED, Target};
 use crate::event::Event;
 use crate::function::Function;
@@ -9,7 +11,7 @@ use crate::host::World;
 use crate::link::{Lines, Link};
 use crate::offload::Half;
 use crate::path::{Instance, PathCounters};
-use crate::port::Port;
+use crate::port::{Port, Relay};
 use crate::snapshot::{BEST_EFFORT, CONTROL, GENERAL, PathSpec, Snapshot};
 use packet::{DropReason, Queue};
 use schemes::Scheme;
@@ -17,7 +19,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use units::{Generation, Instant, Nanos, PathId, PortId, Share, TaskId};
+use units::{Generation, Instant, Nanos, PathId, PortId, Share, TaskId, WorkerId};
 
 /// How long what waits for a removed port may take to leave.
 const CLOSING: Nanos = Nanos::secs(1);
@@ -27,14 +29,23 @@ const LEFT_BEHIND: usize = 16;
 /// Puts decorators around a port.
 pub type Decorate = Box<dyn FnOnce(Box<dyn Port>) -> Box<dyn Port> + Send>;
 
+/// The port of a change.
+pub(crate) enum Opened {
+    /// A queue of a device, the first of them or another, with its decorators, and the relays of the workers that have no
+    /// queue of their own.
+    Queue { port: Box<dyn Port>, decorate: Decorate, first: bool, lanes: Option<Box<Lanes>> },
+    /// A relay to a queue of another worker.
+    Relay(Relay),
+    /// The worker's stays, with other decorators.
+    Redecorated(Decorate),
+}
+
 /// A port that is opened and ready.
 pub struct NewPort {
     /// Its id. Where the worker has a port of this id, its link stays with all that waits, and only the port is another.
     pub id: PortId,
-    /// The port; none where the worker's stays and only its decorators change.
-    pub port: Option<Box<dyn Port>>,
-    /// Its decorators.
-    pub decorate: Decorate,
+    /// What becomes of the port itself.
+    pub(crate) port: Opened,
     /// The scheme of its link; none where that stays.
     pub scheme: Option<Box<dyn Scheme<Lines>>>,
     /// The most packets a physical queue of the link holds.
@@ -113,9 +124,9 @@ impl Worker {
         }
     }
 
-    /// Only the worker that has the ports speaks for the router, and changes what is known of neighbours.
+    /// Only the first worker speaks for the router, and changes what is known of neighbours.
     fn speaks(&self) -> bool {
-        self.ports.iter().any(Option::is_some)
+        self.id == WorkerId(0) && self.ports.iter().any(Option::is_some)
     }
 
     pub(super) fn paths_are_empty(&self) -> bool {
@@ -153,6 +164,7 @@ impl Worker {
         }
         self.rebuild_paths(&snapshot, functions);
         self.snapshot = snapshot;
+        self.forsake_gone();
         let control = self.dispatch.control;
         let statics = std::mem::take(&mut self.statics);
         let limits = self.snapshot.limits;
@@ -181,24 +193,43 @@ impl Worker {
     }
 
     fn install_port(&mut self, new: NewPort, now: Instant) {
-        let NewPort { id, port, decorate, scheme, capacity } = new;
+        let NewPort { id, port, scheme, capacity } = new;
         if id.index() >= self.ports.len() {
             self.ports.resize_with(id.index() + 1, || None);
         }
-        if port.is_some() {
-            self.leave_behind(id);
-        }
-        if let Some(state) = &mut self.ports[id.index()] {
-            state.link.replace_port(|old| decorate(port.unwrap_or_else(|| old.undecorated())));
+        let (port, role, lanes) = match port {
+            Opened::Redecorated(decorate) => {
+                let Some(Some(state)) = self.ports.get_mut(id.index()) else { return };
+                state.link.replace_port(|old| decorate(old.undecorated()));
+                state.link.refresh_offloads(&mut self.fates);
+                return scheme.into_iter().for_each(|scheme| state.link.replace_scheme(scheme));
+            }
+            Opened::Queue { port, decorate, first, lanes } => {
+                (decorate(port), if first { Role::Device } else { Role::Queue }, lanes)
+            }
+            Opened::Relay(relay) => {
+                relay.attach();
+                (Box::new(relay) as Box<dyn Port>, Role::Relay, None)
+            }
+        };
+        self.leave_behind(id);
+        let Worker { ports, remains, .. } = self;
+        if let Some(state) = &mut ports[id.index()] {
+            state.link.replace_port(|old| {
+                remains.push(Remains::Port(id, old));
+                port
+            });
+            remains.extend(std::mem::replace(&mut state.lanes, lanes).map(Remains::Lanes));
             // Nothing is on the paths: only what waits at the link has to fit.
             state.link.refresh_offloads(&mut self.fates);
-            if let Some(scheme) = scheme {
-                state.link.replace_scheme(scheme);
-            }
-            return;
+            state.link.relay(role == Role::Relay);
+            state.role = role;
+            scheme.into_iter().for_each(|scheme| state.link.replace_scheme(scheme));
+            return self.bury_remains();
         }
-        let (Some(port), Some(scheme)) = (port.map(decorate), scheme) else { return };
-        let link = Link::new(id, port, scheme, capacity);
+        let Some(scheme) = scheme else { return };
+        let mut link = Link::new(id, port, scheme, capacity);
+        link.relay(role == Role::Relay);
         let (input, output) = (self.add_task(Task::Input(id)), self.add_task(Task::Output(id)));
         self.scheduler.wake(input, now);
         self.ports[id.index()] = Some(PortState {
@@ -211,6 +242,9 @@ impl Worker {
             refused: 0,
             passed: 0,
             closing: None,
+            role,
+            spread: 0,
+            lanes,
         });
     }
 
@@ -219,7 +253,11 @@ impl Worker {
         if state.closing.is_none() {
             state.closing = Some(now + CLOSING);
             let (input, output) = (state.input, state.output);
-            self.remove_task(input);
+            match &mut state.lanes {
+                // It goes on transmitting for others.
+                Some(lanes) => lanes.stop(),
+                None => self.remove_task(input),
+            }
             self.scheduler.wake(output, now);
         }
     }
@@ -235,8 +273,7 @@ impl Worker {
             if left == 0 {
                 return;
             }
-            fates.ledger.receive(left);
-            state.received += left;
+            state.arrived(left, fates);
             state.refused += left;
             state.received_bytes += batch.bytes();
             batch.drain().for_each(|packet| fates.drop_at(id, packet, DropReason::PortRemoved));
@@ -247,9 +284,37 @@ impl Worker {
     pub(super) fn close_port(&mut self, id: PortId) {
         self.leave_behind(id);
         let Some(state) = self.ports.get_mut(id.index()).and_then(Option::take) else { return };
+        if state.lanes.is_some() {
+            self.remove_task(state.input);
+        }
         self.remove_task(state.output);
         self.blocked.retain(|&port| port != id);
-        self.fates.event(&Event::PortDrained { port: id });
+        self.remains.extend(state.lanes.map(Remains::Lanes));
+        self.remains.push(Remains::Port(id, state.link.into_port()));
+        self.bury_remains();
+        if state.role == Role::Device {
+            self.fates.event(&Event::PortDrained { port: id });
+        }
+    }
+
+    /// What other workers have put into what is left of ports is dropped; what they can put nothing into any more goes.
+    pub(super) fn bury_remains(&mut self) {
+        let Worker { remains, batch, fates, .. } = self;
+        remains.retain_mut(|remains| match remains {
+            Remains::Lanes(lanes) => {
+                lanes.stop();
+                !lanes.discard(DropReason::PortRemoved, fates)
+            }
+            Remains::Port(_, port) if port.may_go() => false,
+            Remains::Port(id, port) => {
+                for _ in 0..LEFT_BEHIND {
+                    port.receive(fates.now, batch, &mut fates.pool);
+                    fates.ledger.take_over(batch.len() as u64);
+                    batch.drain().for_each(|packet| fates.drop_at(*id, packet, DropReason::PortRemoved));
+                }
+                !port.may_go()
+            }
+        });
     }
 
     fn add_task(&mut self, task: Task) -> TaskId {
@@ -363,7 +428,34 @@ impl Worker {
         target
     }
 
-    /// Says farewell to hosts, and drops everything else the worker holds: it is about to end.
+    /// Drops what other workers have handed over, or sends it where that is all it waits for.
+    fn empty_rings(&mut self) {
+        let Worker { ports, batch, fates, crew, .. } = self;
+        for (index, state) in ports.iter_mut().enumerate().filter_map(|(i, state)| Some((i, state.as_mut()?))) {
+            if let Some(lanes) = &mut state.lanes {
+                lanes.drain(&mut *state.link.port, fates);
+                lanes.discard(DropReason::Shutdown, fates);
+            }
+            for _ in 0..if state.role == Role::Relay { LEFT_BEHIND } else { 0 } {
+                state.link.port.receive(fates.now, batch, &mut fates.pool);
+                let left = batch.len() as u64;
+                state.arrived(left, fates);
+                state.refused += left;
+                batch.drain().for_each(|packet| fates.drop_at(PortId::at(index), packet, DropReason::Shutdown));
+            }
+        }
+        let Crew::First(colleagues) = crew else { return };
+        for colleague in colleagues {
+            while let Ok(packet) = colleague.handed.pop() {
+                fates.pool.import(1);
+                fates.ledger.take_over(1);
+                fates.drop(packet, DropReason::Shutdown);
+            }
+        }
+    }
+
+    /// Says farewell to hosts, and drops everything else the worker holds: it is about to end. A second call, when no worker runs any more, drops also what
+    /// others have handed over since.
     pub fn shut_down(&mut self, now: Instant) {
         self.fates.now = now;
         let control = self.dispatch.control;
@@ -382,9 +474,11 @@ impl Worker {
                 self.fates.drop(packet, DropReason::Shutdown);
             }
         }
+        self.drop_held(DropReason::Shutdown);
         for state in self.ports.iter_mut().flatten() {
             state.link.clear(DropReason::Shutdown, &mut self.fates);
         }
+        self.empty_rings();
         self.audit();
     }
 }

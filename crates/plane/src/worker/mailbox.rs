@@ -20,17 +20,37 @@ pub enum Command {
 }
 
 /// Commands in the order they were posted. Costs the worker one atomic load a step while it is empty.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Mailbox {
     posted: AtomicU64,
-    commands: Mutex<VecDeque<Command>>,
+    /// Nothing once the worker is gone.
+    commands: Mutex<Option<VecDeque<Command>>>,
+}
+
+impl Default for Mailbox {
+    fn default() -> Self {
+        Mailbox { posted: AtomicU64::new(0), commands: Mutex::new(Some(VecDeque::new())) }
+    }
 }
 
 impl Mailbox {
-    /// Posts a command. Whoever sleeps for the worker has to be woken besides.
+    /// Posts a command. Whoever sleeps for the worker has to be woken besides. Where the worker is gone the command is
+    /// dropped, and who waits for an answer sees that there will be none.
     pub fn post(&self, command: Command) {
-        self.lock().push_back(command);
-        self.posted.fetch_add(1, Ordering::Release);
+        if let Some(commands) = &mut *self.lock() {
+            commands.push_back(command);
+            self.posted.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// The worker is gone, and with it the commands it has not read.
+    pub(super) fn close(&self) {
+        *self.lock() = None;
+    }
+
+    /// Whether the worker is gone.
+    pub fn is_closed(&self) -> bool {
+        self.lock().is_none()
     }
 
     /// How many commands were ever posted.
@@ -40,10 +60,10 @@ impl Mailbox {
     }
 
     pub(super) fn take(&self) -> VecDeque<Command> {
-        std::mem::take(&mut *self.lock())
+        self.lock().as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Command>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<VecDeque<Command>>> {
         // Each change is one call on the queue: a panic elsewhere leaves it whole.
         self.commands.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -5,30 +5,41 @@
 //! through its mailbox and are adopted between steps, once the packets of the old one have left its paths.
 
 mod adopt;
+mod crew;
 mod cutting;
+mod holding;
+mod lanes;
 mod mailbox;
 mod outlet;
 mod report;
 mod stages;
+mod team;
 
+pub(crate) use adopt::Opened;
+pub use adopt::{Change, Decorate, NewFunctions, NewPort};
+pub(crate) use crew::Crew;
+pub(crate) use lanes::Lanes;
+pub use mailbox::{Command, Mailbox};
 pub(crate) use outlet::ROUNDS;
+pub use report::{PathReport, PortReport, QueueReport, TaskReport, WorkerReport};
 pub(crate) use stages::refusal;
 
-pub use adopt::{Change, Decorate, NewFunctions, NewPort};
-pub use mailbox::{Command, Mailbox};
-pub use report::{PathReport, PortReport, QueueReport, TaskReport, WorkerReport};
-
+use crate::bell::Bell;
 use crate::classify::{Dispatch, Scratch, Tables, Target};
 use crate::event::{Event, Observer};
 use crate::fates::Fates;
-use crate::host::{Host, HostLimits};
+use crate::host::{Host, HostLimits, Verdict};
 use crate::link::Link;
 use crate::meter::{Meter, Stage, Work};
 use crate::path::Instance;
+use crate::port::Port;
 use crate::scheduler::CpuScheduler;
 use crate::snapshot::Snapshot;
+use crew::NextHop;
+use holding::Holding;
 use packet::{Batch, Pool};
 use schemes::Next;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use units::{Instant, InterfaceId, Mac, Nanos, PortId, TaskId, WorkerId};
 
@@ -75,14 +86,54 @@ struct PortState {
     passed: u64,
     /// When what still waits here is dropped: the port was removed.
     closing: Option<Instant>,
+    role: Role,
+    /// Packets of other workers that came in here.
+    spread: u64,
+    /// The other workers that use this port's queue.
+    lanes: Option<Box<Lanes>>,
+}
+
+impl PortState {
+    /// Counts packets that came in by the port.
+    fn arrived(&mut self, packets: u64, fates: &mut Fates) {
+        if self.role == Role::Relay {
+            fates.ledger.take_over(packets);
+        } else {
+            fates.ledger.receive(packets);
+        }
+        self.received += packets;
+    }
+
+    /// Whether a removed port has nothing more to transmit.
+    fn may_close(&self) -> bool {
+        self.link.backlog().packets == 0 && self.lanes.as_ref().is_none_or(|lanes| lanes.is_finished())
+    }
+}
+
+/// What a port is to its worker.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Role {
+    /// The first queue of a device, or its only one.
+    Device,
+    /// Another queue of a device: the worker of the first speaks for it.
+    Queue,
+    /// Nothing of the device, but a way to a worker that has a queue.
+    Relay,
+}
+
+/// What is left of a port: another worker may still put packets in it.
+enum Remains {
+    Lanes(Box<Lanes>),
+    Port(PortId, Box<dyn Port>),
 }
 
 /// How often the ledgers of paths and links are checked, besides at each adoption.
 const AUDIT: Nanos = Nanos::secs(1);
 /// How often ports are asked whether their medium is there.
 const WATCH: Nanos = Nanos::millis(100);
-/// How soon a link without room is looked at again.
-const RETRY: Nanos = Nanos::micros(20);
+/// How soon a link without room is looked at again: at first, and at last. In between after a quarter of the time that it
+/// has waited: a worker before a medium that is stuck shall not be busy with looking at it.
+const RETRY: (Nanos, Nanos) = (Nanos::micros(20), Nanos::millis(1));
 
 /// One core's share of the router.
 pub struct Worker {
@@ -103,11 +154,28 @@ pub struct Worker {
     dispatch: Dispatch,
     host: Host,
     statics: Vec<(InterfaceId, std::net::IpAddr, Mac)>,
+    /// Packets that wait for next hops.
+    holding: Holding,
+    /// Next hops that are known, and that packets still wait for.
+    ready: VecDeque<NextHop>,
+    /// When to see whether a next hop has to be asked for.
+    ask_due: Instant,
+    /// Who has asked for a next hop, a bit for each worker.
+    asked_by: BTreeMap<NextHop, u64>,
+    /// What the host has found out about next hops just now.
+    verdicts: Vec<(NextHop, Verdict)>,
+    crew: Crew,
+    /// Whether there is no other worker.
+    alone: bool,
+    bell: Arc<Bell>,
+    remains: Vec<Remains>,
     host_due: Instant,
     audit_due: Instant,
     watch_due: Instant,
     /// Ports with packets that cannot leave yet: for want of room, or because their scheme waits for a time.
     blocked: Vec<PortId>,
+    /// Since when none of them could go on.
+    blocked_since: Instant,
     /// Dispatches in a row that moved nothing, since a task was last woken from outside.
     quiet: usize,
     batch: Batch,
@@ -116,9 +184,11 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker without ports; they come with the first change.
-    pub fn new(
-        id: WorkerId,
+    /// A worker without ports; they come with the first change. Others ring its bell, and it has the ends `crew` of the
+    /// rings to them.
+    #[expect(clippy::too_many_arguments, reason = "each is a thing of its own, and the router is the only caller")]
+    pub(crate) fn new(
+        (id, crew, bell): (WorkerId, Crew, Arc<Bell>),
         pool: Pool,
         tables: Arc<Tables>,
         mailbox: Arc<Mailbox>,
@@ -143,10 +213,20 @@ impl Worker {
             dispatch: Dispatch::default(),
             host: Host::new(limits),
             statics: Vec::new(),
+            holding: Holding::default(),
+            ready: VecDeque::new(),
+            ask_due: Instant::START,
+            asked_by: BTreeMap::new(),
+            verdicts: Vec::new(),
+            alone: crew.is_alone(),
+            crew,
+            bell,
+            remains: Vec::new(),
             host_due: Instant::FAR,
             audit_due: Instant::START,
             watch_due: Instant::START,
             blocked: Vec::new(),
+            blocked_since: Instant::START,
             quiet: 0,
             batch: Batch::new(),
             scratch: Scratch::new(),
@@ -202,11 +282,18 @@ impl Worker {
         if self.pending.is_some() && self.paths_are_empty() {
             self.adopt(now);
         }
+        if !self.alone {
+            self.take_over(now);
+        }
+        if !self.holding.is_empty() {
+            self.tend(now);
+        }
         if now >= self.host_due {
             self.wake_instance(self.dispatch.control);
         }
         if now >= self.watch_due {
             self.watch_ports();
+            self.bury_remains();
             self.watch_due = now + WATCH;
         }
         if now >= self.audit_due {
@@ -219,7 +306,7 @@ impl Worker {
     }
 
     fn retry_blocked(&mut self, now: Instant) {
-        let Worker { blocked, ports, scheduler, quiet, .. } = self;
+        let Worker { blocked, blocked_since, ports, scheduler, quiet, .. } = self;
         blocked.retain(|&port| {
             let Some(Some(state)) = ports.get(port.index()) else { return false };
             let may_leave = match state.link.next() {
@@ -227,11 +314,13 @@ impl Worker {
                 Next::At(time) => now >= time,
                 Next::Idle => false,
             };
-            if !(may_leave && state.link.port.room() > 0 || state.closing.is_some_and(|end| now >= end)) {
+            if !(may_leave && state.link.port.room() > 0
+                || state.closing.is_some_and(|end| now >= end || state.may_close()))
+            {
                 return true;
             }
             scheduler.wake(state.output, now);
-            *quiet = 0;
+            (*quiet, *blocked_since) = (0, now);
             false
         });
     }
@@ -245,13 +334,22 @@ impl Worker {
     /// When to step again though nothing is received.
     fn deadline(&self, now: Instant) -> Instant {
         let mut until = self.host_due.min(self.audit_due).min(self.watch_due);
+        if !self.holding.is_empty() {
+            until = until.min(self.ask_due.max(now));
+        }
+        let retry = Nanos::new((now.since(self.blocked_since).get() / 4).clamp(RETRY.0.get(), RETRY.1.get()));
+        let shared =
+            |state: &&PortState| state.lanes.as_ref().is_some_and(|l| l.is_waiting() || state.closing.is_some());
+        if self.ports.iter().flatten().any(|state| shared(&state)) {
+            until = until.min(now + retry);
+        }
         for state in self.blocked.iter().filter_map(|port| self.ports.get(port.index())?.as_ref()) {
             let again = match state.link.next() {
                 Next::At(time) if time > now => time,
-                Next::Ready | Next::At(_) => now + RETRY,
+                Next::Ready | Next::At(_) => now + retry,
                 Next::Idle => Instant::FAR,
             };
-            until = until.min(again).min(state.closing.unwrap_or(Instant::FAR).max(now + RETRY));
+            until = until.min(again).min(state.closing.unwrap_or(Instant::FAR).max(now + retry));
         }
         for state in self.ports.iter().flatten().filter(|state| state.closing.is_none()) {
             if let crate::port::Waiter::At(time) = state.link.port.waiter() {
@@ -267,6 +365,31 @@ impl Worker {
         open.map(|state| state.link.port.waiter())
     }
 
+    /// Says that the worker is about to sleep. False where there is something to do after all; where it sleeps, it says so
+    /// with [`Worker::wakes`] when it is awake again.
+    pub fn may_sleep(&self) -> bool {
+        if self.alone {
+            return true;
+        }
+        self.bell.lie_down();
+        let waits = |state: &PortState| match (&state.lanes, state.role) {
+            (Some(lanes), _) => lanes.is_waiting() && state.link.port.room() > 0,
+            (None, Role::Relay) => state.link.port.has_arrivals(),
+            _ => false,
+        };
+        let found =
+            self.mailbox.posted() != self.seen || self.crew.has_mail() || self.ports.iter().flatten().any(waits);
+        if found {
+            self.bell.get_up();
+        }
+        !found
+    }
+
+    /// The worker has slept.
+    pub fn wakes(&self) {
+        self.bell.get_up();
+    }
+
     /// The generation that runs.
     pub fn generation(&self) -> units::Generation {
         self.snapshot.generation
@@ -277,7 +400,7 @@ impl Worker {
     /// # Panics
     /// When one does not balance.
     pub fn audit(&self) {
-        let mut queued = self.host.pending() as u64;
+        let mut queued = (self.host.pending() + self.holding.len()) as u64;
         let (mut own, mut own_queued) = (crate::path::PathCounters::default(), queued);
         for instance in self.instances.iter().flatten() {
             let inside = instance.queued() as u64;
@@ -295,7 +418,7 @@ impl Worker {
             let (counters, backlog) = (state.link.counters(), u64::from(state.link.backlog().packets));
             queued += backlog;
             assert_eq!(counters.offered, counters.sent + counters.dropped + backlog, "link {port}: {counters:?}");
-            assert_eq!(state.received, state.refused + state.passed, "port {port}");
+            assert_eq!(state.received, state.refused + state.passed + state.spread, "port {port}");
         }
         assert_eq!(self.fates.ledger.held(), queued, "packets in the queues of worker {}", self.id);
     }
@@ -309,13 +432,27 @@ impl Worker {
             }
             let Worker { ports, fates, .. } = self;
             let Some(state) = &mut ports[index] else { continue };
+            if let Some(lanes) = &state.lanes {
+                lanes.reflect(&*state.link.port);
+            }
             if !state.link.watch(fates) {
                 continue;
             }
             let (port, up) = (PortId::at(index), state.link.is_up());
-            fates.event(&Event::PortLink { port, up });
-            self.with_host(self.dispatch.control, |host, world| host.link_changed(port, up, world));
-            self.host_due = self.host.next();
+            if state.role == Role::Device {
+                fates.event(&Event::PortLink { port, up });
+            }
+            if self.id == WorkerId(0) {
+                self.with_host(self.dispatch.control, |host, world| host.link_changed(port, up, world));
+                self.host_due = self.host.next();
+            }
         }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // Also where it panicked: nobody shall wait for its answer.
+        self.mailbox.close();
     }
 }

@@ -1,16 +1,18 @@
 //! The worker as the host sees it: where the router's own protocols put packets.
 
+use super::crew::NextHop;
 use super::stages::{enter, refusal};
 use super::{PortState, Worker};
 use crate::classify::{Classifier, Dispatch, REFUSED, Tables, Target, Unwitnessed};
 use crate::event::{Event, Stage};
 use crate::fates::Fates;
-use crate::host::{Host, World};
+use crate::host::{Host, Verdict, World};
 use crate::interface::Interface;
 use crate::path::Instance;
 use crate::scheduler::CpuScheduler;
 use crate::snapshot::Snapshot;
 use packet::{DropReason, Meta, Packet};
+use std::net::IpAddr;
 use units::{Instant, InterfaceId, PortId};
 
 /// How often a packet may go from the general path back to classification.
@@ -25,11 +27,12 @@ pub(super) struct Outlet<'a> {
     instances: &'a mut [Option<Instance>],
     ports: &'a [Option<PortState>],
     scheduler: &'a mut dyn CpuScheduler,
+    verdicts: &'a mut Vec<(NextHop, Verdict)>,
     current: Target,
 }
 
 impl Worker {
-    pub(super) fn with_host(&mut self, current: Target, work: impl FnOnce(&mut Host, &mut Outlet<'_>)) {
+    pub(super) fn with_host<T>(&mut self, current: Target, work: impl FnOnce(&mut Host, &mut Outlet<'_>) -> T) -> T {
         let mut outlet = Outlet {
             snapshot: &self.snapshot,
             tables: &self.tables,
@@ -38,9 +41,14 @@ impl Worker {
             instances: &mut self.instances,
             ports: &self.ports,
             scheduler: &mut *self.scheduler,
+            verdicts: &mut self.verdicts,
             current,
         };
-        work(&mut self.host, &mut outlet);
+        let answer = work(&mut self.host, &mut outlet);
+        if !self.verdicts.is_empty() {
+            self.tell_verdicts();
+        }
+        answer
     }
 }
 
@@ -126,7 +134,6 @@ impl World for Outlet<'_> {
             return self.fates.drop(packet, DropReason::PortRemoved);
         };
         self.fates.passed(&packet, Stage::Waiting { behind: instance.input.len() });
-        instance.offloads |= packet.is_offloaded();
         if let Some(packet) = enter(instance, packet) {
             self.fates.drop(packet, DropReason::PathQueue);
         }
@@ -141,6 +148,10 @@ impl World for Outlet<'_> {
     fn drop(&mut self, packet: Packet, reason: DropReason) {
         self.count(|counters| counters.dropped += 1);
         self.fates.drop(packet, reason);
+    }
+
+    fn settled(&mut self, interface: InterfaceId, address: IpAddr, verdict: Verdict) {
+        self.verdicts.push(((interface, address), verdict));
     }
 
     fn event(&mut self, event: Event<'_>) {

@@ -1,14 +1,15 @@
 //! What a worker tells of itself: a copy of its counters, made between two steps.
 
-use super::{Task, Worker};
+use super::{Role, Task, Worker};
 use crate::host::NeighbourReport;
 use crate::link::LinkCounters;
 use crate::path::PathCounters;
 use crate::port::PortStatistics;
 use packet::{DropReason, Ledger};
-use units::{Bytes, Generation, Nanos, PathId, PortId, Rate, TaskId, WorkerId};
+use std::net::IpAddr;
+use units::{Bytes, Generation, InterfaceId, Nanos, PathId, PortId, Rate, TaskId, WorkerId};
 
-/// A port.
+/// A port of a worker: a queue of a device, or a relay to one.
 #[derive(Clone, Debug)]
 pub struct PortReport {
     /// Which.
@@ -17,9 +18,11 @@ pub struct PortReport {
     pub up: bool,
     /// Whether it was removed and only waits for its queue to empty.
     pub closing: bool,
-    /// Packets received.
+    /// Whether it is a relay: what it receives and transmits passes a queue of another worker.
+    pub relayed: bool,
+    /// Packets received from the device; none by a relay.
     pub received: u64,
-    /// Bytes received.
+    /// Bytes of those.
     pub received_bytes: u64,
     /// Its link.
     pub link: LinkCounters,
@@ -33,6 +36,42 @@ pub struct PortReport {
     pub statistics: PortStatistics,
     /// Packets dropped, by reason.
     pub drops: Vec<(DropReason, u64)>,
+}
+
+impl PortReport {
+    /// Each port of a router once, all its workers together.
+    pub fn together(workers: &[WorkerReport]) -> Vec<PortReport> {
+        let mut ports: Vec<PortReport> = Vec::new();
+        for report in workers.iter().flat_map(|worker| &worker.ports) {
+            match ports.iter_mut().find(|port| port.port == report.port) {
+                Some(port) => port.add(report),
+                None => ports.push(report.clone()),
+            }
+        }
+        ports
+    }
+
+    fn add(&mut self, other: &PortReport) {
+        if self.relayed && !other.relayed {
+            // Who has the device knows best.
+            (self.up, self.rate, self.relayed) = (other.up, other.rate, false);
+        }
+        self.closing |= other.closing;
+        self.received += other.received;
+        self.received_bytes += other.received_bytes;
+        self.link += other.link;
+        self.backlog += other.backlog;
+        self.backlog_bytes += other.backlog_bytes;
+        self.statistics.lost_before_receive += other.statistics.lost_before_receive;
+        self.statistics.lost_after_transmit += other.statistics.lost_after_transmit;
+        for &(reason, packets) in &other.drops {
+            match self.drops.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, count)) => *count += packets,
+                None => self.drops.push((reason, packets)),
+            }
+        }
+        self.drops.sort_unstable();
+    }
 }
 
 /// A path, all its instances together.
@@ -103,6 +142,9 @@ pub struct WorkerReport {
     pub tasks: Vec<TaskReport>,
     /// The neighbours it knows.
     pub neighbours: Vec<NeighbourReport>,
+    /// Next hops that packets of this worker wait for, and how many. Those of the worker that knows the neighbours are
+    /// counted there.
+    pub waiting: Vec<((InterfaceId, IpAddr), usize)>,
 }
 
 impl Worker {
@@ -118,8 +160,18 @@ impl Worker {
             paths: self.report_paths(),
             queues: self.report_queues(),
             tasks: self.report_tasks(),
-            neighbours: self.host.neighbours(),
+            neighbours: self.report_neighbours(),
+            waiting: if self.id == WorkerId(0) { Vec::new() } else { self.holding.iter().collect() },
         }
+    }
+
+    fn report_neighbours(&self) -> Vec<NeighbourReport> {
+        let mut neighbours = self.host.neighbours();
+        for (hop, packets) in self.holding.iter() {
+            let known = neighbours.iter_mut().find(|n| (n.interface, n.address) == hop);
+            known.into_iter().for_each(|neighbour| neighbour.pending += packets);
+        }
+        neighbours
     }
 
     fn report_ports(&self) -> Vec<PortReport> {
@@ -130,8 +182,9 @@ impl Worker {
                 port,
                 up: state.link.is_up(),
                 closing: state.closing.is_some(),
-                received: state.received,
-                received_bytes: state.received_bytes,
+                relayed: state.role == Role::Relay,
+                received: if state.role == Role::Relay { 0 } else { state.received },
+                received_bytes: if state.role == Role::Relay { 0 } else { state.received_bytes },
                 link: state.link.counters(),
                 backlog: backlog.packets,
                 backlog_bytes: backlog.bytes,

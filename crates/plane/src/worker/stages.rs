@@ -1,7 +1,7 @@
 //! The three stages: input, forwarding, output. What they cost is what the router costs.
 
 use super::Worker;
-use crate::classify::{Classifier, REFUSED, Target, Unwitnessed};
+use crate::classify::{Classifier, Exception, REFUSED, Target, Unwitnessed};
 use crate::event::Stage;
 use crate::fates::Fates;
 use crate::function::{Context, Function};
@@ -10,7 +10,7 @@ use crate::path::Instance;
 use crate::snapshot::Layout;
 use packet::{BATCH, DropReason, Meta, Packet};
 use schemes::Next;
-use units::PortId;
+use units::{AdjacencyId, PortId, WorkerId};
 
 /// Packets the router's own protocols handle in one dispatch: they are not in a hurry, and their work is not small.
 const HOST_VECTOR: usize = 32;
@@ -18,18 +18,29 @@ const HOST_VECTOR: usize = 32;
 impl Worker {
     /// Receives by `port` and classifies. Answers the packets received.
     pub(super) fn run_input(&mut self, port: PortId) -> usize {
+        let Some(Some(state)) = self.ports.get_mut(port.index()) else { return 0 };
+        let mut drained = 0;
+        if let Some(lanes) = &mut state.lanes {
+            drained = lanes.drain(&mut *state.link.port, &mut self.fates);
+            if state.closing.is_some() || !lanes.is_attached() {
+                return drained;
+            }
+        }
         if self.pending.is_some() {
             // What is on the paths goes first; what waits in the port is for the next generation.
-            return 0;
+            return drained;
         }
-        let Some(Some(state)) = self.ports.get_mut(port.index()) else { return 0 };
         state.link.port.receive(self.fates.now, &mut self.batch, &mut self.fates.pool);
         let received = self.batch.len();
         if received == 0 {
-            return 0;
+            return drained;
         }
-        self.fates.ledger.receive(received as u64);
-        state.received += received as u64;
+        state.arrived(received as u64, &mut self.fates);
+        if let Some(lanes) = &mut state.lanes {
+            let spread = lanes.spread(&mut self.batch, state.link.port.stamps(), &mut self.fates);
+            state.spread += spread.packets;
+            state.received_bytes += spread.bytes;
+        }
         let snapshot = &*self.snapshot;
         if let Some(view) = snapshot.port(port) {
             let classifier =
@@ -41,13 +52,13 @@ impl Worker {
                 self.fates.choose(port, self.batch.as_mut_slice());
             }
         } else {
-            self.scratch.targets[..received].fill(REFUSED);
+            self.scratch.targets[..self.batch.len()].fill(REFUSED);
         }
         self.spread(port);
         if self.snapshot.layout == Layout::One {
             self.run_through();
         }
-        received
+        received + drained
     }
 
     /// Puts the classified batch on the input queues of its paths, run by run of packets with the same target.
@@ -56,8 +67,14 @@ impl Worker {
         let Worker { ports, batch, scratch, instances, fates, scheduler, touched, .. } = self;
         let Some(Some(state)) = ports.get_mut(port.index()) else { return };
         touched.clear();
-        let mut rest = &scratch.targets[..batch.len()];
+        let (some_wait, control) = (!self.holding.is_empty(), self.dispatch.control);
+        let batch_length = batch.len();
+        let mut rest = &scratch.targets[..batch_length];
         while let Some(&target) = rest.first() {
+            if some_wait || target == control {
+                let done = batch_length - rest.len();
+                return self.spread_slowly(port, done);
+            }
             let run = run_of(target, rest);
             rest = &rest[run..];
             let Some(Some(instance)) = instances.get_mut(usize::from(target)) else {
@@ -87,6 +104,18 @@ impl Worker {
                 scheduler.wake(instance.task, fates.now);
             }
         }
+    }
+
+    /// The same, packet by packet from the one numbered `first` on, where some wait for next hops or may have to.
+    #[cold]
+    fn spread_slowly(&mut self, port: PortId, first: usize) {
+        let mut position = first;
+        while let Some(packet) = self.batch.pop_front() {
+            let target = self.scratch.targets[position];
+            position += 1;
+            self.put_on_path(port, packet, target);
+        }
+        drop(self.batch.drain());
     }
 
     /// The rest of the pipeline in the same task, for the layout of one.
@@ -156,41 +185,66 @@ impl Worker {
         (moved, more)
     }
 
-    /// Takes the packets that a function refused, or that need the router's own protocols, out of the batch.
+    /// Takes the packets that a function refused, or that need the router's own protocols, out of the batch. Those whose
+    /// next hop is lost wait for it, and with them all that stand behind them on the same path for the same next hop: none
+    /// of them shall go before.
     #[cold]
     fn divert(&mut self, from: Target) {
+        let mut lost: Vec<AdjacencyId> = Vec::new();
+        let (mut kept, mut diverted): (Vec<Packet>, Vec<Packet>) = (Vec::new(), Vec::new());
         let Some(Some(instance)) = self.instances.get_mut(usize::from(from)) else { return };
-        let mut diverted: Vec<Packet> = Vec::new();
-        let mut kept: Vec<Packet> = Vec::new();
         for packet in self.batch.drain() {
             if let Some(reason) = refusal(&packet) {
                 instance.counters.dropped += 1;
                 self.fates.drop(packet, reason);
             } else if packet.meta().exception != 0 {
-                instance.counters.diverted += 1;
+                let adjacency = packet.meta().adjacency;
+                if packet.meta().exception == Exception::Resolve as u8 && !lost.contains(&adjacency) {
+                    lost.push(adjacency);
+                }
                 diverted.push(packet);
             } else {
                 kept.push(packet);
             }
         }
         kept.into_iter().for_each(|packet| self.batch.push(packet));
-        let to = self.dispatch.control;
-        for packet in diverted {
-            let Some(Some(control)) = self.instances.get_mut(usize::from(to)) else {
-                self.fates.drop(packet, DropReason::PathQueue);
-                continue;
-            };
-            control.counters.entered += 1;
-            if let Some(packet) = control.input.push(packet) {
-                control.counters.dropped += 1;
+        for _ in 0..instance.input.len() {
+            let Some(mut packet) = instance.input.pop() else { break };
+            if lost.contains(&packet.meta().adjacency) {
+                packet.meta_mut().exception = Exception::Resolve as u8;
+                diverted.push(packet);
+            } else if let Some(packet) = instance.input.push(packet) {
+                // One was taken out just now, unless the queue has become shorter than what is in it.
+                instance.counters.dropped += 1;
                 self.fates.drop(packet, DropReason::PathQueue);
             }
         }
-        self.wake_instance(to);
+        instance.counters.diverted += diverted.len() as u64;
+        for packet in diverted {
+            self.divert_one(packet);
+        }
+        self.wake_instance(self.dispatch.control);
+    }
+
+    fn divert_one(&mut self, packet: Packet) {
+        if packet.meta().exception == Exception::Resolve as u8
+            && let Some(hop) = self.holding.before(&packet).or_else(|| self.next_hop(&packet))
+        {
+            return self.hold(hop, packet, true);
+        }
+        let Some(Some(control)) = self.instances.get_mut(usize::from(self.dispatch.control)) else {
+            return self.fates.drop(packet, DropReason::PathQueue);
+        };
+        if let Some(packet) = enter(control, packet) {
+            self.fates.drop(packet, DropReason::PathQueue);
+        }
     }
 
     /// Gives what waits on a path of the router's own protocols to the host, and lets it do what is due.
     fn run_host(&mut self, target: Target) -> (usize, bool) {
+        if self.id != WorkerId(0) {
+            return (self.hand_to_speaker(target), false);
+        }
         let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return (0, false) };
         instance.input.pop_into(&mut self.batch, HOST_VECTOR);
         let moved = self.batch.len();
@@ -218,9 +272,12 @@ impl Worker {
     /// Offers what the paths have ready to the scheme of `port`, and transmits what it lets go. Answers the packets
     /// moved and whether there is more to do now.
     pub(super) fn run_output(&mut self, port: PortId) -> (usize, bool) {
-        let Worker { ports, instances, fates, scheduler, blocked, .. } = self;
+        let Worker { ports, instances, fates, scheduler, blocked, blocked_since, .. } = self;
         let Some(Some(state)) = ports.get_mut(port.index()) else { return (0, false) };
         let (mut moved, mut more) = (0, false);
+        if let Some(lanes) = &state.lanes {
+            state.link.reserve = lanes.reserve(state.link.port.room());
+        }
         for &target in &state.outputs {
             let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { continue };
             let was_full = instance.output.room() == 0;
@@ -237,14 +294,24 @@ impl Worker {
         if state.link.backlog().packets > 0 {
             if state.closing.is_some_and(|end| fates.now >= end) {
                 state.link.clear(DropReason::PortRemoved, fates);
-            } else if state.link.port.room() > 0 && state.link.next() == Next::Ready {
+            } else if state.link.room() > 0 && state.link.next() == Next::Ready {
                 more = true;
             } else if (state.closing.is_some() || state.link.next() != Next::Idle) && !blocked.contains(&port) {
                 blocked.push(port);
+                *blocked_since = fates.now;
             }
         }
-        if state.closing.is_some() && state.link.backlog().packets == 0 && !more {
-            self.close_port(port);
+        if let Some(lanes) = &mut state.lanes {
+            moved += lanes.drain(&mut *state.link.port, fates);
+        }
+        if let Some(end) = state.closing
+            && !more
+        {
+            if state.may_close() || fates.now >= end {
+                self.close_port(port);
+            } else if !blocked.contains(&port) {
+                blocked.push(port);
+            }
             return (moved, false);
         }
         (moved, more)
@@ -280,6 +347,7 @@ pub(crate) fn refusal(packet: &Packet) -> Option<DropReason> {
 /// Puts a packet on the input queue of an instance, from inside the router.
 pub(super) fn enter(instance: &mut Instance, packet: Packet) -> Option<Packet> {
     instance.counters.entered += 1;
+    instance.offloads |= packet.is_offloaded();
     let back = instance.input.push(packet);
     instance.counters.dropped += u64::from(back.is_some());
     back

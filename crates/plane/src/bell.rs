@@ -1,0 +1,118 @@
+//! Waking a worker that sleeps, and only then: whoever hands it something rings, and a worker that is awake hears nothing
+//! and costs nobody a system call.
+//!
+//! The two sides meet like this. The sleeper says that it sleeps, then looks once more whether there is anything to do.
+//! The other hands over, then looks whether the sleeper sleeps. With a full fence between the two halves on both sides, at
+//! least one of them sees the other (Dekker 1965): either the work is found, or the bell is rung.
+
+use std::fmt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+
+/// How a worker that sleeps is woken.
+pub type Nudge = Box<dyn Fn() + Send + Sync>;
+
+/// The bell of one worker.
+#[derive(Default)]
+pub(crate) struct Bell {
+    asleep: AtomicBool,
+    nudge: OnceLock<Nudge>,
+}
+
+impl Bell {
+    /// Says how the worker is woken; the first to say so counts.
+    pub fn hang(&self, nudge: Nudge) {
+        let _ = self.nudge.set(nudge);
+    }
+
+    /// Wakes the worker whether it sleeps or not: it may be about to.
+    pub fn nudge(&self) {
+        if let Some(nudge) = self.nudge.get() {
+            nudge();
+        }
+    }
+
+    /// Something was handed over. Costs a fence where the worker is awake.
+    #[inline]
+    pub fn ring(&self) {
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
+            self.nudge();
+        }
+    }
+
+    /// The worker is about to sleep: it looks for work once more after this.
+    pub fn lie_down(&self) {
+        self.asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// The worker is awake.
+    pub fn get_up(&self) {
+        self.asleep.store(false, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Bell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.asleep.load(Ordering::Relaxed) { "Bell of a sleeper" } else { "Bell" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+    use std::thread;
+
+    #[test]
+    fn only_a_sleeper_is_woken_and_only_once() {
+        let (bell, rung) = (Bell::default(), Arc::new(AtomicUsize::new(0)));
+        let counter = rung.clone();
+        bell.hang(Box::new(move || {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }));
+        bell.ring();
+        assert_eq!(rung.load(Ordering::Relaxed), 0);
+        bell.lie_down();
+        bell.ring();
+        bell.ring();
+        assert_eq!(rung.load(Ordering::Relaxed), 1);
+        bell.lie_down();
+        bell.get_up();
+        bell.ring();
+        assert_eq!(rung.load(Ordering::Relaxed), 1);
+    }
+
+    /// One thread hands over numbers, the other sleeps whenever it finds none: were a ring lost, it would sleep for ever.
+    #[test]
+    fn no_work_is_slept_through() {
+        const ROUNDS: usize = 20_000;
+        let (bell, work) = (Arc::new(Bell::default()), Arc::new(AtomicUsize::new(0)));
+        let sleeper = {
+            let (bell, work) = (bell.clone(), work.clone());
+            thread::spawn(move || {
+                let mut done = 0;
+                while done < ROUNDS {
+                    bell.lie_down();
+                    if work.load(Ordering::Relaxed) > done {
+                        bell.get_up();
+                    } else {
+                        thread::park();
+                        bell.get_up();
+                    }
+                    done = work.load(Ordering::Relaxed);
+                }
+            })
+        };
+        let thread = sleeper.thread().clone();
+        bell.hang(Box::new(move || thread.unpark()));
+        for _ in 0..ROUNDS {
+            work.fetch_add(1, Ordering::Relaxed);
+            bell.ring();
+        }
+        sleeper.join().unwrap();
+        assert_eq!(work.load(Ordering::Relaxed), ROUNDS);
+    }
+}

@@ -1,0 +1,287 @@
+//! Packets on their way through that wait for their next hop's link-layer address, on the worker their flow is on.
+//!
+//! No packet overtakes another of its flow here, whenever the address becomes known: while packets to a destination wait,
+//! later ones to the same destination wait behind them, also where the forwarding tables already know better. Only the
+//! question who the next hop is goes to the worker that speaks for the router (adr 0012).
+
+use super::crew::NextHop;
+use packet::{Meta, Packet};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use units::{Instant, InterfaceId};
+
+/// Where a packet comes from and to which address it goes. All packets of a flow have the same.
+type Place = (InterfaceId, IpAddr);
+
+/// Bits of the filter before the table of places.
+const FILTER: usize = 1024;
+
+/// How much may wait.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HoldingBounds {
+    /// For one next hop.
+    pub each: usize,
+    /// For all of them.
+    pub all: usize,
+}
+
+/// Packets that wait.
+#[derive(Debug)]
+pub(super) struct Holding {
+    // Ordered and not hashed: whoever chooses the addresses gains nothing, and every run goes the same way.
+    hops: BTreeMap<NextHop, Held>,
+    /// Which next hop packets of a place wait for, and how many.
+    places: BTreeMap<Place, (NextHop, usize)>,
+    /// How many places have each hash.
+    filter: Box<[u16; FILTER]>,
+    packets: usize,
+}
+
+#[derive(Debug)]
+struct Held {
+    /// Packets that were on a path already when the address was lost: all of them came before the rest.
+    early: VecDeque<Packet>,
+    rest: VecDeque<Packet>,
+    /// When the next hop was last asked for; nothing where that is still to be done.
+    asked: Option<Instant>,
+}
+
+impl Held {
+    fn pop(&mut self) -> Option<Packet> {
+        self.early.pop_front().or_else(|| self.rest.pop_front())
+    }
+}
+
+impl Default for Holding {
+    fn default() -> Self {
+        Holding { hops: BTreeMap::new(), places: BTreeMap::new(), filter: Box::new([0; FILTER]), packets: 0 }
+    }
+}
+
+impl Holding {
+    /// Whether nothing waits.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.packets == 0
+    }
+
+    /// Packets that wait.
+    pub fn len(&self) -> usize {
+        self.packets
+    }
+
+    /// The next hop that packets before this one in its flow wait for.
+    #[inline]
+    pub fn before(&self, packet: &Packet) -> Option<NextHop> {
+        let place = place(packet)?;
+        if self.filter[hash(place)] == 0 {
+            return None;
+        }
+        self.places.get(&place).map(|&(hop, _)| hop)
+    }
+
+    /// Lets a packet wait for `hop`; `early` where it comes from a path, and so before all that came in later. What had to
+    /// make room for it, or itself where there is none, comes back to be dropped: of those that wait for the same next hop
+    /// the oldest goes (RFC 4861 7.2.2).
+    pub fn hold(&mut self, hop: NextHop, packet: Packet, early: bool, bounds: HoldingBounds) -> Option<Packet> {
+        let Some(place) = place(&packet) else { return Some(packet) };
+        let waiting = self.hops.get(&hop).map_or(0, |held| held.early.len() + held.rest.len());
+        let mut gone = None;
+        if waiting >= bounds.each.max(1) || self.packets >= bounds.all.max(1) {
+            gone = self.pop(hop);
+            if gone.is_none() {
+                return Some(packet);
+            }
+        }
+        let new = || Held { early: VecDeque::new(), rest: VecDeque::new(), asked: None };
+        let held = self.hops.entry(hop).or_insert_with(new);
+        if early {
+            held.early.push_back(packet)
+        } else {
+            held.rest.push_back(packet)
+        }
+        self.count(place, hop);
+        gone
+    }
+
+    fn count(&mut self, place: Place, hop: NextHop) {
+        let (at, waiting) = self.places.entry(place).or_insert((hop, 0));
+        *at = hop;
+        *waiting += 1;
+        if *waiting == 1 {
+            self.filter[hash(place)] += 1;
+        }
+        self.packets += 1;
+    }
+
+    /// Takes the packet that has waited longest for `hop`. Where it was the last, the next hop is forgotten.
+    pub fn pop(&mut self, hop: NextHop) -> Option<Packet> {
+        let held = self.hops.get_mut(&hop)?;
+        let packet = held.pop()?;
+        if held.early.is_empty() && held.rest.is_empty() {
+            self.hops.remove(&hop);
+        }
+        let place = place(&packet).expect("it was asked before it was let wait, and its bytes are as they were");
+        if let Some((_, waiting)) = self.places.get_mut(&place) {
+            *waiting -= 1;
+            if *waiting == 0 {
+                self.places.remove(&place);
+                self.filter[hash(place)] -= 1;
+            }
+        }
+        self.packets -= 1;
+        Some(packet)
+    }
+
+    /// Puts back what was popped last.
+    pub fn put_back(&mut self, hop: NextHop, packet: Packet, asked: Option<Instant>) {
+        let Some(place) = place(&packet) else { unreachable!("it was popped") };
+        let new = || Held { early: VecDeque::new(), rest: VecDeque::new(), asked };
+        let held = self.hops.entry(hop).or_insert_with(new);
+        held.early.push_front(packet);
+        held.asked = asked;
+        self.count(place, hop);
+    }
+
+    /// The next hops that are to be asked for: those that never were, or not since `before`.
+    pub fn unasked(&self, before: Instant) -> impl Iterator<Item = NextHop> + '_ {
+        let due = move |held: &Held| held.asked.is_none_or(|asked| asked <= before);
+        self.hops.iter().filter(move |(_, held)| due(held)).map(|(&hop, _)| hop)
+    }
+
+    /// `hop` was asked for at `now`.
+    pub fn asked(&mut self, hop: NextHop, now: Instant) {
+        if let Some(held) = self.hops.get_mut(&hop) {
+            held.asked = Some(now);
+        }
+    }
+
+    /// Every next hop that packets wait for, and how many.
+    pub fn iter(&self) -> impl Iterator<Item = (NextHop, usize)> + '_ {
+        self.hops.iter().map(|(&hop, held)| (hop, held.early.len() + held.rest.len()))
+    }
+}
+
+/// Where a classified packet belongs; nothing for one that is no IP packet.
+pub(super) fn place(packet: &Packet) -> Option<Place> {
+    Some((packet.meta().in_interface, destination(packet)?))
+}
+
+/// The address a classified packet goes to.
+pub(super) fn destination(packet: &Packet) -> Option<IpAddr> {
+    let l3 = packet.bytes().get(usize::from(packet.meta().l3)..)?;
+    if packet.meta().flags & Meta::IPV6 == 0 {
+        l3.get(16..)?.first_chunk::<4>().map(|&address| Ipv4Addr::from(address).into())
+    } else {
+        l3.get(24..)?.first_chunk::<16>().map(|&address| Ipv6Addr::from(address).into())
+    }
+}
+
+/// Which counter of the filter is a place's (Knuth, TAOCP 3, 6.4).
+#[inline]
+fn hash((interface, address): Place) -> usize {
+    let folded = match address {
+        IpAddr::V4(address) => u64::from(address.to_bits()),
+        IpAddr::V6(address) => (address.to_bits() >> 64) as u64 ^ address.to_bits() as u64,
+    };
+    ((folded ^ u64::from(interface.0) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packet::{Pool, Region};
+    use proptest::prelude::*;
+
+    const BOUNDS: HoldingBounds = HoldingBounds { each: 4, all: 9 };
+
+    /// A packet from nowhere in particular to 10.0.0.`to`, with a number.
+    fn packet(pool: &mut Pool, to: u8, number: u8) -> Packet {
+        let mut packet = pool.take().unwrap();
+        let mut bytes = [0; 20];
+        bytes[15] = number;
+        bytes[16..].copy_from_slice(&[10, 0, 0, to]);
+        packet.fill(&bytes);
+        packet
+    }
+
+    fn hop(n: u8) -> NextHop {
+        (InterfaceId(0), Ipv4Addr::new(192, 0, 2, n).into())
+    }
+
+    proptest! {
+        /// Against a list for each next hop.
+        #[test]
+        fn behaves_as_bounded_lists(steps in prop::collection::vec((0u8..5, 0u8..12), 0..200)) {
+            let mut pool = Pool::new(Region::new(256));
+            let mut holding = Holding::default();
+            let mut oracle: BTreeMap<NextHop, (VecDeque<u8>, VecDeque<u8>)> = BTreeMap::new();
+            for (number, (step, to)) in steps.into_iter().enumerate() {
+                // Each destination has one next hop, some share it.
+                let next = hop(to % 3);
+                let number = number as u8;
+                let lists = oracle.entry(next).or_default();
+                match step {
+                    0..3 => {
+                        let packet = packet(&mut pool, to, number);
+                        let gone = holding.hold(next, packet, step == 0, BOUNDS);
+                        let all: usize = oracle.values().map(|(a, b)| a.len() + b.len()).sum();
+                        let lists = oracle.get_mut(&next).unwrap();
+                        let each = lists.0.len() + lists.1.len();
+                        let mut expected = None;
+                        let mut fits = true;
+                        if each >= BOUNDS.each || all >= BOUNDS.all {
+                            expected = lists.0.pop_front().or_else(|| lists.1.pop_front());
+                            fits = expected.is_some();
+                        }
+                        if fits {
+                            if step == 0 { lists.0.push_back(number) } else { lists.1.push_back(number) }
+                        }
+                        prop_assert_eq!(gone.as_ref().map(|p| p.bytes()[15]), if fits { expected } else { Some(number) });
+                        gone.into_iter().for_each(|packet| pool.give(packet));
+                    }
+                    _ => {
+                        let popped = holding.pop(next);
+                        let expected = lists.0.pop_front().or_else(|| lists.1.pop_front());
+                        prop_assert_eq!(popped.as_ref().map(|p| p.bytes()[15]), expected);
+                        match popped {
+                            Some(packet) if step == 4 => {
+                                oracle.get_mut(&next).unwrap().0.push_front(packet.bytes()[15]);
+                                holding.put_back(next, packet, None);
+                            }
+                            Some(packet) => pool.give(packet),
+                            None => {}
+                        }
+                    }
+                }
+                let waiting: usize = oracle.values().map(|(a, b)| a.len() + b.len()).sum();
+                prop_assert_eq!(holding.len(), waiting);
+            }
+            for next in (0..3).map(hop) {
+                while let Some(packet) = holding.pop(next) {
+                    prop_assert_eq!(holding.before(&packet).is_some(), holding.places.contains_key(&place(&packet).unwrap()));
+                    pool.give(packet);
+                }
+            }
+            prop_assert!(holding.filter.iter().all(|&count| count == 0) && holding.places.is_empty());
+            prop_assert!(holding.hops.is_empty() && holding.is_empty());
+        }
+    }
+
+    #[test]
+    fn who_goes_where_somebody_waits_for_waits_too_and_only_he() {
+        let mut pool = Pool::new(Region::new(8));
+        let mut holding = Holding::default();
+        let (first, second, other) = (packet(&mut pool, 1, 0), packet(&mut pool, 1, 1), packet(&mut pool, 2, 2));
+        assert_eq!(holding.before(&second), None);
+        assert!(holding.hold(hop(9), first, false, BOUNDS).is_none());
+        assert_eq!((holding.before(&second), holding.before(&other)), (Some(hop(9)), None));
+        assert_eq!(holding.unasked(Instant::START).collect::<Vec<_>>(), [hop(9)]);
+        holding.asked(hop(9), Instant::new(5));
+        assert_eq!(holding.unasked(Instant::new(4)).count(), 0);
+        assert_eq!(holding.unasked(Instant::new(5)).count(), 1);
+        let first = holding.pop(hop(9)).unwrap();
+        assert_eq!(holding.before(&second), None);
+        [first, second, other].into_iter().for_each(|packet| pool.give(packet));
+    }
+}

@@ -1,0 +1,444 @@
+//! A router of several workers through random days: workers are stepped in any order, some not for a while; neighbours
+//! are found, lost and found under other addresses while flows are under way; configurations change at any moment.
+//!
+//! Whatever happens: what one worker hands over another takes over, no packet overtakes another of its flow, every flow
+//! leaves by one queue, and below capacity nothing is lost. Seeded: what fails once fails again.
+
+use packet::DropReason;
+use packet::wire::{Ipv4Spec, arp, ethernet, ethertype};
+use plane::port::Port;
+use plane::rig::Team;
+use plane::snapshot::Layout;
+use plane::{Published, Step};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+use units::{Mac, Nanos};
+
+const FRAMES: usize = 32768;
+const PORTS: [&str; 3] = ["lan", "wan", "ext"];
+
+/// SplitMix64 (Steele, Lea, Flood 2014).
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+
+    fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+}
+
+/// A flow: the port it comes in by, the number of its source, its destination, and its port there.
+type Flow = (u8, u8, Ipv4Addr, u16);
+
+struct Day {
+    team: Team,
+    chance: Chance,
+    queues: usize,
+    published: Option<Published>,
+    /// Changes so far.
+    changes: usize,
+    /// The next number of each flow.
+    next: BTreeMap<Flow, u32>,
+    /// The last number of each flow that arrived, and by which wire.
+    last: BTreeMap<Flow, (u32, String)>,
+    sent: u64,
+    delivered: u64,
+    /// Questions of the router that hosts have still to answer: by which wire, and the frame.
+    answers: Vec<(String, Vec<u8>)>,
+    /// How often neighbours have changed their addresses.
+    moves: u8,
+    /// Ports whose hosts take nothing.
+    deaf: [bool; 3],
+    /// Whether hosts always answer and listen, never change their address and never send too much.
+    gentle: bool,
+}
+
+impl Day {
+    fn begin(seed: u64, gentle: bool) -> Day {
+        let mut chance = Chance(seed);
+        let workers = 2 + chance.below(3);
+        let queues = 1 + chance.below(workers);
+        let layout = [Layout::One, Layout::Two, Layout::Three][chance.below(3)];
+        let mut team = Team::new(workers as u16, queues, FRAMES, layout);
+        team.wires.length = if gentle { 2048 } else { 512 };
+        let (next, last, answers) = Default::default();
+        let mut day = Day {
+            team,
+            chance,
+            queues,
+            published: None,
+            changes: 0,
+            next,
+            last,
+            sent: 0,
+            delivered: 0,
+            answers,
+            moves: 0,
+            deaf: [false; 3],
+            gentle,
+        };
+        day.change();
+        day.finish_change();
+        day
+    }
+
+    fn config(&mut self) -> String {
+        let workers = self.team.workers.len();
+        let mut text = format!("version = 1\n[router]\nworkers = {workers}\n");
+        for (i, name) in PORTS.iter().enumerate() {
+            let limit = if self.gentle { 4000 } else { 20 + self.chance.below(400) };
+            write!(text, "[port.{name}]\ndevice = \"memory:{name}\"\nmac = \"02:00:00:00:00:0{i}\"\n").unwrap();
+            write!(text, "address = [\"192.0.{i}.1/24\"]\nscheme = \"fifo(limit={limit})\"\n").unwrap();
+        }
+        if self.chance.one_in(2) {
+            let n = self.changes;
+            write!(text, "[port.x{n}]\ndevice = \"memory:x{n}\"\naddress = [\"172.16.{}.1/24\"]\n", n % 256).unwrap();
+        }
+        // The gateways are found by asking; which one is used never changes.
+        for i in 0..3 {
+            write!(text, "[[route]]\nto = \"10.{i}.0.0/16\"\nvia = \"192.0.{i}.9\"\n").unwrap();
+        }
+        if self.chance.one_in(2) {
+            text.push_str("[[route]]\nto = \"10.9.0.0/16\"\nblackhole = true\n");
+        }
+        for path in 0..self.chance.below(3) {
+            let queue = if self.gentle { 4000 } else { 1 + self.chance.below(600) };
+            write!(text, "[[path]]\nname = \"p{path}\"\nmatch = \"udp dport {path}\"\nqueue = {queue}\n").unwrap();
+        }
+        text
+    }
+
+    /// Publishes another configuration, where the last one has been adopted.
+    fn change(&mut self) {
+        if self.published.is_none() {
+            self.changes += 1;
+            let text = self.config();
+            self.published = Some(self.team.publish(&text).unwrap_or_else(|errors| panic!("{errors:?}")));
+        }
+    }
+
+    fn finish_change(&mut self) {
+        for _ in 0..100_000 {
+            let worker = self.chance.below(self.team.workers.len());
+            self.step(worker);
+            if self.published.is_none() {
+                return;
+            }
+        }
+        panic!("never adopted: {:?}", self.team.reports());
+    }
+
+    fn step(&mut self, worker: usize) -> Step {
+        let step = self.team.step(worker);
+        if self.published.as_mut().is_some_and(Published::is_adopted) {
+            self.team.router.complete(self.published.take().unwrap());
+        }
+        step
+    }
+
+    /// A few steps of workers in any order; one of them may be left out.
+    fn steps(&mut self) {
+        let lazy = self.chance.below(2 * self.team.workers.len());
+        for _ in 0..self.chance.below(60) {
+            let worker = self.chance.below(self.team.workers.len());
+            if worker != lazy {
+                self.step(worker);
+            }
+            if !self.gentle && self.chance.one_in(8) {
+                self.meddle();
+            }
+        }
+    }
+
+    /// A next hop is lost or found from one step to the next, without a word to any worker: as it looks to a worker in
+    /// the middle of a step when another one changes the tables.
+    fn meddle(&mut self) {
+        let link = self.chance.below(3);
+        let Some(interface) = self.team.router.snapshot().interface_named(PORTS[link]).map(|known| known.id) else {
+            return;
+        };
+        let host = if self.chance.one_in(2) { 9 } else { 20 + self.chance.below(5) as u8 };
+        let (address, tables) = (Ipv4Addr::new(192, 0, link as u8, host), self.team.router.tables().clone());
+        if self.chance.one_in(3) {
+            tables.unresolve(interface, address.into());
+        } else {
+            assert!(tables.resolve(interface, address.into(), Mac([2, 0xbb, 0, 0, 0, host])), "there are adjacencies");
+        }
+    }
+
+    /// The wire by which a device with several queues gets the packets of a flow.
+    fn wire(&self, (port, source, _, dport): Flow) -> String {
+        let queue = (usize::from(source) * 7 + usize::from(dport)) % self.queues;
+        let name = PORTS[usize::from(port)];
+        if queue == 0 { name.into() } else { format!("{name}#{queue}") }
+    }
+
+    /// A host sends some packets of a flow.
+    fn send(&mut self) {
+        let port = self.chance.below(3) as u8;
+        let host = if self.chance.one_in(2) { 9 } else { 20 + self.chance.below(5) };
+        let to = self.chance.below(3) as u8;
+        // Behind the gateway of a link, or a host on it.
+        let destination = if host == 9 { Ipv4Addr::new(10, to, 1, 1) } else { Ipv4Addr::new(192, 0, to, host as u8) };
+        let flow = (port, self.chance.below(6) as u8, destination, self.chance.below(4) as u16);
+        let wire = self.wire(flow);
+        let most = if self.gentle { 3 } else { [3, 60, 400][self.chance.below(3)] };
+        for _ in 0..1 + self.chance.below(most) {
+            if self.team.wires.far[&wire].room() == 0 || self.team.pool.outside() > FRAMES as u64 / 4 {
+                return;
+            }
+            let number = self.next.entry(flow).or_default();
+            *number += 1;
+            let frame = frame(flow, *number);
+            self.team.send(&wire, &frame);
+            self.sent += 1;
+        }
+    }
+
+    /// Hosts take what has come: packets of flows are checked, questions answered, now or later.
+    fn take(&mut self) {
+        let wires: Vec<String> = self.team.wires.far.keys().cloned().collect();
+        let deaf = |wire: &String| (0..3).any(|port| self.deaf[port] && wire.starts_with(PORTS[port]));
+        for wire in wires.into_iter().filter(|wire| !deaf(wire)).collect::<Vec<_>>() {
+            for frame in self.team.received(&wire) {
+                if let Some(question) =
+                    arp::Arp::parse(&frame[14.min(frame.len())..]).ok().filter(|_| frame[12..14] == [8, 6])
+                {
+                    self.hear(&wire, &question);
+                } else if let Some((flow, number)) = numbered(&frame) {
+                    self.delivered += 1;
+                    match self.last.insert(flow, (number, wire.clone())) {
+                        Some((last, before)) => {
+                            assert!(last < number, "{flow:?}: {number} comes after {last}");
+                            assert_eq!(before, wire, "{flow:?} changes its way");
+                        }
+                        None => assert!(number >= 1),
+                    }
+                }
+            }
+        }
+    }
+
+    fn hear(&mut self, wire: &str, question: &arp::Arp) {
+        let router = (question.sender_mac, question.sender_ip);
+        if question.sender_ip == question.target_ip || wire.starts_with('x') {
+            return;
+        }
+        let mac = Mac([2, 0xaa, 0, self.moves, 0, question.target_ip.octets()[3]]);
+        // It comes in by any queue.
+        let queue = self.chance.below(self.queues);
+        let base = wire.split('#').next().unwrap();
+        let wire = if queue == 0 { base.to_owned() } else { format!("{base}#{queue}") };
+        self.answers.push((wire, reply((mac, question.target_ip), router)));
+    }
+
+    /// Hosts answer, if they do.
+    fn answer(&mut self) {
+        for (wire, frame) in std::mem::take(&mut self.answers) {
+            let far = self.team.wires.far.get(&wire);
+            if far.is_some_and(|far| far.is_up() && far.room() > 0) && (self.gentle || !self.chance.one_in(4)) {
+                self.team.send(&wire, &frame);
+            }
+        }
+    }
+
+    fn hour(&mut self) {
+        match self.chance.below(24) {
+            0 => self.change(),
+            1 => {
+                let night = if self.deaf.contains(&true) { 1_000_000 } else { 40_000_000_000 };
+                let span = [1_000, 100_000, night][self.chance.below(3)];
+                let span = Nanos::new(self.chance.next() % span);
+                self.pass(span);
+            }
+            2 if !self.gentle && self.chance.one_in(2) => self.moves = self.moves.wrapping_add(1),
+            2 if !self.gentle => self.deaf[self.chance.below(3)] ^= true,
+            3..6 => self.answer(),
+            6..9 => self.take(),
+            9..18 => self.steps(),
+            _ => self.send(),
+        }
+    }
+
+    /// Lets time pass; hosts answer meanwhile, for a gentle host is never asked three times.
+    fn pass(&mut self, span: Nanos) {
+        let end = self.team.now + span;
+        while self.team.now < end {
+            self.take();
+            self.answer();
+            self.team.settle();
+            self.finish_pending();
+            self.team.now += Nanos::new((end.since(self.team.now).get()).min(400_000_000));
+        }
+        self.team.settle();
+        self.finish_pending();
+    }
+
+    fn finish_pending(&mut self) {
+        if self.published.as_mut().is_some_and(Published::is_adopted) {
+            self.team.router.complete(self.published.take().unwrap());
+        }
+    }
+
+    /// What has been handed over was taken over, but for what is between the workers.
+    fn check(&self) {
+        let reports = self.team.reports();
+        let handed: u64 = reports.iter().map(|report| report.ledger.handed_over()).sum();
+        let taken: u64 = reports.iter().map(|report| report.ledger.taken_over()).sum();
+        assert!((taken..=taken + 30_000).contains(&handed), "{handed} handed over, {taken} taken over");
+    }
+
+    /// Time passes until nothing is left. Answers what packets were dropped for.
+    fn end(mut self) -> BTreeSet<DropReason> {
+        self.deaf = [false; 3];
+        for _ in 0..3 {
+            self.pass(Nanos::secs(20));
+            self.take();
+        }
+        self.check();
+        let reports = self.team.reports();
+        assert!(self.published.is_none(), "the last change was adopted");
+        let ports = self.team.router.plan().unwrap().ports.len();
+        for report in &reports {
+            assert_eq!((report.held, report.ledger.held()), (0, 0), "nothing is left: {report:?}");
+            assert_eq!(report.ports.len(), ports, "removed ports are gone");
+        }
+        let sum = |of: fn(&packet::Ledger) -> u64| reports.iter().map(|report| of(&report.ledger)).sum::<u64>();
+        assert_eq!(sum(packet::Ledger::handed_over), sum(packet::Ledger::taken_over));
+        assert_eq!(self.team.pool.outside(), 0, "the hosts hold nothing");
+        let mut drops: BTreeMap<DropReason, u64> = BTreeMap::new();
+        for (reason, packets) in reports.iter().flat_map(|report| report.ledger.drops()) {
+            *drops.entry(reason).or_default() += packets;
+        }
+        if self.gentle {
+            assert_eq!(self.delivered, self.sent, "nothing is lost: {drops:?}");
+        }
+        assert!(self.delivered > self.sent / 20, "{} of {} delivered: {drops:?}", self.delivered, self.sent);
+        let busy = reports.iter().filter(|report| report.ledger.taken_over() + report.ledger.received() > 20).count();
+        assert_eq!(busy, reports.len(), "every worker has something to do");
+        let now = self.team.now;
+        self.team.workers.iter_mut().for_each(|worker| worker.shut_down(now));
+        let Team { router, workers, pool, wires, .. } = self.team;
+        drop((workers, pool, wires));
+        assert_eq!(router.region().spare(), FRAMES, "every frame is back");
+        drops.into_keys().collect()
+    }
+}
+
+fn frame((port, source, destination, dport): Flow, number: u32) -> Vec<u8> {
+    let mut frame = vec![0; 64];
+    let to = Mac([2, 0, 0, 0, 0, port]);
+    ethernet::write_header(&mut frame[..14], to, Mac([2, 0, 0, 0, 0, 0xaa]), None, ethertype::IPV4).unwrap();
+    let spec = Ipv4Spec {
+        type_of_service: 0,
+        identification: 0,
+        dont_fragment: true,
+        ttl: 64,
+        protocol: 17,
+        source: Ipv4Addr::new(192, 0, port, 200 + source),
+        destination,
+    };
+    spec.write(&mut frame[14..], 30).unwrap();
+    frame[36..38].copy_from_slice(&dport.to_be_bytes());
+    frame[46..50].copy_from_slice(&number.to_be_bytes());
+    frame
+}
+
+/// The flow and the number of a packet made by [`frame`]; nothing for any other.
+fn numbered(frame: &[u8]) -> Option<(Flow, u32)> {
+    let packet = frame.get(14..).filter(|packet| packet.len() == 50 && packet[0] == 0x45 && packet[9] == 17)?;
+    let destination = Ipv4Addr::new(packet[16], packet[17], packet[18], packet[19]);
+    let dport = u16::from_be_bytes([packet[22], packet[23]]);
+    let number = u32::from_be_bytes(packet[32..36].try_into().ok()?);
+    Some(((packet[14], packet[15] - 200, destination, dport), number))
+}
+
+fn reply(from: (Mac, Ipv4Addr), to: (Mac, Ipv4Addr)) -> Vec<u8> {
+    let mut frame = vec![0; 42];
+    ethernet::write_header(&mut frame[..14], to.0, from.0, None, ethertype::ARP).unwrap();
+    let body = [&[0, 1, 8, 0, 6, 4, 0, 2][..], &from.0.0, &from.1.octets(), &to.0.0, &to.1.octets()].concat();
+    frame[14..].copy_from_slice(&body);
+    frame
+}
+
+fn days(seeds: std::ops::Range<u64>, gentle: bool, hours: usize) -> BTreeSet<DropReason> {
+    let mut reasons = BTreeSet::new();
+    for seed in seeds {
+        #[expect(clippy::print_stdout, reason = "shown where a day fails")]
+        {
+            println!("seed {seed}");
+        }
+        let mut day = Day::begin(seed, gentle);
+        for _ in 0..hours {
+            day.hour();
+            day.check();
+        }
+        reasons.extend(day.end());
+    }
+    reasons
+}
+
+#[test]
+fn below_capacity_nothing_is_lost_nor_overtaken_whatever_order_workers_run_in() {
+    days(0..12, true, 1200);
+}
+
+#[test]
+fn whatever_happens_flows_keep_their_order_and_nothing_is_left() {
+    let reasons = days(100..112, false, 1200);
+    for reason in [DropReason::NeighbourQueue, DropReason::SchemeArrival] {
+        assert!(reasons.contains(&reason), "in no day a packet was dropped for {reason}: {reasons:?}");
+    }
+}
+
+/// Three flows to one next hop fill its path, which is lost at one moment and back at another: every pair of moments.
+#[test]
+fn a_next_hop_that_is_lost_under_full_queues_lets_nobody_overtake() {
+    let mut team = Team::new(1, 1, FRAMES, Layout::Three);
+    let mut text = String::from("version = 1\n[[route]]\nto = \"10.0.0.0/8\"\nvia = \"192.0.2.9\"\n");
+    for (i, name) in PORTS.iter().enumerate() {
+        write!(text, "[port.{name}]\ndevice = \"memory:{name}\"\nmac = \"02:00:00:00:00:0{i}\"\n").unwrap();
+        write!(text, "address = [\"192.0.{i}.1/24\"]\n").unwrap();
+    }
+    text.push_str("[[neighbour]]\naddress = \"192.0.2.9\"\nmac = \"02:bb:00:00:00:09\"\nport = \"ext\"\n");
+    team.apply(&text);
+    team.settle();
+    let interface = team.router.snapshot().interface_named("ext").unwrap().id;
+    let (gateway, mac) = (Ipv4Addr::new(192, 0, 2, 9).into(), Mac([2, 0xbb, 0, 0, 0, 9]));
+    let tables = team.router.tables().clone();
+    let (mut number, mut last, mut delivered) = (0, BTreeMap::new(), 0);
+    for (lost, back) in (1..30).flat_map(|lost| (1..8).map(move |back| (lost, back))) {
+        for i in 0..1800 {
+            number += 1;
+            let flow = (i as u8 % 3, 0, Ipv4Addr::new(10, 0, 0, 1), 7);
+            team.send(PORTS[i % 3], &frame(flow, number));
+        }
+        (0..lost).for_each(|_| _ = team.step(0));
+        tables.unresolve(interface, gateway);
+        (0..back).for_each(|_| _ = team.step(0));
+        assert!(tables.resolve(interface, gateway, mac));
+        team.settle();
+        for frame in team.received("ext") {
+            let Some((flow, number)) = numbered(&frame) else { continue };
+            delivered += 1;
+            let before = last.insert(flow, number);
+            assert!(before < Some(number), "{flow:?}: {number} comes after {before:?} ({lost}, {back})");
+        }
+    }
+    let report = &team.reports()[0];
+    assert_eq!(report.held, 0);
+    assert_eq!(u64::from(number), delivered + report.ledger.dropped());
+    let queued = report.ledger.dropped_for(DropReason::NeighbourQueue);
+    assert!(queued > 0 && delivered > 0, "{delivered} of {number} delivered: {:?}", report.ledger);
+}
