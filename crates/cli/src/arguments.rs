@@ -71,6 +71,8 @@ pub enum Command {
     Demo(crate::demo::Options),
     /// Measure what forwarding costs, beside a straight-line loop in the same run.
     Bench(Bench),
+    /// Make a certificate, its key and tokens for the API from other machines.
+    Certificate(Certificate),
     /// Say what this machine can and cannot do, and how to mend it.
     Doctor(Doctor),
     /// Print the JSON schema of configurations, for editors.
@@ -97,17 +99,29 @@ pub struct Socket {
     /// The socket of the running router [default: /run/switchpath/control.sock, or in $XDG_RUNTIME_DIR for users].
     #[arg(long, value_name = "PATH", env = "SWITCHPATH_SOCKET", value_hint = ValueHint::FilePath, global = true)]
     pub socket: Option<PathBuf>,
+    /// Ask a router on another machine, which was started with --listen: https://HOST:PORT.
+    #[arg(long, value_name = "URL", env = "SWITCHPATH_REMOTE", global = true, requires = "token_file",
+          value_hint = ValueHint::Url)]
+    pub remote: Option<String>,
+    /// The file with the token for it.
+    #[arg(long, value_name = "FILE", env = "SWITCHPATH_TOKEN_FILE", global = true, value_hint = ValueHint::FilePath)]
+    pub token_file: Option<PathBuf>,
+    /// The certificates its own is checked against, PEM [default: those the system believes].
+    #[arg(long, value_name = "FILE", env = "SWITCHPATH_CA", global = true, value_hint = ValueHint::FilePath)]
+    pub ca: Option<PathBuf>,
 }
 
 impl Socket {
     /// A client of that router.
     pub fn client(&self) -> control::Client {
-        control::Client::new(&self.path())
-    }
-
-    /// Where it is.
-    pub fn path(&self) -> PathBuf {
-        self.socket.clone().unwrap_or_else(control::socket::default_path)
+        match (&self.remote, &self.token_file) {
+            (Some(url), Some(token)) => control::Client::remote(control::RemoteRouter {
+                url: url.clone(),
+                token: token.clone(),
+                authorities: self.ca.clone(),
+            }),
+            _ => control::Client::new(&self.socket.clone().unwrap_or_else(control::socket::default_path)),
+        }
     }
 }
 
@@ -127,8 +141,9 @@ pub struct Run {
     /// The configuration.
     #[arg(default_value = "/etc/switchpath/switchpath.toml", value_hint = ValueHint::FilePath)]
     pub config: PathBuf,
-    #[command(flatten)]
-    pub socket: Socket,
+    /// Where it answers on this machine [default: /run/switchpath/control.sock, or in $XDG_RUNTIME_DIR for users].
+    #[arg(long, value_name = "PATH", env = "SWITCHPATH_SOCKET", value_hint = ValueHint::FilePath)]
+    pub socket: Option<PathBuf>,
     /// End when every input is the end of a file and every packet has met its fate. Opens no socket unless one is given.
     #[arg(long)]
     pub until_idle: bool,
@@ -142,6 +157,8 @@ pub struct Run {
     pub force: bool,
     #[command(flatten)]
     pub sharing: SocketSharing,
+    #[command(flatten)]
+    pub remote: RemoteApi,
     #[command(flatten)]
     pub confinement: Confinement,
     /// Print what became of every packet as JSON.
@@ -172,6 +189,27 @@ fn octal(text: &str) -> Result<u32, String> {
     let mode =
         u32::from_str_radix(text, 8).map_err(|_| format!("'{text}' is no mode; write it as chmod does: 0660"))?;
     if mode <= 0o777 { Ok(mode) } else { Err(format!("'{text}' has more than permissions; use 0000 to 0777")) }
+}
+
+/// The API from other machines: over TLS and with a token, or not at all.
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "The API from other machines (`switchpath certificate` makes the files)")]
+pub struct RemoteApi {
+    /// Answer on this address as well: ADDRESS:PORT.
+    #[arg(long, value_name = "ADDRESS", requires_all = ["tls_cert", "tls_key", "token_file"])]
+    pub listen: Option<std::net::SocketAddr>,
+    /// The certificate chain, PEM.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "listen")]
+    pub tls_cert: Option<PathBuf>,
+    /// Its key, PEM, which others cannot read.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "listen")]
+    pub tls_key: Option<PathBuf>,
+    /// The file with the token that allows everything, which only its owner can read.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "listen")]
+    pub token_file: Option<PathBuf>,
+    /// The file with the token that allows to look.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "listen")]
+    pub read_token_file: Option<PathBuf>,
 }
 
 /// What the router gives away when its ports are open.
@@ -518,6 +556,27 @@ pub struct Bench {
     /// One short round instead of the median of many: to see that it works, not what it costs.
     #[arg(short, long)]
     pub quick: bool,
+}
+
+/// Make a certificate that vouches for itself, its key and two tokens: what `run --listen` asks for. Good for ten years.
+///
+/// Clients are given certificate.pem (--ca) and one of the tokens, by a way that nobody else can read. Files that are there
+/// are not replaced.
+#[derive(Args, Debug)]
+#[command(after_help = format!("\
+Examples:
+  switchpath certificate --dir /etc/switchpath/tls router.example 192.0.2.1
+  switchpath run --listen 192.0.2.1:8443 --tls-cert tls/certificate.pem --tls-key tls/key.pem --token-file tls/token
+  switchpath show ports --remote https://192.0.2.1:8443 --ca certificate.pem --token-file token
+
+{EXIT}"))]
+pub struct Certificate {
+    /// The names and addresses by which clients ask.
+    #[arg(required = true, value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Where to put the files.
+    #[arg(long, value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
 }
 
 /// Say what this machine can and cannot do, and how to mend it. Changes nothing.

@@ -4,7 +4,7 @@ use crate::arguments::{Apply, Check, Diff, Trial};
 use crate::output::{is_coloured, print_json};
 use anyhow::{Context, Result, bail};
 use control::api::{Applied, Change, Changes, Checked, Config, Diagnostic};
-use control::{Client, ClientError};
+use control::{Client, ClientError, Target};
 use io::login::Login;
 use plan::{Diagnostics, Plan};
 use std::io::{Read, Write, stderr, stdin, stdout};
@@ -127,7 +127,7 @@ pub fn apply(arguments: &Apply) -> Result<ExitCode> {
         return Ok(if changes.restart_needed { ExitCode::FAILURE } else { ExitCode::SUCCESS });
     }
     let mut parameters = vec![("name", read.name.clone())];
-    parameters.extend(conditions(&arguments.trial));
+    parameters.extend(conditions(&arguments.trial, &client));
     let applied: Applied = asked(client.post_with("/v1/apply", &parameters, &read.text))?;
     show_applied(&applied, arguments.json)?;
     Ok(ExitCode::SUCCESS)
@@ -135,14 +135,14 @@ pub fn apply(arguments: &Apply) -> Result<ExitCode> {
 
 /// The parameters of a request that applies something: for how long it is on trial, and the login it comes from, which a
 /// port that takes an interface could cut.
-pub fn conditions(trial: &Trial) -> Vec<(&'static str, String)> {
+pub fn conditions(trial: &Trial, client: &Client) -> Vec<(&'static str, String)> {
     let mut parameters = Vec::new();
     if let Some(time) = trial.confirm {
         parameters.push(("confirm", format!("{}ns", time.get())));
     }
     if trial.force {
         parameters.push(("force", "true".to_owned()));
-    } else if let Some(login) = Login::current() {
+    } else if let (Target::Socket(_), Some(login)) = (client.target(), Login::current()) {
         parameters.push(("login", login.to_string()));
     }
     parameters

@@ -25,8 +25,9 @@ pub fn rollback(arguments: &Rollback) -> Result<ExitCode> {
         None => ("steps", arguments.steps.to_string()),
     };
     let mut parameters = vec![back];
-    parameters.extend(conditions(&arguments.trial));
-    let applied: api::Applied = asked(arguments.socket.client().post_with("/v1/rollback", &parameters, ""))?;
+    let client = arguments.socket.client();
+    parameters.extend(conditions(&arguments.trial, &client));
+    let applied: api::Applied = asked(client.post_with("/v1/rollback", &parameters, ""))?;
     show_applied(&applied, arguments.json)?;
     Ok(ExitCode::SUCCESS)
 }

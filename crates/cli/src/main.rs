@@ -7,6 +7,7 @@
 mod arguments;
 mod bench;
 mod capture;
+mod certificate;
 mod configuration;
 mod demo;
 mod doctor;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Command::Bench(options) => {
             bench::run(&options).map(|met| if met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
+        Command::Certificate(options) => certificate::certificate(&options),
         Command::Doctor(doctor) => doctor::doctor(&doctor),
         Command::Schema => reference::schema(),
         Command::Completions { shell } => reference::completions(shell),

@@ -1,6 +1,8 @@
 //! The running router and how it is spoken to: the daemon that drives the plane, its HTTP API on a Unix socket, the
 //! client of that API, metrics, and live captures.
 //!
+//! From elsewhere it is spoken to over TLS ([`remote`]).
+//!
 //! [`Daemon`] owns the plane's `Router` and a thread for each worker. [`Server`] answers requests about it, which are
 //! parsed by the pure [`request::parse`] and answered in the types of [`api`]; [`Client`] asks them.
 
@@ -15,6 +17,7 @@ pub mod explain;
 pub mod history;
 mod metrics;
 mod names;
+pub mod remote;
 pub mod request;
 mod respond;
 mod server;
@@ -23,8 +26,8 @@ mod stream;
 mod trace;
 pub mod watch;
 
-pub use client::{Answer, Body, Client, ClientError};
+pub use client::{Answer, Body, Client, ClientError, RemoteRouter, Target};
 pub use daemon::{ApplyFailure, Back, Closing, Daemon, Guard, Notice, Options, Order, StartError};
 pub use events::EventLog;
-pub use server::Server;
+pub use server::{Doors, Server};
 pub use trace::Tracer;

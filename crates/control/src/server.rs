@@ -1,4 +1,4 @@
-//! The API's server: HTTP/1.1 on a Unix socket, in a thread of its own.
+//! The API's server: HTTP/1.1 on a Unix socket, and where wanted over TLS, in a thread of its own.
 //!
 //! A client that hangs harms nobody: a connection has one request and a limited time for it, connections are limited in
 //! number, bodies in size, and captures have their own bounded queue.
@@ -6,21 +6,25 @@
 use crate::access::{Caller, Groups, Peer, forbidden};
 use crate::api::{ApiError, ErrorKind, Needs};
 use crate::daemon::Daemon;
+use crate::remote::{Door, Remote};
 use crate::request::{self, Request};
 use crate::respond::{Reply, respond};
 use crate::socket::Bound;
 use crate::stream::{self, Growing, MISSED};
 use crate::watch::{Subscription, Wanted};
+use ::io::login::Login;
 use bytes::Bytes;
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, TRAILER};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, TRAILER};
+use hyper::http::request::Parts;
 use hyper::service::service_fn;
 use hyper::{Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,13 +32,16 @@ use std::task::{Context, Poll};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 
 /// Connections at once; further ones are refused.
 const CONNECTIONS: usize = 64;
+/// Connections from elsewhere at once; further ones are closed.
+const REMOTE_CONNECTIONS: usize = 32;
 /// Refusals at once, and how long each may take.
 const REFUSALS: usize = 16;
 const REFUSAL: Duration = Duration::from_secs(1);
@@ -58,14 +65,30 @@ pub struct Server {
     thread: Option<JoinHandle<()>>,
 }
 
+/// Where a server is asked.
+#[derive(Debug, Default)]
+pub struct Doors {
+    /// On this machine.
+    pub socket: Option<Bound>,
+    /// From elsewhere.
+    pub remote: Option<Remote>,
+}
+
+impl From<Bound> for Doors {
+    fn from(socket: Bound) -> Doors {
+        Doors { socket: Some(socket), remote: None }
+    }
+}
+
 impl Server {
-    /// Answers requests about `daemon` on `socket`.
-    pub fn start(daemon: Arc<Daemon>, socket: Bound) -> io::Result<Server> {
+    /// Answers requests about `daemon`.
+    pub fn start(daemon: Arc<Daemon>, doors: impl Into<Doors>) -> io::Result<Server> {
+        let doors = doors.into();
         let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(THREADS).build()?;
         let stop = Arc::new(Notify::new());
         let stopped = stop.clone();
         let thread =
-            thread::Builder::new().name("control".into()).spawn(move || run(&runtime, daemon, socket, &stopped))?;
+            thread::Builder::new().name("control".into()).spawn(move || run(&runtime, daemon, doors, &stopped))?;
         Ok(Server { stop, thread: Some(thread) })
     }
 }
@@ -79,61 +102,123 @@ impl Drop for Server {
     }
 }
 
-fn run(runtime: &Runtime, daemon: Arc<Daemon>, socket: Bound, stop: &Notify) {
+fn run(runtime: &Runtime, daemon: Arc<Daemon>, doors: Doors, stop: &Notify) {
     let result = runtime.block_on(async {
+        let Doors { socket, remote } = doors;
+        let house = House {
+            daemon,
+            places: Arc::new(Semaphore::new(CONNECTIONS)),
+            remote_places: Arc::new(Semaphore::new(REMOTE_CONNECTIONS)),
+            refusals: Arc::new(Semaphore::new(REFUSALS)),
+        };
+        let here = async {
+            match &socket {
+                Some(socket) => house.accept(socket).await,
+                None => std::future::pending().await,
+            }
+        };
+        let elsewhere = async {
+            match remote {
+                Some(remote) => house.accept_remote(remote).await,
+                None => std::future::pending().await,
+            }
+        };
+        let result = tokio::select! {
+            result = here => result,
+            result = elsewhere => result,
+            () = stop.notified() => Ok(()),
+        };
+        drop(socket);
+        // Whoever is being answered gets the answer, a reader of a capture its end.
+        let empty = async {
+            let _ = house.places.acquire_many(CONNECTIONS as u32).await;
+            let _ = house.remote_places.acquire_many(REMOTE_CONNECTIONS as u32).await;
+        };
+        let _ = timeout(ENDING, empty).await;
+        result
+    });
+    if let Err(error) = result {
+        tracing::error!("the API has failed: {error}");
+    }
+}
+
+/// What connections share.
+struct House {
+    daemon: Arc<Daemon>,
+    places: Arc<Semaphore>,
+    /// Strangers take no place from those on this machine.
+    remote_places: Arc<Semaphore>,
+    refusals: Arc<Semaphore>,
+}
+
+impl House {
+    async fn accept(&self, socket: &Bound) -> io::Result<()> {
         let listener = socket.listener()?;
         listener.set_nonblocking(true)?;
         let listener = UnixListener::from_std(listener)?;
         let groups = socket.groups();
-        let places = Arc::new(Semaphore::new(CONNECTIONS));
-        tokio::select! {
-            () = accept(listener, groups, &daemon, &places) => {}
-            () = stop.notified() => {}
-        }
-        drop(socket);
-        // Whoever is being answered gets the answer, a reader of a capture its end.
-        let _ = timeout(ENDING, places.acquire_many(CONNECTIONS as u32)).await;
-        io::Result::Ok(())
-    });
-    if let Err(error) = result {
-        tracing::error!("the control socket has failed: {error}");
-    }
-}
-
-async fn accept(listener: UnixListener, groups: Groups, daemon: &Arc<Daemon>, places: &Arc<Semaphore>) {
-    let refusals = Arc::new(Semaphore::new(REFUSALS));
-    loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                // Out of descriptors, most likely: it gets better when somebody hangs up.
-                tracing::warn!("a client cannot be accepted: {error}");
-                let _ = timeout(Duration::from_millis(100), std::future::pending::<()>()).await;
-                continue;
-            }
-        };
-        let busy = || ApiError::new(ErrorKind::Busy, "too many connections", "try again in a moment");
-        let place = places.clone().try_acquire_owned().map_err(|_| busy());
-        let (place, caller) = match place.and_then(|place| Ok((place, identify(&stream, &groups)?))) {
-            Ok(admitted) => admitted,
-            Err(error) => {
+        loop {
+            let Some((stream, _)) = accepted(listener.accept().await).await else { continue };
+            let place = self.places.clone().try_acquire_owned().map_err(|_| busy());
+            match place.and_then(|place| Ok((place, identify(&stream, &groups)?))) {
+                Ok((place, caller)) => self.admit(stream, Guest::Known(caller), place),
                 // Of too many of those nobody hears anything.
-                if let Ok(place) = refusals.clone().try_acquire_owned() {
-                    let daemon = daemon.clone();
+                Err(error) => {
+                    let Ok(place) = self.refusals.clone().try_acquire_owned() else { continue };
+                    let daemon = self.daemon.clone();
                     tokio::spawn(async move {
-                        let _ = timeout(REFUSAL, serve(stream, Err(error), daemon)).await;
+                        let _ = timeout(REFUSAL, serve(stream, Guest::Refused(error), daemon)).await;
                         drop(place);
                     });
                 }
-                continue;
             }
-        };
-        let daemon = daemon.clone();
+        }
+    }
+
+    async fn accept_remote(&self, remote: Remote) -> io::Result<()> {
+        let Remote { listener, tls, door } = remote;
+        let listener = TcpListener::from_std(listener)?;
+        let acceptor = TlsAcceptor::from(tls);
+        loop {
+            let Some((stream, peer)) = accepted(listener.accept().await).await else { continue };
+            // Without a place there is no handshake, which costs more than anything else a stranger can ask for.
+            let Ok(place) = self.remote_places.clone().try_acquire_owned() else { continue };
+            let local = stream.local_addr().ok().map(|local| local.ip().to_canonical());
+            let connection = Login { peer: Some(peer.ip().to_canonical()), local };
+            let (acceptor, door, daemon) = (acceptor.clone(), door.clone(), self.daemon.clone());
+            tokio::spawn(async move {
+                if let Ok(Ok(stream)) = timeout(HEAD, acceptor.accept(stream)).await {
+                    serve(stream, Guest::Remote { door, connection, peer }, daemon).await;
+                }
+                drop(place);
+            });
+        }
+    }
+
+    fn admit(&self, stream: UnixStream, guest: Guest, place: OwnedSemaphorePermit) {
+        let daemon = self.daemon.clone();
         tokio::spawn(async move {
-            serve(stream, Ok(caller), daemon).await;
+            serve(stream, guest, daemon).await;
             drop(place);
         });
     }
+}
+
+/// What was accepted. Where nothing could be, waits a moment: out of descriptors, most likely, and it gets better when
+/// somebody hangs up.
+async fn accepted<T>(result: io::Result<T>) -> Option<T> {
+    match result {
+        Ok(accepted) => Some(accepted),
+        Err(error) => {
+            tracing::warn!("a client cannot be accepted: {error}");
+            let _ = timeout(Duration::from_millis(100), std::future::pending::<()>()).await;
+            None
+        }
+    }
+}
+
+fn busy() -> ApiError {
+    ApiError::new(ErrorKind::Busy, "too many connections", "try again in a moment")
 }
 
 /// Who is at the other end, and what they may do.
@@ -149,8 +234,29 @@ fn identify(stream: &UnixStream, groups: &Groups) -> Result<Caller, ApiError> {
     }
 }
 
-/// Whoever asks, or why they are not let in: they hear it as the answer to whatever they ask.
-type Guest = Result<Caller, ApiError>;
+/// Whoever asks.
+#[derive(Clone)]
+enum Guest {
+    /// The kernel has said who it is.
+    Known(Caller),
+    /// They are not let in, and hear why as the answer to whatever they ask.
+    Refused(ApiError),
+    /// Their token says who they are.
+    Remote { door: Arc<Door>, connection: Login, peer: SocketAddr },
+}
+
+impl Guest {
+    fn caller(self, head: &Parts) -> Result<Caller, ApiError> {
+        match self {
+            Guest::Known(caller) => Ok(caller),
+            Guest::Refused(error) => Err(error),
+            Guest::Remote { door, connection, peer } => {
+                let field = head.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+                door.caller(field, &connection, peer)
+            }
+        }
+    }
+}
 
 /// One connection: one request and its answer.
 async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, guest: Guest, daemon: Arc<Daemon>) {
@@ -202,7 +308,7 @@ async fn answer(
 ) -> Result<Response<Content>, Infallible> {
     let (head, body) = request.into_parts();
     let needs = request::needs(head.method.as_str(), head.uri.path());
-    let caller = match guest.and_then(|caller| caller.may(needs).map(|()| caller)) {
+    let caller = match guest.caller(&head).and_then(|caller| caller.may(needs).map(|()| caller)) {
         Ok(caller) => caller,
         Err(error) => return Ok(whole(Reply::refusal(&error))),
     };
@@ -264,9 +370,9 @@ fn response(status: u16, media: &'static str, content: Content) -> Response<Cont
     let trailers = matches!(content, Content::Growing(_));
     let mut response = Response::new(content);
     *response.status_mut() = StatusCode::from_u16(status).expect("every kind of error has a status of HTTP");
-    response.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(media));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));
     if trailers {
-        response.headers_mut().insert(TRAILER, hyper::header::HeaderValue::from_static(MISSED));
+        response.headers_mut().insert(TRAILER, HeaderValue::from_static(MISSED));
     }
     response
 }

@@ -3,14 +3,15 @@
 mod confine;
 mod history;
 
-use crate::arguments::Run;
+use crate::arguments::{RemoteApi, Run};
 use crate::configuration::{read, show_diagnostics};
 use crate::notify::{notify, reloading};
 use crate::output::{Rows, is_coloured, print_json, short, span};
 use anyhow::{Context, Result, anyhow};
 use control::api::{Via, Who};
+use control::remote::{Remote, RemoteOptions};
 use control::socket::Bound;
-use control::{Closing, Daemon, Guard, Notice, Options, Order, Server, StartError, Tracer};
+use control::{Closing, Daemon, Doors, Guard, Notice, Options, Order, Server, StartError, Tracer};
 use history::Start;
 use io::clock;
 use io::devices::Devices;
@@ -42,9 +43,11 @@ pub fn run(arguments: &Run) -> Result<ExitCode> {
     let (sender, wakes) = channel();
     // Before anything is opened, so that a signal from now on ends in good order.
     forward_signals(sender.clone())?;
-    let wants_socket = !arguments.until_idle || arguments.socket.socket.is_some();
+    let wants_socket = !arguments.until_idle || arguments.socket.is_some();
+    let path = arguments.socket.clone().unwrap_or_else(control::socket::default_path);
     let sharing = confine::sharing(&arguments.sharing)?;
-    let socket = wants_socket.then(|| Bound::shared(&arguments.socket.path(), &sharing)).transpose()?;
+    let socket = wants_socket.then(|| Bound::shared(&path, &sharing)).transpose()?;
+    let remote = open_remote(&arguments.remote)?;
     let notice = move |notice| drop(sender.send(Wake::Notice(notice)));
     let (devices, tracing) = devices()?;
     let options = Options::new(devices, &configuration.text, &configuration.name, notice);
@@ -61,7 +64,7 @@ pub fn run(arguments: &Run) -> Result<ExitCode> {
     })?;
     // Before anybody can ask anything.
     confine::confine(&daemon, arguments, &plan, state.as_deref(), socket.as_ref())?;
-    let server = socket.map(|socket| serve(&daemon, socket)).transpose()?;
+    let server = serve(&daemon, Doors { socket, remote })?;
     notify("READY=1");
     let failure = loop {
         match wakes.recv().context("nobody can wake the router any more")? {
@@ -125,9 +128,33 @@ fn devices() -> Result<(Devices, JoinHandle<()>)> {
     Ok((Devices::new(clock::epoch()).tracing_to(Box::new(move |port| tracer.sink(port))), tracing))
 }
 
-fn serve(daemon: &Arc<Daemon>, socket: Bound) -> Result<Server> {
-    tracing::info!("answering on {}", socket.path().display());
-    Server::start(daemon.clone(), socket).context("the control socket cannot be served")
+fn serve(daemon: &Arc<Daemon>, doors: Doors) -> Result<Option<Server>> {
+    if let Some(socket) = &doors.socket {
+        tracing::info!("answering on {}", socket.path().display());
+    }
+    if let Some(remote) = &doors.remote {
+        tracing::info!("answering on https://{}, to whoever has a token", remote.address()?);
+    }
+    let any = doors.socket.is_some() || doors.remote.is_some();
+    let start = || Server::start(daemon.clone(), doors).context("the API cannot be served");
+    any.then(start).transpose()
+}
+
+/// The API from other machines, where it is wanted. Its files are read and its port is bound before privileges are given
+/// away.
+fn open_remote(arguments: &RemoteApi) -> Result<Option<Remote>> {
+    let RemoteApi { listen, tls_cert, tls_key, token_file, read_token_file } = arguments;
+    let (Some(listen), Some(certificate), Some(key), Some(token)) = (listen, tls_cert, tls_key, token_file) else {
+        return Ok(None);
+    };
+    let options = RemoteOptions {
+        listen: *listen,
+        certificate: certificate.clone(),
+        key: key.clone(),
+        token: token.clone(),
+        read_token: read_token_file.clone(),
+    };
+    Ok(Some(Remote::open(&options)?))
 }
 
 /// Applies the file anew. Whatever is wrong with it, the configuration before it runs on.

@@ -7,6 +7,7 @@ mod confined;
 mod explained;
 mod lifecycle;
 mod logins;
+mod remote;
 mod rig;
 mod shown;
 mod trials;

@@ -160,6 +160,14 @@ impl Place {
     }
 }
 
+impl Drop for Router {
+    fn drop(&mut self) {
+        // Where a test has failed it is still there.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 impl Router {
     /// Waits until it tells systemd this.
     pub fn await_notice(&self, wanted: &str) {

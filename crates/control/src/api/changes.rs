@@ -132,6 +132,8 @@ pub enum ErrorKind {
     Forbidden,
     /// The token is missing or wrong (401).
     Unauthorized,
+    /// Too many wrong tokens came from the caller's address (429).
+    TooMany,
     /// Too many requests or captures at once (503).
     Busy,
     /// A worker does not answer, or the router is ending (503).
@@ -154,6 +156,7 @@ impl ErrorKind {
             | ErrorKind::Login => 409,
             ErrorKind::TooLarge => 413,
             ErrorKind::Configuration => 422,
+            ErrorKind::TooMany => 429,
             ErrorKind::Busy | ErrorKind::Unavailable => 503,
         }
     }

@@ -283,12 +283,14 @@ const INTRODUCTION: &str = "\
 
 <!-- Made from the declarations in crates/control/src/api; `UPDATE_EXPECT=1 cargo test -p control` brings it up to date. -->
 
-A running router answers HTTP/1.1 on a Unix socket that only its owner may use (mode 0600). `switchpath show NOUN -j` prints
-what the address of the same name answers. One request a connection.
+A running router answers HTTP/1.1 on a Unix socket that its owner may use (mode 0600) and the groups it names, and where it is
+started with `--listen`, over TLS 1.3 to whoever has a token. `switchpath show NOUN -j` prints what the address of the same name
+answers. One request a connection.
 
 ```sh
 curl --unix-socket /run/switchpath/control.sock http://switchpath/v1/ports
 curl --unix-socket /run/switchpath/control.sock --data-binary @router.toml 'http://switchpath/v1/apply?name=router.toml'
+curl --cacert certificate.pem -H "Authorization: Bearer $(cat read-token)" https://router.example:8443/v1/ports
 ```
 
 Names are those of the configuration. A field's name carries its unit: `_bps` is bits per second, `_bytes` and `_packets`

@@ -1,11 +1,13 @@
 //! A blocking client of the API.
 
+mod remote;
+
 use crate::api::ApiError;
 use crate::stream::MISSED;
 use bytes::{Buf, Bytes};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::header::{HOST, TE};
+use hyper::header::{AUTHORIZATION, HOST, HeaderValue, TE};
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -13,13 +15,17 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::UnixStream;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
 
 /// How long an answer may take: longer than the router itself takes at most.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long it may take to be connected.
+const CONNECT: Duration = Duration::from_secs(10);
 /// The largest answer that is read whole, in bytes.
 const MOST: usize = 1 << 30;
 
@@ -27,7 +33,9 @@ const MOST: usize = 1 << 30;
 #[derive(Debug)]
 pub enum ClientError {
     /// No router answers there.
-    Unreachable(PathBuf, io::Error),
+    Unreachable(Target, io::Error),
+    /// It cannot be asked this way: what is wrong with a file, an address or a certificate.
+    Unsuitable(String),
     /// The router refused.
     Refused(ApiError),
     /// The connection broke, or what came is no answer.
@@ -37,13 +45,17 @@ pub enum ClientError {
 impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ClientError::Unreachable(path, error) => {
-                write!(f, "no router answers on {}: {error}", path.display())?;
-                match error.kind() {
-                    ErrorKind::PermissionDenied => f.write_str("; only the user who started it may ask it"),
+            ClientError::Unreachable(target, error) => {
+                write!(f, "no router answers on {target}: {error}")?;
+                match (target, error.kind()) {
+                    (Target::Remote(_), _) => f.write_str("; it is to be started with --listen"),
+                    (_, ErrorKind::PermissionDenied) => {
+                        f.write_str("; only root, the user who started it and its --socket-group may ask it")
+                    }
                     _ => f.write_str("; start one with `switchpath run`, or say where it is with --socket"),
                 }
             }
+            ClientError::Unsuitable(reason) => f.write_str(reason),
             ClientError::Refused(error) => error.fmt(f),
             ClientError::Broken(reason) => write!(f, "the answer broke off: {reason}"),
         }
@@ -56,11 +68,44 @@ fn broken(error: impl fmt::Display) -> ClientError {
     ClientError::Broken(error.to_string())
 }
 
-/// Asks the router behind one socket; a new connection for each request.
+/// A router on another machine: how it is reached and who asks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RemoteRouter {
+    /// `https://HOST:PORT`
+    pub url: String,
+    /// The file with the token.
+    pub token: PathBuf,
+    /// The certificates that are believed, PEM; those of the system where none is given.
+    pub authorities: Option<PathBuf>,
+}
+
+/// Which router is asked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// The one behind this socket.
+    Socket(PathBuf),
+    /// One on another machine.
+    Remote(RemoteRouter),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Socket(path) => path.display().fmt(f),
+            Target::Remote(remote) => f.write_str(&remote.url),
+        }
+    }
+}
+
+/// Asks one router; a new connection for each request.
 #[derive(Clone, Debug)]
 pub struct Client {
-    socket: PathBuf,
+    target: Target,
 }
+
+/// A connection of either kind.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// An answer as it came.
 #[derive(Debug)]
@@ -74,30 +119,52 @@ pub struct Answer {
 impl Client {
     /// Asks the router whose socket this is.
     pub fn new(socket: &Path) -> Client {
-        Client { socket: socket.to_owned() }
+        Client { target: Target::Socket(socket.to_owned()) }
     }
 
-    /// Where it asks.
-    pub fn socket(&self) -> &Path {
-        &self.socket
+    /// Asks a router on another machine.
+    pub fn remote(remote: RemoteRouter) -> Client {
+        Client { target: Target::Remote(remote) }
+    }
+
+    /// Which router it asks.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// A connection, the name the router has in requests, and what to prove oneself with.
+    async fn connect(&self) -> Result<(Box<dyn Stream>, String, Option<HeaderValue>), ClientError> {
+        let unreachable = |error| ClientError::Unreachable(self.target.clone(), error);
+        match &self.target {
+            Target::Socket(path) => {
+                let stream = UnixStream::connect(path).await.map_err(unreachable)?;
+                Ok((Box::new(stream), "switchpath".into(), None))
+            }
+            Target::Remote(remote) => {
+                let remote = remote::prepare(remote)?;
+                let address = (remote.host.as_str(), remote.port);
+                let stream = timeout(CONNECT, TcpStream::connect(address)).await.map_err(|_| late())?;
+                let stream = TlsConnector::from(remote.tls).connect(remote.name, stream.map_err(unreachable)?);
+                let stream = timeout(CONNECT, stream).await.map_err(|_| late())?.map_err(unreachable)?;
+                Ok((Box::new(stream), remote.host, Some(remote.authorization)))
+            }
+        }
     }
 
     /// Sends a request; `target` is the path and query. Answers when the head of the answer is there.
     pub fn send(&self, method: &str, target: &str, body: &[u8]) -> Result<Answer, ClientError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(broken)?;
         let response = runtime.block_on(async {
-            let unreachable = |error| ClientError::Unreachable(self.socket.clone(), error);
-            let stream = UnixStream::connect(&self.socket).await.map_err(unreachable)?;
+            let (stream, host, authorization) = self.connect().await?;
             let (mut sender, connection) =
                 hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
             tokio::spawn(connection);
-            let request = hyper::Request::builder()
-                .method(method)
-                .uri(target)
-                .header(HOST, "switchpath")
-                .header(TE, "trailers")
-                .body(Full::new(Bytes::copy_from_slice(body)))
-                .map_err(broken)?;
+            let mut request =
+                hyper::Request::builder().method(method).uri(target).header(HOST, host).header(TE, "trailers");
+            if let Some(authorization) = authorization {
+                request = request.header(AUTHORIZATION, authorization);
+            }
+            let request = request.body(Full::new(Bytes::copy_from_slice(body))).map_err(broken)?;
             timeout(PATIENCE, sender.send_request(request)).await.map_err(|_| late())?.map_err(broken)
         })?;
         let status = response.status().as_u16();

@@ -1,0 +1,157 @@
+//! The API from other machines: TLS and a token, or nothing.
+
+use crate::rig::{PATIENCE, Place, Router, config};
+use std::fs::{self, Permissions};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Output;
+
+/// A router that is asked from elsewhere, and how.
+struct Remote {
+    place: Place,
+    router: Router,
+    address: SocketAddr,
+}
+
+fn options(address: &str) -> Vec<String> {
+    let files = ["--tls-cert", "tls/certificate.pem", "--tls-key", "tls/key.pem", "--token-file", "tls/token"];
+    let more = ["--read-token-file", "tls/read-token", "--listen", address];
+    ["run", "run.toml"].iter().chain(&files).chain(&more).map(|&word| word.to_owned()).collect()
+}
+
+impl Remote {
+    fn start() -> Remote {
+        let place = Place::new(60000);
+        place.write("run.toml", &config("2000pps", ""));
+        place.good(&["certificate", "--dir", "tls", "localhost", "127.0.0.1"]);
+        // Somebody else could take it in between; nobody does.
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let options = options(&address.to_string());
+        let router = place.start_as(place.command(&options.iter().map(String::as_str).collect::<Vec<_>>()));
+        Remote { place, router, address }
+    }
+
+    fn ask(&self, token: &str, arguments: &[&str]) -> Output {
+        let url = format!("https://{}", self.address);
+        let how = ["--remote", &url, "--ca", "tls/certificate.pem", "--token-file", token];
+        self.place.run(&[&arguments[..1], &how, &arguments[1..]].concat())
+    }
+
+    fn refused(&self, token: &str, arguments: &[&str]) -> String {
+        let output = self.ask(token, arguments);
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).unwrap()
+    }
+}
+
+#[test]
+fn a_router_is_asked_and_changed_from_elsewhere() {
+    let remote = Remote::start();
+    let text = config("2000pps", "[[path]]\nname = 'dns'\nmatch = 'udp dport 53'");
+    remote.place.write("more.toml", &text);
+    for arguments in [
+        &["show", "ports"][..],
+        &["check", "more.toml"],
+        &["diff", "more.toml"],
+        &["apply", "more.toml", "--confirm", "3600s"],
+        &["confirm"],
+        &["history"],
+        &["rollback"],
+    ] {
+        if arguments[0] == "check" {
+            continue;
+        }
+        let output = remote.ask("tls/token", arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let lines = remote.ask("tls/token", &["capture", "-c", "5", "udp"]);
+    assert_eq!(String::from_utf8(lines.stdout).unwrap().lines().count(), 5);
+    // It names the name in its certificate as well.
+    let url = format!("https://localhost:{}", remote.address.port());
+    let how = ["--remote", &url, "--ca", "tls/certificate.pem", "--token-file", "tls/token"];
+    remote.place.good(&[&["show"][..], &how].concat());
+    let history = remote.place.json(&["history"]);
+    assert_eq!(history["entries"][1]["who"]["via"], "remote");
+    assert_eq!(history["entries"][1]["who"]["peer"], "127.0.0.1");
+    remote.router.stop();
+}
+
+#[test]
+fn the_token_says_what_is_allowed_and_guessing_is_slow() {
+    let remote = Remote::start();
+    assert!(remote.ask("tls/read-token", &["show", "ports"]).status.success());
+    for arguments in [&["apply", "run.toml"][..], &["rollback"], &["capture", "-c", "1"]] {
+        let said = remote.refused("tls/read-token", arguments);
+        assert!(said.contains("remote 127.0.0.1 is not allowed"), "{said}");
+    }
+    remote.place.write("wrong", &"x".repeat(64));
+    fs::set_permissions(remote.place.path("wrong"), Permissions::from_mode(0o600)).unwrap();
+    let said: Vec<String> = (0..11).map(|_| remote.refused("wrong", &["show", "ports"])).collect();
+    assert!(said[..10].iter().all(|said| said.contains("the token is missing or wrong")), "{said:?}");
+    assert!(said[10].contains("too many wrong tokens came from this address"), "{said:?}");
+    // On the machine itself nobody is kept waiting.
+    remote.place.good(&["show", "ports"]);
+    let (_, err) = remote.router.stop();
+    assert!(err.contains("a remote request from 127.0.0.1") && !err.contains(&"x".repeat(64)), "{err}");
+}
+
+#[test]
+fn there_is_no_plain_text_and_no_believing_strangers() {
+    let remote = Remote::start();
+    let mut plain = TcpStream::connect(remote.address).unwrap();
+    plain.set_read_timeout(Some(PATIENCE)).unwrap();
+    plain.write_all(b"GET /v1/status HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    // A TLS alert, or a connection that breaks.
+    let _ = plain.read_to_end(&mut answer);
+    assert!(!answer.windows(4).any(|window| window == b"HTTP"), "{answer:?}");
+    // Another router's certificate.
+    remote.place.good(&["certificate", "--dir", "other", "localhost", "127.0.0.1"]);
+    let url = format!("https://{}", remote.address);
+    let how = ["show", "--remote", &url, "--ca", "other/certificate.pem", "--token-file", "tls/token"];
+    let said = remote.place.bad(1, &how);
+    assert!(said.contains("certificate"), "{said}");
+    let http = url.replace("https", "http");
+    let how = ["show", "--remote", &http, "--ca", "tls/certificate.pem", "--token-file", "tls/token"];
+    assert!(remote.place.bad(1, &how).contains("plain text"));
+    assert!(remote.place.bad(2, &["show", "--remote", &url]).contains("--token-file"));
+    remote.router.stop();
+}
+
+#[test]
+fn strangers_that_hang_keep_nobody_on_the_machine_waiting() {
+    let remote = Remote::start();
+    let _hanging: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(remote.address).unwrap()).collect();
+    for _ in 0..5 {
+        remote.place.good(&["show", "ports"]);
+    }
+    let (out, _) = remote.router.stop();
+    assert!(out.contains("every packet accounted for"), "{out}");
+}
+
+#[test]
+fn without_certificate_key_and_token_it_does_not_start() {
+    let place = Place::new(1);
+    place.write("run.toml", &config("2000pps", ""));
+    place.good(&["certificate", "--dir", "tls", "localhost"]);
+    let said = place.bad(1, &["certificate", "--dir", "tls", "localhost"]);
+    assert!(said.contains("tls/certificate.pem"), "{said}");
+    let all = options("127.0.0.1:0");
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    for left_out in ["--tls-cert", "--tls-key", "--token-file"] {
+        let at = all.iter().position(|word| *word == left_out).unwrap();
+        let rest: Vec<&str> =
+            all.iter().enumerate().filter(|(i, _)| *i != at && *i != at + 1).map(|(_, w)| *w).collect();
+        assert!(place.bad(2, &rest).contains(left_out));
+    }
+    for (file, mode) in [("tls/key.pem", 0o644), ("tls/token", 0o640), ("tls/read-token", 0o604)] {
+        fs::set_permissions(place.path(file), Permissions::from_mode(mode)).unwrap();
+        let said = place.bad(1, &all);
+        assert!(said.contains(file) && said.contains("chmod 600"), "{said}");
+        fs::set_permissions(place.path(file), Permissions::from_mode(0o600)).unwrap();
+    }
+    place.write("tls/certificate.pem", "nothing");
+    assert!(place.bad(1, &all).contains("certificate"));
+    assert!(!place.path("control.sock").exists());
+}

@@ -1,0 +1,93 @@
+//! What it takes to ask a router on another machine: its name, whose certificate is believed, and the token.
+
+use super::{ClientError, RemoteRouter};
+use crate::remote::token_of;
+use hyper::Uri;
+use hyper::header::HeaderValue;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, ServerName};
+use std::path::Path;
+use std::sync::Arc;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring, version::TLS13};
+
+/// The port where none is given.
+const PORT: u16 = 8443;
+/// Where distributions keep the certificates they believe.
+const SYSTEM: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
+
+/// Everything a connection needs.
+pub(super) struct Prepared {
+    pub host: String,
+    pub port: u16,
+    pub name: ServerName<'static>,
+    pub authorization: HeaderValue,
+    pub tls: Arc<ClientConfig>,
+}
+
+pub(super) fn prepare(remote: &RemoteRouter) -> Result<Prepared, ClientError> {
+    let (host, port) = parse(&remote.url)?;
+    let name = ServerName::try_from(host.clone()).map_err(|_| unsuitable(format!("'{host}' is no name of a host")))?;
+    let token = token_of(&remote.token).map_err(|error| unsuitable(error.to_string()))?;
+    let mut authorization = HeaderValue::from_bytes(&[b"Bearer ", &token[..]].concat())
+        .map_err(|_| unsuitable("the token has characters that no header has"))?;
+    authorization.set_sensitive(true);
+    let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_protocol_versions(&[&TLS13])
+        .expect("the provider speaks TLS 1.3")
+        .with_root_certificates(authorities(remote.authorities.as_deref())?)
+        .with_no_client_auth();
+    Ok(Prepared { host, port, name, authorization, tls: Arc::new(tls) })
+}
+
+fn unsuitable(reason: impl Into<String>) -> ClientError {
+    ClientError::Unsuitable(reason.into())
+}
+
+/// Host and port of `https://HOST:PORT`.
+fn parse(url: &str) -> Result<(String, u16), ClientError> {
+    let wrong = || unsuitable(format!("'{url}' is no address of a router; write https://HOST:PORT"));
+    let uri: Uri = url.parse().map_err(|_| wrong())?;
+    if uri.scheme_str() == Some("http") {
+        return Err(unsuitable(format!("'{url}' would be sent in plain text; write https://")));
+    }
+    let host = uri.host().filter(|_| uri.scheme_str() == Some("https") && uri.path() == "/").ok_or_else(wrong)?;
+    // An IPv6 address stands in brackets there, and without them elsewhere.
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    Ok((host, uri.port_u16().unwrap_or(PORT)))
+}
+
+fn authorities(file: Option<&Path>) -> Result<RootCertStore, ClientError> {
+    let found = SYSTEM.iter().map(Path::new).find(|path| path.exists());
+    let file =
+        file.or(found).ok_or_else(|| unsuitable("no certificates are known here to believe in: give one with --ca"))?;
+    let wrong = |reason: String| unsuitable(format!("the certificates {}: {reason}", file.display()));
+    let mut store = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(file).map_err(|error| wrong(error.to_string()))? {
+        store.add(certificate.map_err(|error| wrong(error.to_string()))?).map_err(|error| wrong(error.to_string()))?;
+    }
+    if store.is_empty() { Err(wrong("there is none in it".into())) } else { Ok(store) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_https_and_has_a_host() {
+        for (url, expected) in [
+            ("https://router.example:9443", Some(("router.example", 9443))),
+            ("https://router.example", Some(("router.example", 8443))),
+            ("https://router.example/", Some(("router.example", 8443))),
+            ("https://192.0.2.1:1", Some(("192.0.2.1", 1))),
+            ("https://[2001:db8::1]:8443", Some(("2001:db8::1", 8443))),
+            ("http://router.example", None),
+            ("router.example:8443", None),
+            ("https://", None),
+            ("https://a/v1/ports", None),
+        ] {
+            let parsed = parse(url).ok();
+            assert_eq!(parsed.as_ref().map(|(host, port)| (host.as_str(), *port)), expected, "{url}");
+        }
+        assert!(parse("http://a").unwrap_err().to_string().contains("plain text"));
+    }
+}

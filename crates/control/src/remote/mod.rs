@@ -1,0 +1,144 @@
+//! The API from elsewhere: TLS 1.3 and a token, or nothing. There is no way to have it without either.
+//!
+//! What a stranger can do to it is bounded before anything of theirs is believed: connections, the time for a handshake, for
+//! a request line, for the whole; and wrong tokens, by address ([`tokens`]). The token is looked at before the body is read.
+
+mod certificate;
+mod tokens;
+
+pub use certificate::{Certificate, self_signed};
+pub(crate) use tokens::{Failures, Tokens, bearer, token_of};
+pub use tokens::{exercise, new_token};
+
+use crate::access::Caller;
+use crate::api::{ApiError, ErrorKind, Via, Who};
+use io::clock;
+use io::login::Login;
+use parking_lot::Mutex;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use std::fmt;
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio_rustls::rustls::{ServerConfig, crypto::ring, version::TLS13};
+
+/// Where the remote API is, and what proves who is who.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RemoteOptions {
+    /// The address to listen on.
+    pub listen: SocketAddr,
+    /// The certificate chain, PEM.
+    pub certificate: PathBuf,
+    /// Its key, PEM.
+    pub key: PathBuf,
+    /// The file with the token that allows everything.
+    pub token: PathBuf,
+    /// The file with the token that allows to look.
+    pub read_token: Option<PathBuf>,
+}
+
+/// Why there is no remote API: what is wrong with which file or address.
+#[derive(Debug)]
+pub struct RemoteError(pub(crate) String);
+
+impl fmt::Display for RemoteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for RemoteError {}
+
+/// A listening remote API that nobody serves yet.
+pub struct Remote {
+    pub(crate) listener: TcpListener,
+    pub(crate) tls: Arc<ServerConfig>,
+    pub(crate) door: Arc<Door>,
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Remote({:?})", self.listener)
+    }
+}
+
+impl Remote {
+    /// Reads the files and listens. Files with secrets that others can read are refused.
+    pub fn open(options: &RemoteOptions) -> Result<Remote, RemoteError> {
+        let tls = server_config(&options.certificate, &options.key)?;
+        let tokens = Tokens::read(&options.token, options.read_token.as_deref())?;
+        let cannot = |error| RemoteError(format!("cannot listen on {}: {error}", options.listen));
+        let listener = TcpListener::bind(options.listen).map_err(cannot)?;
+        listener.set_nonblocking(true).map_err(cannot)?;
+        let door = Arc::new(Door { tokens, failures: Mutex::default() });
+        Ok(Remote { listener, tls: Arc::new(tls), door })
+    }
+
+    /// The address it listens on.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+/// Tells who asks by the token of a request.
+#[derive(Debug)]
+pub(crate) struct Door {
+    tokens: Tokens,
+    failures: Mutex<Failures>,
+}
+
+impl Door {
+    /// The caller behind a connection, by the `Authorization` field of a request.
+    pub fn caller(
+        &self,
+        authorization: Option<&[u8]>,
+        connection: &Login,
+        peer: SocketAddr,
+    ) -> Result<Caller, ApiError> {
+        let now = clock::now();
+        if !self.failures.lock().may_try(peer.ip(), now) {
+            let reason = "too many wrong tokens came from this address";
+            return Err(ApiError::new(ErrorKind::TooMany, reason, "try again in a minute"));
+        }
+        let allowed = authorization.and_then(bearer).and_then(|token| self.tokens.allowed(token));
+        let Some(allowed) = allowed else {
+            self.failures.lock().failed(peer.ip(), now);
+            tracing::warn!("a remote request from {peer} had no token, or a wrong one");
+            let hint = "send `Authorization: Bearer TOKEN`, with the token of the router's --token-file";
+            return Err(ApiError::new(ErrorKind::Unauthorized, "the token is missing or wrong", hint));
+        };
+        let who = Who { peer: Some(peer.ip().to_canonical().to_string()), ..Who::by(Via::Remote) };
+        Ok(Caller { who, allowed, login: Some(*connection) })
+    }
+}
+
+/// The text of a file with a secret in it, which only its owner may read, or its owner's group where `group` allows that.
+fn secret(path: &Path, what: &str, group: bool) -> Result<Vec<u8>, RemoteError> {
+    let wrong = |reason: String| RemoteError(format!("the {what} {}: {reason}", path.display()));
+    let metadata = fs::metadata(path).map_err(|error| wrong(error.to_string()))?;
+    let forbidden = if group { 0o007 } else { 0o077 };
+    if metadata.mode() & forbidden != 0 {
+        let mode = metadata.mode() & 0o777;
+        return Err(wrong(format!("others can read or change it (mode {mode:04o}); `chmod 600` it")));
+    }
+    fs::read(path).map_err(|error| wrong(error.to_string()))
+}
+
+fn server_config(certificate: &Path, key: &Path) -> Result<ServerConfig, RemoteError> {
+    let wrong =
+        |path: &Path, reason: String| RemoteError(format!("the certificate or key {}: {reason}", path.display()));
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(certificate)
+        .and_then(Iterator::collect)
+        .map_err(|error| wrong(certificate, error.to_string()))?;
+    let bytes = secret(key, "key", true)?;
+    let key_der = PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| wrong(key, error.to_string()))?;
+    ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_protocol_versions(&[&TLS13])
+        .expect("the provider speaks TLS 1.3")
+        .with_no_client_auth()
+        .with_single_cert(chain, key_der)
+        .map_err(|error| wrong(certificate, error.to_string()))
+}
