@@ -188,7 +188,7 @@ fn asked(query: &Query) -> Result<Asked, ApiError> {
 fn bytes(hex: &str) -> Result<Vec<u8>, ApiError> {
     let pair = |pair: &[u8]| std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok());
     let wrong = || bad("the frame is not in hexadecimal", "give two digits for each byte, and nothing between");
-    if hex.len() % 2 != 0 || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    if !hex.len().is_multiple_of(2) || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Err(wrong());
     }
     hex.as_bytes().chunks(2).map(pair).collect::<Option<Vec<u8>>>().ok_or_else(wrong)

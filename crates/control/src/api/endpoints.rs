@@ -290,7 +290,7 @@ answers. One request a connection.
 ```sh
 curl --unix-socket /run/switchpath/control.sock http://switchpath/v1/ports
 curl --unix-socket /run/switchpath/control.sock --data-binary @router.toml 'http://switchpath/v1/apply?name=router.toml'
-curl --cacert certificate.pem -H "Authorization: Bearer $(cat read-token)" https://router.example:8443/v1/ports
+curl --cacert certificate.pem -H 'Authorization: Bearer TOKEN' https://router.example:8443/v1/ports
 ```
 
 Names are those of the configuration. A field's name carries its unit: `_bps` is bits per second, `_bytes` and `_packets`

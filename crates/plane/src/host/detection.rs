@@ -80,7 +80,7 @@ impl Host {
         attachment.detections.insert(address, (next, now + PATIENCE));
         self.timers.insert((now + PATIENCE, id, Chore::Detect(address)));
         let (own, group) = (attachment.known.mac, ipv6::solicited_node(address));
-        debug_assert!(HOPS < ndp::HOP_LIMIT);
+        const { assert!(HOPS < ndp::HOP_LIMIT) };
         let write =
             |buffer: &mut [u8]| ndp::write_neighbour_solicitation(buffer, Ipv6Addr::UNSPECIFIED, group, address, own);
         if let Some(packet) = written(ROOM, world, write) {

@@ -184,7 +184,7 @@ fn member(packet: &Packet, workers: u64) -> usize {
         return 0;
     }
     // Lemire 2019: the high bits of a product, instead of a division.
-    (u64::from(flow_hash(frame, at, KEY)) * workers >> 32) as usize
+    ((u64::from(flow_hash(frame, at, KEY)) * workers) >> 32) as usize
 }
 
 /// Where the IP header begins; nothing in frames that carry something else.

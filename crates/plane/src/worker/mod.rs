@@ -186,7 +186,6 @@ pub struct Worker {
 impl Worker {
     /// A worker without ports; they come with the first change. Others ring its bell, and it has the ends `crew` of the
     /// rings to them.
-    #[expect(clippy::too_many_arguments, reason = "each is a thing of its own, and the router is the only caller")]
     pub(crate) fn new(
         (id, crew, bell): (WorkerId, Crew, Arc<Bell>),
         pool: Pool,
