@@ -201,8 +201,8 @@ pub(crate) const PORT: &[Key] = &[
     key(
         "offloads",
         Kind::Boolean,
-        "false",
         "true",
+        "false",
         "`packet` and `tap` only: whether super-frames and partial checksums are taken and handed over as they are.",
     ),
     key("trace", Kind::Boolean, "false", "true", "Whether every frame of the port is traced."),

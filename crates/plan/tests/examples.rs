@@ -48,7 +48,7 @@ fn an_example_fills_in_every_default() {
                 "target": "eth0",
                 "write": null,
                 "pace": "recorded",
-                "offloads": false
+                "offloads": true
               },
               "mac": null,
               "interfaces": [
@@ -82,7 +82,7 @@ fn an_example_fills_in_every_default() {
                 "target": "eth1",
                 "write": null,
                 "pace": "recorded",
-                "offloads": false
+                "offloads": true
               },
               "mac": null,
               "interfaces": [

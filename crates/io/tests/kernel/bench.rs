@@ -88,9 +88,16 @@ impl Bench {
         let kernel = Lane { ends, router: KernelRouter::configure(host)?, markers: 0 };
         let host = lab.host("switchpath").map_err(describe)?;
         host.silence_kernel().map_err(describe)?;
-        let (_, ends) = cables(lab, &host).map_err(describe)?;
         let configuration = network::configuration(kind, redirects);
-        let ours = Lane { ends, router: Ours::start(&host, &configuration)?, markers: 0 };
+        let (ends, router) = if kind == "tap" {
+            // The router makes the links, and it is the stations that have the other ends.
+            let router = Ours::start(&host, &configuration)?;
+            (Ends::open(&host), router)
+        } else {
+            let (_, ends) = cables(lab, &host).map_err(describe)?;
+            (ends, Ours::start(&host, &configuration)?)
+        };
+        let ours = Lane { ends, router, markers: 0 };
         let mut bench = Bench { kernel, ours };
         bench.kernel.finish();
         bench.ours.finish();

@@ -29,8 +29,8 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// Frames of the generator that are compared.
 const GENERATED: usize = 80_000;
-/// As many on AF_XDP ports: the router behind them is the same.
-const GENERATED_XDP: usize = 15_000;
+/// As many on ports of another kind: the router behind them is the same.
+const GENERATED_AGAIN: usize = 15_000;
 /// More mismatches are not shown.
 const SHOWN: usize = 20;
 
@@ -92,9 +92,18 @@ fn generated_packets_leave_both_routers_alike() {
 
 #[test]
 fn generated_packets_leave_both_routers_alike_by_xdp_ports_as_well() {
-    let Some(mut bench) = bench_on("xdp") else { return };
-    let seen = compare_on(&mut bench, generator::frames(2).take(GENERATED_XDP));
-    println!("{GENERATED_XDP} frames; differences: {seen:?}");
+    compare_by("xdp");
+}
+
+#[test]
+fn generated_packets_leave_both_routers_alike_by_tap_ports_as_well() {
+    compare_by("tap");
+}
+
+fn compare_by(kind: &str) {
+    let Some(mut bench) = bench_on(kind) else { return };
+    let seen = compare_on(&mut bench, generator::frames(2).take(GENERATED_AGAIN));
+    println!("{GENERATED_AGAIN} frames by {kind} ports; differences: {seen:?}");
     assert!(!seen.is_empty());
 }
 
