@@ -409,7 +409,7 @@ fn a_next_hop_that_is_lost_under_full_queues_lets_nobody_overtake() {
     let mut text = String::from("version = 1\n[[route]]\nto = \"10.0.0.0/8\"\nvia = \"192.0.2.9\"\n");
     for (i, name) in PORTS.iter().enumerate() {
         write!(text, "[port.{name}]\ndevice = \"memory:{name}\"\nmac = \"02:00:00:00:00:0{i}\"\n").unwrap();
-        write!(text, "address = [\"192.0.{i}.1/24\"]\n").unwrap();
+        writeln!(text, "address = [\"192.0.{i}.1/24\"]").unwrap();
     }
     text.push_str("[[neighbour]]\naddress = \"192.0.2.9\"\nmac = \"02:bb:00:00:00:09\"\nport = \"ext\"\n");
     team.apply(&text);
