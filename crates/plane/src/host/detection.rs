@@ -6,7 +6,7 @@
 //! without asking its neighbours from some address. One that is found to be somebody else's is not used, and tried again
 //! after some minutes.
 
-use super::output::{HOPS, written};
+use super::output::written;
 use super::{ANNOUNCEMENTS, Chore, Host, World};
 use crate::event::Event;
 use packet::wire::{ipv6, ndp};
@@ -80,7 +80,6 @@ impl Host {
         attachment.detections.insert(address, (next, now + PATIENCE));
         self.timers.insert((now + PATIENCE, id, Chore::Detect(address)));
         let (own, group) = (attachment.known.mac, ipv6::solicited_node(address));
-        const { assert!(HOPS < ndp::HOP_LIMIT) };
         let write =
             |buffer: &mut [u8]| ndp::write_neighbour_solicitation(buffer, Ipv6Addr::UNSPECIFIED, group, address, own);
         if let Some(packet) = written(ROOM, world, write) {

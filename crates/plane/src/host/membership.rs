@@ -149,8 +149,11 @@ mod tests {
         Query { old, group, within_ms }
     }
 
-    /// Everything told until a time: when, what, and whether by the old version.
-    fn told(membership: &mut Membership, until: u64) -> Vec<(u64, Vec<(Record, Ipv6Addr)>, bool)> {
+    /// When, what, and whether by the old version.
+    type Report = (u64, Vec<(Record, Ipv6Addr)>, bool);
+
+    /// Everything told until a time.
+    fn told(membership: &mut Membership, until: u64) -> Vec<Report> {
         let mut all = Vec::new();
         let mut now = at(0);
         while let Some(next) = membership.next().filter(|&next| next <= at(until)) {

@@ -6,6 +6,7 @@ mod frames;
 mod one_link;
 mod straight;
 mod team;
+pub mod train;
 
 pub use frames::Udp;
 pub use one_link::OneLink;
