@@ -86,7 +86,7 @@ fn another_router() -> Vec<u8> {
     framed(ALL, 0x86dd, &buffer[..length])
 }
 
-/// Frames with the number of the port each comes in by.
+/// Frames, and before each the tenths of a second to it.
 type Train = Vec<(u8, Vec<u8>)>;
 
 /// Hand-made trains: in each, frames and the tenths of a second before them.
