@@ -137,7 +137,7 @@ pub(crate) const ROUTER: &[Key] = &[
         Kind::Integer { least: 1, most: 64 },
         "1",
         "1",
-        "Worker threads. All ports belong to the first for now; the others only follow. A change takes a restart.",
+        "Worker threads: each has a queue of every port, or a relay to one. A change takes a restart.",
     ),
     key(
         "frames",

@@ -22,6 +22,8 @@ const NOWHERE: &[&str] = &[];
 const TIME: &str = "time is an argument, so that simulations and tests own it: take `now`, or ask io::clock";
 const SLEEP: &str = "wait for what is to happen (poll with a deadline, a channel, a condition), not for time to pass";
 const PRINT: &str = "only the command line prints; elsewhere return a value or emit an event";
+/// What nobody may guess is the kernel's to choose.
+const SECRETS: &[&str] = &["crates/control/src/remote/tokens.rs"];
 const CHANCE: &str = "randomness is seeded and passed in, so that every run can be repeated";
 
 const BANS: &[Ban] = &[
@@ -36,7 +38,7 @@ const BANS: &[Ban] = &[
     Ban { name: "eprint!", homes: CLI, in_tests: true, why: PRINT },
     Ban { name: "eprintln!", homes: CLI, in_tests: true, why: PRINT },
     Ban { name: "dbg!", homes: NOWHERE, in_tests: false, why: PRINT },
-    Ban { name: "rand::", homes: NOWHERE, in_tests: false, why: CHANCE },
+    Ban { name: "rand::", homes: SECRETS, in_tests: false, why: CHANCE },
     Ban { name: "thread_rng", homes: NOWHERE, in_tests: false, why: CHANCE },
     Ban { name: "from_os_rng", homes: NOWHERE, in_tests: false, why: CHANCE },
     Ban { name: "OsRng", homes: NOWHERE, in_tests: false, why: CHANCE },
