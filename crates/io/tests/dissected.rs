@@ -234,7 +234,9 @@ fn dissected(path: &Path) -> Option<Vec<BTreeMap<&'static str, String>>> {
         command.args(["-o", &format!("{checked}.check_checksum:TRUE")]);
     }
     command.args(["-T", "fields"]);
-    FIELDS.iter().for_each(|field| drop(command.args(["-e", field])));
+    for field in FIELDS {
+        command.args(["-e", field]);
+    }
     let output = match command.output() {
         Ok(output) => output,
         Err(error) => {
@@ -296,7 +298,7 @@ fn tshark_finds_every_checksum_right_and_every_stream_whole() {
             if tcp {
                 assert_eq!(seen("tcp.seq_raw"), (1 + *at).to_string(), "{name}: {line:?}");
                 let length: usize = seen("tcp.len").parse().unwrap();
-                let (first, last) = (*at % (STREAM / 4) == 0, (*at + length) % (STREAM / 4) == 0);
+                let (first, last) = (at.is_multiple_of(STREAM / 4), (*at + length).is_multiple_of(STREAM / 4));
                 let flags = 0x10 | if first { 0x80 } else { 0 } | if last { 8 } else { 0 };
                 assert_eq!(seen("tcp.flags"), format!("0x{flags:04x}"), "{name}: {line:?}");
                 assert_eq!(seen("tcp.analysis.flags"), "", "{name}: {line:?}");

@@ -86,8 +86,11 @@ fn another_router() -> Vec<u8> {
     framed(ALL, 0x86dd, &buffer[..length])
 }
 
+/// Frames, and before each the tenths of a second to it.
+type Train = Vec<(u8, Vec<u8>)>;
+
 /// Hand-made trains: in each, frames and the tenths of a second before them.
-fn made() -> Vec<(&'static str, Vec<(u8, Vec<u8>)>)> {
+fn made() -> Vec<(&'static str, Train)> {
     let looks =
         icmp6("::", "ff02::1:ff00:1", 255, &[&[135, 0, 0, 0, 0, 0, 0, 0][..], &v6("2001:db8:1::1").octets()].concat());
     let asks = icmp6("fe80::7", "ff02::2", 255, &[icmp6::ROUTER_SOLICITATION, 0, 0, 0, 0, 0, 0, 0]);
