@@ -70,7 +70,7 @@ impl DropReason {
             }
             OutputQueue => "The link is too slow for what the router itself sends: see `switchpath show queues`.",
             HandOverFull => {
-                "One worker gets more than it can take: see `switchpath show workers`. A single heavy flow stays on one worker."
+                "One worker gets more than it can take: see `switchpath show tasks`. A single heavy flow stays on one worker."
             }
             WorkerFailed => "See `switchpath show events` for why it failed; restart the router.",
             SchemeArrival | SchemeFront | SchemeTail => {
