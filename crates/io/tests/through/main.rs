@@ -3,9 +3,11 @@
 
 #![allow(clippy::print_stdout)]
 
+mod queues;
 mod revival;
 mod rig;
 mod taps;
+mod transfers;
 
 use io::netns::Lab;
 

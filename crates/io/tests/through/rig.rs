@@ -104,6 +104,8 @@ pub fn ip(text: &str) -> IpAddr {
 pub enum Cable {
     /// A veth pair whose near end is a `packet:` port.
     Packet,
+    /// The same, but super-frames and checksums are left to nobody.
+    Plain,
     /// A veth pair whose near end is an `xdp:` port.
     Xdp,
     /// A `tap:` port whose interface is given to the host.
@@ -111,10 +113,15 @@ pub enum Cable {
 }
 
 impl Cable {
+    /// Whether it carries super-frames.
+    pub fn carries_super_frames(self) -> bool {
+        matches!(self, Cable::Packet | Cable::Tap)
+    }
+
     /// The device of the router's port on the side of that name.
     pub fn device(self, side: &str) -> String {
         match self {
-            Cable::Packet => format!("packet:{side}"),
+            Cable::Packet | Cable::Plain => format!("packet:{side}"),
             Cable::Xdp => format!("xdp:{side}"),
             Cable::Tap => format!("tap:{side}"),
         }
@@ -156,8 +163,10 @@ impl Line {
         let end = |name, namespace| VethEnd { name, namespace, mac: None };
         let ends = [end("eth0", None), end(near, Some(self.router.namespace().as_fd()))];
         host.run(|| Netlink::open().unwrap().add_veth(&Veth { ends }).unwrap()).unwrap();
-        for (host, link) in [(host, "eth0"), (&self.router, near)] {
-            host.run(|| Ethtool::open().unwrap().switch_all_off(link).unwrap()).unwrap();
+        if self.cables[side] == Cable::Plain {
+            for (host, link) in [(host, "eth0"), (&self.router, near)] {
+                host.run(|| Ethtool::open().unwrap().switch_all_off(link).unwrap()).unwrap();
+            }
         }
         self.address(side, "eth0");
         self.router.run(|| Netlink::open().unwrap().set_up(near, true).unwrap()).unwrap();
@@ -188,23 +197,31 @@ impl Line {
         self.address(side, near);
     }
 
+    /// The router's port on a side; `more` goes with it.
+    pub fn port(&self, side: usize, more: &str) -> String {
+        let (_, near, number) = self.side(side);
+        let device = self.cables[side].device(near);
+        let offloads = if self.cables[side] == Cable::Plain { "offloads = false\n" } else { "" };
+        let addresses = format!("['10.0.{number}.1/24', 'fd00:{number}::1/64']");
+        format!("[port.{near}]\ndevice = '{device}'\naddress = {addresses}\n{offloads}{more}\n")
+    }
+
     /// The router's configuration; `more` goes to each port.
     pub fn configuration(&self, more: &str) -> String {
-        let port = |side: usize| {
-            let (_, near, number) = self.side(side);
-            let device = self.cables[side].device(near);
-            let addresses = format!("['10.0.{number}.1/24', 'fd00:{number}::1/64']");
-            format!("[port.{near}]\ndevice = '{device}'\naddress = {addresses}\n{more}\n")
-        };
-        format!("version = 1\n{}{}", port(0), port(1))
+        format!("version = 1\n{}{}", self.port(0, more), self.port(1, more))
     }
 
     /// Starts the router, and connects what it has made.
     pub fn start(&self, more: &str) -> Running {
         let running = Running::start(&self.router, &self.configuration(more));
+        self.connect();
+        running
+    }
+
+    /// Connects what routers have made.
+    pub fn connect(&self) {
         for side in (0..2).filter(|&side| self.cables[side] == Cable::Tap) {
             self.hand_over(side);
         }
-        running
     }
 }

@@ -1,0 +1,195 @@
+//! Interfaces of the kernel under a router that is killed, and under one that has given its privileges away.
+
+#![allow(clippy::print_stdout)]
+
+use crate::rig::{PATIENCE, Place, Router, until};
+use io::netlink::{Netlink, Route};
+use io::netns::{Host, Lab};
+use std::net::{IpAddr, UdpSocket};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+use units::{Instant, Nanos};
+
+/// How long packets may fail to come through.
+const RECOVERY: Nanos = Nanos::secs(1);
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+/// client eth0 - left [router] right - eth0 server
+struct Line {
+    router: Host,
+    client: Host,
+    server: Host,
+}
+
+impl Line {
+    fn lay(lab: &Lab) -> Line {
+        let [router, client, server] = ["router", "client", "server"].map(|name| lab.host(name).unwrap());
+        let line = Line { router, client, server };
+        line.plug(lab, &line.client, "left", 1);
+        line.plug(lab, &line.server, "right", 2);
+        line
+    }
+
+    fn plug(&self, lab: &Lab, host: &Host, near: &str, number: u8) {
+        lab.cable(&host.plug("eth0"), &self.router.plug(near)).unwrap();
+        self.address(host, "eth0", number);
+    }
+
+    fn address(&self, host: &Host, link: &str, number: u8) {
+        host.run(|| {
+            let mut netlink = Netlink::open().unwrap();
+            netlink.set_up(link, true).unwrap();
+            netlink.add_address(link, ip(&format!("10.0.{number}.2")), 24).unwrap();
+            let gateway = Some(ip(&format!("10.0.{number}.1")));
+            netlink.add_route(&Route { destination: (ip("0.0.0.0"), 0), gateway, link: None }).unwrap();
+        })
+        .unwrap();
+    }
+
+    /// Starts a router there with these devices.
+    fn start(&self, place: &Place, devices: [&str; 2]) -> Router {
+        let [left, right] = devices;
+        place.write(
+            "run.toml",
+            &format!(
+                "version = 1\n[port.left]\ndevice = '{left}'\naddress = ['10.0.1.1/24']\n\
+                 [port.right]\ndevice = '{right}'\naddress = ['10.0.2.1/24']\n"
+            ),
+        );
+        self.router.run(|| place.start()).unwrap()
+    }
+
+    /// Runs `work` beside datagrams from the client to the server that say when they were sent.
+    fn under_traffic(&self, work: impl FnOnce(&dyn Fn(Instant) -> Nanos)) {
+        let received = self.server.run(|| UdpSocket::bind("0.0.0.0:7000").unwrap()).unwrap();
+        received.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        let sender = self.client.run(|| UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
+        let stop = AtomicBool::new(false);
+        // How long after `since` something comes that was sent after it.
+        let outage = |since: Instant| {
+            let mut sent = [0; 8];
+            loop {
+                let passed = io::clock::now().since(since);
+                if received.recv(&mut sent).is_ok() && Instant::new(u64::from_be_bytes(sent)) > since {
+                    return passed;
+                }
+                assert!(passed < PATIENCE.into(), "nothing comes through");
+            }
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Acquire) {
+                    // While the client's own interface is away there is no route.
+                    let _ = sender.send_to(&io::clock::now().get().to_be_bytes(), "10.0.2.2:7000");
+                    thread::park_timeout(Duration::from_micros(500));
+                }
+            });
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&outage)));
+            stop.store(true, Ordering::Release);
+            result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        });
+    }
+}
+
+/// A laboratory, or a word on why the test is skipped.
+fn lab() -> Option<Lab> {
+    Lab::new().inspect_err(|forbidden| println!("skipped: {forbidden}")).ok()
+}
+
+/// Whether a host's kernel answers a ping; nothing where there is no ping(8).
+fn answers(from: &Host, to: &str) -> Option<bool> {
+    let mut command = Command::new("ping");
+    command.args(["-c1", "-W1", to]).stdout(Stdio::null());
+    Some(from.spawn(command).inspect_err(|error| println!("skipped: ping: {error}")).ok()?.wait().unwrap().success())
+}
+
+#[test]
+fn killed_and_started_again_under_traffic_it_forwards_within_a_second_and_leaves_nothing_behind() {
+    let Some(lab) = lab() else { return };
+    let line = Line::lay(&lab);
+    // An address of the kernel's, which a router on the interface keeps from being heard.
+    line.router.add_address("left", ip("10.0.1.9"), 24).unwrap();
+    let links = || line.router.run(|| Netlink::open().unwrap().links().unwrap()).unwrap();
+    let before = links();
+    for devices in [["packet:left", "packet:right"], ["xdp:left", "xdp:right"]] {
+        let place = Place::new(1);
+        let mut router = line.start(&place, devices);
+        line.under_traffic(|outage| {
+            outage(io::clock::now());
+            for _ in 0..3 {
+                router.kill();
+                let killed = io::clock::now();
+                router = line.start(&place, devices);
+                let lasted = outage(killed);
+                println!("{devices:?}: killed and started again: {lasted:?}");
+                assert!(lasted < RECOVERY, "{lasted:?}");
+            }
+            assert_ne!(answers(&line.client, "10.0.1.9"), Some(true), "the kernel is kept out");
+            router.kill();
+        });
+        assert_ne!(answers(&line.client, "10.0.1.9"), Some(false), "nothing keeps the kernel out");
+        assert_eq!(links(), before);
+    }
+    // Nor does a tap device stay that was made by a router.
+    let place = Place::new(1);
+    let router = line.start(&place, ["packet:left", "tap:t0"]);
+    assert_eq!(links().len(), before.len() + 1);
+    router.kill();
+    until(|| (links() == before).then_some(()));
+}
+
+#[test]
+fn a_router_that_has_given_its_privileges_away_gets_its_interfaces_back() {
+    let Some(lab) = lab() else { return };
+    let line = Line::lay(&lab);
+    let place = Place::new(1);
+    for devices in [["packet:left", "xdp:right"], ["tap:left", "packet:right"]] {
+        let is_tap = devices[0].starts_with("tap");
+        if is_tap {
+            line.router.run(|| Netlink::open().unwrap().delete_link("left").unwrap()).unwrap();
+        }
+        let router = line.start(&place, devices);
+        let hand_over = || {
+            let namespace = line.client.namespace();
+            line.router.run(|| Netlink::open().unwrap().move_to("left", &**namespace).unwrap()).unwrap();
+            line.address(&line.client, "left", 1);
+        };
+        if is_tap {
+            hand_over();
+        }
+        line.under_traffic(|outage| {
+            outage(io::clock::now());
+            line.router.run(|| Netlink::open().unwrap().delete_link("right").unwrap()).unwrap();
+            line.plug(&lab, &line.server, "right", 2);
+            let lasted = outage(io::clock::now());
+            println!("{devices:?}: right is another: {lasted:?}");
+            if is_tap {
+                line.client.run(|| Netlink::open().unwrap().delete_link("left").unwrap()).unwrap();
+                until(|| line.router.run(|| Netlink::open().unwrap().link("left").ok()).unwrap());
+                hand_over();
+                let lasted = outage(io::clock::now());
+                println!("{devices:?}: left is made again: {lasted:?}");
+            }
+        });
+        let (_, log) = router.stop();
+        assert!(log.contains("right is back") && log.contains("running as user"), "{log}");
+    }
+}
+
+#[test]
+fn the_second_router_on_an_interface_is_told_who_has_it() {
+    let Some(lab) = lab() else { return };
+    let line = Line::lay(&lab);
+    let (place, other) = (Place::new(1), Place::new(1));
+    let router = line.start(&place, ["packet:left", "packet:right"]);
+    other.write("run.toml", "version = 1\n[port.left]\ndevice = 'xdp:left'\naddress = ['10.0.1.1/24']\n");
+    let said = line.router.run(|| other.bad(1, &["run", "run.toml"])).unwrap();
+    let owner = format!("another router, process {}, has the interface 'left'", router.pid());
+    assert!(said.contains(&owner) && said.contains("end that router"), "{said}");
+    router.stop();
+}
