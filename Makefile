@@ -12,7 +12,7 @@ FUZZ_TARGETS ?= $(basename $(notdir $(wildcard fuzz/targets/*.rs)))
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test quick bench soak fuzz audit fmt clean
+.PHONY: help demo build test quick bench soak cross fuzz audit fmt clean
 
 help: ## list these targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -40,6 +40,10 @@ bench: ## measure the forwarding path against its budgets
 soak: ## long: ten million random and mutated frames (SOAK_FRAMES)
 	@.ci/setup build
 	SWITCHPATH_FRAMES=$(SOAK_FRAMES) .ci/cargo-test --profile soak -p plane -p plan --test soak --test robust
+
+cross: ## build for 64-bit Arm and run the unit tests there, emulated
+	@.ci/setup cross
+	SWITCHPATH_FRAMES=2000 .ci/cross --workspace --lib --bins --exclude io
 
 fuzz: ## fuzz each target for FUZZ_SECONDS; needs a nightly toolchain
 	@.ci/fuzz $(FUZZ_SECONDS) $(FUZZ_TARGETS)
