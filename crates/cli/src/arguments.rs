@@ -544,11 +544,15 @@ pub struct Explain {
     pub socket: Socket,
 }
 
-/// Measure what forwarding costs, beside a straight-line loop in the same run.
+/// Measure what forwarding costs, beside a straight-line loop, or the kernel's own forwarding, in the same run.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  switchpath bench\n  switchpath bench forwarding -j")]
+#[command(after_help = "\
+Examples:
+  switchpath bench
+  switchpath bench forwarding -j
+  sudo switchpath bench io           every kind of port beside the kernel's own forwarding")]
 pub struct Bench {
-    /// Only this group.
+    /// Only this group: forwarding, lookup, scheme, scheduler, io. Without one, io is left out where it cannot be measured.
     pub group: Option<String>,
     /// Print the figures as JSON.
     #[arg(short, long)]

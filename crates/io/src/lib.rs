@@ -20,6 +20,7 @@ mod outbox;
 pub mod packet_ring;
 pub mod pcap;
 pub mod peer;
+pub mod precedence;
 pub mod privilege;
 pub mod recorder;
 pub mod remarks;

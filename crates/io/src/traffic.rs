@@ -3,8 +3,11 @@
 //!
 //! The [`Source`] is an XDP program that is run on frames of its own (BPF_PROG_RUN with live frames, Linux 5.18) and sends
 //! them by a link, as a driver sends what an XDP program redirects. The frames come back and are used again with whatever
-//! the routers on their way did to them, so the program writes the whole packet anew each time. The [`Sink`] is an XDP
-//! program in the driver of the link where the packets end.
+//! the routers on their way did to them, so the program writes the whole packet anew each time. The [`Sink`] is a
+//! program where the packets end.
+//!
+//! The program also sits on the link, in the stack, where it lets everything pass: for one that is attached nowhere the
+//! kernel rewrites its dispatcher before and after each run, which takes some 15 ms.
 //!
 //! A virtual Ethernet link takes redirected frames only where its other end polls for them (NAPI): where an XDP program is
 //! attached there, or the joining of received frames is on. [`Passage`] is a program that does nothing, for ends that have
@@ -38,6 +41,8 @@ const MARK: i16 = 52;
 const MARKED: u32 = 0x5377_7068;
 /// Where the UDP source port lies.
 const SOURCE_PORT: i16 = 34;
+/// The link that frames of a run come in by: the loopback, which is the first of every network namespace.
+const LOOPBACK: i32 = 1;
 
 /// Registers that calls keep, by what is in them.
 const DATA: u8 = 6;
@@ -94,9 +99,9 @@ impl Text {
         self.put([jump])
     }
 
-    /// Has the frame in [`DATA`], where it is at least [`LENGTH`] bytes.
-    fn frame(&mut self) -> &mut Self {
-        self.put([load32(DATA, 1, context::DATA), load32(3, 1, context::DATA_END)]);
+    /// Has the frame in [`DATA`], where it is at least [`LENGTH`] bytes; the context says where it begins and ends.
+    fn frame(&mut self, (data, end): (i16, i16)) -> &mut Self {
+        self.put([load32(DATA, 1, data), load32(3, 1, end)]);
         self.put([copy(4, DATA), add(4, LENGTH as i32)]).leave(skip_if_greater(4, 3, 0))
     }
 
@@ -127,14 +132,17 @@ pub struct Source {
     program: Program,
     /// How many there were.
     numbers: Map,
+    _attached: Attached,
 }
 
 impl Source {
-    /// Packets that leave by the link of that index. Needs CAP_BPF and CAP_NET_ADMIN.
+    /// Packets that leave by the link of that index, in the network namespace of the calling thread. Needs CAP_BPF and
+    /// CAP_NET_ADMIN.
     pub fn new(journey: &Journey, index: u32) -> io::Result<Source> {
         let numbers = Map::create(MapKind::Array, 1)?;
         let mut text = Text::default();
-        text.frame().count(&numbers, 0);
+        text.put([load32(2, 1, context::XDP_LINK)]).leave(skip_if_different(2, LOOPBACK, 0));
+        text.frame(context::XDP_DATA).count(&numbers, 0);
         for (word, bytes) in journey.packet()[..HEADERS - 2].as_chunks::<8>().0.iter().enumerate() {
             text.put(set64(1, u64::from_ne_bytes(*bytes))).put([store64(DATA, 8 * word as i16, 1)]);
         }
@@ -142,12 +150,13 @@ impl Source {
         text.put([store64(DATA, NUMBER, NUMBERED), set(1, MARKED as i32), store32(DATA, MARK, 1)]);
         text.put([copy(1, NUMBERED), and(1, i32::from(FLOWS) - 1), add(1, 0x4000), store16(DATA, SOURCE_PORT, 1)]);
         text.put([set(1, index as i32), set(2, 0), instruction::call(instruction::call::REDIRECT), exit()]);
-        let program = Program::load(Kind::Xdp, "switchpath_src", &text.finish(action::ABORTED))?;
-        Ok(Source { program, numbers })
+        let program = Program::load(Kind::Xdp, "switchpath_src", &text.finish(action::PASS))?;
+        let attached = program.attach(Hook::XdpGeneric, index)?;
+        Ok(Source { program, numbers, _attached: attached })
     }
 
-    /// Sends `count` packets, at least one, from a thread in the network namespace of the link. What the link's queue had no room for is
-    /// lost there.
+    /// Sends `count` packets, at least one, from a thread in the network namespace of the link. What the link's queue had no
+    /// room for is lost there.
     pub fn send(&self, count: u32) -> io::Result<()> {
         self.program.run_live(&[0; LENGTH], count, BATCH)
     }
@@ -180,20 +189,26 @@ const HIGHEST: i32 = 1;
 const LATE: i32 = 2;
 
 impl Sink {
-    /// At the end of the link of that index, in the network namespace of the calling thread. Needs CAP_BPF and
-    /// CAP_NET_ADMIN.
-    pub fn attach(index: u32) -> io::Result<Sink> {
+    /// At the end of the link of that index, in the network namespace of the calling thread: in its driver, or where the
+    /// stack of the host begins. Needs CAP_BPF and CAP_NET_ADMIN.
+    pub fn attach(index: u32, hook: Hook) -> io::Result<Sink> {
         const BEFORE: u8 = 9;
+        let (kind, data, drop, pass) = match hook {
+            Hook::TcxIngress => {
+                (Kind::Classifier, context::CLASSIFIER_DATA, action::CLASSIFIER_DROP, action::CLASSIFIER_NEXT)
+            }
+            Hook::XdpNative | Hook::XdpGeneric => (Kind::Xdp, context::XDP_DATA, action::DROP, action::PASS),
+        };
         let counts = Map::create(MapKind::Array, 3)?;
         let mut text = Text::default();
-        text.frame().put([load32(1, DATA, MARK)]).leave(skip_if_different(1, MARKED as i32, 0));
+        text.frame(data).put([load32(1, DATA, MARK)]).leave(skip_if_different(1, MARKED as i32, 0));
         text.count(&counts, PACKETS);
         text.value(&counts, HIGHEST).put([load64(NUMBERED, DATA, NUMBER), load64(BEFORE, VALUE, 0)]);
         text.put([skip_if_greater(BEFORE, NUMBERED, 1), store64(VALUE, 0, NUMBERED)]);
         text.value(&counts, LATE).put([load64(1, VALUE, 0), skip_if_greater(NUMBERED, BEFORE, 1), add(1, 1)]);
-        text.put([store64(VALUE, 0, 1), set(0, action::DROP), exit()]);
-        let program = Program::load(Kind::Xdp, "switchpath_sink", &text.finish(action::PASS))?;
-        Ok(Sink { _attached: program.attach(Hook::XdpNative, index)?, counts })
+        text.put([store64(VALUE, 0, 1), set(0, drop), exit()]);
+        let program = Program::load(kind, "switchpath_sink", &text.finish(pass))?;
+        Ok(Sink { _attached: program.attach(hook, index)?, counts })
     }
 
     /// What has arrived.

@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout)]
 
+use io::bpf::Hook;
 use io::clock;
 use io::netlink::Netlink;
 use io::netns::{Host, Lab};
@@ -28,8 +29,10 @@ fn ends() -> Option<(Host, Host, Source)> {
         network: ([198, 18, 0, 1].into(), [198, 19, 0, 1].into()),
     };
     // Nobody polls yet for the first one, which is lost.
-    let source = Source::new(&journey, index(&left, "eth0"))
-        .and_then(|source| left.run(|| source.send(1)).unwrap().map(|()| source))
+    let link = index(&left, "eth0");
+    let source = left
+        .run(|| Source::new(&journey, link).and_then(|source| source.send(1).map(|()| source)))
+        .unwrap()
         .inspect_err(|error| println!("skipped: no live frames: {error}"))
         .ok()?;
     Some((left, right, source))
@@ -38,7 +41,21 @@ fn ends() -> Option<(Host, Host, Source)> {
 #[test]
 fn what_is_sent_arrives_in_order_and_is_counted() {
     let Some((left, right, source)) = ends() else { return };
-    let sink = right.run(|| Sink::attach(index(&right, "eth0")).unwrap()).unwrap();
+    let sink = right.run(|| Sink::attach(index(&right, "eth0"), Hook::XdpNative).unwrap()).unwrap();
+    counts(&left, &source, &sink);
+}
+
+#[test]
+fn what_ends_where_the_stack_begins_is_counted_as_well() {
+    let Some((left, right, source)) = ends() else { return };
+    let _passage = right.run(|| Passage::attach(index(&right, "eth0")).unwrap()).unwrap();
+    match right.run(|| Sink::attach(index(&right, "eth0"), Hook::TcxIngress)).unwrap() {
+        Ok(sink) => counts(&left, &source, &sink),
+        Err(error) => println!("skipped: no tcx: {error}"),
+    }
+}
+
+fn counts(left: &Host, source: &Source, sink: &Sink) {
     for count in [1u32, 64, 1000] {
         let before = (source.sent().unwrap(), sink.counted().unwrap().packets);
         left.run(|| source.send(count).unwrap()).unwrap();

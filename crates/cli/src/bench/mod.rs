@@ -4,6 +4,7 @@
 //! that a noisy neighbour hits both.
 
 mod forwarding;
+mod io;
 mod parts;
 
 use crate::arguments::Bench;
@@ -25,8 +26,10 @@ pub struct Figure {
     pub reference: Option<f64>,
     /// `value / reference`.
     pub ratio: Option<f64>,
-    /// The most that the ratio, or the value where there is no reference, may be; none where it is only reported.
+    /// What the ratio, or the value where there is no reference, is held to; none where it is only reported.
     pub budget: Option<f64>,
+    /// Whether the budget is the most or the least it may be.
+    pub bound: Bound,
     /// Whether it is within its budget; none where it is only reported.
     pub met: Option<bool>,
 }
@@ -41,7 +44,20 @@ impl Figure {
         budget: Option<f64>,
     ) -> Figure {
         let met = budget.map(|budget| value <= budget);
-        Figure { group, name: name.into(), value, unit, reference: None, ratio: None, budget, met }
+        Figure { group, name: name.into(), value, unit, reference: None, ratio: None, budget, bound: Bound::Most, met }
+    }
+
+    /// As [`Figure::beside`], with a ratio that is better the greater it is.
+    fn at_least(
+        group: &'static str,
+        name: impl Into<String>,
+        (value, reference, ratio): (f64, f64, f64),
+        unit: &'static str,
+        budget: Option<f64>,
+    ) -> Figure {
+        let met = budget.map(|budget| ratio >= budget);
+        let figure = Figure::beside(group, name, (value, reference, ratio), unit, budget);
+        Figure { bound: Bound::Least, met, ..figure }
     }
 
     /// A figure beside its reference. The ratio is passed, because the median of ratios is not the ratio of medians.
@@ -54,22 +70,62 @@ impl Figure {
     ) -> Figure {
         let met = budget.map(|budget| ratio <= budget);
         let (reference, ratio) = (Some(reference), Some(ratio));
-        Figure { group, name: name.into(), value, unit, reference, ratio, budget, met }
+        Figure { group, name: name.into(), value, unit, reference, ratio, budget, bound: Bound::Most, met }
     }
 }
 
+/// How a budget is meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Bound {
+    /// No more than it.
+    Most,
+    /// No less.
+    Least,
+}
+
 /// A group of figures and how to measure it.
-type Group = (&'static str, fn(Rounds) -> Vec<Figure>);
+type Group = (&'static str, Measure);
+
+/// How a group is measured.
+#[derive(Clone, Copy)]
+enum Measure {
+    /// In this process alone.
+    Here(fn(Rounds) -> Vec<Figure>),
+    /// With the help of the kernel, which may refuse.
+    WithKernel(fn(Rounds, &Progress) -> anyhow::Result<Vec<Figure>>),
+}
+
+/// What is being done, told to whoever waits.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    quiet: bool,
+}
+
+impl Progress {
+    fn say(self, what: &str) {
+        if !self.quiet {
+            self.note(what);
+        }
+    }
+
+    /// What whoever reads the figures has to know as well.
+    #[allow(clippy::unused_self)]
+    fn note(self, what: &str) {
+        eprintln!("{what}");
+    }
+}
 
 /// How many measurements to take the median of.
 #[derive(Clone, Copy, Debug)]
 struct Rounds(usize);
 
 const GROUPS: &[Group] = &[
-    ("forwarding", forwarding::measure),
-    ("lookup", parts::lookup),
-    ("scheme", parts::scheme),
-    ("scheduler", parts::scheduler),
+    ("forwarding", Measure::Here(forwarding::measure)),
+    ("lookup", Measure::Here(parts::lookup)),
+    ("scheme", Measure::Here(parts::scheme)),
+    ("scheduler", Measure::Here(parts::scheduler)),
+    ("io", Measure::WithKernel(io::measure)),
 ];
 
 /// The names of all groups.
@@ -89,15 +145,22 @@ pub fn run(options: &Bench) -> anyhow::Result<bool> {
         group.unwrap_or(""),
         groups().collect::<Vec<_>>().join(", ")
     );
+    let progress = Progress { quiet: json };
     if cfg!(debug_assertions) {
-        eprintln!("note: this is a debug build; its figures say nothing about a release build");
+        progress.note("note: this is a debug build; its figures say nothing about a release build");
     }
     let mut figures = Vec::new();
     for (name, measure) in chosen {
-        if !json {
-            eprintln!("measuring {name} ...");
+        progress.say(&format!("measuring {name} ..."));
+        match measure {
+            Measure::Here(measure) => figures.extend(measure(rounds)),
+            Measure::WithKernel(measure) => match measure(rounds, &progress) {
+                Ok(measured) => figures.extend(measured),
+                // Not what was asked for above all: the rest is worth something without it.
+                Err(error) if group.is_none() => progress.note(&format!("{name} is left out: {error:#}")),
+                Err(error) => return Err(error.context(format!("{name} cannot be measured here"))),
+            },
         }
-        figures.extend(measure(rounds));
     }
     if json {
         println!("{}", serde_json::to_string_pretty(&figures)?);
@@ -125,7 +188,9 @@ fn table(figures: &[Figure]) -> Table {
             f.unit.to_string(),
             number(f.reference),
             number(f.ratio),
-            number(f.budget),
+            f.budget.map_or(String::from("-"), |budget| {
+                format!("{} {budget:.2}", if f.bound == Bound::Most { "<=" } else { ">=" })
+            }),
             met.to_string(),
         ]);
     }

@@ -13,14 +13,16 @@ pub struct Instruction {
     immediate: i32,
 }
 
-/// What an XDP program answers (`enum xdp_action`).
+/// What programs answer: XDP programs of `enum xdp_action`, classifiers of `enum tcx_action_base`.
 pub mod action {
-    /// A fault of the program.
-    pub const ABORTED: i32 = 0;
     /// The frame ends here.
     pub const DROP: i32 = 1;
     /// On to the host's own stack.
     pub const PASS: i32 = 2;
+    /// To whatever is behind this program.
+    pub const CLASSIFIER_NEXT: i32 = -1;
+    /// The frame ends here.
+    pub const CLASSIFIER_DROP: i32 = 2;
 }
 
 /// Calls into the kernel (`enum bpf_func_id`).
@@ -33,14 +35,16 @@ pub mod call {
     pub const REDIRECT_MAP: i32 = 51;
 }
 
-/// Where things are in the context of an XDP program (`struct xdp_md`).
+/// Where things are in the context of a program.
 pub mod context {
-    /// Where the frame begins.
-    pub const DATA: i16 = 0;
-    /// Where it ends.
-    pub const DATA_END: i16 = 4;
-    /// The queue of the link it came in by.
-    pub const RX_QUEUE: i16 = 16;
+    /// Where an XDP program finds the first byte of the frame and the one behind the last (`struct xdp_md`).
+    pub const XDP_DATA: (i16, i16) = (0, 4);
+    /// Where an XDP program finds the index of the link the frame came in by.
+    pub const XDP_LINK: i16 = 12;
+    /// Where an XDP program finds the queue of the link the frame came in by.
+    pub const XDP_QUEUE: i16 = 16;
+    /// Where a classifier finds the first byte of the frame and the one behind the last (`struct __sk_buff`).
+    pub const CLASSIFIER_DATA: (i16, i16) = (76, 80);
 }
 
 impl Instruction {

@@ -1,12 +1,11 @@
 //! The drop as a tcx link.
 
-use crate::bpf::instruction::{exit, set};
+use crate::bpf::instruction::{action, exit, set};
 use crate::bpf::{Attached, Hook, Kind, Program};
 use std::io;
 
-const TCX_DROP: i32 = 2;
-
 /// Loads the program and attaches it to the link of that index; it stays while the answer is held.
 pub(super) fn attach(index: u32) -> io::Result<Attached> {
-    Program::load(Kind::Classifier, "switchpath_drop", &[set(0, TCX_DROP), exit()])?.attach(Hook::TcxIngress, index)
+    Program::load(Kind::Classifier, "switchpath_drop", &[set(0, action::CLASSIFIER_DROP), exit()])?
+        .attach(Hook::TcxIngress, index)
 }

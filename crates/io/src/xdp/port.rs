@@ -25,6 +25,8 @@ pub struct XdpPort {
     sockets: Vec<Socket>,
     /// Frames come to them.
     started: bool,
+    /// They could not be had to: then the port is down for all to see.
+    deaf: bool,
     /// What is polled where there is more than one.
     together: Option<OwnedFd>,
     /// Which to receive from first.
@@ -43,6 +45,7 @@ impl XdpPort {
             number,
             sockets: Vec::new(),
             started: false,
+            deaf: false,
             together: None,
             next: 0,
             checksums: checksums.unwrap_or(sound),
@@ -81,8 +84,7 @@ impl XdpPort {
         let device = self.device.clone();
         self.started = !self.sockets.is_empty();
         for socket in &mut self.sockets {
-            // It fails where the socket is there already, or the program has gone with its interface.
-            let _ = device.start(socket, pool);
+            self.deaf |= device.start(socket, pool).is_err();
         }
     }
 }
@@ -173,7 +175,7 @@ impl Port for XdpPort {
     /// Asks the kernel each time: a system call.
     fn is_up(&self) -> bool {
         let device = &self.device;
-        device.ethtool.is_running(&device.link.name, device.link.index)
+        !self.deaf && device.ethtool.is_running(&device.link.name, device.link.index)
     }
 
     fn waiter(&self) -> Waiter {

@@ -22,7 +22,7 @@ impl Redirect {
         let sockets = Map::create(MapKind::Sockets, MOST_QUEUES)?;
         let [map, map_end] = set_map(1, &sockets);
         let program = [
-            load32(2, 1, context::RX_QUEUE),
+            load32(2, 1, context::XDP_QUEUE),
             map,
             map_end,
             set(3, action::PASS),

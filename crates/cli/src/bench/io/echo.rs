@@ -1,0 +1,54 @@
+//! A router with nothing to do: how soon it wakes up, and what it costs while it sleeps.
+
+use super::lane::{Lane, Side};
+use crate::bench::median;
+use anyhow::{Context, Result};
+use io::clock;
+use io::wait::{Sleeper, Waker};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
+use rustix::time::{ClockId, clock_gettime};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use units::Nanos;
+
+/// Time between echo requests: far longer than a worker looks for work before it sleeps.
+const GAP: Nanos = Nanos::millis(5);
+/// How long a reply may take.
+const PATIENCE: Nanos = Nanos::secs(1);
+
+/// The median round trip of `count` pings in microseconds, from left to right and back.
+pub fn round_trip(lane: &Lane, count: usize) -> Result<f64> {
+    let host = lane.station(Side::Left);
+    // Who may open sockets for echo requests (icmp(7)).
+    host.sysctl("net/ipv4/ping_group_range", "0 0")?;
+    let open = || socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, Some(ipproto::ICMP));
+    let socket = UdpSocket::from(host.run(open)?.context("no socket for echo requests can be had")?);
+    socket.set_read_timeout(Some(PATIENCE.into()))?;
+    socket.connect(SocketAddr::new(IpAddr::V4(Side::Right.addresses().1), 0))?;
+    let mut sleeper = Sleeper::new(Waker::new()?);
+    let (mut times, mut reply) = (Vec::with_capacity(count), [0; 128]);
+    for sequence in 0..count as u16 {
+        sleeper.sleep([], GAP)?;
+        // Type 8, code 0; the kernel fills in checksum and identifier.
+        let mut request = [0x2a; 64];
+        request[..8].copy_from_slice(&[8, 0, 0, 0, 0, 0, (sequence >> 8) as u8, sequence as u8]);
+        let begun = clock::now();
+        socket.send(&request)?;
+        socket.recv(&mut reply).context("no reply")?;
+        times.push(clock::now().since(begun).get() as f64 / 1e3);
+    }
+    Ok(median(times))
+}
+
+/// The part of one processor that this process uses, in percent, while its router has nothing to do for `span`.
+pub fn idle(span: Nanos) -> Result<f64> {
+    let mut sleeper = Sleeper::new(Waker::new()?);
+    let used = || {
+        let time = clock_gettime(ClockId::ProcessCPUTime);
+        time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+    };
+    // What came before settles.
+    sleeper.sleep([], GAP * 20)?;
+    let (begun, before) = (clock::now(), used());
+    sleeper.sleep([], span)?;
+    Ok((used() - before) * 1e11 / clock::now().since(begun).get() as f64)
+}

@@ -1,0 +1,148 @@
+//! What ports cost, beside the kernel's own forwarding of the same packets between the same ends.
+//!
+//! Every router has a lane of its own between two network namespaces ([`lane`]); in each round every lane has its turn, and
+//! the ratio to the kernel is that of the round. One processor makes the packets and runs the driver at the other end of
+//! the first cable; what is left is the router's. Where many packets are under way all of this goes before other programs.
+
+mod echo;
+mod lane;
+mod packets;
+mod stream;
+
+use super::{Figure, Progress, Rounds, medians};
+use anyhow::{Context, Result};
+use io::bpf::instruction::{action, exit, set};
+use io::bpf::{self, Program};
+use io::netns::Lab;
+use io::precedence::Precedence;
+use lane::{Kind, Lane, Wire};
+use packets::{Fared, Packets};
+use std::fmt::Write as _;
+use stream::Stream;
+use units::Nanos;
+
+/// The most rounds: each takes a second or two.
+const ROUNDS: usize = 9;
+/// What is asked of the ratio to the kernel: of `xdp` with small packets, and of the better of `tap` and `packet` with TCP.
+const SMALL: f64 = 0.95;
+const BULK: f64 = 0.9;
+/// What a ping through a router that sleeps may take, in microseconds, and what that router may use, in percent.
+const PING: f64 = 60.0;
+const IDLE: f64 = 2.0;
+/// How much of what is measured to be possible is sent where nothing may be lost.
+const BELOW: f64 = 0.4;
+/// For how long, for each round of the others.
+const GENTLY: Nanos = Nanos::millis(100);
+
+/// All of it. Needs root.
+pub fn measure(Rounds(rounds): Rounds, progress: &Progress) -> Result<Vec<Figure>> {
+    // In a user namespace there would be hosts, but nothing that sends packets fast enough.
+    Program::load(bpf::Kind::Xdp, "switchpath_try", &[set(0, action::DROP), exit()])
+        .context("it needs root, and no user namespace (`sudo switchpath bench io`); loading a BPF program failed")?;
+    let lab = Lab::new()?;
+    let rounds = rounds.min(ROUNDS);
+    let precedence = Precedence::take().inspect_err(|error| {
+        progress.note(&format!("io: no real-time priority ({error}): what other programs do is in the figures"));
+    });
+    let mut figures = small(&lab, rounds, progress)?;
+    figures.extend(bulk(&lab, rounds, progress)?);
+    // How soon a router that sleeps has a processor is part of what is measured.
+    drop(precedence);
+    figures.extend(idle(&lab, rounds, progress)?);
+    Ok(figures)
+}
+
+/// What a router and the kernel's came to in each round.
+type Pairs = Vec<(f64, f64)>;
+
+/// One lane for the kernel and one for each kind of port that can be had here.
+fn lanes<T>(progress: &Progress, kinds: &[Kind], make: impl Fn(Kind) -> Result<T>) -> Result<Vec<(Kind, T)>> {
+    let mut lanes = vec![(Kind::Kernel, make(Kind::Kernel).context("the kernel's router")?)];
+    for &kind in kinds {
+        match make(kind) {
+            Ok(lane) => lanes.push((kind, lane)),
+            Err(error) => progress.note(&format!("io: {} is left out: {error:#}", kind.name())),
+        }
+    }
+    Ok(lanes)
+}
+
+/// In each round every lane has its turn. Answers for each but the first, the kernel's, its values beside the kernel's.
+fn turns<T>(
+    lanes: &[(Kind, T)],
+    rounds: usize,
+    (progress, what, unit): (&Progress, &str, f64),
+    measure: impl Fn(&T) -> Result<f64>,
+) -> Result<Vec<(Kind, Pairs)>> {
+    let mut values: Vec<(Kind, Pairs)> = lanes[1..].iter().map(|(kind, _)| (*kind, Vec::new())).collect();
+    for round in 0..rounds {
+        let kernel = measure(&lanes[0].1).context("the kernel's router")?;
+        let mut said = format!("io: {what}, round {} of {rounds}: kernel {:.2}", round + 1, kernel / unit);
+        for ((kind, values), (_, lane)) in values.iter_mut().zip(&lanes[1..]) {
+            let ours = measure(lane).with_context(|| kind.name())?;
+            values.push((ours, kernel));
+            // Writing to a string cannot fail.
+            let _ = write!(said, ", {} {:.2} ({:.2})", kind.name(), ours / unit, ours / kernel);
+        }
+        progress.say(&said);
+    }
+    Ok(values)
+}
+
+/// 64-byte packets, as many as go through; then fewer.
+fn small(lab: &Lab, rounds: usize, progress: &Progress) -> Result<Vec<Figure>> {
+    let lanes = lanes(progress, &[Kind::Xdp, Kind::Packet, Kind::Tap], |kind| Packets::new(lab, kind))?;
+    let mut figures = Vec::new();
+    let values = turns(&lanes, rounds, (progress, "Mpps of 64 bytes", 1e6), Packets::rate)?;
+    for ((kind, values), (_, lane)) in values.iter().zip(&lanes[1..]) {
+        let (ours, kernel, ratio) = medians(values);
+        let name = format!("{}, 64 B, beside the kernel", kind.name());
+        let least = (*kind == Kind::Xdp).then_some(SMALL);
+        figures.push(Figure::at_least("io", name, (ours / 1e6, kernel / 1e6, ratio), "Mpps", least));
+        progress.say(&format!("io: {} below capacity", kind.name()));
+        let Fared { sent, lost, late } = lane.gently(ours * BELOW, GENTLY * rounds as u64)?;
+        let name = |what| format!("{}, {what} of {sent} at {:.0} % of that", kind.name(), BELOW * 100.0);
+        figures.push(Figure::alone("io", name("lost"), lost as f64, "packets", Some(0.0)));
+        figures.push(Figure::alone("io", name("overtaken"), late as f64, "packets", Some(0.0)));
+    }
+    Ok(figures)
+}
+
+/// One TCP connection. The better of the kinds that carry super-frames is held to the budget.
+fn bulk(lab: &Lab, rounds: usize, progress: &Progress) -> Result<Vec<Figure>> {
+    let lanes = lanes(progress, &[Kind::Tap, Kind::Packet, Kind::Xdp], |kind| Stream::new(lab, kind))?;
+    let values = turns(&lanes, rounds, (progress, "Gbit/s of one TCP connection", 1e9), Stream::rate)?;
+    let medians: Vec<(Kind, (f64, f64, f64))> = values.iter().map(|(kind, pairs)| (*kind, medians(pairs))).collect();
+    let best = medians.iter().map(|(_, (_, _, ratio))| *ratio).fold(0.0, f64::max);
+    let figure = |(kind, (ours, kernel, ratio)): &(Kind, (f64, f64, f64))| {
+        let name = format!("{}, one TCP connection, beside the kernel", kind.name());
+        let least = (*ratio == best).then_some(BULK);
+        Figure::at_least("io", name, (ours / 1e9, kernel / 1e9, *ratio), "Gbit/s", least)
+    };
+    Ok(medians.iter().map(figure).collect())
+}
+
+/// A router that sleeps.
+fn idle(lab: &Lab, rounds: usize, progress: &Progress) -> Result<Vec<Figure>> {
+    let mut figures = Vec::new();
+    for kind in [Kind::Kernel, Kind::Xdp, Kind::Packet, Kind::Tap] {
+        progress.say(&format!("io: {} with nothing to do", kind.name()));
+        let lane = match Lane::new(lab, kind, Wire::Plain) {
+            Ok(lane) => lane,
+            Err(error) => {
+                progress.note(&format!("io: {} is left out: {error:#}", kind.name()));
+                continue;
+            }
+        };
+        let ours = kind != Kind::Kernel;
+        let time = echo::round_trip(&lane, 50 * rounds)?;
+        let name = format!("{}, ping through a router that sleeps", kind.name());
+        figures.push(Figure::alone("io", name, time, "us", ours.then_some(PING)));
+        if ours {
+            let used = echo::idle(Nanos::millis(300 * rounds as u64))?;
+            let name = format!("{}, of a processor with nothing to do", kind.name());
+            figures.push(Figure::alone("io", name, used, "%", Some(IDLE)));
+        }
+    }
+    Ok(figures)
+}

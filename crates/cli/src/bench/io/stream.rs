@@ -1,0 +1,70 @@
+//! One TCP connection, between hosts that leave segments and checksums to a network card.
+
+use super::lane::{Kind, Lane, Side, Wire};
+use anyhow::{Context, Result};
+use io::clock;
+use io::netns::Lab;
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use units::Nanos;
+
+/// How long a measurement runs, and how long the connection is given to open its window.
+const SPAN: Nanos = Nanos::millis(400);
+const WARMUP: Nanos = Nanos::millis(150);
+/// How long anything may stand still.
+const PATIENCE: Nanos = Nanos::secs(5);
+/// Bytes written and read at once.
+const MOST: usize = 256 << 10;
+
+/// A lane whose ends are hosts as they are.
+pub struct Stream {
+    lane: Lane,
+}
+
+impl Stream {
+    /// A lane of that kind.
+    pub fn new(lab: &Lab, kind: Kind) -> Result<Stream> {
+        Ok(Stream { lane: Lane::new(lab, kind, Wire::Offloaded)? })
+    }
+
+    /// Bits a second that arrive.
+    pub fn rate(&self) -> Result<f64> {
+        let (left, right) = (self.lane.station(Side::Left), self.lane.station(Side::Right));
+        let at = SocketAddr::new(IpAddr::V4(Side::Right.addresses().1), 0);
+        let listener = right.run(|| TcpListener::bind(at))??;
+        let target = listener.local_addr()?;
+        let mut to = left.run(|| TcpStream::connect_timeout(&target, PATIENCE.into()))?.context("no connection")?;
+        let (mut from, _) = listener.accept()?;
+        to.set_write_timeout(Some(PATIENCE.into()))?;
+        from.set_read_timeout(Some(PATIENCE.into()))?;
+        thread::scope(|scope| {
+            let sender = scope.spawn(move || {
+                let bytes = vec![0x5a; MOST];
+                // Ends when the other end hangs up.
+                while to.write_all(&bytes).is_ok() {}
+            });
+            let received = receive(&mut from);
+            drop(from);
+            sender.join().ok().context("the sender failed")?;
+            received
+        })
+    }
+}
+
+fn receive(from: &mut TcpStream) -> Result<f64> {
+    let mut bytes = vec![0; MOST];
+    let mut take = |span| -> Result<(u64, Nanos)> {
+        let (begun, mut taken) = (clock::now(), 0);
+        loop {
+            let elapsed = clock::now().since(begun);
+            if elapsed >= span {
+                return Ok((taken, elapsed));
+            }
+            taken += from.read(&mut bytes).context("the connection stands still")? as u64;
+        }
+    };
+    take(WARMUP)?;
+    let (taken, elapsed) = take(SPAN)?;
+    Ok(taken as f64 * 8e9 / elapsed.get() as f64)
+}

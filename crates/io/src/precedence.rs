@@ -1,0 +1,59 @@
+//! Going before other programs of the machine, for measurements: what those are doing shall not be in the figures.
+
+use std::io;
+use std::marker::PhantomData;
+
+/// While this lives the calling thread, and every thread it starts meanwhile, runs before all ordinary ones (SCHED_RR,
+/// sched(7)).
+#[derive(Debug)]
+pub struct Precedence {
+    /// It is the thread's that took it.
+    _not_send: PhantomData<*const ()>,
+}
+
+impl Precedence {
+    /// Needs CAP_SYS_NICE.
+    pub fn take() -> io::Result<Precedence> {
+        schedule(libc::SCHED_RR, 1)?;
+        Ok(Precedence { _not_send: PhantomData })
+    }
+}
+
+impl Drop for Precedence {
+    fn drop(&mut self) {
+        // Anybody may give up what they have.
+        let _ = schedule(libc::SCHED_OTHER, 0);
+    }
+}
+
+fn schedule(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
+    // SAFETY: all zeros is a valid `sched_param`, which has more in it with some C libraries.
+    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameters.sched_priority = priority;
+    // SAFETY: zero is the calling thread; the kernel only reads the parameters.
+    let result = unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    fn policy() -> libc::c_int {
+        // SAFETY: it only asks; zero is the calling thread.
+        unsafe { libc::sched_getscheduler(0) }
+    }
+
+    #[test]
+    fn a_thread_and_those_it_starts_go_before_others_until_it_is_dropped() {
+        let before = policy();
+        let Ok(precedence) = Precedence::take() else {
+            assert_eq!(policy(), before, "nothing is changed without the right to");
+            return;
+        };
+        assert_eq!((policy(), thread::spawn(policy).join().unwrap()), (libc::SCHED_RR, libc::SCHED_RR));
+        drop(precedence);
+        assert_eq!(policy(), libc::SCHED_OTHER);
+    }
+}
