@@ -63,6 +63,10 @@ pub enum Command {
     History(History),
     /// Ask the running router.
     Show(Show),
+    /// Add and take away routes while the router runs.
+    Route(Routes),
+    /// Add and take away neighbours while the router runs.
+    Neighbour(Neighbours),
     /// Watch packets as they meet their fates, or write them to a file.
     Capture(Capture),
     /// Say what the router would do with a packet, step by step, and why; or why packets are dropped.
@@ -446,6 +450,12 @@ pub enum Noun {
         /// Only routes to destinations within this prefix.
         #[arg(long)]
         prefix: Option<plan::Prefix>,
+        /// Only routes of this VRF; `main` is that of everything that is in no other.
+        #[arg(long)]
+        vrf: Option<String>,
+        /// Only routes from here: local, broadcast, static, api, connected, neighbour.
+        #[arg(long)]
+        origin: Option<String>,
         /// At most so many.
         #[arg(long, default_value = "1000", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
         limit: u64,
@@ -464,6 +474,112 @@ pub enum Noun {
     Ledger,
     /// The configuration that runs.
     Config,
+}
+
+/// Add and take away routes while the router runs.
+///
+/// They stand beside those of the configuration, whose routes to the same destination come first. They stay when another
+/// configuration is applied, and end with the router.
+#[derive(Args, Debug)]
+#[command(after_help = format!("\
+Examples:
+  switchpath route add 10.0.0.0/8 via 192.0.2.1
+  switchpath route add 10.1.0.0/16 via 192.0.2.1 weight 2 via 192.0.2.2
+  switchpath route add vrf red ::/0 via fe80::1 port wan leak
+  switchpath route add 10.2.0.0/16 blackhole
+  switchpath route del 10.0.0.0/8
+  switchpath route batch changes.txt         one change a line, all of them or none; docs/routes.md
+  switchpath route list
+
+{EXIT}"))]
+pub struct Routes {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: RouteCommand,
+    /// Print the answer as JSON.
+    #[arg(short, long, global = true)]
+    pub json: bool,
+    #[command(flatten)]
+    pub socket: Socket,
+}
+
+/// What to do with routes.
+#[derive(Subcommand, Debug)]
+pub enum RouteCommand {
+    /// Add a route, or have one lead elsewhere.
+    Add {
+        /// `[vrf NAME] PREFIX via ADDRESS [port NAME] [weight N] ... [leak]`, or `blackhole` or `unreachable` behind the
+        /// prefix.
+        #[arg(required = true, value_name = "ROUTE", trailing_var_arg = true)]
+        route: Vec<String>,
+    },
+    /// Take a route away.
+    Del {
+        /// `[vrf NAME] PREFIX`
+        #[arg(required = true, value_name = "ROUTE", trailing_var_arg = true)]
+        route: Vec<String>,
+    },
+    /// Take all such routes away.
+    Flush {
+        /// Only those of this VRF.
+        #[arg(long)]
+        vrf: Option<String>,
+    },
+    /// Make the changes of a file, one a line: all of them, or none.
+    Batch {
+        /// The file; `-` for the standard input.
+        #[arg(value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+    },
+    /// List the routes that were added this way.
+    List {
+        /// At most so many.
+        #[arg(long, default_value = "1000", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+        limit: u64,
+    },
+}
+
+/// Add and take away neighbours while the router runs. They are never asked, and end with the router.
+#[derive(Args, Debug)]
+#[command(after_help = format!("\
+Examples:
+  switchpath neighbour add 192.0.2.9 02:00:00:00:00:09 --port lan
+  switchpath neighbour del 192.0.2.9 --port lan
+  switchpath show neighbours
+
+{EXIT}"))]
+pub struct Neighbours {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: NeighbourCommand,
+    /// Print the answer as JSON.
+    #[arg(short, long, global = true)]
+    pub json: bool,
+    #[command(flatten)]
+    pub socket: Socket,
+}
+
+/// What to do with neighbours.
+#[derive(Subcommand, Debug)]
+pub enum NeighbourCommand {
+    /// Add a neighbour, or give it another MAC address.
+    Add {
+        /// Its address.
+        address: std::net::IpAddr,
+        /// Its MAC address.
+        mac: String,
+        /// The interface it is on: `lan`, or `lan.20`.
+        #[arg(long)]
+        port: String,
+    },
+    /// Take a neighbour away that was added this way.
+    Del {
+        /// Its address.
+        address: std::net::IpAddr,
+        /// The interface it is on.
+        #[arg(long)]
+        port: String,
+    },
 }
 
 /// Watch packets of the running router as they meet their fates, or write them to a pcapng file in which each packet has

@@ -16,6 +16,7 @@ mod history;
 mod notify;
 mod output;
 mod reference;
+mod routes;
 mod run;
 mod show;
 
@@ -36,6 +37,8 @@ fn main() -> ExitCode {
         Command::History(history) => history::history(&history),
         Command::Show(show) => show::show(&show),
         Command::Explain(options) => explain::explain(&options),
+        Command::Route(route) => routes::route(&route),
+        Command::Neighbour(neighbour) => routes::neighbour(&neighbour),
         Command::Capture(capture) => capture::capture(&capture),
         Command::Demo(options) => {
             demo::run(&options).map(|good| if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })

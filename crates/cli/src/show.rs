@@ -28,9 +28,14 @@ pub fn show(arguments: &Show) -> Result<ExitCode> {
         Noun::Paths => screen.show::<api::Paths>(&client, "/v1/paths"),
         Noun::Queues => screen.show::<api::Queues>(&client, "/v1/queues"),
         Noun::Tasks => screen.show::<api::Tasks>(&client, "/v1/tasks"),
-        Noun::Routes { prefix, limit } => {
+        Noun::Routes { prefix, vrf, origin, limit } => {
             let prefix = prefix.map_or_else(String::new, |prefix| format!("&prefix={prefix}"));
-            screen.show::<api::Routes>(&client, &format!("/v1/routes?limit={limit}{prefix}"))
+            let given = |name: &str, value: Option<String>| {
+                let mut query = form_urlencoded::Serializer::new(String::new());
+                value.map_or_else(String::new, |value| format!("&{}", query.append_pair(name, &value).finish()))
+            };
+            let rest = given("vrf", vrf) + &given("origin", origin);
+            screen.show::<api::Routes>(&client, &format!("/v1/routes?limit={limit}{prefix}{rest}"))
         }
         Noun::Neighbours => screen.show::<api::Neighbours>(&client, "/v1/neighbours"),
         Noun::Drops => screen.show::<api::Drops>(&client, "/v1/drops"),
@@ -38,6 +43,11 @@ pub fn show(arguments: &Show) -> Result<ExitCode> {
         Noun::Ledger => screen.show::<api::Ledgers>(&client, "/v1/ledger"),
         Noun::Config => screen.show::<api::Config>(&client, "/v1/config"),
     }
+}
+
+/// Shows the routes behind an address of the API, once.
+pub fn routes(client: &Client, target: &str, json: bool) -> Result<ExitCode> {
+    Screen { json, watch: None }.show::<api::Routes>(client, target)
 }
 
 /// How things are shown.
@@ -256,16 +266,33 @@ impl Shown for api::Tasks {
 
 impl Shown for api::Routes {
     fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
-        let mut rows = Rows::new(&["", "prefix", "origin", "action", "gateway", "interface"]);
+        let mut rows = Rows::new(&["", "vrf", "prefix", "origin", "action", "gateway", "interface", ">share"]);
         for route in &self.routes {
             rows.add([
                 if route.active { "*".into() } else { String::new() },
+                route.vrf.clone().unwrap_or_else(|| "main".into()),
                 route.prefix.clone(),
                 route.origin.clone(),
                 route.action.clone(),
                 or_dash(route.gateway.as_deref()),
                 or_dash(route.interface.as_deref()),
+                String::new(),
             ]);
+            for hop in &route.gateways {
+                let state = if hop.usable { String::new() } else { "left out".into() };
+                let share = format!("{:.1}%", hop.share * 100.0);
+                let blank = String::new;
+                rows.add([
+                    blank(),
+                    blank(),
+                    blank(),
+                    blank(),
+                    state,
+                    hop.address.clone(),
+                    hop.interface.clone(),
+                    share,
+                ]);
+            }
         }
         rows.print(out)?;
         if self.truncated {

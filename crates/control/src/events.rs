@@ -22,6 +22,7 @@ pub(crate) enum What {
     Confirmed { generation: Generation, who: Who },
     RolledBack { generation: Generation, restores: u64, name: String, who: Who },
     Refused { name: String, reason: String },
+    Edited { edited: api::Edited, name: String },
     Adopted { worker: WorkerId, generation: Generation },
     PortLink { port: PortId, up: bool },
     PortDrained(PortId),
@@ -59,6 +60,7 @@ impl What {
             What::Confirmed { .. } => api::EventKind::Confirmed,
             What::RolledBack { .. } => api::EventKind::RolledBack,
             What::Refused { .. } => api::EventKind::Refused,
+            What::Edited { .. } => api::EventKind::Edited,
             What::Adopted { .. } => api::EventKind::Adopted,
             What::PortLink { .. } => api::EventKind::PortLink,
             What::PortDrained(_) => api::EventKind::PortDrained,
@@ -78,9 +80,10 @@ impl What {
             What::Neighbour { interface, .. }
             | What::AddressConflict { interface, .. }
             | What::RouterContradicts { interface, .. } => Some(names.interface(*interface)),
-            What::Applied { name, .. } | What::RolledBack { name, .. } | What::Refused { name, .. } => {
-                Some(name.clone())
-            }
+            What::Applied { name, .. }
+            | What::RolledBack { name, .. }
+            | What::Refused { name, .. }
+            | What::Edited { name, .. } => Some(name.clone()),
             _ => None,
         }
     }
@@ -102,6 +105,10 @@ impl What {
                 format!("generation {generation} runs, back to the configuration of generation {restores}: {who}")
             }
             What::Refused { reason, .. } => format!("refused: {reason}"),
+            What::Edited { edited: e, .. } => format!(
+                "routes: {} set, {} taken away; neighbours: {} set, {} taken away",
+                e.routes_added, e.routes_removed, e.neighbours_added, e.neighbours_removed
+            ),
             What::Adopted { worker, generation } => format!("worker {worker} runs generation {generation}"),
             What::PortLink { up: true, .. } => "the medium is connected".into(),
             What::PortLink { up: false, .. } => "the medium is disconnected".into(),

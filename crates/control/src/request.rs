@@ -5,6 +5,7 @@ use crate::daemon::Back;
 use crate::explain::{Asked, Probe};
 use io::login::Login;
 use plan::{Match, Prefix};
+use plane::classify::Origin;
 use units::Nanos;
 
 /// Routes answered where no limit is given, and at most.
@@ -34,9 +35,17 @@ pub enum Request {
     Routes {
         /// Only those within.
         within: Option<Prefix>,
+        /// Only those from here.
+        origin: Option<Origin>,
+        /// Only those of the VRF of this name.
+        vrf: Option<String>,
         /// At most so many.
         limit: usize,
     },
+    /// To change routes and neighbours.
+    Edit(Text),
+    /// How far that is.
+    Editing,
     /// The neighbours.
     Neighbours,
     /// Drops by reason.
@@ -122,10 +131,7 @@ pub fn parse(method: &str, path: &str, query: &str, body: &[u8]) -> Result<Reque
             return Err(bad("the name is too long", "give the name of a file"));
         }
         let text = std::str::from_utf8(body).map_err(|error| {
-            bad(
-                format!("the body is not UTF-8 from byte {} on", error.valid_up_to()),
-                "send the text of a configuration",
-            )
+            bad(format!("the body is not UTF-8 from byte {} on", error.valid_up_to()), "send a text")
         })?;
         Ok(Text { name, text: text.to_owned() })
     };
@@ -135,8 +141,12 @@ pub fn parse(method: &str, path: &str, query: &str, body: &[u8]) -> Result<Reque
         "/v1/paths" => Request::Paths,
         "/v1/queues" => Request::Queues,
         "/v1/tasks" => Request::Tasks,
+        "/v1/routes" if method == "POST" => Request::Edit(text()?),
+        "/v1/routes/batch" => Request::Editing,
         "/v1/routes" => Request::Routes {
             within: query.get("prefix").map(prefix).transpose()?,
+            origin: query.get("origin").map(origin).transpose()?,
+            vrf: query.get("vrf").map(str::to_owned),
             limit: query.number("limit", 1, ROUTES.1 as u64)?.map_or(ROUTES.0, |limit| limit as usize),
         },
         "/v1/neighbours" => Request::Neighbours,
@@ -229,6 +239,13 @@ fn back(query: &Query) -> Result<Back, ApiError> {
         (None, Some(generation)) => Ok(Back::To(generation)),
         (steps, None) => Ok(Back::Steps(steps.unwrap_or(1))),
     }
+}
+
+fn origin(text: &str) -> Result<Origin, ApiError> {
+    Origin::ALL.into_iter().find(|origin| origin.name() == text).ok_or_else(|| {
+        let names: Vec<&str> = Origin::ALL.iter().map(|origin| origin.name()).collect();
+        bad(format!("no route comes from '{}'", shown(text)), format!("use {}", names.join(", ")))
+    })
 }
 
 fn prefix(text: &str) -> Result<Prefix, ApiError> {
@@ -330,9 +347,15 @@ mod tests {
 
     #[test]
     fn parameters_mean_what_they_say() {
-        assert_eq!(get("/v1/routes", ""), Ok(Request::Routes { within: None, limit: 1000 }));
+        assert_eq!(get("/v1/routes", ""), Ok(Request::Routes { within: None, origin: None, vrf: None, limit: 1000 }));
         let within = Some("192.0.2.0/24".parse().unwrap());
-        assert_eq!(get("/v1/routes", "prefix=192.0.2.7%2F24&limit=5"), Ok(Request::Routes { within, limit: 5 }));
+        let (origin, vrf) = (Some(Origin::Api), Some("red".to_string()));
+        assert_eq!(
+            get("/v1/routes", "prefix=192.0.2.7%2F24&limit=5&origin=api&vrf=red"),
+            Ok(Request::Routes { within, origin, vrf, limit: 5 })
+        );
+        let text = Text { name: "request".into(), text: "flush".into() };
+        assert_eq!(parse("POST", "/v1/routes", "", b"flush"), Ok(Request::Edit(text)));
         let Ok(Request::Capture(capture)) = get("/v1/capture", "match=udp+dport+53&limit=2&snaplen=64") else {
             panic!()
         };
@@ -372,6 +395,8 @@ mod tests {
             ("GET", "/v1/routes", "limit=0", b"", ErrorKind::BadRequest),
             ("GET", "/v1/routes", "limit=1&limit=2", b"", ErrorKind::BadRequest),
             ("GET", "/v1/routes", "prefix=lan", b"", ErrorKind::BadRequest),
+            ("GET", "/v1/routes", "origin=me", b"", ErrorKind::BadRequest),
+            ("POST", "/v1/routes", "", b"\xff", ErrorKind::BadRequest),
             ("GET", "/v1/events", "since=-1", b"", ErrorKind::BadRequest),
             ("GET", "/v1/capture", "match=udp+sport", b"", ErrorKind::BadRequest),
             ("GET", "/v1/capture", "snaplen=1", b"", ErrorKind::BadRequest),

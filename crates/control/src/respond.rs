@@ -5,6 +5,7 @@ use crate::api::{ApiError, openapi};
 use crate::daemon::{ApplyFailure, Daemon, Order};
 use crate::metrics;
 use crate::request::Request;
+use plane::classify::RouteQuery;
 use serde::Serialize;
 
 /// An answer that is known whole.
@@ -46,7 +47,12 @@ pub(crate) fn respond(daemon: &Daemon, caller: &Caller, request: Request) -> Rep
         Request::Paths => Reply::of(daemon.paths()),
         Request::Queues => Reply::of(daemon.queues()),
         Request::Tasks => Reply::of(daemon.tasks()),
-        Request::Routes { within, limit } => Reply::json(&daemon.routes(within, limit)),
+        Request::Routes { within, origin, vrf, limit } => {
+            let wanted = RouteQuery { vrf: None, within, origin };
+            Reply::of(daemon.routes(wanted, vrf.as_deref(), limit))
+        }
+        Request::Edit(text) => Reply::of_apply(daemon.edit(&text.text, &text.name)),
+        Request::Editing => Reply::json(&daemon.editing()),
         Request::Neighbours => Reply::of(daemon.neighbours()),
         Request::Drops => Reply::of(daemon.drops()),
         Request::Events { since } => Reply::json(&daemon.events(since)),

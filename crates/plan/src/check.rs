@@ -1,10 +1,11 @@
 //! From text to a plan: everything that is wrong is found in one pass, and nothing is half taken.
 
 mod advertise;
-mod connected;
+pub(crate) mod connected;
+pub(crate) mod hop;
 mod path;
-mod port;
-mod route;
+pub(crate) mod port;
+pub(crate) mod route;
 mod router;
 
 use crate::diagnostic::{Diagnostics, Report};

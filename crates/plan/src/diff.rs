@@ -152,7 +152,7 @@ pub fn diff(old: &Plan, new: &Plan) -> Vec<Change> {
     sides(
         &old.routes,
         &new.routes,
-        |route| route.to,
+        |route| (&route.vrf, route.to),
         &mut changes,
         |route| Change::RouteRemoved { route: route.clone() },
         |route| Change::RouteAdded { route: route.clone() },
@@ -268,6 +268,7 @@ fn ports(old: &PortPlan, new: &PortPlan, changes: &mut Vec<Change>) {
         |before, after, changes| {
             let mut what = Vec::new();
             edit(&mut what, "address", joined(&before.addresses), joined(&after.addresses));
+            edit(&mut what, "vrf", vrf(&before.vrf), vrf(&after.vrf));
             edit(&mut what, "mtu", before.mtu, after.mtu);
             edit(&mut what, "redirects", before.redirects, after.redirects);
             edit(&mut what, "ra", or_none(&before.ra), or_none(&after.ra));
@@ -307,9 +308,14 @@ fn edits(what: &[Edit]) -> String {
 
 /// `address 192.0.2.1/24 mtu 1500`, and what is not the default.
 fn interface_text(interface: &InterfacePlan) -> String {
+    let own = interface.vrf.as_ref().map_or_else(String::new, |vrf| format!(" vrf {vrf}"));
     let redirects = if interface.redirects { " redirects true" } else { "" };
     let ra = interface.ra.as_ref().map_or_else(String::new, |ra| format!(" ra {ra}"));
-    format!("address {} mtu {}{redirects}{ra}", joined(&interface.addresses), interface.mtu)
+    format!("address {} mtu {}{own}{redirects}{ra}", joined(&interface.addresses), interface.mtu)
+}
+
+fn vrf(name: &Option<Name>) -> &str {
+    name.as_deref().unwrap_or(crate::names::MAIN_VRF)
 }
 
 impl Display for Change {
@@ -330,7 +336,10 @@ impl Display for Change {
             Change::InterfaceChanged { name, what, .. } => write!(f, "~ interface {name}: {}", edits(what)),
             Change::RouteAdded { route } => write!(f, "+ route {route}"),
             Change::RouteRemoved { route } => write!(f, "- route {route}"),
-            Change::RouteChanged { old, new } => write!(f, "~ route {}: {} -> {}", new.to, old.action, new.action),
+            Change::RouteChanged { old, new } => {
+                let own = new.vrf.as_ref().map_or_else(String::new, |vrf| format!("vrf {vrf} "));
+                write!(f, "~ route {own}{}: {} -> {}", new.to, old.action, new.action)
+            }
             Change::NeighbourAdded { neighbour: n } => {
                 write!(f, "+ neighbour {} mac {} port {}", n.address, n.mac, n.interface)
             }

@@ -180,6 +180,37 @@ impl<'a> Section<'a> {
         text
     }
 
+    /// A string, or each string of a list of them; at most one more than `most`. None: reported.
+    pub fn one_or_more(&'a self, report: &mut Report<'_>, name: &'static str, most: usize) -> Option<Vec<Text<'a>>> {
+        let node = self.node(name)?;
+        if let Some(text) = node.text() {
+            return Some(vec![text]);
+        }
+        let DeValue::Array(array) = node.value else {
+            node.mistyped(report, "a string or a list of strings", self.declared(name));
+            return None;
+        };
+        if array.is_empty() {
+            report.error(node.span, node.path, || {
+                (format!("'{name}' is an empty list"), format!("write {name} = {}", self.declared(name).example))
+            });
+            return None;
+        }
+        let mut texts = Vec::with_capacity(array.len().min(most + 1));
+        for value in array.iter().take(most + 1) {
+            // The place of the list stands for that of its element, which would have to outlive it.
+            let element = Node { value: value.get_ref(), span: value.span(), path: node.path };
+            match element.text() {
+                Some(text) => texts.push(text),
+                None => {
+                    element.no_text(report, "\"192.0.2.9\"");
+                    return None;
+                }
+            }
+        }
+        Some(texts)
+    }
+
     /// The elements of a list. Empty: left out or reported.
     pub fn list(&'a self, report: &mut Report<'_>, name: &'static str) -> Vec<(usize, Range<usize>, &'a DeValue<'a>)> {
         let Some(node) = self.node(name) else { return Vec::new() };
@@ -269,6 +300,19 @@ impl Text<'_> {
     pub fn wrong(&self, report: &mut Report<'_>, error: TextError) {
         let span = self.part(report.source, error.offset, error.length);
         report.error(span, self.path, || (error.reason, error.hint));
+    }
+
+    /// The words of the string, each with its place.
+    pub fn words(&self, source: &str) -> impl Iterator<Item = Text<'_>> {
+        let one = |word| Text { value: word, span: self.place_of(word, source), path: self.path };
+        self.value.split_ascii_whitespace().map(one)
+    }
+
+    fn place_of(&self, word: &str, source: &str) -> Range<usize> {
+        if word.len() == self.value.len() {
+            return self.span.clone();
+        }
+        self.part(source, word.as_ptr().addr() - self.value.as_ptr().addr(), word.len())
     }
 
     /// Where a part of the string stands in the file; the whole string where escapes make that a riddle.

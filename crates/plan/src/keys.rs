@@ -29,6 +29,8 @@ pub(crate) enum Kind {
     Text(Form),
     /// A list of strings.
     Texts(Form),
+    /// A string, or a list of them.
+    OneOrMore(Form),
     /// A table.
     Table(&'static [Key]),
     /// Tables by name.
@@ -57,6 +59,8 @@ pub(crate) enum Form {
     /// A destination: no bits behind the length.
     Destination,
     Interface,
+    Vrf,
+    NextHop,
     PathName,
     Match,
     /// A time in whole seconds.
@@ -81,8 +85,16 @@ pub(crate) const MOST_NEIGHBOURS: usize = 65_536;
 pub(crate) const MOST_PREFIXES: usize = 16;
 pub(crate) const MOST_SERVERS: usize = 8;
 pub(crate) const MOST_DOMAIN_BYTES: usize = 256;
+/// VRFs besides the main one.
+pub(crate) const MOST_VRFS: usize = 256;
+/// Next hops of one route.
+pub(crate) const MOST_NEXT_HOPS: usize = 64;
+/// What the weights of the next hops of one route may add up to.
+pub(crate) const MOST_WEIGHT: usize = 512;
 /// The least MTU that IPv6 asks of a link (RFC 8200, section 5).
 pub(crate) const IPV6_MTU: u64 = 1280;
+
+const VRF_DOC: &str = "The VRF: packets that come in here are routed by its routes alone.";
 
 const fn key(name: &'static str, kind: Kind, default: &'static str, example: &'static str, doc: &'static str) -> Key {
     Key { name, kind, required: false, default, example, doc }
@@ -174,6 +186,7 @@ pub(crate) const PORT: &[Key] = &[
         "The router's own addresses on the untagged interface, each with the length of its subnet.",
     ),
     key("mac", Kind::Text(Form::Mac), "", "\"02:00:00:00:00:01\"", "The MAC address; without it, the device's own."),
+    key("vrf", Kind::Text(Form::Vrf), "\"main\"", "\"red\"", VRF_DOC),
     key("mtu", MTU, "1500", "1500", "The largest IP packet in bytes; at least 1280 with an IPv6 address."),
     key(
         "redirects",
@@ -252,6 +265,7 @@ pub(crate) const VLAN: &[Key] = &[
         "[\"198.51.100.1/24\"]",
         "The router's own addresses in the VLAN, each with the length of its subnet.",
     ),
+    key("vrf", Kind::Text(Form::Vrf), "", "\"red\"", "The VRF; by default the port's."),
     key("mtu", MTU, "", "1500", "The largest IP packet in bytes; by default, and at most, the port's."),
     key(
         "redirects",
@@ -373,14 +387,22 @@ pub(crate) const ROUTE: &[Key] = &[
     required("to", Kind::Text(Form::Destination), "\"10.0.0.0/8\"", "The destination prefix."),
     key(
         "via",
-        Kind::Text(Form::Address),
+        Kind::OneOrMore(Form::NextHop),
         "",
-        "\"203.0.113.1\"",
-        "The next router, on a connected subnet; or IPv6 link-local, with `port`.",
+        "[\"203.0.113.1 weight 2\", \"203.0.113.2\"]",
+        "The next router, on a connected subnet; or IPv6 link-local, with `port`. Several share the packets, flow by flow.",
     ),
     key("blackhole", Kind::Boolean, "false", "true", "Drops the packets in silence."),
     key("unreachable", Kind::Boolean, "false", "true", "Drops the packets and answers ICMP unreachable."),
     key("port", Kind::Text(Form::Interface), "", "\"lan\"", "With `via`: the interface the next router is on."),
+    key("vrf", Kind::Text(Form::Vrf), "\"main\"", "\"red\"", "The VRF whose packets go by the route."),
+    key(
+        "leak",
+        Kind::Boolean,
+        "false",
+        "true",
+        "With `port`: the next router may be in another VRF, so that packets leave theirs by this route.",
+    ),
 ];
 
 pub(crate) const NEIGHBOUR: &[Key] = &[
@@ -427,6 +449,7 @@ mod tests {
             Kind::Probability => "0 to 1".to_string(),
             Kind::Text(_) => "string".to_string(),
             Kind::Texts(_) => "list of strings".to_string(),
+            Kind::OneOrMore(_) => "string, or list of strings".to_string(),
             Kind::Table(_) => "table".to_string(),
             Kind::Tables { .. } => "tables by name".to_string(),
             Kind::List(_) => "list of tables".to_string(),

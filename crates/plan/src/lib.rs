@@ -8,6 +8,7 @@
 
 mod address;
 mod advertise;
+pub mod batch;
 mod call;
 mod check;
 mod diagnostic;
@@ -31,8 +32,8 @@ pub use matching::{
     Condition, Family, Fields, Match, MatchError, dscp_name, dscp_number, protocol_name, protocol_number,
 };
 pub use model::{
-    Checksums, DevicePlan, FaultsPlan, InterfacePlan, Name, NeighbourPlan, Pace, PathPlan, Plan, PortPlan, RouteAction,
-    RoutePlan,
+    Checksums, DevicePlan, FaultsPlan, InterfacePlan, Name, NeighbourPlan, NextHopPlan, Pace, PathPlan, Plan, PortPlan,
+    RouteAction, RoutePlan,
 };
 pub use schema::schema;
 pub use text::{TextError, did_you_mean, quote};

@@ -195,6 +195,8 @@ pub struct InterfacePlan {
     pub vlan: Option<u16>,
     /// Its own addresses with the lengths of their subnets, in the order of the file.
     pub addresses: Vec<Prefix>,
+    /// Its VRF; none for the main one.
+    pub vrf: Option<Name>,
     /// The largest IP packet in bytes.
     pub mtu: u16,
     /// Whether senders on its link are told of a better first hop there.
@@ -229,6 +231,8 @@ impl fmt::Display for FaultsPlan {
 /// A configured route.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct RoutePlan {
+    /// The VRF whose packets go by it; none for the main one.
+    pub vrf: Option<Name>,
     /// The destination; no bit behind its length is set.
     pub to: Prefix,
     /// What becomes of packets to it.
@@ -237,6 +241,9 @@ pub struct RoutePlan {
 
 impl fmt::Display for RoutePlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(vrf) = &self.vrf {
+            write!(f, "vrf {vrf} ")?;
+        }
         write!(f, "{} {}", self.to, self.action)
     }
 }
@@ -252,6 +259,8 @@ pub enum RouteAction {
         /// The interface whose subnet it is on.
         interface: Name,
     },
+    /// To one of several next routers, by the packet's flow; at least two.
+    Group(Arc<[NextHopPlan]>),
     /// Dropped in silence.
     Blackhole,
     /// Dropped, and the sender is told by ICMP.
@@ -262,9 +271,31 @@ impl fmt::Display for RouteAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RouteAction::Via { gateway, interface } => write!(f, "via {gateway} port {interface}"),
+            RouteAction::Group(hops) => {
+                let text: Vec<String> = hops.iter().map(|hop| format!("via {hop}")).collect();
+                f.write_str(&text.join(" "))
+            }
             RouteAction::Blackhole => f.write_str("blackhole"),
             RouteAction::Unreachable => f.write_str("unreachable"),
         }
+    }
+}
+
+/// One of several next routers.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+pub struct NextHopPlan {
+    /// The interface whose subnet it is on.
+    pub interface: Name,
+    /// Its address.
+    pub gateway: IpAddr,
+    /// Its share of the flows, compared to the others'; at least 1.
+    pub weight: u16,
+}
+
+impl fmt::Display for NextHopPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} port {}", self.gateway, self.interface)?;
+        if self.weight == 1 { Ok(()) } else { write!(f, " weight {}", self.weight) }
     }
 }
 

@@ -23,6 +23,14 @@ pub(crate) fn is_port(text: &str) -> bool {
     is_name(text, PORT_NAME)
 }
 
+/// The VRF of everything that is in no other.
+pub(crate) const MAIN_VRF: &str = "main";
+
+/// Whether a VRF may have the name.
+pub(crate) fn is_vrf(text: &str) -> bool {
+    is_name(text, PORT_NAME)
+}
+
 /// Whether a path may have the name.
 pub(crate) fn is_path(text: &str) -> bool {
     is_name(text, PATH_NAME)

@@ -3,7 +3,7 @@
 //! It says what can be said of one value alone; [`crate::check`] knows the rest.
 
 use crate::Catalogue;
-use crate::keys::{Form, Key, Kind, MOST_ADDRESSES, MOST_FUNCTIONS, MOST_INTERFACES, ROOT};
+use crate::keys::{Form, Key, Kind, MOST_ADDRESSES, MOST_FUNCTIONS, MOST_INTERFACES, MOST_NEXT_HOPS, ROOT};
 use crate::names::{PATH_PATTERN, PORT_PATTERN, RESERVED_PATHS};
 use serde_json::{Map, Value, json};
 use units::declare::Declaration;
@@ -37,6 +37,11 @@ fn property(key: &Key, catalogue: &Catalogue) -> Map<String, Value> {
         Kind::Texts(form) => {
             let most = if *form == Form::Function { MOST_FUNCTIONS } else { MOST_ADDRESSES };
             members(json!({ "type": "array", "items": text(*form, catalogue), "maxItems": most }))
+        }
+        Kind::OneOrMore(form) => {
+            let one = text(*form, catalogue);
+            let list = json!({ "type": "array", "items": one, "minItems": 1, "maxItems": MOST_NEXT_HOPS });
+            members(json!({ "oneOf": [one, list] }))
         }
         Kind::Table(keys) => object(keys, catalogue),
         Kind::Tables { name, keys } => members(json!({
@@ -80,6 +85,8 @@ fn text(form: Form, catalogue: &Catalogue) -> Map<String, Value> {
         Form::Address => "^[0-9a-fA-F.:]+$".to_string(),
         Form::InterfaceAddress | Form::Destination => "^[0-9a-fA-F.:]+/[0-9]{1,3}$".to_string(),
         Form::Interface => format!(r"^{PORT_PATTERN}(\.[1-9][0-9]{{0,3}})?$"),
+        Form::Vrf => format!("^{PORT_PATTERN}$"),
+        Form::NextHop => r"^\s*[0-9a-fA-F.:]+(\s+(port|weight)\s+\S+)*\s*$".to_string(),
         Form::PathName => format!("^{PATH_PATTERN}$"),
         Form::Seconds => r"^[0-9.]+ *[a-z]+$".to_string(),
         Form::Preference => "^(high|medium|low)$".to_string(),

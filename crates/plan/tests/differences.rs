@@ -170,10 +170,12 @@ fn changes_are_data() {
           {
             "change": "route_changed",
             "old": {
+              "vrf": null,
               "to": "10.0.0.0/8",
               "action": "blackhole"
             },
             "new": {
+              "vrf": null,
               "to": "10.0.0.0/8",
               "action": "unreachable"
             }

@@ -16,6 +16,7 @@ const BULK: usize = 256;
 fn lookup(c: &mut Criterion) {
     let tables = Tables::new();
     let routes = (0..10_000u32).map(|i| RouteChange {
+        vrf: units::VrfId::MAIN,
         prefix: plan::Prefix::new(IpAddr::V4(Ipv4Addr::from(i.wrapping_mul(0x9e37_79b1))), 24)
             .expect("at most 32")
             .network(),

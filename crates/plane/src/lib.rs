@@ -29,7 +29,7 @@ mod worker;
 
 pub use link::{Lines, LinkCounters};
 pub use path::PathCounters;
-pub use router::{ApplyError, Build, Nudge, Opener, Prepared, Published, Router};
+pub use router::{ApplyError, Build, EditError, EditSummary, Edits, Nudge, Opener, Prepared, Published, Router};
 pub use worker::{
     Change, Command, Decorate, Mailbox, NewFunctions, NewPort, PathReport, PortReport, QueueReport, Step, TaskReport,
     Worker, WorkerReport,

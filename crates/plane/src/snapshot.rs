@@ -3,7 +3,7 @@
 use crate::interface::Interface;
 use crate::limits::HostLimits;
 use plan::{Call, Match};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 use units::{Generation, InterfaceId, Mac, PathId, PortId};
 
@@ -103,7 +103,6 @@ pub struct Snapshot {
     pub limits: HostLimits,
     egress: Vec<Egress>,
     positions: Vec<Option<u16>>,
-    own4: Vec<u32>,
     own4_filter: u64,
 }
 
@@ -121,7 +120,7 @@ impl Snapshot {
         interfaces.sort_by_key(|interface| interface.id);
         let slots = interfaces.last().map_or(0, |interface| interface.id.index() + 1);
         let (mut egress, mut positions) = (vec![GONE; slots], vec![None; slots]);
-        let (mut own4, mut own4_filter) = (Vec::new(), 0);
+        let mut own4_filter = 0;
         for (position, interface) in interfaces.iter().enumerate() {
             positions[interface.id.index()] = Some(position as u16);
             egress[interface.id.index()] = Egress {
@@ -133,12 +132,10 @@ impl Snapshot {
                 redirects: interface.redirects,
             };
             for attached in &interface.ipv4 {
-                own4.push(u32::from(attached.address));
                 own4_filter |= filter_bit(u32::from(attached.address));
             }
         }
-        own4.sort_unstable();
-        Snapshot { generation, layout, ports, interfaces, paths, rules, limits, egress, positions, own4, own4_filter }
+        Snapshot { generation, layout, ports, interfaces, paths, rules, limits, egress, positions, own4_filter }
     }
 
     /// The generation before the first: nothing is configured.
@@ -169,15 +166,10 @@ impl Snapshot {
         self.ports.get(id.index())?.as_ref()
     }
 
-    /// Whether `address` may be one of the router's own; no false negatives.
+    /// Whether `address` may be one of the router's own, in any VRF; no false negatives.
     #[inline(always)]
     pub fn may_be_own4(&self, address: u32) -> bool {
         self.own4_filter & filter_bit(address) != 0
-    }
-
-    /// Whether `address` is one of the router's own.
-    pub fn is_own4(&self, address: Ipv4Addr) -> bool {
-        self.own4.binary_search(&u32::from(address)).is_ok()
     }
 
     /// Whether `address` is one of the router's own on `interface`.

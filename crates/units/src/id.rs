@@ -41,6 +41,15 @@ ids! {
     WorkerId(u16);
     /// A neighbour as the fast path sees it: where to send, with what address.
     AdjacencyId(u32);
+    /// Several neighbours that share a route's packets.
+    GroupId(u32);
+    /// A table of routes of its own: 0 is the main one.
+    VrfId(u16);
     /// A published configuration; counts up from 1.
     Generation(u64);
+}
+
+impl VrfId {
+    /// The routes of all interfaces that are in no other.
+    pub const MAIN: VrfId = VrfId(0);
 }

@@ -19,7 +19,7 @@ mod text;
 mod time;
 
 pub use bucket::Bucket;
-pub use id::{AdjacencyId, Generation, InterfaceId, PathId, PortId, QueueId, TaskId, WorkerId};
+pub use id::{AdjacencyId, Generation, GroupId, InterfaceId, PathId, PortId, QueueId, TaskId, VrfId, WorkerId};
 pub use mac::Mac;
 pub use quantity::{Bytes, Rate, Share};
 pub use text::UnitError;

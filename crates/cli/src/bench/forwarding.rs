@@ -13,7 +13,7 @@ use plane::port::Port;
 use plane::rig::{Rig, StraightLine, Udp};
 use plane::snapshot::Layout;
 use std::net::{IpAddr, Ipv4Addr};
-use units::{Mac, Nanos};
+use units::{Mac, Nanos, VrfId};
 
 /// Packets forwarded in a round by each side.
 const PACKETS: usize = 600_000;
@@ -80,6 +80,7 @@ impl Table {
         let hop = |n: u8| IpAddr::from([198, 51, 100, 9 + n]);
         let hops: Vec<_> = (0..GATEWAYS).map(|n| tables.adjacency_for(out, hop(n)).expect("there is room")).collect();
         let change = |(prefix, n): (plan::Prefix, u64)| RouteChange {
+            vrf: VrfId::MAIN,
             prefix,
             origin: Origin::Static,
             outcome: Outcome::Via(hops[n as usize % hops.len()]),

@@ -10,7 +10,7 @@ use plane::scheduler::{CpuScheduler, RoundRobin};
 use std::collections::HashSet;
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use units::{Instant, Nanos, Share, TaskId};
+use units::{Instant, Nanos, Share, TaskId, VrfId};
 
 /// The median of measurements of `work`, which does `operations` operations, in nanoseconds an operation.
 fn each(Rounds(rounds): Rounds, operations: usize, mut work: impl FnMut()) -> f64 {
@@ -106,6 +106,7 @@ pub fn lookup(rounds: Rounds) -> Vec<Figure> {
     const BULK: usize = 32;
     let tables = Tables::new();
     let change = |(prefix, n): (plan::Prefix, u64)| RouteChange {
+        vrf: VrfId::MAIN,
         prefix,
         origin: Origin::Static,
         outcome: if n & 1 == 0 { Outcome::Blackhole } else { Outcome::Unreachable },

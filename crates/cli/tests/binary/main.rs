@@ -11,5 +11,6 @@ mod logins;
 mod measured;
 mod remote;
 mod rig;
+mod routes;
 mod shown;
 mod trials;

@@ -222,3 +222,27 @@ impl From<&plan::Change> for Change {
         Change { text: change.to_string(), restart_needed: change.restart_needed() }
     }
 }
+
+/// A batch of routes and neighbours was made.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Edited {
+    /// Routes set: new ones, and ones that led elsewhere.
+    pub routes_added: u64,
+    /// Routes taken away.
+    pub routes_removed: u64,
+    /// Of the routes set, those to a destination that the configuration has a route to: that one is used.
+    pub routes_shadowed: u64,
+    /// Neighbours set.
+    pub neighbours_added: u64,
+    /// Neighbours taken away.
+    pub neighbours_removed: u64,
+}
+
+/// How far a batch is that is being made.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Editing {
+    /// Routes set or taken away so far.
+    pub routes_done: u64,
+    /// Routes to set or take away; 0 where no batch is being made.
+    pub routes_total: u64,
+}

@@ -119,9 +119,23 @@ pub const ENDPOINTS: &[Endpoint] = &[
         parameters: &[
             Parameter { name: "prefix", example: "192.0.2.0/24", doc: "Only routes to destinations within it." },
             Parameter { name: "limit", example: "100", doc: "At most so many; 1000 where it is left out." },
+            Parameter { name: "origin", example: "api", doc: "Only those that come from here." },
+            Parameter {
+                name: "vrf",
+                example: "main",
+                doc: "Only those of this VRF; `main` is where everything else is.",
+            },
         ],
         ..get("/v1/routes", "The routes.", json::<Routes>("Routes"))
     },
+    post(
+        "/v1/routes",
+        "Adds and takes away routes and neighbours: all of a batch, or nothing. The body has one change a line, as \
+         `docs/routes.md` tells.",
+        NAME,
+        json::<Edited>("Edited"),
+    ),
+    get("/v1/routes/batch", "How far such a batch is, while it is being made.", json::<Editing>("Editing")),
     get("/v1/neighbours", "The neighbours.", json::<Neighbours>("Neighbours")),
     get("/v1/drops", "Drops by reason.", json::<Drops>("Drops")),
     Endpoint {
@@ -268,7 +282,8 @@ pub fn openapi() -> Value {
             let text = json!({ "application/toml": { "schema": { "type": "string" } } });
             operation["requestBody"] = json!({ "required": true, "content": text });
         }
-        paths.insert(endpoint.path.into(), json!({ endpoint.method.to_lowercase(): operation }));
+        let methods = paths.entry(endpoint.path).or_insert_with(|| json!({}));
+        methods[endpoint.method.to_lowercase()] = operation;
     }
     json!({
         "openapi": "3.1.0",
@@ -311,7 +326,7 @@ pub fn reference() -> String {
         let (method, path, needs) = (endpoint.method, endpoint.path, endpoint.needs.name());
         let _ = writeln!(page, "| `{method} {path}` | {answer} | {needs} | {} |", endpoint.doc);
     }
-    page.push_str("\nThe body of a `POST` is the text of a configuration, but for `/v1/confirm` and `/v1/rollback`, which have none.\n");
+    page.push_str("\nThe body of a `POST` is the text of a configuration, or of a batch for `/v1/routes`, but for `/v1/confirm` and `/v1/rollback`, which have none.\n");
     page.push_str("\n| parameter of | | example | |\n|---|---|---|---|\n");
     for endpoint in ENDPOINTS {
         for p in endpoint.parameters {

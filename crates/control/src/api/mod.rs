@@ -10,11 +10,14 @@ mod explained;
 mod history;
 mod reports;
 
-pub use changes::{ApiError, Applied, Change, Changes, Checked, Config, Diagnostic, ErrorKind, Problem};
+pub use changes::{
+    ApiError, Applied, Change, Changes, Checked, Config, Diagnostic, Edited, Editing, ErrorKind, Problem,
+};
 pub use endpoints::{ENDPOINTS, Endpoint, Needs, Parameter, openapi, reference};
 pub use explained::{DropExplained, ExplainedStep, Explanation, FieldChange, StepOutcome};
 pub use history::{Confirmed, History, HistoryEntry, HistoryState, Pending, Via, Who};
 pub use reports::{
-    Capture, Confinement, Drop, DropAt, Drops, Event, EventKind, Events, Interface, Ledger, Ledgers, Neighbour,
-    Neighbours, Path, Paths, Port, Ports, Queue, QueueStage, Queues, Route, Routes, State, Status, Task, Tasks,
+    Capture, Confinement, Drop, DropAt, Drops, Event, EventKind, Events, Gateway, Interface, Ledger, Ledgers,
+    Neighbour, Neighbours, Path, Paths, Port, Ports, Queue, QueueStage, Queues, Route, Routes, State, Status, Task,
+    Tasks,
 };

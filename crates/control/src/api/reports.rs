@@ -147,6 +147,8 @@ pub struct Interface {
     pub name: String,
     /// Its 802.1Q id; null where untagged.
     pub vlan: Option<u16>,
+    /// Its VRF; null for the main one.
+    pub vrf: Option<String>,
     /// Its own addresses with the lengths of their subnets.
     pub addresses: Vec<String>,
     /// The longest IP packet it takes.
@@ -273,7 +275,7 @@ pub struct Task {
 }
 
 /// Routes.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Routes {
     /// Routes of both families that there are, shown or not.
     pub total: u64,
@@ -284,20 +286,39 @@ pub struct Routes {
 }
 
 /// A route.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Route {
+    /// The VRF whose packets go by it; null for the main one.
+    pub vrf: Option<String>,
     /// The destinations.
     pub prefix: String,
-    /// Who says so: `local`, `broadcast`, `static`, `connected`, `neighbour`.
+    /// Who says so: `local`, `broadcast`, `static`, `api`, `connected`, `neighbour`.
     pub origin: String,
     /// What becomes of packets to it: `via`, `connected`, `local`, `broadcast`, `blackhole`, `unreachable`, `special`.
     pub action: String,
-    /// The next hop, for `via`.
+    /// The next hop, for `via`; null where there are several.
     pub gateway: Option<String>,
+    /// The next hops, for `via` with several.
+    pub gateways: Vec<Gateway>,
     /// The interface it leads out of or belongs to.
     pub interface: Option<String>,
     /// Whether packets go by it: no route to the same prefix comes before it.
     pub active: bool,
+}
+
+/// One of the next hops of a route.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Gateway {
+    /// Its address.
+    pub address: String,
+    /// The interface it is on.
+    pub interface: String,
+    /// Its share of the flows, compared to the others'.
+    pub weight: u16,
+    /// Whether packets may reach it: it has not failed to answer, and its port is not down.
+    pub usable: bool,
+    /// The part of the flows that goes by it now, from 0 to 1.
+    pub share: f64,
 }
 
 /// The neighbours.
@@ -362,8 +383,10 @@ pub enum EventKind {
     Confirmed,
     /// An earlier configuration runs again.
     RolledBack,
-    /// A configuration was refused; the one before it runs on.
+    /// A configuration was refused; the one before it runs on. Or a batch of routes and neighbours was.
     Refused,
+    /// A batch of routes and neighbours was made.
+    Edited,
     /// A worker runs a new configuration.
     Adopted,
     /// A port's medium was connected or disconnected.

@@ -22,6 +22,8 @@ use units::{Generation, Nanos};
 pub enum ApplyFailure {
     /// Its text has errors.
     Configuration(Diagnostics),
+    /// Lines of a batch cannot be done.
+    Batch(Diagnostics),
     /// It changes what cannot change while the router runs: these changes.
     RestartNeeded(Vec<String>),
     /// It cannot run here and now.
@@ -48,6 +50,10 @@ impl From<&ApplyFailure> for ApiError {
             ApplyFailure::Configuration(found) => ApiError {
                 diagnostics: found.list().iter().map(api::Diagnostic::from).collect(),
                 ..ApiError::new(ErrorKind::Configuration, "the configuration has errors", "")
+            },
+            ApplyFailure::Batch(found) => ApiError {
+                diagnostics: found.list().iter().map(api::Diagnostic::from).collect(),
+                ..ApiError::new(ErrorKind::Configuration, "the batch has errors", "")
             },
             ApplyFailure::RestartNeeded(changes) => ApiError::new(
                 ErrorKind::RestartNeeded,
@@ -311,7 +317,7 @@ impl Daemon {
     }
 
     /// The control side with no generation on its way; nothing where one is not adopted within `patience`.
-    fn settled(&self, patience: Duration) -> Option<MutexGuard<'_, super::Control>> {
+    pub(super) fn settled(&self, patience: Duration) -> Option<MutexGuard<'_, super::Control>> {
         let mut guard = self.control.lock();
         let Some((mut published, text, name)) = guard.late.take() else { return Some(guard) };
         if !published.wait(patience) {

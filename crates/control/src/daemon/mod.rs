@@ -3,6 +3,7 @@
 mod apply;
 mod confirm;
 mod drive;
+mod edit;
 mod guard;
 mod report;
 
@@ -183,6 +184,8 @@ pub struct Closing {
 pub struct Daemon {
     control: Mutex<Control>,
     names: ArcSwap<Names>,
+    /// Of the batch of routes that is being made.
+    progress: edit::Progress,
     log: Arc<EventLog>,
     taps: Arc<Taps>,
     notice: Arc<dyn Fn(Notice) + Send + Sync>,
@@ -286,6 +289,7 @@ impl Daemon {
         let daemon = Arc::new(Daemon {
             control: Mutex::new(control),
             names: ArcSwap::from_pointee(names),
+            progress: edit::Progress::default(),
             log,
             taps,
             notice: Arc::from(notice),

@@ -5,7 +5,6 @@ use crate::api::{self, ApiError, ErrorKind};
 use crate::explain::{self, Asked};
 use io::clock;
 use packet::{DropReason, Ledger};
-use plan::Prefix;
 use plane::classify::{Outcome, RouteQuery};
 use plane::explain::Question;
 use plane::snapshot::Snapshot;
@@ -106,6 +105,7 @@ impl Daemon {
             let interface = |i: &plan::InterfacePlan| api::Interface {
                 name: i.name.to_string(),
                 vlan: i.vlan,
+                vrf: i.vrf.as_ref().map(ToString::to_string),
                 addresses: i.addresses.iter().map(ToString::to_string).collect(),
                 mtu_bytes: i.mtu,
             };
@@ -220,14 +220,32 @@ impl Daemon {
         Ok(api::Tasks { time_ns: self.now_ns(), tasks: tasks.map(task).collect() })
     }
 
-    /// At most `limit` routes, of those within `within` where that is given.
-    pub fn routes(&self, within: Option<Prefix>, limit: usize) -> api::Routes {
+    /// At most `limit` routes of those `wanted`, in the VRF of this name where one is given.
+    pub fn routes(&self, mut wanted: RouteQuery, vrf: Option<&str>, limit: usize) -> Answer<api::Routes> {
+        if let Some(name) = vrf {
+            let found = self.control.lock().router.vrf(name);
+            let hint = "`switchpath show routes` without it shows those of all VRFs";
+            wanted.vrf =
+                Some(found.ok_or_else(|| {
+                    ApiError::new(ErrorKind::BadRequest, format!("no port is in a VRF '{name}'"), hint)
+                })?);
+        }
         let tables = self.control.lock().router.tables().clone();
         let names = self.names();
-        let mut reports = tables.routes(&RouteQuery { within, ..RouteQuery::default() }, limit.saturating_add(1));
+        let mut reports = tables.routes(&wanted, limit.saturating_add(1));
         let truncated = reports.len() > limit;
         reports.truncate(limit);
+        let gateway = |member: &plane::classify::GroupMember| api::Gateway {
+            address: member.hop.address.to_string(),
+            interface: names.interface(member.hop.interface),
+            weight: member.hop.weight,
+            usable: member.usable,
+            share: member.buckets as f64 / plane::classify::GroupMember::BUCKETS as f64,
+        };
+        let vrfs = self.control.lock().router.vrf_names();
         let route = |report: &plane::classify::RouteReport| api::Route {
+            vrf: vrfs.get(&report.vrf).map(ToString::to_string),
+            gateways: report.members.iter().map(gateway).collect(),
             prefix: report.prefix.to_string(),
             origin: report.origin.name().into(),
             action: action(report.outcome).into(),
@@ -236,7 +254,7 @@ impl Daemon {
             active: report.active,
         };
         let total = (tables.len4() + tables.len6()) as u64;
-        api::Routes { total, truncated, routes: reports.iter().map(route).collect() }
+        Ok(api::Routes { total, truncated, routes: reports.iter().map(route).collect() })
     }
 
     /// The neighbours of every worker.
@@ -380,7 +398,7 @@ fn drop_at(port: &str, reason: DropReason, packets: u64) -> api::DropAt {
 fn action(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::NoRoute => "none",
-        Outcome::Via(_) => "via",
+        Outcome::Via(_) | Outcome::Group(_) => "via",
         Outcome::Connected(_) => "connected",
         Outcome::Local(_) => "local",
         Outcome::Broadcast(_) => "broadcast",

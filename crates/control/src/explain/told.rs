@@ -6,7 +6,7 @@ use packet::wire::{differences, summary};
 use plane::classify::{Exception, Finding, Outcome, RouteReport};
 use plane::explain::{Expected, Question, Step};
 use plane::snapshot::Snapshot;
-use units::{InterfaceId, PortId};
+use units::{InterfaceId, PortId, VrfId};
 
 use StepOutcome::{Fail, Note, Pass};
 
@@ -155,14 +155,21 @@ impl Teller<'_> {
                 ("header", Pass, text)
             }
             Finding::Addresses => ("addresses", Pass, "a sender there can be, and somebody to send to".into()),
-            Finding::Lookup { destination, outcome } => match outcome {
-                Outcome::NoRoute
-                | Outcome::Unreachable
-                | Outcome::Blackhole
-                | Outcome::Broadcast(_)
-                | Outcome::Special => ("lookup", Fail, format!("{destination}: {}", self.outcome(outcome))),
-                _ => ("lookup", Pass, format!("{destination}: {}", self.outcome(outcome))),
-            },
+            Finding::Lookup { vrf, destination, outcome } => {
+                let within = if vrf == VrfId::MAIN { "" } else { " in the VRF of where it came in" };
+                let text = format!("{destination}{within}: {}", self.outcome(outcome));
+                match outcome {
+                    Outcome::NoRoute
+                    | Outcome::Unreachable
+                    | Outcome::Blackhole
+                    | Outcome::Broadcast(_)
+                    | Outcome::Special => ("lookup", Fail, text),
+                    _ => ("lookup", Pass, text),
+                }
+            }
+            Finding::Member { flow, .. } => {
+                ("flow", Pass, format!("the hash of its flow, {flow:08x}, picks one of them"))
+            }
             Finding::Hops { left } if left <= 1 => ("hops", Fail, format!("{left} left: it may not go further")),
             Finding::Hops { left } => ("hops", Pass, format!("{left} left")),
             Finding::Fits { interface, mtu: 0, .. } => {
@@ -196,10 +203,11 @@ impl Teller<'_> {
 
     fn routes(&self, routes: &[RouteReport]) -> Vec<Line> {
         let line = |(position, route): (usize, &RouteReport)| {
-            let via = route.next_hop.map_or_else(String::new, |hop| format!(" via {hop}"));
+            let members = route.members.iter().map(|member| format!(" via {}", member.hop.address));
+            let via = route.next_hop.map_or_else(|| members.collect(), |hop| format!(" via {hop}"));
             let on = route.interface.map_or_else(String::new, |on| format!(" on {}", self.interface(on)));
             let what = match route.outcome {
-                Outcome::Via(_) => String::new(),
+                Outcome::Via(_) | Outcome::Group(_) => String::new(),
                 outcome => format!(" {}", self.outcome(outcome)),
             };
             let text = format!("{} {}{what}{via}{on}", route.prefix, route.origin.name());
@@ -215,6 +223,7 @@ impl Teller<'_> {
         match outcome {
             Outcome::NoRoute => "no route".into(),
             Outcome::Via(_) => "via a next hop".into(),
+            Outcome::Group(_) => "via one of several next hops".into(),
             Outcome::Connected(on) => format!("on the link of {}", self.interface(on)),
             Outcome::Local(_) => "the router's own".into(),
             Outcome::Broadcast(on) => format!("the broadcast address of {}", self.interface(on)),

@@ -70,7 +70,11 @@ fn every_answer_has_the_documented_form() {
     for endpoint in ENDPOINTS.iter().filter(|endpoint| endpoint.path != "/v1/capture") {
         let method = endpoint.method.to_lowercase();
         let content = &document["paths"][endpoint.path][&method]["responses"]["200"]["content"];
-        let text = if endpoint.takes_text { rig.daemon.config().text } else { String::new() };
+        let text = match endpoint.path {
+            "/v1/routes" if endpoint.takes_text => "add 10.0.0.0/8 via 198.51.100.9 via 198.51.100.8\n".into(),
+            _ if endpoint.takes_text => rig.daemon.config().text,
+            _ => String::new(),
+        };
         if endpoint.path == "/v1/confirm" {
             let order = Order::new(&crate::rig::config(""), "trial.toml");
             rig.daemon.order(Order { confirm: Some(Nanos::secs(3600)), ..order }).unwrap();

@@ -2,15 +2,19 @@
 
 use crate::address::masked;
 use crate::diagnostic::Report;
-use crate::document::Text;
+use crate::document::{Path, Text};
+use crate::names::MAIN_VRF;
 use crate::text::{did_you_mean, quote};
-use crate::{Name, Prefix};
+use crate::{Name, Plan, Prefix};
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::ops::Range;
 
 /// An interface's place in [`Connected`].
-pub(super) type InterfaceIndex = usize;
+pub(crate) type InterfaceIndex = usize;
+/// A VRF's place in [`Connected`]; 0 is the main one.
+pub(crate) type VrfIndex = usize;
+pub(crate) const MAIN: VrfIndex = 0;
 
 /// One own address.
 struct Attachment {
@@ -23,14 +27,18 @@ struct Attachment {
 
 /// What the router is attached to.
 #[derive(Default)]
-pub(super) struct Connected {
+pub(crate) struct Connected {
     interfaces: Vec<Name>,
+    /// The VRF of each.
+    places: Vec<VrfIndex>,
+    /// The names of the VRFs; the main one, which is none of them, has the index 0.
+    vrfs: Vec<Name>,
     by_name: HashMap<Name, InterfaceIndex>,
     attachments: Vec<Attachment>,
-    /// Own addresses; link-local ones by interface too, since each link may have the same.
-    own: HashMap<(IpAddr, Option<InterfaceIndex>), usize>,
-    /// Subnets, link-local ones left out, and an attachment of each.
-    subnets: HashMap<Prefix, usize>,
+    /// Own addresses by VRF; link-local ones by interface too, since each link may have the same.
+    own: HashMap<(VrfIndex, IpAddr, Option<InterfaceIndex>), usize>,
+    /// Subnets by VRF, link-local ones left out, and an attachment of each.
+    subnets: HashMap<(VrfIndex, Prefix), usize>,
     /// The lengths among the subnets of a family, so that a look-up tries no others.
     lengths: [BTreeSet<u8>; 2],
     /// Some interface or address is not known because it was wrong: what is not found may be it.
@@ -38,7 +46,66 @@ pub(super) struct Connected {
 }
 
 impl Connected {
-    pub fn add_interface(&mut self, name: Name) -> InterfaceIndex {
+    /// What a plan that was checked is attached to.
+    pub fn of(plan: &Plan) -> Connected {
+        let mut connected = Connected::default();
+        // Nothing is wrong with it, so nothing is reported.
+        let mut report = Report::new("", "");
+        let text = Text { value: "", span: 0..0, path: Path::Root };
+        for (_, interface) in plan.interfaces() {
+            let vrf = interface.vrf.as_ref().map_or(MAIN, |name| connected.add_vrf(name));
+            let index = connected.add_interface(interface.name.clone(), vrf);
+            interface.addresses.iter().for_each(|&prefix| connected.add_address(&mut report, prefix, index, &text));
+        }
+        connected.settle(&mut report);
+        connected
+    }
+
+    /// The VRF of a name, which is there from now on.
+    pub fn add_vrf(&mut self, name: &str) -> VrfIndex {
+        self.vrf(name).unwrap_or_else(|| {
+            self.vrfs.push(name.into());
+            self.vrfs.len()
+        })
+    }
+
+    /// The VRF of a name that some interface is in.
+    pub fn vrf(&self, name: &str) -> Option<VrfIndex> {
+        if name == MAIN_VRF {
+            return Some(MAIN);
+        }
+        self.vrfs.iter().position(|vrf| &**vrf == name).map(|position| position + 1)
+    }
+
+    /// The name of a VRF; none for the main one.
+    pub fn vrf_name(&self, vrf: VrfIndex) -> Option<&Name> {
+        self.vrfs.get(vrf.checked_sub(1)?)
+    }
+
+    fn vrf_text(&self, vrf: VrfIndex) -> &str {
+        self.vrf_name(vrf).map_or(MAIN_VRF, |name| name)
+    }
+
+    /// VRFs, the main one left out.
+    pub fn vrf_count(&self) -> usize {
+        self.vrfs.len()
+    }
+
+    /// The VRF that `vrf` names, or an error that says what it might be. None: reported, or excused.
+    pub fn vrf_named(&self, report: &mut Report<'_>, text: &Text<'_>) -> Option<VrfIndex> {
+        let found = self.vrf(text.value);
+        if found.is_none() && !self.incomplete {
+            text.error(report, || {
+                let known = self.vrfs.iter().map(|name| &**name).chain([MAIN_VRF]);
+                let hint = did_you_mean(text.value, known);
+                (format!("no port is in a VRF {}", quote(text.value)), hint)
+            });
+        }
+        found
+    }
+
+    pub fn add_interface(&mut self, name: Name, vrf: VrfIndex) -> InterfaceIndex {
+        self.places.push(vrf);
         let index = self.interfaces.len();
         self.interfaces.push(name.clone());
         self.by_name.insert(name, index);
@@ -56,7 +123,8 @@ impl Connected {
     /// Takes an own address, unless the router has it already.
     pub fn add_address(&mut self, report: &mut Report<'_>, prefix: Prefix, interface: InterfaceIndex, text: &Text<'_>) {
         let scope = is_link_local(prefix.address).then_some(interface);
-        if let Some(first) = self.own.get(&(prefix.address, scope)) {
+        let key = (self.places[interface], prefix.address, scope);
+        if let Some(first) = self.own.get(&key) {
             let owner = &self.interfaces[self.attachments[*first].interface];
             return text.error(report, || {
                 (
@@ -66,7 +134,7 @@ impl Connected {
             });
         }
         let index = self.attachments.len();
-        self.own.insert((prefix.address, scope), index);
+        self.own.insert(key, index);
         let path = text.path.to_string();
         self.attachments.push(Attachment { prefix, interface, span: text.span.clone(), path });
     }
@@ -78,22 +146,24 @@ impl Connected {
         // A prefix sorts behind those that contain it, so the open ones are a stack (of at most one for each length).
         order.sort_by_key(|&index| {
             let a = &self.attachments[index];
-            (a.prefix.network(), a.span.start)
+            (self.places[a.interface], a.prefix.network(), a.span.start)
         });
         let mut open: Vec<usize> = Vec::new();
         for index in order {
             let (subnet, interface) = (self.attachments[index].prefix.network(), self.attachments[index].interface);
-            while open.last().is_some_and(|&top| !self.attachments[top].prefix.covers(subnet)) {
+            let vrf = self.places[interface];
+            let apart = |top: &Attachment| self.places[top.interface] != vrf || !top.prefix.covers(subnet);
+            while open.last().is_some_and(|&top| apart(&self.attachments[top])) {
                 open.pop();
             }
             let clash = open.iter().rev().find(|&&other| self.attachments[other].interface != interface);
             if let Some(&clash) = clash {
                 self.report_overlap(report, index, clash);
             }
-            if self.subnets.contains_key(&subnet) {
+            if self.subnets.contains_key(&(vrf, subnet)) {
                 continue;
             }
-            self.subnets.insert(subnet, index);
+            self.subnets.insert((vrf, subnet), index);
             self.lengths[usize::from(subnet.address.is_ipv6())].insert(subnet.length);
             open.push(index);
         }
@@ -112,16 +182,16 @@ impl Connected {
         });
     }
 
-    /// The attachment whose subnet the address is on; the longest where they nest.
-    fn find(&self, address: IpAddr) -> Option<&Attachment> {
+    /// The attachment whose subnet the address is on in a VRF; the longest where they nest.
+    fn find(&self, vrf: VrfIndex, address: IpAddr) -> Option<&Attachment> {
         let lengths = &self.lengths[usize::from(address.is_ipv6())];
-        let subnet = |&length: &u8| self.subnets.get(&Prefix { address: masked(address, length), length });
+        let subnet = |&length: &u8| self.subnets.get(&(vrf, Prefix { address: masked(address, length), length }));
         lengths.iter().rev().find_map(subnet).map(|&index| &self.attachments[index])
     }
 
-    /// The interface whose subnet is exactly this one.
-    pub fn subnet(&self, prefix: Prefix) -> Option<&Name> {
-        self.subnets.get(&prefix).map(|&index| &self.interfaces[self.attachments[index].interface])
+    /// The interface of a VRF whose subnet is exactly this one.
+    pub fn subnet(&self, vrf: VrfIndex, prefix: Prefix) -> Option<&Name> {
+        self.subnets.get(&(vrf, prefix)).map(|&index| &self.interfaces[self.attachments[index].interface])
     }
 
     /// The interface of a name, or an error that says what it might be. Err: reported, or excused.
@@ -145,14 +215,17 @@ impl Connected {
     }
 
     /// The interface a station of this address is on, which must be a possible one for a neighbour or gateway:
-    /// connected, not the router's own, nobody's network or broadcast address. Err: reported, or excused.
+    /// connected, not the router's own, nobody's network or broadcast address. It is looked for in the VRF of `on`, or in
+    /// `vrf` where no interface is named. Err: reported, or excused.
     pub fn station(
         &self,
         report: &mut Report<'_>,
         text: &Text<'_>,
         address: IpAddr,
         on: Option<InterfaceIndex>,
+        vrf: VrfIndex,
     ) -> Result<InterfaceIndex, ()> {
+        let vrf = on.map_or(vrf, |on| self.places[on]);
         let mut wrong = |reason: String, hint: &str| {
             text.error(report, || (reason, hint.to_string()));
             Err(())
@@ -161,16 +234,19 @@ impl Connected {
             return wrong(format!("{address} is {kind}, not the address of a station"), "write a unicast address");
         }
         let local = is_link_local(address);
-        if self.own.contains_key(&(address, on.filter(|_| local))) {
+        if self.own.contains_key(&(vrf, address, on.filter(|_| local))) {
             return wrong(format!("{address} is the router's own address"), "write the address of the other station");
         }
         if local {
             let hint = "add port = \"NAME\": every link has link-local addresses";
             return on.map_or_else(|| wrong(format!("{address} is link-local, and could be on any port"), hint), Ok);
         }
-        let Some(found) = self.find(address) else {
+        let Some(found) = self.find(vrf, address) else {
             if !self.incomplete {
-                text.error(report, || (format!("{address} is on no connected subnet"), self.connected_hint(address)));
+                text.error(report, || {
+                    let of = self.vrf_name(vrf).map_or_else(String::new, |name| format!(" of the VRF '{name}'"));
+                    (format!("{address} is on no connected subnet{of}"), self.connected_hint(address, vrf))
+                });
             }
             return Err(());
         };
@@ -190,10 +266,31 @@ impl Connected {
         }
     }
 
-    fn connected_hint(&self, address: IpAddr) -> String {
+    /// Whether the interface of a gateway is in the VRF of its route; where not, and no leak is wanted, that is
+    /// reported.
+    pub fn stays(
+        &self,
+        report: &mut Report<'_>,
+        text: &Text<'_>,
+        on: InterfaceIndex,
+        (vrf, leak): (VrfIndex, bool),
+    ) -> bool {
+        let (its, name) = (self.places[on], &self.interfaces[on]);
+        if its == vrf || leak {
+            return true;
+        }
+        text.error(report, || {
+            let (its, ours) = (self.vrf_text(its), self.vrf_text(vrf));
+            let reason = format!("'{name}' is in the VRF '{its}', and the route in '{ours}'");
+            (reason, format!("add leak = true if packets of '{ours}' are to leave it this way, or name another port"))
+        });
+        false
+    }
+
+    fn connected_hint(&self, address: IpAddr, vrf: VrfIndex) -> String {
         const LISTED: usize = 4;
         let family = self.attachments.iter().filter(|a| a.prefix.address.is_ipv4() == address.is_ipv4());
-        let known = family.filter(|a| !is_link_local(a.prefix.address));
+        let known = family.filter(|a| !is_link_local(a.prefix.address) && self.places[a.interface] == vrf);
         let mut listed: Vec<String> = known
             .take(LISTED + 1)
             .map(|a| format!("{} ({})", a.prefix.network(), self.interfaces[a.interface]))

@@ -1,10 +1,10 @@
 //! `[port.NAME]` and its VLANs: devices, addresses, links.
 
 use super::advertise;
-use super::connected::{Connected, InterfaceIndex, edge_of, no_host};
+use super::connected::{Connected, InterfaceIndex, MAIN, VrfIndex, edge_of, no_host};
 use crate::diagnostic::Report;
 use crate::document::{Node, Path, Section, Text};
-use crate::keys::{FAULTS, FRAME_MTU, IPV6_MTU, MOST_ADDRESSES, MOST_INTERFACES, MOST_PORTS, PORT, VLAN};
+use crate::keys::{FAULTS, FRAME_MTU, IPV6_MTU, MOST_ADDRESSES, MOST_INTERFACES, MOST_PORTS, MOST_VRFS, PORT, VLAN};
 use crate::names::{self, PORT_PATTERN};
 use crate::text::{TextError, did_you_mean, quote};
 use crate::{Call, Catalogue, DevicePlan, FaultsPlan, InterfacePlan, Name, PortPlan, Prefix};
@@ -112,8 +112,9 @@ impl Ports<'_> {
                 (reason, format!("give [router] some super_frames, or an mtu of {FRAME_MTU} at most"))
             });
         }
-        let mut interfaces = vec![self.interface(report, section, name.clone(), None, mtu)];
-        self.vlans(report, section, &name, mtu, &mut interfaces);
+        let vrf = self.vrf(report, section, MAIN);
+        let mut interfaces = vec![self.interface(report, section, name.clone(), (None, vrf), mtu)];
+        self.vlans(report, section, (&name, vrf), mtu, &mut interfaces);
         PortPlan {
             mac: section.text(report, "mac").and_then(|text| mac(report, &text)),
             interfaces,
@@ -233,7 +234,7 @@ impl Ports<'_> {
         &mut self,
         report: &mut Report<'_>,
         section: &Section<'_>,
-        port: &Name,
+        (port, port_vrf): (&Name, VrfIndex),
         port_mtu: u64,
         interfaces: &mut Vec<InterfacePlan>,
     ) {
@@ -267,7 +268,8 @@ impl Ports<'_> {
                 });
             }
             let name = Name::from(format!("{port}.{vlan}"));
-            interfaces.push(self.interface(report, &section, name, Some(vlan), mtu));
+            let vrf = self.vrf(report, &section, port_vrf);
+            interfaces.push(self.interface(report, &section, name, (Some(vlan), vrf), mtu));
         }
         interfaces.sort_by_key(|interface| interface.vlan);
     }
@@ -277,10 +279,10 @@ impl Ports<'_> {
         report: &mut Report<'_>,
         section: &Section<'_>,
         name: Name,
-        vlan: Option<u16>,
+        (vlan, vrf): (Option<u16>, VrfIndex),
         mtu: u64,
     ) -> InterfacePlan {
-        let index = self.connected.add_interface(name.clone());
+        let index = self.connected.add_interface(name.clone(), vrf);
         let addresses = self.addresses(report, section, index);
         if mtu < IPV6_MTU && addresses.iter().any(|prefix| prefix.address.is_ipv6()) {
             let span = section.node("mtu").map_or(section.span.clone(), |node| node.span);
@@ -293,7 +295,27 @@ impl Ports<'_> {
         }
         let redirects = section.boolean(report, "redirects");
         let ra = advertise::read(report, section, &addresses);
-        InterfacePlan { name, vlan, addresses, mtu: mtu as u16, redirects, ra }
+        let vrf = self.connected.vrf_name(vrf).cloned();
+        InterfacePlan { name, vlan, vrf, addresses, mtu: mtu as u16, redirects, ra }
+    }
+
+    /// The VRF of an interface, `default` where none is named.
+    fn vrf(&mut self, report: &mut Report<'_>, section: &Section<'_>, default: VrfIndex) -> VrfIndex {
+        let Some(text) = section.text(report, "vrf") else { return default };
+        if !names::is_vrf(text.value) {
+            text.error(report, || {
+                let hint = format!("use a letter, then letters, digits, '_' and '-', 15 at most: {PORT_PATTERN}");
+                (format!("{} is no name for a VRF", quote(text.value)), hint)
+            });
+            self.connected.incomplete = true;
+            return default;
+        }
+        if self.connected.vrf(text.value).is_none() && self.connected.vrf_count() >= MOST_VRFS {
+            too_many(report, text.span.clone(), text.path, "VRFs", MOST_VRFS);
+            self.connected.incomplete = true;
+            return default;
+        }
+        self.connected.add_vrf(text.value)
     }
 
     fn addresses(&mut self, report: &mut Report<'_>, section: &Section<'_>, interface: InterfaceIndex) -> Vec<Prefix> {
@@ -414,7 +436,7 @@ fn target_of(device: &DevicePlan) -> Result<(), (String, String)> {
 }
 
 /// A MAC address that one station can have.
-pub(super) fn mac(report: &mut Report<'_>, text: &Text<'_>) -> Option<Mac> {
+pub(crate) fn mac(report: &mut Report<'_>, text: &Text<'_>) -> Option<Mac> {
     let (reason, hint) = match text.value.parse::<Mac>() {
         Ok(mac) if mac.is_group() => (format!("{mac} is a multicast address"), "make the first byte even, like '02'"),
         Ok(mac) if mac.number() == 0 => {

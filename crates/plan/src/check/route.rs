@@ -1,10 +1,11 @@
 //! `[[route]]` and `[[neighbour]]`: what lies beyond the connected subnets, and who is known on them.
 
-use super::connected::{Connected, InterfaceIndex};
+use super::connected::{Connected, InterfaceIndex, MAIN, VrfIndex};
+use super::hop::{self, Way, address};
 use super::port::mac;
 use crate::diagnostic::Report;
-use crate::document::{Node, Path, Section};
-use crate::keys::{MOST_NEIGHBOURS, MOST_ROUTES, NEIGHBOUR, ROUTE};
+use crate::document::{Node, Path, Section, Text};
+use crate::keys::{MOST_NEIGHBOURS, MOST_NEXT_HOPS, MOST_ROUTES, NEIGHBOUR, ROUTE};
 use crate::text::{TextError, quote};
 use crate::{NeighbourPlan, Prefix, RouteAction, RoutePlan};
 use std::net::IpAddr;
@@ -35,17 +36,18 @@ pub(super) fn read(report: &mut Report<'_>, root: &Section<'_>, connected: &Conn
     for (index, span, value) in list {
         let node = Node::new(value, span, Path::Index(&parent, index));
         let Some(section) = node.section(report, ROUTE, "[[route]]") else { continue };
-        let to = destination(report, &section);
-        let action = action(report, &section, connected, to);
-        if let (Some(to), Some(action)) = (to, action) {
+        let to = section.text(report, "to").and_then(|text| destination(report, &text));
+        let vrf = vrf(report, &section, connected);
+        let action = action(report, &section, connected, (to, vrf));
+        if let (Some(to), Some(vrf), Some(action)) = (to, vrf, action) {
             let place = section.node("to").map_or(0, |node| node.span.start);
-            routes.push((RoutePlan { to, action }, index, place));
+            routes.push((RoutePlan { vrf: connected.vrf_name(vrf).cloned(), to, action }, index, place));
         }
     }
-    routes.sort_unstable_by_key(|(route, index, _)| (route.to, *index));
+    routes.sort_unstable_by(|(a, i, _), (b, j, _)| (&a.vrf, a.to, i).cmp(&(&b.vrf, b.to, j)));
     for pair in routes.windows(2) {
         let [(first, first_index, first_place), (second, index, place)] = pair else { continue };
-        if first.to == second.to {
+        if (&first.vrf, first.to) == (&second.vrf, second.to) {
             let line = report.line(*first_place);
             report.error(
                 *place..*place + second.to.to_string().len() + 2,
@@ -60,8 +62,19 @@ pub(super) fn read(report: &mut Report<'_>, root: &Section<'_>, connected: &Conn
     routes.into_iter().map(|(route, _, _)| route).collect()
 }
 
-fn destination(report: &mut Report<'_>, section: &Section<'_>) -> Option<Prefix> {
-    let text = section.text(report, "to")?;
+/// The VRF that `vrf` names; the main one where none is. None: reported, or excused.
+fn vrf(report: &mut Report<'_>, section: &Section<'_>, connected: &Connected) -> Option<VrfIndex> {
+    match section.node("vrf") {
+        None => Some(MAIN),
+        Some(_) => {
+            let text = section.text(report, "vrf")?;
+            connected.vrf_named(report, &text)
+        }
+    }
+}
+
+/// A prefix to route to. None: reported.
+pub(crate) fn destination(report: &mut Report<'_>, text: &Text<'_>) -> Option<Prefix> {
     let prefix: Prefix = match text.value.parse() {
         Ok(prefix) => prefix,
         Err(error) => {
@@ -98,7 +111,7 @@ fn action(
     report: &mut Report<'_>,
     section: &Section<'_>,
     connected: &Connected,
-    to: Option<Prefix>,
+    (to, vrf): (Option<Prefix>, Option<VrfIndex>),
 ) -> Option<RouteAction> {
     let blackhole = section.boolean(report, "blackhole");
     let unreachable = section.boolean(report, "unreachable");
@@ -117,42 +130,26 @@ fn action(
         report.warning(section.span.clone(), section.path, || {
             (format!("the route to {to} is never used: a router does not forward to {kind}"), "remove it".to_string())
         });
-    } else if let Some((to, owner)) = to.and_then(|to| Some((to, connected.subnet(to)?))) {
+    } else if let Some((to, owner)) = to.and_then(|to| Some((to, connected.subnet(vrf?, to)?))) {
         report.warning(section.span.clone(), section.path, || {
             let reason = format!("the route to {to} is shadowed by the connected subnet of '{owner}'");
             (reason, "remove it, or route a longer prefix".to_string())
         });
     }
     if via.is_some() {
-        return gateway(report, section, connected, to);
+        let leak = section.boolean(report, "leak");
+        let port = interface(report, section, connected);
+        let texts = section.one_or_more(report, "via", MOST_NEXT_HOPS)?;
+        return hop::action(report, connected, &texts, Way { to, vrf: vrf?, leak, port: port.ok()? });
     }
-    if let Some(node) = section.node("port") {
-        report.error(node.span, node.path, || {
-            ("'port' says where a gateway is, and this route has none".to_string(), "remove it".to_string())
-        });
+    for name in ["port", "leak"] {
+        if let Some(node) = section.node(name) {
+            report.error(node.span, node.path, || {
+                (format!("'{name}' says where a gateway is, and this route has none"), "remove it".to_string())
+            });
+        }
     }
     Some(if blackhole { RouteAction::Blackhole } else { RouteAction::Unreachable })
-}
-
-fn gateway(
-    report: &mut Report<'_>,
-    section: &Section<'_>,
-    connected: &Connected,
-    to: Option<Prefix>,
-) -> Option<RouteAction> {
-    let on = interface(report, section, connected);
-    let text = section.text(report, "via")?;
-    let gateway = address(report, &text)?;
-    if let Some(to) = to.filter(|to| to.address.is_ipv4() != gateway.is_ipv4()) {
-        text.error(report, || {
-            let family = if to.address.is_ipv4() { "IPv4" } else { "IPv6" };
-            let reason = format!("{gateway} is not of the family of the destination {to}");
-            (reason, format!("write the {family} address of the gateway"))
-        });
-        return None;
-    }
-    let interface = connected.station(report, &text, gateway, on.ok()?).ok()?;
-    Some(RouteAction::Via { gateway, interface: connected.interface_name(interface).clone() })
 }
 
 /// The interface that `port` names, if it names one. Err: reported, or excused.
@@ -167,20 +164,6 @@ fn interface(
     }
 }
 
-fn address(report: &mut Report<'_>, text: &crate::document::Text<'_>) -> Option<IpAddr> {
-    let parsed = text.value.parse::<IpAddr>();
-    if parsed.is_err() {
-        text.error(report, || {
-            let hint = match text.value.split_once('/').map(|(address, _)| address.parse::<IpAddr>()) {
-                Some(Ok(address)) => format!("write '{address}', without a length"),
-                _ => "write an address, like '192.0.2.9' or '2001:db8::9'".to_string(),
-            };
-            (format!("{} is no address", quote(text.value)), hint)
-        });
-    }
-    parsed.ok()
-}
-
 pub(super) fn neighbours(report: &mut Report<'_>, root: &Section<'_>, connected: &Connected) -> Vec<NeighbourPlan> {
     let parent = Path::Key(&root.path, "neighbour");
     let mut seen = std::collections::HashMap::new();
@@ -193,7 +176,7 @@ pub(super) fn neighbours(report: &mut Report<'_>, root: &Section<'_>, connected:
         let Some(text) = section.text(report, "address") else { continue };
         let Some(address) = address(report, &text) else { continue };
         let Ok(on) = on else { continue };
-        let Ok(interface) = connected.station(report, &text, address, on) else { continue };
+        let Ok(interface) = connected.station(report, &text, address, on, MAIN) else { continue };
         let first = *seen.entry((address, interface)).or_insert(index);
         if first != index {
             text.error(report, || {

@@ -4,7 +4,7 @@
 //! the next hop is found first, then its link-layer address). Every change of a link shows in its version, so a packet
 //! that was given a link-layer address in one stage can be checked in a later one.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use units::{AdjacencyId, InterfaceId, Mac};
@@ -62,7 +62,7 @@ pub struct Adjacencies {
 
 impl Adjacencies {
     pub(super) fn new(capacity: usize) -> Self {
-        assert!(capacity <= super::Outcome::LIMIT as usize, "an outcome names at most 2^21 adjacencies");
+        assert!(capacity <= super::Outcome::LIMIT as usize, "an outcome names at most 2^20 adjacencies");
         Adjacencies { entries: std::iter::repeat_with(Entry::default).take(capacity).collect() }
     }
 
@@ -118,17 +118,21 @@ pub(super) struct Hops {
     ids: HashMap<(InterfaceId, IpAddr), AdjacencyId>,
     returned: VecDeque<AdjacencyId>,
     capacity: usize,
+    /// Interfaces whose port is down.
+    down: HashSet<InterfaceId>,
 }
 
 struct Slot {
     interface: InterfaceId,
     address: IpAddr,
     holders: u32,
+    /// It was asked and did not answer, and has not been heard of since.
+    failed: bool,
 }
 
 impl Hops {
     pub fn new(capacity: usize) -> Self {
-        Hops { slots: Vec::new(), ids: HashMap::new(), returned: VecDeque::new(), capacity }
+        Hops { slots: Vec::new(), ids: HashMap::new(), returned: VecDeque::new(), capacity, down: HashSet::new() }
     }
 
     /// The adjacency of a next hop, held once more; nothing where the table is full.
@@ -137,7 +141,7 @@ impl Hops {
             self.slots[id.index()].holders += 1;
             return Some(id);
         }
-        let slot = Slot { interface, address, holders: 1 };
+        let slot = Slot { interface, address, holders: 1, failed: false };
         let id = if self.slots.len() < self.capacity {
             self.slots.push(slot);
             AdjacencyId::at(self.slots.len() - 1)
@@ -182,11 +186,33 @@ impl Hops {
 
     /// Says where the neighbour is, or that it is not known.
     pub fn link(&mut self, id: AdjacencyId, mac: Option<Mac>, links: &Adjacencies) {
+        if mac.is_some() {
+            self.slots[id.index()].failed = false;
+        }
         links.set(id, mac);
+    }
+
+    /// It was asked and did not answer.
+    pub fn fail(&mut self, id: AdjacencyId) {
+        self.slots[id.index()].failed = true;
+    }
+
+    /// Whether packets may reach it: it has not failed to answer, and its port is not down.
+    pub fn is_usable(&self, id: AdjacencyId) -> bool {
+        let slot = self.slots.get(id.index()).filter(|slot| slot.holders > 0);
+        slot.is_some_and(|slot| !slot.failed && !self.down.contains(&slot.interface))
+    }
+
+    /// Says whether the port of an interface is up. Answers the adjacencies on it, where that is news.
+    pub fn set_up(&mut self, interface: InterfaceId, up: bool) -> Vec<AdjacencyId> {
+        let news = if up { self.down.remove(&interface) } else { self.down.insert(interface) };
+        let on = self.ids.iter().filter(|((on, _), _)| news && *on == interface);
+        on.map(|(_, &id)| id).collect()
     }
 
     /// Marks every adjacency of an interface unresolved.
     pub fn lose(&mut self, interface: InterfaceId, links: &Adjacencies) {
+        self.down.remove(&interface);
         for (_, &id) in self.ids.iter().filter(|((of, _), _)| *of == interface) {
             links.set(id, None);
         }

@@ -5,7 +5,7 @@
 //! ([`super::short`]): where none but these leads the word is zero, as memory that was never written is.
 
 use super::short;
-use std::sync::atomic::{AtomicU32, Ordering};
+use super::sync::{AtomicU32, Ordering};
 
 /// Set in words that point to a finer table; the other bits are the table's.
 pub(super) const POINTER: u32 = 1 << 31;

@@ -5,12 +5,14 @@
 //! group of 256 words, one an address. Changes are made in place, word by word: a reader sees each word before or after
 //! a change, never between. A group is filled before it is pointed to, and [`super::blocks`] says how one is reused.
 
-use super::blocks::{Blocks, Sequence, Spare};
+use super::blocks::{Blocks, Spare};
 use super::entry::{self, EMPTY, POINTER, Paint};
+use super::sequence::Sequence;
 use super::short::{self, Short};
+use super::sync::{AtomicU32, Ordering};
 use packet::pool::{Huge, prefetch};
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use zerocopy::FromZeros;
 
 const NETWORKS: usize = 1 << 24;
 const NETWORK_BITS: u8 = 24;
@@ -19,14 +21,9 @@ const TABLE_BITS: u8 = short::LONGEST + 1;
 /// Lookups whose memory is fetched at once.
 const BULK: usize = 32;
 
-#[repr(align(64))]
+#[derive(FromZeros)]
+#[repr(C, align(64))]
 struct Group([AtomicU32; 256]);
-
-impl Default for Group {
-    fn default() -> Self {
-        Group([const { AtomicU32::new(EMPTY) }; 256])
-    }
-}
 
 /// The IPv4 forwarding table: encoded outcomes by prefix. Readers share it without a lock; writers exclude each other.
 ///

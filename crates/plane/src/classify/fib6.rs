@@ -1,4 +1,4 @@
-//! Longest-prefix match for IPv6: a first table over the leading 24 bits, below it a tree of 256-word groups, one an
+//! Longest-prefix match for IPv6, and for either family in small: a first table over the leading 24 or 8 bits, below it a tree of 256-word groups, one an
 //! octet, in which stretches without a branch are one step.
 //!
 //! The steps over stretches are the path compression of Morrison's PATRICIA (J. ACM 15(4), 1968): without them a host
@@ -9,16 +9,17 @@
 
 mod change;
 
-use super::blocks::{Blocks, Sequence, Spare};
+use super::blocks::{Blocks, Spare};
 use super::entry::{self, EMPTY};
+use super::sequence::Sequence;
 use super::short::Short;
+use super::sync::{AtomicU32, AtomicU64, Ordering};
 use packet::pool::prefetch;
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use zerocopy::FromZeros;
 
-const ROOT_BITS: u8 = 24;
-const ROOTS: usize = 1 << ROOT_BITS;
 /// Lookups whose memory is fetched at once.
 const BULK: usize = 32;
 /// More steps than any address takes: each octet behind the root can be a stretch and a group.
@@ -28,20 +29,18 @@ const STEPS: usize = 32;
 const STRETCH: u32 = 1 << 30;
 /// Where a pointer to a group says which octet of the address, counted from the last, is the index.
 const OCTET: u32 = 26;
+/// Positions in what a tree holds.
+const GROUPS: usize = 0;
+const STRETCHES: usize = 1;
 const INDEX: u32 = (1 << super::blocks::INDEX_BITS) - 1;
 
-#[repr(align(64))]
+#[derive(FromZeros)]
+#[repr(C, align(64))]
 struct Group([AtomicU32; 256]);
 
-impl Default for Group {
-    fn default() -> Self {
-        Group([const { AtomicU32::new(EMPTY) }; 256])
-    }
-}
-
 /// Addresses that begin with `length` bits of the key go on at `hit`, others of this part of the tree are `miss`.
-#[derive(Default)]
-#[repr(align(32))]
+#[derive(FromZeros)]
+#[repr(C, align(32))]
 struct Stretch {
     high: AtomicU64,
     low: AtomicU64,
@@ -76,17 +75,39 @@ impl Stretch {
     }
 }
 
-/// The IPv6 forwarding table: encoded outcomes by prefix. Readers share it without a lock; writers exclude each other.
-///
-/// It reserves 64 MB of address space; memory is used where routes were written.
-pub struct Fib6 {
-    short: Short,
-    roots: Box<[AtomicU32; ROOTS]>,
+/// The memory of the nodes of one tree or of many.
+pub(super) struct Nodes {
     groups: Blocks<Group>,
     stretches: Blocks<Stretch>,
     sequence: Sequence,
     writer: Mutex<Writer>,
 }
+
+impl Nodes {
+    pub fn new() -> Arc<Nodes> {
+        Arc::new(Nodes {
+            groups: Blocks::new(),
+            stretches: Blocks::new(),
+            sequence: Sequence::default(),
+            writer: Mutex::default(),
+        })
+    }
+}
+
+/// A forwarding table as a tree: encoded outcomes by prefix. Readers share it without a lock; writers exclude each other.
+///
+/// Its first table covers `ROOT` bits, 8 or 24. With 24 it reserves 64 MB of address space; memory is used where routes
+/// were written. Shorter addresses than IPv6's are the leading bits of one.
+pub struct Trie<const ROOT: u8> {
+    short: Short,
+    roots: Box<[AtomicU32]>,
+    nodes: Arc<Nodes>,
+    /// Groups and stretches of this tree.
+    held: [AtomicUsize; 2],
+}
+
+/// The IPv6 forwarding table of the main VRF.
+pub type Fib6 = Trie<24>;
 
 #[derive(Default)]
 struct Writer {
@@ -111,21 +132,27 @@ impl Default for Fib6 {
 impl Fib6 {
     /// A table without routes.
     pub fn new() -> Self {
-        Fib6 {
+        Self::within(Nodes::new())
+    }
+}
+
+impl<const ROOT: u8> Trie<ROOT> {
+    /// A tree without routes, its nodes in `nodes`.
+    pub(super) fn within(nodes: Arc<Nodes>) -> Self {
+        const { assert!(ROOT == 8 || ROOT == 24) };
+        Trie {
             short: Short::new(),
             // Zeroed by the kernel, page by page as it is touched.
-            roots: <[AtomicU32; ROOTS]>::new_box_zeroed().expect("64 MB of address space"),
-            groups: Blocks::new(),
-            stretches: Blocks::new(),
-            sequence: Sequence::default(),
-            writer: Mutex::default(),
+            roots: <[AtomicU32]>::new_box_zeroed_with_elems(1 << ROOT).expect("64 MB of address space"),
+            nodes,
+            held: Default::default(),
         }
     }
 
     /// The encoded outcome for packets to `address`; 0 (`NoRoute`) where no route leads there.
     #[inline]
     pub fn lookup(&self, address: u128) -> u32 {
-        entry::word(self.sequence.read(|| {
+        entry::word(self.nodes.sequence.read(|| {
             let mut found = self.root(address).load(Ordering::Acquire);
             for _ in 0..STEPS {
                 if !entry::is_pointer(found) {
@@ -141,7 +168,7 @@ impl Fib6 {
     pub fn lookup_bulk(&self, addresses: &[u128], words: &mut [u32]) {
         assert_eq!(addresses.len(), words.len(), "one answer for each address");
         for (addresses, words) in addresses.chunks(BULK).zip(words.chunks_mut(BULK)) {
-            self.sequence.read(|| self.lookup_some(addresses, words));
+            self.nodes.sequence.read(|| self.lookup_some(addresses, words));
         }
     }
 
@@ -180,7 +207,7 @@ impl Fib6 {
 
     #[inline(always)]
     fn root(&self, address: u128) -> &AtomicU32 {
-        &self.roots[(address >> (128 - ROOT_BITS)) as usize]
+        &self.roots[(address >> (128 - ROOT)) as usize]
     }
 
     #[inline(always)]
@@ -188,9 +215,9 @@ impl Fib6 {
         if !entry::is_pointer(word) {
             Node::Leaf
         } else if word & STRETCH == 0 {
-            self.groups.get(word & INDEX).map_or(Node::Leaf, Node::Group)
+            self.nodes.groups.get(word & INDEX).map_or(Node::Leaf, Node::Group)
         } else {
-            self.stretches.get(word & INDEX).map_or(Node::Leaf, Node::Stretch)
+            self.nodes.stretches.get(word & INDEX).map_or(Node::Leaf, Node::Stretch)
         }
     }
 
@@ -214,14 +241,14 @@ impl Fib6 {
 
     /// Groups and stretches in use.
     pub fn nodes(&self) -> (usize, usize) {
-        let writer = self.writer.lock();
-        (writer.groups.used(), writer.stretches.used())
+        (self.held[GROUPS].load(Ordering::Relaxed), self.held[STRETCHES].load(Ordering::Relaxed))
     }
 
-    /// Bytes of address space held.
+    /// Bytes of memory used by its nodes, and of address space by its first tables.
     pub fn bytes(&self) -> usize {
-        let writer = self.writer.lock();
-        size_of_val(&*self.roots) + self.groups.bytes(&writer.groups) + self.stretches.bytes(&writer.stretches)
+        let (groups, stretches) = self.nodes();
+        let first = size_of_val(&*self.roots) + size_of::<Self>();
+        first + groups * size_of::<Group>() + stretches * size_of::<Stretch>()
     }
 }
 

@@ -113,7 +113,7 @@ impl<W: Witness> Classifier<'_, W> {
         packet.resize(l3 + length);
         packet.meta_mut().ecn = ecn;
         self.saw_header(Family::V4, source.into(), destination.into(), length);
-        if source.is_multicast() || source.is_broadcast() || source.is_loopback() || self.snapshot.is_own4(source) {
+        if source.is_multicast() || source.is_broadcast() || source.is_loopback() || self.is_own4(packet, source) {
             return Err(DropReason::MartianSource);
         }
         if destination.is_broadcast() {
@@ -136,9 +136,10 @@ impl<W: Witness> Classifier<'_, W> {
         if options && packet.meta().flags & OPTIONS_DONE == 0 {
             return Ok(self.except(packet, Exception::Options));
         }
-        let word = self.tables.fib4().lookup(u32::from(destination));
+        let word = self.tables.lookup4(packet.meta().in_interface, u32::from(destination));
         let outcome = Outcome::decode(word);
-        self.witness.saw(|| Finding::Lookup { destination: destination.into(), outcome });
+        let vrf = self.tables.place(packet.meta().in_interface);
+        self.witness.saw(|| Finding::Lookup { vrf, destination: destination.into(), outcome });
         Ok(self.unusual_route4(packet, outcome))
     }
 
@@ -199,13 +200,20 @@ impl<W: Witness> Classifier<'_, W> {
             let ours = self.snapshot.is_own6_on(interface, destination);
             return if ours { Ok(self.except(packet, Exception::Local)) } else { Err(DropReason::LinkLocal) };
         }
-        let outcome = Outcome::decode(self.tables.fib6().lookup(u128::from(destination)));
-        self.witness.saw(|| Finding::Lookup { destination: destination.into(), outcome });
+        let outcome = Outcome::decode(self.tables.lookup6(interface, u128::from(destination)));
+        let vrf = self.tables.place(interface);
+        self.witness.saw(|| Finding::Lookup { vrf, destination: destination.into(), outcome });
         self.route6(packet, source, outcome)
     }
 
     fn saw_header(&self, family: Family, source: IpAddr, destination: IpAddr, length: usize) {
         self.witness.saw(|| Finding::Header { family, source, destination, length });
+    }
+
+    /// Whether an address is the router's own in the VRF the packet came in by.
+    fn is_own4(&self, packet: &Packet, address: Ipv4Addr) -> bool {
+        let word = self.tables.lookup4(packet.meta().in_interface, u32::from(address));
+        matches!(Outcome::decode(word), Outcome::Local(_))
     }
 
     fn route6(&self, packet: &mut Packet, source: Ipv6Addr, outcome: Outcome) -> Verdict {
@@ -220,6 +228,7 @@ impl<W: Witness> Classifier<'_, W> {
         }
         let l3 = usize::from(packet.meta().l3);
         let hops = packet.bytes().get(l3 + 7).copied().unwrap_or(0);
+        let outcome = self.chosen(packet, outcome);
         let out = match outcome {
             Outcome::Via(adjacency) => self.tables.adjacencies().interface(adjacency),
             Outcome::Connected(interface) => interface,
@@ -246,8 +255,9 @@ impl<W: Witness> Classifier<'_, W> {
     /// Acts on a unicast route: RFC 1812 5.2.1.2, in its order.
     fn route(&self, packet: &mut Packet, outcome: Outcome, ttl: u8) -> Target {
         let adjacencies = self.tables.adjacencies();
+        let outcome = self.chosen(packet, outcome);
         let out = match outcome {
-            Outcome::NoRoute => return self.except(packet, Exception::NoRoute),
+            Outcome::NoRoute | Outcome::Group(_) => return self.except(packet, Exception::NoRoute),
             Outcome::Unreachable => return self.except(packet, Exception::Unreachable),
             Outcome::Local(_) => return self.except(packet, Exception::Local),
             Outcome::Blackhole => return refuse(packet, DropReason::Blackhole),

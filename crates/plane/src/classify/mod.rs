@@ -12,28 +12,36 @@ mod exception;
 mod fib4;
 mod fib6;
 mod general;
+mod groups;
 #[cfg(test)]
 mod oracle;
 mod outcome;
 mod rib;
+mod sequence;
 mod short;
+mod sync;
 mod tables;
+mod vrf;
 mod witness;
 
 pub use adjacency::{Adjacencies, Link};
 pub use exception::Exception;
 pub use fib4::Fib4;
-pub use fib6::Fib6;
+pub use fib6::{Fib6, Trie};
+pub use groups::Groups;
 pub use outcome::Outcome;
 pub use rib::Origin;
-pub use tables::{RouteChange, RouteError, RouteQuery, RouteReport, TableLimits, Tables};
+pub use tables::{
+    GroupError, GroupMember, MOST_VRFS, NextHop, RouteChange, RouteError, RouteQuery, RouteReport, TableLimits, Tables,
+};
+pub use vrf::Vrf;
 pub use witness::{Finding, Unwitnessed, Witness};
 
 use crate::offload::wire_length;
 use crate::snapshot::{Egress, PortView, Snapshot};
-use packet::wire::ipv4;
+use packet::wire::{flow_hash, ipv4};
 use packet::{BATCH, DropReason, Meta, Packet};
-use units::{AdjacencyId, Instant, InterfaceId, PathId, PortId};
+use units::{AdjacencyId, GroupId, Instant, InterfaceId, PathId, PortId};
 
 /// Where a classified packet goes: the index of a path instance of the worker.
 pub(crate) type Target = u16;
@@ -182,7 +190,11 @@ impl<W: Witness> Classifier<'_, W> {
                 }
             }
         }
-        self.tables.fib4().lookup_bulk(keys, words);
+        // What comes in untagged by one port is all of one VRF.
+        match self.tables.vrf(self.tables.place(view.untagged)) {
+            None => self.tables.fib4().lookup_bulk(keys, words),
+            Some(vrf) => vrf.lookup_bulk4(keys, words),
+        }
         memo.word = u32::MAX;
         for i in 0..count {
             let (packet, word, seen) = (&mut packets[i], words[i], facts[i]);
@@ -196,7 +208,9 @@ impl<W: Witness> Classifier<'_, W> {
             } else if seen != Facts::NOT_PLAIN {
                 arrive(packet, came, id, view.untagged);
                 targets[i] = self.route_plain(packet, word, seen);
-                if self.snapshot.rules.is_empty() && packet.meta().refused | packet.meta().exception == 0 {
+                // What a group says holds for one flow.
+                let whole = Outcome::adjacency(word).is_some() && self.snapshot.rules.is_empty();
+                if whole && packet.meta().refused | packet.meta().exception == 0 {
                     let mtu = self.snapshot.egress(packet.meta().out_interface).mtu;
                     *memo = Memo { word, target: targets[i], mtu, meta: *packet.meta() };
                 }
@@ -250,6 +264,10 @@ impl<W: Witness> Classifier<'_, W> {
         let meta = packet.meta_mut();
         meta.l3 = ETHERNET as u16;
         meta.ecn = seen.tos & 3;
+        let word = match Outcome::group(word) {
+            Some(group) => self.member(packet, group).encode(),
+            None => word,
+        };
         if let Some(adjacency) = Outcome::adjacency(word) {
             let (link, interface) = self.tables.adjacencies().hop(adjacency);
             let egress = self.snapshot.egress(interface);
@@ -259,6 +277,21 @@ impl<W: Witness> Classifier<'_, W> {
             }
         }
         self.unusual_route4(packet, Outcome::decode(word))
+    }
+
+    /// The member of a group that the packet's flow goes by. Fragments, of which only the first has ports, go by their
+    /// addresses.
+    fn member(&self, packet: &Packet, group: GroupId) -> Outcome {
+        let flow = flow_hash(packet.bytes(), packet.meta().l3.into(), self.tables.flow_key());
+        let adjacency = self.tables.groups().pick(group, flow);
+        self.witness.saw(|| Finding::Member { group, flow, adjacency });
+        // A group that is just being made anew names nobody for a moment.
+        if adjacency.0 < Outcome::LIMIT { Outcome::Via(adjacency) } else { Outcome::NoRoute }
+    }
+
+    /// A route's outcome, and of a group the member for this packet.
+    fn chosen(&self, packet: &Packet, outcome: Outcome) -> Outcome {
+        if let Outcome::Group(group) = outcome { self.member(packet, group) } else { outcome }
     }
 
     /// The packet may go on to `adjacency`: fills in what the later stages need and picks its path.

@@ -1,7 +1,7 @@
 //! What a route says: one word, as the forwarding tables store it.
 
 use std::fmt;
-use units::{AdjacencyId, InterfaceId};
+use units::{AdjacencyId, GroupId, InterfaceId};
 
 /// What to do with packets to a destination.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -10,6 +10,8 @@ pub enum Outcome {
     NoRoute,
     /// Send it to this neighbour.
     Via(AdjacencyId),
+    /// Send it to one of these neighbours, by its flow.
+    Group(GroupId),
     /// The destination is on the link of this interface; who it is has to be asked.
     Connected(InterfaceId),
     /// The destination is the router itself, by an address of this interface.
@@ -28,8 +30,10 @@ impl Outcome {
     /// Bits of a stored outcome.
     pub const BITS: u32 = 24;
     const INDEX: u32 = 21;
-    /// One more than the largest adjacency or interface number that can be stored.
-    pub const LIMIT: u32 = 1 << Self::INDEX;
+    /// Set in the index of what is stored for a group, clear in that of an adjacency.
+    const GROUP: u32 = 1 << 20;
+    /// One more than the largest adjacency, group or interface number that can be stored.
+    pub const LIMIT: u32 = Self::GROUP;
 
     /// As the tables store it: below 2^24; `NoRoute` is zero.
     #[inline]
@@ -37,6 +41,7 @@ impl Outcome {
         let (kind, index) = match self {
             Outcome::NoRoute => (0, 0),
             Outcome::Via(adjacency) => (1, adjacency.0),
+            Outcome::Group(group) => (1, Self::GROUP | group.0),
             Outcome::Connected(interface) => (2, interface.0.into()),
             Outcome::Local(interface) => (3, interface.0.into()),
             Outcome::Broadcast(interface) => (4, interface.0.into()),
@@ -44,7 +49,7 @@ impl Outcome {
             Outcome::Unreachable => (6, 0),
             Outcome::Special => (7, 0),
         };
-        assert!(index < Self::LIMIT, "adjacencies are bounded when they are made");
+        assert!(index & !Self::GROUP < Self::LIMIT, "adjacencies and groups are bounded when they are made");
         kind << Self::INDEX | index
     }
 
@@ -52,8 +57,10 @@ impl Outcome {
     #[inline(always)]
     pub fn decode(word: u32) -> Outcome {
         let index = word & (Self::LIMIT - 1);
+        let grouped = word & Self::GROUP != 0;
         let interface = InterfaceId(index as u16);
         match word >> Self::INDEX & 7 {
+            1 if grouped => Outcome::Group(GroupId(index)),
             1 => Outcome::Via(AdjacencyId(index)),
             2 => Outcome::Connected(interface),
             3 => Outcome::Local(interface),
@@ -68,7 +75,13 @@ impl Outcome {
     /// The adjacency of a stored outcome, if it is [`Outcome::Via`]: what the fast path asks first.
     #[inline(always)]
     pub fn adjacency(word: u32) -> Option<AdjacencyId> {
-        (word >> Self::INDEX & 7 == 1).then_some(AdjacencyId(word & (Self::LIMIT - 1)))
+        (word >> (Self::INDEX - 1) & 15 == 0b0010).then_some(AdjacencyId(word & (Self::LIMIT - 1)))
+    }
+
+    /// The group of a stored outcome, if it is [`Outcome::Group`].
+    #[inline(always)]
+    pub fn group(word: u32) -> Option<GroupId> {
+        (word >> (Self::INDEX - 1) & 15 == 0b0011).then_some(GroupId(word & (Self::LIMIT - 1)))
     }
 }
 
@@ -77,6 +90,7 @@ impl fmt::Display for Outcome {
         match self {
             Outcome::NoRoute => write!(f, "no route"),
             Outcome::Via(a) => write!(f, "via adjacency {a}"),
+            Outcome::Group(g) => write!(f, "via group {g}"),
             Outcome::Connected(i) => write!(f, "connected on interface {i}"),
             Outcome::Local(i) => write!(f, "local on interface {i}"),
             Outcome::Broadcast(i) => write!(f, "broadcast on interface {i}"),
@@ -97,6 +111,8 @@ mod tests {
             Outcome::NoRoute,
             Outcome::Via(AdjacencyId(0)),
             Outcome::Via(AdjacencyId(Outcome::LIMIT - 1)),
+            Outcome::Group(GroupId(0)),
+            Outcome::Group(GroupId(Outcome::LIMIT - 1)),
             Outcome::Connected(InterfaceId(7)),
             Outcome::Local(InterfaceId(u16::MAX)),
             Outcome::Broadcast(InterfaceId(1)),
@@ -107,6 +123,7 @@ mod tests {
             assert!(outcome.encode() < 1 << Outcome::BITS);
             assert_eq!(Outcome::decode(outcome.encode()), outcome);
             assert_eq!(Outcome::adjacency(outcome.encode()).is_some(), matches!(outcome, Outcome::Via(_)));
+            assert_eq!(Outcome::group(outcome.encode()).is_some(), matches!(outcome, Outcome::Group(_)));
         }
         assert_eq!(Outcome::NoRoute.encode(), 0);
     }

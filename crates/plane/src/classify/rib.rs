@@ -1,6 +1,7 @@
 //! The routes behind the forwarding tables: for each prefix what every origin says, the best of which is forwarded by.
 
-use super::{Fib4, Fib6, Outcome};
+use super::fib6::Trie;
+use super::{Fib4, Outcome};
 use prefix_trie::{Prefix, PrefixMap};
 
 /// Where a route comes from. Of the routes of one prefix the first of these is used; a neighbour replaces whatever says
@@ -11,8 +12,10 @@ pub enum Origin {
     Local,
     /// The broadcast or network address of a connected prefix.
     Broadcast,
-    /// The configuration's routes, or a routing protocol's.
+    /// The configuration's routes.
     Static,
+    /// Routes given while the router runs: by the API, for a routing protocol.
+    Api,
     /// The prefix of an interface's address.
     Connected,
     /// A neighbour whose link-layer address is known.
@@ -21,8 +24,8 @@ pub enum Origin {
 
 impl Origin {
     /// Every origin, the preferred first.
-    pub const ALL: [Origin; 5] =
-        [Origin::Local, Origin::Broadcast, Origin::Static, Origin::Connected, Origin::Neighbour];
+    pub const ALL: [Origin; 6] =
+        [Origin::Local, Origin::Broadcast, Origin::Static, Origin::Api, Origin::Connected, Origin::Neighbour];
 
     /// Its name in tables and on the command line.
     pub fn name(self) -> &'static str {
@@ -30,6 +33,7 @@ impl Origin {
             Origin::Local => "local",
             Origin::Broadcast => "broadcast",
             Origin::Static => "static",
+            Origin::Api => "api",
             Origin::Connected => "connected",
             Origin::Neighbour => "neighbour",
         }
@@ -83,12 +87,12 @@ impl Forwarding<u32> for Fib4 {
     }
 }
 
-impl Forwarding<u128> for Fib6 {
+impl<const ROOT: u8> Forwarding<u128> for Trie<ROOT> {
     fn insert(&self, prefix: u128, length: u8, word: u32) {
-        Fib6::insert(self, prefix, length, word);
+        Trie::insert(self, prefix, length, word);
     }
     fn remove(&self, prefix: u128, length: u8, covering: (u8, u32)) {
-        Fib6::remove(self, prefix, length, covering);
+        Trie::remove(self, prefix, length, covering);
     }
 }
 
@@ -133,11 +137,6 @@ where
     /// The routes of exactly this prefix.
     pub fn get(&self, prefix: (A, u8)) -> Candidates {
         self.map.get(&prefix).copied().unwrap_or_default()
-    }
-
-    /// Whether any origin has a route for exactly this prefix.
-    pub fn contains(&self, prefix: (A, u8)) -> bool {
-        self.map.contains_key(&prefix)
     }
 
     /// The outcome of a prefix by the routes of itself and of those that cover it, leaving neighbours aside.

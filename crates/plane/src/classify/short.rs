@@ -6,8 +6,8 @@
 //! replaces another could be missed in both: changes here are marked in the table's [`Sequence`], and the reader repeats.
 
 use super::Outcome;
-use super::blocks::Sequence;
-use std::sync::atomic::{AtomicU32, Ordering};
+use super::sequence::Sequence;
+use super::sync::{AtomicU32, Ordering};
 
 /// The longest of the short prefixes.
 pub(super) const LONGEST: u8 = 8;
@@ -17,7 +17,7 @@ pub(super) struct Short([AtomicU32; 256]);
 
 impl Short {
     pub fn new() -> Self {
-        Short([const { AtomicU32::new(0) }; 256])
+        Short(std::array::from_fn(|_| AtomicU32::new(0)))
     }
 
     /// The outcome for addresses that begin with `octet`; the lowest 24 bits count.

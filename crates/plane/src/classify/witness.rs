@@ -7,7 +7,7 @@ use super::{Exception, Outcome};
 use packet::wire::Family;
 use plan::Condition;
 use std::net::IpAddr;
-use units::{AdjacencyId, InterfaceId, Mac};
+use units::{AdjacencyId, GroupId, InterfaceId, Mac, VrfId};
 
 /// Something the classifier has found, in the order in which it looks. What it was found wanting for is not here but in
 /// the verdict.
@@ -49,10 +49,21 @@ pub enum Finding {
     Addresses,
     /// What the routes say.
     Lookup {
+        /// In this VRF.
+        vrf: VrfId,
         /// Of this destination.
         destination: IpAddr,
         /// This.
         outcome: Outcome,
+    },
+    /// The route leads to a group of next hops, and this is the one for the packet's flow.
+    Member {
+        /// The group.
+        group: GroupId,
+        /// The hash of the flow, which picks the member.
+        flow: u32,
+        /// The member.
+        adjacency: AdjacencyId,
     },
     /// Time to live or hop limit.
     Hops {

@@ -1,17 +1,17 @@
 //! A world in which nothing is done: what the host decides is noted.
 
 use super::{Expected, Step, Steps, Way};
-use crate::classify::{Exception, Origin, Outcome, REFUSED, RouteChange, TableLimits, Tables, Target};
+use crate::classify::{Exception, Origin, Outcome, REFUSED, RouteChange, RouteReport, TableLimits, Tables, Target};
 use crate::event::Event;
 use crate::host::{Host, NeighbourReport, World};
 use crate::interface::Interface;
 use crate::router::desired::{self, Goal, Routes};
 use crate::worker::ROUNDS;
-use packet::wire::{Arp, Ipv4Header, Ipv6Header};
+use packet::wire::{Arp, Ipv4Header, Ipv6Header, flow_hash};
 use packet::{DropReason, Meta, Packet, Pool};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
-use units::{Instant, InterfaceId};
+use units::{Instant, InterfaceId, VrfId};
 
 /// What becomes of the packet, its path, and who is awaited.
 type Outcomes = (Expected, Option<usize>, Vec<(InterfaceId, IpAddr)>);
@@ -22,7 +22,8 @@ const LIMITS: TableLimits = TableLimits { adjacencies: 4096, routes: 65536 };
 /// What becomes of a packet that the host is given, the path it took last, and the neighbours that something waits for.
 pub(super) fn run(way: Way<'_>, pool: Pool, packet: Packet, target: Target) -> Outcomes {
     let concerned = concerned(&packet);
-    let (tables, hops) = copied(way.question.tables, &way.question.snapshot.interfaces, &concerned);
+    let flow = flow_hash(packet.bytes(), packet.meta().l3.into(), way.question.tables.flow_key());
+    let (tables, hops) = copied(way.question.tables, &way.question.snapshot.interfaces, &concerned, flow);
     let mut world =
         Dry { way, tables: &tables, pool, onward: VecDeque::new(), expected: None, path: None, quiet: true };
     let mut host = Host::new(way.question.snapshot.limits);
@@ -62,30 +63,44 @@ fn concerned(packet: &Packet) -> Vec<IpAddr> {
     ends.map_or_else(Vec::new, Vec::from)
 }
 
-/// Tables that say of these destinations what `live` does, and of the router's own addresses too; and the next hops.
-fn copied(live: &Tables, interfaces: &[Interface], destinations: &[IpAddr]) -> (Tables, Vec<IpAddr>) {
+/// Tables that say of these destinations what `live` does for a flow, and of the router's own addresses too; and the
+/// next hops.
+fn copied(live: &Tables, interfaces: &[Interface], destinations: &[IpAddr], flow: u32) -> (Tables, Vec<IpAddr>) {
     let (tables, mut hops) = (Tables::with_limits(LIMITS), Vec::new());
-    let always = desired::always().map(|(prefix, outcome)| RouteChange { prefix, origin: Origin::Local, outcome });
-    let own = Routes::following(interfaces);
-    let own = own.iter().filter_map(|(&(prefix, origin), goal)| match *goal {
-        Goal::Plain(outcome) => Some(RouteChange { prefix, origin, outcome }),
-        Goal::Via(..) => None,
+    let vrfs: BTreeSet<VrfId> = interfaces.iter().map(|interface| live.place(interface.id)).collect();
+    interfaces.iter().for_each(|interface| tables.attach(interface.id, live.place(interface.id)));
+    let special = |(prefix, outcome)| RouteChange { vrf: VrfId::MAIN, prefix, origin: Origin::Local, outcome };
+    let always = desired::always().map(special);
+    let own = Routes::following(interfaces, |interface| live.place(interface));
+    let own = own.iter().filter_map(|(&(vrf, prefix, origin), goal)| match *goal {
+        Goal::Plain(outcome) => Some(RouteChange { vrf, prefix, origin, outcome }),
+        Goal::Via(..) | Goal::Group(_) => None,
     });
     let fits = "a packet concerns no more routes than there is room for";
     tables.apply_routes(always.chain(own)).expect(fits);
-    for route in destinations.iter().flat_map(|&destination| live.covering(destination)) {
-        let (prefix, origin) = (route.prefix, route.origin);
-        match (route.outcome, route.interface, route.next_hop) {
+    let asked = vrfs.into_iter().flat_map(|vrf| destinations.iter().map(move |&destination| (vrf, destination)));
+    for route in asked.flat_map(|(vrf, destination)| live.covering(vrf, destination)) {
+        let RouteReport { vrf, prefix, origin, .. } = route;
+        let set = |outcome| tables.change_route(RouteChange { vrf, prefix, origin, outcome }).expect(fits);
+        // Of a group the packet sees one member.
+        let (outcome, leads) = match route.outcome {
+            Outcome::Group(group) => {
+                let member = live.groups().pick(group, flow);
+                (Outcome::Via(member), live.next_hop(member))
+            }
+            outcome => (outcome, route.interface.zip(route.next_hop)),
+        };
+        match (outcome, leads) {
             // The host makes these of the neighbours it knows.
             _ if origin == Origin::Neighbour => {}
-            (Outcome::Via(_), Some(interface), Some(hop)) => {
+            (Outcome::Via(_), Some((interface, hop))) => {
                 hops.push(hop);
                 let adjacency = tables.adjacency_for(interface, hop).expect(fits);
-                tables.set_route(prefix, origin, Outcome::Via(adjacency)).expect(fits);
+                set(Outcome::Via(adjacency));
                 tables.release(adjacency);
             }
-            (Outcome::Via(_), ..) => {}
-            (outcome, ..) => tables.set_route(prefix, origin, outcome).expect(fits),
+            (Outcome::Via(_), None) => {}
+            (outcome, _) => set(outcome),
         }
     }
     (tables, hops)

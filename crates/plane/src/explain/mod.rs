@@ -172,8 +172,17 @@ fn detailed(question: &Question<'_>, step: Step) -> Vec<Step> {
         all.into_iter().find(|known| (known.interface, known.address) == (interface, address)).cloned()
     };
     match step {
-        Step::Found(Finding::Lookup { destination, .. }) => {
-            let routes = question.tables.covering(destination);
+        Step::Found(Finding::Member { adjacency, .. }) => {
+            let hop = question.tables.next_hop(adjacency);
+            let neighbour = hop.map(|(interface, address)| Step::Neighbour {
+                interface,
+                address,
+                known: known(interface, address),
+            });
+            [step].into_iter().chain(neighbour).collect()
+        }
+        Step::Found(Finding::Lookup { vrf, destination, .. }) => {
+            let routes = question.tables.covering(vrf, destination);
             let first = routes.first();
             let hop = first.and_then(|route| {
                 let connected = matches!(route.outcome, crate::classify::Outcome::Connected(_)).then_some(destination);

@@ -98,7 +98,7 @@ impl Host {
     fn tell4(&mut self, packet: &Packet, ip: &Ipv4<'_>, what: Complaint, world: &mut impl World) {
         let Some(error) = what.in_ipv4() else { return };
         let (from, to) = (ip.header.source(), ip.header.destination());
-        let asked = world.tables().lookup(IpAddr::V4(to));
+        let asked = world.lookup(packet.meta().in_interface, IpAddr::V4(to));
         if may_answer_with_error4(cast(packet), ip).is_err() || matches!(asked, Outcome::Broadcast(_)) {
             return;
         }
@@ -124,7 +124,7 @@ impl Host {
         let id = packet.meta().in_interface;
         let Some(way) = way(IpAddr::V6(from), id, world) else { return };
         let own = world.interface(id).is_some_and(|i| i.ipv6.iter().any(|a| a.address == to));
-        let own = own || matches!(world.tables().lookup(IpAddr::V6(to)), Outcome::Local(_));
+        let own = own || matches!(world.lookup(id, IpAddr::V6(to)), Outcome::Local(_));
         // An address of where the packet came in, as RFC 4443 2.2 leaves open: it shows the path in a traceroute.
         let source: Option<Ipv6Addr> =
             if own { Some(to) } else { world.interface(id).and_then(|interface| self.source6(interface, from)) };

@@ -3,6 +3,7 @@
 
 use super::errors::Complaint;
 use super::extensions::{self, Obstacle};
+use super::options::is_own4;
 use super::output::{HOPS, blank, mark, way};
 use super::reassembly::FragmentHeader;
 use super::{Host, Parsed, World, is_own, l3, parse, requests, reset};
@@ -48,7 +49,7 @@ impl Host {
     pub(super) fn deliver(&mut self, packet: Packet, reassembled: bool, world: &mut impl World) {
         let answer = match parse(&packet) {
             Some(Parsed::V4(ip)) => {
-                let one = packet.meta().flags & Meta::GROUP == 0 && is_ours4(&ip, world);
+                let one = packet.meta().flags & Meta::GROUP == 0 && is_ours4(&packet, &ip, world);
                 answer4(&ip, one)
             }
             Some(Parsed::V6(ip)) if self.is_anothers(&packet, ip.header.destination(), world) => {
@@ -88,7 +89,7 @@ impl Host {
         if to.is_unicast_link_local() {
             return self.is_lost(packet.meta().in_interface, to);
         }
-        match world.tables().lookup(to.into()) {
+        match world.lookup(packet.meta().in_interface, to.into()) {
             Outcome::Local(owner) => self.is_lost(owner, to),
             _ => false,
         }
@@ -139,8 +140,8 @@ impl Host {
 }
 
 /// Whether a packet is for one address of ours, and not for a group we are in.
-fn is_ours4(ip: &Ipv4<'_>, world: &impl World) -> bool {
-    matches!(world.tables().lookup(IpAddr::V4(ip.header.destination())), Outcome::Local(_))
+fn is_ours4(packet: &Packet, ip: &Ipv4<'_>, world: &impl World) -> bool {
+    is_own4(ip.header.destination(), packet.meta().in_interface, world)
 }
 
 /// What an IPv4 packet gets; `one` where it is for us alone.

@@ -9,7 +9,7 @@ use packet::wire::ipv6_extensions::{HopByHop, Ipv6Option, Ipv6Options, Padding, 
 use packet::wire::{Ipv4, Ipv6, checksum, ipv4};
 use packet::{DropReason, Packet};
 use std::net::{IpAddr, Ipv4Addr};
-use units::Instant;
+use units::{Instant, InterfaceId};
 
 /// Type of the jumbo payload option (RFC 2675 2).
 const JUMBO_PAYLOAD: u8 = 0xc2;
@@ -38,8 +38,9 @@ impl Host {
             Verdict::Forward => world.forward(packet),
             Verdict::Record(address) => {
                 let (at, time) = (usize::from(packet.meta().l3), timestamp(world.now()));
+                let scope = packet.meta().in_interface;
                 let l3 = packet.bytes_mut().get_mut(at..).unwrap_or_default();
-                match ipv4_options::record(l3, address, time, |address| is_own4(address, world)) {
+                match ipv4_options::record(l3, address, time, |address| is_own4(address, scope, world)) {
                     Ok(()) => world.forward(packet),
                     Err(_) => world.drop(packet, DropReason::BadOption),
                 }
@@ -64,7 +65,7 @@ fn judge4(ip: &Ipv4<'_>, packet: &Packet, world: &impl World) -> Verdict {
     }
     // RFC 1812 5.2.4.2: the address of the interface it leaves by; the one it is for, where it goes no further.
     let destination = ip.header.destination();
-    if is_own4(destination, world) {
+    if is_own4(destination, packet.meta().in_interface, world) {
         return Verdict::Record(destination);
     }
     let (interface, peer) = match way(IpAddr::V4(destination), packet.meta().in_interface, world) {
@@ -145,9 +146,9 @@ fn renew_checksum(header: &mut [u8]) {
     header[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Whether an address is one of the router's, on any interface.
-pub(super) fn is_own4(address: Ipv4Addr, world: &impl World) -> bool {
-    matches!(world.tables().lookup(IpAddr::V4(address)), Outcome::Local(_))
+/// Whether an address is one of the router's, on any interface of the VRF of `scope`.
+pub(super) fn is_own4(address: Ipv4Addr, scope: InterfaceId, world: &impl World) -> bool {
+    matches!(world.lookup(scope, IpAddr::V4(address)), Outcome::Local(_))
 }
 
 /// Milliseconds of the router's clock, which does not know the time of day and says so (RFC 791 3.1, "internet

@@ -37,12 +37,23 @@ pub(super) fn written(
     }
 }
 
+/// The hash of what the router itself says to a destination: all of it goes by one member of a group.
+fn flow_to(destination: IpAddr, world: &impl World) -> u32 {
+    let bits = match destination {
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => address.to_bits(),
+    };
+    // Folded and multiplied (Knuth, TAOCP 3, 6.4); the high half has seen every bit.
+    let folded = (bits ^ bits >> 64) as u64 ^ world.tables().flow_key();
+    (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+}
+
 /// The way to `destination`: the interface, and who comes next on its link. A link-local address is on the link of
-/// `scope`. Nothing where there is no way, or it leads to ourselves.
+/// `scope`, any other is looked up in its VRF. Nothing where there is no way, or it leads to ourselves.
 pub(super) fn way(destination: IpAddr, scope: InterfaceId, world: &impl World) -> Option<Key> {
     match destination {
         IpAddr::V6(address) if address.is_unicast_link_local() => Some((scope, destination)),
-        _ => world.next_hop(world.tables().lookup(destination), destination),
+        _ => world.next_hop(world.lookup(scope, destination), destination, flow_to(destination, world)),
     }
 }
 

@@ -4,6 +4,7 @@
 use super::errors::lower_hops;
 use super::output::{HOPS, written};
 use super::{Host, Parsed, World, is_on_link, parse};
+use crate::classify::Outcome;
 use crate::event::NeighbourState;
 use crate::interface::Interface;
 use packet::wire::{Cast, Error4, Ipv4, Ipv6, icmp4, ipv4, ipv6, may_answer_with_error4, ndp};
@@ -121,7 +122,12 @@ fn better(packet: &Packet, world: &impl World) -> Option<Better> {
         Parsed::V4(ip) => ends4(&ip)?,
         Parsed::V6(ip) => ends6(&ip)?,
     };
-    let (out, hop) = world.next_hop(world.tables().lookup(destination), destination)?;
+    let outcome = world.lookup(id, destination);
+    // Of several next hops no other packet of the sender's need take the same: nothing is better.
+    if let Outcome::Group(_) = outcome {
+        return None;
+    }
+    let (out, hop) = world.next_hop(outcome, destination, 0)?;
     let reaches = out == id && is_on_link(interface, sender) && is_on_link(interface, hop);
     let named = match hop {
         IpAddr::V4(_) => true,

@@ -64,7 +64,8 @@ impl Host {
             }),
         }?;
         // A route and times are recorded on the way back too (RFC 1122 3.2.2.6). The options have been found sound.
-        let recorded = ipv4_options::record_in_reply(reply.bytes_mut(), asked, now, |address| is_own4(address, world));
+        let own = |address| is_own4(address, packet.meta().in_interface, world);
+        let recorded = ipv4_options::record_in_reply(reply.bytes_mut(), asked, now, own);
         debug_assert!(recorded.is_ok());
         Some(reply)
     }

@@ -4,6 +4,7 @@ use super::errors::Complaint;
 use super::machine::{Ask, Effects, Input, Machine, Usable};
 use super::{Host, Key, Parsed, Waiting, World, parse};
 use crate::event::{Event, NeighbourState};
+use packet::wire::flow_hash;
 use packet::{DropReason, Packet};
 use std::net::IpAddr;
 use units::{InterfaceId, Mac, Nanos};
@@ -59,8 +60,9 @@ impl Host {
             Some(Parsed::V6(ip)) => IpAddr::V6(ip.header.destination()),
             None => return world.drop(packet, DropReason::HeaderTruncated),
         };
-        let outcome = world.tables().lookup(destination);
-        match world.next_hop(outcome, destination) {
+        let outcome = world.lookup(packet.meta().in_interface, destination);
+        let flow = flow_hash(packet.bytes(), packet.meta().l3.into(), world.tables().flow_key());
+        match world.next_hop(outcome, destination, flow) {
             Some(key) => self.submit(key, Waiting::Transit(packet), world),
             // The route has changed meanwhile: the classifier knows what that means now.
             None => world.forward(packet),
@@ -159,9 +161,13 @@ impl Host {
         if let Usable::Down = effects.usable {
             world.tables().unresolve(key.0, key.1);
         }
+        if effects.fail || effects.usable == Usable::Down {
+            world.tables().fail(key.0, key.1);
+        }
         if effects.forget {
             // Only what is not asked any more is forgotten, and that nothing waits for.
-            return self.forget_unanswered(key, world);
+            self.forget_unanswered(key, world);
+            return self.ask_again(key, world);
         }
         if effects.fail {
             for waiting in self.neighbours.take_waiting(key) {
@@ -185,6 +191,16 @@ impl Host {
             self.fail(waiting, world);
         }
         world.settled(key.0, key.1, Verdict::Failed);
+    }
+
+    /// A group leaves a next hop out that does not answer, so no packet will ask for it again: we do.
+    fn ask_again(&mut self, key: Key, world: &mut impl World) {
+        if world.interface(key.0).is_some() && world.tables().is_member(key.0, key.1) {
+            let (machine, effects) = Machine::wanted(world.now());
+            if self.neighbours.insert(key, machine) {
+                self.apply(key, effects, world);
+            }
+        }
     }
 
     /// The fast path may use the neighbour from now on; what waited goes first.

@@ -36,11 +36,16 @@ pub trait World {
     fn settled(&mut self, _interface: InterfaceId, _address: IpAddr, _verdict: Verdict) {}
     /// Tells the observer.
     fn event(&mut self, event: Event<'_>);
-    /// The next hop of a packet to `destination` under `outcome`: the gateway of an adjacency, or the destination
-    /// itself on a connected link.
-    fn next_hop(&self, outcome: Outcome, destination: IpAddr) -> Option<(InterfaceId, IpAddr)> {
+    /// What the routes say of `destination` in the VRF of the interface `scope`.
+    fn lookup(&self, scope: InterfaceId, destination: IpAddr) -> Outcome {
+        self.tables().lookup_from(scope, destination)
+    }
+    /// The next hop of a packet to `destination` under `outcome`: the gateway of an adjacency, that of a group's member
+    /// for a flow of this hash, or the destination itself on a connected link.
+    fn next_hop(&self, outcome: Outcome, destination: IpAddr, flow: u32) -> Option<(InterfaceId, IpAddr)> {
         match outcome {
             Outcome::Via(adjacency) => self.tables().next_hop(adjacency),
+            Outcome::Group(group) => self.tables().next_hop(self.tables().groups().pick(group, flow)),
             Outcome::Connected(interface) => Some((interface, destination)),
             _ => None,
         }

@@ -1,59 +1,81 @@
 //! The routes a configuration asks for: its own, and those that follow from its addresses.
 
 use super::Names;
-use crate::classify::{Origin, Outcome, Tables};
+use crate::classify::{GroupError, NextHop, Origin, Outcome, Tables};
 use crate::interface::Interface;
 use plan::{Plan, Prefix, RouteAction};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
-use units::{AdjacencyId, InterfaceId};
+use units::{AdjacencyId, GroupId, InterfaceId, VrfId};
+
+/// A route's VRF, destination and origin.
+pub(crate) type Key = (VrfId, Prefix, Origin);
 
 /// What a route is to lead to.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Goal {
     /// Anything but a gateway.
     Plain(Outcome),
     /// A gateway.
     Via(InterfaceId, IpAddr),
+    /// One of several gateways.
+    Group(Arc<[NextHop]>),
 }
 
-/// Routes by destination and origin.
+impl Goal {
+    /// What the route of a plan is to lead to; nothing where it names an interface that is not there.
+    pub(super) fn of(action: &RouteAction, names: &Names) -> Option<Goal> {
+        let hop = |hop: &plan::NextHopPlan| {
+            let &interface = names.interfaces.get(&hop.interface)?;
+            Some(NextHop { interface, address: hop.gateway, weight: hop.weight })
+        };
+        Some(match action {
+            RouteAction::Blackhole => Goal::Plain(Outcome::Blackhole),
+            RouteAction::Unreachable => Goal::Plain(Outcome::Unreachable),
+            RouteAction::Via { gateway, interface } => Goal::Via(*names.interfaces.get(interface)?, *gateway),
+            RouteAction::Group(hops) => Goal::Group(hops.iter().map(hop).collect::<Option<_>>()?),
+        })
+    }
+}
+
+/// Routes by VRF, destination and origin.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Routes(HashMap<(Prefix, Origin), Goal>);
+pub(crate) struct Routes(HashMap<Key, Goal>);
 
 impl Routes {
     /// The routes of `plan`, whose interfaces are `interfaces`.
     pub(super) fn of(plan: &Plan, names: &Names, interfaces: &[Interface]) -> Routes {
-        let mut routes = Routes::following(interfaces);
+        let mut routes = Routes::following(interfaces, |id| names.places.get(&id).copied().unwrap_or(VrfId::MAIN));
         routes.0.reserve(plan.routes.len());
         for route in &plan.routes {
-            let goal = match &route.action {
-                RouteAction::Blackhole => Goal::Plain(Outcome::Blackhole),
-                RouteAction::Unreachable => Goal::Plain(Outcome::Unreachable),
-                RouteAction::Via { gateway, interface } => match names.interfaces.get(interface) {
-                    Some(&id) => Goal::Via(id, *gateway),
-                    None => Goal::Plain(Outcome::Unreachable),
-                },
-            };
-            routes.0.insert((route.to, Origin::Static), goal);
+            let goal = Goal::of(&route.action, names).unwrap_or(Goal::Plain(Outcome::Unreachable));
+            routes.0.insert((names.vrf(route.vrf.as_ref()), route.to, Origin::Static), goal);
         }
         routes
     }
 
-    /// The routes that follow from addresses.
-    pub fn following(interfaces: &[Interface]) -> Routes {
+    /// The routes that follow from addresses; `place` says in which VRF an interface is.
+    pub fn following(interfaces: &[Interface], place: impl Fn(InterfaceId) -> VrfId) -> Routes {
         let mut routes = Routes(HashMap::with_capacity(8 * interfaces.len()));
-        interfaces.iter().for_each(|interface| routes.attach(interface));
+        for interface in interfaces {
+            let vrf = place(interface.id);
+            if vrf != VrfId::MAIN {
+                // The main one has them from the start.
+                let special = always().map(|(prefix, outcome)| ((vrf, prefix, Origin::Local), Goal::Plain(outcome)));
+                routes.0.extend(special);
+            }
+            routes.attach(interface, vrf);
+        }
         routes
     }
 
-    fn attach(&mut self, interface: &Interface) {
+    fn attach(&mut self, interface: &Interface, vrf: VrfId) {
         let id = interface.id;
         let mut put = |address: IpAddr, length: u8, origin, outcome| {
             if let Some(prefix) = Prefix::new(address, length).map(Prefix::network) {
-                self.0.insert((prefix, origin), Goal::Plain(outcome));
+                self.0.insert((vrf, prefix, origin), Goal::Plain(outcome));
             }
         };
         for attached in &interface.ipv4 {
@@ -73,19 +95,19 @@ impl Routes {
     }
 
     /// The keys of routes that `other` has not.
-    pub fn without<'a>(&'a self, other: &'a Routes) -> impl Iterator<Item = (Prefix, Origin)> + 'a {
+    pub fn without<'a>(&'a self, other: &'a Routes) -> impl Iterator<Item = Key> + 'a {
         self.0.keys().filter(|key| !other.0.contains_key(key)).copied()
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (&(Prefix, Origin), &Goal)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&Key, &Goal)> {
         self.0.iter()
     }
 
-    pub fn get(&self, key: &(Prefix, Origin)) -> Option<Goal> {
-        self.0.get(key).copied()
+    pub fn get(&self, key: &Key) -> Option<&Goal> {
+        self.0.get(key)
     }
 
-    pub fn remove(&mut self, key: &(Prefix, Origin)) {
+    pub fn remove(&mut self, key: &Key) {
         self.0.remove(key);
     }
 
@@ -95,31 +117,63 @@ impl Routes {
     }
 }
 
-/// The adjacencies of the gateways that routes name, held until the routes hold them themselves.
+/// The adjacencies and groups of the gateways that routes name, held until the routes hold them themselves.
 pub(super) struct Gateways {
     tables: Arc<Tables>,
     held: HashMap<(InterfaceId, IpAddr), AdjacencyId>,
+    /// By the gateways, and the group that the route led to before.
+    groups: HashMap<(Arc<[NextHop]>, Option<GroupId>), GroupId>,
+    /// The group of each route that leads to one.
+    of: HashMap<Key, GroupId>,
 }
 
 impl Gateways {
-    /// Holds an adjacency for each gateway of `routes`; nothing where there are not enough.
-    pub fn of(routes: &Routes, tables: &Arc<Tables>) -> Option<Gateways> {
-        let mut gateways = Gateways { tables: tables.clone(), held: HashMap::new() };
-        for goal in routes.0.values() {
-            if let Goal::Via(interface, gateway) = *goal
-                && let Entry::Vacant(vacant) = gateways.held.entry((interface, gateway))
-            {
-                vacant.insert(tables.adjacency_for(interface, gateway)?);
-            }
-        }
-        Some(gateways)
+    /// Holds nothing.
+    pub fn new(tables: &Arc<Tables>) -> Gateways {
+        Gateways { tables: tables.clone(), held: HashMap::new(), groups: HashMap::new(), of: HashMap::new() }
     }
 
-    /// What a route to `goal` says.
-    pub fn outcome(&self, goal: Goal) -> Outcome {
+    /// Holds what each of `routes` leads to that `old` has not, or that leads elsewhere there.
+    pub fn of(routes: &Routes, old: &Routes, tables: &Arc<Tables>) -> Result<Gateways, GroupError> {
+        let mut gateways = Gateways::new(tables);
+        for (key, goal) in routes.iter().filter(|(key, goal)| old.get(key) != Some(goal)) {
+            gateways.hold(key, goal)?;
+        }
+        Ok(gateways)
+    }
+
+    /// Holds what a route leads to. Answers what the route says.
+    pub fn hold(&mut self, &(vrf, prefix, origin): &Key, goal: &Goal) -> Result<Outcome, GroupError> {
+        Ok(match goal {
+            Goal::Plain(outcome) => *outcome,
+            Goal::Via(interface, gateway) => Outcome::Via(match self.held.entry((*interface, *gateway)) {
+                Entry::Occupied(held) => *held.get(),
+                Entry::Vacant(vacant) => {
+                    let adjacency = self.tables.adjacency_for(*interface, *gateway);
+                    *vacant.insert(adjacency.ok_or(GroupError::Adjacencies)?)
+                }
+            }),
+            Goal::Group(hops) => {
+                let before = match self.tables.route(vrf, prefix, origin) {
+                    Outcome::Group(group) => Some(group),
+                    _ => None,
+                };
+                let group = match self.groups.entry((hops.clone(), before)) {
+                    Entry::Occupied(held) => *held.get(),
+                    Entry::Vacant(vacant) => *vacant.insert(self.tables.group_for(hops, before)?),
+                };
+                self.of.insert((vrf, prefix, origin), group);
+                Outcome::Group(group)
+            }
+        })
+    }
+
+    /// What a route says whose goal is held.
+    pub fn outcome(&self, key: &Key, goal: &Goal) -> Outcome {
         match goal {
-            Goal::Plain(outcome) => outcome,
-            Goal::Via(interface, gateway) => Outcome::Via(self.held[&(interface, gateway)]),
+            Goal::Plain(outcome) => *outcome,
+            Goal::Via(interface, gateway) => Outcome::Via(self.held[&(*interface, *gateway)]),
+            Goal::Group(_) => Outcome::Group(self.of[key]),
         }
     }
 }
@@ -127,6 +181,7 @@ impl Gateways {
 impl Drop for Gateways {
     fn drop(&mut self) {
         self.held.values().for_each(|&adjacency| self.tables.release(adjacency));
+        self.groups.values().for_each(|&group| self.tables.release_group(group));
     }
 }
 

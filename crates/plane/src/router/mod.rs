@@ -6,27 +6,29 @@
 //! told, routes that need the new one are added after: no packet ever follows a route to a place that is not there.
 
 pub(crate) mod desired;
+mod edit;
 mod prepare;
 
 pub use crate::bell::Nudge;
+pub use edit::{EditError, EditSummary, Edits};
 pub use prepare::{ApplyError, Opener, Prepared};
 
 use crate::bell::Bell;
-use crate::classify::{Origin, RouteChange, Tables};
+use crate::classify::{Origin, Outcome, RouteChange, RouteQuery, RouteReport, Tables};
 use crate::event::Observer;
 use crate::host::HostLimits;
 use crate::scheduler::{CpuScheduler, RoundRobin};
 use crate::snapshot::{Layout, Snapshot};
 use crate::worker::{Command, Crew, Mailbox, Worker};
-use desired::{Gateways, Routes};
+use desired::{Gateways, Key, Routes};
 use packet::{Pool, Region};
-use plan::{Name, Plan, Prefix};
+use plan::{Name, Plan};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::time::Duration;
-use units::{Generation, InterfaceId, Mac, PathId, PortId, WorkerId};
+use units::{Generation, InterfaceId, Mac, PathId, PortId, VrfId, WorkerId};
 
 /// What a router is made of, besides its configuration.
 pub struct Build {
@@ -54,6 +56,8 @@ pub struct Router {
     names: Names,
     routes: Routes,
     statics: HashMap<(InterfaceId, IpAddr), Mac>,
+    /// Neighbours that came by edits.
+    given: HashMap<(InterfaceId, IpAddr), Mac>,
 }
 
 /// Ids by name. An id keeps its name for as long as the router runs, and none is given twice.
@@ -62,12 +66,32 @@ struct Names {
     ports: HashMap<Name, PortId>,
     interfaces: HashMap<Name, InterfaceId>,
     paths: HashMap<String, PathId>,
+    /// All that ever were.
+    vrfs: HashMap<Name, VrfId>,
+    /// The VRF of each interface, the main one left out.
+    places: HashMap<InterfaceId, VrfId>,
     macs: HashMap<PortId, Mac>,
     /// What the devices say of themselves, where they say anything.
     devices: HashMap<PortId, Mac>,
     /// How many queues a device was opened with.
     queues: HashMap<PortId, usize>,
     next: [usize; 3],
+}
+
+impl Names {
+    /// The VRF of a name in a plan that was prepared.
+    fn vrf(&self, name: Option<&Name>) -> VrfId {
+        name.and_then(|name| self.vrfs.get(name)).copied().unwrap_or(VrfId::MAIN)
+    }
+
+    /// A key for the hash of flows that other routers do not have: from the router's name and its ports' addresses.
+    fn flow_key(&self, plan: &Plan) -> u64 {
+        let mut macs: Vec<u64> = self.macs.values().map(|mac| mac.number()).collect();
+        macs.sort_unstable();
+        let bytes = plan.name.bytes().chain(macs.into_iter().flat_map(u64::to_be_bytes));
+        // FNV-1a.
+        bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    }
 }
 
 impl Router {
@@ -95,7 +119,8 @@ impl Router {
             )
         });
         let workers = workers.collect();
-        let always = desired::always().map(|(prefix, outcome)| RouteChange { prefix, origin: Origin::Local, outcome });
+        let special = |(prefix, outcome)| RouteChange { vrf: VrfId::MAIN, prefix, origin: Origin::Local, outcome };
+        let always = desired::always().map(special);
         tables.apply_routes(always).expect("empty tables have room for eight routes");
         let router = Router {
             bells,
@@ -108,6 +133,7 @@ impl Router {
             names: Names { next: [0, 0, 3], ..Names::default() },
             routes: Routes::default(),
             statics: HashMap::new(),
+            given: HashMap::new(),
         };
         (router, workers)
     }
@@ -153,15 +179,35 @@ impl Router {
         &self.snapshot
     }
 
+    /// The VRF of this name, where some interface is or was in it; `main` is the main one.
+    pub fn vrf(&self, name: &str) -> Option<VrfId> {
+        if name == "main" { Some(VrfId::MAIN) } else { self.names.vrfs.get(name).copied() }
+    }
+
+    /// The names of all VRFs but the main one.
+    pub fn vrf_names(&self) -> HashMap<VrfId, Name> {
+        self.names.vrfs.iter().map(|(name, &vrf)| (vrf, name.clone())).collect()
+    }
+
     /// Hands a prepared generation to the workers. Routes that it has no place for are withdrawn first.
     pub fn publish(&mut self, prepared: Prepared) -> Published {
         let Prepared { plan, snapshot, changes, names, routes, gateways, statics } = prepared;
-        let gone: Vec<(Prefix, Origin)> = self.routes.without(&routes).collect();
+        let gone: Vec<Key> = self.routes.without(&routes).collect();
         for key in gone {
-            self.tables.clear_route(key.0, key.1);
+            let (vrf, prefix, origin) = key;
+            let change = RouteChange { vrf, prefix, origin, outcome: Outcome::NoRoute };
+            self.tables.change_route(change).expect("a route can always be cleared");
             self.routes.remove(&key);
         }
         self.names = names;
+        if self.plan.is_none() {
+            self.tables.set_flow_key(self.names.flow_key(&plan));
+        }
+        // Before a worker hears of an interface: what it learns there belongs to its VRF.
+        for interface in &snapshot.interfaces {
+            let vrf = self.names.places.get(&interface.id).copied().unwrap_or(VrfId::MAIN);
+            self.tables.attach(interface.id, vrf);
+        }
         let mut acknowledgements = Vec::new();
         let mut changes = changes.into_iter();
         self.post(|| {
@@ -180,21 +226,42 @@ impl Router {
             self.tables.remove_interface(interface.id);
         }
         self.snapshot = snapshot;
-        let changes = routes.iter().filter(|(key, goal)| self.routes.get(key) != Some(**goal));
-        let changes = changes.map(|(&(prefix, origin), &goal)| {
-            let outcome = gateways.outcome(goal);
-            RouteChange { prefix, origin, outcome }
+        let changes = routes.iter().filter(|(key, goal)| self.routes.get(key) != Some(goal));
+        let changes = changes.map(|(key, goal)| RouteChange {
+            vrf: key.0,
+            prefix: key.1,
+            origin: key.2,
+            outcome: gateways.outcome(key, goal),
         });
         self.tables.apply_routes(changes).expect("the number of routes and their gateways were checked before");
         self.routes = routes;
+        self.withdraw_stranded();
         self.update_statics(statics);
         self.plan = Some(plan);
         self.snapshot.generation
     }
 
+    /// Withdraws what edits have given to VRFs and interfaces that are there no more.
+    fn withdraw_stranded(&mut self) {
+        let there: Vec<VrfId> = self.snapshot.interfaces.iter().map(|i| self.tables.place(i.id)).collect();
+        for &vrf in self.names.vrfs.values().filter(|vrf| !there.contains(vrf)) {
+            let query = RouteQuery { vrf: Some(vrf), within: None, origin: Some(Origin::Api) };
+            let given = self.tables.routes(&query, usize::MAX);
+            let clear = |route: RouteReport| RouteChange {
+                vrf,
+                prefix: route.prefix,
+                origin: Origin::Api,
+                outcome: Outcome::NoRoute,
+            };
+            self.tables.apply_routes(given.into_iter().map(clear)).expect("a route can always be cleared");
+        }
+        let snapshot = &self.snapshot;
+        self.given.retain(|(interface, _), _| snapshot.interface(*interface).is_some());
+    }
+
     fn update_statics(&mut self, statics: HashMap<(InterfaceId, IpAddr), Mac>) {
         for (&(interface, address), _) in self.statics.iter().filter(|(key, _)| !statics.contains_key(key)) {
-            self.post(|| Command::Neighbour(interface, address, None));
+            self.post(|| Command::Neighbour(interface, address, self.given.get(&(interface, address)).copied()));
         }
         for (&(interface, address), &mac) in &statics {
             if self.statics.get(&(interface, address)) != Some(&mac) {

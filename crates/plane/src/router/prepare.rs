@@ -2,6 +2,7 @@
 
 use super::desired::{Gateways, Routes};
 use super::{Names, Router};
+use crate::classify::MOST_VRFS;
 use crate::function;
 use crate::host::HostLimits;
 use crate::interface::{Attached, Interface};
@@ -17,7 +18,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
-use units::{Generation, InterfaceId, Mac, PathId, PortId};
+use units::{Generation, InterfaceId, Mac, PathId, PortId, VrfId};
 
 /// Packets that wait at most in each queue of the built-in paths.
 const OWN_CAPACITY: usize = 512;
@@ -97,6 +98,9 @@ impl Router {
         if !errors.is_empty() {
             return Err(errors);
         }
+        if let Err(error) = place_vrfs(plan, &mut names) {
+            return Err(vec![error]);
+        }
         let interfaces = interfaces(plan, &mut names);
         let paths = paths(plan, &mut names);
         let routes = Routes::of(plan, &names, &interfaces);
@@ -105,15 +109,15 @@ impl Router {
             let reason = format!("there are {}, and {} fit", routes.len(), limits.routes);
             errors.push(ApplyError { place: "routes".into(), reason, hint: "aggregate some".into() });
         }
-        let gateways = Gateways::of(&routes, &self.tables);
-        if gateways.is_none() {
-            let reason = format!("more than {} gateways and neighbours", limits.adjacencies);
-            errors.push(ApplyError { place: "routes".into(), reason, hint: "use fewer gateways".into() });
+        let gateways = Gateways::of(&routes, &self.routes, &self.tables);
+        if let Err(error) = &gateways {
+            let (reason, hint) = (error.to_string(), "use fewer gateways".into());
+            errors.push(ApplyError { place: "routes".into(), reason, hint });
         }
         for share in &mut shares {
             share.functions = self.prepare_functions(plan, &paths, &names, &mut errors);
         }
-        let (Some(gateways), true) = (gateways, errors.is_empty()) else { return Err(errors) };
+        let (Ok(gateways), true) = (gateways, errors.is_empty()) else { return Err(errors) };
         let snapshot = Snapshot::new(
             Generation(self.snapshot.generation.0 + 1),
             self.build.layout,
@@ -283,13 +287,36 @@ fn mac_of(plan: &PortPlan, device: Option<Mac>) -> Mac {
     })
 }
 
+/// Gives each VRF of the plan an id; those that had one before keep it.
+fn place_vrfs(plan: &Plan, names: &mut Names) -> Result<(), ApplyError> {
+    for (_, interface) in plan.interfaces() {
+        let Some(name) = interface.vrf.as_ref().filter(|name| !names.vrfs.contains_key(*name)) else { continue };
+        let next = names.vrfs.len() + 1;
+        if next >= MOST_VRFS {
+            let reason = format!("more than {MOST_VRFS} VRFs have come and gone");
+            return Err(ApplyError { place: format!("vrf {name}"), reason, hint: "restart the router".into() });
+        }
+        names.vrfs.insert(name.clone(), VrfId::at(next));
+    }
+    Ok(())
+}
+
 fn interfaces(plan: &Plan, names: &mut Names) -> Vec<Interface> {
     names.interfaces.retain(|name, _| plan.interfaces().any(|(_, interface)| interface.name == *name));
     let mut interfaces = Vec::new();
     for (port, interface) in plan.interfaces() {
         let next = names.next[1];
+        let vrf = names.vrf(interface.vrf.as_ref());
+        let place = |id: &InterfaceId| names.places.get(id).copied().unwrap_or(VrfId::MAIN);
+        if names.interfaces.get(&interface.name).is_some_and(|id| place(id) != vrf) {
+            // What comes in by it is another's: it is another interface of the same name.
+            names.interfaces.remove(&interface.name);
+        }
         let id = *names.interfaces.entry(interface.name.clone()).or_insert_with(|| InterfaceId::at(next));
         names.next[1] = next.max(id.index() + 1);
+        if vrf != VrfId::MAIN {
+            names.places.insert(id, vrf);
+        }
         let port = names.ports[&port.name];
         interfaces.push(attach(interface, id, port, names.macs[&port]));
     }

@@ -165,6 +165,7 @@ impl Worker {
         self.rebuild_paths(&snapshot, functions);
         self.snapshot = snapshot;
         self.forsake_gone();
+        self.tell_ports();
         let control = self.dispatch.control;
         let statics = std::mem::take(&mut self.statics);
         let limits = self.snapshot.limits;

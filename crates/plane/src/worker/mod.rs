@@ -429,7 +429,7 @@ impl Worker {
             if state.link.refresh_offloads(fates) {
                 self.refit_paths(PortId::at(index));
             }
-            let Worker { ports, fates, .. } = self;
+            let Worker { ports, fates, snapshot, tables, .. } = self;
             let Some(state) = &mut ports[index] else { continue };
             if let Some(lanes) = &state.lanes {
                 lanes.reflect(&*state.link.port);
@@ -440,6 +440,7 @@ impl Worker {
             let (port, up) = (PortId::at(index), state.link.is_up());
             if state.role == Role::Device {
                 fates.event(&Event::PortLink { port, up });
+                tell_tables(tables, snapshot, port, up);
             }
             if self.id == WorkerId(0) {
                 self.with_host(self.dispatch.control, |host, world| host.link_changed(port, up, world));
@@ -447,6 +448,21 @@ impl Worker {
             }
         }
     }
+
+    /// Tells the tables which ports are up: groups of next hops leave out those behind a port that is not.
+    fn tell_ports(&self) {
+        for (index, state) in self.ports.iter().enumerate() {
+            let device = |state: &&PortState| state.role == Role::Device && state.closing.is_none();
+            if let Some(state) = state.as_ref().filter(device) {
+                tell_tables(&self.tables, &self.snapshot, PortId::at(index), state.link.is_up());
+            }
+        }
+    }
+}
+
+fn tell_tables(tables: &Tables, snapshot: &Snapshot, port: PortId, up: bool) {
+    let of = snapshot.interfaces.iter().filter(|interface| interface.port == port);
+    of.for_each(|interface| tables.set_up(interface.id, up));
 }
 
 impl Drop for Worker {

@@ -7,9 +7,9 @@
 
 use super::super::entry::{self, POINTER, Paint};
 use super::super::short;
-use super::{Fib6, Group, INDEX, Node, OCTET, ROOT_BITS, STRETCH, Stretch, Writer};
+use super::super::sync::{AtomicU32, Ordering};
+use super::{GROUPS, Group, INDEX, Node, OCTET, STRETCH, STRETCHES, Stretch, Trie, Writer};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A route that comes or goes.
 #[derive(Clone, Copy)]
@@ -19,40 +19,40 @@ struct Change {
     paint: Paint,
 }
 
-impl Fib6 {
+impl<const ROOT: u8> Trie<ROOT> {
     /// Adds the route of a prefix or changes it: `word` is an encoded outcome other than `NoRoute`, bits of `prefix`
     /// behind `length` (at most 128) are ignored. Takes time in proportion to the part of the tree the prefix covers,
     /// at least its /24 networks.
     pub fn insert(&self, prefix: u128, length: u8, word: u32) {
-        let mut writer = self.writer.lock();
+        let mut writer = self.nodes.writer.lock();
         if length <= short::LONGEST {
-            return self.short.insert((prefix >> 120) as u8, length, word, &self.sequence);
+            return self.short.insert((prefix >> 120) as u8, length, word, &self.nodes.sequence);
         }
         let change = Change { prefix, length, paint: Paint::insert(length, word) };
         match self.painted_roots(prefix, length) {
             Some(roots) => roots.iter().for_each(|root| self.paint(root, change.paint)),
-            None => self.insert_below(self.root(prefix), ROOT_BITS, change, &mut writer),
+            None => self.insert_below(self.root(prefix), ROOT, change, &mut writer),
         }
     }
 
     /// Takes the route of a prefix away; its addresses go where `covering`, the longest prefix that covers it, says:
     /// (length, word), or (0, 0) where there is none.
     pub fn remove(&self, prefix: u128, length: u8, covering: (u8, u32)) {
-        let mut writer = self.writer.lock();
+        let mut writer = self.nodes.writer.lock();
         if length <= short::LONGEST {
-            return self.short.remove((prefix >> 120) as u8, length, covering, &self.sequence);
+            return self.short.remove((prefix >> 120) as u8, length, covering, &self.nodes.sequence);
         }
         let change = Change { prefix, length, paint: Paint::remove(length, covering) };
         match self.painted_roots(prefix, length) {
             Some(roots) => roots.iter().for_each(|root| self.paint(root, change.paint)),
-            None => self.remove_below(self.root(prefix), ROOT_BITS, change, &mut writer),
+            None => self.remove_below(self.root(prefix), ROOT, change, &mut writer),
         }
     }
 
     /// The roots a prefix covers, where it is not longer than theirs.
     fn painted_roots(&self, prefix: u128, length: u8) -> Option<&[AtomicU32]> {
-        let count = 1 << ROOT_BITS.checked_sub(length)?;
-        let start = (prefix >> (128 - ROOT_BITS)) as usize & !(count - 1);
+        let count = 1 << ROOT.checked_sub(length)?;
+        let start = (prefix >> (128 - ROOT)) as usize & !(count - 1);
         Some(&self.roots[start..start + count])
     }
 
@@ -86,7 +86,7 @@ impl Fib6 {
                 } else {
                     let split = self.split(stretch, bits, change, writer);
                     slot.store(split, Ordering::Release);
-                    writer.stretches.give_back(word & INDEX);
+                    self.give_back_stretch(word, writer);
                 }
             }
         }
@@ -108,7 +108,8 @@ impl Fib6 {
         let (key, length) = (stretch.key(), stretch.len());
         let (hit, miss) = (stretch.hit.load(Ordering::Relaxed), stretch.miss.load(Ordering::Relaxed));
         let shared = common(key, change.prefix).min(change.length - 1).min(length - 1) / 8 * 8;
-        let (index, group) = self.groups.take(&mut writer.groups, &self.sequence);
+        let (index, group) = self.nodes.groups.take(&mut writer.groups, &self.nodes.sequence);
+        self.held[GROUPS].fetch_add(1, Ordering::Relaxed);
         group.0.iter().for_each(|slot| slot.store(miss, Ordering::Release));
         let places = slots(shared, key, length);
         if length <= shared + 8 {
@@ -124,9 +125,20 @@ impl Fib6 {
 
     /// A new stretch; the pointer to it.
     fn stretch(&self, prefix: u128, length: u8, hit: u32, miss: u32, writer: &mut Writer) -> u32 {
-        let (index, stretch) = self.stretches.take(&mut writer.stretches, &self.sequence);
+        let (index, stretch) = self.nodes.stretches.take(&mut writer.stretches, &self.nodes.sequence);
+        self.held[STRETCHES].fetch_add(1, Ordering::Relaxed);
         stretch.fill(prefix, length, hit, miss);
         POINTER | STRETCH | index
+    }
+
+    fn give_back_group(&self, pointer: u32, writer: &mut Writer) {
+        self.held[GROUPS].fetch_sub(1, Ordering::Relaxed);
+        writer.groups.give_back(pointer & INDEX);
+    }
+
+    fn give_back_stretch(&self, pointer: u32, writer: &mut Writer) {
+        self.held[STRETCHES].fetch_sub(1, Ordering::Relaxed);
+        writer.stretches.give_back(pointer & INDEX);
     }
 
     /// Takes a route away below `slot`, and what is not needed without it.
@@ -143,7 +155,7 @@ impl Fib6 {
                 }
                 if let Some(shorter) = self.shortened(group, bits, change.prefix, writer) {
                     slot.store(shorter, Ordering::Release);
-                    writer.groups.give_back(word & INDEX);
+                    self.give_back_group(word, writer);
                 }
             }
             Node::Stretch(stretch) => {
@@ -158,7 +170,7 @@ impl Fib6 {
                 let (hit, miss) = (stretch.hit.load(Ordering::Relaxed), stretch.miss.load(Ordering::Relaxed));
                 if hit == miss || self.misses(hit) == Some(miss) {
                     slot.store(hit, Ordering::Release);
-                    writer.stretches.give_back(word & INDEX);
+                    self.give_back_stretch(word, writer);
                 }
             }
         }

@@ -1,47 +1,34 @@
 //! Every route that covers a destination: not only the one packets go by, but what it came before.
 
-use super::{Candidates, RouteReport, State, Tables};
-use crate::classify::Outcome;
+use super::{RouteReport, Tables};
 use plan::Prefix;
 use std::net::IpAddr;
+use units::VrfId;
 
 impl Tables {
-    /// The routes of every prefix that covers `destination`, the longest prefix first and of one prefix the preferred
+    /// The routes of every prefix of a VRF that covers `destination`, the longest prefix first and of one prefix the preferred
     /// route first: packets go by the first of them, and by none where there is none.
-    pub fn covering(&self, destination: IpAddr) -> Vec<RouteReport> {
+    pub fn covering(&self, vrf: VrfId, destination: IpAddr) -> Vec<RouteReport> {
         let longest = if destination.is_ipv4() { 32 } else { 128 };
         let state = self.state.lock();
         let mut reports = Vec::new();
         for length in (0..=longest).rev() {
             let Some(prefix) = Prefix::new(destination, length).map(Prefix::network) else { continue };
-            let candidates = state.candidates(prefix);
+            let candidates = state.candidates(vrf, prefix);
             let best = candidates.best();
             let others = candidates.iter().filter(|candidate| Some(*candidate) != best);
             for (origin, word) in best.into_iter().chain(others) {
-                let outcome = Outcome::decode(word);
-                let (interface, next_hop) = self.leads(outcome);
-                let active = best == Some((origin, word));
-                reports.push(RouteReport { prefix, origin, outcome, active, interface, next_hop });
+                reports.push(self.report((vrf, prefix), (origin, word), best));
             }
         }
         reports
     }
 }
 
-impl State {
-    /// The routes of exactly this prefix.
-    fn candidates(&self, prefix: Prefix) -> Candidates {
-        match prefix.address {
-            IpAddr::V4(address) => self.rib4.get((address.to_bits(), prefix.length)),
-            IpAddr::V6(address) => self.rib6.get((address.to_bits(), prefix.length)),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::classify::Origin;
+    use crate::classify::{Origin, Outcome};
     use units::InterfaceId;
 
     #[test]
@@ -58,7 +45,7 @@ mod tests {
             tables.set_route(prefix.parse().unwrap(), origin, outcome).unwrap();
         }
         let of = |address: &str| -> Vec<String> {
-            let routes = tables.covering(address.parse().unwrap());
+            let routes = tables.covering(VrfId::MAIN, address.parse().unwrap());
             assert_eq!(
                 routes.first().map_or(Outcome::NoRoute, |first| first.outcome),
                 tables.lookup(address.parse().unwrap())

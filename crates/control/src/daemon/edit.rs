@@ -1,0 +1,70 @@
+//! Batches of routes and neighbours while the router runs: all of a batch, or nothing.
+
+use super::apply::ApplyFailure;
+use super::{ADOPTION, Daemon, RUNNING};
+use crate::api;
+use crate::events::What;
+use io::clock;
+use plan::MOST_DIAGNOSTICS;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How far the batch is that is being made; read without waiting for it.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    done: AtomicU64,
+    total: AtomicU64,
+}
+
+impl Daemon {
+    /// Makes the changes of a batch, `text`, which came from `name`: see [`plan::batch`]. A batch with an error changes
+    /// nothing.
+    pub fn edit(&self, text: &str, name: &str) -> Result<api::Edited, ApplyFailure> {
+        let result = self.try_edit(text, name);
+        let what = match &result {
+            Ok(edited) => What::Edited { edited: edited.clone(), name: name.to_owned() },
+            Err(failure) => What::Refused { name: name.to_owned(), reason: api::ApiError::from(failure).reason },
+        };
+        self.log.push(clock::now(), what);
+        result
+    }
+
+    fn try_edit(&self, text: &str, name: &str) -> Result<api::Edited, ApplyFailure> {
+        if self.state.load(Ordering::Acquire) != RUNNING {
+            return Err(ApplyFailure::Unavailable);
+        }
+        loop {
+            let plan = self.settled(ADOPTION).ok_or(ApplyFailure::Late)?.router.plan().cloned();
+            let plan = plan.ok_or(ApplyFailure::Unavailable)?;
+            // Outside the lock: a million lines take their time.
+            let batch = plan::batch::batch(text, name, &plan).map_err(ApplyFailure::Batch)?;
+            let mut guard = self.settled(ADOPTION).ok_or(ApplyFailure::Late)?;
+            if guard.router.plan().is_none_or(|now| !Arc::ptr_eq(now, &plan)) {
+                // Another configuration runs by now, and the lines may mean something else.
+                continue;
+            }
+            let edits = guard.router.prepare_edits(&batch.lines, MOST_DIAGNOSTICS).map_err(|errors| {
+                let wrong = errors.into_iter().map(|error| (error.line, error.reason, error.hint));
+                ApplyFailure::Batch(batch.refuse(wrong))
+            })?;
+            let progress = &self.progress;
+            progress.total.store(edits.routes() as u64, Ordering::Relaxed);
+            let summary = guard.router.make_edits(edits, |done| progress.done.store(done as u64, Ordering::Relaxed));
+            progress.total.store(0, Ordering::Relaxed);
+            progress.done.store(0, Ordering::Relaxed);
+            return Ok(api::Edited {
+                routes_added: summary.routes_added as u64,
+                routes_removed: summary.routes_removed as u64,
+                routes_shadowed: summary.routes_shadowed as u64,
+                neighbours_added: summary.neighbours_added as u64,
+                neighbours_removed: summary.neighbours_removed as u64,
+            });
+        }
+    }
+
+    /// How far the batch is that is being made.
+    pub fn editing(&self) -> api::Editing {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        api::Editing { routes_done: of(&self.progress.done), routes_total: of(&self.progress.total) }
+    }
+}

@@ -1,0 +1,329 @@
+//! Changes of routes and neighbours while the router runs, one a line:
+//!
+//! ```text
+//! add 10.0.0.0/8 via 192.0.2.1
+//! add 10.1.0.0/16 via 192.0.2.1 weight 2 via 192.0.2.2 port lan
+//! add vrf red ::/0 via fe80::1 port wan leak
+//! add 10.2.0.0/16 blackhole
+//! del 10.0.0.0/8
+//! flush
+//! neighbour add 192.0.2.9 mac 02:00:00:00:00:09 port lan
+//! neighbour del 192.0.2.9 port lan
+//! # a comment
+//! ```
+//!
+//! Read against the plan that runs, as `[[route]]` and `[[neighbour]]` are against the rest of their file: with every
+//! error at once, each at its line.
+
+use crate::check::connected::{Connected, MAIN, VrfIndex};
+use crate::check::hop::{self, Way};
+use crate::check::port::mac;
+use crate::check::route::destination;
+use crate::diagnostic::{Diagnostics, Report};
+use crate::document::{Path, Text};
+use crate::text::{did_you_mean, quote};
+use crate::{Name, NeighbourPlan, Plan, Prefix, RouteAction, RoutePlan};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::ops::Range;
+
+/// Lines of a batch, at most.
+pub const MOST_LINES: usize = 4_000_000;
+
+/// One change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Edit {
+    /// Adds a route, or replaces the one to the same destination that came by an edit.
+    AddRoute(RoutePlan),
+    /// Takes away the route to a destination that came by an edit.
+    DelRoute(Option<Name>, Prefix),
+    /// Takes away all routes of a VRF that came by an edit, or those of all VRFs.
+    Flush(Option<Option<Name>>),
+    /// Adds a neighbour, or gives one another MAC address.
+    AddNeighbour(NeighbourPlan),
+    /// Takes a neighbour away: its interface and address.
+    DelNeighbour(Name, IpAddr),
+}
+
+/// A change with its place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BatchLine {
+    /// The line, from 1.
+    pub line: usize,
+    /// What it says.
+    pub edit: Edit,
+}
+
+/// Changes that fit a plan.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Batch<'s> {
+    source: &'s str,
+    file: String,
+    /// The changes in their order; blank lines and comments are not there.
+    pub lines: Vec<BatchLine>,
+}
+
+impl Batch<'_> {
+    /// What is wrong with the lines of these numbers, where that shows only when they are to be made: reason and hint
+    /// of each.
+    pub fn refuse(&self, wrong: impl IntoIterator<Item = (usize, String, String)>) -> Diagnostics {
+        let mut report = Report::new(self.source, &self.file);
+        let mut starts = self.source.split_inclusive('\n').scan(0, |start, line| {
+            *start += line.len();
+            Some(*start - line.len()..*start - line.len() + line.trim_end().len())
+        });
+        let mut at = 0;
+        for (line, reason, hint) in wrong {
+            let span = starts.nth(line - 1 - at).unwrap_or(0..0);
+            at = line;
+            report.error(span, "", || (reason, hint));
+        }
+        report.finish()
+    }
+}
+
+/// Reads `source`, called `file` in messages, against the plan that runs.
+pub fn batch<'s>(source: &'s str, file: &str, plan: &Plan) -> Result<Batch<'s>, Diagnostics> {
+    let mut reader =
+        Reader { report: Report::new(source, file), connected: Connected::of(plan), known: HashMap::new(), source };
+    let mut lines = Vec::new();
+    let mut start = 0;
+    for (number, line) in source.split_inclusive('\n').enumerate() {
+        let place = start..start + line.len();
+        start = place.end;
+        if number == MOST_LINES {
+            reader.report.error(place, "", || {
+                (format!("there are more than {MOST_LINES} lines"), "send them in several batches".to_string())
+            });
+            break;
+        }
+        let text = line.split_once('#').map_or(line, |(before, _)| before);
+        if text.bytes().all(|byte| byte.is_ascii_whitespace()) {
+            continue;
+        }
+        if let Some(edit) = reader.line(text, place.start) {
+            lines.push(BatchLine { line: number + 1, edit });
+        }
+    }
+    if reader.report.failed() {
+        Err(reader.report.finish())
+    } else {
+        Ok(Batch { source, file: file.to_string(), lines })
+    }
+}
+
+struct Reader<'s> {
+    source: &'s str,
+    report: Report<'s>,
+    connected: Connected,
+    /// What was found behind a destination before: a million routes have few next hops.
+    known: HashMap<(&'s str, VrfIndex, bool), Option<RouteAction>>,
+}
+
+/// The words of a line that have not been read.
+struct Words<'s> {
+    source: &'s str,
+    rest: std::str::SplitAsciiWhitespace<'s>,
+    /// The line, for what is missing at its end.
+    line: Range<usize>,
+}
+
+impl<'s> Words<'s> {
+    fn next(&mut self) -> Option<Text<'s>> {
+        let word = self.rest.next()?;
+        Some(self.text(word))
+    }
+
+    fn text(&self, part: &'s str) -> Text<'s> {
+        let start = part.as_ptr().addr() - self.source.as_ptr().addr();
+        Text { value: part, span: start..start + part.len(), path: Path::Root }
+    }
+
+    fn wanted(&mut self, report: &mut Report<'_>, what: &str, example: &str) -> Option<Text<'s>> {
+        let next = self.next();
+        if next.is_none() {
+            let end = self.line.end;
+            report.error(end..end, "", || (format!("{what} is missing"), format!("write it, as in '{example}'")));
+        }
+        next
+    }
+
+    /// Nothing may follow.
+    fn end(&mut self, report: &mut Report<'_>) -> Option<()> {
+        let Some(text) = self.next() else { return Some(()) };
+        text.error(report, || (format!("{} is too much", quote(text.value)), "remove it".to_string()));
+        None
+    }
+}
+
+impl<'s> Reader<'s> {
+    fn line(&mut self, text: &'s str, start: usize) -> Option<Edit> {
+        let line = start..start + text.trim_end().len();
+        let mut words = Words { source: self.source, rest: text.split_ascii_whitespace(), line };
+        let verb = words.next()?;
+        match verb.value {
+            "add" => self.add(words),
+            "del" => self.del(words),
+            "flush" => self.flush(words),
+            "neighbour" => self.neighbour(words),
+            other => {
+                verb.error(&mut self.report, || {
+                    let hint = did_you_mean(other, ["add", "del", "flush", "neighbour"]);
+                    (format!("{} is no change", quote(other)), hint)
+                });
+                None
+            }
+        }
+    }
+
+    /// `[vrf NAME] PREFIX`; the rest is in the words.
+    fn destination(&mut self, words: &mut Words<'s>) -> Option<(VrfIndex, Prefix)> {
+        const EXAMPLE: &str = "add 10.0.0.0/8 via 192.0.2.1";
+        let first = words.wanted(&mut self.report, "the destination", EXAMPLE)?;
+        if first.value != "vrf" {
+            return Some((MAIN, destination(&mut self.report, &first)?));
+        }
+        let name = words.wanted(&mut self.report, "the name of the VRF", "add vrf red 10.0.0.0/8 via 192.0.2.1")?;
+        let to = words.wanted(&mut self.report, "the destination", EXAMPLE)?;
+        let vrf = self.connected.vrf_named(&mut self.report, &name);
+        let to = destination(&mut self.report, &to);
+        Some((vrf?, to?))
+    }
+
+    fn add(&mut self, mut words: Words<'s>) -> Option<Edit> {
+        let (vrf, to) = self.destination(&mut words)?;
+        let Some(first) = words.next() else {
+            let end = words.line.end;
+            self.report.error(end..end, "", || {
+                let hint = "write via and an address, blackhole, or unreachable behind the destination";
+                ("the route leads nowhere".to_string(), hint.to_string())
+            });
+            return None;
+        };
+        let start = first.span.start;
+        let action = self.source[start..words.line.end].trim_end();
+        let key = (action, vrf, to.address.is_ipv4());
+        let action = match self.known.get(&key) {
+            Some(known) => known.clone(),
+            None => {
+                let read = self.action(words.text(action), (to, vrf));
+                // Of what is wrong every line is told.
+                if read.is_some() {
+                    self.known.insert(key, read.clone());
+                }
+                read
+            }
+        };
+        Some(Edit::AddRoute(RoutePlan { vrf: self.connected.vrf_name(vrf).cloned(), to, action: action? }))
+    }
+
+    /// `via HOP [via HOP ...] [leak]`, `blackhole` or `unreachable`.
+    fn action(&mut self, text: Text<'s>, (to, vrf): (Prefix, VrfIndex)) -> Option<RouteAction> {
+        match text.value {
+            "blackhole" => return Some(RouteAction::Blackhole),
+            "unreachable" => return Some(RouteAction::Unreachable),
+            _ => {}
+        }
+        let words: Vec<&'s str> = text.value.split_ascii_whitespace().collect();
+        if let ["blackhole" | "unreachable", more, ..] = words[..] {
+            let more = Words { source: self.source, rest: more.split_ascii_whitespace(), line: text.span }.next()?;
+            more.error(&mut self.report, || (format!("{} is too much", quote(more.value)), "remove it".to_string()));
+            return None;
+        }
+        let leak = words.last() == Some(&"leak");
+        let words = &words[..words.len() - usize::from(leak)];
+        if words.first() != Some(&"via") {
+            let first = words.first().copied().unwrap_or("leak");
+            text.error(&mut self.report, || {
+                let hint = did_you_mean(first, ["via", "blackhole", "unreachable"]);
+                (format!("{} is no end of a route", quote(first)), hint)
+            });
+            return None;
+        }
+        let place = |word: &str| word.as_ptr().addr() - self.source.as_ptr().addr();
+        let hop = |words: &[&'s str]| match (words.first(), words.last()) {
+            (Some(first), Some(last)) => {
+                let span = place(first)..place(last) + last.len();
+                Text { value: &self.source[span.clone()], span, path: Path::Root }
+            }
+            _ => Text { value: "", span: text.span.clone(), path: Path::Root },
+        };
+        let hops: Vec<Text<'s>> = words[1..].split(|word| *word == "via").map(hop).collect();
+        hop::action(&mut self.report, &self.connected, &hops, Way { to: Some(to), vrf, leak, port: None })
+    }
+
+    fn del(&mut self, mut words: Words<'s>) -> Option<Edit> {
+        let (vrf, to) = self.destination(&mut words)?;
+        words.end(&mut self.report)?;
+        Some(Edit::DelRoute(self.connected.vrf_name(vrf).cloned(), to))
+    }
+
+    fn flush(&mut self, mut words: Words<'s>) -> Option<Edit> {
+        let Some(word) = words.next() else { return Some(Edit::Flush(None)) };
+        if word.value != "vrf" {
+            word.error(&mut self.report, || {
+                (format!("{} is nothing to flush", quote(word.value)), "write 'flush', or 'flush vrf red'".to_string())
+            });
+            return None;
+        }
+        let name = words.wanted(&mut self.report, "the name of the VRF", "flush vrf red")?;
+        let vrf = self.connected.vrf_named(&mut self.report, &name)?;
+        words.end(&mut self.report)?;
+        Some(Edit::Flush(Some(self.connected.vrf_name(vrf).cloned())))
+    }
+
+    fn neighbour(&mut self, mut words: Words<'s>) -> Option<Edit> {
+        const EXAMPLE: &str = "neighbour add 192.0.2.9 mac 02:00:00:00:00:09 port lan";
+        let verb = words.wanted(&mut self.report, "what to do with the neighbour", EXAMPLE)?;
+        if !matches!(verb.value, "add" | "del") {
+            verb.error(&mut self.report, || {
+                (format!("{} is no change", quote(verb.value)), did_you_mean(verb.value, ["add", "del"]))
+            });
+            return None;
+        }
+        let text = words.wanted(&mut self.report, "the address", EXAMPLE)?;
+        let (mut link, mut port) = (None, None);
+        while let Some(word) = words.next() {
+            let what = format!("what '{}' is", word.value);
+            match word.value {
+                "mac" => link = Some(words.wanted(&mut self.report, &what, EXAMPLE)?),
+                "port" => port = Some(words.wanted(&mut self.report, &what, EXAMPLE)?),
+                other => {
+                    let hint = did_you_mean(other, ["mac", "port"]);
+                    word.error(&mut self.report, || (format!("{} means nothing of a neighbour", quote(other)), hint));
+                    return None;
+                }
+            }
+        }
+        let Some(port) = port else {
+            let end = words.line.end;
+            self.report
+                .error(end..end, "", || ("the port is missing".to_string(), format!("write it, as in '{EXAMPLE}'")));
+            return None;
+        };
+        let on = self.connected.named(&mut self.report, &port).ok()?;
+        let address = hop::address(&mut self.report, &text)?;
+        let on = self.connected.station(&mut self.report, &text, address, Some(on), MAIN).ok()?;
+        let interface = self.connected.interface_name(on).clone();
+        match (verb.value, link) {
+            ("del", None) => Some(Edit::DelNeighbour(interface, address)),
+            ("del", Some(link)) => {
+                link.error(&mut self.report, || {
+                    ("a neighbour is taken away by its address".to_string(), "remove 'mac'".to_string())
+                });
+                None
+            }
+            (_, Some(link)) => {
+                let mac = mac(&mut self.report, &link)?;
+                Some(Edit::AddNeighbour(NeighbourPlan { address, mac, interface }))
+            }
+            (_, None) => {
+                let end = words.line.end;
+                self.report.error(end..end, "", || {
+                    ("the MAC address is missing".to_string(), format!("write it, as in '{EXAMPLE}'"))
+                });
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Next hops: `ADDRESS [port NAME] [weight N]`, in a configuration and in a batch of changes.
+
+use super::connected::{Connected, InterfaceIndex, VrfIndex};
+use crate::diagnostic::Report;
+use crate::document::Text;
+use crate::keys::{MOST_NEXT_HOPS, MOST_WEIGHT};
+use crate::text::{did_you_mean, quote};
+use crate::{NextHopPlan, Prefix, RouteAction};
+use std::net::IpAddr;
+
+/// What is said of the next hops of a route together.
+#[derive(Clone, Copy)]
+pub(crate) struct Way {
+    /// The destination, where it could be read.
+    pub to: Option<Prefix>,
+    /// The VRF of the route.
+    pub vrf: VrfIndex,
+    /// Whether they may be in another.
+    pub leak: bool,
+    /// The interface they are on, unless they say themselves.
+    pub port: Option<InterfaceIndex>,
+}
+
+/// An address. None: reported.
+pub(crate) fn address(report: &mut Report<'_>, text: &Text<'_>) -> Option<IpAddr> {
+    let parsed = text.value.parse::<IpAddr>();
+    if parsed.is_err() {
+        text.error(report, || {
+            let hint = match text.value.split_once('/').map(|(address, _)| address.parse::<IpAddr>()) {
+                Some(Ok(address)) => format!("write '{address}', without a length"),
+                _ => "write an address, like '192.0.2.9' or '2001:db8::9'".to_string(),
+            };
+            (format!("{} is no address", quote(text.value)), hint)
+        });
+    }
+    parsed.ok()
+}
+
+/// What a route via all of `texts` does. None: reported.
+pub(crate) fn action(
+    report: &mut Report<'_>,
+    connected: &Connected,
+    texts: &[Text<'_>],
+    way: Way,
+) -> Option<RouteAction> {
+    if let Some(text) = texts.get(MOST_NEXT_HOPS) {
+        text.error(report, || {
+            (format!("there are more than {MOST_NEXT_HOPS} next hops"), format!("use at most {MOST_NEXT_HOPS}"))
+        });
+        return None;
+    }
+    let mut hops: Vec<NextHopPlan> = Vec::with_capacity(texts.len());
+    let mut whole = true;
+    for text in texts {
+        let Some(hop) = next_hop(report, connected, text, way) else {
+            whole = false;
+            continue;
+        };
+        if hops.iter().any(|other| (&other.interface, other.gateway) == (&hop.interface, hop.gateway)) {
+            text.error(report, || {
+                let reason = format!("{} is given twice", hop.gateway);
+                (reason, "give it once, with a weight for a larger share".to_string())
+            });
+            whole = false;
+        }
+        hops.push(hop);
+    }
+    let (last, total) = (texts.last()?, hops.iter().map(|hop| usize::from(hop.weight)).sum::<usize>());
+    if hops.len() > 1 && total > MOST_WEIGHT {
+        last.error(report, || {
+            (format!("the weights add up to {total}, more than {MOST_WEIGHT}"), "use smaller ones".to_string())
+        });
+        return None;
+    }
+    if !whole {
+        return None;
+    }
+    if hops.len() == 1 {
+        return hops.pop().map(|NextHopPlan { interface, gateway, .. }| RouteAction::Via { gateway, interface });
+    }
+    hops.sort_unstable();
+    Some(RouteAction::Group(hops.into()))
+}
+
+fn next_hop(report: &mut Report<'_>, connected: &Connected, text: &Text<'_>, way: Way) -> Option<NextHopPlan> {
+    let mut words = text.words(report.source);
+    // An empty text is an address that is not there.
+    let first = words.next().unwrap_or_else(|| text.clone());
+    let (mut port, mut weight) = (Ok(way.port), Some(1));
+    while let Some(word) = words.next() {
+        let value = words.next();
+        match (word.value, value) {
+            ("port", Some(name)) => port = connected.named(report, &name).map(Some),
+            ("weight", Some(number)) => weight = read_weight(report, &number),
+            ("port" | "weight", None) => {
+                word.error(report, || {
+                    (format!("'{}' says nothing", word.value), "write 'port lan', 'weight 2'".into())
+                });
+                return None;
+            }
+            (other, _) => {
+                word.error(report, || {
+                    let hint = did_you_mean(other, ["port", "weight"]);
+                    (format!("{} means nothing behind a next hop", quote(other)), hint)
+                });
+                return None;
+            }
+        }
+    }
+    let gateway = address(report, &first)?;
+    if let Some(to) = way.to.filter(|to| to.address.is_ipv4() != gateway.is_ipv4()) {
+        first.error(report, || {
+            let family = if to.address.is_ipv4() { "IPv4" } else { "IPv6" };
+            let reason = format!("{gateway} is not of the family of the destination {to}");
+            (reason, format!("write the {family} address of the gateway"))
+        });
+        return None;
+    }
+    let (port, weight) = (port.ok()?, weight?);
+    if let Some(on) = port
+        && !connected.stays(report, &first, on, (way.vrf, way.leak))
+    {
+        return None;
+    }
+    let interface = connected.station(report, &first, gateway, port, way.vrf).ok()?;
+    Some(NextHopPlan { interface: connected.interface_name(interface).clone(), gateway, weight })
+}
+
+fn read_weight(report: &mut Report<'_>, text: &Text<'_>) -> Option<u16> {
+    let digits = text.value.bytes().all(|byte| byte.is_ascii_digit());
+    let weight = text.value.parse().ok().filter(|weight| digits && (1..=MOST_WEIGHT as u16).contains(weight));
+    if weight.is_none() {
+        text.error(report, || {
+            (format!("{} is no weight", quote(text.value)), format!("write a number from 1 to {MOST_WEIGHT}"))
+        });
+    }
+    weight
+}

@@ -1,0 +1,308 @@
+//! Groups of next hops that share a route's packets (equal-cost multipath), flow by flow.
+//!
+//! A group is a fixed number of buckets, each of which names an adjacency. A packet's flow picks the bucket, so a flow
+//! stays with its next hop for as long as its bucket does (RFC 2992 says why flows and not packets). What moves is as
+//! little as can be, which RFC 2992's hash-threshold does not give ("resilient" hashing, as switches have it):
+//!
+//! - A member that fails or whose port is down: its buckets, and no others, are dealt to the members that are left. When
+//!   it is back, it has exactly these again.
+//! - A group made from another ([`Members::group`] with `from`): of members that left only their buckets move; a member
+//!   that came gets its share, and no bucket moves that need not.
+//!
+//! Equal groups (the same members, the same buckets) are one, so that a million routes over the same next hops cost one
+//! table of two kilobytes.
+
+use super::adjacency::Hops;
+use std::collections::{HashMap, VecDeque};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use units::{AdjacencyId, GroupId};
+
+/// Buckets of a group: with 64 members of equal weight each has eight.
+pub(super) const BUCKETS: usize = 512;
+/// Bits of a flow's hash that do not pick the bucket.
+const UNUSED: u32 = 32 - BUCKETS.trailing_zeros();
+/// Members of a group, at most.
+pub(super) const MOST_MEMBERS: usize = 64;
+/// Groups there can be at once.
+pub(super) const MOST_GROUPS: usize = 4096;
+
+#[repr(align(64))]
+struct Buckets([AtomicU32; BUCKETS]);
+
+/// Every group, by id; read without a lock.
+pub struct Groups(Box<[OnceLock<Box<Buckets>>]>);
+
+impl Groups {
+    pub(super) fn new() -> Groups {
+        Groups((0..MOST_GROUPS).map(|_| OnceLock::new()).collect())
+    }
+
+    /// The member of a group that a flow goes by; one that does not exist for a group that does not.
+    #[inline]
+    pub fn pick(&self, group: GroupId, flow: u32) -> AdjacencyId {
+        let buckets = self.0.get(group.index()).and_then(OnceLock::get);
+        let bucket = buckets.map(|buckets| &buckets.0[(flow >> UNUSED) as usize]);
+        AdjacencyId(bucket.map_or(u32::MAX, |bucket| bucket.load(Ordering::Acquire)))
+    }
+
+    fn write(&self, group: GroupId, bucket: usize, member: AdjacencyId) {
+        let make = || Box::new(Buckets([const { AtomicU32::new(u32::MAX) }; BUCKETS]));
+        self.0[group.index()].get_or_init(make).0[bucket].store(member.0, Ordering::Release);
+    }
+
+    /// Bytes of memory used.
+    pub fn bytes(&self) -> usize {
+        let made = self.0.iter().filter(|slot| slot.get().is_some()).count();
+        size_of_val(&*self.0) + made * size_of::<Buckets>()
+    }
+}
+
+/// A member of a group: its adjacency and how many times the share of a member of weight 1 it gets.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) struct Member {
+    pub adjacency: AdjacencyId,
+    pub weight: u16,
+}
+
+/// What makes a group this one: its members in order, and the member each bucket belongs to.
+type Content = (Box<[Member]>, Box<[u8; BUCKETS]>);
+
+struct Group {
+    members: Box<[Member]>,
+    /// The member each bucket belongs to.
+    home: Box<[u8; BUCKETS]>,
+    /// The member that has it now.
+    now: Box<[u8; BUCKETS]>,
+    holders: u32,
+}
+
+/// The writer's side: the groups there are, and who is in which. Every member is held by its group.
+///
+/// A group's id is taken again in the order in which ids were given back, fresh ones first, so that a packet which has
+/// read a route but not yet its group is long gone.
+#[derive(Default)]
+pub(super) struct Members {
+    groups: Vec<Option<Group>>,
+    ids: HashMap<Content, GroupId>,
+    returned: VecDeque<GroupId>,
+    of: HashMap<AdjacencyId, Vec<GroupId>>,
+}
+
+impl Members {
+    /// The group of `members`, each with another adjacency, held once more; nothing where there are too many groups. A
+    /// new one has as many buckets of `from` where they are as their numbers allow. A new group holds its adjacencies.
+    pub fn group(
+        &mut self,
+        mut members: Vec<Member>,
+        from: Option<GroupId>,
+        hops: &mut Hops,
+        groups: &Groups,
+    ) -> Option<GroupId> {
+        assert!((1..=MOST_MEMBERS).contains(&members.len()), "members are bounded where they are read");
+        assert!(members.iter().map(|m| usize::from(m.weight)).sum::<usize>() <= BUCKETS, "so are their weights");
+        members.sort_unstable();
+        let before = from.and_then(|id| self.groups.get(id.index())?.as_ref());
+        let home = match before {
+            Some(group) if *group.members == *members => group.home.clone(),
+            before => assign(&members, before.map(|group| (&*group.members, &*group.home))),
+        };
+        let content = (members.into_boxed_slice(), home);
+        if let Some(&id) = self.ids.get(&content) {
+            self.slot(id).holders += 1;
+            return Some(id);
+        }
+        let id = if self.groups.len() < MOST_GROUPS {
+            self.groups.push(None);
+            GroupId::at(self.groups.len() - 1)
+        } else {
+            self.returned.pop_front()?
+        };
+        for member in &content.0 {
+            assert!(hops.hold_again(member.adjacency), "who makes a group holds its members");
+            self.of.entry(member.adjacency).or_default().push(id);
+        }
+        let (members, home) = content.clone();
+        self.groups[id.index()] = Some(Group { members, now: home.clone(), home, holders: 1 });
+        self.ids.insert(content, id);
+        self.slot(id).publish(id, groups);
+        self.slot(id).deal(id, hops, groups);
+        Some(id)
+    }
+
+    fn slot(&mut self, id: GroupId) -> &mut Group {
+        self.groups[id.index()].as_mut().expect("whoever names a group holds it")
+    }
+
+    /// Holds a group once more; false where nobody holds it.
+    pub fn hold_again(&mut self, id: GroupId) -> bool {
+        let group = self.groups.get_mut(id.index()).and_then(Option::as_mut);
+        group.map(|group| group.holders += 1).is_some()
+    }
+
+    /// Lets go. The last one ends the group; answers the adjacencies it held, to be released.
+    pub fn release(&mut self, id: GroupId) -> Vec<AdjacencyId> {
+        let group = self.slot(id);
+        group.holders -= 1;
+        if group.holders > 0 {
+            return Vec::new();
+        }
+        let Some(group) = self.groups[id.index()].take() else { return Vec::new() };
+        let held: Vec<AdjacencyId> = group.members.iter().map(|member| member.adjacency).collect();
+        for adjacency in &held {
+            if let Some(of) = self.of.get_mut(adjacency) {
+                of.retain(|&other| other != id);
+                if of.is_empty() {
+                    self.of.remove(adjacency);
+                }
+            }
+        }
+        self.ids.remove(&(group.members, group.home));
+        self.returned.push_back(id);
+        held
+    }
+
+    /// Whether an adjacency is a member of any group.
+    pub fn is_member(&self, adjacency: AdjacencyId) -> bool {
+        self.of.contains_key(&adjacency)
+    }
+
+    /// Whether an adjacency can be used has changed.
+    pub fn changed(&mut self, adjacency: AdjacencyId, hops: &Hops, groups: &Groups) {
+        for id in self.of.get(&adjacency).cloned().unwrap_or_default() {
+            self.slot(id).deal(id, hops, groups);
+        }
+    }
+
+    /// The members of a group, with the number of buckets each has now.
+    pub fn members(&self, id: GroupId) -> Vec<(Member, usize)> {
+        let Some(Some(group)) = self.groups.get(id.index()) else { return Vec::new() };
+        let buckets = |n: usize| group.now.iter().filter(|&&member| usize::from(member) == n).count();
+        group.members.iter().enumerate().map(|(n, member)| (*member, buckets(n))).collect()
+    }
+
+    /// Groups somebody holds.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+}
+
+impl Group {
+    fn publish(&self, id: GroupId, groups: &Groups) {
+        for (bucket, &member) in self.now.iter().enumerate() {
+            groups.write(id, bucket, self.members[usize::from(member)].adjacency);
+        }
+    }
+
+    /// Gives every bucket to its member where that can be used, and otherwise to one that can. Where none can nothing
+    /// moves: the packets that come find out when one can again.
+    fn deal(&mut self, id: GroupId, hops: &Hops, groups: &Groups) {
+        let usable: Vec<bool> = self.members.iter().map(|member| hops.is_usable(member.adjacency)).collect();
+        if !usable.contains(&true) {
+            return;
+        }
+        let mut moved = Vec::new();
+        let mut orphans = Vec::new();
+        for bucket in 0..BUCKETS {
+            let (home, now) = (self.home[bucket], self.now[bucket]);
+            if usable[usize::from(home)] {
+                if home != now {
+                    moved.push((bucket, home));
+                }
+            } else if !usable[usize::from(now)] {
+                orphans.push(bucket);
+            }
+        }
+        for &(bucket, member) in &moved {
+            self.now[bucket] = member;
+        }
+        let weights: Vec<u16> =
+            self.members.iter().zip(&usable).map(|(member, usable)| if *usable { member.weight } else { 0 }).collect();
+        let mut shares = Shares::of(&weights, self.now.iter().copied());
+        for bucket in orphans {
+            // An orphan's bucket is counted for a member without weight, which wants none.
+            let member = shares.neediest();
+            self.now[bucket] = member;
+            moved.push((bucket, member));
+        }
+        for (bucket, member) in moved {
+            groups.write(id, bucket, self.members[usize::from(member)].adjacency);
+        }
+    }
+}
+
+/// How many buckets each member should have, and has.
+struct Shares {
+    weights: Vec<i64>,
+    total: i64,
+    counts: Vec<i64>,
+}
+
+impl Shares {
+    fn of(weights: &[u16], owners: impl Iterator<Item = u8>) -> Shares {
+        let weights: Vec<i64> = weights.iter().map(|&weight| weight.into()).collect();
+        let mut counts = vec![0; weights.len()];
+        owners.for_each(|owner| counts[usize::from(owner)] += 1);
+        Shares { total: weights.iter().sum(), weights, counts }
+    }
+
+    /// How much a member lacks, in parts of a bucket: its share less what it has, times the sum of the weights.
+    fn lacks(&self, member: usize) -> i64 {
+        self.weights[member] * BUCKETS as i64 - self.counts[member] * self.total
+    }
+
+    /// Counts one more bucket for the member that lacks most, the first of equals; never one without weight.
+    fn neediest(&mut self) -> u8 {
+        let weighty = (0..self.weights.len()).filter(|&member| self.weights[member] > 0);
+        let neediest = weighty.max_by_key(|&member| (self.lacks(member), std::cmp::Reverse(member)));
+        let neediest = neediest.expect("a member has a weight");
+        self.counts[neediest] += 1;
+        neediest as u8
+    }
+
+    /// Moves as few buckets as bring everybody to within one of its share.
+    fn even_out(&mut self, home: &mut [u8; BUCKETS]) {
+        loop {
+            let members = 0..self.weights.len();
+            let poorest = members.clone().max_by_key(|&member| self.lacks(member)).expect("a group has members");
+            let richest = members.min_by_key(|&member| (self.lacks(member), member)).expect("a group has members");
+            // A bucket moves where that brings the two nearer to their shares. As weights add up to no more than there
+            // are buckets, whoever has none lacks more than one.
+            if self.lacks(poorest) - self.lacks(richest) <= self.total {
+                return;
+            }
+            let bucket = home.iter().position(|&owner| usize::from(owner) == richest).expect("the richest has one");
+            home[bucket] = poorest as u8;
+            self.counts[richest] -= 1;
+            self.counts[poorest] += 1;
+        }
+    }
+}
+
+/// The member each bucket belongs to: by weight, and as it was `before` as far as that allows.
+fn assign(members: &[Member], before: Option<(&[Member], &[u8; BUCKETS])>) -> Box<[u8; BUCKETS]> {
+    const NOBODY: u8 = u8::MAX;
+    let place = |adjacency| members.iter().position(|member| member.adjacency == adjacency);
+    let mut home = Box::new([NOBODY; BUCKETS]);
+    let mut only_left = false;
+    if let Some((old, owners)) = before {
+        let kept: Vec<Option<usize>> = old.iter().map(|member| place(member.adjacency)).collect();
+        for (bucket, &owner) in owners.iter().enumerate() {
+            home[bucket] = kept[usize::from(owner)].map_or(NOBODY, |member| member as u8);
+        }
+        only_left = members.iter().all(|member| old.contains(member));
+    }
+    let weights: Vec<u16> = members.iter().map(|member| member.weight).collect();
+    let mut shares = Shares::of(&weights, home.iter().copied().filter(|&owner| owner != NOBODY));
+    for owner in home.iter_mut().filter(|owner| **owner == NOBODY) {
+        *owner = shares.neediest();
+    }
+    // Where members only left, those who stayed keep all they have, though it be a bucket more than their share.
+    if !only_left {
+        shares.even_out(&mut home);
+    }
+    home
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,43 @@
+//! What tells a reader of a forwarding table that it may have met a change half way.
+//!
+//! Most changes of a table are one store of one word: a reader sees it before or after. Two kinds are not: a block of
+//! the table that was given back is written for another prefix while somebody may still look at it, and a short prefix
+//! ([`super::short`]) and the table proper are two words read one after the other. For these a count goes up, and a reader
+//! whose count changed while it looked looks again. It is a sequence lock (Lameter, "Effective synchronization on
+//! Linux/NUMA systems", 2005) over few changes only: most never make a reader repeat itself.
+//!
+//! `make loom` tries every interleaving of the two protocols with the orderings that stand here.
+
+use super::sync::{AtomicU64, Ordering};
+
+/// How often a lookup is repeated. Each repetition means that the writer took a returned block, or changed one of the
+/// shortest prefixes, within the nanoseconds of one lookup; this many in a row do not happen, and if they did one answer
+/// may be out of date.
+const REPETITIONS: usize = if cfg!(loom) { 4 } else { 64 };
+
+/// Counts the changes that a reader must not meet half way.
+#[derive(Default)]
+pub(super) struct Sequence(AtomicU64);
+
+impl Sequence {
+    /// Before a returned block is written, and before and after a change that concerns two words read one after the
+    /// other. The stores that follow are releases: who sees any of them sees the count.
+    pub fn step(&self) {
+        self.0.store(self.0.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+
+    /// Runs `look` until no such change was made meanwhile. It must load with `Acquire`.
+    #[inline(always)]
+    pub fn read<R>(&self, mut look: impl FnMut() -> R) -> R {
+        let mut before = self.0.load(Ordering::Acquire);
+        for _ in 1..REPETITIONS {
+            let found = look();
+            let after = self.0.load(Ordering::Relaxed);
+            if after == before {
+                return found;
+            }
+            before = self.0.load(Ordering::Acquire);
+        }
+        look()
+    }
+}
