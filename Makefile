@@ -12,7 +12,7 @@ FUZZ_TARGETS ?= $(basename $(notdir $(wildcard fuzz/targets/*.rs)))
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test quick bench soak cross fuzz audit fmt clean
+.PHONY: help demo build test quick bench soak cross loom fuzz audit fmt clean
 
 help: ## list these targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -44,6 +44,10 @@ soak: ## long: ten million random and mutated frames (SOAK_FRAMES)
 cross: ## build for 64-bit Arm and run the unit tests there, emulated
 	@.ci/setup cross
 	SWITCHPATH_FRAMES=2000 .ci/cross --workspace --lib --bins --exclude io
+
+loom: ## the tables' protocols in every interleaving the memory model allows
+	@.ci/setup build
+	RUSTFLAGS="--cfg loom" $(CARGO) test --locked --profile soak -p plane --test loom --target-dir target/loom
 
 fuzz: ## fuzz each target for FUZZ_SECONDS; needs a nightly toolchain
 	@.ci/fuzz $(FUZZ_SECONDS) $(FUZZ_TARGETS)

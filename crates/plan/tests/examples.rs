@@ -59,6 +59,7 @@ fn an_example_fills_in_every_default() {
                     "192.0.2.1/24",
                     "2001:db8:1::1/64"
                   ],
+                  "vrf": null,
                   "mtu": 1500,
                   "redirects": false,
                   "ra": null
@@ -93,6 +94,7 @@ fn an_example_fills_in_every_default() {
                     "203.0.113.2/30",
                     "2001:db8:ffff::2/64"
                   ],
+                  "vrf": null,
                   "mtu": 1500,
                   "redirects": false,
                   "ra": null
@@ -112,6 +114,7 @@ fn an_example_fills_in_every_default() {
           ],
           "routes": [
             {
+              "vrf": null,
               "to": "0.0.0.0/0",
               "action": {
                 "via": {
@@ -121,6 +124,7 @@ fn an_example_fills_in_every_default() {
               }
             },
             {
+              "vrf": null,
               "to": "::/0",
               "action": {
                 "via": {

@@ -7,13 +7,14 @@ use super::{Figure, Rounds, medians};
 use crate::bench::parts::{destinations, many};
 use io::clock::CycleCounter;
 use packet::{Batch, Packet};
-use plane::classify::{Origin, Outcome, RouteChange};
+use plane::classify::{Origin, Outcome, RouteChange, Tables};
 use plane::meter::{Meter, Work};
 use plane::port::Port;
 use plane::rig::{Rig, StraightLine, Udp};
 use plane::snapshot::Layout;
 use std::net::{IpAddr, Ipv4Addr};
-use units::{Mac, Nanos, VrfId};
+use std::sync::Arc;
+use units::{AdjacencyId, Mac, Nanos, VrfId};
 
 /// Packets forwarded in a round by each side.
 const PACKETS: usize = 600_000;
@@ -24,9 +25,9 @@ const LENGTH: usize = 60;
 /// Frames offered at once: what a receive ring holds.
 const OFFERED: usize = 2048;
 /// Next hops of a large table.
-const GATEWAYS: u8 = 16;
+const GATEWAYS: usize = 16;
 /// Routes of a large table.
-const MILLION: usize = 1_000_000;
+pub const MILLION: usize = 1_000_000;
 
 const IN: Mac = Mac([2, 0, 0, 0, 0, 1]);
 
@@ -43,12 +44,6 @@ mac = "02:00:00:00:00:02"
 address = ["198.51.100.1/24"]
 "#;
 
-/// A station beyond `out` that has the address of `in`: what leaves comes back in.
-fn gateway(n: u8) -> String {
-    let hop = format!("198.51.100.{}", 9 + n);
-    format!("[[neighbour]]\naddress = \"{hop}\"\nmac = \"02:00:00:00:00:01\"\nport = \"out\"\n")
-}
-
 /// Which routes there are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Table {
@@ -59,15 +54,37 @@ pub enum Table {
 }
 
 impl Table {
-    fn config(self) -> String {
-        let route = |to: &str| format!("[[route]]\nto = \"{to}\"\nvia = \"198.51.100.9\"\n");
+    /// The ports and next hops, and of few routes the routes.
+    pub fn config(self) -> String {
+        let station = |n: usize| {
+            // It has the address of `in`: what leaves comes back in.
+            let hop = Table::gateway(n);
+            format!("[[neighbour]]\naddress = \"{hop}\"\nmac = \"02:00:00:00:00:01\"\nport = \"out\"\n")
+        };
+        let route = |to: &str| format!("[[route]]\nto = \"{to}\"\nvia = \"{}\"\n", Table::gateway(0));
         match self {
             Table::Few => {
                 let quarters = ["10.0.0.0/10", "10.64.0.0/10", "10.128.0.0/10", "10.192.0.0/10"].map(route);
-                PORTS.to_owned() + &gateway(0) + &quarters.concat()
+                PORTS.to_owned() + &station(0) + &quarters.concat()
             }
-            Table::Million => PORTS.to_owned() + &(0..GATEWAYS).map(gateway).collect::<String>(),
+            Table::Million => PORTS.to_owned() + &(0..GATEWAYS).map(station).collect::<String>(),
         }
+    }
+
+    /// The next hop of a number: there are sixteen.
+    pub fn gateway(n: usize) -> IpAddr {
+        IpAddr::from([198, 51, 100, 9 + (n % GATEWAYS) as u8])
+    }
+
+    /// The adjacencies of all next hops, held.
+    pub fn hold(self, course: &Course) -> Vec<AdjacencyId> {
+        self.hold_in(&course.rig)
+    }
+
+    fn hold_in(self, rig: &Rig) -> Vec<AdjacencyId> {
+        let out = rig.router.snapshot().interface_named("out").expect("it is configured").id;
+        let hold = |n| rig.router.tables().adjacency_for(out, Table::gateway(n)).expect("there is room");
+        (0..GATEWAYS).map(hold).collect()
     }
 
     /// The routes that are not in the configuration.
@@ -75,10 +92,7 @@ impl Table {
         if self == Table::Few {
             return;
         }
-        let out = rig.router.snapshot().interface_named("out").expect("it is configured").id;
-        let tables = rig.router.tables();
-        let hop = |n: u8| IpAddr::from([198, 51, 100, 9 + n]);
-        let hops: Vec<_> = (0..GATEWAYS).map(|n| tables.adjacency_for(out, hop(n)).expect("there is room")).collect();
+        let (tables, hops) = (rig.router.tables(), self.hold_in(rig));
         let change = |(prefix, n): (plan::Prefix, u64)| RouteChange {
             vrf: VrfId::MAIN,
             prefix,
@@ -121,7 +135,7 @@ fn frame(destination: u32) -> Vec<u8> {
 }
 
 /// One router with its frames.
-struct Course {
+pub struct Course {
     rig: Rig,
     meter: Counted,
     counter: CycleCounter,
@@ -135,7 +149,7 @@ struct Course {
 }
 
 impl Course {
-    fn new(layout: Layout, table: Table, frames: usize) -> Course {
+    pub fn new(layout: Layout, table: Table, frames: usize) -> Course {
         let counter = CycleCounter::calibrated();
         let mut rig = Rig::running(frames + 2048, layout, &table.config());
         table.load(&rig);
@@ -149,7 +163,7 @@ impl Course {
     }
 
     /// Forwards every frame `passes` times through the router. Answers nanoseconds a packet.
-    fn plane(&mut self, passes: usize) -> f64 {
+    pub fn plane(&mut self, passes: usize) -> f64 {
         let mut spent = 0;
         for _ in 0..passes {
             self.renew();
@@ -165,6 +179,11 @@ impl Course {
             std::mem::swap(&mut self.frames, &mut self.back);
         }
         spent as f64 / (passes * self.frames.len()) as f64
+    }
+
+    /// The tables of its router.
+    pub fn tables(&self) -> Arc<Tables> {
+        self.rig.router.tables().clone()
     }
 
     /// The same by the straight-line loop.

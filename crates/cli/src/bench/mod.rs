@@ -6,6 +6,7 @@
 mod forwarding;
 mod io;
 mod parts;
+mod routes;
 
 use crate::arguments::Bench;
 use comfy_table::Table;
@@ -123,6 +124,7 @@ struct Rounds(usize);
 const GROUPS: &[Group] = &[
     ("forwarding", Measure::Here(forwarding::measure)),
     ("lookup", Measure::Here(parts::lookup)),
+    ("routes", Measure::Here(routes::measure)),
     ("scheme", Measure::Here(parts::scheme)),
     ("scheduler", Measure::Here(parts::scheduler)),
     ("io", Measure::WithKernel(io::measure)),

@@ -4,9 +4,9 @@
 //! the next hop is found first, then its link-layer address). Every change of a link shows in its version, so a packet
 //! that was given a link-layer address in one stage can be checked in a later one.
 
+use super::sync::{AtomicU32, AtomicU64, Ordering};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use units::{AdjacencyId, InterfaceId, Mac};
 
 const RESOLVED: u64 = 1;

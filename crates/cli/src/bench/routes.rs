@@ -1,0 +1,162 @@
+//! Full tables: how long they take to load, how much memory, and what changes cost those who forward.
+
+use super::forwarding::{Course, MILLION, Table};
+use super::parts::many;
+use super::{Figure, Rounds, median, medians};
+use io::clock::CycleCounter;
+use plan::{Prefix, batch};
+use plane::classify::{Origin, Outcome, RouteChange, Tables};
+use plane::meter::Flat;
+use plane::rig::Rig;
+use plane::snapshot::Layout;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use units::{AdjacencyId, Nanos, VrfId};
+
+/// Frames in the router while a table is loaded.
+const FRAMES: usize = 4096;
+/// Changes a second that the writer makes beside the forwarding: somewhat more than is asked for.
+const RATE: u64 = 220_000;
+/// Changes between two looks at the clock.
+const BURST: usize = 64;
+/// Changes prepared beforehand.
+const FLIPS: usize = 1 << 18;
+
+/// Loading and changing.
+pub fn measure(rounds: Rounds) -> Vec<Figure> {
+    let mut figures = loading(rounds);
+    figures.extend(changing(rounds));
+    figures
+}
+
+/// Seconds that `work` takes, and what it answers.
+fn timed<T>(counter: &CycleCounter, work: impl FnOnce() -> T) -> (f64, T) {
+    let start = counter.read();
+    let done = work();
+    (counter.between(start, counter.read()).get() as f64 / 1e9, done)
+}
+
+/// Bytes of memory the process uses (proc(5), statm), in MB.
+fn resident() -> f64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: f64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0.0);
+    pages * 4096.0 / 1e6
+}
+
+fn line((prefix, n): (Prefix, u64)) -> String {
+    format!("add {prefix} via {}\n", Table::gateway(n as usize))
+}
+
+/// A million routes, from a batch and from a configuration, to the forwarding table.
+fn loading(Rounds(rounds): Rounds) -> Vec<Figure> {
+    let counter = CycleCounter::calibrated();
+    let text: String = many(MILLION).map(line).collect();
+    let (mut reads, mut makes, mut wholes) = (Vec::new(), Vec::new(), Vec::new());
+    let mut memory = (0.0, 0.0);
+    for _ in 0..rounds.clamp(1, 5) {
+        let mut rig = Rig::running(FRAMES, Layout::Three, &Table::Million.config());
+        let plan = rig.router.plan().expect("it runs").clone();
+        let before = resident();
+        let (read, lines) = timed(&counter, || batch::batch(&text, "bench", &plan).expect("the lines are good").lines);
+        let (make, summary) = timed(&counter, || {
+            let edits = rig.router.prepare_edits(&lines, 1).expect("there is room");
+            rig.router.make_edits(edits, |_| {})
+        });
+        assert_eq!(summary.routes_added, MILLION);
+        drop(lines);
+        memory = (rig.router.tables().bytes() as f64 / 1e6, resident() - before);
+        reads.push(read);
+        makes.push(make);
+        wholes.push(read + make);
+    }
+    let alone = |name: &str, value, unit, budget| Figure::alone("routes", name, value, unit, budget);
+    let mut figures = vec![
+        alone("10^6 IPv4 routes of a batch, read", median(reads), "s", None),
+        alone("10^6 IPv4 routes of a batch, made", median(makes), "s", None),
+        alone("10^6 IPv4 routes, from the text of a batch to the table", median(wholes), "s", Some(2.0)),
+        alone("memory of 10^6 IPv4 routes: tables", memory.0, "MB", None),
+        alone("memory of 10^6 IPv4 routes: growth of the process", memory.1, "MB", None),
+    ];
+    let route = |(prefix, n): (Prefix, u64)| {
+        format!("[[route]]\nto = \"{prefix}\"\nvia = \"{}\"\n", Table::gateway(n as usize))
+    };
+    let text = Table::Million.config() + &many(MILLION).map(route).collect::<String>();
+    let (read, plan) = timed(&counter, || plan::check(&text, "bench", &plane::catalogue()).expect("it is good"));
+    let mut rig = Rig::new(FRAMES, Layout::Three, Box::new(plane::event::Silent));
+    let (made, _) = timed(&counter, || {
+        let prepared = rig.router.prepare(&plan, &mut rig.wires).expect("it can run");
+        let mut published = rig.router.publish(prepared);
+        while !published.is_adopted() {
+            rig.step(&mut Flat(Nanos::new(10)));
+        }
+        rig.router.complete(published)
+    });
+    figures.push(alone("10^6 IPv4 routes of a configuration, read", read, "s", None));
+    figures.push(alone("10^6 IPv4 routes of a configuration, made", made, "s", None));
+    figures
+}
+
+/// Routes that lead elsewhere each time, as fast as [`RATE`] says while `on` is set.
+fn flip(tables: &Tables, hops: &[AdjacencyId], on: &AtomicBool, end: &AtomicBool, made: &AtomicU64) {
+    let counter = CycleCounter::calibrated();
+    let prefixes: Vec<Prefix> = many(MILLION).map(|(prefix, _)| prefix).step_by(MILLION / FLIPS).collect();
+    let mut flips =
+        (0..).flat_map(|round: usize| prefixes.iter().enumerate().map(move |(n, prefix)| (n + round, *prefix)));
+    while !end.load(Ordering::Relaxed) {
+        if !on.load(Ordering::Relaxed) {
+            thread::yield_now();
+            continue;
+        }
+        let start = counter.read();
+        tables
+            .apply_routes(flips.by_ref().take(BURST).map(|(n, prefix)| RouteChange {
+                vrf: VrfId::MAIN,
+                prefix,
+                origin: Origin::Static,
+                outcome: Outcome::Via(hops[n % hops.len()]),
+            }))
+            .expect("the prefixes have routes");
+        made.fetch_add(BURST as u64, Ordering::Relaxed);
+        while counter.between(start, counter.read()).get() < BURST as u64 * 1_000_000_000 / RATE {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// Forwarding at full rate with and without somebody who changes routes on another core.
+fn changing(Rounds(rounds): Rounds) -> Vec<Figure> {
+    let mut course = Course::new(Layout::Three, Table::Million, 65536);
+    let tables = course.tables();
+    let hops = Table::Million.hold(&course);
+    let (on, end, made) = (AtomicBool::new(false), AtomicBool::new(false), AtomicU64::new(0));
+    let counter = CycleCounter::calibrated();
+    let mut pairs = Vec::new();
+    let mut rates = Vec::new();
+    thread::scope(|scope| {
+        scope.spawn(|| flip(&tables, &hops, &on, &end, &made));
+        for round in 0..=rounds {
+            let quiet = course.plane(20);
+            on.store(true, Ordering::Relaxed);
+            let before = made.load(Ordering::Relaxed);
+            let (took, busy) = timed(&counter, || course.plane(20));
+            on.store(false, Ordering::Relaxed);
+            if round > 0 {
+                pairs.push((busy, quiet));
+                rates.push((made.load(Ordering::Relaxed) - before) as f64 / took);
+            }
+        }
+        end.store(true, Ordering::Relaxed);
+    });
+    hops.into_iter().for_each(|hop| tables.release(hop));
+    let rate = median(rates);
+    vec![
+        Figure::alone("routes", "one change while forwarding at full rate", 1e9 / rate, "ns/change", Some(5000.0)),
+        Figure::beside(
+            "routes",
+            "forwarding beside the changes, against without",
+            medians(&pairs),
+            "ns/packet",
+            Some(1.05),
+        ),
+    ]
+}
