@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand, ValueHint};
 use std::fmt;
 use std::path::PathBuf;
+use units::Nanos;
 
 const EXIT: &str = "\
 Exit status:
@@ -69,6 +70,10 @@ pub enum Command {
     Neighbour(Neighbours),
     /// Watch packets as they meet their fates, or write them to a file.
     Capture(Capture),
+    /// Watch the running router live: ports, paths, drops, workers, events.
+    Top(Top),
+    /// Follow packets through the stages of the running router.
+    Trace(Trace),
     /// Say what the router would do with a packet, step by step, and why; or why packets are dropped.
     Explain(Explain),
     /// Watch hosts talk through Switchpath, with every packet accounted for.
@@ -611,6 +616,84 @@ pub struct Capture {
     pub snaplen: Option<u32>,
     #[command(flatten)]
     pub socket: Socket,
+}
+
+/// Watch the running router live: rates, queues, drops, how busy its workers are, and what happens.
+#[derive(Args, Debug)]
+#[command(after_help = format!("\
+Examples:
+  switchpath top
+  switchpath top --interval 250ms
+  switchpath top --once                  everything once, as text
+  switchpath top -j --interval 5s        everything once, as JSON: rates over five seconds
+
+Keys: q quit, tab or arrows from pane to pane, s sort, p pause, d drops with what they mean, ? help. Where the output is no
+terminal, everything is printed once.
+
+{EXIT}"))]
+pub struct Top {
+    /// How often the router is asked.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub interval: Nanos,
+    /// Print everything once as text, and end.
+    #[arg(long)]
+    pub once: bool,
+    /// Print everything once as JSON, and end.
+    #[arg(short, long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub socket: Socket,
+}
+
+fn interval(text: &str) -> Result<Nanos, String> {
+    let time: Nanos = text.parse().map_err(|error: units::UnitError| error.to_string())?;
+    let fits = (Nanos::millis(100)..=Nanos::secs(3600)).contains(&time);
+    if fits { Ok(time) } else { Err("write a time from 100ms to 3600s".to_owned()) }
+}
+
+/// Follow packets of the running router through its stages: where they came in, how they were classified, which queue they
+/// waited in and how long, what each function changed, what the link did, and their fate.
+#[derive(Args, Debug)]
+#[command(after_help = format!("\
+Examples:
+  switchpath trace                                   every packet, up to 100 a second
+  switchpath trace -c 5 iif lan udp dport 5060       five packets that match
+  switchpath trace --port wan icmp -w way.pcapng     frames before and after, their way as a comment
+  switchpath trace --rate 10/s -j                    a line of JSON for each packet
+
+A match is written as for a path: any, iif NAME, ip/ip6 saddr|daddr PREFIX, ip dscp CLASS, tcp|udp [sport|dport PORTS],
+icmp, icmpv6, meta l4proto PROTOCOL. Without a trace a packet costs what it always costs; beyond the rate, packets are
+not looked at.
+
+{EXIT}"))]
+pub struct Trace {
+    /// Which packets; all where it is left out.
+    #[arg(value_name = "MATCH")]
+    pub matching: Vec<String>,
+    /// End after so many packets.
+    #[arg(short, long, visible_short_alias = 'n', value_name = "PACKETS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// Only what comes in by this port.
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<String>,
+    /// Follow at most so many packets a second.
+    #[arg(long, value_name = "PACKETS/s", default_value = "100/s", value_parser = per_second)]
+    pub rate: u64,
+    /// Print a line of JSON for each packet.
+    #[arg(short, long)]
+    pub json: bool,
+    /// Write the frames to this pcapng file besides, with their way as a comment.
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub write: Option<PathBuf>,
+    #[command(flatten)]
+    pub socket: Socket,
+}
+
+/// A rate in packets a second: `100/s`, or the number alone.
+fn per_second(text: &str) -> Result<u64, String> {
+    let number = text.strip_suffix("/s").unwrap_or(text);
+    let rate = number.parse().ok().filter(|rate| (1..=10_000).contains(rate));
+    rate.ok_or_else(|| "write packets a second, from 1/s to 10000/s".to_owned())
 }
 
 /// Say what the router would do with a packet, step by step, and why. Nothing is sent and nothing is counted: it is a dry

@@ -19,13 +19,7 @@ use units::Nanos;
 
 /// Captures until the limit, the end of the router, or a signal.
 pub fn capture(arguments: &Capture) -> Result<ExitCode> {
-    let matching = arguments.matching.join(" ");
-    if let Err(error) = Match::parse(if matching.is_empty() { "any" } else { &matching }) {
-        let under = format!("{}{}", " ".repeat(error.offset), "^".repeat(error.length.max(1)));
-        let text = format!("the match is wrong: {}; {}\n  {matching}\n  {under}", error.reason, error.hint);
-        return Err(anyhow!(Usage(text)));
-    }
-    let mut parameters = vec![("match", if matching.is_empty() { "any".into() } else { matching })];
+    let mut parameters = vec![("match", matching(&arguments.matching)?)];
     parameters.extend(arguments.count.map(|count| ("limit", count.to_string())));
     parameters.extend(arguments.snaplen.map(|bytes| ("snaplen", bytes.to_string())));
     // The file first: where it cannot be written, the router need not be asked.
@@ -57,6 +51,19 @@ pub fn capture(arguments: &Capture) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The match of these words, or where it is wrong.
+pub fn matching(words: &[String]) -> Result<String> {
+    let text = if words.is_empty() { "any".to_owned() } else { words.join(" ") };
+    match Match::parse(&text) {
+        Ok(_) => Ok(text),
+        Err(error) => {
+            let under = format!("{}{}", " ".repeat(error.offset), "^".repeat(error.length.max(1)));
+            let reason = format!("the match is wrong: {}; {}\n  {text}\n  {under}", error.reason, error.hint);
+            Err(anyhow!(Usage(reason)))
+        }
+    }
+}
+
 /// One line: time, port and direction, what it is, what became of it.
 fn print(record: &Record<'_>, interfaces: &[Interface]) -> Result<()> {
     let port = interfaces.get(record.interface as usize).map_or("?", |interface| interface.name.as_str());
@@ -79,18 +86,20 @@ fn write(
     Ok(writer.packet(&Record { interface, ..*record })?)
 }
 
-fn create(path: &Path) -> Result<Writer<Output>> {
+/// A capture to write to a file, or to the standard output for `-`; times are those of 1970 already.
+pub fn create(path: &Path) -> Result<Writer<Output>> {
     let output = match path {
         path if path == Path::new("-") => Output::Standard(stdout()),
         path => Output::File(File::create(path).with_context(|| format!("{} cannot be written", path.display()))?),
     };
-    // The times that come are those of 1970 already.
     Ok(Writer::new(output, &Application::here(concat!("switchpath ", env!("CARGO_PKG_VERSION"))), Nanos::ZERO)?)
 }
 
 /// Where a capture is written to.
-enum Output {
+pub enum Output {
+    /// A file.
     File(File),
+    /// The standard output.
     Standard(Stdout),
 }
 
@@ -139,7 +148,7 @@ impl Read for Source {
 }
 
 /// A signal ends the capture as if the router had ended it.
-fn end_with_signals(body: &Body) -> Result<()> {
+pub fn end_with_signals(body: &Body) -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let end = body.ender();
     let wait = move || {

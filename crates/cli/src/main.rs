@@ -19,6 +19,8 @@ mod reference;
 mod routes;
 mod run;
 mod show;
+mod top;
+mod trace;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
@@ -36,6 +38,8 @@ fn main() -> ExitCode {
         Command::Rollback(rollback) => history::rollback(&rollback),
         Command::History(history) => history::history(&history),
         Command::Show(show) => show::show(&show),
+        Command::Top(options) => top::top(&options),
+        Command::Trace(options) => trace::trace(&options),
         Command::Explain(options) => explain::explain(&options),
         Command::Route(route) => routes::route(&route),
         Command::Neighbour(neighbour) => routes::neighbour(&neighbour),

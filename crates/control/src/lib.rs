@@ -20,14 +20,14 @@ mod names;
 pub mod remote;
 pub mod request;
 mod respond;
+mod roster;
 mod server;
 pub mod socket;
 mod stream;
-mod trace;
+pub mod trace;
 pub mod watch;
 
 pub use client::{Answer, Body, Client, ClientError, RemoteRouter, Target};
 pub use daemon::{ApplyFailure, Back, Closing, Daemon, Guard, Notice, Options, Order, StartError};
 pub use events::EventLog;
 pub use server::{Doors, Server};
-pub use trace::Tracer;

@@ -15,6 +15,8 @@ const LEAST_SNAPLEN: u64 = 14;
 /// How long there may be to confirm a configuration.
 const LEAST_TRIAL: Nanos = Nanos::secs(1);
 const MOST_TRIAL: Nanos = Nanos::secs(86_400);
+/// Packets a second that are followed at most: more would keep a worker from its work.
+const MOST_RATE: u64 = 10_000;
 /// Characters of the name of a configuration.
 const MOST_NAME: usize = 4096;
 
@@ -75,6 +77,8 @@ pub enum Request {
     Explain(Asked),
     /// Packets as they meet their fates.
     Capture(Capture),
+    /// The way of packets through the router.
+    Trace(Trace),
     /// All counters.
     Metrics,
     /// The API's own description.
@@ -110,6 +114,17 @@ pub struct Capture {
     pub limit: Option<u64>,
     /// Bytes of each; all where none.
     pub snaplen: Option<usize>,
+}
+
+/// Which packets to follow.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Trace {
+    /// What they look like, and how many.
+    pub capture: Capture,
+    /// The port they come in by, where that matters.
+    pub port: Option<String>,
+    /// How many a second; a usual number where none.
+    pub rate: Option<u64>,
 }
 
 /// Reads a request: its method, path and query as they stand in the request line, and its body.
@@ -162,6 +177,11 @@ pub fn parse(method: &str, path: &str, query: &str, body: &[u8]) -> Result<Reque
         "/v1/rollback" => Request::RollBack(back(&query)?, conditions(&query)?),
         "/v1/explain" => Request::Explain(asked(&query)?),
         "/v1/capture" => Request::Capture(capture(&query)?),
+        "/v1/trace" => Request::Trace(Trace {
+            capture: capture(&query)?,
+            port: query.get("port").map(str::to_owned),
+            rate: query.number("rate", 1, MOST_RATE)?,
+        }),
         "/metrics" => Request::Metrics,
         "/v1/openapi.json" => Request::OpenApi,
         other => unreachable!("{other} is declared"),
@@ -317,7 +337,7 @@ pub fn exercise(bytes: &[u8]) {
     let needs = needs(method, path);
     if let Err(error) = parse(method, path, query, body) {
         assert!(error.error.status() >= 400 && !error.reason.is_empty());
-    } else if matches!(path, "/v1/apply" | "/v1/confirm" | "/v1/rollback" | "/v1/capture") {
+    } else if matches!(path, "/v1/apply" | "/v1/confirm" | "/v1/rollback" | "/v1/capture" | "/v1/trace") {
         assert_eq!(needs, Needs::Full, "{path}");
     }
 }

@@ -4,14 +4,14 @@
 //! number, bodies in size, and captures have their own bounded queue.
 
 use crate::access::{Caller, Groups, Peer, forbidden};
-use crate::api::{ApiError, ErrorKind, Needs};
+use crate::api::{self, ApiError, ErrorKind, Needs};
 use crate::daemon::Daemon;
 use crate::remote::{Door, Remote};
 use crate::request::{self, Request};
 use crate::respond::{Reply, respond};
 use crate::socket::Bound;
 use crate::stream::{self, Growing, MISSED};
-use crate::watch::{Subscription, Wanted};
+use crate::watch::{Capturing, Tap, Wanted};
 use ::io::login::Login;
 use bytes::Bytes;
 use http_body::Frame;
@@ -330,6 +330,15 @@ async fn answer(
                 response(200, "application/x-pcapng", Content::Growing(body))
             }
         },
+        Ok(Request::Trace(trace)) => match daemon.follow(trace) {
+            Err(error) => whole(Reply::refusal(&error)),
+            Ok(packets) => {
+                growing.store(true, Ordering::Relaxed);
+                let (body, work) = stream::lines(daemon, packets);
+                tokio::spawn(work);
+                response(200, api::LINES, Content::Growing(body))
+            }
+        },
         Ok(request) => match tokio::task::spawn_blocking(move || respond(&daemon, &caller, request)).await {
             Ok(reply) => whole(reply),
             Err(_) => {
@@ -355,9 +364,9 @@ async fn collect(body: Incoming) -> Result<Bytes, ApiError> {
     }
 }
 
-fn open(daemon: &Daemon, capture: request::Capture) -> Result<Subscription, ApiError> {
+fn open(daemon: &Daemon, capture: request::Capture) -> Result<Capturing, ApiError> {
     let wanted = Wanted { limit: capture.limit, snaplen: capture.snaplen, ..daemon.wanted(capture.matching)? };
-    daemon.taps().open(wanted).ok_or_else(|| {
+    daemon.taps().open(Tap::new(wanted)).ok_or_else(|| {
         ApiError::new(ErrorKind::Busy, "as many captures as there can be are open", "end one of them first")
     })
 }

@@ -2,7 +2,8 @@
 
 use crate::daemon::Daemon;
 use crate::names::Names;
-use crate::watch::{Captured, Subscription};
+use crate::trace::Tracing;
+use crate::watch::{Captured, Capturing};
 use bytes::Bytes;
 use http_body::Frame;
 use hyper::HeaderMap;
@@ -110,7 +111,7 @@ impl http_body::Body for Growing {
 }
 
 /// The body that tells of `packets`, and the work that fills it until either end is gone.
-pub(crate) fn growing(daemon: Arc<Daemon>, packets: Subscription) -> (Growing, impl Future<Output = ()> + Send) {
+pub(crate) fn growing(daemon: Arc<Daemon>, packets: Capturing) -> (Growing, impl Future<Output = ()> + Send) {
     let (sender, receiver) = channel(4);
     let work = async move {
         if let Err(error) = fill(&daemon, packets, &sender).await {
@@ -120,8 +121,8 @@ pub(crate) fn growing(daemon: Arc<Daemon>, packets: Subscription) -> (Growing, i
     (Growing(receiver), work)
 }
 
-async fn fill(daemon: &Daemon, mut packets: Subscription, body: &Sender<Frame<Bytes>>) -> Result<(), WriteError> {
-    let mut encoder = Encoder::new(daemon.epoch(), packets.tap().wanted().snaplen)?;
+async fn fill(daemon: &Daemon, mut packets: Capturing, body: &Sender<Frame<Bytes>>) -> Result<(), WriteError> {
+    let mut encoder = Encoder::new(daemon.epoch(), packets.watch().wanted().snaplen)?;
     // The header at once: its reader then knows that the capture has begun.
     let mut open = body.send(Frame::data(encoder.take()?)).await.is_ok();
     while open {
@@ -138,10 +139,42 @@ async fn fill(daemon: &Daemon, mut packets: Subscription, body: &Sender<Frame<By
         }
         open = body.send(Frame::data(encoder.take()?)).await.is_ok();
     }
-    let mut trailers = HeaderMap::new();
-    trailers.insert(MISSED, HeaderValue::from(packets.tap().missed()));
-    let _ = body.send(Frame::trailers(trailers)).await;
+    end(body, packets.watch().missed()).await;
     Ok(())
+}
+
+/// The last that is sent.
+async fn end(body: &Sender<Frame<Bytes>>, missed: u64) {
+    let mut trailers = HeaderMap::new();
+    trailers.insert(MISSED, HeaderValue::from(missed));
+    let _ = body.send(Frame::trailers(trailers)).await;
+}
+
+/// The body that tells the way of `packets`, a line of JSON for each, and the work that fills it until either end is gone.
+pub(crate) fn lines(daemon: Arc<Daemon>, packets: Tracing) -> (Growing, impl Future<Output = ()> + Send) {
+    let (sender, receiver) = channel(4);
+    (Growing(receiver), async move { tell(&daemon, packets, &sender).await })
+}
+
+async fn tell(daemon: &Daemon, mut packets: Tracing, body: &Sender<Frame<Bytes>>) {
+    let mut open = true;
+    while open {
+        let next = tokio::select! {
+            next = packets.next() => next,
+            () = body.closed() => return,
+        };
+        let Some(first) = next else { break };
+        let teller = daemon.teller();
+        let rest = std::iter::from_fn(|| packets.try_next()).take(TOGETHER - 1);
+        let mut text = Vec::new();
+        for gathered in std::iter::once(first).chain(rest) {
+            serde_json::to_writer(&mut text, &teller.told(&gathered))
+                .expect("the types of the API have text keys only");
+            text.push(b'\n');
+        }
+        open = body.send(Frame::data(text.into())).await.is_ok();
+    }
+    end(body, packets.watch().tap().missed()).await;
 }
 
 #[cfg(test)]

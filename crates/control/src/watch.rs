@@ -1,44 +1,62 @@
-//! What the workers tell: events for the log, and packets for whoever captures them.
+//! What the workers tell: events for the log, and packets for whoever captures or follows them.
 //!
-//! A worker waits for nobody. A packet that a capture is not ready to take is counted as missed and forgotten; with no
-//! capture open, a worker pays one load a step.
+//! A worker waits for nobody. A packet that a reader is not ready to take is counted as missed and forgotten; with nobody
+//! watching, a worker pays two loads a step.
 
 use crate::events::{EventLog, What};
 use crate::names::Names;
-use arc_swap::ArcSwap;
-use packet::Meta;
+use crate::roster::{Armed, Roster, Subscription, Watch};
+use crate::trace::Traces;
 use packet::wire;
-use parking_lot::Mutex;
+use packet::{Meta, Packet};
 use plan::{Fields, Match};
 use plane::event::{Event, Fate, Observer, Wants};
 use plane::snapshot::CONTROL;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::atomic::{AtomicU64, Ordering};
 use units::{Instant, InterfaceId, PathId, PortId};
 
 /// Captures at once.
 pub const MOST_TAPS: usize = 8;
-/// Packets that wait for the reader of a capture.
-const DEPTH: usize = 4096;
+
+/// The captures that are open.
+pub type Taps = Roster<Tap>;
 
 /// One worker's observer.
 pub(crate) struct Watcher {
     pub log: Arc<EventLog>,
     pub taps: Arc<Taps>,
+    pub traces: Arc<Traces>,
 }
 
 impl Observer for Watcher {
     fn event(&mut self, now: Instant, event: &Event<'_>) {
-        if let Event::Packet { frame, meta, fate, .. } = *event {
-            self.taps.offer(now, frame, meta, fate);
-        } else if let Some(what) = What::of(event) {
-            self.log.push(now, what);
+        match *event {
+            Event::Packet { frame, meta, fate, number } => {
+                if meta.flags & Meta::FOLLOWED != 0 {
+                    self.traces.end(now, frame, meta, fate, number);
+                }
+                offer(&self.taps, now, frame, meta, fate);
+            }
+            Event::Passed { frame, meta, stage, number } => self.traces.pass(now, frame, meta, stage, number),
+            _ => self.log_event(now, event),
         }
     }
 
     fn wants(&self) -> Wants {
-        Wants { packets: self.taps.open.load(Ordering::Relaxed) > 0, stages: false }
+        Wants { packets: self.taps.is_watched(), stages: self.traces.are_open() }
+    }
+
+    fn choose(&mut self, now: Instant, port: PortId, packets: &mut [Packet]) {
+        self.traces.choose(now, port, packets);
+    }
+}
+
+impl Watcher {
+    fn log_event(&self, now: Instant, event: &Event<'_>) {
+        if let Some(what) = What::of(event) {
+            self.log.push(now, what);
+        }
     }
 }
 
@@ -91,20 +109,13 @@ impl Captured {
     }
 }
 
-/// The captures that are open.
-#[derive(Default)]
-pub struct Taps {
-    open: AtomicUsize,
-    list: ArcSwap<Vec<Armed>>,
-    // Held while the list is changed. Nobody reads under it; true when no more are opened.
-    closed: Mutex<bool>,
-}
+impl Watch for Tap {
+    type Item = Captured;
+    const DEPTH: usize = 4096;
 
-/// A tap and the way to its reader, which ends when this does.
-#[derive(Clone)]
-struct Armed {
-    tap: Arc<Tap>,
-    sender: Sender<Captured>,
+    fn is_done(&self) -> bool {
+        self.left.load(Ordering::Relaxed) == 0
+    }
 }
 
 /// One capture.
@@ -119,7 +130,8 @@ pub struct Tap {
 }
 
 impl Tap {
-    fn new(wanted: Wanted) -> Tap {
+    /// A capture of what is wanted.
+    pub fn new(wanted: Wanted) -> Tap {
         let mut rest = wanted.matching.clone();
         rest.iif = None;
         Tap {
@@ -144,13 +156,30 @@ impl Tap {
         self.missed.load(Ordering::Relaxed)
     }
 
-    fn takes(&self, frame: &[u8], meta: &Meta) -> bool {
+    /// Whether it wants this packet and may still have one.
+    pub(crate) fn takes(&self, frame: &[u8], meta: &Meta) -> bool {
         let Wanted { matching, interface, .. } = &self.wanted;
         let elsewhere = |wanted| wanted != meta.in_interface || meta.flags & Meta::GENERATED != 0;
         if interface.is_some_and(elsewhere) || self.left.load(Ordering::Relaxed) == 0 {
             return false;
         }
         self.everything || fields(frame).is_some_and(|fields| matching.matches(&fields))
+    }
+
+    /// Takes one of what is left to take; false where another worker was faster.
+    pub(crate) fn take(&self) -> bool {
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+    }
+
+    /// Another may be taken in place of one that could not be followed.
+    pub(crate) fn give_back(&self) {
+        self.left.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One was handed to its reader, or could not be.
+    pub(crate) fn count(&self, handed: bool) {
+        let counter = if handed { &self.captured } else { &self.missed };
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -168,100 +197,35 @@ fn fields(frame: &[u8]) -> Option<Fields> {
     })
 }
 
-impl Taps {
-    #[cold]
-    fn offer(&self, now: Instant, frame: &[u8], meta: &Meta, fate: Fate) {
-        for Armed { tap, sender } in self.list.load().iter().filter(|armed| armed.tap.takes(frame, meta)) {
-            // A place first: what a full channel refuses need not be copied.
-            let Ok(place) = sender.try_reserve() else {
-                tap.missed.fetch_add(1, Ordering::Relaxed);
-                continue;
-            };
-            // Two workers may meet here with one packet left to take.
-            if tap.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err() {
-                continue;
-            }
-            let own = meta.flags & Meta::GENERATED != 0;
-            // The path's number is zero until there is one, and that is the number of `control`, which refuses nothing.
-            place.send(Captured {
-                time: now,
-                frame: frame[..frame.len().min(tap.wanted.snaplen.unwrap_or(usize::MAX))].to_vec(),
-                length: frame.len(),
-                fate,
-                in_port: (!own).then_some(meta.in_port),
-                path: (meta.path != CONTROL || meta.refused == 0).then_some(meta.path),
-            });
-            tap.captured.fetch_add(1, Ordering::Relaxed);
+/// Offers a packet to every capture.
+#[cold]
+fn offer(taps: &Taps, now: Instant, frame: &[u8], meta: &Meta, fate: Fate) {
+    for Armed { watch: tap, sender } in taps.armed().iter().filter(|armed| armed.watch.takes(frame, meta)) {
+        // A place first: what a full channel refuses need not be copied.
+        let Ok(place) = sender.try_reserve() else {
+            tap.count(false);
+            continue;
+        };
+        // Two workers may meet here with one packet left to take.
+        if !tap.take() {
+            continue;
         }
-    }
-
-    /// Opens a capture; nothing where there are [`MOST_TAPS`] already, or the router is ending.
-    pub fn open(self: &Arc<Self>, wanted: Wanted) -> Option<Subscription> {
-        let closed = self.closed.lock();
-        let list = self.list.load_full();
-        if *closed || list.len() >= MOST_TAPS {
-            return None;
-        }
-        let (sender, receiver) = channel(DEPTH);
-        let tap = Arc::new(Tap::new(wanted));
-        let mut longer = Vec::clone(&list);
-        longer.push(Armed { tap: tap.clone(), sender });
-        self.replace(longer);
-        Some(Subscription { tap, receiver, taps: self.clone() })
-    }
-
-    /// The captures that are open.
-    pub fn list(&self) -> Vec<Arc<Tap>> {
-        self.list.load().iter().map(|armed| armed.tap.clone()).collect()
-    }
-
-    /// Ends every capture: their readers get what was taken, and then the end.
-    pub fn close(&self) {
-        let mut closed = self.closed.lock();
-        *closed = true;
-        self.replace(Vec::new());
-    }
-
-    fn replace(&self, list: Vec<Armed>) {
-        self.open.store(list.len(), Ordering::Relaxed);
-        self.list.store(Arc::new(list));
+        let own = meta.flags & Meta::GENERATED != 0;
+        // The path's number is zero until there is one, and that is the number of `control`, which refuses nothing.
+        place.send(Captured {
+            time: now,
+            frame: frame[..frame.len().min(tap.wanted.snaplen.unwrap_or(usize::MAX))].to_vec(),
+            length: frame.len(),
+            fate,
+            in_port: (!own).then_some(meta.in_port),
+            path: (meta.path != CONTROL || meta.refused == 0).then_some(meta.path),
+        });
+        tap.count(true);
     }
 }
 
-/// The reader's end of a capture, which ends when this is dropped.
-pub struct Subscription {
-    tap: Arc<Tap>,
-    receiver: Receiver<Captured>,
-    taps: Arc<Taps>,
-}
-
-impl Subscription {
-    /// The capture.
-    pub fn tap(&self) -> &Arc<Tap> {
-        &self.tap
-    }
-
-    /// The next packet; nothing when the limit is reached or the router ends.
-    pub async fn next(&mut self) -> Option<Captured> {
-        if self.tap.left.load(Ordering::Relaxed) == 0 {
-            self.receiver.close();
-        }
-        self.receiver.recv().await
-    }
-
-    /// The next packet, if it is there.
-    pub fn try_next(&mut self) -> Option<Captured> {
-        self.receiver.try_recv().ok()
-    }
-}
-
-impl Drop for Subscription {
-    fn drop(&mut self) {
-        let _changing = self.taps.closed.lock();
-        let list = self.taps.list.load_full();
-        self.taps.replace(list.iter().filter(|armed| !Arc::ptr_eq(&armed.tap, &self.tap)).cloned().collect());
-    }
-}
+/// A capture as its reader has it.
+pub type Capturing = Subscription<Tap>;
 
 #[cfg(test)]
 mod tests {
@@ -279,70 +243,74 @@ mod tests {
         frame[38..40].copy_from_slice(&[0, 26]);
         let mut meta = Meta::default();
         (meta.in_interface, meta.in_port, meta.path) = (InterfaceId(1), PortId(3), PathId(2));
-        taps.offer(Instant::new(9), &frame, &meta, fate);
+        super::offer(taps, Instant::new(9), &frame, &meta, fate);
     }
 
     fn wanted(matching: &str) -> Wanted {
         Wanted { matching: matching.parse().unwrap(), ..Wanted::default() }
     }
 
-    fn taken(subscription: &mut Subscription) -> usize {
+    fn opened(taps: &Arc<Taps>, wanted: Wanted) -> Capturing {
+        taps.open(Tap::new(wanted)).unwrap()
+    }
+
+    fn taken(subscription: &mut Capturing) -> usize {
         std::iter::from_fn(|| subscription.try_next()).count()
     }
 
     #[test]
     fn a_capture_takes_what_it_wants_up_to_its_limit() {
-        let taps = Arc::new(Taps::default());
-        let mut all = taps.open(wanted("any")).unwrap();
-        let mut dns = taps.open(Wanted { snaplen: Some(34), limit: Some(2), ..wanted("udp dport 53") }).unwrap();
-        let mut other = taps.open(Wanted { interface: Some(InterfaceId(2)), ..wanted("iif wan") }).unwrap();
+        let taps = Arc::new(Taps::new(MOST_TAPS));
+        let mut all = opened(&taps, wanted("any"));
+        let mut dns = opened(&taps, Wanted { snaplen: Some(34), limit: Some(2), ..wanted("udp dport 53") });
+        let mut other = opened(&taps, Wanted { interface: Some(InterfaceId(2)), ..wanted("iif wan") });
         for dport in [53, 80, 53, 53] {
             offer(&taps, dport, Fate::Dropped(DropReason::NoRoute));
         }
         let first = dns.try_next().unwrap();
         assert_eq!((first.frame.len(), first.length, first.time.get()), (34, 60, 9));
         assert_eq!((taken(&mut all), taken(&mut dns), taken(&mut other)), (4, 1, 0));
-        assert_eq!((dns.tap().captured(), dns.tap().missed()), (2, 0));
+        assert_eq!((dns.watch().captured(), dns.watch().missed()), (2, 0));
         let comment = first.comment(&Names::default());
         assert_eq!(comment, "dropped no_route, path #2, in #3");
     }
 
     #[test]
     fn what_is_not_ip_is_taken_by_captures_that_ask_nothing_of_it() {
-        let taps = Arc::new(Taps::default());
-        let mut any = taps.open(wanted("any")).unwrap();
-        let mut ip = taps.open(wanted("ip")).unwrap();
-        taps.offer(Instant::START, &[0; 60], &Meta::default(), Fate::Consumed);
-        taps.offer(Instant::START, &[], &Meta::default(), Fate::Consumed);
+        let taps = Arc::new(Taps::new(MOST_TAPS));
+        let mut any = opened(&taps, wanted("any"));
+        let mut ip = opened(&taps, wanted("ip"));
+        super::offer(&taps, Instant::START, &[0; 60], &Meta::default(), Fate::Consumed);
+        super::offer(&taps, Instant::START, &[], &Meta::default(), Fate::Consumed);
         assert_eq!((taken(&mut any), taken(&mut ip)), (2, 0));
     }
 
     #[test]
     fn a_reader_that_stands_still_costs_packets_of_its_own_capture_only() {
-        let taps = Arc::new(Taps::default());
-        let mut slow = taps.open(wanted("any")).unwrap();
-        for _ in 0..DEPTH + 10 {
+        let taps = Arc::new(Taps::new(MOST_TAPS));
+        let mut slow = opened(&taps, wanted("any"));
+        for _ in 0..Tap::DEPTH + 10 {
             offer(&taps, 1, Fate::Consumed);
         }
-        assert_eq!(slow.tap().missed(), 10);
-        assert_eq!(taken(&mut slow), DEPTH);
+        assert_eq!(slow.watch().missed(), 10);
+        assert_eq!(taken(&mut slow), Tap::DEPTH);
     }
 
     #[test]
     fn captures_are_bounded_and_their_places_come_back() {
-        let taps = Arc::new(Taps::default());
-        let mut open: Vec<_> = (0..MOST_TAPS).map(|_| taps.open(Wanted::default()).unwrap()).collect();
-        assert!(taps.open(Wanted::default()).is_none());
+        let taps = Arc::new(Taps::new(MOST_TAPS));
+        let mut open: Vec<_> = (0..MOST_TAPS).map(|_| opened(&taps, Wanted::default())).collect();
+        assert!(taps.open(Tap::new(Wanted::default())).is_none());
         open.pop();
-        open.push(taps.open(Wanted::default()).unwrap());
+        open.push(opened(&taps, Wanted::default()));
         offer(&taps, 1, Fate::Consumed);
         taps.close();
-        assert!(taps.list().is_empty() && taps.open(Wanted::default()).is_none());
+        assert!(taps.list().is_empty() && taps.open(Tap::new(Wanted::default())).is_none());
         // What was taken before the end is still there, and then comes the end.
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         assert!(runtime.block_on(open[0].next()).is_some());
         assert!(runtime.block_on(open[0].next()).is_none());
         drop(open);
-        assert_eq!(taps.open.load(Ordering::Relaxed), 0);
+        assert!(!taps.is_watched());
     }
 }

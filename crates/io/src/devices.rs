@@ -8,7 +8,7 @@ use crate::recorder::{self, Recording};
 use crate::remarks::{OpenError, Remarks};
 use packet::Region;
 use plan::PortPlan;
-use plane::port::{FaultRates, Faulty, FrameSink, Memory, Port, SharedSink, Tapped, Wire};
+use plane::port::{FaultRates, Faulty, Memory, Port, SharedSink, Tapped, Wire};
 use plane::{ApplyError, Decorate, Opener};
 use std::collections::HashMap;
 use std::fs;
@@ -19,16 +19,12 @@ use units::Nanos;
 /// Packets that a wire in memory holds in each direction.
 const WIRE: usize = 1024;
 
-/// Makes the sink that a traced port shows its frames to, by the name of the port.
-pub type TraceTo = Box<dyn FnMut(&str) -> Box<dyn FrameSink> + Send>;
-
 /// The devices of one router: opens ports of every kind.
 #[derive(Default)]
 pub struct Devices {
     epoch: Nanos,
     remarks: Remarks,
     namespace: Option<Arc<Namespace>>,
-    trace: Option<TraceTo>,
     /// The ends of wires in memory that no port has.
     ends: HashMap<String, Memory>,
     recordings: Vec<(PathBuf, Recording)>,
@@ -45,11 +41,6 @@ impl Devices {
     /// `packet:`, `xdp:` and `tap:` ports are interfaces of this namespace, whichever thread opens them.
     pub fn in_namespace(self, namespace: Arc<Namespace>) -> Self {
         Devices { namespace: Some(namespace), ..self }
-    }
-
-    /// Traced ports show their frames to what `trace` makes; without it they are not traced.
-    pub fn tracing_to(self, trace: TraceTo) -> Self {
-        Devices { trace: Some(trace), ..self }
     }
 
     /// What the operator should know: what a port could not have, and what goes wrong later.
@@ -148,20 +139,14 @@ impl Opener for Devices {
         self.open_port(plan, region, queues).map_err(|error| refused(plan, error))
     }
 
-    /// Faults lie next to the device, so that captures and traces show what the router gets.
+    /// Faults lie next to the device, so that captures show what the router gets.
     fn decorate(&mut self, plan: &PortPlan, queues: usize) -> Result<Vec<Decorate>, ApplyError> {
-        let mut sinks: Vec<Box<dyn FrameSink>> = Vec::new();
-        if let Some(path) = &plan.capture {
-            let recorder = self.start_capture(Path::new(path), &plan.name).map_err(|error| refused(plan, error))?;
-            sinks.push(Box::new(recorder));
-        }
-        if let Some(trace) = self.trace.as_mut().filter(|_| plan.trace) {
-            sinks.push(trace(&plan.name));
-        }
+        let capture = plan.capture.as_deref().map(|path| self.start_capture(Path::new(path), &plan.name));
+        let recorder = capture.transpose().map_err(|error| refused(plan, error))?;
         let faults = plan.faults;
-        let shared: Vec<SharedSink> = sinks.into_iter().map(SharedSink::new).collect();
+        let shared = recorder.map(|recorder| SharedSink::new(Box::new(recorder)));
         let one = |queue: usize| -> Decorate {
-            let sinks = shared.clone();
+            let sink = shared.clone();
             Box::new(move |mut port| {
                 if let Some(f) = faults {
                     let rates =
@@ -169,7 +154,10 @@ impl Opener for Devices {
                     // Each queue has faults of its own.
                     port = Box::new(Faulty::new(port, rates, f.seed.wrapping_add(queue as u64)));
                 }
-                sinks.into_iter().fold(port, |port, sink| Box::new(Tapped::new(port, Box::new(sink))))
+                match sink {
+                    Some(sink) => Box::new(Tapped::new(port, Box::new(sink))),
+                    None => port,
+                }
             })
         };
         Ok((0..queues).map(one).collect())

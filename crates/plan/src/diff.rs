@@ -253,7 +253,6 @@ fn ports(old: &PortPlan, new: &PortPlan, changes: &mut Vec<Change>) {
     edit(&mut what, "mac", or_none(&old.mac), or_none(&new.mac));
     edit(&mut what, "scheme", &old.scheme, &new.scheme);
     edit(&mut what, "capture", file(&old.capture), file(&new.capture));
-    edit(&mut what, "trace", old.trace, new.trace);
     edit(&mut what, "faults", or_none(&old.faults), or_none(&new.faults));
     if !what.is_empty() {
         changes.push(Change::PortChanged { name: new.name.clone(), what });

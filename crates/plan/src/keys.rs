@@ -218,7 +218,6 @@ pub(crate) const PORT: &[Key] = &[
         "false",
         "`packet` and `tap` only: whether super-frames and partial checksums are taken and handed over as they are.",
     ),
-    key("trace", Kind::Boolean, "false", "true", "Whether every frame of the port is traced."),
     key(
         "faults",
         Kind::Table(FAULTS),

@@ -63,8 +63,6 @@ pub struct PortPlan {
     pub scheme: Call,
     /// The file that all of its frames are captured to.
     pub capture: Option<String>,
-    /// Whether every frame is traced.
-    pub trace: bool,
     /// Faults put upon its frames.
     pub faults: Option<FaultsPlan>,
 }

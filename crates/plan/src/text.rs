@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_typing_error_is_understood() {
-        let keys = ["address", "device", "mtu", "trace"];
+        let keys = ["address", "device", "mtu", "offloads"];
         assert_eq!(closest("adress", keys), Some("address"));
         assert_eq!(closest("DEVICE", keys), Some("device"));
         assert_eq!(closest("mut", keys), Some("mtu"));

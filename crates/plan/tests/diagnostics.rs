@@ -300,7 +300,7 @@ device = 7
 address = "192.0.2.1/24"
 mac = true
 mtu = 1500.0
-trace = "yes"
+offloads = "yes"
 faults = { loss = 1.5, corrupt = -0.1, duplicate = nan, truncate = 0.00000001, seed = -1, lost = 1 }
 vlan = [20]
 "#,
@@ -314,7 +314,7 @@ vlan = [20]
             port.lan.address| f:10:11: error: 'address' is a list, not a string; write address = ["192.0.2.1/24"]
             port.lan.mac| f:11:7: error: 'mac' is a string, not true or false; write mac = "02:00:00:00:00:01"
             port.lan.mtu| f:12:7: error: 'mtu' is a whole number, not a number with a fraction; write mtu = 1500
-            port.lan.trace| f:13:9: error: 'trace' is true or false, not a string; write trace = true
+            port.lan.offloads| f:13:12: error: 'offloads' is true or false, not a string; write offloads = false
             port.lan.faults.loss| f:14:19: error: a probability is from 0 to 1; write 0.01 for one frame in a hundred
             port.lan.faults.corrupt| f:14:34: error: a probability is from 0 to 1; write 0.01 for one frame in a hundred
             port.lan.faults.duplicate| f:14:52: error: a probability is from 0 to 1; write 0.01 for one frame in a hundred

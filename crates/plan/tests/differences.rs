@@ -142,11 +142,11 @@ fn each_change_is_a_line() {
     );
     check(
         &[
-            ("packet:eth0\"", "pcap:a.pcap\"\nwrite = \"o\"\npace = \"10mbit\"\ntrace = true\ncapture = \"none\""),
+            ("packet:eth0\"", "pcap:a.pcap\"\nwrite = \"o\"\npace = \"10mbit\"\ncapture = \"none\""),
             ("scheme", "faults = { loss = 0.5 }\nscheme"),
         ],
         expect![[r#"
-            ~ port lan: device packet:eth0 -> pcap:a.pcap, write none -> "o", pace recorded -> 10mbit, capture none -> "none", trace false -> true, faults none -> loss 0.5 corrupt 0 duplicate 0 truncate 0 seed 1
+            ~ port lan: device packet:eth0 -> pcap:a.pcap, write none -> "o", pace recorded -> 10mbit, capture none -> "none", faults none -> loss 0.5 corrupt 0 duplicate 0 truncate 0 seed 1
         "#]],
     );
 }
@@ -194,8 +194,9 @@ fn any_plan() -> impl Strategy<Value = Plan> {
     let neighbours = proptest::collection::btree_map(2u8..5, 1u8..3, 0..3);
     (ports, routes, paths, neighbours, 1u8..3, 0u8..2).prop_map(|(ports, routes, paths, neighbours, workers, class)| {
         let mut text = format!("version = 1\nrouter.workers = {workers}\n");
-        for (i, (vlans, scheme, trace)) in &ports {
-            text += &format!("[port.p{i}]\ndevice = \"memory:m{i}\"\ntrace = {trace}\naddress = [\"10.{i}.0.1/24\"]\n");
+        for (i, (vlans, scheme, captured)) in &ports {
+            text += &format!("[port.p{i}]\ndevice = \"memory:m{i}\"\naddress = [\"10.{i}.0.1/24\"]\n");
+            text += &if *captured { format!("capture = \"c{i}\"\n") } else { String::new() };
             text += ["", "scheme = \"fifo(limit=7)\"\n", "scheme = \"codel\"\n"][usize::from(*scheme)];
             for (id, (_, numbered, mtu)) in vlans {
                 text += &format!("[port.p{i}.vlan.{id}]\nmtu = {mtu}\n");
@@ -237,7 +238,7 @@ fn applied(old: &Plan, new: &Plan, changes: &[Change]) -> Plan {
                 for edit in what {
                     match edit.what {
                         "scheme" => port.scheme = target.scheme.clone(),
-                        "trace" => port.trace = edit.new.parse().unwrap(),
+                        "capture" => port.capture = target.capture.clone(),
                         other => panic!("{other}"),
                     }
                 }

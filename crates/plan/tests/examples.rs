@@ -73,7 +73,6 @@ fn an_example_fills_in_every_default() {
                 "text": "fifo(limit=1000)"
               },
               "capture": null,
-              "trace": false,
               "faults": null
             },
             {
@@ -108,7 +107,6 @@ fn an_example_fills_in_every_default() {
                 "text": "fifo(limit=1000)"
               },
               "capture": null,
-              "trace": false,
               "faults": null
             }
           ],

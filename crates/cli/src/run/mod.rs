@@ -11,7 +11,7 @@ use anyhow::{Context, Result, anyhow};
 use control::api::{Via, Who};
 use control::remote::{Remote, RemoteOptions};
 use control::socket::Bound;
-use control::{Closing, Daemon, Doors, Guard, Notice, Options, Order, Server, StartError, Tracer};
+use control::{Closing, Daemon, Doors, Guard, Notice, Options, Order, Server, StartError};
 use history::Start;
 use io::clock;
 use io::devices::Devices;
@@ -24,7 +24,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use tracing_subscriber::EnvFilter;
 
 /// What the main thread waits for.
@@ -49,8 +49,7 @@ pub fn run(arguments: &Run) -> Result<ExitCode> {
     let socket = wants_socket.then(|| Bound::shared(&path, &sharing)).transpose()?;
     let remote = open_remote(&arguments.remote)?;
     let notice = move |notice| drop(sender.send(Wake::Notice(notice)));
-    let (devices, tracing) = devices()?;
-    let options = Options::new(devices, &configuration.text, &configuration.name, notice);
+    let options = Options::new(Devices::new(clock::epoch()), &configuration.text, &configuration.name, notice);
     remarks.into_iter().for_each(|remark| options.remarks.add(remark));
     let state = past.directory().map(Path::to_path_buf);
     let guard = Some(Guard { login: Login::current(), force: arguments.force });
@@ -80,8 +79,6 @@ pub fn run(arguments: &Run) -> Result<ExitCode> {
     notify("STOPPING=1");
     let closing = daemon.stop();
     drop(server);
-    // A panic there was reported when it happened.
-    let _ = tracing.join();
     print_closing(&closing, arguments.json)?;
     if let Some(reason) = failure {
         return Err(anyhow!(reason));
@@ -120,12 +117,6 @@ fn forward_signals(sender: Sender<Wake>) -> Result<()> {
     };
     thread::Builder::new().name("signals".into()).spawn(forward)?;
     Ok(())
-}
-
-/// The devices of this machine, and the thread that writes what traced ports show: it ends with them.
-fn devices() -> Result<(Devices, JoinHandle<()>)> {
-    let (tracer, tracing) = Tracer::start()?;
-    Ok((Devices::new(clock::epoch()).tracing_to(Box::new(move |port| tracer.sink(port))), tracing))
 }
 
 fn serve(daemon: &Arc<Daemon>, doors: Doors) -> Result<Option<Server>> {

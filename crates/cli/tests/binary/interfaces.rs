@@ -193,3 +193,37 @@ fn the_second_router_on_an_interface_is_told_who_has_it() {
     assert!(said.contains(&owner) && said.contains("end that router"), "{said}");
     router.stop();
 }
+
+#[test]
+fn a_datagram_between_two_hosts_is_followed_by_whichever_worker_has_it() {
+    let Some(lab) = lab() else { return };
+    let line = Line::lay(&lab);
+    let place = Place::new(1);
+    place.write(
+        "run.toml",
+        "version = 1\nrouter.workers = 2\n[port.left]\ndevice = 'packet:left'\naddress = ['10.0.1.1/24']\n\
+         [port.right]\ndevice = 'packet:right'\naddress = ['10.0.2.1/24']\n",
+    );
+    let router = line.router.run(|| place.start()).unwrap();
+    let mut command = place.command(&["trace", "-j", "-n", "8", "--port", "left", "udp", "dport", "7000"]);
+    let trace = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until(|| (place.json(&["show", "status"])["traces"].as_array().unwrap().len() == 1).then_some(()));
+    let received = line.server.run(|| UdpSocket::bind("0.0.0.0:7000").unwrap()).unwrap();
+    received.set_read_timeout(Some(PATIENCE)).unwrap();
+    // As many senders as spread over both queues, more likely than not.
+    for number in 0..8 {
+        let sender = line.client.run(|| UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
+        sender.send_to(&[number], "10.0.2.2:7000").unwrap();
+        received.recv(&mut [0; 8]).unwrap();
+    }
+    let output = trace.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "8 packets\n");
+    for text in String::from_utf8(output.stdout).unwrap().lines() {
+        let packet: serde_json::Value = serde_json::from_str(text).unwrap();
+        assert!(packet["fate"] == "sent" && packet["out_port"] == "right", "{packet}");
+        let stages: Vec<&str> =
+            packet["stages"].as_array().unwrap().iter().map(|stage| stage["stage"].as_str().unwrap()).collect();
+        assert!(stages.starts_with(&["received", "classified"]) && stages.ends_with(&["link", "sent"]), "{stages:?}");
+    }
+    router.stop();
+}

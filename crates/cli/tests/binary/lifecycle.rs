@@ -33,16 +33,6 @@ fn the_summary_reads_as_a_table() {
 }
 
 #[test]
-fn a_traced_port_has_a_line_a_frame_in_the_log() {
-    let place = Place::new(50);
-    place.write("run.toml", &config("fast", "").replace("pace =", "trace = true\npace ="));
-    let output = place.run(&["run", "run.toml", "--until-idle"]);
-    let log = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(log.matches(" lan in 62 bytes: 192.0.2.9.").count(), 50, "{log}");
-    assert!(log.contains(" lan out ") && !log.contains(" wan in "), "{log}");
-}
-
-#[test]
 fn a_signal_ends_it_in_good_order() {
     for signal in [Signal::TERM, Signal::INT] {
         let place = Place::new(1000);

@@ -8,6 +8,7 @@ mod explained;
 mod interfaces;
 mod lifecycle;
 mod logins;
+mod looking;
 mod measured;
 mod remote;
 mod rig;

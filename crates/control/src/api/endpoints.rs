@@ -55,11 +55,16 @@ impl Needs {
     }
 }
 
+/// The media type of lines of JSON.
+pub(crate) const LINES: &str = "application/x-ndjson";
+
 /// The form of an answer.
 #[derive(Clone, Copy)]
 pub enum AnswerType {
     /// JSON of the type that registers itself here; its name.
     Json(&'static str, fn(&mut SchemaGenerator)),
+    /// A line of JSON of the type that registers itself here for each thing; its name.
+    Lines(&'static str, fn(&mut SchemaGenerator)),
     /// Something else; its media type.
     Other(&'static str),
 }
@@ -231,6 +236,30 @@ pub const ENDPOINTS: &[Endpoint] = &[
             AnswerType::Other("application/x-pcapng"),
         )
     },
+    Endpoint {
+        needs: Needs::Full,
+        parameters: &[
+            Parameter {
+                name: "match",
+                example: "ip dscp ef udp",
+                doc: "Only these packets; all where it is left out.",
+            },
+            Parameter { name: "port", example: "lan", doc: "Only what comes in by this port." },
+            Parameter { name: "limit", example: "10", doc: "Ends after so many packets." },
+            Parameter {
+                name: "rate",
+                example: "100",
+                doc: "Follows at most so many packets a second; 100 where it is left out.",
+            },
+        ],
+        ..get(
+            "/v1/trace",
+            "The way of packets through the router, from now on: a line of JSON (TracedPacket) for each that has met its fate, \
+             until the reader hangs up. Packets beyond the rate are not looked at. The trailer `switchpath-missed` counts \
+             those that could not be followed, or that its reader was too slow for.",
+            AnswerType::Lines("TracedPacket", |generator| drop(generator.subschema_for::<TracedPacket>())),
+        )
+    },
     get(
         "/metrics",
         "All counters for Prometheus.",
@@ -245,7 +274,7 @@ fn schemas() -> Map<String, Value> {
     settings.definitions_path = "/components/schemas".into();
     let mut generator = settings.into_generator();
     for endpoint in ENDPOINTS {
-        if let AnswerType::Json(_, register) = endpoint.answer {
+        if let AnswerType::Json(_, register) | AnswerType::Lines(_, register) = endpoint.answer {
             register(&mut generator);
         }
     }
@@ -263,6 +292,7 @@ pub fn openapi() -> Value {
     for endpoint in ENDPOINTS {
         let (media, schema) = match endpoint.answer {
             AnswerType::Json(name, _) => ("application/json", reference_to(name)),
+            AnswerType::Lines(name, _) => (LINES, reference_to(name)),
             AnswerType::Other(media) => (media, json!({})),
         };
         let parameter = |p: &Parameter| {
@@ -321,6 +351,7 @@ pub fn reference() -> String {
     for endpoint in ENDPOINTS {
         let answer = match endpoint.answer {
             AnswerType::Json(name, _) => format!("[{name}](#{})", name.to_lowercase()),
+            AnswerType::Lines(name, _) => format!("lines of [{name}](#{})", name.to_lowercase()),
             AnswerType::Other(media) => format!("`{}`", media.split(';').next().unwrap_or(media)),
         };
         let (method, path, needs) = (endpoint.method, endpoint.path, endpoint.needs.name());
@@ -398,7 +429,7 @@ mod tests {
     fn every_answer_is_defined() {
         let document = openapi().to_string();
         for endpoint in ENDPOINTS {
-            if let AnswerType::Json(name, _) = endpoint.answer {
+            if let AnswerType::Json(name, _) | AnswerType::Lines(name, _) = endpoint.answer {
                 assert!(document.contains(&format!("\"{name}\":{{")), "{name}");
             }
         }

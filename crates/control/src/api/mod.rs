@@ -9,10 +9,12 @@ mod endpoints;
 mod explained;
 mod history;
 mod reports;
+mod traced;
 
 pub use changes::{
     ApiError, Applied, Change, Changes, Checked, Config, Diagnostic, Edited, Editing, ErrorKind, Problem,
 };
+pub(crate) use endpoints::LINES;
 pub use endpoints::{ENDPOINTS, Endpoint, Needs, Parameter, openapi, reference};
 pub use explained::{DropExplained, ExplainedStep, Explanation, FieldChange, StepOutcome};
 pub use history::{Confirmed, History, HistoryEntry, HistoryState, Pending, Via, Who};
@@ -21,3 +23,4 @@ pub use reports::{
     Neighbour, Neighbours, Path, Paths, Port, Ports, Queue, QueueStage, Queues, Route, Routes, State, Status, Task,
     Tasks,
 };
+pub use traced::{TracedPacket, TracedStage};

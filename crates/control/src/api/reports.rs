@@ -57,6 +57,9 @@ pub struct Status {
     pub confinement: Option<Confinement>,
     /// Live captures that are being taken.
     pub captures: Vec<Capture>,
+    /// Packets that are being followed.
+    #[serde(default)]
+    pub traces: Vec<Capture>,
 }
 
 /// What a router's process has given away since its ports are open.
@@ -74,7 +77,7 @@ pub struct Confinement {
     pub new_ports: bool,
 }
 
-/// A live capture that is being taken.
+/// A live capture that is being taken, or a trace.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Capture {
     /// The packets it takes.

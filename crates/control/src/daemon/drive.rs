@@ -67,6 +67,7 @@ pub(super) fn drive(driver: Driver) -> WorkerReport {
                 exhausted.take().into_iter().for_each(|tell| tell());
             }
             let _ = sleeper.sleep_on([], until.since(clock::now()));
+            meter.last = meter.counter.read();
             continue;
         };
         if timeout > nap && descriptors.contains(&POLLED) {

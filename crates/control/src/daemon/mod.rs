@@ -14,7 +14,8 @@ use crate::api::{self, HistoryState, Via, Who};
 use crate::events::{EventLog, What};
 use crate::history::{Entry, History};
 use crate::names::Names;
-use crate::watch::{Taps, Watcher};
+use crate::trace::Traces;
+use crate::watch::{MOST_TAPS, Taps, Watcher};
 use arc_swap::ArcSwap;
 use confirm::Unconfirmed;
 use drive::{Driver, drive};
@@ -188,6 +189,7 @@ pub struct Daemon {
     progress: edit::Progress,
     log: Arc<EventLog>,
     taps: Arc<Taps>,
+    traces: Arc<Traces>,
     notice: Arc<dyn Fn(Notice) + Send + Sync>,
     state: Arc<AtomicU8>,
     stop: Arc<AtomicBool>,
@@ -233,7 +235,8 @@ impl Daemon {
     /// Starts a router with `plan`, which `options.text` says, and answers when it forwards.
     pub fn start(plan: &Plan, options: Options) -> Result<Arc<Daemon>, StartError> {
         let Options { mut opener, remarks, text, name, who, mut history, restores, guard, notice, finish } = options;
-        let (log, taps) = (Arc::new(EventLog::default()), Arc::new(Taps::default()));
+        let (log, taps) = (Arc::new(EventLog::default()), Arc::new(Taps::new(MOST_TAPS)));
+        let traces = Arc::new(Traces::default());
         let limits = HostLimits {
             icmp_rate: plan.icmp_rate.into(),
             icmp_burst: plan.icmp_burst.into(),
@@ -249,7 +252,7 @@ impl Daemon {
             limits,
         };
         let observer = |_: WorkerId| -> Box<dyn plane::event::Observer> {
-            Box::new(Watcher { log: log.clone(), taps: taps.clone() })
+            Box::new(Watcher { log: log.clone(), taps: taps.clone(), traces: traces.clone() })
         };
         let (mut router, workers) = Router::new(build, observer);
         let wakers: Vec<Waker> =
@@ -292,6 +295,7 @@ impl Daemon {
             progress: edit::Progress::default(),
             log,
             taps,
+            traces,
             notice: Arc::from(notice),
             state: Arc::new(AtomicU8::new(RUNNING)),
             stop: Arc::new(AtomicBool::new(false)),
@@ -421,6 +425,11 @@ impl Daemon {
         &self.taps
     }
 
+    /// The traces that are open.
+    pub fn traces(&self) -> &Arc<Traces> {
+        &self.traces
+    }
+
     /// Names by id, as they are now.
     pub fn names(&self) -> Arc<Names> {
         self.names.load_full()
@@ -449,6 +458,7 @@ impl Daemon {
         let reports: Vec<WorkerReport> =
             threads.into_iter().filter_map(|thread| thread.join().ok().flatten()).collect();
         self.taps.close();
+        self.traces.close();
         let finish = self.finish.lock().take();
         finish.into_iter().for_each(|finish| finish());
         self.write_journal();

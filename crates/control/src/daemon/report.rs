@@ -3,6 +3,8 @@
 use super::{Daemon, REPORT};
 use crate::api::{self, ApiError, ErrorKind};
 use crate::explain::{self, Asked};
+use crate::trace::{RATE, Teller, Trace, Tracing};
+use crate::watch::Wanted;
 use io::clock;
 use packet::{DropReason, Ledger};
 use plane::classify::{Outcome, RouteQuery};
@@ -62,8 +64,8 @@ impl Daemon {
         let control = self.control.lock();
         let tables = control.router.tables();
         let plan = control.router.plan();
-        let captures = self.taps.list();
-        let capture = |tap: &Arc<crate::watch::Tap>| api::Capture {
+        let (captures, traces) = (self.taps.list(), self.traces.list());
+        let capture = |tap: &crate::watch::Tap| api::Capture {
             matching: tap.wanted().matching.to_string(),
             captured_packets: tap.captured(),
             missed_packets: tap.missed(),
@@ -86,7 +88,8 @@ impl Daemon {
             balanced: ledgers(&reports).balanced,
             pending: control.pending.as_ref().map(|pending| pending.told(clock::now())),
             confinement: self.confinement.get().map(|(told, _)| told.clone()),
-            captures: captures.iter().map(capture).collect(),
+            captures: captures.iter().map(|tap| capture(tap)).collect(),
+            traces: traces.iter().map(|trace| capture(trace.tap())).collect(),
         })
     }
 
@@ -341,8 +344,37 @@ impl Daemon {
         }
     }
 
+    /// Follows packets from now on.
+    pub(crate) fn follow(&self, asked: crate::request::Trace) -> Answer<Tracing> {
+        let wanted = Wanted { limit: asked.capture.limit, ..self.wanted(asked.capture.matching)? };
+        let port = asked.port.as_deref().map(|name| self.port_named(name)).transpose()?;
+        let trace = Trace::new(wanted, port, asked.rate.unwrap_or(RATE));
+        let full = || {
+            let reason = "as many traces as there can be are open";
+            ApiError::new(ErrorKind::Busy, reason, "end one of them first")
+        };
+        self.traces.open(trace).ok_or_else(full)
+    }
+
+    fn port_named(&self, name: &str) -> Answer<PortId> {
+        let snapshot = self.snapshot();
+        let ports = || snapshot.ports.iter().map(|port| port.as_ref().map(|port| &*port.name));
+        let known: Vec<&str> = ports().flatten().collect();
+        ports().position(|port| port == Some(name)).map(PortId::at).ok_or_else(|| {
+            let hint = format!("the ports are {}", known.join(", "));
+            ApiError::new(ErrorKind::BadRequest, format!("there is no port {}", plan::quote(name)), hint)
+        })
+    }
+
+    /// What tells the way of a packet in words.
+    pub(crate) fn teller(&self) -> Teller {
+        let control = self.control.lock();
+        let (snapshot, tables) = (control.router.snapshot().clone(), control.router.tables().clone());
+        Teller { names: self.names(), snapshot, tables, epoch: self.epoch }
+    }
+
     /// What a match asks for, its interface found by its name.
-    pub fn wanted(&self, matching: plan::Match) -> Answer<crate::watch::Wanted> {
+    pub fn wanted(&self, matching: plan::Match) -> Answer<Wanted> {
         let interface = match &matching.iif {
             None => None,
             Some(name) => {
@@ -355,7 +387,7 @@ impl Daemon {
                 })?)
             }
         };
-        Ok(crate::watch::Wanted { matching, interface, limit: None, snaplen: None })
+        Ok(Wanted { matching, interface, limit: None, snaplen: None })
     }
 }
 

@@ -3,6 +3,8 @@
 mod probe;
 mod told;
 
+pub(crate) use told::reason_of;
+
 pub use probe::Probe;
 
 use crate::api::{self, ApiError, ErrorKind};

@@ -67,7 +67,8 @@ fn every_answer_has_the_documented_form() {
     let rig = busy();
     let document = api::openapi();
     let mut checked = 0;
-    for endpoint in ENDPOINTS.iter().filter(|endpoint| endpoint.path != "/v1/capture") {
+    let grows = ["/v1/capture", "/v1/trace"];
+    for endpoint in ENDPOINTS.iter().filter(|endpoint| !grows.contains(&endpoint.path)) {
         let method = endpoint.method.to_lowercase();
         let content = &document["paths"][endpoint.path][&method]["responses"]["200"]["content"];
         let text = match endpoint.path {

@@ -6,4 +6,5 @@ mod capturing;
 mod clients;
 mod explaining;
 mod rig;
+mod tracing;
 mod trials;

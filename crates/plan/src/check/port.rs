@@ -120,7 +120,6 @@ impl Ports<'_> {
             interfaces,
             scheme: self.scheme(report, section),
             capture: self.file(report, section, "capture"),
-            trace: section.boolean(report, "trace"),
             faults: faults(report, section),
             device,
             name,

@@ -1,7 +1,7 @@
 //! A place packets come from and go to.
 //!
 //! Ports are owned by one worker each. They read no clock: the time is an argument. Real ones live in crate `io`; here
-//! are the in-memory port and the decorators that wrap any port: [`Tapped`] (captures and traces) and [`Faulty`].
+//! are the in-memory port and the decorators that wrap any port: [`Tapped`] (captures) and [`Faulty`].
 
 mod decorated;
 mod fault;

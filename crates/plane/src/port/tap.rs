@@ -1,4 +1,4 @@
-//! Shows every frame of a port to a sink: a capture file, a trace on the terminal. The packets pass unchanged.
+//! Shows every frame of a port to a sink: a capture file. The packets pass unchanged.
 
 use super::{Decorated, Decoration, Port};
 use packet::{Batch, Pool};

@@ -155,9 +155,8 @@ impl Router {
             let id = *names.ports.entry(new.name.clone()).or_insert_with(|| PortId::at(next));
             names.next[0] = next.max(id.index() + 1);
             let reopened = old.is_none_or(|old| old.device != new.device);
-            let redecorated = reopened
-                || old
-                    .is_some_and(|old| (&old.capture, old.trace, old.faults) != (&new.capture, new.trace, new.faults));
+            let redecorated =
+                reopened || old.is_some_and(|old| (&old.capture, old.faults) != (&new.capture, new.faults));
             let rescheduled = old.is_none_or(|old| old.scheme != new.scheme);
             if let Err(error) = self.prepare_port(new, id, (reopened, redecorated, rescheduled), opener, names, shares)
             {

@@ -1,0 +1,158 @@
+//! `switchpath top`: the running router, live.
+
+mod asker;
+mod sample;
+mod state;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use crate::arguments::Top;
+use crate::output::print_json;
+use anyhow::{Context, Result};
+use asker::Asker;
+use control::Client;
+use io::clock;
+use io::wait::{Sleeper, Waker};
+use ratatui::DefaultTerminal;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::{Buffer, Cell};
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use sample::{Known, Sample, Snapshot};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use state::{After, State};
+use std::io::{IsTerminal, Write, stdout};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+use units::Nanos;
+
+/// How soon an answer or a signal is noticed.
+const PATIENCE: Nanos = Nanos::millis(50);
+/// The least width of a snapshot, and its width where no terminal says another.
+const LEAST_WIDTH: u16 = 80;
+const WIDTH: u16 = 120;
+
+/// Shows the router until told to end.
+pub fn top(arguments: &Top) -> Result<ExitCode> {
+    let client = arguments.socket.client();
+    if arguments.once || arguments.json || !stdout().is_terminal() {
+        return once(&client, arguments);
+    }
+    // Asked before the screen is taken, so that it is said where it can be read that there is no router.
+    let mut state = State::new(arguments.interval.to_string());
+    state.samples.add(Sample::ask(&client, Known::default())?);
+    let asker = Asker::start(client)?;
+    let ended = Arc::new(AtomicBool::new(false));
+    end_with_signals(ended.clone()).context("signals cannot be waited for")?;
+    // Its panic hook gives the terminal back before anything is said.
+    let mut terminal = ratatui::try_init().context("the terminal cannot be had")?;
+    let result = live(&mut terminal, asker, &mut state, arguments.interval, &ended);
+    ratatui::restore();
+    result.map(|()| ExitCode::SUCCESS)
+}
+
+/// A signal ends the loop. Where the terminal has gone (SIGHUP) it ends the process: whoever waits for keys of a terminal
+/// that has been hung up does not come back (crossterm reads its end again and again).
+fn end_with_signals(ended: Arc<AtomicBool>) -> std::io::Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    let wait = move || {
+        for signal in signals.forever() {
+            if signal == SIGHUP {
+                ratatui::restore();
+                std::process::exit(1);
+            }
+            ended.store(true, Ordering::Relaxed);
+        }
+    };
+    thread::Builder::new().name("signals".into()).spawn(wait)?;
+    Ok(())
+}
+
+/// Draws, asks and listens to keys until told to end.
+fn live(
+    terminal: &mut DefaultTerminal,
+    mut asker: Asker,
+    state: &mut State,
+    interval: Nanos,
+    ended: &AtomicBool,
+) -> Result<()> {
+    let mut due = clock::now() + interval;
+    terminal.draw(|frame| view::draw(frame, state))?;
+    while !ended.load(Ordering::Relaxed) {
+        let mut changed = false;
+        let mut asks = !state.paused && clock::now() >= due;
+        let mut patience = due.since(clock::now()).clamp(Nanos::millis(1), PATIENCE).into();
+        while event::poll(patience)? {
+            match acted(state, &event::read()?) {
+                After::Quit => return Ok(()),
+                After::Ask => asks = true,
+                After::Draw => {}
+            }
+            (changed, patience) = (true, Duration::ZERO);
+        }
+        if let Some(answer) = asker.answer() {
+            state.heard(answer);
+            changed = true;
+        }
+        if asks && asker.ask(state.samples.known()) {
+            due = clock::now() + interval;
+        }
+        if changed {
+            terminal.draw(|frame| view::draw(frame, state))?;
+        }
+    }
+    Ok(())
+}
+
+fn acted(state: &mut State, event: &Event) -> After {
+    match event {
+        Event::Key(key) if key.kind == KeyEventKind::Release => After::Draw,
+        Event::Key(key) if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) => {
+            After::Quit
+        }
+        Event::Key(key) => state.key(key.code),
+        // A terminal of another size is drawn anew.
+        _ => After::Draw,
+    }
+}
+
+/// Prints everything once: the rates are those of one interval.
+fn once(client: &Client, arguments: &Top) -> Result<ExitCode> {
+    let mut state = State::new(arguments.interval.to_string());
+    state.samples.add(Sample::ask(client, Known::default())?);
+    Sleeper::new(Waker::new()?).sleep([], arguments.interval)?;
+    state.samples.add(Sample::ask(client, state.samples.known())?);
+    let mut out = stdout().lock();
+    match Snapshot::of(&state.samples) {
+        Some(snapshot) if arguments.json => print_json(&mut out, &snapshot)?,
+        _ => {
+            let size = ratatui::crossterm::terminal::size();
+            let width = if stdout().is_terminal() { size.map_or(WIDTH, |(width, _)| width) } else { WIDTH };
+            out.write_all(whole(&mut state, width.max(LEAST_WIDTH)).as_bytes())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Everything there is as text, as many lines as that takes.
+fn whole(state: &mut State, width: u16) -> String {
+    let height = view::height(state);
+    // Text only: what a terminal would be told lies in the buffer.
+    let Ok(mut terminal) = Terminal::new(TestBackend::new(width, height));
+    let Ok(drawn) = terminal.draw(|frame| view::draw_whole(frame, state));
+    lines(drawn.buffer)
+}
+
+fn lines(buffer: &Buffer) -> String {
+    let width = usize::from(buffer.area.width).max(1);
+    let line = |cells: &[Cell]| {
+        let text: String = cells.iter().map(Cell::symbol).collect();
+        text.trim_end().to_owned() + "\n"
+    };
+    buffer.content.chunks(width).map(line).collect()
+}

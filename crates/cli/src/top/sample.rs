@@ -1,0 +1,309 @@
+//! What the router tells at one moment, and what follows from two of them.
+
+use control::api::{Drops, Event, Events, Paths, Ports, Status, Tasks};
+use control::{Client, ClientError};
+use serde::Serialize;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Points of the history that is drawn.
+const HISTORY: usize = 240;
+/// Events that are kept.
+const EVENTS: usize = 100;
+
+/// Everything that is shown, as the router told it.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    pub status: Status,
+    pub ports: Ports,
+    pub paths: Paths,
+    pub tasks: Tasks,
+    pub drops: Drops,
+    /// What happened since the sample before.
+    pub events: Events,
+}
+
+impl Sample {
+    /// Asks the router; events are those after what is known, unless another router answers now.
+    pub fn ask(client: &Client, known: Known) -> Result<Sample, ClientError> {
+        let status: Status = client.get("/v1/status")?;
+        let since = if known.started_ns == status.started_ns { known.next_event } else { 0 };
+        Ok(Sample {
+            status,
+            ports: client.get("/v1/ports")?,
+            paths: client.get("/v1/paths")?,
+            tasks: client.get("/v1/tasks")?,
+            drops: client.get("/v1/drops")?,
+            events: client.get(&format!("/v1/events?since={since}"))?,
+        })
+    }
+}
+
+/// Which router was heard last, and how far its events are known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Known {
+    /// When it was started.
+    pub started_ns: u64,
+    /// The number of its first event that is not known.
+    pub next_event: u64,
+}
+
+/// Packets and bits a second, both ways, and drops a second.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct Rates {
+    pub received_pps: f64,
+    pub sent_pps: f64,
+    pub received_bps: f64,
+    pub sent_bps: f64,
+    pub dropped_pps: f64,
+}
+
+/// A port's line.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct PortLine {
+    pub name: String,
+    pub device: String,
+    pub up: bool,
+    pub closing: bool,
+    #[serde(flatten)]
+    pub rates: Rates,
+    pub backlog_packets: u64,
+    pub backlog_bytes: u64,
+    pub dropped_packets: u64,
+}
+
+/// A path's line.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct PathLine {
+    pub name: String,
+    pub functions: String,
+    pub entered_pps: f64,
+    pub dropped_pps: f64,
+    pub dropped_packets: u64,
+    pub queued_packets: u64,
+}
+
+/// A drop reason's line.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct DropLine {
+    pub reason: String,
+    pub explanation: String,
+    pub packets: u64,
+    /// Since the sample before.
+    pub new_packets: u64,
+    pub dropped_pps: f64,
+    /// Ports and how many each has.
+    pub places: String,
+}
+
+/// What there is to see, for programs.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Snapshot {
+    pub time_ns: u64,
+    pub name: String,
+    pub generation: u64,
+    pub uptime_ns: u64,
+    pub balanced: bool,
+    pub held_packets: u64,
+    pub frames: u64,
+    pub frames_spare: u64,
+    pub routes: u64,
+    pub neighbours: u64,
+    pub total: Rates,
+    pub workers: Vec<WorkerLine>,
+    pub ports: Vec<PortLine>,
+    pub paths: Vec<PathLine>,
+    pub drops: Vec<DropLine>,
+}
+
+/// A worker's line.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct WorkerLine {
+    pub worker: u16,
+    /// The share of its time that it spent on tasks, from 0 to 1.
+    pub busy: f64,
+}
+
+impl Snapshot {
+    /// What the latest of these samples says; nothing where there is none.
+    pub fn of(samples: &Samples) -> Option<Snapshot> {
+        let Sample { status, ports, .. } = samples.now()?;
+        Some(Snapshot {
+            time_ns: ports.time_ns,
+            name: status.name.clone(),
+            generation: status.generation,
+            uptime_ns: status.uptime_ns,
+            balanced: status.balanced,
+            held_packets: status.held_packets,
+            frames: status.frames,
+            frames_spare: status.frames_spare,
+            routes: status.routes,
+            neighbours: status.neighbours,
+            total: samples.total(),
+            workers: samples.busy().into_iter().map(|(worker, busy)| WorkerLine { worker, busy }).collect(),
+            ports: samples.ports(),
+            paths: samples.paths(),
+            drops: samples.drops(),
+        })
+    }
+}
+
+/// The samples so far.
+#[derive(Default)]
+pub struct Samples {
+    now: Option<Sample>,
+    before: Option<Sample>,
+    /// Packets in, a second; the latest last.
+    pub packets: VecDeque<u64>,
+    /// Drops a second; the latest last.
+    pub drops: VecDeque<u64>,
+    /// The latest first.
+    pub events: VecDeque<Event>,
+}
+
+impl Samples {
+    /// Takes a new one. What another router told says nothing about this one.
+    pub fn add(&mut self, sample: Sample) {
+        if self.now.as_ref().is_some_and(|now| now.status.started_ns != sample.status.started_ns) {
+            *self = Samples::default();
+        }
+        for event in &sample.events.events {
+            self.events.push_front(event.clone());
+        }
+        self.events.truncate(EVENTS);
+        self.before = self.now.replace(sample);
+        if self.before.is_some() {
+            let rates = self.total();
+            remember(&mut self.packets, rates.received_pps);
+            remember(&mut self.drops, rates.dropped_pps);
+        }
+    }
+
+    /// What need not be asked for again.
+    pub fn known(&self) -> Known {
+        let known = |now: &Sample| Known { started_ns: now.status.started_ns, next_event: now.events.next };
+        self.now.as_ref().map_or_else(Known::default, known)
+    }
+
+    /// The latest.
+    pub fn now(&self) -> Option<&Sample> {
+        self.now.as_ref()
+    }
+
+    /// How much a count grew in a second between two moments; nothing where it is not known.
+    fn grew(now: (u64, u64), before: Option<(u64, u64)>) -> f64 {
+        match before {
+            Some((count, time)) if time < now.1 => now.0.saturating_sub(count) as f64 * 1e9 / (now.1 - time) as f64,
+            _ => 0.0,
+        }
+    }
+
+    /// The ports, with their rates.
+    pub fn ports(&self) -> Vec<PortLine> {
+        let Some(now) = &self.now else { return Vec::new() };
+        let time = now.ports.time_ns;
+        let line = |port: &control::api::Port| {
+            let old = self.before.as_ref().map(|sample| &sample.ports);
+            let old = old.and_then(|old| Some((old.ports.iter().find(|p| p.name == port.name)?, old.time_ns)));
+            let grew = |count: fn(&control::api::Port) -> u64| {
+                Self::grew((count(port), time), old.map(|(port, time)| (count(port), time)))
+            };
+            let dropped = |port: &control::api::Port| port.drops.iter().map(|drop| drop.packets).sum();
+            PortLine {
+                name: port.name.clone(),
+                device: port.device.clone(),
+                up: port.up,
+                closing: port.closing,
+                rates: Rates {
+                    received_pps: grew(|p| p.received_packets),
+                    sent_pps: grew(|p| p.sent_packets),
+                    received_bps: grew(|p| p.received_bytes) * 8.0,
+                    sent_bps: grew(|p| p.sent_bytes) * 8.0,
+                    dropped_pps: grew(dropped),
+                },
+                backlog_packets: port.backlog_packets,
+                backlog_bytes: port.backlog_bytes,
+                dropped_packets: dropped(port),
+            }
+        };
+        now.ports.ports.iter().map(line).collect()
+    }
+
+    /// The paths, with their rates.
+    pub fn paths(&self) -> Vec<PathLine> {
+        let Some(now) = &self.now else { return Vec::new() };
+        let time = now.paths.time_ns;
+        let line = |path: &control::api::Path| {
+            let old = self.before.as_ref().map(|sample| &sample.paths);
+            let old = old.and_then(|old| Some((old.paths.iter().find(|p| p.name == path.name)?, old.time_ns)));
+            let grew = |count: fn(&control::api::Path) -> u64| {
+                Self::grew((count(path), time), old.map(|(path, time)| (count(path), time)))
+            };
+            PathLine {
+                name: path.name.clone(),
+                functions: path.functions.join(" "),
+                entered_pps: grew(|p| p.entered_packets),
+                dropped_pps: grew(|p| p.dropped_packets),
+                dropped_packets: path.dropped_packets,
+                queued_packets: path.queued_packets,
+            }
+        };
+        now.paths.paths.iter().map(line).collect()
+    }
+
+    /// The reasons packets were dropped for.
+    pub fn drops(&self) -> Vec<DropLine> {
+        let Some(now) = &self.now else { return Vec::new() };
+        let time = now.drops.time_ns;
+        let line = |drop: &control::api::Drop| {
+            let old = self.before.as_ref().map(|sample| &sample.drops);
+            let count = |old: &Drops| old.drops.iter().find(|d| d.reason == drop.reason).map_or(0, |d| d.packets);
+            let old = old.map(|old| (count(old), old.time_ns));
+            let places: Vec<String> = drop.ports.iter().map(|at| format!("{} {}", at.port, at.packets)).collect();
+            DropLine {
+                reason: drop.reason.clone(),
+                explanation: drop.explanation.clone(),
+                packets: drop.packets,
+                new_packets: old.map_or(0, |(count, _)| drop.packets.saturating_sub(count)),
+                dropped_pps: Self::grew((drop.packets, time), old),
+                places: places.join(", "),
+            }
+        };
+        now.drops.drops.iter().map(line).collect()
+    }
+
+    /// All ports together, and every drop there is.
+    pub fn total(&self) -> Rates {
+        let mut total = Rates::default();
+        for PortLine { rates, .. } in self.ports() {
+            total.received_pps += rates.received_pps;
+            total.sent_pps += rates.sent_pps;
+            total.received_bps += rates.received_bps;
+            total.sent_bps += rates.sent_bps;
+        }
+        total.dropped_pps = self.drops().iter().map(|drop| drop.dropped_pps).sum();
+        total
+    }
+
+    /// How much of its time each worker was busy, from 0 to 1, by its number.
+    pub fn busy(&self) -> BTreeMap<u16, f64> {
+        let Some(now) = &self.now else { return BTreeMap::new() };
+        let used = |tasks: &Tasks| {
+            let mut used: BTreeMap<u16, u64> = BTreeMap::new();
+            tasks.tasks.iter().for_each(|task| *used.entry(task.worker).or_default() += task.used_ns);
+            used
+        };
+        let before = self.before.as_ref().map(|sample| (used(&sample.tasks), sample.tasks.time_ns));
+        let share = |(worker, ns): (u16, u64)| {
+            let old = before.as_ref().map(|(used, time)| (used.get(&worker).copied().unwrap_or(0), *time));
+            (worker, (Self::grew((ns, now.tasks.time_ns), old) / 1e9).min(1.0))
+        };
+        used(&now.tasks).into_iter().map(share).collect()
+    }
+}
+
+fn remember(history: &mut VecDeque<u64>, value: f64) {
+    if history.len() == HISTORY {
+        history.pop_front();
+    }
+    history.push_back(value as u64);
+}

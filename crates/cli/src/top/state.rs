@@ -1,0 +1,182 @@
+//! What the person at the terminal has chosen to see, and what keys do about it.
+
+use super::sample::{DropLine, PathLine, PortLine, Sample, Samples};
+use control::ClientError;
+use ratatui::crossterm::event::KeyCode;
+use std::cmp::Ordering;
+
+/// A part of the screen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pane {
+    Ports,
+    Paths,
+    Drops,
+    Events,
+}
+
+impl Pane {
+    const ALL: [Pane; 4] = [Pane::Ports, Pane::Paths, Pane::Drops, Pane::Events];
+
+    /// What it can be sorted by.
+    pub fn orders(self) -> &'static [&'static str] {
+        match self {
+            Pane::Ports => &["name", "in", "out", "drops", "backlog"],
+            Pane::Paths => &["order", "rate", "drops", "queued"],
+            Pane::Drops => &["rate", "total", "reason"],
+            Pane::Events => &["latest"],
+        }
+    }
+}
+
+/// What to do after a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum After {
+    /// Draw again.
+    Draw,
+    /// Ask the router at once, and draw.
+    Ask,
+    /// End.
+    Quit,
+}
+
+/// Everything that is drawn.
+pub struct State {
+    pub samples: Samples,
+    /// How often the router is asked, for the header: `1s`.
+    pub interval: String,
+    pub focus: Pane,
+    pub paused: bool,
+    pub help: bool,
+    /// Drops with their meaning, on the whole screen.
+    pub detail: bool,
+    /// Why the router was not heard the last time.
+    pub error: Option<String>,
+    sorting: [usize; 4],
+    scroll: [usize; 4],
+}
+
+impl State {
+    pub fn new(interval: String) -> State {
+        State {
+            samples: Samples::default(),
+            interval,
+            focus: Pane::Ports,
+            paused: false,
+            help: false,
+            detail: false,
+            error: None,
+            sorting: [0; 4],
+            scroll: [0; 4],
+        }
+    }
+
+    /// The router has answered, or not: it may come back.
+    pub fn heard(&mut self, answer: Result<Sample, ClientError>) {
+        self.error = match answer {
+            Ok(sample) => {
+                self.samples.add(sample);
+                None
+            }
+            Err(error) => Some(error.to_string()),
+        };
+    }
+
+    /// A key was pressed.
+    pub fn key(&mut self, code: KeyCode) -> After {
+        if self.help && code != KeyCode::Char('q') {
+            self.help = false;
+            return After::Draw;
+        }
+        match code {
+            KeyCode::Char('q') => return After::Quit,
+            KeyCode::Esc if self.detail => self.detail = false,
+            KeyCode::Esc => return After::Quit,
+            KeyCode::Char('?' | 'h') => self.help = true,
+            KeyCode::Char('d') => self.detail = !self.detail,
+            KeyCode::Char('p' | ' ') => {
+                self.paused = !self.paused;
+                return if self.paused { After::Draw } else { After::Ask };
+            }
+            KeyCode::Char('s') => {
+                let at = self.focus as usize;
+                self.sorting[at] = (self.sorting[at] + 1) % self.focus.orders().len();
+            }
+            KeyCode::Tab | KeyCode::Right => self.turn(1),
+            KeyCode::BackTab | KeyCode::Left => self.turn(Pane::ALL.len() - 1),
+            KeyCode::Down | KeyCode::Char('j') => self.scroll[self.shown() as usize] += 1,
+            KeyCode::Up | KeyCode::Char('k') => {
+                let at = self.shown() as usize;
+                self.scroll[at] = self.scroll[at].saturating_sub(1);
+            }
+            KeyCode::Home => self.scroll[self.shown() as usize] = 0,
+            _ => {}
+        }
+        After::Draw
+    }
+
+    fn turn(&mut self, by: usize) {
+        self.focus = Pane::ALL[(self.focus as usize + by) % Pane::ALL.len()];
+    }
+
+    /// The pane that keys move in.
+    fn shown(&self) -> Pane {
+        if self.detail { Pane::Drops } else { self.focus }
+    }
+
+    /// What a pane is sorted by.
+    pub fn order(&self, pane: Pane) -> &'static str {
+        pane.orders()[self.sorting[pane as usize]]
+    }
+
+    /// How far a pane of `lines` lines is moved up, with room for `room`.
+    pub fn scrolled(&mut self, pane: Pane, lines: usize, room: usize) -> usize {
+        let scroll = &mut self.scroll[pane as usize];
+        *scroll = (*scroll).min(lines.saturating_sub(room));
+        *scroll
+    }
+
+    /// The ports as they are sorted.
+    pub fn ports(&self) -> Vec<PortLine> {
+        let mut ports = self.samples.ports();
+        match self.order(Pane::Ports) {
+            "in" => ports.sort_by(|a, b| most(a.rates.received_pps, b.rates.received_pps)),
+            "out" => ports.sort_by(|a, b| most(a.rates.sent_pps, b.rates.sent_pps)),
+            "drops" => ports.sort_by(|a, b| {
+                most(a.rates.dropped_pps, b.rates.dropped_pps).then(b.dropped_packets.cmp(&a.dropped_packets))
+            }),
+            "backlog" => ports.sort_by_key(|port| std::cmp::Reverse(port.backlog_packets)),
+            _ => {}
+        }
+        ports
+    }
+
+    /// The paths as they are sorted.
+    pub fn paths(&self) -> Vec<PathLine> {
+        let mut paths = self.samples.paths();
+        match self.order(Pane::Paths) {
+            "rate" => paths.sort_by(|a, b| most(a.entered_pps, b.entered_pps)),
+            "drops" => {
+                paths.sort_by(|a, b| most(a.dropped_pps, b.dropped_pps).then(b.dropped_packets.cmp(&a.dropped_packets)))
+            }
+            "queued" => paths.sort_by_key(|path| std::cmp::Reverse(path.queued_packets)),
+            _ => {}
+        }
+        paths
+    }
+
+    /// The drop reasons as they are sorted.
+    pub fn drops(&self) -> Vec<DropLine> {
+        let mut drops = self.samples.drops();
+        match self.order(Pane::Drops) {
+            "total" => drops.sort_by_key(|drop| std::cmp::Reverse(drop.packets)),
+            "reason" => drops.sort_by(|a, b| a.reason.cmp(&b.reason)),
+            _ => drops.sort_by(|a, b| most(a.dropped_pps, b.dropped_pps).then(b.packets.cmp(&a.packets))),
+        }
+        drops
+    }
+}
+
+/// The larger first.
+fn most(a: f64, b: f64) -> Ordering {
+    b.total_cmp(&a)
+}

@@ -1,0 +1,311 @@
+use super::sample::{Known, Sample, Snapshot};
+use super::state::{After, State};
+use super::{lines, view, whole};
+use control::{ClientError, Target};
+use expect_test::{Expect, expect};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::KeyCode;
+use serde_json::{Value, json};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// A port that has received and sent so many packets of 125 bytes, and dropped `dropped` of them.
+fn port(name: &str, received: u64, sent: u64, dropped: u64) -> Value {
+    json!({
+        "name": name, "device": format!("packet:{name}0"), "mac": "02:00:00:00:00:01", "up": name != "dmz", "closing": false,
+        "interfaces": [], "scheme": "fifo(limit=1000)", "received_packets": received, "received_bytes": received * 125,
+        "sent_packets": sent, "sent_bytes": sent * 125, "offered_packets": sent, "dropped_packets": 0,
+        "marked_packets": 0, "backlog_packets": sent / 1000, "backlog_bytes": sent / 8, "lost_before_receive_packets": 0,
+        "lost_after_transmit_packets": 0, "drops": [{"port": name, "reason": "no_route", "packets": dropped}],
+    })
+}
+
+fn path(name: &str, entered: u64, queued: u64, dropped: u64) -> Value {
+    json!({
+        "name": name, "functions": ["ip"], "class": 0, "entered_packets": entered, "generated_packets": 0,
+        "left_packets": entered, "dropped_packets": dropped, "consumed_packets": 0, "diverted_packets": 0,
+        "queued_packets": queued,
+    })
+}
+
+fn drop_of(reason: &str, packets: u64) -> Value {
+    json!({"reason": reason, "explanation": "why it is so", "packets": packets,
+           "ports": [{"port": "lan", "reason": reason, "packets": packets}]})
+}
+
+/// What a router that was started at `started` tells after so many seconds.
+fn sample(started: u64, seconds: u64) -> Sample {
+    let (n, time) = (seconds, (started + seconds) * SECOND);
+    let event = |sequence: u64, text: &str| json!({"sequence": sequence, "time_ns": sequence * SECOND, "kind": "applied", "subject": "lan", "text": text});
+    let task = |worker: u16, used: u64| json!({"worker": worker, "task": 0, "kind": "input", "port": "lan", "runs": 1, "packets": 1, "used_ns": used});
+    let read = |value: Value| serde_json::from_value(value).unwrap();
+    Sample {
+        status: serde_json::from_value(json!({
+            "version": "0.1.0", "name": "edge", "state": "running", "generation": 3, "config": "edge.toml", "pid": 1,
+            "started_ns": started * SECOND, "uptime_ns": n * SECOND, "workers": 2, "frames": 16384,
+            "frames_spare": 12288, "held_packets": 7, "routes": 1200, "neighbours": 4, "balanced": true, "captures": [],
+        }))
+        .unwrap(),
+        ports: serde_json::from_value(json!({"time_ns": time, "ports": [
+            port("dmz", 0, 0, 0), port("lan", n * 1000, n * 400, n * 10), port("wan", n * 500, n * 900, 0)]}))
+        .unwrap(),
+        paths: serde_json::from_value(json!({"time_ns": time, "paths": [
+            path("control", n, 0, 0), path("best-effort", n * 1000, 2, n * 5), path("voice", n * 50, 9, 0)]}))
+        .unwrap(),
+        tasks: serde_json::from_value(json!({"time_ns": time, "tasks": [
+            task(0, n * SECOND / 4), task(1, n * SECOND)]}))
+        .unwrap(),
+        drops: serde_json::from_value(json!({"time_ns": time, "drops": [
+            drop_of("blackhole", 5000), drop_of("no_route", n * 10), drop_of("ttl_expired", n * 20)]}))
+        .unwrap(),
+        events: read(json!({"next": 3, "missed": 0, "events": if n == 1 {
+            vec![event(1, "started"), event(2, "generation 3 runs")]
+        } else {
+            vec![]
+        }})),
+    }
+}
+
+/// Two samples, a second apart.
+fn state() -> State {
+    let mut state = State::new("1s".to_owned());
+    state.heard(Ok(sample(100, 1)));
+    state.heard(Ok(sample(100, 2)));
+    state
+}
+
+fn screen(state: &mut State, width: u16, height: u16) -> String {
+    let Ok(mut terminal) = Terminal::new(TestBackend::new(width, height));
+    let Ok(drawn) = terminal.draw(|frame| view::draw(frame, state));
+    lines(drawn.buffer)
+}
+
+fn check(state: &mut State, (width, height): (u16, u16), expected: Expect) {
+    expected.assert_eq(&screen(state, width, height));
+}
+
+/// The first words of the lines below the one that starts with `head`, as far as the table goes.
+fn column(text: &str, head: &str) -> Vec<String> {
+    let rows = text.lines().skip_while(|line| !line.starts_with(head)).skip(1);
+    let rows = rows.take_while(|line| !line.contains('─'));
+    rows.map_while(|line| line.split(' ').next().filter(|word| !word.is_empty())).map(str::to_owned).collect()
+}
+
+#[test]
+fn everything_fits_a_terminal_of_80_by_24() {
+    check(
+        &mut state(),
+        (80, 24),
+        expect![[r#"
+            edge forwards  generation 3 (edge.toml)  up 2s  every 1s
+            in 1.50kpps 1.50mbit  out 1.30kpps 1.30mbit  drops 30/s  held 7
+            pool 25% of 16.4k  routes 1200  neighbours 4  ledger balances
+            workers busy  0:  25%  1: 100%
+            in, most 1.50kpps                                                              █
+             ports by name ─────────────────────────────────────────────────────────────────
+            port device          state         in               out          backlog   drops
+            dmz  packet:dmz0     down        0pps     0bit     0pps     0bit       0     0/s
+            lan  packet:lan0     up      1.00kpps 1.00mbit   400pps  400kbit       0    10/s
+            wan  packet:wan0     up        500pps  500kbit   900pps  900kbit       1     0/s
+             paths by order ────────────────────────────────────────────────────────────────
+            path        functions                              rate  queued   drops   in all
+            control     ip                                     1pps       0     0/s        0
+            best-effort ip                                 1.00kpps       2     5/s       10
+            voice       ip                                    50pps       9     0/s        0
+             drops by rate ────────────────────────   events ───────────────────────────────
+            reason      in all    new at             00:00:02 lan: generation 3 runs
+            ttl_expired     40    +20 lan 40         00:00:01 lan: started
+            no_route        20    +10 lan 20
+            blackhole    5.00k     +0 lan 5000
+
+
+
+            q quit  tab pane  s sort  p pause  d drops  ? help
+        "#]],
+    );
+}
+
+#[test]
+fn a_wide_terminal_has_room_for_more() {
+    check(
+        &mut state(),
+        (130, 30),
+        expect![[r#"
+            edge forwards  generation 3 (edge.toml)  up 2s  every 1s
+            in 1.50kpps 1.50mbit  out 1.30kpps 1.30mbit  drops 30/s  held 7
+            pool 25% of 16.4k  routes 1200  neighbours 4  ledger balances
+            workers busy  0:  25%  1: 100%
+            in, most 1.50kpps                                                                                                                █
+                                                                                                                                             █
+                                                                                                                                             █
+             ports by name ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+            port device                                 state         in               out          backlog   drops backlog bytes drops in all
+            dmz  packet:dmz0                            down        0pps     0bit     0pps     0bit       0     0/s             0            0
+            lan  packet:lan0                            up      1.00kpps 1.00mbit   400pps  400kbit       0    10/s           100           20
+            wan  packet:wan0                            up        500pps  500kbit   900pps  900kbit       1     0/s           225            0
+             paths by order ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+            path        functions                                                                                rate  queued   drops   in all
+            control     ip                                                                                       1pps       0     0/s        0
+            best-effort ip                                                                                   1.00kpps       2     5/s       10
+            voice       ip                                                                                      50pps       9     0/s        0
+             drops by rate ─────────────────────────────────────────────────   events ────────────────────────────────────────────────────────
+            reason      in all    new at                                      00:00:02 lan: generation 3 runs
+            ttl_expired     40    +20 lan 40                                  00:00:01 lan: started
+            no_route        20    +10 lan 20
+            blackhole    5.00k     +0 lan 5000
+
+
+
+
+
+
+
+            q quit  tab pane  s sort  p pause  d drops  ? help
+        "#]],
+    );
+}
+
+#[test]
+fn what_is_printed_once_has_all_lines_and_no_keys() {
+    expect![[r#"
+        edge forwards  generation 3 (edge.toml)  up 2s  every 1s
+        in 1.50kpps 1.50mbit  out 1.30kpps 1.30mbit  drops 30/s  held 7
+        pool 25% of 16.4k  routes 1200  neighbours 4  ledger balances
+        workers busy  0:  25%  1: 100%
+         ports by name ─────────────────────────────────────────────────────────────────────────────────────
+        port device                              state         in               out          backlog   drops
+        dmz  packet:dmz0                         down        0pps     0bit     0pps     0bit       0     0/s
+        lan  packet:lan0                         up      1.00kpps 1.00mbit   400pps  400kbit       0    10/s
+        wan  packet:wan0                         up        500pps  500kbit   900pps  900kbit       1     0/s
+         paths by order ────────────────────────────────────────────────────────────────────────────────────
+        path        functions                                                  rate  queued   drops   in all
+        control     ip                                                         1pps       0     0/s        0
+        best-effort ip                                                     1.00kpps       2     5/s       10
+        voice       ip                                                        50pps       9     0/s        0
+         drops by rate ──────────────────────────────────   events ─────────────────────────────────────────
+        reason      in all    new at                       00:00:02 lan: generation 3 runs
+        ttl_expired     40    +20 lan 40                   00:00:01 lan: started
+        no_route        20    +10 lan 20
+        blackhole    5.00k     +0 lan 5000
+
+    "#]]
+    .assert_eq(&whole(&mut state(), 100));
+}
+
+#[test]
+fn help_and_drops_lie_over_the_rest() {
+    let mut state = state();
+    state.key(KeyCode::Char('d'));
+    check(
+        &mut state,
+        (80, 24),
+        expect![[r#"
+            edge forwards  generation 3 (edge.toml)  up 2s  every 1s
+            in 1.50kpps 1.50mbit  out 1.30kpps 1.30mbit  drops 30/s  held 7
+            pool 25% of 16.4k  routes 1200  neighbours 4  ledger balances
+            workers busy  0:  25%  1: 100%
+            in, most 1.50kpps                                                              █
+             drops by rate ─────────────────────────────────────────────────────────────────
+            ttl_expired  40, 20/s
+              why it is so
+              A traceroute, or a routing loop: see whether `switchpath show routes` sends it
+            back.
+              at lan 40
+            no_route  20, 10/s
+              why it is so
+              Add a route, or a default route: `switchpath show routes` has those there are.
+              at lan 20
+            blackhole  5000, 0/s
+              why it is so
+              Meant so by a route with `blackhole = true`.
+              at lan 5000
+
+
+
+
+            q quit  tab pane  s sort  p pause  d drops  ? help
+        "#]],
+    );
+    state.key(KeyCode::Char('?'));
+    assert!(screen(&mut state, 80, 24).contains("pause, and go on"));
+    state.key(KeyCode::Char('x'));
+    assert!(!screen(&mut state, 80, 24).contains("pause, and go on"), "any key closes the help");
+    assert_eq!(state.key(KeyCode::Esc), After::Draw, "back from the drops");
+    assert_eq!(state.key(KeyCode::Esc), After::Quit);
+}
+
+#[test]
+fn each_pane_is_sorted_by_what_was_asked_for() {
+    let mut state = state();
+    let ports = |state: &mut State| column(&screen(state, 100, 30), "port ");
+    assert_eq!(ports(&mut state), ["dmz", "lan", "wan"]);
+    state.key(KeyCode::Char('s'));
+    assert_eq!(ports(&mut state), ["lan", "wan", "dmz"], "by what comes in");
+    state.key(KeyCode::Char('s'));
+    assert_eq!(ports(&mut state), ["wan", "lan", "dmz"], "by what goes out");
+    state.key(KeyCode::Tab);
+    state.key(KeyCode::Char('s'));
+    assert_eq!(column(&screen(&mut state, 100, 30), "path "), ["best-effort", "voice", "control"]);
+    state.key(KeyCode::Tab);
+    assert_eq!(column(&screen(&mut state, 100, 30), "reason "), ["ttl_expired", "no_route", "blackhole"]);
+    state.key(KeyCode::Char('s'));
+    assert_eq!(column(&screen(&mut state, 100, 30), "reason "), ["blackhole", "ttl_expired", "no_route"]);
+}
+
+#[test]
+fn a_pause_is_shown_and_its_end_asks_at_once() {
+    let mut state = state();
+    assert_eq!(state.key(KeyCode::Char('p')), After::Draw);
+    assert!(screen(&mut state, 80, 24).contains("PAUSED"));
+    assert_eq!(state.key(KeyCode::Char('p')), After::Ask);
+}
+
+#[test]
+fn a_router_that_goes_away_is_said_and_one_that_comes_back_starts_from_nothing() {
+    let mut state = state();
+    let gone = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+    state.heard(Err(ClientError::Unreachable(Target::Socket("/run/router.sock".into()), gone)));
+    let text = screen(&mut state, 80, 24);
+    assert!(text.contains("edge DOES NOT ANSWER") && text.contains("no router answers on /run/router.sock"), "{text}");
+    assert!(text.contains("lan"), "what was known last stays");
+    assert_eq!(state.samples.known(), Known { started_ns: 100 * SECOND, next_event: 3 });
+    state.heard(Ok(sample(200, 1)));
+    let text = screen(&mut state, 80, 24);
+    assert!(text.contains("edge forwards") && text.contains("in 0pps"), "no rate of two different routers: {text}");
+    assert_eq!(state.samples.events.len(), 2, "the events are the new router's");
+}
+
+#[test]
+fn no_size_and_no_number_of_lines_is_too_much() {
+    let mut state = state();
+    let mut many = sample(100, 3);
+    let names: Vec<String> = (0..200).map(|i| format!("p{i}")).collect();
+    many.ports.ports = names.iter().map(|n| serde_json::from_value(port(n, 1, 1, 1)).unwrap()).collect();
+    many.paths.paths = names.iter().map(|n| serde_json::from_value(path(n, 1, 1, 1)).unwrap()).collect();
+    for round in 0..3 {
+        for width in [1, 59, 60, 61, 80, 109, 110, 200] {
+            for height in [1, 15, 16, 17, 24, 30, 50] {
+                let text = screen(&mut state, width, height);
+                assert_eq!(text.lines().count(), usize::from(height), "{width}x{height}");
+            }
+        }
+        match round {
+            0 => state.heard(Ok(many.clone())),
+            _ => drop(state.key(KeyCode::Char('d'))),
+        }
+    }
+    state.key(KeyCode::Char('d'));
+    assert_eq!(whole(&mut state, 80).lines().filter(|line| line.starts_with('p')).count(), 2 * 200 + 3);
+}
+
+#[test]
+fn programs_get_the_same_with_units_in_its_names() {
+    let snapshot = serde_json::to_value(Snapshot::of(&state().samples).unwrap()).unwrap();
+    assert_eq!(snapshot["total"]["received_pps"], 1500.0);
+    assert_eq!(snapshot["total"]["sent_bps"], 1_300_000.0);
+    assert_eq!(snapshot["workers"], json!([{"worker": 0, "busy": 0.25}, {"worker": 1, "busy": 1.0}]));
+    assert_eq!(snapshot["ports"][1]["dropped_pps"], 10.0);
+    assert_eq!(snapshot["drops"][0]["new_packets"], 0);
+    assert_eq!(snapshot["paths"][2]["queued_packets"], 9);
+}

@@ -1,0 +1,367 @@
+//! One frame of the view, for a terminal of 80 by 24 and more.
+
+use super::sample::{DropLine, PathLine, PortLine, Rates};
+use super::state::{Pane, State};
+use crate::output::{rate, short, span, time_of_day};
+use control::api;
+use packet::DropReason;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Borders, Cell, Clear, Paragraph, Row, Sparkline, Table, Wrap};
+
+/// The smallest terminal that everything fits.
+const LEAST: (u16, u16) = (60, 16);
+
+/// Lines above the panes, and of the last row of panes in a snapshot: at least, and for events at most.
+const HEAD: u16 = 4;
+const LEAST_BOTTOM: u16 = 6;
+const EVENTS: usize = 20;
+
+/// From this width on there is room for more columns, and from this height on for a graph of more than one line.
+const WIDE: u16 = 110;
+const HIGH: u16 = 30;
+
+const KEYS: &str = "q quit  tab pane  s sort  p pause  d drops  ? help";
+const HELP: &str = "\
+ q, Esc        end
+ tab, arrows   go from pane to pane; up and down move in it
+ s             sort the pane by something else
+ p, space      pause, and go on
+ d             drops with what they mean and what to do
+ ?             this
+
+ Rates are those between the last two answers of the router.
+ busy is the time a worker spent on tasks that were charged.";
+
+/// Lines that everything takes.
+pub fn height(state: &State) -> u16 {
+    let bottom = titled(state.samples.drops().len().max(state.samples.events.len().min(EVENTS)));
+    tables(state).into_iter().fold(HEAD + bottom.max(LEAST_BOTTOM), u16::saturating_add)
+}
+
+/// Draws everything, on a screen as high as it takes: no keys, no history.
+pub fn draw_whole(frame: &mut Frame<'_>, state: &mut State) {
+    let [head, body] = Layout::vertical([Constraint::Length(HEAD), Constraint::Min(8)]).areas(frame.area());
+    header(frame, state, head);
+    panes(frame, state, body, tables(state));
+}
+
+/// Draws it.
+pub fn draw(frame: &mut Frame<'_>, state: &mut State) {
+    let area = frame.area();
+    if area.width < LEAST.0 || area.height < LEAST.1 {
+        let text = format!("the terminal is too small: {}x{} at least", LEAST.0, LEAST.1);
+        return frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), area);
+    }
+    let graph = if area.height < HIGH { 1 } else { 3 };
+    let parts = [HEAD, graph].map(Constraint::Length).into_iter().chain([Constraint::Min(8), Constraint::Length(1)]);
+    let [head, graph, body, foot] = Layout::vertical(parts).areas(area);
+    header(frame, state, head);
+    history(frame, state, graph);
+    if state.detail {
+        detail(frame, state, body)
+    } else {
+        panes(frame, state, body, shared(state, body))
+    }
+    footer(frame, state, foot);
+    if state.help {
+        help(frame, area);
+    }
+}
+
+fn bold() -> Style {
+    Style::new().add_modifier(Modifier::BOLD)
+}
+
+fn dim() -> Style {
+    Style::new().fg(Color::DarkGray)
+}
+
+/// Red where something is wrong.
+fn alarm(wrong: bool) -> Style {
+    if wrong { Style::new().fg(Color::Red).add_modifier(Modifier::BOLD) } else { Style::new() }
+}
+
+fn header(frame: &mut Frame<'_>, state: &State, area: Rect) {
+    let Some(now) = state.samples.now() else {
+        let text = state.error.clone().unwrap_or_else(|| "asking the router ...".into());
+        return frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), area);
+    };
+    let (status, total) = (&now.status, state.samples.total());
+    let condition = match status.state {
+        _ if state.error.is_some() => Span::styled("DOES NOT ANSWER", alarm(true)),
+        api::State::Running => Span::raw("forwards"),
+        api::State::Stopping => Span::styled("is ending", alarm(true)),
+        api::State::Failed => Span::styled("HAS FAILED", alarm(true)),
+    };
+    let about = format!(
+        "  generation {} ({})  up {}  every {}",
+        status.generation,
+        status.config,
+        span(status.uptime_ns),
+        state.interval
+    );
+    let mut first = vec![Span::styled(status.name.clone(), bold()), Span::raw(" "), condition, Span::raw(about)];
+    if let Some(pending) = &status.pending {
+        first.push(Span::styled(format!("  TO BE CONFIRMED in {}", span(pending.left_ns)), alarm(true)));
+    }
+    if state.paused {
+        first.push(Span::styled("  PAUSED", bold()));
+    }
+    let traffic = vec![
+        Span::raw(format!("in {} {}  out ", pps(total.received_pps), rate(total.received_bps))),
+        Span::raw(format!("{} {}  ", pps(total.sent_pps), rate(total.sent_bps))),
+        Span::styled(format!("drops {}/s", short(total.dropped_pps)), alarm(total.dropped_pps >= 1.0)),
+        Span::raw(format!("  held {}", status.held_packets)),
+    ];
+    let used = 100 * (status.frames - status.frames_spare.min(status.frames)) / status.frames.max(1);
+    let mut tables = vec![
+        Span::styled(format!("pool {used}% of {}", short(status.frames as f64)), alarm(used >= 90)),
+        Span::raw(format!("  routes {}  neighbours {}  ", status.routes, status.neighbours)),
+    ];
+    tables.push(match status.balanced {
+        true => Span::raw("ledger balances"),
+        false => Span::styled("LEDGER DOES NOT BALANCE", alarm(true)),
+    });
+    let mut workers = vec![Span::raw("workers busy")];
+    for (worker, busy) in state.samples.busy() {
+        workers.push(Span::styled(format!("  {worker}: {:>3.0}%", busy * 100.0), alarm(busy >= 0.95)));
+    }
+    let lines = [first, traffic, tables, workers].map(Line::from);
+    frame.render_widget(Paragraph::new(lines.to_vec()), area);
+}
+
+fn history(frame: &mut Frame<'_>, state: &State, area: Rect) {
+    let [label, graph] = Layout::horizontal([Constraint::Length(18), Constraint::Min(10)]).areas(area);
+    let most = state.samples.packets.iter().copied().max().unwrap_or(0);
+    frame.render_widget(Paragraph::new(format!("in, most {}", pps(most as f64))).style(dim()), label);
+    // The latest are those that fit.
+    let width = usize::from(graph.width);
+    let skip = state.samples.packets.len().saturating_sub(width);
+    let mut data: Vec<u64> = vec![0; width.saturating_sub(state.samples.packets.len())];
+    data.extend(state.samples.packets.iter().skip(skip));
+    frame.render_widget(Sparkline::default().data(&data).max(most.max(1)), graph);
+}
+
+/// The tables of ports and paths as long as they have lines, as far as there is room for the others.
+fn shared(state: &State, area: Rect) -> [u16; 2] {
+    let [ports, paths] = tables(state);
+    let bottom = (area.height / 3).max(4);
+    let middle = paths.min((area.height - bottom) / 2).max(3);
+    [ports.min(area.height - bottom - middle).max(3), middle]
+}
+
+/// Lines of the tables of ports and paths.
+fn tables(state: &State) -> [u16; 2] {
+    [state.samples.ports().len(), state.samples.paths().len()].map(titled)
+}
+
+/// So many lines with a title and a head.
+fn titled(lines: usize) -> u16 {
+    u16::try_from(lines + 2).unwrap_or(u16::MAX)
+}
+
+/// The panes: ports and paths with so many lines, below them the others.
+fn panes(frame: &mut Frame<'_>, state: &mut State, area: Rect, [ports, paths]: [u16; 2]) {
+    let parts = [Constraint::Length(ports), Constraint::Length(paths), Constraint::Min(4)];
+    let [top, middle, bottom] = Layout::vertical(parts).areas(area);
+    let [drops, events] = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).spacing(2).areas(bottom);
+    ports_table(frame, state, top);
+    paths_table(frame, state, middle);
+    drops_table(frame, state, drops);
+    events_list(frame, state, events);
+}
+
+/// The frame of a pane, which says what it is sorted by, and which of its lines are shown where not all are.
+fn block(state: &State, pane: Pane, title: &str, lines: usize, from: usize, room: usize) -> Block<'static> {
+    let sorted = match pane.orders() {
+        [_] => String::new(),
+        _ => format!(" by {}", state.order(pane)),
+    };
+    let part =
+        if lines > room { format!(", {}-{} of {lines}", from + 1, lines.min(from + room)) } else { String::new() };
+    let block = Block::new().borders(Borders::TOP).title(format!(" {title}{sorted}{part} "));
+    if state.focus == pane { block.border_style(bold()).title_style(bold()) } else { block.border_style(dim()) }
+}
+
+/// Where a pane of so many lines begins, and its frame.
+fn opened(state: &mut State, pane: Pane, title: &str, lines: usize, room: u16) -> (usize, Block<'static>) {
+    let room = usize::from(room);
+    let from = state.scrolled(pane, lines, room);
+    (from, block(state, pane, title, lines, from, room))
+}
+
+/// A column: its head, how wide it is, and whether it is numbers, which stand to the right.
+struct Column(&'static str, Constraint, bool);
+
+/// A column of words.
+fn words(head: &'static str, width: Constraint) -> Column {
+    Column(head, width, false)
+}
+
+/// A column of numbers.
+fn numbers(head: &'static str, width: u16) -> Column {
+    Column(head, Constraint::Length(width), true)
+}
+
+/// As wide as the longest of these, its head included.
+fn fitting<'a>(head: &str, texts: impl Iterator<Item = &'a str>) -> Constraint {
+    let longest = texts.map(|text| text.chars().count()).max().unwrap_or(0);
+    Constraint::Length(longest.max(head.len()).min(usize::from(u16::MAX)) as u16)
+}
+
+fn table(frame: &mut Frame<'_>, area: Rect, block: Block<'_>, columns: &[Column], rows: Vec<Vec<Span<'_>>>) {
+    let aligned = |(Column(.., right), text): (&Column, Span<'_>)| {
+        let line = Line::from(text.content.into_owned()).style(text.style);
+        Cell::from(if *right { line.right_aligned() } else { line })
+    };
+    let head = columns.iter().map(|column| aligned((column, Span::raw(column.0))));
+    let head = Row::new(head).style(dim());
+    let rows = rows.into_iter().map(|row| Row::new(columns.iter().zip(row).map(aligned)));
+    let widths = columns.iter().map(|column| column.1);
+    frame.render_widget(Table::new(rows, widths).header(head).block(block).column_spacing(1), area);
+}
+
+/// Packets a second.
+fn pps(packets: f64) -> String {
+    format!("{}pps", short(packets))
+}
+
+/// A count of what is bad, a second.
+fn bad(packets: f64) -> Span<'static> {
+    Span::styled(format!("{}/s", short(packets)), alarm(packets >= 1.0))
+}
+
+fn ports_table(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
+    let all = state.ports();
+    let (from, block) = opened(state, Pane::Ports, "ports", all.len(), area.height.saturating_sub(2));
+    let mut columns = vec![
+        words("port", fitting("port", all.iter().map(|port| &*port.name))),
+        words("device", Constraint::Fill(1)),
+        words("state", Constraint::Length(7)),
+        numbers("in", 8),
+        numbers("", 8),
+        numbers("out", 8),
+        numbers("", 8),
+        numbers("backlog", 7),
+        numbers("drops", 7),
+    ];
+    if area.width >= WIDE {
+        columns.extend([numbers("backlog bytes", 13), numbers("drops in all", 12)]);
+    }
+    let row = |port: PortLine| {
+        let condition = match (port.closing, port.up) {
+            (true, _) => Span::styled("closing", alarm(true)),
+            (_, true) => Span::raw("up"),
+            _ => Span::styled("down", alarm(true)),
+        };
+        let Rates { received_pps, sent_pps, received_bps, sent_bps, dropped_pps } = port.rates;
+        let rates = [pps(received_pps), rate(received_bps), pps(sent_pps), rate(sent_bps)].map(Span::raw);
+        let mut row = vec![Span::raw(port.name), Span::raw(port.device), condition];
+        row.extend(rates);
+        row.extend([Span::raw(port.backlog_packets.to_string()), bad(dropped_pps)]);
+        row.extend([port.backlog_bytes.to_string(), short(port.dropped_packets as f64)].map(Span::raw));
+        row
+    };
+    let rows = all.into_iter().skip(from).map(row).collect();
+    table(frame, area, block, &columns, rows);
+}
+
+fn paths_table(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
+    let all = state.paths();
+    let (from, block) = opened(state, Pane::Paths, "paths", all.len(), area.height.saturating_sub(2));
+    let columns = [
+        words("path", fitting("path", all.iter().map(|path| &*path.name))),
+        words("functions", Constraint::Fill(1)),
+        numbers("rate", 9),
+        numbers("queued", 7),
+        numbers("drops", 7),
+        numbers("in all", 8),
+    ];
+    let row = |path: PathLine| {
+        vec![
+            Span::raw(path.name),
+            Span::raw(path.functions),
+            Span::raw(pps(path.entered_pps)),
+            Span::raw(path.queued_packets.to_string()),
+            bad(path.dropped_pps),
+            Span::raw(short(path.dropped_packets as f64)),
+        ]
+    };
+    let rows = all.into_iter().skip(from).map(row).collect();
+    table(frame, area, block, &columns, rows);
+}
+
+fn drops_table(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
+    let all = state.drops();
+    let (from, block) = opened(state, Pane::Drops, "drops", all.len(), area.height.saturating_sub(2));
+    let columns = [
+        words("reason", fitting("reason", all.iter().map(|drop| &*drop.reason))),
+        numbers("in all", 6),
+        numbers("new", 6),
+        words("at", Constraint::Fill(1)),
+    ];
+    let row = |drop: DropLine| {
+        let new = Span::styled(format!("+{}", short(drop.new_packets as f64)), alarm(drop.new_packets > 0));
+        vec![Span::raw(drop.reason), Span::raw(short(drop.packets as f64)), new, Span::styled(drop.places, dim())]
+    };
+    let rows = all.into_iter().skip(from).map(row).collect();
+    table(frame, area, block, &columns, rows);
+}
+
+fn events_list(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
+    let room = area.height.saturating_sub(1);
+    let (from, block) = opened(state, Pane::Events, "events", state.samples.events.len(), room);
+    let lines: Vec<Line<'_>> = state
+        .samples
+        .events
+        .iter()
+        .skip(from)
+        .map(|event| {
+            let time = time_of_day(event.time_ns);
+            let subject = event.subject.as_ref().map_or_else(String::new, |subject| format!("{subject}: "));
+            Line::from(vec![Span::styled(time[..8].to_owned(), dim()), Span::raw(format!(" {subject}{}", event.text))])
+        })
+        .collect();
+    frame.render_widget(Paragraph::new(lines).block(block), area);
+}
+
+/// The drops on the whole screen: what they mean, where, and what to do.
+fn detail(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
+    let all = state.drops();
+    let from = state.scrolled(Pane::Drops, all.len(), 1);
+    let block = block(state, Pane::Drops, "drops", 0, 0, 1);
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    for DropLine { reason, explanation, packets, dropped_pps, places, .. } in all.into_iter().skip(from) {
+        let hint = DropReason::named(&reason).map_or("", DropReason::hint);
+        let count = format!("  {packets}, {}/s", short(dropped_pps));
+        lines.push(Line::from(vec![Span::styled(reason, bold()), Span::styled(count, alarm(dropped_pps >= 1.0))]));
+        lines.push(Line::from(format!("  {explanation}")));
+        lines.push(Line::styled(format!("  {hint}"), dim()));
+        if !places.is_empty() {
+            lines.push(Line::from(format!("  at {places}")));
+        }
+    }
+    if lines.is_empty() {
+        lines.push(Line::from("nothing was dropped"));
+    }
+    let lines = Paragraph::new(lines).wrap(Wrap { trim: false });
+    frame.render_widget(lines.block(block.border_style(bold())), area);
+}
+
+fn footer(frame: &mut Frame<'_>, state: &State, area: Rect) {
+    let line = match (&state.error, state.samples.now()) {
+        (Some(error), Some(_)) => Line::styled(format!("{error}; asked again every {}", state.interval), alarm(true)),
+        _ => Line::styled(KEYS, dim()),
+    };
+    frame.render_widget(Paragraph::new(line), area);
+}
+
+fn help(frame: &mut Frame<'_>, area: Rect) {
+    let (width, height) = (64.min(area.width), (HELP.lines().count() as u16 + 2).min(area.height));
+    let place = Rect::new((area.width - width) / 2, (area.height - height) / 2, width, height);
+    frame.render_widget(Clear, place);
+    frame.render_widget(Paragraph::new(HELP).block(Block::bordered().title(" keys ")), place);
+}

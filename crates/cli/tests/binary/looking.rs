@@ -1,0 +1,177 @@
+//! `trace` and `top`: packets on their way, and the router as a whole, live.
+
+use crate::rig::{Place, Router, config, until};
+use io::pcap::{Direction, Reader};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use serde_json::Value;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::process::Child;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+fn running() -> (Place, Router) {
+    let place = Place::new(60000);
+    let router = place.write("run.toml", &config("2000pps", "")).start();
+    (place, router)
+}
+
+#[test]
+fn a_trace_shows_the_way_of_packets_and_what_to_do_about_drops() {
+    let (place, router) = running();
+    let said = place.good(&["trace", "-n", "20", "udp", "dport", "53"]);
+    assert_eq!(said.lines().filter(|line| line.starts_with(char::is_numeric)).count(), 20, "{said}");
+    for wanted in ["received   by lan, 62 bytes", "ip ttl 64 -> 63", "sent       by wan", "dropped    ttl_expired"] {
+        assert!(said.contains(wanted), "{wanted}: {said}");
+    }
+    assert!(said.contains("A traceroute, or a routing loop"), "drops have their hint: {said}");
+    router.stop();
+}
+
+#[test]
+fn a_trace_is_written_as_frames_before_and_after_beside_lines_of_json() {
+    let (place, router) = running();
+    let lines = place.good(&["trace", "-j", "-n", "5", "--write", "way.pcapng", "ip", "saddr", "192.0.2.0/24", "udp"]);
+    let packets: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(packets.len(), 5);
+    let sent = packets.iter().filter(|packet| packet["fate"] == "sent").count();
+    let mut reader = Reader::new(File::open(place.path("way.pcapng")).unwrap()).unwrap();
+    let mut ways = Vec::new();
+    while let Some(record) = reader.next_record().unwrap() {
+        // The time to live, and where in its way the frame is.
+        ways.push((record.direction, record.data[22], record.comment.to_owned()));
+    }
+    assert_eq!(ways.len(), 5 + sent);
+    for (direction, ttl, comment) in ways {
+        match direction {
+            Direction::Out => assert!(ttl == 63 && comment.starts_with("sent wan, +"), "{comment}"),
+            _ => assert!(ttl != 63 && comment.starts_with("+0ns received: by lan"), "{comment}"),
+        }
+    }
+    router.stop();
+}
+
+#[test]
+fn what_cannot_be_traced_is_said_before_anybody_is_asked() {
+    let place = Place::new(1);
+    let said = place.bad(2, &["trace", "udp", "dprt", "53"]);
+    assert!(said.contains("  udp dprt 53\n      ^^^^"), "{said}");
+    assert!(place.bad(2, &["trace", "--rate", "0/s"]).contains("from 1/s to 10000/s"));
+    let said = place.bad(1, &["trace", "--write", "nowhere/way.pcapng"]);
+    assert!(said.contains("nowhere/way.pcapng cannot be written"), "{said}");
+    assert!(place.bad(1, &["trace"]).contains("no router answers on"));
+}
+
+#[test]
+fn without_a_terminal_everything_is_printed_once() {
+    let (place, router) = running();
+    let text = place.good(&["top", "--interval", "300ms"]);
+    assert!(
+        text.contains("forwards  generation 1") && text.contains("best-effort") && !text.contains("q quit"),
+        "{text}"
+    );
+    assert_eq!(text.lines().filter(|line| line.starts_with("lan ") || line.starts_with("wan ")).count(), 2, "{text}");
+    let told = place.json(&["top", "--interval", "300ms"]);
+    let rate = told["ports"][0]["received_pps"].as_f64().unwrap();
+    assert!((200.0..20_000.0).contains(&rate), "{told}");
+    assert!(place.bad(2, &["top", "--interval", "1ms"]).contains("from 100ms to 3600s"));
+    router.stop();
+    assert!(place.bad(1, &["top"]).contains("no router answers on"));
+}
+
+#[test]
+fn a_worker_that_has_nothing_to_do_is_not_called_busy() {
+    let place = Place::new(1);
+    let router = place.write("run.toml", &config("fast", "")).start();
+    until(|| (place.json(&["show", "ports"])["ports"][0]["received_packets"] == 1).then_some(()));
+    let busy = place.json(&["top", "--interval", "500ms"])["workers"][0]["busy"].as_f64().unwrap();
+    assert!(busy < 0.5, "{busy}");
+    router.stop();
+}
+
+/// `top` on a terminal of its own.
+struct Live {
+    top: Child,
+    terminal: OwnedFd,
+    screen: Receiver<Vec<u8>>,
+}
+
+impl Live {
+    fn start(place: &Place) -> Live {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        resize(&terminal, (80, 24));
+        let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
+        let end = || File::options().read(true).write(true).open(&name).unwrap();
+        let mut command = place.command(&["top", "--interval", "100ms"]);
+        let top = command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
+        let mut reader = File::from(terminal.try_clone().unwrap());
+        let (sender, screen) = channel();
+        // Ends with the terminal.
+        thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(length @ 1..) = reader.read(&mut bytes) {
+                if sender.send(bytes[..length].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Live { top, terminal, screen }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.top), signal).unwrap();
+    }
+
+    /// Waits until a screen that is drawn anew has this on it. It is another size each time: all of it is drawn then.
+    fn await_text(&self, text: &str) {
+        let mut wide = false;
+        until(|| {
+            wide = !wide;
+            resize(&self.terminal, if wide { (120, 40) } else { (80, 24) });
+            self.signal(Signal::WINCH);
+            thread::park_timeout(std::time::Duration::from_millis(100));
+            let drawn: Vec<u8> = self.screen.try_iter().flatten().collect();
+            String::from_utf8_lossy(&drawn).contains(text).then_some(())
+        });
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        let _ = self.top.kill();
+        let _ = self.top.wait();
+    }
+}
+
+fn resize(terminal: &OwnedFd, (width, height): (u16, u16)) {
+    tcsetwinsize(terminal, Winsize { ws_row: height, ws_col: width, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+}
+
+#[test]
+fn a_live_view_outlives_its_router_and_ends_with_a_key() {
+    let (place, router) = running();
+    let mut live = Live::start(&place);
+    live.await_text("forwards");
+    router.kill();
+    live.await_text("DOES NOT ANSWER");
+    let router = place.start();
+    live.await_text("forwards");
+    File::from(live.terminal.try_clone().unwrap()).write_all(b"q").unwrap();
+    assert!(until(|| live.top.try_wait().unwrap()).success());
+    router.stop();
+}
+
+#[test]
+fn a_terminal_that_is_hung_up_ends_the_view() {
+    let (place, router) = running();
+    let mut live = Live::start(&place);
+    live.await_text("forwards");
+    live.signal(Signal::HUP);
+    assert_eq!(until(|| live.top.try_wait().unwrap()).code(), Some(1));
+    router.stop();
+}

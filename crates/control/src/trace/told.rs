@@ -1,0 +1,144 @@
+//! The way of a packet in words.
+
+use super::{Gathered, Seen};
+use crate::api::{self, DropExplained};
+use crate::explain::reason_of;
+use crate::names::Names;
+use packet::DropReason;
+use packet::wire::{Difference, Fields, summary};
+use plane::classify::{Exception, Tables};
+use plane::event::Fate;
+use plane::snapshot::Snapshot;
+use std::sync::Arc;
+use units::{InterfaceId, Nanos, PathId};
+
+/// Knows the names of things, and the routes as they are now.
+pub(crate) struct Teller {
+    pub names: Arc<Names>,
+    pub snapshot: Arc<Snapshot>,
+    pub tables: Arc<Tables>,
+    /// What to add to times of the router to have time since 1970.
+    pub epoch: Nanos,
+}
+
+impl Teller {
+    pub fn told(&self, gathered: &Gathered) -> api::TracedPacket {
+        let mut before = Nanos::ZERO;
+        let mut stages: Vec<api::TracedStage> = Vec::new();
+        for (after, seen) in &gathered.stages {
+            let (stage, text) = self.seen(gathered, seen);
+            let waited = after.get().saturating_sub(before.get());
+            before = *after;
+            stages.push(api::TracedStage { stage: stage.into(), after_ns: after.get(), waited_ns: waited, text });
+        }
+        let (fate, text) = self.fate(gathered.fate);
+        if gathered.fate.is_some() {
+            let (after_ns, waited_ns) = (gathered.took.get(), gathered.took.get().saturating_sub(before.get()));
+            stages.push(api::TracedStage { stage: fate.into(), after_ns, waited_ns, text });
+        }
+        let in_port = gathered.stages.iter().find_map(|(_, seen)| match seen {
+            Seen::Received { port, .. } => Some(self.names.port(*port)),
+            _ => None,
+        });
+        api::TracedPacket {
+            time_ns: (gathered.time + self.epoch).get(),
+            packet: summary(&gathered.frame).to_string(),
+            in_port: in_port.unwrap_or_default(),
+            stages,
+            skipped_stages: gathered.skipped as u64,
+            fate: fate.to_owned(),
+            out_port: match gathered.fate {
+                Some(Fate::Sent(port)) => Some(self.names.port(port)),
+                _ => None,
+            },
+            drop: match gathered.fate {
+                Some(Fate::Dropped(reason)) => Some(DropExplained::from(reason)),
+                _ => None,
+            },
+            took_ns: gathered.took.get(),
+            frame: hex(&gathered.frame),
+            sent_frame: gathered.sent.as_deref().map(hex),
+        }
+    }
+
+    fn seen(&self, gathered: &Gathered, seen: &Seen) -> (&'static str, String) {
+        match seen {
+            Seen::Received { port, length } => ("received", format!("by {}, {length} bytes", self.names.port(*port))),
+            Seen::Classified { refused: reason @ 1.., .. } => {
+                let reason = DropReason::ALL.get(usize::from(*reason) - 1).map_or("?", |reason| reason.name());
+                ("classified", format!("refused: {reason}"))
+            }
+            Seen::Classified { interface, exception: code @ 1.., .. } => {
+                let why = Exception::of(*code).map_or("an exception", reason_of);
+                ("classified", format!("interface {}, {why}", self.names.interface(*interface)))
+            }
+            Seen::Classified { interface, out, path, .. } => {
+                let (from, to) = (self.names.interface(*interface), self.names.interface(*out));
+                let route = self.route(*interface, &gathered.frame).unwrap_or_default();
+                (
+                    "classified",
+                    format!(
+                        "interface {from}{route}, leaves by {to}, path {}{}",
+                        self.names.path(*path),
+                        self.rule(*path)
+                    ),
+                )
+            }
+            Seen::Waiting { path, behind } => {
+                ("queued", format!("on path {}, behind {behind} packets", self.names.path(*path)))
+            }
+            Seen::Function { path, index, changes } => {
+                ("function", format!("{}: {}", self.function(*path, *index), listed(changes)))
+            }
+            Seen::Host(code) => ("host", Exception::of(*code).map_or("an exception", reason_of).to_owned()),
+            Seen::Offered { port, passes: true, .. } => {
+                ("link", format!("{} is idle: passes by the scheme", self.names.port(*port)))
+            }
+            Seen::Offered { port, packets, bytes, .. } => {
+                let port = self.names.port(*port);
+                ("link", format!("offered to the scheme of {port}, behind {packets} packets of {bytes} bytes"))
+            }
+            Seen::Changed(changes) => ("changed", listed(changes)),
+        }
+    }
+
+    /// The route packets to the destination of `frame` go by that came in by `interface`.
+    fn route(&self, interface: InterfaceId, frame: &[u8]) -> Option<String> {
+        let routes = self.tables.covering(self.tables.place(interface), Fields::of(frame)?.destination);
+        let route = routes.first()?;
+        let members = route.members.iter().map(|member| format!(" via {}", member.hop.address));
+        let via = route.next_hop.map_or_else(|| members.collect(), |hop| format!(" via {hop}"));
+        Some(format!(", route {} {}{via}", route.prefix, route.origin.name()))
+    }
+
+    /// The rule that leads to a path.
+    fn rule(&self, path: PathId) -> String {
+        let position = self.snapshot.paths.iter().position(|spec| spec.id == path);
+        let rule = self.snapshot.rules.iter().find(|rule| Some(rule.path) == position);
+        rule.map_or_else(String::new, |rule| format!(" ({})", rule.matching))
+    }
+
+    fn function(&self, path: PathId, index: usize) -> String {
+        let spec = self.snapshot.paths.iter().find(|spec| spec.id == path);
+        let call = spec.and_then(|spec| spec.functions.get(index));
+        call.map_or_else(|| format!("function {index}"), ToString::to_string)
+    }
+
+    fn fate(&self, fate: Option<Fate>) -> (&'static str, String) {
+        match fate {
+            Some(Fate::Sent(port)) => ("sent", format!("by {}", self.names.port(port))),
+            Some(Fate::Consumed) => ("consumed", "by the router itself".into()),
+            Some(Fate::Dropped(reason)) => ("dropped", format!("{}: {}", reason.name(), reason.explanation().trim())),
+            None => ("unknown", "the trace ended before".into()),
+        }
+    }
+}
+
+fn listed(changes: &[Difference]) -> String {
+    let tell = |d: &Difference| format!("{} {} -> {}", d.field, d.before, d.after);
+    if changes.is_empty() { "changes nothing".into() } else { changes.iter().map(tell).collect::<Vec<_>>().join(", ") }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
