@@ -16,6 +16,7 @@ mod history;
 mod notify;
 mod output;
 mod reference;
+mod replay;
 mod routes;
 mod run;
 mod show;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::Top(options) => top::top(&options),
         Command::Trace(options) => trace::trace(&options),
         Command::Explain(options) => explain::explain(&options),
+        Command::Replay(options) => replay::replay(&options),
         Command::Route(route) => routes::route(&route),
         Command::Neighbour(neighbour) => routes::neighbour(&neighbour),
         Command::Capture(capture) => capture::capture(&capture),

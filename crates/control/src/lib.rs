@@ -18,6 +18,7 @@ pub mod history;
 mod metrics;
 mod names;
 pub mod remote;
+pub mod replay;
 pub mod request;
 mod respond;
 mod roster;

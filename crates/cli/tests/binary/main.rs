@@ -11,6 +11,7 @@ mod logins;
 mod looking;
 mod measured;
 mod remote;
+mod replayed;
 mod rig;
 mod routes;
 mod shown;

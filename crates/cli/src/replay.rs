@@ -1,0 +1,238 @@
+//! `switchpath replay`: a capture through a configuration in virtual time, and what becomes of each packet.
+
+use crate::arguments::{Replay, Usage};
+use crate::configuration::{read, show_diagnostics};
+use crate::output::{Rows, is_coloured, print_json, span};
+use anyhow::{Context, Result, anyhow};
+use control::replay::{Audience, Comparison, Departure, Named, Options, Report, Source, replay as run};
+use io::pcap::{Application, Direction, Interface, LinkType, Record, Writer};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{IsTerminal, Write, stderr, stdout};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use units::{Instant, Nanos};
+
+/// Replays a capture and says what became of its packets. Fails where another configuration does something else.
+pub fn replay(arguments: &Replay) -> Result<ExitCode> {
+    let source = Source::open(&arguments.file)?;
+    let Some(new) = good(&arguments.config)? else { return Ok(ExitCode::FAILURE) };
+    let old = match &arguments.against {
+        None => None,
+        Some(file) => match good(file)? {
+            None => return Ok(ExitCode::FAILURE),
+            old => old,
+        },
+    };
+    if let Some(write) = &arguments.write
+        && same(write, &arguments.file)
+    {
+        return Err(anyhow!(Usage(format!("'{}' would be read and overwritten at once", write.display()))));
+    }
+    let options = Options {
+        port: arguments.port.clone(),
+        ours: arguments.as_ours,
+        speed: arguments.speed,
+        times: arguments.rounds,
+    };
+    let mut watching = Watching {
+        file: arguments.write.as_deref().map(|path| Written::new(path, source.first)),
+        failed: None,
+        shown: stderr().is_terminal().then_some(0),
+    };
+    let report = run(&source, &options, (named(&new), old.as_ref().map(named)), &mut watching)?;
+    watching.finish()?;
+    let mut out = stdout().lock();
+    match arguments.json {
+        true => print_json(&mut out, &report)?,
+        false => print(&mut out, arguments, &report)?,
+    }
+    let changed = report.against.is_some_and(|against| against.changed_packets > 0);
+    Ok(if changed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn named((name, plan): &(String, plan::Plan)) -> Named<'_> {
+    Named { name, plan }
+}
+
+/// A configuration without errors, and its name.
+fn good(file: &Path) -> Result<Option<(String, plan::Plan)>> {
+    let configuration = read(file)?;
+    show_diagnostics(&configuration.checked.diagnostics)?;
+    Ok(configuration.checked.plan.map(|plan| (configuration.name, plan)))
+}
+
+fn same(one: &Path, other: &Path) -> bool {
+    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
+}
+
+/// Whoever waits for a replay: a person who wants to see it go on, and a file of what leaves.
+struct Watching {
+    file: Option<Written>,
+    failed: Option<anyhow::Error>,
+    /// The hundredths that were shown last; nothing where nobody looks.
+    shown: Option<u64>,
+}
+
+impl Audience for Watching {
+    fn progress(&mut self, done: u64, all: u64) {
+        let hundredths = 100 * done / all.max(1);
+        if self.shown.is_some_and(|shown| shown < hundredths) {
+            self.shown = Some(hundredths);
+            let end = if done == all { "\r\x1b[K" } else { "" };
+            let _ = write!(stderr(), "\r{hundredths:3}% of {all} packets{end}");
+        }
+    }
+
+    fn left(&mut self, departures: Vec<Departure>) {
+        let Some(file) = self.file.as_mut().filter(|_| self.failed.is_none()) else { return };
+        if let Err(error) = departures.iter().try_for_each(|departure| file.add(departure)) {
+            self.failed = Some(error);
+        }
+    }
+
+    fn wants_departures(&self) -> bool {
+        self.file.is_some()
+    }
+}
+
+impl Watching {
+    fn finish(self) -> Result<()> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        self.file.map_or(Ok(()), Written::finish)
+    }
+}
+
+/// The capture of what left. It is there once there is something to write, so that a replay that cannot be leaves none.
+struct Written {
+    path: PathBuf,
+    first: Instant,
+    writer: Option<Writer<File>>,
+    interfaces: HashMap<String, u32>,
+}
+
+impl Written {
+    fn new(path: &Path, first: Instant) -> Written {
+        Written { path: path.to_owned(), first, writer: None, interfaces: HashMap::new() }
+    }
+
+    fn writer(&mut self) -> Result<&mut Writer<File>> {
+        if self.writer.is_none() {
+            let file =
+                File::create(&self.path).with_context(|| format!("{} cannot be written", self.path.display()))?;
+            // Nothing of the machine: the same packets are the same file everywhere.
+            let name = concat!("switchpath ", env!("CARGO_PKG_VERSION")).to_owned();
+            let application = Application { name, ..Application::default() };
+            self.writer = Some(Writer::new(file, &application, Nanos::new(self.first.get()))?);
+        }
+        self.writer.as_mut().context("it was just made")
+    }
+
+    fn add(&mut self, departure: &Departure) -> Result<()> {
+        let Departure { after, port, packet, frame } = departure;
+        let interface = match self.interfaces.get(port) {
+            Some(&known) => known,
+            None => {
+                let new = Interface { name: port.clone(), link: LinkType::ETHERNET, snap_length: 0 };
+                let number = self.writer()?.add_interface(new)?;
+                self.interfaces.insert(port.clone(), number);
+                number
+            }
+        };
+        let comment = packet.map_or_else(|| "generated".to_owned(), |packet| format!("packet {packet}"));
+        let record = Record {
+            time: Instant::new(after.get()),
+            interface,
+            link: LinkType::ETHERNET,
+            original: frame.len() as u32,
+            data: frame,
+            direction: Direction::Out,
+            comment: &comment,
+        };
+        Ok(self.writer()?.packet(&record)?)
+    }
+
+    fn finish(mut self) -> Result<()> {
+        self.writer()?.flush()?;
+        Ok(())
+    }
+}
+
+/// What became of the packets, and what another configuration does with them.
+fn print(out: &mut dyn Write, arguments: &Replay, report: &Report) -> Result<()> {
+    let (bold, plain) = if is_coloured(&stdout()) { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
+    let (packets, config) = (report.packets, &report.config);
+    let lasted = span(report.duration_ns);
+    writeln!(out, "{bold}{packets} packets of {} ({lasted}) through {config}{plain}", arguments.file.display())?;
+    let mut rows = Rows::new(&["fate", "", ">packets", ">first", "what it means"]);
+    let empty = String::new;
+    for (port, count) in &report.sent {
+        rows.add(["sent".into(), port.clone(), count.to_string(), empty(), empty()]);
+    }
+    if report.consumed_packets > 0 {
+        let what = "for the router itself, or cut in fragments".into();
+        rows.add(["consumed".into(), empty(), report.consumed_packets.to_string(), empty(), what]);
+    }
+    for drop in &report.dropped {
+        let (name, first) = (drop.drop.reason.clone(), drop.first_packet.to_string());
+        rows.add(["dropped".into(), name, drop.packets.to_string(), first, drop.drop.explanation.clone()]);
+    }
+    if report.lost_packets > 0 {
+        let what = "without room in the router, or still held by it".into();
+        rows.add(["lost".into(), empty(), report.lost_packets.to_string(), empty(), what]);
+    }
+    rows.print(out)?;
+    for drop in &report.dropped {
+        writeln!(out, "  {}: {}", drop.drop.reason, drop.drop.hint)?;
+    }
+    notes(out, report)?;
+    report.against.as_ref().map_or(Ok(()), |against| compared(out, arguments, report, against))
+}
+
+/// What else is to be known of a replay.
+fn notes(out: &mut dyn Write, report: &Report) -> Result<()> {
+    if !report.generated.is_empty() {
+        writeln!(out, "The router sent packets of its own: {}.", counted(&report.generated))?;
+    }
+    if report.outgoing_packets > 0 {
+        let n = report.outgoing_packets;
+        writeln!(out, "{n} packets were sent by whoever captured them, and are left out.")?;
+    }
+    if report.cut_packets > 0 {
+        writeln!(out, "{} packets were cut when they were captured, and end in zeros.", report.cut_packets)?;
+    }
+    match &report.assumed_neighbours[..] {
+        [] => {}
+        few @ ([_] | [_, _] | [_, _, _]) => writeln!(out, "Neighbours that are taken to answer: {}.", few.join(", "))?,
+        many => writeln!(out, "{} neighbours are taken to answer, {} first.", many.len(), many[0])?,
+    }
+    Ok(())
+}
+
+fn counted(ports: &BTreeMap<String, u64>) -> String {
+    ports.iter().map(|(port, count)| format!("{count} by {port}")).collect::<Vec<_>>().join(", ")
+}
+
+fn compared(out: &mut dyn Write, arguments: &Replay, report: &Report, against: &Comparison) -> Result<()> {
+    let (same, changed, old) = (against.same_packets, against.changed_packets, &against.config);
+    if changed == 0 {
+        writeln!(out, "\n{old} does the same with every packet.")?;
+        return Ok(());
+    }
+    writeln!(out, "\n{changed} packets meet another fate than with {old}, {same} the same:")?;
+    let mut rows = Rows::new(&["before", "now", ">packets", ">first", "which is"]);
+    for group in &against.groups {
+        let (first, packets) = (group.first_packet.to_string(), group.packets.to_string());
+        rows.add([group.before.clone(), group.after.clone(), packets, first, group.first.clone()]);
+    }
+    rows.print(out)?;
+    if let Some(group) = against.groups.first() {
+        let (packet, config, file) = (group.first_packet, &report.config, arguments.file.display());
+        let port = arguments.port.as_ref().map_or_else(String::new, |port| format!(" --port {port}"));
+        let ours = if arguments.as_ours { " --as-ours" } else { "" };
+        writeln!(out, "Why: switchpath explain --config {config} --pcap {file} --packet {packet}{port}{ours}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! `replay`: captures through configurations, without a router that runs.
+
+use crate::rig::{Place, config};
+use std::fs;
+
+/// A place with a capture of 1000 packets, every tenth with its time to live used up, a configuration and a later one.
+fn place() -> Place {
+    let place = Place::new(1000);
+    place.write("old.toml", &config("fast", ""));
+    place.write("new.toml", &config("fast", "[[route]]\nto = '203.0.113.0/29'\nblackhole = true\n"));
+    place
+}
+
+const OLD: [&str; 6] = ["replay", "in.pcapng", "--config", "old.toml", "--port", "lan"];
+
+#[test]
+fn what_becomes_of_a_capture_is_told_and_written_the_same_each_time() {
+    let place = place();
+    let said = place.good(&[&OLD[..], &["--write", "one.pcapng"]].concat());
+    for wanted in ["1000 packets of in.pcapng", "sent     wan", "900", "ttl_expired", "A traceroute, or a routing loop"]
+    {
+        assert!(said.contains(wanted), "{wanted}: {said}");
+    }
+    assert_eq!(place.good(&[&OLD[..], &["-w", "two.pcapng"]].concat()), said);
+    assert_eq!(fs::read(place.path("one.pcapng")).unwrap(), fs::read(place.path("two.pcapng")).unwrap());
+    let written = place.read("one.pcapng");
+    assert_eq!(written.iter().filter(|(_, comment)| comment.starts_with("packet ")).count(), 900);
+    assert_eq!(written[0], (0, "packet 1".to_owned()));
+    assert!(!place.path("out.pcapng").exists(), "no device of the configuration is touched");
+    let told = place.json(&[&OLD[..], &["--loop", "3", "--speed", "max"]].concat());
+    assert_eq!((&told["packets"], &told["sent"]["wan"]), (&3000.into(), &2700.into()), "{told}");
+}
+
+#[test]
+fn a_change_is_judged_by_a_capture_before_it_is_applied() {
+    let place = place();
+    let new = ["replay", "in.pcapng", "--config", "new.toml", "--port", "lan", "--against", "old.toml"];
+    let output = place.run(&new);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("1000 packets meet another fate than with old.toml, 0 the same"), "{said}");
+    for line in ["sent wan", "dropped ttl_expired"] {
+        let line = said.lines().find(|text| text.trim_start().starts_with(line)).unwrap();
+        assert!(line.contains("dropped blackhole"), "{said}");
+    }
+    let why = said.lines().find_map(|line| line.strip_prefix("Why: switchpath ")).unwrap();
+    assert!(place.good(&why.split(' ').collect::<Vec<_>>()).contains("blackhole"), "{why}");
+    let said = place.good(&[&OLD[..], &["--against", "old.toml"]].concat());
+    assert!(said.contains("old.toml does the same with every packet"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_replayed_leaves_nothing_behind() {
+    let place = place();
+    let said = place.bad(1, &["replay", "in.pcapng", "--config", "old.toml", "-w", "x.pcapng"]);
+    assert!(said.contains("packets of the interface 'x'") && said.contains("--port: lan, wan"), "{said}");
+    place.write("broken.toml", "version = 1\n[port.lan]\n");
+    let broken = ["replay", "in.pcapng", "--config", "broken.toml", "--port", "lan", "-w", "x.pcapng"];
+    assert!(place.bad(1, &broken).contains("device"));
+    place.write("text.pcap", "this is no capture, whatever it is called");
+    let said = place.bad(1, &["replay", "text.pcap", "--config", "old.toml", "--port", "lan", "-w", "x.pcapng"]);
+    assert!(said.contains("'text.pcap' cannot be replayed") && said.contains("nothing was done"), "{said}");
+    let said = place.bad(2, &[&OLD[..], &["-w", "in.pcapng"]].concat());
+    assert!(said.contains("read and overwritten"), "{said}");
+    assert!(place.bad(2, &[&OLD[..], &["--speed", "fast"]].concat()).contains("10x or 0.5x"));
+    assert!(!place.path("x.pcapng").exists());
+}

@@ -1,0 +1,249 @@
+//! What became of the packets of a replay, counted and compared.
+
+use super::{Outcome, Source, World};
+use crate::api::DropExplained;
+use crate::names::Names;
+use io::remarks::OpenError;
+use packet::DropReason;
+use packet::wire::summary;
+use plane::event::Fate;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use units::PortId;
+
+/// Packets that are told one by one, where their fate differs.
+const MOST_CHANGED: usize = 1000;
+
+/// What became of every packet.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Report {
+    /// The configuration.
+    pub config: String,
+    /// Packets that came in.
+    pub packets: u64,
+    /// Packets of the capture that were not replayed, because whoever captured them had sent them.
+    pub outgoing_packets: u64,
+    /// Packets that were cut in the capture and filled up with zeros.
+    pub cut_packets: u64,
+    /// How long one round took in the router's time.
+    pub duration_ns: u64,
+    /// Packets sent, by port.
+    pub sent: BTreeMap<String, u64>,
+    /// Packets that were for the router itself, or became fragments.
+    pub consumed_packets: u64,
+    /// Packets dropped, the most frequent reason first.
+    pub dropped: Vec<DropCount>,
+    /// Packets that met no fate: the router had no room for them, or still held them when two minutes had passed.
+    pub lost_packets: u64,
+    /// The router's own packets that were sent, by port.
+    pub generated: BTreeMap<String, u64>,
+    /// Neighbours that answered because replayed ones do.
+    pub assumed_neighbours: Vec<String>,
+    /// The same packets with another configuration; null where there was none.
+    pub against: Option<Comparison>,
+}
+
+/// Packets dropped for one reason.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct DropCount {
+    /// How many.
+    pub packets: u64,
+    /// The number of the first in the capture, from 1.
+    pub first_packet: u64,
+    /// Why, and what to do.
+    #[serde(flatten)]
+    pub drop: DropExplained,
+}
+
+/// Two configurations and what they do with the same packets.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Comparison {
+    /// The other configuration.
+    pub config: String,
+    /// Packets with the same fate, and the same bytes where they were sent.
+    pub same_packets: u64,
+    /// Packets with another.
+    pub changed_packets: u64,
+    /// What changed into what, the most frequent first.
+    pub groups: Vec<Group>,
+    /// The first of them one by one.
+    pub changed: Vec<Changed>,
+}
+
+/// Packets whose fate changed in the same way.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Group {
+    /// Their fate with the other configuration.
+    pub before: String,
+    /// Their fate with this one.
+    pub after: String,
+    /// How many.
+    pub packets: u64,
+    /// The number of the first in the capture, from 1.
+    pub first_packet: u64,
+    /// The first in one line.
+    pub first: String,
+}
+
+/// A packet whose fate changed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Changed {
+    /// Its number in the capture, from 1.
+    pub packet: u64,
+    /// The round of the replay, from 1.
+    pub round: u64,
+    /// The packet in one line.
+    pub summary: String,
+    /// Its fate with the other configuration.
+    pub before: String,
+    /// Its fate with this one.
+    pub after: String,
+}
+
+/// Counts as packets meet their fates.
+pub(super) struct Tally {
+    name: String,
+    sent: BTreeMap<PortId, u64>,
+    generated: BTreeMap<PortId, u64>,
+    consumed: u64,
+    /// How many, and the first.
+    dropped: BTreeMap<DropReason, (u64, u64)>,
+    /// Each by its number, where they are to be compared.
+    each: Option<Vec<Outcome>>,
+}
+
+impl Tally {
+    pub fn new(name: &str, compares: bool) -> Tally {
+        Tally {
+            name: name.to_owned(),
+            sent: BTreeMap::new(),
+            generated: BTreeMap::new(),
+            consumed: 0,
+            dropped: BTreeMap::new(),
+            each: compares.then(Vec::new),
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn met(&mut self, packet: u64, outcome: Outcome) {
+        match outcome {
+            Outcome::Met(Fate::Sent(port), _) => *self.sent.entry(port).or_default() += 1,
+            Outcome::Met(Fate::Consumed, _) => self.consumed += 1,
+            Outcome::Met(Fate::Dropped(reason), _) => {
+                let (count, first) = self.dropped.entry(reason).or_insert((0, packet));
+                *count += 1;
+                *first = packet.min(*first);
+            }
+            Outcome::Lost => {}
+        }
+        if let Some(each) = &mut self.each {
+            let index = packet as usize;
+            if each.len() <= index {
+                each.resize(index + 1, Outcome::Lost);
+            }
+            each[index] = outcome;
+        }
+    }
+
+    pub fn made(&mut self, fate: Fate) {
+        if let Fate::Sent(port) = fate {
+            *self.generated.entry(port).or_default() += 1;
+        }
+    }
+
+    pub fn report(&self, world: &World, source: &Source, done: u64) -> Report {
+        let names = world.names();
+        let named = |counts: &BTreeMap<PortId, u64>| {
+            counts.iter().map(|(&port, &count)| (names.port(port), count)).collect::<BTreeMap<_, _>>()
+        };
+        let count = |(&reason, &(packets, first)): (&DropReason, &(u64, u64))| DropCount {
+            packets,
+            first_packet: source.number(first),
+            drop: reason.into(),
+        };
+        let mut dropped: Vec<DropCount> = self.dropped.iter().map(count).collect();
+        dropped.sort_by_key(|drop| std::cmp::Reverse(drop.packets));
+        let met = self.sent.values().sum::<u64>() + self.consumed + dropped.iter().map(|d| d.packets).sum::<u64>();
+        Report {
+            config: self.name.clone(),
+            packets: done,
+            outgoing_packets: source.outgoing,
+            cut_packets: source.cut,
+            duration_ns: 0,
+            sent: named(&self.sent),
+            consumed_packets: self.consumed,
+            dropped,
+            lost_packets: done - met,
+            generated: named(&self.generated),
+            assumed_neighbours: world.assumed.iter().map(|(_, address)| address.to_string()).collect(),
+            against: None,
+        }
+    }
+
+    fn outcome(&self, packet: usize) -> Outcome {
+        self.each.as_ref().and_then(|each| each.get(packet).copied()).unwrap_or(Outcome::Lost)
+    }
+}
+
+impl Comparison {
+    /// What `new` does with the packets of a capture, replayed so many times, beside what `old` does.
+    pub(super) fn of(
+        source: &Source,
+        times: u64,
+        (old, old_names): (&Tally, &Names),
+        (new, new_names): (&Tally, &Names),
+    ) -> Result<Comparison, OpenError> {
+        let (mut same, mut groups, mut changed) = (0, BTreeMap::<_, Group>::new(), Vec::new());
+        for round in 0..times {
+            source.each(|recorded| {
+                let packet = source.packet(round, recorded.number) as usize;
+                let (was, is) = (old.outcome(packet), new.outcome(packet));
+                let (before, mut after) = (told(was, old_names), told(is, new_names));
+                if before == after && bytes(was) == bytes(is) {
+                    same += 1;
+                    return;
+                }
+                if before == after {
+                    after += ", other bytes";
+                }
+                let summary = || summary(recorded.frame).to_string();
+                let group = groups.entry((before.clone(), after.clone())).or_insert_with(|| Group {
+                    before: before.clone(),
+                    after: after.clone(),
+                    packets: 0,
+                    first_packet: recorded.number,
+                    first: summary(),
+                });
+                group.packets += 1;
+                if changed.len() < MOST_CHANGED {
+                    let (packet, round, summary) = (recorded.number, round + 1, summary());
+                    changed.push(Changed { packet, round, summary, before, after });
+                }
+            })?;
+        }
+        let mut groups: Vec<Group> = groups.into_values().collect();
+        groups.sort_by_key(|group| std::cmp::Reverse(group.packets));
+        let changed_packets = groups.iter().map(|group| group.packets).sum();
+        Ok(Comparison { config: old.name.clone(), same_packets: same, changed_packets, groups, changed })
+    }
+}
+
+fn told(outcome: Outcome, names: &Names) -> String {
+    match outcome {
+        Outcome::Met(Fate::Sent(port), _) => format!("sent {}", names.port(port)),
+        Outcome::Met(Fate::Consumed, _) => "consumed".to_owned(),
+        Outcome::Met(Fate::Dropped(reason), _) => format!("dropped {}", reason.name()),
+        Outcome::Lost => "lost".to_owned(),
+    }
+}
+
+/// The bytes that were sent, in short.
+fn bytes(outcome: Outcome) -> Option<u64> {
+    match outcome {
+        Outcome::Met(Fate::Sent(_), bytes) => Some(bytes),
+        _ => None,
+    }
+}

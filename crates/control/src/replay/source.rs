@@ -1,0 +1,151 @@
+//! The capture that is replayed: read whole before anything is done with it, and then packet by packet.
+
+use io::pcap::{Direction, LinkType, Reader};
+use io::remarks::OpenError;
+use packet::pool::SUPER_FRAME;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use units::{Instant, Nanos};
+
+/// The longest original that a cut packet is filled up to again, in bytes.
+const LONGEST: usize = SUPER_FRAME;
+
+/// A capture that can be replayed from its first packet to its last.
+#[derive(Clone, Debug)]
+pub struct Source {
+    path: PathBuf,
+    /// Packets to replay: those that the capture does not say were sent.
+    pub packets: u64,
+    /// Packets that were sent by who captured them, and are not replayed.
+    pub outgoing: u64,
+    /// Packets of which not all was captured; they are filled up with zeros.
+    pub cut: u64,
+    /// When the first was captured, since 1970-01-01 UTC.
+    pub first: Instant,
+    /// From the first to the last.
+    pub span: Nanos,
+    /// The interfaces that packets came in by, as the capture names them.
+    pub interfaces: Vec<String>,
+}
+
+/// A packet of a capture.
+#[derive(Clone, Copy, Debug)]
+pub struct Recorded<'a> {
+    /// Its number in the capture, from 1, as other tools count.
+    pub number: u64,
+    /// When it was captured, since the first.
+    pub after: Nanos,
+    /// The interface it came in by.
+    pub interface: &'a str,
+    /// The frame, as long as it was.
+    pub frame: &'a [u8],
+}
+
+impl Source {
+    /// Reads the whole capture, so that what is wrong with it is said before anything is replayed.
+    pub fn open(path: &Path) -> Result<Source, OpenError> {
+        let mut source = Source {
+            path: path.to_owned(),
+            packets: 0,
+            outgoing: 0,
+            cut: 0,
+            first: Instant::START,
+            span: Nanos::ZERO,
+            interfaces: Vec::new(),
+        };
+        let mut last = None;
+        let all = source.walk(|record| {
+            let Walked { time, interface, .. } = record;
+            let first = *last.get_or_insert((time, time));
+            last = Some((first.0, first.1.max(time)));
+            if !record.known.iter().any(|known| known == interface) {
+                record.known.push(interface.to_owned());
+            }
+        })?;
+        let Some((first, end)) = last else {
+            let reason = match all.outgoing {
+                0 => "it has no packet".to_owned(),
+                n => format!("all of its {n} packets were sent, none came in"),
+            };
+            return Err(source.unfit(reason));
+        };
+        (source.first, source.span) = (first, end.since(first));
+        (source.packets, source.outgoing, source.cut, source.interfaces) =
+            (all.packets, all.outgoing, all.cut, all.interfaces);
+        Ok(source)
+    }
+
+    /// Shows each packet to replay, in the order of the capture.
+    pub fn each(&self, mut show: impl FnMut(Recorded<'_>)) -> Result<(), OpenError> {
+        self.walk(|walked| {
+            let after = walked.time.since(self.first);
+            show(Recorded { number: walked.number, after, interface: walked.interface, frame: walked.frame });
+        })?;
+        Ok(())
+    }
+
+    /// What a packet of a round, from 0, is called while it is replayed.
+    pub fn packet(&self, round: u64, number: u64) -> u64 {
+        round * (self.packets + self.outgoing) + number - 1
+    }
+
+    /// The number in the capture, from 1, of a packet that is called so.
+    pub fn number(&self, packet: u64) -> u64 {
+        packet % (self.packets + self.outgoing).max(1) + 1
+    }
+
+    fn unfit(&self, reason: impl std::fmt::Display) -> OpenError {
+        OpenError {
+            reason: format!("the capture '{}' cannot be replayed: {reason}", self.path.display()),
+            hint: "give a pcap or pcapng file of Ethernet frames that came in; nothing was done".into(),
+        }
+    }
+
+    fn walk(&self, mut show: impl FnMut(Walked<'_>)) -> Result<Totals, OpenError> {
+        let file = File::open(&self.path).map_err(|error| self.unfit(error))?;
+        let mut reader = Reader::new(BufReader::new(file)).map_err(|error| self.unfit(error))?;
+        let (mut totals, mut number, mut whole) = (Totals::default(), 0, Vec::new());
+        while reader.advance().map_err(|error| self.unfit(error))? {
+            number += 1;
+            let record = reader.record().expect("it has advanced to one");
+            let wrong = |what: String| self.unfit(format!("its packet {number} {what}"));
+            if record.link != LinkType::ETHERNET {
+                return Err(wrong(format!("is not of Ethernet but of link type {}", record.link.0)));
+            }
+            let length = record.data.len().max(record.original as usize);
+            if length > LONGEST {
+                return Err(wrong(format!("has {length} bytes, and a frame at most {LONGEST}")));
+            }
+            if record.direction == Direction::Out {
+                totals.outgoing += 1;
+                continue;
+            }
+            totals.packets += 1;
+            totals.cut += u64::from(length > record.data.len());
+            whole.clear();
+            whole.extend_from_slice(record.data);
+            whole.resize(length, 0);
+            let interface = reader.interfaces().get(record.interface as usize).map_or("", |known| known.name.as_str());
+            show(Walked { number, time: record.time, interface, frame: &whole, known: &mut totals.interfaces });
+        }
+        Ok(totals)
+    }
+}
+
+/// What a walk through a capture has counted.
+#[derive(Default)]
+struct Totals {
+    packets: u64,
+    outgoing: u64,
+    cut: u64,
+    interfaces: Vec<String>,
+}
+
+struct Walked<'a> {
+    number: u64,
+    time: Instant,
+    interface: &'a str,
+    frame: &'a [u8],
+    known: &'a mut Vec<String>,
+}

@@ -1,0 +1,285 @@
+//! Captures replayed through configurations, in virtual time.
+
+use control::replay::{Audience, Departure, Named, Options, Report, Source, Speed, replay};
+use expect_test::{Expect, expect};
+use io::pcap::{Application, Direction, Interface, LinkType, Record, Writer};
+use plan::Plan;
+use plane::rig::Udp;
+use std::fmt::Write;
+use std::fs::File;
+use std::path::PathBuf;
+use units::{Instant, Mac, Nanos};
+
+const ROUTER: &str = r#"
+version = 1
+[port.lan]
+device = "packet:eth0"
+mac = "02:00:00:00:00:01"
+address = ["192.0.2.1/24"]
+[port.wan]
+device = "xdp:eth1"
+mac = "02:00:00:00:00:02"
+address = ["198.51.100.1/24"]
+[[route]]
+to = "203.0.113.0/24"
+via = "198.51.100.9"
+"#;
+
+fn plan(text: &str) -> Plan {
+    plan::check(text, "router.toml", &plane::catalogue()).unwrap()
+}
+
+/// A packet of a capture: its time in microseconds, interface, direction, time to live, destination, and bytes captured.
+struct Captured(u64, u32, Direction, u8, [u8; 4], usize);
+
+/// A capture of these packets, on the interfaces `lan` and `wan`.
+struct Capture {
+    directory: tempfile::TempDir,
+}
+
+impl Capture {
+    fn of(packets: &[Captured]) -> Capture {
+        let capture = Capture { directory: tempfile::tempdir().unwrap() };
+        let file = File::create(capture.path()).unwrap();
+        let mut writer = Writer::new(file, &Application::default(), Nanos::secs(1_700_000_000)).unwrap();
+        let link = LinkType::ETHERNET;
+        for name in ["lan", "wan"] {
+            writer.add_interface(Interface { name: name.into(), link, snap_length: 0 }).unwrap();
+        }
+        for &Captured(time, interface, direction, ttl, destination, kept) in packets {
+            let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
+            let network = ([192, 0, 2, 9].into(), destination.into());
+            let frame = Udp { link, network, ports: (4000, 53), ttl, length: 100 }.frame(&[7; 50]);
+            let (time, original) = (Instant::new(time * 1000), frame.len() as u32);
+            let data = &frame[..frame.len().min(kept)];
+            writer
+                .packet(&Record { time, interface, link: LinkType::ETHERNET, original, data, direction, comment: "" })
+                .unwrap();
+        }
+        writer.finish().unwrap();
+        capture
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("capture.pcapng")
+    }
+
+    fn source(&self) -> Source {
+        Source::open(&self.path()).unwrap()
+    }
+}
+
+const WHOLE: usize = usize::MAX;
+
+/// Five packets and one that was sent.
+fn five() -> Capture {
+    use Direction::{In, Out};
+    Capture::of(&[
+        Captured(0, 0, In, 64, [203, 0, 113, 5], WHOLE),
+        Captured(900, 0, Out, 64, [192, 0, 2, 9], WHOLE),
+        Captured(1000, 0, In, 1, [203, 0, 113, 5], WHOLE),
+        Captured(2000, 0, In, 64, [10, 0, 0, 1], WHOLE),
+        Captured(3000, 0, In, 64, [192, 0, 2, 1], WHOLE),
+        Captured(4000, 0, In, 64, [203, 0, 113, 6], 60),
+    ])
+}
+
+/// Keeps what leaves.
+#[derive(Default)]
+struct Kept(Vec<Departure>);
+
+impl Audience for Kept {
+    fn left(&mut self, departures: Vec<Departure>) {
+        self.0.extend(departures);
+    }
+    fn wants_departures(&self) -> bool {
+        true
+    }
+}
+
+fn through(capture: &Capture, options: &Options, text: &str) -> (Report, Vec<Departure>) {
+    let (mut kept, plan) = (Kept::default(), plan(text));
+    let named = Named { name: "new.toml", plan: &plan };
+    let report = replay(&capture.source(), options, (named, None), &mut kept).unwrap();
+    (report, kept.0)
+}
+
+fn refused(capture: &Capture, options: &Options) -> String {
+    let plan = plan(ROUTER);
+    let named = Named { name: "new.toml", plan: &plan };
+    replay(&capture.source(), options, (named, None), &mut ()).unwrap_err().to_string()
+}
+
+/// What left, a line for each: when, by which port, as which packet, and what.
+fn check(departures: &[Departure], expected: Expect) {
+    let mut text = String::new();
+    for Departure { after, port, packet, frame } in departures {
+        let packet = packet.map_or("own".to_owned(), |packet| packet.to_string());
+        let (us, hex) = (after.get() / 1000, frame.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+        writeln!(text, "{us}us {port} {packet} {}\n  {hex}", packet::wire::summary(frame)).unwrap();
+    }
+    expected.assert_eq(&text);
+}
+
+#[test]
+fn the_same_capture_gives_the_same_bytes_at_the_same_times() {
+    let capture = five();
+    let (report, departures) = through(&capture, &Options::default(), ROUTER);
+    check(
+        &departures,
+        expect![[r#"
+        0us wan own ARP who-has 198.51.100.9 tell 198.51.100.1
+          ffffffffffff02000000000208060001080006040001020000000002c6336401000000000000c6336409
+        0us wan 1 192.0.2.9.4000 > 203.0.113.5.53 UDP 58 bytes ttl 63
+          0200000000fe020000000002080045000056000040003f113d88c0000209cb0071050fa000350042000007070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070000000000000000
+        1000us lan own ARP who-has 192.0.2.9 tell 192.0.2.1
+          ffffffffffff02000000000108060001080006040001020000000001c0000201000000000000c0000209
+        1000us lan own 192.0.2.1 > 192.0.2.9 ICMP time exceeded for 192.0.2.9 > 203.0.113.5 UDP ttl 64
+          0200000000fe020000000001080045c00072000100004001f5bfc0000201c00002090b00353900000000450000560000400001117b88c0000209cb0071050fa000350042000007070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070000000000000000
+        2000us lan own 192.0.2.1 > 192.0.2.9 ICMP net unreachable for 192.0.2.9 > 10.0.0.1 UDP ttl 64
+          0200000000fe020000000001080045c00072000200004001f5bec0000201c000020903003d3900000000450000560000400040116e8dc00002090a0000010fa000350042000007070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070000000000000000
+        3000us lan own 192.0.2.1 > 192.0.2.9 ICMP port unreachable for 192.0.2.9 > 192.0.2.1 UDP ttl 64
+          0200000000fe020000000001080045c00072000300004001f5bdc0000201c000020903033d360000000045000056000040004011b68cc0000209c00002010fa000350042000007070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070000000000000000
+        4000us wan 6 192.0.2.9.4000 > 203.0.113.6.53 UDP 58 bytes ttl 63
+          0200000000fe020000000002080045000056000040003f113d87c0000209cb0071060fa000350042000007070707070707070707070707070707070700000000000000000000000000000000000000000000000000000000000000000000000000000000
+    "#]],
+    );
+    expect![[r#"
+        {
+          "config": "new.toml",
+          "packets": 5,
+          "outgoing_packets": 1,
+          "cut_packets": 1,
+          "duration_ns": 4000000,
+          "sent": {
+            "wan": 2
+          },
+          "consumed_packets": 0,
+          "dropped": [
+            {
+              "packets": 1,
+              "first_packet": 3,
+              "reason": "ttl_expired",
+              "explanation": "The time to live or hop limit ran out (RFC 1812 5.3.1, RFC 8200 3).",
+              "hint": "A traceroute, or a routing loop: see whether `switchpath show routes` sends it back."
+            },
+            {
+              "packets": 1,
+              "first_packet": 4,
+              "reason": "no_route",
+              "explanation": "No route leads to the destination (RFC 1812 5.2.7.1).",
+              "hint": "Add a route, or a default route: `switchpath show routes` has those there are."
+            },
+            {
+              "packets": 1,
+              "first_packet": 5,
+              "reason": "local_port",
+              "explanation": "It is for the router itself, which has nothing on this port (RFC 1122 4.1.3.1).",
+              "hint": "Nothing listens on the router itself; a scan, or the wrong address."
+            }
+          ],
+          "lost_packets": 0,
+          "generated": {
+            "lan": 4,
+            "wan": 1
+          },
+          "assumed_neighbours": [
+            "192.0.2.9",
+            "198.51.100.9"
+          ],
+          "against": null
+        }"#]]
+    .assert_eq(&serde_json::to_string_pretty(&report).unwrap());
+    assert_eq!(through(&capture, &Options::default(), ROUTER), (report, departures));
+}
+
+#[test]
+fn two_configurations_are_compared_packet_by_packet() {
+    let capture = five();
+    let (old, same) = (plan(ROUTER), plan(&ROUTER.replace("packet:eth0", "tap:t0")));
+    let new = plan(&format!("{ROUTER}[[route]]\nto = '203.0.113.6/32'\nblackhole = true\n"));
+    let compared = |new: &Plan| {
+        let (new, old) = (Named { name: "new.toml", plan: new }, Named { name: "old.toml", plan: &old });
+        let options = Options { times: 2, ..Options::default() };
+        replay(&capture.source(), &options, (new, Some(old)), &mut ()).unwrap().against.unwrap()
+    };
+    let unchanged = compared(&same);
+    assert_eq!((unchanged.same_packets, unchanged.changed_packets), (10, 0), "{unchanged:?}");
+    let changed = compared(&new);
+    assert_eq!((changed.same_packets, changed.changed_packets), (8, 2));
+    let group = &changed.groups[0];
+    assert_eq!((&*group.before, &*group.after, group.first_packet), ("sent wan", "dropped blackhole", 6));
+    assert_eq!(changed.changed.iter().map(|c| (c.round, c.packet)).collect::<Vec<_>>(), [(1, 6), (2, 6)]);
+    let moved = compared(&plan(&ROUTER.replace("02:00:00:00:00:02", "02:00:00:00:00:03")));
+    assert_eq!(moved.groups[0].after, "sent wan, other bytes");
+}
+
+#[test]
+fn speed_and_rounds_are_times_of_the_router() {
+    let capture = five();
+    let times = |speed: &str, times: u64| {
+        let options = Options { speed: speed.parse().unwrap(), times, ..Options::default() };
+        let (_, departures) = through(&capture, &options, ROUTER);
+        let udp = departures.iter().filter(|departure| departure.packet.is_some());
+        udp.map(|departure| departure.after.get() / 100_000).collect::<Vec<_>>()
+    };
+    assert_eq!(times("1x", 1), [0, 40], "in tenths of a millisecond");
+    assert_eq!(times("0.5x", 1), [0, 80]);
+    assert_eq!(times("10x", 1), [0, 4]);
+    assert_eq!(times("max", 1), [0, 0]);
+    assert_eq!(times("1x", 3), [0, 40, 50, 90, 100, 140], "a round follows as a packet would");
+    for wrong in ["", "x", "10", "0x", "-1x", "nanx", "infx"] {
+        assert!(wrong.parse::<Speed>().is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn packets_come_in_where_the_capture_or_the_operator_says() {
+    use Direction::Unknown;
+    let capture = Capture::of(&[Captured(0, 1, Unknown, 64, [192, 0, 2, 7], WHOLE)]);
+    let (report, _) = through(&capture, &Options::default(), ROUTER);
+    assert_eq!(report.dropped[0].drop.reason, "other_station", "it is for the station of lan");
+    let (report, _) = through(&capture, &Options { ours: true, ..Options::default() }, ROUTER);
+    assert_eq!(report.sent.get("lan"), Some(&1), "{report:?}");
+    let port = |name: &str| Options { port: Some(name.into()), ..Options::default() };
+    let said = refused(&capture, &port("dmz"));
+    assert!(said.contains("new.toml has no port 'dmz'") && said.contains("--port: lan, wan"), "{said}");
+    let (report, _) = through(&capture, &port("lan"), ROUTER);
+    assert_eq!(report.packets, 1);
+}
+
+#[test]
+fn what_cannot_be_replayed_is_refused_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x.pcap");
+    let refused = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
+        Source::open(&path).unwrap_err().to_string()
+    };
+    let good = std::fs::read(five().path()).unwrap();
+    for (bytes, wanted) in [
+        (&b""[..], "cannot be replayed"),
+        (&b"no capture at all, but long enough to be one of them"[..], "cannot be replayed"),
+        (&good[..good.len() - 10], "cannot be replayed"),
+    ] {
+        let said = refused(bytes);
+        assert!(said.contains(wanted) && said.contains("nothing was done"), "{said}");
+    }
+    let sent = Capture::of(&[Captured(0, 0, Direction::Out, 64, [10, 0, 0, 1], WHOLE)]);
+    let said = Source::open(&sent.path()).unwrap_err().to_string();
+    assert!(said.contains("all of its 1 packets were sent"), "{said}");
+    let said = Source::open(&directory.path().join("missing.pcap")).unwrap_err().to_string();
+    assert!(said.contains("missing.pcap") && said.contains("No such file"), "{said}");
+}
+
+#[test]
+fn the_faults_of_a_port_are_part_of_the_router() {
+    let packets: Vec<Captured> =
+        (0..1000).map(|i| Captured(i * 10, 0, Direction::In, 64, [203, 0, 113, 5], WHOLE)).collect();
+    let capture = Capture::of(&packets);
+    let faulty = ROUTER.replace("[port.wan]", "faults = { loss = 0.1, duplicate = 0.1, seed = 7 }\n[port.wan]");
+    let (report, _) = through(&capture, &Options::default(), &faulty);
+    let lost = report.dropped.iter().find(|drop| drop.drop.reason == "injected_fault").unwrap();
+    assert_eq!((report.sent["wan"] + lost.packets, report.lost_packets), (1000, 0));
+    assert!(report.generated["wan"] > 30, "copies are nobody's packets: {report:?}");
+}
