@@ -3,6 +3,7 @@
 use io::clock;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
 
 /// Sends `state` to the socket in `$NOTIFY_SOCKET`; does nothing where there is none.
 pub fn notify(state: &str) {
@@ -17,6 +18,17 @@ pub fn reloading() {
     notify(&format!("RELOADING=1\nMONOTONIC_USEC={}", clock::now().get() / 1000));
 }
 
+/// How often systemd wants to hear that all is well, where it does: half of what it waits for (sd_watchdog_enabled(3)).
+pub fn watchdog() -> Option<Duration> {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
+    interval(number("WATCHDOG_USEC"), number("WATCHDOG_PID"), std::process::id())
+}
+
+fn interval(micros: Option<u64>, wanted: Option<u64>, own: u32) -> Option<Duration> {
+    let micros = micros.filter(|&micros| micros > 0 && wanted.is_none_or(|wanted| wanted == u64::from(own)))?;
+    Some(Duration::from_micros(micros.div_ceil(2)))
+}
+
 fn send(path: &[u8], state: &str) -> std::io::Result<()> {
     let address = match path.strip_prefix(b"@") {
         Some(name) => SocketAddr::from_abstract_name(name)?,
@@ -28,6 +40,20 @@ fn send(path: &[u8], state: &str) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_process_that_is_watched_says_that_it_is_well() {
+        let half = Some(Duration::from_secs(15));
+        for (micros, wanted, expected) in [
+            (Some(30_000_000), None, half),
+            (Some(30_000_000), Some(7), half),
+            (Some(30_000_000), Some(8), None),
+            (Some(0), None, None),
+            (None, Some(7), None),
+        ] {
+            assert_eq!(interval(micros, wanted, 7), expected, "{micros:?} {wanted:?}");
+        }
+    }
 
     #[test]
     fn the_state_arrives_at_both_kinds_of_address() {

@@ -27,6 +27,7 @@ pub fn show(arguments: &Show) -> Result<ExitCode> {
         Noun::Ports => screen.show::<api::Ports>(&client, "/v1/ports"),
         Noun::Paths => screen.show::<api::Paths>(&client, "/v1/paths"),
         Noun::Queues => screen.show::<api::Queues>(&client, "/v1/queues"),
+        Noun::Workers => screen.show::<api::Workers>(&client, "/v1/workers"),
         Noun::Tasks => screen.show::<api::Tasks>(&client, "/v1/tasks"),
         Noun::Routes { prefix, vrf, origin, limit } => {
             let prefix = prefix.map_or_else(String::new, |prefix| format!("&prefix={prefix}"));
@@ -114,6 +115,7 @@ impl Shown for api::Status {
         let state = match self.state {
             api::State::Running => "forwards",
             api::State::Stopping => "is ending",
+            api::State::Degraded => "forwards without some worker, see `switchpath show workers`,",
             api::State::Failed => "HAS FAILED",
         };
         let lines = [
@@ -223,6 +225,54 @@ impl Shown for api::Queues {
                 queue.bytes.map_or("-".into(), |bytes| bytes.to_string()),
                 queue.capacity_packets.map_or("-".into(), |packets| packets.to_string()),
                 queue.worker.to_string(),
+            ]);
+        }
+        rows.print(out)
+    }
+}
+
+/// What a worker is doing, in a word.
+fn state(state: api::WorkerState) -> &'static str {
+    match state {
+        api::WorkerState::Working => "working",
+        api::WorkerState::Spinning => "spinning",
+        api::WorkerState::Asleep => "asleep",
+        api::WorkerState::Stuck => "STUCK",
+        api::WorkerState::Failed => "FAILED",
+        api::WorkerState::Ended => "ended",
+    }
+}
+
+impl Shown for api::Workers {
+    fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
+        let mut rows = Rows::new(&[
+            ">worker",
+            ">core",
+            "state",
+            ">load",
+            ">packets/s",
+            ">packets",
+            ">wake-ups",
+            ">handed over",
+            ">taken over",
+            ">held",
+            ">restarts",
+            ">heartbeat",
+        ]);
+        for worker in &self.workers {
+            rows.add([
+                worker.worker.to_string(),
+                worker.core.map_or("any".into(), |core| core.to_string()),
+                state(worker.state).into(),
+                format!("{:.1}%", worker.busy_ppm as f64 / 1e4),
+                short(worker.packets_per_second as f64),
+                worker.packets.to_string(),
+                worker.wakeups.to_string(),
+                worker.handed_over_packets.to_string(),
+                worker.taken_over_packets.to_string(),
+                worker.held_packets.to_string(),
+                worker.restarts.to_string(),
+                format!("{} ago", span(worker.heartbeat_age_ns)),
             ]);
         }
         rows.print(out)

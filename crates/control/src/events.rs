@@ -31,6 +31,9 @@ pub(crate) enum What {
     AddressConflict { interface: InterfaceId, address: IpAddr, mac: Mac },
     RouterContradicts { interface: InterfaceId, router: Ipv6Addr, about: &'static str },
     WorkerFailed { worker: WorkerId, reason: String },
+    WorkerRestarted { worker: WorkerId, reason: String, lost: u64 },
+    WorkerStuck { worker: WorkerId, time: Nanos },
+    WorkerRecovered { worker: WorkerId, time: Nanos },
     Remark(String),
 }
 
@@ -69,6 +72,9 @@ impl What {
             What::AddressConflict { .. } => api::EventKind::AddressConflict,
             What::RouterContradicts { .. } => api::EventKind::RouterContradicts,
             What::WorkerFailed { .. } => api::EventKind::WorkerFailed,
+            What::WorkerRestarted { .. } => api::EventKind::WorkerRestarted,
+            What::WorkerStuck { .. } => api::EventKind::WorkerStuck,
+            What::WorkerRecovered { .. } => api::EventKind::WorkerRecovered,
             What::Remark(_) => api::EventKind::Remark,
         }
     }
@@ -121,6 +127,16 @@ impl What {
                 format!("the router {router} advertises something else than this one: {about}")
             }
             What::WorkerFailed { worker, reason } => format!("worker {worker} has failed: {reason}"),
+            What::WorkerRestarted { worker, reason, lost } => {
+                let plural = if *lost == 1 { "" } else { "s" };
+                format!("worker {worker} began anew and has lost {lost} packet{plural}: {reason}")
+            }
+            What::WorkerStuck { worker, time } => {
+                format!("worker {worker} has not moved for {} ms", time.get() / 1_000_000)
+            }
+            What::WorkerRecovered { worker, time } => {
+                format!("worker {worker} moves again after {} ms", time.get() / 1_000_000)
+            }
             What::Remark(text) => text.clone(),
         }
     }

@@ -1,7 +1,7 @@
 //! All counters in the text form of OpenMetrics, for Prometheus. The same names for the same things as everywhere: ports,
 //! paths and drop reasons are labels.
 
-use crate::api::{ApiError, Port};
+use crate::api::{ApiError, Port, Worker, WorkerState};
 use crate::daemon::Daemon;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -49,6 +49,7 @@ pub(crate) fn page(daemon: &Daemon) -> Result<String, ApiError> {
     counter(r, "task_used_ns", "Time charged to a task.", tasks.iter().map(|t| (task(t), t.used_ns)));
     counter(r, "task_runs", "Dispatches of a task.", tasks.iter().map(|t| (task(t), t.runs)));
     counter(r, "task_packets", "Packets a task moved.", tasks.iter().map(|t| (task(t), t.packets)));
+    workers(daemon, r);
     let mut text = String::new();
     encode(&mut text, &registry).expect("writing to a string does not fail");
     Ok(text)
@@ -115,6 +116,27 @@ fn ports(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     });
     counter(r, "port_drops", "Packets dropped at a port, by reason.", drops);
     Ok(())
+}
+
+/// Whether the worker moves.
+fn lives(worker: &Worker) -> bool {
+    !matches!(worker.state, WorkerState::Stuck | WorkerState::Failed)
+}
+
+fn workers(daemon: &Daemon, r: &mut Registry) {
+    let workers = daemon.workers().workers;
+    let of = |value: fn(&Worker) -> u64| {
+        let label = |worker: &Worker| [("worker", worker.worker.to_string())];
+        workers.iter().map(move |worker| (label(worker), value(worker))).collect::<Vec<_>>()
+    };
+    gauge(r, "worker_up", "1 where the worker moves, 0 where it is stuck or has failed.", of(|w| u64::from(lives(w))));
+    gauge(r, "worker_heartbeat_age_ns", "Since when the worker has not moved.", of(|w| w.heartbeat_age_ns));
+    counter(r, "worker_busy_ns", "Time in which the worker moved packets.", of(|w| w.busy_ns));
+    counter(r, "worker_packets", "Packets moved, counted by each task that moves them.", of(|w| w.packets));
+    counter(r, "worker_wakeups", "How often a port or a thread has ended its sleep.", of(|w| w.wakeups));
+    counter(r, "worker_restarts", "How often the worker has failed and begun anew.", of(|w| w.restarts));
+    counter(r, "worker_handed_over_packets", "Packets handed to other workers.", of(|w| w.handed_over_packets));
+    counter(r, "worker_taken_over_packets", "Packets taken over from other workers.", of(|w| w.taken_over_packets));
 }
 
 fn paths(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {

@@ -31,6 +31,8 @@ pub enum Request {
     Paths,
     /// The queues.
     Queues,
+    /// The workers.
+    Workers,
     /// The tasks.
     Tasks,
     /// Routes.
@@ -155,6 +157,7 @@ pub fn parse(method: &str, path: &str, query: &str, body: &[u8]) -> Result<Reque
         "/v1/ports" => Request::Ports,
         "/v1/paths" => Request::Paths,
         "/v1/queues" => Request::Queues,
+        "/v1/workers" => Request::Workers,
         "/v1/tasks" => Request::Tasks,
         "/v1/routes" if method == "POST" => Request::Edit(text()?),
         "/v1/routes/batch" => Request::Editing,

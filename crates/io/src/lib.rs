@@ -8,6 +8,7 @@ pub mod bpf;
 mod claim;
 pub mod clock;
 mod closer;
+pub mod cores;
 pub mod devices;
 pub mod ingress;
 mod interfaces;

@@ -75,6 +75,25 @@ impl Ledger {
         pool.give(packet);
     }
 
+    /// Packets that this worker had handed over, and that nobody will ever take over. Their frames are not this worker's.
+    pub fn lose(&mut self, packets: u64, reason: DropReason) {
+        self.taken_over += packets;
+        self.dropped += packets;
+        self.reasons[reason.index()] += packets;
+    }
+
+    /// Everything that has met no fate is dropped, for the worker has lost track of it: its pool is
+    /// [abandoned](Pool::abandon). Answers how many packets. Where more have met one than came, the sums were wrong, and so
+    /// many are counted as generated.
+    pub fn settle(&mut self, reason: DropReason) -> u64 {
+        let held = self.held() as i64;
+        let lost = held.max(0) as u64;
+        self.dropped += lost;
+        self.reasons[reason.index()] += lost;
+        self.generated += held.min(0).unsigned_abs();
+        lost
+    }
+
     /// Packets received.
     pub fn received(&self) -> u64 {
         self.received
@@ -151,6 +170,21 @@ impl std::error::Error for Unbalanced {}
 mod tests {
     use super::*;
     use crate::Region;
+
+    #[test]
+    fn a_ledger_is_settled_whichever_way_it_was_out_of_balance() {
+        for (received, sent, lost, generated) in [(7, 4, 3, 0), (4, 7, 0, 3), (5, 5, 0, 0)] {
+            let mut ledger = Ledger::default();
+            ledger.receive(received);
+            ledger.send(sent);
+            assert_eq!(ledger.settle(DropReason::WorkerFailed), lost);
+            assert_eq!(ledger.dropped_for(DropReason::WorkerFailed), lost);
+            assert_eq!(ledger.generated(), generated);
+            ledger.lose(2, DropReason::WorkerFailed);
+            assert_eq!((ledger.dropped(), ledger.taken_over()), (lost + 2, 2));
+            ledger.check(0).unwrap();
+        }
+    }
 
     #[test]
     fn a_forgotten_packet_is_noticed() {

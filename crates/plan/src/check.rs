@@ -111,6 +111,8 @@ fn plan(report: &mut Report<'_>, catalogue: &Catalogue) -> Option<Plan> {
     Some(Plan {
         name: router.name,
         workers: router.workers,
+        cores: router.cores,
+        spin: router.spin,
         frames: router.frames,
         super_frames: router.super_frames,
         icmp_rate: router.icmp_rate,

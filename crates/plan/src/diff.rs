@@ -129,7 +129,7 @@ impl Change {
     pub fn restart_needed(&self) -> bool {
         match self {
             Change::RouterChanged { what } => {
-                what.iter().any(|edit| matches!(edit.what, "workers" | "frames" | "super_frames"))
+                what.iter().any(|edit| matches!(edit.what, "workers" | "cores" | "frames" | "super_frames"))
             }
             _ => false,
         }
@@ -234,6 +234,8 @@ fn router(old: &Plan, new: &Plan, changes: &mut Vec<Change>) {
     let mut what = Vec::new();
     edit(&mut what, "name", &old.name, &new.name);
     edit(&mut what, "workers", old.workers, new.workers);
+    edit(&mut what, "cores", &old.cores, &new.cores);
+    edit(&mut what, "spin", old.spin, new.spin);
     edit(&mut what, "frames", old.frames, new.frames);
     edit(&mut what, "super_frames", old.super_frames, new.super_frames);
     edit(&mut what, "icmp_rate", old.icmp_rate, new.icmp_rate);

@@ -65,6 +65,8 @@ pub(crate) enum Form {
     Match,
     /// A time in whole seconds.
     Seconds,
+    Time,
+    Cores,
     Preference,
     Domain,
 }
@@ -149,7 +151,24 @@ pub(crate) const ROUTER: &[Key] = &[
         Kind::Integer { least: 1, most: 64 },
         "1",
         "1",
-        "Worker threads: each has a queue of every port, or a relay to one. A change takes a restart.",
+        "Worker threads: each has a queue of every port, or a relay to one. Where it is left out and `cores` is there, one \
+         for each core. A change takes a restart.",
+    ),
+    key(
+        "cores",
+        Kind::Text(Form::Cores),
+        "",
+        "\"0-1,3\"",
+        "The cores that workers are pinned to: the first worker to the first, and so on. Where it is left out they run where \
+         the system puts them. A change takes a restart.",
+    ),
+    key(
+        "spin",
+        Kind::Text(Form::Time),
+        "\"50us\"",
+        "\"50us\"",
+        "How long a worker without work looks for some before it sleeps, up to 1s. Longer saves the microseconds of waking it, \
+         and costs its core.",
     ),
     key(
         "frames",

@@ -11,6 +11,7 @@ mod advertise;
 pub mod batch;
 mod call;
 mod check;
+mod cores;
 mod diagnostic;
 mod diff;
 mod document;
@@ -26,6 +27,7 @@ pub use address::Prefix;
 pub use advertise::{Preference, RaPlan, RaPrefix};
 pub use call::{Call, Catalogue};
 pub use check::{Checked, check, examine, examine_file, load};
+pub use cores::Cores;
 pub use diagnostic::{Diagnostic, Diagnostics, MOST_DIAGNOSTICS, Severity};
 pub use diff::{Change, Edit, diff};
 pub use matching::{

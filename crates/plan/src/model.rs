@@ -4,13 +4,13 @@
 //! neighbours by address, and texts are canonical. Only the order of paths has a meaning.
 
 use crate::address::{mac_text, optional_mac_text};
-use crate::{Call, Match, Prefix, RaPlan};
+use crate::{Call, Cores, Match, Prefix, RaPlan};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
-use units::{Mac, Rate};
+use units::{Mac, Nanos, Rate};
 
 /// The name of a port or an interface: `lan`, or `lan.20` for its VLAN 20. Shared, because a million routes name few.
 pub type Name = Arc<str>;
@@ -22,6 +22,11 @@ pub struct Plan {
     pub name: String,
     /// Worker threads, 1 to 64.
     pub workers: u16,
+    /// The core of each worker, in order; none where the system chooses.
+    pub cores: Cores,
+    /// How long a worker without work looks for some before it sleeps.
+    #[serde(serialize_with = "nanoseconds")]
+    pub spin: Nanos,
     /// Frames of the pool.
     pub frames: u32,
     /// Super-frames of the pool.
@@ -38,6 +43,10 @@ pub struct Plan {
     pub neighbours: Vec<NeighbourPlan>,
     /// The paths in the order they are matched; the built-in path `best-effort` comes after them and is not listed.
     pub paths: Vec<PathPlan>,
+}
+
+fn nanoseconds<S: Serializer>(time: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(time.get())
 }
 
 impl Plan {

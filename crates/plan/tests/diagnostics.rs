@@ -327,6 +327,45 @@ vlan = [20]
 }
 
 #[test]
+fn cores_are_as_many_as_workers_and_workers_spin_for_a_second_at_most() {
+    let with = |router: &str| {
+        format!("version = 1\n[router]\n{router}\n[port.lan]\ndevice = \"memory:a\"\naddress = [\"192.0.2.1/24\"]\n")
+    };
+    check(
+        &with("cores = \"0-1,1\"\nspin = \"2s\""),
+        expect![[r#"
+            router.cores| f:3:14: error: core 1 is named twice; write cores and ranges of them with commas between, as in 0-3,8
+            router.spin| f:4:8: error: 2s is out of range; write a time up to 1s, as 50us, or 0s to sleep at once
+        "#]],
+    );
+    check(
+        &with("workers = 3\ncores = \"0-1\"\nspin = \"long\""),
+        expect![[r#"
+            router.cores| f:4:9: error: 2 cores for 3 workers; name a core for each worker, or leave `workers` out
+            router.spin| f:5:8: error: 'long' is no time; write a time up to 1s, as 50us, or 0s to sleep at once
+        "#]],
+    );
+    check(
+        &with("cores = 1\nspin = 50"),
+        expect![[r#"
+        router.cores| f:3:9: error: 'cores' is a string, not a whole number; write cores = "0-1,3"
+        router.spin| f:4:8: error: 'spin' is a string, not a whole number; write spin = "50us"
+    "#]],
+    );
+    let plan = |router: &str| plan::check(&with(router), "f", &catalogue()).unwrap();
+    for (router, workers, cores) in [
+        ("", 1, "any"),
+        ("cores = '4-6,0'", 4, "4-6,0"),
+        ("workers = 2\ncores = '3,1'", 2, "3,1"),
+        ("workers = 2", 2, "any"),
+    ] {
+        let plan = plan(router);
+        assert_eq!((plan.workers, plan.cores.to_string().as_str()), (workers, cores), "{router}");
+    }
+    assert_eq!(plan("spin = '0s'").spin.get(), 0);
+}
+
+#[test]
 fn devices_are_of_the_catalogue_and_belong_to_one_port() {
     check(
         r#"version = 1

@@ -36,6 +36,8 @@ fn an_example_fills_in_every_default() {
         {
           "name": "switchpath",
           "workers": 1,
+          "cores": [],
+          "spin": 50000,
           "frames": 16384,
           "super_frames": 256,
           "icmp_rate": 100,

@@ -297,6 +297,19 @@ impl Link {
         self.settle(fates);
     }
 
+    /// Forgets what waits, uncounted: the worker has failed. The counters add up again.
+    pub fn forget(&mut self) {
+        let Lines { queues, offered, arriving, hand, out, ended, counters, .. } = &mut self.lines;
+        for queue in queues {
+            *queue = Waiting { packets: Queue::new(queue.packets.capacity()), bytes: 0 };
+        }
+        (*offered, *out, *arriving, *hand) = (Batch::new(), Batch::new(), None, None);
+        ended.clear();
+        counters.offered = counters.offered.max(counters.sent);
+        counters.dropped = counters.offered - counters.sent;
+        self.reserve = 0;
+    }
+
     pub fn counters(&self) -> LinkCounters {
         self.lines.counters
     }

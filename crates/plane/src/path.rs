@@ -33,6 +33,14 @@ impl PathCounters {
     pub fn waiting(&self) -> u64 {
         (self.entered + self.generated).wrapping_sub(self.left + self.dropped + self.consumed + self.diverted)
     }
+
+    /// What came and has not gone is dropped: a worker has failed. Where more has gone than came, the sums were wrong, and
+    /// so much is counted as generated.
+    pub(crate) fn settle(&mut self) {
+        let waiting = self.waiting() as i64;
+        self.dropped += waiting.max(0) as u64;
+        self.generated += waiting.min(0).unsigned_abs();
+    }
 }
 
 impl std::ops::AddAssign for PathCounters {

@@ -33,6 +33,8 @@ pub struct PortView {
     pub name: Arc<str>,
     /// Its link-layer address.
     pub mac: Mac,
+    /// The queueing scheme of its link.
+    pub scheme: Call,
     /// The interface of frames without a VLAN tag.
     pub untagged: InterfaceId,
     /// The interfaces of VLANs, by VLAN.

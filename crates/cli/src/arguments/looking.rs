@@ -42,6 +42,8 @@ pub enum Noun {
     Paths,
     /// The queues of paths and links.
     Queues,
+    /// The workers: what each does, on which core, how busy it is.
+    Workers,
     /// What the CPU scheduler of each worker runs.
     Tasks,
     /// The routes.

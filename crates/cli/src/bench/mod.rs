@@ -7,6 +7,7 @@ mod forwarding;
 mod io;
 mod parts;
 mod routes;
+mod workers;
 
 use crate::arguments::Bench;
 use comfy_table::Table;
@@ -127,6 +128,7 @@ const GROUPS: &[Group] = &[
     ("routes", Measure::Here(routes::measure)),
     ("scheme", Measure::Here(parts::scheme)),
     ("scheduler", Measure::Here(parts::scheduler)),
+    ("workers", Measure::WithKernel(workers::measure)),
     ("io", Measure::WithKernel(io::measure)),
 ];
 

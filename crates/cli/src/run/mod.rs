@@ -5,7 +5,7 @@ mod history;
 
 use crate::arguments::{RemoteApi, Run};
 use crate::configuration::{read, show_diagnostics};
-use crate::notify::{notify, reloading};
+use crate::notify::{notify, reloading, watchdog};
 use crate::output::{Rows, is_coloured, print_json, short, span};
 use anyhow::{Context, Result, anyhow};
 use control::api::{Via, Who};
@@ -23,9 +23,11 @@ use std::io::{Write, stderr, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
+use std::time::Duration;
 use tracing_subscriber::EnvFilter;
+use units::Instant;
 
 /// What the main thread waits for.
 enum Wake {
@@ -65,8 +67,18 @@ pub fn run(arguments: &Run) -> Result<ExitCode> {
     confine::confine(&daemon, arguments, &plan, state.as_deref(), socket.as_ref())?;
     let server = serve(&daemon, Doors { socket, remote })?;
     notify("READY=1");
+    let mut well = Wellness::new(watchdog());
     let failure = loop {
-        match wakes.recv().context("nobody can wake the router any more")? {
+        let wake = match wakes.recv_timeout(well.patience()) {
+            Ok(wake) => wake,
+            Err(RecvTimeoutError::Timeout) => {
+                well.tell(&daemon);
+                continue;
+            }
+            Err(gone) => return Err(gone).context("nobody can wake the router any more"),
+        };
+        well.tell(&daemon);
+        match wake {
             Wake::Signal(SIGHUP) => reload(&daemon, arguments),
             // A file has grown to its limit: whoever writes it is told so by the write, and forwarding goes on.
             Wake::Signal(SIGXFSZ) => {}
@@ -84,6 +96,38 @@ pub fn run(arguments: &Run) -> Result<ExitCode> {
         return Err(anyhow!(reason));
     }
     Ok(if closing.ledgers.balanced { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Tells systemd that all workers make progress, as often as it wants to hear so, and not while one does not.
+struct Wellness {
+    interval: Option<Duration>,
+    due: Instant,
+}
+
+impl Wellness {
+    fn new(interval: Option<Duration>) -> Wellness {
+        Wellness { interval, due: clock::now() }
+    }
+
+    /// How long until it is to be told again.
+    fn patience(&self) -> Duration {
+        match self.interval {
+            Some(_) => self.due.since(clock::now()).into(),
+            // Nobody wants to hear it: any long time.
+            None => Duration::from_secs(3600),
+        }
+    }
+
+    fn tell(&mut self, daemon: &Daemon) {
+        let (Some(interval), now) = (self.interval, clock::now()) else { return };
+        if now < self.due {
+            return;
+        }
+        self.due = now + interval.into();
+        if daemon.is_progressing() {
+            notify("WATCHDOG=1");
+        }
+    }
 }
 
 /// The user this process belongs to, as one who changes the configuration.

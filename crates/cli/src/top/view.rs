@@ -93,6 +93,7 @@ fn header(frame: &mut Frame<'_>, state: &State, area: Rect) {
     let condition = match status.state {
         _ if state.error.is_some() => Span::styled("DOES NOT ANSWER", alarm(true)),
         api::State::Running => Span::raw("forwards"),
+        api::State::Degraded => Span::styled("FORWARDS WITHOUT SOME WORKER", alarm(true)),
         api::State::Stopping => Span::styled("is ending", alarm(true)),
         api::State::Failed => Span::styled("HAS FAILED", alarm(true)),
     };

@@ -1,10 +1,15 @@
 //! A router from its start to its end, good or bad.
 
 use crate::rig::{Place, config, until};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
 
 #[test]
 fn a_capture_is_forwarded_to_a_capture_and_every_packet_accounted_for() {
@@ -67,6 +72,49 @@ fn after_kill_9_the_next_one_starts() {
     let router = place.start();
     assert_eq!(place.json(&["show", "status"])["state"], "running");
     router.stop();
+}
+
+/// A capture that comes through a pipe, whose writer pauses: the worker that reads it is stuck for real.
+#[test]
+fn systemd_hears_that_all_is_well_while_every_worker_moves_and_not_while_one_is_stuck() {
+    let place = Place::new(1000);
+    let capture = fs::read(place.path("in.pcapng")).unwrap();
+    mknodat(CWD, place.path("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let (pipe, (go_on, going)) = (place.path("pipe"), channel());
+    let writer = thread::spawn(move || {
+        let mut file = fs::File::options().write(true).open(pipe).unwrap();
+        let (first, rest) = capture.split_at(capture.len() / 2);
+        file.write_all(first).unwrap();
+        going.recv().unwrap();
+        file.write_all(rest).unwrap();
+    });
+    place.write("run.toml", &config("400pps", "[router]\nworkers = 2").replace("pcap:in.pcapng", "pcap:pipe"));
+    let mut command = place.command(&["run", "run.toml"]);
+    command.env("WATCHDOG_USEC", "400000");
+    let router = place.start_as(command);
+    router.await_notice("WATCHDOG=1");
+    let states = || {
+        let workers = place.json(&["show", "workers"]);
+        [0, 1].map(|worker| workers["workers"][worker]["state"].as_str().unwrap().to_owned())
+    };
+    let stuck = |states: [String; 2]| states.iter().filter(|state| *state == "stuck").count();
+    until(|| (stuck(states()) == 1).then_some(()));
+    let table = place.good(&["show", "workers"]);
+    assert!(table.contains("STUCK") && table.contains("heartbeat"), "{table}");
+    // What was said before it was noticed.
+    while router.notice_within(Duration::from_millis(1)).is_some() {}
+    assert_eq!(router.notice_within(Duration::from_millis(1200)), None, "three times as long as it promised");
+    go_on.send(()).unwrap();
+    router.await_notice("WATCHDOG=1");
+    assert_eq!(stuck(states()), 0);
+    router.signal(Signal::TERM);
+    router.await_notice("STOPPING=1");
+    let (status, _, err) = router.end();
+    assert!(status.success(), "{status}\n{err}");
+    for said in ["has not moved for", "moves again after"] {
+        assert_eq!(err.matches(said).count(), 1, "{err}");
+    }
+    writer.join().unwrap();
 }
 
 #[test]

@@ -184,6 +184,15 @@ impl Router {
         }
     }
 
+    /// What it tells systemd next, where that is soon.
+    pub fn notice_within(&self, patience: Duration) -> Option<String> {
+        let mut buffer = [0; 256];
+        self.notify.set_read_timeout(Some(patience)).unwrap();
+        let received = self.notify.recv(&mut buffer);
+        self.notify.set_read_timeout(Some(PATIENCE)).unwrap();
+        received.ok().map(|length| String::from_utf8_lossy(&buffer[..length]).into_owned())
+    }
+
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

@@ -119,6 +119,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     get("/v1/ports", "The ports, their interfaces and links.", json::<Ports>("Ports")),
     get("/v1/paths", "The switching paths.", json::<Paths>("Paths")),
     get("/v1/queues", "The queues of paths and links.", json::<Queues>("Queues")),
+    get("/v1/workers", "The workers, whether they move or not.", json::<Workers>("Workers")),
     get("/v1/tasks", "What the CPU scheduler of each worker runs.", json::<Tasks>("Tasks")),
     Endpoint {
         parameters: &[

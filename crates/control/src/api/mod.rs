@@ -21,6 +21,6 @@ pub use history::{Confirmed, History, HistoryEntry, HistoryState, Pending, Via, 
 pub use reports::{
     Capture, Confinement, Drop, DropAt, Drops, Event, EventKind, Events, Gateway, Interface, Ledger, Ledgers,
     Neighbour, Neighbours, Path, Paths, Port, Ports, Queue, QueueStage, Queues, Route, Routes, State, Status, Task,
-    Tasks,
+    Tasks, Worker, WorkerState, Workers,
 };
 pub use traced::{TracedPacket, TracedStage};

@@ -9,9 +9,11 @@ use serde::{Deserialize, Serialize};
 pub enum State {
     /// It forwards.
     Running,
+    /// It forwards, but for a worker that is stuck or has failed for good: see `/v1/workers`.
+    Degraded,
     /// It is ending in good order.
     Stopping,
-    /// A worker has failed; the process is about to end.
+    /// The first worker has failed; the process is about to end.
     Failed,
 }
 
@@ -247,6 +249,66 @@ pub struct Queue {
     pub capacity_packets: Option<u64>,
 }
 
+/// The workers.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Workers {
+    /// When the counters were read, since 1970-01-01 UTC.
+    pub time_ns: u64,
+    /// How long a worker without work looks for some before it sleeps.
+    pub spin_ns: u64,
+    /// The workers, in order.
+    pub workers: Vec<Worker>,
+}
+
+/// What a worker is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkerState {
+    /// Forwarding.
+    Working,
+    /// Looking for work, for a moment.
+    Spinning,
+    /// Waiting for a port, another worker or a time.
+    Asleep,
+    /// It has not moved for a second, and answers nobody.
+    Stuck,
+    /// It has failed for good, and its ports are closed.
+    Failed,
+    /// It has ended in good order.
+    Ended,
+}
+
+/// A worker: a thread that forwards.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Worker {
+    /// Its number.
+    pub worker: u16,
+    /// The core it is pinned to; null where it runs on any.
+    pub core: Option<u16>,
+    /// What it is doing.
+    pub state: WorkerState,
+    /// The share of the last second in which it moved packets, in millionths.
+    pub busy_ppm: u64,
+    /// Packets moved in the last second: each task that moves a packet counts it.
+    pub packets_per_second: u64,
+    /// Time in which it moved packets.
+    pub busy_ns: u64,
+    /// Packets moved.
+    pub packets: u64,
+    /// How often a port or another thread has ended its sleep.
+    pub wakeups: u64,
+    /// How often it has failed and begun anew.
+    pub restarts: u64,
+    /// Since when it has not moved; at most some 100 ms where it has nothing to do.
+    pub heartbeat_age_ns: u64,
+    /// Packets handed over to other workers.
+    pub handed_over_packets: u64,
+    /// Packets taken over from other workers.
+    pub taken_over_packets: u64,
+    /// Packets in its queues.
+    pub held_packets: u64,
+}
+
 /// The tasks.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Tasks {
@@ -404,8 +466,14 @@ pub enum EventKind {
     AddressConflict,
     /// Another router of a link advertises something else than this one.
     RouterContradicts,
-    /// A worker has failed.
+    /// A worker has failed for good; its ports are closed.
     WorkerFailed,
+    /// A worker has failed and begun anew; what it held is lost.
+    WorkerRestarted,
+    /// A worker does not move.
+    WorkerStuck,
+    /// A worker that was stuck moves again.
+    WorkerRecovered,
     /// Something the operator should know of a port: what it could not have, or a capture that could not be written. The
     /// packets are forwarded all the same.
     Remark,

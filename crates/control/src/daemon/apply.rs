@@ -326,6 +326,9 @@ impl Daemon {
         }
         let control = &mut *guard;
         control.router.complete(published);
+        if let Some(plan) = control.router.plan() {
+            self.workers.set_spin(plan.spin);
+        }
         (control.text, control.name) = (text, name);
         let mut names = Names::clone(&self.names.load());
         names.learn(control.router.snapshot());

@@ -1,26 +1,31 @@
 //! The thread of a worker: steps while there is work, spins for a moment, then sleeps until a port, another thread or
-//! the time wakes it.
+//! the time wakes it. Where the worker panics it begins anew in the same thread, a few times.
 
+use super::pulse::{Doing, Pulse};
 use io::clock::{self, CycleCounter};
 use io::wait::{Sleeper, Waker, Woken};
 use plane::meter::{Meter, Work};
 use plane::port::Waiter;
 use plane::{Step, Worker, WorkerReport};
+use std::any::Any;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use units::{Generation, Instant, Nanos};
 
-/// How long a worker looks for work before it sleeps: about what falling asleep and waking costs.
-const SPIN: Nanos = Nanos::micros(50);
 /// How long a worker with a port that gives no sign sleeps, at first and at most.
 const NAPS: (Nanos, Nanos) = (Nanos::micros(50), Nanos::millis(1));
+/// A worker that panics so often within so long is given up: it would again.
+const RESTARTS: (usize, Nanos) = (5, Nanos::secs(60));
 
 /// Charges tasks with the time of the processor's cycle counter.
 struct Cycles {
     counter: CycleCounter,
     last: u64,
-    /// Packets moved since the start.
+    /// Packets moved since the start, and the time that took.
     moved: u64,
+    busy: Nanos,
 }
 
 impl Meter for Cycles {
@@ -30,6 +35,9 @@ impl Meter for Cycles {
         let used = self.counter.between(self.last, now);
         self.last = now;
         self.moved += u64::from(work.packets);
+        if work.packets > 0 {
+            self.busy += used;
+        }
         used
     }
 }
@@ -39,55 +47,201 @@ pub(super) struct Driver {
     pub worker: Worker,
     pub waker: Waker,
     pub stop: Arc<AtomicBool>,
-    /// Called once when nothing can ever arrive any more and everything has met its fate.
+    pub pulse: Arc<Pulse>,
+    /// How long to look for work before sleeping, in nanoseconds.
+    pub spin: Arc<AtomicU64>,
+    /// Called once when nothing can ever arrive any more and everything has met its fate, or the worker is given up.
     pub exhausted: Box<dyn FnOnce() + Send>,
+    /// Called when the worker has failed.
+    pub fault: Box<dyn FnMut(Fault) + Send>,
 }
 
-/// Steps until told to stop; answers the worker's last report, when it holds nothing any more.
-pub(super) fn drive(driver: Driver) -> WorkerReport {
-    let Driver { mut worker, waker, stop, exhausted } = driver;
-    let mut exhausted = Some(exhausted);
-    let counter = CycleCounter::calibrated();
-    let mut meter = Cycles { last: counter.read(), counter, moved: 0 };
-    let mut sleeper = Sleeper::new(waker);
-    let mut descriptors = Vec::new();
-    let (mut idle_since, mut moved, mut nap) = (None, 0, NAPS.0);
-    while !stop.load(Ordering::Relaxed) {
+/// A worker has panicked.
+#[derive(Debug)]
+pub(super) struct Fault {
+    /// What the panic said.
+    pub reason: String,
+    /// What has become of the worker.
+    pub outcome: Outcome,
+}
+
+/// See [`Fault`].
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// It goes on, and has lost so many packets.
+    Restarted { lost: u64 },
+    /// It is gone for this reason; its last report, where there is one.
+    GivenUp { why: String, report: Option<Box<WorkerReport>> },
+}
+
+/// Drives a worker until told to stop. Answers it when it holds nothing any more; nothing where it has failed for good.
+pub(super) fn drive(driver: Driver) -> Option<Box<Worker>> {
+    let mut thread = Thread::new(driver);
+    let mut restarts = Restarts::default();
+    loop {
+        let Err(panic) = catch_unwind(AssertUnwindSafe(|| thread.run())) else { break };
         let now = clock::now();
-        let Step::Idle(until) = worker.step(now, &mut meter) else { continue };
-        if meter.moved != moved {
-            (idle_since, moved, nap) = (None, meter.moved, NAPS.0);
+        if let Err(why) = thread.begin_anew(&mut restarts, now, &reason(&*panic)) {
+            thread.give_up(reason(&*panic), why);
+            return None;
         }
-        if now.since(*idle_since.get_or_insert(now)) < SPIN {
-            std::hint::spin_loop();
-            continue;
-        }
-        let Some(mut timeout) = waiting(&worker, &mut descriptors, now, until) else {
-            if exhausted.is_some() && worker.report().held == 0 {
-                exhausted.take().into_iter().for_each(|tell| tell());
-            }
-            let _ = sleeper.sleep_on([], until.since(clock::now()));
-            meter.last = meter.counter.read();
-            continue;
-        };
-        if timeout > nap && descriptors.contains(&POLLED) {
-            timeout = nap;
-            nap = (nap * 2).min(NAPS.1);
-        }
-        descriptors.retain(|&fd| fd != POLLED);
-        if !worker.may_sleep() {
-            continue;
-        }
-        // Woken by a port or another thread, it looks around for a moment before it sleeps again.
-        if let Ok(Woken::Rung | Woken::Ready) = sleeper.sleep_on(descriptors.drain(..), timeout) {
-            idle_since = None;
-        }
-        worker.wakes();
-        // What passed in sleep is nobody's work.
-        meter.last = meter.counter.read();
     }
-    worker.shut_down(clock::now());
-    worker.report()
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| thread.worker.shut_down(clock::now()))) {
+        thread.give_up(reason(&*panic), "it was ending".into());
+        return None;
+    }
+    thread.pulse.does(Doing::Ended);
+    Some(thread.worker)
+}
+
+/// What a panic says.
+fn reason(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("it panicked").to_owned()
+}
+
+/// When the worker was begun anew.
+#[derive(Debug, Default)]
+struct Restarts(VecDeque<Instant>);
+
+impl Restarts {
+    /// Whether once more is allowed; counted.
+    fn allow(&mut self, now: Instant) -> bool {
+        while self.0.front().is_some_and(|&then| now.since(then) >= RESTARTS.1) {
+            self.0.pop_front();
+        }
+        let allowed = self.0.len() < RESTARTS.0;
+        if allowed {
+            self.0.push_back(now);
+        }
+        allowed
+    }
+}
+
+/// A running thread.
+struct Thread {
+    worker: Box<Worker>,
+    stop: Arc<AtomicBool>,
+    pulse: Arc<Pulse>,
+    spin: Arc<AtomicU64>,
+    exhausted: Option<Box<dyn FnOnce() + Send>>,
+    fault: Box<dyn FnMut(Fault) + Send>,
+    meter: Cycles,
+    sleeper: Sleeper,
+    descriptors: Vec<i32>,
+    /// Since when there is nothing to do.
+    idle_since: Option<Instant>,
+    /// Packets that had been moved when that was last looked at.
+    moved: u64,
+    nap: Nanos,
+}
+
+impl Thread {
+    fn new(driver: Driver) -> Thread {
+        let Driver { worker, waker, stop, pulse, spin, exhausted, fault } = driver;
+        let counter = CycleCounter::calibrated();
+        Thread {
+            worker: Box::new(worker),
+            stop,
+            pulse,
+            spin,
+            exhausted: Some(exhausted),
+            fault,
+            meter: Cycles { last: counter.read(), counter, moved: 0, busy: Nanos::ZERO },
+            sleeper: Sleeper::new(waker),
+            descriptors: Vec::new(),
+            idle_since: None,
+            moved: 0,
+            nap: NAPS.0,
+        }
+    }
+
+    fn begin_anew(&mut self, restarts: &mut Restarts, now: Instant, reason: &str) -> Result<(), String> {
+        if !restarts.allow(now) {
+            return Err(format!(
+                "it has failed {} times within {} s",
+                RESTARTS.0 + 1,
+                RESTARTS.1.get() / 1_000_000_000
+            ));
+        }
+        let begun = catch_unwind(AssertUnwindSafe(|| self.worker.restart(now)));
+        let lost = begun.map_err(|panic| self::reason(&*panic))?.map_err(|half| half.to_string())?;
+        self.pulse.restarted();
+        (self.fault)(Fault { reason: reason.into(), outcome: Outcome::Restarted { lost } });
+        Ok(())
+    }
+
+    /// The worker is of no use any more: its sums are settled, and its ports closed by whoever drops it.
+    fn give_up(mut self, reason: String, why: String) {
+        let report = catch_unwind(AssertUnwindSafe(|| {
+            self.worker.give_up();
+            Box::new(self.worker.report())
+        }));
+        self.pulse.does(Doing::GivenUp);
+        (self.fault)(Fault { reason, outcome: Outcome::GivenUp { why, report: report.ok() } });
+        self.tell_exhausted();
+        // A port that panics while it is closed has done so for the last time.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(self.worker)));
+    }
+
+    fn tell_exhausted(&mut self) {
+        self.exhausted.take().into_iter().for_each(|tell| tell());
+    }
+
+    fn run(&mut self) {
+        while !self.stop.load(Ordering::Relaxed) {
+            let now = clock::now();
+            self.pulse.beat(now);
+            let step = self.worker.step(now, &mut self.meter);
+            self.pulse.done(self.meter.moved, self.meter.busy);
+            if self.meter.moved != self.moved {
+                if self.idle_since.is_some() {
+                    self.pulse.does(Doing::Working);
+                }
+                (self.idle_since, self.moved, self.nap) = (None, self.meter.moved, NAPS.0);
+            }
+            if let Step::Idle(until) = step {
+                self.idle(now, until);
+            }
+        }
+    }
+
+    /// Nothing was found to do.
+    fn idle(&mut self, now: Instant, until: Instant) {
+        let since = *self.idle_since.get_or_insert_with(|| {
+            self.pulse.does(Doing::Spinning);
+            now
+        });
+        if now.since(since).get() < self.spin.load(Ordering::Relaxed) {
+            return std::hint::spin_loop();
+        }
+        let Some(mut timeout) = waiting(&self.worker, &mut self.descriptors, now, until) else {
+            if self.exhausted.is_some() && self.worker.report().held == 0 {
+                self.tell_exhausted();
+            }
+            self.pulse.does(Doing::Asleep);
+            let _ = self.sleeper.sleep_on([], until.since(clock::now()));
+            self.meter.last = self.meter.counter.read();
+            return;
+        };
+        if timeout > self.nap && self.descriptors.contains(&POLLED) {
+            timeout = self.nap;
+            self.nap = (self.nap * 2).min(NAPS.1);
+        }
+        self.descriptors.retain(|&fd| fd != POLLED);
+        if !self.worker.may_sleep() {
+            return;
+        }
+        self.pulse.does(Doing::Asleep);
+        // Woken by a port or another thread, it looks around for a moment before it sleeps again.
+        if let Ok(Woken::Rung | Woken::Ready) = self.sleeper.sleep_on(self.descriptors.drain(..), timeout) {
+            self.idle_since = None;
+            self.pulse.woken();
+        }
+        self.worker.wakes();
+        // What passed in sleep is nobody's work.
+        self.meter.last = self.meter.counter.read();
+    }
 }
 
 /// Stands for a port that has to be polled, among descriptors.
@@ -110,4 +264,17 @@ fn waiting(worker: &Worker, descriptors: &mut Vec<i32>, now: Instant, until: Ins
     let timeout = if until == Instant::FAR { Nanos::MAX } else { until.since(now) };
     // Before the first configuration nothing is known of what will arrive.
     (ended < ports || worker.generation() == Generation(0)).then_some(timeout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_begins_anew_five_times_a_minute_and_not_six() {
+        let mut restarts = Restarts::default();
+        let at = |seconds| Instant::START + Nanos::secs(seconds);
+        let allowed: Vec<u64> = (0..200).step_by(10).filter(|&second| restarts.allow(at(second))).collect();
+        assert_eq!(allowed, [0, 10, 20, 30, 40, 60, 70, 80, 90, 100, 120, 130, 140, 150, 160, 180, 190]);
+    }
 }

@@ -5,7 +5,10 @@ mod confirm;
 mod drive;
 mod edit;
 mod guard;
+mod pulse;
 mod report;
+mod watchdog;
+mod workers;
 
 pub use apply::{ApplyFailure, Order};
 pub use confirm::Back;
@@ -18,7 +21,6 @@ use crate::trace::Traces;
 use crate::watch::{MOST_TAPS, Taps, Watcher};
 use arc_swap::ArcSwap;
 use confirm::Unconfirmed;
-use drive::{Driver, drive};
 use io::clock;
 use io::devices::Devices;
 use io::login::Login;
@@ -31,13 +33,12 @@ use plan::{Plan, PortPlan};
 use plane::host::HostLimits;
 use plane::port::Port;
 use plane::snapshot::Layout;
-use plane::{ApplyError, Build, Decorate, Opener, Published, Router, Worker, WorkerReport};
+use plane::{ApplyError, Build, Decorate, Opener, Published, Router, Worker};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 use units::{Instant, Nanos, WorkerId};
 
@@ -47,13 +48,16 @@ const ADOPTION: Duration = Duration::from_secs(5);
 const REPORT: Duration = Duration::from_secs(1);
 /// How often the journal looks for remarks.
 const JOURNAL: Duration = Duration::from_millis(500);
+/// How long a worker may not move before it is reported as stuck. A worker without work moves every 100 ms.
+const STUCK: Nanos = Nanos::secs(1);
 
 /// Something whoever started the router should act upon.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notice {
     /// No packet will ever arrive any more (every input is the end of a file), and every packet has met its fate.
     Exhausted,
-    /// A worker has failed, for this reason: the router forwards no more and should be ended.
+    /// The first worker has failed, for this reason and for good: nobody speaks for the router any more, and it should be
+    /// ended.
     Failed(String),
 }
 
@@ -73,6 +77,8 @@ pub struct Options {
     pub history: History,
     /// The generation of the history whose text this is, where it is a return to one.
     pub restores: Option<u64>,
+    /// How long a worker may not move before it is reported as stuck.
+    pub stuck_after: Nanos,
     /// Whether interfaces that carry a login, or the machine's only default route, are looked after: see [`Guard`].
     pub guard: Option<Guard>,
     /// Called from the router's threads when something happens that it cannot deal with itself.
@@ -96,6 +102,7 @@ impl Options {
             who: Who::by(Via::Start),
             history: History::in_memory(),
             restores: None,
+            stuck_after: STUCK,
             guard: None,
             notice: Box::new(notice),
             finish,
@@ -193,8 +200,7 @@ pub struct Daemon {
     notice: Arc<dyn Fn(Notice) + Send + Sync>,
     state: Arc<AtomicU8>,
     stop: Arc<AtomicBool>,
-    workers: Vec<Waker>,
-    threads: Mutex<Vec<JoinHandle<Option<WorkerReport>>>>,
+    workers: workers::Workers,
     finish: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     journal: Mutex<Journal>,
     /// Wakes the thread that looks after the configuration to be confirmed.
@@ -234,7 +240,9 @@ const FAILED: u8 = 2;
 impl Daemon {
     /// Starts a router with `plan`, which `options.text` says, and answers when it forwards.
     pub fn start(plan: &Plan, options: Options) -> Result<Arc<Daemon>, StartError> {
-        let Options { mut opener, remarks, text, name, who, mut history, restores, guard, notice, finish } = options;
+        let Options { mut opener, remarks, text, name, who, mut history, restores, stuck_after, guard, notice, finish } =
+            options;
+        workers::check_cores(&plan.cores).map_err(|error| StartError::Apply(vec![error]))?;
         let (log, taps) = (Arc::new(EventLog::default()), Arc::new(Taps::new(MOST_TAPS)));
         let traces = Arc::new(Traces::default());
         let limits = HostLimits {
@@ -299,8 +307,7 @@ impl Daemon {
             notice: Arc::from(notice),
             state: Arc::new(AtomicU8::new(RUNNING)),
             stop: Arc::new(AtomicBool::new(false)),
-            workers: wakers,
-            threads: Mutex::new(Vec::new()),
+            workers: workers::Workers::new(wakers, plan),
             finish: Mutex::new(Some(finish)),
             journal: Mutex::new(Journal { remarks, next: 1 }),
             alarm: Waker::new().map_err(StartError::System)?,
@@ -309,7 +316,7 @@ impl Daemon {
             started: clock::now(),
             epoch: clock::epoch(),
         });
-        let begun = daemon.spawn(workers);
+        let begun = daemon.spawn(workers, stuck_after);
         if let Err(error) = begun.and_then(|()| daemon.first_adoption()) {
             daemon.stop();
             return Err(error);
@@ -318,27 +325,9 @@ impl Daemon {
         Ok(daemon)
     }
 
-    fn spawn(self: &Arc<Self>, workers: Vec<Worker>) -> Result<(), StartError> {
-        let mut threads = self.threads.lock();
-        let running = Arc::new(AtomicUsize::new(workers.len()));
-        for (index, (worker, waker)) in workers.into_iter().zip(&self.workers).enumerate() {
-            let (notice, running) = (self.notice.clone(), running.clone());
-            let exhausted = Box::new(move || {
-                if running.fetch_sub(1, Ordering::AcqRel) == 1 {
-                    notice(Notice::Exhausted);
-                }
-            });
-            let driver = Driver { worker, waker: waker.clone(), stop: self.stop.clone(), exhausted };
-            let failure = Failure {
-                worker: WorkerId::at(index),
-                state: self.state.clone(),
-                log: self.log.clone(),
-                notice: self.notice.clone(),
-            };
-            let run = move || failure.catch(|| drive(driver));
-            let thread = thread::Builder::new().name(format!("worker {index}")).spawn(run);
-            threads.push(thread.map_err(StartError::System)?);
-        }
+    fn spawn(self: &Arc<Self>, workers: Vec<Worker>, stuck_after: Nanos) -> Result<(), StartError> {
+        self.start_workers(workers).map_err(StartError::System)?;
+        self.start_watchdog(stuck_after).map_err(StartError::System)?;
         let (daemon, log) = (Arc::downgrade(self), self.log.clone());
         let journal = move || {
             while let Some(daemon) = daemon.upgrade() {
@@ -381,7 +370,9 @@ impl Daemon {
             let event = entry.told(&names, self.epoch);
             let subject = event.subject.map_or_else(String::new, |subject| format!("{subject}: "));
             match event.kind {
-                api::EventKind::WorkerFailed => tracing::error!("{subject}{}", event.text),
+                api::EventKind::WorkerFailed | api::EventKind::WorkerRestarted | api::EventKind::WorkerStuck => {
+                    tracing::error!("{subject}{}", event.text)
+                }
                 api::EventKind::Refused
                 | api::EventKind::Pending
                 | api::EventKind::RolledBack
@@ -414,7 +405,8 @@ impl Daemon {
     /// Whether it forwards.
     pub fn state(&self) -> api::State {
         match self.state.load(Ordering::Acquire) {
-            RUNNING => api::State::Running,
+            RUNNING if self.workers.all_well() => api::State::Running,
+            RUNNING => api::State::Degraded,
             STOPPING => api::State::Stopping,
             _ => api::State::Failed,
         }
@@ -446,20 +438,18 @@ impl Daemon {
     }
 
     /// Ends the router: every worker drops what it holds, with a reason, and closes its ports. Answers what became of
-    /// every packet; of a worker that failed, nothing is known. The second call finds nothing to end.
+    /// every packet, as far as a worker that is stuck could still say. The second call finds nothing to end.
     pub fn stop(&self) -> Closing {
         if self.state.compare_exchange(RUNNING, STOPPING, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             self.log.push(clock::now(), What::Stopping);
         }
         self.stop.store(true, Ordering::Relaxed);
         self.alarm.wake();
-        self.workers.iter().for_each(Waker::wake);
-        let threads = std::mem::take(&mut *self.threads.lock());
-        let reports: Vec<WorkerReport> =
-            threads.into_iter().filter_map(|thread| thread.join().ok().flatten()).collect();
+        let (reports, all_ended) = self.end_workers();
         self.taps.close();
         self.traces.close();
-        let finish = self.finish.lock().take();
+        // What a worker that is stuck has in its hands would be waited for without end.
+        let finish = self.finish.lock().take().filter(|_| all_ended);
         finish.into_iter().for_each(|finish| finish());
         self.write_journal();
         Closing {
@@ -475,54 +465,6 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         self.alarm.wake();
         self.stop.store(true, Ordering::Relaxed);
-        self.workers.iter().for_each(Waker::wake);
-    }
-}
-
-/// What happens when a worker's thread panics: its ledger did not balance, or the program is wrong otherwise.
-struct Failure {
-    worker: WorkerId,
-    state: Arc<AtomicU8>,
-    log: Arc<EventLog>,
-    notice: Arc<dyn Fn(Notice) + Send + Sync>,
-}
-
-impl Failure {
-    /// Runs `work`; its panic ends the forwarding and nothing else. The worker's ports are closed while it unwinds.
-    fn catch(self, work: impl FnOnce() -> WorkerReport) -> Option<WorkerReport> {
-        let panic = match catch_unwind(AssertUnwindSafe(work)) {
-            Ok(report) => return Some(report),
-            Err(panic) => panic,
-        };
-        let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        let reason = text.unwrap_or("it panicked").to_owned();
-        self.state.store(FAILED, Ordering::Release);
-        self.log.push(clock::now(), What::WorkerFailed { worker: self.worker, reason: reason.clone() });
-        (self.notice)(Notice::Failed(format!("worker {} has failed: {reason}", self.worker)));
-        None
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::mpsc::channel;
-
-    #[test]
-    fn a_worker_that_fails_is_said_to_and_takes_nothing_else_down() {
-        let (log, state) = (Arc::new(EventLog::default()), Arc::new(AtomicU8::new(RUNNING)));
-        let (sender, notices) = channel();
-        let failure = Failure {
-            worker: WorkerId(3),
-            state: state.clone(),
-            log: log.clone(),
-            notice: Arc::new(move |notice| drop(sender.send(notice))),
-        };
-        assert!(failure.catch(|| panic!("the packet ledger does not balance: {}", 7)).is_none());
-        assert_eq!(state.load(Ordering::Relaxed), FAILED);
-        let said = "worker 3 has failed: the packet ledger does not balance: 7";
-        assert_eq!(notices.recv(), Ok(Notice::Failed(said.into())));
-        let (entries, ..) = log.since(0);
-        assert!(matches!(&entries[..], [entry] if matches!(entry.what, What::WorkerFailed { .. })));
+        self.workers.wake();
     }
 }

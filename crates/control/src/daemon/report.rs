@@ -1,6 +1,6 @@
 //! What the router tells of itself, with names for ids.
 
-use super::{Daemon, REPORT};
+use super::Daemon;
 use crate::api::{self, ApiError, ErrorKind};
 use crate::explain::{self, Asked};
 use crate::trace::{RATE, Teller, Trace, Tracing};
@@ -10,10 +10,9 @@ use packet::{DropReason, Ledger};
 use plane::classify::{Outcome, RouteQuery};
 use plane::explain::Question;
 use plane::snapshot::Snapshot;
-use plane::{Command, PortReport, WorkerReport};
+use plane::{PortReport, WorkerReport};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use units::{PortId, Rate};
 
 /// A worker did not tell of itself in time, or is gone.
@@ -29,27 +28,6 @@ impl From<Unanswered> for ApiError {
 type Answer<T> = Result<T, ApiError>;
 
 impl Daemon {
-    /// What every worker tells, each between two of its steps.
-    pub(super) fn reports(&self) -> Result<Vec<WorkerReport>, Unanswered> {
-        let mut waiting: Vec<Receiver<WorkerReport>> = Vec::new();
-        self.control.lock().router.post(|| {
-            let (sender, receiver) = channel();
-            waiting.push(receiver);
-            Command::Report(sender)
-        });
-        let deadline = clock::now() + REPORT.into();
-        let wait = |receiver: Receiver<WorkerReport>| {
-            match receiver.recv_timeout(deadline.since(clock::now()).into()) {
-                Ok(report) => Some(Ok(report)),
-                // It has failed; the others are asked all the same.
-                Err(RecvTimeoutError::Disconnected) => None,
-                Err(RecvTimeoutError::Timeout) => Some(Err(Unanswered)),
-            }
-        };
-        let reports: Vec<WorkerReport> = waiting.into_iter().filter_map(wait).collect::<Result<_, _>>()?;
-        if reports.is_empty() { Err(Unanswered) } else { Ok(reports) }
-    }
-
     fn snapshot(&self) -> Arc<Snapshot> {
         self.control.lock().router.snapshot().clone()
     }
@@ -79,7 +57,7 @@ impl Daemon {
             pid: std::process::id(),
             started_ns: (self.started + self.epoch).get(),
             uptime_ns: clock::now().since(self.started).get(),
-            workers: reports.len() as u16,
+            workers: self.workers.pulses.len() as u16,
             frames: control.router.region().frames() as u64,
             frames_spare: control.router.region().spare() as u64,
             held_packets: reports.iter().map(|report| report.held).sum(),
@@ -175,7 +153,7 @@ impl Daemon {
         let reports = self.reports()?;
         let names = self.names();
         let mut queues = Vec::new();
-        for report in &reports {
+        for report in reports.iter() {
             for queue in &report.queues {
                 for (stage, packets) in [(api::QueueStage::Input, queue.input), (api::QueueStage::Output, queue.output)]
                 {
@@ -191,7 +169,7 @@ impl Daemon {
                 }
             }
         }
-        for report in &reports {
+        for report in reports.iter() {
             queues.extend(report.ports.iter().map(|port| api::Queue {
                 worker: report.worker.0,
                 stage: api::QueueStage::Link,

@@ -1,6 +1,6 @@
 //! What the running router says it would do with a packet.
 
-use crate::rig::Rig;
+use crate::rig::{Rig, until};
 use control::ClientError;
 use control::api;
 
@@ -12,7 +12,11 @@ fn asked(rig: &Rig, parameters: &[(&str, &str)]) -> Result<api::Explanation, Cli
 #[test]
 fn a_packet_in_words_is_explained_and_nothing_is_counted() {
     let rig = Rig::start("[[path]]\nname = 'voice'\nmatch = 'udp dport 5060'");
-    let ledger: api::Ledgers = rig.client.get("/v1/ledger").unwrap();
+    // Both ports have announced their addresses.
+    let ledger = until(|| {
+        let ledger: api::Ledgers = rig.client.get("/v1/ledger").unwrap();
+        (ledger.total.sent_packets == 2).then_some(ledger)
+    });
     let sent = asked(&rig, &[("packet", "in lan daddr 198.51.100.9 udp dport 5060")]).unwrap();
     assert_eq!((&*sent.verdict, sent.out_port.as_deref(), sent.path.as_deref()), ("sent", Some("wan"), Some("voice")));
     assert_eq!((sent.prefix.as_deref(), sent.next_hop.as_deref()), (Some("198.51.100.9/32"), Some("198.51.100.9")));

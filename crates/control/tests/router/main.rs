@@ -8,3 +8,4 @@ mod explaining;
 mod rig;
 mod tracing;
 mod trials;
+mod workers;

@@ -59,6 +59,11 @@ pub struct Host {
 
 impl Rig {
     pub fn start(more: &str) -> Rig {
+        Rig::with(more, |options| options)
+    }
+
+    /// The same, with other options.
+    pub fn with(more: &str, change: impl FnOnce(Options) -> Options) -> Rig {
         let directory = tempfile::tempdir().unwrap();
         let text = config(more);
         let plan = plan::check(&text, "test.toml", &plane::catalogue()).unwrap_or_else(|errors| panic!("{errors}"));
@@ -66,7 +71,7 @@ impl Rig {
         let ends = ["lan", "wan"].map(|name| devices.take_end(name));
         let notice = |notice| assert_eq!(notice, Notice::Exhausted, "memory never ends, and nothing may fail");
         let options = Options::new(devices, &text, "test.toml", notice);
-        let daemon = Daemon::start(&plan, options).unwrap();
+        let daemon = Daemon::start(&plan, change(options)).unwrap();
         let socket = directory.path().join("control.sock");
         let bound = control::socket::Bound::new(&socket).unwrap();
         let server = Server::start(daemon.clone(), bound).unwrap();
@@ -90,6 +95,23 @@ impl Rig {
 }
 
 impl Rig {
+    /// Sends UDP packets from the host at `wan` to one at `lan` that does not answer, with these times to live.
+    pub fn send_back(&mut self, ttls: &[u8]) {
+        let Host { end, pool } = &mut self.wan;
+        let mut batch = Batch::new();
+        for &ttl in ttls.iter().take(end.room()) {
+            let mut packet = pool.take().unwrap();
+            assert!(packet.fill(&udp([192, 0, 2, 200], ttl, 7)));
+            // To the router's other port.
+            packet.bytes_mut()[5] = 2;
+            batch.push(packet);
+        }
+        if end.is_up() {
+            end.transmit(clock::now(), &mut batch, pool);
+        }
+        batch.drain().for_each(|packet| pool.give(packet));
+    }
+
     /// Waits until `packets` UDP packets have come to `wan`; where one is lost, says what the router knows of it.
     pub fn await_delivery(&mut self, seen: &mut Vec<u16>, packets: usize) {
         let end = clock::now() + Nanos::secs(5);

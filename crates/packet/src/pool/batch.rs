@@ -156,6 +156,14 @@ impl Drop for Drain<'_> {
     }
 }
 
+impl Drop for Batch {
+    fn drop(&mut self) {
+        while let Some(packet) = self.pop_front() {
+            drop(packet);
+        }
+    }
+}
+
 impl fmt::Debug for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.as_slice()).finish()

@@ -2,8 +2,9 @@
 
 use super::offload::{Offload, PartialChecksum, Segmentation};
 use super::region::{STRIDE, SUPER_FRAME, SUPER_STRIDE};
-use super::{FRAME, HEADROOM};
+use super::{FRAME, HEADROOM, Region};
 use std::fmt;
+use std::mem::forget;
 use std::ptr::NonNull;
 use units::{AdjacencyId, Instant, InterfaceId, PathId, PortId, QueueId};
 
@@ -94,8 +95,8 @@ const _: () = assert!(size_of::<Slot>() == 64, "what is known of a packet fits i
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SuperFrame(pub bool);
 
-/// Owns one frame. Not clonable, and of no use to drop: it is given back to a pool when its fate is known. A packet that
-/// is merely forgotten keeps its frame for ever, and the ledger of the worker no longer balances.
+/// Owns one frame. Not clonable; it is given back to a pool when its fate is known. Where it is merely dropped, as when a
+/// worker panics, its frame goes home to its region, and the ledger of the worker no longer balances.
 #[must_use = "a packet is sent, consumed or dropped with a reason, never forgotten"]
 pub struct Packet {
     slot: NonNull<Slot>,
@@ -330,7 +331,9 @@ impl Packet {
     #[must_use = "a frame that is not reclaimed is lost"]
     pub fn lend(self) -> u32 {
         assert!(!self.is_large(), "a super-frame is not lent");
-        self.slot().name
+        let index = self.slot().name;
+        forget(self);
+        index
     }
 
     /// Where its slot lies.
@@ -349,6 +352,14 @@ impl Packet {
     pub fn prefetch_bytes(&self) {
         let slot = self.slot();
         prefetch(slot.data.as_ptr().wrapping_add(slot.start as usize));
+    }
+}
+
+impl Drop for Packet {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: the packet owns its slot and is gone after this; its name has its number.
+        unsafe { Region::send_home(self.slot, self.slot().name & !Slot::SUPER) }
     }
 }
 

@@ -107,6 +107,12 @@ impl Pool {
         self.outside = self.outside.wrapping_sub(packets as u64);
     }
 
+    /// The worker holds nothing any more: what it had it has lost track of, and the frames went home when the packets were
+    /// dropped.
+    pub fn abandon(&mut self) {
+        self.outside = 0;
+    }
+
     /// Packets this worker holds, counted by the frames that left and came back: independent of the ledger.
     #[inline]
     pub fn outside(&self) -> u64 {

@@ -166,6 +166,14 @@ impl Queue {
     }
 }
 
+impl Drop for Queue {
+    fn drop(&mut self) {
+        while let Some(packet) = self.pop() {
+            drop(packet);
+        }
+    }
+}
+
 impl fmt::Debug for Queue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Queue of {} packets, at most {}", self.len, self.capacity)

@@ -2,9 +2,9 @@
 
 use super::frame::{Slot, SuperFrame};
 use super::{FRAME, HEADROOM, Huge, Packet};
-use std::mem::ManuallyDrop;
+use std::mem::{self, ManuallyDrop};
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The longest super-frame, in bytes: the longest IPv6 packet behind a link header with a tag, and some.
 pub const SUPER_FRAME: usize = (64 << 10) + 64;
@@ -24,7 +24,7 @@ const MOST: (usize, usize) = (1 << 24, 1 << 16);
 /// A fixed number of frames and super-frames, shared by the pools of all workers.
 #[derive(Debug)]
 pub struct Region {
-    /// One slot for each frame, then one for each super-frame.
+    /// The way home ([`Home`]) in the place of one slot, then one slot for each frame, then one for each super-frame.
     slots: ManuallyDrop<Huge<u8>>,
     /// The frames, then from the next page on the super-frames.
     data: ManuallyDrop<Huge<u8>>,
@@ -32,6 +32,10 @@ pub struct Region {
     super_frames: usize,
     spare: Mutex<Spare>,
 }
+
+/// The region of a slot, for packets that nobody ends: it lies before the first slot.
+type Home = Weak<Region>;
+const _: () = assert!(size_of::<Home>() <= size_of::<Slot>() && align_of::<Home>() <= align_of::<Slot>());
 
 /// Frames in no worker's pool and in no packet.
 #[derive(Debug, Default)]
@@ -69,18 +73,45 @@ impl Region {
     pub fn with_super_frames(frames: usize, super_frames: usize) -> Arc<Region> {
         assert!((1..=MOST.0).contains(&frames), "a region holds 1 to 2^24 frames");
         assert!(super_frames <= MOST.1, "a region holds at most 2^16 super-frames");
-        let slots = map((frames + super_frames) * size_of::<Slot>());
+        let slots = map((frames + super_frames + 1) * size_of::<Slot>());
         let data = map(Self::frame_bytes(frames) + super_frames * SUPER_STRIDE);
-        let mut region = Region { slots, data, frames, super_frames, spare: Mutex::default() };
-        // SAFETY: each index below the two counts, once; nobody else has the region yet.
-        let packet =
-            |index: usize| unsafe { Packet::new(region.slot(index), region.memory(index), region.name(index)) };
-        // The first is taken first: the lists are used from their ends.
-        let mut spare = Spare::default();
-        spare.frames.extend((0..frames).rev().map(packet));
-        spare.super_frames.extend((frames..frames + super_frames).rev().map(packet));
-        region.spare = Mutex::new(spare);
-        Arc::new(region)
+        Arc::new_cyclic(|home| {
+            let mut region = Region { slots, data, frames, super_frames, spare: Mutex::default() };
+            // SAFETY: the place before the first slot is large enough, aligned, and nobody else's.
+            unsafe { region.home().write(home.clone()) };
+            // SAFETY: each index below the two counts, once; nobody else has the region yet.
+            let packet =
+                |index: usize| unsafe { Packet::new(region.slot(index), region.memory(index), region.name(index)) };
+            // The first is taken first: the lists are used from their ends.
+            let mut spare = Spare::default();
+            spare.frames.extend((0..frames).rev().map(packet));
+            spare.super_frames.extend((frames..frames + super_frames).rev().map(packet));
+            region.spare = Mutex::new(spare);
+            region
+        })
+    }
+
+    /// Where the way home lies.
+    fn home(&self) -> NonNull<Home> {
+        self.slots.start().cast()
+    }
+
+    /// The frame of a packet that was dropped goes back to its region.
+    ///
+    /// # Safety
+    /// `slot` is the one numbered `index` of a region, and whoever had it will not use it any more.
+    #[cold]
+    #[inline(never)]
+    pub(super) unsafe fn send_home(slot: NonNull<Slot>, index: u32) {
+        // SAFETY: the way home lies before the first slot, was written before there was any packet, and stays as long as
+        // any packet is not spare.
+        let home = unsafe { slot.sub(index as usize + 1).cast::<Home>().as_ref() };
+        // Without its region, the memory is kept for ever: somebody may still look at other frames of it.
+        let Some(region) = home.upgrade() else { return };
+        // SAFETY: the caller gives the slot up.
+        let packet = unsafe { Packet::back(slot) };
+        let mut spare = region.lock();
+        if packet.is_large() { spare.super_frames.push(packet) } else { spare.frames.push(packet) }
     }
 
     /// Bytes of the frames, in whole pages.
@@ -90,8 +121,8 @@ impl Region {
 
     /// The slot at `index`, below the number of frames and super-frames.
     fn slot(&self, index: usize) -> NonNull<Slot> {
-        // SAFETY: the mapping has a slot for each; it begins at a page, so slots are aligned.
-        unsafe { self.slots.start().cast::<Slot>().add(index) }
+        // SAFETY: the mapping has a slot for each behind the way home; it begins at a page, so slots are aligned.
+        unsafe { self.slots.start().cast::<Slot>().add(index + 1) }
     }
 
     /// The memory of the slot at `index`.
@@ -136,7 +167,7 @@ impl Region {
 
     /// Whether the packet's frame lies in this region.
     pub fn has(&self, packet: &Packet) -> bool {
-        let slots = self.slots.start().as_ptr().cast::<Slot>().cast_const();
+        let slots = self.slot(0).as_ptr().cast_const();
         let own = slots..slots.wrapping_add(self.frames + self.super_frames);
         own.contains(&packet.address().as_ptr().cast_const())
     }
@@ -176,14 +207,18 @@ fn map(bytes: usize) -> ManuallyDrop<Huge<u8>> {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        if !self.is_whole() {
-            // Some packet still owns a frame (a worker that ended in a panic), or the kernel does: keeping the memory is
-            // the safe answer.
+        let whole = self.is_whole();
+        // What is spare is at home already.
+        let Spare { frames, super_frames } = mem::take(self.spare.get_mut().unwrap_or_else(PoisonError::into_inner));
+        frames.into_iter().chain(super_frames).for_each(mem::forget);
+        if !whole {
+            // Some packet still owns a frame, or the kernel does: keeping the memory is the safe answer.
             return;
         }
-        // SAFETY: every frame is in `spare`, each once as packets cannot be copied, so nobody can reach the memory; and
-        // neither mapping is used after this.
+        // SAFETY: every frame was in `spare`, each once as packets cannot be copied, so nobody can reach the memory; and
+        // neither mapping, nor the way home in one of them, is used after this.
         unsafe {
+            self.home().drop_in_place();
             ManuallyDrop::drop(&mut self.slots);
             ManuallyDrop::drop(&mut self.data);
         }
@@ -192,7 +227,7 @@ impl Drop for Region {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Pool;
+    use super::super::{Batch, Pool, Queue};
     use super::*;
 
     #[test]
@@ -240,6 +275,45 @@ mod tests {
             pool.give(packet);
         }
         assert_eq!(pool.outside(), 0);
+    }
+
+    #[test]
+    fn what_nobody_ends_goes_home_whatever_it_was_in() {
+        let region = Region::with_super_frames(600, 2);
+        let mut pool = Pool::new(region.clone());
+        let (mut batch, mut queue) = (Batch::new(), Queue::new(100));
+        for _ in 0..100 {
+            batch.push(pool.take().unwrap());
+            assert!(queue.push(pool.take().unwrap()).is_none());
+        }
+        // Some left from the front: what remains begins in the middle, and a ring wraps.
+        pool.give(batch.pop_front().unwrap());
+        for _ in 0..60 {
+            let packet = queue.pop().unwrap();
+            assert!(queue.push(packet).is_none());
+        }
+        let (mut writer, reader) = (Vec::new(), pool.take_super());
+        writer.push(pool.take().unwrap());
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let (_in_hand, _batch, _queue) = (pool.take(), batch, queue);
+            panic!("injected");
+        }));
+        assert!(panicked.is_err());
+        drop((writer, reader));
+        assert_eq!(pool.outside(), 200 - 1 + 3, "the count is the worker's, to be settled");
+        pool.abandon();
+        assert_eq!(pool.outside(), 0);
+        drop(pool);
+        assert_eq!((region.spare(), region.spare_super_frames()), (600, 2));
+    }
+
+    #[test]
+    fn a_packet_that_outlives_its_region_is_dropped_without_harm() {
+        let mut pool = Pool::new(Region::new(2));
+        let mut packet = pool.take().unwrap();
+        drop(pool);
+        assert!(packet.fill(b"there"));
+        drop(packet);
     }
 
     #[test]

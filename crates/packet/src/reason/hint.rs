@@ -66,13 +66,16 @@ impl DropReason {
             FragmentLimit => "Many packets for the router come in fragments: most likely an attack.",
             PathQueue => {
                 "More comes than the path's functions keep up with, or its link is slower: see `switchpath show queues` and \
-                 `show tasks`; `queue` sets how many packets wait."
+                 `show workers`; `queue` sets how many packets wait."
             }
             OutputQueue => "The link is too slow for what the router itself sends: see `switchpath show queues`.",
             HandOverFull => {
-                "One worker gets more than it can take: see `switchpath show tasks`. A single heavy flow stays on one worker."
+                "One worker gets more than it can take: see `switchpath show workers`. A single heavy flow stays on one worker."
             }
-            WorkerFailed => "See `switchpath show events` for why it failed; restart the router.",
+            WorkerFailed => {
+                "See `switchpath show events` for why it failed. It begins anew by itself; where `switchpath show workers` says \
+                 that it has failed for good, restart the router."
+            }
             SchemeArrival | SchemeFront | SchemeTail => {
                 "The link is busy and its queueing scheme sheds load, as it should: see `switchpath show ports`; raise the \
                  scheme's limit only if delay does not matter."

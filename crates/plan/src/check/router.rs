@@ -1,13 +1,22 @@
 //! `[router]`: the router as a whole.
 
+use crate::Cores;
 use crate::diagnostic::Report;
 use crate::document::Section;
 use crate::keys::ROUTER;
 use crate::text::quote;
+use units::Nanos;
+
+/// How long a worker looks for work where nothing is said: about what falling asleep and waking costs.
+const SPIN: Nanos = Nanos::micros(50);
+/// The longest that makes sense.
+const MOST_SPIN: Nanos = Nanos::secs(1);
 
 pub(super) struct Router {
     pub name: String,
     pub workers: u16,
+    pub cores: Cores,
+    pub spin: Nanos,
     pub frames: u32,
     pub super_frames: u32,
     pub icmp_rate: u32,
@@ -24,10 +33,42 @@ pub(super) fn read(report: &mut Report<'_>, root: &Section<'_>) -> Router {
     let section = section.unwrap_or_else(|| Section::open(report, &empty, 0..0, root.path, ROUTER));
     let mut integer = |name| section.integer(report, name).unwrap_or(1);
     // The declared ranges are within the types.
-    let (workers, frames) = (integer("workers") as u16, integer("frames") as u32);
+    let (mut workers, frames) = (integer("workers") as u16, integer("frames") as u32);
     let super_frames = integer("super_frames") as u32;
     let (icmp_rate, icmp_burst) = (integer("icmp_rate") as u32, integer("icmp_burst") as u32);
-    Router { name: name(report, &section), workers, frames, super_frames, icmp_rate, icmp_burst }
+    let (cores, spin) = (cores(report, &section), spin(report, &section));
+    let pinned = cores.list().len();
+    if pinned > 0 && section.node("workers").is_none() {
+        workers = pinned as u16;
+    } else if pinned > 0 && pinned != usize::from(workers) {
+        section.text(report, "cores").into_iter().for_each(|text| {
+            text.error(report, || {
+                let cores = if pinned == 1 { "core" } else { "cores" };
+                let hint = "name a core for each worker, or leave `workers` out";
+                (format!("{pinned} {cores} for {workers} workers"), hint.to_string())
+            });
+        });
+    }
+    Router { name: name(report, &section), workers, cores, spin, frames, super_frames, icmp_rate, icmp_burst }
+}
+
+fn cores(report: &mut Report<'_>, section: &Section<'_>) -> Cores {
+    let Some(text) = section.text(report, "cores") else { return Cores::default() };
+    text.value.parse().unwrap_or_else(|error| {
+        text.wrong(report, error);
+        Cores::default()
+    })
+}
+
+fn spin(report: &mut Report<'_>, section: &Section<'_>) -> Nanos {
+    let Some(text) = section.text(report, "spin") else { return SPIN };
+    let hint = "write a time up to 1s, as 50us, or 0s to sleep at once";
+    match text.value.parse::<Nanos>() {
+        Err(error) => text.error(report, || (error.reason, hint.into())),
+        Ok(time) if time > MOST_SPIN => text.error(report, || (format!("{time} is out of range"), hint.into())),
+        Ok(time) => return time,
+    }
+    SPIN
 }
 
 fn name(report: &mut Report<'_>, section: &Section<'_>) -> String {

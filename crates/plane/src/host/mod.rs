@@ -57,6 +57,7 @@ use attachment::Attachment;
 use datagrams::Datagrams;
 use detection::Standing;
 use errors::Complaint;
+use machine::Input;
 use membership::Told;
 use neighbours::{Bounds, Key, Neighbours, Waiting};
 use output::written;
@@ -234,6 +235,15 @@ impl Host {
         {
             // Without room for its adjacency it is asked for again, as by the other host.
             let _ = world.tables().resolve(known.interface, known.address, mac);
+        }
+    }
+
+    /// Another host of the same worker, which has failed, knew a neighbour: where its address is known it is believed, and
+    /// asked when it is next needed.
+    pub(crate) fn hear_of(&mut self, known: &NeighbourReport, world: &mut impl World) {
+        let here = world.interface(known.interface).is_some();
+        if let Some(mac) = known.mac.filter(|_| here && known.state != NeighbourState::Static) {
+            self.hear((known.interface, known.address), Input::Claim(mac), true, world);
         }
     }
 

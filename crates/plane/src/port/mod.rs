@@ -12,7 +12,7 @@ mod tap;
 pub use decorated::{Decorated, Decoration};
 pub use fault::{FaultRates, Faults, Faulty};
 pub use memory::{Memory, Wire};
-pub(crate) use relay::{Lane, Relay, relay};
+pub(crate) use relay::{Lane, Relay, relay, stranded};
 pub use tap::{Direction, FrameSink, SharedSink, Tap, Tapped};
 
 use packet::{Batch, Pool};
@@ -84,6 +84,10 @@ pub trait Port: Send {
     /// Whether it may be closed: nobody brings it packets any more. A port that may not keeps them until then.
     fn may_go(&self) -> bool {
         true
+    }
+    /// Packets it was given that nobody will ever take, counted once: of a relay, when the other worker is gone.
+    fn forsaken(&mut self) -> usize {
+        0
     }
     /// The link-layer address of the medium, if it has one.
     fn mac(&self) -> Option<Mac> {

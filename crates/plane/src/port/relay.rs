@@ -9,7 +9,7 @@ use crate::bell::Bell;
 use packet::{Batch, Packet, Pool};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use units::{Instant, Mac, Rate};
 
 /// What the worker with the device lets the others know of it.
@@ -17,6 +17,8 @@ use units::{Instant, Mac, Rate};
 struct Mirror {
     up: AtomicBool,
     rate: AtomicU64,
+    /// What it takes: see [`offloads_of`].
+    offloads: AtomicU8,
     /// Nothing will ever arrive again.
     ended: AtomicBool,
     /// The worker at the other end receives.
@@ -32,6 +34,8 @@ pub(crate) struct Lane {
     pub from: Consumer<Packet>,
     mirror: Arc<Mirror>,
     bell: Arc<Bell>,
+    /// Packets that were on the ring to the other worker when it was found to be gone.
+    forsaken: usize,
 }
 
 /// The other worker's end: its port.
@@ -43,7 +47,8 @@ pub(crate) struct Relay {
     /// The owner's.
     bell: Arc<Bell>,
     mac: Option<Mac>,
-    offloads: Offloads,
+    /// What lay on the ring to an owner that is gone was counted.
+    mourned: bool,
 }
 
 /// The two ends of a relay to `device`, which hold `capacity` packets in each direction. The bells are those of the owner
@@ -54,11 +59,23 @@ pub(crate) fn relay(device: &dyn Port, capacity: usize, owner: Arc<Bell>, other:
     let mirror = Arc::new(Mirror {
         up: AtomicBool::new(device.is_up()),
         rate: AtomicU64::new(device.link_rate().get()),
+        offloads: AtomicU8::new(offloads_of(device)),
         ended: AtomicBool::new(false),
         attached: AtomicBool::new(false),
     });
-    let lane = Lane { to: Some(to), from, mirror: mirror.clone(), bell: other };
-    (lane, Relay { out, input, mirror, bell: owner, mac: device.mac(), offloads: device.offloads() })
+    let lane = Lane { to: Some(to), from, mirror: mirror.clone(), bell: other, forsaken: 0 };
+    (lane, Relay { out, input, mirror, bell: owner, mac: device.mac(), mourned: false })
+}
+
+/// Packets on a ring whose reader is gone: they stay until the ring goes, and nobody adds any.
+pub(crate) fn stranded(ring: &Producer<Packet>) -> usize {
+    if ring.is_abandoned() { ring.buffer().capacity() - ring.slots() } else { 0 }
+}
+
+/// One bit for super-frames, one for checksums.
+fn offloads_of(device: &dyn Port) -> u8 {
+    let Offloads { super_frames, checksums } = device.offloads();
+    u8::from(super_frames) | u8::from(checksums) << 1
 }
 
 impl Lane {
@@ -97,9 +114,18 @@ impl Lane {
         count
     }
 
+    /// Packets that were handed over and that the other worker, which is gone, has not taken; counted once.
+    pub fn forsaken(&mut self) -> usize {
+        if self.to.as_ref().is_some_and(Producer::is_abandoned) {
+            self.stop();
+        }
+        std::mem::take(&mut self.forsaken)
+    }
+
     /// Nothing is handed over any more: the other worker finds out.
     pub fn stop(&mut self) {
-        self.to = None;
+        let Some(to) = self.to.take() else { return };
+        self.forsaken += stranded(&to);
         self.bell.ring();
     }
 
@@ -107,6 +133,7 @@ impl Lane {
     pub fn reflect(&self, device: &dyn Port) {
         self.mirror.up.store(device.is_up(), Ordering::Relaxed);
         self.mirror.rate.store(device.link_rate().get(), Ordering::Relaxed);
+        self.mirror.offloads.store(offloads_of(device), Ordering::Relaxed);
         if device.waiter() == Waiter::Never && !self.mirror.ended.swap(true, Ordering::Release) {
             self.bell.ring();
         }
@@ -153,7 +180,8 @@ impl Port for Relay {
     }
 
     fn offloads(&self) -> Offloads {
-        self.offloads
+        let bits = self.mirror.offloads.load(Ordering::Relaxed);
+        Offloads { super_frames: bits & 1 != 0, checksums: bits & 2 != 0 }
     }
 
     fn waiter(&self) -> Waiter {
@@ -171,6 +199,14 @@ impl Port for Relay {
 
     fn may_go(&self) -> bool {
         self.input.is_abandoned() && self.input.is_empty()
+    }
+
+    fn forsaken(&mut self) -> usize {
+        if self.mourned || !self.out.is_abandoned() {
+            return 0;
+        }
+        self.mourned = true;
+        stranded(&self.out)
     }
 
     fn undecorated(self: Box<Self>) -> Box<dyn Port> {
@@ -222,6 +258,28 @@ mod tests {
         assert_eq!(lane.take_over(&mut batch, 3, &mut ours), 1);
         assert_eq!((numbers(&batch), ours.outside()), (vec![0, 1, 2, 3], 4));
         batch.drain().for_each(|packet| ours.give(packet));
+    }
+
+    #[test]
+    fn what_the_other_worker_did_not_take_before_it_went_is_known_once_and_its_frames_come_home() {
+        let region = Region::new(64);
+        let mut pool = Pool::new(region.clone());
+        let (device, _far) = Wire::pair(1);
+        let mut batch = Batch::new();
+        let (mut lane, port) = relay(&device, 8, Arc::default(), Arc::default());
+        fill(&mut batch, &mut pool, 0..5);
+        lane.hand_over(&mut batch, &mut pool);
+        assert_eq!(lane.forsaken(), 0);
+        drop(port);
+        assert_eq!((lane.forsaken(), lane.forsaken()), (5, 0));
+        let (lane, mut port) = relay(&device, 8, Arc::default(), Arc::default());
+        fill(&mut batch, &mut pool, 0..3);
+        port.transmit(Instant::START, &mut batch, &mut pool);
+        assert_eq!(port.forsaken(), 0);
+        drop(lane);
+        assert_eq!((port.forsaken(), port.forsaken()), (3, 0));
+        drop((port, pool));
+        assert_eq!(region.spare(), 64);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A router of several workers in memory, stepped by the caller in any order: for tests and benchmarks.
 
 use super::Wires;
-use crate::event::Silent;
+use crate::event::{Observer, Silent};
 use crate::host::HostLimits;
 use crate::meter::{Flat, Meter, Work};
 use crate::port::Port;
@@ -9,7 +9,7 @@ use crate::snapshot::Layout;
 use crate::worker::{Step, Worker, WorkerReport};
 use crate::{ApplyError, Build, Published, Router};
 use packet::{Batch, Packet, Pool};
-use units::{Instant, Nanos};
+use units::{Instant, Nanos, WorkerId};
 
 /// The router, its wires, and the pool of the hosts at their far ends.
 pub struct Team {
@@ -39,8 +39,19 @@ impl Meter for Moved {
 impl Team {
     /// A router of `workers` workers and `frames` frames without configuration, whose ports have at most `queues` queues.
     pub fn new(workers: u16, queues: usize, frames: usize, layout: Layout) -> Team {
+        Team::observed(workers, queues, frames, layout, |_| Box::new(Silent))
+    }
+
+    /// The same, with an observer for each worker.
+    pub fn observed(
+        workers: u16,
+        queues: usize,
+        frames: usize,
+        layout: Layout,
+        observer: impl FnMut(WorkerId) -> Box<dyn Observer>,
+    ) -> Team {
         let build = Build { frames, super_frames: 64, workers, layout, limits: HostLimits::default() };
-        let (router, workers) = Router::new(build, |_| Box::new(Silent));
+        let (router, workers) = Router::new(build, observer);
         let pool = Pool::new(router.region().clone());
         let wires = Wires { queues, ..Wires::default() };
         Team { router, workers, wires, pool, now: Instant::new(1), batch: Batch::new() }

@@ -106,7 +106,7 @@ impl Router {
         let bells: Vec<Arc<Bell>> = ids.clone().map(|_| Arc::default()).collect();
         let members = Crew::of(&bells).into_iter().zip(&bells);
         let workers = ids.zip(&mailboxes).zip(members).map(|((id, mailbox), (crew, bell))| {
-            let scheduler: Box<dyn CpuScheduler> = Box::new(RoundRobin::new());
+            let scheduler = || Box::new(RoundRobin::new()) as Box<dyn CpuScheduler>;
             let pool = Pool::new(region.clone());
             Worker::new(
                 (id, crew, bell.clone()),
@@ -157,6 +157,12 @@ impl Router {
             mailbox.post(make());
             bell.nudge();
         }
+    }
+
+    /// Posts a command to one worker.
+    pub fn post_to(&self, worker: WorkerId, command: Command) {
+        self.mailboxes[worker.index()].post(command);
+        self.bells[worker.index()].nudge();
     }
 
     /// The frames all ports share.

@@ -373,7 +373,8 @@ fn views(plan: &Plan, names: &Names) -> Vec<Option<PortView>> {
         let of = |vlan: Option<u16>| port.interfaces.iter().find(|i| i.vlan == vlan);
         let untagged = of(None).map_or(InterfaceId(u16::MAX), |i| names.interfaces[&i.name]);
         let vlans = port.interfaces.iter().filter_map(|i| Some((i.vlan?, names.interfaces[&i.name]))).collect();
-        views[id.index()] = Some(PortView { name: port.name.clone(), mac: names.macs[&id], untagged, vlans });
+        let (name, scheme) = (port.name.clone(), port.scheme.clone());
+        views[id.index()] = Some(PortView { name, mac: names.macs[&id], scheme, untagged, vlans });
     }
     views
 }

@@ -125,7 +125,7 @@ impl Worker {
     }
 
     /// Only the first worker speaks for the router, and changes what is known of neighbours.
-    fn speaks(&self) -> bool {
+    pub(super) fn speaks(&self) -> bool {
         self.id == WorkerId(0) && self.ports.iter().any(Option::is_some)
     }
 
@@ -145,6 +145,7 @@ impl Worker {
 
     pub(super) fn adopt(&mut self, now: Instant) {
         let Some(change) = self.pending.take() else { return };
+        self.adopting = true;
         self.quiet = 0;
         let Change { snapshot, ports, schemes, functions, reply } = change;
         self.fates.count_ports(snapshot.ports.len());
@@ -166,14 +167,25 @@ impl Worker {
         self.snapshot = snapshot;
         self.forsake_gone();
         self.tell_ports();
-        let control = self.dispatch.control;
+        if self.speaks() {
+            self.introduce_host();
+        }
+        self.host_due = self.host.next();
+        self.adopting = false;
+        self.audit();
+        let generation = self.snapshot.generation;
+        self.fates.event(&Event::Adopted { worker: self.id, generation });
+        if let Some(reply) = reply {
+            // A control side that no longer listens has given up on the answer, not on the change.
+            let _ = reply.send(generation);
+        }
+    }
+
+    /// Tells the host of the generation that runs, and of the neighbours that are configured.
+    pub(super) fn introduce_host(&mut self) {
         let statics = std::mem::take(&mut self.statics);
-        let limits = self.snapshot.limits;
-        let speaks = self.speaks();
+        let (control, limits) = (self.dispatch.control, self.snapshot.limits);
         self.with_host(control, |host, world| {
-            if !speaks {
-                return;
-            }
             host.limit(limits);
             host.adopt(world);
             for &(interface, address, mac) in &statics {
@@ -183,14 +195,6 @@ impl Worker {
             }
         });
         self.statics = statics;
-        self.host_due = self.host.next();
-        self.audit();
-        let generation = self.snapshot.generation;
-        self.fates.event(&Event::Adopted { worker: self.id, generation });
-        if let Some(reply) = reply {
-            // A control side that no longer listens has given up on the answer, not on the change.
-            let _ = reply.send(generation);
-        }
     }
 
     fn install_port(&mut self, new: NewPort, now: Instant) {
@@ -318,7 +322,7 @@ impl Worker {
         });
     }
 
-    fn add_task(&mut self, task: Task) -> TaskId {
+    pub(super) fn add_task(&mut self, task: Task) -> TaskId {
         let id = self.spare_tasks.pop().unwrap_or_else(|| {
             self.tasks.push(None);
             self.accounts.push(Account::default());
@@ -480,6 +484,7 @@ impl Worker {
             state.link.clear(DropReason::Shutdown, &mut self.fates);
         }
         self.empty_rings();
+        self.count_forsaken();
         self.audit();
     }
 }

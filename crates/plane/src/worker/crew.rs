@@ -4,6 +4,7 @@
 
 use crate::bell::Bell;
 use crate::host::Verdict;
+use crate::port::stranded;
 use packet::Packet;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::net::IpAddr;
@@ -35,6 +36,19 @@ pub(crate) struct Speaker {
     pub questions: Producer<NextHop>,
     pub answers: Consumer<(NextHop, Verdict)>,
     pub bell: Arc<Bell>,
+    /// What it had not taken when it went was counted.
+    mourned: bool,
+}
+
+impl Speaker {
+    /// Packets that were handed to it and that it, which is gone, has not taken; counted once.
+    pub fn forsaken(&mut self) -> usize {
+        if self.mourned || !self.handed.is_abandoned() {
+            return 0;
+        }
+        self.mourned = true;
+        stranded(&self.handed)
+    }
 }
 
 /// A worker's ends of the rings.
@@ -55,7 +69,8 @@ impl Crew {
             let worker = WorkerId::at(index);
             colleagues.push(Colleague { worker, handed, questions, answers, bell: bell.clone() });
             let bell = bells[0].clone();
-            others.push(Crew::Other(Box::new(Speaker { handed: handing, questions: asking, answers: answered, bell })));
+            let (handed, questions, answers) = (handing, asking, answered);
+            others.push(Crew::Other(Box::new(Speaker { handed, questions, answers, bell, mourned: false })));
         }
         std::iter::once(Crew::First(colleagues)).chain(others).collect()
     }

@@ -4,6 +4,7 @@
 //! the owner. What the others want transmitted goes out in turns, beside what the owner's own link sends.
 
 use crate::fates::Fates;
+use crate::offload::{fit, must_cut};
 use crate::port::{Lane, Port};
 use packet::wire::{ethertype, flow_hash};
 use packet::{Batch, DropReason, Packet};
@@ -24,6 +25,10 @@ pub(crate) struct Lanes {
     /// Whether the odd packet is the owner's this time.
     odd: bool,
     attached: bool,
+    /// Workers that are gone, a bit for each lane: the owner has their flows.
+    gone: u64,
+    /// Workers that were found to be gone the last time it was looked.
+    leaving: u64,
 }
 
 /// What became of a batch that was spread.
@@ -38,7 +43,17 @@ pub(crate) struct Spread {
 impl Lanes {
     pub fn new(lanes: Vec<Lane>) -> Lanes {
         let sorted = lanes.iter().map(|_| Batch::new()).collect();
-        Lanes { lanes, sorted, own: Batch::new(), out: Batch::new(), turn: 0, odd: false, attached: false }
+        Lanes {
+            lanes,
+            sorted,
+            own: Batch::new(),
+            out: Batch::new(),
+            turn: 0,
+            odd: false,
+            attached: false,
+            gone: 0,
+            leaving: 0,
+        }
     }
 
     /// Whether every other worker receives by now: nothing is received for one that does not yet.
@@ -59,6 +74,7 @@ impl Lanes {
         for packet in batch.drain() {
             match member(&packet, workers) {
                 0 => self.own.push(packet),
+                other if self.gone >> other & 1 != 0 => self.own.push(packet),
                 other => self.sorted[other - 1].push(packet),
             }
         }
@@ -100,17 +116,56 @@ impl Lanes {
             }
             self.turn = (self.turn + 1) % count;
             self.odd = !self.odd;
+            fates.ledger.take_over(self.out.len() as u64);
+            if self.out.as_slice().iter().any(Packet::is_offloaded) {
+                self.drop_unfit(port, fates);
+            }
             let packets = self.out.len();
             if packets == 0 {
                 return drained;
             }
-            fates.ledger.take_over(packets as u64);
             fates.ledger.send(packets as u64);
             port.transmit(fates.now, &mut self.out, &mut fates.pool);
             drained += packets;
             active = self.active();
         }
         drained
+    }
+
+    /// Where the device takes less than a moment ago, what other workers have not made fit is lost, as what was in the
+    /// device before is.
+    #[cold]
+    fn drop_unfit(&mut self, port: &dyn Port, fates: &mut Fates) {
+        let can = port.offloads();
+        for _ in 0..self.out.len() {
+            let Some(mut packet) = self.out.pop_front() else { break };
+            if must_cut(&packet, can) {
+                fates.drop(packet, DropReason::PortDown);
+                continue;
+            }
+            fit(&mut packet, can);
+            self.own.push(packet);
+        }
+        drop(self.out.drain());
+        std::mem::swap(&mut self.out, &mut self.own);
+    }
+
+    /// Packets that were handed to workers that are gone, counted once. Their flows are the owner's the next time this is
+    /// asked: by then what they still had on its way has left.
+    pub fn forsaken(&mut self) -> usize {
+        self.gone |= self.leaving;
+        let mut packets = 0;
+        for (index, lane) in self.lanes.iter_mut().enumerate().filter(|(_, lane)| lane.is_abandoned()) {
+            packets += lane.forsaken();
+            self.leaving |= 2 << index;
+        }
+        packets
+    }
+
+    /// Forgets what is in hand, uncounted: the worker has failed.
+    pub fn clear(&mut self) {
+        self.sorted.iter_mut().for_each(|batch| *batch = Batch::new());
+        (self.own, self.out) = (Batch::new(), Batch::new());
     }
 
     /// Lanes with something to transmit.
@@ -194,4 +249,193 @@ fn network_header(frame: &[u8]) -> Option<usize> {
     let kind = |at: usize| Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?));
     let at = if kind(12)? == VLAN { 16 } else { 12 };
     matches!(kind(at)?, ethertype::IPV4 | ethertype::IPV6).then_some(at + 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Silent;
+    use crate::port::{Memory, Offloads, PortStatistics, Relay, Waiter, Wire, relay};
+    use crate::rig::Udp;
+    use packet::pool::{PartialChecksum, Segmentation};
+    use packet::{Offload, Pool, Region};
+    use std::net::Ipv4Addr;
+    use std::sync::Arc;
+    use units::{Instant, Mac, Rate};
+
+    fn udp(source: Ipv4Addr, destination: Ipv4Addr, ports: (u16, u16), length: usize) -> Vec<u8> {
+        let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
+        Udp { link, network: (source, destination), ports, ttl: 64, length }.frame(&[])
+    }
+
+    /// A flow of a client, and the answers to it.
+    fn flow(i: u32) -> [Vec<u8>; 2] {
+        let (client, server) = (Ipv4Addr::from(0x0a00_0000 + i % 5000), Ipv4Addr::from(0xc000_0200 + i % 7));
+        let ports = (1024 + (i % 50_000) as u16, 443);
+        [udp(client, server, ports, 60), udp(server, client, (ports.1, ports.0), 60)]
+    }
+
+    /// Neighbouring addresses and ports, as clients have them, go to all workers alike. The way there and the way back are
+    /// two flows: they may be on different workers, which nothing here minds.
+    #[test]
+    fn flows_are_spread_evenly_and_each_stays_where_it_is() {
+        const FLOWS: u32 = 40_000;
+        let mut pool = Pool::new(Region::new(2));
+        for workers in [2u64, 3, 4, 8, 64] {
+            let (mut load, mut apart) = (vec![0u32; workers as usize], 0);
+            for i in 0..FLOWS {
+                let [there, back] = flow(i).map(|frame| {
+                    let mut packet = pool.take().unwrap();
+                    assert!(packet.fill(&frame));
+                    let first = member(&packet, workers);
+                    // A longer packet of the flow, with another time to live.
+                    packet.bytes_mut()[22] -= 1;
+                    assert!(packet.resize(64));
+                    assert_eq!(member(&packet, workers), first);
+                    pool.give(packet);
+                    first
+                });
+                load[there] += 1;
+                apart += u32::from(there != back);
+            }
+            let fair = f64::from(FLOWS) / workers as f64;
+            // Four standard deviations of a fair draw.
+            let tolerated = 4.0 * (fair * (1.0 - 1.0 / workers as f64)).sqrt();
+            let (least, most) = (f64::from(*load.iter().min().unwrap()), f64::from(*load.iter().max().unwrap()));
+            assert!(fair - least < tolerated && most - fair < tolerated, "{workers} workers: {load:?}");
+            if workers == 2 {
+                assert!(most / fair < 1.02, "within 2 %: {load:?}");
+            }
+            let expected = f64::from(FLOWS) * (1.0 - 1.0 / workers as f64);
+            assert!((f64::from(apart) - expected).abs() < 4.0 * expected.sqrt(), "{apart} of {FLOWS} apart");
+        }
+    }
+
+    /// Fragments of a packet have no ports but in the first: all go by their addresses. What is no IP is the owner's.
+    #[test]
+    fn fragments_stay_together_and_what_is_no_ip_with_the_owner() {
+        let mut pool = Pool::new(Region::new(2));
+        let mut packet = pool.take().unwrap();
+        for i in 0..1000 {
+            let [mut frame, _] = flow(i);
+            let mut of = |flags: [u8; 2]| {
+                frame[20..22].copy_from_slice(&flags);
+                assert!(packet.fill(&frame));
+                member(&packet, 5)
+            };
+            let first = of([0x20, 0]);
+            assert_eq!([of([0x20, 0xb9]), of([0, 0xff])], [first; 2]);
+            frame[12..14].copy_from_slice(&[8, 6]);
+            assert!(packet.fill(&frame));
+            assert_eq!(member(&packet, 5), 0);
+        }
+        pool.give(packet);
+    }
+
+    /// A device whose offloads are switched off under way.
+    struct Switched(Memory, Offloads);
+
+    impl Port for Switched {
+        fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
+            self.0.receive(now, batch, pool);
+        }
+        fn room(&self) -> usize {
+            self.0.room()
+        }
+        fn transmit(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
+            assert!(batch.as_slice().iter().all(|packet| !must_cut(packet, self.1)), "more than the device takes");
+            self.0.transmit(now, batch, pool);
+        }
+        fn link_rate(&self) -> Rate {
+            self.0.link_rate()
+        }
+        fn offloads(&self) -> Offloads {
+            self.1
+        }
+        fn waiter(&self) -> Waiter {
+            self.0.waiter()
+        }
+        fn undecorated(self: Box<Self>) -> Box<dyn Port> {
+            self
+        }
+        fn statistics(&self) -> PortStatistics {
+            self.0.statistics()
+        }
+    }
+
+    fn rig(offloads: Offloads) -> (Switched, Memory, Lanes, Relay, Fates, Pool) {
+        let region = Region::with_super_frames(64, 8);
+        let (near, far) = Wire::pair(16);
+        let device = Switched(near, offloads);
+        let (lane, port) = relay(&device, 16, Arc::default(), Arc::default());
+        let fates = Fates::new(Pool::new(region.clone()), Box::new(Silent));
+        (device, far, Lanes::new(vec![lane]), port, fates, Pool::new(region))
+    }
+
+    /// A relay says what its device takes now. What was on its ring when that became less is made to fit where that takes
+    /// no cutting, and is lost with a reason where it does.
+    #[test]
+    fn what_a_device_takes_no_longer_is_lost_with_a_reason_and_the_rest_made_to_fit() {
+        let all = Offloads { super_frames: true, checksums: true };
+        let (mut device, mut far, mut lanes, mut port, mut fates, mut pool) = rig(all);
+        assert_eq!(port.offloads(), all);
+        let partial = Some(PartialChecksum { start: 34, offset: 6 });
+        let mut batch = Batch::new();
+        for (length, offload) in [
+            (60, Offload::NONE),
+            (6000, Offload { segmentation: Segmentation::Udp, size: 1000, checksum: partial }),
+            (60, Offload { segmentation: Segmentation::None, size: 0, checksum: partial }),
+        ] {
+            let frame = udp(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2), (7, 7), length);
+            let mut packet = pool.take_for(frame.len()).unwrap();
+            assert!(packet.fill(&frame));
+            packet.meta_mut().l3 = 14;
+            assert!(packet.set_offload(offload));
+            batch.push(packet);
+        }
+        port.transmit(Instant::START, &mut batch, &mut pool);
+        device.1 = Offloads::default();
+        lanes.reflect(&device);
+        assert_eq!(port.offloads(), Offloads::default());
+        assert_eq!(lanes.drain(&mut device, &mut fates), 2);
+        let ledger = &fates.ledger;
+        assert_eq!((ledger.taken_over(), ledger.sent(), ledger.dropped_for(DropReason::PortDown)), (3, 2, 1));
+        ledger.check(fates.pool.outside()).unwrap();
+        far.receive(Instant::START, &mut batch, &mut pool);
+        assert_eq!(batch.len(), 2);
+        for packet in batch.drain() {
+            assert_eq!(packet.offload(), Offload::NONE, "nothing is left to be done");
+            pool.give(packet);
+        }
+        device.1 = all;
+        lanes.reflect(&device);
+        assert_eq!(port.offloads(), all);
+    }
+
+    /// The flows of a worker that is gone are the owner's, and what lay on its ring is counted.
+    #[test]
+    fn the_owner_takes_on_the_flows_of_a_worker_that_is_gone() {
+        let (_device, _far, mut lanes, port, mut fates, _pool) = rig(Offloads::default());
+        let mut batch = Batch::new();
+        let mut spread = |lanes: &mut Lanes, fates: &mut Fates| {
+            for i in 0..16 {
+                let mut packet = fates.pool.take().unwrap();
+                assert!(packet.fill(&flow(i)[0]));
+                batch.push(packet);
+            }
+            fates.ledger.receive(16);
+            let spread = lanes.spread(&mut batch, true, fates).packets;
+            let refused = batch.as_slice().iter().filter(|packet| packet.meta().refused != 0).count() as u64;
+            batch.drain().for_each(|packet| fates.drop(packet, DropReason::NoRoute));
+            fates.ledger.check(fates.pool.outside()).unwrap();
+            (spread, refused)
+        };
+        let (handed, refused) = spread(&mut lanes, &mut fates);
+        assert!(handed > 0 && refused == 0);
+        drop(port);
+        assert_eq!(lanes.forsaken() as u64, handed);
+        assert_eq!(spread(&mut lanes, &mut fates), (0, handed), "as long as something of its may be under way");
+        assert_eq!(lanes.forsaken(), 0);
+        assert_eq!(spread(&mut lanes, &mut fates), (0, 0));
+    }
 }

@@ -12,6 +12,7 @@ mod lanes;
 mod mailbox;
 mod outlet;
 mod report;
+mod restart;
 mod stages;
 mod team;
 
@@ -22,6 +23,7 @@ pub(crate) use lanes::Lanes;
 pub use mailbox::{Command, Mailbox};
 pub(crate) use outlet::ROUNDS;
 pub use report::{PathReport, PortReport, QueueReport, TaskReport, WorkerReport};
+pub use restart::HalfAdopted;
 pub(crate) use stages::refusal;
 
 use crate::bell::Bell;
@@ -104,6 +106,14 @@ impl PortState {
         self.received += packets;
     }
 
+    /// After the worker has failed: what waits is forgotten, uncounted, and the counters add up again.
+    fn settle(&mut self) {
+        let known = self.refused + self.passed + self.spread;
+        self.refused += self.received.saturating_sub(known);
+        self.received = self.received.max(known);
+        self.link.forget();
+    }
+
     /// Whether a removed port has nothing more to transmit.
     fn may_close(&self) -> bool {
         self.link.backlog().packets == 0 && self.lanes.as_ref().is_none_or(|lanes| lanes.is_finished())
@@ -143,8 +153,11 @@ pub struct Worker {
     mailbox: Arc<Mailbox>,
     seen: u64,
     pending: Option<Change>,
+    /// In the middle of adopting a generation.
+    adopting: bool,
     fates: Fates,
     scheduler: Box<dyn CpuScheduler>,
+    make_scheduler: fn() -> Box<dyn CpuScheduler>,
     tasks: Vec<Option<Task>>,
     /// Ids of tasks that are gone.
     spare_tasks: Vec<TaskId>,
@@ -191,7 +204,7 @@ impl Worker {
         pool: Pool,
         tables: Arc<Tables>,
         mailbox: Arc<Mailbox>,
-        scheduler: Box<dyn CpuScheduler>,
+        make_scheduler: fn() -> Box<dyn CpuScheduler>,
         observer: Box<dyn Observer>,
         limits: HostLimits,
     ) -> Worker {
@@ -202,8 +215,10 @@ impl Worker {
             mailbox,
             seen: 0,
             pending: None,
+            adopting: false,
             fates: Fates::new(pool, observer),
-            scheduler,
+            scheduler: make_scheduler(),
+            make_scheduler,
             tasks: Vec::new(),
             spare_tasks: Vec::new(),
             accounts: Vec::new(),
@@ -293,6 +308,9 @@ impl Worker {
         if now >= self.watch_due {
             self.watch_ports();
             self.bury_remains();
+            if !self.alone {
+                self.count_forsaken();
+            }
             self.watch_due = now + WATCH;
         }
         if now >= self.audit_due {

@@ -1,0 +1,166 @@
+//! The watchdog: finds workers whose heart has stopped beating, once each, and says when it beats again.
+//!
+//! A worker that has nothing to do wakes at least every 100 ms to look at its ports. Where the watchdog itself was held
+//! up, the machine stood still, and nothing is held against a worker.
+
+use super::pulse::Pulse;
+use std::sync::Arc;
+use units::{Instant, Nanos, WorkerId};
+
+/// How often it looks.
+pub(super) const TICK: Nanos = Nanos::millis(100);
+/// After how long without looking it was held up itself.
+const HELD_UP: Nanos = Nanos::millis(500);
+/// Over which time a worker's load is told.
+const WINDOW: Nanos = Nanos::secs(1);
+
+/// What it has found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Finding {
+    /// The worker has not moved for so long.
+    Stuck(WorkerId, Nanos),
+    /// It moves again, after having been stuck for so long.
+    Recovered(WorkerId, Nanos),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Watchdog {
+    /// How long a heart may pause.
+    patience: Nanos,
+    looked: Option<Instant>,
+    seen: Vec<Seen>,
+}
+
+/// What is known of one worker.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    /// Its last beat before it was found stuck.
+    stuck: Option<Instant>,
+    /// When its work was last looked at, and what it was then.
+    sample: Option<(Instant, u64, Nanos)>,
+}
+
+impl Watchdog {
+    pub fn new(patience: Nanos) -> Watchdog {
+        Watchdog { patience, looked: None, seen: Vec::new() }
+    }
+
+    /// Looks at every worker.
+    pub fn look(&mut self, now: Instant, pulses: &[Arc<Pulse>]) -> Vec<Finding> {
+        let held_up = self.looked.is_none_or(|looked| now.since(looked) > HELD_UP);
+        self.looked = Some(now);
+        self.seen.resize(pulses.len(), Seen::default());
+        let mut findings = Vec::new();
+        for (index, (seen, pulse)) in self.seen.iter_mut().zip(pulses).enumerate() {
+            let (worker, beat) = (WorkerId::at(index), pulse.last_beat());
+            seen.weigh(now, pulse);
+            match seen.stuck {
+                // It was given up meanwhile, which is said elsewhere.
+                Some(_) if !pulse.doing().lives() => seen.stuck = None,
+                Some(since) if beat != since => {
+                    seen.stuck = None;
+                    findings.push(Finding::Recovered(worker, beat.since(since)));
+                }
+                None if !held_up && pulse.doing().lives() && now.since(beat) > self.patience => {
+                    seen.stuck = Some(beat);
+                    findings.push(Finding::Stuck(worker, now.since(beat)));
+                }
+                _ => {}
+            }
+            pulse.set_stuck(seen.stuck.is_some());
+        }
+        findings
+    }
+}
+
+impl Seen {
+    /// What the worker did in the last window.
+    fn weigh(&mut self, now: Instant, pulse: &Pulse) {
+        let (packets, busy) = pulse.work();
+        let Some((then, old_packets, old_busy)) = self.sample else {
+            self.sample = Some((now, packets, busy));
+            return;
+        };
+        let span = now.since(then).get();
+        if span < WINDOW.get() {
+            return;
+        }
+        let share = u128::from(busy.get().saturating_sub(old_busy.get())) * 1_000_000 / u128::from(span);
+        let rate = u128::from(packets.saturating_sub(old_packets)) * 1_000_000_000 / u128::from(span);
+        pulse.set_lately((share as u64).min(1_000_000), rate as u64);
+        self.sample = Some((now, packets, busy));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pulse::Doing;
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::START + Nanos::millis(millis)
+    }
+
+    /// Looks every tick from one time to another (milliseconds) while the workers of `beating` beat; what was found, and
+    /// when.
+    fn look(
+        dog: &mut Watchdog,
+        pulses: &[Arc<Pulse>],
+        times: std::ops::Range<u64>,
+        beating: &[usize],
+    ) -> Vec<(u64, Finding)> {
+        let mut found = Vec::new();
+        for time in times.step_by(100) {
+            beating.iter().for_each(|&worker| pulses[worker].beat(at(time)));
+            found.extend(dog.look(at(time), pulses).into_iter().map(|finding| (time, finding)));
+        }
+        found
+    }
+
+    fn two() -> (Watchdog, [Arc<Pulse>; 2]) {
+        (Watchdog::new(Nanos::secs(1)), [(); 2].map(|()| Arc::new(Pulse::new(at(0)))))
+    }
+
+    #[test]
+    fn a_stuck_worker_is_reported_once_and_its_recovery_once() {
+        let (mut dog, pulses) = two();
+        let (first, second) = (WorkerId(0), WorkerId(1));
+        assert_eq!(look(&mut dog, &pulses, 0..3000, &[0, 1]), []);
+        let found = look(&mut dog, &pulses, 3000..60_000, &[0]);
+        assert_eq!(found, [(4000, Finding::Stuck(second, Nanos::millis(1100)))]);
+        assert!(pulses[1].is_stuck() && !pulses[1].answers() && pulses[0].answers());
+        let found = look(&mut dog, &pulses, 60_000..70_000, &[0, 1]);
+        assert_eq!(found, [(60_000, Finding::Recovered(second, Nanos::millis(57_100)))]);
+        assert!(!pulses[1].is_stuck());
+        let found = look(&mut dog, &pulses, 70_000..80_000, &[1]);
+        assert_eq!(found, [(71_000, Finding::Stuck(first, Nanos::millis(1100)))]);
+        // One that is given up is another matter.
+        pulses[0].does(Doing::GivenUp);
+        assert_eq!(look(&mut dog, &pulses, 80_000..90_000, &[1]), []);
+    }
+
+    #[test]
+    fn a_machine_that_stood_still_is_no_workers_fault() {
+        let (mut dog, pulses) = two();
+        assert_eq!(look(&mut dog, &pulses, 0..1000, &[0, 1]), []);
+        // Nobody ran for a minute; then the workers need a moment.
+        assert_eq!(dog.look(at(61_000), &pulses), []);
+        assert_eq!(look(&mut dog, &pulses, 61_100..63_000, &[0, 1]), []);
+    }
+
+    #[test]
+    fn load_is_the_busy_share_of_the_last_second() {
+        let (mut dog, pulses) = two();
+        for time in (0..5000).step_by(100) {
+            pulses.iter().for_each(|pulse| pulse.beat(at(time)));
+            // 30 us of work and 1000 packets every millisecond.
+            pulses[1].done(1000 * time, Nanos::micros(30 * time));
+            assert_eq!(dog.look(at(time), &pulses), []);
+        }
+        let told = [0, 1].map(|worker: u16| pulses[usize::from(worker)].told(worker, None, at(5000)));
+        assert_eq!(told.each_ref().map(|worker| worker.busy_ppm), [0, 30_000]);
+        assert_eq!(told.each_ref().map(|worker| worker.packets_per_second), [0, 1_000_000]);
+        assert_eq!(told[0].heartbeat_age_ns, 100_000_000);
+    }
+}

@@ -1,0 +1,370 @@
+//! The threads of the workers: started and pinned, watched, asked, and ended.
+
+use super::drive::{Driver, Fault, Outcome, drive};
+use super::pulse::{Doing, Pulse};
+use super::report::Unanswered;
+use super::watchdog::{Finding, TICK, Watchdog};
+use super::{Daemon, FAILED, Notice, REPORT};
+use crate::api;
+use crate::events::{EventLog, What};
+use io::clock;
+use io::cores;
+use io::wait::Waker;
+use parking_lot::Mutex;
+use plan::{Cores, Plan};
+use plane::{ApplyError, Command, Worker, WorkerReport};
+use std::io::Result;
+use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::{self, JoinHandle};
+use units::{Nanos, WorkerId};
+
+/// How long a worker may take to end.
+const PARTING: Nanos = Nanos::secs(5);
+
+/// The threads, as the control side sees them.
+pub(super) struct Workers {
+    wakers: Vec<Waker>,
+    pub pulses: Vec<Arc<Pulse>>,
+    cores: Cores,
+    /// How long they look for work before they sleep, in nanoseconds.
+    spin: Arc<AtomicU64>,
+    running: Mutex<Option<Running>>,
+    /// The latest report of each worker, while nobody reads them: what is told of one that does not answer.
+    latest: Arc<Mutex<Vec<WorkerReport>>>,
+}
+
+/// Threads that have been started.
+struct Running {
+    threads: Vec<JoinHandle<()>>,
+    /// A worker for each that has ended, nothing where it has failed for good.
+    ended: Receiver<Option<Box<Worker>>>,
+}
+
+impl Workers {
+    pub fn new(wakers: Vec<Waker>, plan: &Plan) -> Workers {
+        let now = clock::now();
+        Workers {
+            pulses: wakers.iter().map(|_| Arc::new(Pulse::new(now))).collect(),
+            wakers,
+            cores: plan.cores.clone(),
+            spin: Arc::new(AtomicU64::new(plan.spin.get())),
+            running: Mutex::new(None),
+            latest: Arc::default(),
+        }
+    }
+
+    /// Ends their sleep.
+    pub fn wake(&self) {
+        self.wakers.iter().for_each(Waker::wake);
+    }
+
+    /// Whether every worker makes progress.
+    pub fn all_well(&self) -> bool {
+        !self.pulses.iter().any(|pulse| pulse.is_stuck() || pulse.doing() == Doing::GivenUp)
+    }
+
+    /// From now on they look for work for so long before they sleep.
+    pub fn set_spin(&self, spin: Nanos) {
+        self.spin.store(spin.get(), Ordering::Relaxed);
+    }
+
+    fn core(&self, worker: usize) -> Option<u16> {
+        self.cores.list().get(worker).copied()
+    }
+}
+
+/// Whether this process may run on the cores that are asked for.
+pub(super) fn check_cores(wanted: &Cores) -> std::result::Result<(), ApplyError> {
+    let refuse = |reason: String, hint: String| Err(ApplyError { place: "router.cores".into(), reason, hint });
+    if wanted.list().is_empty() {
+        return Ok(());
+    }
+    let allowed = match cores::allowed() {
+        Ok(allowed) => allowed,
+        Err(error) => {
+            return refuse(format!("which cores there are cannot be found out: {error}"), "leave it out".into());
+        }
+    };
+    let Some(missing) = wanted.list().iter().find(|core| !allowed.contains(core)) else { return Ok(()) };
+    let allowed: Vec<String> = allowed.iter().map(u16::to_string).collect();
+    let allowed: std::result::Result<Cores, _> = allowed.join(",").parse();
+    let hint = allowed.map_or("name others".into(), |allowed| format!("name some of {allowed}, or leave it out"));
+    refuse(format!("this process may not run on core {missing}"), hint)
+}
+
+/// What happens when a worker fails.
+struct Failure {
+    worker: WorkerId,
+    state: Arc<AtomicU8>,
+    log: Arc<EventLog>,
+    notice: Arc<dyn Fn(Notice) + Send + Sync>,
+    latest: Arc<Mutex<Vec<WorkerReport>>>,
+}
+
+impl Failure {
+    fn tell(&self, fault: Fault) {
+        let (worker, now) = (self.worker, clock::now());
+        let Fault { reason, outcome } = fault;
+        let (why, report) = match outcome {
+            Outcome::Restarted { lost } => {
+                return self.log.push(now, What::WorkerRestarted { worker, reason, lost });
+            }
+            Outcome::GivenUp { why, report } => (why, report),
+        };
+        let reason = format!("{reason}; {why}");
+        if let Some(report) = report {
+            let mut latest = self.latest.lock();
+            latest.retain(|report| report.worker != worker);
+            latest.push(*report);
+        }
+        self.log.push(now, What::WorkerFailed { worker, reason: reason.clone() });
+        if worker == WorkerId(0) {
+            // Nobody speaks for the router any more.
+            self.state.store(FAILED, Ordering::Release);
+            (self.notice)(Notice::Failed(format!("worker {worker} has failed: {reason}")));
+        }
+    }
+}
+
+/// Reports of all workers, in order. When they have been read they are kept, until there are newer ones.
+pub(super) struct Reports<'a> {
+    workers: &'a Workers,
+    list: Vec<WorkerReport>,
+}
+
+impl Deref for Reports<'_> {
+    type Target = [WorkerReport];
+    fn deref(&self) -> &[WorkerReport] {
+        &self.list
+    }
+}
+
+impl Drop for Reports<'_> {
+    fn drop(&mut self) {
+        let mut latest = self.workers.latest.lock();
+        for report in self.list.drain(..) {
+            let gone = self.workers.pulses[report.worker.index()].doing() == Doing::GivenUp;
+            match latest.iter_mut().find(|known| known.worker == report.worker) {
+                // Its last report is there, and final.
+                Some(_) if gone => {}
+                Some(known) => *known = report,
+                None => latest.push(report),
+            }
+        }
+    }
+}
+
+impl Daemon {
+    pub(super) fn start_workers(&self, workers: Vec<Worker>) -> Result<()> {
+        let count = Arc::new(AtomicUsize::new(workers.len()));
+        let (sender, ended) = channel();
+        let mut running = self.workers.running.lock();
+        let threads = &mut running.insert(Running { threads: Vec::new(), ended }).threads;
+        for (index, (worker, waker)) in workers.into_iter().zip(&self.workers.wakers).enumerate() {
+            let (notice, count) = (self.notice.clone(), count.clone());
+            let exhausted = Box::new(move || {
+                if count.fetch_sub(1, Ordering::AcqRel) == 1 {
+                    notice(Notice::Exhausted);
+                }
+            });
+            let failure = Failure {
+                worker: WorkerId::at(index),
+                state: self.state.clone(),
+                log: self.log.clone(),
+                notice: self.notice.clone(),
+                latest: self.workers.latest.clone(),
+            };
+            let driver = Driver {
+                worker,
+                waker: waker.clone(),
+                stop: self.stop.clone(),
+                pulse: self.workers.pulses[index].clone(),
+                spin: self.workers.spin.clone(),
+                exhausted,
+                fault: Box::new(move |fault| failure.tell(fault)),
+            };
+            let (core, log, sender) = (self.workers.core(index), self.log.clone(), sender.clone());
+            let run = move || {
+                if let Some(core) = core
+                    && let Err(error) = cores::pin(core)
+                {
+                    let remark = format!("worker {index} could not be pinned to core {core}: {error}");
+                    log.push(clock::now(), What::Remark(remark));
+                }
+                let worker = drive(driver);
+                // The router has forgotten it where nobody listens: then it is closed here.
+                let _ = sender.send(worker);
+            };
+            threads.push(thread::Builder::new().name(format!("worker {index}")).spawn(run)?);
+        }
+        Ok(())
+    }
+
+    pub(super) fn start_watchdog(self: &Arc<Self>, patience: Nanos) -> Result<()> {
+        let daemon = Arc::downgrade(self);
+        let mut dog = Watchdog::new(patience);
+        let watch = move || {
+            while let Some(daemon) = daemon.upgrade() {
+                let now = clock::now();
+                for finding in dog.look(now, &daemon.workers.pulses) {
+                    let what = match finding {
+                        Finding::Stuck(worker, time) => What::WorkerStuck { worker, time },
+                        Finding::Recovered(worker, time) => What::WorkerRecovered { worker, time },
+                    };
+                    daemon.log.push(now, what);
+                }
+                // The router may end while this waits.
+                drop(daemon);
+                thread::park_timeout(TICK.into());
+            }
+        };
+        thread::Builder::new().name("watchdog".into()).spawn(watch).map(drop)
+    }
+
+    /// Whether every worker makes progress: what a supervisor of this process may be told.
+    pub fn is_progressing(&self) -> bool {
+        self.workers.all_well()
+    }
+
+    /// What every worker tells, each between two of its steps. Of one that is stuck or has failed, what it told last.
+    pub(super) fn reports(&self) -> std::result::Result<Reports<'_>, Unanswered> {
+        let mut waiting: Vec<(WorkerId, Receiver<WorkerReport>)> = Vec::new();
+        let mut list: Vec<WorkerReport> = Vec::new();
+        let mut silent: Vec<WorkerId> = Vec::new();
+        {
+            let control = self.control.lock();
+            for (index, pulse) in self.workers.pulses.iter().enumerate() {
+                let worker = WorkerId::at(index);
+                if !pulse.answers() {
+                    silent.push(worker);
+                    continue;
+                }
+                let (sender, receiver) = channel();
+                control.router.post_to(worker, Command::Report(sender));
+                waiting.push((worker, receiver));
+            }
+        }
+        let deadline = clock::now() + REPORT.into();
+        let mut late = false;
+        for (worker, receiver) in waiting {
+            match receiver.recv_timeout(deadline.since(clock::now()).into()) {
+                Ok(report) => list.push(report),
+                // It fails at this moment, or begins anew; the others are asked all the same.
+                Err(error) => {
+                    late |= error == RecvTimeoutError::Timeout;
+                    silent.push(worker);
+                }
+            }
+        }
+        {
+            let latest = self.workers.latest.lock();
+            let last = |worker: &WorkerId| latest.iter().find(|report| report.worker == *worker).cloned();
+            list.extend(silent.iter().filter_map(last));
+        }
+        if list.is_empty() || late && list.len() < self.workers.pulses.len() {
+            return Err(Unanswered);
+        }
+        list.sort_by_key(|report| report.worker);
+        Ok(Reports { workers: &self.workers, list })
+    }
+
+    /// The workers, whether they answer or not.
+    pub fn workers(&self) -> api::Workers {
+        let now = clock::now();
+        // Before anything is asked of them, which wakes them.
+        let told = |(index, pulse): (usize, &Arc<Pulse>)| pulse.told(index as u16, self.workers.core(index), now);
+        let mut workers: Vec<api::Worker> = self.workers.pulses.iter().enumerate().map(told).collect();
+        for report in self.reports().iter().flat_map(|reports| reports.iter()) {
+            let worker = &mut workers[report.worker.index()];
+            worker.handed_over_packets = report.ledger.handed_over();
+            worker.taken_over_packets = report.ledger.taken_over();
+            worker.held_packets = report.held;
+        }
+        api::Workers { time_ns: (now + self.epoch).get(), spin_ns: self.workers.spin.load(Ordering::Relaxed), workers }
+    }
+
+    /// Ends the threads. Answers the last report of each worker, and whether all have ended.
+    pub(super) fn end_workers(&self) -> (Vec<WorkerReport>, bool) {
+        self.workers.wake();
+        let Some(Running { threads, ended }) = self.workers.running.lock().take() else { return (Vec::new(), true) };
+        let deadline = clock::now() + PARTING;
+        let mut workers = Vec::new();
+        let mut left = threads.len();
+        while left > 0 {
+            let Ok(worker) = ended.recv_timeout(deadline.since(clock::now()).into()) else { break };
+            workers.extend(worker);
+            left -= 1;
+        }
+        if left == 0 {
+            // Sent by each as its last act; a panic after that was reported when it happened.
+            threads.into_iter().for_each(|thread| drop(thread.join()));
+        }
+        let now = clock::now();
+        // None of them runs any more: what they have handed to each other meanwhile is found now.
+        let finish = |worker: &mut Box<Worker>| {
+            let work = || {
+                worker.shut_down(now);
+                worker.report()
+            };
+            catch_unwind(AssertUnwindSafe(work)).ok()
+        };
+        let mut reports: Vec<WorkerReport> = workers.iter_mut().filter_map(finish).collect();
+        for report in self.workers.latest.lock().drain(..) {
+            if !reports.iter().any(|known| known.worker == report.worker) {
+                reports.push(report);
+            }
+        }
+        reports.sort_by_key(|report| report.worker);
+        (reports, left == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::RUNNING;
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn the_first_worker_takes_the_router_with_it_and_no_other_does() {
+        for (worker, expected) in [(0, FAILED), (3, RUNNING)] {
+            let (log, state) = (Arc::new(EventLog::default()), Arc::new(AtomicU8::new(RUNNING)));
+            let (sender, notices) = channel();
+            let failure = Failure {
+                worker: WorkerId(worker),
+                state: state.clone(),
+                log: log.clone(),
+                notice: Arc::new(move |notice| drop(sender.send(notice))),
+                latest: Arc::default(),
+            };
+            failure.tell(Fault { reason: "7 is 8".into(), outcome: Outcome::Restarted { lost: 3 } });
+            assert_eq!(state.load(Ordering::Relaxed), RUNNING);
+            let why = "it has failed too often".to_owned();
+            failure.tell(Fault { reason: "7 is 8".into(), outcome: Outcome::GivenUp { why, report: None } });
+            assert_eq!(state.load(Ordering::Relaxed), expected);
+            let said = format!("worker {worker} has failed: 7 is 8; it has failed too often");
+            assert_eq!(notices.try_recv().ok(), (worker == 0).then_some(Notice::Failed(said)));
+            let (entries, ..) = log.since(0);
+            let [restarted, failed] = &entries[..] else { panic!("{entries:?}") };
+            assert!(matches!(restarted.what, What::WorkerRestarted { lost: 3, .. }));
+            assert!(matches!(failed.what, What::WorkerFailed { .. }));
+        }
+    }
+
+    #[test]
+    fn cores_the_machine_does_not_have_are_refused_with_those_it_has() {
+        let allowed = cores::allowed().unwrap();
+        assert_eq!(check_cores(&Cores::default()), Ok(()));
+        assert_eq!(check_cores(&allowed[0].to_string().parse().unwrap()), Ok(()));
+        let Some(missing) = (0..1024).find(|core| !allowed.contains(core)) else { return };
+        let refused = check_cores(&format!("{},{missing}", allowed[0]).parse().unwrap()).unwrap_err().to_string();
+        assert!(
+            refused.starts_with(&format!("router.cores: this process may not run on core {missing}; name")),
+            "{refused}"
+        );
+    }
+}

@@ -1,0 +1,38 @@
+//! Processor cores: which of them this process may run on, and pinning a thread to one.
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::io;
+
+/// The cores that the calling thread may run on, in order: what the machine has, less what a cpuset or `taskset` has taken
+/// away.
+pub fn allowed() -> io::Result<Vec<u16>> {
+    let set = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).map(|core| core as u16).collect())
+}
+
+/// Pins the calling thread to `core`.
+pub fn pin(core: u16) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    if usize::from(core) >= CpuSet::MAX_CPU {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    set.set(usize::from(core));
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pinned_thread_runs_on_its_core_and_no_other() {
+        let before = allowed().unwrap();
+        assert!(!before.is_empty());
+        for &core in &before {
+            let pinned = std::thread::spawn(move || pin(core).and_then(|()| allowed())).join().unwrap();
+            assert_eq!(pinned.unwrap(), [core]);
+        }
+        assert_eq!(allowed().unwrap(), before, "other threads are where they were");
+        assert!(pin(u16::MAX).is_err());
+    }
+}

@@ -1,0 +1,176 @@
+//! Beginning anew after a panic: what the worker held is lost and counted, what belongs to the router stays.
+//!
+//! A panic may have left anything the worker alone uses half changed. So all of it goes: queues, schemes, functions, the
+//! scheduler, the host. Ports and the rings to other workers stay, and so do the counters, made to add up again: what
+//! has met no fate is dropped as `worker_failed`. Frames are at home by themselves, for a packet that nobody ends goes
+//! back to its region. The host begins with what the old one knew of neighbours, as hearsay: they are asked again when
+//! they are next needed.
+
+use super::crew::Crew;
+use super::{PortState, Remains, Role, Task, Worker, tell_tables};
+use crate::classify::{Scratch, Target};
+use crate::function;
+use crate::host::Host;
+use crate::path::{Instance, PathCounters};
+use crate::snapshot::{CONTROL, GENERAL};
+use packet::{Batch, DropReason, Queue};
+use units::{Instant, PortId};
+
+/// Why a worker cannot begin anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HalfAdopted;
+
+impl std::fmt::Display for HalfAdopted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("it was taking on a configuration, of which it has only a part")
+    }
+}
+
+impl Worker {
+    /// After a panic in [`Worker::step`]: begins anew with what the configuration says. Answers how many packets are lost.
+    /// A panic here, or an error, is for good: then [`Worker::give_up`].
+    pub fn restart(&mut self, now: Instant) -> Result<u64, HalfAdopted> {
+        if self.adopting {
+            return Err(HalfAdopted);
+        }
+        self.fates.now = now;
+        let known = self.host.neighbours();
+        self.clear();
+        for index in 0..self.ports.len() {
+            self.reopen(PortId::at(index));
+        }
+        for target in 0..self.instances.len() {
+            self.renew(target);
+        }
+        let lost = self.forget_packets();
+        self.host = Host::new(self.snapshot.limits);
+        if self.speaks() {
+            known.iter().for_each(|known| self.tables.unresolve(known.interface, known.address));
+            self.introduce_host();
+            let control = self.dispatch.control;
+            self.with_host(control, |host, world| {
+                known.iter().for_each(|known| host.hear_of(known, world));
+            });
+        }
+        self.host_due = self.host.next();
+        (self.audit_due, self.watch_due, self.ask_due) = (now, now, now);
+        self.audit();
+        Ok(lost)
+    }
+
+    /// After a panic, for good: settles the sums, so that the last report adds up. Its ports are closed and the others see
+    /// that it is gone when it is dropped.
+    pub fn give_up(&mut self) -> u64 {
+        self.clear();
+        for (index, state) in self.ports.iter().enumerate() {
+            if state.as_ref().is_some_and(|state| state.role == Role::Device) {
+                // Routes over several next hops go by the others.
+                tell_tables(&self.tables, &self.snapshot, PortId::at(index), false);
+            }
+        }
+        for target in 0..self.instances.len() {
+            self.renew(target);
+        }
+        self.ports.iter_mut().flatten().for_each(PortState::settle);
+        self.forget_packets()
+    }
+
+    /// Drops what is in the worker's own hands, uncounted.
+    fn clear(&mut self) {
+        (self.batch, self.scratch) = (Batch::new(), Scratch::new());
+        self.scheduler = (self.make_scheduler)();
+        self.tasks.clear();
+        self.spare_tasks.clear();
+        self.accounts.clear();
+        self.touched.clear();
+        self.blocked.clear();
+        self.quiet = 0;
+        self.holding = Default::default();
+        self.ready.clear();
+        self.asked_by.clear();
+        self.verdicts.clear();
+        self.ports.iter_mut().flatten().filter_map(|state| state.lanes.as_mut()).for_each(|lanes| lanes.clear());
+        for remains in &mut self.remains {
+            if let Remains::Lanes(lanes) = remains {
+                lanes.clear();
+            }
+        }
+    }
+
+    /// A port's link with another scheme and nothing waiting. A port that was about to be closed is, for nothing waits.
+    fn reopen(&mut self, id: PortId) {
+        let Some(mut state) = self.ports[id.index()].take() else { return };
+        let view = self.snapshot.port(id).filter(|_| state.closing.is_none());
+        let scheme = view.and_then(|view| schemes::build(view.scheme.name, &view.scheme.options).ok());
+        state.settle();
+        let Some(scheme) = scheme else {
+            self.remains.extend(state.lanes.take().map(Remains::Lanes));
+            self.remains.push(Remains::Port(id, state.link.into_port()));
+            return;
+        };
+        state.link.replace_scheme(scheme);
+        (state.input, state.output) = (self.add_task(Task::Input(id)), self.add_task(Task::Output(id)));
+        self.scheduler.wake(state.input, self.fates.now);
+        self.ports[id.index()] = Some(state);
+    }
+
+    /// Empty queues and other functions for an instance.
+    fn renew(&mut self, target: usize) {
+        let Some(mut old) = self.instances[target].take() else { return };
+        let spec = self.snapshot.paths.iter().find(|path| path.id == old.path);
+        let functions = spec.and_then(|path| function::build(&path.functions).ok()).unwrap_or_default();
+        let task = self.add_task(Task::Forward(target as Target));
+        let capacity = old.input.capacity();
+        let own = old.path == CONTROL || old.path == GENERAL;
+        if !own {
+            old.counters.settle();
+        }
+        self.instances[target] = Some(Instance {
+            task,
+            input: Queue::new(capacity),
+            output: Queue::new(capacity),
+            half: None,
+            offloads: false,
+            functions,
+            ..old
+        });
+    }
+
+    /// Counts what is lost.
+    fn forget_packets(&mut self) -> u64 {
+        // The paths of the router's own protocols share the host: what is missing in one is too much in the other.
+        let own = |instance: &&mut Instance| instance.path == CONTROL || instance.path == GENERAL;
+        let mut sum = PathCounters::default();
+        self.instances.iter_mut().flatten().filter(own).for_each(|instance| sum += instance.counters);
+        let before = sum;
+        sum.settle();
+        if let Some(control) = self.instances.iter_mut().flatten().find(|instance| own(instance)) {
+            control.counters.dropped += sum.dropped - before.dropped;
+            control.counters.generated += sum.generated - before.generated;
+        }
+        self.fates.pool.abandon();
+        self.fates.ledger.settle(DropReason::WorkerFailed)
+    }
+
+    /// Packets that were handed to workers that are gone are lost, and counted here: they are no more than what lies in a
+    /// ring whose reader is gone.
+    pub(super) fn count_forsaken(&mut self) {
+        let mut lost = 0;
+        for state in self.ports.iter_mut().flatten() {
+            lost += state.lanes.as_mut().map_or(0, |lanes| lanes.forsaken());
+            lost += state.link.port.forsaken();
+        }
+        for remains in &mut self.remains {
+            lost += match remains {
+                Remains::Lanes(lanes) => lanes.forsaken(),
+                Remains::Port(_, port) => port.forsaken(),
+            };
+        }
+        if let Crew::Other(speaker) = &mut self.crew {
+            lost += speaker.forsaken();
+        }
+        if lost > 0 {
+            self.fates.ledger.lose(lost as u64, DropReason::WorkerFailed);
+        }
+    }
+}

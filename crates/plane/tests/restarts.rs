@@ -1,0 +1,270 @@
+//! A worker that panics, in the middle of anything: it begins anew or is given up, what it held is counted, its frames are
+//! back, and the other workers go on. Panics come from the observer, which is told of packets at every stage and so is
+//! called from wherever a worker has one in its hands. Seeded: what fails once fails again.
+
+use packet::wire::{Ipv4Spec, ethernet, ethertype};
+use packet::{DropReason, Ledger, Packet};
+use plane::WorkerReport;
+use plane::event::{Event, Observer, Wants};
+use plane::port::Port;
+use plane::rig::Team;
+use plane::snapshot::Layout;
+use std::net::Ipv4Addr;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use units::{Instant, Mac, Nanos, PortId};
+
+const FRAMES: usize = 8192;
+
+/// Panics when it has been told of so many things.
+struct Fuse(Arc<AtomicI64>);
+
+impl Observer for Fuse {
+    fn event(&mut self, _now: Instant, _event: &Event<'_>) {
+        if self.0.fetch_sub(1, Ordering::Relaxed) == 0 {
+            // A panic without a word on the terminal.
+            resume_unwind(Box::new("injected"));
+        }
+    }
+
+    fn wants(&self) -> Wants {
+        Wants { packets: true, stages: true }
+    }
+
+    fn choose(&mut self, _now: Instant, _port: PortId, packets: &mut [Packet]) {
+        packets.iter_mut().for_each(|packet| packet.meta_mut().flags |= packet::Meta::FOLLOWED);
+    }
+}
+
+/// The gateways of both routes are found by asking; hosts never answer for that of 10.9.0.0/16.
+const CONFIG: &str = r#"
+version = 1
+[port.lan]
+device = "memory:lan"
+mac = "02:00:00:00:00:00"
+address = ["192.0.0.1/24"]
+[port.wan]
+device = "memory:wan"
+mac = "02:00:00:00:00:01"
+address = ["192.0.1.1/24"]
+scheme = "fifo(limit=50)"
+[[neighbour]]
+address = "192.0.1.9"
+mac = "02:bb:00:00:00:09"
+port = "wan"
+[[route]]
+to = "10.0.0.0/16"
+via = "192.0.1.9"
+[[route]]
+to = "10.9.0.0/16"
+via = "192.0.1.10"
+"#;
+
+fn frame(flow: u16, number: u32, net: u8, ttl: u8) -> Vec<u8> {
+    let mut frame = vec![0; 64];
+    let (to, from) = (Mac([2, 0, 0, 0, 0, 0]), Mac([2, 0, 0, 0, 0, 0xaa]));
+    ethernet::write_header(&mut frame[..14], to, from, None, ethertype::IPV4).unwrap();
+    let spec = Ipv4Spec {
+        type_of_service: 0,
+        identification: 0,
+        dont_fragment: true,
+        ttl,
+        protocol: 17,
+        source: Ipv4Addr::new(192, 0, 0, 200),
+        destination: Ipv4Addr::new(10, net, 0, 1),
+    };
+    spec.write(&mut frame[14..], 30).unwrap();
+    frame[36..38].copy_from_slice(&flow.to_be_bytes());
+    frame[46..50].copy_from_slice(&number.to_be_bytes());
+    frame
+}
+
+fn sum(reports: &[WorkerReport], of: fn(&Ledger) -> u64) -> u64 {
+    reports.iter().map(|report| of(&report.ledger)).sum()
+}
+
+struct Trial {
+    team: Team,
+    fuses: Vec<Arc<AtomicI64>>,
+    /// The next number, and the last that came, of each flow.
+    flows: Vec<(u32, u32)>,
+    delivered: u64,
+    /// The last reports of workers that were given up.
+    gone: Vec<WorkerReport>,
+}
+
+impl Trial {
+    fn begin(workers: u16, queues: usize, layout: Layout) -> Trial {
+        let fuses: Vec<Arc<AtomicI64>> = (0..workers).map(|_| Arc::new(AtomicI64::new(-1))).collect();
+        let mut team =
+            Team::observed(workers, queues, FRAMES, layout, |worker| Box::new(Fuse(fuses[worker.index()].clone())));
+        team.apply(CONFIG);
+        team.settle();
+        Trial { team, fuses, flows: vec![(0, 0); 24], delivered: 0, gone: Vec::new() }
+    }
+
+    fn send(&mut self, packets: usize, queue: usize) {
+        for i in 0..packets {
+            let flow = i % self.flows.len();
+            self.flows[flow].0 += 1;
+            let (net, ttl) = (if flow % 8 == 7 { 9 } else { 0 }, if flow % 8 == 6 { 1 } else { 64 });
+            let frame = frame(flow as u16, self.flows[flow].0, net, ttl);
+            let wire = if queue == 0 { "lan".to_owned() } else { format!("lan#{queue}") };
+            if self.team.wires.far.get(&wire).is_some_and(|far| far.is_up() && far.room() > 0) {
+                self.team.send(&wire, &frame);
+            }
+        }
+    }
+
+    fn receive(&mut self) {
+        let wires: Vec<String> = self.team.wires.far.keys().cloned().collect();
+        for frame in wires.iter().flat_map(|wire| self.team.received(wire)) {
+            if frame.len() == 64 && frame[23] == 17 {
+                let flow = usize::from(u16::from_be_bytes([frame[36], frame[37]]));
+                let number = u32::from_be_bytes(frame[46..50].try_into().unwrap());
+                assert!(self.flows[flow].1 < number, "flow {flow}: {number} comes after {}", self.flows[flow].1);
+                self.flows[flow].1 = number;
+                self.delivered += 1;
+            }
+        }
+    }
+
+    /// Steps every worker so often; answers which one panicked.
+    fn steps(&mut self, steps: usize) -> Option<usize> {
+        for step in 0..steps {
+            let worker = step % self.team.workers.len();
+            if catch_unwind(AssertUnwindSafe(|| self.team.step(worker))).is_err() {
+                return Some(worker);
+            }
+        }
+        None
+    }
+
+    fn restart(&mut self, worker: usize) {
+        let now = self.team.now;
+        self.team.workers[worker].restart(now).unwrap();
+        self.team.workers[worker].audit();
+    }
+
+    /// Time passes until nothing is under way; then everything has met one fate.
+    fn check(&mut self) -> Vec<WorkerReport> {
+        self.team.pass(Nanos::secs(5));
+        self.receive();
+        let mut reports = self.team.reports();
+        reports.extend(self.gone.iter().cloned());
+        for report in &reports {
+            assert_eq!((report.held, report.ledger.held()), (0, 0), "{report:?}");
+        }
+        assert_eq!(sum(&reports, Ledger::handed_over), sum(&reports, Ledger::taken_over));
+        assert_eq!(self.team.pool.outside(), 0);
+        reports
+    }
+
+    fn end(mut self) {
+        let now = self.team.now;
+        self.team.workers.iter_mut().for_each(|worker| worker.shut_down(now));
+        let Team { router, workers, pool, wires, .. } = self.team;
+        drop((workers, pool, wires));
+        assert_eq!(
+            (router.region().spare(), router.region().spare_super_frames()),
+            (FRAMES, 64),
+            "every frame is back"
+        );
+    }
+}
+
+const SETTINGS: [(u16, usize, Layout); 4] =
+    [(1, 1, Layout::Three), (2, 1, Layout::One), (2, 2, Layout::Two), (3, 1, Layout::Three)];
+
+#[test]
+fn a_worker_that_panics_anywhere_begins_anew_and_every_packet_is_accounted_for() {
+    for (workers, queues, layout) in SETTINGS {
+        let mut trial = Trial::begin(workers, queues, layout);
+        let (mut restarts, mut expected) = (0, 0);
+        for fuse in (0..900).step_by(7) {
+            let victim = fuse % usize::from(workers);
+            trial.fuses[victim].store(fuse as i64, Ordering::Relaxed);
+            (0..queues).for_each(|queue| trial.send(150, queue));
+            expected += 1;
+            while let Some(worker) = trial.steps(400) {
+                assert_eq!(worker, victim);
+                trial.restart(worker);
+                restarts += 1;
+            }
+            trial.fuses[victim].store(-1, Ordering::Relaxed);
+            trial.receive();
+        }
+        assert!(restarts > expected / 4, "{restarts} of {expected}");
+        let before = trial.delivered;
+        let reports = trial.check();
+        let lost: u64 = reports.iter().map(|r| r.ledger.dropped_for(DropReason::WorkerFailed)).sum();
+        assert!(lost > 0, "a worker that panics holds something");
+        // All forward as before.
+        trial.send(200, 0);
+        trial.check();
+        // Of 24 flows three have no gateway, and three an expired time to live.
+        assert!(trial.delivered - before >= 150, "{} delivered", trial.delivered - before);
+        trial.end();
+    }
+}
+
+/// Ends the worker as its driver does where it may not begin anew.
+fn bury(trial: &mut Trial, worker: usize) {
+    let mut dead = trial.team.workers.remove(worker);
+    dead.give_up();
+    let report = dead.report();
+    assert_eq!((report.held, report.ledger.held()), (0, 0), "{report:?}");
+    trial.gone.push(report);
+}
+
+#[test]
+fn when_a_worker_is_given_up_the_others_collect_what_it_left_and_forward_its_flows() {
+    for fuse in (1..600).step_by(23) {
+        let mut trial = Trial::begin(3, 1, Layout::Three);
+        trial.send(100, 0);
+        trial.fuses[2].store(fuse, Ordering::Relaxed);
+        let mut dead = None;
+        for _ in 0..20 {
+            trial.send(150, 0);
+            dead = trial.steps(100);
+            if dead.is_some() {
+                break;
+            }
+        }
+        assert_eq!(dead, Some(2), "fuse {fuse}");
+        bury(&mut trial, 2);
+        trial.send(150, 0);
+        trial.check();
+        let before = trial.delivered;
+        trial.send(240, 0);
+        let reports = trial.check();
+        // What its device owner kept, and all of its flows: the whole but for flows that nobody could deliver.
+        assert!(trial.delivered - before >= 170, "fuse {fuse}: {} delivered, {reports:?}", trial.delivered - before);
+        trial.end();
+    }
+}
+
+/// The neighbours that the first worker knew are known to it afterwards, the configured ones as before.
+#[test]
+fn the_first_worker_remembers_neighbours_when_it_begins_anew() {
+    let mut trial = Trial::begin(2, 1, Layout::Three);
+    trial.send(24, 0);
+    trial.fuses[0].store(5, Ordering::Relaxed);
+    let mut failed = None;
+    while failed.is_none() {
+        trial.send(50, 0);
+        failed = trial.steps(50);
+    }
+    let known = |trial: &Trial| -> Vec<_> {
+        let neighbours = trial.team.workers[0].report().neighbours;
+        neighbours.into_iter().filter_map(|n| Some((n.address, n.mac?))).collect()
+    };
+    let before = known(&trial);
+    assert!(!before.is_empty());
+    trial.restart(0);
+    assert_eq!(known(&trial), before);
+    trial.send(24, 0);
+    trial.check();
+    trial.end();
+}
