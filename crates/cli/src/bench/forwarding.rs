@@ -267,7 +267,7 @@ pub fn measure(Rounds(count): Rounds) -> Vec<Figure> {
     let figure = |i: usize| Figure::beside("forwarding", names[i], medians(&few[i]), "ns/packet", budgets[i]);
     let mut figures: Vec<Figure> = (0..3).map(figure).collect();
     let against: Vec<(f64, f64)> = few[0].iter().zip(&few[2]).map(|(three, one)| (three.0, one.0)).collect();
-    figures.push(Figure::beside("forwarding", "three tasks against one", medians(&against), "ns/packet", None));
+    figures.push(Figure::beside("forwarding", "three tasks against one", medians(&against), "ns/packet", Some(1.07)));
     let many = rounds(count, &mut [Course::new(Layout::Three, Table::Million, 65536)]);
     let name = "three tasks, 10^6 routes, 65536 frames, random destinations";
     figures.push(Figure::beside("forwarding", name, medians(&many[0]), "ns/packet", Some(2.6)));

@@ -49,6 +49,12 @@ impl Figure {
         Figure { group, name: name.into(), value, unit, reference: None, ratio: None, budget, bound: Bound::Most, met }
     }
 
+    /// A figure by itself that is better the greater it is.
+    fn no_less(group: &'static str, name: impl Into<String>, value: f64, unit: &'static str, budget: f64) -> Figure {
+        let figure = Figure::alone(group, name, value, unit, Some(budget));
+        Figure { bound: Bound::Least, met: Some(value >= budget), ..figure }
+    }
+
     /// As [`Figure::beside`], with a ratio that is better the greater it is.
     fn at_least(
         group: &'static str,

@@ -2,6 +2,7 @@
 
 use super::{Figure, Rounds, median};
 use io::clock::CycleCounter;
+use packet::pool::Huge;
 use packet::{Batch, Pool, Queue, Region};
 use plane::classify::{Origin, Outcome, RouteChange, Tables};
 use plane::port::{Port, Wire};
@@ -10,6 +11,7 @@ use plane::scheduler::{CpuScheduler, RoundRobin};
 use std::collections::HashSet;
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::{AtomicU32, Ordering};
 use units::{Instant, Nanos, Share, TaskId, VrfId};
 
 /// The median of measurements of `work`, which does `operations` operations, in nanoseconds an operation.
@@ -70,7 +72,7 @@ pub fn destinations(routes: usize, count: usize) -> Vec<u32> {
 }
 
 /// `count` different IPv6 prefixes within 2000::/4, most of them of 48 bits and shorter.
-fn many6(count: usize) -> impl Iterator<Item = plan::Prefix> {
+pub fn many6(count: usize) -> impl Iterator<Item = plan::Prefix> {
     let mut seen = HashSet::with_capacity(count);
     let prefix = |(top, low): (u64, u64)| {
         let length = match low & 127 {
@@ -129,6 +131,7 @@ pub fn lookup(rounds: Rounds) -> Vec<Figure> {
         });
         figures.push(Figure::alone("lookup", name, cost, "ns/lookup", Some(budget)));
     }
+    figures.push(reads(rounds, &far));
     let routed: Vec<u128> = many6(200_000)
         .map(|prefix| match prefix.address {
             IpAddr::V6(address) => address.to_bits(),
@@ -151,6 +154,19 @@ pub fn lookup(rounds: Rounds) -> Vec<Figure> {
         figures.push(Figure::alone("lookup", name, cost, "ns/lookup", budget));
     }
     figures
+}
+
+/// The reads alone that lookups of these destinations make, from memory of the same size: what the machine gives today
+/// whoever asks.
+fn reads(rounds: Rounds, keys: &[u32]) -> Figure {
+    let table = Huge::<AtomicU32>::zeroed(1 << 24);
+    table.iter().for_each(|word| word.store(1, Ordering::Relaxed));
+    table.thicken();
+    let cost = each(rounds, keys.len(), || {
+        let sum = keys.iter().map(|&key| table[(key >> 8) as usize].load(Ordering::Relaxed)).fold(0, u32::wrapping_add);
+        black_box(sum);
+    });
+    Figure::alone("lookup", "memory alone, 64 MB, 2^20 places", cost, "ns/read", None)
 }
 
 /// The scheme through its wires: arrival, queue, departure.

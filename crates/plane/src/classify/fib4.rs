@@ -76,10 +76,15 @@ impl Fib4 {
 
     #[inline(always)]
     fn lookup_some(&self, addresses: &[u32], words: &mut [u32]) {
-        // These loads do not wait for one another; the processor has as many of them under way as it can.
+        let networks: &[AtomicU32; NETWORKS] = (&*self.networks).try_into().expect("it has a word for each");
+        // What is made of a word waits for it in the processor's queues, which hold fewer of them than it can fetch at
+        // once. Prefetches wait for nothing.
+        for &address in addresses {
+            prefetch(&raw const networks[(address >> 8) as usize]);
+        }
         let mut pointers = EMPTY;
         for (&address, word) in addresses.iter().zip(&mut *words) {
-            let found = self.network(address).load(Ordering::Acquire);
+            let found = networks[(address >> 8) as usize].load(Ordering::Acquire);
             pointers |= found;
             *word = self.or_short(found, address);
         }

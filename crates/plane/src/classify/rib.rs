@@ -102,6 +102,8 @@ where
     (A, u8): Prefix,
 {
     map: PrefixMap<(A, u8), Candidates>,
+    /// Prefixes with a route that is no neighbour's.
+    said: usize,
 }
 
 impl<A: Copy> Rib<A>
@@ -109,7 +111,7 @@ where
     (A, u8): Prefix<R = A>,
 {
     pub fn new() -> Self {
-        Rib { map: PrefixMap::new() }
+        Rib { map: PrefixMap::new(), said: 0 }
     }
 
     /// Sets (0: clears) the route of a prefix from one origin, and makes `fib` say the best there is now. Answers the
@@ -120,7 +122,9 @@ where
         if old == word {
             return old;
         }
+        let said = usize::from(candidates.governing() != 0);
         candidates.0[origin as usize] = word;
+        self.said = self.said + usize::from(candidates.governing() != 0) - said;
         if candidates.iter().next().is_some() {
             self.map.insert(prefix, candidates);
         } else {
@@ -162,6 +166,11 @@ where
     /// Prefixes with a route.
     pub fn len(&self) -> usize {
         self.map.len()
+    }
+
+    /// Prefixes with a route that is no neighbour's.
+    pub fn said(&self) -> usize {
+        self.said
     }
 
     /// Bytes held.

@@ -17,7 +17,7 @@ use units::{Instant, InterfaceId, VrfId};
 type Outcomes = (Expected, Option<usize>, Vec<(InterfaceId, IpAddr)>);
 
 /// As much as one packet can concern.
-const LIMITS: TableLimits = TableLimits { adjacencies: 4096, routes: 65536 };
+const LIMITS: TableLimits = TableLimits { adjacencies: 4096, routes: 1 << 22 };
 
 /// What becomes of a packet that the host is given, the path it took last, and the neighbours that something waits for.
 pub(super) fn run(way: Way<'_>, pool: Pool, packet: Packet, target: Target) -> Outcomes {

@@ -2,6 +2,7 @@
 //! of it (RFC 6583: a scan of a large prefix must not push out the neighbours in use).
 
 use super::machine::{Effects, Machine};
+use crate::event::NeighbourState;
 use packet::{DropReason, Packet};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -126,6 +127,14 @@ impl Neighbours {
             }
             _ => false,
         }
+    }
+
+    /// The first neighbour of an interface that was found and not given.
+    pub fn found_on(&self, interface: InterfaceId) -> Option<Key> {
+        let from = (interface, IpAddr::from([0, 0, 0, 0]));
+        let here = self.entries.range(from..).take_while(|((on, _), _)| *on == interface);
+        let mut found = here.filter(|(_, neighbour)| neighbour.machine.state != NeighbourState::Static);
+        found.next().map(|(&key, _)| key)
     }
 
     /// Forgets a neighbour; its machine and what waited for it.

@@ -136,7 +136,10 @@ impl Host {
             effects
         };
         if self.neighbours.step(key, set).is_none() && !self.neighbours.insert(key, fixed) {
-            return false;
+            // Who was found gives way to who is given.
+            let Some(found) = self.neighbours.found_on(key.0) else { return false };
+            self.dismiss(found, DropReason::NeighbourTable, world);
+            assert!(self.neighbours.insert(key, fixed), "there is room for one now");
         }
         self.apply(key, effects, world);
         self.neighbours.machine(key).is_some()

@@ -2,6 +2,7 @@
 //!
 //! It runs the plane as the daemon does, but in the caller's thread and in the caller's time.
 
+pub mod edits;
 mod frames;
 mod one_link;
 mod straight;
@@ -13,6 +14,7 @@ pub use one_link::OneLink;
 pub use straight::StraightLine;
 pub use team::Team;
 
+use crate::classify::TableLimits;
 use crate::event::{Observer, Silent};
 use crate::host::HostLimits;
 use crate::meter::{Flat, Meter};
@@ -112,9 +114,14 @@ pub struct Rig {
 impl Rig {
     /// A router of `frames` frames without configuration, whose events go to `observer`.
     pub fn new(frames: usize, layout: Layout, observer: Box<dyn Observer>) -> Rig {
+        Rig::with_limits(frames, layout, TableLimits::default(), observer)
+    }
+
+    /// The same, with tables that take so much.
+    pub fn with_limits(frames: usize, layout: Layout, tables: TableLimits, observer: Box<dyn Observer>) -> Rig {
         let mut observer = Some(observer);
         let build = Build { frames, super_frames: SUPER_FRAMES, workers: 1, layout, limits: HostLimits::default() };
-        let (router, mut workers) = Router::new(build, |_| observer.take().unwrap_or(Box::new(Silent)));
+        let (router, mut workers) = Router::with_limits(build, tables, |_| observer.take().unwrap_or(Box::new(Silent)));
         let pool = Pool::new(router.region().clone());
         let worker = workers.pop().expect("a router has a worker");
         Rig { router, worker, wires: Wires::default(), pool, now: Instant::new(1), batch: Batch::new() }

@@ -60,6 +60,8 @@ struct Draft<'r> {
     router: &'r Router,
     routes: HashMap<(VrfId, Prefix), Outcome>,
     neighbours: HashMap<(InterfaceId, IpAddr), Option<Mac>>,
+    /// Neighbours of each interface that are given by then, where that was counted.
+    crowds: HashMap<InterfaceId, usize>,
     gateways: Gateways,
     /// Prefixes that still fit.
     room: usize,
@@ -77,6 +79,7 @@ impl Router {
             router: self,
             routes: HashMap::with_capacity(lines.len()),
             neighbours: HashMap::new(),
+            crowds: HashMap::new(),
             gateways: Gateways::new(&self.tables),
             room: self.tables.room(),
             summary: EditSummary::default(),
@@ -208,6 +211,16 @@ impl Draft<'_> {
             let reason = format!("{} is a neighbour of the configuration", neighbour.address);
             return Err((reason, "change the configuration, and `switchpath apply` it".to_string()));
         }
+        if !self.is_given(key) {
+            let limit = self.router.build.limits.neighbours_per_interface;
+            let crowd = self.crowd(key.0);
+            if *crowd >= limit {
+                let reason =
+                    format!("{} has {limit} neighbours that are given, the most it can have", neighbour.interface);
+                return Err((reason, "leave out those that answer when they are asked".to_string()));
+            }
+            *crowd += 1;
+        }
         self.summary.neighbours_added += 1;
         self.neighbours.insert(key, Some(neighbour.mac));
         Ok(())
@@ -215,15 +228,31 @@ impl Draft<'_> {
 
     fn del_neighbour(&mut self, interface: &plan::Name, address: IpAddr) -> Result<(), Refusal> {
         let key = (self.interface(interface)?, address);
-        let there = self.neighbours.get(&key).map_or(self.router.given.contains_key(&key), Option::is_some);
-        if !there {
+        if !self.is_given(key) {
             let hint =
                 "`switchpath show neighbours` shows them; those of the configuration go with it, others are found";
             return Err((format!("no neighbour {address} was added while the router runs"), hint.to_string()));
         }
         self.summary.neighbours_removed += 1;
+        let stays = self.router.statics.contains_key(&key);
+        *self.crowd(key.0) -= usize::from(!stays);
         self.neighbours.insert(key, None);
         Ok(())
+    }
+
+    /// Whether a neighbour was added, by an edit before or by one of these lines.
+    fn is_given(&self, key: (InterfaceId, IpAddr)) -> bool {
+        self.neighbours.get(&key).map_or(self.router.given.contains_key(&key), Option::is_some)
+    }
+
+    /// How many neighbours of an interface are given, by the configuration and by edits.
+    fn crowd(&mut self, interface: InterfaceId) -> &mut usize {
+        let (given, statics) = (&self.router.given, &self.router.statics);
+        self.crowds.entry(interface).or_insert_with(|| {
+            // Where both give one, it counts once.
+            let added = given.keys().filter(|key| key.0 == interface && !statics.contains_key(*key)).count();
+            added + statics.keys().filter(|key| key.0 == interface).count()
+        })
     }
 
     fn finish(self) -> Edits {
@@ -235,7 +264,9 @@ impl Draft<'_> {
             changes.dedup_by_key(|change| (change.vrf, change.prefix));
             changes.reverse();
         }
-        let neighbours = neighbours.into_iter().map(|((interface, address), mac)| (interface, address, mac)).collect();
+        // Of those that came and went within the batch nobody need hear.
+        let told = neighbours.into_iter().filter(|(key, mac)| mac.is_some() || router.given.contains_key(key));
+        let neighbours = told.map(|((interface, address), mac)| (interface, address, mac)).collect();
         Edits { tables: router.tables.clone(), routes: changes, neighbours, summary, _gateways: gateways }
     }
 }

@@ -14,7 +14,7 @@ pub use edit::{EditError, EditSummary, Edits};
 pub use prepare::{ApplyError, Opener, Prepared};
 
 use crate::bell::Bell;
-use crate::classify::{Origin, Outcome, RouteChange, RouteQuery, RouteReport, Tables};
+use crate::classify::{Origin, Outcome, RouteChange, RouteQuery, RouteReport, TableLimits, Tables};
 use crate::event::Observer;
 use crate::host::HostLimits;
 use crate::scheduler::{CpuScheduler, RoundRobin};
@@ -96,11 +96,20 @@ impl Names {
 
 impl Router {
     /// A router without configuration, and its workers, which wait for one. `observer` makes one for each worker.
-    pub fn new(mut build: Build, mut observer: impl FnMut(WorkerId) -> Box<dyn Observer>) -> (Router, Vec<Worker>) {
+    pub fn new(build: Build, observer: impl FnMut(WorkerId) -> Box<dyn Observer>) -> (Router, Vec<Worker>) {
+        Router::with_limits(build, TableLimits::default(), observer)
+    }
+
+    /// The same, with tables that take so much. Panics where that is less than every router has.
+    pub fn with_limits(
+        mut build: Build,
+        limits: TableLimits,
+        mut observer: impl FnMut(WorkerId) -> Box<dyn Observer>,
+    ) -> (Router, Vec<Worker>) {
         let region = Region::with_super_frames(build.frames, build.super_frames);
         // What waits to be put together leaves most frames to others.
         build.limits.fragments = build.limits.fragments.min(build.frames / 8);
-        let tables = Arc::new(Tables::new());
+        let tables = Arc::new(Tables::with_limits(limits));
         let ids = (0..build.workers.max(1)).map(WorkerId);
         let mailboxes: Vec<Arc<Mailbox>> = ids.clone().map(|_| Arc::default()).collect();
         let bells: Vec<Arc<Bell>> = ids.clone().map(|_| Arc::default()).collect();

@@ -1,6 +1,6 @@
 //! Preparing a generation: everything that can fail, with nothing changed yet.
 
-use super::desired::{Gateways, Routes};
+use super::desired::{self, Gateways, Routes};
 use super::{Names, Router};
 use crate::classify::MOST_VRFS;
 use crate::function;
@@ -14,7 +14,7 @@ use packet::Region;
 use packet::wire::ipv6;
 use plan::{Call, InterfacePlan, Plan, PortPlan};
 use schemes::Scheme;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -104,11 +104,8 @@ impl Router {
         let interfaces = interfaces(plan, &mut names);
         let paths = paths(plan, &mut names);
         let routes = Routes::of(plan, &names, &interfaces);
-        let limits = self.tables.limits();
-        if routes.len() > limits.routes {
-            let reason = format!("there are {}, and {} fit", routes.len(), limits.routes);
-            errors.push(ApplyError { place: "routes".into(), reason, hint: "aggregate some".into() });
-        }
+        errors.extend(self.without_room(&routes));
+        errors.extend(self.crowded(plan, &names));
         let gateways = Gateways::of(&routes, &self.routes, &self.tables);
         if let Err(error) = &gateways {
             let (reason, hint) = (error.to_string(), "use fewer gateways".into());
@@ -136,6 +133,37 @@ impl Router {
         };
         let changes = shares.into_iter().map(change).collect();
         Ok(Prepared { plan: Arc::new(plan.clone()), snapshot, changes, names, routes, gateways, statics })
+    }
+
+    /// What is wrong where there are more routes than fit beside those that the API has added.
+    fn without_room(&self, routes: &Routes) -> Option<ApplyError> {
+        let (limit, given) = (self.tables.limits().routes, self.tables.given());
+        let count = routes.len() + desired::always().count();
+        (count + given > limit).then(|| {
+            let added = if given == 0 { String::new() } else { format!(", and {given} that the API has added") };
+            let reason = format!("there are {count}{added}; {limit} fit");
+            let flush = if given == 0 { "" } else { ", or take added ones away: `switchpath route flush`" };
+            ApplyError { place: "routes".into(), reason, hint: format!("aggregate some{flush}") }
+        })
+    }
+
+    /// The interfaces that would have more neighbours that are given than can be remembered.
+    fn crowded(&self, plan: &Plan, names: &Names) -> Vec<ApplyError> {
+        let limit = self.build.limits.neighbours_per_interface;
+        let mut given: BTreeMap<&plan::Name, HashSet<IpAddr>> = BTreeMap::new();
+        for neighbour in &plan.neighbours {
+            given.entry(&neighbour.interface).or_default().insert(neighbour.address);
+        }
+        for (name, addresses) in &mut given {
+            let here = names.interfaces.get(*name);
+            addresses.extend(self.given.keys().filter(|(on, _)| Some(on) == here).map(|(_, address)| *address));
+        }
+        let full = |(name, addresses): (&plan::Name, HashSet<IpAddr>)| {
+            let reason = format!("{} are given with their addresses, and {limit} can be", addresses.len());
+            let hint = "leave out those that answer when they are asked".to_string();
+            (addresses.len() > limit).then(|| ApplyError { place: format!("neighbours on {name}"), reason, hint })
+        };
+        given.into_iter().filter_map(full).collect()
     }
 
     /// Opens the ports that are new or have another device, and prepares new decorators and schemes for the rest: what

@@ -108,8 +108,10 @@ impl Worker {
                 }
                 Command::Report(reply) => drop(reply.send(self.report())),
                 Command::Neighbour(interface, address, mac) => {
-                    self.statics.retain(|&(i, a, _)| (i, a) != (interface, address));
-                    self.statics.extend(mac.map(|mac| (interface, address, mac)));
+                    match mac {
+                        Some(mac) => drop(self.statics.insert((interface, address), mac)),
+                        None => drop(self.statics.remove(&(interface, address))),
+                    }
                     if !self.speaks() {
                         continue;
                     }
@@ -188,7 +190,7 @@ impl Worker {
         self.with_host(control, |host, world| {
             host.limit(limits);
             host.adopt(world);
-            for &(interface, address, mac) in &statics {
+            for (&(interface, address), &mac) in &statics {
                 if world.interface(interface).is_some() {
                     host.set_static(interface, address, mac, world);
                 }

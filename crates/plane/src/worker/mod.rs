@@ -166,7 +166,7 @@ pub struct Worker {
     instances: Vec<Option<Instance>>,
     dispatch: Dispatch,
     host: Host,
-    statics: Vec<(InterfaceId, std::net::IpAddr, Mac)>,
+    statics: BTreeMap<(InterfaceId, std::net::IpAddr), Mac>,
     /// Packets that wait for next hops.
     holding: Holding,
     /// Next hops that are known, and that packets still wait for.
@@ -226,7 +226,7 @@ impl Worker {
             instances: Vec::new(),
             dispatch: Dispatch::default(),
             host: Host::new(limits),
-            statics: Vec::new(),
+            statics: BTreeMap::new(),
             holding: Holding::default(),
             ready: VecDeque::new(),
             ask_due: Instant::START,

@@ -119,8 +119,10 @@ pub(super) struct State {
     ribs: Vec<Ribs>,
     /// Neighbours with a known link-layer address; each holds its adjacency.
     pub neighbours: BTreeSet<(IpAddr, InterfaceId)>,
-    /// Prefixes with a route, of all VRFs.
+    /// Prefixes with a route that is no neighbour's, of all VRFs.
     prefixes: usize,
+    /// Routes of [`Origin::Api`], of all VRFs.
+    given: usize,
 }
 
 struct Ribs {
@@ -175,7 +177,7 @@ impl Tables {
         if vrf != VrfId::MAIN && self.vrf(vrf).is_none() {
             return if outcome == Outcome::NoRoute { Ok(()) } else { Err(RouteError::NoVrf { prefix, vrf }) };
         }
-        if outcome != Outcome::NoRoute && state.len() >= self.limits.routes && !state.contains(vrf, prefix) {
+        if outcome != Outcome::NoRoute && state.prefixes >= self.limits.routes && !state.contains(vrf, prefix) {
             return Err(RouteError::Full { prefix, limit: self.limits.routes });
         }
         match outcome {
@@ -202,15 +204,18 @@ impl Tables {
         let word = outcome.encode();
         let own = self.vrf(vrf);
         let ribs = state.rib(vrf);
-        let before = ribs.len();
+        let before = ribs.said();
         let old = match (prefix.address, own) {
             (IpAddr::V4(a), None) => ribs.v4.change(&self.fib4, (a.to_bits(), prefix.length), origin, word),
             (IpAddr::V4(a), Some(own)) => ribs.v4.change(own, (a.to_bits(), prefix.length), origin, word),
             (IpAddr::V6(a), None) => ribs.v6.change(&self.fib6, (a.to_bits(), prefix.length), origin, word),
             (IpAddr::V6(a), Some(own)) => ribs.v6.change(own.v6(), (a.to_bits(), prefix.length), origin, word),
         };
-        let after = ribs.len();
+        let after = ribs.said();
         state.prefixes = state.prefixes + after - before;
+        if origin == Origin::Api {
+            state.given = state.given + usize::from(word != 0) - usize::from(old != 0);
+        }
         match Outcome::decode(old) {
             Outcome::Via(adjacency) => self.release(adjacency),
             Outcome::Group(group) => self.release_group(group),
@@ -244,7 +249,7 @@ impl Tables {
         Outcome::decode(self.state.lock().candidates(vrf, prefix.network()).get(origin))
     }
 
-    /// Whether any origin has a route for exactly this prefix.
+    /// Whether there is a route for exactly this prefix that is no neighbour's.
     pub fn contains(&self, vrf: VrfId, prefix: Prefix) -> bool {
         self.state.lock().contains(vrf, prefix.network())
     }
@@ -360,15 +365,20 @@ impl Tables {
         self.state.lock().ribs.iter().map(|ribs| ribs.v6.len()).sum()
     }
 
+    /// Routes of [`Origin::Api`], of all VRFs.
+    pub fn given(&self) -> usize {
+        self.state.lock().given
+    }
+
     /// Prefixes that still fit.
     pub fn room(&self) -> usize {
-        self.limits.routes.saturating_sub(self.state.lock().len())
+        self.limits.routes.saturating_sub(self.state.lock().prefixes)
     }
 }
 
 impl State {
     pub fn new() -> State {
-        State { ribs: Vec::new(), neighbours: BTreeSet::new(), prefixes: 0 }
+        State { ribs: Vec::new(), neighbours: BTreeSet::new(), prefixes: 0, given: 0 }
     }
 
     fn rib(&mut self, vrf: VrfId) -> &mut Ribs {
@@ -376,11 +386,6 @@ impl State {
             self.ribs.push(Ribs { v4: Rib::new(), v6: Rib::new() });
         }
         &mut self.ribs[vrf.index()]
-    }
-
-    /// Prefixes that count against the limit.
-    fn len(&self) -> usize {
-        self.prefixes.saturating_sub(self.neighbours.len())
     }
 
     pub fn candidates(&self, vrf: VrfId, prefix: Prefix) -> Candidates {
@@ -392,7 +397,7 @@ impl State {
     }
 
     fn contains(&self, vrf: VrfId, prefix: Prefix) -> bool {
-        self.candidates(vrf, prefix).iter().next().is_some()
+        self.candidates(vrf, prefix).governing() != 0
     }
 
     pub fn governing(&self, vrf: VrfId, prefix: Prefix) -> Outcome {
@@ -427,8 +432,8 @@ impl State {
 }
 
 impl Ribs {
-    fn len(&self) -> usize {
-        self.v4.len() + self.v6.len()
+    fn said(&self) -> usize {
+        self.v4.said() + self.v6.said()
     }
 }
 

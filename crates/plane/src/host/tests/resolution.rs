@@ -267,6 +267,21 @@ fn a_full_table_forgets_the_oldest_idle_neighbour_and_nobody_in_use() {
 }
 
 #[test]
+fn a_neighbour_that_is_given_takes_the_place_of_one_that_was_found() {
+    let mut lab = Lab::with(HostLimits { neighbours_per_interface: 2, ..HostLimits::default() });
+    let to = |host| V4 { source: "10.0.2.2", destination: host, ..V4::default() }.udp(1);
+    for host in ["10.0.1.4", "10.0.1.5"] {
+        lab.receive(WAN, &to(host), Exception::Resolve);
+    }
+    for host in ["10.0.1.6", "10.0.1.7"] {
+        assert!(lab.host.set_static(LAN, ip(host), B, &mut lab.net), "somebody waits for both, and goes");
+    }
+    assert_eq!(lab.log().matches("dropped neighbour_table").count(), 2);
+    assert!(!lab.host.set_static(LAN, ip("10.0.1.8"), B, &mut lab.net), "all are given");
+    assert_eq!(lab.host.pending(), 0);
+}
+
+#[test]
 fn a_flood_of_messages_is_cut_at_the_limit_on_its_own_interface() {
     let mut lab = Lab::with(HostLimits { neighbour_messages: 10, ..HostLimits::default() });
     for _ in 0..50 {

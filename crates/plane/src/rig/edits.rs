@@ -1,0 +1,149 @@
+//! Batches of changes put to a router that runs: what fuzzers and tests make of any text.
+
+use super::Rig;
+use crate::classify::{Origin, Outcome, RouteQuery, RouteReport};
+use plan::batch::{BatchLine, Edit, batch};
+use plan::{Diagnostics, MOST_DIAGNOSTICS, Name, Prefix, RouteAction};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use units::{InterfaceId, Mac, VrfId};
+
+/// What became of a batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It cannot be read.
+    Unread,
+    /// It was read and cannot be made.
+    Refused,
+    /// All of it was made.
+    Made,
+}
+
+/// Where a route leads: to nothing by a name, or to next hops with their weights.
+type End = (Option<&'static str>, Vec<(InterfaceId, IpAddr, u16)>);
+
+/// The routes that edits have added.
+type Added = BTreeMap<(VrfId, Prefix), End>;
+
+/// Neighbours that lines speak of, with the address each has behind them.
+type Given = BTreeMap<(Name, IpAddr), Option<Mac>>;
+
+/// Puts `source` to a router that has no added routes and neighbours: every error is told where it is, a batch with an
+/// error changes nothing, and one without does line by line what it says. Takes everything away again.
+///
+/// # Panics
+/// Where any of that is not so.
+pub fn exercise(rig: &mut Rig, source: &str) -> Verdict {
+    let plan = rig.router.plan().expect("it runs").clone();
+    let held = held(rig);
+    let batch = match batch(source, "batch", &plan) {
+        Ok(batch) => batch,
+        Err(found) => {
+            judge(source, &found);
+            return Verdict::Unread;
+        }
+    };
+    assert!(batch.lines.windows(2).all(|pair| pair[0].line < pair[1].line), "lines keep their order");
+    match rig.router.prepare_edits(&batch.lines, MOST_DIAGNOSTICS) {
+        Err(errors) => {
+            assert!(errors.iter().all(|error| batch.lines.iter().any(|line| line.line == error.line)));
+            judge(source, &batch.refuse(errors.into_iter().map(|error| (error.line, error.reason, error.hint))));
+            assert_eq!((added(rig), self::held(rig)), (Added::new(), held), "nothing has changed");
+            return Verdict::Refused;
+        }
+        Ok(edits) => drop(rig.router.make_edits(edits, |_| {})),
+    }
+    rig.settle();
+    let (routes, neighbours) = told(rig, &batch.lines);
+    assert_eq!(added(rig), routes);
+    for ((interface, address), mac) in &neighbours {
+        assert_eq!(mac_of(rig, interface, *address), *mac, "{address} on {interface}");
+    }
+    let given = neighbours.iter().filter(|(_, mac)| mac.is_some());
+    let end = given.map(|((port, address), _)| format!("neighbour del {address} port {port}\n")).collect::<String>();
+    let end = end + "flush\n";
+    let lines = plan::batch::batch(&end, "end", &plan).unwrap_or_else(|found| panic!("{found}")).lines;
+    let edits = rig.router.prepare_edits(&lines, 1).unwrap_or_else(|errors| panic!("{errors:?}"));
+    rig.router.make_edits(edits, |_| {});
+    rig.settle();
+    assert_eq!((added(rig), self::held(rig)), (Added::new(), held), "all of it went again");
+    Verdict::Made
+}
+
+/// What holds for everything a reader is told.
+fn judge(source: &str, found: &Diagnostics) {
+    let lines = source.split_inclusive('\n').count().max(1);
+    assert!(found.errors().next().is_some() && found.list().len() <= MOST_DIAGNOSTICS);
+    for one in found.list() {
+        assert!((1..=lines).contains(&one.line), "{one:?}");
+        assert!(!one.reason.is_empty() && !one.hint.is_empty(), "{one:?}");
+        assert!(!one.to_string().contains(['\n', '\u{1b}']), "{one:?}");
+    }
+    assert!(!found.render(false).contains('\u{1b}'), "no control sequence reaches a terminal");
+}
+
+/// Groups and adjacencies that somebody holds, and prefixes there is room for.
+fn held(rig: &Rig) -> (usize, usize, usize) {
+    let tables = rig.router.tables();
+    (tables.groups_held(), tables.adjacencies_held(), tables.room())
+}
+
+fn added(rig: &Rig) -> Added {
+    let query = RouteQuery { origin: Some(Origin::Api), ..RouteQuery::default() };
+    let end = |route: &RouteReport| match route.outcome {
+        Outcome::Blackhole => (Some("blackhole"), Vec::new()),
+        Outcome::Unreachable => (Some("unreachable"), Vec::new()),
+        Outcome::Via(_) => {
+            (None, route.interface.zip(route.next_hop).map(|(on, hop)| (on, hop, 1)).into_iter().collect())
+        }
+        Outcome::Group(_) => {
+            let mut hops: Vec<_> =
+                route.members.iter().map(|m| (m.hop.interface, m.hop.address, m.hop.weight)).collect();
+            hops.sort_unstable();
+            (None, hops)
+        }
+        other => panic!("no edit says {other:?}"),
+    };
+    rig.router.tables().routes(&query, usize::MAX).iter().map(|route| ((route.vrf, route.prefix), end(route))).collect()
+}
+
+/// What lines say, one after the other.
+fn told(rig: &Rig, lines: &[BatchLine]) -> (Added, Given) {
+    let (mut routes, mut neighbours) = (Added::new(), Given::new());
+    let vrf = |name: &Option<Name>| rig.router.vrf(name.as_deref().unwrap_or("main")).expect("it was read");
+    let on = |name: &Name| rig.router.snapshot().interface_named(name).expect("it was read").id;
+    for line in lines {
+        match &line.edit {
+            Edit::AddRoute(route) => {
+                let end = match &route.action {
+                    RouteAction::Blackhole => (Some("blackhole"), Vec::new()),
+                    RouteAction::Unreachable => (Some("unreachable"), Vec::new()),
+                    RouteAction::Via { gateway, interface } => (None, vec![(on(interface), *gateway, 1)]),
+                    RouteAction::Group(hops) => {
+                        let mut hops: Vec<_> =
+                            hops.iter().map(|hop| (on(&hop.interface), hop.gateway, hop.weight)).collect();
+                        hops.sort_unstable();
+                        (None, hops)
+                    }
+                };
+                routes.insert((vrf(&route.vrf), route.to), end);
+            }
+            Edit::DelRoute(of, to) => drop(routes.remove(&(vrf(of), *to))),
+            Edit::Flush(None) => routes.clear(),
+            Edit::Flush(Some(of)) => routes.retain(|(other, _), _| *other != vrf(of)),
+            Edit::AddNeighbour(n) => drop(neighbours.insert((n.interface.clone(), n.address), Some(n.mac))),
+            Edit::DelNeighbour(interface, address) => drop(neighbours.insert((interface.clone(), *address), None)),
+        }
+    }
+    (routes, neighbours)
+}
+
+/// The link-layer address that packets to a neighbour get.
+fn mac_of(rig: &Rig, interface: &str, address: IpAddr) -> Option<Mac> {
+    let tables = rig.router.tables();
+    let on = rig.router.snapshot().interface_named(interface).expect("it was read").id;
+    let adjacency = tables.adjacency_for(on, address).expect("there is room for one more");
+    let link = tables.adjacencies().load(adjacency);
+    tables.release(adjacency);
+    link.is_resolved().then(|| link.mac())
+}
