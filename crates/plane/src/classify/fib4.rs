@@ -69,19 +69,21 @@ impl Fib4 {
     #[inline]
     pub fn lookup_bulk(&self, addresses: &[u32], words: &mut [u32]) {
         assert_eq!(addresses.len(), words.len(), "one answer for each address");
+        let networks: &[AtomicU32; NETWORKS] = (&*self.networks).try_into().expect("it has a word for each");
+        // What is made of a word waits for it in the processor's queues, which hold fewer of them than it can fetch at
+        // once. Prefetches wait for nothing: those of the next are under way while these are looked at.
+        let fetch =
+            |some: &[u32]| some.iter().for_each(|address| prefetch(&raw const networks[(address >> 8) as usize]));
+        let mut ahead = addresses.chunks(BULK);
+        ahead.next().into_iter().for_each(fetch);
         for (addresses, words) in addresses.chunks(BULK).zip(words.chunks_mut(BULK)) {
-            self.sequence.read(|| self.lookup_some(addresses, words));
+            ahead.next().into_iter().for_each(fetch);
+            self.sequence.read(|| self.lookup_some(networks, addresses, words));
         }
     }
 
     #[inline(always)]
-    fn lookup_some(&self, addresses: &[u32], words: &mut [u32]) {
-        let networks: &[AtomicU32; NETWORKS] = (&*self.networks).try_into().expect("it has a word for each");
-        // What is made of a word waits for it in the processor's queues, which hold fewer of them than it can fetch at
-        // once. Prefetches wait for nothing.
-        for &address in addresses {
-            prefetch(&raw const networks[(address >> 8) as usize]);
-        }
+    fn lookup_some(&self, networks: &[AtomicU32; NETWORKS], addresses: &[u32], words: &mut [u32]) {
         let mut pointers = EMPTY;
         for (&address, word) in addresses.iter().zip(&mut *words) {
             let found = networks[(address >> 8) as usize].load(Ordering::Acquire);
