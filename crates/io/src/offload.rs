@@ -132,6 +132,11 @@ impl Ethtool {
         sys::is_running(&self.socket, interface, index)
     }
 
+    /// The MTU of the interface of that name, in bytes.
+    pub fn mtu(&self, interface: &str) -> io::Result<u32> {
+        sys::interface_mtu(&self.socket, interface)
+    }
+
     /// What the interface says it carries; nothing where it does not say (no carrier, or no rate of its own).
     pub fn link_rate(&self, interface: &str) -> Option<Rate> {
         link_rate(&self.socket, interface)

@@ -73,6 +73,18 @@ pub(crate) fn interface_flags(socket: impl AsFd, interface: &str) -> io::Result<
     Ok(unsafe { request.ifr_ifru.ifru_flags } as u16 as u32)
 }
 
+/// The MTU of an interface (SIOCGIFMTU), in the network namespace of `socket`.
+pub(crate) fn interface_mtu(socket: impl AsFd, interface: &str) -> io::Result<u32> {
+    let mut request = interface_request(interface)?;
+    // SAFETY: SIOCGIFMTU reads the name and writes the MTU of the `ifreq` it is given.
+    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call that succeeded has filled in this member.
+    Ok(unsafe { request.ifr_ifru.ifru_mtu } as u32)
+}
+
 /// Whether the interface of that name is still the one of that index, switched on and connected. An interface made anew
 /// under an old name is another one.
 pub(crate) fn is_running(socket: impl AsFd, interface: &str, index: u32) -> bool {

@@ -215,15 +215,95 @@ fn a_port_has_room_for_what_it_says_and_leaves_most_frames_to_others() {
 }
 
 #[test]
-fn what_is_too_long_for_the_interface_is_counted() {
+fn what_is_too_long_for_the_interface_is_counted_as_its_mtu_changes() {
     let Some(lab) = lab() else { return };
-    let (left, _right) = pair(&lab);
-    left.run(|| Netlink::open().unwrap().set_mtu("eth0", 1000).unwrap()).unwrap();
-    let mut ports = Ports::new(1024);
-    let mut port = ports.open(&left, "eth0");
-    transmit(&mut port, &mut ports.pool, &[frame(1, 1018), frame(2, 1019), frame(3, 60)]);
-    assert_eq!(port.statistics().lost_after_transmit, 1);
-    ports.close([port]);
+    let (left, right) = pair(&lab);
+    let mtu = |mtu| {
+        for host in [&left, &right] {
+            host.run(|| Netlink::open().unwrap().set_mtu("eth0", mtu).unwrap()).unwrap();
+        }
+    };
+    mtu(1000);
+    let mut ports = Ports::new(4096);
+    let (mut from, mut to) = (ports.open(&left, "eth0"), ports.open(&right, "eth0"));
+    transmit(&mut from, &mut ports.pool, &[frame(1, 1018), frame(2, 1019), frame(3, 60)]);
+    assert_eq!(receive(&mut to, &mut ports.pool, 2), [frame(1, 1018), frame(3, 60)]);
+    assert_eq!(from.statistics().lost_after_transmit, 1);
+    mtu(1500);
+    // The interface is asked now and then.
+    let deadline = clock::now() + Nanos::secs(5);
+    while from.statistics().lost_after_transmit < 2 || receive(&mut to, &mut ports.pool, 1).is_empty() {
+        assert!(clock::now() < deadline, "{:?}", from.statistics());
+        transmit(&mut from, &mut ports.pool, &[frame(4, 1518)]);
+    }
+    mtu(1000);
+    let before = from.statistics().lost_after_transmit;
+    transmit(&mut from, &mut ports.pool, &[frame(5, 1518), frame(6, 60)]);
+    assert_eq!(receive(&mut to, &mut ports.pool, 1), [frame(6, 60)]);
+    assert_eq!(from.statistics().lost_after_transmit, before + 1);
+    ports.close([from, to]);
+}
+
+#[test]
+fn a_full_ring_is_sent_in_order_once_the_interface_is_on_again() {
+    let Some(lab) = lab() else { return };
+    let (left, right) = pair(&lab);
+    let mut ports = Ports::new(16384);
+    let options = XdpOptions { ring: 256, fill: 1024, ..XdpOptions::default() };
+    let mut from = ports.open_all(&left, "eth0", 1, &options).0.remove(0);
+    let mut to = ports.open(&right, "eth0");
+    let switch = |on| left.run(|| Netlink::open().unwrap().set_up("eth0", on).unwrap()).unwrap();
+    let frames: Vec<Vec<u8>> = (0..256).map(|i| frame(i, 60)).collect();
+    for _ in 0..3 {
+        switch(false);
+        transmit(&mut from, &mut ports.pool, &frames);
+        for _ in 0..1000 {
+            from.receive(clock::now(), &mut Batch::new(), &mut ports.pool);
+            assert_eq!((from.room(), from.is_up()), (0, false));
+        }
+        // What nobody looks after wakes nobody.
+        assert!(matches!(from.waiter(), Waiter::Descriptor(_)));
+        switch(true);
+        from.receive(clock::now(), &mut Batch::new(), &mut ports.pool);
+        assert_eq!(receive(&mut to, &mut ports.pool, 256), frames);
+        from.receive(clock::now(), &mut Batch::new(), &mut ports.pool);
+        assert_eq!(from.room(), 256);
+    }
+    assert_eq!(from.statistics(), PortStatistics::default());
+    ports.close([from, to]);
+}
+
+#[test]
+fn without_a_free_frame_packets_are_lost_and_counted_until_there_are_some() {
+    let Some(lab) = lab() else { return };
+    let (left, right) = pair(&lab);
+    let (mut ours, mut theirs) = (Ports::new(4096), Ports::new(2048));
+    let mut from = ours.open(&left, "eth0");
+    let mut to = theirs.open(&right, "eth0");
+    let lent = 2048 / 8;
+    for _ in 0..3 {
+        // Others have every frame that the kernel has not.
+        let kept: Vec<_> = std::iter::from_fn(|| theirs.pool.take()).collect();
+        assert_eq!(kept.len(), 2048 - lent);
+        let lost = to.statistics().lost_before_receive;
+        let frames: Vec<Vec<u8>> = (0..1000).map(|i| frame(i, 60)).collect();
+        frames.chunks(250).for_each(|some| transmit(&mut from, &mut ours.pool, some));
+        let mut held = Batch::new();
+        while held.len() < lent {
+            to.receive(clock::now(), &mut held, &mut theirs.pool);
+        }
+        assert!(held.as_slice().iter().zip(&frames).all(|(packet, frame)| packet.bytes() == frame));
+        // Nothing is there to receive into, however often it is asked for.
+        transmit(&mut from, &mut ours.pool, &frames[..10]);
+        (0..1000).for_each(|_| to.receive(clock::now(), &mut Batch::new(), &mut theirs.pool));
+        assert_eq!(to.statistics().lost_before_receive - lost, 1000 + 10 - lent as u64);
+        kept.into_iter().chain(held.drain()).for_each(|packet| theirs.pool.give(packet));
+        to.receive(clock::now(), &mut Batch::new(), &mut theirs.pool);
+        transmit(&mut from, &mut ours.pool, &frames[..lent]);
+        assert_eq!(receive(&mut to, &mut theirs.pool, lent), frames[..lent], "it works on");
+    }
+    ours.close([from]);
+    theirs.close([to]);
 }
 
 #[test]

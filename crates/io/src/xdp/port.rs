@@ -9,10 +9,12 @@ use plane::port::{Port, PortStatistics, Waiter};
 use rustix::event::epoll;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use units::{Instant, Mac, Rate};
+use units::{Instant, Mac, Nanos, Rate};
 
 /// Ethernet header and one tag.
 const LINK_HEADER: usize = 18;
+/// How often the interface is asked whether it takes longer frames by now.
+const ASK_AGAIN: Nanos = Nanos::millis(100);
 
 /// An `xdp:` port: some of the queues of an interface. It sends by the first. Dropping the last one of an interface takes
 /// some time: see [`crate::closer`].
@@ -33,6 +35,7 @@ pub struct XdpPort {
     next: usize,
     checksums: Checksums,
     rate: Rate,
+    longest: Longest,
     lost_after_transmit: u64,
 }
 
@@ -40,6 +43,7 @@ impl XdpPort {
     pub(super) fn new(device: Arc<Device>, number: usize, checksums: Option<Checksums>) -> XdpPort {
         let sound = if device.is_virtual { Checksums::Complete } else { Checksums::Trust };
         let rate = device.ethtool.link_rate(&device.link.name).unwrap_or(Rate::MAX);
+        let longest = Longest { bytes: device.link.mtu as usize + LINK_HEADER, rests: Instant::START };
         let mut port = XdpPort {
             device,
             number,
@@ -50,6 +54,7 @@ impl XdpPort {
             next: 0,
             checksums: checksums.unwrap_or(sound),
             rate,
+            longest,
             lost_after_transmit: 0,
         };
         port.take_sockets();
@@ -86,6 +91,27 @@ impl XdpPort {
         for socket in &mut self.sockets {
             self.deaf |= device.start(socket, pool).is_err();
         }
+    }
+}
+
+/// The longest frame that an interface takes.
+#[derive(Debug)]
+struct Longest {
+    bytes: usize,
+    /// Before when it is not asked again.
+    rests: Instant,
+}
+
+impl Longest {
+    /// Whether the interface takes a frame of that length by now: its MTU may have been raised. One whose MTU was lowered
+    /// drops frames itself, and says so.
+    #[cold]
+    fn has_become(&mut self, length: usize, device: &Device, now: Instant) -> bool {
+        if now >= self.rests {
+            let mtu = device.ethtool.mtu(&device.link.name).unwrap_or(0);
+            *self = Longest { bytes: self.bytes.max(mtu as usize + LINK_HEADER), rests: now + ASK_AGAIN };
+        }
+        length <= self.bytes
     }
 }
 
@@ -145,14 +171,14 @@ impl Port for XdpPort {
         self.sockets.first().map_or(0, Socket::room)
     }
 
-    fn transmit(&mut self, _now: Instant, batch: &mut Batch, pool: &mut Pool) {
+    fn transmit(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
         assert!(batch.len() <= self.room(), "never more than there is room for");
-        let longest = self.device.link.mtu as usize + LINK_HEADER;
-        let Some(socket) = self.sockets.first_mut() else { return };
+        let XdpPort { device, sockets, longest, lost_after_transmit, .. } = self;
+        let Some(socket) = sockets.first_mut() else { return };
         socket.collect(pool);
         for packet in batch.drain() {
-            if packet.len() > longest {
-                self.lost_after_transmit += 1;
+            if packet.len() > longest.bytes && !longest.has_become(packet.len(), device, now) {
+                *lost_after_transmit += 1;
                 pool.give(packet);
                 continue;
             }
@@ -162,10 +188,10 @@ impl Port for XdpPort {
                 packet.fill(elsewhere.bytes());
                 socket.push(packet, pool).ok()
             });
-            self.lost_after_transmit += u64::from(copied.is_none());
+            *lost_after_transmit += u64::from(copied.is_none());
             pool.give(elsewhere);
         }
-        self.lost_after_transmit += socket.send().lost;
+        *lost_after_transmit += socket.send().lost;
     }
 
     fn link_rate(&self) -> Rate {

@@ -3,6 +3,7 @@
 
 #![allow(clippy::print_stdout)]
 
+mod flooded;
 mod queues;
 mod revival;
 mod rig;

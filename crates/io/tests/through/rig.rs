@@ -30,7 +30,7 @@ pub struct Running {
     thread: Option<JoinHandle<WorkerReport>>,
     /// What its ports remark.
     pub remarks: Remarks,
-    _router: Router,
+    router: Router,
 }
 
 impl Running {
@@ -54,7 +54,7 @@ impl Running {
         });
         assert!(published.wait(PATIENCE.into()));
         router.complete(published);
-        Running { stop, waker, thread: Some(thread), remarks, _router: router }
+        Running { stop, waker, thread: Some(thread), remarks, router }
     }
 
     fn end(&mut self) -> Option<thread::Result<WorkerReport>> {
@@ -63,10 +63,12 @@ impl Running {
         self.thread.take().map(JoinHandle::join)
     }
 
-    /// Ends it; answers what it has counted. Every packet has met its fate.
+    /// Ends it; answers what it has counted. Every packet has met its fate, and every frame is back.
     pub fn stop(mut self) -> WorkerReport {
         let report = self.end().expect("it runs").unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         assert_eq!(report.held, 0);
+        let region = self.router.region();
+        assert_eq!(region.spare(), region.frames(), "the interfaces have given every frame back");
         report
     }
 }

@@ -103,7 +103,8 @@ impl Host {
 
     /// The medium of a port has gone or come back. Whoever is behind it may be others then: what was found out of its
     /// neighbours is forgotten when it goes; when it comes, our own addresses begin anew (RFC 5227 2.3 and RFC 4862 5.4.2
-    /// whenever a link becomes active), our groups are told of and we are advertised. Configured neighbours stay.
+    /// whenever a link becomes active), our groups are told of and we are advertised, and who was asked for in between,
+    /// which nobody heard, is asked for again. Configured neighbours stay.
     pub fn link_changed(&mut self, port: PortId, up: bool, world: &mut impl World) {
         let now = world.now();
         let on_port = |attachment: &Attachment| attachment.known.port == port;
@@ -130,6 +131,11 @@ impl Host {
             self.restart_advertiser(id, now);
         }
         self.tick(world);
+        let asked = |(key, machine, _): &(Key, &Machine, usize)| {
+            machine.state == NeighbourState::Incomplete && ids.contains(&key.0)
+        };
+        let unheard: Vec<Key> = self.neighbours.iter().filter(asked).map(|(key, ..)| key).collect();
+        unheard.into_iter().for_each(|key| self.ask_anew(key, world));
     }
 
     /// Other rates from now on; the buckets start full again. How much is remembered stays as it was.

@@ -120,6 +120,19 @@ impl Host {
         self.apply(key, effects, world);
     }
 
+    /// Asks for a neighbour as though nobody had before.
+    pub(super) fn ask_anew(&mut self, key: Key, world: &mut impl World) {
+        let (machine, effects) = Machine::wanted(world.now());
+        let again = Effects { changed: false, ..effects };
+        let begin = |known: &mut Machine| {
+            *known = machine;
+            again
+        };
+        if let Some(effects) = self.neighbours.step(key, begin) {
+            self.apply(key, effects, world);
+        }
+    }
+
     /// The deadline of a neighbour is over.
     pub(super) fn neighbour_due(&mut self, key: Key, world: &mut impl World) {
         let (now, reachable) = (world.now(), self.reachable_time());

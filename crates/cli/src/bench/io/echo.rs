@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use units::Nanos;
 
 /// Time between echo requests: far longer than a worker looks for work before it sleeps.
-const GAP: Nanos = Nanos::millis(5);
+const GAP: Nanos = Nanos::millis(1);
 /// How long a reply may take.
 const PATIENCE: Nanos = Nanos::secs(1);
 
@@ -47,7 +47,7 @@ pub fn idle(span: Nanos) -> Result<f64> {
         time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
     };
     // What came before settles.
-    sleeper.sleep([], GAP * 20)?;
+    sleeper.sleep([], GAP * 100)?;
     let (begun, before) = (clock::now(), used());
     sleeper.sleep([], span)?;
     Ok((used() - before) * 1e11 / clock::now().since(begun).get() as f64)

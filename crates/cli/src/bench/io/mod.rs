@@ -7,6 +7,7 @@
 mod echo;
 mod lane;
 mod packets;
+mod processors;
 mod stream;
 
 use super::{Figure, Progress, Rounds, medians};
@@ -17,6 +18,7 @@ use io::netns::Lab;
 use io::precedence::Precedence;
 use lane::{Kind, Lane, Wire};
 use packets::{Fared, Packets};
+use processors::Processors;
 use std::fmt::Write as _;
 use stream::Stream;
 use units::Nanos;
@@ -122,26 +124,35 @@ fn bulk(lab: &Lab, rounds: usize, progress: &Progress) -> Result<Vec<Figure>> {
     Ok(medians.iter().map(figure).collect())
 }
 
-/// A router that sleeps.
+/// A router that sleeps: on the processor of who pings, as the kernel's own, and on another. What the latter takes longer
+/// is what this machine takes to wake a processor up.
 fn idle(lab: &Lab, rounds: usize, progress: &Progress) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
+    let processors = Processors::here()?;
     for kind in [Kind::Kernel, Kind::Xdp, Kind::Packet, Kind::Tap] {
         progress.say(&format!("io: {} with nothing to do", kind.name()));
-        let lane = match Lane::new(lab, kind, Wire::Plain) {
+        let ours = kind != Kind::Kernel;
+        let make = || Lane::new(lab, kind, Wire::Plain);
+        let ping = |lane: &Lane| processors.on_first(|| echo::round_trip(lane, 50 * rounds));
+        let name = |what| format!("{}, {what}", kind.name());
+        let lane = match processors.on_first(make) {
             Ok(lane) => lane,
             Err(error) => {
                 progress.note(&format!("io: {} is left out: {error:#}", kind.name()));
                 continue;
             }
         };
-        let ours = kind != Kind::Kernel;
-        let time = echo::round_trip(&lane, 50 * rounds)?;
-        let name = format!("{}, ping through a router that sleeps", kind.name());
-        figures.push(Figure::alone("io", name, time, "us", ours.then_some(PING)));
-        if ours {
-            let used = echo::idle(Nanos::millis(300 * rounds as u64))?;
-            let name = format!("{}, of a processor with nothing to do", kind.name());
-            figures.push(Figure::alone("io", name, used, "%", Some(IDLE)));
+        let budget = ours.then_some(PING);
+        figures.push(Figure::alone("io", name("ping through a router that sleeps"), ping(&lane)?, "us", budget));
+        if !ours {
+            continue;
+        }
+        let used = echo::idle(Nanos::millis(300 * rounds as u64))?;
+        figures.push(Figure::alone("io", name("of a processor with nothing to do"), used, "%", Some(IDLE)));
+        drop(lane);
+        if let Some(lane) = processors.on_others(make)? {
+            let name = name("ping, the router on another processor");
+            figures.push(Figure::alone("io", name, ping(&lane)?, "us", None));
         }
     }
     Ok(figures)

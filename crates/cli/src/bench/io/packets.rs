@@ -1,13 +1,13 @@
 //! Small packets: how many a second, and whether any is lost or overtaken where there are fewer than that.
 
 use super::lane::{Kind, Lane, Side, Wire, poll_in_driver};
+use super::processors::Processors;
 use anyhow::{Context, Result};
 use io::bpf::Hook;
 use io::clock;
 use io::netns::Lab;
 use io::traffic::{Counted, Passage, Sink, Source};
 use io::wait::{Sleeper, Waker};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use units::Nanos;
 
 /// Packets made by one call.
@@ -64,7 +64,7 @@ impl Packets {
     /// Packets a second that arrive when far more are sent.
     pub fn rate(&self) -> Result<f64> {
         self.lane.station(Side::Left).run(|| -> Result<f64> {
-            pin()?;
+            Processors::here()?.keep_to_first()?;
             let flood = |span| -> Result<()> {
                 let end = clock::now() + span;
                 while clock::now() < end {
@@ -86,7 +86,7 @@ impl Packets {
         self.settle()?;
         let (sent, arrived) = (self.source.sent()?, self.sink.counted()?);
         self.lane.station(Side::Left).run(|| -> Result<()> {
-            pin()?;
+            Processors::here()?.keep_to_first()?;
             let mut sleeper = Sleeper::new(Waker::new()?);
             let begun = clock::now();
             let gap = Nanos::new((1e9 * f64::from(GENTLE) / rate) as u64);
@@ -117,14 +117,4 @@ impl Packets {
             before = now;
         }
     }
-}
-
-/// Keeps the calling thread on one processor: the one a source runs on, and with it the driver at the other end of its
-/// cable. The others are for the router.
-fn pin() -> Result<()> {
-    let have = sched_getaffinity(None)?;
-    let first = (0..CpuSet::MAX_CPU).find(|&cpu| have.is_set(cpu)).context("there is a processor")?;
-    let mut only = CpuSet::new();
-    only.set(first);
-    Ok(sched_setaffinity(None, &only)?)
 }

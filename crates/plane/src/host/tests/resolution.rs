@@ -403,3 +403,17 @@ fn when_a_link_goes_neighbours_are_forgotten_and_when_it_comes_back_addresses_ar
     .assert_eq(&lab.log());
     assert_eq!(lab.host.next(), Instant::FAR);
 }
+
+#[test]
+fn who_was_asked_for_while_the_link_was_gone_is_asked_for_again_when_it_is_back() {
+    let mut lab = Lab::new();
+    lab.host.link_changed(PortId(1), false, &mut lab.net);
+    lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
+    assert!(lab.log().contains("ARP who-has 10.0.2.2 tell 10.0.2.1"), "a link that is gone drops it");
+    lab.pass(Nanos::millis(500));
+    lab.log();
+    lab.host.link_changed(PortId(1), true, &mut lab.net);
+    assert!(lab.log().contains("ARP who-has 10.0.2.2 tell 10.0.2.1"), "at once");
+    b_answers(&mut lab);
+    assert_eq!(lab.forwarded().len(), 1, "what has waited");
+}

@@ -1,0 +1,116 @@
+//! Interfaces that go in the middle of transmissions, with rings full of frames on both sides of the router.
+
+use crate::lab;
+use crate::rig::{Cable, Line, ip};
+use io::bpf::Hook;
+use io::clock;
+use io::netlink::Netlink;
+use io::netns::Host;
+use io::traffic::{Journey, Sink, Source};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use units::{Instant, Mac, Nanos};
+
+/// What an outage may last once the interface is back.
+const RECOVERY: Nanos = Nanos::secs(1);
+/// Packets made at a time: as many as the rings of a port hold.
+const CALL: u32 = 2048;
+
+fn link(host: &Host, name: &str) -> (u32, Mac) {
+    let link = host.run(|| Netlink::open().unwrap().link(name).unwrap()).unwrap();
+    (link.index, link.mac)
+}
+
+/// A sink at the server's end, as it is now.
+fn sink(line: &Line) -> Sink {
+    let (index, _) = link(&line.server, "eth0");
+    line.server.run(|| Sink::attach(index, Hook::XdpNative).unwrap()).unwrap()
+}
+
+/// A source at the client's end, as it is now, of packets for a router of that address.
+fn source(line: &Line, router: Mac) -> std::io::Result<Source> {
+    let [IpAddr::V4(from), IpAddr::V4(to)] = ["10.0.1.2", "10.0.2.2"].map(ip) else {
+        unreachable!("as they are written")
+    };
+    let (index, mac) = link(&line.client, "eth0");
+    let journey = Journey { link: (mac, router), network: (from, to) };
+    line.client.run(|| Source::new(&journey, index)).unwrap()
+}
+
+/// Waits until a sink has counted `count` more; answers how long that took.
+fn await_packets(sink: &Sink, count: u64, since: Instant) -> Nanos {
+    let before = sink.counted().unwrap().packets;
+    loop {
+        let passed = clock::now().since(since);
+        if sink.counted().unwrap().packets >= before + count {
+            return passed;
+        }
+        assert!(passed < RECOVERY, "nothing comes through after {passed:?}");
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn an_interface_that_goes_in_the_middle_of_transmissions_takes_nothing_with_it() {
+    let Some(lab) = lab() else { return };
+    let line = Line::lay(&lab, [Cable::Xdp; 2]);
+    let running = line.start("");
+    if running.remarks.take().iter().any(|remark| remark.contains("in place of AF_XDP")) {
+        return println!("skipped: no AF_XDP");
+    }
+    // The address of the interface at first stays that of the port.
+    let (_, router) = link(&line.router, "left");
+    let made = match source(&line, router) {
+        Ok(source) => source,
+        Err(error) => return println!("skipped: no source of packets: {error}"),
+    };
+    let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Acquire) {
+                // It fails where the link is gone.
+                let _ = line.client.run(|| made.send(CALL));
+                sent.fetch_add(u64::from(CALL), Ordering::Relaxed);
+            }
+        });
+        let work = || {
+            let mut arrived = sink(&line);
+            await_packets(&arrived, 10_000, clock::now());
+            // Each time at another moment of what is under way.
+            for round in 0..4 {
+                await_packets(&arrived, 1000 + 777 * round, clock::now());
+                line.router.run(|| Netlink::open().unwrap().delete_link("right").unwrap()).unwrap();
+                line.plug(1);
+                let since = clock::now();
+                arrived = sink(&line);
+                println!("right removed and made anew: {:?}", await_packets(&arrived, 1, since));
+            }
+            for (host, name) in [(&line.router, "right"), (&line.server, "eth0"), (&line.router, "left")] {
+                await_packets(&arrived, 1000, clock::now());
+                for up in [false, true] {
+                    host.run(|| Netlink::open().unwrap().set_up(name, up).unwrap()).unwrap();
+                }
+                println!("{name} switched off and on: {:?}", await_packets(&arrived, 1, clock::now()));
+            }
+            assert_eq!(arrived.counted().unwrap().late, 0, "none was overtaken");
+        };
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        stop.store(true, Ordering::Release);
+        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+    // Gone while frames come in by it.
+    line.client.run(|| made.send(CALL).unwrap()).unwrap();
+    line.router.run(|| Netlink::open().unwrap().delete_link("left").unwrap()).unwrap();
+    line.plug(0);
+    let arrived = sink(&line);
+    let made = source(&line, router).unwrap();
+    let since = clock::now();
+    while arrived.counted().unwrap().packets == 0 {
+        assert!(clock::now().since(since) < RECOVERY, "nothing comes in by the new one");
+        line.client.run(|| made.send(64).unwrap()).unwrap();
+    }
+    println!("left removed and made anew: {:?}", clock::now().since(since));
+    let report = running.stop();
+    println!("{} packets sent; {:?}", sent.load(Ordering::Relaxed), report.ledger);
+}
