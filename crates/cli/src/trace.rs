@@ -116,7 +116,7 @@ impl File {
 }
 
 /// The bytes of pairs of hexadecimal digits.
-fn bytes(hex: &str) -> Option<Vec<u8>> {
+pub fn bytes(hex: &str) -> Option<Vec<u8>> {
     let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     hex.as_bytes().chunks(2).map(pair).collect()
 }

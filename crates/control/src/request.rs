@@ -4,6 +4,7 @@ use crate::api::{ApiError, ENDPOINTS, ErrorKind, Needs};
 use crate::daemon::Back;
 use crate::explain::{Asked, Probe};
 use io::login::Login;
+use packet::pool::SUPER_FRAME;
 use plan::{Match, Prefix};
 use plane::classify::Origin;
 use units::Nanos;
@@ -17,6 +18,8 @@ const LEAST_TRIAL: Nanos = Nanos::secs(1);
 const MOST_TRIAL: Nanos = Nanos::secs(86_400);
 /// Packets a second that are followed at most: more would keep a worker from its work.
 const MOST_RATE: u64 = 10_000;
+/// Frames that are given to the router at once, at most: as many as a path has room for.
+pub const MOST_FRAMES: usize = 256;
 /// Characters of the name of a configuration.
 const MOST_NAME: usize = 4096;
 
@@ -81,6 +84,8 @@ pub enum Request {
     Capture(Capture),
     /// The way of packets through the router.
     Trace(Trace),
+    /// Frames to take in by a port.
+    Inject(Inject),
     /// All counters.
     Metrics,
     /// The API's own description.
@@ -127,6 +132,19 @@ pub struct Trace {
     pub port: Option<String>,
     /// How many a second; a usual number where none.
     pub rate: Option<u64>,
+    /// Those that were given to the router by `/v1/inject`, and no others.
+    pub injected: bool,
+}
+
+/// Frames that come in by a port without its device.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Inject {
+    /// The name of the port; where there is none, the only one.
+    pub port: Option<String>,
+    /// They are for that port, whatever station they name.
+    pub ours: bool,
+    /// The frames.
+    pub frames: Vec<Vec<u8>>,
 }
 
 /// Reads a request: its method, path and query as they stand in the request line, and its body.
@@ -184,7 +202,9 @@ pub fn parse(method: &str, path: &str, query: &str, body: &[u8]) -> Result<Reque
             capture: capture(&query)?,
             port: query.get("port").map(str::to_owned),
             rate: query.number("rate", 1, MOST_RATE)?,
+            injected: flag(&query, "injected")?,
         }),
+        "/v1/inject" => Request::Inject(inject(&query, &text()?.text)?),
         "/metrics" => Request::Metrics,
         "/v1/openapi.json" => Request::OpenApi,
         other => unreachable!("{other} is declared"),
@@ -202,6 +222,20 @@ fn capture(query: &Query) -> Result<Capture, ApiError> {
         limit: query.number("limit", 1, u64::MAX)?,
         snaplen: query.number("snaplen", LEAST_SNAPLEN, u32::MAX.into())?.map(|bytes| bytes as usize),
     })
+}
+
+/// The body of an injection: a frame a line.
+fn inject(query: &Query, text: &str) -> Result<Inject, ApiError> {
+    let port = query.get("port").map(str::to_owned);
+    let frames: Vec<Vec<u8>> =
+        text.lines().map(str::trim).filter(|line| !line.is_empty()).map(bytes).collect::<Result<_, _>>()?;
+    if frames.len() > MOST_FRAMES {
+        return Err(bad(format!("{} frames are too many at once", frames.len()), format!("give up to {MOST_FRAMES}")));
+    }
+    if let Some(long) = frames.iter().find(|frame| frame.len() > SUPER_FRAME) {
+        return Err(bad(format!("a frame has {} bytes", long.len()), format!("give frames of up to {SUPER_FRAME}")));
+    }
+    Ok(Inject { port, ours: flag(query, "ours")?, frames })
 }
 
 fn asked(query: &Query) -> Result<Asked, ApiError> {
@@ -340,7 +374,8 @@ pub fn exercise(bytes: &[u8]) {
     let needs = needs(method, path);
     if let Err(error) = parse(method, path, query, body) {
         assert!(error.error.status() >= 400 && !error.reason.is_empty());
-    } else if matches!(path, "/v1/apply" | "/v1/confirm" | "/v1/rollback" | "/v1/capture" | "/v1/trace") {
+    } else if matches!(path, "/v1/apply" | "/v1/confirm" | "/v1/rollback" | "/v1/capture" | "/v1/trace" | "/v1/inject")
+    {
         assert_eq!(needs, Needs::Full, "{path}");
     }
 }
@@ -361,8 +396,9 @@ mod tests {
             // `to` instead of `steps`: one of them.
             let given = endpoint.parameters.iter().filter(|p| p.name != "steps");
             query.extend_pairs(given.map(|p| (p.name, p.example)));
+            let body: &[u8] = if endpoint.path == "/v1/inject" { b"0200\n" } else { b"version = 1" };
             for query in [query.finish(), String::new()] {
-                parse(endpoint.method, endpoint.path, &query, b"version = 1")
+                parse(endpoint.method, endpoint.path, &query, body)
                     .unwrap_or_else(|e| panic!("{} {}?{query}: {e}", endpoint.method, endpoint.path));
             }
         }

@@ -70,6 +70,7 @@ pub(crate) fn respond(daemon: &Daemon, caller: &Caller, request: Request) -> Rep
         Request::Confirm => Reply::of_apply(daemon.confirm(&caller.who)),
         Request::RollBack(back, conditions) => Reply::of_apply(daemon.roll_back(back, caller.order(conditions))),
         Request::Explain(asked) => Reply::of(daemon.explain(&asked)),
+        Request::Inject(inject) => Reply::of(daemon.inject(inject)),
         Request::Metrics => match metrics::page(daemon) {
             Ok(page) => Reply { status: 200, media: OPENMETRICS, body: page.into_bytes() },
             Err(error) => Reply::refusal(&error),

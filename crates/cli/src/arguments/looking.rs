@@ -235,7 +235,8 @@ pub struct Explain {
 
 /// Put a capture through a configuration and say what becomes of each packet; or through two, and say which packets meet
 /// another fate. The router is one in memory and in virtual time: no device is touched, no router has to run, and the same
-/// capture gives the same answer, byte for byte.
+/// capture gives the same answer, byte for byte. Without a configuration the packets go into the running router, by one of its
+/// ports and in real time.
 #[derive(Args, Debug)]
 #[command(after_help = format!("\
 Examples:
@@ -243,6 +244,7 @@ Examples:
   switchpath replay trouble.pcapng --config new.toml --port lan --against old.toml    what the change changes
   switchpath replay day.pcap --config new.toml --port wan --as-ours --write out.pcapng
   switchpath replay burst.pcap --config new.toml --port lan --speed 10x --loop 100 -j
+  switchpath replay trouble.pcapng --port lan         into the running router, as if they came in by lan
 
 Without --port each packet comes in by the port that has the name of its interface in the capture, as those of
 `switchpath capture` do. Packets that the capture says were sent are left out. Every neighbour that is asked for answers.
@@ -254,11 +256,11 @@ pub struct Replay {
     /// The capture: pcap or pcapng, of Ethernet.
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
-    /// The configuration.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub config: PathBuf,
+    /// The configuration; without it, the running router has the packets.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, required_unless_present = "port")]
+    pub config: Option<PathBuf>,
     /// Another configuration to compare with: the one before, say.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "config")]
     pub against: Option<PathBuf>,
     /// The port the packets come in by.
     #[arg(long, value_name = "PORT")]
@@ -278,4 +280,6 @@ pub struct Replay {
     /// Print JSON.
     #[arg(short, long)]
     pub json: bool,
+    #[command(flatten)]
+    pub socket: Socket,
 }

@@ -65,3 +65,25 @@ fn what_cannot_be_replayed_leaves_nothing_behind() {
     assert!(place.bad(2, &[&OLD[..], &["--speed", "fast"]].concat()).contains("10x or 0.5x"));
     assert!(!place.path("x.pcapng").exists());
 }
+
+#[test]
+fn a_capture_goes_into_a_router_that_runs_and_its_own_traffic_is_not_counted() {
+    let place = place();
+    // Ten packets a second of its own.
+    let router = place.write("run.toml", &config("10pps", "")).start();
+    let replay = ["replay", "in.pcapng", "--port", "lan", "--write", "live.pcapng"];
+    let said = place.good(&[&replay[..], &["--speed", "0.001x"]].concat());
+    for wanted in ["1000 packets of in.pcapng", "(generation 1)", "900", "100", "ttl_expired", "A traceroute"] {
+        assert!(said.contains(wanted), "{wanted}: {said}");
+    }
+    assert_eq!(place.read("live.pcapng").len(), 900);
+    let told = place.json(&["replay", "in.pcapng", "--port", "lan", "--loop", "2", "--as-ours"]);
+    assert_eq!((&told["sent"]["wan"], &told["lost_packets"]), (&1800.into(), &0.into()), "{told}");
+    let ports = place.json(&["show", "ports"]);
+    assert!(ports["ports"][0]["received_packets"].as_u64() >= Some(3000), "{ports}");
+    let said = place.bad(1, &["replay", "in.pcapng", "--port", "dmz"]);
+    assert!(said.contains("there is no port 'dmz'") && said.contains("lan, wan"), "{said}");
+    assert!(place.bad(2, &["replay", "in.pcapng"]).contains("--config"));
+    router.stop();
+    assert!(place.bad(1, &replay).contains("no router answers on"));
+}

@@ -87,6 +87,11 @@ const NAME: &[Parameter] = &[Parameter {
     doc: "The name of the file, for messages; `request` where it is left out.",
 }];
 
+const INJECT: &[Parameter] = &[
+    Parameter { name: "port", example: "lan", doc: "The port they come in by; the only one where it is left out." },
+    Parameter { name: "ours", example: "true", doc: "They are for that port, whatever station they name." },
+];
+
 const CONFIRM: Parameter = Parameter {
     name: "confirm",
     example: "60s",
@@ -252,6 +257,11 @@ pub const ENDPOINTS: &[Endpoint] = &[
                 example: "100",
                 doc: "Follows at most so many packets a second; 100 where it is left out.",
             },
+            Parameter {
+                name: "injected",
+                example: "true",
+                doc: "Only what comes in by `/v1/inject`, all of it; without it, nothing of that.",
+            },
         ],
         ..get(
             "/v1/trace",
@@ -261,6 +271,13 @@ pub const ENDPOINTS: &[Endpoint] = &[
             AnswerType::Lines("TracedPacket", |generator| drop(generator.subschema_for::<TracedPacket>())),
         )
     },
+    post(
+        "/v1/inject",
+        "Frames come in by a port as if its device had received them. The body has a frame a line, in hexadecimal, at most \
+         256 of them. What becomes of them is told by `/v1/trace` with `injected`.",
+        INJECT,
+        json::<Injected>("Injected"),
+    ),
     get(
         "/metrics",
         "All counters for Prometheus.",

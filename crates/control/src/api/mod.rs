@@ -23,4 +23,4 @@ pub use reports::{
     Neighbour, Neighbours, Path, Paths, Port, Ports, Queue, QueueStage, Queues, Route, Routes, State, Status, Task,
     Tasks, Worker, WorkerState, Workers,
 };
-pub use traced::{TracedPacket, TracedStage};
+pub use traced::{Injected, TracedPacket, TracedStage};

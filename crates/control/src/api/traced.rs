@@ -31,6 +31,15 @@ pub struct TracedPacket {
     pub sent_frame: Option<String>,
 }
 
+/// Frames were given to the router.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Injected {
+    /// Packets that came in.
+    pub packets: u64,
+    /// Frames the router had no room for.
+    pub refused_packets: u64,
+}
+
 /// A stage of a packet's way.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TracedStage {

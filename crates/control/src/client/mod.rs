@@ -2,7 +2,7 @@
 
 mod remote;
 
-use crate::api::ApiError;
+use crate::api::{ApiError, Injected};
 use crate::stream::MISSED;
 use bytes::{Buf, Bytes};
 use http_body_util::{BodyExt, Full};
@@ -206,6 +206,11 @@ impl Client {
         text: &str,
     ) -> Result<T, ClientError> {
         serde_json::from_slice(&self.whole("POST", &with(path, parameters), text.as_bytes())?).map_err(broken)
+    }
+
+    /// What becomes of frames that are given to the router.
+    pub fn inject(&self, port: &str, ours: bool, frames: &str) -> Result<Injected, ClientError> {
+        self.post_with("/v1/inject", &[("port", port.to_owned()), ("ours", ours.to_string())], frames)
     }
 
     /// What an address tells, asked with these parameters.

@@ -1,6 +1,6 @@
 //! What the router tells of itself, with names for ids.
 
-use super::Daemon;
+use super::{Daemon, REPORT};
 use crate::api::{self, ApiError, ErrorKind};
 use crate::explain::{self, Asked};
 use crate::trace::{RATE, Teller, Trace, Tracing};
@@ -10,9 +10,10 @@ use packet::{DropReason, Ledger};
 use plane::classify::{Outcome, RouteQuery};
 use plane::explain::Question;
 use plane::snapshot::Snapshot;
-use plane::{PortReport, WorkerReport};
+use plane::{Command, PortReport, WorkerReport};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use units::{PortId, Rate};
 
 /// A worker did not tell of itself in time, or is gone.
@@ -326,12 +327,56 @@ impl Daemon {
     pub(crate) fn follow(&self, asked: crate::request::Trace) -> Answer<Tracing> {
         let wanted = Wanted { limit: asked.capture.limit, ..self.wanted(asked.capture.matching)? };
         let port = asked.port.as_deref().map(|name| self.port_named(name)).transpose()?;
-        let trace = Trace::new(wanted, port, asked.rate.unwrap_or(RATE));
+        let trace = match asked.injected {
+            true => Trace::of_injected(wanted, port),
+            false => Trace::new(wanted, port, asked.rate.unwrap_or(RATE)),
+        };
         let full = || {
             let reason = "as many traces as there can be are open";
             ApiError::new(ErrorKind::Busy, reason, "end one of them first")
         };
         self.traces.open(trace).ok_or_else(full)
+    }
+
+    /// Takes frames in by a port, by its first worker.
+    pub(crate) fn inject(&self, asked: crate::request::Inject) -> Answer<api::Injected> {
+        let crate::request::Inject { port, ours, mut frames } = asked;
+        let port = match port {
+            Some(name) => self.port_named(&name)?,
+            None => self.only_port()?,
+        };
+        let given = frames.len() as u64;
+        if let (true, Some(view)) = (ours, self.snapshot().port(port)) {
+            frames.iter_mut().for_each(|frame| explain::readdress(frame, view.mac));
+        }
+        let (sender, receiver) = channel();
+        let mut frames = Some(frames);
+        let command = || Command::Inject(port, frames.take().unwrap_or_default(), sender.clone());
+        self.control.lock().router.post(command);
+        drop(sender);
+        let deadline = clock::now() + REPORT.into();
+        let mut packets = 0;
+        loop {
+            match receiver.recv_timeout(deadline.since(clock::now()).into()) {
+                Ok(taken) => packets += taken,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Ok(api::Injected { packets, refused_packets: given - packets });
+                }
+                Err(RecvTimeoutError::Timeout) => return Err(Unanswered.into()),
+            }
+        }
+    }
+
+    fn only_port(&self) -> Answer<PortId> {
+        let snapshot = self.snapshot();
+        let mut ports = snapshot.ports.iter().enumerate().filter(|(_, port)| port.is_some());
+        match (ports.next(), ports.next()) {
+            (Some((only, _)), None) => Ok(PortId::at(only)),
+            _ => {
+                let reason = "it is not said by which port the frames come in";
+                Err(ApiError::new(ErrorKind::BadRequest, reason, "give the parameter 'port'"))
+            }
+        }
     }
 
     fn port_named(&self, name: &str) -> Answer<PortId> {

@@ -52,13 +52,20 @@ fn put(question: &Question<'_>, asked: &Asked) -> Result<(PortId, Vec<u8>), ApiE
         Asked::Frame { port, frame, ours } => {
             let port = port_of(question, port.as_deref()).map_err(refused)?;
             let mut frame = frame.clone();
-            if let (true, Some(view), Some(station)) =
-                (*ours, question.snapshot.port(port), frame.first_chunk_mut::<6>())
-            {
-                *station = view.mac.0;
+            if let (true, Some(view)) = (*ours, question.snapshot.port(port)) {
+                readdress(&mut frame, view.mac);
             }
             Ok((port, frame))
         }
+    }
+}
+
+/// Addresses a frame to a station; one to a group stays that.
+pub(crate) fn readdress(frame: &mut [u8], to: Mac) {
+    if let Some(station) = frame.first_chunk_mut::<6>()
+        && !Mac(*station).is_group()
+    {
+        *station = to.0;
     }
 }
 

@@ -38,7 +38,7 @@ impl Speed {
     pub const RECORDED: Speed = Speed::Thousandths(1000);
 
     /// How long after the beginning a packet comes that was recorded `after` it.
-    fn due(self, after: Nanos) -> Nanos {
+    pub fn due(self, after: Nanos) -> Nanos {
         match self {
             Speed::Max => Nanos::ZERO,
             Speed::Thousandths(speed) => {
@@ -153,8 +153,6 @@ pub fn replay(
     run.new.has_ports(source, options)?;
     run.old.iter().try_for_each(|side| side.has_ports(source, options))?;
     let (mut done, mut lap) = (0, Nanos::ZERO);
-    // Between two rounds there is as much time as between two packets, on average.
-    let round = source.span + Nanos::new(source.span.get() / source.packets.saturating_sub(1).max(1));
     for number in 0..options.times {
         let mut latest = Nanos::ZERO;
         source
@@ -174,7 +172,7 @@ pub fn replay(
                 }
             })
             .map_err(ReplayError::Capture)?;
-        lap += round;
+        lap += source.round();
     }
     run.sides().for_each(|side| side.world.finish());
     run.look(source, audience);

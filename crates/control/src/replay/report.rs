@@ -33,7 +33,7 @@ pub struct Report {
     pub consumed_packets: u64,
     /// Packets dropped, the most frequent reason first.
     pub dropped: Vec<DropCount>,
-    /// Packets that met no fate: the router had no room for them, or still held them when two minutes had passed.
+    /// Packets that met no fate: the router had no room for them, or still held them in the end.
     pub lost_packets: u64,
     /// The router's own packets that were sent, by port.
     pub generated: BTreeMap<String, u64>,
@@ -48,8 +48,8 @@ pub struct Report {
 pub struct DropCount {
     /// How many.
     pub packets: u64,
-    /// The number of the first in the capture, from 1.
-    pub first_packet: u64,
+    /// The number of the first in the capture, from 1; null where it is not known.
+    pub first_packet: Option<u64>,
     /// Why, and what to do.
     #[serde(flatten)]
     pub drop: DropExplained,
@@ -161,7 +161,7 @@ impl Tally {
         };
         let count = |(&reason, &(packets, first)): (&DropReason, &(u64, u64))| DropCount {
             packets,
-            first_packet: source.number(first),
+            first_packet: Some(source.number(first)),
             drop: reason.into(),
         };
         let mut dropped: Vec<DropCount> = self.dropped.iter().map(count).collect();

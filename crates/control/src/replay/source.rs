@@ -85,6 +85,12 @@ impl Source {
         Ok(())
     }
 
+    /// From the beginning of one round to that of the next: between two there is as much time as between two packets, on
+    /// average.
+    pub fn round(&self) -> Nanos {
+        self.span + Nanos::new(self.span.get() / self.packets.saturating_sub(1).max(1))
+    }
+
     /// What a packet of a round, from 0, is called while it is replayed.
     pub fn packet(&self, round: u64, number: u64) -> u64 {
         round * (self.packets + self.outgoing) + number - 1

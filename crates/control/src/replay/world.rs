@@ -1,6 +1,7 @@
 //! A router of its own in virtual time, with links whose neighbours all answer, and what becomes of packets in it.
 
 use crate::api::{self, ApiError, ErrorKind};
+use crate::explain::readdress;
 use crate::names::Names;
 use packet::{Batch, Meta, Packet};
 use parking_lot::Mutex;
@@ -163,11 +164,8 @@ impl World {
         packet.fill(frame);
         let mac =
             self.rig.router.snapshot().ports.iter().flatten().find(|view| &*view.name == port).map(|view| view.mac);
-        if let (true, Some(mac), Some(station)) = (ours, mac, packet.bytes_mut().first_chunk_mut::<6>()) {
-            // A group stays one.
-            if station[0] & 1 == 0 {
-                *station = mac.0;
-            }
+        if let (true, Some(mac)) = (ours, mac) {
+            readdress(packet.bytes_mut(), mac);
         }
         self.seen.lock().coming.insert(packet.number(), number);
         self.batch.push(packet);

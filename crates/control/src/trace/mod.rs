@@ -35,6 +35,8 @@ pub struct Trace {
     port: Option<PortId>,
     bucket: Mutex<Bucket>,
     rate: u64,
+    /// It follows what was given to the router over its API, and nothing else.
+    injected: bool,
     /// Packets handed to its reader, or lost to it, once they were followed.
     ended: AtomicU64,
 }
@@ -43,7 +45,12 @@ impl Trace {
     /// Follows what is wanted of what comes in by `port`, or by any, at most `rate` packets a second.
     pub fn new(wanted: Wanted, port: Option<PortId>, rate: u64) -> Trace {
         let bucket = Mutex::new(Bucket::per_second(rate, rate.div_ceil(10)));
-        Trace { tap: Tap::new(wanted), port, bucket, rate, ended: AtomicU64::new(0) }
+        Trace { tap: Tap::new(wanted), port, bucket, rate, injected: false, ended: AtomicU64::new(0) }
+    }
+
+    /// Follows all of what is wanted that is given to the router over its API.
+    pub fn of_injected(wanted: Wanted, port: Option<PortId>) -> Trace {
+        Trace { injected: true, ..Trace::new(wanted, port, u64::from(u32::MAX)) }
     }
 
     /// What it takes, and what it has counted.
@@ -57,6 +64,9 @@ impl Trace {
     }
 
     fn has_credit(&self, now: Instant) -> bool {
+        if self.injected {
+            return true;
+        }
         // A copy is asked: credit is only taken for a packet that is wanted.
         let mut asked = *self.bucket.lock();
         asked.take(now)
@@ -64,8 +74,9 @@ impl Trace {
 
     fn wants(&self, now: Instant, port: PortId, packet: &Packet) -> bool {
         self.port.is_none_or(|wanted| wanted == port)
+            && self.injected == is_marked(packet)
             && self.tap.takes(packet.bytes(), packet.meta())
-            && self.bucket.lock().take(now)
+            && (self.injected || self.bucket.lock().take(now))
     }
 
     fn hand(&self, sender: &Sender<Arc<Gathered>>, gathered: &Arc<Gathered>) {
@@ -78,6 +89,11 @@ impl Trace {
             place.send(gathered.clone());
         }
     }
+}
+
+/// Whether a packet comes in as one to be followed.
+fn is_marked(packet: &Packet) -> bool {
+    packet.meta().flags & Meta::FOLLOWED != 0
 }
 
 impl Watch for Trace {
@@ -142,6 +158,8 @@ impl Traces {
         for packet in packets {
             let takers = armed.iter().filter(|armed| armed.watch.wants(now, port, packet));
             let takers: Vec<Armed<Trace>> = takers.filter(|armed| armed.watch.tap.take()).cloned().collect();
+            // What was given over the API comes marked.
+            packet.meta_mut().flags &= !Meta::FOLLOWED;
             if !takers.is_empty() {
                 self.follow(now, packet, takers);
             }
@@ -267,6 +285,7 @@ mod tests {
         for packet in &batch {
             traces.end(now, packet.bytes(), packet.meta(), Fate::Consumed, packet.number());
         }
+        batch.iter_mut().for_each(|packet| packet.meta_mut().flags = 0);
         traces.choose(now, PortId(0), &mut batch[..5]);
         traces.close();
         assert!(traces.open(Trace::new(wanted(None), None, 1)).is_none(), "the router ends");

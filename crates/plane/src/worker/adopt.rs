@@ -107,6 +107,7 @@ impl Worker {
                     self.pending = Some(*change);
                 }
                 Command::Report(reply) => drop(reply.send(self.report())),
+                Command::Inject(port, frames, reply) => self.injected.push_back((port, frames, reply)),
                 Command::Neighbour(interface, address, mac) => {
                     match mac {
                         Some(mac) => drop(self.statics.insert((interface, address), mac)),

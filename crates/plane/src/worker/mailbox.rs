@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, PoisonError};
-use units::{Generation, InterfaceId, Mac};
+use units::{Generation, InterfaceId, Mac, PortId};
 
 /// Something for a worker to do between two steps.
 #[derive(Debug)]
@@ -15,6 +15,8 @@ pub enum Command {
     Adopt(Box<Change>, Sender<Generation>),
     /// Tell what you have counted.
     Report(Sender<WorkerReport>),
+    /// These frames come in by a port as if its device had received them; answers how many could.
+    Inject(PortId, Vec<Vec<u8>>, Sender<u64>),
     /// A neighbour that is configured, or no longer (no address).
     Neighbour(InterfaceId, IpAddr, Option<Mac>),
 }

@@ -8,6 +8,7 @@ mod adopt;
 mod crew;
 mod cutting;
 mod holding;
+mod inject;
 mod lanes;
 mod mailbox;
 mod outlet;
@@ -43,6 +44,7 @@ use packet::{Batch, Pool};
 use schemes::Next;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use units::{Instant, InterfaceId, Mac, Nanos, PortId, TaskId, WorkerId};
 
 /// What a step did.
@@ -192,6 +194,10 @@ pub struct Worker {
     /// Dispatches in a row that moved nothing, since a task was last woken from outside.
     quiet: usize,
     batch: Batch,
+    /// What comes in was given, and did not come from a device.
+    injecting: bool,
+    /// Frames to take in before the next dispatch, and whom to tell how many were.
+    injected: VecDeque<(PortId, Vec<Vec<u8>>, Sender<u64>)>,
     scratch: Box<Scratch>,
     touched: Vec<Target>,
 }
@@ -243,6 +249,8 @@ impl Worker {
             blocked_since: Instant::START,
             quiet: 0,
             batch: Batch::new(),
+            injecting: false,
+            injected: VecDeque::new(),
             scratch: Scratch::new(),
             touched: Vec::with_capacity(16),
         }
@@ -295,6 +303,9 @@ impl Worker {
         }
         if self.pending.is_some() && self.paths_are_empty() {
             self.adopt(now);
+        }
+        if !self.injected.is_empty() && self.pending.is_none() {
+            self.inject();
         }
         if !self.alone {
             self.take_over(now);

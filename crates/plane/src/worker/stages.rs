@@ -35,8 +35,16 @@ impl Worker {
         if received == 0 {
             return drained;
         }
-        state.arrived(received as u64, &mut self.fates);
-        if let Some(lanes) = &mut state.lanes {
+        self.arrive(port);
+        received + drained
+    }
+
+    /// The batch has come in by `port`.
+    #[inline(always)]
+    pub(super) fn arrive(&mut self, port: PortId) {
+        let Some(Some(state)) = self.ports.get_mut(port.index()) else { return };
+        state.arrived(self.batch.len() as u64, &mut self.fates);
+        if let (Some(lanes), false) = (&mut state.lanes, self.injecting) {
             let spread = lanes.spread(&mut self.batch, state.link.port.stamps(), &mut self.fates);
             state.spread += spread.packets;
             state.received_bytes += spread.bytes;
@@ -49,6 +57,9 @@ impl Worker {
             let packets = self.batch.as_mut_slice();
             state.received_bytes += classifier.batch((port, view), came, packets, &mut self.scratch);
             if self.fates.follows() {
+                if self.injecting {
+                    self.batch.as_mut_slice().iter_mut().for_each(|packet| packet.meta_mut().flags |= Meta::FOLLOWED);
+                }
                 self.fates.choose(port, self.batch.as_mut_slice());
             }
         } else {
@@ -58,7 +69,6 @@ impl Worker {
         if self.snapshot.layout == Layout::One {
             self.run_through();
         }
-        received + drained
     }
 
     /// Puts the classified batch on the input queues of its paths, run by run of packets with the same target.

@@ -1,4 +1,7 @@
-//! `switchpath replay`: a capture through a configuration in virtual time, and what becomes of each packet.
+//! `switchpath replay`: a capture through a configuration in virtual time, or into the running router, and what becomes of
+//! each packet.
+
+mod live;
 
 use crate::arguments::{Replay, Usage};
 use crate::configuration::{read, show_diagnostics};
@@ -16,7 +19,13 @@ use units::{Instant, Nanos};
 /// Replays a capture and says what became of its packets. Fails where another configuration does something else.
 pub fn replay(arguments: &Replay) -> Result<ExitCode> {
     let source = Source::open(&arguments.file)?;
-    let Some(new) = good(&arguments.config)? else { return Ok(ExitCode::FAILURE) };
+    if let Some(write) = &arguments.write
+        && same(write, &arguments.file)
+    {
+        return Err(anyhow!(Usage(format!("'{}' would be read and overwritten at once", write.display()))));
+    }
+    let Some(config) = &arguments.config else { return live::replay(arguments, &source) };
+    let Some(new) = good(config)? else { return Ok(ExitCode::FAILURE) };
     let old = match &arguments.against {
         None => None,
         Some(file) => match good(file)? {
@@ -24,22 +33,13 @@ pub fn replay(arguments: &Replay) -> Result<ExitCode> {
             old => old,
         },
     };
-    if let Some(write) = &arguments.write
-        && same(write, &arguments.file)
-    {
-        return Err(anyhow!(Usage(format!("'{}' would be read and overwritten at once", write.display()))));
-    }
     let options = Options {
         port: arguments.port.clone(),
         ours: arguments.as_ours,
         speed: arguments.speed,
         times: arguments.rounds,
     };
-    let mut watching = Watching {
-        file: arguments.write.as_deref().map(|path| Written::new(path, source.first)),
-        failed: None,
-        shown: stderr().is_terminal().then_some(0),
-    };
+    let mut watching = Watching::new(arguments, &source);
     let report = run(&source, &options, (named(&new), old.as_ref().map(named)), &mut watching)?;
     watching.finish()?;
     let mut out = stdout().lock();
@@ -97,6 +97,14 @@ impl Audience for Watching {
 }
 
 impl Watching {
+    fn new(arguments: &Replay, source: &Source) -> Watching {
+        Watching {
+            file: arguments.write.as_deref().map(|path| Written::new(path, source.first)),
+            failed: None,
+            shown: stderr().is_terminal().then_some(0),
+        }
+    }
+
     fn finish(self) -> Result<()> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -176,7 +184,8 @@ fn print(out: &mut dyn Write, arguments: &Replay, report: &Report) -> Result<()>
         rows.add(["consumed".into(), empty(), report.consumed_packets.to_string(), empty(), what]);
     }
     for drop in &report.dropped {
-        let (name, first) = (drop.drop.reason.clone(), drop.first_packet.to_string());
+        let (name, first) =
+            (drop.drop.reason.clone(), drop.first_packet.map_or_else(String::new, |first| first.to_string()));
         rows.add(["dropped".into(), name, drop.packets.to_string(), first, drop.drop.explanation.clone()]);
     }
     if report.lost_packets > 0 {

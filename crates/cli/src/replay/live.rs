@@ -1,0 +1,179 @@
+//! A capture into the running router: frames come in by one of its ports at the times they were captured, and the router tells
+//! what becomes of each.
+
+use super::{Audience, Watching, print};
+use crate::arguments::{Replay, Usage};
+use crate::output::print_json;
+use anyhow::{Context, Result, anyhow};
+use control::api::{Status, TracedPacket};
+use control::replay::{Departure, DropCount, Report, Source};
+use control::request::MOST_FRAMES;
+use control::{Body, Client};
+use io::clock;
+use io::wait::{Sleeper, Waker};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, stdout};
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use units::{Instant, Nanos};
+
+/// Frames are given together that are due within so much.
+const TOGETHER: Nanos = Nanos::millis(1);
+/// How long to wait for the fate of packets the router still holds.
+const PATIENCE: Nanos = Nanos::secs(5);
+
+/// What became of packets so far.
+#[derive(Default)]
+struct Fates {
+    sent: BTreeMap<String, u64>,
+    consumed: u64,
+    dropped: BTreeMap<String, DropCount>,
+    told: u64,
+}
+
+/// Gives the capture to the router and says what became of it.
+pub fn replay(arguments: &Replay, source: &Source) -> Result<ExitCode> {
+    let Some(port) = &arguments.port else {
+        return Err(anyhow!(Usage("say by which port the packets come in, with --port".to_owned())));
+    };
+    let client = arguments.socket.client();
+    let status: Status = client.get("/v1/status")?;
+    let all = source.packets.saturating_mul(arguments.rounds);
+    let parameters = [
+        ("injected", "true".to_owned()),
+        ("port", port.clone()),
+        ("limit", all.to_string()),
+        ("match", "any".to_owned()),
+    ];
+    let told = told(client.follow("/v1/trace", &parameters)?)?;
+    let mut watching = Watching::new(arguments, source);
+    let began = clock::now();
+    let mut fates = Fates::default();
+    let mut giver =
+        Giver { client, port, ours: arguments.as_ours, frames: String::new(), waiting: 0, taken: 0, given: 0 };
+    let (mut lap, mut failed) = (Nanos::ZERO, Ok(()));
+    for _ in 0..arguments.rounds {
+        let mut latest = Nanos::ZERO;
+        source.each(|recorded| {
+            if failed.is_ok() {
+                latest = latest.max(recorded.after);
+                let due = began + arguments.speed.due(lap + latest);
+                failed = giver.add(due, recorded.frame);
+                fates.take(began, told.try_iter(), &mut watching);
+                watching.progress(giver.given, all);
+            }
+        })?;
+        lap += source.round();
+    }
+    failed.and_then(|()| giver.give())?;
+    watching.progress(all, all);
+    let end = clock::now() + PATIENCE;
+    while fates.told < giver.taken {
+        match told.recv_timeout(end.since(clock::now()).into()) {
+            Ok(packet) => fates.take(began, [packet].into_iter(), &mut watching),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    watching.finish()?;
+    let report = fates.report(&status, source, all, clock::now().since(began));
+    let mut out = stdout().lock();
+    if arguments.json {
+        print_json(&mut out, &report)?
+    } else {
+        print(&mut out, arguments, &report)?
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the router tells of packets, read by a thread that ends with it.
+fn told(body: Body) -> Result<Receiver<TracedPacket>> {
+    let (sender, told) = channel();
+    let read = move || {
+        for line in BufReader::new(body).lines() {
+            let Some(packet) = line.ok().and_then(|line| serde_json::from_str(&line).ok()) else { return };
+            if sender.send(packet).is_err() {
+                return;
+            }
+        }
+    };
+    thread::Builder::new().name("told".into()).spawn(read).context("there can be no further thread")?;
+    Ok(told)
+}
+
+/// Gives frames to the router, those together that are due together.
+struct Giver<'a> {
+    client: Client,
+    port: &'a str,
+    ours: bool,
+    frames: String,
+    waiting: usize,
+    taken: u64,
+    given: u64,
+}
+
+impl Giver<'_> {
+    fn add(&mut self, due: Instant, frame: &[u8]) -> Result<()> {
+        if due > clock::now() + TOGETHER {
+            self.give()?;
+            let early = due.since(clock::now());
+            Sleeper::new(Waker::new()?).sleep([], early)?;
+        }
+        frame.iter().for_each(|byte| self.frames += &format!("{byte:02x}"));
+        self.frames.push('\n');
+        self.waiting += 1;
+        if self.waiting == MOST_FRAMES { self.give() } else { Ok(()) }
+    }
+
+    fn give(&mut self) -> Result<()> {
+        if self.waiting > 0 {
+            self.taken += self.client.inject(self.port, self.ours, &self.frames)?.packets;
+            self.given += self.waiting as u64;
+            self.waiting = 0;
+            self.frames.clear();
+        }
+        Ok(())
+    }
+}
+
+impl Fates {
+    fn take(&mut self, began: Instant, packets: impl Iterator<Item = TracedPacket>, watching: &mut Watching) {
+        for packet in packets {
+            self.told += 1;
+            match (&packet.drop, &packet.out_port) {
+                (Some(drop), _) => {
+                    let count = || DropCount { packets: 0, first_packet: None, drop: drop.clone() };
+                    self.dropped.entry(drop.reason.clone()).or_insert_with(count).packets += 1;
+                }
+                (None, Some(port)) => {
+                    *self.sent.entry(port.clone()).or_default() += 1;
+                    let after =
+                        Nanos::new((packet.time_ns + packet.took_ns).saturating_sub((began + clock::epoch()).get()));
+                    if let Some(frame) = packet.sent_frame.as_deref().and_then(crate::trace::bytes) {
+                        watching.left(vec![Departure { after, port: port.clone(), packet: None, frame }]);
+                    }
+                }
+                (None, None) => self.consumed += 1,
+            }
+        }
+    }
+
+    fn report(self, status: &Status, source: &Source, all: u64, took: Nanos) -> Report {
+        let mut dropped: Vec<DropCount> = self.dropped.into_values().collect();
+        dropped.sort_by_key(|drop| std::cmp::Reverse(drop.packets));
+        Report {
+            config: format!("{} (generation {})", status.name, status.generation),
+            packets: all,
+            outgoing_packets: source.outgoing,
+            cut_packets: source.cut,
+            duration_ns: took.get(),
+            sent: self.sent,
+            consumed_packets: self.consumed,
+            dropped,
+            lost_packets: all - self.told.min(all),
+            generated: BTreeMap::new(),
+            assumed_neighbours: Vec::new(),
+            against: None,
+        }
+    }
+}

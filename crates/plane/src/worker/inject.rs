@@ -1,0 +1,36 @@
+//! Frames that come in by a port without its device: replayed ones.
+
+use super::{Role, Worker};
+use packet::BATCH;
+
+impl Worker {
+    /// Takes in what was given to it. A frame there is no room for is left out, and whoever gave it is told how many were not.
+    ///
+    /// Packets are marked as followed once they are classified: whoever gave them wants to know what becomes of them. They are
+    /// not spread over workers.
+    #[cold]
+    pub(super) fn inject(&mut self) {
+        while let Some((port, frames, reply)) = self.injected.pop_front() {
+            let state = self.ports.get(port.index()).and_then(Option::as_ref);
+            let mut taken = 0;
+            if state.is_some_and(|state| state.closing.is_none() && state.role != Role::Relay) {
+                for together in frames.chunks(BATCH) {
+                    for frame in together {
+                        let Some(mut packet) = self.fates.pool.take_for(frame.len()) else { break };
+                        packet.fill(frame);
+                        packet.meta_mut().timestamp = self.fates.now;
+                        self.batch.push(packet);
+                    }
+                    taken += self.batch.len() as u64;
+                    if !self.batch.is_empty() {
+                        self.injecting = true;
+                        self.arrive(port);
+                        self.injecting = false;
+                    }
+                }
+            }
+            // Whoever gave them may have gone.
+            let _ = reply.send(taken);
+        }
+    }
+}
