@@ -45,7 +45,7 @@ cross: ## build for 64-bit Arm and run the unit tests there, emulated
 	@.ci/setup cross
 	SWITCHPATH_FRAMES=2000 .ci/cross --workspace --lib --bins --exclude io
 
-loom: ## the tables' protocols in every interleaving the memory model allows
+loom: ## protocols between threads in every interleaving the memory model allows
 	@.ci/setup build
 	RUSTFLAGS="--cfg loom" $(CARGO) test --locked --profile soak -p plane --test loom --target-dir target/loom
 

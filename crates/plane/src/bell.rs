@@ -3,11 +3,12 @@
 //!
 //! The two sides meet like this. The sleeper says that it sleeps, then looks once more whether there is anything to do.
 //! The other hands over, then looks whether the sleeper sleeps. With a full fence between the two halves on both sides, at
-//! least one of them sees the other (Dekker 1965): either the work is found, or the bell is rung.
+//! least one of them sees the other (Dekker 1965): either the work is found, or the bell is rung. `make loom` tries every
+//! interleaving.
 
+use super::sync::{AtomicBool, Ordering, fence};
 use std::fmt;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 /// How a worker that sleeps is woken.
 pub type Nudge = Box<dyn Fn() + Send + Sync>;
@@ -59,7 +60,7 @@ impl fmt::Debug for Bell {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::Arc;

@@ -25,6 +25,7 @@ pub mod rig;
 mod router;
 pub mod scheduler;
 pub mod snapshot;
+mod sync;
 mod worker;
 
 pub use link::{Lines, LinkCounters};

@@ -1,15 +1,18 @@
-//! The protocols by which tables are changed while they are read, in every interleaving that the memory model allows:
-//! `make loom`. What runs here are the tables' own files, with the model checker's atomics; only the tables are smaller.
+//! The protocols by which tables are changed while they are read, and workers woken, in every interleaving that the memory
+//! model allows:
+//! `make loom`. What runs here are the plane's own files, with the model checker's atomics; only the tables are smaller.
 
 #![cfg(loom)]
 // The files are taken whole, and a model needs a part of each.
 #![allow(dead_code, missing_docs)]
 
 mod sync {
-    pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+    pub use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 }
 #[path = "../src/classify/adjacency.rs"]
 mod adjacency;
+#[path = "../src/bell.rs"]
+mod bell;
 #[path = "../src/classify/entry.rs"]
 mod entry;
 #[path = "../src/classify/outcome.rs"]
@@ -20,6 +23,7 @@ mod sequence;
 mod short;
 
 use adjacency::{Adjacencies, Hops};
+use bell::Bell;
 use entry::{POINTER, Paint};
 use loom::sync::Arc;
 use loom::thread;
@@ -163,4 +167,42 @@ fn an_adjacency_given_to_another_next_hop_never_mixes_the_two() {
         let (link, interface) = reader.join().unwrap();
         assert!(!link.is_resolved() || [OLD, NEW].contains(&(interface, link.mac())), "{interface} {}", link.mac());
     });
+}
+
+/// Workers hand work to one that is about to sleep. It finds all of it when it looks once more, or is woken; and once is
+/// enough, however many there are.
+fn hand_over_to_a_sleeper(colleagues: u32) {
+    loom::model(move || {
+        let bell = Arc::new(Bell::default());
+        let (work, rung) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let counter = rung.clone();
+        bell.hang(Box::new(move || _ = counter.fetch_add(1, Ordering::Relaxed)));
+        let colleague = |_| {
+            let (bell, work) = (bell.clone(), work.clone());
+            thread::spawn(move || {
+                work.fetch_add(1, Ordering::Relaxed);
+                bell.ring();
+            })
+        };
+        let colleagues_at_work: Vec<_> = (0..colleagues).map(colleague).collect();
+        bell.lie_down();
+        let found = work.load(Ordering::Relaxed);
+        if found > 0 {
+            bell.get_up();
+        }
+        colleagues_at_work.into_iter().for_each(|colleague| colleague.join().unwrap());
+        let rung = rung.load(Ordering::Relaxed);
+        assert!(found > 0 || rung == 1, "asleep, with work to do: rung {rung} times");
+        assert!(rung <= 1, "rung {rung} times in one sleep");
+    });
+}
+
+#[test]
+fn no_work_is_slept_through() {
+    hand_over_to_a_sleeper(1);
+}
+
+#[test]
+fn of_two_who_hand_over_to_a_sleeper_one_wakes_it() {
+    hand_over_to_a_sleeper(2);
 }

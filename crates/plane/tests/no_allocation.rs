@@ -3,7 +3,7 @@
 use packet::Packet;
 use plane::meter::Flat;
 use plane::port::Port;
-use plane::rig::{Rig, Udp};
+use plane::rig::{Rig, Team, Udp};
 use plane::snapshot::Layout;
 use std::alloc::{GlobalAlloc, Layout as Memory, System};
 use std::net::Ipv4Addr;
@@ -85,8 +85,44 @@ fn forward(rig: &mut Rig, frames: &mut Vec<Packet>, passes: usize) {
     }
 }
 
+/// The same, by two workers: one has the port they come in by, and hands the flows of the other over, and its own to be sent.
+fn forward_by_two(team: &mut Team, frames: &mut Vec<Packet>, passes: usize) {
+    let count = frames.len();
+    let mut batch = packet::Batch::new();
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    for _ in 0..passes {
+        for packet in frames.drain(..) {
+            batch.push(packet);
+        }
+        let Team { wires, pool, now, .. } = team;
+        wires.far.get_mut("in").unwrap().transmit(*now, &mut batch, pool);
+        while team.wires.far["out"].waiting() < count {
+            (0..2).for_each(|worker| _ = team.step(worker));
+        }
+        let Team { wires, pool, now, .. } = team;
+        wires.far.get_mut("out").unwrap().receive(*now, &mut batch, pool);
+        frames.extend(batch.drain());
+    }
+    let allocated = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    if passes > 10 {
+        assert_eq!(allocated, 0, "allocations while {} packets were forwarded by two", passes * count);
+    }
+}
+
+// One test: what another one allocates would be counted.
 #[test]
 fn forwarding_allocates_nothing() {
+    let mut team = Team::new(2, 1, 2048, Layout::Three);
+    team.apply(CONFIG);
+    team.settle();
+    ["in", "out"].into_iter().for_each(|wire| drop(team.received(wire)));
+    let mut frames: Vec<Packet> = (0..200).map(|i| team.packet(&frame(i))).collect();
+    forward_by_two(&mut team, &mut frames, 2);
+    forward_by_two(&mut team, &mut frames, 150);
+    frames.drain(..).for_each(|packet| team.pool.give(packet));
+    let handed = team.reports().iter().map(|report| report.ledger.taken_over()).max();
+    assert!(handed > Some(10_000), "packets change hands: {handed:?}");
+
     for layout in [Layout::One, Layout::Two, Layout::Three] {
         let mut rig = Rig::running(2048, layout, CONFIG);
         let mut frames: Vec<Packet> = (0..200).map(|i| rig.packet(&frame(i))).collect();

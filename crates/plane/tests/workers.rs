@@ -13,7 +13,7 @@ use plane::{Published, Step};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::net::Ipv4Addr;
-use units::{Mac, Nanos};
+use units::{InterfaceId, Mac, Nanos};
 
 const FRAMES: usize = 32768;
 const PORTS: [&str; 3] = ["lan", "wan", "ext"];
@@ -400,6 +400,92 @@ fn whatever_happens_flows_keep_their_order_and_nothing_is_left() {
     for reason in [DropReason::NeighbourQueue, DropReason::SchemeArrival] {
         assert!(reasons.contains(&reason), "in no day a packet was dropped for {reason}: {reasons:?}");
     }
+}
+
+/// A port sends packets of its flow, with these numbers.
+fn send(team: &mut Team, port: usize, numbers: std::ops::Range<u32>) {
+    for number in numbers {
+        team.send(PORTS[port], &frame((port as u8, 0, Ipv4Addr::new(10, 0, 0, 1), 7), number));
+    }
+}
+
+/// A router whose path to a gateway beyond `ext` all packets take; and who that gateway is.
+fn one_path() -> (Team, InterfaceId, std::net::IpAddr) {
+    let mut team = Team::new(1, 1, FRAMES, Layout::Three);
+    let mut text = String::from("version = 1\n[[route]]\nto = \"10.0.0.0/8\"\nvia = \"192.0.2.9\"\n");
+    for (i, name) in PORTS.iter().enumerate() {
+        write!(text, "[port.{name}]\ndevice = \"memory:{name}\"\nmac = \"02:00:00:00:00:0{i}\"\n").unwrap();
+        writeln!(text, "address = [\"192.0.{i}.1/24\"]").unwrap();
+    }
+    text.push_str("[[neighbour]]\naddress = \"192.0.2.9\"\nmac = \"02:bb:00:00:00:09\"\nport = \"ext\"\n");
+    team.apply(&text);
+    team.settle();
+    let interface = team.router.snapshot().interface_named("ext").unwrap().id;
+    (team, interface, Ipv4Addr::new(192, 0, 2, 9).into())
+}
+
+/// Packets that wait for the gateway, and those on the paths.
+fn waiting(team: &Team) -> (usize, usize) {
+    let report = team.workers[0].report();
+    let held = report.neighbours.iter().map(|neighbour| neighbour.pending).sum();
+    (held, report.queues.iter().map(|queue| queue.input).sum())
+}
+
+/// What comes out at `ext`, each flow in order; answers how many.
+fn in_order(team: &mut Team) -> usize {
+    let (mut last, mut came) = (BTreeMap::new(), 0);
+    for (flow, number) in team.received("ext").iter().filter_map(|frame| numbered(frame)) {
+        let before = last.insert(flow, number);
+        assert!(before < Some(number), "{flow:?}: {number} comes after {before:?}");
+        came += 1;
+    }
+    came
+}
+
+/// A next hop is lost while a path is full, and is back before the next batch of the same path: what was behind the
+/// packets that found it lost is not to go before them. (The sweep of what waits on the path.)
+#[test]
+fn what_lies_on_a_path_behind_a_packet_that_lost_its_next_hop_does_not_go_before_it() {
+    for full in [3, 5, 7] {
+        let (mut team, interface, gateway) = one_path();
+        // Three flows, each with more than a batch.
+        (0..3).for_each(|port| send(&mut team, port, 1..800));
+        while waiting(&team).1 < full * 256 {
+            assert_eq!(team.step(0), Step::Ran);
+        }
+        team.router.tables().unresolve(interface, gateway);
+        while waiting(&team).0 == 0 {
+            team.step(0);
+        }
+        assert!(team.router.tables().resolve(interface, gateway, Mac([2, 0xbb, 0, 0, 0, 9])));
+        team.settle();
+        assert!(in_order(&mut team) > 256);
+    }
+}
+
+/// Packets already on a path lose their next hop after later ones, fresh from a port, have begun to wait for it: they go
+/// before those. (The list of those that are early.)
+#[test]
+fn packets_that_were_on_a_path_go_before_those_that_came_later() {
+    let (mut team, interface, gateway) = one_path();
+    // A batch of another flow, and five packets behind it.
+    send(&mut team, 0, 1..257);
+    send(&mut team, 1, 1..6);
+    while waiting(&team).1 < 261 {
+        team.step(0);
+    }
+    while waiting(&team).1 > 5 {
+        team.step(0);
+    }
+    team.router.tables().unresolve(interface, gateway);
+    // It is the ports' turn, and these find it lost as soon as they come.
+    send(&mut team, 1, 6..11);
+    while waiting(&team) != (10, 0) {
+        team.step(0);
+    }
+    assert!(team.router.tables().resolve(interface, gateway, Mac([2, 0xbb, 0, 0, 0, 9])));
+    team.settle();
+    assert_eq!(in_order(&mut team), 266);
 }
 
 /// Three flows to one next hop fill its path, which is lost at one moment and back at another: every pair of moments.

@@ -9,7 +9,7 @@ use super::{Figure, Progress, Rounds, medians};
 use ::io::clock::{self, CycleCounter};
 use ::io::cores;
 use anyhow::{Result, ensure};
-use packet::{Batch, Packet, Pool, Region};
+use packet::{Batch, DropReason, Packet, Pool, Region};
 use plan::PortPlan;
 use plane::event::Silent;
 use plane::host::HostLimits;
@@ -176,7 +176,8 @@ impl Circle {
     /// With so many workers, and so many queues of each port.
     fn new(workers: usize, queues: usize) -> Circle {
         let limits = HostLimits::default();
-        let frames = workers * FRAMES;
+        // Where flows are handed over, no more than a ring holds: a frame that is lost would circulate no more.
+        let frames = if queues < workers { FRAMES } else { workers * FRAMES };
         let build =
             Build { frames: 4 * frames, super_frames: 0, workers: workers as u16, layout: Layout::Three, limits };
         let (mut router, mut workers) = Router::new(build, |_| Box::new(Silent));
@@ -196,6 +197,11 @@ impl Circle {
     /// Packets received so far.
     fn received(&self) -> u64 {
         self.workers.iter().map(|worker| worker.report().ledger.received()).sum()
+    }
+
+    /// Packets lost, which circulate no more.
+    fn lost(&self) -> u64 {
+        self.workers.iter().map(|worker| worker.report().ledger.dropped_for(DropReason::HandOverFull)).sum()
     }
 
     /// Runs each worker on a core; answers packets a microsecond, all together.
@@ -289,6 +295,7 @@ pub(super) fn measure(Rounds(count): Rounds, progress: &Progress) -> Result<Vec<
             [&mut own, &mut shared, &mut plain].into_iter().zip(figures).for_each(|(list, figure)| list.push(figure));
         }
     }
+    ensure!(one.lost() + two.lost() + relayed.lost() == 0, "packets were lost that should circulate");
     progress.note(&format!("the load of the machine was {before} before and {} after", load()));
     let figure = |name: &str, rounds: &[(f64, f64)], budget| {
         Figure::at_least("workers", name, medians(rounds), "packets/us", budget)

@@ -144,3 +144,52 @@ fn lower_hop_limit(packet: &mut Packet, l3: usize) {
         header.decrement_hop_limit();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::classify::Tables;
+    use crate::rig::Udp;
+    use crate::snapshot::Snapshot;
+    use packet::{Pool, Region};
+    use std::net::{IpAddr, Ipv4Addr};
+    use units::{Instant, InterfaceId, Mac};
+
+    const OUT: InterfaceId = InterfaceId(0);
+
+    /// A packet that was looked up when the adjacency was as it is now.
+    fn classified(pool: &mut Pool, tables: &Tables, adjacency: AdjacencyId) -> Packet {
+        let (here, there) = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::new(10, 0, 0, 1));
+        let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
+        let mut packet = pool.take().unwrap();
+        assert!(packet.fill(&Udp { link, network: (here, there), ports: (9, 9), ttl: 64, length: 60 }.frame(&[])));
+        let meta = packet.meta_mut();
+        (meta.l3, meta.out_interface, meta.adjacency) = (14, OUT, adjacency);
+        meta.version = tables.adjacencies().load(adjacency).version();
+        packet
+    }
+
+    /// Packets of a flow lie in one batch: the first was to go by a next hop that is lost since, the second by one that has
+    /// another address since. The second alone may go there; behind the first it waits, or it would go before it.
+    #[test]
+    fn behind_a_packet_whose_next_hop_is_lost_none_goes_by_one_that_has_changed() {
+        let (tables, snapshot, mut pool) = (Tables::new(), Snapshot::empty(), Pool::new(Region::new(8)));
+        let hops = [1, 2].map(|host| IpAddr::from([192, 0, 2, host]));
+        let [first, second] = hops.map(|hop| {
+            assert!(tables.resolve(OUT, hop, Mac([2, 0, 0, 0, 0, 0xa])));
+            tables.adjacency_for(OUT, hop).unwrap()
+        });
+        let mut packets = [first, second, second].map(|adjacency| classified(&mut pool, &tables, adjacency));
+        let moved = Mac([2, 0, 0, 0, 0, 0xb]);
+        tables.unresolve(OUT, hops[0]);
+        tables.unresolve(OUT, hops[1]);
+        assert!(tables.resolve(OUT, hops[1], moved));
+        let context = Context { now: Instant::START, snapshot: &snapshot, tables: &tables };
+        assert!(Ip.process(context, &mut packets[2..]), "alone it goes to the new address");
+        assert_eq!((packets[2].meta().exception, &packets[2].bytes()[..6]), (0, &moved.0[..]));
+        assert!(!Ip.process(context, &mut packets[..2]));
+        let resolve = Exception::Resolve as u8;
+        assert_eq!([packets[0].meta().exception, packets[1].meta().exception], [resolve; 2]);
+        packets.into_iter().for_each(|packet| pool.give(packet));
+    }
+}

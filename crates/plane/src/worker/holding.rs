@@ -35,6 +35,8 @@ pub(super) struct Holding {
     /// How many places have each hash.
     filter: Box<[u16; FILTER]>,
     packets: usize,
+    /// Whether what was popped last was early.
+    popped_early: bool,
 }
 
 #[derive(Debug)]
@@ -54,7 +56,8 @@ impl Held {
 
 impl Default for Holding {
     fn default() -> Self {
-        Holding { hops: BTreeMap::new(), places: BTreeMap::new(), filter: Box::new([0; FILTER]), packets: 0 }
+        let filter = Box::new([0; FILTER]);
+        Holding { hops: BTreeMap::new(), places: BTreeMap::new(), filter, packets: 0, popped_early: false }
     }
 }
 
@@ -117,6 +120,7 @@ impl Holding {
     /// Takes the packet that has waited longest for `hop`. Where it was the last, the next hop is forgotten.
     pub fn pop(&mut self, hop: NextHop) -> Option<Packet> {
         let held = self.hops.get_mut(&hop)?;
+        self.popped_early = !held.early.is_empty();
         let packet = held.pop()?;
         if held.early.is_empty() && held.rest.is_empty() {
             self.hops.remove(&hop);
@@ -133,12 +137,13 @@ impl Holding {
         Some(packet)
     }
 
-    /// Puts back what was popped last.
+    /// Puts back what was popped last, where it was: packets of a path that come meanwhile go before what came later.
     pub fn put_back(&mut self, hop: NextHop, packet: Packet, asked: Option<Instant>) {
         let Some(place) = place(&packet) else { unreachable!("it was popped") };
         let new = || Held { early: VecDeque::new(), rest: VecDeque::new(), asked };
         let held = self.hops.entry(hop).or_insert_with(new);
-        held.early.push_front(packet);
+        let list = if self.popped_early { &mut held.early } else { &mut held.rest };
+        list.push_front(packet);
         held.asked = asked;
         self.count(place, hop);
     }
@@ -242,11 +247,13 @@ mod tests {
                     }
                     _ => {
                         let popped = holding.pop(next);
+                        let early = !lists.0.is_empty();
                         let expected = lists.0.pop_front().or_else(|| lists.1.pop_front());
                         prop_assert_eq!(popped.as_ref().map(|p| p.bytes()[15]), expected);
                         match popped {
                             Some(packet) if step == 4 => {
-                                oracle.get_mut(&next).unwrap().0.push_front(packet.bytes()[15]);
+                                let lists = oracle.get_mut(&next).unwrap();
+                                if early { &mut lists.0 } else { &mut lists.1 }.push_front(packet.bytes()[15]);
                                 holding.put_back(next, packet, None);
                             }
                             Some(packet) => pool.give(packet),
