@@ -93,7 +93,7 @@ icmp, icmpv6, meta l4proto PROTOCOL.
 {EXIT}"))]
 pub struct Capture {
     /// Which packets; all where it is left out.
-    #[arg(value_name = "MATCH", trailing_var_arg = true)]
+    #[arg(value_name = "MATCH")]
     pub matching: Vec<String>,
     /// Write to this pcapng file; `-` for the standard output.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]

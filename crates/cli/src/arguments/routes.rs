@@ -38,13 +38,13 @@ pub enum RouteCommand {
     Add {
         /// `[vrf NAME] PREFIX via ADDRESS [port NAME] [weight N] ... [leak]`, or `blackhole` or `unreachable` behind the
         /// prefix.
-        #[arg(required = true, value_name = "ROUTE", trailing_var_arg = true)]
+        #[arg(required = true, value_name = "ROUTE")]
         route: Vec<String>,
     },
     /// Take a route away.
     Del {
         /// `[vrf NAME] PREFIX`
-        #[arg(required = true, value_name = "ROUTE", trailing_var_arg = true)]
+        #[arg(required = true, value_name = "ROUTE")]
         route: Vec<String>,
     },
     /// Take all such routes away.
