@@ -73,6 +73,7 @@ fn every_answer_has_the_documented_form() {
         let content = &document["paths"][endpoint.path][&method]["responses"]["200"]["content"];
         let text = match endpoint.path {
             "/v1/routes" if endpoint.takes_text => "add 10.0.0.0/8 via 198.51.100.9 via 198.51.100.8\n".into(),
+            "/v1/inject" => "0200000000010200000000090800\n".into(),
             _ if endpoint.takes_text => rig.daemon.config().text,
             _ => String::new(),
         };
@@ -80,7 +81,8 @@ fn every_answer_has_the_documented_form() {
             let order = Order::new(&crate::rig::config(""), "trial.toml");
             rig.daemon.order(Order { confirm: Some(Nanos::secs(3600)), ..order }).unwrap();
         }
-        let answer = rig.client.whole(endpoint.method, endpoint.path, text.as_bytes()).unwrap();
+        let address = if endpoint.path == "/v1/inject" { "/v1/inject?port=lan" } else { endpoint.path };
+        let answer = rig.client.whole(endpoint.method, address, text.as_bytes()).unwrap();
         let Some(schema) = content["application/json"]["schema"].as_object().filter(|schema| !schema.is_empty()) else {
             assert!(!answer.is_empty(), "{}", endpoint.path);
             continue;
