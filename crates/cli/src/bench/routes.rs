@@ -4,6 +4,7 @@ use super::forwarding::{Course, MILLION, Table};
 use super::parts::{many, many6};
 use super::{Figure, Rounds, median, medians};
 use io::clock::CycleCounter;
+use io::wait::{Sleeper, Waker};
 use plan::{Prefix, batch};
 use plane::classify::{Origin, Outcome, RouteChange, Tables};
 use plane::meter::Flat;
@@ -21,6 +22,8 @@ const RATE: u64 = 220_000;
 const ASKED: f64 = 200_000.0;
 /// IPv6 routes of a full table.
 const MANY6: usize = 200_000;
+/// How long the writer rests when it is ahead.
+const PAUSE: Nanos = Nanos::micros(50);
 /// Changes between two looks at the clock.
 const BURST: usize = 64;
 /// Changes prepared beforehand.
@@ -126,16 +129,19 @@ fn flip(tables: &Tables, hops: &[AdjacencyId], on: &AtomicBool, end: &AtomicBool
     let prefixes: Vec<Prefix> = many(MILLION).map(|(prefix, _)| prefix).step_by(MILLION / FLIPS).collect();
     let mut flips =
         (0..).flat_map(|round: usize| prefixes.iter().enumerate().map(move |(n, prefix)| (n + round, *prefix)));
+    let mut sleeper = Sleeper::new(Waker::new().expect("a thread may sleep"));
+    let mut rest = || drop(sleeper.sleep([], PAUSE));
     // When it was let go, and how many it has made since.
     let (mut start, mut since) = (counter.read(), 0);
     while !end.load(Ordering::Relaxed) {
         if !on.load(Ordering::Relaxed) {
-            thread::yield_now();
+            rest();
             (start, since) = (counter.read(), 0);
             continue;
         }
         if since * 1_000_000_000 / RATE > counter.between(start, counter.read()).get() {
-            std::hint::spin_loop();
+            // Not by turning round: where processors are shared, that would be taken from those who forward.
+            rest();
             continue;
         }
         // Who was kept from the processor catches up.
