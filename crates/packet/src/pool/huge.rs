@@ -74,10 +74,12 @@ impl<T> Huge<T> {
     /// 6.1). Costs the time to copy what is used. A kernel that has none to give leaves the table as it is.
     pub fn thicken(&self) {
         let start = self.data.as_ptr().cast::<c_void>();
-        // SAFETY: the range is this table's mapping; neither advice changes what is read from it.
-        unsafe {
-            libc::madvise(start, self.bytes(), libc::MADV_HUGEPAGE);
-            libc::madvise(start, self.bytes(), libc::MADV_COLLAPSE);
+        // SAFETY: the range is this table's mapping; the advice does not change what is read from it.
+        unsafe { libc::madvise(start, self.bytes(), libc::MADV_HUGEPAGE) };
+        // Page by page: asked for all at once the kernel stops at the first of which nothing was ever used.
+        for offset in (0..self.bytes()).step_by(PAGE) {
+            // SAFETY: a page within this table's mapping, and as above.
+            unsafe { libc::madvise(start.wrapping_byte_add(offset), PAGE, libc::MADV_COLLAPSE) };
         }
     }
 }
@@ -135,6 +137,40 @@ mod tests {
             let written = if i % 997 == 0 { i as u32 } else { 0 };
             assert_eq!(word.load(Ordering::Relaxed), written, "{i}");
         }
+    }
+
+    /// KB of huge pages in the mapping an address is in (proc(5), smaps).
+    fn huge_at(address: usize) -> Option<usize> {
+        let smaps = std::fs::read_to_string("/proc/self/smaps").ok()?;
+        let mut within = false;
+        for line in smaps.lines() {
+            let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+            let bound = |text| usize::from_str_radix(text, 16).ok();
+            if let Some((start, end)) = range.and_then(|(start, end)| Some((bound(start)?, bound(end)?))) {
+                within = (start..end).contains(&address);
+            } else if let Some(size) = line.strip_prefix("AnonHugePages:").filter(|_| within) {
+                return size.trim().trim_end_matches(" kB").parse().ok();
+            }
+        }
+        None
+    }
+
+    #[test]
+    #[allow(clippy::print_stdout)]
+    fn pages_that_are_used_grow_though_others_before_them_are_not() {
+        const WORDS: usize = PAGE / size_of::<AtomicU32>();
+        let use_one = |table: &Huge<AtomicU32>, page: usize| table[page * WORDS + 5].store(7, Ordering::Relaxed);
+        let thick = |pages: &[usize]| {
+            let table = Huge::<AtomicU32>::zeroed(6 * WORDS);
+            pages.iter().for_each(|&page| use_one(&table, page));
+            table.thicken();
+            assert!(pages.iter().all(|page| table[page * WORDS + 5].load(Ordering::Relaxed) == 7));
+            huge_at(table.as_ptr().addr())
+        };
+        if thick(&[0]).is_none_or(|size| size < PAGE >> 10) {
+            return println!("skipped: this kernel has no huge pages to give at once");
+        }
+        assert!(thick(&[2, 4]) >= Some((2 * PAGE) >> 10));
     }
 
     #[test]
