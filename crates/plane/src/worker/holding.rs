@@ -16,6 +16,18 @@ type Place = (InterfaceId, IpAddr);
 /// Bits of the filter before the table of places.
 const FILTER: usize = 1024;
 
+/// Where among those that wait for the same next hop a packet waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Turn {
+    /// Before all: it was on a path, where only what came before everything that waits can be. A path's packets are let
+    /// wait last first.
+    First,
+    /// Behind those, before the rest: it waited for another next hop.
+    Early,
+    /// Behind all: it has just come in.
+    Last,
+}
+
 /// How much may wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HoldingBounds {
@@ -41,7 +53,7 @@ pub(super) struct Holding {
 
 #[derive(Debug)]
 struct Held {
-    /// Packets that were on a path already when the address was lost: all of them came before the rest.
+    /// Packets that were on a path when the address was lost, or waited elsewhere: all of them came before the rest.
     early: VecDeque<Packet>,
     rest: VecDeque<Packet>,
     /// When the next hop was last asked for; nothing where that is still to be done.
@@ -83,25 +95,24 @@ impl Holding {
         self.places.get(&place).map(|&(hop, _)| hop)
     }
 
-    /// Lets a packet wait for `hop`; `early` where it comes from a path, and so before all that came in later. What had to
-    /// make room for it, or itself where there is none, comes back to be dropped: of those that wait for the same next hop
-    /// the oldest goes (RFC 4861 7.2.2).
-    pub fn hold(&mut self, hop: NextHop, packet: Packet, early: bool, bounds: HoldingBounds) -> Option<Packet> {
+    /// Lets a packet wait for `hop`. What had to make room for it, or itself where there is none, comes back to be dropped:
+    /// of those that wait for the same next hop the oldest goes (RFC 4861 7.2.2).
+    pub fn hold(&mut self, hop: NextHop, packet: Packet, turn: Turn, bounds: HoldingBounds) -> Option<Packet> {
         let Some(place) = place(&packet) else { return Some(packet) };
         let waiting = self.hops.get(&hop).map_or(0, |held| held.early.len() + held.rest.len());
         let mut gone = None;
         if waiting >= bounds.each.max(1) || self.packets >= bounds.all.max(1) {
-            gone = self.pop(hop);
+            gone = if turn == Turn::First { None } else { self.pop(hop) };
             if gone.is_none() {
                 return Some(packet);
             }
         }
         let new = || Held { early: VecDeque::new(), rest: VecDeque::new(), asked: None };
         let held = self.hops.entry(hop).or_insert_with(new);
-        if early {
-            held.early.push_back(packet)
-        } else {
-            held.rest.push_back(packet)
+        match turn {
+            Turn::First => held.early.push_front(packet),
+            Turn::Early => held.early.push_back(packet),
+            Turn::Last => held.rest.push_back(packet),
         }
         self.count(place, hop);
         gone
@@ -217,7 +228,7 @@ mod tests {
     proptest! {
         /// Against a list for each next hop.
         #[test]
-        fn behaves_as_bounded_lists(steps in prop::collection::vec((0u8..5, 0u8..12), 0..200)) {
+        fn behaves_as_bounded_lists(steps in prop::collection::vec((0u8..6, 0u8..12), 0..200)) {
             let mut pool = Pool::new(Region::new(256));
             let mut holding = Holding::default();
             let mut oracle: BTreeMap<NextHop, (VecDeque<u8>, VecDeque<u8>)> = BTreeMap::new();
@@ -227,20 +238,29 @@ mod tests {
                 let number = number as u8;
                 let lists = oracle.entry(next).or_default();
                 match step {
-                    0..3 => {
+                    0..4 => {
                         let packet = packet(&mut pool, to, number);
-                        let gone = holding.hold(next, packet, step == 0, BOUNDS);
+                        let turn = [Turn::Last, Turn::Early, Turn::First, Turn::Last][usize::from(step)];
+                        let gone = holding.hold(next, packet, turn, BOUNDS);
                         let all: usize = oracle.values().map(|(a, b)| a.len() + b.len()).sum();
                         let lists = oracle.get_mut(&next).unwrap();
                         let each = lists.0.len() + lists.1.len();
                         let mut expected = None;
                         let mut fits = true;
                         if each >= BOUNDS.each || all >= BOUNDS.all {
-                            expected = lists.0.pop_front().or_else(|| lists.1.pop_front());
+                            // Who would be first is the oldest itself.
+                            let oldest = |lists: &mut (VecDeque<u8>, VecDeque<u8>)| {
+                                lists.0.pop_front().or_else(|| lists.1.pop_front())
+                            };
+                            expected = if turn == Turn::First { None } else { oldest(lists) };
                             fits = expected.is_some();
                         }
                         if fits {
-                            if step == 0 { lists.0.push_back(number) } else { lists.1.push_back(number) }
+                            match turn {
+                                Turn::First => lists.0.push_front(number),
+                                Turn::Early => lists.0.push_back(number),
+                                Turn::Last => lists.1.push_back(number),
+                            }
                         }
                         prop_assert_eq!(gone.as_ref().map(|p| p.bytes()[15]), if fits { expected } else { Some(number) });
                         gone.into_iter().for_each(|packet| pool.give(packet));
@@ -251,7 +271,7 @@ mod tests {
                         let expected = lists.0.pop_front().or_else(|| lists.1.pop_front());
                         prop_assert_eq!(popped.as_ref().map(|p| p.bytes()[15]), expected);
                         match popped {
-                            Some(packet) if step == 4 => {
+                            Some(packet) if step == 5 => {
                                 let lists = oracle.get_mut(&next).unwrap();
                                 if early { &mut lists.0 } else { &mut lists.1 }.push_front(packet.bytes()[15]);
                                 holding.put_back(next, packet, None);
@@ -281,7 +301,7 @@ mod tests {
         let mut holding = Holding::default();
         let (first, second, other) = (packet(&mut pool, 1, 0), packet(&mut pool, 1, 1), packet(&mut pool, 2, 2));
         assert_eq!(holding.before(&second), None);
-        assert!(holding.hold(hop(9), first, false, BOUNDS).is_none());
+        assert!(holding.hold(hop(9), first, Turn::Last, BOUNDS).is_none());
         assert_eq!((holding.before(&second), holding.before(&other)), (Some(hop(9)), None));
         assert_eq!(holding.unasked(Instant::START).collect::<Vec<_>>(), [hop(9)]);
         holding.asked(hop(9), Instant::new(5));

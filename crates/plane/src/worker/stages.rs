@@ -1,6 +1,7 @@
 //! The three stages: input, forwarding, output. What they cost is what the router costs.
 
 use super::Worker;
+use super::holding::Turn;
 use crate::classify::{Classifier, Exception, REFUSED, Target, Unwitnessed};
 use crate::event::Stage;
 use crate::fates::Fates;
@@ -230,9 +231,11 @@ impl Worker {
             }
         }
         instance.counters.diverted += diverted.len() as u64;
-        for packet in diverted {
-            self.divert_one(packet);
-        }
+        // Whatever of these flows waits already came later: these go before it. From the last on, so that the first is
+        // before them all.
+        let lost = |packet: &Packet| packet.meta().exception == Exception::Resolve as u8;
+        let (wait, others): (Vec<Packet>, Vec<Packet>) = diverted.into_iter().partition(lost);
+        others.into_iter().chain(wait.into_iter().rev()).for_each(|packet| self.divert_one(packet));
         self.wake_instance(self.dispatch.control);
     }
 
@@ -240,7 +243,7 @@ impl Worker {
         if packet.meta().exception == Exception::Resolve as u8
             && let Some(hop) = self.holding.before(&packet).or_else(|| self.next_hop(&packet))
         {
-            return self.hold(hop, packet, true);
+            return self.hold(hop, packet, Turn::First);
         }
         let Some(Some(control)) = self.instances.get_mut(usize::from(self.dispatch.control)) else {
             return self.fates.drop(packet, DropReason::PathQueue);

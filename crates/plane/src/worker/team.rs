@@ -3,7 +3,7 @@
 
 use super::Worker;
 use super::crew::{Crew, NextHop};
-use super::holding::{HoldingBounds, destination};
+use super::holding::{HoldingBounds, Turn, destination};
 use super::outlet::ROUNDS;
 use super::stages::{enter, refusal};
 use crate::classify::{Classifier, Exception, REFUSED, Target, Unwitnessed};
@@ -124,7 +124,7 @@ impl Worker {
             None
         };
         match hop {
-            Some(hop) => self.hold(hop, packet, false),
+            Some(hop) => self.hold(hop, packet, Turn::Last),
             None => self.put_in(target, packet),
         }
     }
@@ -145,12 +145,12 @@ impl Worker {
         }
     }
 
-    /// Lets a packet wait for its next hop; `early` where it was on a path already.
-    pub(super) fn hold(&mut self, hop: NextHop, packet: Packet, early: bool) {
+    /// Lets a packet wait for its next hop.
+    pub(super) fn hold(&mut self, hop: NextHop, packet: Packet, turn: Turn) {
         let limits = self.snapshot.limits;
         let bounds = HoldingBounds { each: limits.pending_per_neighbour, all: limits.pending };
         self.count_control(|counters| counters.entered += 1);
-        if let Some(packet) = self.holding.hold(hop, packet, early, bounds) {
+        if let Some(packet) = self.holding.hold(hop, packet, turn, bounds) {
             self.count_control(|counters| counters.dropped += 1);
             self.fates.drop(packet, DropReason::NeighbourQueue);
         }
@@ -316,7 +316,7 @@ impl Worker {
         match next {
             Some(next) if next != hop => {
                 self.count_control(|counters| counters.diverted += 1);
-                self.hold(next, packet, true);
+                self.hold(next, packet, Turn::Early);
                 true
             }
             _ => {
