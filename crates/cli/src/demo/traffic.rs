@@ -245,7 +245,8 @@ impl Flow {
     }
 
     /// Why it has failed, now that it is over: a connection that did not bring everything, datagrams or pings of which
-    /// nothing came through, or what its ends said. Where it was `interrupted`, it need not have begun.
+    /// nothing came through, or what its ends said. Where it was `interrupted`, it need not have begun, and its only packet
+    /// may still be on its way: the first waits where a neighbour has to be asked a second time.
     pub fn failure(&self, interrupted: bool) -> Option<String> {
         if let Some(reason) = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone() {
             return Some(reason);
@@ -256,6 +257,7 @@ impl Flow {
                 Some(format!("{} bytes were sent and {} received", count.sent, count.received))
             }
             _ if count.sent == 0 => (!interrupted).then(|| "nothing was sent".into()),
+            _ if interrupted && count.sent_packets <= 1 => None,
             Kind::Udp | Kind::Ping if count.received_packets == 0 => Some("nothing came through".into()),
             _ => None,
         }
