@@ -22,6 +22,11 @@ pub fn epoch() -> Nanos {
     Nanos::new(nanoseconds(clock_gettime(ClockId::Realtime)).saturating_sub(now().get()))
 }
 
+/// How long the calling thread has run on any processor. What others took from it is not in it.
+pub fn processor_time() -> Nanos {
+    Nanos::new(nanoseconds(clock_gettime(ClockId::ThreadCPUTime)))
+}
+
 /// The processor's cycle counter, calibrated against the monotonic clock. Cloning it is cheap and keeps the calibration.
 #[derive(Clone, Debug)]
 pub struct CycleCounter {
