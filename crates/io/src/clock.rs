@@ -104,7 +104,7 @@ mod tests {
     fn laps_of_the_meter_add_up_to_the_time_that_passed() {
         let counter = CycleCounter::calibrated();
         let (began, mut meter) = (counter.read(), CycleMeter::new(counter.clone()));
-        let work = Work { stage: plane::meter::Stage::Input, packets: 1 };
+        let work = Work::SWITCH;
         let laps = (0..1000).map(|_| meter.lap(work).get()).sum::<u64>();
         let passed = counter.between(began, counter.read()).get();
         assert!(laps > 0 && laps <= passed, "{laps} of {passed}: each lap rounds down");

@@ -12,7 +12,7 @@ use crate::diagnostic::{Diagnostics, Report};
 use crate::document::{Path, Section};
 use crate::keys::{MOST_BYTES, ROOT, VERSION};
 use crate::text::{quote, tidy};
-use crate::{Catalogue, Plan};
+use crate::{Catalogue, CpuPlan, Plan};
 use std::io::Read;
 use toml::de::{DeTable, DeValue};
 
@@ -113,6 +113,7 @@ fn plan(report: &mut Report<'_>, catalogue: &Catalogue) -> Option<Plan> {
         workers: router.workers,
         cores: router.cores,
         spin: router.spin,
+        cpu: CpuPlan::default(),
         frames: router.frames,
         super_frames: router.super_frames,
         icmp_rate: router.icmp_rate,

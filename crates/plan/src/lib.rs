@@ -12,6 +12,7 @@ pub mod batch;
 mod call;
 mod check;
 mod cores;
+mod cpu;
 mod diagnostic;
 mod diff;
 mod document;
@@ -28,6 +29,10 @@ pub use advertise::{Preference, RaPlan, RaPrefix};
 pub use call::{Call, Catalogue};
 pub use check::{Checked, check, examine, examine_file, load};
 pub use cores::Cores;
+pub use cpu::{
+    Batching, Charge, Congestion, Cost, CpuPlan, Discipline, EstimatorPlan, Grouping, InputShare, Layout, PathCpu,
+    PortCpu, Receive, Reservation, SleepLaw, TunePlan,
+};
 pub use diagnostic::{Diagnostic, Diagnostics, MOST_DIAGNOSTICS, Severity};
 pub use diff::{Change, Edit, diff};
 pub use matching::{

@@ -4,7 +4,7 @@
 //! neighbours by address, and texts are canonical. Only the order of paths has a meaning.
 
 use crate::address::{mac_text, optional_mac_text};
-use crate::{Call, Cores, Match, Prefix, RaPlan};
+use crate::{Call, Cores, CpuPlan, Match, PathCpu, PortCpu, Prefix, RaPlan};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::net::IpAddr;
@@ -27,6 +27,9 @@ pub struct Plan {
     /// How long a worker without work looks for some before it sleeps.
     #[serde(serialize_with = "nanoseconds")]
     pub spin: Nanos,
+    /// How each worker divides its processor.
+    #[serde(skip)]
+    pub cpu: CpuPlan,
     /// Frames of the pool.
     pub frames: u32,
     /// Super-frames of the pool.
@@ -74,6 +77,9 @@ pub struct PortPlan {
     pub capture: Option<String>,
     /// Faults put upon its frames.
     pub faults: Option<FaultsPlan>,
+    /// What it means to the processor.
+    #[serde(skip)]
+    pub cpu: PortCpu,
 }
 
 /// What is behind a port: `kind:target`.
@@ -332,6 +338,9 @@ pub struct PathPlan {
     pub queue: u32,
     /// The class a queueing scheme sees.
     pub class: u8,
+    /// What it means to the processor.
+    #[serde(skip)]
+    pub cpu: PathCpu,
 }
 
 #[cfg(test)]

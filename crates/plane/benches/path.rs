@@ -65,12 +65,12 @@ fn scheduler(c: &mut Criterion) {
     let mut scheduler = RoundRobin::new();
     for task in (0..16).map(TaskId) {
         scheduler.add(task, Share::ONE);
-        scheduler.wake(task, Instant::START);
+        scheduler.wake(task, Nanos::ZERO, Instant::START);
     }
     c.bench_function("round robin, pick and charge", |b| {
         b.iter(|| {
             let task = scheduler.pick(Instant::START).expect("all are runnable");
-            scheduler.charge(black_box(task), Nanos::new(100), true, Instant::START);
+            scheduler.charge(black_box(task), Nanos::new(100), Some(Nanos::new(100)), Instant::START);
         })
     });
 }

@@ -1,13 +1,17 @@
 //! What work costs. The plane reads no counter: the daemon passes in a meter that reads the processor's, a simulation one
 //! that computes from a cost model.
 
-use units::Nanos;
+use units::{Nanos, PathId, PortId};
 
-/// A stage of the pipeline, as a cost model tells them apart.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// What kind of work, as a cost model tells it apart.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Stage {
-    /// Receive and classify.
+    /// Choosing a task and switching to it.
+    Switch,
+    /// Receiving and classifying, in a task of its own.
     Input,
+    /// Receiving and classifying before anything else goes on: the interrupt-driven way.
+    Interrupt,
     /// A path's functions.
     Forwarding,
     /// The queueing scheme and transmission.
@@ -17,14 +21,27 @@ pub enum Stage {
 /// A vector of work just done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Work {
-    /// Where.
+    /// What it was.
     pub stage: Stage,
-    /// Packets moved.
+    /// The port received by or transmitted to, where it is about one.
+    pub port: Option<PortId>,
+    /// The path whose functions ran.
+    pub path: Option<PathId>,
+    /// Packets moved: none where a port was looked at and had nothing.
     pub packets: u32,
+    /// Their bytes; zero unless the meter asks for them ([`Meter::BYTES`]).
+    pub bytes: u32,
+}
+
+impl Work {
+    /// A task was chosen and switched to.
+    pub const SWITCH: Work = Work { stage: Stage::Switch, port: None, path: None, packets: 0, bytes: 0 };
 }
 
 /// Answers what work cost.
 pub trait Meter {
+    /// Whether it wants to know the bytes of each vector, which takes a look at every packet.
+    const BYTES: bool = false;
     /// Time spent since the last call, on `work`; read after each vector.
     fn lap(&mut self, work: Work) -> Nanos;
 }

@@ -2,6 +2,7 @@
 
 use crate::interface::Interface;
 use crate::limits::HostLimits;
+pub use plan::Layout;
 use plan::{Call, Match};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -13,18 +14,6 @@ pub const CONTROL: PathId = PathId(0);
 pub const GENERAL: PathId = PathId(1);
 /// The path of everything no configured path matches.
 pub const BEST_EFFORT: PathId = PathId(2);
-
-/// How many tasks a packet passes (Qie et al. 2001, section 3.1; spec Q-01).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Layout {
-    /// Input, forwarding and output in one task.
-    One,
-    /// Input; forwarding and output together.
-    Two,
-    /// Input, forwarding, output.
-    #[default]
-    Three,
-}
 
 /// A port as the classifier sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -91,6 +91,33 @@ impl Share {
     }
 }
 
+/// A part of a whole, or a ratio, in millionths: exact where it was written with up to four decimals of a percent. May
+/// exceed one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Parts(u32);
+
+impl Parts {
+    /// The whole.
+    pub const ONE: Parts = Parts(1_000_000);
+
+    /// `n` millionths.
+    pub const fn millionths(n: u32) -> Self {
+        Parts(n)
+    }
+    /// `n` hundredths.
+    pub const fn percent(n: u32) -> Self {
+        Parts(n * 10_000)
+    }
+    /// The number of millionths.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+    /// The ratio as a fraction, for printing only.
+    pub fn as_f64(self) -> f64 {
+        f64::from(self.0) / 1e6
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -214,12 +214,12 @@ pub fn scheduler(rounds: Rounds) -> Vec<Figure> {
         let mut scheduler = RoundRobin::new();
         for task in (0..tasks).map(TaskId) {
             scheduler.add(task, Share::ONE);
-            scheduler.wake(task, Instant::START);
+            scheduler.wake(task, Nanos::ZERO, Instant::START);
         }
         each(rounds, PICKS, || {
             for _ in 0..PICKS {
                 let task = scheduler.pick(Instant::START).expect("all are runnable");
-                scheduler.charge(black_box(task), Nanos::new(100), true, Instant::START);
+                scheduler.charge(black_box(task), Nanos::new(100), Some(Nanos::new(100)), Instant::START);
             }
         })
     };

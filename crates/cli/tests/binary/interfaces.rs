@@ -3,7 +3,7 @@
 #![allow(clippy::print_stdout)]
 
 use crate::rig::{PATIENCE, Place, Router, until};
-use io::netlink::{Netlink, Route};
+use io::netlink::{KernelError, Netlink, Route};
 use io::netns::{Host, Lab};
 use std::net::{IpAddr, UdpSocket};
 use std::process::{Command, Stdio};
@@ -41,14 +41,16 @@ impl Line {
     }
 
     fn address(&self, host: &Host, link: &str, number: u8) {
-        host.run(|| {
-            let mut netlink = Netlink::open().unwrap();
-            netlink.set_up(link, true).unwrap();
-            netlink.add_address(link, ip(&format!("10.0.{number}.2")), 24).unwrap();
-            let gateway = Some(ip(&format!("10.0.{number}.1")));
-            netlink.add_route(&Route { destination: (ip("0.0.0.0"), 0), gateway, link: None }).unwrap();
-        })
-        .unwrap();
+        host.run(|| Line::configure(link, number).unwrap()).unwrap();
+    }
+
+    /// Gives an interface of the namespace of this thread its address and the route by the router.
+    fn configure(link: &str, number: u8) -> Result<(), KernelError> {
+        let mut netlink = Netlink::open().unwrap();
+        netlink.set_up(link, true)?;
+        netlink.add_address(link, ip(&format!("10.0.{number}.2")), 24)?;
+        let gateway = Some(ip(&format!("10.0.{number}.1")));
+        netlink.add_route(&Route { destination: (ip("0.0.0.0"), 0), gateway, link: None })
     }
 
     /// Starts a router there with these devices.
@@ -154,10 +156,13 @@ fn a_router_that_has_given_its_privileges_away_gets_its_interfaces_back() {
             line.router.run(|| Netlink::open().unwrap().delete_link("left").unwrap()).unwrap();
         }
         let router = line.start(&place, devices);
+        // A device that is taken away while the router still sets it up is given up by it, and made once more.
         let hand_over = || {
             let namespace = line.client.namespace();
-            line.router.run(|| Netlink::open().unwrap().move_to("left", &**namespace).unwrap()).unwrap();
-            line.address(&line.client, "left", 1);
+            until(|| {
+                line.router.run(|| Netlink::open().unwrap().move_to("left", &**namespace).ok()).unwrap();
+                line.client.run(|| Line::configure("left", 1).ok()).unwrap()
+            });
         };
         if is_tap {
             hand_over();
@@ -170,7 +175,6 @@ fn a_router_that_has_given_its_privileges_away_gets_its_interfaces_back() {
             println!("{devices:?}: right is another: {lasted:?}");
             if is_tap {
                 line.client.run(|| Netlink::open().unwrap().delete_link("left").unwrap()).unwrap();
-                until(|| line.router.run(|| Netlink::open().unwrap().link("left").ok()).unwrap());
                 hand_over();
                 let lasted = outage(io::clock::now());
                 println!("{devices:?}: left is made again: {lasted:?}");

@@ -6,7 +6,7 @@ use crate::document::{Node, Path, Section, Text};
 use crate::keys::{MOST_FUNCTIONS, MOST_PATHS, PATH};
 use crate::names::{self, PATH_PATTERN, RESERVED_PATHS};
 use crate::text::{TextError, quote};
-use crate::{Call, Catalogue, Match, PathPlan};
+use crate::{Call, Catalogue, Match, PathCpu, PathPlan};
 use std::collections::HashMap;
 
 /// The function of a path that names none.
@@ -48,7 +48,14 @@ pub(super) fn read(
         let queue = section.integer(report, "queue").unwrap_or(1) as u32;
         let class = section.integer(report, "class").unwrap_or(0) as u8;
         if let (Some(name), Some((_, matching))) = (name, matching) {
-            paths.push(PathPlan { name: name.value.to_string(), matching, functions, queue, class });
+            paths.push(PathPlan {
+                name: name.value.to_string(),
+                matching,
+                functions,
+                queue,
+                class,
+                cpu: PathCpu::default(),
+            });
         }
     }
     paths

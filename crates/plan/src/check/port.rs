@@ -7,7 +7,7 @@ use crate::document::{Node, Path, Section, Text};
 use crate::keys::{FAULTS, FRAME_MTU, IPV6_MTU, MOST_ADDRESSES, MOST_INTERFACES, MOST_PORTS, MOST_VRFS, PORT, VLAN};
 use crate::names::{self, PORT_PATTERN};
 use crate::text::{TextError, did_you_mean, quote};
-use crate::{Call, Catalogue, DevicePlan, FaultsPlan, InterfacePlan, Name, PortPlan, Prefix};
+use crate::{Call, Catalogue, DevicePlan, FaultsPlan, InterfacePlan, Name, PortCpu, PortPlan, Prefix};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -121,6 +121,7 @@ impl Ports<'_> {
             scheme: self.scheme(report, section),
             capture: self.file(report, section, "capture"),
             faults: faults(report, section),
+            cpu: PortCpu::default(),
             device,
             name,
         }

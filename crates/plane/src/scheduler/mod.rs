@@ -14,10 +14,10 @@ pub trait CpuScheduler: Send {
     fn remove(&mut self, task: TaskId);
     /// The task's part of the core is another from now on.
     fn share(&mut self, task: TaskId, share: Share);
-    /// The task has something to do. Harmless where it is runnable already.
-    fn wake(&mut self, task: TaskId, now: Instant);
+    /// The task has something to do, which is expected to take so long. Harmless where it is runnable already.
+    fn wake(&mut self, task: TaskId, expected: Nanos, now: Instant);
     /// The task to run now; nothing where none is runnable. It is not picked again before it is charged.
     fn pick(&mut self, now: Instant) -> Option<TaskId>;
-    /// The picked task ran for `used` and has more to do, or not.
-    fn charge(&mut self, task: TaskId, used: Nanos, runnable: bool, now: Instant);
+    /// The picked task ran for `used`. It has more to do that is expected to take `next`, or nothing.
+    fn charge(&mut self, task: TaskId, used: Nanos, next: Option<Nanos>, now: Instant);
 }

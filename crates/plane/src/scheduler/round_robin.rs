@@ -54,7 +54,7 @@ impl CpuScheduler for RoundRobin {
     fn share(&mut self, _task: TaskId, _share: Share) {}
 
     #[inline]
-    fn wake(&mut self, task: TaskId, _now: Instant) {
+    fn wake(&mut self, task: TaskId, _expected: Nanos, _now: Instant) {
         let state = self.state(task);
         match *state {
             State::Idle => {
@@ -74,11 +74,11 @@ impl CpuScheduler for RoundRobin {
     }
 
     #[inline]
-    fn charge(&mut self, task: TaskId, _used: Nanos, runnable: bool, _now: Instant) {
+    fn charge(&mut self, task: TaskId, _used: Nanos, next: Option<Nanos>, _now: Instant) {
         let state = self.state(task);
         match *state {
             State::RunningWoken => {}
-            State::Running if runnable => {}
+            State::Running if next.is_some() => {}
             State::Running => return *state = State::Idle,
             State::Absent => return,
             State::Idle | State::Waiting => panic!("task {task} is charged but was not picked"),
@@ -105,7 +105,7 @@ mod tests {
         for _ in 0..picks {
             let Some(task) = rr.pick(NOW) else { break };
             order.push(task.0);
-            rr.charge(task, Nanos::micros(1), runnable(task.0), NOW);
+            rr.charge(task, Nanos::micros(1), runnable(task.0).then_some(Nanos::ZERO), NOW);
         }
         order
     }
@@ -114,7 +114,7 @@ mod tests {
     fn runnable_tasks_take_turns_in_the_order_they_woke() {
         let mut rr = with_tasks(3);
         for t in [2, 0, 1] {
-            rr.wake(TaskId(t), NOW);
+            rr.wake(TaskId(t), Nanos::ZERO, NOW);
         }
         assert_eq!(run(&mut rr, 7, |_| true), [2, 0, 1, 2, 0, 1, 2]);
     }
@@ -122,10 +122,10 @@ mod tests {
     #[test]
     fn a_task_with_nothing_to_do_is_not_picked_until_it_wakes() {
         let mut rr = with_tasks(2);
-        rr.wake(TaskId(0), NOW);
-        rr.wake(TaskId(1), NOW);
+        rr.wake(TaskId(0), Nanos::ZERO, NOW);
+        rr.wake(TaskId(1), Nanos::ZERO, NOW);
         assert_eq!(run(&mut rr, 5, |t| t == 1), [0, 1, 1, 1, 1]);
-        rr.wake(TaskId(0), NOW);
+        rr.wake(TaskId(0), Nanos::ZERO, NOW);
         assert_eq!(run(&mut rr, 2, |_| false), [1, 0]);
         assert_eq!(rr.pick(NOW), None);
     }
@@ -133,21 +133,21 @@ mod tests {
     #[test]
     fn a_wake_up_during_the_run_is_not_lost() {
         let mut rr = with_tasks(1);
-        rr.wake(TaskId(0), NOW);
+        rr.wake(TaskId(0), Nanos::ZERO, NOW);
         let task = rr.pick(NOW).unwrap();
-        rr.wake(task, NOW);
-        rr.charge(task, Nanos::ZERO, false, NOW);
+        rr.wake(task, Nanos::ZERO, NOW);
+        rr.charge(task, Nanos::ZERO, None, NOW);
         assert_eq!(rr.pick(NOW), Some(task));
     }
 
     #[test]
     fn a_removed_task_is_never_picked_even_if_it_was_running() {
         let mut rr = with_tasks(2);
-        rr.wake(TaskId(0), NOW);
-        rr.wake(TaskId(1), NOW);
+        rr.wake(TaskId(0), Nanos::ZERO, NOW);
+        rr.wake(TaskId(1), Nanos::ZERO, NOW);
         let task = rr.pick(NOW).unwrap();
         rr.remove(task);
-        rr.charge(task, Nanos::ZERO, true, NOW);
+        rr.charge(task, Nanos::ZERO, Some(Nanos::ZERO), NOW);
         assert_eq!(run(&mut rr, 3, |_| true), [1, 1, 1]);
     }
 }

@@ -158,7 +158,7 @@ impl Worker {
         for (id, scheme) in schemes {
             if let Some(Some(state)) = self.ports.get_mut(id.index()) {
                 state.link.replace_scheme(scheme);
-                self.scheduler.wake(state.output, now);
+                self.scheduler.wake(state.output, Nanos::ZERO, now);
             }
         }
         for index in 0..self.ports.len() {
@@ -239,7 +239,7 @@ impl Worker {
         let mut link = Link::new(id, port, scheme, capacity);
         link.relay(role == Role::Relay);
         let (input, output) = (self.add_task(Task::Input(id)), self.add_task(Task::Output(id)));
-        self.scheduler.wake(input, now);
+        self.scheduler.wake(input, Nanos::ZERO, now);
         self.ports[id.index()] = Some(PortState {
             link,
             input,
@@ -266,7 +266,7 @@ impl Worker {
                 Some(lanes) => lanes.stop(),
                 None => self.remove_task(input),
             }
-            self.scheduler.wake(output, now);
+            self.scheduler.wake(output, Nanos::ZERO, now);
         }
     }
 

@@ -278,8 +278,8 @@ impl Worker {
             }
             None => (Stage::Input, 0, false),
         };
-        let used = meter.lap(Work { stage, packets: packets as u32 });
-        self.scheduler.charge(task, used, runnable, now);
+        let used = meter.lap(Work { stage, port: None, path: None, packets: packets as u32, bytes: 0 });
+        self.scheduler.charge(task, used, runnable.then_some(used), now);
         let account = &mut self.accounts[task.index()];
         account.runs += 1;
         account.packets += packets as u64;
@@ -347,7 +347,7 @@ impl Worker {
             {
                 return true;
             }
-            scheduler.wake(state.output, now);
+            scheduler.wake(state.output, Nanos::ZERO, now);
             (*quiet, *blocked_since) = (0, now);
             false
         });
@@ -355,7 +355,7 @@ impl Worker {
 
     fn wake_instance(&mut self, target: Target) {
         if let Some(Some(instance)) = self.instances.get(usize::from(target)) {
-            self.scheduler.wake(instance.task, self.fates.now);
+            self.scheduler.wake(instance.task, Nanos::ZERO, self.fates.now);
         }
     }
 

@@ -13,7 +13,7 @@ use crate::scheduler::CpuScheduler;
 use crate::snapshot::Snapshot;
 use packet::{DropReason, Meta, Packet};
 use std::net::IpAddr;
-use units::{Instant, InterfaceId, PortId};
+use units::{Instant, InterfaceId, Nanos, PortId};
 
 /// How often a packet may go from the general path back to classification.
 pub(crate) const ROUNDS: u8 = 4;
@@ -110,7 +110,7 @@ impl World for Outlet<'_> {
             Some((packet, reason)) => self.drop(packet, reason),
             None => {
                 if let Some(Some(state)) = self.ports.get(egress.port.index()) {
-                    self.scheduler.wake(state.output, self.fates.now);
+                    self.scheduler.wake(state.output, Nanos::ZERO, self.fates.now);
                 }
             }
         }
@@ -137,7 +137,7 @@ impl World for Outlet<'_> {
         if let Some(packet) = enter(instance, packet) {
             self.fates.drop(packet, DropReason::PathQueue);
         }
-        self.scheduler.wake(instance.task, self.fates.now);
+        self.scheduler.wake(instance.task, Nanos::ZERO, self.fates.now);
     }
 
     fn consume(&mut self, packet: Packet) {

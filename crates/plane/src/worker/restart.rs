@@ -14,7 +14,7 @@ use crate::host::Host;
 use crate::path::{Instance, PathCounters};
 use crate::snapshot::{CONTROL, GENERAL};
 use packet::{Batch, DropReason, Queue};
-use units::{Instant, PortId};
+use units::{Instant, Nanos, PortId};
 
 /// Why a worker cannot begin anew.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,7 +110,7 @@ impl Worker {
         };
         state.link.replace_scheme(scheme);
         (state.input, state.output) = (self.add_task(Task::Input(id)), self.add_task(Task::Output(id)));
-        self.scheduler.wake(state.input, self.fates.now);
+        self.scheduler.wake(state.input, Nanos::ZERO, self.fates.now);
         self.ports[id.index()] = Some(state);
     }
 

@@ -11,7 +11,7 @@ use crate::path::Instance;
 use crate::snapshot::Layout;
 use packet::{BATCH, DropReason, Meta, Packet};
 use schemes::Next;
-use units::{AdjacencyId, PortId, WorkerId};
+use units::{AdjacencyId, Nanos, PortId, WorkerId};
 
 /// Packets the router's own protocols handle in one dispatch: they are not in a hurry, and their work is not small.
 const HOST_VECTOR: usize = 32;
@@ -112,7 +112,7 @@ impl Worker {
             }
             if !touched.contains(&target) {
                 touched.push(target);
-                scheduler.wake(instance.task, fates.now);
+                scheduler.wake(instance.task, Nanos::ZERO, fates.now);
             }
         }
     }
@@ -181,13 +181,13 @@ impl Worker {
         if let (Some(port), true) = (port, waits) {
             if self.snapshot.layout == Layout::Three {
                 if let Some(Some(state)) = self.ports.get(port.index()) {
-                    self.scheduler.wake(state.output, self.fates.now);
+                    self.scheduler.wake(state.output, Nanos::ZERO, self.fates.now);
                 }
             } else {
                 if self.run_output(port).1
                     && let Some(Some(state)) = self.ports.get(port.index())
                 {
-                    self.scheduler.wake(state.output, self.fates.now);
+                    self.scheduler.wake(state.output, Nanos::ZERO, self.fates.now);
                 }
                 let more = self.instances[usize::from(target)].as_ref().is_some_and(Instance::has_work);
                 return (moved, more);
@@ -300,7 +300,7 @@ impl Worker {
             more |= !instance.output.is_empty();
             if was_full && taken > 0 && instance.has_work() {
                 // Room on the output side makes the path eligible again (spec Q-46).
-                scheduler.wake(instance.task, fates.now);
+                scheduler.wake(instance.task, Nanos::ZERO, fates.now);
             }
         }
         moved += state.link.serve(fates);

@@ -61,7 +61,7 @@ impl Worker {
             fates.ledger.take_over(1);
             let refused = enter(instance, packet);
             debug_assert!(refused.is_none(), "there was room");
-            scheduler.wake(instance.task, now);
+            scheduler.wake(instance.task, Nanos::ZERO, now);
             *quiet = 0;
         }
     }
@@ -139,7 +139,7 @@ impl Worker {
         if let Some(packet) = enter(instance, packet) {
             fates.drop(packet, DropReason::PathQueue);
         }
-        scheduler.wake(instance.task, fates.now);
+        scheduler.wake(instance.task, Nanos::ZERO, fates.now);
         if !touched.contains(&target) {
             touched.push(target);
         }
