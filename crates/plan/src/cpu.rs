@@ -3,7 +3,7 @@
 //! Terms and defaults follow Qie, Bavier, Peterson and Karlin, "Scheduling Computations on a Software-Based Router"
 //! (SIGMETRICS 2001).
 
-use units::{Bytes, Nanos, Parts, Rate};
+use units::{Bytes, Nanos, PacketRate, Parts, Rate};
 
 /// How a worker divides its processor among its tasks. All of it may change while the router runs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -179,7 +179,7 @@ pub struct PortCpu {
     /// What its input task gets, where shares are explicit.
     pub share: Option<Parts>,
     /// Packets a second that the line may bring; none: from the rate of the device and 64-byte frames, where it has one.
-    pub line_rate: Option<u64>,
+    pub line_rate: Option<PacketRate>,
     /// What becomes of packets whose path is full.
     pub congestion: Congestion,
     /// When its input task looks for packets; none: always.
@@ -261,7 +261,7 @@ pub struct PathCpu {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reservation {
     /// Packets a second; more than zero.
-    pub packets: u64,
+    pub packets: PacketRate,
     /// The size of a packet that the rate was said in bits for; none where it was said in packets.
     pub size: Option<Bytes>,
     /// The rate in bits, where it was said so.

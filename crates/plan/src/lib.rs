@@ -23,6 +23,7 @@ mod names;
 mod render;
 mod schema;
 mod text;
+pub mod throttle;
 
 pub use address::Prefix;
 pub use advertise::{Preference, RaPlan, RaPrefix};

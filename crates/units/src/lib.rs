@@ -21,6 +21,6 @@ mod time;
 pub use bucket::Bucket;
 pub use id::{AdjacencyId, Generation, GroupId, InterfaceId, PathId, PortId, QueueId, TaskId, VrfId, WorkerId};
 pub use mac::Mac;
-pub use quantity::{Bytes, Parts, Rate, Share};
+pub use quantity::{Bytes, PacketRate, Parts, Rate, Share};
 pub use text::UnitError;
 pub use time::{Instant, Nanos};

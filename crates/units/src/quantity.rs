@@ -39,6 +39,49 @@ impl Rate {
     }
 }
 
+/// A rate in packets per second.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct PacketRate(u64);
+
+impl PacketRate {
+    /// Nothing comes.
+    pub const ZERO: PacketRate = PacketRate(0);
+
+    /// `n` packets per second.
+    pub const fn pps(n: u64) -> Self {
+        PacketRate(n)
+    }
+    /// `n` thousand packets per second.
+    pub const fn kpps(n: u64) -> Self {
+        PacketRate(n * 1_000)
+    }
+    /// Packets per second.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+    /// Packets of `size` that `rate` brings, rounded up; nothing where the size is zero.
+    pub fn of(rate: Rate, size: Bytes) -> Self {
+        let bits = size.get().saturating_mul(8);
+        if bits == 0 {
+            return PacketRate::ZERO;
+        }
+        PacketRate(rate.get().div_ceil(bits))
+    }
+    /// Packets that come within `span`, rounded up.
+    pub fn within(self, span: Nanos) -> u64 {
+        let packets = (u128::from(self.0) * u128::from(span.get())).div_ceil(1_000_000_000);
+        u64::try_from(packets).unwrap_or(u64::MAX)
+    }
+    /// How long `packets` take to come, rounded down; [`Nanos::MAX`] at rate zero.
+    pub fn time_for(self, packets: u64) -> Nanos {
+        if self.0 == 0 {
+            return Nanos::MAX;
+        }
+        let ns = u128::from(packets) * 1_000_000_000 / u128::from(self.0);
+        Nanos::new(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
+}
+
 /// A size in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Bytes(u64);
@@ -129,6 +172,17 @@ mod tests {
         assert_eq!(Rate::mbit(10).time_for(Bytes::new(1500)), Nanos::micros(1200));
         assert_eq!(Rate::bits(3).time_for(Bytes::new(1)), Nanos::new(2_666_666_667));
         assert_eq!(Rate::ZERO.time_for(Bytes::new(1)), Nanos::MAX);
+    }
+
+    #[test]
+    fn packet_rates_follow_from_bits_and_from_time() {
+        assert_eq!(PacketRate::of(Rate::mbit(10), Bytes::new(1250)), PacketRate::kpps(1));
+        assert_eq!(PacketRate::of(Rate::bits(1), Bytes::new(64)), PacketRate::pps(1));
+        assert_eq!(PacketRate::of(Rate::MAX, Bytes::ZERO), PacketRate::ZERO);
+        assert_eq!(PacketRate::kpps(140).time_for(48), Nanos::new(342_857));
+        assert_eq!(PacketRate::ZERO.time_for(1), Nanos::MAX);
+        assert_eq!(PacketRate::kpps(140).within(Nanos::millis(1)), 140);
+        assert_eq!(PacketRate::kpps(140).within(Nanos::new(1)), 1);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The text forms of quantities, as `tc(8)` writes them.
 
-use crate::{Bytes, Nanos, Rate};
+use crate::{Bytes, Nanos, PacketRate, Parts, Rate};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -29,6 +29,10 @@ const RATES: &[(&str, u64)] =
 const TIMES: &[(&str, u64)] = &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 const SIZES: &[(&str, u64)] = &[("b", 1), ("kb", 1 << 10), ("mb", 1 << 20), ("gb", 1 << 30)];
 
+const PACKET_RATES: &[(&str, u64)] = &[("mpps", 1_000_000), ("kpps", 1_000), ("pps", 1)];
+/// Parts are written as a percentage or as a plain fraction.
+const PARTS: &[(&str, u64)] = &[("%", 10_000), ("", 1_000_000), ("ppm", 1)];
+
 /// A decimal number times a unit of the table, exact, or why not.
 fn scaled(text: &str, units: &[(&str, u64)], what: &str, example: &str) -> Result<u64, UnitError> {
     let wrong = |reason: String, hint: String| Err(UnitError { reason, hint });
@@ -39,7 +43,7 @@ fn scaled(text: &str, units: &[(&str, u64)], what: &str, example: &str) -> Resul
         return wrong(format!("'{text}' is no {what}"), format!("write a number and a unit, like '{example}'"));
     }
     let Some(&(_, scale)) = units.iter().find(|(name, _)| *name == unit) else {
-        let names: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
+        let names: Vec<&str> = units.iter().map(|(name, _)| *name).filter(|name| !name.is_empty()).collect();
         let reason =
             if unit.is_empty() { format!("'{text}' has no unit") } else { format!("'{unit}' is no unit of {what}") };
         if let Some(scale) = unit.strip_suffix("bps").or(unit.strip_suffix("ps")).filter(|_| what == "rate") {
@@ -91,6 +95,24 @@ impl FromStr for Bytes {
     }
 }
 
+impl FromStr for PacketRate {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        scaled(text, PACKET_RATES, "packet rate", "49kpps").map(PacketRate::pps)
+    }
+}
+
+impl FromStr for Parts {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let millionths = scaled(text, PARTS, "part", "10%")?;
+        u32::try_from(millionths).map(Parts::millionths).map_err(|_| UnitError {
+            reason: format!("'{text}' is too large"),
+            hint: "write a part of a whole, like '10%' or '0.1'".into(),
+        })
+    }
+}
+
 /// The largest unit that says the value without a fraction.
 fn shortest(value: u64, units: &[(&str, u64)]) -> String {
     let best = units.iter().filter(|(_, scale)| value.is_multiple_of(*scale)).max_by_key(|(_, scale)| *scale);
@@ -105,6 +127,23 @@ fn shortest(value: u64, units: &[(&str, u64)]) -> String {
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&shortest(self.get(), RATES))
+    }
+}
+
+impl fmt::Display for PacketRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&shortest(self.get(), PACKET_RATES))
+    }
+}
+
+impl fmt::Display for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, rest) = (self.get() / 10_000, self.get() % 10_000);
+        let text = match rest {
+            0 => format!("{whole}%"),
+            _ => format!("{}%", format!("{whole}.{rest:04}").trim_end_matches('0')),
+        };
+        f.pad(&text)
     }
 }
 
@@ -134,6 +173,41 @@ mod tests {
         assert_eq!(" 1.5 ms".parse(), Ok(Nanos::micros(1500)));
         assert_eq!("1500b".parse(), Ok(Bytes::new(1500)));
         assert_eq!("64kb".parse(), Ok(Bytes::new(65536)));
+    }
+
+    #[test]
+    fn packet_rates_and_parts_are_read_exactly() {
+        assert_eq!("49kpps".parse(), Ok(PacketRate::kpps(49)));
+        assert_eq!("140000pps".parse(), Ok(PacketRate::kpps(140)));
+        assert_eq!("1.488095 Mpps".parse(), Ok(PacketRate::pps(1_488_095)));
+        assert_eq!("10%".parse(), Ok(Parts::percent(10)));
+        assert_eq!("0.05".parse(), Ok(Parts::percent(5)));
+        assert_eq!(" 2.5 %".parse(), Ok(Parts::millionths(25_000)));
+        assert_eq!("1".parse(), Ok(Parts::ONE));
+        assert_eq!("62ppm".parse(), Ok(Parts::millionths(62)));
+    }
+
+    #[test]
+    fn packet_rates_and_parts_that_are_none_say_why() {
+        for (text, reason) in [
+            ("49", "'49' has no unit"),
+            ("10mbit", "'mbit' is no unit of packet rate"),
+            ("0.5pps", "'0.5pps' is finer than one pps"),
+            ("-1pps", "'-1pps' is no packet rate"),
+            ("99999999999999mpps", "'99999999999999mpps' is too large"),
+        ] {
+            assert_eq!(text.parse::<PacketRate>().unwrap_err().reason, reason);
+        }
+        for (text, reason) in [
+            ("", "'' is no part"),
+            ("-5%", "'-5%' is no part"),
+            ("5 percent", "'percent' is no unit of part"),
+            ("0.0000001", "'0.0000001' is finer than one ppm"),
+            ("5000", "'5000' is too large"),
+            ("429497%", "'429497%' is too large"),
+        ] {
+            assert_eq!(text.parse::<Parts>().unwrap_err().reason, reason);
+        }
     }
 
     #[test]
@@ -171,6 +245,13 @@ mod tests {
             assert_eq!(Rate::bits(bits).to_string().parse(), Ok(Rate::bits(bits)));
             assert_eq!(Nanos::new(bits).to_string().parse(), Ok(Nanos::new(bits)));
             assert_eq!(Bytes::new(bits).to_string().parse(), Ok(Bytes::new(bits)));
+            assert_eq!(PacketRate::pps(bits).to_string().parse(), Ok(PacketRate::pps(bits)));
+        }
+        for (millionths, text) in
+            [(0, "0%"), (1, "0.0001%"), (25_000, "2.5%"), (1_250_000, "125%"), (u32::MAX, "429496.7295%")]
+        {
+            assert_eq!(Parts::millionths(millionths).to_string(), text);
+            assert_eq!(text.parse(), Ok(Parts::millionths(millionths)));
         }
     }
 }

@@ -1,8 +1,14 @@
 //! Which task runs next on one core. A scheduler picks and charges; it never runs anything.
 
+mod cost;
+mod estimator;
 mod round_robin;
+mod tuning;
 
+pub use cost::{PathCost, Sample, Verdict};
+pub use estimator::{Estimator, Ring};
 pub use round_robin::RoundRobin;
+pub use tuning::{Setting, Tuning};
 
 use units::{Instant, Nanos, Share, TaskId};
 

@@ -1,0 +1,92 @@
+//! What the batching throttle computes: how many packets make a switch to their task worth its cost (Qie et al. 2001,
+//! section 4.2).
+
+use units::{Nanos, Parts};
+
+/// The number of packets from which on switching to their task costs at most `overhead` of the work it does then: the
+/// least B of at least 1 with `switch / (B * packet) <= overhead`. As many as can be said where a packet costs nothing.
+pub fn threshold(switch: Nanos, overhead: Parts, packet: Nanos) -> u32 {
+    let work = u128::from(overhead.get()) * u128::from(packet.get());
+    if work == 0 {
+        return if switch == Nanos::ZERO { 1 } else { u32::MAX };
+    }
+    let packets = (u128::from(switch.get()) * 1_000_000).div_ceil(work);
+    u32::try_from(packets).unwrap_or(u32::MAX).max(1)
+}
+
+/// The number that a task really waits for: a task whose queues hold fewer would wait for ever, unless that is wanted
+/// (`strict`).
+pub fn effective(threshold: u32, input: u32, output: u32, strict: bool) -> u32 {
+    if strict { threshold } else { threshold.min(input).min(output).max(1) }
+}
+
+/// Whether a task waits for so many packets that its queue is more than half full by then: the next delay loses some.
+pub fn near_capacity(threshold: u32, capacity: u32) -> bool {
+    u64::from(threshold) * 2 > u64::from(capacity)
+}
+
+/// The shortest slice in which such numbers of packets are done, `switch / overhead`, rounded up. For ever at an overhead
+/// of nothing, unless a switch costs nothing either.
+pub fn least_slice(switch: Nanos, overhead: Parts) -> Nanos {
+    if switch == Nanos::ZERO {
+        return Nanos::ZERO;
+    }
+    if overhead == Parts::default() {
+        return Nanos::MAX;
+    }
+    let slice = (u128::from(switch.get()) * 1_000_000).div_ceil(u128::from(overhead.get()));
+    Nanos::new(u64::try_from(slice).unwrap_or(u64::MAX))
+}
+
+/// The part of the processor that is left for work where every switch is worth its cost: `1 / (1 + overhead)`, rounded
+/// down.
+pub fn reachable(overhead: Parts) -> Parts {
+    // At most a million.
+    Parts::millionths((1_000_000_000_000u64 / (1_000_000 + u64::from(overhead.get()))) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SWITCH: Nanos = Nanos::micros(3);
+
+    /// The table of the paper's thirteen flows: costs of 1, 3 and 10 us at five overheads.
+    #[test]
+    fn the_thresholds_of_the_paper() {
+        for (percent, expected) in
+            [(30, [10, 4, 1]), (20, [15, 5, 2]), (10, [30, 10, 3]), (5, [60, 20, 6]), (2, [150, 50, 15])]
+        {
+            let b = [1, 3, 10].map(|us| threshold(SWITCH, Parts::percent(percent), Nanos::micros(us)));
+            assert_eq!(b, expected, "{percent} %");
+        }
+    }
+
+    #[test]
+    fn slices_and_efficiency_of_the_paper() {
+        let slices = [30, 20, 10, 5, 2].map(|t| least_slice(SWITCH, Parts::percent(t)));
+        assert_eq!(slices, [10, 15, 30, 60, 150].map(Nanos::micros));
+        let reached = [30, 20, 10, 5, 2].map(|t| reachable(Parts::percent(t)).get() / 1000);
+        assert_eq!(reached, [769, 833, 909, 952, 980]);
+    }
+
+    #[test]
+    fn a_task_does_not_wait_for_more_than_its_queues_hold_unless_told_to() {
+        let b = threshold(SWITCH, Parts::percent(2), Nanos::micros(1));
+        assert_eq!(effective(b, 128, 128, false), 128);
+        assert_eq!(effective(b, 512, 100, false), 100);
+        assert_eq!(effective(b, 128, 128, true), 150);
+        assert!(near_capacity(65, 128) && !near_capacity(64, 128));
+    }
+
+    #[test]
+    fn work_that_costs_nothing_and_overheads_of_nothing_have_an_answer() {
+        assert_eq!(threshold(SWITCH, Parts::percent(10), Nanos::ZERO), u32::MAX);
+        assert_eq!(threshold(SWITCH, Parts::default(), SWITCH), u32::MAX);
+        assert_eq!(threshold(Nanos::ZERO, Parts::default(), Nanos::ZERO), 1);
+        assert_eq!(least_slice(SWITCH, Parts::default()), Nanos::MAX);
+        assert_eq!(least_slice(Nanos::ZERO, Parts::default()), Nanos::ZERO);
+        assert_eq!(threshold(Nanos::MAX, Parts::millionths(1), Nanos::new(1)), u32::MAX);
+        assert_eq!(least_slice(Nanos::MAX, Parts::millionths(1)), Nanos::MAX);
+    }
+}

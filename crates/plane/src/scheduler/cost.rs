@@ -1,0 +1,322 @@
+//! What a path's packets cost, as measured while they are forwarded (Qie et al. 2001, section 4.4).
+//!
+//! The batching throttle computes its thresholds from the mean, admission its shares, and an operator is told of a flow
+//! that costs more than was declared for it. Everything is whole numbers: the same run measures the same.
+
+use units::{Instant, Nanos, PacketRate};
+
+/// Means are kept in 2^-8 ns.
+const FRACTION: u32 = 8;
+/// A packet's weight in the averages is `1 / WINDOW`; a vector's that of its packets, a quarter at most.
+const WINDOW: u64 = 64;
+const MOST_WEIGHT: u64 = WINDOW / 4;
+/// A packet is taken to cost no more than this.
+const MOST_COST: Nanos = Nanos::secs(1);
+/// No verdict before so many packets.
+const ENOUGH: u64 = 64;
+
+/// Whether a path costs what was declared for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Verdict {
+    /// Nothing was declared, or too few packets have come.
+    #[default]
+    Unknown,
+    /// It does, or less.
+    Within,
+    /// It costs over a tenth more; until it is less than a twentieth more.
+    Exceeds,
+}
+
+/// What a path was offered, what it forwarded and what that takes, since the sample before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sample {
+    /// Packets that came, those that were dropped included.
+    pub offered: PacketRate,
+    /// Packets that its task ran for.
+    pub served: PacketRate,
+    /// What all that came would take, at the mean cost: what [`Tuning`](super::Tuning) asks for.
+    pub needed: Nanos,
+    /// The time the sample is of.
+    pub elapsed: Nanos,
+    /// Whether the path costs what was declared for it.
+    pub verdict: Verdict,
+}
+
+/// The meter of one path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PathCost {
+    declared: Option<Nanos>,
+    /// In 2^-8 ns.
+    mean: u64,
+    /// Of a single packet's cost, in ns^2.
+    variance: u64,
+    /// Packets measured, ever.
+    packets: u64,
+    /// Of the run that goes on.
+    run: (u64, Nanos),
+    /// Packets of a run on average, in thousandths, and their cost.
+    batch: u64,
+    run_cost: Nanos,
+    offered: u64,
+    served: u64,
+    since: Instant,
+    verdict: Verdict,
+}
+
+impl PathCost {
+    /// Nothing measured yet. `declared` is what a packet of the size the path is meant for is said to cost.
+    pub fn new(declared: Option<Nanos>, now: Instant) -> PathCost {
+        PathCost {
+            declared,
+            mean: 0,
+            variance: 0,
+            packets: 0,
+            run: (0, Nanos::ZERO),
+            batch: 0,
+            run_cost: Nanos::ZERO,
+            offered: 0,
+            served: 0,
+            since: now,
+            verdict: Verdict::Unknown,
+        }
+    }
+
+    /// Something else is declared from now on. What was measured stays.
+    pub fn declare(&mut self, declared: Option<Nanos>) {
+        if self.declared != declared {
+            self.declared = declared;
+            self.verdict = Verdict::Unknown;
+        }
+    }
+
+    /// So many packets came for the path, whether there was room for them or not.
+    #[inline]
+    pub fn offered(&mut self, packets: u32) {
+        self.offered += u64::from(packets);
+    }
+
+    /// A vector of so many packets took `used`; none took the time of looking for some, which says nothing of a packet.
+    #[inline]
+    pub fn ran(&mut self, packets: u32, used: Nanos) {
+        let packets = u64::from(packets);
+        self.run = (self.run.0 + packets, self.run.1 + used);
+        if packets == 0 {
+            return;
+        }
+        self.served += packets;
+        // A vector that took a year would not fit.
+        let each = ((used.get().min(1 << 55) << FRACTION) / packets).min(MOST_COST.get() << FRACTION);
+        if self.packets == 0 {
+            self.mean = each;
+        } else {
+            self.average(each, packets);
+        }
+        self.packets = self.packets.saturating_add(packets);
+    }
+
+    fn average(&mut self, each: u64, packets: u64) {
+        let weight = packets.min(MOST_WEIGHT);
+        self.mean = (self.mean * (WINDOW - weight) + each * weight + WINDOW / 2) / WINDOW;
+        // The mean of n costs varies n times less than one of them does.
+        let off = u128::from(each.abs_diff(self.mean) >> FRACTION);
+        let square = off * off * u128::from(packets);
+        let sum = u128::from(self.variance) * u128::from(WINDOW - weight) + square * u128::from(weight);
+        self.variance = u64::try_from(sum / u128::from(WINDOW)).unwrap_or(u64::MAX);
+    }
+
+    /// The task is done for now: what it did since the last time counts as one run.
+    #[inline]
+    pub fn run_over(&mut self) {
+        let (packets, used) = core::mem::take(&mut self.run);
+        if packets > 0 {
+            let slowly = |old: u64, new: u64| if old == 0 { new } else { old - old / 16 + new / 16 };
+            self.batch = slowly(self.batch, packets * 1000);
+            self.run_cost = Nanos::new(slowly(self.run_cost.get(), used.get()));
+        }
+    }
+
+    /// What a packet costs on average; what was declared where none was measured. None: not known at all.
+    #[inline]
+    pub fn mean(&self) -> Option<Nanos> {
+        if self.packets == 0 {
+            self.declared
+        } else {
+            Some(Nanos::new((self.mean + (1 << (FRACTION - 1))) >> FRACTION))
+        }
+    }
+
+    /// What was declared.
+    pub fn declared(&self) -> Option<Nanos> {
+        self.declared
+    }
+
+    /// The variance of a packet's cost, in ns^2.
+    pub fn variance(&self) -> u64 {
+        self.variance
+    }
+
+    /// The standard deviation of a packet's cost.
+    pub fn deviation(&self) -> Nanos {
+        Nanos::new(self.variance.isqrt())
+    }
+
+    /// Packets measured.
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Thousandths of a packet that a run does on average.
+    pub fn batch_milli(&self) -> u64 {
+        self.batch
+    }
+
+    /// What a run takes on average.
+    pub fn run_cost(&self) -> Nanos {
+        self.run_cost
+    }
+
+    /// Ends a period: the rates of it, and the verdict.
+    pub fn sample(&mut self, now: Instant) -> Sample {
+        let elapsed = now.since(self.since);
+        let (offered, served) = (core::mem::take(&mut self.offered), core::mem::take(&mut self.served));
+        self.since = now;
+        self.verdict = self.judge();
+        let needed =
+            Nanos::new(u64::try_from((u128::from(offered) * self.fine_mean()) >> FRACTION).unwrap_or(u64::MAX));
+        let rate = |packets: u64| match elapsed {
+            Nanos::ZERO => PacketRate::ZERO,
+            span => {
+                let rate = u128::from(packets) * 1_000_000_000 / u128::from(span.get());
+                PacketRate::pps(u64::try_from(rate).unwrap_or(u64::MAX))
+            }
+        };
+        Sample { offered: rate(offered), served: rate(served), needed, elapsed, verdict: self.verdict }
+    }
+
+    /// The mean in 2^-8 ns.
+    fn fine_mean(&self) -> u128 {
+        match self.packets {
+            0 => u128::from(self.declared.unwrap_or(Nanos::ZERO).get()) << FRACTION,
+            _ => self.mean.into(),
+        }
+    }
+
+    fn judge(&self) -> Verdict {
+        let Some(declared) = self.declared.filter(|_| self.packets >= ENOUGH) else { return Verdict::Unknown };
+        let allowed = if self.verdict == Verdict::Exceeds { 105 } else { 110 };
+        let over = self.fine_mean() * 100 > (u128::from(declared.get()) << FRACTION) * allowed;
+        if over { Verdict::Exceeds } else { Verdict::Within }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const US: Nanos = Nanos::micros(1);
+
+    fn meter(declared: u64) -> PathCost {
+        PathCost::new(Some(Nanos::new(declared)), Instant::START)
+    }
+
+    #[test]
+    fn before_the_first_packet_a_path_costs_what_was_declared() {
+        assert_eq!(PathCost::new(None, Instant::START).mean(), None);
+        let mut cost = meter(6_000);
+        assert_eq!(cost.mean(), Some(US * 6));
+        cost.ran(0, US * 50);
+        assert_eq!(cost.mean(), Some(US * 6), "a look at an empty queue is no packet");
+        cost.ran(1, US * 9);
+        assert_eq!((cost.mean(), cost.variance()), (Some(US * 9), 0));
+    }
+
+    #[test]
+    fn constant_cost_is_measured_exactly_whatever_the_vectors() {
+        let mut cost = meter(0);
+        for packets in (1..200).map(|n| n % 37 + 1) {
+            cost.ran(packets, Nanos::new(333) * u64::from(packets));
+        }
+        assert_eq!((cost.mean(), cost.deviation()), (Some(Nanos::new(333)), Nanos::ZERO));
+    }
+
+    #[test]
+    fn another_cost_is_learnt_within_a_few_hundred_packets() {
+        let mut cost = meter(0);
+        (0..1000).for_each(|_| cost.ran(1, US));
+        (0..300).for_each(|_| cost.ran(1, US * 10));
+        let mean = cost.mean().unwrap();
+        assert!((Nanos::new(9_900)..=US * 10).contains(&mean), "{mean}");
+    }
+
+    /// Packets of 1 and 9 us in turn: 5 us, and 4 us off it. Measured two at a time they look alike.
+    #[test]
+    fn the_variance_is_that_of_single_packets() {
+        let mut cost = meter(0);
+        (0..5000u64).for_each(|i| cost.ran(1, US * (1 + 8 * (i % 2))));
+        assert!(cost.mean().unwrap().get().abs_diff(5_000) < 100, "{:?}", cost.mean());
+        assert!(cost.deviation().get().abs_diff(4_000) < 200, "{}", cost.deviation());
+    }
+
+    #[test]
+    fn a_path_that_exceeds_its_declared_cost_is_told_so_until_it_does_not() {
+        let mut cost = meter(1_000);
+        let mut verdict = |each: u64, packets: u32| {
+            (0..packets).for_each(|_| cost.ran(1, Nanos::new(each)));
+            cost.sample(Instant::START).verdict
+        };
+        assert_eq!(verdict(2_000, 63), Verdict::Unknown, "too few packets");
+        assert_eq!(verdict(2_000, 1), Verdict::Exceeds);
+        assert_eq!(verdict(1_080, 5_000), Verdict::Exceeds, "not below a twentieth more yet");
+        assert_eq!(verdict(1_040, 5_000), Verdict::Within);
+        assert_eq!(verdict(1_080, 5_000), Verdict::Within, "not above a tenth more");
+        assert_eq!(verdict(1_150, 5_000), Verdict::Exceeds);
+        cost.declare(Some(Nanos::new(2_000)));
+        assert_eq!(cost.sample(Instant::START).verdict, Verdict::Within);
+        cost.declare(None);
+        assert_eq!(cost.sample(Instant::START).verdict, Verdict::Unknown);
+    }
+
+    #[test]
+    fn a_sample_tells_offered_from_served_and_what_all_of_it_would_take() {
+        let mut cost = meter(0);
+        cost.offered(1_000);
+        (0..20).for_each(|_| cost.ran(16, US * 32));
+        let sample = cost.sample(Instant::START + Nanos::millis(10));
+        assert_eq!((sample.offered, sample.served), (PacketRate::kpps(100), PacketRate::kpps(32)));
+        assert_eq!((sample.needed, sample.elapsed), (Nanos::millis(2), Nanos::millis(10)));
+        let quiet = cost.sample(Instant::START + Nanos::millis(20));
+        assert_eq!((quiet.offered, quiet.served, quiet.needed), (PacketRate::ZERO, PacketRate::ZERO, Nanos::ZERO));
+        assert_eq!(cost.sample(Instant::START + Nanos::millis(20)).offered, PacketRate::ZERO, "no time has passed");
+    }
+
+    #[test]
+    fn runs_are_averaged_over_their_vectors() {
+        let mut cost = meter(0);
+        for _ in 0..100 {
+            (0..4).for_each(|_| cost.ran(8, US * 8));
+            cost.run_over();
+            cost.run_over();
+        }
+        assert_eq!((cost.batch_milli(), cost.run_cost()), (32_000, US * 32));
+    }
+
+    proptest! {
+        #[test]
+        fn the_mean_lies_between_the_least_and_the_most_and_nothing_overflows(
+            vectors in prop::collection::vec((1u32.., any::<u64>()), 1..200)
+        ) {
+            let mut cost = meter(u64::MAX);
+            let each = |&(packets, used): &(u32, u64)| (used.min(1 << 55) / u64::from(packets)).min(MOST_COST.get());
+            let (least, most) = (vectors.iter().map(each).min().unwrap(), vectors.iter().map(each).max().unwrap());
+            for &(packets, used) in &vectors {
+                cost.offered(packets);
+                cost.ran(packets, Nanos::new(used));
+                cost.run_over();
+            }
+            let mean = cost.mean().unwrap().get();
+            prop_assert!(least <= mean + 1 && mean <= most + 1, "{least} {mean} {most}");
+            cost.sample(Instant::FAR);
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Self-tuning of the batching throttle: overhead and slice follow the load (Qie et al. 2001, section 4.4).
+//!
+//! Under little load a large overhead is affordable, and buys fine slices and little delay. The more of the processor
+//! the present work needs, the less may go into switching.
+
+use plan::{TunePlan, throttle};
+use units::{Instant, Nanos, Parts};
+
+/// Load that falls is believed after so many periods: what falls for one may be the gap between two bursts.
+const CALM: u32 = 4;
+
+/// What the throttle of every forwarding task goes by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Setting {
+    /// The part of the work that switching may cost.
+    pub overhead: Parts,
+    /// The slice.
+    pub slice: Nanos,
+}
+
+/// Sets overhead and slice once a period.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tuning {
+    plan: TunePlan,
+    switch: Nanos,
+    setting: Setting,
+    next: Instant,
+    /// Periods in a row whose load would have allowed more overhead, and the least that each would have allowed.
+    calm: u32,
+    allowed: Parts,
+}
+
+impl Tuning {
+    /// Starts with the least overhead, which is right for any load, and looks at the load after one period.
+    pub fn new(plan: TunePlan, switch: Nanos, now: Instant) -> Tuning {
+        let setting = setting(plan.least, switch);
+        Tuning { plan, switch, setting, next: now + plan.period, calm: 0, allowed: plan.most }
+    }
+
+    /// What to go by now.
+    pub fn setting(&self) -> Setting {
+        self.setting
+    }
+
+    /// When to call [`Tuning::observe`] next.
+    pub fn next(&self) -> Instant {
+        self.next
+    }
+
+    /// The part of the processor that the present work would keep busy, with the margin; may exceed the whole.
+    fn required(&self, needed: Nanos, elapsed: Nanos) -> u64 {
+        let elapsed = u128::from(elapsed.get().max(1));
+        let load = u128::from(needed.get()) * 1_000_000 / elapsed;
+        u64::try_from(load).unwrap_or(u64::MAX).saturating_add(self.plan.margin.get().into())
+    }
+
+    /// A period is over. In `elapsed` so much work has come that it takes `needed`: packets that were dropped count, and
+    /// time spent switching does not. Answers what to go by from now on, where that has changed.
+    ///
+    /// More load is answered at once, less only after several periods, and small differences not at all: every change
+    /// moves the thresholds of all paths.
+    pub fn observe(&mut self, needed: Nanos, elapsed: Nanos, now: Instant) -> Option<Setting> {
+        self.next = now + self.plan.period;
+        let wanted = overhead(self.required(needed, elapsed)).clamp(self.plan.least, self.plan.most);
+        let present = u64::from(self.setting.overhead.get());
+        let much_less = u64::from(wanted.get()) * 16 < present * 15;
+        let much_more = u64::from(wanted.get()) * 4 > present * 5;
+        let at_a_bound = wanted != self.setting.overhead && (wanted == self.plan.least || wanted == self.plan.most);
+        if much_less || (at_a_bound && wanted < self.setting.overhead) {
+            return self.change(wanted);
+        }
+        if !(much_more || at_a_bound) {
+            self.calm = 0;
+            return None;
+        }
+        self.allowed = if self.calm == 0 { wanted } else { self.allowed.min(wanted) };
+        self.calm += 1;
+        if self.calm < CALM { None } else { self.change(self.allowed) }
+    }
+
+    fn change(&mut self, overhead: Parts) -> Option<Setting> {
+        self.calm = 0;
+        self.setting = setting(overhead, self.switch);
+        Some(self.setting)
+    }
+
+    /// Goes on by other settings or another cost of switching; answers what to go by, where that has changed.
+    pub fn set(&mut self, plan: TunePlan, switch: Nanos) -> Option<Setting> {
+        (self.plan, self.switch) = (plan, switch);
+        let new = setting(self.setting.overhead.clamp(plan.least, plan.most), switch);
+        (core::mem::replace(&mut self.setting, new) != new).then_some(new)
+    }
+}
+
+fn setting(overhead: Parts, switch: Nanos) -> Setting {
+    Setting { overhead, slice: throttle::least_slice(switch, overhead) }
+}
+
+/// `1 / required - 1`, rounded down; nothing where all of the processor is required, or more.
+fn overhead(required: u64) -> Parts {
+    match required {
+        0 => Parts::millionths(u32::MAX),
+        1_000_000.. => Parts::default(),
+        // At most 10^12 - 10^6, for a load of one millionth.
+        _ => Parts::millionths(u32::try_from(1_000_000_000_000 / required - 1_000_000).unwrap_or(u32::MAX)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PLAN: TunePlan = TunePlan {
+        period: Nanos::millis(10),
+        least: Parts::percent(2),
+        most: Parts::percent(30),
+        margin: Parts::percent(10),
+    };
+    const SWITCH: Nanos = Nanos::micros(3);
+
+    /// The work of so many percent of the processor in one period.
+    fn load(percent: u64) -> Nanos {
+        Nanos::new(PLAN.period.get() * percent / 100)
+    }
+
+    /// Overheads in millionths after periods of these loads.
+    fn follow(tuning: &mut Tuning, loads: &[u64]) -> Vec<u32> {
+        let one = |&percent: &u64| {
+            let now = tuning.next();
+            tuning.observe(load(percent), PLAN.period, now);
+            assert_eq!(tuning.next(), now + PLAN.period);
+            tuning.setting().overhead.get()
+        };
+        loads.iter().map(one).collect()
+    }
+
+    fn start() -> Tuning {
+        Tuning::new(PLAN, SWITCH, Instant::START)
+    }
+
+    #[test]
+    fn it_starts_with_what_any_load_can_bear() {
+        assert_eq!(start().setting(), Setting { overhead: Parts::percent(2), slice: Nanos::micros(150) });
+        assert_eq!(start().next(), Instant::START + PLAN.period);
+    }
+
+    /// The step of experiment E13: 40 % of the processor, then 85 %. `1 / 0.95 - 1` is 5.26 %, and 3 us are that part of
+    /// 57 us.
+    #[test]
+    fn a_step_of_load_is_followed_within_a_period_and_its_end_after_four() {
+        let mut tuning = start();
+        assert_eq!(follow(&mut tuning, &[40; 6]), [20_000, 20_000, 20_000, 300_000, 300_000, 300_000]);
+        assert_eq!(tuning.setting().slice, Nanos::micros(10));
+        assert_eq!(follow(&mut tuning, &[85; 3]), [52_631; 3]);
+        assert_eq!(tuning.setting().slice, Nanos::new(57_001));
+        assert_eq!(follow(&mut tuning, &[40; 4]), [52_631, 52_631, 52_631, 300_000]);
+    }
+
+    #[test]
+    fn overload_and_nothing_to_do_have_their_bounds() {
+        let mut tuning = start();
+        assert_eq!(follow(&mut tuning, &[0; 4])[3], 300_000);
+        assert_eq!(follow(&mut tuning, &[90, 250]), [20_000, 20_000]);
+        let now = tuning.next();
+        assert_eq!(tuning.observe(Nanos::MAX, Nanos::ZERO, now), None);
+    }
+
+    #[test]
+    fn small_differences_change_nothing() {
+        let mut tuning = start();
+        follow(&mut tuning, &[80; 4]);
+        let settled = tuning.setting();
+        let wobble: Vec<u64> = (0..200).map(|i| if i % 3 == 0 { 79 } else { 80 }).collect();
+        follow(&mut tuning, &wobble);
+        assert_eq!(tuning.setting(), settled);
+    }
+
+    #[test]
+    fn bursts_with_gaps_shorter_than_four_periods_do_not_make_it_flap() {
+        let mut tuning = start();
+        let bursts: Vec<u64> = (0..400).map(|i| if i % 4 == 0 { 85 } else { 40 }).collect();
+        let overheads = follow(&mut tuning, &bursts);
+        let changes = overheads.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        assert!(changes <= 1, "{changes} changes");
+    }
+
+    #[test]
+    fn another_switch_cost_makes_another_slice() {
+        let mut tuning = start();
+        assert_eq!(tuning.set(PLAN, SWITCH), None);
+        let dear = tuning.set(PLAN, Nanos::micros(6)).unwrap();
+        assert_eq!(dear, Setting { overhead: Parts::percent(2), slice: Nanos::micros(300) });
+        let narrow = TunePlan { least: Parts::percent(5), ..PLAN };
+        assert_eq!(tuning.set(narrow, SWITCH).unwrap().overhead, Parts::percent(5));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_load_the_slice_fits_the_overhead_and_the_load_fits_beside_it(
+            loads in prop::collection::vec(0u64..=120, 1..60),
+            switch in 1u64..20_000,
+        ) {
+            let switch = Nanos::new(switch);
+            let mut tuning = Tuning::new(PLAN, switch, Instant::START);
+            for percent in loads {
+                let now = tuning.next();
+                tuning.observe(load(percent), PLAN.period, now);
+                let Setting { overhead, slice } = tuning.setting();
+                prop_assert!(PLAN.least <= overhead && overhead <= PLAN.most);
+                prop_assert_eq!(slice, throttle::least_slice(switch, overhead));
+                // What the band of a sixteenth leaves open is less than half of the margin.
+                let reached = u64::from(throttle::reachable(overhead).get());
+                prop_assert!(overhead == PLAN.least || percent * 10_000 + 50_000 <= reached, "{percent} % at {overhead}");
+            }
+        }
+    }
+}
