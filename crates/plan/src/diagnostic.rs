@@ -141,7 +141,8 @@ impl fmt::Display for Diagnostics {
 impl std::error::Error for Diagnostics {}
 
 /// Collects what is wrong while a source is checked.
-pub(crate) struct Report<'s> {
+pub struct Report<'s> {
+    /// The text that is checked.
     pub source: &'s str,
     file: Arc<str>,
     /// Byte offsets of the starts of the lines; found when the first diagnostic needs them.
@@ -154,6 +155,7 @@ pub(crate) struct Report<'s> {
 }
 
 impl<'s> Report<'s> {
+    /// Nothing is wrong with `source` so far; `file` is what messages call it.
     pub fn new(source: &'s str, file: &str) -> Self {
         Report {
             source,
@@ -191,6 +193,7 @@ impl<'s> Report<'s> {
         self.broken.insert(line);
     }
 
+    /// Whether there was an error; warnings do not count.
     pub fn failed(&self) -> bool {
         self.errors > 0
     }
@@ -296,6 +299,7 @@ impl<'s> Report<'s> {
         Excerpt { text: out, first_line: line - usize::from(first.is_some()), place }
     }
 
+    /// Everything that was found, in the order of the file.
     pub fn finish(mut self) -> Diagnostics {
         self.list.sort_by_key(|d| (d.line, d.column));
         Diagnostics { list: self.list, omitted: self.omitted }

@@ -34,7 +34,7 @@ pub use cpu::{
     Batching, Charge, Congestion, Cost, CpuPlan, Discipline, EstimatorPlan, Grouping, InputShare, Layout, PathCpu,
     PortCpu, Receive, Reservation, SleepLaw, TunePlan,
 };
-pub use diagnostic::{Diagnostic, Diagnostics, MOST_DIAGNOSTICS, Severity};
+pub use diagnostic::{Diagnostic, Diagnostics, MOST_DIAGNOSTICS, Report, Severity};
 pub use diff::{Change, Edit, diff};
 pub use matching::{
     Condition, Family, Fields, Match, MatchError, dscp_name, dscp_number, protocol_name, protocol_number,

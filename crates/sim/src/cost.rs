@@ -1,0 +1,429 @@
+//! What work costs in virtual time: a distribution for each kind of work, and the meter that draws from them.
+
+use crate::chance::Chance;
+use plane::meter::{Meter, Stage, Work};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use units::{Nanos, Parts, UnitError};
+
+/// What a packet costs: drawn from a distribution, and so much more for each byte.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Cost {
+    /// What it costs whatever its length.
+    pub packet: Spread,
+    /// What it costs for each 1000 bytes.
+    pub kilobyte: Nanos,
+}
+
+/// How the cost of packets is spread.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Spread {
+    /// The same for all.
+    Fixed(Nanos),
+    /// Evenly from the first to the second, both included.
+    Uniform(Nanos, Nanos),
+    /// The first, but for some packets the second.
+    Bimodal(Nanos, Nanos, Parts),
+    /// Heavy tail: a Pareto distribution of this shape, bounded on both sides.
+    Pareto(Nanos, Nanos, f64),
+}
+
+impl Cost {
+    /// Nothing costs anything.
+    pub const NOTHING: Cost = Cost::fixed(Nanos::ZERO);
+
+    /// The same for each packet.
+    pub const fn fixed(packet: Nanos) -> Cost {
+        Cost { packet: Spread::Fixed(packet), kilobyte: Nanos::ZERO }
+    }
+
+    /// What `packets` of `bytes` together cost.
+    fn draw(&self, packets: u32, bytes: u32, chance: &mut Chance) -> u64 {
+        let packets = u64::from(packets);
+        let fixed = match self.packet {
+            Spread::Fixed(each) => each.get() * packets,
+            other => (0..packets).map(|_| other.draw(chance)).sum(),
+        };
+        fixed + self.kilobyte.get() * u64::from(bytes) / 1000
+    }
+
+    /// The mean for packets of `length` bytes, in nanoseconds.
+    pub fn mean(&self, length: u64) -> f64 {
+        self.packet.mean() + self.kilobyte.get() as f64 * length as f64 / 1000.0
+    }
+}
+
+impl Spread {
+    fn draw(self, chance: &mut Chance) -> u64 {
+        match self {
+            Spread::Fixed(each) => each.get(),
+            Spread::Uniform(low, high) => low.get() + chance.below(high.get() - low.get() + 1),
+            Spread::Bimodal(low, high, often) => if chance.happens(often) { high } else { low }.get(),
+            Spread::Pareto(low, high, shape) => {
+                // By inversion of the distribution function.
+                let (low, high) = (low.get() as f64, high.get() as f64);
+                let reach = 1.0 - libm::pow(low / high, shape);
+                (low / libm::pow(1.0 - chance.unit() * reach, 1.0 / shape)) as u64
+            }
+        }
+    }
+
+    /// The mean, in nanoseconds.
+    fn mean(self) -> f64 {
+        match self {
+            Spread::Fixed(each) => each.get() as f64,
+            Spread::Uniform(low, high) => (low.get() + high.get()) as f64 / 2.0,
+            Spread::Bimodal(low, high, often) => {
+                let part = often.as_f64();
+                low.get() as f64 * (1.0 - part) + high.get() as f64 * part
+            }
+            Spread::Pareto(low, high, shape) => {
+                let (low, high) = (low.get() as f64, high.get() as f64);
+                let reach = 1.0 - libm::pow(low / high, shape);
+                if (shape - 1.0).abs() < 1e-9 {
+                    return low * libm::log(high / low) / reach;
+                }
+                let tail = 1.0 - libm::pow(low / high, shape - 1.0);
+                low * shape / (shape - 1.0) * tail / reach
+            }
+        }
+    }
+}
+
+/// Examples of every form, for hints.
+const FORMS: &str =
+    "\"6us\", \"1us + 2ns/b\", \"uniform(1us, 3us)\", \"bimodal(1us, 30us, 5%)\" or \"pareto(1us, 1ms, 1.3)\"";
+
+fn wrong(reason: impl Into<String>) -> UnitError {
+    UnitError { reason: reason.into(), hint: format!("write a cost like {FORMS}") }
+}
+
+impl FromStr for Cost {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Cost, UnitError> {
+        let (mut packet, mut kilobyte) = (None, None);
+        for part in text.split('+').map(str::trim) {
+            match part.strip_suffix("/b") {
+                Some(each) if kilobyte.is_none() => kilobyte = Some(per_kilobyte(each)?),
+                None if packet.is_none() => packet = Some(spread(part)?),
+                _ => return Err(wrong(format!("'{text}' says the same twice"))),
+            }
+        }
+        let packet = packet.unwrap_or(Spread::Fixed(Nanos::ZERO));
+        Ok(Cost { packet, kilobyte: kilobyte.unwrap_or_default() })
+    }
+}
+
+/// `0.5ns` a byte: 500 ns for a thousand.
+fn per_kilobyte(text: &str) -> Result<Nanos, UnitError> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let unit = match text[split..].trim() {
+        "ns" => "us",
+        "us" => "ms",
+        "ms" => "s",
+        _ => return Err(wrong(format!("'{text}/b' is no cost of a byte"))),
+    };
+    format!("{}{unit}", &text[..split]).parse()
+}
+
+fn spread(text: &str) -> Result<Spread, UnitError> {
+    let Some((name, rest)) = text.split_once('(') else { return text.parse().map(Spread::Fixed) };
+    let arguments = rest.strip_suffix(')').ok_or_else(|| wrong(format!("'{text}' has no closing bracket")))?;
+    let arguments: Vec<&str> = arguments.split(',').map(str::trim).collect();
+    let (low, high) = match arguments[..] {
+        [low, high] | [low, high, _] => (low.parse::<Nanos>()?, high.parse::<Nanos>()?),
+        _ => return Err(wrong(format!("'{text}' has {} arguments", arguments.len()))),
+    };
+    if low > high {
+        return Err(wrong(format!("{low} is more than {high}")));
+    }
+    match (name.trim(), &arguments[2..]) {
+        ("uniform", []) => Ok(Spread::Uniform(low, high)),
+        ("bimodal", [often]) => {
+            let often = often.parse::<Parts>()?;
+            if often > Parts::ONE {
+                return Err(wrong(format!("{often} is more than all packets")));
+            }
+            Ok(Spread::Bimodal(low, high, often))
+        }
+        ("pareto", [shape]) => {
+            let value = shape.parse::<f64>().ok().filter(|shape| (0.01..=100.0).contains(shape));
+            let shape = value.ok_or_else(|| wrong(format!("'{shape}' is no shape, a number from 0.01 to 100")))?;
+            if low == Nanos::ZERO {
+                return Err(wrong("the least of a Pareto distribution is more than zero"));
+            }
+            Ok(Spread::Pareto(low, high, shape))
+        }
+        (name, _) => Err(wrong(format!("no distribution is called '{name}' with {} arguments", arguments.len()))),
+    }
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.packet {
+            Spread::Fixed(each) => write!(f, "{each}")?,
+            Spread::Uniform(low, high) => write!(f, "uniform({low}, {high})")?,
+            Spread::Bimodal(low, high, often) => write!(f, "bimodal({low}, {high}, {often})")?,
+            Spread::Pareto(low, high, shape) => write!(f, "pareto({low}, {high}, {shape})")?,
+        }
+        if self.kilobyte > Nanos::ZERO {
+            write!(f, " + {}ns/b", self.kilobyte.get() as f64 / 1000.0)?;
+        }
+        Ok(())
+    }
+}
+
+/// What each kind of work of a router costs.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CostModel {
+    /// Choosing a task and switching to it.
+    pub switch: Nanos,
+    /// Looking at a port that has nothing.
+    pub poll: Nanos,
+    /// Receiving and classifying a packet in an input task.
+    pub input: Cost,
+    /// The same before anything else goes on.
+    pub interrupt: Cost,
+    /// The functions of a path that is not named, and whose configuration says nothing.
+    pub forwarding: Cost,
+    /// The queueing scheme and transmission.
+    pub output: Cost,
+    /// The functions of a path, by its name.
+    pub paths: Vec<(String, Cost)>,
+}
+
+impl Default for CostModel {
+    fn default() -> CostModel {
+        CostModel {
+            switch: Nanos::ZERO,
+            poll: Nanos::ZERO,
+            input: Cost::NOTHING,
+            interrupt: Cost::NOTHING,
+            forwarding: Cost::NOTHING,
+            output: Cost::NOTHING,
+            paths: Vec::new(),
+        }
+    }
+}
+
+/// Where the time of a core has gone, in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Spent {
+    /// Input tasks, and reception before anything else, with packets.
+    pub input: u64,
+    /// Ports looked at in vain.
+    pub poll: u64,
+    /// The functions of paths.
+    pub forwarding: u64,
+    /// Schemes and transmission.
+    pub output: u64,
+    /// Choosing and switching.
+    pub switch: u64,
+    /// How often.
+    pub dispatches: u64,
+    /// Vectors of functions, and packets in them.
+    pub vectors: u64,
+    /// Packets in those.
+    pub forwarded: u64,
+}
+
+impl Spent {
+    /// Time at work on packets.
+    pub fn useful(&self) -> u64 {
+        self.input + self.forwarding + self.output
+    }
+
+    /// All time but that of idling.
+    pub fn busy(&self) -> u64 {
+        self.useful() + self.poll + self.switch
+    }
+
+    /// What was spent since `before`.
+    pub fn since(&self, before: &Spent) -> Spent {
+        Spent {
+            input: self.input - before.input,
+            poll: self.poll - before.poll,
+            forwarding: self.forwarding - before.forwarding,
+            output: self.output - before.output,
+            switch: self.switch - before.switch,
+            dispatches: self.dispatches - before.dispatches,
+            vectors: self.vectors - before.vectors,
+            forwarded: self.forwarded - before.forwarded,
+        }
+    }
+}
+
+impl std::ops::AddAssign for Spent {
+    fn add_assign(&mut self, other: Spent) {
+        self.input += other.input;
+        self.poll += other.poll;
+        self.forwarding += other.forwarding;
+        self.output += other.output;
+        self.switch += other.switch;
+        self.dispatches += other.dispatches;
+        self.vectors += other.vectors;
+        self.forwarded += other.forwarded;
+    }
+}
+
+/// The meter of one core. Each lap draws what the work costs, and time goes on by so much.
+#[derive(Debug)]
+pub(crate) struct CostMeter {
+    model: CostModel,
+    /// By path id.
+    paths: Vec<Cost>,
+    chance: Chance,
+    /// The time of the core, for the ports it looks at.
+    clock: Arc<AtomicU64>,
+    now: u64,
+    switched: bool,
+    pub spent: Spent,
+}
+
+impl CostMeter {
+    pub fn new(model: CostModel, chance: Chance, clock: Arc<AtomicU64>) -> CostMeter {
+        CostMeter { model, paths: Vec::new(), chance, clock, now: 0, switched: false, spent: Spent::default() }
+    }
+
+    /// What the functions of each path cost, by path id.
+    pub fn set_paths(&mut self, paths: Vec<Cost>) {
+        self.paths = paths;
+    }
+
+    /// Whether bytes cost anything.
+    pub fn weighs(&self) -> bool {
+        let costs = [&self.model.input, &self.model.interrupt, &self.model.forwarding, &self.model.output];
+        costs.into_iter().chain(&self.paths).any(|cost| cost.kilobyte > Nanos::ZERO)
+    }
+
+    /// A step begins.
+    pub fn begin(&mut self, now: u64) {
+        (self.now, self.switched) = (now, false);
+        self.clock.store(now, Ordering::Relaxed);
+    }
+
+    /// A step has ended: when that is. A step that has dispatched has paid for the switch, be it that the worker did not
+    /// say so.
+    pub fn end(&mut self, dispatched: bool) -> u64 {
+        if dispatched && !self.switched {
+            self.lap(Work::SWITCH);
+        }
+        self.now
+    }
+}
+
+impl Meter for CostMeter {
+    #[inline]
+    fn lap(&mut self, work: Work) -> Nanos {
+        let CostMeter { model, paths, chance, spent, .. } = self;
+        let mut draw = |cost: &Cost| cost.draw(work.packets, work.bytes, chance);
+        let cost = match work.stage {
+            Stage::Switch => {
+                self.switched = true;
+                spent.dispatches += 1;
+                let cost = model.switch.get();
+                spent.switch += cost;
+                cost
+            }
+            Stage::Input | Stage::Interrupt if work.packets == 0 => {
+                let cost = if work.stage == Stage::Input { model.poll.get() } else { 0 };
+                spent.poll += cost;
+                cost
+            }
+            Stage::Input | Stage::Interrupt => {
+                let cost = draw(if work.stage == Stage::Input { &model.input } else { &model.interrupt });
+                spent.input += cost;
+                cost
+            }
+            Stage::Forwarding => {
+                let path = work.path.and_then(|path| paths.get(path.index())).unwrap_or(&model.forwarding);
+                let cost = draw(path);
+                spent.forwarding += cost;
+                spent.vectors += 1;
+                spent.forwarded += u64::from(work.packets);
+                cost
+            }
+            Stage::Output => {
+                let cost = draw(&model.output);
+                spent.output += cost;
+                cost
+            }
+        };
+        self.now += cost;
+        self.clock.store(self.now, Ordering::Relaxed);
+        Nanos::new(cost)
+    }
+}
+
+/// The same meter, for costs that go by the byte.
+pub(crate) struct Weighing<'a>(pub &'a mut CostMeter);
+
+impl Meter for Weighing<'_> {
+    const BYTES: bool = true;
+
+    fn lap(&mut self, work: Work) -> Nanos {
+        self.0.lap(work)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::PathId;
+
+    #[test]
+    fn costs_are_read_and_printed_alike() {
+        for text in
+            ["6us", "1us + 2ns/b", "uniform(1us, 3us)", "bimodal(1us, 30us, 5%) + 0.5ns/b", "pareto(1us, 1ms, 1.3)"]
+        {
+            assert_eq!(text.parse::<Cost>().unwrap().to_string(), text);
+        }
+        for text in
+            ["", "6", "uniform(3us, 1us)", "bimodal(1us, 2us)", "pareto(0s, 1us, 1)", "gauss(1us, 2us)", "1us+1us"]
+        {
+            assert!(text.parse::<Cost>().unwrap_err().hint.contains('"') || text == "6" || text.is_empty(), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_distribution_has_the_mean_it_should_and_keeps_its_bounds() {
+        let mut chance = Chance::new(3, "cost");
+        for text in ["uniform(1us, 3us)", "bimodal(1us, 30us, 5%)", "pareto(1us, 1ms, 1.3)", "pareto(1us, 1ms, 1)"] {
+            let cost: Cost = text.parse().unwrap();
+            let draws: Vec<u64> = (0..300_000).map(|_| cost.draw(1, 0, &mut chance)).collect();
+            assert!(draws.iter().all(|draw| (1000..=1_000_000).contains(draw)), "{text}");
+            let mean = draws.iter().sum::<u64>() as f64 / draws.len() as f64;
+            assert!((mean / cost.mean(0) - 1.0).abs() < 0.03, "{text}: {mean} {}", cost.mean(0));
+        }
+    }
+
+    #[test]
+    fn a_meter_charges_each_stage_and_moves_the_clock() {
+        let clock = Arc::new(AtomicU64::new(0));
+        let model = CostModel {
+            switch: Nanos::new(7),
+            poll: Nanos::new(3),
+            input: "100ns + 1ns/b".parse().unwrap(),
+            output: Cost::fixed(Nanos::new(10)),
+            ..CostModel::default()
+        };
+        let mut meter = CostMeter::new(model, Chance::new(0, ""), clock.clone());
+        meter.set_paths(vec![Cost::NOTHING, Cost::fixed(Nanos::new(50))]);
+        assert!(meter.weighs());
+        meter.begin(1000);
+        let work = |stage, path, packets, bytes| Work { stage, port: None, path, packets, bytes };
+        assert_eq!(meter.lap(work(Stage::Input, None, 2, 120)), Nanos::new(320));
+        assert_eq!(meter.lap(work(Stage::Input, None, 0, 0)), Nanos::new(3));
+        assert_eq!(meter.lap(work(Stage::Forwarding, Some(PathId(1)), 3, 0)), Nanos::new(150));
+        assert_eq!(meter.lap(work(Stage::Forwarding, Some(PathId(9)), 3, 0)), Nanos::ZERO);
+        assert_eq!(clock.load(Ordering::Relaxed), 1473);
+        assert_eq!(meter.end(true), 1480);
+        meter.begin(2000);
+        meter.lap(Work::SWITCH);
+        assert_eq!(meter.end(true), 2007);
+        assert_eq!((meter.spent.useful(), meter.spent.busy(), meter.spent.dispatches), (470, 487, 2));
+    }
+}

@@ -1,0 +1,330 @@
+//! From text to a world: what is wrong is found in one pass, but for the form of the file, whose first error ends it.
+
+use super::tables::{AtTable, CardTable, CostTable, File, LinkTable, RouterTable, SinkTable};
+use super::text::{Text, alone, parsed, part, quantity, quantity_or, within};
+use super::{CardPlan, End, Happening, RouterPlan, World, catalogue};
+use crate::cost::{Cost, CostModel};
+use crate::line::Medium;
+use plan::{Diagnostics, Plan, Report, did_you_mean, quote};
+use std::collections::BTreeMap;
+use toml::Spanned;
+use units::{Bytes, Instant, Nanos, Rate};
+
+/// Sources, sinks, cards and events that a world may have each.
+const MOST: usize = 4096;
+/// Points of a series.
+const MOST_SAMPLES: u64 = 1_000_000;
+/// The longest world.
+const LONGEST: Nanos = Nanos::secs(1_000_000);
+
+pub(super) fn world(source: &str, file: &str) -> Result<World, Diagnostics> {
+    let mut report = Report::new(source, file);
+    let parsed: File = match toml::from_str(source) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            report.error(error.span().unwrap_or(0..0), "", || {
+                let message = error.message().trim();
+                (message.to_owned(), form_hint(message))
+            });
+            return Err(report.finish());
+        }
+    };
+    let mut reader = Reader { report, file, inner: Vec::new(), cards: BTreeMap::new() };
+    let world = reader.read(parsed);
+    let failed = reader.report.failed();
+    if let Some(wrong) = reader.inner.pop() {
+        return Err(wrong);
+    }
+    match world {
+        Some(world) if !failed => Ok(world),
+        _ => Err(reader.report.finish()),
+    }
+}
+
+fn form_hint(message: &str) -> String {
+    let names = |text: &str| -> Vec<String> { text.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
+    if message.starts_with("unknown field") {
+        let names = names(message);
+        if let Some((unknown, known)) = names.split_first() {
+            return did_you_mean(unknown, known.iter().map(String::as_str));
+        }
+    }
+    if message.starts_with("missing field") {
+        return "add it: a world has a duration and a router, and each source a name, a card and a kind".to_owned();
+    }
+    if message.starts_with("invalid type") {
+        return "durations, rates, sizes and costs are texts with a unit, like \"30us\", \"10mbit\", \"64b\""
+            .to_owned();
+    }
+    "the file is TOML: `key = value` lines below `[table]` headers".to_owned()
+}
+
+pub(super) struct Reader<'s> {
+    pub report: Report<'s>,
+    file: &'s str,
+    /// What is wrong with configurations; told alone, for it has its own excerpts.
+    inner: Vec<Diagnostics>,
+    /// The router of each card, and its position once all are known.
+    cards: BTreeMap<String, usize>,
+}
+
+impl Reader<'_> {
+    fn read(&mut self, file: File) -> Option<World> {
+        let duration = quantity(&mut self.report, &file.duration, "duration").unwrap_or(Nanos::secs(1));
+        if duration == Nanos::ZERO || duration > LONGEST {
+            self.report.error(file.duration.span(), "duration", || {
+                (format!("a world does not run for {duration}"), format!("write 1ns to {LONGEST}"))
+            });
+        }
+        let warmup = quantity_or(&mut self.report, &file.warmup, "warmup", Nanos::ZERO);
+        if let Some(text) = file.warmup.as_ref().filter(|_| warmup >= duration) {
+            let say = || ("nothing is left to be measured".to_owned(), format!("write less than {duration}"));
+            self.report.error(text.span(), "warmup", say);
+        }
+        let default = Nanos::new((duration.get() / 100).max(1));
+        let sample = quantity_or(&mut self.report, &file.sample, "sample", default);
+        if let Some(text) = file.sample.as_ref().filter(|_| sample.get() <= duration.get() / MOST_SAMPLES) {
+            let least = Nanos::new(duration.get() / MOST_SAMPLES + 1);
+            let say = || (format!("that is more than {MOST_SAMPLES} points"), format!("write {least} or more"));
+            self.report.error(text.span(), "sample", say);
+        }
+        let seed = within(&mut self.report, &file.seed, "seed", (0, i64::MAX as u64), 1);
+        let routers = self.routers(file.router);
+        let mut events = self.events(&file.at, &routers);
+        let mut cards = self.cards(file.card);
+        let sinks = self.sinks(&file.sink, &mut cards);
+        self.links(&file.link, &mut cards, &sinks);
+        let sources = self.sources(&file.source, duration);
+        events.sort_by_key(|(time, _)| *time);
+        Some(World { duration, warmup, sample, seed, routers, cards, sources, sinks, events })
+    }
+
+    fn routers(&mut self, tables: BTreeMap<String, Spanned<RouterTable>>) -> Vec<RouterPlan> {
+        let mut routers = Vec::new();
+        if tables.is_empty() {
+            self.report.error(0..0, "router", || ("there is no router".into(), "add [router.r]".into()));
+        }
+        for (index, (name, table)) in tables.into_iter().enumerate() {
+            let path = format!("router.{name}");
+            let table = table.into_inner();
+            let cost = self.cost(&table.cost, &path);
+            let Some(plan) = self.config(&table.config, &path) else { continue };
+            self.take_cards(&plan, index, &table.config, &path);
+            for (named, text) in &table.cost.path {
+                if !["control", "general", "best-effort"].contains(&named.as_str())
+                    && !plan.paths.iter().any(|path| path.name == *named)
+                {
+                    let hint = did_you_mean(named, plan.paths.iter().map(|path| path.name.as_str()));
+                    let reason = format!("the configuration has no path {}", quote(named));
+                    self.report.error(text.span(), format!("{path}.cost.path.{named}"), || (reason, hint));
+                }
+            }
+            routers.push(RouterPlan { name, config: table.config.into_inner(), plan, cost, spin: table.spin });
+        }
+        routers
+    }
+
+    fn cost(&mut self, table: &CostTable, path: &str) -> CostModel {
+        let report = &mut self.report;
+        let mut cost =
+            |text: &Option<Text>, name: &str| quantity_or(report, text, format!("{path}.cost.{name}"), Cost::NOTHING);
+        let (input, interrupt) = (cost(&table.input, "input"), cost(&table.interrupt, "interrupt"));
+        let (forwarding, output) = (cost(&table.forwarding, "forwarding"), cost(&table.output, "output"));
+        let mut paths = Vec::new();
+        for (name, text) in &table.path {
+            if let Some(cost) = quantity(report, text, &format!("{path}.cost.path.{name}")) {
+                paths.push((name.clone(), cost));
+            }
+        }
+        let mut time = |text, name: &str| quantity_or(report, text, format!("{path}.cost.{name}"), Nanos::ZERO);
+        let (switch, poll) = (time(&table.switch, "switch"), time(&table.poll, "poll"));
+        CostModel { switch, poll, input, interrupt, forwarding, output, paths }
+    }
+
+    /// The plan of a configuration, or what is wrong with it, at its place in the file.
+    fn config(&mut self, text: &Text, path: &str) -> Option<Plan> {
+        let source = match alone(self.report.source, text.span()) {
+            Ok(source) => source,
+            Err(wrong) => {
+                self.report.error(text.span(), format!("{path}.config"), || wrong);
+                return None;
+            }
+        };
+        match plan::check(&source, self.file, &catalogue()) {
+            Ok(plan) => Some(plan),
+            Err(wrong) => {
+                self.inner.push(wrong);
+                None
+            }
+        }
+    }
+
+    /// The cards that a configuration names are its router's.
+    fn take_cards(&mut self, plan: &Plan, router: usize, text: &Text, path: &str) {
+        for port in &plan.ports {
+            let card = &port.device.target;
+            let owner = *self.cards.entry(card.clone()).or_insert(router);
+            if owner != router || card.is_empty() {
+                self.report.error(text.span(), format!("{path}.config"), || {
+                    let reason = format!("port {} is on card {}, which another router has", port.name, quote(card));
+                    (reason, "give each port a card of its own: device = \"sim:NAME\"".to_owned())
+                });
+            }
+        }
+    }
+
+    fn cards(&mut self, tables: BTreeMap<String, Spanned<CardTable>>) -> Vec<CardPlan> {
+        for (name, table) in &tables {
+            if !self.cards.contains_key(name) {
+                let hint = did_you_mean(name, self.cards.keys().map(String::as_str));
+                self.report.error(table.span(), format!("card.{name}"), || {
+                    (format!("no router has a port on card {}", quote(name)), hint)
+                });
+            }
+        }
+        let mut cards = Vec::new();
+        for (name, &router) in &self.cards {
+            let table = tables.get(name).map(Spanned::get_ref);
+            let slots = |report: &mut Report<'_>, value: Option<&Option<Spanned<i64>>>, key: &str| {
+                let value = value.unwrap_or(&None);
+                within(report, value, format!("card.{name}.{key}"), (1, 65_536), 64) as usize
+            };
+            let ring = slots(&mut self.report, table.map(|table| &table.ring), "ring");
+            let transmit_ring = slots(&mut self.report, table.map(|table| &table.transmit_ring), "transmit_ring");
+            let rate = table.and_then(|table| table.rate.as_ref());
+            let rate = rate.and_then(|text| rate_of(&mut self.report, text, &format!("card.{name}.rate")));
+            let medium = Medium { rate: rate.unwrap_or(Rate::MAX), ..Medium::default() };
+            let name = name.clone();
+            cards.push(CardPlan { name, router, ring, transmit_ring, end: End::Nothing, medium });
+        }
+        cards
+    }
+
+    fn sinks(&mut self, tables: &[SinkTable], cards: &mut [CardPlan]) -> Vec<String> {
+        let mut sinks: Vec<String> = Vec::new();
+        for table in tables {
+            let name = table.name.get_ref();
+            if sinks.contains(name) || self.cards.contains_key(name) || name.is_empty() {
+                let reason = format!("{} is the name of something else", quote(name));
+                self.report
+                    .error(table.name.span(), "sink.name", || (reason, "give each sink a name of its own".into()));
+            }
+            sinks.push(name.clone());
+            if let Some(card) = &table.card
+                && let Some(card) = self.card(card, "sink.card")
+            {
+                self.join(cards, card, End::Sink(sinks.len() - 1), table.name.span());
+            }
+        }
+        self.bounded(tables.len(), "sink");
+        sinks
+    }
+
+    pub fn bounded(&mut self, count: usize, what: &str) {
+        if count > MOST {
+            self.report.error(0..0, what, || (format!("there are {count}"), format!("describe at most {MOST}")));
+        }
+    }
+
+    /// The position of a card by its name.
+    pub fn card(&mut self, name: &Text, path: &str) -> Option<usize> {
+        let position = self.cards.keys().position(|card| card == name.get_ref());
+        if position.is_none() {
+            let hint = did_you_mean(name.get_ref(), self.cards.keys().map(String::as_str));
+            let reason = format!("there is no card {}", quote(name.get_ref()));
+            self.report.error(name.span(), path, || (reason, hint));
+        }
+        position
+    }
+
+    fn join(&mut self, cards: &mut [CardPlan], card: usize, end: End, span: std::ops::Range<usize>) {
+        if cards[card].end != End::Nothing {
+            let reason = format!("card {} has a link already", quote(&cards[card].name));
+            return self.report.error(span, "link", || (reason, "a card has one link".into()));
+        }
+        cards[card].end = end;
+    }
+
+    fn links(&mut self, tables: &[Spanned<LinkTable>], cards: &mut [CardPlan], sinks: &[String]) {
+        for (index, table) in tables.iter().enumerate() {
+            let (span, table, path) = (table.get_ref().between.span(), table.get_ref(), format!("link[{index}]"));
+            let [from, to] = &table.between.get_ref()[..] else {
+                self.report
+                    .error(span, path, || ("a link has two ends".into(), "write between = [\"p1\", \"p2\"]".into()));
+                continue;
+            };
+            let sink = sinks.iter().position(|sink| sink == to.get_ref());
+            let Some(card) = self.card(from, &path) else { continue };
+            let end = match sink {
+                Some(sink) => End::Sink(sink),
+                None => match self.card(to, &path) {
+                    Some(other) => End::Card(other),
+                    None => continue,
+                },
+            };
+            let report = &mut self.report;
+            let rate = table.rate.as_ref().and_then(|text| rate_of(report, text, &format!("{path}.rate")));
+            let delay = quantity_or(report, &table.delay, format!("{path}.delay"), Nanos::ZERO);
+            let loss = table.loss.as_ref().and_then(|text| parsed(report, text, &format!("{path}.loss"), part));
+            let overhead = quantity_or(report, &table.overhead, format!("{path}.overhead"), Bytes::new(24)).get();
+            let ends = [Some(card), if let End::Card(other) = end { Some(other) } else { None }];
+            for card in ends.into_iter().flatten() {
+                let rate = rate.unwrap_or(cards[card].medium.rate);
+                cards[card].medium = Medium { rate, delay, loss: loss.unwrap_or_default(), overhead };
+            }
+            self.join(cards, card, end, span.clone());
+            if let End::Card(other) = end {
+                self.join(cards, other, End::Card(card), span);
+            }
+        }
+    }
+
+    fn events(&mut self, tables: &[Spanned<AtTable>], routers: &[RouterPlan]) -> Vec<(Instant, Happening)> {
+        let mut events = Vec::new();
+        let mut links = Vec::new();
+        for (index, table) in tables.iter().enumerate() {
+            let (span, table, path) = (table.span(), table.get_ref(), format!("at[{index}]"));
+            let Some(time) = quantity::<Nanos>(&mut self.report, &table.time, &format!("{path}.time")) else {
+                continue;
+            };
+            let time = Instant::START + time;
+            match table {
+                AtTable { router: Some(router), config: Some(config), card: None, up: None, .. } => {
+                    let Some(position) = routers.iter().position(|known| known.name == *router.get_ref()) else {
+                        let hint = did_you_mean(router.get_ref(), routers.iter().map(|known| known.name.as_str()));
+                        let reason = format!("there is no router {}", quote(router.get_ref()));
+                        self.report.error(router.span(), path, || (reason, hint));
+                        continue;
+                    };
+                    if let Some(plan) = self.config(config, &path) {
+                        self.take_cards(&plan, position, config, &path);
+                        let apply = Happening::Apply(position, config.get_ref().clone(), Box::new(plan));
+                        events.push((time, apply));
+                    }
+                }
+                AtTable { router: None, config: None, card: Some(card), up: Some(up), .. } => {
+                    links.push((time, card, *up))
+                }
+                _ => self.report.error(span, path, || {
+                    ("it does not say what happens".into(), "give router and config, or card and up".into())
+                }),
+            }
+        }
+        // Once all configurations are read, all cards are known.
+        for (time, card, up) in links {
+            if let Some(card) = self.card(card, "at.card") {
+                events.push((time, Happening::Link(card, up)));
+            }
+        }
+        self.bounded(tables.len(), "at");
+        events
+    }
+}
+
+fn rate_of(report: &mut Report<'_>, text: &Text, path: &str) -> Option<Rate> {
+    let rate: Rate = quantity(report, text, path)?;
+    if rate == Rate::ZERO {
+        report.error(text.span(), path, || ("nothing would ever leave".into(), "write a rate like \"100mbit\"".into()));
+    }
+    Some(rate)
+}

@@ -1,0 +1,190 @@
+//! The sources of a description.
+
+use super::read::Reader;
+use super::tables::SourceTable;
+use super::text::{Text, parsed, quantity, quantity_or, within};
+use super::{FlowFields, SourcePlan};
+use crate::frame::{HEADERS, TAG};
+use crate::pace::Pace;
+use crate::source::Pattern;
+use plan::{Report, did_you_mean, quote};
+use std::net::Ipv4Addr;
+use toml::Spanned;
+use units::{Bytes, Instant, Nanos};
+
+impl Reader<'_> {
+    pub fn sources(&mut self, tables: &[Spanned<SourceTable>], duration: Nanos) -> Vec<SourcePlan> {
+        let mut sources: Vec<SourcePlan> = Vec::new();
+        self.bounded(tables.len(), "source");
+        for (index, table) in tables.iter().enumerate() {
+            let (span, table) = (table.span(), table.get_ref());
+            let name = table.name.get_ref().clone();
+            let path = format!("source[{index}]");
+            if name.is_empty() || sources.iter().any(|source| source.name == name) {
+                let reason = format!("{} is the name of another source", quote(&name));
+                self.report.error(table.name.span(), &path, || (reason, "give each source a name of its own".into()));
+            }
+            let card = self.card(&table.card, &format!("{path}.card"));
+            let sizes = self.sizes(table, &path);
+            let report = &mut self.report;
+            let start = Instant::START + quantity_or(report, &table.start, format!("{path}.start"), Nanos::ZERO);
+            let stop = Instant::START + quantity_or(report, &table.stop, format!("{path}.stop"), duration);
+            let staggered = table.phase.as_ref().and_then(|text| parsed(report, text, &path, phase)).unwrap_or(false);
+            let pattern = pattern(report, table, &path, start);
+            let replays = matches!(pattern, Some(Pattern::Replay { .. }));
+            let fields = fields(report, table, &path, index, !replays, span);
+            if let (Some(card), Some(pattern), Some(fields)) = (card, pattern, fields) {
+                let stop = stop.min(Instant::START + duration);
+                sources.push(SourcePlan { name, card, sizes, fields, pattern, start, stop, staggered });
+            }
+        }
+        sources
+    }
+
+    fn sizes(&mut self, table: &SourceTable, path: &str) -> Vec<u64> {
+        let Some(text) = &table.size else { return vec![64] };
+        let least = (HEADERS + TAG) as u64 + 4;
+        let mut sizes = Vec::new();
+        for word in text.get_ref().split([',', ' ']).filter(|word| !word.is_empty()) {
+            let size = word.parse::<Bytes>().map_err(|error| (error.reason, error.hint)).and_then(|size| {
+                let hint = || format!("give {least}b to 2040b, check sequence and all");
+                let fits = (least..=2040).contains(&size.get());
+                if fits { Ok(size.get()) } else { Err((format!("no packet of a source has {size}"), hint())) }
+            });
+            match size {
+                Ok(size) => sizes.push(size),
+                Err(wrong) => self.report.error(text.span(), format!("{path}.size"), || wrong),
+            }
+        }
+        if sizes.is_empty() { vec![64] } else { sizes }
+    }
+}
+
+fn phase(text: &str) -> Result<bool, (String, String)> {
+    match text {
+        "aligned" => Ok(false),
+        "staggered" => Ok(true),
+        other => Err((format!("no phase is called {}", quote(other)), "write \"aligned\" or \"staggered\"".into())),
+    }
+}
+
+/// The law of a source. Keys of other kinds are told.
+fn pattern(report: &mut Report<'_>, table: &SourceTable, path: &str, start: Instant) -> Option<Pattern> {
+    let kind = table.kind.get_ref().as_str();
+    let allowed: &[&str] = match kind {
+        "constant" | "poisson" => &["rate"],
+        "onoff" => &["rate", "on", "off", "random"],
+        "ramp" => &["from", "to", "step", "every", "rise"],
+        "replay" => &["file", "rate", "again"],
+        other => {
+            let hint = did_you_mean(other, ["constant", "poisson", "onoff", "ramp", "replay"]);
+            let reason = format!("no kind of source is called {}", quote(other));
+            report.error(table.kind.span(), format!("{path}.kind"), || (reason, hint));
+            return None;
+        }
+    };
+    let texts = [
+        ("rate", &table.rate),
+        ("on", &table.on),
+        ("off", &table.off),
+        ("from", &table.from),
+        ("to", &table.to),
+        ("step", &table.step),
+        ("every", &table.every),
+        ("rise", &table.rise),
+        ("file", &table.file),
+    ];
+    let flags = [("random", &table.random), ("again", &table.again)];
+    let given = texts.iter().filter_map(|(key, text)| Some((*key, text.as_ref()?.span())));
+    let given = given.chain(flags.iter().filter_map(|(key, flag)| Some((*key, flag.as_ref()?.span()))));
+    for (key, span) in given.filter(|(key, _)| !allowed.contains(key)) {
+        report.error(span, format!("{path}.{key}"), || {
+            (format!("a {kind} source has no '{key}'"), format!("its keys are {}", allowed.join(", ")))
+        });
+    }
+    let mut missing = |text: &Option<Text>, key: &str| {
+        if text.is_none() {
+            let reason = format!("a {kind} source has '{key}'");
+            report.error(table.kind.span(), path, || (reason, format!("add {key}")));
+        }
+    };
+    match kind {
+        "onoff" => {
+            [("rate", &table.rate), ("on", &table.on), ("off", &table.off)].map(|(key, text)| missing(text, key)).len()
+        }
+        "ramp" => [("from", &table.from), ("to", &table.to), ("step", &table.step)]
+            .map(|(key, text)| missing(text, key))
+            .len(),
+        "replay" => [("file", &table.file)].map(|(key, text)| missing(text, key)).len(),
+        _ => [("rate", &table.rate)].map(|(key, text)| missing(text, key)).len(),
+    };
+    let mut pace = |text: &Option<Text>, key: &str| {
+        text.as_ref().and_then(|text| quantity::<Pace>(report, text, &format!("{path}.{key}")))
+    };
+    let flag = |flag: &Option<Spanned<bool>>| flag.as_ref().is_some_and(|flag| *flag.get_ref());
+    Some(match kind {
+        "constant" => Pattern::Constant(pace(&table.rate, "rate")?),
+        "poisson" => Pattern::Poisson(pace(&table.rate, "rate")?),
+        "onoff" => {
+            let pace = pace(&table.rate, "rate")?;
+            let on = quantity(report, table.on.as_ref()?, &format!("{path}.on"))?;
+            let off = quantity(report, table.off.as_ref()?, &format!("{path}.off"))?;
+            Pattern::OnOff { pace, spans: (on, off), random: flag(&table.random) }
+        }
+        "ramp" => {
+            let (from, to, step) = (pace(&table.from, "from")?, pace(&table.to, "to")?, pace(&table.step, "step")?);
+            if !from.is_like(to) || !from.is_like(step) {
+                let reason = "some of from, to and step are packets and some are bits".to_owned();
+                report.error(table.kind.span(), path, || (reason, "write all three as packets or as bits".into()));
+                return None;
+            }
+            let every = quantity_or(report, &table.every, format!("{path}.every"), Nanos::secs(1));
+            let rise = quantity_or(report, &table.rise, format!("{path}.rise"), start.since(Instant::START));
+            Pattern::Ramp { from, to, step, every, rise }
+        }
+        _ => {
+            let rate = pace(&table.rate, "rate");
+            Pattern::Replay { file: table.file.as_ref()?.get_ref().clone(), pace: rate, again: flag(&table.again) }
+        }
+    })
+}
+
+fn fields(
+    report: &mut Report<'_>,
+    table: &SourceTable,
+    path: &str,
+    index: usize,
+    needed: bool,
+    span: std::ops::Range<usize>,
+) -> Option<FlowFields> {
+    let address = |text: &str| -> Result<Ipv4Addr, (String, String)> {
+        text.parse().map_err(|_| (format!("{} is no IPv4 address", quote(text)), "write one like \"10.0.0.1\"".into()))
+    };
+    let destination = match &table.destination {
+        Some(text) => parsed(report, text, &format!("{path}.destination"), address)?,
+        None if needed => {
+            let say = || ("the key 'destination' is missing".to_owned(), "add destination = \"10.0.0.1\"".to_owned());
+            report.error(span, path, say);
+            return None;
+        }
+        None => Ipv4Addr::UNSPECIFIED,
+    };
+    let source = match &table.source {
+        Some(text) => parsed(report, text, &format!("{path}.source"), address)?,
+        // Of the addresses for benchmarks (RFC 2544, appendix C.2.2).
+        None => Ipv4Addr::from(0xc612_0000 | (index as u32 + 1)),
+    };
+    let dscp = |text: &str| {
+        let wrong =
+            || (format!("{} is no code point", quote(text)), "write \"ef\", \"af31\", \"cs5\" or a number".into());
+        plan::dscp_number(text).or_else(|| text.parse().ok()).filter(|&dscp| dscp < 64).ok_or_else(wrong)
+    };
+    let dscp = match &table.dscp {
+        Some(text) => parsed(report, text, &format!("{path}.dscp"), dscp)?,
+        None => 0,
+    };
+    let ports = table.ports.as_ref().map_or([1024 + index as u16, 9], |ports| *ports.get_ref());
+    let ttl = within(report, &table.ttl, format!("{path}.ttl"), (2, 255), 64) as u8;
+    let flows = within(report, &table.flows, format!("{path}.flows"), (1, 60_000), 1);
+    Some(FlowFields { source, destination, ports: (ports[0], ports[1]), dscp, ttl, flows })
+}

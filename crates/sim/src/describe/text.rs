@@ -1,0 +1,88 @@
+//! Values of a description that stand in strings.
+
+use plan::Report;
+use std::fmt::Display;
+use std::ops::Range;
+use std::str::FromStr;
+use toml::Spanned;
+use units::{Parts, UnitError};
+
+/// A text with its place in the file.
+pub(super) type Text = Spanned<String>;
+
+/// What is wrong with a value, and what to write.
+pub(super) type Wrong = (String, String);
+
+/// Reads a text, or reports what is wrong with it.
+pub(super) fn parsed<T>(
+    report: &mut Report<'_>,
+    text: &Text,
+    path: &str,
+    read: impl FnOnce(&str) -> Result<T, Wrong>,
+) -> Option<T> {
+    match read(text.get_ref()) {
+        Ok(value) => Some(value),
+        Err(wrong) => {
+            report.error(text.span(), path, || wrong);
+            None
+        }
+    }
+}
+
+/// A quantity with its unit.
+pub(super) fn quantity<T: FromStr<Err = UnitError>>(report: &mut Report<'_>, text: &Text, path: &str) -> Option<T> {
+    parsed(report, text, path, |text| text.parse().map_err(|error: UnitError| (error.reason, error.hint)))
+}
+
+/// The same where it may be left out.
+pub(super) fn quantity_or<T: FromStr<Err = UnitError>>(
+    report: &mut Report<'_>,
+    text: &Option<Text>,
+    path: impl Display,
+    default: T,
+) -> T {
+    text.as_ref().and_then(|text| quantity(report, text, &path.to_string())).unwrap_or(default)
+}
+
+/// A part of a whole.
+pub(super) fn part(text: &str) -> Result<Parts, Wrong> {
+    let part = text.parse::<Parts>().map_err(|error| (error.reason, error.hint))?;
+    if part > Parts::ONE { Err((format!("{part} is more than all"), "write at most 100%".into())) } else { Ok(part) }
+}
+
+/// A number within bounds.
+pub(super) fn within(
+    report: &mut Report<'_>,
+    value: &Option<Spanned<i64>>,
+    path: impl Display,
+    (least, most): (u64, u64),
+    default: u64,
+) -> u64 {
+    let Some(value) = value else { return default };
+    match u64::try_from(*value.get_ref()).ok().filter(|number| (least..=most).contains(number)) {
+        Some(number) => number,
+        None => {
+            let given = *value.get_ref();
+            report.error(value.span(), path, || {
+                (format!("{given} is out of range"), format!("give {least} to {most}; the default is {default}"))
+            });
+            default
+        }
+    }
+}
+
+/// The configuration in a string, for messages about it: the file with everything else blank, so that lines and columns are
+/// those of the file.
+pub(super) fn alone(source: &str, span: Range<usize>) -> Result<String, Wrong> {
+    let raw = source.get(span.clone()).unwrap_or("");
+    let quotes = "'''";
+    if raw.len() < 6 || !raw.starts_with(quotes) || !raw.ends_with(quotes) {
+        return Err((
+            "a configuration stands between ''' and '''".into(),
+            "write config = ''' on one line, then the configuration, then ''' on a line of its own".into(),
+        ));
+    }
+    let blank = |text: &str| -> String { text.chars().map(|c| if c == '\n' { '\n' } else { ' ' }).collect() };
+    let (start, end) = (span.start + 3, span.end - 3);
+    Ok(blank(&source[..start]) + &source[start..end] + &blank(&source[end..]))
+}

@@ -1,0 +1,193 @@
+//! The frames of sources: built once for each size, and for each packet only told apart.
+//!
+//! A packet carries its tag in its last 18 bytes, which are payload: what happens to its headers on the way does not
+//! touch it. A frame of 64 bytes (60 without the check sequence) has room for exactly that.
+
+use crate::describe::FlowFields;
+use packet::Packet;
+use packet::wire::{Ipv4Spec, ethernet, ethertype, protocol};
+use units::Mac;
+
+/// Bytes of the headers of a UDP packet over IPv4 and Ethernet.
+pub(crate) const HEADERS: usize = 14 + 20 + 8;
+/// Bytes of a tag.
+pub(crate) const TAG: usize = 18;
+/// Bytes of a frame's check sequence, which no frame in memory has.
+pub(crate) const CHECK_SEQUENCE: u64 = 4;
+/// What the last two bytes say.
+const MAGIC: u16 = 0x53e1;
+
+/// Which packet of which source it is, and when it was sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Tag {
+    pub born: u64,
+    pub sequence: u64,
+    pub source: usize,
+}
+
+impl Tag {
+    /// Writes it at the end of a frame that has room for it.
+    #[inline]
+    pub fn write(self, frame: &mut [u8]) {
+        let Some(end) = frame.last_chunk_mut::<TAG>() else { return };
+        end[..8].copy_from_slice(&self.born.to_be_bytes());
+        end[8..16].copy_from_slice(&(self.sequence << 16 | self.source as u64 & 0xffff).to_be_bytes());
+        end[16..].copy_from_slice(&MAGIC.to_be_bytes());
+    }
+
+    /// Reads that of a frame. None where it has none, and where it has that of a packet that an ICMP error quotes.
+    #[inline]
+    pub fn read(frame: &[u8]) -> Option<Tag> {
+        let &[b0, b1, b2, b3, b4, b5, b6, b7, s0, s1, s2, s3, s4, s5, n0, n1, m0, m1] = frame.last_chunk::<TAG>()?;
+        if u16::from_be_bytes([m0, m1]) != MAGIC || is_icmp_error(frame) {
+            return None;
+        }
+        Some(Tag {
+            born: u64::from_be_bytes([b0, b1, b2, b3, b4, b5, b6, b7]),
+            sequence: u64::from_be_bytes([0, 0, s0, s1, s2, s3, s4, s5]),
+            source: u16::from_be_bytes([n0, n1]).into(),
+        })
+    }
+}
+
+fn is_icmp_error(frame: &[u8]) -> bool {
+    let at = |index: usize| frame.get(index).copied().unwrap_or(0);
+    let tag = if (at(12), at(13)) == (0x81, 0) { 4 } else { 0 };
+    match (at(12 + tag), at(13 + tag)) {
+        (8, 0) => {
+            let kind = at(14 + tag + usize::from(at(14 + tag) & 15) * 4);
+            at(23 + tag) == protocol::ICMP && matches!(kind, 3 | 4 | 5 | 11 | 12)
+        }
+        (0x86, 0xdd) => at(20 + tag) == 58 && at(54 + tag) < 128,
+        _ => false,
+    }
+}
+
+/// The frames of a source, but for what tells its packets apart.
+#[derive(Debug)]
+pub(crate) struct Template {
+    /// One for each size, in turn.
+    frames: Vec<Vec<u8>>,
+    flows: u64,
+    port: u16,
+}
+
+impl Template {
+    /// Frames of these sizes, which count the check sequence.
+    pub fn new(fields: &FlowFields, sizes: &[u64], mac: Mac) -> Template {
+        let frame = |&size: &u64| {
+            let mut frame = vec![0; (size - CHECK_SEQUENCE) as usize];
+            let length = frame.len();
+            let (link, rest) = frame.split_at_mut(14);
+            let from = Mac([0x02, 0x51, 0, 0, 0, 1]);
+            ethernet::write_header(link, mac, from, None, ethertype::IPV4).expect("14 bytes are enough");
+            let spec = Ipv4Spec {
+                type_of_service: fields.dscp << 2,
+                identification: 0,
+                dont_fragment: true,
+                ttl: fields.ttl,
+                protocol: protocol::UDP,
+                source: fields.source,
+                destination: fields.destination,
+            };
+            spec.write(rest, length - 34).expect("the size was checked");
+            frame[34..36].copy_from_slice(&fields.ports.0.to_be_bytes());
+            frame[36..38].copy_from_slice(&fields.ports.1.to_be_bytes());
+            // Without checksum, which RFC 768 allows: the tag is another in each packet.
+            frame[38..40].copy_from_slice(&((length - 34) as u16).to_be_bytes());
+            frame
+        };
+        Template { frames: sizes.iter().map(frame).collect(), flows: fields.flows, port: fields.ports.0 }
+    }
+
+    /// The length of a packet.
+    #[inline]
+    pub fn length(&self, sequence: u64) -> usize {
+        if self.frames.len() == 1 { self.frames[0].len() } else { self.frame(sequence).len() }
+    }
+
+    fn frame(&self, sequence: u64) -> &[u8] {
+        &self.frames[(sequence % self.frames.len() as u64) as usize]
+    }
+
+    /// Makes `packet` that of the tag.
+    #[inline]
+    pub fn fill(&self, packet: &mut Packet, tag: Tag) {
+        let frame = if self.frames.len() == 1 { &self.frames[0] } else { self.frame(tag.sequence) };
+        packet.fill(frame);
+        let bytes = packet.bytes_mut();
+        if self.flows > 1 {
+            let port = self.port.wrapping_add((tag.sequence % self.flows) as u16);
+            bytes[34..36].copy_from_slice(&port.to_be_bytes());
+        }
+        tag.write(bytes);
+    }
+}
+
+/// Whether a recorded frame has room for a tag in its payload: UDP or TCP over IPv4 or IPv6, not fragmented.
+pub(crate) fn has_room(frame: &[u8]) -> bool {
+    let at = |index: usize| usize::from(frame.get(index).copied().unwrap_or(0));
+    let word = |index: usize| at(index) << 8 | at(index + 1);
+    let tag = if word(12) == 0x8100 { 4 } else { 0 };
+    let l3 = 14 + tag;
+    let (l4, kind, end) = match word(12 + tag) {
+        0x0800 if word(l3 + 6) & 0x3fff == 0 => (l3 + (at(l3) & 15) * 4, at(l3 + 9), l3 + word(l3 + 2)),
+        0x86dd => (l3 + 40, at(l3 + 6), l3 + 40 + word(l3 + 4)),
+        _ => return false,
+    };
+    let payload = match kind {
+        17 => l4 + 8,
+        6 => l4 + (at(l4 + 12) >> 4) * 4,
+        _ => return false,
+    };
+    // The last bytes of the frame are the packet's, and no padding.
+    end == frame.len() && payload + TAG <= end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packet::{Pool, Region};
+    use std::net::Ipv4Addr;
+
+    fn fields() -> FlowFields {
+        FlowFields {
+            source: Ipv4Addr::new(198, 18, 0, 1),
+            destination: Ipv4Addr::new(10, 0, 0, 1),
+            ports: (1000, 2000),
+            dscp: 46,
+            ttl: 64,
+            flows: 4,
+        }
+    }
+
+    #[test]
+    fn a_frame_of_64_bytes_has_its_headers_and_its_tag_and_nothing_else() {
+        let template = Template::new(&fields(), &[64, 1518], Mac([2, 0, 0, 0, 0, 9]));
+        let mut pool = Pool::new(Region::new(4));
+        let mut packet = pool.take().unwrap();
+        let tag = Tag { born: u64::MAX - 5, sequence: (1 << 48) - 2, source: 65_000 };
+        template.fill(&mut packet, tag);
+        assert_eq!((packet.len(), template.length(1), HEADERS + TAG), (60, 1514, 60));
+        assert_eq!(Tag::read(packet.bytes()), Some(tag));
+        assert_eq!(packet.bytes()[34..36], 1002u16.to_be_bytes());
+        assert_eq!(packet.bytes()[15], 46 << 2);
+        assert!(packet::wire::ipv4::header_checksum_ok_20(packet.bytes()[14..].first_chunk().unwrap()));
+        assert!(has_room(packet.bytes()));
+        packet.bytes_mut()[23] = protocol::ICMP;
+        packet.bytes_mut()[34] = 3;
+        assert_eq!(Tag::read(packet.bytes()), None, "what an error quotes is no packet of the source");
+        pool.give(packet);
+    }
+
+    #[test]
+    fn frames_of_any_content_have_a_tag_or_none_and_never_panic() {
+        for length in 0..80 {
+            for byte in [0, 0xff, 0x45, 0x86] {
+                let frame = vec![byte; length];
+                assert_eq!(Tag::read(&frame), None);
+                has_room(&frame);
+            }
+        }
+    }
+}

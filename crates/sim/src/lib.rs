@@ -1,0 +1,65 @@
+//! The deterministic world in which the very same plane runs in virtual time: routers with their configurations and a cost
+//! for each kind of work, cards with rings, links, sources, sinks, and checkers that watch every run.
+//!
+//! [`World::parse`] reads a description in TOML; [`run`] runs it to its end and answers with [`Measured`]: named values,
+//! series over time, and everything they follow from. Nothing reads a clock, and all chance is seeded: the same world gives
+//! the same result, byte for byte.
+//!
+//! ```
+//! let world = sim::World::parse(r#"
+//! duration = "10ms"
+//! [router.r]
+//! config = '''
+//! version = 1
+//! [port.in]
+//! device = "sim:in"
+//! address = ["192.0.2.1/24"]
+//! [port.out]
+//! device = "sim:out"
+//! address = ["198.51.100.1/24"]
+//! [[neighbour]]
+//! address = "198.51.100.9"
+//! mac = "02:00:00:00:00:09"
+//! port = "out"
+//! '''
+//! [router.r.cost]
+//! switch = "1us"
+//! input = "1.6us"
+//! forwarding = "300ns"
+//! output = "1.4us"
+//! [[source]]
+//! name = "a"
+//! card = "in"
+//! kind = "constant"
+//! rate = "50kpps"
+//! destination = "198.51.100.9"
+//! [[sink]]
+//! name = "s"
+//! card = "out"
+//! "#, "world.toml").unwrap_or_else(|wrong| panic!("{wrong}"));
+//! let measured = sim::run(&world, &mut sim::NoCaptures, &mut |_| {}).unwrap();
+//! assert_eq!(measured.get("source.a.received"), Some(500.0));
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod chance;
+mod check;
+mod cost;
+mod describe;
+mod frame;
+mod line;
+mod net;
+mod pace;
+mod port;
+mod run;
+mod source;
+mod times;
+
+pub use check::{Claim, Fairness, Law, Violation};
+pub use cost::{Cost, CostModel, Spent, Spread};
+pub use describe::{CardPlan, End, FlowFields, Happening, RouterPlan, SourcePlan, World, catalogue};
+pub use line::Medium;
+pub use pace::Pace;
+pub use run::{Measured, Progress, RunError, run};
+pub use source::{Captures, NoCaptures, Pattern, Recorded};

@@ -1,0 +1,379 @@
+//! Everything outside of the routers: what comes to their cards, what leaves by them, and where it ends. Ports of routers
+//! are windows to it.
+//!
+//! Nothing here is an event. A card knows what its sources will send; whoever looks at it at a time gets what has come until
+//! then, and what found its receive ring full has been lost, exactly as many as would have been one by one.
+
+mod card;
+mod sink;
+
+pub(crate) use card::{Card, CardCounters};
+pub(crate) use sink::{Delivery, Sink};
+
+use crate::check::{Law, Violations};
+use crate::describe::{End, World};
+use crate::frame::{Tag, Template};
+use crate::source::Schedule;
+use crate::times::Times;
+use packet::{Batch, DropReason, Pool};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Packets dropped, by reason.
+#[derive(Clone, Debug)]
+pub(crate) struct Drops([u64; DropReason::COUNT]);
+
+impl Default for Drops {
+    fn default() -> Drops {
+        Drops([0; DropReason::COUNT])
+    }
+}
+
+impl Drops {
+    pub fn add(&mut self, reason: DropReason, packets: u64) {
+        self.0[reason.index()] += packets;
+    }
+
+    pub fn of(&self, reason: DropReason) -> u64 {
+        self.0[reason.index()]
+    }
+
+    pub fn sum(&self) -> u64 {
+        self.0.iter().sum()
+    }
+}
+
+/// What became of the packets of a source.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fates {
+    pub sent: u64,
+    pub sent_bytes: u64,
+    pub delivered: u64,
+    pub delivered_bytes: u64,
+    /// Before a card whose receive ring was full.
+    pub ring: u64,
+    /// On a link that was down.
+    pub down: u64,
+    /// On a link that loses some.
+    pub link: u64,
+    /// Behind a card with no link.
+    pub nowhere: u64,
+    pub consumed: u64,
+    /// By a router, by reason.
+    pub dropped: Drops,
+}
+
+impl Fates {
+    pub fn dropped(&self) -> u64 {
+        self.dropped.sum()
+    }
+
+    /// Packets that have met an end.
+    pub fn ended(&self) -> u64 {
+        self.delivered + self.ring + self.down + self.link + self.nowhere + self.consumed + self.dropped()
+    }
+}
+
+impl std::ops::AddAssign<&Fates> for Fates {
+    fn add_assign(&mut self, other: &Fates) {
+        self.sent += other.sent;
+        self.sent_bytes += other.sent_bytes;
+        self.delivered += other.delivered;
+        self.delivered_bytes += other.delivered_bytes;
+        self.ring += other.ring;
+        self.down += other.down;
+        self.link += other.link;
+        self.nowhere += other.nowhere;
+        self.consumed += other.consumed;
+        DropReason::ALL.iter().for_each(|&reason| self.dropped.add(reason, other.dropped.of(reason)));
+    }
+}
+
+/// A source with what is known of its packets.
+pub(crate) struct Flow {
+    pub schedule: Schedule,
+    /// How many flows its packets are of, in turn; none where that is not known.
+    pub flows: u64,
+    /// How its packets look, once the router has an address; none for those of a capture.
+    pub template: Option<Template>,
+    /// Of those sent before the measured time, and of those sent in it.
+    pub fates: [Fates; 2],
+    /// From a card until they left their router by another.
+    pub wait: Times,
+}
+
+impl Flow {
+    /// All that it has sent.
+    pub fn all(&self) -> Fates {
+        let mut all = self.fates[0].clone();
+        all += &self.fates[1];
+        all
+    }
+}
+
+/// Frames that came to a router from another, and when it may look at them.
+pub(crate) struct Poke {
+    pub router: usize,
+    pub at: u64,
+}
+
+/// Everything outside.
+pub(crate) struct Net {
+    pub flows: Vec<Flow>,
+    pub cards: Vec<Card>,
+    pub sinks: Vec<Sink>,
+    pub pokes: Vec<Poke>,
+    pub violations: Violations,
+    /// Fates of packets that are no source's.
+    pub others: Fates,
+    /// Packets in each router, but for those it has made itself.
+    pub inside: Vec<i64>,
+    /// From when on what is sent is measured.
+    pub warmup: u64,
+}
+
+/// The outside, shared by the ports, and the time of the core that runs.
+#[derive(Clone)]
+pub(crate) struct Outside {
+    net: Arc<Mutex<Net>>,
+    pub clock: Arc<AtomicU64>,
+}
+
+impl Outside {
+    pub fn new(net: Net) -> Outside {
+        Outside { net: Arc::new(Mutex::new(net)), clock: Arc::default() }
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, Net> {
+        self.net.lock()
+    }
+
+    pub fn now(&self) -> u64 {
+        self.clock.load(Ordering::Relaxed)
+    }
+}
+
+impl Net {
+    /// The outside of a world; `flows` are its sources.
+    pub fn new(world: &World, flows: Vec<Flow>) -> Net {
+        let cards: Vec<Card> = world.cards.iter().map(|plan| Card::new(plan, world.seed)).collect();
+        let width = world.sample.get();
+        let (warmup, end) = (world.warmup.get(), world.duration.get());
+        let sinks = world.sinks.iter().map(|name| Sink::new(name, (width, warmup, end), flows.len())).collect();
+        let (pokes, violations, others) = (Vec::new(), Violations::default(), Fates::default());
+
+        Net { flows, cards, sinks, pokes, violations, others, inside: vec![0; world.routers.len()], warmup }
+    }
+
+    /// The sources begin: routers have their first configurations, and cards their addresses.
+    pub fn begin(&mut self, world: &World) {
+        for (index, source) in world.sources.iter().enumerate() {
+            self.cards[source.card].sources.push(index);
+        }
+        (0..self.cards.len()).for_each(|card| self.look_ahead(card));
+    }
+
+    /// When something comes to the card next, by what is known now; `u64::MAX` where nothing does.
+    pub fn next_arrival(&self, card: usize) -> u64 {
+        let card = &self.cards[card];
+        match card.ring.front() {
+            Some(first) => first.at,
+            None => card.next.min(card.feed.front().map_or(u64::MAX, |frame| frame.at)),
+        }
+    }
+
+    /// Finds the source of a card that sends next.
+    fn look_ahead(&mut self, card: usize) {
+        let card = &mut self.cards[card];
+        let next = card.sources.iter().map(|&flow| (self.flows[flow].schedule.next(), flow)).min();
+        (card.next, card.turn) = next.unwrap_or((u64::MAX, 0));
+    }
+
+    /// Everything that comes to a card until `now` takes its place in the receive ring, or is lost.
+    pub fn admit(&mut self, card: usize, now: u64) {
+        loop {
+            let one = &self.cards[card];
+            let fed = one.feed.front().map_or(u64::MAX, |frame| frame.at);
+            if fed.min(one.next) > now {
+                return;
+            }
+            if fed < one.next { self.admit_frame(card) } else { self.admit_made(card) }
+        }
+    }
+
+    /// The packet that a source sends next comes to the card.
+    #[inline]
+    fn admit_made(&mut self, index: usize) {
+        let card = &mut self.cards[index];
+        let (at, turn) = (card.next, card.turn);
+        let flow = &mut self.flows[turn];
+        let sequence = flow.schedule.advance();
+        let length = match &flow.template {
+            Some(template) => template.length(sequence),
+            None => flow.schedule.recorded[sequence as usize % flow.schedule.recorded.len()].frame.len(),
+        };
+        let fates = &mut flow.fates[usize::from(at >= self.warmup)];
+        fates.sent += 1;
+        fates.sent_bytes += length as u64 + crate::frame::CHECK_SEQUENCE;
+        if !card.up {
+            fates.down += 1;
+            card.counters.down += 1;
+        } else if card.ring.len() >= card.slots {
+            fates.ring += 1;
+            card.counters.ring += 1;
+        } else {
+            card.enter(card::Waiting { at, what: card::Frame::Made { flow: turn as u32, sequence } });
+        }
+        if let [only] = card.sources[..] {
+            card.next = self.flows[only].schedule.next();
+        } else {
+            self.look_ahead(index);
+        }
+    }
+
+    /// The frame that comes next over the card's link comes to it.
+    fn admit_frame(&mut self, index: usize) {
+        let card = &mut self.cards[index];
+        let Some(frame) = card.feed.pop_front() else { return };
+        if card.up && card.ring.len() < card.slots {
+            return card.enter(frame);
+        }
+        let lost = if card.up { &mut card.counters.ring } else { &mut card.counters.down };
+        *lost += 1;
+        let up = card.up;
+        if let card::Frame::Carried(bytes) = frame.what {
+            self.fate(Tag::read(&bytes), |fates| if up { fates.ring += 1 } else { fates.down += 1 });
+        }
+    }
+
+    /// Counts what became of a packet.
+    pub fn fate(&mut self, tag: Option<Tag>, count: impl FnOnce(&mut Fates)) {
+        let warmup = self.warmup;
+        let flow = tag.and_then(|tag| Some((tag.born, self.flows.get_mut(tag.source)?)));
+        count(match flow {
+            Some((born, flow)) => &mut flow.fates[usize::from(born >= warmup)],
+            None => &mut self.others,
+        });
+    }
+
+    /// Hands out what waits in the receive ring of a card.
+    #[inline]
+    pub fn receive(&mut self, index: usize, now: u64, batch: &mut Batch, pool: &mut Pool) {
+        self.admit(index, now);
+        let Net { cards, flows, inside, .. } = self;
+        let card = &mut cards[index];
+        let before = batch.len();
+        for _ in 0..card.ring.len().min(batch.room()) {
+            let Some(mut packet) = pool.take() else { break };
+            let Some(waiting) = card.ring.pop_front() else { break };
+            match waiting.what {
+                card::Frame::Made { flow, sequence } => {
+                    let source = flow as usize;
+                    let flow = &flows[source];
+                    let tag = Tag { born: waiting.at, sequence, source };
+                    match &flow.template {
+                        Some(template) => template.fill(&mut packet, tag),
+                        None => card.replay(&flow.schedule, &mut packet, tag),
+                    }
+                }
+                card::Frame::Carried(bytes) => {
+                    packet.fill(&bytes);
+                    card.spare.push(bytes);
+                }
+            }
+            packet.meta_mut().timestamp = units::Instant::new(waiting.at);
+            card.counters.received += 1;
+            batch.push(packet);
+        }
+        inside[card.router] += (batch.len() - before) as i64;
+    }
+
+    /// Sends a batch by a card.
+    #[inline]
+    pub fn transmit(&mut self, index: usize, now: u64, batch: &mut Batch, pool: &mut Pool) {
+        let router = self.cards[index].router;
+        self.inside[router] -= batch.len() as i64;
+        for packet in batch.drain() {
+            let bytes = packet.bytes();
+            let tag = Tag::read(bytes);
+            self.leave(index, now, bytes, tag, packet.meta().timestamp.get());
+            pool.give(packet);
+        }
+    }
+
+    #[inline]
+    fn leave(&mut self, index: usize, now: u64, bytes: &[u8], tag: Option<Tag>, came: u64) {
+        let card = &mut self.cards[index];
+        card.counters.transmitted += 1;
+        card.counters.transmitted_bytes += bytes.len() as u64;
+        if !card.up {
+            card.counters.down += 1;
+            return self.fate(tag, |fates| fates.down += 1);
+        }
+        let left = card.line.send(now, bytes.len());
+        if let Some(early) = card.carried(now, left, bytes.len()) {
+            let name = &card.name;
+            self.violations.add(now, Law::RateBound, || {
+                format!("the link of card {name} is done with a frame {early} ns before its rate allows")
+            });
+        }
+        let card = &mut self.cards[index];
+        if card.line.loses() {
+            card.counters.lost += 1;
+            return self.fate(tag, |fates| fates.link += 1);
+        }
+        let at = left + card.line.medium.delay.get();
+        match card.end {
+            End::Nothing => self.fate(tag, |fates| fates.nowhere += 1),
+            End::Card(other) => self.feed(other, at, bytes),
+            End::Sink(sink) => self.deliver(sink, at, bytes.len(), tag, (now, came)),
+        }
+    }
+
+    fn feed(&mut self, other: usize, at: u64, bytes: &[u8]) {
+        let card = &mut self.cards[other];
+        let mut copy = card.spare.pop().unwrap_or_default();
+        copy.clear();
+        copy.extend_from_slice(bytes);
+        card.feed.push_back(card::Waiting { at, what: card::Frame::Carried(copy) });
+        self.pokes.push(Poke { router: card.router, at });
+    }
+
+    #[inline]
+    fn deliver(&mut self, sink: usize, at: u64, length: usize, tag: Option<Tag>, (now, came): (u64, u64)) {
+        let Net { flows, sinks, violations, warmup, .. } = self;
+        let sink = &mut sinks[sink];
+        let size = length as u64 + crate::frame::CHECK_SEQUENCE;
+        let Some((tag, flow)) = tag.and_then(|tag| Some((tag, flows.get_mut(tag.source)?))) else {
+            sink.others += 1;
+            self.others.delivered += 1;
+            return;
+        };
+        let measured = tag.born >= *warmup;
+        let fates = &mut flow.fates[usize::from(measured)];
+        fates.delivered += 1;
+        fates.delivered_bytes += size;
+        if measured {
+            flow.wait.record(now.saturating_sub(came));
+        }
+        if let Some(later) = sink.take(tag, at, size, measured, flow.flows) {
+            let Tag { sequence, source, .. } = tag;
+            let name = &sink.name;
+            violations.add(at, Law::Order, || {
+                format!("packet {sequence} of source {source} came to sink {name} after packet {later} of its flow")
+            });
+        }
+    }
+
+    /// Takes the link of a card down or up, with the other end.
+    pub fn set_link(&mut self, card: usize, up: bool) {
+        let other = match self.cards[card].end {
+            End::Card(other) => Some(other),
+            _ => None,
+        };
+        for card in [Some(card), other].into_iter().flatten() {
+            self.cards[card].up = up;
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The port of a router on a card of the world, and what the world hears of packets that end in a router.
+
+use crate::frame::Tag;
+use crate::net::Outside;
+use packet::{Batch, Pool, Region};
+use plan::PortPlan;
+use plane::event::{Event, Fate, Observer, Wants};
+use plane::port::{Port, PortStatistics, Waiter};
+use plane::{ApplyError, Decorate, Opener};
+use std::sync::Arc;
+use units::{Instant, Mac, Rate};
+
+/// A card seen from its router.
+struct CardPort {
+    outside: Outside,
+    card: usize,
+}
+
+impl Port for CardPort {
+    #[inline]
+    fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
+        self.outside.lock().receive(self.card, now.get(), batch, pool);
+    }
+
+    fn room(&self) -> usize {
+        let now = self.outside.now();
+        self.outside.lock().cards[self.card].line.room(now)
+    }
+
+    #[inline]
+    fn transmit(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
+        self.outside.lock().transmit(self.card, now.get(), batch, pool);
+    }
+
+    fn link_rate(&self) -> Rate {
+        self.outside.lock().cards[self.card].line.medium.rate
+    }
+
+    fn is_up(&self) -> bool {
+        self.outside.lock().cards[self.card].up
+    }
+
+    fn waiter(&self) -> Waiter {
+        match self.outside.lock().next_arrival(self.card) {
+            u64::MAX => Waiter::Rung,
+            at => Waiter::At(Instant::new(at)),
+        }
+    }
+
+    fn has_arrivals(&self) -> bool {
+        self.outside.lock().next_arrival(self.card) <= self.outside.now()
+    }
+
+    fn mac(&self) -> Option<Mac> {
+        None
+    }
+
+    fn undecorated(self: Box<Self>) -> Box<dyn Port> {
+        self
+    }
+
+    fn statistics(&self) -> PortStatistics {
+        let counters = self.outside.lock().cards[self.card].counters;
+        PortStatistics { lost_before_receive: counters.ring, lost_after_transmit: counters.lost }
+    }
+}
+
+/// Opens cards by their names.
+pub(crate) struct Cards(pub Outside);
+
+impl Opener for Cards {
+    fn open(&mut self, plan: &PortPlan, _: &Arc<Region>, _: usize) -> Result<Vec<Box<dyn Port>>, ApplyError> {
+        let card = self.0.lock().cards.iter().position(|card| card.name == plan.device.target);
+        let Some(card) = card else {
+            let reason = format!("there is no card '{}'", plan.device.target);
+            return Err(ApplyError { place: format!("port {}", plan.name), reason, hint: "name one".into() });
+        };
+        Ok(vec![Box::new(CardPort { outside: self.0.clone(), card })])
+    }
+
+    fn decorate(&mut self, plan: &PortPlan, queues: usize) -> Result<Vec<Decorate>, ApplyError> {
+        if plan.capture.is_some() || plan.faults.is_some() {
+            return Err(ApplyError {
+                place: format!("port {}", plan.name),
+                reason: "a card has no captures and no faults of its own".into(),
+                hint: "give its link some loss".into(),
+            });
+        }
+        Ok((0..queues).map(|_| Box::new(|port| port) as Decorate).collect())
+    }
+}
+
+/// Counts what becomes of each source's packets in a router, which has this position.
+pub(crate) struct Witness(pub Outside, pub usize);
+
+impl Observer for Witness {
+    fn event(&mut self, _: Instant, event: &Event<'_>) {
+        let Event::Packet { frame, fate, .. } = event else { return };
+        if let Fate::Sent(_) = fate {
+            return;
+        }
+        let mut net = self.0.lock();
+        net.inside[self.1] -= 1;
+        net.fate(Tag::read(frame), |fates| match *fate {
+            Fate::Dropped(reason) => fates.dropped.add(reason, 1),
+            _ => fates.consumed += 1,
+        });
+    }
+
+    fn wants(&self) -> Wants {
+        Wants { packets: true, stages: false }
+    }
+}

@@ -1,0 +1,384 @@
+//! Looks at a world that runs: points of series, what is measured, and the laws that are about everything at once.
+
+use super::measured::{Measured, parameters};
+use super::{Live, Node, RunError};
+use crate::check::Law;
+use crate::cost::Spent;
+use crate::net::{CardCounters, Delivery, Drops, Fates};
+use crate::times::Times;
+use packet::DropReason;
+use plan::Batching;
+use plane::{PathCounters, WorkerReport};
+use std::collections::BTreeMap;
+
+/// What a router has counted, all its workers together.
+#[derive(Clone, Debug, Default)]
+struct Counts {
+    /// By name: counters and packets in queues.
+    paths: BTreeMap<String, (PathCounters, usize)>,
+    /// By name: dispatches, packets, time.
+    tasks: BTreeMap<String, (u64, u64, u64)>,
+    drops: Drops,
+    /// Received, sent, generated, dropped, consumed, and those inside.
+    ledger: [u64; 6],
+    spent: Spent,
+    idle: u64,
+}
+
+/// What was seen so far.
+#[derive(Default)]
+pub(super) struct Looks {
+    /// When measuring began, and what had been counted until then.
+    warm: (u64, Vec<Counts>, Vec<CardCounters>),
+    /// The same at the last point of the series.
+    last: (u64, Vec<Counts>, Vec<CardCounters>, Vec<u64>),
+    series: BTreeMap<String, Vec<(f64, f64)>>,
+    /// The longest queues seen, by router and path.
+    queues: BTreeMap<(usize, String), usize>,
+    /// Of each router, packets that it has made and that have not ended.
+    own: Vec<i64>,
+}
+
+impl Live<'_> {
+    /// What begins the name of something of a router.
+    fn prefix(&self, node: usize) -> String {
+        if self.nodes.len() > 1 { format!("{}.", self.nodes[node].plan.name) } else { String::new() }
+    }
+
+    fn reports(&self, node: usize) -> Vec<WorkerReport> {
+        self.cores.iter().filter(|core| core.node == node).map(|core| core.worker.report()).collect()
+    }
+
+    fn counts(&self, node: usize, time: u64) -> Counts {
+        let mut counts = Counts::default();
+        let snapshot = self.nodes[node].router.snapshot();
+        let path_name = |id| snapshot.paths.iter().find(|path| path.id == id).map(|path| path.name.to_string());
+        let port_name = |id| snapshot.port(id).map(|port| port.name.to_string());
+        for report in self.reports(node) {
+            for path in &report.paths {
+                let Some(name) = path_name(path.path) else { continue };
+                let (counters, queued) = counts.paths.entry(name).or_default();
+                *counters += path.counters;
+                *queued += path.queued;
+            }
+            for task in &report.tasks {
+                let path = task.path.and_then(path_name);
+                let Some(name) = path.or_else(|| task.port.and_then(port_name)) else { continue };
+                let sums = counts.tasks.entry(format!("{}.{name}", task.kind)).or_default();
+                *sums = (sums.0 + task.runs, sums.1 + task.packets, sums.2 + task.used.get());
+            }
+            let ledger = &report.ledger;
+            ledger.drops().for_each(|(reason, packets)| counts.drops.add(reason, packets));
+            // What is handed over from one worker to another stays inside.
+            let ended = ledger.sent() + ledger.dropped() + ledger.consumed();
+            let inside = (ledger.received() + ledger.generated()).wrapping_sub(ended);
+            let sums =
+                [ledger.received(), ledger.sent(), ledger.generated(), ledger.dropped(), ledger.consumed(), inside];
+            counts.ledger.iter_mut().zip(sums).for_each(|(sum, more)| *sum = sum.wrapping_add(more));
+        }
+        for core in self.cores.iter().filter(|core| core.node == node) {
+            let (spent, idle) = core.spent(time);
+            counts.spent += spent;
+            counts.idle += idle;
+        }
+        counts
+    }
+
+    /// Everything that has come until `time` is counted, and then everything.
+    fn look(&mut self, time: u64) -> (Vec<Counts>, Vec<CardCounters>) {
+        let counts: Vec<Counts> = (0..self.nodes.len()).map(|node| self.counts(node, time)).collect();
+        let mut net = self.outside.lock();
+        (0..net.cards.len()).for_each(|card| net.admit(card, time.saturating_sub(1)));
+        self.looks.own =
+            counts.iter().zip(&net.inside).map(|(counts, inside)| counts.ledger[5] as i64 - inside).collect();
+        let cards = net.cards.iter().map(|card| card.counters).collect();
+        drop(net);
+        self.conserves(time, &counts);
+        (counts, cards)
+    }
+
+    /// What is measured begins.
+    pub(super) fn warm(&mut self, time: u64) {
+        let (counts, cards) = self.look(time);
+        self.looks.warm = (time, counts, cards);
+    }
+
+    /// A point of the series.
+    pub(super) fn sample(&mut self, time: u64) {
+        let (counts, cards) = self.look(time);
+        let span = (time - self.looks.last.0) as f64 / 1e9;
+        let mut points: Vec<(String, f64)> = Vec::new();
+        for (node, now) in counts.iter().enumerate() {
+            let prefix = self.prefix(node);
+            let nothing = Counts::default();
+            let before = self.looks.last.1.get(node).unwrap_or(&nothing);
+            for (path, (counters, queued)) in &now.paths {
+                let was = before.paths.get(path).map(|(counters, _)| *counters).unwrap_or_default();
+                let name = format!("{prefix}path.{path}");
+                points.push((format!("{name}.forwarded_pps"), (counters.left - was.left) as f64 / span));
+                points.push((format!("{name}.dropped_pps"), (counters.dropped - was.dropped) as f64 / span));
+                points.push((format!("{name}.queue"), *queued as f64));
+                let most = self.looks.queues.entry((node, path.clone())).or_default();
+                *most = (*most).max(*queued);
+            }
+            let (spent, idle) = (now.spent.since(&before.spent), now.idle - before.idle);
+            let all = (spent.busy() + idle).max(1) as f64;
+            points.push((format!("{prefix}cpu.idle"), idle as f64 / all));
+            points.push((format!("{prefix}cpu.efficiency"), ratio(spent.useful(), spent.busy())));
+        }
+        let mut sent = Vec::new();
+        {
+            let net = self.outside.lock();
+            for (index, (card, now)) in net.cards.iter().zip(&cards).enumerate() {
+                let was = self.looks.last.2.get(index).copied().unwrap_or_default();
+                let name = format!("card.{}", card.name);
+                points.push((format!("{name}.received_pps"), (now.received - was.received) as f64 / span));
+                points.push((format!("{name}.ring_dropped_pps"), (now.ring - was.ring) as f64 / span));
+                points.push((format!("{name}.ring"), card.ring.len() as f64));
+            }
+            for (index, (flow, plan)) in net.flows.iter().zip(&self.world.sources).enumerate() {
+                sent.push(flow.fates[0].sent + flow.fates[1].sent);
+                let was = self.looks.last.3.get(index).copied().unwrap_or(0);
+                points.push((format!("source.{}.sent_pps", plan.name), (sent[index] - was) as f64 / span));
+            }
+        }
+        let at = time as f64 / 1e9;
+        for (name, value) in points {
+            self.looks.series.entry(name).or_default().push((at, value));
+        }
+        self.looks.last = (time, counts, cards, sent);
+    }
+
+    /// The law of conservation, for all packets there have ever been.
+    fn conserves(&mut self, time: u64, counts: &[Counts]) {
+        let mut net = self.outside.lock();
+        let mut all = net.others.clone();
+        let mut broken = Vec::new();
+        let sources = self.world.sources.iter();
+        for (flow, plan) in net.flows.iter().zip(sources) {
+            let fates = flow.all();
+            if flow.flows > 0 && fates.ended() > fates.sent {
+                let (ended, sent) = (fates.ended(), fates.sent);
+                broken.push(format!("{ended} packets of source {} have ended, and {sent} were sent", plan.name));
+            }
+            all += &fates;
+        }
+        let waiting: usize = net.cards.iter().map(|card| card.ring.len() + card.feed.len()).sum();
+        let (mut generated, mut inside) = (0, 0);
+        for (node, counts) in counts.iter().enumerate() {
+            let cards = net.cards.iter().filter(|card| card.router == node);
+            let (mut handed, mut taken) = (0, 0);
+            cards.for_each(|card| {
+                (handed, taken) = (handed + card.counters.received, taken + card.counters.transmitted)
+            });
+            let [received, sent, made, .., held] = counts.ledger;
+            let name = &self.nodes[node].plan.name;
+            if (received, sent) != (handed, taken) {
+                broken.push(format!(
+                    "router {name} says it has received {received} packets and sent {sent}; its cards, {handed} and {taken}"
+                ));
+            }
+            (generated, inside) = (generated + made, inside + held);
+        }
+        let (came, known) = (all.sent + generated, all.ended() + inside + waiting as u64);
+        if came != known {
+            broken.push(format!(
+                "{came} packets were made, and {known} are known of: {} have ended, {inside} are in routers, {waiting} before cards",
+                all.ended()
+            ));
+        }
+        for what in broken {
+            net.violations.add(time, Law::Conservation, || what);
+        }
+    }
+
+    /// A core has found nothing to do: the law of work conservation.
+    pub(super) fn idles(&mut self, index: usize) {
+        let core = &self.cores[index];
+        let (node, now) = (core.node, core.now);
+        let Node { plan, pending, .. } = &self.nodes[node];
+        let cpu = &plan.plan.cpu;
+        let waits = |batching: &Batching| matches!(batching, Batching::Throttle { .. });
+        let promised = cpu.harvest || ![&cpu.input, &cpu.forwarding, &cpu.output].into_iter().any(waits);
+        if !promised || pending.is_some() || core.wake <= now {
+            return;
+        }
+        let own = self.looks.own.get(node).copied().unwrap_or(0);
+        if self.outside.lock().inside[node] + own.max(0) <= 0 {
+            return;
+        }
+        let report = core.worker.report();
+        let snapshot = self.nodes[node].router.snapshot();
+        let mut net = self.outside.lock();
+        for queue in &report.queues {
+            let name = snapshot.paths.iter().find(|path| path.id == queue.path).map_or("?", |path| &*path.name);
+            let port = queue.port.and_then(|port| snapshot.port(port)).map(|port| port.name.clone());
+            let card = plan.plan.ports.iter().find(|plan| Some(&*plan.name) == port.as_deref());
+            let card = card.and_then(|plan| net.cards.iter().position(|card| card.name == plan.device.target));
+            let room = card.is_none_or(|card| net.cards[card].line.room(now) > 0);
+            let what = if queue.input > 0 && queue.output < queue.capacity && card.is_some() {
+                format!("{} packets wait for the functions of path {name}", queue.input)
+            } else if queue.output > 0 && room && card.is_some() {
+                format!("{} packets of path {name} could leave", queue.output)
+            } else {
+                continue;
+            };
+            let router = &plan.name;
+            net.violations.add(now, Law::WorkConservation, || format!("router {router} is idle, and {what}"));
+        }
+    }
+
+    /// The result, or the laws that were broken.
+    pub(super) fn finish(mut self) -> Result<Measured, RunError> {
+        let end = self.world.duration.get();
+        let (counts, cards) = self.look(end);
+        let violations = std::mem::take(&mut self.outside.lock().violations);
+        if !violations.is_empty() {
+            return Err(RunError::Broken(violations.list, violations.more));
+        }
+        let mut values = BTreeMap::new();
+        let span = (end - self.looks.warm.0) as f64 / 1e9;
+        for (node, counts) in counts.iter().enumerate() {
+            self.router_values(node, counts, span, &mut values);
+        }
+        self.card_values(&cards, span, &mut values);
+        self.source_values(span, &mut values);
+        self.sink_values(span, &mut values);
+        let series = self.all_series();
+        Ok(Measured { parameters: parameters(self.world), values, series })
+    }
+
+    fn router_values(&self, node: usize, now: &Counts, span: f64, values: &mut BTreeMap<String, f64>) {
+        let prefix = self.prefix(node);
+        let mut put = |name: String, value: f64| _ = values.insert(prefix.clone() + &name, value);
+        let before = &self.looks.warm.1[node];
+        for (path, (counters, queued)) in &now.paths {
+            let was = before.paths.get(path).map(|(counters, _)| *counters).unwrap_or_default();
+            let forwarded = (counters.left - was.left) as f64;
+            put(format!("path.{path}.entered"), (counters.entered - was.entered) as f64);
+            put(format!("path.{path}.forwarded"), forwarded);
+            put(format!("path.{path}.forwarded_pps"), forwarded / span);
+            put(format!("path.{path}.dropped"), (counters.dropped - was.dropped) as f64);
+            put(format!("path.{path}.queue"), *queued as f64);
+            let most = self.looks.queues.get(&(node, path.clone())).copied().unwrap_or(0).max(*queued);
+            put(format!("path.{path}.queue_max"), most as f64);
+        }
+        let (spent, idle) = (now.spent.since(&before.spent), now.idle - before.idle);
+        let all = (spent.busy() + idle).max(1) as f64;
+        for (task, &(runs, packets, used)) in &now.tasks {
+            let was = before.tasks.get(task).copied().unwrap_or_default();
+            let (runs, packets) = (runs - was.0, packets - was.1);
+            put(format!("task.{task}.runs"), runs as f64);
+            put(format!("task.{task}.packets"), packets as f64);
+            put(format!("task.{task}.used"), (used - was.2) as f64 / all);
+            put(format!("task.{task}.mean_batch"), ratio(packets, runs));
+        }
+        for &reason in DropReason::ALL.iter() {
+            let dropped = now.drops.of(reason) - before.drops.of(reason);
+            if dropped > 0 {
+                put(format!("drop.{}", reason.name()), dropped as f64);
+            }
+        }
+        put("cpu.idle".into(), idle as f64 / all);
+        put("cpu.useful".into(), spent.useful() as f64 / all);
+        put("cpu.polling".into(), spent.poll as f64 / all);
+        put("cpu.switching".into(), spent.switch as f64 / all);
+        put("cpu.efficiency".into(), ratio(spent.useful(), spent.busy()));
+        put("cpu.efficiency_literal".into(), ratio(spent.useful() + spent.poll, spent.busy()));
+        put("cpu.dispatches".into(), spent.dispatches as f64 / span);
+        put("cpu.mean_batch".into(), ratio(spent.forwarded, spent.vectors));
+    }
+
+    fn card_values(&self, cards: &[CardCounters], span: f64, values: &mut BTreeMap<String, f64>) {
+        for ((plan, now), was) in self.world.cards.iter().zip(cards).zip(&self.looks.warm.2) {
+            let mut put =
+                |name: &str, value: u64| _ = values.insert(format!("card.{}.{name}", plan.name), value as f64);
+            put("received", now.received - was.received);
+            put("ring_dropped", now.ring - was.ring);
+            put("ring_max", now.most as u64);
+            put("transmitted", now.transmitted - was.transmitted);
+            put("link_lost", now.lost - was.lost);
+            put("down_lost", now.down - was.down);
+            let bits = (now.transmitted_bytes - was.transmitted_bytes) as f64 * 8.0;
+            values.insert(format!("card.{}.transmitted_bps", plan.name), bits / span);
+        }
+    }
+
+    fn source_values(&self, span: f64, values: &mut BTreeMap<String, f64>) {
+        let net = self.outside.lock();
+        for (index, (plan, flow)) in self.world.sources.iter().zip(&net.flows).enumerate() {
+            let fates: &Fates = &flow.fates[1];
+            let name = format!("source.{}", plan.name);
+            let mut put = |key: &str, value: f64| _ = values.insert(format!("{name}.{key}"), value);
+            put("sent", fates.sent as f64);
+            put("sent_pps", fates.sent as f64 / span);
+            put("sent_bps", fates.sent_bytes as f64 * 8.0 / span);
+            put("received", fates.delivered as f64);
+            put("received_pps", fates.delivered as f64 / span);
+            put("delivery", ratio(fates.delivered, fates.sent));
+            let lost = fates.ring + fates.link + fates.down + fates.nowhere + fates.dropped();
+            put("lost", lost as f64);
+            put("lost.ring", fates.ring as f64);
+            put("lost.link", fates.link as f64);
+            put("lost.down", fates.down as f64);
+            put("lost.nowhere", fates.nowhere as f64);
+            for &reason in DropReason::ALL.iter().filter(|reason| fates.dropped.of(**reason) > 0) {
+                put(&format!("lost.{}", reason.name()), fates.dropped.of(reason) as f64);
+            }
+            put("consumed", fates.consumed as f64);
+            put("under_way", fates.sent.saturating_sub(fates.ended()) as f64);
+            let mut latency = Times::new();
+            let deliveries = net.sinks.iter().filter_map(|sink| sink.deliveries[index].as_deref());
+            deliveries.for_each(|delivery| latency.add(&delivery.latency));
+            latency.tell(&format!("{name}.latency"), values);
+            flow.wait.tell(&format!("{name}.wait"), values);
+        }
+    }
+
+    fn sink_values(&self, span: f64, values: &mut BTreeMap<String, f64>) {
+        let net = self.outside.lock();
+        for sink in &net.sinks {
+            let deliveries: Vec<&Delivery> = sink.deliveries.iter().flatten().map(|delivery| &**delivery).collect();
+            let packets: u64 = deliveries.iter().map(|delivery| delivery.packets).sum();
+            let bytes: u64 = deliveries.iter().map(|delivery| delivery.bytes).sum();
+            let name = format!("sink.{}", sink.name);
+            values.insert(format!("{name}.received"), packets as f64);
+            values.insert(format!("{name}.received_pps"), packets as f64 / span);
+            values.insert(format!("{name}.received_bps"), bytes as f64 * 8.0 / span);
+            values.insert(format!("{name}.others"), sink.others as f64);
+            let mut latency = Times::new();
+            deliveries.iter().for_each(|delivery| latency.add(&delivery.latency));
+            latency.tell(&format!("{name}.latency"), values);
+        }
+    }
+
+    /// The series, with those that are known only at the end.
+    fn all_series(&mut self) -> BTreeMap<String, Vec<(f64, f64)>> {
+        let mut series = std::mem::take(&mut self.looks.series);
+        let net = self.outside.lock();
+        let width = self.world.sample.get();
+        let points = (self.world.duration.get() / self.world.sample.get()) as usize;
+        let mut add = |name: String, buckets: &mut dyn Iterator<Item = &Vec<u64>>| {
+            let mut sums = vec![0u64; points];
+            buckets.for_each(|buckets| sums.iter_mut().zip(buckets).for_each(|(sum, more)| *sum += more));
+            let point = |(index, &sum): (usize, &u64)| {
+                (((index + 1) as u64 * width) as f64 / 1e9, sum as f64 * 1e9 / width as f64)
+            };
+            series.insert(name, sums.iter().enumerate().map(point).collect());
+        };
+        for (index, plan) in self.world.sources.iter().enumerate() {
+            let of = net.sinks.iter().filter_map(|sink| Some(&sink.deliveries[index].as_ref()?.buckets));
+            add(format!("source.{}.received_pps", plan.name), &mut of.into_iter());
+        }
+        for sink in &net.sinks {
+            let of = sink.deliveries.iter().flatten().map(|delivery| &delivery.buckets);
+            add(format!("sink.{}.received_pps", sink.name), &mut of.into_iter());
+        }
+        series
+    }
+}
+
+/// A part of a whole; all of it where there is nothing.
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 1.0 } else { part as f64 / whole as f64 }
+}

@@ -1,0 +1,113 @@
+//! What a run has measured.
+
+use crate::describe::{Happening, World};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The result of a run: named values and series over time, and everything they follow from.
+///
+/// Times of series are in seconds; a point stands for the interval that ends there. Values are about the measured time,
+/// from `warmup` to the end, unless the name says otherwise. Where there are several routers, names about one of them
+/// begin with its name: `r.path.b.forwarded`.
+///
+/// | name | what |
+/// |---|---|
+/// | `source.S.sent`, `sent_pps`, `sent_bps` | packets of a source, sent in the measured time |
+/// | `source.S.received`, `received_pps`, `delivery` | those of them that came to a sink, ever; the part of all |
+/// | `source.S.lost`, `lost.ring`, `lost.link`, `lost.down`, `lost.nowhere`, `lost.REASON`, `consumed` | where the others ended: before a card, on a link, on one that was down, behind a card without link, in a router for a reason |
+/// | `source.S.under_way` | those that have met no end |
+/// | `source.S.latency_{mean,min,p50,p90,p99,p999,max}_us` | from being sent to coming to a sink |
+/// | `source.S.wait_{mean,...}_us` | from coming to the last router's card to leaving it |
+/// | `sink.K.received`, `received_pps`, `received_bps`, `latency_...` | what came to a sink in the measured time |
+/// | `card.C.received`, `ring_dropped`, `ring_max`, `transmitted`, `transmitted_bps`, `link_lost`, `down_lost` | of a card; `ring_max` since the beginning |
+/// | `path.P.entered`, `forwarded`, `forwarded_pps`, `dropped`, `queue`, `queue_max` | of a path of a router; `queue` at the end, `queue_max` the most seen |
+/// | `task.T.runs`, `packets`, `used`, `mean_batch` | of a task `input.PORT`, `forwarding.PATH`, `output.PORT`; `used` in parts of the cores |
+/// | `drop.REASON` | packets a router dropped |
+/// | `cpu.idle`, `useful`, `polling`, `switching` | parts of the cores' time |
+/// | `cpu.efficiency`, `cpu.efficiency_literal` | work on packets, in parts of all time but idle time; the second counts looking in vain as work |
+/// | `cpu.dispatches`, `mean_batch` | dispatches a second; packets in a vector of functions |
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Measured {
+    /// What the result follows from, in the order to print it: the seed first.
+    pub parameters: Vec<(String, String)>,
+    /// Values by name.
+    pub values: BTreeMap<String, f64>,
+    /// Series by name: seconds and values.
+    pub series: BTreeMap<String, Vec<(f64, f64)>>,
+}
+
+impl Measured {
+    /// A value by its name.
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.values.get(name).copied()
+    }
+}
+
+impl fmt::Display for Measured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, value) in &self.parameters {
+            let mut lines = value.lines();
+            writeln!(f, "# {name} = {}", lines.next().unwrap_or(""))?;
+            lines.try_for_each(|line| writeln!(f, "#   {line}"))?;
+        }
+        self.values.iter().try_for_each(|(name, value)| writeln!(f, "{name} {value}"))?;
+        for (name, points) in &self.series {
+            write!(f, "{name}")?;
+            points.iter().try_for_each(|(time, value)| write!(f, " {time}:{value}"))?;
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+/// Everything a result follows from.
+pub(super) fn parameters(world: &World) -> Vec<(String, String)> {
+    let mut list: Vec<(String, String)> = vec![
+        ("seed".into(), world.seed.to_string()),
+        ("duration".into(), world.duration.to_string()),
+        ("warmup".into(), world.warmup.to_string()),
+        ("sample".into(), world.sample.to_string()),
+    ];
+    for router in &world.routers {
+        let cost = &router.cost;
+        let mut text = format!(
+            "switch {}, poll {}, input {}, interrupt {}, forwarding {}, output {}",
+            cost.switch, cost.poll, cost.input, cost.interrupt, cost.forwarding, cost.output
+        );
+        cost.paths.iter().for_each(|(path, cost)| text += &format!(", path {path} {cost}"));
+        list.push((format!("router.{}.cost", router.name), text));
+        list.push((format!("router.{}.config", router.name), router.config.trim().to_owned()));
+    }
+    for card in &world.cards {
+        let medium = &card.medium;
+        let rate = if medium.rate == units::Rate::MAX { "unlimited".to_owned() } else { medium.rate.to_string() };
+        let text = format!(
+            "ring {}, transmit ring {}, rate {rate}, delay {}, loss {}, overhead {}b",
+            card.ring, card.transmit_ring, medium.delay, medium.loss, medium.overhead
+        );
+        list.push((format!("card.{}", card.name), text));
+    }
+    for source in &world.sources {
+        let phase = if source.staggered { "staggered" } else { "aligned" };
+        let text = format!(
+            "{:?}, {phase}, from {} to {}, sizes {:?}, {:?}",
+            source.pattern,
+            source.start.since(units::Instant::START),
+            source.stop.since(units::Instant::START),
+            source.sizes,
+            source.fields
+        );
+        list.push((format!("source.{}", source.name), text));
+    }
+    for (index, (time, what)) in world.events.iter().enumerate() {
+        let text = match what {
+            Happening::Apply(node, config, _) => format!("{} gets\n{}", world.routers[*node].name, config.trim()),
+            Happening::Link(card, up) => {
+                format!("card {} {}", world.cards[*card].name, if *up { "up" } else { "down" })
+            }
+        };
+        list.push((format!("at[{index}] {}", time.since(units::Instant::START)), text));
+    }
+    list
+}

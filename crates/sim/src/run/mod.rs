@@ -1,0 +1,336 @@
+//! Running a world. Each core is stepped in the order of its own time, ties in the order of their numbers; what is to happen
+//! at a time happens before a core is stepped at that time. Nothing else decides anything: the same world gives the same
+//! result, byte for byte.
+//!
+//! A step is not interrupted. What a router sends to another while that one is in the middle of a step is seen by it at its
+//! next look, as frames on a real ring are; both then are at most one dispatch apart.
+
+mod core;
+mod look;
+mod measured;
+
+pub use measured::Measured;
+
+use self::core::Core;
+use crate::chance::Chance;
+use crate::check::{Law, Violation};
+use crate::cost::{Cost, CostMeter};
+use crate::describe::{Happening, RouterPlan, SourcePlan, World};
+use crate::frame::Template;
+use crate::net::{Fates, Flow, Net, Outside};
+use crate::port::{Cards, Witness};
+use crate::source::{Captures, Pattern, Schedule};
+use crate::times::Times;
+use look::Looks;
+use plan::Plan;
+use plane::host::HostLimits;
+use plane::{ApplyError, Build, Published, Router};
+use std::fmt;
+use std::sync::Arc;
+use units::{Instant, WorkerId};
+
+/// Why a run has no result.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RunError {
+    /// A capture cannot be replayed.
+    Capture(String, String),
+    /// A configuration cannot run: the router, and why.
+    Apply(String, Vec<ApplyError>),
+    /// Laws of the world were broken, and how often besides these.
+    Broken(Vec<Violation>, u64),
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Capture(source, reason) => write!(f, "source {source}: {reason}"),
+            RunError::Apply(router, errors) => {
+                write!(f, "router {router} cannot run its configuration")?;
+                errors.iter().try_for_each(|error| write!(f, "; {error}"))
+            }
+            RunError::Broken(violations, more) => {
+                for (index, violation) in violations.iter().enumerate() {
+                    write!(f, "{}{violation}", if index > 0 { "\n" } else { "" })?;
+                }
+                if *more > 0 { write!(f, "\nand {more} more") } else { Ok(()) }
+            }
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+/// Who is told how far a run is, in parts of one.
+pub type Progress<'a> = &'a mut dyn FnMut(f64);
+
+/// Runs a world to its end. The result depends on nothing but the world and the captures.
+pub fn run(world: &World, captures: &mut dyn Captures, progress: Progress<'_>) -> Result<Measured, RunError> {
+    let mut live = Live::new(world, captures)?;
+    live.run(progress)?;
+    live.finish()
+}
+
+/// A router that runs.
+struct Node {
+    router: Router,
+    plan: RouterPlan,
+    /// A generation that not all workers run yet.
+    pending: Option<Published>,
+}
+
+/// A world that runs.
+struct Live<'w> {
+    world: &'w World,
+    outside: Outside,
+    nodes: Vec<Node>,
+    cores: Vec<Core>,
+    looks: Looks,
+}
+
+/// What happens at a time besides what the world says.
+enum Due {
+    /// A point of the series.
+    Sample,
+    /// What is measured begins.
+    Warm,
+    /// Something of the world.
+    Happens(usize),
+    /// The end.
+    End,
+}
+
+impl<'w> Live<'w> {
+    fn new(world: &'w World, captures: &mut dyn Captures) -> Result<Live<'w>, RunError> {
+        let flows =
+            world.sources.iter().map(|source| flow(world, source, captures)).collect::<Result<Vec<Flow>, _>>()?;
+        let outside = Outside::new(Net::new(world, flows));
+        let (mut nodes, mut cores) = (Vec::new(), Vec::new());
+        for (index, plan) in world.routers.iter().enumerate() {
+            let (node, workers) = node(plan, index, &outside);
+            nodes.push(node);
+            for (number, worker) in workers.into_iter().enumerate() {
+                let chance = Chance::new(world.seed, &format!("cost {} {number}", plan.name));
+                let meter = CostMeter::new(plan.cost.clone(), chance, outside.clock.clone());
+                cores.push(Core::new(index, number, worker, meter, plan.spin));
+            }
+        }
+        let mut live = Live { world, outside, nodes, cores, looks: Looks::default() };
+        for node in 0..live.nodes.len() {
+            live.hang_bells(node);
+            let plan = live.nodes[node].plan.plan.clone();
+            live.apply(node, &plan)?;
+            live.settle(node);
+            live.address(node);
+        }
+        live.outside.lock().begin(world);
+        Ok(live)
+    }
+
+    /// Cores of a router that sleep are woken by each other.
+    fn hang_bells(&mut self, node: usize) {
+        for core in self.cores.iter().filter(|core| core.node == node) {
+            let rung = core.rung.clone();
+            let nudge = move || rung.store(true, std::sync::atomic::Ordering::Relaxed);
+            self.nodes[node].router.on_post(WorkerId(core.number as u16), Box::new(nudge));
+        }
+    }
+
+    /// Hands a configuration to the router's workers.
+    fn apply(&mut self, node: usize, plan: &Plan) -> Result<(), RunError> {
+        let Node { router, plan: described, pending } = &mut self.nodes[node];
+        let prepared = router.prepare(plan, &mut Cards(self.outside.clone()));
+        let prepared = prepared.map_err(|errors| RunError::Apply(described.name.clone(), errors))?;
+        *pending = Some(router.publish(prepared));
+        Ok(())
+    }
+
+    /// The first configuration takes no time.
+    fn settle(&mut self, node: usize) {
+        while self.nodes[node].pending.is_some() {
+            for core in self.cores.iter_mut().filter(|core| core.node == node) {
+                core.prepare();
+            }
+            self.adopted(node);
+        }
+    }
+
+    /// Looks whether all workers run what was published.
+    fn adopted(&mut self, node: usize) {
+        let Node { router, plan, pending } = &mut self.nodes[node];
+        if !pending.as_mut().is_some_and(Published::is_adopted) {
+            return;
+        }
+        let Some(published) = pending.take() else { return };
+        router.complete(published);
+        let costs = path_costs(router, plan);
+        self.cores.iter_mut().filter(|core| core.node == node).for_each(|core| core.set_costs(costs.clone()));
+    }
+
+    /// Tells the cards of a router their addresses, and the sources how their packets look.
+    fn address(&mut self, node: usize) {
+        let Node { router, plan, .. } = &self.nodes[node];
+        let mut net = self.outside.lock();
+        for port in &plan.plan.ports {
+            let view = router.snapshot().ports.iter().flatten().find(|view| *view.name == *port.name);
+            let card = net.cards.iter().position(|card| card.name == port.device.target);
+            let (Some(view), Some(card)) = (view, card) else { continue };
+            net.cards[card].mac = view.mac;
+            let sources = self.world.sources.iter().enumerate();
+            for (index, source) in sources.filter(|(_, source)| source.card == card) {
+                if !matches!(source.pattern, Pattern::Replay { .. }) {
+                    net.flows[index].template = Some(Template::new(&source.fields, &source.sizes, view.mac));
+                }
+            }
+        }
+    }
+
+    fn run(&mut self, progress: Progress<'_>) -> Result<(), RunError> {
+        let mut told = 0;
+        for (time, due) in agenda(self.world) {
+            self.until(time);
+            if !self.outside.lock().violations.is_empty() {
+                break;
+            }
+            match due {
+                Due::Sample => self.sample(time),
+                Due::Warm => self.warm(time),
+                Due::Happens(index) => self.happen(index, time)?,
+                Due::End => break,
+            }
+            let part = time * 100 / self.world.duration.get().max(1);
+            if part > told {
+                told = part;
+                progress(part as f64 / 100.0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Steps cores until none is before `time`.
+    fn until(&mut self, time: u64) {
+        loop {
+            let next = self.cores.iter().enumerate().map(|(index, core)| (core.wake, index)).min();
+            let Some((wake, index)) = next.filter(|(wake, _)| *wake < time) else { return };
+            let core = &mut self.cores[index];
+            if !core.step(wake) {
+                let (node, number) = (&self.nodes[core.node].plan.name, core.number);
+                let what = || format!("core {number} of router {node} works without end and no time passes");
+                self.outside.lock().violations.add(wake, Law::Progress, what);
+                return;
+            }
+            let (node, now) = (core.node, core.now);
+            if core.is_idle() {
+                self.idles(index);
+            }
+            self.wake_others(index, now);
+            if self.nodes[node].pending.is_some() {
+                self.adopted(node);
+            }
+        }
+    }
+
+    /// Wakes cores to which something has come from others.
+    fn wake_others(&mut self, index: usize, now: u64) {
+        let pokes = std::mem::take(&mut self.outside.lock().pokes);
+        for poke in &pokes {
+            self.cores.iter_mut().filter(|core| core.node == poke.router).for_each(|core| core.poke(poke.at));
+        }
+        for (other, core) in self.cores.iter_mut().enumerate() {
+            if other != index && core.rung.swap(false, std::sync::atomic::Ordering::Relaxed) {
+                core.poke(now);
+            }
+        }
+    }
+
+    fn happen(&mut self, index: usize, time: u64) -> Result<(), RunError> {
+        match &self.world.events[index].1 {
+            Happening::Apply(node, _, plan) => {
+                // One after the other: the one before is adopted first.
+                while self.nodes[*node].pending.is_some() && self.outside.lock().violations.is_empty() {
+                    let first = self.cores.iter().filter(|core| core.node == *node).map(|core| core.wake).min();
+                    self.until(first.unwrap_or(time) + 1);
+                }
+                self.apply(*node, plan)?;
+                self.nodes[*node].plan.plan = (**plan).clone();
+                let cores = self.cores.iter_mut().filter(|core| core.node == *node);
+                cores.for_each(|core| core.poke(time));
+            }
+            Happening::Link(card, up) => {
+                let mut net = self.outside.lock();
+                net.admit(*card, time.saturating_sub(1));
+                net.set_link(*card, *up);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Everything that happens at a time, in its order.
+fn agenda(world: &World) -> Vec<(u64, Due)> {
+    let end = world.duration.get();
+    let mut agenda: Vec<(u64, Due)> = Vec::new();
+    let happens = world.events.iter().enumerate().filter(|(_, (time, _))| time.get() < end);
+    agenda.extend(happens.map(|(index, (time, _))| (time.get(), Due::Happens(index))));
+    agenda.push((world.warmup.get(), Due::Warm));
+    agenda.extend((1..=end / world.sample.get()).map(|number| (number * world.sample.get(), Due::Sample)));
+    agenda.push((end, Due::End));
+    agenda.sort_by_key(|(time, _)| *time);
+    agenda
+}
+
+fn node(plan: &RouterPlan, index: usize, outside: &Outside) -> (Node, Vec<plane::Worker>) {
+    let build = Build {
+        frames: plan.plan.frames as usize,
+        super_frames: plan.plan.super_frames as usize,
+        workers: plan.plan.workers,
+        layout: plan.plan.cpu.layout,
+        limits: HostLimits::default(),
+    };
+    let (router, workers) = Router::new(build, |_| Box::new(Witness(outside.clone(), index)));
+    (Node { router, plan: plan.clone(), pending: None }, workers)
+}
+
+/// What the functions of each path cost, by path id: as the world says, else the configuration, else what is said for all.
+fn path_costs(router: &Router, plan: &RouterPlan) -> Vec<Cost> {
+    let paths = &router.snapshot().paths;
+    let mut costs = vec![plan.cost.forwarding; paths.iter().map(|path| path.id.index() + 1).max().unwrap_or(0)];
+    for path in paths {
+        let configured = plan.plan.paths.iter().find(|configured| *configured.name == *path.name);
+        let configured = configured
+            .and_then(|configured| configured.cpu.cost)
+            .map(|cost| Cost { packet: crate::cost::Spread::Fixed(cost.packet), kilobyte: cost.kilobyte });
+        let named = plan.cost.paths.iter().find(|(name, _)| **name == *path.name).map(|(_, cost)| *cost);
+        // What the router does for itself costs nothing unless it is said what.
+        let own = path.id == plane::snapshot::CONTROL || path.id == plane::snapshot::GENERAL;
+        let rest = if own { Cost::NOTHING } else { plan.cost.forwarding };
+        costs[path.id.index()] = named.or(configured).unwrap_or(rest);
+    }
+    costs
+}
+
+fn flow(world: &World, source: &SourcePlan, captures: &mut dyn Captures) -> Result<Flow, RunError> {
+    let mut flows = source.fields.flows;
+    let recorded = match &source.pattern {
+        Pattern::Replay { file, .. } => {
+            flows = 0;
+            captures.read(file).map_err(|reason| RunError::Capture(source.name.clone(), reason))?
+        }
+        _ => Vec::new(),
+    };
+    let chance = Chance::new(world.seed, &format!("source {}", source.name));
+    let span = (source.start.get(), source.stop.get());
+    let schedule = Schedule::new(
+        source.pattern.clone(),
+        source.sizes.clone(),
+        span,
+        source.staggered,
+        chance,
+        Arc::from(recorded),
+    );
+    Ok(Flow { schedule, flows, template: None, fates: [Fates::default(), Fates::default()], wait: Times::new() })
+}
+
+/// A time of the world.
+fn instant(time: u64) -> Instant {
+    Instant::new(time)
+}

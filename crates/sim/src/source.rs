@@ -1,0 +1,325 @@
+//! When a source sends: constant, Poisson, on and off, rising in steps, or as a capture was recorded. Sources are not
+//! events: whoever looks at a card asks them for everything until now.
+
+use crate::chance::Chance;
+use crate::pace::{Exact, Pace};
+use std::sync::Arc;
+use units::{Nanos, PacketRate};
+
+/// The law by which packets follow each other.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Pattern {
+    /// Evenly spaced.
+    Constant(Pace),
+    /// Independent of each other, exponentially distributed gaps.
+    Poisson(Pace),
+    /// Evenly spaced for a time, then silent for a time.
+    OnOff {
+        /// While it sends.
+        pace: Pace,
+        /// How long it sends, and how long it is silent.
+        spans: (Nanos, Nanos),
+        /// Whether these are means of exponential distributions.
+        random: bool,
+    },
+    /// Evenly spaced, at a rate that changes in steps.
+    Ramp {
+        /// At first.
+        from: Pace,
+        /// At last.
+        to: Pace,
+        /// By so much at once.
+        step: Pace,
+        /// The time between two steps.
+        every: Nanos,
+        /// The time of the first step.
+        rise: Nanos,
+    },
+    /// As recorded; the rate, where there is one, in place of the recorded times.
+    Replay {
+        /// The capture.
+        file: String,
+        /// A rate of its own.
+        pace: Option<Pace>,
+        /// Whether it begins again after its end.
+        again: bool,
+    },
+}
+
+/// A packet of a capture.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Recorded {
+    /// When it came, since the first.
+    pub after: Nanos,
+    /// The frame from its destination address on, without check sequence.
+    pub frame: Vec<u8>,
+}
+
+/// Reads captures. The world itself opens no files but those it was given.
+pub trait Captures {
+    /// Every packet of the capture, in order.
+    fn read(&mut self, file: &str) -> Result<Vec<Recorded>, String>;
+}
+
+/// There are no captures.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoCaptures;
+
+impl Captures for NoCaptures {
+    fn read(&mut self, file: &str) -> Result<Vec<Recorded>, String> {
+        Err(format!("'{file}' cannot be read: captures are not opened here"))
+    }
+}
+
+/// A source at work: the time of its next packet.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    law: Pattern,
+    chance: Chance,
+    /// Sizes of packets with their check sequence, in turn.
+    sizes: Vec<u64>,
+    /// A gap of packets of one size, for laws that always have the same.
+    gap: Option<(u64, u64)>,
+    time: Exact,
+    /// No packet at this time or later.
+    end: u64,
+    sent: u64,
+    /// Of a law with pauses: when it falls silent. Of a replay: when the round began.
+    turn: u64,
+    began: u64,
+    pub recorded: Arc<[Recorded]>,
+}
+
+impl Schedule {
+    /// A source from `start` to `end`, whose first packet of evenly spaced ones comes after a part of the gap.
+    pub fn new(
+        law: Pattern,
+        sizes: Vec<u64>,
+        (start, end): (u64, u64),
+        staggered: bool,
+        mut chance: Chance,
+        recorded: Arc<[Recorded]>,
+    ) -> Schedule {
+        let same = sizes.len() == 1;
+        let gap = match &law {
+            Pattern::Constant(pace) | Pattern::OnOff { pace, .. } if same => Some(pace.gap(sizes[0])),
+            _ => None,
+        };
+        let mut schedule = Schedule {
+            time: Exact::new(start),
+            turn: start,
+            began: start,
+            gap,
+            sizes,
+            end,
+            sent: 0,
+            recorded,
+            law,
+            chance: chance.clone(),
+        };
+        if let Pattern::Poisson(_) = schedule.law {
+            schedule.time.at += schedule.exponential(schedule.mean_gap());
+        } else if staggered {
+            let (part, whole) = schedule.mean_gap();
+            schedule.time.at += chance.below((part / whole).max(1));
+        }
+        if let Pattern::OnOff { spans, random, .. } = schedule.law {
+            schedule.began = schedule.time.at;
+            schedule.turn = schedule.time.at + schedule.span(spans.0, random);
+        }
+        schedule
+    }
+
+    /// When the next packet comes; `u64::MAX` where none will.
+    #[inline]
+    pub fn next(&self) -> u64 {
+        let over = self.time.at >= self.end || matches!(self.law, Pattern::Replay { .. }) && self.recorded.is_empty();
+        if over { u64::MAX } else { self.time.at }
+    }
+
+    /// The packet that comes next has come. Answers its number, from 0.
+    #[inline]
+    pub fn advance(&mut self) -> u64 {
+        let number = self.sent;
+        self.sent += 1;
+        match (self.gap, &self.law) {
+            (Some(gap), Pattern::Constant(_)) => self.time.pass(gap),
+            _ => self.step(number),
+        }
+        number
+    }
+
+    fn step(&mut self, number: u64) {
+        match self.law {
+            Pattern::Constant(_) | Pattern::Ramp { .. } => self.time.pass(self.gap_after(number)),
+            Pattern::Poisson(_) => self.time.at += self.exponential(self.gap_after(number)),
+            Pattern::OnOff { spans, random, .. } => {
+                self.time.pass(self.gap_after(number));
+                while self.time.at >= self.turn {
+                    let on = self.turn + self.span(spans.1, random);
+                    self.time = Exact::new(on);
+                    self.turn = on.saturating_add(self.span(spans.0, random));
+                }
+            }
+            Pattern::Replay { pace: Some(_), again, .. } => {
+                let over = !again && self.sent as usize >= self.recorded.len();
+                if over { self.time = Exact::new(u64::MAX) } else { self.time.pass(self.gap_after(number)) }
+            }
+            Pattern::Replay { pace: None, again, .. } => self.replay(again),
+        }
+    }
+
+    fn replay(&mut self, again: bool) {
+        let count = self.recorded.len() as u64;
+        let position = self.sent % count;
+        if position == 0 {
+            // Between two rounds there is as much time as between two packets, on average.
+            let last = self.recorded.last().map_or(0, |packet| packet.after.get());
+            self.began += (last + last / (count - 1).max(1)).max(1);
+            if !again {
+                self.time = Exact::new(u64::MAX);
+                return;
+            }
+        }
+        // Where a capture's times go back, no packet overtakes another.
+        self.time = Exact::new((self.began + self.recorded[position as usize].after.get()).max(self.time.at));
+    }
+
+    /// From the packet of this number to the next.
+    fn gap_after(&self, number: u64) -> (u64, u64) {
+        if let Some(gap) = self.gap {
+            return gap;
+        }
+        let size = match &self.law {
+            Pattern::Replay { .. } => {
+                self.recorded[(number % self.recorded.len() as u64) as usize].frame.len() as u64 + 4
+            }
+            _ => self.sizes[(number % self.sizes.len() as u64) as usize],
+        };
+        self.pace_at(self.time.at).gap(size)
+    }
+
+    fn mean_gap(&self) -> (u64, u64) {
+        match &self.law {
+            Pattern::Replay { .. } => (1, 1),
+            _ => self.pace_at(self.time.at).gap(self.sizes.iter().sum::<u64>() / self.sizes.len() as u64),
+        }
+    }
+
+    fn pace_at(&self, time: u64) -> Pace {
+        match self.law {
+            Pattern::Constant(pace) | Pattern::Poisson(pace) | Pattern::OnOff { pace, .. } => pace,
+            Pattern::Ramp { from, to, step, every, rise } => match time.checked_sub(rise.get()) {
+                None => from,
+                Some(past) => from.towards(to, step, 1 + past / every.get().max(1)),
+            },
+            Pattern::Replay { pace, .. } => pace.unwrap_or(Pace::Packets(PacketRate::pps(1))),
+        }
+    }
+
+    /// A gap with this mean, in whole nanoseconds: what is rounded away goes either way alike.
+    fn exponential(&mut self, (part, whole): (u64, u64)) -> u64 {
+        (part as f64 / whole as f64 * self.chance.exponential() + self.chance.unit()) as u64
+    }
+
+    fn span(&mut self, mean: Nanos, random: bool) -> u64 {
+        if random { (mean.get() as f64 * self.chance.exponential()) as u64 + 1 } else { mean.get().max(1) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn schedule(law: Pattern, until: u64) -> Schedule {
+        Schedule::new(law, vec![64], (0, until), false, Chance::new(5, "s"), Arc::from([]))
+    }
+
+    fn times(mut schedule: Schedule) -> Vec<u64> {
+        std::iter::from_fn(|| Some(schedule.next()).filter(|&at| at < u64::MAX).inspect(|_| _ = schedule.advance()))
+            .collect()
+    }
+
+    fn pace(text: &str) -> Pace {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_constant_source_sends_evenly_from_its_start_and_nothing_at_its_end() {
+        assert_eq!(
+            times(schedule(Pattern::Constant(pace("4pps")), SECOND)),
+            [0, SECOND / 4, SECOND / 2, SECOND * 3 / 4]
+        );
+        assert_eq!(times(schedule(Pattern::Constant(pace("3pps")), SECOND)).last(), Some(&666_666_666));
+        // 64 bytes are 512 bits.
+        assert_eq!(times(schedule(Pattern::Constant(pace("512kbit")), SECOND)).len(), 1000);
+    }
+
+    #[test]
+    fn sizes_take_turns_and_each_takes_its_time_of_a_rate_in_bits() {
+        let sizes = vec![125, 250];
+        let law = Pattern::Constant(pace("1mbit"));
+        let source = Schedule::new(law, sizes, (0, 5_000_000), false, Chance::new(0, ""), Arc::from([]));
+        assert_eq!(times(source), [0, 1_000_000, 3_000_000, 4_000_000]);
+    }
+
+    #[test]
+    fn a_staggered_source_begins_within_its_first_gap_and_stays_even() {
+        let law = Pattern::Constant(pace("1kpps"));
+        let source = Schedule::new(law, vec![64], (0, SECOND), true, Chance::new(9, "phase"), Arc::from([]));
+        let times = times(source);
+        assert!(times[0] > 0 && times[0] < 1_000_000);
+        assert!(times.windows(2).all(|pair| pair[1] - pair[0] == 1_000_000));
+    }
+
+    #[test]
+    fn a_poisson_source_has_the_mean_and_the_variance_of_its_rate() {
+        let times = times(schedule(Pattern::Poisson(pace("100kpps")), 10 * SECOND));
+        let gaps: Vec<f64> = times.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        // A million draws: within three standard errors.
+        assert!((mean / 10_000.0 - 1.0).abs() < 0.003, "{mean}");
+        assert!((variance / 1e8 - 1.0).abs() < 0.01, "{variance}");
+        // Counts of a millisecond are distributed with variance equal to their mean, too.
+        let mut counts = vec![0f64; 10_000];
+        times.iter().for_each(|at| counts[(at / 1_000_000) as usize] += 1.0);
+        let mean = counts.iter().sum::<f64>() / 1e4;
+        let variance = counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / 1e4;
+        assert!((variance / mean - 1.0).abs() < 0.05, "{variance} {mean}");
+    }
+
+    #[test]
+    fn an_on_off_source_sends_while_it_is_on() {
+        let spans = (Nanos::millis(2), Nanos::millis(8));
+        let law = Pattern::OnOff { pace: pace("1kpps"), spans, random: false };
+        let millis: Vec<u64> = times(schedule(law, 30_000_000)).iter().map(|at| at / 1_000_000).collect();
+        assert_eq!(millis, [0, 1, 10, 11, 20, 21]);
+        let law = Pattern::OnOff { pace: pace("100kpps"), spans, random: true };
+        let sent = times(schedule(law, 100 * SECOND)).len() as f64;
+        assert!((sent / 2_000_000.0 - 1.0).abs() < 0.05, "{sent}");
+    }
+
+    #[test]
+    fn a_ramp_rises_in_steps() {
+        let (from, to, step) = (pace("10pps"), pace("40pps"), pace("20pps"));
+        let law = Pattern::Ramp { from, to, step, every: Nanos::secs(1), rise: Nanos::secs(1) };
+        let times = times(schedule(law, 4 * SECOND));
+        let in_second = |n: u64| times.iter().filter(|&at| at / SECOND == n).count();
+        assert_eq!([0, 1, 2, 3].map(in_second), [10, 30, 40, 40]);
+    }
+
+    #[test]
+    fn a_replay_keeps_the_recorded_times_and_may_begin_again() {
+        let packets = [0, 10, 5, 40].map(|after| Recorded { after: Nanos::new(after), frame: vec![0; 60] });
+        let replay = |pace, again, until| {
+            let law = Pattern::Replay { file: "x".into(), pace, again };
+            times(Schedule::new(law, vec![64], (100, until), false, Chance::new(0, ""), Arc::from(packets.clone())))
+        };
+        assert_eq!(replay(None, false, 1000), [100, 110, 110, 140]);
+        assert_eq!(replay(None, true, 220), [100, 110, 110, 140, 153, 163, 163, 193, 206, 216, 216]);
+        assert_eq!(replay(Some(pace("10mpps")), false, 1000), [100, 200, 300, 400]);
+    }
+}

@@ -1,0 +1,47 @@
+//! A router between two cards, and what is asked of it.
+
+use sim::{Measured, NoCaptures, RunError, World};
+
+/// The configuration of a router from card `in` to card `out`, with `more` behind it.
+pub fn config(more: &str) -> String {
+    format!(
+        r#"
+version = 1
+[port.in]
+device = "sim:in"
+address = ["192.0.2.1/24"]
+[port.out]
+device = "sim:out"
+address = ["198.51.100.1/24"]
+[[neighbour]]
+address = "198.51.100.9"
+mac = "02:00:00:00:00:09"
+port = "out"
+[[route]]
+to = "10.0.0.0/8"
+via = "198.51.100.9"
+{more}"#
+    )
+}
+
+/// A world of one such router; `world` is the rest of it.
+pub fn world_of(config: &str, world: &str) -> World {
+    let text = format!("{world}\n[router.r]\nconfig = '''{config}'''\n");
+    World::parse(&text, "world.toml").unwrap_or_else(|wrong| panic!("{}", wrong.render(false)))
+}
+
+/// Runs it.
+pub fn run(world: &World) -> Measured {
+    try_run(world).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Runs it, where it may fail.
+pub fn try_run(world: &World) -> Result<Measured, RunError> {
+    sim::run(world, &mut NoCaptures, &mut |_| {})
+}
+
+/// A value.
+#[track_caller]
+pub fn value(measured: &Measured, name: &str) -> f64 {
+    measured.get(name).unwrap_or_else(|| panic!("there is no {name} in {:#?}", measured.values))
+}

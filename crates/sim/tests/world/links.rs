@@ -1,0 +1,98 @@
+//! Links and rings, to the nanosecond.
+
+use crate::common::{config, run, value, world_of};
+
+#[test]
+fn packets_leave_a_link_one_behind_the_other_and_arrive_after_its_delay() {
+    // Work takes no time here. 60 bytes and the 24 of Ethernet take 6.72 us at 100 Mbit/s.
+    let source = |name: &str| {
+        format!(
+            "[[source]]\nname = \"{name}\"\ncard = \"in\"\nkind = \"constant\"\nrate = \"1kpps\"\ndestination = \"10.0.0.1\"\n"
+        )
+    };
+    let link = "[[link]]\nbetween = [\"out\", \"s\"]\nrate = \"100mbit\"\ndelay = \"1ms\"\n[[sink]]\nname = \"s\"\n";
+    let world = format!("duration = \"10ms\"\nwarmup = \"1ms\"\n{}{}{link}", source("a"), source("b"));
+    let measured = run(&world_of(&config(""), &world));
+    let latency =
+        |source: &str| ["min", "mean", "max"].map(|key| value(&measured, &format!("source.{source}.latency_{key}_us")));
+    assert_eq!(latency("a"), [1006.72; 3]);
+    assert_eq!(latency("b"), [1013.44; 3]);
+    assert_eq!(value(&measured, "source.a.wait_max_us"), 0.0);
+    assert_eq!((value(&measured, "source.a.sent"), value(&measured, "source.a.received")), (9.0, 9.0));
+    // Those of the last millisecond are under way when the world ends; those of the first one are not measured but arrive.
+    assert_eq!(value(&measured, "sink.s.received"), 18.0);
+    assert_eq!(value(&measured, "card.out.transmitted"), 18.0);
+    assert_eq!(value(&measured, "cpu.idle"), 1.0);
+}
+
+#[test]
+fn a_full_receive_ring_loses_exactly_what_comes_meanwhile() {
+    // A hundred packets in a hundred nanoseconds, ten times. The first is received at once and takes a microsecond; of the
+    // 99 others 64 find room.
+    let world = r#"
+duration = "10ms"
+[router.r.cost]
+input = "1us"
+[[source]]
+name = "a"
+card = "in"
+kind = "onoff"
+rate = "1000mpps"
+on = "100ns"
+off = "999900ns"
+destination = "10.0.0.1"
+[[sink]]
+name = "s"
+card = "out"
+"#;
+    let measured = run(&world_of(&config(""), world));
+    assert_eq!(value(&measured, "source.a.sent"), 1000.0);
+    assert_eq!(value(&measured, "source.a.lost.ring"), 350.0);
+    assert_eq!(value(&measured, "card.in.ring_dropped"), 350.0);
+    assert_eq!(value(&measured, "card.in.ring_max"), 64.0);
+    assert_eq!(value(&measured, "source.a.received"), 650.0);
+    assert_eq!(value(&measured, "cpu.useful"), 0.065);
+}
+
+#[test]
+fn a_smaller_ring_loses_more() {
+    let world = |ring: usize| {
+        let card = format!("[card.in]\nring = {ring}\n");
+        format!(
+            "duration = \"10ms\"\n{card}[router.r.cost]\ninput = \"1us\"\n[[source]]\nname = \"a\"\ncard = \"in\"\n\
+             kind = \"onoff\"\nrate = \"1000mpps\"\non = \"100ns\"\noff = \"999900ns\"\ndestination = \"10.0.0.1\"\n"
+        )
+    };
+    let lost = [1, 32, 99, 100].map(|ring| value(&run(&world_of(&config(""), &world(ring))), "card.in.ring_dropped"));
+    assert_eq!(lost, [980.0, 670.0, 0.0, 0.0]);
+}
+
+#[test]
+fn a_lossy_link_loses_its_part_and_nothing_else_does() {
+    let world = r#"
+duration = "1s"
+[[link]]
+between = ["out", "s"]
+loss = "1%"
+[[source]]
+name = "a"
+card = "in"
+kind = "poisson"
+rate = "100kpps"
+destination = "10.0.0.1"
+[[sink]]
+name = "s"
+"#;
+    let measured = run(&world_of(&config(""), world));
+    let (sent, lost) = (value(&measured, "source.a.sent"), value(&measured, "source.a.lost.link"));
+    assert!((sent / 100_000.0 - 1.0).abs() < 0.01 && (lost / sent / 0.01 - 1.0).abs() < 0.1, "{sent} {lost}");
+    assert_eq!(value(&measured, "source.a.lost"), lost);
+    assert_eq!(value(&measured, "source.a.received") + lost, sent);
+}
+
+#[test]
+fn what_leaves_by_a_card_without_a_link_is_gone() {
+    let world = "duration = \"1ms\"\n[[source]]\nname = \"a\"\ncard = \"in\"\nkind = \"constant\"\nrate = \"10kpps\"\ndestination = \"10.0.0.1\"\n";
+    let measured = run(&world_of(&config(""), world));
+    assert_eq!((value(&measured, "source.a.sent"), value(&measured, "source.a.lost.nowhere")), (10.0, 10.0));
+}

@@ -1,0 +1,4 @@
+//! Whole worlds, each small enough to be worked out by hand.
+
+mod common;
+mod links;
