@@ -118,6 +118,8 @@ impl AddAssign for Bytes {
 pub struct Share(u64);
 
 impl Share {
+    /// None of it.
+    pub const ZERO: Share = Share(0);
     /// The whole.
     pub const ONE: Share = Share(1 << 32);
 
@@ -127,6 +129,10 @@ impl Share {
             return Share::ONE;
         }
         Share(((u128::from(part) << 32) / u128::from(whole)) as u64)
+    }
+    /// The share in units of 2^-32.
+    pub const fn get(self) -> u64 {
+        self.0
     }
     /// The share as a fraction, for printing only.
     pub fn as_f64(self) -> f64 {

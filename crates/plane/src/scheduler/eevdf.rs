@@ -1,0 +1,165 @@
+//! Earliest eligible virtual deadline first (Stoica, Abdel-Wahab, Jeffay, Baruah, Gehrke and Plaxton, "A Proportional Share
+//! Resource Allocation Algorithm for Real-Time, Time-Shared Systems", RTSS 1996, sections 3 to 5).
+//!
+//! V moves by l/R, R being the sum of the shares of those tasks that compete. Each request of a task has an eligible time
+//! and a deadline: VD = VE + L/r, where L is the time it is expected to take (equation 8). Of the tasks with VE <= V the
+//! one with the earliest deadline runs (ties: the lowest id). After a run of l: VE += l/r, by what it took in fact
+//! (equation 10).
+//!
+//! A task that wakes competes from VE = V on. One that falls idle behind its share leaves at once, and what it
+//! was owed falls to those who stay (equation 18). One that is ahead goes on competing until V has come to its VE, or
+//! nothing else is left, without being picked: to leave at once and to come back would be a way to be forgiven.
+//!
+//! While the same tasks compete, the work of each is never further behind its share than by the longest run there is, nor
+//! further ahead than by its own longest (theorem 1).
+
+use super::heap::Heap;
+use super::tasks::{Doing, Order};
+use super::virtual_time::{Clock, EPOCH, Slope, Virtual, weight};
+use units::declare::Declaration;
+use units::{Nanos, Share};
+
+/// As the configuration names it.
+pub const DECLARATION: Declaration = Declaration {
+    name: "eevdf",
+    summary: "earliest eligible virtual deadline first, among the tasks that have work",
+    source: "Stoica, Abdel-Wahab et al. 1996",
+    options: &[],
+};
+
+/// Earliest eligible virtual deadline first. O(log n).
+pub type Eevdf = super::Tasks<Requests>;
+
+/// Tasks by their requests.
+#[derive(Debug, Default)]
+pub struct Requests {
+    tasks: Vec<Task>,
+    /// Those that may run now, by deadline.
+    eligible: Heap,
+    /// Those that may not yet, by eligible time, with those that only wait to leave.
+    ahead: Heap,
+    clock: Clock,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Task {
+    /// VE.
+    from: Virtual,
+    slope: Slope,
+    weight: u64,
+    expected: Nanos,
+    /// It is idle, but ahead of its share.
+    leaving: bool,
+}
+
+impl Requests {
+    fn request(&mut self, task: usize) {
+        let Task { from, slope, expected, .. } = self.tasks[task];
+        if from <= self.clock.now() {
+            self.eligible.insert(from + slope.span(expected), task);
+        } else {
+            self.ahead.insert(from, task);
+        }
+    }
+
+    /// Lets those run, or leave, whose time has come. Where none may run the clock goes on to the next.
+    fn settle(&mut self) {
+        while let Some((from, task)) = self.ahead.first() {
+            if from > self.clock.now() {
+                if !self.eligible.is_empty() {
+                    break;
+                }
+                self.clock.reach(from);
+            }
+            self.ahead.remove(task);
+            let Task { leaving, weight, .. } = &mut self.tasks[task];
+            if std::mem::take(leaving) {
+                self.clock.leave(*weight, from);
+            } else {
+                self.request(task);
+            }
+        }
+        if self.clock.over() {
+            self.set_back();
+        }
+    }
+
+    fn set_back(&mut self) {
+        let waiting: Vec<_> = self.eligible.drain().chain(self.ahead.drain()).map(|(_, task)| task).collect();
+        self.clock.set_back();
+        self.tasks.iter_mut().for_each(|task| task.from = task.from.saturating_sub(EPOCH));
+        waiting.into_iter().for_each(|task| self.request(task));
+    }
+}
+
+impl Order for Requests {
+    fn add(&mut self, task: usize, share: Share, doing: Doing) {
+        self.tasks.resize(self.tasks.len().max(task + 1), Task::default());
+        self.eligible.grow(self.tasks.len());
+        self.ahead.grow(self.tasks.len());
+        let (slope, weight) = (Slope::of(share), weight(share));
+        self.tasks[task] = Task { from: self.clock.now(), slope, weight, ..Task::default() };
+        if doing == Doing::Running {
+            self.clock.add(weight);
+        }
+    }
+
+    fn remove(&mut self, task: usize, doing: Doing) {
+        let Task { from, weight, leaving, .. } = self.tasks[task];
+        self.eligible.remove(task);
+        self.ahead.remove(task);
+        self.tasks[task].leaving = false;
+        if doing != Doing::Idle || leaving {
+            self.clock.leave(weight, from);
+            self.settle();
+        }
+    }
+
+    fn share(&mut self, task: usize, share: Share, doing: Doing) {
+        let Task { slope, weight: old, leaving, .. } = &mut self.tasks[task];
+        if doing != Doing::Idle || *leaving {
+            self.clock.remove(*old);
+            self.clock.add(weight(share));
+        }
+        (*slope, *old) = (Slope::of(share), weight(share));
+        if doing == Doing::Waiting && self.eligible.contains(task) {
+            self.eligible.remove(task);
+            self.request(task);
+        }
+    }
+
+    #[inline]
+    fn wake(&mut self, task: usize, expected: Nanos) {
+        let Task { from, weight, leaving, expected: length, .. } = &mut self.tasks[task];
+        *length = expected;
+        if !std::mem::take(leaving) {
+            *from = self.clock.now();
+            self.clock.add(*weight);
+            self.request(task);
+        }
+    }
+
+    #[inline]
+    fn pick(&mut self) -> Option<usize> {
+        self.eligible.pop().map(|(_, task)| task)
+    }
+
+    #[inline]
+    fn charge(&mut self, task: usize, used: Nanos, next: Option<Nanos>) {
+        self.clock.advance(used);
+        let Task { from, slope, weight, expected, leaving } = &mut self.tasks[task];
+        *from += slope.span(used);
+        match next {
+            Some(next) => {
+                *expected = next;
+                self.request(task);
+            }
+            None if *from > self.clock.now() => {
+                *leaving = true;
+                self.ahead.insert(*from, task);
+            }
+            None => self.clock.leave(*weight, *from),
+        }
+        self.settle();
+    }
+}

@@ -1,0 +1,101 @@
+//! Start-time fair queueing (Goyal, Vin and Cheng, "Start-time Fair Queueing: A Scheduling Algorithm for Integrated
+//! Services Packet Switching Networks", SIGCOMM 1996, section 2).
+//!
+//! A task that wakes gets the start tag S = max(V, F), where F is the finish tag of its last run. The lowest start tag runs
+//! (ties: the lowest id), and while it does V is its start tag. After a run of l: F = S + l/r, and that is the next start
+//! tag of a task with more to do. Where none is left V becomes the highest finish tag there was, so that a new busy
+//! period begins with no debts.
+//!
+//! Run lengths need not be known in advance. Work that a task has got lags behind its share by at most the longest
+//! run of every other task together, times its share, and one of its own (theorem 4): with many tasks that is much more
+//! than WF2Q+ promises, and tasks with small shares run earlier than they would have to.
+
+use super::heap::Heap;
+use super::tasks::{Doing, Order};
+use super::virtual_time::{Clock, EPOCH, Slope, Virtual};
+use units::declare::Declaration;
+use units::{Nanos, Share};
+
+/// As the configuration names it.
+pub const DECLARATION: Declaration = Declaration {
+    name: "sfq",
+    summary: "start-time fair queueing: the task that is furthest behind its share runs",
+    source: "Goyal, Vin, Cheng 1996",
+    options: &[],
+};
+
+/// Start-time fair queueing. O(log n).
+pub type Sfq = super::Tasks<StartTags>;
+
+/// Tasks by their start tags.
+#[derive(Debug, Default)]
+pub struct StartTags {
+    tasks: Vec<Task>,
+    waiting: Heap,
+    /// V; only what [`Clock::reach`] does to it.
+    clock: Clock,
+    /// The highest finish tag.
+    latest: Virtual,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Task {
+    /// S of a task that waits or runs, F of an idle one.
+    start: Virtual,
+    slope: Slope,
+}
+
+impl StartTags {
+    fn set_back(&mut self) {
+        let waiting: Vec<_> = self.waiting.drain().map(|(_, task)| task).collect();
+        self.tasks.iter_mut().for_each(|task| task.start = task.start.saturating_sub(EPOCH));
+        waiting.into_iter().for_each(|task| self.waiting.insert(self.tasks[task].start, task));
+        self.latest = self.latest.saturating_sub(EPOCH);
+        self.clock.set_back();
+    }
+}
+
+impl Order for StartTags {
+    fn add(&mut self, task: usize, share: Share, _doing: Doing) {
+        self.tasks.resize(self.tasks.len().max(task + 1), Task::default());
+        self.waiting.grow(self.tasks.len());
+        self.tasks[task] = Task { start: self.clock.now(), slope: Slope::of(share) };
+    }
+
+    fn remove(&mut self, task: usize, _doing: Doing) {
+        self.waiting.remove(task);
+    }
+
+    fn share(&mut self, task: usize, share: Share, _doing: Doing) {
+        self.tasks[task].slope = Slope::of(share);
+    }
+
+    #[inline]
+    fn wake(&mut self, task: usize, _expected: Nanos) {
+        let start = &mut self.tasks[task].start;
+        *start = self.clock.now().max(*start);
+        self.waiting.insert(*start, task);
+    }
+
+    #[inline]
+    fn pick(&mut self) -> Option<usize> {
+        let (start, task) = self.waiting.pop()?;
+        self.clock.reach(start);
+        Some(task)
+    }
+
+    #[inline]
+    fn charge(&mut self, task: usize, used: Nanos, next: Option<Nanos>) {
+        let Task { start, slope } = &mut self.tasks[task];
+        *start += slope.span(used);
+        self.latest = self.latest.max(*start);
+        if next.is_some() {
+            self.waiting.insert(*start, task);
+        } else if self.waiting.is_empty() {
+            self.clock.reach(self.latest);
+        }
+        if self.clock.over() {
+            self.set_back();
+        }
+    }
+}

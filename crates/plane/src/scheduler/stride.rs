@@ -1,0 +1,128 @@
+//! Stride scheduling (Waldspurger and Weihl, "Stride Scheduling: Deterministic Proportional-Share Resource Management",
+//! MIT/LCS/TM-528, 1995, figures 3 and 4).
+//!
+//! Each task has a pass, which moves by l/r with every run of l: its stride, and the part of a quantum that it used. The
+//! lowest pass runs (ties: the lowest id). The global pass moves by l/R, R being the sum of the shares of those tasks that
+//! are runnable. A task that falls idle remembers by how much it is ahead of the global pass, and begins there
+//! again when it wakes.
+//!
+//! The paper lets a task remember as well by how much it is behind; here that falls to those who stay, because idle tasks
+//! save no credit. What a task is ahead is forgotten where no task is runnable: a new busy period begins.
+
+use super::heap::Heap;
+use super::tasks::{Doing, Order};
+use super::virtual_time::{Clock, EPOCH, Slope, Virtual, weight};
+use units::declare::Declaration;
+use units::{Nanos, Share};
+
+/// As the configuration names it.
+pub const DECLARATION: Declaration = Declaration {
+    name: "stride",
+    summary: "stride scheduling: each task comes on at its own stride",
+    source: "Waldspurger, Weihl 1995",
+    options: &[],
+};
+
+/// Stride scheduling. O(log n).
+pub type Stride = super::Tasks<Passes>;
+
+/// Tasks by their passes.
+#[derive(Debug, Default)]
+pub struct Passes {
+    tasks: Vec<Task>,
+    waiting: Heap,
+    /// The global pass.
+    clock: Clock,
+    runnable: usize,
+    /// How often no task was runnable.
+    period: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Task {
+    /// The pass of a task that waits or runs; of an idle one, how far it was ahead of the global pass in `period`.
+    pass: Virtual,
+    period: u64,
+    slope: Slope,
+    weight: u64,
+}
+
+impl Passes {
+    fn leave(&mut self, task: usize) {
+        let Task { pass, weight, period, .. } = &mut self.tasks[task];
+        let ahead = pass.saturating_sub(self.clock.now());
+        self.clock.leave(*weight, *pass);
+        (*pass, *period) = (ahead, self.period);
+        self.runnable -= 1;
+        if self.runnable == 0 {
+            self.period += 1;
+        }
+    }
+
+    fn set_back(&mut self) {
+        let waiting: Vec<_> = self.waiting.drain().collect();
+        for (pass, task) in waiting {
+            self.tasks[task].pass = pass.saturating_sub(EPOCH);
+            self.waiting.insert(self.tasks[task].pass, task);
+        }
+        self.clock.set_back();
+    }
+}
+
+impl Order for Passes {
+    fn add(&mut self, task: usize, share: Share, doing: Doing) {
+        self.tasks.resize(self.tasks.len().max(task + 1), Task::default());
+        self.waiting.grow(self.tasks.len());
+        self.tasks[task] = Task { pass: 0, period: self.period, slope: Slope::of(share), weight: weight(share) };
+        if doing == Doing::Running {
+            self.tasks[task].pass = self.clock.now();
+            self.clock.add(weight(share));
+            self.runnable += 1;
+        }
+    }
+
+    fn remove(&mut self, task: usize, doing: Doing) {
+        self.waiting.remove(task);
+        if doing != Doing::Idle {
+            self.leave(task);
+        }
+    }
+
+    fn share(&mut self, task: usize, share: Share, doing: Doing) {
+        let Task { slope, weight: old, .. } = &mut self.tasks[task];
+        if doing != Doing::Idle {
+            self.clock.remove(*old);
+            self.clock.add(weight(share));
+        }
+        (*slope, *old) = (Slope::of(share), weight(share));
+    }
+
+    #[inline]
+    fn wake(&mut self, task: usize, _expected: Nanos) {
+        let Task { pass, period, weight, .. } = &mut self.tasks[task];
+        let ahead = if *period == self.period { *pass } else { 0 };
+        *pass = self.clock.now() + ahead;
+        self.waiting.insert(*pass, task);
+        self.clock.add(*weight);
+        self.runnable += 1;
+    }
+
+    #[inline]
+    fn pick(&mut self) -> Option<usize> {
+        self.waiting.pop().map(|(_, task)| task)
+    }
+
+    #[inline]
+    fn charge(&mut self, task: usize, used: Nanos, next: Option<Nanos>) {
+        self.clock.advance(used);
+        let Task { pass, slope, .. } = &mut self.tasks[task];
+        *pass += slope.span(used);
+        match next {
+            Some(_) => self.waiting.insert(*pass, task),
+            None => self.leave(task),
+        }
+        if self.clock.over() {
+            self.set_back();
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! What every discipline has in common: which tasks there are, which of them is idle, waits or runs, and the background.
+
+use super::CpuScheduler;
+use std::collections::VecDeque;
+use units::{Instant, Nanos, Share, TaskId};
+
+/// Whose turn it is among the tasks that have a share. Tasks are told by the index of their id; the caller knows what each
+/// is doing.
+pub trait Order: Send {
+    /// A new task with this share, more than zero. It is idle; or it runs, and was in the background when it was picked.
+    fn add(&mut self, task: usize, share: Share, doing: Doing);
+    /// The task, which is `doing` that, is gone.
+    fn remove(&mut self, task: usize, doing: Doing);
+    /// The share of the task, which is `doing` that, is another, more than zero.
+    fn share(&mut self, task: usize, share: Share, doing: Doing);
+    /// The task was idle and has something to do that is expected to take so long.
+    fn wake(&mut self, task: usize, expected: Nanos);
+    /// Takes the task whose turn it is out of those that wait.
+    fn pick(&mut self) -> Option<usize>;
+    /// The task that was picked has run for so long, and waits again for what is expected to take `next`, or is idle.
+    fn charge(&mut self, task: usize, used: Nanos, next: Option<Nanos>);
+}
+
+/// What a task is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Doing {
+    /// It has nothing to do.
+    Idle,
+    /// It waits for its turn.
+    Waiting,
+    /// It was picked and is not charged yet.
+    Running,
+}
+
+/// A scheduler that divides the processor in the order of `O`, and gives what is left to tasks without a share, which take
+/// turns.
+#[derive(Debug, Default)]
+pub struct Tasks<O> {
+    order: O,
+    states: Vec<State>,
+    background: VecDeque<u32>,
+    running: Option<u32>,
+    /// What the running task was woken for since it was picked.
+    woken: Option<Nanos>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct State {
+    /// None: there is no such task.
+    doing: Option<Doing>,
+    background: bool,
+}
+
+impl State {
+    const ABSENT: State = State { doing: None, background: false };
+}
+
+impl<O: Order + Default> Tasks<O> {
+    /// No tasks.
+    pub fn new() -> Tasks<O> {
+        Tasks::ordered(O::default())
+    }
+}
+
+impl<O: Order> Tasks<O> {
+    /// No tasks; these in the order of `order`.
+    pub(super) fn ordered(order: O) -> Tasks<O> {
+        Tasks { order, states: Vec::new(), background: VecDeque::new(), running: None, woken: None }
+    }
+
+    fn state(&self, task: TaskId) -> State {
+        self.states.get(task.index()).copied().unwrap_or(State::ABSENT)
+    }
+
+    /// Takes the task out of where tasks of its kind are.
+    fn withdraw(&mut self, task: TaskId, doing: Doing, background: bool) {
+        match (background, doing) {
+            (false, _) => self.order.remove(task.index(), doing),
+            (true, Doing::Waiting) => self.background.retain(|&t| t != task.0),
+            (true, Doing::Idle | Doing::Running) => {}
+        }
+    }
+}
+
+impl<O: Order> CpuScheduler for Tasks<O> {
+    fn add(&mut self, task: TaskId, share: Share) {
+        if task.index() >= self.states.len() {
+            self.states.resize(task.index() + 1, State::ABSENT);
+            self.background.reserve(self.states.len() - self.background.len());
+        }
+        assert_eq!(self.state(task), State::ABSENT, "task {task} is there already");
+        let background = share == Share::ZERO;
+        self.states[task.index()] = State { doing: Some(Doing::Idle), background };
+        if !background {
+            self.order.add(task.index(), share, Doing::Idle);
+        }
+    }
+
+    fn remove(&mut self, task: TaskId) {
+        let State { doing: Some(doing), background } = self.state(task) else { return };
+        self.withdraw(task, doing, background);
+        self.states[task.index()] = State::ABSENT;
+        if doing == Doing::Running {
+            self.running = None;
+        }
+    }
+
+    fn share(&mut self, task: TaskId, share: Share) {
+        let State { doing: Some(doing), background } = self.state(task) else { return };
+        match (background, share == Share::ZERO) {
+            (true, true) => {}
+            (false, false) => self.order.share(task.index(), share, doing),
+            (_, to_background) => {
+                self.withdraw(task, doing, background);
+                self.states[task.index()].background = to_background;
+                match (to_background, doing) {
+                    (true, Doing::Waiting) => self.background.push_back(task.0),
+                    (true, Doing::Idle | Doing::Running) => {}
+                    (false, Doing::Idle | Doing::Running) => self.order.add(task.index(), share, doing),
+                    (false, Doing::Waiting) => {
+                        self.order.add(task.index(), share, Doing::Idle);
+                        self.order.wake(task.index(), Nanos::ZERO);
+                    }
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn wake(&mut self, task: TaskId, expected: Nanos, _now: Instant) {
+        let Some(state) = self.states.get_mut(task.index()) else { return };
+        match state.doing {
+            Some(Doing::Waiting) | None => {}
+            Some(Doing::Running) => self.woken = Some(expected),
+            Some(Doing::Idle) => {
+                state.doing = Some(Doing::Waiting);
+                if state.background {
+                    self.background.push_back(task.0);
+                } else {
+                    self.order.wake(task.index(), expected);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn pick(&mut self, _now: Instant) -> Option<TaskId> {
+        assert_eq!(self.running, None, "the task that was picked before is not charged yet");
+        let task = match self.order.pick() {
+            Some(task) => task as u32,
+            None => self.background.pop_front()?,
+        };
+        self.states[task as usize].doing = Some(Doing::Running);
+        self.running = Some(task);
+        self.woken = None;
+        Some(TaskId(task))
+    }
+
+    #[inline]
+    fn charge(&mut self, task: TaskId, used: Nanos, next: Option<Nanos>, _now: Instant) {
+        let Some(state) = self.states.get_mut(task.index()) else { return };
+        match state.doing {
+            Some(Doing::Running) => {}
+            None => return,
+            Some(Doing::Idle | Doing::Waiting) => panic!("task {task} is charged but was not picked"),
+        }
+        self.running = None;
+        let next = next.or(self.woken);
+        state.doing = Some(if next.is_some() { Doing::Waiting } else { Doing::Idle });
+        if !state.background {
+            self.order.charge(task.index(), used, next);
+        } else if next.is_some() {
+            self.background.push_back(task.0);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! WF2Q+ against its equations, computed naively, and over years.
+
+use super::*;
+use proptest::prelude::*;
+
+/// A task of the model. Virtual times have 9 binary places.
+#[derive(Clone, Copy, Default)]
+struct Entry {
+    share: u64,
+    start: u128,
+    length: u64,
+    runnable: bool,
+}
+
+/// The equations as they are written, one loop each.
+#[derive(Default)]
+struct Naive {
+    tasks: Vec<Entry>,
+    /// With 64 more places.
+    v: u128,
+    latest: u128,
+}
+
+fn span(work: u64, share: u64) -> u128 {
+    // l/r: the inverse of a share has 32 places.
+    (u128::from(work) * ((1 << 64) / u128::from(share)) + (1 << 22)) >> 23
+}
+
+impl Naive {
+    fn v(&self) -> u128 {
+        self.v >> 64
+    }
+
+    fn wake(&mut self, task: usize, length: u64) {
+        let v = self.v();
+        let entry = &mut self.tasks[task];
+        if !entry.runnable {
+            *entry = Entry { start: entry.start.max(v), length, runnable: true, ..*entry };
+        }
+    }
+
+    fn pick(&mut self) -> Option<usize> {
+        let v = self.v();
+        let finish = |(_, entry): &(usize, &Entry)| entry.start + span(entry.length, entry.share);
+        let may = self.tasks.iter().enumerate().filter(|(_, entry)| entry.runnable && entry.start <= v);
+        let task = may.min_by_key(finish)?.0;
+        self.tasks[task].runnable = false;
+        Some(task)
+    }
+
+    fn charge(&mut self, task: usize, used: u64, next: Option<u64>) {
+        let all: u128 = self.tasks.iter().map(|entry| u128::from(entry.share)).sum();
+        let entry = &mut self.tasks[task];
+        entry.start += span(used, entry.share);
+        self.latest = self.latest.max(entry.start);
+        if let Some(length) = next {
+            (entry.length, entry.runnable) = (length, true);
+        }
+        let first = self.tasks.iter().filter(|entry| entry.runnable).map(|entry| entry.start).min();
+        self.v = (self.v + u128::from(used) * ((1 << 105) / all)).max(first.unwrap_or(self.latest) << 64);
+    }
+}
+
+/// A run: who wakes before it, and in it; how long it takes; how long the next is expected to.
+type Round = (Vec<(usize, u64)>, Vec<(usize, u64)>, u64, Option<u64>);
+
+fn agree(name: &str, shares: &[u64], rounds: &[Round]) {
+    let mut scheduler = (way(name).make)();
+    let mut naive = Naive::default();
+    for (task, &millionths) in shares.iter().enumerate() {
+        let share = Share::of(millionths, 1_000_000);
+        scheduler.add(TaskId::at(task), share);
+        naive.tasks.push(Entry { share: share.get(), ..Entry::default() });
+    }
+    for (n, (before, within, used, next)) in rounds.iter().enumerate() {
+        let wake = |scheduler: &mut dyn CpuScheduler, naive: &mut Naive, who: &[(usize, u64)], but: Option<usize>| {
+            for &(task, length) in who.iter().filter(|(task, _)| Some(*task % shares.len()) != but) {
+                scheduler.wake(TaskId::at(task % shares.len()), Nanos::new(length), NOW);
+                naive.wake(task % shares.len(), length);
+            }
+        };
+        wake(&mut *scheduler, &mut naive, before, None);
+        let (picked, expected) = (scheduler.pick(NOW), naive.pick());
+        assert_eq!(picked.map(TaskId::index), expected, "{name}, pick {n}");
+        let Some(task) = expected else { continue };
+        wake(&mut *scheduler, &mut naive, within, Some(task));
+        scheduler.charge(TaskId::at(task), Nanos::new(*used), next.map(Nanos::new), NOW);
+        naive.charge(task, *used, *next);
+    }
+}
+
+fn rounds() -> impl Strategy<Value = Vec<Round>> {
+    let length = || prop_oneof![0..200u64, 0..100_000u64];
+    let who = || proptest::collection::vec((any::<usize>(), length()), 0..3);
+    proptest::collection::vec((who(), who(), length(), proptest::option::weighted(0.8, length())), 0..300)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn wf2q_picks_what_its_equations_say_in_arrays_and_in_heaps(
+        few in proptest::collection::vec(1..=1_000_000u64, 1..33),
+        many in proptest::collection::vec(1..=1_000_000u64, 33..100),
+        rounds in rounds(),
+    ) {
+        agree("wf2q+", &few, &rounds);
+        agree("wf2q+ in heaps", &few, &rounds);
+        agree("wf2q+", &many, &rounds);
+    }
+}
+
+/// Two tasks for ever, one with almost no share, so that virtual time is set back often: who gets what.
+fn years(name: &str, tiny: Share, run: Nanos, runs: usize) -> (u64, u64) {
+    let mut scheduler = (way(name).make)();
+    let mut got = [0; 2];
+    for (task, share) in [tiny, tiny].into_iter().enumerate() {
+        scheduler.add(TaskId::at(task), share);
+        scheduler.wake(TaskId::at(task), run, NOW);
+    }
+    for _ in 0..runs {
+        let task = scheduler.pick(NOW).unwrap();
+        got[task.index()] += run.get();
+        assert!(got[0].abs_diff(got[1]) <= 2 * run.get(), "{name}: {got:?}");
+        scheduler.charge(task, run, Some(run), NOW);
+    }
+    got.into()
+}
+
+#[test]
+fn virtual_time_does_not_overflow_in_years_with_the_least_of_shares() {
+    // 100 000 runs of a second or more of the least share there is: 3 to 14 years of virtual time a run.
+    for name in ["wf2q+", "wf2q+ in heaps", "wf2q+ in groups", "sfq", "stride", "eevdf"] {
+        for run in [Nanos::secs(1), Nanos::new(u64::from(u32::MAX))] {
+            years(name, Share::of(1, 1_000_000), run, 50_000);
+            years(name, Share::of(1, u64::MAX), run, 50_000);
+            years(name, Share::ONE, run, 50_000);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What every discipline keeps ([`laws`]), what the exact WF2Q+ picks ([`exact`]), and how near each comes to its
+//! share ([`fluid`]).
+
+mod exact;
+mod fluid;
+mod laws;
+mod load;
+
+use super::*;
+
+const NOW: Instant = Instant::START;
+
+/// One way to schedule.
+#[derive(Clone, Copy)]
+struct Way {
+    name: &'static str,
+    make: fn() -> Box<dyn CpuScheduler>,
+}
+
+/// Every discipline, and WF2Q+ in each of its forms.
+const WAYS: &[Way] = &[
+    Way { name: "wf2q+", make: || build(Discipline::Wf2q) },
+    Way { name: "wf2q+ in heaps", make: || Box::new(Tasks::ordered(wf2q::Tags::in_heaps())) },
+    Way { name: "wf2q+ in groups", make: || Box::new(Tasks::ordered(wf2q::Tags::in_groups())) },
+    Way { name: "sfq", make: || build(Discipline::Sfq) },
+    Way { name: "stride", make: || build(Discipline::Stride) },
+    Way { name: "eevdf", make: || build(Discipline::Eevdf) },
+    Way { name: "drr", make: || build(Discipline::Drr) },
+    Way { name: "rr", make: || build(Discipline::RoundRobin) },
+];
+
+fn way(name: &str) -> Way {
+    *WAYS.iter().find(|way| way.name == name).expect("there is such a way")
+}
+
+#[test]
+fn every_discipline_is_declared_once() {
+    let all = [
+        Discipline::Wf2q,
+        Discipline::Sfq,
+        Discipline::Stride,
+        Discipline::Eevdf,
+        Discipline::Drr,
+        Discipline::RoundRobin,
+    ];
+    for discipline in all {
+        assert_eq!(DISCIPLINES.iter().filter(|(declared, _)| *declared == discipline).count(), 1, "{discipline:?}");
+    }
+    assert_eq!(DISCIPLINES[0].0, Discipline::default());
+    let mut names: Vec<_> = DISCIPLINES.iter().map(|(_, declaration)| declaration.name).collect();
+    names.dedup();
+    assert_eq!(names, ["wf2q+", "sfq", "stride", "eevdf", "drr", "rr"]);
+}

@@ -1,0 +1,296 @@
+//! Worst-case fair weighted fair queueing with the virtual time of WF2Q+ (Bennett and Zhang, "Hierarchical Packet Fair
+//! Queueing Algorithms", IEEE/ACM Transactions on Networking 5(5), 1997, equations 27 to 29).
+//!
+//! A task with the share r has a start tag S and a finish tag F; V is the virtual time of all.
+//!
+//! - It wakes: S = max(V, F). It has more to do after a run: S = F.
+//! - Prediction, for the choice: F = S + L/r, where L is the time the next run is expected to take.
+//! - Of the runnable tasks with S <= V the one with the least F is picked (ties: the lowest id).
+//! - Truth, for the account: it ran for l, so F = S + l/r and V = max(V + l/R, the least S of the runnable), where R is the sum
+//!   of the shares of all registered tasks, runnable or not. A run has no end known in advance, and is not cut short.
+//! - Where nothing is runnable a busy period ends: V becomes the highest F there was, so that nobody owes for
+//!   time that nobody else wanted.
+//!
+//! **What it promises.** With expectations no shorter than the runs, a task with work has at no time got less than its share
+//! r/R of the time since it has work by more than one run of its own and r/R times one of another (theorem 4, with
+//! runs for packets); no task is ahead of its share by more than one run. Each run that exceeds its expectation may add
+//! what it exceeds it by, times r/R.
+//!
+//! **How.** Up to 32 tasks lie in flat arrays that one charge looks through once; up to a thousand in two heaps, those that
+//! may run by F and those that are ahead by S: both of them exact, and of the same answers. Above that they are in groups
+//! ([`groups`]), O(1), each with a slightly later start and finish than the exact ones.
+
+mod flat;
+mod groups;
+mod heaps;
+
+use super::tasks::{Doing, Order};
+use super::virtual_time::{Clock, EPOCH, Slope, Virtual, weight};
+use flat::Flat;
+use groups::Groups;
+use heaps::Heaps;
+use units::declare::Declaration;
+use units::{Nanos, Share};
+
+/// As the configuration names it.
+pub const DECLARATION: Declaration = Declaration {
+    name: "wf2q+",
+    summary: "worst-case fair weighted fair queueing: each task has its share at any time, to within one run",
+    source: "Bennett, Zhang 1997",
+    options: &[],
+};
+
+/// WF2Q+: O(1) up to 32 tasks and above a thousand, O(log n) between.
+pub type Wf2q = super::Tasks<Tags>;
+
+/// Above so many tasks they are in groups; below half as many in heaps again.
+const GROUPED: usize = 1024;
+
+/// Tasks by their tags.
+#[derive(Debug, Default)]
+pub struct Tags {
+    tasks: Vec<Task>,
+    clock: Clock,
+    /// The highest finish tag there was.
+    latest: Virtual,
+    waiting: Waiting,
+    /// Whether one that was picked is not charged yet.
+    running: bool,
+    /// Shares as they count in R: apart, because a run does not need them.
+    weights: Vec<u64>,
+    registered: usize,
+    form: Form,
+}
+
+/// One task: half a cache line.
+#[derive(Clone, Copy, Debug, Default)]
+struct Task {
+    /// S of a task that waits or runs, F of an idle one.
+    start: Virtual,
+    slope: Slope,
+    /// L, ns.
+    expected: u32,
+    /// For [`Groups`]: who comes next in its slot, who before it, and where that is.
+    next: u32,
+    before: u32,
+    slot: u16,
+}
+
+impl Task {
+    /// The finish tag as predicted.
+    #[inline]
+    fn finish(&self) -> Virtual {
+        self.start + self.slope.span(Nanos::new(u64::from(self.expected)))
+    }
+
+    #[inline]
+    fn expect(&mut self, length: Nanos) {
+        self.expected = length.get().min(u64::from(u32::MAX)) as u32;
+    }
+}
+
+/// In what the tasks that wait are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Form {
+    /// In what suits their number.
+    #[default]
+    Fitting,
+    #[cfg(test)]
+    Heaps,
+    #[cfg(test)]
+    Groups,
+}
+
+/// The tasks that wait.
+#[derive(Debug)]
+enum Waiting {
+    Flat(Box<Flat>),
+    Heaps(Heaps),
+    Groups(Box<Groups>),
+}
+
+impl Default for Waiting {
+    fn default() -> Waiting {
+        Waiting::Flat(Box::default())
+    }
+}
+
+impl Waiting {
+    #[inline]
+    fn insert(&mut self, tasks: &mut [Task], task: usize, now: Virtual) {
+        match self {
+            Waiting::Flat(flat) => flat.insert(task, tasks[task].start, tasks[task].finish(), now),
+            Waiting::Heaps(heaps) => heaps.insert(tasks, task, now),
+            Waiting::Groups(groups) => groups.insert(tasks, task, now),
+        }
+    }
+
+    fn remove(&mut self, tasks: &mut [Task], task: usize, now: Virtual) {
+        match self {
+            Waiting::Flat(flat) => flat.remove(task, now),
+            Waiting::Heaps(heaps) => heaps.remove(task),
+            Waiting::Groups(groups) => groups.remove(tasks, task, now),
+        }
+    }
+
+    /// Lets those be picked whose start has come by `now`; where there are none, the first of those that are ahead. What
+    /// the virtual time is then; none where no task waits.
+    #[inline]
+    fn advance(&mut self, tasks: &[Task], now: Virtual) -> Option<Virtual> {
+        match self {
+            Waiting::Flat(flat) => flat.advance(now),
+            Waiting::Heaps(heaps) => heaps.advance(tasks, now),
+            Waiting::Groups(groups) => groups.advance(now),
+        }
+    }
+
+    #[inline]
+    fn pick(&mut self, tasks: &[Task]) -> Option<usize> {
+        match self {
+            Waiting::Flat(flat) => flat.pick(),
+            Waiting::Heaps(heaps) => heaps.pick(),
+            Waiting::Groups(groups) => groups.pick(tasks),
+        }
+    }
+
+    /// Takes all out.
+    fn drain(&mut self, tasks: &[Task]) -> Vec<usize> {
+        match self {
+            Waiting::Flat(flat) => flat.drain(),
+            Waiting::Heaps(heaps) => heaps.drain(),
+            Waiting::Groups(groups) => groups.drain(tasks),
+        }
+    }
+
+    fn grow(&mut self, tasks: usize) {
+        if let Waiting::Heaps(heaps) = self {
+            heaps.grow(tasks);
+        }
+    }
+}
+
+impl Tags {
+    /// In heaps, however many there are.
+    #[cfg(test)]
+    pub(super) fn in_heaps() -> Tags {
+        Tags { form: Form::Heaps, waiting: Waiting::Heaps(Heaps::default()), ..Tags::default() }
+    }
+
+    /// In groups, however few there are.
+    #[cfg(test)]
+    pub(super) fn in_groups() -> Tags {
+        Tags { form: Form::Groups, waiting: Waiting::Groups(Box::default()), ..Tags::default() }
+    }
+
+    /// Nothing runs: who may run next?
+    #[inline]
+    fn settle(&mut self) {
+        let now = self.waiting.advance(&self.tasks, self.clock.now()).unwrap_or(self.latest);
+        self.clock.reach(now);
+        if self.clock.over() {
+            self.set_back();
+        }
+    }
+
+    #[cold]
+    fn set_back(&mut self) {
+        let waiting = self.waiting.drain(&self.tasks);
+        self.tasks.iter_mut().for_each(|task| task.start = task.start.saturating_sub(EPOCH));
+        self.latest = self.latest.saturating_sub(EPOCH);
+        self.clock.set_back();
+        self.refill(&waiting);
+    }
+
+    fn refill(&mut self, waiting: &[usize]) {
+        for &task in waiting {
+            self.waiting.insert(&mut self.tasks, task, self.clock.now());
+        }
+        self.waiting.advance(&self.tasks, self.clock.now());
+    }
+
+    /// Puts tasks into what suits their number.
+    fn fit(&mut self) {
+        let flat = self.tasks.len() <= flat::MOST;
+        let form = match (&self.waiting, self.form) {
+            (Waiting::Flat(_), Form::Fitting) if !flat => Waiting::Heaps(Heaps::default()),
+            (Waiting::Heaps(_), Form::Fitting) if self.registered > GROUPED => Waiting::Groups(Box::default()),
+            (Waiting::Groups(_), Form::Fitting) if self.registered < GROUPED / 2 => Waiting::Heaps(Heaps::default()),
+            _ => return self.waiting.grow(self.tasks.len()),
+        };
+        let waiting = self.waiting.drain(&self.tasks);
+        self.waiting = form;
+        self.waiting.grow(self.tasks.len());
+        self.refill(&waiting);
+    }
+}
+
+impl Order for Tags {
+    fn add(&mut self, task: usize, share: Share, doing: Doing) {
+        self.tasks.resize(self.tasks.len().max(task + 1), Task::default());
+        self.weights.resize(self.tasks.len(), 0);
+        self.tasks[task] = Task { start: self.clock.now(), slope: Slope::of(share), ..Task::default() };
+        self.weights[task] = weight(share);
+        self.clock.add(weight(share));
+        self.registered += 1;
+        self.running |= doing == Doing::Running;
+        self.fit();
+    }
+
+    fn remove(&mut self, task: usize, doing: Doing) {
+        self.clock.remove(self.weights[task]);
+        self.registered -= 1;
+        match doing {
+            Doing::Idle => {}
+            Doing::Waiting => self.waiting.remove(&mut self.tasks, task, self.clock.now()),
+            Doing::Running => self.running = false,
+        }
+        self.fit();
+        if !self.running {
+            self.settle();
+        }
+    }
+
+    fn share(&mut self, task: usize, share: Share, doing: Doing) {
+        self.clock.remove(std::mem::replace(&mut self.weights[task], weight(share)));
+        self.clock.add(weight(share));
+        if doing == Doing::Waiting {
+            self.waiting.remove(&mut self.tasks, task, self.clock.now());
+            self.tasks[task].slope = Slope::of(share);
+            self.waiting.insert(&mut self.tasks, task, self.clock.now());
+        }
+        self.tasks[task].slope = Slope::of(share);
+        if !self.running {
+            self.settle();
+        }
+    }
+
+    #[inline]
+    fn wake(&mut self, task: usize, expected: Nanos) {
+        let now = self.clock.now();
+        let woken = &mut self.tasks[task];
+        woken.start = now.max(woken.start);
+        woken.expect(expected);
+        self.waiting.insert(&mut self.tasks, task, now);
+    }
+
+    #[inline]
+    fn pick(&mut self) -> Option<usize> {
+        let task = self.waiting.pick(&self.tasks);
+        self.running = task.is_some();
+        task
+    }
+
+    #[inline]
+    fn charge(&mut self, task: usize, used: Nanos, next: Option<Nanos>) {
+        self.running = false;
+        self.clock.advance(used);
+        let charged = &mut self.tasks[task];
+        charged.start += charged.slope.span(used);
+        self.latest = self.latest.max(charged.start);
+        if let Some(next) = next {
+            charged.expect(next);
+            self.waiting.insert(&mut self.tasks, task, self.clock.now());
+        }
+        self.settle();
+    }
+}
