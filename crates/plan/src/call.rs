@@ -7,7 +7,7 @@ use crate::text::{TextError, did_you_mean, quote};
 use serde::Serialize;
 use std::fmt;
 use units::declare::{Declaration, OptionDeclaration, Unit};
-use units::{Bytes, Nanos, Rate};
+use units::{Bytes, Nanos, Parts, Rate};
 
 /// What a configuration may name: each record is declared beside the code it stands for.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +25,7 @@ pub struct Catalogue {
 pub struct Call {
     /// The declared name.
     pub name: &'static str,
-    /// Every declared option, in the order of the declaration, in packets, bits per second, nanoseconds or bytes.
+    /// Every declared option, in the order of the declaration, in packets, bits per second, nanoseconds, bytes or millionths.
     #[serde(serialize_with = "as_map")]
     pub options: Vec<(&'static str, u64)>,
     /// The canonical text: every option with its unit. Reads back as an equal call.
@@ -87,6 +87,7 @@ pub(crate) fn in_unit(unit: Unit, value: u64) -> String {
         Unit::Rate => Rate::bits(value).to_string(),
         Unit::Time => Nanos::new(value).to_string(),
         Unit::Size => Bytes::new(value).to_string(),
+        Unit::Part => Parts::millionths(u32::try_from(value).unwrap_or(u32::MAX)).to_string(),
     }
 }
 

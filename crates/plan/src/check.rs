@@ -2,9 +2,11 @@
 
 mod advertise;
 pub(crate) mod connected;
+mod cpu;
 pub(crate) mod hop;
 mod path;
 pub(crate) mod port;
+mod promises;
 pub(crate) mod route;
 mod router;
 
@@ -12,7 +14,7 @@ use crate::diagnostic::{Diagnostics, Report};
 use crate::document::{Path, Section};
 use crate::keys::{MOST_BYTES, ROOT, VERSION};
 use crate::text::{quote, tidy};
-use crate::{Catalogue, CpuPlan, Plan};
+use crate::{Catalogue, Plan};
 use std::io::Read;
 use toml::de::{DeTable, DeValue};
 
@@ -104,16 +106,19 @@ fn plan(report: &mut Report<'_>, catalogue: &Catalogue) -> Option<Plan> {
     }
     let root = Section::open(report, table, 0..0, Path::Root, ROOT);
     let router = router::read(report, &root);
-    let (ports, connected) = port::read(report, &root, catalogue, router.super_frames > 0);
+    let cpu = cpu::read(report, &root);
+    let shared = port::Shared { catalogue, jumbo: router.super_frames > 0, batch: cpu.input_limit() };
+    let (mut ports, connected) = port::read(report, &root, shared);
     let routes = route::read(report, &root, &connected);
     let neighbours = route::neighbours(report, &root, &connected);
     let paths = path::read(report, &root, &connected, catalogue);
+    promises::Promises { cpu: &cpu, ports: &mut ports, paths: &paths }.settle(report, table);
     Some(Plan {
         name: router.name,
         workers: router.workers,
         cores: router.cores,
         spin: router.spin,
-        cpu: CpuPlan::default(),
+        cpu,
         frames: router.frames,
         super_frames: router.super_frames,
         icmp_rate: router.icmp_rate,

@@ -3,10 +3,80 @@
 //! Terms and defaults follow Qie, Bavier, Peterson and Karlin, "Scheduling Computations on a Software-Based Router"
 //! (SIGMETRICS 2001).
 
+mod batching;
+
+pub(crate) use batching::BATCHINGS;
+pub use batching::Batching;
+
+use serde::{Serialize, Serializer};
+use std::fmt;
 use units::{Bytes, Nanos, PacketRate, Parts, Rate};
 
+/// An enumeration whose members have names in the configuration.
+macro_rules! named {
+    ($($type:ident { $($member:ident $name:literal),* $(,)? })*) => {$(
+        impl $type {
+            /// All of them, in the order they are listed.
+            pub const ALL: &'static [$type] = &[$($type::$member),*];
+            /// Their names.
+            pub(crate) const NAMES: &'static [&'static str] = &[$($name),*];
+
+            /// As in the configuration.
+            pub const fn name(self) -> &'static str {
+                match self { $($type::$member => $name),* }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.name())
+            }
+        }
+    )*};
+}
+
+named! {
+    Discipline { Wf2q "wf2q+", Sfq "sfq", Stride "stride", Eevdf "eevdf", Drr "drr", RoundRobin "rr" }
+    Receive { Polling "polling", Interrupt "interrupt" }
+    Charge { None "none", Incoming "incoming", Outgoing "outgoing" }
+    InputShare { Auto "auto", Balanced "balanced", LineSpeed "line_speed", Explicit "explicit" }
+    Grouping { PerFunction "per_function", Aggregate "aggregate", ByRule "by_rule", Single "single" }
+    Admission { Refuse "refuse", Warn "warn" }
+    Congestion { Drop "drop", Throttle "throttle" }
+}
+
+fn as_text<T: fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+fn as_optional_text<T: fmt::Display, S: Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => serializer.collect_str(value),
+        None => serializer.serialize_none(),
+    }
+}
+
+/// A time, or `none` for one that never ends.
+fn as_wait<S: Serializer>(value: &Option<Nanos>, serializer: S) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(time) => serializer.collect_str(&wait_text(*time)),
+        None => serializer.serialize_none(),
+    }
+}
+
+/// A wait as the configuration writes it: `none` for one that never ends.
+pub(crate) fn wait_text(time: Nanos) -> String {
+    if time == Nanos::MAX { "none".to_string() } else { time.to_string() }
+}
+
 /// How a worker divides its processor among its tasks. All of it may change while the router runs.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct CpuPlan {
     /// How many tasks a packet passes.
     pub layout: Layout,
@@ -25,12 +95,14 @@ pub struct CpuPlan {
     /// Who pays for changing from one task to another.
     pub charge: Charge,
     /// What that costs; none: measured at start.
+    #[serde(serialize_with = "as_optional_text")]
     pub switch_cost: Option<Nanos>,
     /// Under `throttle`: whether a task may wait for more packets than its queues hold.
     pub strict: bool,
     /// Under `throttle`: whether the fullest of the tasks that wait for more packets runs where nothing else would.
     pub harvest: bool,
     /// Under `throttle`: how long a task waits for more packets where its path says nothing; none: for ever.
+    #[serde(serialize_with = "as_optional_text")]
     pub max_wait: Option<Nanos>,
     /// Whether and how overhead and slice of `throttle` follow the load.
     pub tune: Option<TunePlan>,
@@ -40,10 +112,46 @@ pub struct CpuPlan {
     pub balance: [u32; 3],
     /// Which packets without a path of their own share one.
     pub best_effort: Grouping,
+    /// What becomes of reservations that do not fit.
+    pub admission: Admission,
     /// The time that classifying a packet may take; more is counted. None: not looked at.
+    #[serde(serialize_with = "as_optional_text")]
     pub classify_budget: Option<Nanos>,
     /// Whether plain forwarding is done in the input task.
     pub inline: bool,
+}
+
+impl Default for CpuPlan {
+    fn default() -> CpuPlan {
+        CpuPlan {
+            layout: Layout::default(),
+            scheduler: Discipline::default(),
+            receive: Receive::default(),
+            input: Batching::default(),
+            forwarding: Batching::default(),
+            output: Batching::default(),
+            vector: None,
+            charge: Charge::default(),
+            switch_cost: None,
+            strict: false,
+            harvest: true,
+            max_wait: None,
+            tune: None,
+            input_share: InputShare::default(),
+            balance: [0; 3],
+            best_effort: Grouping::default(),
+            admission: Admission::default(),
+            classify_budget: None,
+            inline: false,
+        }
+    }
+}
+
+impl CpuPlan {
+    /// How many packets a run of an input task takes at most; none where it has no such limit.
+    pub fn input_limit(&self) -> Option<u16> {
+        self.input.packets()
+    }
 }
 
 /// How many tasks a packet passes (section 3.1).
@@ -56,6 +164,29 @@ pub enum Layout {
     /// Input, forwarding, output.
     #[default]
     Three,
+}
+
+impl Layout {
+    /// Their number.
+    pub const fn tasks(self) -> u8 {
+        match self {
+            Layout::One => 1,
+            Layout::Two => 2,
+            Layout::Three => 3,
+        }
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.tasks().fmt(f)
+    }
+}
+
+impl Serialize for Layout {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u8(self.tasks())
+    }
 }
 
 /// A CPU scheduling discipline.
@@ -86,40 +217,6 @@ pub enum Receive {
     Interrupt,
 }
 
-/// How much a task does before another is chosen (section 4).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Batching {
-    /// One packet.
-    None,
-    /// At most so many packets.
-    Simple {
-        /// At least 1.
-        packets: u16,
-    },
-    /// At most so many packets, and no new one after so long.
-    Timeslice {
-        /// At least 1.
-        packets: u16,
-        /// More than zero.
-        slice: Nanos,
-    },
-    /// Nothing until there are so many packets that changing to the task costs at most `overhead` of what it does then;
-    /// after that no new packet after `slice`.
-    Throttle {
-        /// More than zero.
-        overhead: Parts,
-        /// At least what a switch costs divided by the overhead.
-        slice: Nanos,
-    },
-}
-
-impl Default for Batching {
-    /// As much as keeps both the overhead of small packets and the wait behind dear functions low.
-    fn default() -> Batching {
-        Batching::Timeslice { packets: 256, slice: Nanos::micros(100) }
-    }
-}
-
 /// Who pays for changing to another task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Charge {
@@ -133,16 +230,38 @@ pub enum Charge {
 }
 
 /// How the overhead and slice of `throttle` follow the load (section 4.4).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct TunePlan {
     /// How often they are set.
+    #[serde(serialize_with = "as_text")]
     pub period: Nanos,
     /// The least overhead: under the highest load.
+    #[serde(serialize_with = "as_text")]
     pub least: Parts,
     /// The most: under little load.
+    #[serde(serialize_with = "as_text")]
     pub most: Parts,
     /// How much more than the present load there is to be room for.
+    #[serde(serialize_with = "as_text")]
     pub margin: Parts,
+}
+
+impl Default for TunePlan {
+    fn default() -> TunePlan {
+        TunePlan {
+            period: Nanos::millis(10),
+            least: Parts::percent(2),
+            most: Parts::percent(30),
+            margin: Parts::percent(10),
+        }
+    }
+}
+
+impl fmt::Display for TunePlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TunePlan { period, least, most, margin } = self;
+        write!(f, "period {period} least {least} most {most} margin {margin}")
+    }
 }
 
 /// What input tasks get of the processor (section 3.3).
@@ -173,12 +292,24 @@ pub enum Grouping {
     Single,
 }
 
-/// The processor and a port.
+/// What becomes of reservations that do not fit the processor, a link or a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Admission {
+    /// The configuration is not taken.
+    #[default]
+    Refuse,
+    /// It is taken, with a warning: to see what happens then.
+    Warn,
+}
+
+/// The processor and a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct PortCpu {
     /// What its input task gets, where shares are explicit.
+    #[serde(serialize_with = "as_optional_text")]
     pub share: Option<Parts>,
     /// Packets a second that the line may bring; none: from the rate of the device and 64-byte frames, where it has one.
+    #[serde(serialize_with = "as_optional_text")]
     pub line_rate: Option<PacketRate>,
     /// What becomes of packets whose path is full.
     pub congestion: Congestion,
@@ -197,17 +328,20 @@ pub enum Congestion {
 }
 
 /// The queue estimator of a port: how long its input task sleeps.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct EstimatorPlan {
     /// The weight of the newest run in the average.
+    #[serde(serialize_with = "as_text")]
     pub weight: Parts,
     /// Where a run finds fewer on average it sleeps longer, packets.
     pub low: u16,
     /// Where a run finds more on average it sleeps less; below the batch of an input task, packets.
     pub high: u16,
     /// The shortest sleep.
+    #[serde(serialize_with = "as_text")]
     pub sleep_min: Nanos,
     /// The longest sleep; none: what the receive ring holds at the line's rate.
+    #[serde(serialize_with = "as_optional_text")]
     pub sleep_max: Option<Nanos>,
     /// How sleep changes.
     pub law: SleepLaw,
@@ -226,6 +360,45 @@ pub enum SleepLaw {
     Add(Nanos),
 }
 
+impl fmt::Display for SleepLaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SleepLaw::Multiply(factor) => {
+                let text = format!("x{}.{:06}", factor.get() / 1_000_000, factor.get() % 1_000_000);
+                f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
+            }
+            SleepLaw::Add(step) => write!(f, "+{step}"),
+        }
+    }
+}
+
+impl Serialize for SleepLaw {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl fmt::Display for EstimatorPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let EstimatorPlan { weight, low, high, sleep_min, sleep_max, law, fast_attack, stay } = self;
+        write!(f, "weight {weight} low {low} high {high} sleep_min {sleep_min} sleep_max ")?;
+        match sleep_max {
+            Some(time) => time.fmt(f)?,
+            None => f.write_str("auto")?,
+        }
+        write!(f, " law {law} fast_attack {fast_attack} stay {stay}")
+    }
+}
+
+impl EstimatorPlan {
+    /// The range of packets that an estimator aims at where nothing is said: the paper's 8 to 12 for batches of 16, less
+    /// for smaller ones. None: batches of one packet leave nothing to aim at.
+    pub fn range(batch: Option<u16>) -> Option<(u16, u16)> {
+        let high = batch.map_or(12, |batch| (batch / 4 * 3).max(batch.min(4).saturating_sub(1)).min(12));
+        (high > 0).then_some((high - high / 3, high))
+    }
+}
+
 impl Default for EstimatorPlan {
     fn default() -> EstimatorPlan {
         EstimatorPlan {
@@ -242,32 +415,47 @@ impl Default for EstimatorPlan {
 }
 
 /// The processor and a path.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct PathCpu {
     /// What it was promised; none: best effort.
     pub reservation: Option<Reservation>,
     /// Its forwarding task's part of the processor; none: it follows from the reservation, or best effort divides what is
     /// left.
+    #[serde(serialize_with = "as_optional_text")]
     pub share: Option<Parts>,
-    /// Under `throttle`: how long it waits for more packets.
+    /// Under `throttle`: how long it waits for more packets; [`Nanos::MAX`] is for ever, none as [`CpuPlan::max_wait`] says.
+    #[serde(serialize_with = "as_wait")]
     pub max_wait: Option<Nanos>,
     /// What a packet is said to cost; none: as its functions declare, then as measured.
+    #[serde(serialize_with = "as_optional_text")]
     pub cost: Option<Cost>,
     /// A packet that takes longer is dropped, and counted; none: it may take as long as it takes.
+    #[serde(serialize_with = "as_optional_text")]
     pub limit: Option<Nanos>,
 }
 
 /// What a path was promised.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Reservation {
     /// Packets a second; more than zero.
+    #[serde(serialize_with = "as_text")]
     pub packets: PacketRate,
-    /// The size of a packet that the rate was said in bits for; none where it was said in packets.
+    /// The size of its packets, where it is said; it is where the rate was said in bits.
+    #[serde(serialize_with = "as_optional_text")]
     pub size: Option<Bytes>,
     /// The rate in bits, where it was said so.
+    #[serde(serialize_with = "as_optional_text")]
     pub rate: Option<Rate>,
     /// How long a packet may take through the router; none: no promise.
+    #[serde(serialize_with = "as_optional_text")]
     pub delay: Option<Nanos>,
+}
+
+impl Reservation {
+    /// The size that is reckoned with: the smallest frame of Ethernet where none is said.
+    pub fn packet_size(&self) -> Bytes {
+        self.size.unwrap_or(Bytes::new(64))
+    }
 }
 
 /// What a packet costs: so much, and so much more for each byte.
@@ -283,5 +471,19 @@ impl Cost {
     /// What a packet of `size` bytes costs.
     pub fn of(self, size: Bytes) -> Nanos {
         self.packet + Nanos::new(self.kilobyte.get().saturating_mul(size.get()) / 1000)
+    }
+}
+
+impl fmt::Display for Cost {
+    /// As the configuration writes it: `1us + 2ns/b`, by the kilobyte of 1000 bytes where it is no whole number for each.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.kilobyte.get(), self.packet) {
+            (0, packet) => return packet.fmt(f),
+            (_, Nanos::ZERO) => {}
+            (_, packet) => write!(f, "{packet} + ")?,
+        }
+        let (whole, rest) = (self.kilobyte.get() / 1000, self.kilobyte.get() % 1000);
+        let text = format!("{whole}.{rest:03}");
+        write!(f, "{}ns/b", text.trim_end_matches('0').trim_end_matches('.'))
     }
 }

@@ -1,10 +1,12 @@
 //! The difference between two plans: what an apply has to do, and what `diff` prints.
 
+use crate::cpu::{CpuPlan, PathCpu, Reservation, wait_text};
 use crate::{InterfacePlan, Name, NeighbourPlan, PathPlan, Plan, PortPlan, RoutePlan};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fmt::{self, Display};
 use std::hash::Hash;
+use units::Nanos;
 
 /// One property that has another value, as text.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -23,6 +25,11 @@ pub struct Edit {
 pub enum Change {
     /// Properties of the router as a whole.
     RouterChanged {
+        /// What is different.
+        what: Vec<Edit>,
+    },
+    /// How workers divide their processors.
+    CpuChanged {
         /// What is different.
         what: Vec<Edit>,
     },
@@ -140,6 +147,7 @@ impl Change {
 pub fn diff(old: &Plan, new: &Plan) -> Vec<Change> {
     let mut changes = Vec::new();
     router(old, new, &mut changes);
+    cpu(&old.cpu, &new.cpu, &mut changes);
     sides(
         &old.ports,
         &new.ports,
@@ -245,6 +253,33 @@ fn router(old: &Plan, new: &Plan, changes: &mut Vec<Change>) {
     }
 }
 
+fn cpu(old: &CpuPlan, new: &CpuPlan, changes: &mut Vec<Change>) {
+    let mut what = Vec::new();
+    edit(&mut what, "layout", old.layout, new.layout);
+    edit(&mut what, "scheduler", old.scheduler, new.scheduler);
+    edit(&mut what, "receive", old.receive, new.receive);
+    edit(&mut what, "input", old.input, new.input);
+    edit(&mut what, "forwarding", old.forwarding, new.forwarding);
+    edit(&mut what, "output", old.output, new.output);
+    edit(&mut what, "vector", or_none(&old.vector), or_none(&new.vector));
+    edit(&mut what, "charge", old.charge, new.charge);
+    edit(&mut what, "switch_cost", or_none(&old.switch_cost), or_none(&new.switch_cost));
+    edit(&mut what, "strict", old.strict, new.strict);
+    edit(&mut what, "harvest", old.harvest, new.harvest);
+    edit(&mut what, "max_wait", or_none(&old.max_wait), or_none(&new.max_wait));
+    edit(&mut what, "tune", or_none(&old.tune), or_none(&new.tune));
+    edit(&mut what, "input_share", old.input_share, new.input_share);
+    let ratio = |cpu: &CpuPlan| cpu.balance.map(|part| part.to_string()).join(":");
+    edit(&mut what, "balance", ratio(old), ratio(new));
+    edit(&mut what, "best_effort", old.best_effort, new.best_effort);
+    edit(&mut what, "admission", old.admission, new.admission);
+    edit(&mut what, "classify_budget", or_none(&old.classify_budget), or_none(&new.classify_budget));
+    edit(&mut what, "inline", old.inline, new.inline);
+    if !what.is_empty() {
+        changes.push(Change::CpuChanged { what });
+    }
+}
+
 fn ports(old: &PortPlan, new: &PortPlan, changes: &mut Vec<Change>) {
     let mut what = Vec::new();
     edit(&mut what, "device", &old.device, &new.device);
@@ -254,6 +289,10 @@ fn ports(old: &PortPlan, new: &PortPlan, changes: &mut Vec<Change>) {
     edit(&mut what, "offloads", old.device.offloads, new.device.offloads);
     edit(&mut what, "mac", or_none(&old.mac), or_none(&new.mac));
     edit(&mut what, "scheme", &old.scheme, &new.scheme);
+    edit(&mut what, "share", or_none(&old.cpu.share), or_none(&new.cpu.share));
+    edit(&mut what, "line_rate", or_none(&old.cpu.line_rate), or_none(&new.cpu.line_rate));
+    edit(&mut what, "congestion", old.cpu.congestion, new.cpu.congestion);
+    edit(&mut what, "estimator", or_none(&old.cpu.estimator), or_none(&new.cpu.estimator));
     edit(&mut what, "capture", file(&old.capture), file(&new.capture));
     edit(&mut what, "faults", or_none(&old.faults), or_none(&new.faults));
     if !what.is_empty() {
@@ -282,9 +321,37 @@ fn paths(old: &PathPlan, new: &PathPlan, changes: &mut Vec<Change>) {
     let mut what = Vec::new();
     edit(&mut what, "match", &old.matching, &new.matching);
     edit(&mut what, "functions", joined(&old.functions), joined(&new.functions));
-    edit(&mut what, "queue", old.queue, new.queue);
+    edit(&mut what, "queue", queues(old), queues(new));
     edit(&mut what, "class", old.class, new.class);
+    path_cpu(&old.cpu, &new.cpu, &mut what);
     changes.push(Change::PathChanged { name: new.name.clone(), what });
+}
+
+fn path_cpu(old: &PathCpu, new: &PathCpu, what: &mut Vec<Edit>) {
+    let wait = |wait: Option<Nanos>| wait.map_or("as [cpu]".to_string(), wait_text);
+    edit(what, "reserve", or_none(&reserve(old)), or_none(&reserve(new)));
+    let of = |cpu: &PathCpu, get: fn(&Reservation) -> Option<String>| or_none(&cpu.reservation.as_ref().and_then(get));
+    let size = |reservation: &Reservation| reservation.size.map(|size| size.to_string());
+    edit(what, "packet", of(old, size), of(new, size));
+    let delay = |reservation: &Reservation| reservation.delay.map(|delay| delay.to_string());
+    edit(what, "delay", of(old, delay), of(new, delay));
+    edit(what, "share", or_none(&old.share), or_none(&new.share));
+    edit(what, "max_wait", wait(old.max_wait), wait(new.max_wait));
+    edit(what, "cost", or_none(&old.cost), or_none(&new.cost));
+    edit(what, "limit", or_none(&old.limit), or_none(&new.limit));
+}
+
+/// The rate as it was said: in bits, or in packets.
+fn reserve(cpu: &PathCpu) -> Option<String> {
+    cpu.reservation.map(|r| r.rate.map_or_else(|| r.packets.to_string(), |rate| rate.to_string()))
+}
+
+/// `512`, or `128/1024` before and behind the functions.
+fn queues(path: &PathPlan) -> String {
+    if path.input_queue == path.output_queue {
+        return path.input_queue.to_string();
+    }
+    format!("{}/{}", path.input_queue, path.output_queue)
 }
 
 fn order(old: &Plan, new: &Plan, changes: &mut Vec<Change>) {
@@ -324,6 +391,7 @@ impl Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Change::RouterChanged { what } => write!(f, "~ router: {}", edits(what)),
+            Change::CpuChanged { what } => write!(f, "~ cpu: {}", edits(what)),
             Change::PortAdded { port } => {
                 write!(f, "+ port {}: device {} scheme {}", port.name, port.device, port.scheme)?;
                 port.interfaces.iter().try_for_each(|i| write!(f, ", {} {}", i.name, interface_text(i)))
@@ -352,8 +420,12 @@ impl Display for Change {
             }
             Change::PathAdded { path } => {
                 let functions = joined(&path.functions);
-                let PathPlan { name, matching, queue, class, .. } = path;
-                write!(f, "+ path {name}: match {matching} functions {functions} queue {queue} class {class}")
+                let PathPlan { name, matching, class, cpu, .. } = path;
+                let queue = queues(path);
+                write!(f, "+ path {name}: match {matching} functions {functions} queue {queue} class {class}")?;
+                let mut what = Vec::new();
+                path_cpu(&PathCpu::default(), cpu, &mut what);
+                what.iter().try_for_each(|edit| write!(f, " {} {}", edit.what, edit.new))
             }
             Change::PathRemoved { name } => write!(f, "- path {name}"),
             Change::PathChanged { name, what } => write!(f, "~ path {name}: {}", edits(what)),

@@ -1,12 +1,14 @@
 //! Reading a TOML tree against declared keys: each value knows where it stands in the file and what it is called.
 
 use crate::diagnostic::Report;
-use crate::keys::{Key, Kind, ROOT};
-use crate::text::{TextError, closest, quote};
+use crate::keys::{Form, Key, Kind, ROOT};
+use crate::text::{TextError, closest, did_you_mean, quote};
 use std::fmt;
 use std::ops::Range;
+use std::str::FromStr;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use units::UnitError;
 
 /// What a value is called, written out only when something is wrong with it.
 #[derive(Clone, Copy)]
@@ -180,6 +182,53 @@ impl<'a> Section<'a> {
         text
     }
 
+    /// The value of a key whose text says all. None: left out or reported.
+    pub fn parsed<T: FromStr<Err = UnitError>>(&self, report: &mut Report<'_>, name: &'static str) -> Option<T> {
+        let text = self.text(report, name)?;
+        text.value.parse().map_err(|error: UnitError| text.error(report, || (error.reason, error.hint))).ok()
+    }
+
+    /// The one of `all` that the text names. None: left out or reported.
+    pub fn choice<T: Copy>(&self, report: &mut Report<'_>, name: &'static str, all: &[T]) -> Option<T> {
+        let Kind::Text(Form::Choice(names)) = self.declared(name).kind else {
+            unreachable!("'{name}' is declared otherwise")
+        };
+        let text = self.text(report, name)?;
+        let found = names.iter().position(|one| *one == text.value);
+        if found.is_none() {
+            let hint = did_you_mean(text.value, names.iter().copied());
+            text.error(report, || (format!("{} is nothing that '{name}' can be", quote(text.value)), hint));
+        }
+        found.map(|index| all[index])
+    }
+
+    /// A list of whole numbers; empty where it is left out or reported.
+    pub fn counts(&self, report: &mut Report<'_>, name: &'static str) -> Vec<u64> {
+        let key = self.declared(name);
+        let Kind::Counts { least, most, highest } = key.kind else { unreachable!("'{name}' is declared otherwise") };
+        let Some(node) = self.node(name) else { return Vec::new() };
+        let DeValue::Array(array) = node.value else {
+            node.mistyped(report, "a list of whole numbers", key);
+            return Vec::new();
+        };
+        let number = |value: &Spanned<DeValue<'_>>| match value.get_ref() {
+            DeValue::Integer(integer) => u64::from_str_radix(integer.as_str(), integer.radix()).ok(),
+            _ => None,
+        };
+        let numbers: Option<Vec<u64>> = array.iter().take(most + 1).map(number).collect();
+        match numbers.filter(|n| n.iter().all(|number| *number <= highest)) {
+            Some(numbers) if numbers.is_empty() || (least..=most).contains(&numbers.len()) => return numbers,
+            found => report.error(node.span, node.path, || {
+                let reason = match found {
+                    Some(_) => format!("'{name}' has {} numbers", array.len()),
+                    None => format!("'{name}' is a list of whole numbers up to {highest}"),
+                };
+                (reason, format!("write {least} to {most} of them: {name} = {}", key.example))
+            }),
+        }
+        Vec::new()
+    }
+
     /// A string, or each string of a list of them; at most one more than `most`. None: reported.
     pub fn one_or_more(&'a self, report: &mut Report<'_>, name: &'static str, most: usize) -> Option<Vec<Text<'a>>> {
         let node = self.node(name)?;
@@ -244,6 +293,14 @@ impl<'a> Node<'a> {
     pub fn text(&self) -> Option<Text<'a>> {
         match self.value {
             DeValue::String(value) => Some(Text { value, span: self.span.clone(), path: self.path }),
+            _ => None,
+        }
+    }
+
+    /// The value where it is true or false.
+    pub fn boolean(&self) -> Option<bool> {
+        match self.value {
+            DeValue::Boolean(value) => Some(*value),
             _ => None,
         }
     }

@@ -1,5 +1,13 @@
 //! Every key of the configuration, declared once: the reader, the JSON schema and the reference page follow from it.
 
+mod advertise;
+mod cpu;
+
+pub(crate) use advertise::{RA, RA_PREFIX};
+pub(crate) use cpu::{CPU, ESTIMATOR, TUNE};
+
+use crate::cpu::Congestion;
+
 /// A key of a table.
 #[derive(Debug)]
 pub(crate) struct Key {
@@ -40,6 +48,14 @@ pub(crate) enum Kind {
     },
     /// A list of tables.
     List(&'static [Key]),
+    /// True for a table of defaults, false for none, or the table.
+    Switch(&'static [Key]),
+    /// A list of so many whole numbers, of which none is higher than `highest`; empty where left out.
+    Counts {
+        least: usize,
+        most: usize,
+        highest: u64,
+    },
 }
 
 /// What a string says.
@@ -69,6 +85,20 @@ pub(crate) enum Form {
     Cores,
     Preference,
     Domain,
+    /// One of these.
+    Choice(&'static [&'static str]),
+    Batching,
+    /// A part of a whole.
+    Part,
+    PacketRate,
+    /// Packets or bits a second.
+    Reserve,
+    Size,
+    /// A time, or `none`.
+    Wait,
+    Cost,
+    /// How an estimator's sleep changes.
+    Law,
 }
 
 /// The version of the format that is read.
@@ -114,6 +144,7 @@ pub(crate) const FRAME_MTU: u64 = 2030;
 pub(crate) const ROOT: &[Key] = &[
     required("version", Kind::Integer { least: VERSION, most: VERSION }, "1", "The version of this format."),
     key("router", Kind::Table(ROUTER), "", "{ workers = 1 }", "The router as a whole."),
+    key("cpu", Kind::Table(CPU), "", "{ layout = 3 }", "How each worker divides its processor."),
     key(
         "port",
         Kind::Tables { name: crate::names::PORT_PATTERN, keys: PORT },
@@ -224,6 +255,36 @@ pub(crate) const PORT: &[Key] = &[
     ),
     key("scheme", Kind::Text(Form::Scheme), "\"fifo\"", "\"fifo(limit=1000)\"", "The queueing scheme of the link."),
     key(
+        "share",
+        Kind::Text(Form::Part),
+        "",
+        "\"20%\"",
+        "The input task's part of the processor; with `input_share = \"explicit\"`.",
+    ),
+    key(
+        "line_rate",
+        Kind::Text(Form::PacketRate),
+        "",
+        "\"140kpps\"",
+        "Packets a second that the line may bring; by default 64-byte frames at the device's rate, where it has one.",
+    ),
+    key(
+        "congestion",
+        Kind::Text(Form::Choice(Congestion::NAMES)),
+        "\"drop\"",
+        "\"throttle\"",
+        "What becomes of packets whose path is full: `drop` drops them, `throttle` stops receiving, so that the line loses \
+         them at no cost, and with them those of every other path.",
+    ),
+    key(
+        "estimator",
+        Kind::Switch(ESTIMATOR),
+        "",
+        "true",
+        "Whether the input task sleeps until a batch is likely to have come, or is always ready. By default it does where \
+         a path with a reservation may come in by the port.",
+    ),
+    key(
         "capture",
         Kind::Text(Form::File),
         "",
@@ -302,91 +363,6 @@ pub(crate) const VLAN: &[Key] = &[
     ),
 ];
 
-/// Router advertisements of an interface (RFC 4861 6.2.1, with its names in brackets).
-pub(crate) const RA: &[Key] = &[
-    key(
-        "interval",
-        Kind::Text(Form::Seconds),
-        "\"600s\"",
-        "\"200s\"",
-        "The longest time between two, 4s to 1800s (MaxRtrAdvInterval); the shortest is a third of it.",
-    ),
-    key(
-        "lifetime",
-        Kind::Text(Form::Seconds),
-        "",
-        "\"1800s\"",
-        "For how long hosts take the router for their default router, up to 9000s; with 0s they do not. By default \
-         three intervals (AdvDefaultLifetime).",
-    ),
-    key(
-        "preference",
-        Kind::Text(Form::Preference),
-        "\"medium\"",
-        "\"high\"",
-        "Which of several routers hosts prefer: `high`, `medium`, `low` (RFC 4191).",
-    ),
-    key("managed", Kind::Boolean, "false", "true", "Whether addresses come by DHCPv6 (AdvManagedFlag)."),
-    key("other", Kind::Boolean, "false", "true", "Whether other settings come by DHCPv6 (AdvOtherConfigFlag)."),
-    key("mtu", Kind::Boolean, "true", "false", "Whether hosts are told the interface's MTU (AdvLinkMTU)."),
-    key(
-        "hop_limit",
-        Kind::Integer { least: 0, most: 255 },
-        "64",
-        "64",
-        "The hop limit hosts are to use; 0 leaves it to them (AdvCurHopLimit).",
-    ),
-    key(
-        "prefix",
-        Kind::List(RA_PREFIX),
-        "",
-        "[{ prefix = \"2001:db8:1::/64\" }]",
-        "The prefixes of the link (AdvPrefixList); by default the interface's own IPv6 subnets.",
-    ),
-    key(
-        "dns",
-        Kind::Texts(Form::Address),
-        "[]",
-        "[\"2001:db8::53\"]",
-        "IPv6 addresses of recursive DNS servers (RFC 8106).",
-    ),
-    key("search", Kind::Texts(Form::Domain), "[]", "[\"example.org\"]", "Domains to search for names (RFC 8106)."),
-    key(
-        "dns_lifetime",
-        Kind::Text(Form::Seconds),
-        "",
-        "\"1800s\"",
-        "For how long hosts may use them; by default three intervals.",
-    ),
-];
-
-/// A prefix of the link.
-pub(crate) const RA_PREFIX: &[Key] = &[
-    required("prefix", Kind::Text(Form::Destination), "\"2001:db8:1::/64\"", "The prefix."),
-    key("on_link", Kind::Boolean, "true", "false", "Whether its addresses are on the link (AdvOnLinkFlag)."),
-    key(
-        "autonomous",
-        Kind::Boolean,
-        "true",
-        "false",
-        "Whether hosts may form addresses from it (AdvAutonomousFlag); only a length of 64 lets them on Ethernet.",
-    ),
-    key(
-        "valid",
-        Kind::Text(Form::Seconds),
-        "\"2592000s\"",
-        "\"86400s\"",
-        "For how long it is valid (AdvValidLifetime); 4294967295s is for ever.",
-    ),
-    key(
-        "preferred",
-        Kind::Text(Form::Seconds),
-        "\"604800s\"",
-        "\"14400s\"",
-        "For how long addresses from it are preferred (AdvPreferredLifetime).",
-    ),
-];
-
 pub(crate) const FAULTS: &[Key] = &[
     key("loss", Kind::Probability, "0.0", "0.01", "The part of the frames that is lost."),
     key("corrupt", Kind::Probability, "0.0", "0.001", "The part of the frames that gets a wrong bit."),
@@ -434,6 +410,8 @@ pub(crate) const NEIGHBOUR: &[Key] = &[
     required("port", Kind::Text(Form::Interface), "\"lan\"", "The interface it is on: `lan`, or `lan.20`."),
 ];
 
+const QUEUE: Kind = Kind::Integer { least: 1, most: 65_536 };
+
 pub(crate) const PATH: &[Key] = &[
     required("name", Kind::Text(Form::PathName), "\"voice\"", "The name of the path."),
     required(
@@ -443,14 +421,61 @@ pub(crate) const PATH: &[Key] = &[
         "The packets that take it; see Matches.",
     ),
     key("functions", Kind::Texts(Form::Function), "[\"ip\"]", "[\"ip\"]", "What is done to each packet, in order."),
-    key(
-        "queue",
-        Kind::Integer { least: 1, most: 65_536 },
-        "512",
-        "512",
-        "Packets that wait at most in each queue of the path.",
-    ),
+    key("queue", QUEUE, "512", "512", "Packets that wait at most in each queue of the path."),
+    key("input_queue", QUEUE, "", "128", "Packets that wait at most for its functions; by default `queue`."),
+    key("output_queue", QUEUE, "", "1024", "Packets that wait at most for its port; by default `queue`."),
     key("class", Kind::Integer { least: 0, most: 255 }, "0", "1", "The class that queueing schemes see."),
+    key(
+        "reserve",
+        Kind::Text(Form::Reserve),
+        "",
+        "\"49kpps\"",
+        "The rate it is promised, in packets or in bits a second; without it the path is best effort.",
+    ),
+    key(
+        "packet",
+        Kind::Text(Form::Size),
+        "",
+        "\"200b\"",
+        "With `reserve`: the size of its packets, Ethernet header included; needed where the rate is in bits.",
+    ),
+    key(
+        "delay",
+        Kind::Text(Form::Time),
+        "",
+        "\"2ms\"",
+        "With `reserve`: how long a packet may take through the router.",
+    ),
+    key(
+        "share",
+        Kind::Text(Form::Part),
+        "",
+        "\"5%\"",
+        "The forwarding task's part of the processor; by default it follows from the reservation, or best effort divides \
+         what is left.",
+    ),
+    key(
+        "max_wait",
+        Kind::Text(Form::Wait),
+        "",
+        "\"500us\"",
+        "Under `throttle`: how long it waits for more packets; `none` is as long as others have enough to do. By default \
+         as `[cpu]` says.",
+    ),
+    key(
+        "cost",
+        Kind::Text(Form::Cost),
+        "",
+        "\"1us + 2ns/b\"",
+        "What its functions take for a packet; by default as they declare, then as measured.",
+    ),
+    key(
+        "limit",
+        Kind::Text(Form::Time),
+        "",
+        "\"50us\"",
+        "A packet whose functions take longer is dropped, and counted; by default it may take as long as it takes.",
+    ),
 ];
 
 #[cfg(test)]
@@ -471,6 +496,8 @@ mod tests {
             Kind::Table(_) => "table".to_string(),
             Kind::Tables { .. } => "tables by name".to_string(),
             Kind::List(_) => "list of tables".to_string(),
+            Kind::Switch(_) => "true, false, or table".to_string(),
+            Kind::Counts { least, most, .. } => format!("list of {least} to {most} numbers"),
         }
     }
 
@@ -496,7 +523,8 @@ mod tests {
         let mut text = std::fs::read_to_string(page).unwrap();
         let sections = [("router", ROUTER), ("port", PORT), ("vlan", VLAN), ("faults", FAULTS), ("route", ROUTE)];
         let others = [("neighbour", NEIGHBOUR), ("path", PATH), ("ra", RA), ("ra prefix", RA_PREFIX)];
-        for (name, keys) in sections.into_iter().chain(others) {
+        let cpu = [("cpu", CPU), ("tune", TUNE), ("estimator", ESTIMATOR)];
+        for (name, keys) in sections.into_iter().chain(others).chain(cpu) {
             let (from, to) = (format!("<!-- keys: {name} -->\n"), "<!-- end -->");
             let start = text.find(&from).unwrap_or_else(|| panic!("the page has no mark for '{name}'")) + from.len();
             let end = start + text[start..].find(to).expect("the mark is closed");
@@ -507,7 +535,8 @@ mod tests {
 
     #[test]
     fn defaults_are_within_their_ranges() {
-        for key in [ROOT, ROUTER, PORT, VLAN, FAULTS, ROUTE, NEIGHBOUR, PATH, RA, RA_PREFIX].into_iter().flatten() {
+        let others = [RA, RA_PREFIX, CPU, TUNE, ESTIMATOR];
+        for key in [ROOT, ROUTER, PORT, VLAN, FAULTS, ROUTE, NEIGHBOUR, PATH].into_iter().chain(others).flatten() {
             if let (Kind::Integer { least, most }, false) = (&key.kind, key.default.is_empty()) {
                 assert!((*least..=*most).contains(&key.default.parse().unwrap()), "{}", key.name);
             }

@@ -4,13 +4,13 @@
 //! neighbours by address, and texts are canonical. Only the order of paths has a meaning.
 
 use crate::address::{mac_text, optional_mac_text};
-use crate::{Call, Cores, CpuPlan, Match, PathCpu, PortCpu, Prefix, RaPlan};
+use crate::{Call, Cores, CpuPlan, Layout, Match, PathCpu, PortCpu, Prefix, RaPlan};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
-use units::{Mac, Nanos, Rate};
+use units::{Bytes, Mac, Nanos, Rate};
 
 /// The name of a port or an interface: `lan`, or `lan.20` for its VLAN 20. Shared, because a million routes name few.
 pub type Name = Arc<str>;
@@ -28,7 +28,6 @@ pub struct Plan {
     #[serde(serialize_with = "nanoseconds")]
     pub spin: Nanos,
     /// How each worker divides its processor.
-    #[serde(skip)]
     pub cpu: CpuPlan,
     /// Frames of the pool.
     pub frames: u32,
@@ -78,7 +77,6 @@ pub struct PortPlan {
     /// Faults put upon its frames.
     pub faults: Option<FaultsPlan>,
     /// What it means to the processor.
-    #[serde(skip)]
     pub cpu: PortCpu,
 }
 
@@ -334,13 +332,26 @@ pub struct PathPlan {
     pub matching: Match,
     /// What is done to each packet, in order.
     pub functions: Vec<Call>,
-    /// Packets that wait at most in each of its queues.
-    pub queue: u32,
+    /// Packets that wait at most for its functions.
+    pub input_queue: u32,
+    /// Packets that wait at most for its port.
+    pub output_queue: u32,
     /// The class a queueing scheme sees.
     pub class: u8,
     /// What it means to the processor.
-    #[serde(skip)]
     pub cpu: PathCpu,
+}
+
+impl PathPlan {
+    /// The size of a packet that its costs are reckoned with: as promised, or the smallest frame of Ethernet.
+    pub fn packet_size(&self) -> Bytes {
+        self.cpu.reservation.map_or(Bytes::new(64), |reservation| reservation.packet_size())
+    }
+
+    /// How many packets can wait before and behind its functions: where there is no output task, only before.
+    pub fn waiting_room(&self, layout: Layout) -> u32 {
+        if layout == Layout::Three { self.input_queue.min(self.output_queue) } else { self.input_queue }
+    }
 }
 
 #[cfg(test)]

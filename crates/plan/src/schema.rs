@@ -51,6 +51,12 @@ fn property(key: &Key, catalogue: &Catalogue) -> Map<String, Value> {
             "maxProperties": MOST_INTERFACES,
         })),
         Kind::List(keys) => members(json!({ "type": "array", "items": object(keys, catalogue) })),
+        Kind::Switch(keys) => members(json!({ "oneOf": [{ "type": "boolean" }, object(keys, catalogue)] })),
+        Kind::Counts { least, most, highest } => {
+            let one = json!({ "type": "integer", "minimum": 0, "maximum": highest });
+            let length = json!({ "type": "array", "items": one, "minItems": least, "maxItems": most });
+            members(json!({ "oneOf": [{ "type": "array", "maxItems": 0 }, length] }))
+        }
     };
     let said = out.remove("description").and_then(|d| d.as_str().map(|d| format!("{} {d}", key.doc)));
     out.insert("description".into(), json!(said.as_deref().unwrap_or(key.doc)));
@@ -72,15 +78,18 @@ fn members(value: Value) -> Map<String, Value> {
 }
 
 fn text(form: Form, catalogue: &Catalogue) -> Map<String, Value> {
+    let packets = "[0-9.]+ *[kmKM]?[pP][pP][sS]";
+    let bits = "[0-9.]+ *[kmgtKMGT]?[bB][iI][tT]";
     let mac = "^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$".to_string();
     let pattern = match form {
+        Form::Choice(names) => return members(json!({ "type": "string", "enum": names })),
         Form::RouterName => "^[A-Za-z0-9._-]{1,63}$".to_string(),
         Form::File => "^.+$".to_string(),
         Form::Device => format!("^({}):", names(&catalogue.devices)),
         Form::Scheme => calls(&catalogue.schemes),
         Form::Function => calls(&catalogue.functions),
         Form::Checksums => "^(complete|trust)$".to_string(),
-        Form::Pace => r"^(recorded|fast|[0-9]+ *pps|[0-9.]+ *[kmgtKMGT]?[bB][iI][tT])$".to_string(),
+        Form::Pace => format!("^(recorded|fast|[0-9]+ *pps|{bits})$"),
         Form::Mac => mac,
         Form::Address => "^[0-9a-fA-F.:]+$".to_string(),
         Form::InterfaceAddress | Form::Destination => "^[0-9a-fA-F.:]+/[0-9]{1,3}$".to_string(),
@@ -88,6 +97,14 @@ fn text(form: Form, catalogue: &Catalogue) -> Map<String, Value> {
         Form::Vrf => format!("^{PORT_PATTERN}$"),
         Form::NextHop => r"^\s*[0-9a-fA-F.:]+(\s+(port|weight)\s+\S+)*\s*$".to_string(),
         Form::PathName => format!("^{PATH_PATTERN}$"),
+        Form::Batching => calls(crate::cpu::BATCHINGS),
+        Form::Part => r"^ *[0-9.]+ *(%|ppm)? *$".to_string(),
+        Form::PacketRate => format!("^ *{packets} *$"),
+        Form::Reserve => format!("^ *({packets}|{bits}) *$"),
+        Form::Size => r"^ *[0-9.]+ *[kmgKMG]?[bB] *$".to_string(),
+        Form::Wait => r"^(none| *[0-9.]+ *[a-z]+ *)$".to_string(),
+        Form::Cost => r"^ *[0-9.]+ *[a-z]+( */ *b)?( *\+ *[0-9.]+ *[a-z]+ */ *b)? *$".to_string(),
+        Form::Law => r"^ *(x *[0-9.]+|\+ *[0-9.]+ *[a-z]+) *$".to_string(),
         Form::Seconds | Form::Time => r"^[0-9.]+ *[a-z]+$".to_string(),
         Form::Cores => r"^ *[0-9]+ *(- *[0-9]+ *)?(, *[0-9]+ *(- *[0-9]+ *)?)*$".to_string(),
         Form::Preference => "^(high|medium|low)$".to_string(),
@@ -107,6 +124,9 @@ fn text(form: Form, catalogue: &Catalogue) -> Map<String, Value> {
         }
         Form::Function => {
             out.insert("description".into(), json!(listed(&catalogue.functions)));
+        }
+        Form::Batching => {
+            out.insert("description".into(), json!(listed(crate::cpu::BATCHINGS)));
         }
         _ => {}
     }

@@ -192,8 +192,11 @@ fn any_plan() -> impl Strategy<Value = Plan> {
     let routes = proptest::collection::btree_map(0u8..5, 0u8..3, 0..5);
     let paths = proptest::sample::subsequence(vec![0u8, 1, 2, 3], 0..=4).prop_shuffle();
     let neighbours = proptest::collection::btree_map(2u8..5, 1u8..3, 0..3);
-    (ports, routes, paths, neighbours, 1u8..3, 0u8..2).prop_map(|(ports, routes, paths, neighbours, workers, class)| {
+    let cpu = (1u8..4, 1u8..3, prop::option::of(1u8..3));
+    let rest = (1u8..3, 0u8..2, cpu);
+    (ports, routes, paths, neighbours, rest).prop_map(|(ports, routes, paths, neighbours, (workers, class, cpu))| {
         let mut text = format!("version = 1\nrouter.workers = {workers}\n");
+        text += &format!("[cpu]\nlayout = {}\nforwarding = \"simple(packets={})\"\n", cpu.0, cpu.1);
         for (i, (vlans, scheme, captured)) in &ports {
             text += &format!("[port.p{i}]\ndevice = \"memory:m{i}\"\naddress = [\"10.{i}.0.1/24\"]\n");
             text += &if *captured { format!("capture = \"c{i}\"\n") } else { String::new() };
@@ -214,6 +217,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
         }
         for path in &paths {
             text += &format!("[[path]]\nname = \"w{path}\"\nmatch = \"tcp dport {path}\"\nclass = {class}\n");
+            text += &cpu.2.map_or(String::new(), |rate| format!("reserve = \"{rate}kpps\"\n"));
         }
         read(&text)
     })
@@ -230,6 +234,10 @@ fn applied(old: &Plan, new: &Plan, changes: &[Change]) -> Plan {
                     plan.workers = edit.new.parse().unwrap();
                 }
             }
+            Change::CpuChanged { what } => {
+                assert!(what.iter().all(|edit| edit.what == "layout" || edit.what == "forwarding"));
+                plan.cpu = new.cpu.clone();
+            }
             Change::PortAdded { port } => plan.ports.push(*port),
             Change::PortRemoved { name } => plan.ports.retain(|p| p.name != name),
             Change::PortChanged { name, what } => {
@@ -239,6 +247,7 @@ fn applied(old: &Plan, new: &Plan, changes: &[Change]) -> Plan {
                     match edit.what {
                         "scheme" => port.scheme = target.scheme.clone(),
                         "capture" => port.capture = target.capture.clone(),
+                        "estimator" => port.cpu.estimator = target.cpu.estimator,
                         other => panic!("{other}"),
                     }
                 }
@@ -271,9 +280,13 @@ fn applied(old: &Plan, new: &Plan, changes: &[Change]) -> Plan {
             Change::PathRemoved { name } => plan.paths.retain(|p| p.name != name),
             Change::PathChanged { name, what } => {
                 let path = plan.paths.iter_mut().find(|p| p.name == name).unwrap();
+                let target = new.paths.iter().find(|p| p.name == name).unwrap();
                 for edit in what {
-                    assert_eq!(edit.what, "class");
-                    path.class = edit.new.parse().unwrap();
+                    match edit.what {
+                        "class" => path.class = edit.new.parse().unwrap(),
+                        "reserve" => path.cpu = target.cpu,
+                        other => panic!("{other}"),
+                    }
                 }
             }
             Change::PathsReordered { order } => {

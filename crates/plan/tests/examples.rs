@@ -38,6 +38,31 @@ fn an_example_fills_in_every_default() {
           "workers": 1,
           "cores": [],
           "spin": 50000,
+          "cpu": {
+            "layout": 3,
+            "scheduler": "wf2q+",
+            "receive": "polling",
+            "input": "timeslice(packets=256,slice=100us)",
+            "forwarding": "timeslice(packets=256,slice=100us)",
+            "output": "timeslice(packets=256,slice=100us)",
+            "vector": null,
+            "charge": "none",
+            "switch_cost": null,
+            "strict": false,
+            "harvest": true,
+            "max_wait": null,
+            "tune": null,
+            "input_share": "auto",
+            "balance": [
+              0,
+              0,
+              0
+            ],
+            "best_effort": "per_function",
+            "admission": "refuse",
+            "classify_budget": null,
+            "inline": false
+          },
           "frames": 16384,
           "super_frames": 256,
           "icmp_rate": 100,
@@ -75,7 +100,13 @@ fn an_example_fills_in_every_default() {
                 "text": "fifo(limit=1000)"
               },
               "capture": null,
-              "faults": null
+              "faults": null,
+              "cpu": {
+                "share": null,
+                "line_rate": null,
+                "congestion": "drop",
+                "estimator": null
+              }
             },
             {
               "name": "wan",
@@ -109,7 +140,13 @@ fn an_example_fills_in_every_default() {
                 "text": "fifo(limit=1000)"
               },
               "capture": null,
-              "faults": null
+              "faults": null,
+              "cpu": {
+                "share": null,
+                "line_rate": null,
+                "congestion": "drop",
+                "estimator": null
+              }
             }
           ],
           "routes": [

@@ -82,6 +82,17 @@ fn an_editor_underlines_simple_mistakes() {
         "path = [{ name = \"control\", match = \"any\" }]",
         "path = [{ name = \"x\", match = \"any\", functions = [\"route\"] }]",
         "neighbour = [{}]",
+        "cpu.layout = 4",
+        "cpu.scheduler = \"wfq\"",
+        "cpu.forwarding = \"throttled\"",
+        "cpu.balance = [5]",
+        "cpu.balance = [5, -1, 5]",
+        "cpu.tune = true",
+        "port.wan = { device = \"memory:a\", line_rate = \"140\" }",
+        "port.wan = { device = \"memory:a\", congestion = \"stop\" }",
+        "port.wan = { device = \"memory:a\", estimator = { low = 0 } }",
+        "path = [{ name = \"x\", match = \"any\", reserve = \"fast\" }]",
+        "path = [{ name = \"x\", match = \"any\", cost = \"2ns/kb\" }]",
     ] {
         let source = format!("{base}{wrong}\n");
         assert!(!validator.is_valid(&json_of(&source)), "{wrong}");

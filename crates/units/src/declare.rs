@@ -3,7 +3,7 @@
 //! Each is written once, beside the code it declares; the configuration parser, `--help`, the JSON schema and the
 //! reference page follow from it.
 
-use crate::{Bytes, Nanos, Rate, UnitError};
+use crate::{Bytes, Nanos, Parts, Rate, UnitError};
 use alloc::format;
 use alloc::string::ToString;
 
@@ -18,10 +18,12 @@ pub enum Unit {
     Time,
     /// Bytes, as `1500b`.
     Size,
+    /// Millionths of a whole, as `10%`.
+    Part,
 }
 
 impl Unit {
-    /// Reads an option's text: packets, bits per second, nanoseconds or bytes.
+    /// Reads an option's text: packets, bits per second, nanoseconds, bytes or millionths.
     pub fn read(self, text: &str) -> Result<u64, UnitError> {
         match self {
             Unit::Count => text.trim().parse().map_err(|_| UnitError {
@@ -31,6 +33,7 @@ impl Unit {
             Unit::Rate => text.parse().map(Rate::get),
             Unit::Time => text.parse().map(Nanos::get),
             Unit::Size => text.parse().map(Bytes::get),
+            Unit::Part => text.parse().map(|part: Parts| part.get().into()),
         }
     }
 }

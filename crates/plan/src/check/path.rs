@@ -1,12 +1,13 @@
 //! `[[path]]`: which packets are switched how.
 
 use super::connected::Connected;
+use super::cpu;
 use crate::diagnostic::Report;
 use crate::document::{Node, Path, Section, Text};
 use crate::keys::{MOST_FUNCTIONS, MOST_PATHS, PATH};
 use crate::names::{self, PATH_PATTERN, RESERVED_PATHS};
 use crate::text::{TextError, quote};
-use crate::{Call, Catalogue, Match, PathCpu, PathPlan};
+use crate::{Call, Catalogue, Match, PathPlan};
 use std::collections::HashMap;
 
 /// The function of a path that names none.
@@ -45,16 +46,24 @@ pub(super) fn read(
             });
         }
         let functions = functions(report, &section, catalogue);
+        // The declared ranges are within the types.
         let queue = section.integer(report, "queue").unwrap_or(1) as u32;
+        let mut one = |name| match section.node(name) {
+            Some(_) => section.integer(report, name).unwrap_or(1) as u32,
+            None => queue,
+        };
+        let (input_queue, output_queue) = (one("input_queue"), one("output_queue"));
+        let cpu = cpu::path(report, &section);
         let class = section.integer(report, "class").unwrap_or(0) as u8;
         if let (Some(name), Some((_, matching))) = (name, matching) {
             paths.push(PathPlan {
                 name: name.value.to_string(),
                 matching,
                 functions,
-                queue,
+                input_queue,
+                output_queue,
                 class,
-                cpu: PathCpu::default(),
+                cpu,
             });
         }
     }

@@ -2,16 +2,16 @@
 
 use super::advertise;
 use super::connected::{Connected, InterfaceIndex, MAIN, VrfIndex, edge_of, no_host};
+use super::cpu;
 use crate::diagnostic::Report;
 use crate::document::{Node, Path, Section, Text};
 use crate::keys::{FAULTS, FRAME_MTU, IPV6_MTU, MOST_ADDRESSES, MOST_INTERFACES, MOST_PORTS, MOST_VRFS, PORT, VLAN};
 use crate::names::{self, PORT_PATTERN};
 use crate::text::{TextError, did_you_mean, quote};
-use crate::{Call, Catalogue, DevicePlan, FaultsPlan, InterfacePlan, Name, PortCpu, PortPlan, Prefix};
+use crate::{Call, Catalogue, DevicePlan, FaultsPlan, InterfacePlan, Name, PortPlan, Prefix};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::str::FromStr;
 use units::Mac;
 
 /// The scheme of a link that names none.
@@ -24,11 +24,18 @@ const INTERFACES: [&str; 3] = ["packet", "tap", "xdp"];
 const OPTIONS: [(&str, &[&str]); 4] =
     [("write", &["pcap"]), ("pace", &["pcap"]), ("checksums", &["xdp"]), ("offloads", &["packet", "tap"])];
 
+/// What the ports are read by.
+pub(super) struct Shared<'c> {
+    pub catalogue: &'c Catalogue,
+    /// Whether the pool has frames for packets longer than [`FRAME_MTU`].
+    pub jumbo: bool,
+    /// Packets that an input task takes at once.
+    pub batch: Option<u16>,
+}
+
 /// What is shared between the ports while they are read.
 struct Ports<'c> {
-    catalogue: &'c Catalogue,
-    /// Whether the pool has frames for packets longer than [`FRAME_MTU`].
-    jumbo: bool,
+    by: Shared<'c>,
     connected: Connected,
     /// Devices by what their names are names of, and name; and the port that has each.
     devices: HashMap<(String, String), Name>,
@@ -38,15 +45,9 @@ struct Ports<'c> {
     reads: Vec<(PathBuf, String, Range<usize>)>,
 }
 
-pub(super) fn read(
-    report: &mut Report<'_>,
-    root: &Section<'_>,
-    catalogue: &Catalogue,
-    jumbo: bool,
-) -> (Vec<PortPlan>, Connected) {
+pub(super) fn read(report: &mut Report<'_>, root: &Section<'_>, by: Shared<'_>) -> (Vec<PortPlan>, Connected) {
     let mut ports = Ports {
-        catalogue,
-        jumbo,
+        by,
         connected: Connected::default(),
         devices: HashMap::new(),
         files: HashMap::new(),
@@ -105,7 +106,7 @@ impl Ports<'_> {
     fn port(&mut self, report: &mut Report<'_>, section: &Section<'_>, name: Name) -> PortPlan {
         let device = self.device(report, section, &name);
         let mtu = section.integer(report, "mtu").unwrap_or(1500);
-        if mtu > FRAME_MTU && !self.jumbo {
+        if mtu > FRAME_MTU && !self.by.jumbo {
             let span = section.node("mtu").map_or(section.span.clone(), |node| node.span);
             report.error(span, Path::Key(&section.path, "mtu"), || {
                 let reason = format!("packets of {mtu} bytes take super-frames, and super_frames is 0");
@@ -121,7 +122,7 @@ impl Ports<'_> {
             scheme: self.scheme(report, section),
             capture: self.file(report, section, "capture"),
             faults: faults(report, section),
-            cpu: PortCpu::default(),
+            cpu: cpu::port(report, section, self.by.batch),
             device,
             name,
         }
@@ -129,13 +130,13 @@ impl Ports<'_> {
 
     fn device(&mut self, report: &mut Report<'_>, section: &Section<'_>, port: &Name) -> DevicePlan {
         let write = self.file(report, section, "write");
-        let pace = parsed(report, section, "pace").unwrap_or_default();
-        let checksums = parsed(report, section, "checksums");
+        let pace = section.parsed(report, "pace").unwrap_or_default();
+        let checksums = section.parsed(report, "checksums");
         let offloads = section.boolean(report, "offloads");
         let mut plan = DevicePlan { kind: String::new(), target: String::new(), write, pace, checksums, offloads };
         let Some(text) = section.text(report, "device") else { return plan };
         let Some((kind, target)) = text.value.split_once(':') else {
-            let kinds: Vec<String> = self.catalogue.devices.iter().map(|d| format!("{}:...", d.name)).collect();
+            let kinds: Vec<String> = self.by.catalogue.devices.iter().map(|d| format!("{}:...", d.name)).collect();
             text.error(report, || {
                 (
                     format!("{} does not say what kind of device it is", quote(text.value)),
@@ -144,8 +145,8 @@ impl Ports<'_> {
             });
             return plan;
         };
-        if !self.catalogue.devices.iter().any(|declared| declared.name == kind) {
-            let hint = did_you_mean(kind, self.catalogue.devices.iter().map(|d| d.name));
+        if !self.by.catalogue.devices.iter().any(|declared| declared.name == kind) {
+            let hint = did_you_mean(kind, self.by.catalogue.devices.iter().map(|d| d.name));
             let reason = format!("no kind of device is called {}", quote(kind));
             text.wrong(report, TextError { offset: 0, length: kind.len(), reason, hint });
             return plan;
@@ -204,7 +205,7 @@ impl Ports<'_> {
 
     fn scheme(&self, report: &mut Report<'_>, section: &Section<'_>) -> Call {
         let none = || Call { name: "", options: Vec::new(), text: String::new() };
-        let schemes = &self.catalogue.schemes;
+        let schemes = &self.by.catalogue.schemes;
         let Some(text) = section.text(report, "scheme") else {
             return Call::parse(DEFAULT_SCHEME, schemes, "scheme").unwrap_or_else(|error| {
                 report.error(section.span.clone(), section.path, || {
@@ -344,16 +345,6 @@ impl Ports<'_> {
         self.connected.incomplete |= report.error_count() > before;
         addresses
     }
-}
-
-/// The value of a key whose text says all; nothing where it is not there or says nothing that makes sense.
-fn parsed<T: FromStr<Err = units::UnitError>>(
-    report: &mut Report<'_>,
-    section: &Section<'_>,
-    key: &'static str,
-) -> Option<T> {
-    let text = section.text(report, key)?;
-    text.value.parse().map_err(|error: units::UnitError| text.error(report, || (error.reason, error.hint))).ok()
 }
 
 /// A file's name with `./a` and `a//b` made what they mean; links are left alone.

@@ -379,7 +379,7 @@ fn paths(plan: &Plan, names: &mut Names) -> Vec<PathSpec> {
         let next = names.next[2];
         let id = *names.paths.entry(path.name.clone()).or_insert_with(|| PathId::at(next));
         names.next[2] = next.max(id.index() + 1);
-        paths.push(spec(id, &path.name, path.functions.clone(), path.queue as usize, path.class));
+        paths.push(spec(id, &path.name, path.functions.clone(), path.input_queue as usize, path.class));
     }
     paths
 }
