@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+pub mod admission;
 mod advertise;
 pub mod batch;
 mod call;
@@ -21,6 +22,7 @@ mod matching;
 mod model;
 mod names;
 mod render;
+mod ring;
 mod schema;
 mod text;
 pub mod throttle;
@@ -43,6 +45,7 @@ pub use model::{
     Checksums, DevicePlan, FaultsPlan, InterfacePlan, Name, NeighbourPlan, NextHopPlan, Pace, PathPlan, Plan, PortPlan,
     RouteAction, RoutePlan,
 };
+pub use ring::Ring;
 pub use schema::schema;
 pub use text::{TextError, did_you_mean, quote};
 pub use units::Mac;

@@ -45,6 +45,17 @@ pub fn reachable(overhead: Parts) -> Parts {
     Parts::millionths((1_000_000_000_000u64 / (1_000_000 + u64::from(overhead.get()))) as u32)
 }
 
+/// The highest overhead at which so much work gets done: `1 / demand - 1`, rounded down. Nothing where the work takes all
+/// of the processor, or more.
+pub fn highest_overhead(demand: Parts) -> Parts {
+    match u64::from(demand.get()) {
+        0 => Parts::millionths(u32::MAX),
+        1_000_000.. => Parts::default(),
+        // At most 10^12 - 10^6, for a demand of one millionth.
+        demand => Parts::millionths(u32::try_from(1_000_000_000_000 / demand - 1_000_000).unwrap_or(u32::MAX)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -48,10 +48,10 @@ impl Tuning {
     }
 
     /// The part of the processor that the present work would keep busy, with the margin; may exceed the whole.
-    fn required(&self, needed: Nanos, elapsed: Nanos) -> u64 {
+    fn required(&self, needed: Nanos, elapsed: Nanos) -> Parts {
         let elapsed = u128::from(elapsed.get().max(1));
         let load = u128::from(needed.get()) * 1_000_000 / elapsed;
-        u64::try_from(load).unwrap_or(u64::MAX).saturating_add(self.plan.margin.get().into())
+        Parts::millionths(u32::try_from(load).unwrap_or(u32::MAX).saturating_add(self.plan.margin.get()))
     }
 
     /// A period is over. In `elapsed` so much work has come that it takes `needed`: packets that were dropped count, and
@@ -61,7 +61,7 @@ impl Tuning {
     /// moves the thresholds of all paths.
     pub fn observe(&mut self, needed: Nanos, elapsed: Nanos, now: Instant) -> Option<Setting> {
         self.next = now + self.plan.period;
-        let wanted = overhead(self.required(needed, elapsed)).clamp(self.plan.least, self.plan.most);
+        let wanted = throttle::highest_overhead(self.required(needed, elapsed)).clamp(self.plan.least, self.plan.most);
         let present = u64::from(self.setting.overhead.get());
         let much_less = u64::from(wanted.get()) * 16 < present * 15;
         let much_more = u64::from(wanted.get()) * 4 > present * 5;
@@ -94,16 +94,6 @@ impl Tuning {
 
 fn setting(overhead: Parts, switch: Nanos) -> Setting {
     Setting { overhead, slice: throttle::least_slice(switch, overhead) }
-}
-
-/// `1 / required - 1`, rounded down; nothing where all of the processor is required, or more.
-fn overhead(required: u64) -> Parts {
-    match required {
-        0 => Parts::millionths(u32::MAX),
-        1_000_000.. => Parts::default(),
-        // At most 10^12 - 10^6, for a load of one millionth.
-        _ => Parts::millionths(u32::try_from(1_000_000_000_000 / required - 1_000_000).unwrap_or(u32::MAX)),
-    }
 }
 
 #[cfg(test)]

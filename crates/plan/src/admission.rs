@@ -1,0 +1,449 @@
+//! Admission: promises are arithmetic (Qie et al. 2001, sections 3.2 and 4.4).
+//!
+//! A plan and what everything costs go in; out comes what each task gets of the processor, or the reservation that does
+//! not fit, the resource that ran out and what would fit. The sum of what is admitted never exceeds the whole, and what
+//! switching from task to task takes is part of it:
+//!
+//! ```text
+//! work of a reservation      rate * (input + functions + output)            per packet and byte, or the share that is said
+//! its switches               rate * switch / batch for each of its tasks    under the throttle: no less than overhead * work
+//! its time-outs              switch / max_wait                              under the throttle
+//! all of them                <= the processor less a hundredth for best effort
+//! its bits                   <= the link's rate
+//! packets of the worst wait  <= its queue                                   the longest runs of all other tasks
+//! the waits                  <= the promised delay
+//! ```
+//!
+//! Best effort divides the rest. Everything is whole numbers, nanoseconds of a second; the order in which reservations are
+//! written matters only between equals.
+
+mod costs;
+mod demand;
+mod divide;
+mod refused;
+mod wait;
+
+pub use costs::{Costs, Figure, PathCosts, PortCosts, Source, exits};
+pub use refused::{Refused, Shortage, Warning};
+
+use crate::{Batching, InputShare, Layout, Name, Plan, Reservation, throttle};
+use demand::{Claim, Load, Stages, WHOLE, load_of, part, parts};
+use serde::{Serialize, Serializer};
+use units::{Bytes, Nanos, PacketRate, Parts, Rate, Share};
+
+/// A packet of full size on Ethernet, for what a task may take at most.
+const FULL_FRAME: Bytes = Bytes::new(1518);
+
+/// What one task gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct TaskAllotment {
+    /// Its part of the processor.
+    #[serde(serialize_with = "fraction")]
+    pub share: Share,
+    /// As much of that as reservations take.
+    #[serde(serialize_with = "fraction")]
+    pub reserved: Share,
+    /// Packets of a run when there are enough.
+    pub batch: u32,
+    /// How long it may keep the others waiting.
+    #[serde(serialize_with = "text")]
+    pub run: Nanos,
+}
+
+/// What a port gets.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct PortAllotment {
+    /// Its name.
+    pub name: Name,
+    /// The input task.
+    pub input: TaskAllotment,
+    /// The output task; nothing where there is none.
+    pub output: TaskAllotment,
+    /// Bits of its link that are promised to paths known to leave by it.
+    #[serde(serialize_with = "text")]
+    pub promised: Rate,
+    /// The link's rate, where it is known.
+    #[serde(serialize_with = "optional_text")]
+    pub link: Option<Rate>,
+}
+
+/// What a path gets.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct PathAllotment {
+    /// Its name.
+    pub name: String,
+    /// The rate it is promised; none for best effort.
+    #[serde(serialize_with = "optional_text")]
+    pub rate: Option<PacketRate>,
+    /// Its forwarding task. Best-effort paths that share one get a part of its share each.
+    pub task: TaskAllotment,
+    /// What a packet costs it, and who says so.
+    #[serde(serialize_with = "text")]
+    pub cost: Nanos,
+    /// Where that figure comes from.
+    pub source: Source,
+    /// Packets it waits for before it runs; 1 without the throttle.
+    pub threshold: u32,
+    /// How long it waits for them; none: as long as others have enough to do.
+    #[serde(serialize_with = "optional_text")]
+    pub max_wait: Option<Nanos>,
+    /// How long its turn may be in coming.
+    #[serde(serialize_with = "text")]
+    pub wait: Nanos,
+    /// How long a packet may take through the router; none for best effort.
+    #[serde(serialize_with = "optional_text")]
+    pub through: Option<Nanos>,
+    /// Packets its input queue is to hold for that; 0 for best effort.
+    pub queue_needed: u32,
+    /// What it holds.
+    pub queue: u32,
+}
+
+/// What everybody gets.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Allotment {
+    /// The ports, as in the plan.
+    pub ports: Vec<PortAllotment>,
+    /// The paths, as in the plan.
+    pub paths: Vec<PathAllotment>,
+    /// The built-in path `best-effort`.
+    pub best_effort: TaskAllotment,
+    /// The other built-in paths, each.
+    pub built_in: TaskAllotment,
+    /// U: the part of the processor that the work of the reservations takes.
+    #[serde(serialize_with = "text")]
+    pub demand: Parts,
+    /// What switching to their tasks takes besides.
+    #[serde(serialize_with = "text")]
+    pub overhead: Parts,
+    /// What their time-outs may take besides.
+    #[serde(serialize_with = "text")]
+    pub tax: Parts,
+    /// The part of the processor that does work when all of it is busy.
+    #[serde(serialize_with = "text")]
+    pub reachable: Parts,
+    /// What is left for best effort.
+    #[serde(serialize_with = "text")]
+    pub left: Parts,
+    /// What will probably not be as it was meant.
+    pub warnings: Vec<Warning>,
+}
+
+fn fraction<S: Serializer>(share: &Share, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64((share.as_f64() * 1e6).round() / 1e6)
+}
+
+fn text<T: std::fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+fn optional_text<T: std::fmt::Display, S: Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => serializer.collect_str(value),
+        None => serializer.serialize_none(),
+    }
+}
+
+/// Whether the reservations of a plan fit what everything costs, and what everybody gets.
+///
+/// `costs` has an entry for each port and each path of the plan, in its order.
+pub fn admit(plan: &Plan, costs: &Costs) -> Result<Allotment, Refused> {
+    assert_eq!((costs.ports.len(), costs.paths.len()), (plan.ports.len(), plan.paths.len()), "costs of this plan");
+    let stages = Stages::of(plan, costs);
+    let claims = demand::claims(&stages);
+    cpu(&stages, &claims)?;
+    inputs(plan, &claims)?;
+    links(plan, costs, &claims)?;
+    let runs = wait::Runs::of(&stages);
+    let waits: Vec<wait::Wait> =
+        claims.iter().map(|claim| wait::of(&stages, &runs, claim, threshold(&stages, claim.path))).collect();
+    claims.iter().zip(&waits).try_for_each(|(claim, wait)| wait::check(&stages, claim, *wait))?;
+    let mut warnings = Vec::new();
+    let spread = Spread::of(&claims, &mut warnings, plan);
+    let left = WHOLE - spread.reserved;
+    let division = divide::best_effort(&stages, &claims, left, &mut warnings);
+    warnings.extend(wait::rings(&stages, &runs, &claims));
+    warnings.extend(near_capacity(&stages));
+    Ok(Terms { stages, claims, runs, waits, spread, division, left, warnings }.allotment())
+}
+
+/// Reservations are taken as long as they fit, the least demanding first: so more are admitted, and the order in which
+/// they are written does not matter.
+fn cpu(stages: &Stages<'_>, claims: &[Claim]) -> Result<(), Refused> {
+    let mut left = WHOLE - divide::LEAST;
+    for claim in claims {
+        let needed = claim.total();
+        if needed > left {
+            let shortage = Shortage::Cpu { needed: parts(needed), available: Parts::millionths((left / 1000) as u32) };
+            let path = &stages.plan.paths[claim.path];
+            let said = path.cpu.reservation.expect("a claim has a reservation");
+            return Err(Refused { path: path.name.clone(), shortage, hint: fitting(stages, claim, left, said) });
+        }
+        left -= needed;
+    }
+    Ok(())
+}
+
+/// What would fit into what is left: a rate, or a share where one is said.
+fn fitting(stages: &Stages<'_>, claim: &Claim, left: u64, said: Reservation) -> String {
+    let more = "a cheaper function, a lower overhead or another core make room for more";
+    if stages.plan.paths[claim.path].cpu.share.is_some() {
+        let rest = claim.total() - claim.forwarding.total();
+        let share = part(left.saturating_sub(rest), claim.forwarding.work, claim.forwarding.total());
+        return format!("a share of {} would fit; {more}", Parts::millionths((share / 1000) as u32));
+    }
+    let rate = part(claim.rate.get(), left.saturating_sub(claim.tax), claim.total() - claim.tax);
+    match (rate, said.rate) {
+        (0, _) => format!("nothing of it would fit; {more}"),
+        (rate, None) => format!("reserve = \"{}\" would fit; {more}", PacketRate::pps(rate)),
+        (rate, Some(_)) => {
+            let bits = rate.saturating_mul(claim.size.get() * 8);
+            format!("reserve = \"{}\" would fit; {more}", Rate::bits(bits))
+        }
+    }
+}
+
+/// Where ports say what their input tasks get, it serves the reservations that may come in by them.
+fn inputs(plan: &Plan, claims: &[Claim]) -> Result<(), Refused> {
+    if plan.cpu.input_share != InputShare::Explicit {
+        return Ok(());
+    }
+    for (index, port) in plan.ports.iter().enumerate() {
+        let available = port.cpu.share.map_or(0, load_of);
+        let mut needed = 0;
+        for claim in claims.iter().filter(|claim| claim.entries.contains(&index)) {
+            needed += claim.input.share(plan.cpu.charge);
+            if needed > available {
+                let shortage = Shortage::Input {
+                    port: port.name.clone(),
+                    needed: parts(needed),
+                    available: port.cpu.share.unwrap_or_default(),
+                };
+                let hint = format!("give the port share = \"{}\" or more", parts(needed));
+                return Err(Refused { path: plan.paths[claim.path].name.clone(), shortage, hint });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is known to come in or leave by a port fits its line and its link.
+fn links(plan: &Plan, costs: &Costs, claims: &[Claim]) -> Result<(), Refused> {
+    for (index, port) in plan.ports.iter().enumerate() {
+        let refused = |claim: &Claim, shortage, hint: String| {
+            Err(Refused { path: plan.paths[claim.path].name.clone(), shortage, hint })
+        };
+        if let Some(link) = costs.ports[index].link {
+            let mut left = u128::from(link.get());
+            for claim in claims.iter().filter(|claim| claim.exits == [index]) {
+                let needed = claim.on_the_wire();
+                if needed > left {
+                    let fits = part(claim.rate.get(), left as u64, u64::try_from(needed).unwrap_or(u64::MAX));
+                    let needed = Rate::bits(u64::try_from(needed).unwrap_or(u64::MAX));
+                    let shortage =
+                        Shortage::Link { port: port.name.clone(), needed, available: Rate::bits(left as u64) };
+                    return refused(claim, shortage, format!("reserve = \"{}\" would fit", PacketRate::pps(fits)));
+                }
+                left -= needed;
+            }
+        }
+        if let Some(line) = port.cpu.line_rate.or(costs.ports[index].line_rate) {
+            let mut left = line.get();
+            for claim in claims.iter().filter(|claim| claim.entries == [index]) {
+                if claim.rate.get() > left {
+                    let available = PacketRate::pps(left);
+                    let shortage = Shortage::Line { port: port.name.clone(), needed: claim.rate, available };
+                    return refused(claim, shortage, format!("reserve = \"{available}\" would fit"));
+                }
+                left -= claim.rate.get();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Packets that a path's task waits for.
+fn threshold(stages: &Stages<'_>, path: usize) -> u32 {
+    match stages.forwarding.batching {
+        Batching::Throttle { .. } if stages.plan.cpu.layout != Layout::One => {
+            let plan = &stages.plan.paths[path];
+            stages.forwarding.batch(cost(stages, path), stages.room(plan))
+        }
+        _ => 1,
+    }
+}
+
+/// What a packet costs a path's task.
+fn cost(stages: &Stages<'_>, path: usize) -> Nanos {
+    let entries = stages.entries(&stages.plan.paths[path]);
+    let exits = stages.exits(path, &entries);
+    let size = stages.plan.paths[path].packet_size();
+    let [input, forwarding, _] = stages.packet(stages.costs.paths[path].functions, size, (&entries, &exits));
+    if stages.plan.cpu.layout == Layout::One { input } else { forwarding }
+}
+
+/// Paths that wait for more than half of what their queues hold (section 4.3).
+fn near_capacity(stages: &Stages<'_>) -> Vec<Warning> {
+    let Batching::Throttle { overhead, .. } = stages.forwarding.batching else { return Vec::new() };
+    let paths = stages.plan.paths.iter().enumerate();
+    let near = paths.filter_map(|(index, path)| {
+        let wanted = throttle::threshold(stages.costs.switch, overhead, cost(stages, index));
+        let capacity = path.waiting_room(stages.plan.cpu.layout);
+        throttle::near_capacity(wanted, capacity).then(|| Warning {
+            about: format!("path.{}", path.name),
+            reason: format!(
+                "at an overhead of {overhead} it is worth a switch with {wanted} packets, more than half of its queue of \
+                 {capacity}"
+            ),
+            hint: format!("give it a queue of {} or more, or a max_wait", wanted.saturating_mul(2)),
+        })
+    });
+    near.collect()
+}
+
+/// What reservations give each port's tasks. One that may come in or leave by several ports is given to each of them in
+/// full; where that is more than there is, each gets its part.
+#[derive(Clone, Debug)]
+struct Spread {
+    inputs: Vec<Load>,
+    outputs: Vec<Load>,
+    /// All that is given to reservations, in nanoseconds of a second.
+    reserved: u64,
+}
+
+impl Spread {
+    fn of(claims: &[Claim], warnings: &mut Vec<Warning>, plan: &Plan) -> Spread {
+        let full = Spread::with(claims, plan.ports.len(), |_| 1);
+        if full.reserved <= WHOLE - divide::LEAST {
+            return full;
+        }
+        let several = claims.iter().filter(|claim| claim.entries.len() > 1 || claim.exits.len() > 1);
+        warnings.extend(several.map(|claim| Warning {
+            about: format!("path.{}", plan.paths[claim.path].name),
+            reason: "it may come in or leave by several ports, and there is not enough for all of it by each".into(),
+            hint: "say where it comes in (`iif`) and where to (`ip daddr`)".into(),
+        }));
+        Spread::with(claims, plan.ports.len(), |ports| ports as u64)
+    }
+
+    fn with(claims: &[Claim], ports: usize, divisor: impl Fn(usize) -> u64) -> Spread {
+        let mut spread =
+            Spread { inputs: vec![Load::default(); ports], outputs: vec![Load::default(); ports], reserved: 0 };
+        let add = |loads: &mut [Load], ports: &[usize], load: Load| {
+            let each = load.part(1, divisor(ports.len()).max(1));
+            ports.iter().for_each(|&port| loads[port] = loads[port].plus(each));
+            each.total() * ports.len() as u64
+        };
+        for claim in claims {
+            spread.reserved += claim.forwarding.total() + claim.tax;
+            spread.reserved += add(&mut spread.inputs, &claim.entries, claim.input);
+            spread.reserved += add(&mut spread.outputs, &claim.exits, claim.output);
+        }
+        spread
+    }
+}
+
+/// All that an allotment is made of.
+struct Terms<'a> {
+    stages: Stages<'a>,
+    claims: Vec<Claim>,
+    runs: wait::Runs,
+    waits: Vec<wait::Wait>,
+    spread: Spread,
+    division: divide::Division,
+    left: u64,
+    warnings: Vec<Warning>,
+}
+
+impl Terms<'_> {
+    fn allotment(self) -> Allotment {
+        let Terms { stages, claims, runs, waits, spread, division, left, .. } = &self;
+        let (plan, costs) = (stages.plan, stages.costs);
+        let charge = plan.cpu.charge;
+        let share = |load: u64| Share::of(load, WHOLE);
+        let task = |reserved: Load, rest: u64, batch, run| TaskAllotment {
+            share: share(reserved.share(charge) + rest),
+            reserved: share(reserved.share(charge)),
+            batch,
+            run,
+        };
+        let ports = plan.ports.iter().enumerate().map(|(index, port)| {
+            let figures = &costs.ports[index];
+            let batch = |way: demand::Way, figure: Figure| way.batch(figure.cost.packet, u32::MAX);
+            let promised = claims.iter().filter(|claim| claim.exits == [index]).map(Claim::on_the_wire).sum::<u128>();
+            PortAllotment {
+                name: port.name.clone(),
+                input: task(
+                    spread.inputs[index],
+                    division.inputs[index],
+                    batch(stages.input, figures.input),
+                    runs.inputs[index],
+                ),
+                output: match plan.cpu.layout {
+                    Layout::Three => {
+                        let (reserved, rest) = (spread.outputs[index], division.outputs[index]);
+                        task(reserved, rest, batch(stages.output, figures.output), runs.outputs[index])
+                    }
+                    _ => TaskAllotment::default(),
+                },
+                promised: Rate::bits(u64::try_from(promised).unwrap_or(u64::MAX)),
+                link: figures.link,
+            }
+        });
+        let paths = plan.paths.iter().enumerate().map(|(index, path)| {
+            let claim = claims.iter().position(|claim| claim.path == index);
+            let reserved = claim.map_or(Load::default(), |at| claims[at].forwarding);
+            let cost = cost(stages, index);
+            let batch = stages.forwarding.batch(cost, stages.room(path));
+            PathAllotment {
+                name: path.name.clone(),
+                rate: claim.map(|at| claims[at].rate),
+                task: match plan.cpu.layout {
+                    Layout::One => TaskAllotment::default(),
+                    _ => task(reserved, division.paths[index], batch, runs.paths[index]),
+                },
+                cost,
+                source: costs.paths[index].functions.source,
+                threshold: threshold(stages, index),
+                max_wait: demand::max_wait(&plan.cpu, path),
+                wait: runs.others(runs.paths[index]),
+                through: claim.map(|at| waits[at].through),
+                queue_needed: claim.map_or(0, |at| waits[at].queue),
+                queue: path.input_queue,
+            }
+        });
+        let sum = |of: fn(&Claim) -> u64| claims.iter().map(of).sum::<u64>();
+        let work = sum(|claim| claim.input.work + claim.forwarding.work + claim.output.work);
+        let switches = sum(|claim| claim.input.switches + claim.forwarding.switches + claim.output.switches);
+        let given = spread.reserved + division.used.total();
+        let useful = division.used.work + spread.reserved.saturating_sub(spread_switches(spread, claims));
+        let best = stages.forwarding.batch(costs.best_effort.cost.packet, u32::MAX);
+        let none = plan.cpu.layout == Layout::One;
+        Allotment {
+            ports: ports.collect(),
+            paths: paths.collect(),
+            best_effort: if none {
+                TaskAllotment::default()
+            } else {
+                task(Load::default(), division.best_effort, best, runs.best_effort)
+            },
+            built_in: if none {
+                TaskAllotment::default()
+            } else {
+                task(Load::default(), division.built_in, best, runs.best_effort)
+            },
+            demand: parts(work),
+            overhead: parts(switches),
+            tax: parts(sum(|claim| claim.tax)),
+            reachable: Parts::millionths(part(1_000_000, useful, given) as u32),
+            left: Parts::millionths((*left / 1000) as u32),
+            warnings: self.warnings.clone(),
+        }
+    }
+}
+
+/// The part of what is given to reservations that is no work.
+fn spread_switches(spread: &Spread, claims: &[Claim]) -> u64 {
+    let ports: u64 = spread.inputs.iter().chain(&spread.outputs).map(|load| load.switches).sum();
+    ports + claims.iter().map(|claim| claim.forwarding.switches + claim.tax).sum::<u64>()
+}

@@ -1,0 +1,141 @@
+//! What things cost, as the caller knows it: measured in the daemon, said in the configuration, or assumed.
+
+use crate::{Cost, PathPlan, Plan, Prefix, RouteAction};
+use serde::Serialize;
+use units::{Nanos, PacketRate, Rate};
+
+/// Where a figure comes from.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// It was measured on this machine.
+    Measured,
+    /// The configuration or the function says so.
+    Declared,
+    /// Nobody knows; it is a guess of the usual size.
+    Assumed,
+}
+
+impl Source {
+    /// One word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Source::Measured => "measured",
+            Source::Declared => "declared",
+            Source::Assumed => "assumed",
+        }
+    }
+}
+
+/// What a packet costs somewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Figure {
+    /// The cost.
+    pub cost: Cost,
+    /// Who says so.
+    pub source: Source,
+}
+
+impl Figure {
+    /// So much for any packet.
+    pub const fn flat(packet: Nanos, source: Source) -> Figure {
+        Figure { cost: Cost { packet, kilobyte: Nanos::ZERO }, source }
+    }
+}
+
+/// What a port costs and is like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PortCosts {
+    /// Receiving and classifying a packet.
+    pub input: Figure,
+    /// The queueing scheme and transmitting a packet.
+    pub output: Figure,
+    /// The rate of the link, where it has one.
+    pub link: Option<Rate>,
+    /// Packets a second that the line may bring, where that is known.
+    pub line_rate: Option<PacketRate>,
+    /// Packets that the receive ring holds, where that is known.
+    pub ring: Option<u32>,
+}
+
+/// What a path costs and where it leads.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PathCosts {
+    /// Its functions.
+    pub functions: Figure,
+    /// The ports, by their place in the plan, that its packets may leave by; empty where that is not known.
+    pub exits: Vec<usize>,
+}
+
+/// What everything costs that a plan makes the router do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Costs {
+    /// Choosing a task and changing to it.
+    pub switch: Nanos,
+    /// Who says so.
+    pub switch_source: Source,
+    /// The ports, as in the plan.
+    pub ports: Vec<PortCosts>,
+    /// The paths, as in the plan.
+    pub paths: Vec<PathCosts>,
+    /// The functions of the built-in path `best-effort`.
+    pub best_effort: Figure,
+}
+
+/// A switch, a function and a packet's way in or out, where nobody knows better: about what they cost on a core of 3 GHz.
+const SWITCH: Nanos = Nanos::new(150);
+const FUNCTION: Nanos = Nanos::new(50);
+const IN_MEMORY: Nanos = Nanos::new(60);
+const BY_THE_KERNEL: Nanos = Nanos::new(900);
+
+impl Costs {
+    /// What the configuration says, and guesses for the rest: for a look at a plan on a machine that does not run it.
+    pub fn assumed(plan: &Plan) -> Costs {
+        let switch = plan.cpu.switch_cost;
+        let ports = plan.ports.iter().map(|port| {
+            let by_the_kernel = matches!(port.device.kind.as_str(), "packet" | "tap");
+            let packet = Figure::flat(if by_the_kernel { BY_THE_KERNEL } else { IN_MEMORY }, Source::Assumed);
+            PortCosts { input: packet, output: packet, link: None, line_rate: port.cpu.line_rate, ring: None }
+        });
+        let paths = plan.paths.iter().map(|path| {
+            let guess = Figure::flat(FUNCTION * path.functions.len() as u64, Source::Assumed);
+            let declared = path.cpu.cost.map(|cost| Figure { cost, source: Source::Declared });
+            PathCosts { functions: declared.unwrap_or(guess), exits: exits(plan, path) }
+        });
+        Costs {
+            switch: switch.unwrap_or(SWITCH),
+            switch_source: if switch.is_some() { Source::Declared } else { Source::Assumed },
+            ports: ports.collect(),
+            paths: paths.collect(),
+            best_effort: Figure::flat(FUNCTION, Source::Assumed),
+        }
+    }
+}
+
+/// The ports that the packets of a path leave by, as subnets and static routes have it; empty where its match says no
+/// destination, or one that no route leads to.
+pub fn exits(plan: &Plan, path: &PathPlan) -> Vec<usize> {
+    let Some(to) = path.matching.destination else { return Vec::new() };
+    let mut ways: Vec<(Prefix, usize)> = Vec::new();
+    let port_of = |name: &str| {
+        plan.ports.iter().position(|port| port.interfaces.iter().any(|interface| *interface.name == *name))
+    };
+    for (index, port) in plan.ports.iter().enumerate() {
+        let addresses = port.interfaces.iter().flat_map(|interface| &interface.addresses);
+        ways.extend(addresses.map(|prefix| (prefix.network(), index)));
+    }
+    for route in &plan.routes {
+        let mut add = |name: &str| ways.extend(port_of(name).map(|index| (route.to, index)));
+        match &route.action {
+            RouteAction::Via { interface, .. } => add(interface),
+            RouteAction::Group(hops) => hops.iter().for_each(|hop| add(&hop.interface)),
+            RouteAction::Blackhole | RouteAction::Unreachable => {}
+        }
+    }
+    let longest = ways.iter().filter(|(prefix, _)| prefix.covers(to)).map(|(prefix, _)| prefix.length).max();
+    let leads = |prefix: &Prefix| to.covers(*prefix) || (prefix.covers(to) && Some(prefix.length) == longest);
+    let mut exits: Vec<usize> = ways.iter().filter(|(prefix, _)| leads(prefix)).map(|(_, index)| *index).collect();
+    exits.sort_unstable();
+    exits.dedup();
+    exits
+}

@@ -1,0 +1,280 @@
+//! What each reservation takes of the processor, stage by stage: the work, and the switches that go with it.
+
+use super::{Costs, Figure};
+use crate::{Batching, Charge, CpuPlan, Layout, PathPlan, Plan, Receive, throttle};
+use units::{Bytes, Nanos, PacketRate, Parts};
+
+/// Nanoseconds of a second: a whole processor.
+pub(super) const WHOLE: u64 = 1_000_000_000;
+/// A million processors: more is as bad.
+const MOST: u128 = 1_000_000 * WHOLE as u128;
+
+/// Work and the switches it takes, each in nanoseconds of a second.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Load {
+    pub work: u64,
+    pub switches: u64,
+}
+
+impl Load {
+    pub fn total(self) -> u64 {
+        self.work + self.switches
+    }
+
+    /// What a scheduler has to give for it.
+    pub fn share(self, charge: Charge) -> u64 {
+        if charge == Charge::None { self.work } else { self.total() }
+    }
+
+    pub fn plus(self, other: Load) -> Load {
+        Load { work: self.work + other.work, switches: self.switches + other.switches }
+    }
+
+    pub fn part(self, numerator: u64, denominator: u64) -> Load {
+        Load { work: part(self.work, numerator, denominator), switches: part(self.switches, numerator, denominator) }
+    }
+}
+
+/// `whole * numerator / denominator`, rounded down; all of it where there is nothing to divide by.
+pub(super) fn part(whole: u64, numerator: u64, denominator: u64) -> u64 {
+    if denominator == 0 {
+        return whole;
+    }
+    (u128::from(whole) * u128::from(numerator) / u128::from(denominator)).min(MOST) as u64
+}
+
+/// A part of the processor, rounded up.
+pub(super) fn parts(load: u64) -> Parts {
+    Parts::millionths(u32::try_from(load.div_ceil(1000)).unwrap_or(u32::MAX))
+}
+
+/// A part of the processor in nanoseconds of a second.
+pub(super) fn load_of(share: Parts) -> u64 {
+    u64::from(share.get()) * 1000
+}
+
+fn bounded(load: u128) -> u64 {
+    load.min(MOST) as u64
+}
+
+/// How a kind of task batches, as far as costs depend on it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Way {
+    pub batching: Batching,
+    pub switch: Nanos,
+}
+
+impl Way {
+    /// Packets of a run when there are enough: before as many, other tasks have no reason to wait. `room` is what there
+    /// can be.
+    pub fn batch(self, cost: Nanos, room: u32) -> u32 {
+        match self.batching {
+            Batching::None => 1,
+            Batching::Simple { packets } => packets.into(),
+            Batching::Timeslice { packets, slice } => within(slice, cost).min(packets.into()),
+            Batching::Throttle { overhead, .. } => throttle::threshold(self.switch, overhead, cost).min(room).max(1),
+        }
+    }
+
+    /// How long a run lasts at most, where as many packets as that can wait.
+    pub fn run(self, cost: Nanos, room: u32) -> Nanos {
+        let all = cost * u64::from(room);
+        match self.batching {
+            Batching::None => cost,
+            Batching::Simple { packets } => all.min(cost * u64::from(packets)),
+            Batching::Timeslice { packets, slice } => all.min(cost * u64::from(packets)).min(slice + cost),
+            Batching::Throttle { slice, .. } => all.min(slice + cost),
+        }
+    }
+
+    /// `rate` packets of `cost` each. Under the throttle a switch costs no less than it may (section 4.2: E = 1/(1+T)).
+    pub fn load(self, rate: PacketRate, cost: Nanos, room: u32) -> Load {
+        let work = bounded(u128::from(rate.get()) * u128::from(cost.get()));
+        self.around(work, bounded(u128::from(rate.get()) * u128::from(self.switch.get())), cost, room)
+    }
+
+    /// So much work, of packets of `cost` each.
+    pub fn load_of_work(self, work: u64, cost: Nanos, room: u32) -> Load {
+        let each = part(work, self.switch.get(), cost.get());
+        self.around(work, if cost == Nanos::ZERO { 0 } else { each }, cost, room)
+    }
+
+    /// `each` is what a switch for each packet would take.
+    fn around(self, work: u64, each: u64, cost: Nanos, room: u32) -> Load {
+        let batch = u64::from(self.batch(cost, room));
+        let switches = each.div_ceil(batch);
+        let at_least = match self.batching {
+            Batching::Throttle { overhead, .. } => {
+                bounded((u128::from(work) * u128::from(overhead.get())).div_ceil(1_000_000))
+            }
+            _ => 0,
+        };
+        Load { work, switches: switches.max(at_least) }
+    }
+}
+
+/// Packets until one ends at or after the slice.
+fn within(slice: Nanos, cost: Nanos) -> u32 {
+    match cost {
+        Nanos::ZERO => u32::MAX,
+        cost => u32::try_from(slice.get().div_ceil(cost.get())).unwrap_or(u32::MAX).max(1),
+    }
+}
+
+/// The ways of the three kinds of task, and what a packet costs each of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stages<'a> {
+    pub plan: &'a Plan,
+    pub costs: &'a Costs,
+    pub input: Way,
+    pub forwarding: Way,
+    pub output: Way,
+}
+
+impl<'a> Stages<'a> {
+    pub fn of(plan: &'a Plan, costs: &'a Costs) -> Stages<'a> {
+        let switch = costs.switch;
+        let way = |batching| Way { batching, switch };
+        Stages {
+            plan,
+            costs,
+            input: way(plan.cpu.input),
+            forwarding: way(at_worst(&plan.cpu, switch)),
+            output: way(plan.cpu.output),
+        }
+    }
+
+    /// What a packet costs an input task, the functions of a path and an output task, by the dearest of the ports it may
+    /// take; in fewer tasks than three, some of them do the work of others.
+    pub fn packet(&self, functions: Figure, size: Bytes, (entries, exits): (&[usize], &[usize])) -> [Nanos; 3] {
+        let dearest = |ports: &[usize], figure: fn(&super::PortCosts) -> Figure| {
+            let one = |&port: &usize| figure(&self.costs.ports[port]).cost.of(size);
+            ports.iter().map(one).max().unwrap_or(Nanos::ZERO)
+        };
+        let input = dearest(entries, |port| port.input);
+        let output = dearest(exits, |port| port.output);
+        let functions = functions.cost.of(size);
+        match self.plan.cpu.layout {
+            Layout::One => [input + functions + output, Nanos::ZERO, Nanos::ZERO],
+            Layout::Two => [input, functions + output, Nanos::ZERO],
+            Layout::Three => [input, functions, output],
+        }
+    }
+
+    /// What it takes to receive `rate` packets of `cost` each: no switch where it is done before anything else.
+    pub fn receiving(&self, rate: PacketRate, cost: Nanos) -> Load {
+        let load = self.input.load(rate, cost, u32::MAX);
+        match self.plan.cpu.receive {
+            Receive::Polling => load,
+            Receive::Interrupt => Load { switches: 0, ..load },
+        }
+    }
+
+    /// How many packets a forwarding task may wait for.
+    pub fn room(&self, path: &PathPlan) -> u32 {
+        if self.plan.cpu.strict { u32::MAX } else { path.waiting_room(self.plan.cpu.layout) }
+    }
+
+    /// The ports that a path's packets may come in by.
+    pub fn entries(&self, path: &PathPlan) -> Vec<usize> {
+        (0..self.plan.ports.len()).filter(|&port| path.may_come_by(&self.plan.ports[port])).collect()
+    }
+
+    /// The ports that they may leave by; any but the one they came by where that is not known.
+    pub fn exits(&self, index: usize, entries: &[usize]) -> Vec<usize> {
+        let known = &self.costs.paths[index].exits;
+        if !known.is_empty() {
+            return known.clone();
+        }
+        let ports = self.plan.ports.len();
+        (0..ports).filter(|port| ports == 1 || entries != [*port]).collect()
+    }
+}
+
+/// How forwarding tasks batch under the highest load.
+fn at_worst(cpu: &CpuPlan, switch: Nanos) -> Batching {
+    match (cpu.forwarding, cpu.tune) {
+        (Batching::Throttle { .. }, Some(tune)) => {
+            Batching::Throttle { overhead: tune.least, slice: throttle::least_slice(switch, tune.least) }
+        }
+        (batching, _) => batching,
+    }
+}
+
+/// A reservation and what it takes.
+#[derive(Clone, Debug)]
+pub(super) struct Claim {
+    /// The path's place in the plan.
+    pub path: usize,
+    pub rate: PacketRate,
+    pub size: Bytes,
+    pub entries: Vec<usize>,
+    pub exits: Vec<usize>,
+    pub input: Load,
+    pub forwarding: Load,
+    pub output: Load,
+    /// What its time-outs may cost (section 4.3): a switch each time it runs with less than it waits for.
+    pub tax: u64,
+}
+
+impl Claim {
+    pub fn total(&self) -> u64 {
+        self.input.total() + self.forwarding.total() + self.output.total() + self.tax
+    }
+
+    /// The bits a second on the wire: preamble and gap come to each frame (IEEE 802.3, 4.2.3.2.2).
+    pub fn on_the_wire(&self) -> u128 {
+        u128::from(self.rate.get()) * (u128::from(self.size.get()) + 20) * 8
+    }
+}
+
+/// The reservations of a plan, the least demanding first; ties in the order of the plan.
+pub(super) fn claims(stages: &Stages<'_>) -> Vec<Claim> {
+    let mut claims: Vec<Claim> =
+        stages.plan.paths.iter().enumerate().filter_map(|(i, p)| claim(stages, i, p)).collect();
+    claims.sort_by_key(Claim::total);
+    claims
+}
+
+fn claim(stages: &Stages<'_>, index: usize, path: &PathPlan) -> Option<Claim> {
+    let reservation = path.cpu.reservation?;
+    let (rate, size) = (reservation.packets, path.packet_size());
+    let entries = stages.entries(path);
+    let exits = stages.exits(index, &entries);
+    let [input, forwarding, output] = stages.packet(stages.costs.paths[index].functions, size, (&entries, &exits));
+    let room = stages.room(path);
+    let layout = stages.plan.cpu.layout;
+    let forwards = match path.cpu.share {
+        Some(share) => stages.forwarding.load_of_work(load_of(share), forwarding, room),
+        None => stages.forwarding.load(rate, forwarding, room),
+    };
+    Some(Claim {
+        path: index,
+        rate,
+        size,
+        input: stages.receiving(rate, input),
+        forwarding: if layout == Layout::One { Load::default() } else { forwards },
+        output: if layout == Layout::Three { stages.output.load(rate, output, u32::MAX) } else { Load::default() },
+        tax: tax(stages, path, rate),
+        entries,
+        exits,
+    })
+}
+
+/// A switch for each time-out, and no more time-outs than packets.
+fn tax(stages: &Stages<'_>, path: &PathPlan, rate: PacketRate) -> u64 {
+    let Some(wait) = max_wait(&stages.plan.cpu, path) else { return 0 };
+    let timeouts = WHOLE.div_ceil(wait.get().max(1)).min(rate.get());
+    bounded(u128::from(timeouts) * u128::from(stages.costs.switch.get()))
+}
+
+/// How long a path waits for more packets: as it says, or as all do. A promised delay bounds it: a quarter of that is left
+/// for waiting. None: without end, or it never waits.
+pub(super) fn max_wait(cpu: &CpuPlan, path: &PathPlan) -> Option<Nanos> {
+    if !matches!(cpu.forwarding, Batching::Throttle { .. }) || cpu.layout == Layout::One {
+        return None;
+    }
+    let said = path.cpu.max_wait.or(cpu.max_wait).filter(|wait| *wait != Nanos::MAX);
+    let delay = path.cpu.reservation.and_then(|reservation| reservation.delay);
+    said.or_else(|| delay.map(|delay| Nanos::new((delay.get() / 4).max(1))))
+}

@@ -1,0 +1,273 @@
+//! How best effort divides what the reservations leave.
+
+use super::demand::{Claim, Load, Stages, WHOLE, load_of, part, parts};
+use super::{FULL_FRAME, Figure, Warning};
+use crate::{Grouping, InputShare, Layout, Plan};
+use std::collections::BTreeMap;
+use units::{Nanos, PacketRate};
+
+/// What is kept for best effort, so that nobody starves: a hundredth of the processor.
+pub(super) const LEAST: u64 = WHOLE / 100;
+/// What the built-in paths for the router's own packets get of what is left, each: at most a hundredth of the processor.
+const BUILT_IN: u64 = WHOLE / 100;
+/// A task's share is never less than a millionth.
+const SLIVER: u64 = WHOLE / 1_000_000;
+
+/// Shares in nanoseconds of a second.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Division {
+    /// Of each port's input task.
+    pub inputs: Vec<u64>,
+    /// Of each path's forwarding task.
+    pub paths: Vec<u64>,
+    /// Of each port's output task.
+    pub outputs: Vec<u64>,
+    /// Of the built-in path `best-effort`.
+    pub best_effort: u64,
+    /// Of the other built-in paths, each.
+    pub built_in: u64,
+    /// What all of it takes, switches included.
+    pub used: Load,
+}
+
+/// What is given away so far, and what is left.
+struct Purse<'a> {
+    stages: &'a Stages<'a>,
+    division: Division,
+    left: u64,
+}
+
+/// Divides `left` nanoseconds of a second.
+pub(super) fn best_effort(stages: &Stages<'_>, claims: &[Claim], left: u64, warnings: &mut Vec<Warning>) -> Division {
+    let plan = stages.plan;
+    let (ports, paths) = (plan.ports.len(), plan.paths.len());
+    let division =
+        Division { inputs: vec![0; ports], paths: vec![0; paths], outputs: vec![0; ports], ..Division::default() };
+    let mut purse = Purse { stages, division, left };
+    purse.slivers();
+    let each = BUILT_IN.min(purse.left / 10);
+    purse.division.built_in = purse.take(2 * each) / 2;
+    purse.said(claims, warnings);
+    let covered = purse.lines(claims, warnings);
+    purse.functions(&covered);
+    purse.division
+}
+
+impl Purse<'_> {
+    /// Takes up to so much out.
+    fn take(&mut self, wanted: u64) -> u64 {
+        let taken = wanted.min(self.left);
+        self.left -= taken;
+        self.division.used.work += taken;
+        taken
+    }
+
+    /// Takes work with its switches out, or the part of it that is left.
+    fn take_load(&mut self, load: Load) -> u64 {
+        let load = if load.total() > self.left { load.part(self.left, load.total()) } else { load };
+        self.left -= load.total();
+        self.division.used = self.division.used.plus(load);
+        load.share(self.stages.plan.cpu.charge)
+    }
+
+    fn slivers(&mut self) {
+        let tasks = 2 * self.division.inputs.len() + self.division.paths.len() + 1;
+        let sliver = self.take(SLIVER * tasks as u64) / tasks as u64;
+        let Division { inputs, paths, outputs, .. } = &mut self.division;
+        inputs.iter_mut().chain(paths).chain(outputs).for_each(|share| *share = sliver);
+        self.division.best_effort = sliver;
+    }
+
+    /// Shares that ports and paths without a reservation say, or as much of each as is left.
+    fn said(&mut self, claims: &[Claim], warnings: &mut Vec<Warning>) {
+        let (stages, plan) = (self.stages, self.stages.plan);
+        let mut wanted: Vec<(bool, usize, Load)> = Vec::new();
+        for (index, port) in plan.ports.iter().enumerate() {
+            let cost = stages.costs.ports[index].input.cost.packet;
+            let said = port.cpu.share.filter(|_| plan.cpu.input_share == InputShare::Explicit);
+            let more = |said| load_of(said).saturating_sub(received(claims, index).share(plan.cpu.charge));
+            wanted.extend(said.map(|said| (true, index, stages.input.load_of_work(more(said), cost, u32::MAX))));
+        }
+        for (index, path) in plan.paths.iter().enumerate().filter(|(_, path)| path.cpu.reservation.is_none()) {
+            let cost = stages.costs.paths[index].functions.cost.packet;
+            let room = stages.room(path);
+            let load = |said| stages.forwarding.load_of_work(load_of(said), cost, room);
+            wanted.extend(path.cpu.share.map(|said| (false, index, load(said))));
+        }
+        let total: u64 = wanted.iter().map(|(_, _, load)| load.total()).sum();
+        let available = self.left;
+        if total > available {
+            warnings.push(Warning {
+                about: "cpu".into(),
+                reason: format!(
+                    "the shares that are said take {} with their switches, and {} is left",
+                    parts(total),
+                    parts(available)
+                ),
+                hint: "each gets its part of that; give less".into(),
+            });
+        }
+        for (is_port, index, load) in wanted {
+            let load = if total > available { load.part(available, total) } else { load };
+            let share = self.take_load(load);
+            let all = if is_port { &mut self.division.inputs } else { &mut self.division.paths };
+            all[index] += share;
+        }
+    }
+
+    /// Ports that are to keep up with their lines; answers which do.
+    fn lines(&mut self, claims: &[Claim], warnings: &mut Vec<Warning>) -> Vec<bool> {
+        let (stages, plan) = (self.stages, self.stages.plan);
+        let mut covered = vec![plan.cpu.input_share == InputShare::Explicit; plan.ports.len()];
+        let mut wanted: Vec<(usize, Load)> = Vec::new();
+        for (index, port) in plan.ports.iter().enumerate() {
+            let reserved = claims.iter().any(|claim| claim.entries.contains(&index));
+            let full = match plan.cpu.input_share {
+                InputShare::Auto => reserved,
+                InputShare::LineSpeed => true,
+                InputShare::Balanced | InputShare::Explicit => false,
+            };
+            if !full {
+                continue;
+            }
+            let Some(line) = port.cpu.line_rate.or(stages.costs.ports[index].line_rate) else {
+                if plan.cpu.input_share == InputShare::LineSpeed || reserved {
+                    warnings.push(unknown_line(port.name.as_ref()));
+                }
+                continue;
+            };
+            let cost = stages.costs.ports[index].input.cost.packet;
+            let line = stages.receiving(line, cost);
+            let has = received(claims, index);
+            wanted.push((
+                index,
+                Load { work: line.work.saturating_sub(has.work), switches: line.switches.saturating_sub(has.switches) },
+            ));
+        }
+        // Half of what is left stays for forwarding: packets that are received and then dropped serve nobody.
+        let total: u64 = wanted.iter().map(|(_, load)| load.total()).sum();
+        let available = self.left / 2;
+        for (index, load) in wanted {
+            let load = if total > available { load.part(available, total) } else { load };
+            let share = self.take_load(load);
+            self.division.inputs[index] += share;
+            covered[index] = true;
+            if total > available {
+                warnings.push(short_of_line(plan, index, total, available));
+            }
+        }
+        covered
+    }
+
+    /// What is left, by lists of functions: each gets as much, for as many packets as that serves from port to port.
+    fn functions(&mut self, covered: &[bool]) {
+        let (stages, plan) = (self.stages, self.stages.plan);
+        let groups = groups(plan);
+        let all: Vec<usize> = (0..plan.ports.len()).collect();
+        let open: Vec<usize> = all.iter().copied().filter(|&port| !covered[port]).collect();
+        let each = self.left / (groups.len() as u64).max(1);
+        let (mut inputs, mut outputs) = (0, 0);
+        let ratio = plan.cpu.balance.map(u64::from);
+        for members in groups.values() {
+            let dearest = members.iter().map(|member| figure(stages, *member)).max_by_key(|f| f.cost.packet);
+            let functions = dearest.unwrap_or(stages.costs.best_effort);
+            let packet = stages.packet(functions, units::Bytes::new(64), (&all, &all));
+            let room = members.iter().flatten().map(|&path| stages.room(&plan.paths[path])).min().unwrap_or(u32::MAX);
+            let one = PacketRate::pps(1_000_000);
+            let loads = [
+                stages.receiving(one, packet[0]).part(open.len() as u64, all.len() as u64),
+                stages.forwarding.load(one, packet[1], room),
+                stages.output.load(one, packet[2], u32::MAX),
+            ];
+            let loads = balanced(loads, ratio, plan.cpu.layout);
+            let sum: u64 = loads.iter().map(|load| load.total()).sum();
+            let [input, forwarding, output] = loads.map(|load| self.take_load(load.part(each, sum)));
+            inputs += input;
+            outputs += output;
+            for member in members {
+                let share = forwarding / members.len() as u64;
+                match member {
+                    None => self.division.best_effort += share,
+                    Some(path) => self.division.paths[*path] += share,
+                }
+            }
+        }
+        let open = if open.is_empty() { all.clone() } else { open };
+        open.iter().for_each(|&port| self.division.inputs[port] += inputs / open.len() as u64);
+        all.iter().for_each(|&port| self.division.outputs[port] += outputs / all.len() as u64);
+    }
+}
+
+/// What reservations take of a port's input task, where all that may come in by it does.
+fn received(claims: &[Claim], port: usize) -> Load {
+    let entering = claims.iter().filter(|claim| claim.entries.contains(&port));
+    entering.map(|claim| claim.input).fold(Load::default(), Load::plus)
+}
+
+/// Loads whose work is in the ratio that is said, where one is; tasks that the layout has not are left out of it.
+fn balanced(loads: [Load; 3], ratio: [u64; 3], layout: Layout) -> [Load; 3] {
+    let tasks = usize::from(layout.tasks());
+    let nothing = loads.iter().all(|load| load.total() == 0);
+    if (ratio == [0; 3] || tasks == 1) && !nothing {
+        return loads;
+    }
+    // Where no packet costs anything, any division is as good.
+    let ratio = if nothing { [1; 3] } else { ratio };
+    let mut out = [Load::default(); 3];
+    for (index, load) in loads.into_iter().enumerate().take(tasks) {
+        let work = ratio[index] * 1_000_000;
+        let switches = if load.work == 0 { 0 } else { part(load.switches, work, load.work) };
+        out[index] = Load { work, switches };
+    }
+    out
+}
+
+/// The paths without a reservation or a share of their own, and the built-in one (none), by who shares a task.
+fn groups(plan: &Plan) -> BTreeMap<String, Vec<Option<usize>>> {
+    let mut groups: BTreeMap<String, Vec<Option<usize>>> = BTreeMap::new();
+    let key = |functions: String, path: Option<usize>| match (plan.cpu.best_effort, path) {
+        (Grouping::PerFunction, _) => functions,
+        (Grouping::Aggregate | Grouping::Single, _) => String::new(),
+        (Grouping::ByRule, path) => format!("{path:?}"),
+    };
+    groups.entry(key("ip".into(), None)).or_default().push(None);
+    for (index, path) in plan.paths.iter().enumerate() {
+        if path.cpu.reservation.is_none() && path.cpu.share.is_none() {
+            let functions = path.functions.iter().map(|call| call.text.as_str()).collect::<Vec<_>>().join(" ");
+            groups.entry(key(functions, Some(index))).or_default().push(Some(index));
+        }
+    }
+    groups
+}
+
+fn figure(stages: &Stages<'_>, member: Option<usize>) -> Figure {
+    member.map_or(stages.costs.best_effort, |path| stages.costs.paths[path].functions)
+}
+
+/// What a packet of full size costs, for how long a task may keep others waiting.
+pub(super) fn longest(figure: Figure) -> Nanos {
+    figure.cost.of(FULL_FRAME)
+}
+
+fn unknown_line(port: &str) -> Warning {
+    Warning {
+        about: format!("port.{port}"),
+        reason: "the line's rate is not known, and its input task gets what serves the reservations and best effort"
+            .into(),
+        hint: "say it: line_rate = \"1488kpps\" for gigabit Ethernet".into(),
+    }
+}
+
+fn short_of_line(plan: &Plan, index: usize, total: u64, available: u64) -> Warning {
+    let port = &plan.ports[index];
+    Warning {
+        about: format!("port.{}", port.name),
+        reason: format!(
+            "to receive all that the lines may bring takes {} more, and input tasks get {}",
+            parts(total),
+            parts(available)
+        ),
+        hint: "a flood of other packets can cost reservations theirs in the receive ring; reserve less, or add a core"
+            .into(),
+    }
+}
