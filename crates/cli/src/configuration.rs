@@ -1,5 +1,6 @@
 //! `check`, `diff` and `apply`: configurations before and while they run.
 
+use crate::allotment::{self, Promises};
 use crate::arguments::{Apply, Check, Diff, Trial};
 use crate::output::{is_coloured, print_json};
 use anyhow::{Context, Result, bail};
@@ -7,6 +8,7 @@ use control::api::{Applied, Change, Changes, Checked, Config, Diagnostic};
 use control::{Client, ClientError, Target};
 use io::login::Login;
 use plan::{Diagnostics, Plan};
+use serde::Serialize;
 use std::io::{Read, Write, stderr, stdin, stdout};
 use std::path::Path;
 use std::process::ExitCode;
@@ -64,9 +66,12 @@ fn read_good(path: &Path) -> Result<Option<(Configuration, Plan)>> {
 pub fn check(arguments: &Check) -> Result<ExitCode> {
     let Configuration { name, checked, .. } = read(&arguments.file)?;
     let code = if checked.plan.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    let asked = |plan: &&Plan| arguments.shares || allotment::concerns(plan);
+    let promises = checked.plan.as_ref().filter(asked).map(Promises::of);
     if arguments.json {
         let diagnostics = checked.diagnostics.list().iter().map(Diagnostic::from).collect();
-        print_json(&mut stdout(), &Checked { ok: checked.plan.is_some(), diagnostics })?;
+        let checked = Checked { ok: checked.plan.is_some(), diagnostics };
+        print_json(&mut stdout(), &Judged { checked, promises })?;
         return Ok(code);
     }
     show_diagnostics(&checked.diagnostics)?;
@@ -76,7 +81,20 @@ pub fn check(arguments: &Check) -> Result<ExitCode> {
             [count(plan.ports.len(), "port"), count(plan.routes.len(), "route"), count(plan.paths.len(), "path")];
         writeln!(stdout(), "{name}: {}", parts.join(", "))?;
     }
+    if let Some(promises) = promises {
+        writeln!(stdout())?;
+        promises.print(&mut stdout())?;
+    }
     Ok(code)
+}
+
+/// What `check -j` prints.
+#[derive(Serialize)]
+struct Judged {
+    #[serde(flatten)]
+    checked: Checked,
+    #[serde(flatten)]
+    promises: Option<Promises>,
 }
 
 /// `switchpath diff`

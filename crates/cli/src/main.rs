@@ -4,6 +4,7 @@
 // Printing is what a command line is for.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod allotment;
 mod arguments;
 mod bench;
 mod capture;

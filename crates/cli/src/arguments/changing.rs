@@ -4,18 +4,26 @@ use super::{EXIT, Socket};
 use clap::{Args, Subcommand, ValueHint};
 use std::path::PathBuf;
 
-/// Check a configuration: every error at once, with its place, a reason and a hint.
+/// Check a configuration: every error at once, with its place, a reason and a hint; and what each task gets of the
+/// processor, where something is promised.
+///
+/// Nothing is measured: what the configuration does not say (`cost`, `switch_cost`, `line_rate`) is assumed, and the
+/// assumptions are named. The router that takes it goes by what it measures.
 #[derive(Args, Debug)]
 #[command(after_help = format!("\
 Examples:
   switchpath check router.toml
   switchpath check -j router.toml | jq '.diagnostics[] | .reason'
+  switchpath check --shares router.toml      what each task gets, though nothing is promised
 
 {EXIT}"))]
 pub struct Check {
     /// The configuration; `-` for the standard input.
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
+    /// Show what each task gets of the processor even where nothing is promised.
+    #[arg(long)]
+    pub shares: bool,
     /// Print what was found as JSON.
     #[arg(short, long)]
     pub json: bool,

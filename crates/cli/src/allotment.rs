@@ -1,0 +1,159 @@
+//! What `check` says of a plan's promises: what each task gets, and what does not fit.
+
+use crate::output::Rows;
+use anyhow::Result;
+use plan::Plan;
+use plan::admission::{Allotment, Costs, Refused, Source, TaskAllotment, admit};
+use serde::Serialize;
+use std::io::Write;
+use units::{Nanos, Parts, Share};
+
+/// A plan's promises against what is known of its costs on a machine that need not be the one that runs it.
+#[derive(Debug, Serialize)]
+pub struct Promises {
+    /// What everybody gets, where all of it fits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allotment: Option<Allotment>,
+    /// The reservation that does not fit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Refused>,
+    /// What the sum goes by that nobody has said or measured.
+    pub assumed: Vec<String>,
+}
+
+impl Promises {
+    /// Of a plan, by what it declares and guesses for the rest.
+    pub fn of(plan: &Plan) -> Promises {
+        let costs = Costs::assumed(plan);
+        let assumed = assumed(plan, &costs);
+        match admit(plan, &costs) {
+            Ok(allotment) => Promises { allotment: Some(allotment), refused: None, assumed },
+            Err(refused) => Promises { allotment: None, refused: Some(refused), assumed },
+        }
+    }
+
+    /// The table, and what there is to be said of it.
+    pub fn print(&self, out: &mut dyn Write) -> Result<()> {
+        if let Some(refused) = &self.refused {
+            writeln!(out, "by these costs {refused}")?;
+        }
+        if let Some(allotment) = &self.allotment {
+            table(out, allotment)?;
+            writeln!(
+                out,
+                "\nreservations take {} of the processor, switching to them {} and time-outs {}; {} is left",
+                part(allotment.demand),
+                part(allotment.overhead),
+                part(allotment.tax),
+                part(allotment.left)
+            )?;
+            allotment.warnings.iter().try_for_each(|warning| writeln!(out, "warning: {warning}"))?;
+        }
+        if !self.assumed.is_empty() {
+            writeln!(out, "assumed until the router measures it: {}", self.assumed.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a plan gives anybody a part of the processor: what one without promises gets is nobody's concern.
+pub fn concerns(plan: &Plan) -> bool {
+    let paths = plan.paths.iter().any(|path| path.cpu.reservation.is_some() || path.cpu.share.is_some());
+    paths || plan.ports.iter().any(|port| port.cpu.share.is_some())
+}
+
+fn assumed(plan: &Plan, costs: &Costs) -> Vec<String> {
+    let mut list = Vec::new();
+    if costs.switch_source == Source::Assumed {
+        list.push(format!("a switch costs {}", costs.switch));
+    }
+    for (port, costs) in plan.ports.iter().zip(&costs.ports).filter(|(_, costs)| costs.input.source == Source::Assumed)
+    {
+        let (input, output) = (costs.input.cost, costs.output.cost);
+        list.push(match input == output {
+            true => format!("a packet by '{}' {input} each way", port.name),
+            false => format!("a packet by '{}' {input} in and {output} out", port.name),
+        });
+    }
+    let paths = plan.paths.iter().zip(&costs.paths);
+    for (path, costs) in paths.filter(|(_, costs)| costs.functions.source == Source::Assumed) {
+        list.push(format!("the functions of '{}' {}", path.name, costs.functions.cost));
+    }
+    list
+}
+
+fn percent(share: Share) -> String {
+    format!("{:.2}%", share.as_f64() * 100.0)
+}
+
+fn part(part: Parts) -> String {
+    format!("{:.2}%", part.as_f64() * 100.0)
+}
+
+/// A time with three digits.
+fn time(time: Nanos) -> String {
+    let (mut number, mut unit) = (time.get() as f64, 0);
+    while number >= 999.5 && unit < 3 {
+        number /= 1000.0;
+        unit += 1;
+    }
+    let digits = if unit == 0 || number >= 99.95 { 0 } else { 1 + usize::from(number < 9.995) };
+    format!("{number:.digits$}{}", ["ns", "us", "ms", "s"][unit])
+}
+
+fn table(out: &mut dyn Write, allotment: &Allotment) -> Result<()> {
+    let columns = ["TASK", ">SHARE", ">RESERVED", ">BATCH", ">RUN", ">COST", ">WAIT", ">THROUGH", ">QUEUE"];
+    let mut rows = Rows::new(&columns);
+    let mut add = |name: String, task: &TaskAllotment, rest: [String; 4]| {
+        if *task == TaskAllotment::default() {
+            return;
+        }
+        let batch = if task.batch == u32::MAX { "all".into() } else { task.batch.to_string() };
+        let [cost, wait, through, queue] = rest;
+        let run = time(task.run);
+        rows.add([name, percent(task.share), percent(task.reserved), batch, run, cost, wait, through, queue]);
+    };
+    let none = || ["-", "-", "-", "-"].map(String::from);
+    for port in &allotment.ports {
+        add(format!("input {}", port.name), &port.input, none());
+    }
+    for path in &allotment.paths {
+        let queue = match path.rate {
+            Some(_) => format!("{}/{}", path.queue_needed, path.queue),
+            None => "-".into(),
+        };
+        let through = path.through.map_or_else(|| "-".into(), time);
+        let rest = [time(path.cost), time(path.wait), through, queue];
+        add(format!("path {}", path.name), &path.task, rest);
+    }
+    add("path best-effort".into(), &allotment.best_effort, none());
+    for name in ["control", "general"] {
+        add(format!("path {name}"), &allotment.built_in, none());
+    }
+    for port in &allotment.ports {
+        add(format!("output {}", port.name), &port.output, none());
+    }
+    rows.print(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_three_digits() {
+        for (ns, text) in [
+            (0, "0ns"),
+            (999, "999ns"),
+            (1_500, "1.50us"),
+            (15_360, "15.4us"),
+            (99_960, "100us"),
+            (226_040, "226us"),
+            (999_700, "1.00ms"),
+            (9_999_999_999, "10.0s"),
+            (1_000_000_000_000, "1000s"),
+        ] {
+            assert_eq!(time(Nanos::new(ns)), text);
+        }
+    }
+}
