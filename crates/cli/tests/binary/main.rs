@@ -10,6 +10,7 @@ mod lifecycle;
 mod logins;
 mod looking;
 mod measured;
+mod promised;
 mod remote;
 mod replayed;
 mod rig;
