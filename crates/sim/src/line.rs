@@ -35,14 +35,12 @@ pub(crate) struct Line {
     /// When the frames in the ring will have left.
     ring: VecDeque<u64>,
     chance: Chance,
-    /// Set by tests: frames leave in half the time they take.
-    pub hurried: bool,
 }
 
 impl Line {
     pub fn new(medium: Medium, slots: usize, chance: Chance) -> Line {
         let ring = VecDeque::with_capacity(slots.min(4096));
-        Line { medium, slots, free: Exact::new(0), ring, chance, hurried: false }
+        Line { medium, slots, free: Exact::new(0), ring, chance }
     }
 
     /// Frames that the transmit ring takes now.
@@ -63,8 +61,7 @@ impl Line {
         if self.free.at <= now {
             self.free = Exact::new(now);
         }
-        let hurry = if self.hurried { 2 } else { 1 };
-        self.free.pass((bits * (1_000_000_000 / hurry), self.medium.rate.get().max(1)));
+        self.free.pass((bits * 1_000_000_000, self.medium.rate.get().max(1)));
         self.ring.push_back(self.free.at);
         self.free.at
     }

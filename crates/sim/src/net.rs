@@ -92,6 +92,7 @@ impl std::ops::AddAssign<&Fates> for Fates {
 
 /// A source with what is known of its packets.
 pub(crate) struct Flow {
+    pub name: String,
     pub schedule: Schedule,
     /// How many flows its packets are of, in turn; none where that is not known.
     pub flows: u64,
@@ -358,10 +359,9 @@ impl Net {
             flow.wait.record(now.saturating_sub(came));
         }
         if let Some(later) = sink.take(tag, at, size, measured, flow.flows) {
-            let Tag { sequence, source, .. } = tag;
-            let name = &sink.name;
+            let (sequence, source, sink) = (tag.sequence, &flow.name, &sink.name);
             violations.add(at, Law::Order, || {
-                format!("packet {sequence} of source {source} came to sink {name} after packet {later} of its flow")
+                format!("packet {sequence} of source {source} came to sink {sink} after packet {later} of its flow")
             });
         }
     }

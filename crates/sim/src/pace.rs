@@ -51,8 +51,12 @@ impl FromStr for Pace {
         let pace = if text.trim().to_ascii_lowercase().ends_with("pps") {
             Pace::Packets(text.parse()?)
         } else {
-            let hint = || "write packets as \"49kpps\", or bits as \"10mbit\"".to_owned();
-            Pace::Bits(text.parse().map_err(|error: UnitError| UnitError { hint: hint(), ..error })?)
+            let hint = "write packets as \"49kpps\", or bits as \"10mbit\"";
+            let either = |error: UnitError| match text.trim_end().ends_with("bps") {
+                true => error,
+                false => UnitError { hint: hint.to_owned(), ..error },
+            };
+            Pace::Bits(text.parse().map_err(either)?)
         };
         if pace.number() == 0 {
             let reason = "a source that never sends is none".to_owned();

@@ -4,8 +4,9 @@
 use units::Rate;
 
 /// What is known of one direction of a link.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct RateBound {
+    rate: Rate,
     /// When it became busy.
     since: u64,
     /// When what it was given has left.
@@ -14,11 +15,16 @@ pub(crate) struct RateBound {
 }
 
 impl RateBound {
+    /// A link of this rate that has carried nothing.
+    pub fn new(rate: Rate) -> RateBound {
+        RateBound { rate, since: 0, until: 0, bits: 0 }
+    }
+
     /// A frame of so many bits was given to the link at `now` and has left it at `left`. Answers how much too early that
     /// is, in nanoseconds, where it is.
     #[inline]
-    pub fn carried(&mut self, rate: Rate, now: u64, left: u64, bits: u64) -> Option<u64> {
-        if rate == Rate::MAX {
+    pub fn carried(&mut self, now: u64, left: u64, bits: u64) -> Option<u64> {
+        if self.rate == Rate::MAX {
             return None;
         }
         if now >= self.until {
@@ -27,7 +33,7 @@ impl RateBound {
         self.bits += u128::from(bits);
         self.until = left;
         // Rounded down, as times are.
-        let least = self.since + (self.bits * 1_000_000_000 / u128::from(rate.get().max(1))) as u64;
+        let least = self.since + (self.bits * 1_000_000_000 / u128::from(self.rate.get().max(1))) as u64;
         (left < least).then(|| least - left)
     }
 }
@@ -38,14 +44,13 @@ mod tests {
 
     #[test]
     fn a_frame_that_leaves_too_early_is_found() {
-        let mut bound = RateBound::default();
-        let rate = Rate::mbit(100);
+        let mut bound = RateBound::new(Rate::mbit(100));
         // 672 bits take 6.72 us.
-        assert_eq!(bound.carried(rate, 0, 6_720, 672), None);
-        assert_eq!(bound.carried(rate, 100, 13_440, 672), None);
-        assert_eq!(bound.carried(rate, 200, 13_440 + 6_000, 672), Some(720));
+        assert_eq!(bound.carried(0, 6_720, 672), None);
+        assert_eq!(bound.carried(100, 13_440, 672), None);
+        assert_eq!(bound.carried(200, 13_440 + 6_000, 672), Some(720));
         // A new busy time begins.
-        assert_eq!(bound.carried(rate, 50_000, 56_720, 672), None);
-        assert_eq!(bound.carried(Rate::MAX, 50_000, 50_000, 672), None);
+        assert_eq!(bound.carried(50_000, 56_720, 672), None);
+        assert_eq!(RateBound::new(Rate::MAX).carried(50_000, 50_000, 672), None);
     }
 }

@@ -119,7 +119,14 @@ fn pattern(report: &mut Report<'_>, table: &SourceTable, path: &str, start: Inst
         _ => [("rate", &table.rate)].map(|(key, text)| missing(text, key)).len(),
     };
     let mut pace = |text: &Option<Text>, key: &str| {
-        text.as_ref().and_then(|text| quantity::<Pace>(report, text, &format!("{path}.{key}")))
+        let (text, path) = (text.as_ref()?, format!("{path}.{key}"));
+        let pace = quantity::<Pace>(report, text, &path)?;
+        let (part, whole) = pace.gap((HEADERS + TAG) as u64);
+        if part < whole {
+            let reason = format!("at {pace} packets come less than a nanosecond apart");
+            report.error(text.span(), path, || (reason, "write 1000mpps or less".into()));
+        }
+        Some(pace)
     };
     let flag = |flag: &Option<Spanned<bool>>| flag.as_ref().is_some_and(|flag| *flag.get_ref());
     Some(match kind {

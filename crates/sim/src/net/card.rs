@@ -85,7 +85,7 @@ impl Card {
             up: true,
             mac: Mac::default(),
             counters: CardCounters::default(),
-            bound: RateBound::default(),
+            bound: RateBound::new(plan.medium.rate),
         }
     }
 
@@ -99,8 +99,7 @@ impl Card {
     /// What the rate bound says of a frame that leaves.
     #[inline]
     pub fn carried(&mut self, now: u64, left: u64, length: usize) -> Option<u64> {
-        let medium = self.line.medium;
-        self.bound.carried(medium.rate, now, left, (length as u64 + medium.overhead) * 8)
+        self.bound.carried(now, left, (length as u64 + self.line.medium.overhead) * 8)
     }
 
     /// Makes `packet` a recorded one, to this card's station, with a tag where its payload has room for one.

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use units::Nanos;
 
 /// Steps in a row during which no time passes before the world is thought to be stuck.
-const STILL: u32 = 1_000_000;
+pub(super) const STILL: u32 = 1_000_000;
 /// How soon a worker that finds nothing to do and does not wait is asked again, where asking costs nothing.
 const AGAIN: u64 = 100;
 
@@ -31,7 +31,8 @@ pub(super) struct Core {
     idling: bool,
     spin: bool,
     weighs: bool,
-    still: u32,
+    /// Steps in a row during which no time has passed.
+    pub still: u32,
 }
 
 impl Core {

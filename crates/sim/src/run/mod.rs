@@ -8,6 +8,8 @@
 mod core;
 mod look;
 mod measured;
+#[cfg(test)]
+mod sabotage;
 
 pub use measured::Measured;
 
@@ -327,7 +329,14 @@ fn flow(world: &World, source: &SourcePlan, captures: &mut dyn Captures) -> Resu
         chance,
         Arc::from(recorded),
     );
-    Ok(Flow { schedule, flows, template: None, fates: [Fates::default(), Fates::default()], wait: Times::new() })
+    Ok(Flow {
+        name: source.name.clone(),
+        schedule,
+        flows,
+        template: None,
+        fates: [Fates::default(), Fates::default()],
+        wait: Times::new(),
+    })
 }
 
 /// A time of the world.

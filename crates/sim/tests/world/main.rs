@@ -1,4 +1,7 @@
 //! Whole worlds, each small enough to be worked out by hand.
 
 mod common;
+mod laws;
 mod links;
+mod routers;
+mod wrong;

@@ -1,0 +1,139 @@
+//! Worlds in which a law is broken on purpose: each checker finds what it is there for.
+
+use super::core::STILL;
+use super::{Live, RunError};
+use crate::check::Law;
+use crate::{Measured, NoCaptures, World};
+
+/// A router that has more to do than it can, before a link that is its bottleneck where it says so.
+fn world(link: &str, cost: &str) -> World {
+    let text = format!(
+        r#"
+duration = "10ms"
+sample = "1ms"
+[[link]]
+between = ["out", "s"]
+{link}
+[[source]]
+name = "a"
+card = "in"
+kind = "constant"
+rate = "1mpps"
+destination = "10.0.0.1"
+[[sink]]
+name = "s"
+[router.r.cost]
+{cost}
+[router.r]
+config = '''
+version = 1
+[port.in]
+device = "sim:in"
+address = ["192.0.2.1/24"]
+[port.out]
+device = "sim:out"
+address = ["198.51.100.1/24"]
+[[neighbour]]
+address = "198.51.100.9"
+mac = "02:00:00:00:00:09"
+port = "out"
+[[route]]
+to = "10.0.0.0/8"
+via = "198.51.100.9"
+'''
+"#
+    );
+    World::parse(&text, "sabotage.toml").unwrap_or_else(|wrong| panic!("{}", wrong.render(false)))
+}
+
+/// Runs a world of which something is changed after a quarter of it, and then another thing a little later.
+fn run(world: &World, spoil: impl FnOnce(&mut Live<'_>)) -> Result<Measured, RunError> {
+    let mut live = Live::new(world, &mut NoCaptures)?;
+    live.warm(0);
+    live.until(2_500_000);
+    spoil(&mut live);
+    live.run(&mut |_| {})?;
+    live.finish()
+}
+
+/// The laws that were broken, and what was said first.
+fn broken(world: &World, spoil: impl FnOnce(&mut Live<'_>)) -> (Vec<Law>, String) {
+    match run(world, spoil) {
+        Err(RunError::Broken(list, _)) => (list.iter().map(|one| one.law).collect(), list[0].to_string()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_world_that_nobody_touches_breaks_no_law() {
+    let measured = run(&world("rate = \"100mbit\"", "input = \"2us\""), |_| {}).unwrap();
+    assert!(measured.get("source.a.received").unwrap() > 1000.0);
+    assert!(measured.get("card.in.ring_dropped").unwrap() > 1000.0);
+}
+
+#[test]
+fn a_packet_that_vanishes_is_missed() {
+    let (laws, what) = broken(&world("", "input = \"2us\""), |live| {
+        let mut net = live.outside.lock();
+        let card = net.cards.iter().position(|card| card.name == "in").unwrap();
+        net.admit(card, 2_510_000);
+        assert!(net.cards[card].ring.pop_front().is_some());
+    });
+    assert!(laws.iter().all(|&law| law == Law::Conservation), "{laws:?}");
+    assert!(what.starts_with("conservation is broken at 0.00"), "{what}");
+    assert!(what.contains("packets were made") && what.contains("before cards"), "{what}");
+}
+
+#[test]
+fn a_packet_that_is_there_twice_is_found() {
+    let (laws, _) = broken(&world("", "input = \"2us\""), |live| {
+        let mut net = live.outside.lock();
+        let card = net.cards.iter().position(|card| card.name == "in").unwrap();
+        net.cards[card].counters.received += 1;
+        net.others.consumed += 1;
+    });
+    assert!(laws.iter().all(|&law| law == Law::Conservation), "{laws:?}");
+}
+
+#[test]
+fn a_packet_that_overtakes_another_is_found() {
+    let (laws, what) = broken(&world("", "input = \"2us\""), |live| {
+        let mut net = live.outside.lock();
+        let card = net.cards.iter().position(|card| card.name == "in").unwrap();
+        net.admit(card, 2_510_000);
+        assert!(net.cards[card].ring.len() > 3);
+        net.cards[card].ring.swap(1, 2);
+    });
+    assert_eq!(laws, [Law::Order]);
+    assert!(what.contains("of source a came to sink s after packet"), "{what}");
+}
+
+#[test]
+fn a_link_that_hurries_is_found() {
+    let (laws, what) = broken(&world("rate = \"100mbit\"", ""), |live| {
+        let mut net = live.outside.lock();
+        let card = net.cards.iter().position(|card| card.name == "out").unwrap();
+        net.cards[card].line.medium.rate = units::Rate::mbit(200);
+    });
+    assert!(!laws.is_empty() && laws.iter().all(|&law| law == Law::RateBound), "{laws:?}");
+    assert!(what.contains("the link of card out is done with a frame"), "{what}");
+}
+
+#[test]
+fn a_core_that_is_idle_while_packets_wait_is_found() {
+    // The functions are so dear that their queue is never empty.
+    let world = world("", "forwarding = \"20us\"");
+    let (laws, what) = broken(&world, |live| {
+        live.cores[0].wake += 1_000;
+        live.idles(0);
+    });
+    assert_eq!(laws, [Law::WorkConservation]);
+    assert!(what.contains("router r is idle") && what.contains("of path best-effort"), "{what}");
+}
+
+#[test]
+fn a_core_that_works_without_end_is_found() {
+    let (laws, what) = broken(&world("", ""), |live| live.cores[0].still = STILL - 1);
+    assert_eq!(laws, [Law::Progress]);
+    assert!(what.contains("core 0 of router r works without end"), "{what}");
+}
