@@ -7,6 +7,7 @@ mod forwarding;
 mod io;
 mod parts;
 mod routes;
+mod sim;
 mod workers;
 
 use crate::arguments::Bench;
@@ -134,6 +135,7 @@ const GROUPS: &[Group] = &[
     ("routes", Measure::Here(routes::measure)),
     ("scheme", Measure::Here(parts::scheme)),
     ("scheduler", Measure::Here(parts::scheduler)),
+    ("sim", Measure::Here(sim::measure)),
     ("workers", Measure::WithKernel(workers::measure)),
     ("io", Measure::WithKernel(io::measure)),
 ];

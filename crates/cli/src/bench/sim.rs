@@ -1,0 +1,89 @@
+//! How fast a simulated world runs: packets through a router of three tasks, a second of real time on one core.
+//!
+//! Every checker is on, as in every run; what is timed is the run from its first packet to its result.
+
+use super::{Figure, Rounds, median};
+use ::io::clock::CycleCounter;
+use ::sim::{NoCaptures, World};
+use units::Nanos;
+
+/// What is held to the budget: packets a microsecond.
+const BUDGET: f64 = 5.0;
+
+/// A router with the costs of the prototype of Qie et al. 2001 (section 3.4) and the batches of a configuration that says
+/// nothing, for which comes a part of what it can forward.
+fn world(kpps: u64, millis: u64) -> World {
+    let text = format!(
+        r#"
+duration = "{millis}ms"
+[router.r.cost]
+switch = "1us"
+poll = "300ns"
+input = "1.6us"
+forwarding = "300ns"
+output = "1.4us"
+[[link]]
+between = ["out", "sink"]
+rate = "1gbit"
+[[source]]
+name = "a"
+card = "in"
+kind = "constant"
+rate = "{kpps}kpps"
+destination = "10.0.0.1"
+[[sink]]
+name = "sink"
+[router.r]
+config = '''
+version = 1
+[port.in]
+device = "sim:in"
+address = ["192.0.2.1/24"]
+[port.out]
+device = "sim:out"
+address = ["198.51.100.1/24"]
+[[neighbour]]
+address = "198.51.100.9"
+mac = "02:00:00:00:00:09"
+port = "out"
+[[route]]
+to = "10.0.0.0/8"
+via = "198.51.100.9"
+'''
+"#
+    );
+    World::parse(&text, "bench.toml").unwrap_or_else(|wrong| panic!("{wrong}"))
+}
+
+/// Packets that came to the sink, a microsecond of real time.
+fn speed(world: &World, counter: &CycleCounter) -> f64 {
+    let begin = counter.read();
+    let measured = ::sim::run(world, &mut NoCaptures, &mut |_| {}).unwrap_or_else(|error| panic!("{error}"));
+    let took: Nanos = counter.between(begin, counter.read());
+    let received = measured.get("sink.sink.received").expect("there is a sink");
+    received * 1000.0 / took.get() as f64
+}
+
+/// A router that has as much to do as it can, and one that waits for packets half of the time.
+pub(super) fn measure(Rounds(count): Rounds) -> Vec<Figure> {
+    let counter = CycleCounter::calibrated();
+    let (full, half) = (world(320, 5_000), world(150, 5_000));
+    let mut rounds = Vec::new();
+    for round in 0..=count.min(5) {
+        let pair = (speed(&full, &counter), speed(&half, &counter));
+        if round > 0 {
+            // The first round only warms up.
+            rounds.push(pair);
+        }
+    }
+    let of = |pick: fn(&(f64, f64)) -> f64| median(rounds.iter().map(pick).collect());
+    let name = |what: &str| format!("{what}, three tasks, 64 B");
+    vec![
+        Figure::no_less("sim", name("simulated packets, saturated"), of(|pair| pair.0), "packets/us", BUDGET),
+        Figure {
+            budget: None,
+            met: None,
+            ..Figure::no_less("sim", name("half loaded"), of(|pair| pair.1), "packets/us", 0.0)
+        },
+    ]
+}
