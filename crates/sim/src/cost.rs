@@ -181,7 +181,7 @@ impl fmt::Display for Cost {
 pub struct CostModel {
     /// Choosing a task and switching to it.
     pub switch: Nanos,
-    /// Looking at a port that has nothing.
+    /// Looking at a port that has nothing. Where it costs nothing, ports are looked at all the time.
     pub poll: Nanos,
     /// Receiving and classifying a packet in an input task.
     pub input: Cost,

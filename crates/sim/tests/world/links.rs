@@ -33,6 +33,7 @@ fn a_full_receive_ring_loses_exactly_what_comes_meanwhile() {
 duration = "10ms"
 [router.r.cost]
 input = "1us"
+poll = "0ns"
 [[source]]
 name = "a"
 card = "in"
@@ -59,7 +60,7 @@ fn a_smaller_ring_loses_more() {
     let world = |ring: usize| {
         let card = format!("[card.in]\nring = {ring}\n");
         format!(
-            "duration = \"10ms\"\n{card}[router.r.cost]\ninput = \"1us\"\n[[source]]\nname = \"a\"\ncard = \"in\"\n\
+            "duration = \"10ms\"\n{card}[router.r.cost]\ninput = \"1us\"\npoll = \"0ns\"\n[[source]]\nname = \"a\"\ncard = \"in\"\n\
              kind = \"onoff\"\nrate = \"1000mpps\"\non = \"100ns\"\noff = \"999900ns\"\ndestination = \"10.0.0.1\"\n"
         )
     };

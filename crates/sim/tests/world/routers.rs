@@ -22,6 +22,7 @@ via = "{via}"
 {}'''
 [router.{name}.cost]
 input = "1us"
+poll = "100ns"
 forwarding = "2us"
 output = "1us"
 "#,
@@ -64,8 +65,9 @@ card = "b-out"
     let under_way = value(&measured, "source.s.under_way");
     assert_eq!((value(&measured, "source.s.received"), under_way), (8950.0, 50.0));
     assert_eq!(value(&measured, "sink.k.received"), 9000.0);
-    // Work of 3 us at each before the frame is given to the card, 6.72 us on the link, and 5 ms.
-    assert_eq!(value(&measured, "source.s.latency_min_us"), 3.0 + 6.72 + 5000.0 + 3.0);
+    // Work of 3 us at each before the frame is given to the card, 6.72 us on the link, and 5 ms; and looks at ports in vain.
+    let least = value(&measured, "source.s.latency_min_us");
+    assert!((5012.72..5015.0).contains(&least), "{least}");
     assert!(value(&measured, "a.cpu.useful") > 0.0399 && value(&measured, "b.cpu.useful") > 0.0399);
     assert_eq!(value(&measured, "a.path.best-effort.forwarded"), 9000.0);
 }
@@ -81,6 +83,7 @@ sample = "10ms"
 [router.r.cost]
 switch = "1us"
 input = "1us"
+poll = "100ns"
 output = "1us"
 path.voice = "3us"
 forwarding = "2us"
@@ -150,6 +153,7 @@ duration = "50ms"
 [router.r.cost]
 switch = "100ns"
 input = "1us"
+poll = "100ns"
 forwarding = "5us"
 output = "1us"
 [[source]]

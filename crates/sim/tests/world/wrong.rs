@@ -43,7 +43,7 @@ time = "1ms"
             w:2:10: error: nothing is left to be measured; write less than 1s
             w:3:10: error: that is more than 1000000 points; write 1001ns or more
             w:6:8: error: there is no card 'inn'; did you mean 'in'?
-            w:8:8: error: 'mbps' is no unit of rate; write packets as "49kpps", or bits as "10mbit"
+            w:8:8: error: 'mbps' is no unit of rate; in tc 'bps' means bytes per second; say bits: '10mbit'
             w:9:15: error: '10.0.0' is no IPv4 address; write one like "10.0.0.1"
             w:10:8: error: no packet of a source has 20b; give 64b to 2040b, check sequence and all
             w:11:6: error: a constant source has no 'on'; its keys are rate
