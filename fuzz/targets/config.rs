@@ -4,8 +4,10 @@
 #![no_main]
 
 use libfuzzer_sys::Corpus;
+use plan::admission::{Costs, admit};
 use plan::{Catalogue, MOST_DIAGNOSTICS, diff, examine};
 use std::sync::LazyLock;
+use units::Parts;
 
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(plane::catalogue);
 
@@ -18,6 +20,9 @@ libfuzzer_sys::fuzz_target!(|file: &[u8]| -> Corpus {
     assert!(!checked.diagnostics.render(false).contains('\u{1b}'), "no control sequence reaches a terminal");
     if let Some(plan) = checked.plan {
         assert!(diff(&plan, &plan).is_empty(), "nothing differs from itself");
+        if let Ok(allotment) = admit(&plan, &Costs::assumed(&plan)) {
+            assert!(allotment.demand <= Parts::ONE, "no more is promised than there is");
+        }
     }
     Corpus::Keep
 });

@@ -163,6 +163,7 @@ pub fn admit(plan: &Plan, costs: &Costs) -> Result<Allotment, Refused> {
     let left = WHOLE - spread.reserved;
     let division = divide::best_effort(&stages, &claims, left, &mut warnings);
     warnings.extend(wait::rings(&stages, &runs, &claims));
+    warnings.extend(short_slices(&stages));
     warnings.extend(near_capacity(&stages));
     Ok(Terms { stages, claims, runs, waits, spread, division, left, warnings }.allotment())
 }
@@ -282,10 +283,32 @@ fn cost(stages: &Stages<'_>, path: usize) -> Nanos {
     if stages.plan.cpu.layout == Layout::One { input } else { forwarding }
 }
 
-/// Paths that wait for more than half of what their queues hold (section 4.3).
+/// Slices that are over before a switch has been worth it (section 4.2). A plan that says what a switch costs is not taken
+/// with them.
+fn short_slices(stages: &Stages<'_>) -> Vec<Warning> {
+    let switch = stages.costs.switch;
+    let ways = [("input", stages.input), ("forwarding", stages.forwarding), ("output", stages.output)];
+    let short = ways.into_iter().filter_map(|(key, way)| {
+        let Batching::Throttle { overhead, slice } = way.batching else { return None };
+        let least = throttle::least_slice(switch, overhead);
+        (slice < least && stages.plan.cpu.switch_cost.is_none()).then(|| Warning {
+            about: format!("cpu.{key}"),
+            reason: format!(
+                "a slice of {slice} is over before a switch of {switch} has been worth it: an overhead of {overhead} takes \
+                 {least}"
+            ),
+            hint: format!("give slice={least} or more, or a larger overhead"),
+        })
+    });
+    short.collect()
+}
+
+/// Paths that wait for more than half of what their queues hold (section 4.3). Where the plan says all the costs, whoever
+/// read it has been told.
 fn near_capacity(stages: &Stages<'_>) -> Vec<Warning> {
     let Batching::Throttle { overhead, .. } = stages.forwarding.batching else { return Vec::new() };
-    let paths = stages.plan.paths.iter().enumerate();
+    let said = stages.plan.cpu.switch_cost.is_some();
+    let paths = stages.plan.paths.iter().enumerate().filter(|(_, path)| !(said && path.cpu.cost.is_some()));
     let near = paths.filter_map(|(index, path)| {
         let wanted = throttle::threshold(stages.costs.switch, overhead, cost(stages, index));
         let capacity = path.waiting_room(stages.plan.cpu.layout);

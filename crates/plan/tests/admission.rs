@@ -264,6 +264,18 @@ fn a_path_that_waits_for_more_than_half_of_its_queue_is_pointed_out() {
 }
 
 #[test]
+fn a_slice_that_measured_switches_make_too_short_is_pointed_out() {
+    let plan = read("forwarding = \"throttle(overhead=10%, slice=30us)\"", &[""], "");
+    let warnings = |switch| admitted(&plan, &costs(&plan, (100, 100, 100), switch)).warnings;
+    assert!(warnings(3_000).is_empty());
+    assert_eq!(
+        warnings(3_001)[0].to_string(),
+        "cpu.forwarding: a slice of 30us is over before a switch of 3001ns has been \
+        worth it: an overhead of 10% takes 30010ns; give slice=30010ns or more, or a larger overhead"
+    );
+}
+
+#[test]
 fn best_effort_divides_by_balance_or_by_cost() {
     let by_cost = read("input_share = \"balanced\"", &["", ""], "");
     let allotment = admitted(&by_cost, &costs(&by_cost, (1_600, 300, 1_400), 0));
@@ -331,13 +343,16 @@ fn rings_that_overflow_while_their_task_sleeps_or_waits_are_pointed_out() {
 #[test]
 fn paths_leave_where_subnets_and_routes_lead() {
     let routes = "[[route]]\nto = \"10.9.0.0/16\"\nvia = \"10.2.0.9\"\n";
+    let routes = format!("{routes}[[route]]\nto = \"10.0.0.0/7\"\nvia = \"10.0.0.9\"\n");
     let to = |destination: &str| path(0, &format!("ip daddr {destination}"), "");
     let exits_of = |destination: &str| {
-        let plan = read("", &["", "", ""], &(routes.to_string() + &to(destination)));
+        let plan = read("", &["", "", ""], &(routes.clone() + &to(destination)));
         exits(&plan, &plan.paths[0])
     };
     assert_eq!(exits_of("10.1.0.7"), [1]);
+    assert_eq!(exits_of("10.1.0.0/24"), [1], "the subnet itself, not the shorter route");
     assert_eq!(exits_of("10.9.1.0/24"), [2]);
+    assert_eq!(exits_of("11.0.0.0/8"), [0]);
     assert_eq!(exits_of("10.0.0.0/8"), [0, 1, 2]);
     assert_eq!(exits_of("172.16.0.1"), [0usize; 0]);
 }

@@ -3,10 +3,12 @@
 mod catalogue;
 
 use catalogue::catalogue;
+use plan::admission::{Costs, admit};
 use plan::{Checked, MOST_DIAGNOSTICS, examine};
 use proptest::prelude::*;
 use std::fmt::Write;
 use std::path::Path;
+use units::Parts;
 
 fn corpus() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
@@ -30,6 +32,11 @@ fn laws(source: &str) -> Checked {
         assert!((1..=line.chars().count() + 1).contains(&d.column), "{d}");
         assert!(!d.reason.is_empty() && !d.hint.is_empty(), "{d:?}");
         assert!(d.reason.chars().count() < 600 && !d.to_string().contains(['\n', '\u{1b}']), "{d}");
+    }
+    if let Some(plan) = &checked.plan
+        && let Ok(allotment) = admit(plan, &Costs::assumed(plan))
+    {
+        assert!(allotment.best_effort.share.as_f64() <= 1.0 && allotment.demand <= Parts::ONE, "{allotment:?}");
     }
     let _ = diagnostics.render(true);
     assert!(!diagnostics.render(false).contains('\u{1b}'));

@@ -116,26 +116,50 @@ impl Costs {
 /// destination, or one that no route leads to.
 pub fn exits(plan: &Plan, path: &PathPlan) -> Vec<usize> {
     let Some(to) = path.matching.destination else { return Vec::new() };
-    let mut ways: Vec<(Prefix, usize)> = Vec::new();
+    let mut exits = Exits { to, longest: None, covering: Vec::new(), within: Vec::new() };
+    for (index, port) in plan.ports.iter().enumerate() {
+        for prefix in port.interfaces.iter().flat_map(|interface| &interface.addresses) {
+            exits.add(prefix.network(), index);
+        }
+    }
     let port_of = |name: &str| {
         plan.ports.iter().position(|port| port.interfaces.iter().any(|interface| *interface.name == *name))
     };
-    for (index, port) in plan.ports.iter().enumerate() {
-        let addresses = port.interfaces.iter().flat_map(|interface| &interface.addresses);
-        ways.extend(addresses.map(|prefix| (prefix.network(), index)));
-    }
-    for route in &plan.routes {
-        let mut add = |name: &str| ways.extend(port_of(name).map(|index| (route.to, index)));
+    // Of a million routes, few are about the destination.
+    for route in plan.routes.iter().filter(|route| route.to.covers(to) || to.covers(route.to)) {
+        let mut add = |name: &str| port_of(name).into_iter().for_each(|index| exits.add(route.to, index));
         match &route.action {
             RouteAction::Via { interface, .. } => add(interface),
             RouteAction::Group(hops) => hops.iter().for_each(|hop| add(&hop.interface)),
             RouteAction::Blackhole | RouteAction::Unreachable => {}
         }
     }
-    let longest = ways.iter().filter(|(prefix, _)| prefix.covers(to)).map(|(prefix, _)| prefix.length).max();
-    let leads = |prefix: &Prefix| to.covers(*prefix) || (prefix.covers(to) && Some(prefix.length) == longest);
-    let mut exits: Vec<usize> = ways.iter().filter(|(prefix, _)| leads(prefix)).map(|(_, index)| *index).collect();
-    exits.sort_unstable();
-    exits.dedup();
-    exits
+    exits.within.append(&mut exits.covering);
+    exits.within.sort_unstable();
+    exits.within.dedup();
+    exits.within
+}
+
+/// Where a destination leads: by what is within it, and by the longest of what it is within.
+struct Exits {
+    to: Prefix,
+    longest: Option<u8>,
+    covering: Vec<usize>,
+    within: Vec<usize>,
+}
+
+impl Exits {
+    fn add(&mut self, prefix: Prefix, port: usize) {
+        if !prefix.covers(self.to) {
+            if self.to.covers(prefix) {
+                self.within.push(port);
+            }
+        } else if self.longest <= Some(prefix.length) {
+            if self.longest < Some(prefix.length) {
+                self.covering.clear();
+            }
+            self.longest = Some(prefix.length);
+            self.covering.push(port);
+        }
+    }
 }
