@@ -2,8 +2,8 @@
 
 use crate::output::Rows;
 use anyhow::Result;
-use plan::Plan;
-use plan::admission::{Allotment, Costs, Refused, Source, TaskAllotment, admit};
+use plan::admission::{Allotment, Costs, PortCosts, Refused, Source, TaskAllotment, admit};
+use plan::{Plan, PortPlan};
 use serde::Serialize;
 use std::io::Write;
 use units::{Nanos, Parts, Share};
@@ -19,17 +19,19 @@ pub struct Promises {
     pub refused: Option<Refused>,
     /// What the sum goes by that nobody has said or measured.
     pub assumed: Vec<String>,
+    /// What is left out of the sum because nobody knows it.
+    pub unknown: Vec<String>,
 }
 
 impl Promises {
     /// Of a plan, by what it declares and guesses for the rest.
     pub fn of(plan: &Plan) -> Promises {
         let costs = Costs::assumed(plan);
-        let assumed = assumed(plan, &costs);
-        match admit(plan, &costs) {
-            Ok(allotment) => Promises { allotment: Some(allotment), refused: None, assumed },
-            Err(refused) => Promises { allotment: None, refused: Some(refused), assumed },
-        }
+        let (allotment, refused) = match admit(plan, &costs) {
+            Ok(allotment) => (Some(allotment), None),
+            Err(refused) => (None, Some(refused)),
+        };
+        Promises { allotment, refused, assumed: assumed(plan, &costs), unknown: unknown(plan, &costs) }
     }
 
     /// The table, and what there is to be said of it.
@@ -51,6 +53,9 @@ impl Promises {
         }
         if !self.assumed.is_empty() {
             writeln!(out, "assumed until the router measures it: {}", self.assumed.join(", "))?;
+        }
+        if !self.unknown.is_empty() {
+            writeln!(out, "not known, and left out: {}", self.unknown.join("; "))?;
         }
         Ok(())
     }
@@ -78,6 +83,24 @@ fn assumed(plan: &Plan, costs: &Costs) -> Vec<String> {
     let paths = plan.paths.iter().zip(&costs.paths);
     for (path, costs) in paths.filter(|(_, costs)| costs.functions.source == Source::Assumed) {
         list.push(format!("the functions of '{}' {}", path.name, costs.functions.cost));
+    }
+    list
+}
+
+fn unknown(plan: &Plan, costs: &Costs) -> Vec<String> {
+    let names = |of: &dyn Fn(&PortPlan, &PortCosts) -> bool| {
+        let ports = plan.ports.iter().zip(&costs.ports).filter(|(port, costs)| of(port, costs));
+        ports.map(|(port, _)| format!("'{}'", port.name)).collect::<Vec<_>>().join(", ")
+    };
+    let links = names(&|_, costs| costs.link.is_none());
+    let sleeps = |port: &PortPlan| port.cpu.estimator.is_some_and(|estimator| estimator.sleep_max.is_none());
+    let rings = names(&|port, costs| costs.ring.is_none() && sleeps(port));
+    let mut list = Vec::new();
+    if !links.is_empty() {
+        list.push(format!("the rate of the link of {links}"));
+    }
+    if !rings.is_empty() {
+        list.push(format!("how long the input task of {rings} sleeps"));
     }
     list
 }
