@@ -62,6 +62,11 @@ pub fn or_dash(text: Option<&str>) -> String {
     text.unwrap_or("-").to_owned()
 }
 
+/// A short time with three digits: `35ns`, `1.2us`, `17ms`.
+pub fn brief(ns: u64) -> String {
+    scaled(ns as f64, &["ns", "us", "ms", "s"])
+}
+
 /// A rate as tc writes it, with three digits.
 pub fn rate(bps: f64) -> String {
     scaled(bps, &["bit", "kbit", "mbit", "gbit", "tbit"])

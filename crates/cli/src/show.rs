@@ -1,7 +1,7 @@
 //! `switchpath show`: what the running router tells of itself, as tables or JSON.
 
 use crate::arguments::{Noun, Show};
-use crate::output::{Rows, is_coloured, or_dash, print_json, rate, short, span, time_of_day};
+use crate::output::{Rows, brief, is_coloured, or_dash, print_json, rate, short, span, time_of_day};
 use anyhow::Result;
 use control::Client;
 use control::api;
@@ -287,30 +287,57 @@ impl Shown for api::Tasks {
             "kind",
             "path",
             "port",
+            "state",
+            ">share",
+            ">cpu",
             ">runs",
             ">packets",
-            ">used",
-            ">ns/packet",
-            ">cpu",
+            ">mean run",
+            ">cost",
+            ">B",
+            ">D",
+            ">timeouts",
+            ">lag",
+            ">sleeps",
         ]);
         for task in &self.tasks {
             let same = |t: &&api::Task| (t.worker, t.task) == (task.worker, task.task) && t.used_ns <= task.used_ns;
             let old = before.and_then(|b| b.tasks.iter().find(same).map(|t| (t.used_ns, b.time_ns)));
-            let each = task.used_ns.checked_div(task.packets).map_or("-".into(), |ns| ns.to_string());
+            let over = if task.exceeds_declared_cost { "!" } else { "" };
+            let mean = task.packets as f64 / task.runs.max(1) as f64;
             rows.add([
                 task.worker.to_string(),
                 task.task.to_string(),
                 task.kind.clone(),
                 or_dash(task.path.as_deref()),
                 or_dash(task.port.as_deref()),
+                task.state.clone(),
+                format!("{:.1}%", f64::from(task.share_ppm) / 1e4),
+                per_second((task.used_ns, self.time_ns), old, |ns| format!("{:.1}%", ns / 1e7)),
                 task.runs.to_string(),
                 task.packets.to_string(),
-                span(task.used_ns),
-                each,
-                per_second((task.used_ns, self.time_ns), old, |ns| format!("{:.1}%", ns / 1e7)),
+                format!("{mean:.1}"),
+                format!("{}{over}", brief(task.cost_ns)),
+                task.batch.to_string(),
+                task.max_wait_ns.map_or("-".into(), brief),
+                task.timeouts.to_string(),
+                brief(task.lag_ns),
+                task.sleeps_ns.map_or("-".into(), brief),
             ]);
         }
-        rows.print(out)
+        rows.print(out)?;
+        for core in &self.cores {
+            let percent = |part: Option<f64>| part.map_or("-".into(), |part| format!("{:.1}%", 100.0 * part));
+            writeln!(
+                out,
+                "worker {}: efficiency {} (with empty polls as work: {}); a switch costs {}",
+                core.worker,
+                percent(core.efficiency()),
+                percent(core.efficiency_literal()),
+                brief(core.switch_cost_ns),
+            )?;
+        }
+        Ok(())
     }
 }
 

@@ -1,7 +1,8 @@
 //! Processor cores: which of them this process may run on, and pinning a thread to one.
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 use std::io;
+use std::num::NonZeroU64;
 
 /// The cores that the calling thread may run on, in order: what the machine has, less what a cpuset or `taskset` has taken
 /// away.
@@ -18,6 +19,12 @@ pub fn pin(core: u16) -> io::Result<()> {
     }
     set.set(usize::from(core));
     Ok(sched_setaffinity(None, &set)?)
+}
+
+/// The calling thread wakes within a microsecond of when it wants to: by default the kernel lets it sleep 50 longer, to
+/// wake several at once (PR_SET_TIMERSLACK).
+pub fn sleep_exactly() -> io::Result<()> {
+    Ok(set_current_timer_slack(NonZeroU64::new(1000))?)
 }
 
 #[cfg(test)]

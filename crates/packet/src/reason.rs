@@ -116,6 +116,8 @@ reasons! {
     DuplicateAddress "duplicate_address";
     /// The input queue of its path is full.
     PathQueue "path_queue";
+    /// Its path's functions took longer than the path's limit.
+    CpuLimit "cpu_limit";
     /// The output queue of the router's own packets is full.
     OutputQueue "output_queue";
     /// Too many packets wait for the worker it belongs to.

@@ -313,8 +313,10 @@ pub struct PortCpu {
     pub line_rate: Option<PacketRate>,
     /// What becomes of packets whose path is full.
     pub congestion: Congestion,
-    /// When its input task looks for packets; none: always.
+    /// When its input task looks for packets; none: whenever it has its turn.
     pub estimator: Option<EstimatorPlan>,
+    /// Without an estimator: whether the task keeps its turns while it finds nothing, as in the paper. Else it steps back.
+    pub greedy: bool,
 }
 
 /// What becomes of packets whose path is full (section 3.3).

@@ -31,11 +31,23 @@ pub struct Work {
     pub packets: u32,
     /// Their bytes; zero unless the meter asks for them ([`Meter::BYTES`]).
     pub bytes: u32,
+    /// How long a packet of the path may take: a cost model goes no further, for what takes longer is stopped.
+    pub limit: Option<Nanos>,
 }
 
 impl Work {
     /// A task was chosen and switched to.
-    pub const SWITCH: Work = Work { stage: Stage::Switch, port: None, path: None, packets: 0, bytes: 0 };
+    pub const SWITCH: Work = Work::new(Stage::Switch, 0, 0);
+
+    /// Work on so many packets and bytes.
+    pub const fn new(stage: Stage, packets: usize, bytes: u64) -> Work {
+        Work { stage, port: None, path: None, packets: packets as u32, bytes: bytes as u32, limit: None }
+    }
+
+    /// The same at a port.
+    pub const fn at(self, port: PortId) -> Work {
+        Work { port: Some(port), ..self }
+    }
 }
 
 /// Answers what work cost.
@@ -46,12 +58,22 @@ pub trait Meter {
     fn lap(&mut self, work: Work) -> Nanos;
 }
 
+/// Everything is free: for what is done outside of any task.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Free;
+
+impl Meter for Free {
+    fn lap(&mut self, _: Work) -> Nanos {
+        Nanos::ZERO
+    }
+}
+
 /// Everything costs the same time a packet, and a little when there is none: for tests.
 #[derive(Clone, Copy, Debug)]
 pub struct Flat(pub Nanos);
 
 impl Meter for Flat {
     fn lap(&mut self, work: Work) -> Nanos {
-        self.0 * u64::from(work.packets.max(1))
+        if work.stage == Stage::Switch { Nanos::ZERO } else { self.0 * u64::from(work.packets.max(1)) }
     }
 }

@@ -7,7 +7,7 @@
 use crate::function::Function;
 use crate::offload::Half;
 use packet::Queue;
-use units::{PathId, PortId, TaskId};
+use units::{Nanos, PathId, PortId, TaskId};
 
 /// What an instance has counted, in packets since it was made.
 ///
@@ -68,6 +68,23 @@ pub(crate) struct Instance {
     pub offloads: bool,
     pub functions: Vec<Box<dyn Function>>,
     pub counters: PathCounters,
+    /// Whether its task knows that it has work, and room for it.
+    pub ready: bool,
+    /// A packet that takes longer than this is dropped.
+    pub limit: Option<Nanos>,
+    /// How full its input queue was.
+    pub fill: Fill,
+}
+
+/// How full a queue was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Fill {
+    /// The most packets.
+    pub most: usize,
+    /// Packets it had, summed over the times it was looked at.
+    pub sum: u64,
+    /// How often that was: each time its task began to work on it.
+    pub looks: u64,
 }
 
 impl Instance {
@@ -79,5 +96,15 @@ impl Instance {
     /// Whether there is anything for the functions to do, or to cut.
     pub fn has_work(&self) -> bool {
         !self.input.is_empty() || self.half.is_some()
+    }
+}
+
+impl Fill {
+    /// The task begins to work on `packets` packets.
+    #[inline]
+    pub fn look(&mut self, packets: usize) {
+        self.most = self.most.max(packets);
+        self.sum += packets as u64;
+        self.looks += 1;
     }
 }

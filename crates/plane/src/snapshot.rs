@@ -3,10 +3,10 @@
 use crate::interface::Interface;
 use crate::limits::HostLimits;
 pub use plan::Layout;
-use plan::{Call, Match};
+use plan::{Call, CpuPlan, Match, PathCpu, PortCpu};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
-use units::{Generation, InterfaceId, Mac, PathId, PortId};
+use units::{Generation, InterfaceId, Mac, Nanos, PathId, PortId, Share};
 
 /// The path of what concerns the router itself: ARP, neighbour discovery, its own addresses, unresolved next hops.
 pub const CONTROL: PathId = PathId(0);
@@ -24,6 +24,10 @@ pub struct PortView {
     pub mac: Mac,
     /// The queueing scheme of its link.
     pub scheme: Call,
+    /// What it means to the processor.
+    pub cpu: PortCpu,
+    /// The parts of each core that its input and its output task get.
+    pub shares: (Share, Share),
     /// The interface of frames without a VLAN tag.
     pub untagged: InterfaceId,
     /// The interfaces of VLANs, by VLAN.
@@ -58,10 +62,18 @@ pub struct PathSpec {
     pub name: Arc<str>,
     /// What is done to its packets.
     pub functions: Vec<Call>,
-    /// Packets that wait at most in each of its queues.
+    /// Packets that wait at most before its functions.
     pub capacity: usize,
+    /// Packets that wait at most behind them.
+    pub output_capacity: usize,
     /// The class a queueing scheme sees.
     pub class: u8,
+    /// What it means to the processor.
+    pub cpu: PathCpu,
+    /// The part of each core that its task gets.
+    pub share: Share,
+    /// What a packet is said to cost.
+    pub cost: Option<Nanos>,
 }
 
 /// Which packets take a path.
@@ -82,6 +94,8 @@ pub struct Snapshot {
     pub generation: Generation,
     /// How many tasks a packet passes.
     pub layout: Layout,
+    /// How each worker divides its processor.
+    pub cpu: CpuPlan,
     /// By port id; holes where ports were.
     pub ports: Vec<Option<PortView>>,
     /// In the order of their ids.
@@ -101,7 +115,7 @@ impl Snapshot {
     /// Puts a generation together from its parts.
     pub fn new(
         generation: Generation,
-        layout: Layout,
+        cpu: CpuPlan,
         ports: Vec<Option<PortView>>,
         mut interfaces: Vec<Interface>,
         paths: Vec<PathSpec>,
@@ -126,13 +140,14 @@ impl Snapshot {
                 own4_filter |= filter_bit(u32::from(attached.address));
             }
         }
-        Snapshot { generation, layout, ports, interfaces, paths, rules, limits, egress, positions, own4_filter }
+        let layout = cpu.layout;
+        Snapshot { generation, layout, cpu, ports, interfaces, paths, rules, limits, egress, positions, own4_filter }
     }
 
     /// The generation before the first: nothing is configured.
     pub fn empty() -> Snapshot {
         let limits = HostLimits::default();
-        Snapshot::new(Generation(0), Layout::default(), Vec::new(), Vec::new(), Vec::new(), Vec::new(), limits)
+        Snapshot::new(Generation(0), CpuPlan::default(), Vec::new(), Vec::new(), Vec::new(), Vec::new(), limits)
     }
 
     /// What leaving by `interface` takes; an MTU of zero where it is gone.

@@ -123,8 +123,14 @@ fn a_removed_port_sends_what_waits_and_then_goes() {
 
 #[test]
 fn a_generation_runs_when_the_last_of_several_workers_has_adopted_it() {
-    let build =
-        Build { frames: 4096, super_frames: 0, workers: 3, layout: Layout::Three, limits: HostLimits::default() };
+    let build = Build {
+        frames: 4096,
+        super_frames: 0,
+        workers: 3,
+        layout: None,
+        switch_cost: Nanos::ZERO,
+        limits: HostLimits::default(),
+    };
     let (mut router, mut workers) = Router::new(build, |_| Box::new(Silent));
     let plan = plan::check(&config(1), "reload.toml", &plane::catalogue()).unwrap_or_else(|e| panic!("{e}"));
     let prepared = router.prepare(&plan, &mut Wires::default()).unwrap();

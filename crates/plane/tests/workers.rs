@@ -423,6 +423,7 @@ fn to_gateway(more: &str) -> String {
 /// A router that runs that; the interface of the gateway, and its address.
 fn one_path(more: &str) -> (Team, InterfaceId, std::net::IpAddr) {
     let mut team = Team::new(1, 1, FRAMES, Layout::Three);
+    team.in_turns = true;
     team.apply(&to_gateway(more));
     team.settle();
     let interface = team.router.snapshot().interface_named("ext").unwrap().id;
@@ -529,6 +530,7 @@ fn packets_that_lose_their_next_hop_twice_go_before_those_that_waited_meanwhile(
 #[test]
 fn a_next_hop_that_is_lost_under_full_queues_lets_nobody_overtake() {
     let mut team = Team::new(1, 1, FRAMES, Layout::Three);
+    team.in_turns = true;
     let mut text = String::from("version = 1\n[[route]]\nto = \"10.0.0.0/8\"\nvia = \"192.0.2.9\"\n");
     for (i, name) in PORTS.iter().enumerate() {
         write!(text, "[port.{name}]\ndevice = \"memory:{name}\"\nmac = \"02:00:00:00:00:0{i}\"\n").unwrap();

@@ -134,6 +134,10 @@ impl Share {
     pub const fn get(self) -> u64 {
         self.0
     }
+    /// Both together, and never more than the whole.
+    pub fn plus(self, other: Share) -> Share {
+        Share((self.0 + other.0).min(Share::ONE.0))
+    }
     /// The share as a fraction, for printing only.
     pub fn as_f64(self) -> f64 {
         self.0 as f64 / (1u64 << 32) as f64

@@ -17,7 +17,6 @@ use plane::host::HostLimits;
 use plane::meter::{Meter, Work};
 use plane::port::{Memory, Port, Waiter, Wire};
 use plane::rig::{StraightLine, Udp};
-use plane::snapshot::Layout;
 use plane::{ApplyError, Build, Decorate, Opener, Router, Worker};
 use std::fs;
 use std::net::Ipv4Addr;
@@ -180,8 +179,14 @@ impl Circle {
         let limits = HostLimits::default();
         // Where flows are handed over, no more than a ring holds: a frame that is lost would circulate no more.
         let frames = if queues < workers { FRAMES } else { workers * FRAMES };
-        let build =
-            Build { frames: 4 * frames, super_frames: 0, workers: workers as u16, layout: Layout::Three, limits };
+        let build = Build {
+            frames: 4 * frames,
+            super_frames: 0,
+            workers: workers as u16,
+            layout: None,
+            switch_cost: Nanos::ZERO,
+            limits,
+        };
         let (mut router, mut workers) = Router::new(build, |_| Box::new(Silent));
         let plan = plan::check(&config(workers.len()), "bench.toml", &plane::catalogue());
         let plan = plan.unwrap_or_else(|wrong| panic!("{wrong}"));

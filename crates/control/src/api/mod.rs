@@ -19,7 +19,7 @@ pub use endpoints::{ENDPOINTS, Endpoint, Needs, Parameter, openapi, reference};
 pub use explained::{DropExplained, ExplainedStep, Explanation, FieldChange, StepOutcome};
 pub use history::{Confirmed, History, HistoryEntry, HistoryState, Pending, Via, Who};
 pub use reports::{
-    Capture, Confinement, Drop, DropAt, Drops, Event, EventKind, Events, Gateway, Interface, Ledger, Ledgers,
+    Capture, Confinement, Core, Drop, DropAt, Drops, Event, EventKind, Events, Gateway, Interface, Ledger, Ledgers,
     Neighbour, Neighbours, Path, Paths, Port, Ports, Queue, QueueStage, Queues, Route, Routes, State, Status, Task,
     Tasks, Worker, WorkerState, Workers,
 };

@@ -212,7 +212,7 @@ impl Thread {
             self.pulse.does(Doing::Spinning);
             now
         });
-        if now.since(since).get() < self.spin.load(Ordering::Relaxed) {
+        if !self.worker.sleeps() && now.since(since).get() < self.spin.load(Ordering::Relaxed) {
             return std::hint::spin_loop();
         }
         let Some(mut timeout) = waiting(&self.worker, &mut self.descriptors, now, until) else {

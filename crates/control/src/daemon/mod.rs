@@ -32,7 +32,6 @@ use parking_lot::Mutex;
 use plan::{Plan, PortPlan};
 use plane::host::HostLimits;
 use plane::port::Port;
-use plane::snapshot::Layout;
 use plane::{ApplyError, Build, Decorate, Opener, Published, Router, Worker};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -256,7 +255,8 @@ impl Daemon {
             frames: plan.frames as usize,
             super_frames: plan.super_frames as usize,
             workers: plan.workers,
-            layout: Layout::Three,
+            layout: None,
+            switch_cost: Nanos::ZERO,
             limits,
         };
         let observer = |_: WorkerId| -> Box<dyn plane::event::Observer> {

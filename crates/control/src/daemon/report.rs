@@ -9,12 +9,13 @@ use io::clock;
 use packet::{DropReason, Ledger};
 use plane::classify::{Outcome, RouteQuery};
 use plane::explain::Question;
+use plane::scheduler::Verdict;
 use plane::snapshot::Snapshot;
 use plane::{Command, PortReport, WorkerReport};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use units::{PortId, Rate};
+use units::{Nanos, PortId, Rate};
 
 /// A worker did not tell of itself in time, or is gone.
 #[derive(Clone, Copy, Debug)]
@@ -188,18 +189,46 @@ impl Daemon {
     pub fn tasks(&self) -> Answer<api::Tasks> {
         let reports = self.reports()?;
         let names = self.names();
+        let paths_of = |paths: &[units::PathId]| {
+            let list: Vec<String> = paths.iter().map(|&path| names.path(path)).collect();
+            (!list.is_empty()).then(|| list.join(","))
+        };
+        let core = |report: &plane::WorkerReport| api::Core {
+            worker: report.worker.0,
+            useful_ns: report.times.useful.get(),
+            polling_ns: report.times.polling.get(),
+            switching_ns: report.times.switching.get(),
+            switch_cost_ns: report.switch_cost.get(),
+        };
+        let cores = reports.iter().map(core).collect();
         let tasks = reports.iter().flat_map(|report| report.tasks.iter().map(|task| (report.worker, task)));
         let task = |(worker, task): (units::WorkerId, &plane::TaskReport)| api::Task {
             worker: worker.0,
             task: task.task.0,
             kind: task.kind.into(),
             port: task.port.map(|port| names.port(port)),
-            path: task.path.map(|path| names.path(path)),
-            runs: task.runs,
-            packets: task.packets,
-            used_ns: task.used.get(),
+            path: paths_of(&task.paths),
+            share_ppm: (task.view.share.as_f64() * 1e6).round() as u32,
+            state: task.view.state.name().into(),
+            runs: task.view.account.runs,
+            packets: task.view.account.packets,
+            used_ns: task.view.account.used.get(),
+            cost_ns: task.view.cost.0.get(),
+            deviation_ns: task.view.cost.1.isqrt(),
+            exceeds_declared_cost: task.view.verdict == Verdict::Exceeds,
+            batch: task.view.threshold,
+            max_wait_ns: task.view.max_wait.map(Nanos::get),
+            timeouts: task.view.account.timeouts,
+            harvested: task.view.account.harvested,
+            lag_ns: task.view.account.lag.get(),
+            idle_ns: task.view.account.residency[0].get(),
+            eligible_ns: task.view.account.residency[1].get(),
+            active_ns: task.view.account.residency[2].get(),
+            running_ns: task.view.account.residency[3].get(),
+            polls_find_milli: task.view.estimator.map(|(packets, _)| packets),
+            sleeps_ns: task.view.estimator.map(|(_, sleep)| sleep.get()),
         };
-        Ok(api::Tasks { time_ns: self.now_ns(), tasks: tasks.map(task).collect() })
+        Ok(api::Tasks { time_ns: self.now_ns(), cores, tasks: tasks.map(task).collect() })
     }
 
     /// At most `limit` routes of those `wanted`, in the VRF of this name where one is given.

@@ -195,6 +195,8 @@ impl Daemon {
                     let remark = format!("worker {index} could not be pinned to core {core}: {error}");
                     log.push(clock::now(), What::Remark(remark));
                 }
+                // Without it the worker works all the same, and sleeps a little longer.
+                let _ = cores::sleep_exactly();
                 let worker = drive(driver);
                 // The router has forgotten it where nobody listens: then it is closed here.
                 let _ = sender.send(worker);

@@ -8,7 +8,6 @@ use plane::event::{Observer, Silent};
 use plane::host::HostLimits;
 use plane::meter::Flat;
 use plane::port::Waiter;
-use plane::snapshot::Layout;
 use plane::{Build, Router, Step, Worker};
 use std::sync::atomic::{AtomicBool, Ordering};
 use units::{Instant, Nanos};
@@ -48,7 +47,8 @@ impl Ours {
             ..HostLimits::default()
         };
         let mut observer = Some(observer);
-        let build = Build { frames: 1 << 16, super_frames: 64, workers: 1, layout: Layout::Three, limits };
+        let build =
+            Build { frames: 1 << 16, super_frames: 64, workers: 1, layout: None, switch_cost: Nanos::ZERO, limits };
         let (mut router, mut workers) = Router::new(build, |_| observer.take().expect("for one worker"));
         let mut devices = Devices::new(clock::epoch()).in_namespace(host.namespace().clone());
         let mut worker = workers.pop().expect("one was asked for");

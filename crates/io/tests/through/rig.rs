@@ -11,7 +11,6 @@ use plane::event::Silent;
 use plane::host::HostLimits;
 use plane::meter::Flat;
 use plane::port::Waiter;
-use plane::snapshot::Layout;
 use plane::{Build, Router, Step, Worker, WorkerReport};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -38,8 +37,14 @@ impl Running {
     pub fn start(host: &Host, configuration: &str) -> Running {
         let plan = plan::check(configuration, "through.toml", &plane::catalogue());
         let plan = plan.unwrap_or_else(|wrong| panic!("{wrong}"));
-        let build =
-            Build { frames: 8192, super_frames: 64, workers: 1, layout: Layout::Three, limits: HostLimits::default() };
+        let build = Build {
+            frames: 8192,
+            super_frames: 64,
+            workers: 1,
+            layout: None,
+            switch_cost: Nanos::ZERO,
+            limits: HostLimits::default(),
+        };
         let (mut router, mut workers) = Router::new(build, |_| Box::new(Silent));
         let mut devices = Devices::new(clock::epoch()).in_namespace(host.namespace().clone());
         let prepared = router.prepare(&plan, &mut devices).unwrap_or_else(|errors| panic!("{errors:?}"));

@@ -14,6 +14,8 @@ pub struct Batch {
     slots: Box<[MaybeUninit<Packet>; BATCH]>,
     start: usize,
     end: usize,
+    /// None is added at or behind this slot.
+    most: usize,
 }
 
 impl Default for Batch {
@@ -25,7 +27,7 @@ impl Default for Batch {
 impl Batch {
     /// An empty batch.
     pub fn new() -> Batch {
-        Batch { slots: Box::new([const { MaybeUninit::uninit() }; BATCH]), start: 0, end: 0 }
+        Batch { slots: Box::new([const { MaybeUninit::uninit() }; BATCH]), start: 0, end: 0, most: BATCH }
     }
 
     /// Packets in it.
@@ -43,7 +45,22 @@ impl Batch {
     /// Packets that can still be added.
     #[inline(always)]
     pub fn room(&self) -> usize {
-        BATCH - self.end
+        self.most.saturating_sub(self.end)
+    }
+
+    /// From now on it holds at most `most` packets, and never more than [`BATCH`]: for who fills it as far as there is room.
+    /// It must be empty.
+    #[inline(always)]
+    pub fn limit(&mut self, most: usize) {
+        assert!(self.is_empty(), "an empty batch is limited");
+        self.rewind();
+        self.most = most.min(BATCH);
+    }
+
+    /// It holds as many as it can again.
+    #[inline(always)]
+    pub fn unlimit(&mut self) {
+        self.most = BATCH;
     }
 
     /// Adds one at the end. There must be room: a caller that fills batches asks first.

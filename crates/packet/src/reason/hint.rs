@@ -68,6 +68,9 @@ impl DropReason {
                 "More comes than the path's functions keep up with, or its link is slower: see `switchpath show queues` and \
                  `show workers`; `queue` sets how many packets wait."
             }
+            CpuLimit => {
+                "Meant so by the `limit` of its path: raise it, or see with `switchpath show workers` what a packet costs."
+            }
             OutputQueue => "The link is too slow for what the router itself sends: see `switchpath show queues`.",
             HandOverFull => {
                 "One worker gets more than it can take: see `switchpath show workers`. A single heavy flow stays on one worker."

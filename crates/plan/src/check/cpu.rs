@@ -123,6 +123,7 @@ pub(super) fn port(report: &mut Report<'_>, section: &Section<'_>, batch: Option
         line_rate: within(report, section, "line_rate", PacketRate::pps(1)..=MOST_PACKETS),
         congestion: section.choice(report, "congestion", Congestion::ALL).unwrap_or_default(),
         estimator: estimator(report, section, batch),
+        greedy: section.node("estimator").is_some_and(|node| node.boolean() == Some(false)),
     }
 }
 

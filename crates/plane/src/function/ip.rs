@@ -184,7 +184,7 @@ mod tests {
         tables.unresolve(OUT, hops[0]);
         tables.unresolve(OUT, hops[1]);
         assert!(tables.resolve(OUT, hops[1], moved));
-        let context = Context { now: Instant::START, snapshot: &snapshot, tables: &tables };
+        let context = Context { now: Instant::START, snapshot: &snapshot, tables: &tables, limit: None };
         assert!(Ip.process(context, &mut packets[2..]), "alone it goes to the new address");
         assert_eq!((packets[2].meta().exception, &packets[2].bytes()[..6]), (0, &moved.0[..]));
         assert!(!Ip.process(context, &mut packets[..2]));

@@ -11,8 +11,8 @@ use crate::classify::Tables;
 use crate::snapshot::Snapshot;
 use packet::Packet;
 use plan::Call;
-use units::Instant;
 use units::declare::Declaration;
+use units::{Instant, Nanos};
 
 /// What a function may look at.
 #[derive(Clone, Copy)]
@@ -23,6 +23,8 @@ pub struct Context<'a> {
     pub snapshot: &'a Snapshot,
     /// Routes and adjacencies.
     pub tables: &'a Tables,
+    /// How long a packet may take before it is dropped; none: as long as it takes.
+    pub limit: Option<Nanos>,
 }
 
 /// A packet function of one path on one worker.

@@ -49,6 +49,9 @@ impl<D: Decoration> Port for Decorated<D> {
         self.inner.link_rate()
     }
 
+    fn ring(&self) -> u32 {
+        self.inner.ring()
+    }
     fn is_up(&self) -> bool {
         self.inner.is_up()
     }

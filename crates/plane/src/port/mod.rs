@@ -51,6 +51,9 @@ pub struct Offloads {
     pub checksums: bool,
 }
 
+/// Packets of a receive ring where a port does not say otherwise.
+const RING: u32 = 1024;
+
 /// A place packets come from and go to.
 pub trait Port: Send {
     /// Adds what has come in to `batch`, at most its room. Each packet has its frame, `timestamp` set to when it came
@@ -67,6 +70,10 @@ pub trait Port: Send {
     fn transmit(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool);
     /// What the medium carries, in bits per second; [`Rate::MAX`] where it has no rate of its own.
     fn link_rate(&self) -> Rate;
+    /// Packets that its receive ring holds: more than these are lost between two times it is received by.
+    fn ring(&self) -> u32 {
+        RING
+    }
     /// Whether the medium is there and connected.
     fn is_up(&self) -> bool {
         true

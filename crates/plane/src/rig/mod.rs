@@ -120,7 +120,14 @@ impl Rig {
     /// The same, with tables that take so much.
     pub fn with_limits(frames: usize, layout: Layout, tables: TableLimits, observer: Box<dyn Observer>) -> Rig {
         let mut observer = Some(observer);
-        let build = Build { frames, super_frames: SUPER_FRAMES, workers: 1, layout, limits: HostLimits::default() };
+        let build = Build {
+            frames,
+            super_frames: SUPER_FRAMES,
+            workers: 1,
+            layout: Some(layout),
+            switch_cost: Nanos::ZERO,
+            limits: HostLimits::default(),
+        };
         let (router, mut workers) = Router::with_limits(build, tables, |_| observer.take().unwrap_or(Box::new(Silent)));
         let pool = Pool::new(router.region().clone());
         let worker = workers.pop().expect("a router has a worker");

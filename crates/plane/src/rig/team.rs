@@ -13,6 +13,8 @@ use units::{Instant, Nanos, WorkerId};
 
 /// The router, its wires, and the pool of the hosts at their far ends.
 pub struct Team {
+    /// Whether tasks take turns, and ports keep theirs though they have nothing: for who counts steps.
+    pub in_turns: bool,
     /// The control side.
     pub router: Router,
     /// The workers, in the order of their ids.
@@ -50,11 +52,18 @@ impl Team {
         layout: Layout,
         observer: impl FnMut(WorkerId) -> Box<dyn Observer>,
     ) -> Team {
-        let build = Build { frames, super_frames: 64, workers, layout, limits: HostLimits::default() };
+        let build = Build {
+            frames,
+            super_frames: 64,
+            workers,
+            layout: Some(layout),
+            switch_cost: Nanos::ZERO,
+            limits: HostLimits::default(),
+        };
         let (router, workers) = Router::new(build, observer);
         let pool = Pool::new(router.region().clone());
         let wires = Wires { queues, ..Wires::default() };
-        Team { router, workers, wires, pool, now: Instant::new(1), batch: Batch::new() }
+        Team { in_turns: false, router, workers, wires, pool, now: Instant::new(1), batch: Batch::new() }
     }
 
     /// Checks and publishes `config`; the workers adopt it when they are stepped.
@@ -62,7 +71,11 @@ impl Team {
     /// # Panics
     /// When the configuration is wrong.
     pub fn publish(&mut self, config: &str) -> Result<Published, Vec<ApplyError>> {
-        let plan = plan::check(config, "team.toml", &crate::catalogue()).unwrap_or_else(|wrong| panic!("{wrong}"));
+        let mut plan = plan::check(config, "team.toml", &crate::catalogue()).unwrap_or_else(|wrong| panic!("{wrong}"));
+        if self.in_turns {
+            plan.cpu.scheduler = plan::Discipline::RoundRobin;
+            plan.ports.iter_mut().for_each(|port| port.cpu.greedy = true);
+        }
         let prepared = self.router.prepare(&plan, &mut self.wires)?;
         Ok(self.router.publish(prepared))
     }

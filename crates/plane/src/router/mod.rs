@@ -5,6 +5,7 @@
 //! brings the routes up to date. Routes that only the old generation could use are withdrawn before the workers are
 //! told, routes that need the new one are added after: no packet ever follows a route to a place that is not there.
 
+mod allotted;
 pub(crate) mod desired;
 mod edit;
 mod prepare;
@@ -17,7 +18,6 @@ use crate::bell::Bell;
 use crate::classify::{Origin, Outcome, RouteChange, RouteQuery, RouteReport, TableLimits, Tables};
 use crate::event::Observer;
 use crate::host::HostLimits;
-use crate::scheduler::{CpuScheduler, RoundRobin};
 use crate::snapshot::{Layout, Snapshot};
 use crate::worker::{Command, Crew, Mailbox, Worker};
 use desired::{Gateways, Key, Routes};
@@ -28,7 +28,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::time::Duration;
-use units::{Generation, InterfaceId, Mac, PathId, PortId, VrfId, WorkerId};
+use units::{Generation, InterfaceId, Mac, Nanos, PathId, PortId, VrfId, WorkerId};
 
 /// What a router is made of, besides its configuration.
 pub struct Build {
@@ -39,7 +39,9 @@ pub struct Build {
     /// Workers.
     pub workers: u16,
     /// How many tasks a packet passes.
-    pub layout: Layout,
+    pub layout: Option<Layout>,
+    /// What switching from one task to another was found to cost; zero: to be found out.
+    pub switch_cost: Nanos,
     /// Limits of the router's own protocols.
     pub limits: HostLimits,
 }
@@ -115,14 +117,13 @@ impl Router {
         let bells: Vec<Arc<Bell>> = ids.clone().map(|_| Arc::default()).collect();
         let members = Crew::of(&bells).into_iter().zip(&bells);
         let workers = ids.zip(&mailboxes).zip(members).map(|((id, mailbox), (crew, bell))| {
-            let scheduler = || Box::new(RoundRobin::new()) as Box<dyn CpuScheduler>;
             let pool = Pool::new(region.clone());
             Worker::new(
                 (id, crew, bell.clone()),
                 pool,
                 tables.clone(),
                 mailbox.clone(),
-                scheduler,
+                build.switch_cost,
                 observer(id),
                 build.limits,
             )

@@ -1,5 +1,6 @@
 //! Preparing a generation: everything that can fail, with nothing changed yet.
 
+use super::allotted::Shares;
 use super::desired::{self, Gateways, Routes};
 use super::{Names, Router};
 use crate::classify::MOST_VRFS;
@@ -12,7 +13,7 @@ use crate::snapshot::{BEST_EFFORT, CONTROL, GENERAL, PathSpec, PortView, Rule, S
 use crate::worker::{Change, Decorate, Lanes, NewFunctions, NewPort, Opened};
 use packet::Region;
 use packet::wire::ipv6;
-use plan::{Call, InterfacePlan, Plan, PortPlan};
+use plan::{Call, CpuPlan, InterfacePlan, PathCpu, Plan, PortPlan};
 use schemes::Scheme;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -102,7 +103,11 @@ impl Router {
             return Err(vec![error]);
         }
         let interfaces = interfaces(plan, &mut names);
-        let paths = paths(plan, &mut names);
+        let parts = match Shares::of(plan, self.build.switch_cost) {
+            Ok(parts) => parts,
+            Err(refused) => return Err(vec![refused]),
+        };
+        let paths = paths(plan, &parts, &mut names);
         let routes = Routes::of(plan, &names, &interfaces);
         errors.extend(self.without_room(&routes));
         errors.extend(self.crowded(plan, &names));
@@ -117,8 +122,8 @@ impl Router {
         let (Ok(gateways), true) = (gateways, errors.is_empty()) else { return Err(errors) };
         let snapshot = Snapshot::new(
             Generation(self.snapshot.generation.0 + 1),
-            self.build.layout,
-            views(plan, &names),
+            CpuPlan { layout: self.build.layout.unwrap_or(plan.cpu.layout), ..plan.cpu.clone() },
+            views(plan, &parts, &names),
             interfaces,
             paths,
             rules(plan, &names),
@@ -365,9 +370,11 @@ fn attach(plan: &InterfacePlan, id: InterfaceId, port: PortId, mac: Mac) -> Inte
     Interface { id, name: plan.name.to_string(), port, vlan: plan.vlan, mac, mtu: plan.mtu, redirects, ra, ipv4, ipv6 }
 }
 
-fn paths(plan: &Plan, names: &mut Names) -> Vec<PathSpec> {
-    let spec =
-        |id, name: &str, functions, capacity, class| PathSpec { id, name: name.into(), functions, capacity, class };
+fn paths(plan: &Plan, shares: &Shares, names: &mut Names) -> Vec<PathSpec> {
+    let spec = |id, name: &str, functions, capacity, class| {
+        let (name, cpu, cost) = (name.into(), PathCpu::default(), None);
+        PathSpec { id, name, functions, capacity, output_capacity: capacity, class, cpu, share: shares.own(id), cost }
+    };
     let forward = || vec![Call { name: "ip", options: Vec::new(), text: "ip".into() }];
     let mut paths = vec![
         spec(CONTROL, "control", Vec::new(), OWN_CAPACITY, 0),
@@ -379,7 +386,12 @@ fn paths(plan: &Plan, names: &mut Names) -> Vec<PathSpec> {
         let next = names.next[2];
         let id = *names.paths.entry(path.name.clone()).or_insert_with(|| PathId::at(next));
         names.next[2] = next.max(id.index() + 1);
-        paths.push(spec(id, &path.name, path.functions.clone(), path.input_queue as usize, path.class));
+        let mut path_spec = spec(id, &path.name, path.functions.clone(), path.input_queue as usize, path.class);
+        path_spec.output_capacity = path.output_queue as usize;
+        (path_spec.cpu, path_spec.share) = (path.cpu, shares.of_path(path));
+        path_spec.cpu.max_wait = shares.max_wait(path);
+        path_spec.cost = path.cpu.cost.map(|cost| cost.packet);
+        paths.push(path_spec);
     }
     paths
 }
@@ -394,7 +406,7 @@ fn rules(plan: &Plan, names: &Names) -> Vec<Rule> {
     plan.paths.iter().enumerate().map(rule).collect()
 }
 
-fn views(plan: &Plan, names: &Names) -> Vec<Option<PortView>> {
+fn views(plan: &Plan, shares: &Shares, names: &Names) -> Vec<Option<PortView>> {
     let mut views = vec![None; names.next[0]];
     for port in &plan.ports {
         let id = names.ports[&port.name];
@@ -402,7 +414,15 @@ fn views(plan: &Plan, names: &Names) -> Vec<Option<PortView>> {
         let untagged = of(None).map_or(InterfaceId(u16::MAX), |i| names.interfaces[&i.name]);
         let vlans = port.interfaces.iter().filter_map(|i| Some((i.vlan?, names.interfaces[&i.name]))).collect();
         let (name, scheme) = (port.name.clone(), port.scheme.clone());
-        views[id.index()] = Some(PortView { name, mac: names.macs[&id], scheme, untagged, vlans });
+        views[id.index()] = Some(PortView {
+            name,
+            mac: names.macs[&id],
+            scheme,
+            cpu: port.cpu,
+            shares: shares.of_port(port),
+            untagged,
+            vlans,
+        });
     }
     views
 }

@@ -3,6 +3,7 @@
 //! What every discipline has in common (which task is runnable, which runs, which comes last) is in [`Tasks`]; each
 //! discipline has a file of its own that says whose turn it is.
 
+pub mod agenda;
 mod cost;
 mod drr;
 mod eevdf;
@@ -11,13 +12,16 @@ mod heap;
 mod round_robin;
 mod sfq;
 mod stride;
+pub mod task;
 mod tasks;
 #[cfg(test)]
 mod tests;
+pub mod trace;
 mod tuning;
 mod virtual_time;
 mod wf2q;
 
+pub use agenda::Agenda;
 pub use cost::{PathCost, Sample, Verdict};
 pub use drr::Drr;
 pub use eevdf::Eevdf;

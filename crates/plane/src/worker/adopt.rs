@@ -2,24 +2,28 @@
 //! and out, between two steps, when no packet is on any path.
 
 use super::crew::Crew;
+use super::duties::Task;
 use super::lanes::Lanes;
-use super::{Account, Command, PortState, Remains, Role, Task, Worker};
+use super::{Command, PortState, Remains, Role, Worker};
 use crate::classify::{Dispatch, REFUSED, Target};
 use crate::event::Event;
 use crate::function::Function;
 use crate::host::World;
 use crate::link::{Lines, Link};
 use crate::offload::Half;
-use crate::path::{Instance, PathCounters};
+use crate::path::{Fill, Instance, PathCounters};
 use crate::port::{Port, Relay};
+use crate::scheduler::Ring;
+use crate::scheduler::task::Terms;
 use crate::snapshot::{BEST_EFFORT, CONTROL, GENERAL, PathSpec, Snapshot};
 use packet::{DropReason, Queue};
+use plan::{Congestion, Grouping, Receive};
 use schemes::Scheme;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use units::{Generation, Instant, Nanos, PathId, PortId, Share, TaskId, WorkerId};
+use units::{Generation, Instant, Nanos, PathId, PortId, TaskId, WorkerId};
 
 /// How long what waits for a removed port may take to leave.
 const CLOSING: Nanos = Nanos::secs(1);
@@ -82,6 +86,58 @@ impl Change {
     }
 }
 
+/// What paths have in common that share a task (spec ).
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Common {
+    /// The path itself.
+    Path(PathId),
+    /// What is done to their packets.
+    Functions(Vec<String>),
+    /// That nothing is promised to them.
+    BestEffort,
+    /// Nothing: all share one.
+    All,
+}
+
+impl Terms {
+    /// Those of one path.
+    fn of(path: &PathSpec) -> Terms {
+        Terms {
+            share: path.share,
+            // For ever is what a task waits of itself.
+            max_wait: path.cpu.max_wait,
+            capacity: path.capacity.min(path.output_capacity) as u32,
+            cost: path.cost,
+            prompt: path.id == CONTROL || path.id == GENERAL,
+        }
+    }
+
+    /// Another path has the same task: it gets what both have, and keeps what the stricter asks for.
+    fn join(&mut self, other: Terms) {
+        self.share = self.share.plus(other.share);
+        self.max_wait = [self.max_wait, other.max_wait].into_iter().flatten().min();
+        self.capacity = self.capacity.min(other.capacity);
+        self.cost = self.cost.or(other.cost);
+        self.prompt |= other.prompt;
+    }
+}
+
+impl Common {
+    fn of(path: &PathSpec, grouping: Grouping) -> Common {
+        let own = path.id == CONTROL || path.id == GENERAL;
+        match grouping {
+            _ if own => Common::Path(path.id),
+            Grouping::Single => Common::All,
+            _ if path.cpu.reservation.is_some() || path.cpu.share.is_some() => Common::Path(path.id),
+            Grouping::ByRule => Common::Path(path.id),
+            Grouping::Aggregate => Common::BestEffort,
+            Grouping::PerFunction => {
+                Common::Functions(path.functions.iter().map(|call| call.text.to_string()).collect())
+            }
+        }
+    }
+}
+
 impl fmt::Debug for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Change to generation {}", self.snapshot.generation)
@@ -134,16 +190,7 @@ impl Worker {
 
     pub(super) fn paths_are_empty(&self) -> bool {
         self.instances.iter().flatten().all(|instance| instance.queued() == 0)
-    }
-
-    /// Runs every path and output once.
-    fn flush(&mut self) {
-        for target in 0..self.instances.len() {
-            self.run_forward(target as Target);
-        }
-        for port in 0..self.ports.len() {
-            self.run_output(PortId::at(port));
-        }
+            && self.ports.iter().flatten().all(|state| state.stalled.is_none())
     }
 
     pub(super) fn adopt(&mut self, now: Instant) {
@@ -153,12 +200,12 @@ impl Worker {
         let Change { snapshot, ports, schemes, functions, reply } = change;
         self.fates.count_ports(snapshot.ports.len());
         for new in ports {
-            self.install_port(new, now);
+            self.install_port(new, &snapshot);
         }
         for (id, scheme) in schemes {
             if let Some(Some(state)) = self.ports.get_mut(id.index()) {
                 state.link.replace_scheme(scheme);
-                self.scheduler.wake(state.output, Nanos::ZERO, now);
+                self.duties.urge(state.output, now);
             }
         }
         for index in 0..self.ports.len() {
@@ -167,6 +214,7 @@ impl Worker {
             }
         }
         self.rebuild_paths(&snapshot, functions);
+        self.rule(&snapshot, now);
         self.snapshot = snapshot;
         self.forsake_gone();
         self.tell_ports();
@@ -200,7 +248,7 @@ impl Worker {
         self.statics = statics;
     }
 
-    fn install_port(&mut self, new: NewPort, now: Instant) {
+    fn install_port(&mut self, new: NewPort, snapshot: &Snapshot) {
         let NewPort { id, port, scheme, capacity } = new;
         if id.index() >= self.ports.len() {
             self.ports.resize_with(id.index() + 1, || None);
@@ -238,8 +286,7 @@ impl Worker {
         let Some(scheme) = scheme else { return };
         let mut link = Link::new(id, port, scheme, capacity);
         link.relay(role == Role::Relay);
-        let (input, output) = (self.add_task(Task::Input(id)), self.add_task(Task::Output(id)));
-        self.scheduler.wake(input, Nanos::ZERO, now);
+        let (input, output) = self.add_port_tasks(id, snapshot);
         self.ports[id.index()] = Some(PortState {
             link,
             input,
@@ -253,6 +300,9 @@ impl Worker {
             role,
             spread: 0,
             lanes,
+            throttles: false,
+            stalled: None,
+            metered: 0,
         });
     }
 
@@ -264,9 +314,9 @@ impl Worker {
             match &mut state.lanes {
                 // It goes on transmitting for others.
                 Some(lanes) => lanes.stop(),
-                None => self.remove_task(input),
+                None => self.duties.remove(input, now),
             }
-            self.scheduler.wake(output, Nanos::ZERO, now);
+            self.duties.urge(output, now);
         }
     }
 
@@ -293,9 +343,9 @@ impl Worker {
         self.leave_behind(id);
         let Some(state) = self.ports.get_mut(id.index()).and_then(Option::take) else { return };
         if state.lanes.is_some() {
-            self.remove_task(state.input);
+            self.duties.remove(state.input, self.fates.now);
         }
-        self.remove_task(state.output);
+        self.duties.remove(state.output, self.fates.now);
         self.blocked.retain(|&port| port != id);
         self.remains.extend(state.lanes.map(Remains::Lanes));
         self.remains.push(Remains::Port(id, state.link.into_port()));
@@ -325,29 +375,71 @@ impl Worker {
         });
     }
 
-    pub(super) fn add_task(&mut self, task: Task) -> TaskId {
-        let id = self.spare_tasks.pop().unwrap_or_else(|| {
-            self.tasks.push(None);
-            self.accounts.push(Account::default());
-            TaskId::at(self.tasks.len() - 1)
-        });
-        self.tasks[id.index()] = Some(task);
-        self.accounts[id.index()] = Account::default();
-        self.scheduler.add(id, Share::ONE);
-        id
+    /// Tasks for a port: the input task begins to look at it.
+    pub(super) fn add_port_tasks(&mut self, id: PortId, snapshot: &Snapshot) -> (TaskId, TaskId) {
+        let (now, shares) = (self.fates.now, snapshot.port(id).map(|view| view.shares));
+        let (input, output) = shares.unwrap_or_default();
+        let terms = |share| Terms { share, max_wait: None, capacity: u32::MAX, cost: None, prompt: false };
+        let input = self.duties.add(Task::Input(id), terms(input), now);
+        let output = self.duties.add(Task::Output(id), terms(output), now);
+        self.duties.agenda.rouse(input, now);
+        (input, output)
     }
 
-    fn remove_task(&mut self, id: TaskId) {
-        if let Some(task) = self.tasks.get_mut(id.index())
-            && task.take().is_some()
-        {
-            self.scheduler.remove(id);
-            self.spare_tasks.push(id);
+    /// The task that runs the functions of a path.
+    pub(super) fn forwarder(&mut self, path: &PathSpec, snapshot: &Snapshot) -> TaskId {
+        let common = Common::of(path, snapshot.cpu.best_effort);
+        let terms = Terms::of(path);
+        let Worker { forwarders, duties, fates, .. } = self;
+        *forwarders.entry(common).or_insert_with(|| duties.add(Task::Forward, terms, fates.now))
+    }
+
+    /// The scheduling rules of `snapshot` are in force, for tasks and ports that were there before as well.
+    fn rule(&mut self, snapshot: &Snapshot, now: Instant) {
+        self.duties.agenda.rule(&snapshot.cpu, now);
+        self.interrupted = (snapshot.cpu.receive == Receive::Interrupt).then_some(0);
+        for (index, state) in self.ports.iter_mut().enumerate() {
+            let Some(state) = state else { continue };
+            let Some(view) = snapshot.port(PortId::at(index)) else { continue };
+            state.throttles = view.cpu.congestion == Congestion::Throttle;
+            let agenda = &mut self.duties.agenda;
+            let terms = |share| Terms { share, max_wait: None, capacity: u32::MAX, cost: None, prompt: false };
+            agenda.set(state.input, terms(view.shares.0));
+            agenda.set(state.output, terms(view.shares.1));
+            let ring = Ring { slots: state.link.port.ring(), batch: 1, line_rate: view.cpu.line_rate };
+            let estimator = view.cpu.estimator.filter(|_| self.interrupted.is_none());
+            agenda.estimate(state.input, estimator, view.cpu.greedy, ring, now);
+            match self.interrupted {
+                Some(_) => agenda.still(state.input, now),
+                None => agenda.rouse(state.input, now),
+            }
         }
+        let mut sums: BTreeMap<Common, Terms> = BTreeMap::new();
+        for path in &snapshot.paths {
+            let of = |instance: &&mut Instance| instance.path == path.id;
+            self.instances.iter_mut().flatten().filter(of).for_each(|instance| instance.limit = path.cpu.limit);
+            let terms = Terms::of(path);
+            let together = |sum: &mut Terms| sum.join(terms);
+            sums.entry(Common::of(path, snapshot.cpu.best_effort)).and_modify(together).or_insert(terms);
+        }
+        for (common, terms) in &sums {
+            if let Some(&task) = self.forwarders.get(common) {
+                self.duties.agenda.set(task, *terms);
+            }
+        }
+        let Worker { forwarders, duties, .. } = self;
+        forwarders.retain(|common, &mut task| {
+            let kept = sums.contains_key(common);
+            if !kept {
+                duties.remove(task, now);
+            }
+            kept
+        });
     }
 
     /// Makes the instances those of `snapshot`: kept where path and port stay, so their counters go on.
     fn rebuild_paths(&mut self, snapshot: &Snapshot, functions: Vec<NewFunctions>) {
+        self.duties.nothing_is_ready();
         // In order, so that every run gives the same tasks the same ids.
         let mut old: BTreeMap<(PathId, Option<PortId>), Instance> =
             self.instances.drain(..).flatten().map(|instance| ((instance.path, instance.port), instance)).collect();
@@ -364,11 +456,11 @@ impl Worker {
             heirs.insert(path.id, self.instances.len());
             if path.id == CONTROL || path.id == GENERAL {
                 let kept = old.remove(&(path.id, None));
-                own[usize::from(path.id == GENERAL)] = self.add_instance(path, None, kept, None);
+                own[usize::from(path.id == GENERAL)] = self.add_instance((snapshot, path), None, kept, None);
             }
             for &port in &open {
                 let (kept, new) = (old.remove(&(path.id, Some(port))), functions.remove(&(path.id, port)));
-                served.push((position, port, self.add_instance(path, Some(port), kept, new)));
+                served.push((position, port, self.add_instance((snapshot, path), Some(port), kept, new)));
             }
         }
         self.retire(old, &heirs);
@@ -382,7 +474,6 @@ impl Worker {
         let mut last = None;
         for (_, gone) in old {
             debug_assert_eq!(gone.queued(), 0);
-            self.remove_task(gone.task);
             let heir = heirs.get(&gone.path).and_then(|&at| self.instances.get_mut(at)?.as_mut());
             match heir.filter(|heir| heir.path == gone.path) {
                 // What a path has counted stays counted when one of its ports goes.
@@ -398,35 +489,42 @@ impl Worker {
 
     fn add_instance(
         &mut self,
-        path: &PathSpec,
+        (snapshot, path): (&Snapshot, &PathSpec),
         port: Option<PortId>,
         kept: Option<Instance>,
         functions: Option<Vec<Box<dyn Function>>>,
     ) -> Target {
         let target = self.instances.len() as Target;
+        let task = self.forwarder(path, snapshot);
         assert!(target < REFUSED, "ports and paths are bounded");
         let instance = match kept {
             Some(mut instance) => {
                 if instance.input.capacity() != path.capacity {
                     instance.input.resize(path.capacity);
-                    instance.output.resize(path.capacity);
+                }
+                if instance.output.capacity() != path.output_capacity {
+                    instance.output.resize(path.output_capacity);
                 }
                 if let Some(functions) = functions {
                     instance.functions = functions;
                 }
-                self.tasks[instance.task.index()] = Some(Task::Forward(target));
+                instance.task = task;
+                instance.ready = false;
                 instance
             }
             None => Instance {
                 path: path.id,
                 port,
-                task: self.add_task(Task::Forward(target)),
+                task,
                 input: Queue::new(path.capacity),
-                output: Queue::new(path.capacity),
+                output: Queue::new(path.output_capacity),
                 half: None,
                 offloads: false,
                 functions: functions.unwrap_or_default(),
                 counters: PathCounters::default(),
+                ready: false,
+                limit: None,
+                fill: Fill::default(),
             },
         };
         if let Some(Some(state)) = port.map(|port| &mut self.ports[port.index()]) {
@@ -472,7 +570,7 @@ impl Worker {
             host.drain(world);
         });
         for port in 0..self.ports.len() {
-            self.run_output(PortId::at(port));
+            self.run_output(PortId::at(port), packet::BATCH);
         }
         for instance in self.instances.iter_mut().flatten() {
             let half = &mut instance.half;

@@ -38,7 +38,7 @@ impl Worker {
     /// Fills the batch from the input queue of an instance: up to the first packet that has to be cut, which is the last.
     /// A super-frame begun before goes on first. Answers the packets moved.
     #[cold]
-    pub(super) fn gather(&mut self, target: Target) -> usize {
+    pub(super) fn gather(&mut self, target: Target, most: usize) -> usize {
         let can = self.port_takes(target);
         let Worker { instances, batch, fates, .. } = self;
         let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return 0 };
@@ -46,7 +46,7 @@ impl Worker {
         if instance.half.is_some() {
             return cut;
         }
-        let most = instance.output.room().min(BATCH);
+        let most = instance.output.room().min(most);
         while batch.len() < most {
             let Some(packet) = instance.input.pop() else { break };
             let last = must_cut(&packet, can);

@@ -7,6 +7,7 @@
 mod adopt;
 mod crew;
 mod cutting;
+mod duties;
 mod holding;
 mod inject;
 mod lanes;
@@ -14,7 +15,9 @@ mod mailbox;
 mod outlet;
 mod report;
 mod restart;
+mod run;
 mod stages;
+mod stalled;
 mod team;
 
 pub(crate) use adopt::Opened;
@@ -33,15 +36,17 @@ use crate::event::{Event, Observer};
 use crate::fates::Fates;
 use crate::host::{Host, HostLimits, Verdict};
 use crate::link::Link;
-use crate::meter::{Meter, Stage, Work};
 use crate::path::Instance;
 use crate::port::Port;
-use crate::scheduler::CpuScheduler;
+use crate::scheduler::Agenda;
 use crate::snapshot::Snapshot;
+use adopt::Common;
 use crew::NextHop;
+use duties::Duties;
 use holding::Holding;
 use packet::{Batch, Pool};
 use schemes::Next;
+use stalled::Stalled;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -54,25 +59,6 @@ pub enum Step {
     Ran,
     /// Nothing was found to do. Step again when a port has something to receive, and not later than this.
     Idle(Instant),
-}
-
-/// A continuation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Task {
-    /// Receives by a port and classifies.
-    Input(PortId),
-    /// Runs the functions of a path instance.
-    Forward(Target),
-    /// Offers to the scheme of a port's link, and transmits.
-    Output(PortId),
-}
-
-/// Time a task has used.
-#[derive(Clone, Copy, Debug, Default)]
-struct Account {
-    runs: u64,
-    packets: u64,
-    used: Nanos,
 }
 
 /// A port with its link and tasks.
@@ -95,6 +81,12 @@ struct PortState {
     spread: u64,
     /// The other workers that use this port's queue.
     lanes: Option<Box<Lanes>>,
+    /// Whether it waits where the path of a packet is full, and the line loses what does not fit.
+    throttles: bool,
+    /// Packets that were received and wait for room on their paths.
+    stalled: Option<Box<Stalled>>,
+    /// Bytes sent that a meter was told of.
+    metered: u64,
 }
 
 impl PortState {
@@ -110,6 +102,7 @@ impl PortState {
 
     /// After the worker has failed: what waits is forgotten, uncounted, and the counters add up again.
     fn settle(&mut self) {
+        self.stalled = None;
         let known = self.refused + self.passed + self.spread;
         self.refused += self.received.saturating_sub(known);
         self.received = self.received.max(known);
@@ -158,12 +151,11 @@ pub struct Worker {
     /// In the middle of adopting a generation.
     adopting: bool,
     fates: Fates,
-    scheduler: Box<dyn CpuScheduler>,
-    make_scheduler: fn() -> Box<dyn CpuScheduler>,
-    tasks: Vec<Option<Task>>,
-    /// Ids of tasks that are gone.
-    spare_tasks: Vec<TaskId>,
-    accounts: Vec<Account>,
+    duties: Duties,
+    /// What switching from one task to another was found to cost when the router began.
+    switch_cost: Nanos,
+    /// The tasks that run functions, by what they have in common.
+    forwarders: BTreeMap<Common, TaskId>,
     ports: Vec<Option<PortState>>,
     instances: Vec<Option<Instance>>,
     dispatch: Dispatch,
@@ -200,6 +192,10 @@ pub struct Worker {
     injected: VecDeque<(PortId, Vec<Vec<u8>>, Sender<u64>)>,
     scratch: Box<Scratch>,
     touched: Vec<Target>,
+    /// Ports with packets that wait for room on their paths.
+    stalls: Vec<PortId>,
+    /// Where packets are received the way of interrupts: the port whose turn is next.
+    interrupted: Option<usize>,
 }
 
 impl Worker {
@@ -210,7 +206,7 @@ impl Worker {
         pool: Pool,
         tables: Arc<Tables>,
         mailbox: Arc<Mailbox>,
-        make_scheduler: fn() -> Box<dyn CpuScheduler>,
+        switch_cost: Nanos,
         observer: Box<dyn Observer>,
         limits: HostLimits,
     ) -> Worker {
@@ -223,11 +219,9 @@ impl Worker {
             pending: None,
             adopting: false,
             fates: Fates::new(pool, observer),
-            scheduler: make_scheduler(),
-            make_scheduler,
-            tasks: Vec::new(),
-            spare_tasks: Vec::new(),
-            accounts: Vec::new(),
+            duties: Duties::new(Agenda::new(switch_cost)),
+            switch_cost,
+            forwarders: BTreeMap::new(),
             ports: Vec::new(),
             instances: Vec::new(),
             dispatch: Dispatch::default(),
@@ -253,46 +247,9 @@ impl Worker {
             injected: VecDeque::new(),
             scratch: Scratch::new(),
             touched: Vec::with_capacity(16),
+            stalls: Vec::new(),
+            interrupted: None,
         }
-    }
-
-    /// One dispatch.
-    ///
-    /// # Panics
-    /// When the packet ledger does not balance: a packet was lost or counted twice, and nothing the router says of
-    /// itself could be believed any more.
-    pub fn step<M: Meter>(&mut self, now: Instant, meter: &mut M) -> Step {
-        self.begin(now);
-        let Some(task) = self.scheduler.pick(now) else {
-            return Step::Idle(self.deadline(now));
-        };
-        let (stage, packets, runnable) = match self.tasks[task.index()] {
-            Some(Task::Input(port)) => (Stage::Input, self.run_input(port), true),
-            Some(Task::Forward(target)) => {
-                let (packets, more) = self.run_forward(target);
-                (Stage::Forwarding, packets, more)
-            }
-            Some(Task::Output(port)) => {
-                let (packets, more) = self.run_output(port);
-                (Stage::Output, packets, more)
-            }
-            None => (Stage::Input, 0, false),
-        };
-        let used = meter.lap(Work { stage, port: None, path: None, packets: packets as u32, bytes: 0 });
-        self.scheduler.charge(task, used, runnable.then_some(used), now);
-        let account = &mut self.accounts[task.index()];
-        account.runs += 1;
-        account.packets += packets as u64;
-        account.used += used;
-        if let Err(unbalanced) = self.fates.ledger.check(self.fates.pool.outside()) {
-            panic!("worker {}: {unbalanced}", self.id);
-        }
-        self.quiet = if packets == 0 { self.quiet + 1 } else { 0 };
-        if self.quiet > self.tasks.len() {
-            self.quiet = 0;
-            return Step::Idle(self.deadline(now));
-        }
-        Step::Ran
     }
 
     #[inline]
@@ -301,8 +258,12 @@ impl Worker {
         if self.mailbox.posted() != self.seen {
             self.read_mail(now);
         }
-        if self.pending.is_some() && self.paths_are_empty() {
-            self.adopt(now);
+        if self.pending.is_some() {
+            if self.paths_are_empty() {
+                self.adopt(now);
+            } else {
+                self.duties.agenda.hurry(now);
+            }
         }
         if !self.injected.is_empty() && self.pending.is_none() {
             self.inject();
@@ -334,7 +295,7 @@ impl Worker {
     }
 
     fn retry_blocked(&mut self, now: Instant) {
-        let Worker { blocked, blocked_since, ports, scheduler, quiet, .. } = self;
+        let Worker { blocked, blocked_since, ports, duties, quiet, .. } = self;
         blocked.retain(|&port| {
             let Some(Some(state)) = ports.get(port.index()) else { return false };
             let may_leave = match state.link.next() {
@@ -347,21 +308,21 @@ impl Worker {
             {
                 return true;
             }
-            scheduler.wake(state.output, Nanos::ZERO, now);
+            duties.urge(state.output, now);
             (*quiet, *blocked_since) = (0, now);
             false
         });
     }
 
     fn wake_instance(&mut self, target: Target) {
-        if let Some(Some(instance)) = self.instances.get(usize::from(target)) {
-            self.scheduler.wake(instance.task, Nanos::ZERO, self.fates.now);
+        if let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) {
+            self.duties.urge_instance(target, instance, self.fates.now);
         }
     }
 
     /// When to step again though nothing is received.
     fn deadline(&self, now: Instant) -> Instant {
-        let mut until = self.host_due.min(self.audit_due).min(self.watch_due);
+        let mut until = self.host_due.min(self.audit_due).min(self.watch_due).min(self.duties.agenda.next());
         if !self.holding.is_empty() {
             until = until.min(self.ask_due.max(now));
         }
@@ -380,17 +341,35 @@ impl Worker {
             until = until.min(again).min(state.closing.unwrap_or(Instant::FAR).max(now + retry));
         }
         for state in self.ports.iter().flatten().filter(|state| state.closing.is_none()) {
-            if let crate::port::Waiter::At(time) = state.link.port.waiter() {
+            // A port whose input task sleeps is not looked at before that wakes.
+            let sleeps = self.duties.agenda.sleeps_until(state.input).is_some() || state.stalled.is_some();
+            if let (crate::port::Waiter::At(time), false) = (state.link.port.waiter(), sleeps) {
                 until = until.min(time);
             }
         }
         until
     }
 
-    /// What the driver of this worker may sleep on: every port it receives by.
+    /// What the driver of this worker may sleep on: every port it receives by. One whose input task sleeps brings nothing
+    /// before that wakes, unless it has been silent for so long that a sign of it is worth more than its time.
     pub fn waiters(&self) -> impl Iterator<Item = crate::port::Waiter> + '_ {
         let open = self.ports.iter().flatten().filter(|state| state.closing.is_none());
-        open.map(|state| state.link.port.waiter())
+        open.map(|state| match self.duties.agenda.sleeps_until(state.input) {
+            Some(time) if !self.duties.agenda.is_silent(state.input) => crate::port::Waiter::At(time),
+            _ => state.link.port.waiter(),
+        })
+    }
+
+    /// Whether every port it receives by is looked at only when its estimator says: there is nothing to look out for.
+    pub fn sleeps(&self) -> bool {
+        let mut open = self.ports.iter().flatten().filter(|state| state.closing.is_none()).peekable();
+        let sleeps = |state: &PortState| self.duties.agenda.sleeps_until(state.input).is_some();
+        open.peek().is_some() && open.all(sleeps)
+    }
+
+    /// The time as the worker has it: that of the last step, and what was done in it.
+    pub fn now(&self) -> Instant {
+        self.fates.now
     }
 
     /// Says that the worker is about to sleep. False where there is something to do after all; where it sleeps, it says so
@@ -413,9 +392,14 @@ impl Worker {
         !found
     }
 
-    /// The worker has slept.
-    pub fn wakes(&self) {
+    /// The worker has slept. Ports that were silent are looked at now.
+    pub fn wakes(&mut self) {
         self.bell.get_up();
+        for state in self.ports.iter().flatten() {
+            if self.duties.agenda.is_silent(state.input) {
+                self.duties.agenda.rouse(state.input, self.fates.now);
+            }
+        }
     }
 
     /// The generation that runs.
@@ -446,7 +430,9 @@ impl Worker {
             let (counters, backlog) = (state.link.counters(), u64::from(state.link.backlog().packets));
             queued += backlog;
             assert_eq!(counters.offered, counters.sent + counters.dropped + backlog, "link {port}: {counters:?}");
-            assert_eq!(state.received, state.refused + state.passed + state.spread, "port {port}");
+            let stalled = state.stalled.as_ref().map_or(0, |stalled| stalled.len() as u64);
+            queued += stalled;
+            assert_eq!(state.received, state.refused + state.passed + state.spread + stalled, "port {port}");
         }
         assert_eq!(self.fates.ledger.held(), queued, "packets in the queues of worker {}", self.id);
     }

@@ -1,6 +1,7 @@
 //! The worker as the host sees it: where the router's own protocols put packets.
 
 use super::crew::NextHop;
+use super::duties::Duties;
 use super::stages::{enter, refusal};
 use super::{PortState, Worker};
 use crate::classify::{Classifier, Dispatch, REFUSED, Tables, Target, Unwitnessed};
@@ -9,11 +10,10 @@ use crate::fates::Fates;
 use crate::host::{Host, Verdict, World};
 use crate::interface::Interface;
 use crate::path::Instance;
-use crate::scheduler::CpuScheduler;
 use crate::snapshot::Snapshot;
 use packet::{DropReason, Meta, Packet};
 use std::net::IpAddr;
-use units::{Instant, InterfaceId, Nanos, PortId};
+use units::{Instant, InterfaceId, PortId};
 
 /// How often a packet may go from the general path back to classification.
 pub(crate) const ROUNDS: u8 = 4;
@@ -26,7 +26,7 @@ pub(super) struct Outlet<'a> {
     fates: &'a mut Fates,
     instances: &'a mut [Option<Instance>],
     ports: &'a [Option<PortState>],
-    scheduler: &'a mut dyn CpuScheduler,
+    duties: &'a mut Duties,
     verdicts: &'a mut Vec<(NextHop, Verdict)>,
     current: Target,
 }
@@ -40,7 +40,7 @@ impl Worker {
             fates: &mut self.fates,
             instances: &mut self.instances,
             ports: &self.ports,
-            scheduler: &mut *self.scheduler,
+            duties: &mut self.duties,
             verdicts: &mut self.verdicts,
             current,
         };
@@ -110,7 +110,7 @@ impl World for Outlet<'_> {
             Some((packet, reason)) => self.drop(packet, reason),
             None => {
                 if let Some(Some(state)) = self.ports.get(egress.port.index()) {
-                    self.scheduler.wake(state.output, Nanos::ZERO, self.fates.now);
+                    self.duties.leave(state.output, 1, self.fates.now);
                 }
             }
         }
@@ -137,7 +137,7 @@ impl World for Outlet<'_> {
         if let Some(packet) = enter(instance, packet) {
             self.fates.drop(packet, DropReason::PathQueue);
         }
-        self.scheduler.wake(instance.task, Nanos::ZERO, self.fates.now);
+        self.duties.came(target, instance, 1, self.fates.now);
     }
 
     fn consume(&mut self, packet: Packet) {

@@ -1,10 +1,12 @@
 //! What a worker tells of itself: a copy of its counters, made between two steps.
 
-use super::{Role, Task, Worker};
+use super::duties::Task;
+use super::{Role, Worker};
 use crate::host::NeighbourReport;
 use crate::link::LinkCounters;
-use crate::path::PathCounters;
+use crate::path::{Fill, PathCounters};
 use crate::port::PortStatistics;
+use crate::scheduler::task::{TaskView, Times};
 use packet::{DropReason, Ledger};
 use std::net::IpAddr;
 use units::{Bytes, Generation, InterfaceId, Nanos, PathId, PortId, Rate, TaskId, WorkerId};
@@ -98,6 +100,8 @@ pub struct QueueReport {
     pub output: usize,
     /// The most of each.
     pub capacity: usize,
+    /// How full the one before the functions was.
+    pub fill: Fill,
 }
 
 /// A task.
@@ -107,16 +111,12 @@ pub struct TaskReport {
     pub task: TaskId,
     /// `input`, `forwarding` or `output`.
     pub kind: &'static str,
-    /// Its port, for input and output, and for forwarding where it has one.
+    /// Its port, for input and output.
     pub port: Option<PortId>,
-    /// Its path, for forwarding.
-    pub path: Option<PathId>,
-    /// Dispatches.
-    pub runs: u64,
-    /// Packets moved.
-    pub packets: u64,
-    /// Time charged.
-    pub used: Nanos,
+    /// Its paths, for forwarding.
+    pub paths: Vec<PathId>,
+    /// What the agenda knows of it.
+    pub view: TaskView,
 }
 
 /// A worker.
@@ -140,6 +140,10 @@ pub struct WorkerReport {
     pub queues: Vec<QueueReport>,
     /// Its tasks.
     pub tasks: Vec<TaskReport>,
+    /// Where its time went.
+    pub times: Times,
+    /// What switching from one task to another costs.
+    pub switch_cost: Nanos,
     /// The neighbours it knows.
     pub neighbours: Vec<NeighbourReport>,
     /// Next hops that packets of this worker wait for, and how many. Those of the worker that knows the neighbours are
@@ -160,6 +164,8 @@ impl Worker {
             paths: self.report_paths(),
             queues: self.report_queues(),
             tasks: self.report_tasks(),
+            times: self.duties.agenda.times(),
+            switch_cost: self.duties.agenda.switch_cost(),
             neighbours: self.report_neighbours(),
             waiting: if self.id == WorkerId(0) { Vec::new() } else { self.holding.iter().collect() },
         }
@@ -214,26 +220,26 @@ impl Worker {
             input: i.input.len() + usize::from(i.half.is_some()),
             output: i.output.len(),
             capacity: i.input.capacity(),
+            fill: i.fill,
         };
         instances.map(report).collect()
     }
 
     fn report_tasks(&self) -> Vec<TaskReport> {
-        let present = self.tasks.iter().enumerate().filter_map(|(i, task)| Some((i, (*task)?)));
-        present
-            .map(|(index, task)| {
-                let (kind, port, path) = match task {
-                    Task::Input(port) => ("input", Some(port), None),
-                    Task::Output(port) => ("output", Some(port), None),
-                    Task::Forward(target) => {
-                        let instance = self.instances.get(usize::from(target)).and_then(Option::as_ref);
-                        ("forwarding", instance.and_then(|i| i.port), instance.map(|i| i.path))
-                    }
-                };
-                let account = self.accounts[index];
-                let (runs, packets, used) = (account.runs, account.packets, account.used);
-                TaskReport { task: TaskId::at(index), kind, port, path, runs, packets, used }
-            })
-            .collect()
+        let report = |(id, task)| {
+            let view = self.duties.agenda.view(id, self.fates.now)?;
+            let (kind, port, paths) = match task {
+                Task::Input(port) => ("input", Some(port), Vec::new()),
+                Task::Output(port) => ("output", Some(port), Vec::new()),
+                Task::Forward => {
+                    let mut paths: Vec<PathId> =
+                        self.instances.iter().flatten().filter(|i| i.task == id).map(|i| i.path).collect();
+                    paths.dedup();
+                    ("forwarding", None, paths)
+                }
+            };
+            Some(TaskReport { task: id, kind, port, paths, view })
+        };
+        self.duties.iter().filter_map(report).collect()
     }
 }

@@ -7,14 +7,16 @@
 //! they are next needed.
 
 use super::crew::Crew;
-use super::{PortState, Remains, Role, Task, Worker, tell_tables};
-use crate::classify::{Scratch, Target};
+use super::duties::Duties;
+use super::{PortState, Remains, Role, Worker, tell_tables};
+use crate::classify::Scratch;
 use crate::function;
 use crate::host::Host;
 use crate::path::{Instance, PathCounters};
+use crate::scheduler::Agenda;
 use crate::snapshot::{CONTROL, GENERAL};
 use packet::{Batch, DropReason, Queue};
-use units::{Instant, Nanos, PortId};
+use units::{Instant, PortId};
 
 /// Why a worker cannot begin anew.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,10 +80,11 @@ impl Worker {
     /// Drops what is in the worker's own hands, uncounted.
     fn clear(&mut self) {
         (self.batch, self.scratch) = (Batch::new(), Scratch::new());
-        self.scheduler = (self.make_scheduler)();
-        self.tasks.clear();
-        self.spare_tasks.clear();
-        self.accounts.clear();
+        let mut agenda = Agenda::new(self.switch_cost);
+        agenda.rule(&self.snapshot.cpu, self.fates.now);
+        self.duties = Duties::new(agenda);
+        self.forwarders.clear();
+        self.stalls.clear();
         self.touched.clear();
         self.blocked.clear();
         self.quiet = 0;
@@ -109,29 +112,30 @@ impl Worker {
             return;
         };
         state.link.replace_scheme(scheme);
-        (state.input, state.output) = (self.add_task(Task::Input(id)), self.add_task(Task::Output(id)));
-        self.scheduler.wake(state.input, Nanos::ZERO, self.fates.now);
+        (state.input, state.output) = self.add_port_tasks(id, &self.snapshot.clone());
         self.ports[id.index()] = Some(state);
     }
 
     /// Empty queues and other functions for an instance.
     fn renew(&mut self, target: usize) {
         let Some(mut old) = self.instances[target].take() else { return };
-        let spec = self.snapshot.paths.iter().find(|path| path.id == old.path);
+        let snapshot = self.snapshot.clone();
+        let spec = snapshot.paths.iter().find(|path| path.id == old.path);
         let functions = spec.and_then(|path| function::build(&path.functions).ok()).unwrap_or_default();
-        let task = self.add_task(Task::Forward(target as Target));
-        let capacity = old.input.capacity();
+        let task = spec.map(|spec| self.forwarder(spec, &snapshot)).unwrap_or_default();
+        let (before, behind) = (old.input.capacity(), old.output.capacity());
         let own = old.path == CONTROL || old.path == GENERAL;
         if !own {
             old.counters.settle();
         }
         self.instances[target] = Some(Instance {
             task,
-            input: Queue::new(capacity),
-            output: Queue::new(capacity),
+            input: Queue::new(before),
+            output: Queue::new(behind),
             half: None,
             offloads: false,
             functions,
+            ready: false,
             ..old
         });
     }

@@ -7,6 +7,7 @@ use crate::event::Stage;
 use crate::fates::Fates;
 use crate::function::{Context, Function};
 use crate::host::World;
+use crate::meter::{Meter, Stage as Of, Work};
 use crate::path::Instance;
 use crate::snapshot::Layout;
 use packet::{BATCH, DropReason, Meta, Packet};
@@ -16,28 +17,72 @@ use units::{AdjacencyId, Nanos, PortId, WorkerId};
 /// Packets the router's own protocols handle in one dispatch: they are not in a hurry, and their work is not small.
 const HOST_VECTOR: usize = 32;
 
+/// What an input task did in one vector.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Input {
+    /// Packets received.
+    pub received: usize,
+    /// Packets of other workers transmitted.
+    pub drained: usize,
+    /// Whether the port waits for room on the paths.
+    pub stalled: bool,
+    /// What it took.
+    pub used: Nanos,
+}
+
+/// What a forwarding task did in one vector.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Vector {
+    /// Packets moved.
+    pub moved: usize,
+    /// What it took.
+    pub used: Nanos,
+}
+
 impl Worker {
-    /// Receives by `port` and classifies. Answers the packets received.
-    pub(super) fn run_input(&mut self, port: PortId) -> usize {
-        let Some(Some(state)) = self.ports.get_mut(port.index()) else { return 0 };
-        let mut drained = 0;
+    /// Receives by `port` at most `most` packets, and classifies.
+    #[inline]
+    pub(super) fn run_input<M: Meter>(&mut self, port: PortId, most: usize, meter: &mut M) -> Input {
+        let mut done = Input::default();
+        let Some(Some(state)) = self.ports.get_mut(port.index()) else { return done };
         if let Some(lanes) = &mut state.lanes {
-            drained = lanes.drain(&mut *state.link.port, &mut self.fates);
+            done.drained = lanes.drain(&mut *state.link.port, &mut self.fates);
             if state.closing.is_some() || !lanes.is_attached() {
-                return drained;
+                done.used = self.lap(meter, Work::new(Of::Input, done.drained, 0).at(port));
+                return done;
             }
         }
-        if self.pending.is_some() {
+        if state.stalled.is_some() && self.unstall(port) {
+            done.stalled = true;
+            done.used = self.lap(meter, Work::new(Of::Input, 0, 0).at(port));
+            return done;
+        }
+        if self.pending.is_none() {
             // What is on the paths goes first; what waits in the port is for the next generation.
-            return drained;
+            let Some(Some(state)) = self.ports.get_mut(port.index()) else { return done };
+            self.batch.limit(most);
+            state.link.port.receive(self.fates.now, &mut self.batch, &mut self.fates.pool);
+            self.batch.unlimit();
         }
-        state.link.port.receive(self.fates.now, &mut self.batch, &mut self.fates.pool);
-        let received = self.batch.len();
-        if received == 0 {
-            return drained;
+        done.received = self.batch.len();
+        let received_bytes = self.ports[port.index()].as_ref().map_or(0, |state| state.received_bytes);
+        if done.received > 0 {
+            self.arrive(port);
         }
-        self.arrive(port);
-        received + drained
+        let through = self.snapshot.layout == Layout::One && done.received > 0;
+        let mut bytes = 0;
+        if let Some(Some(state)) = self.ports.get(port.index()) {
+            bytes = state.received_bytes - received_bytes;
+            done.stalled = state.stalled.is_some();
+        }
+        let stage = if self.interrupted.is_some() { Of::Interrupt } else { Of::Input };
+        if done.received + done.drained > 0 || stage == Of::Input {
+            done.used = self.lap(meter, Work::new(stage, done.received + done.drained, bytes).at(port));
+        }
+        if through {
+            done.used += self.run_through(meter);
+        }
+        done
     }
 
     /// The batch has come in by `port`.
@@ -67,15 +112,12 @@ impl Worker {
             self.scratch.targets[..self.batch.len()].fill(REFUSED);
         }
         self.spread(port);
-        if self.snapshot.layout == Layout::One {
-            self.run_through();
-        }
     }
 
     /// Puts the classified batch on the input queues of its paths, run by run of packets with the same target.
     #[inline]
-    fn spread(&mut self, port: PortId) {
-        let Worker { ports, batch, scratch, instances, fates, scheduler, touched, .. } = self;
+    pub(super) fn spread(&mut self, port: PortId) {
+        let Worker { ports, batch, scratch, instances, fates, duties, touched, .. } = self;
         let Some(Some(state)) = ports.get_mut(port.index()) else { return };
         touched.clear();
         let (some_wait, control) = (!self.holding.is_empty(), self.dispatch.control);
@@ -96,6 +138,10 @@ impl Worker {
                 }
                 continue;
             };
+            if state.throttles && instance.input.room() < run {
+                let done = batch_length - rest.len() - run;
+                return self.spread_throttled(port, done);
+            }
             state.passed += run as u64;
             if fates.follows() {
                 let (ahead, room) = (instance.input.len(), instance.input.room());
@@ -112,9 +158,26 @@ impl Worker {
             }
             if !touched.contains(&target) {
                 touched.push(target);
-                scheduler.wake(instance.task, Nanos::ZERO, fates.now);
             }
+            duties.agenda.offered(instance.task, run as u32);
+            duties.came(target, instance, fitted, fates.now);
         }
+    }
+
+    /// The same, from the packet numbered `first` on, of which not all find room on their path: the port waits with the
+    /// first that does not.
+    #[cold]
+    fn spread_throttled(&mut self, port: PortId, first: usize) {
+        for position in first..first + self.batch.len() {
+            let target = self.scratch.targets[position];
+            let full = self.instances.get(usize::from(target)).and_then(Option::as_ref);
+            if full.is_some_and(|instance| instance.input.room() == 0) {
+                return self.stall(port, position);
+            }
+            let Some(packet) = self.batch.pop_front() else { break };
+            self.put_on_path(port, packet, target);
+        }
+        drop(self.batch.drain());
     }
 
     /// The same, packet by packet from the one numbered `first` on, where some wait for next hops or may have to.
@@ -129,32 +192,49 @@ impl Worker {
         drop(self.batch.drain());
     }
 
-    /// The rest of the pipeline in the same task, for the layout of one.
-    fn run_through(&mut self) {
+    /// The rest of the pipeline in the same task, for the layout of one. Answers what it took.
+    fn run_through<M: Meter>(&mut self, meter: &mut M) -> Nanos {
         let mut touched = std::mem::take(&mut self.touched);
+        let mut used = Nanos::ZERO;
         for &target in &touched {
-            while self.run_forward(target).1 {}
+            loop {
+                let vector = self.run_forward(target, BATCH, meter);
+                used += vector.used;
+                let instance = self.instances.get(usize::from(target)).and_then(Option::as_ref);
+                let more = instance.is_some_and(|i| i.has_work() && i.output.room() > 0);
+                if vector.moved == 0 || !more {
+                    break;
+                }
+            }
         }
         touched.clear();
         self.touched = touched;
+        used
     }
 
-    /// Runs the functions of a path on what waits. Answers the packets moved and whether there is more to do.
-    pub(super) fn run_forward(&mut self, target: Target) -> (usize, bool) {
+    /// Runs the functions of an instance on at most `most` packets of what waits.
+    #[inline]
+    pub(super) fn run_forward<M: Meter>(&mut self, target: Target, most: usize, meter: &mut M) -> Vector {
         if target == self.dispatch.control || target == self.dispatch.general {
-            return self.run_host(target);
+            let moved = self.run_host(target);
+            let used = self.lap(meter, self.work_of(target, moved, 0));
+            return Vector { moved, used };
         }
-        let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return (0, false) };
+        let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return Vector::default() };
+        instance.fill.look(instance.input.len());
         let offloads = instance.offloads || instance.half.is_some();
         let mut moved = if offloads {
-            self.gather(target)
+            self.gather(target, most)
         } else {
-            let most = instance.output.room().min(BATCH);
+            let most = if instance.limit.is_some() { 1 } else { most };
+            let most = instance.output.room().min(most);
             instance.input.pop_into(&mut self.batch, most);
             self.batch.len()
         };
-        let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return (0, false) };
-        let context = Context { now: self.fates.now, snapshot: &self.snapshot, tables: &self.tables };
+        let bytes = if M::BYTES { self.batch.bytes() } else { 0 };
+        let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return Vector::default() };
+        let limit = instance.limit;
+        let context = Context { now: self.fates.now, snapshot: &self.snapshot, tables: &self.tables, limit };
         let mut odd = false;
         if self.fates.follows() {
             odd = followed(&mut instance.functions, context, self.batch.as_mut_slice(), &mut self.fates);
@@ -163,37 +243,58 @@ impl Worker {
                 odd |= !function.process(context, self.batch.as_mut_slice());
             }
         }
+        let work =
+            Work { path: Some(instance.path), port: instance.port, limit, ..Work::new(Of::Forwarding, moved, bytes) };
+        let mut used = meter.lap(work);
+        self.fates.now += used;
+        if let Some(limit) = limit {
+            odd |= self.over_limit(used, limit);
+        }
         if odd {
             self.divert(target);
         }
         if offloads {
             moved += self.put(target);
         }
-        let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return (0, false) };
+        let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return Vector { moved, used } };
+        let ahead = instance.output.len();
         instance.output.append(&mut self.batch, BATCH);
         for packet in self.batch.drain() {
             // Room was counted before: only a path that generates can get here.
             instance.counters.dropped += 1;
             self.fates.drop(packet, DropReason::OutputQueue);
         }
-        let more = instance.has_work() && instance.output.room() > 0;
-        let (port, waits) = (instance.port, !instance.output.is_empty());
-        if let (Some(port), true) = (port, waits) {
-            if self.snapshot.layout == Layout::Three {
-                if let Some(Some(state)) = self.ports.get(port.index()) {
-                    self.scheduler.wake(state.output, Nanos::ZERO, self.fates.now);
-                }
-            } else {
-                if self.run_output(port).1
-                    && let Some(Some(state)) = self.ports.get(port.index())
-                {
-                    self.scheduler.wake(state.output, Nanos::ZERO, self.fates.now);
-                }
-                let more = self.instances[usize::from(target)].as_ref().is_some_and(Instance::has_work);
-                return (moved, more);
+        let (port, waits) = (instance.port, instance.output.len());
+        let (Some(port), true) = (port, waits > 0) else { return Vector { moved, used } };
+        if self.snapshot.layout != Layout::Three {
+            let (packets, more) = self.run_output(port, BATCH);
+            let bytes = if M::BYTES { self.sent_bytes(port) } else { 0 };
+            used += self.lap(meter, Work::new(Of::Output, packets, bytes).at(port));
+            if !more {
+                return Vector { moved, used };
             }
         }
-        (moved, more)
+        if let Some(Some(state)) = self.ports.get(port.index()) {
+            self.duties.leave(state.output, waits.saturating_sub(ahead), self.fates.now);
+        }
+        Vector { moved, used }
+    }
+
+    /// Work on packets of an instance.
+    fn work_of(&self, target: Target, packets: usize, bytes: u64) -> Work {
+        let instance = self.instances.get(usize::from(target)).and_then(Option::as_ref);
+        Work { path: instance.map(|instance| instance.path), ..Work::new(Of::Forwarding, packets, bytes) }
+    }
+
+    /// Refuses the packets of the batch where each took longer than `limit` on average. Answers whether so.
+    #[cold]
+    fn over_limit(&mut self, used: Nanos, limit: Nanos) -> bool {
+        let packets = self.batch.as_mut_slice();
+        let over = used > limit * packets.len() as u64;
+        if over {
+            packets.iter_mut().for_each(|packet| packet.meta_mut().refused = DropReason::CpuLimit.index() as u8 + 1);
+        }
+        over
     }
 
     /// Takes the packets that a function refused, or that need the router's own protocols, out of the batch. Those whose
@@ -254,11 +355,11 @@ impl Worker {
     }
 
     /// Gives what waits on a path of the router's own protocols to the host, and lets it do what is due.
-    fn run_host(&mut self, target: Target) -> (usize, bool) {
+    fn run_host(&mut self, target: Target) -> usize {
         if self.id != WorkerId(0) {
-            return (self.hand_to_speaker(target), false);
+            return self.hand_to_speaker(target);
         }
-        let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return (0, false) };
+        let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return 0 };
         instance.input.pop_into(&mut self.batch, HOST_VECTOR);
         let moved = self.batch.len();
         let packets: Vec<Packet> = self.batch.drain().collect();
@@ -278,14 +379,17 @@ impl Worker {
             self.quiet = 0;
         }
         self.host_due = self.host.next();
-        let more = self.instances[usize::from(target)].as_ref().is_some_and(|i| !i.input.is_empty());
-        (moved, more)
+        moved
     }
 
     /// Offers what the paths have ready to the scheme of `port`, and transmits what it lets go. Answers the packets
     /// moved and whether there is more to do now.
-    pub(super) fn run_output(&mut self, port: PortId) -> (usize, bool) {
-        let Worker { ports, instances, fates, scheduler, blocked, blocked_since, .. } = self;
+    #[inline]
+    pub(super) fn run_output(&mut self, port: PortId, most: usize) -> (usize, bool) {
+        if most < BATCH {
+            return self.run_output_one_by_one(port, most);
+        }
+        let Worker { ports, instances, fates, duties, .. } = self;
         let Some(Some(state)) = ports.get_mut(port.index()) else { return (0, false) };
         let (mut moved, mut more) = (0, false);
         if let Some(lanes) = &state.lanes {
@@ -298,12 +402,54 @@ impl Worker {
             instance.counters.left += taken as u64;
             moved += taken;
             more |= !instance.output.is_empty();
-            if was_full && taken > 0 && instance.has_work() {
+            if was_full && taken > 0 {
                 // Room on the output side makes the path eligible again (spec Q-46).
-                scheduler.wake(instance.task, Nanos::ZERO, fates.now);
+                duties.came(target, instance, 0, fates.now);
             }
         }
         moved += state.link.serve(fates);
+        self.after_output(port, moved, more)
+    }
+
+    /// The same for few packets: those that came first go first, whatever their path.
+    fn run_output_one_by_one(&mut self, port: PortId, most: usize) -> (usize, bool) {
+        let Worker { ports, instances, fates, duties, .. } = self;
+        let Some(Some(state)) = ports.get_mut(port.index()) else { return (0, false) };
+        let (mut moved, mut more) = (0, false);
+        if let Some(lanes) = &state.lanes {
+            state.link.reserve = lanes.reserve(state.link.port.room());
+        }
+        while moved < most {
+            let came = |target: &Target| {
+                let packet = instances.get(usize::from(*target))?.as_ref()?.output.front()?;
+                Some((packet.meta().timestamp, *target))
+            };
+            let Some((_, target)) = state.outputs.iter().filter_map(came).min() else { break };
+            let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { break };
+            let was_full = instance.output.room() == 0;
+            let taken = state.link.offer(&mut instance.output, 1, fates);
+            instance.counters.left += taken as u64;
+            moved += taken;
+            if was_full && taken > 0 {
+                duties.came(target, instance, 0, fates.now);
+            }
+            if taken == 0 {
+                break;
+            }
+        }
+        let waits = |target: &Target| {
+            instances.get(usize::from(*target)).and_then(|i| i.as_ref()).is_some_and(|i| !i.output.is_empty())
+        };
+        more |= state.outputs.iter().any(waits);
+        state.link.serve(fates);
+        self.after_output(port, moved, more)
+    }
+
+    /// What is left to do for a port: `more` waits on its paths.
+    #[inline]
+    fn after_output(&mut self, port: PortId, mut moved: usize, mut more: bool) -> (usize, bool) {
+        let Worker { ports, fates, blocked, blocked_since, .. } = self;
+        let Some(Some(state)) = ports.get_mut(port.index()) else { return (moved, more) };
         if state.link.backlog().packets > 0 {
             if state.closing.is_some_and(|end| fates.now >= end) {
                 state.link.clear(DropReason::PortRemoved, fates);

@@ -46,7 +46,7 @@ impl Worker {
 
     /// Packets that are not simply forwarded go to the paths of the router's own protocols.
     fn take_handed(&mut self, index: usize, now: Instant) {
-        let Worker { crew, instances, dispatch, fates, scheduler, quiet, .. } = self;
+        let Worker { crew, instances, dispatch, fates, duties, quiet, .. } = self;
         let Crew::First(colleagues) = crew else { return };
         let handed = &mut colleagues[index].handed;
         while let Ok(packet) = handed.peek() {
@@ -61,7 +61,7 @@ impl Worker {
             fates.ledger.take_over(1);
             let refused = enter(instance, packet);
             debug_assert!(refused.is_none(), "there was room");
-            scheduler.wake(instance.task, Nanos::ZERO, now);
+            duties.came(target, instance, 1, now);
             *quiet = 0;
         }
     }
@@ -131,7 +131,7 @@ impl Worker {
 
     /// Puts a packet on the input queue of an instance.
     fn put_in(&mut self, target: Target, packet: Packet) {
-        let Worker { instances, fates, scheduler, touched, .. } = self;
+        let Worker { instances, fates, duties, touched, .. } = self;
         let Some(Some(instance)) = instances.get_mut(usize::from(target)) else {
             return fates.drop(packet, DropReason::PortRemoved);
         };
@@ -139,7 +139,7 @@ impl Worker {
         if let Some(packet) = enter(instance, packet) {
             fates.drop(packet, DropReason::PathQueue);
         }
-        scheduler.wake(instance.task, Nanos::ZERO, fates.now);
+        duties.came(target, instance, 1, fates.now);
         if !touched.contains(&target) {
             touched.push(target);
         }

@@ -62,10 +62,12 @@ impl Live<'_> {
                 *queued += path.queued;
             }
             for task in &report.tasks {
-                let path = task.path.and_then(path_name);
+                let paths: Vec<String> = task.paths.iter().filter_map(|&path| path_name(path)).collect();
+                let path = (!paths.is_empty()).then(|| paths.join("+"));
                 let Some(name) = path.or_else(|| task.port.and_then(port_name)) else { continue };
+                let account = task.view.account;
                 let sums = counts.tasks.entry(format!("{}.{name}", task.kind)).or_default();
-                *sums = (sums.0 + task.runs, sums.1 + task.packets, sums.2 + task.used.get());
+                *sums = (sums.0 + account.runs, sums.1 + account.packets, sums.2 + account.used.get());
             }
             let ledger = &report.ledger;
             ledger.drops().for_each(|(reason, packets)| counts.drops.add(reason, packets));

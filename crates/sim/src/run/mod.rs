@@ -285,7 +285,8 @@ fn node(plan: &RouterPlan, index: usize, outside: &Outside) -> (Node, Vec<plane:
         frames: plan.plan.frames as usize,
         super_frames: plan.plan.super_frames as usize,
         workers: plan.plan.workers,
-        layout: plan.plan.cpu.layout,
+        layout: None,
+        switch_cost: plan.cost.switch,
         limits: HostLimits::default(),
     };
     let (router, workers) = Router::new(build, |_| Box::new(Witness(outside.clone(), index)));

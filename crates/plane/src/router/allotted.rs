@@ -1,0 +1,72 @@
+//! What the tasks of a generation get of a core: as admission divides it.
+
+use super::prepare::ApplyError;
+use crate::snapshot::{BEST_EFFORT, CONTROL, GENERAL};
+use plan::admission::{Allotment, Costs, PathAllotment, PortAllotment, Source, admit};
+use plan::{Admission, PathPlan, Plan, PortPlan};
+use units::{Nanos, PathId, Share};
+
+/// The share of every task.
+pub(super) struct Shares(Option<Allotment>);
+
+impl Shares {
+    /// Of `plan`, where a switch was found to cost `switch`; zero: nobody knows. Refused where a reservation does not fit,
+    /// unless the plan wants to see what happens then.
+    pub fn of(plan: &Plan, switch: Nanos) -> Result<Shares, ApplyError> {
+        let mut costs = Costs::assumed(plan);
+        if plan.cpu.switch_cost.is_none() && switch > Nanos::ZERO {
+            (costs.switch, costs.switch_source) = (switch, Source::Measured);
+        }
+        match admit(plan, &costs) {
+            Ok(allotment) => Ok(Shares(Some(allotment))),
+            Err(_) if plan.cpu.admission == Admission::Warn => Ok(Shares(None)),
+            Err(refused) => Err(ApplyError {
+                place: format!("path {}", refused.path),
+                reason: refused.to_string(),
+                hint: "`switchpath check` has the sum; admission = \"warn\" in [cpu] takes it all the same".into(),
+            }),
+        }
+    }
+
+    /// The share of a path the router has of its own.
+    pub fn own(&self, path: PathId) -> Share {
+        let least = Share::of(1, 50);
+        match (&self.0, path) {
+            (Some(allotment), CONTROL | GENERAL) => allotment.built_in.share,
+            (Some(allotment), BEST_EFFORT) => allotment.best_effort.share,
+            _ => least,
+        }
+    }
+
+    fn path(&self, path: &PathPlan) -> Option<&PathAllotment> {
+        self.0.as_ref()?.paths.iter().find(|allotted| allotted.name == path.name)
+    }
+
+    fn port(&self, port: &PortPlan) -> Option<&PortAllotment> {
+        self.0.as_ref()?.ports.iter().find(|allotted| allotted.name == port.name)
+    }
+
+    /// The share of a configured path. What does not fit gets what it asks for, and all have less.
+    pub fn of_path(&self, path: &PathPlan) -> Share {
+        let said = || path.cpu.share.map(|share| Share::of(share.get().into(), 1_000_000));
+        let asked = || {
+            let reservation = path.cpu.reservation?;
+            let each = path.cpu.cost?.of(reservation.size.unwrap_or_default());
+            Some(Share::of(reservation.packets.get().saturating_mul(each.get()), 1_000_000_000))
+        };
+        let allotted = self.path(path).map(|allotted| allotted.task.share);
+        allotted.or_else(said).or_else(asked).unwrap_or(Share::of(1, 50))
+    }
+
+    /// How long a path waits for more packets.
+    pub fn max_wait(&self, path: &PathPlan) -> Option<Nanos> {
+        path.cpu.max_wait.or_else(|| self.path(path)?.max_wait)
+    }
+
+    /// The shares of the input and the output task of a port.
+    pub fn of_port(&self, port: &PortPlan) -> (Share, Share) {
+        let allotted = self.port(port).map(|allotted| (allotted.input.share, allotted.output.share));
+        let said = port.cpu.share.map_or(Share::of(1, 10), |share| Share::of(share.get().into(), 1_000_000));
+        allotted.unwrap_or((said, Share::of(1, 10)))
+    }
+}

@@ -1,0 +1,592 @@
+//! The agenda of one core: which of its tasks may run, which runs next, and for how much.
+//!
+//! It stands between the worker, which knows packets, and a [`CpuScheduler`], which knows shares. A task is *idle* where it
+//! has nothing to do or no room to put it, *eligible* where it has something to do but changing to it is not worth its
+//! cost yet, *active* where the discipline may pick it, and *running* (Qie et al. 2001, section 4.3 and figure 9). Only
+//! under the throttle is a task ever eligible without being active; an input task sleeps instead, as long as its port's
+//! estimator says.
+//!
+//! Like the disciplines it picks and charges, and runs nothing: it is tested without a packet.
+
+mod rules;
+
+use super::task::{Account, Grant, Kind, Run, State, TaskView, Terms, Times};
+use super::trace::{Record, Trace, What};
+use super::{CpuScheduler, Estimator, PathCost, Ring, Sample, Tuning, build};
+use plan::{Batching, Charge, CpuPlan, Discipline, EstimatorPlan};
+use rules::Rule;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use units::{Instant, Nanos, TaskId};
+
+/// A packet that costs so much or more is a vector of its own: what the clock is read for is small beside it.
+const DEAR: u64 = 1000;
+/// Packets of a vector at most: what a batch holds.
+const VECTOR: u32 = 256;
+/// Packets of a vector while nothing is known of their cost.
+const UNKNOWN: u32 = 16;
+
+/// Dispatches that others do at most between two looks at ports that had nothing.
+const LOOK: u32 = 8;
+
+struct Entry {
+    live: bool,
+    kind: Kind,
+    state: State,
+    /// An input task that found nothing when it last looked: it is active only because it polls.
+    dry: bool,
+    /// An input task that keeps its turns though it finds nothing.
+    greedy: bool,
+    /// It was picked for a look, without the discipline.
+    looking: bool,
+    threshold: u32,
+    waiting: u32,
+    since: Instant,
+    /// When its timer goes off; FAR where it has none.
+    due: Instant,
+    cost: PathCost,
+    /// Of the period before this one.
+    sample: Sample,
+    /// Time charged when that ended.
+    sampled: Nanos,
+    /// What it owes for having been changed from.
+    owes: Nanos,
+    terms: Terms,
+    estimator: Option<Box<Estimator>>,
+    account: Account,
+}
+
+impl Entry {
+    /// What a packet costs; zero where that is not known.
+    #[inline]
+    fn each(&self) -> Nanos {
+        self.cost.mean().unwrap_or_default()
+    }
+
+    /// What the next run is expected to take.
+    #[inline]
+    fn expected(&self, rule: Rule) -> Nanos {
+        let packets = u64::from(self.waiting.min(rule.packets).max(1));
+        Nanos::new((self.each().get() * packets).min(rule.slice.get()))
+    }
+
+    #[inline]
+    fn enter(&mut self, state: State, now: Instant) {
+        self.account.residency[self.state as usize] += now.since(self.since);
+        (self.state, self.since) = (state, now);
+    }
+}
+
+/// See the [module](self).
+pub struct Agenda {
+    discipline: Box<dyn CpuScheduler>,
+    disciplined: Discipline,
+    entries: Vec<Entry>,
+    /// Ids of tasks that are gone.
+    spare: Vec<TaskId>,
+    rules: [Rule; 3],
+    strict: bool,
+    harvest: bool,
+    max_wait: Option<Nanos>,
+    vector: Option<u32>,
+    charge: Charge,
+    /// What a switch costs, as the configuration says; else as measured.
+    switch_cost: Option<Nanos>,
+    measured: PathCost,
+    timers: BinaryHeap<Reverse<(Instant, TaskId)>>,
+    /// Tasks that are eligible.
+    eligible: usize,
+    /// Tasks that are active, without those that are dry.
+    busy: usize,
+    /// Input tasks that found nothing and have stepped back, the next to look first.
+    back: VecDeque<TaskId>,
+    /// Dispatches since one of them was allowed a look.
+    since_look: u32,
+    tuning: Option<Tuning>,
+    last: Option<TaskId>,
+    /// What the switch to the running task cost.
+    switched: Nanos,
+    times: Times,
+    trace: Option<Box<Trace>>,
+}
+
+impl Agenda {
+    /// No tasks; `measured` is what a switch was found to cost at start.
+    pub fn new(measured: Nanos) -> Agenda {
+        let plan = CpuPlan::default();
+        let mut agenda = Agenda {
+            discipline: build(plan.scheduler),
+            disciplined: plan.scheduler,
+            entries: Vec::new(),
+            spare: Vec::new(),
+            rules: [Rule::of(Batching::default()); 3],
+            strict: false,
+            harvest: true,
+            max_wait: None,
+            vector: None,
+            charge: Charge::None,
+            switch_cost: None,
+            measured: PathCost::new((measured > Nanos::ZERO).then_some(measured), Instant::START),
+            timers: BinaryHeap::new(),
+            eligible: 0,
+            busy: 0,
+            back: VecDeque::new(),
+            since_look: 0,
+            tuning: None,
+            last: None,
+            switched: Nanos::ZERO,
+            times: Times::default(),
+            trace: None,
+        };
+        agenda.rule(&plan, Instant::START);
+        agenda
+    }
+
+    /// A new task, idle. An input task is [`Agenda::rouse`]d, others are [`Agenda::look`]ed at.
+    pub fn add(&mut self, kind: Kind, terms: Terms, now: Instant) -> TaskId {
+        let entry = Entry {
+            live: true,
+            kind,
+            state: State::Idle,
+            dry: false,
+            greedy: false,
+            looking: false,
+            threshold: 1,
+            waiting: 0,
+            since: now,
+            due: Instant::FAR,
+            cost: PathCost::new(terms.cost, now),
+            sample: Sample::default(),
+            sampled: Nanos::ZERO,
+            owes: Nanos::ZERO,
+            terms,
+            estimator: None,
+            account: Account::default(),
+        };
+        let task = match self.spare.pop() {
+            Some(task) => {
+                self.entries[task.index()] = entry;
+                task
+            }
+            None => {
+                self.entries.push(entry);
+                TaskId::at(self.entries.len() - 1)
+            }
+        };
+        self.discipline.add(task, terms.share);
+        self.set_threshold(task);
+        task
+    }
+
+    /// The task is gone, whatever it was doing.
+    pub fn remove(&mut self, task: TaskId, now: Instant) {
+        let entry = &mut self.entries[task.index()];
+        assert!(entry.live, "task {task} is there");
+        let (was, dry) = (entry.state, entry.dry);
+        entry.enter(State::Idle, now);
+        (entry.live, entry.due) = (false, Instant::FAR);
+        self.left(was, dry);
+        self.back.retain(|&other| other != task);
+        self.discipline.remove(task);
+        self.spare.push(task);
+        if self.last == Some(task) {
+            self.last = None;
+        }
+    }
+
+    /// The task has other terms from now on.
+    pub fn set(&mut self, task: TaskId, terms: Terms) {
+        let entry = &mut self.entries[task.index()];
+        if entry.terms.share != terms.share {
+            self.discipline.share(task, terms.share);
+        }
+        if entry.terms.cost != terms.cost {
+            entry.cost.declare(terms.cost);
+        }
+        entry.terms = terms;
+        self.set_threshold(task);
+    }
+
+    /// The port of an input task has this estimator from now on, or none. Without one the task steps back where it finds
+    /// nothing: it looks again when nothing else is to be done, and after a few dispatches of others; unless it is `greedy`
+    /// and keeps its turns.
+    pub fn estimate(&mut self, task: TaskId, plan: Option<EstimatorPlan>, greedy: bool, ring: Ring, now: Instant) {
+        let ring = Ring { batch: self.rules[Kind::Input as usize].packets, ..ring };
+        let entry = &mut self.entries[task.index()];
+        entry.greedy = greedy;
+        match (&mut entry.estimator, plan) {
+            (Some(estimator), Some(plan)) => estimator.set(&plan, ring),
+            (place, plan) => *place = plan.map(|plan| Box::new(Estimator::new(&plan, ring))),
+        }
+        if plan.is_none() && entry.due != Instant::FAR {
+            self.rouse(task, now);
+        }
+    }
+
+    /// A task that slept or waited for its port looks again now.
+    pub fn rouse(&mut self, task: TaskId, now: Instant) {
+        let entry = &self.entries[task.index()];
+        if entry.live && matches!(entry.state, State::Idle | State::Eligible) {
+            self.activate(task, now);
+        }
+    }
+
+    /// An input task stops polling until it is roused.
+    pub fn still(&mut self, task: TaskId, now: Instant) {
+        let entry = &mut self.entries[task.index()];
+        if entry.live && entry.state == State::Active {
+            let dry = entry.dry;
+            entry.enter(State::Idle, now);
+            self.left(State::Active, dry);
+            self.back.retain(|&other| other != task);
+            let share = self.entries[task.index()].terms.share;
+            self.discipline.remove(task);
+            self.discipline.add(task, share);
+        }
+        self.entries[task.index()].due = Instant::FAR;
+    }
+
+    /// A packet came for the task, or left from behind it: `waiting` wait now, and there is room for `room` (spec Q-46).
+    #[inline]
+    pub fn look(&mut self, task: TaskId, waiting: usize, room: usize, now: Instant) {
+        let entry = &mut self.entries[task.index()];
+        entry.waiting = waiting as u32;
+        if matches!(entry.state, State::Idle | State::Eligible) && entry.live && waiting > 0 && room > 0 {
+            self.consider(task, room, now);
+        }
+    }
+
+    fn consider(&mut self, task: TaskId, room: usize, now: Instant) {
+        let entry = &self.entries[task.index()];
+        let (waiting, threshold) = (entry.waiting, entry.threshold);
+        if waiting >= threshold && room as u32 >= threshold {
+            self.activate(task, now);
+        } else if entry.state == State::Idle {
+            self.wait(task, now);
+        }
+    }
+
+    /// The task becomes active.
+    fn activate(&mut self, task: TaskId, now: Instant) {
+        let entry = &mut self.entries[task.index()];
+        if entry.state == State::Eligible {
+            self.eligible -= 1;
+        }
+        entry.due = Instant::FAR;
+        entry.enter(State::Active, now);
+        let expected = entry.expected(self.rules[entry.kind as usize]);
+        self.busy += usize::from(!entry.dry);
+        self.discipline.wake(task, expected, now);
+        self.note(task, What::Active, now);
+    }
+
+    /// The task becomes eligible, and its time begins.
+    fn wait(&mut self, task: TaskId, now: Instant) {
+        let entry = &mut self.entries[task.index()];
+        self.eligible += usize::from(entry.state != State::Eligible);
+        entry.enter(State::Eligible, now);
+        if let Some(most) = entry.terms.max_wait.or(self.max_wait).filter(|&most| most != Nanos::MAX) {
+            entry.due = now + most;
+            self.timers.push(Reverse((entry.due, task)));
+        }
+        self.note(task, What::Eligible, now);
+    }
+
+    /// A task has left state `was`.
+    fn left(&mut self, was: State, dry: bool) {
+        match was {
+            State::Eligible => self.eligible -= 1,
+            State::Active => self.busy -= usize::from(!dry),
+            State::Idle | State::Running => {}
+        }
+    }
+
+    /// The task to run now, and for how much; nothing where none is active. Its switch is told with
+    /// [`Agenda::switched`], its end with [`Agenda::ran`] or [`Agenda::polled`].
+    #[inline]
+    pub fn pick(&mut self, now: Instant) -> Option<Grant> {
+        if let Some(&Reverse((due, _))) = self.timers.peek()
+            && due <= now
+        {
+            self.fire(now);
+        }
+        if self.tuning.as_ref().is_some_and(|tuning| tuning.next() <= now) {
+            self.observe(now);
+        }
+        if self.busy == 0 && self.eligible > 0 && self.harvest {
+            self.harvest(now);
+        }
+        let task = match self.back.front() {
+            Some(_) if self.busy == 0 || self.since_look >= LOOK => self.look_back(),
+            _ => {
+                self.since_look += 1;
+                self.discipline.pick(now)?
+            }
+        };
+        let entry = &mut self.entries[task.index()];
+        self.busy -= usize::from(!entry.dry);
+        entry.account.lag = entry.account.lag.max(now.since(entry.since));
+        entry.enter(State::Running, now);
+        let rule = self.rules[entry.kind as usize];
+        let vector = self.vector.unwrap_or_else(|| {
+            let cost = entry.each().get();
+            match cost {
+                DEAR.. => 1,
+                0 => UNKNOWN,
+                _ if cost * u64::from(VECTOR) > rule.slice.get() => (rule.slice.get() / cost).max(1) as u32,
+                _ => VECTOR,
+            }
+        });
+        if self.trace.is_some() {
+            self.note(task, What::Dispatched, now);
+        }
+        Some(Grant { task, packets: rule.packets, slice: rule.slice, vector })
+    }
+
+    /// The next task that has stepped back, for a look.
+    fn look_back(&mut self) -> TaskId {
+        self.since_look = 0;
+        let task = self.back.pop_front().expect("there is one");
+        self.entries[task.index()].looking = true;
+        task
+    }
+
+    /// Timers that have gone off.
+    #[cold]
+    fn fire(&mut self, now: Instant) {
+        while let Some(&Reverse((due, task))) = self.timers.peek()
+            && due <= now
+        {
+            self.timers.pop();
+            let entry = &mut self.entries[task.index()];
+            // One that was not waited for any more, or that another has followed.
+            if !entry.live || entry.due != due {
+                continue;
+            }
+            if entry.state == State::Eligible {
+                entry.account.timeouts += 1;
+                self.note(task, What::Timeout, now);
+            }
+            self.activate(task, now);
+        }
+    }
+
+    /// Every eligible task becomes active: what waits is to go.
+    pub fn hurry(&mut self, now: Instant) {
+        for index in 0..if self.eligible > 0 { self.entries.len() } else { 0 } {
+            if self.entries[index].live && self.entries[index].state == State::Eligible {
+                self.activate(TaskId::at(index), now);
+            }
+        }
+    }
+
+    /// The fullest of the eligible tasks becomes active: there is nothing better to do (spec Q-4A).
+    #[cold]
+    fn harvest(&mut self, now: Instant) {
+        let eligible = |entry: &&(usize, &Entry)| entry.1.live && entry.1.state == State::Eligible;
+        let fullest =
+            self.entries.iter().enumerate().filter(|e| eligible(&e)).max_by_key(|(i, e)| (e.waiting, Reverse(*i)));
+        if let Some(task) = fullest.map(|(index, _)| TaskId::at(index)) {
+            self.entries[task.index()].account.harvested += 1;
+            self.activate(task, now);
+        }
+    }
+
+    /// The picked task was changed to, which took `cost`.
+    #[inline]
+    pub fn switched(&mut self, task: TaskId, cost: Nanos) {
+        self.times.switching += cost;
+        self.switched = Nanos::ZERO;
+        match self.charge {
+            Charge::None => {}
+            Charge::Incoming => self.switched = cost,
+            Charge::Outgoing => {
+                if let Some(last) = self.last {
+                    self.entries[last.index()].owes += cost;
+                }
+            }
+        }
+        self.last = Some(task);
+        if self.switch_cost.is_none() {
+            self.measured.ran(1, cost);
+        }
+    }
+
+    /// What changing to a task costs: as configured, else as measured.
+    pub fn switch_cost(&self) -> Nanos {
+        self.switch_cost.or(self.measured.mean()).unwrap_or_default()
+    }
+
+    /// The picked task has run.
+    #[inline]
+    pub fn ran(&mut self, task: TaskId, run: Run, now: Instant) {
+        let used = self.book(task, run.used, run.packets);
+        let entry = &mut self.entries[task.index()];
+        entry.waiting = run.waiting;
+        let rule = self.rules[entry.kind as usize];
+        if rule.overhead.is_some() && run.packets > 0 {
+            self.set_threshold(task);
+        }
+        let entry = &mut self.entries[task.index()];
+        let may = run.waiting > 0 && run.room > 0;
+        let worth = run.waiting >= entry.threshold && run.room >= entry.threshold;
+        if may && worth {
+            entry.enter(State::Active, now);
+            let expected = entry.expected(rule);
+            self.busy += 1;
+            self.discipline.charge(task, used, Some(expected), now);
+        } else {
+            entry.enter(State::Idle, now);
+            self.discipline.charge(task, used, None, now);
+            if may {
+                self.wait(task, now);
+            }
+        }
+        if self.trace.is_some() {
+            self.note(task, What::Yielded { packets: run.packets, used: run.used }, now);
+        }
+    }
+
+    /// The picked input task has looked at its port and read `packets`; `full` where its limit ended the run, and there
+    /// may be more. A port that is `stalled` waits until it is roused.
+    #[inline]
+    pub fn polled(&mut self, task: TaskId, used: Nanos, packets: u32, full: bool, stalled: bool, now: Instant) {
+        let charged = self.book(task, used, packets);
+        let entry = &mut self.entries[task.index()];
+        (entry.waiting, entry.dry) = (packets, packets == 0);
+        let looked = std::mem::take(&mut entry.looking);
+        let steps_back = entry.dry && !entry.greedy && entry.estimator.is_none();
+        let wake = match &mut entry.estimator {
+            Some(estimator) => estimator.ran(packets, full, now),
+            None => now,
+        };
+        let sleeps = stalled || wake > now;
+        entry.enter(if sleeps { State::Idle } else { State::Active }, now);
+        if sleeps && !stalled {
+            entry.due = wake;
+            self.timers.push(Reverse((wake, task)));
+        }
+        let next = (!sleeps && !steps_back).then(|| entry.expected(self.rules[Kind::Input as usize]));
+        self.busy += usize::from(next.is_some() && packets > 0);
+        if looked {
+            // The discipline has not picked it: what it used it owes, unless it was nothing.
+            if packets > 0 {
+                self.entries[task.index()].owes += charged;
+            }
+            if let Some(next) = next {
+                self.discipline.wake(task, next, now);
+            }
+        } else {
+            self.discipline.charge(task, charged, next, now);
+        }
+        if steps_back && !sleeps {
+            self.back.push_back(task);
+        }
+        if self.trace.is_some() {
+            self.note(task, What::Yielded { packets, used }, now);
+        }
+    }
+
+    /// Books what a run took. Answers what is charged for it.
+    #[inline]
+    fn book(&mut self, task: TaskId, used: Nanos, packets: u32) -> Nanos {
+        let entry = &mut self.entries[task.index()];
+        let charged = used + self.switched + entry.owes;
+        entry.owes = Nanos::ZERO;
+        entry.account.runs += 1;
+        entry.account.packets += u64::from(packets);
+        entry.account.used += used;
+        if packets > 0 {
+            self.times.useful += used;
+            entry.cost.ran(packets, used);
+        } else {
+            self.times.polling += used;
+        }
+        charged
+    }
+
+    /// Work was done outside of any task: packets received the way of interrupts.
+    pub fn interrupted(&mut self, used: Nanos) {
+        self.times.useful += used;
+    }
+
+    /// When a timer goes off next, or overhead and slice are set anew.
+    pub fn next(&self) -> Instant {
+        let timer = self.timers.peek().map_or(Instant::FAR, |&Reverse((due, _))| due);
+        self.tuning.as_ref().map_or(timer, |tuning| timer.min(tuning.next()))
+    }
+
+    /// So many packets came for the task, whether there was room for them or not.
+    #[inline]
+    pub fn offered(&mut self, task: TaskId, packets: u32) {
+        self.entries[task.index()].cost.offered(packets);
+    }
+
+    /// Whether an input task looks at its port only when its time has come, and when that is.
+    pub fn sleeps_until(&self, task: TaskId) -> Option<Instant> {
+        let entry = &self.entries[task.index()];
+        (entry.due != Instant::FAR && entry.kind == Kind::Input).then_some(entry.due)
+    }
+
+    /// Whether the estimator of an input task has found its port silent for so long that it may as well wait for a sign.
+    pub fn is_silent(&self, task: TaskId) -> bool {
+        let estimator = self.entries[task.index()].estimator.as_ref();
+        estimator.is_some_and(|e| e.sleep() == e.sleep_max() && e.average_milli() == 0)
+    }
+
+    /// Whether no task is known to have something to do: those that are active only look for it.
+    pub fn is_quiet(&self) -> bool {
+        self.busy == 0
+    }
+
+    /// Tasks there are.
+    pub fn count(&self) -> usize {
+        self.entries.len() - self.spare.len()
+    }
+
+    /// Where the time went.
+    pub fn times(&self) -> Times {
+        self.times
+    }
+
+    /// What is known of a task; nothing where it is gone.
+    pub fn view(&self, task: TaskId, now: Instant) -> Option<TaskView> {
+        let entry = self.entries.get(task.index()).filter(|entry| entry.live)?;
+        let mut account = entry.account;
+        account.residency[entry.state as usize] += now.since(entry.since);
+        Some(TaskView {
+            kind: entry.kind,
+            state: entry.state,
+            share: entry.terms.share,
+            threshold: entry.threshold,
+            max_wait: entry.terms.max_wait.or(self.max_wait),
+            cost: (entry.each(), entry.cost.variance()),
+            verdict: entry.sample.verdict,
+            estimator: entry.estimator.as_ref().map(|e| (e.average_milli(), e.sleep())),
+            account,
+        })
+    }
+
+    /// Keeps what happens from now on, the last `most` of it; or nothing any more. Answers what was kept.
+    pub fn keep_trace(&mut self, most: Option<usize>) -> Vec<Record> {
+        let old = std::mem::replace(&mut self.trace, most.map(|most| Box::new(Trace::new(most))));
+        old.map(|trace| trace.into_records()).unwrap_or_default()
+    }
+
+    #[cold]
+    fn write(&mut self, task: TaskId, what: What, at: Instant) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(Record { at, task, what });
+        }
+    }
+
+    #[inline]
+    fn note(&mut self, task: TaskId, what: What, at: Instant) {
+        if self.trace.is_some() {
+            self.write(task, what, at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,413 @@
+//! The states of the throttle, one transition a test, and what the rules say of them (spec Q-40 to Q-4A).
+
+use super::*;
+use plan::{Batching, Charge, CpuPlan, EstimatorPlan, Receive};
+use proptest::prelude::*;
+use units::{Parts, Share};
+
+fn at(us: u64) -> Instant {
+    Instant::START + Nanos::micros(us)
+}
+
+fn throttled(percent: u32) -> CpuPlan {
+    CpuPlan {
+        forwarding: Batching::Throttle { overhead: Parts::percent(percent), slice: Nanos::micros(300) },
+        switch_cost: Some(Nanos::micros(3)),
+        harvest: false,
+        vector: Some(1),
+        ..CpuPlan::default()
+    }
+}
+
+fn terms(cost_us: u64) -> Terms {
+    Terms { share: Share::of(1, 4), max_wait: None, capacity: 128, cost: Some(Nanos::micros(cost_us)), prompt: false }
+}
+
+/// An agenda by `plan` with one forwarding task.
+fn one(plan: &CpuPlan, terms: Terms) -> (Agenda, TaskId) {
+    let mut agenda = Agenda::new(Nanos::ZERO);
+    agenda.rule(plan, at(0));
+    let task = agenda.add(Kind::Forwarding, terms, at(0));
+    (agenda, task)
+}
+
+fn state(agenda: &Agenda, task: TaskId) -> State {
+    agenda.view(task, at(0)).unwrap().state
+}
+
+fn ran(packets: u32, waiting: u32, room: u32) -> Run {
+    Run { used: Nanos::micros(u64::from(packets)), packets, waiting, room }
+}
+
+#[test]
+fn a_task_becomes_eligible_with_its_first_packet_and_active_with_the_last_of_its_batch() {
+    let (mut agenda, task) = one(&throttled(10), terms(1));
+    assert_eq!(agenda.view(task, at(0)).unwrap().threshold, 30, "3 us at 10 % of 1 us");
+    agenda.look(task, 0, 128, at(1));
+    assert_eq!(state(&agenda, task), State::Idle);
+    agenda.look(task, 1, 0, at(2));
+    assert_eq!(state(&agenda, task), State::Idle, "there is no room behind it");
+    agenda.look(task, 1, 128, at(3));
+    assert_eq!((state(&agenda, task), agenda.pick(at(3))), (State::Eligible, None));
+    agenda.look(task, 29, 128, at(4));
+    agenda.look(task, 30, 29, at(5));
+    assert_eq!(state(&agenda, task), State::Eligible, "30 need room for 30");
+    agenda.look(task, 30, 30, at(6));
+    assert_eq!(state(&agenda, task), State::Active);
+    let grant = agenda.pick(at(7)).unwrap();
+    assert_eq!((grant.task, grant.slice, grant.vector), (task, Nanos::micros(300), 1));
+    assert!(grant.packets > 1000, "B is what it takes to start, and no limit (spec Q-47)");
+}
+
+#[test]
+fn a_task_whose_batch_is_there_at_once_is_active_without_having_been_eligible() {
+    let (mut agenda, task) = one(&throttled(10), terms(1));
+    agenda.look(task, 30, 128, at(1));
+    assert_eq!(state(&agenda, task), State::Active);
+    assert_eq!(agenda.view(task, at(1)).unwrap().account.residency[State::Eligible as usize], Nanos::ZERO);
+}
+
+#[test]
+fn after_a_run_a_task_is_active_eligible_or_idle_by_what_is_left() {
+    for (waiting, room, expected) in [
+        (30, 128, State::Active),
+        (29, 128, State::Eligible),
+        (64, 29, State::Eligible),
+        (0, 128, State::Idle),
+        (64, 0, State::Idle),
+    ] {
+        let (mut agenda, task) = one(&throttled(10), terms(1));
+        agenda.look(task, 30, 128, at(1));
+        agenda.pick(at(1)).unwrap();
+        agenda.ran(task, ran(30, waiting, room), at(31));
+        assert_eq!(state(&agenda, task), expected, "{waiting} wait, room for {room}");
+    }
+}
+
+#[test]
+fn a_task_that_may_wait_only_so_long_runs_then_and_its_time_begins_anew_after_a_run() {
+    let (mut agenda, task) = one(&throttled(10), Terms { max_wait: Some(Nanos::micros(500)), ..terms(1) });
+    agenda.look(task, 1, 128, at(100));
+    assert_eq!((agenda.next(), agenda.pick(at(599))), (at(600), None));
+    assert_eq!(agenda.pick(at(600)).map(|grant| grant.task), Some(task));
+    agenda.ran(task, ran(1, 1, 128), at(610));
+    assert_eq!((state(&agenda, task), agenda.next()), (State::Eligible, at(1110)));
+    // One more packet does not make it later.
+    agenda.look(task, 2, 128, at(900));
+    assert_eq!(agenda.next(), at(1110));
+    assert!(agenda.pick(at(1110)).is_some());
+    assert_eq!(agenda.view(task, at(1110)).unwrap().account.timeouts, 2);
+}
+
+#[test]
+fn a_batch_that_comes_in_time_ends_the_wait() {
+    let (mut agenda, task) = one(&throttled(10), Terms { max_wait: Some(Nanos::micros(500)), ..terms(1) });
+    agenda.look(task, 1, 128, at(0));
+    agenda.look(task, 30, 128, at(10));
+    agenda.pick(at(10)).unwrap();
+    agenda.ran(task, ran(30, 0, 128), at(40));
+    assert_eq!(agenda.pick(at(2000)), None, "the time of a wait that is over means nothing");
+    assert_eq!(agenda.view(task, at(2000)).unwrap().account.timeouts, 0);
+}
+
+#[test]
+fn no_task_waits_for_more_than_its_queues_hold_unless_that_is_wanted() {
+    // 3 us at 2 % of 1 us is 150, and the queues hold 128 (spec Q-49).
+    let (agenda, task) = one(&throttled(2), terms(1));
+    assert_eq!(agenda.view(task, at(0)).unwrap().threshold, 128);
+    let (mut agenda, task) = one(&CpuPlan { strict: true, ..throttled(2) }, terms(1));
+    assert_eq!(agenda.view(task, at(0)).unwrap().threshold, 150);
+    agenda.look(task, 128, 128, at(1));
+    assert_eq!(agenda.pick(at(1_000_000)), None, "it waits for ever");
+}
+
+#[test]
+fn where_nothing_is_active_the_fullest_runs_if_that_is_wanted() {
+    let mut agenda = Agenda::new(Nanos::ZERO);
+    agenda.rule(&CpuPlan { harvest: true, ..throttled(10) }, at(0));
+    let tasks = [5, 7, 7].map(|waiting| {
+        let task = agenda.add(Kind::Forwarding, terms(1), at(0));
+        agenda.look(task, waiting, 128, at(0));
+        task
+    });
+    assert_eq!(agenda.pick(at(1)).map(|grant| grant.task), Some(tasks[1]));
+    agenda.ran(tasks[1], ran(7, 0, 128), at(8));
+    assert_eq!(agenda.pick(at(8)).map(|grant| grant.task), Some(tasks[2]));
+}
+
+#[test]
+fn a_port_that_is_polled_for_nothing_does_not_keep_others_from_being_harvested() {
+    let mut agenda = Agenda::new(Nanos::ZERO);
+    agenda.rule(&CpuPlan { harvest: true, ..throttled(10) }, at(0));
+    let (input, task) = (agenda.add(Kind::Input, terms(1), at(0)), agenda.add(Kind::Forwarding, terms(1), at(0)));
+    agenda.rouse(input, at(0));
+    agenda.look(task, 3, 128, at(0));
+    assert_eq!(agenda.pick(at(0)).map(|grant| grant.task), Some(input));
+    agenda.polled(input, Nanos::micros(1), 0, false, false, at(1));
+    let mut picked = Vec::new();
+    for now in 2..4 {
+        let grant = agenda.pick(at(now)).unwrap();
+        picked.push(grant.task);
+        if grant.task == input {
+            agenda.polled(input, Nanos::micros(1), 0, false, false, at(now));
+        } else {
+            agenda.ran(task, ran(3, 0, 128), at(now));
+        }
+    }
+    assert!(picked.contains(&task), "{picked:?}");
+}
+
+#[test]
+fn a_port_that_had_nothing_is_looked_at_now_and_then_while_others_work_and_always_where_none_does() {
+    for (greedy, expected) in [(false, 11), (true, 80)] {
+        let mut agenda = Agenda::new(Nanos::ZERO);
+        agenda.rule(&CpuPlan::default(), at(0));
+        let (input, task) = (agenda.add(Kind::Input, terms(1), at(0)), agenda.add(Kind::Forwarding, terms(1), at(0)));
+        agenda.estimate(input, None, greedy, Ring { slots: 64, batch: 16, line_rate: None }, at(0));
+        agenda.rouse(input, at(0));
+        let mut looks = 0;
+        for now in 0..100 {
+            agenda.look(task, 100, 100, at(now));
+            if agenda.pick(at(now)).unwrap().task == input {
+                looks += 1;
+                agenda.polled(input, Nanos::micros(1), 0, false, false, at(now));
+            } else {
+                agenda.ran(task, ran(4, 100, 100), at(now));
+            }
+        }
+        assert!(if greedy { looks >= expected - 5 } else { looks <= expected + 2 }, "{greedy}: {looks}");
+        if !greedy {
+            assert!(looks >= 10);
+            while agenda.pick(at(100)).map(|grant| grant.task) != Some(task) {
+                agenda.polled(input, Nanos::micros(1), 0, false, false, at(100));
+            }
+            agenda.ran(task, ran(4, 0, 100), at(100));
+            assert_eq!(agenda.pick(at(101)).map(|grant| grant.task), Some(input));
+            assert!(agenda.is_quiet());
+            // What it finds it is charged for, with its next run.
+            agenda.polled(input, Nanos::micros(1), 16, true, false, at(102));
+            assert!(!agenda.is_quiet());
+        }
+    }
+}
+
+#[test]
+fn other_rules_free_those_that_need_not_wait_any_more() {
+    let (mut agenda, task) = one(&throttled(10), terms(1));
+    agenda.look(task, 12, 128, at(0));
+    assert_eq!(agenda.pick(at(1)), None);
+    agenda.tune(Parts::percent(30), Nanos::micros(10), at(2));
+    assert_eq!(agenda.view(task, at(2)).unwrap().threshold, 10);
+    assert_eq!(agenda.pick(at(3)).map(|grant| (grant.task, grant.slice)), Some((task, Nanos::micros(10))));
+    agenda.ran(task, ran(1, 5, 128), at(4));
+    assert_eq!(agenda.pick(at(5)), None);
+    agenda.rule(&CpuPlan::default(), at(6));
+    assert_eq!(agenda.pick(at(7)).map(|grant| grant.task), Some(task), "nothing is throttled now");
+}
+
+#[test]
+fn a_tuned_throttle_follows_the_load() {
+    let tune = plan::TunePlan {
+        period: Nanos::millis(1),
+        least: Parts::percent(2),
+        most: Parts::percent(30),
+        margin: Parts::percent(5),
+    };
+    let (mut agenda, task) = one(&CpuPlan { tune: Some(tune), ..throttled(10) }, terms(1));
+    let b = |agenda: &Agenda| agenda.view(task, at(0)).unwrap().threshold;
+    assert_eq!(b(&agenda), 128, "it begins with the least overhead");
+    // 100 packets of 1 us in each millisecond: a tenth of the processor.
+    for period in 0..8 {
+        agenda.offered(task, 100);
+        agenda.look(task, 100, 128, at(period * 1000));
+        if agenda.pick(at(period * 1000 + 1)).is_some() {
+            agenda.ran(task, ran(100, 0, 128), at(period * 1000 + 101));
+        }
+    }
+    assert_eq!(b(&agenda), 10, "then with the most");
+    agenda.offered(task, 1800);
+    agenda.look(task, 128, 128, at(9000));
+    agenda.pick(at(9000));
+    assert!(b(&agenda) > 50, "nine tenths of the two milliseconds since leave little for switches: {}", b(&agenda));
+}
+
+#[test]
+fn a_sleeping_input_task_is_woken_by_its_estimator_and_by_nothing_else() {
+    let mut agenda = Agenda::new(Nanos::ZERO);
+    agenda.rule(&CpuPlan { input: Batching::Simple { packets: 16 }, ..throttled(10) }, at(0));
+    let input = agenda.add(Kind::Input, terms(1), at(0));
+    let ring = Ring { slots: 64, batch: 16, line_rate: None };
+    let plan = EstimatorPlan { sleep_max: Some(Nanos::micros(300)), ..EstimatorPlan::default() };
+    agenda.estimate(input, Some(plan), false, ring, at(0));
+    agenda.rouse(input, at(0));
+    let mut now = at(0);
+    for _ in 0..60 {
+        assert_eq!(agenda.pick(now).map(|grant| (grant.task, grant.packets)), Some((input, 16)));
+        agenda.polled(input, Nanos::micros(1), 0, false, false, now);
+        assert_eq!(agenda.pick(now), None);
+        now = agenda.next();
+        assert_eq!(agenda.sleeps_until(input), Some(now));
+    }
+    assert!(agenda.is_silent(input));
+    assert_eq!(agenda.view(input, now).unwrap().estimator, Some((0, Nanos::micros(300))));
+    // A sign of life is worth more.
+    agenda.rouse(input, now);
+    assert!(agenda.pick(now).is_some());
+    agenda.polled(input, Nanos::micros(1), 16, true, false, now);
+    assert_eq!(agenda.sleeps_until(input), None, "a full run after a silence: there may be more");
+}
+
+#[test]
+fn a_stalled_port_is_not_polled_until_there_is_room() {
+    let mut agenda = Agenda::new(Nanos::ZERO);
+    agenda.rule(&throttled(10), at(0));
+    let input = agenda.add(Kind::Input, terms(1), at(0));
+    agenda.rouse(input, at(0));
+    agenda.pick(at(0)).unwrap();
+    agenda.polled(input, Nanos::micros(1), 16, false, true, at(1));
+    assert_eq!((agenda.pick(at(1_000_000)), agenda.next()), (None, Instant::FAR));
+    agenda.rouse(input, at(2));
+    assert!(agenda.pick(at(2)).is_some());
+}
+
+#[test]
+fn a_switch_is_charged_to_who_is_said_to_pay() {
+    for (charge, expected) in [(Charge::None, [20, 20]), (Charge::Incoming, [10, 30]), (Charge::Outgoing, [25, 15])] {
+        // Two tasks of equal shares. One is changed to dearly and the other cheaply: who is charged runs less. A task that
+        // runs twice has changed from itself.
+        let mut agenda = Agenda::new(Nanos::ZERO);
+        let plan = CpuPlan { charge, vector: Some(1), switch_cost: Some(Nanos::ZERO), ..CpuPlan::default() };
+        agenda.rule(&plan, at(0));
+        let tasks = [0; 2].map(|_| agenda.add(Kind::Forwarding, terms(1), at(0)));
+        tasks.iter().for_each(|&task| agenda.look(task, 100, 100, at(0)));
+        let mut runs = [0u32; 2];
+        let mut now = 0;
+        for _ in 0..40 {
+            let task = agenda.pick(at(now)).unwrap().task;
+            let dear = task == tasks[0];
+            agenda.switched(task, if dear { Nanos::micros(2) } else { Nanos::ZERO });
+            now += 3;
+            agenda.ran(task, ran(1, 100, 100), at(now));
+            runs[usize::from(!dear)] += 1;
+        }
+        let near = |runs: u32, expected: u32| runs.abs_diff(expected) <= 2;
+        assert!(near(runs[0], expected[0]) && near(runs[1], expected[1]), "{charge:?}: {runs:?}");
+        let switching = agenda.times().switching.get();
+        assert_eq!(switching, 2000 * u64::from(runs[0]), "{charge:?}: all switches are in the sum");
+    }
+}
+
+#[test]
+fn dear_packets_are_vectors_of_their_own_and_cheap_ones_fill_the_slice() {
+    for (cost, slice_us, expected) in [(5, 100, 256), (1000, 100, 1), (30_000, 30, 1), (500, 100, 200), (0, 100, 16)] {
+        let batching = Batching::Timeslice { packets: 256, slice: Nanos::micros(slice_us) };
+        let cost = (cost > 0).then_some(Nanos::new(cost));
+        let (mut agenda, task) =
+            one(&CpuPlan { forwarding: batching, ..CpuPlan::default() }, Terms { cost, ..terms(1) });
+        agenda.look(task, 100, 100, at(0));
+        assert_eq!(agenda.pick(at(0)).unwrap().vector, expected, "{cost:?}");
+    }
+}
+
+#[test]
+fn time_is_useful_polling_or_switching_and_both_indices_follow() {
+    let mut agenda = Agenda::new(Nanos::ZERO);
+    agenda.rule(&CpuPlan { receive: Receive::Polling, ..CpuPlan::default() }, at(0));
+    let (input, task) = (agenda.add(Kind::Input, terms(1), at(0)), agenda.add(Kind::Forwarding, terms(1), at(0)));
+    assert_eq!(agenda.times().efficiency(), 1.0);
+    agenda.rouse(input, at(0));
+    agenda.pick(at(0));
+    agenda.switched(input, Nanos::micros(1));
+    agenda.polled(input, Nanos::micros(2), 0, false, false, at(3));
+    agenda.still(input, at(3));
+    agenda.look(task, 1, 1, at(3));
+    agenda.pick(at(3));
+    agenda.switched(task, Nanos::micros(1));
+    agenda.ran(task, Run { used: Nanos::micros(6), packets: 1, waiting: 0, room: 1 }, at(10));
+    assert_eq!((agenda.times().efficiency(), agenda.times().efficiency_literal()), (0.6, 0.8));
+}
+
+#[test]
+fn the_trace_has_every_event_in_order_and_keeps_the_last() {
+    let (mut agenda, task) = one(&throttled(10), Terms { max_wait: Some(Nanos::micros(500)), ..terms(1) });
+    assert!(agenda.keep_trace(Some(8)).is_empty());
+    agenda.look(task, 1, 128, at(0));
+    agenda.pick(at(500)).unwrap();
+    agenda.ran(task, ran(1, 0, 128), at(501));
+    let what = |records: Vec<Record>| records.into_iter().map(|record| (record.at, record.what)).collect::<Vec<_>>();
+    let yielded = What::Yielded { packets: 1, used: Nanos::micros(1) };
+    assert_eq!(
+        what(agenda.keep_trace(Some(1))),
+        [
+            (at(0), What::Eligible),
+            (at(500), What::Timeout),
+            (at(500), What::Active),
+            (at(500), What::Dispatched),
+            (at(501), yielded),
+        ]
+    );
+    agenda.look(task, 1, 128, at(600));
+    agenda.look(task, 30, 128, at(601));
+    assert_eq!(what(agenda.keep_trace(None)), [(at(601), What::Active)], "the oldest goes");
+}
+
+/// What an agenda is told, at random.
+#[derive(Clone, Debug)]
+enum Told {
+    Came(usize, u32),
+    Run(u32),
+    Pass(u64),
+    Remove(usize),
+    Rule(bool),
+}
+
+fn told() -> impl Strategy<Value = Told> {
+    prop_oneof![
+        4 => (0usize..6, 1u32..40).prop_map(|(task, packets)| Told::Came(task, packets)),
+        4 => (1u32..200).prop_map(Told::Run),
+        2 => (1u64..800).prop_map(Told::Pass),
+        1 => (0usize..6).prop_map(Told::Remove),
+        1 => any::<bool>().prop_map(Told::Rule),
+    ]
+}
+
+proptest! {
+    /// Whatever comes, no work is stranded: with guard and harvest on, packets that wait are run for, and each task that is
+    /// picked has some (spec section 3.8).
+    #[test]
+    fn no_work_is_ever_stranded(sequence in prop::collection::vec(told(), 0..200)) {
+        let plan = CpuPlan { harvest: true, ..throttled(2) };
+        let mut agenda = Agenda::new(Nanos::ZERO);
+        agenda.rule(&plan, at(0));
+        let mut tasks: Vec<(TaskId, u32)> = (0..6).map(|_| (agenda.add(Kind::Forwarding, terms(3), at(0)), 0)).collect();
+        let mut now = 0;
+        let run = |agenda: &mut Agenda, tasks: &mut Vec<(TaskId, u32)>, most: u32, now: &mut u64| {
+            let Some(grant) = agenda.pick(at(*now)) else { return false };
+            let (_, waiting) = tasks.iter_mut().find(|(task, _)| *task == grant.task).expect("it is there");
+            assert!(*waiting > 0, "a task without work was picked");
+            let packets = most.min(*waiting);
+            *waiting -= packets;
+            *now += u64::from(packets);
+            agenda.ran(grant.task, ran(packets, *waiting, 128), at(*now));
+            true
+        };
+        for told in sequence {
+            match told {
+                Told::Came(index, packets) => {
+                    let (task, waiting) = &mut tasks[index];
+                    *waiting = (*waiting + packets).min(128);
+                    agenda.look(*task, *waiting as usize, 128, at(now));
+                }
+                Told::Run(most) => drop(run(&mut agenda, &mut tasks, most, &mut now)),
+                Told::Pass(us) => now += us,
+                Told::Remove(index) => {
+                    agenda.remove(tasks[index].0, at(now));
+                    tasks[index] = (agenda.add(Kind::Forwarding, terms(1), at(now)), 0);
+                }
+                Told::Rule(plain) => agenda.rule(&if plain { CpuPlan::default() } else { plan.clone() }, at(now)),
+            }
+        }
+        while run(&mut agenda, &mut tasks, 16, &mut now) {}
+        prop_assert!(tasks.iter().all(|&(_, waiting)| waiting == 0), "{tasks:?}");
+    }
+}

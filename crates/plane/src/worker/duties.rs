@@ -1,0 +1,134 @@
+//! The tasks of a worker: what each is, what it has before it, and the agenda they stand on.
+
+use crate::classify::Target;
+use crate::path::Instance;
+use crate::scheduler::Agenda;
+use crate::scheduler::task::{Kind, Terms};
+use std::collections::VecDeque;
+use units::{Instant, PortId, TaskId};
+
+/// A continuation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Task {
+    /// Receives by a port and classifies.
+    Input(PortId),
+    /// Runs the functions of a path, or of several that share a task, for every port that packets leave by.
+    Forward,
+    /// Offers to the scheme of a port's link, and transmits.
+    Output(PortId),
+}
+
+impl Task {
+    pub fn kind(self) -> Kind {
+        match self {
+            Task::Input(_) => Kind::Input,
+            Task::Forward => Kind::Forwarding,
+            Task::Output(_) => Kind::Output,
+        }
+    }
+}
+
+/// What a task has before it.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    pub task: Option<Task>,
+    /// Instances with work and room, each once, in the order they came to have it.
+    pub ready: VecDeque<Target>,
+    /// Packets that wait for the task; at least, for some may have been taken away since it was counted.
+    pub waiting: usize,
+}
+
+/// See the [module](self).
+pub(super) struct Duties {
+    pub agenda: Agenda,
+    slots: Vec<Slot>,
+}
+
+impl Duties {
+    /// No tasks on `agenda`.
+    pub fn new(agenda: Agenda) -> Duties {
+        Duties { agenda, slots: Vec::new() }
+    }
+
+    pub fn add(&mut self, task: Task, terms: Terms, now: Instant) -> TaskId {
+        let id = self.agenda.add(task.kind(), terms, now);
+        if id.index() >= self.slots.len() {
+            self.slots.resize_with(id.index() + 1, Slot::default);
+        }
+        self.slots[id.index()] = Slot { task: Some(task), ..Slot::default() };
+        id
+    }
+
+    pub fn remove(&mut self, id: TaskId, now: Instant) {
+        if let Some(slot) = self.slots.get_mut(id.index())
+            && slot.task.take().is_some()
+        {
+            slot.ready.clear();
+            self.agenda.remove(id, now);
+        }
+    }
+
+    #[inline]
+    pub fn task(&self, id: TaskId) -> Option<Task> {
+        self.slots[id.index()].task
+    }
+
+    #[inline]
+    pub fn slot(&mut self, id: TaskId) -> &mut Slot {
+        &mut self.slots[id.index()]
+    }
+
+    /// Every task there is.
+    pub fn iter(&self) -> impl Iterator<Item = (TaskId, Task)> + '_ {
+        self.slots.iter().enumerate().filter_map(|(index, slot)| Some((TaskId::at(index), slot.task?)))
+    }
+
+    /// Instances are about to be others: none is ready.
+    pub fn nothing_is_ready(&mut self) {
+        self.slots.iter_mut().for_each(|slot| {
+            slot.ready.clear();
+            slot.waiting = 0;
+        });
+    }
+
+    /// `packets` have come for `instance`, which is `target`; or there is room behind it now.
+    #[inline]
+    pub fn came(&mut self, target: Target, instance: &mut Instance, packets: usize, now: Instant) {
+        let room = instance.output.room();
+        let slot = &mut self.slots[instance.task.index()];
+        slot.waiting += packets;
+        if !instance.ready {
+            if room == 0 || !instance.has_work() {
+                return;
+            }
+            instance.ready = true;
+            slot.ready.push_back(target);
+        }
+        let waiting = slot.waiting.max(1);
+        self.agenda.look(instance.task, waiting, room, now);
+    }
+
+    /// The task of `instance` has something to do that is no packet of its queue.
+    pub fn urge_instance(&mut self, target: Target, instance: &mut Instance, now: Instant) {
+        let slot = &mut self.slots[instance.task.index()];
+        if !instance.ready {
+            instance.ready = true;
+            slot.ready.push_back(target);
+        }
+        self.agenda.rouse(instance.task, now);
+    }
+
+    /// `packets` have come for the output task `id`.
+    #[inline]
+    pub fn leave(&mut self, id: TaskId, packets: usize, now: Instant) {
+        let slot = &mut self.slots[id.index()];
+        slot.waiting += packets;
+        let waiting = slot.waiting.max(1);
+        self.agenda.look(id, waiting, usize::from(u16::MAX), now);
+    }
+
+    /// The output task `id` has something to do that is no matter of how much waits.
+    pub fn urge(&mut self, id: TaskId, now: Instant) {
+        self.agenda.rouse(id, now);
+    }
+}

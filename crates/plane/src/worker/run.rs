@@ -1,0 +1,231 @@
+//! One dispatch: pick a task, change to it, run it vector by vector until it has done what it was granted, charge it.
+
+use super::duties::Task;
+use super::{Step, Worker};
+use crate::meter::{Meter, Stage, Work};
+use crate::scheduler::task::{Grant, Run};
+use packet::BATCH;
+use units::{Instant, Nanos, PortId, TaskId};
+
+/// Packets taken in the way of interrupts before anything else is done all the same: a worker that only receives would
+/// never hear that it is to stop.
+const MOST_INTERRUPTS: usize = 4096;
+
+impl Worker {
+    /// One dispatch.
+    ///
+    /// # Panics
+    /// When the packet ledger does not balance: a packet was lost or counted twice, and nothing the router says of
+    /// itself could be believed any more.
+    pub fn step<M: Meter>(&mut self, now: Instant, meter: &mut M) -> Step {
+        self.begin(now);
+        let interrupts = if self.interrupted.is_some() { self.interrupt(meter) } else { 0 };
+        let Some(grant) = self.duties.agenda.pick(self.fates.now) else {
+            return if interrupts > 0 { Step::Ran } else { Step::Idle(self.deadline(self.fates.now)) };
+        };
+        let switch = meter.lap(Work::SWITCH);
+        self.fates.now += switch;
+        self.duties.agenda.switched(grant.task, switch);
+        let moved = match self.duties.task(grant.task) {
+            Some(Task::Input(port)) => self.input(port, grant, meter),
+            Some(Task::Forward) => self.forward(grant, meter),
+            Some(Task::Output(port)) => self.output(port, grant, meter),
+            None => unreachable!("a task that is gone is not picked"),
+        };
+        if let Err(unbalanced) = self.fates.ledger.check(self.fates.pool.outside()) {
+            panic!("worker {}: {unbalanced}", self.id);
+        }
+        self.quiet = if moved + interrupts == 0 { self.quiet + 1 } else { 0 };
+        // Nothing is known to be there, and every port was looked at in turn; or what is there does not move.
+        let tasks = self.duties.agenda.count();
+        if self.quiet > tasks && (self.duties.agenda.is_quiet() || self.quiet > 4 * tasks) {
+            self.quiet = 0;
+            return Step::Idle(self.deadline(self.fates.now));
+        }
+        Step::Ran
+    }
+
+    /// The meter is read: so much time has passed.
+    #[inline]
+    pub(super) fn lap<M: Meter>(&mut self, meter: &mut M, work: Work) -> Nanos {
+        let used = meter.lap(work);
+        self.fates.now += used;
+        used
+    }
+
+    /// Runs an input task. Answers the packets moved.
+    fn input<M: Meter>(&mut self, port: PortId, grant: Grant, meter: &mut M) -> usize {
+        let (mut used, mut read, mut moved) = (Nanos::ZERO, 0, 0);
+        let (full, stalled) = loop {
+            let most = grant.vector.min(grant.packets - read) as usize;
+            let input = self.run_input(port, most, meter);
+            used += input.used;
+            read += input.received as u32;
+            moved += input.received + input.drained;
+            if input.stalled || input.received < most {
+                break (false, input.stalled);
+            }
+            if read >= grant.packets || used >= grant.slice {
+                break (true, false);
+            }
+        };
+        self.duties.agenda.polled(grant.task, used, read, full, stalled, self.fates.now);
+        if stalled {
+            self.retry_stalls();
+        }
+        moved
+    }
+
+    /// Runs a forwarding task. Answers the packets moved.
+    fn forward<M: Meter>(&mut self, grant: Grant, meter: &mut M) -> usize {
+        let (mut used, mut moved) = (Nanos::ZERO, 0);
+        while let Some(target) = self.next_ready(grant.task) {
+            let most = grant.vector.min(grant.packets - moved as u32) as usize;
+            let vector = self.run_forward(target, most, meter);
+            used += vector.used;
+            moved += vector.moved;
+            self.settle_ready(grant.task, target, vector.moved);
+            if self.interrupted.is_some() {
+                self.interrupt(meter);
+            }
+            if moved as u32 >= grant.packets || used >= grant.slice || vector.moved == 0 {
+                break;
+            }
+        }
+        if !self.stalls.is_empty() {
+            self.retry_stalls();
+        }
+        let (waiting, room) = self.before(grant.task);
+        let run = Run { used, packets: moved as u32, waiting, room };
+        self.duties.agenda.ran(grant.task, run, self.fates.now);
+        moved
+    }
+
+    /// The instance a task works on next: where it has several, the one whose first packet came first.
+    #[inline]
+    fn next_ready(&mut self, task: TaskId) -> Option<crate::classify::Target> {
+        let ready = &mut self.duties.slot(task).ready;
+        if ready.len() > 1 {
+            let instances = &self.instances;
+            let came = |target: crate::classify::Target| {
+                let front = instances.get(usize::from(target)).and_then(|i| i.as_ref()?.input.front());
+                front.map_or(Instant::START, |packet| packet.meta().timestamp)
+            };
+            let first = ready.iter().enumerate().min_by_key(|&(position, &target)| (came(target), position));
+            if let Some((position, _)) = first {
+                ready.swap(0, position);
+            }
+        }
+        ready.front().copied()
+    }
+
+    /// `moved` packets of `target` have been worked on: is there more, and room for it?
+    #[inline]
+    fn settle_ready(&mut self, task: TaskId, target: crate::classify::Target, moved: usize) {
+        let Worker { instances, duties, .. } = self;
+        let slot = duties.slot(task);
+        slot.waiting = slot.waiting.saturating_sub(moved);
+        let Some(Some(instance)) = instances.get_mut(usize::from(target)) else {
+            slot.ready.retain(|&ready| ready != target);
+            return;
+        };
+        // Nothing moved: it cannot go on, whatever the reason, until something changes.
+        if moved > 0 && instance.has_work() && instance.output.room() > 0 {
+            return;
+        }
+        instance.ready = false;
+        if slot.ready.front() == Some(&target) {
+            slot.ready.pop_front();
+        } else {
+            slot.ready.retain(|&ready| ready != target);
+        }
+    }
+
+    /// What waits for a forwarding task, and the most room behind it.
+    #[inline]
+    fn before(&mut self, task: TaskId) -> (u32, u32) {
+        let Worker { instances, duties, .. } = self;
+        let slot = duties.slot(task);
+        let (mut waiting, mut room) = (0, 0);
+        for &target in &slot.ready {
+            let Some(Some(instance)) = instances.get(usize::from(target)) else { continue };
+            waiting += instance.input.len() + usize::from(instance.half.is_some());
+            room = room.max(instance.output.room());
+        }
+        slot.waiting = waiting;
+        (waiting as u32, room as u32)
+    }
+
+    /// Runs an output task. Answers the packets moved.
+    fn output<M: Meter>(&mut self, port: PortId, grant: Grant, meter: &mut M) -> usize {
+        let (mut used, mut moved) = (Nanos::ZERO, 0);
+        let more = loop {
+            let most = grant.vector.min(grant.packets - moved as u32) as usize;
+            let (packets, more) = self.run_output(port, most);
+            let bytes = if M::BYTES { self.sent_bytes(port) } else { 0 };
+            used += self.lap(meter, Work::new(Stage::Output, packets, bytes).at(port));
+            moved += packets;
+            if self.interrupted.is_some() {
+                self.interrupt(meter);
+            }
+            if !more || packets == 0 || moved as u32 >= grant.packets || used >= grant.slice {
+                break more;
+            }
+        };
+        if self.duties.task(grant.task).is_none() {
+            // It was the last thing to do for a port that is gone now.
+            return moved;
+        }
+        let waiting = if more { self.to_offer(port).max(1) } else { 0 };
+        self.duties.slot(grant.task).waiting = waiting;
+        let run = Run { used, packets: moved as u32, waiting: waiting as u32, room: u32::from(u16::MAX) };
+        self.duties.agenda.ran(grant.task, run, self.fates.now);
+        moved
+    }
+
+    /// Packets on the output queues of a port.
+    fn to_offer(&self, port: PortId) -> usize {
+        let Some(Some(state)) = self.ports.get(port.index()) else { return 0 };
+        let of = |&target: &crate::classify::Target| self.instances.get(usize::from(target))?.as_ref();
+        state.outputs.iter().filter_map(of).map(|instance| instance.output.len()).sum()
+    }
+
+    /// Bytes that have left by a port since this was last asked.
+    pub(super) fn sent_bytes(&mut self, port: PortId) -> u64 {
+        let Some(Some(state)) = self.ports.get_mut(port.index()) else { return 0 };
+        let sent = state.link.counters().sent_bytes;
+        sent - std::mem::replace(&mut state.metered, sent)
+    }
+
+    /// Receives and classifies whatever has come, packet by packet, before anything else goes on. Answers the packets.
+    #[cold]
+    pub(super) fn interrupt<M: Meter>(&mut self, meter: &mut M) -> usize {
+        let (mut port, ports) = (self.interrupted.unwrap_or(0), self.ports.len());
+        let (mut taken, mut silent) = (0, 0);
+        while silent < ports && taken < MOST_INTERRUPTS {
+            port = if port + 1 >= ports { 0 } else { port + 1 };
+            let open = self.ports[port].as_ref().is_some_and(|state| state.closing.is_none());
+            let received = if open { self.take_in(PortId::at(port), meter) } else { 0 };
+            silent = if received == 0 { silent + 1 } else { 0 };
+            taken += received;
+        }
+        self.interrupted = Some(port);
+        taken
+    }
+
+    fn take_in<M: Meter>(&mut self, port: PortId, meter: &mut M) -> usize {
+        let input = self.run_input(port, 1, meter);
+        self.duties.agenda.interrupted(input.used);
+        input.received
+    }
+
+    /// Runs every path and output once, at no cost.
+    pub(super) fn flush(&mut self) {
+        for target in 0..self.instances.len() {
+            self.run_forward(target as crate::classify::Target, BATCH, &mut crate::meter::Free);
+        }
+        for port in 0..self.ports.len() {
+            self.run_output(PortId::at(port), BATCH);
+        }
+    }
+}
