@@ -4,10 +4,11 @@ use super::{Figure, Rounds, median};
 use io::clock::CycleCounter;
 use packet::pool::Huge;
 use packet::{Batch, Pool, Queue, Region};
+use plan::Discipline;
 use plane::classify::{Origin, Outcome, RouteChange, Tables};
 use plane::port::{Port, Wire};
 use plane::rig::OneLink;
-use plane::scheduler::{CpuScheduler, RoundRobin};
+use plane::scheduler::{self, CpuScheduler};
 use std::collections::HashSet;
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -207,25 +208,53 @@ pub fn scheme(rounds: Rounds) -> Vec<Figure> {
     ]
 }
 
-/// Pick and charge, with few and with many tasks.
-pub fn scheduler(rounds: Rounds) -> Vec<Figure> {
-    const PICKS: usize = 200_000;
-    let cost = |tasks: u32| {
-        let mut scheduler = RoundRobin::new();
-        for task in (0..tasks).map(TaskId) {
-            scheduler.add(task, Share::ONE);
-            scheduler.wake(task, Nanos::ZERO, Instant::START);
+/// Pick and charge of every discipline, with few and with many tasks, in turns.
+pub fn scheduler(Rounds(rounds): Rounds) -> Vec<Figure> {
+    const TASKS: [(u32, &str); 3] = [(16, "16"), (1000, "1000"), (100_000, "10^5")];
+    let mut figures = Vec::new();
+    for &(discipline, declaration) in scheduler::DISCIPLINES {
+        let mut busy = TASKS.map(|(tasks, _)| Busy::new(discipline, tasks));
+        let costs: Vec<[f64; 3]> = (0..=rounds * 16).map(|_| busy.each_mut().map(Busy::cost)).skip(1).collect();
+        let middle = |of: &dyn Fn(&[f64; 3]) -> f64| median(costs.iter().map(of).collect());
+        let few = middle(&|cost| cost[0]);
+        let name = |tasks: &str| format!("{}, pick and charge, {tasks} tasks", declaration.name);
+        figures.push(Figure::alone("scheduler", name(TASKS[0].1), few, "ns", None));
+        for i in [1, 2] {
+            let (many, ratio) = (middle(&|cost| cost[i]), middle(&|cost| cost[i] / cost[0]));
+            let held = matches!(discipline, Discipline::Wf2q | Discipline::RoundRobin) && i == 2;
+            let (name, compared) = (format!("{} against 16", name(TASKS[i].1)), (many, few, ratio));
+            figures.push(Figure::beside("scheduler", name, compared, "ns", held.then_some(3.0)));
         }
-        each(rounds, PICKS, || {
-            for _ in 0..PICKS {
-                let task = scheduler.pick(Instant::START).expect("all are runnable");
-                scheduler.charge(black_box(task), Nanos::new(100), Some(Nanos::new(100)), Instant::START);
-            }
-        })
-    };
-    let (few, many) = (cost(16), cost(100_000));
-    vec![
-        Figure::alone("scheduler", "round robin, pick and charge, 16 tasks", few, "ns", None),
-        Figure::beside("scheduler", "round robin, 10^5 tasks against 16", (many, few, many / few), "ns", Some(3.0)),
-    ]
+    }
+    figures
+}
+
+/// Tasks that have work all the time, of many shares and runs.
+struct Busy {
+    scheduler: Box<dyn CpuScheduler>,
+    lengths: Vec<Nanos>,
+    counter: CycleCounter,
+}
+
+impl Busy {
+    fn new(discipline: Discipline, tasks: u32) -> Busy {
+        let mut scheduler = scheduler::build(discipline);
+        for (task, r) in (0..tasks).map(TaskId).zip(sequence(3)) {
+            scheduler.add(task, Share::of(1 + (r >> 32) % 1000, 1000 * u64::from(tasks)));
+            scheduler.wake(task, Nanos::new(500), Instant::START);
+        }
+        let lengths = sequence(5).map(|r| Nanos::new(200 + (r >> 32) % 800)).take(1 << 12).collect();
+        Busy { scheduler, lengths, counter: CycleCounter::calibrated() }
+    }
+
+    /// Nanoseconds for each run. There are so few of them that most of the time nobody else gets the core meanwhile.
+    fn cost(&mut self) -> f64 {
+        const PICKS: usize = 1 << 13;
+        let start = self.counter.read();
+        for &length in self.lengths.iter().cycle().take(PICKS) {
+            let task = self.scheduler.pick(Instant::START).expect("all are runnable");
+            self.scheduler.charge(black_box(task), length, Some(length), Instant::START);
+        }
+        self.counter.between(start, self.counter.read()).get() as f64 / PICKS as f64
+    }
 }

@@ -2,6 +2,8 @@
 //!
 //! Four children a node: those of one node lie in one cache line, and there are half as many levels as with two.
 
+use std::hint::select_unpredictable;
+
 /// A key and the index of a task.
 pub type Keyed = (u64, usize);
 
@@ -105,11 +107,7 @@ impl Heap {
 
     /// Puts `node` at `place`, which is free, or below it.
     fn sink(&mut self, mut place: usize, node: u128) {
-        loop {
-            let first = place * CHILDREN + 1;
-            let Some(least) = (first..self.nodes.len().min(first + CHILDREN)).min_by_key(|&c| self.nodes[c]) else {
-                break;
-            };
+        while let Some(least) = self.least_child(place) {
             if node <= self.nodes[least] {
                 break;
             }
@@ -117,6 +115,18 @@ impl Heap {
             place = least;
         }
         self.put(place, node);
+    }
+
+    #[inline]
+    fn least_child(&self, place: usize) -> Option<usize> {
+        let first = place * CHILDREN + 1;
+        let children = self.nodes.get(first..)?;
+        let Some(&[a, b, c, d]) = children.first_chunk() else {
+            return children.iter().zip(first..).min().map(|(_, child)| child);
+        };
+        // Which of four is the least nobody could guess.
+        let (left, right) = (select_unpredictable(b < a, 1, 0), select_unpredictable(d < c, 3, 2));
+        Some(first + select_unpredictable(children[right] < children[left], right, left))
     }
 
     #[inline]

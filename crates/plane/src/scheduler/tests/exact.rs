@@ -100,8 +100,8 @@ proptest! {
 
     #[test]
     fn wf2q_picks_what_its_equations_say_in_arrays_and_in_heaps(
-        few in proptest::collection::vec(1..=1_000_000u64, 1..33),
-        many in proptest::collection::vec(1..=1_000_000u64, 33..100),
+        few in proptest::collection::vec(1..=1_000_000u64, 1..65),
+        many in proptest::collection::vec(1..=1_000_000u64, 65..130),
         rounds in rounds(),
     ) {
         agree("wf2q+", &few, &rounds);
@@ -110,31 +110,75 @@ proptest! {
     }
 }
 
-/// Two tasks for ever, one with almost no share, so that virtual time is set back often: who gets what.
-fn years(name: &str, tiny: Share, run: Nanos, runs: usize) -> (u64, u64) {
+/// Two tasks of the same share for ever, and a third that wakes now and then for one run.
+fn years(name: &str, share: Share, run: Nanos) {
+    const SLEEPER: TaskId = TaskId(2);
     let mut scheduler = (way(name).make)();
     let mut got = [0; 2];
-    for (task, share) in [tiny, tiny].into_iter().enumerate() {
-        scheduler.add(TaskId::at(task), share);
-        scheduler.wake(TaskId::at(task), run, NOW);
+    for task in [0, 1, 2].map(TaskId) {
+        scheduler.add(task, share);
+        if task != SLEEPER {
+            scheduler.wake(task, run, NOW);
+        }
     }
-    for _ in 0..runs {
+    let mut waits = None;
+    for n in 0..50_000 {
+        if n % 1000 == 999 {
+            scheduler.wake(SLEEPER, run, NOW);
+            waits = Some(0);
+        }
         let task = scheduler.pick(NOW).unwrap();
-        got[task.index()] += run.get();
+        match (&mut waits, got.get_mut(task.index())) {
+            (_, Some(got)) => *got += run.get(),
+            (waits, None) => *waits = None,
+        }
         assert!(got[0].abs_diff(got[1]) <= 2 * run.get(), "{name}: {got:?}");
-        scheduler.charge(task, run, Some(run), NOW);
+        waits = waits.map(|runs| runs + 1);
+        assert!(waits <= Some(4), "{name}: who slept is forgotten");
+        scheduler.charge(task, run, (task != SLEEPER).then_some(run), NOW);
     }
-    got.into()
 }
 
 #[test]
 fn virtual_time_does_not_overflow_in_years_with_the_least_of_shares() {
-    // 100 000 runs of a second or more of the least share there is: 3 to 14 years of virtual time a run.
+    // 50 000 runs of a second and more: with the least share there is, three thousand years of virtual time.
     for name in ["wf2q+", "wf2q+ in heaps", "wf2q+ in groups", "sfq", "stride", "eevdf"] {
         for run in [Nanos::secs(1), Nanos::new(u64::from(u32::MAX))] {
-            years(name, Share::of(1, 1_000_000), run, 50_000);
-            years(name, Share::of(1, u64::MAX), run, 50_000);
-            years(name, Share::ONE, run, 50_000);
+            for share in [Share::of(1, 1_000_000), Share::of(1, u64::MAX), Share::ONE] {
+                years(name, share, run);
+            }
         }
     }
+}
+
+#[test]
+fn the_form_changes_with_the_number_of_tasks_and_nobody_is_forgotten() {
+    const RUN: Nanos = Nanos::micros(1);
+    let mut scheduler = build(Discipline::Wf2q);
+    let mut runs = vec![0u32; 1500];
+    for task in (0..1500).map(TaskId) {
+        scheduler.add(task, Share::of(1, 1500));
+        scheduler.wake(task, RUN, NOW);
+        // One run each while they come.
+        let picked = scheduler.pick(NOW).unwrap();
+        runs[picked.index()] += 1;
+        scheduler.charge(picked, RUN, Some(RUN), NOW);
+    }
+    let mut go = |scheduler: &mut dyn CpuScheduler, range: std::ops::Range<usize>, picks: usize| {
+        let before = runs.clone();
+        for _ in 0..picks * range.len() {
+            let picked = scheduler.pick(NOW).unwrap();
+            runs[picked.index()] += 1;
+            scheduler.charge(picked, RUN, Some(RUN), NOW);
+        }
+        for task in range {
+            let got = (runs[task] - before[task]) as usize;
+            assert!(got.abs_diff(picks) <= 2, "task {task} ran {got} times of {picks}");
+        }
+    };
+    go(&mut *scheduler, 0..1500, 4);
+    (400..1500).map(TaskId).for_each(|task| scheduler.remove(task));
+    go(&mut *scheduler, 0..400, 4);
+    (3..400).map(TaskId).for_each(|task| scheduler.remove(task));
+    go(&mut *scheduler, 0..3, 100);
 }

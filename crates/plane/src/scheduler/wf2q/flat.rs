@@ -1,9 +1,10 @@
 //! Few tasks: two arrays that are looked through once a run, without a branch that depends on the tags.
 
 use super::Virtual;
+use std::hint::select_unpredictable;
 
 /// So many tasks at most: their ids are below it.
-pub const MOST: usize = 32;
+pub const MOST: usize = 64;
 const NONE: usize = usize::MAX;
 
 /// The tasks that wait, by id; and the one whose turn it is.
@@ -26,12 +27,17 @@ impl Default for Flat {
 
 impl Flat {
     #[inline]
-    pub fn insert(&mut self, task: usize, start: Virtual, finish: Virtual, now: Virtual) {
+    pub fn insert(&mut self, task: usize, start: Virtual, finish: Virtual) {
         self.start[task] = start;
         self.finish[task] = finish;
         self.ids = self.ids.max(task + 1);
+    }
+
+    /// One that has been inserted while nothing runs: its turn may be next.
+    #[inline]
+    pub fn offer(&mut self, task: usize, now: Virtual) {
         let best = self.finish.get(self.best).map_or((Virtual::MAX, NONE), |&finish| (finish, self.best));
-        if start <= now && (finish, task) < best {
+        if self.start[task] <= now && (self.finish[task], task) < best {
             self.best = task;
         }
     }
@@ -43,21 +49,28 @@ impl Flat {
 
     #[inline]
     pub fn advance(&mut self, now: Virtual) -> Option<Virtual> {
-        let first = self.start[..self.ids].iter().fold(Virtual::MAX, |first, &start| first.min(start));
-        let now = now.max(first);
         self.best = self.least_finish(now);
-        (first != Virtual::MAX).then_some(now)
+        if self.best != NONE {
+            return Some(now);
+        }
+        let first = self.start[..self.ids].iter().copied().min().unwrap_or(Virtual::MAX);
+        self.best = self.least_finish(first);
+        (first != Virtual::MAX).then_some(first)
     }
 
     /// Of those that may run at `now`, the one with the least finish; the first of several.
     #[inline]
     fn least_finish(&self, now: Virtual) -> usize {
+        const STRIDE: usize = 4;
         let (mut least, mut best) = (Virtual::MAX, NONE);
-        for (task, (&start, &finish)) in self.start.iter().zip(&self.finish).enumerate().take(self.ids) {
-            let finish = if start <= now { finish } else { Virtual::MAX };
-            let better = finish < least;
-            least = if better { finish } else { least };
-            best = if better { task } else { best };
+        let (starts, finishes) = (self.start.as_chunks::<STRIDE>().0, self.finish.as_chunks::<STRIDE>().0);
+        for (chunk, (starts, finishes)) in starts.iter().zip(finishes).enumerate().take(self.ids.div_ceil(STRIDE)) {
+            for i in 0..STRIDE {
+                let finish = select_unpredictable(starts[i] <= now, finishes[i], Virtual::MAX);
+                let better = finish < least;
+                least = select_unpredictable(better, finish, least);
+                best = select_unpredictable(better, chunk * STRIDE + i, best);
+            }
         }
         best
     }

@@ -19,6 +19,7 @@
 //! measures both.
 
 use super::{Task, Virtual};
+use std::hint::select_unpredictable;
 
 const NONE: u32 = u32::MAX;
 const SLOTS: u64 = 64;
@@ -84,7 +85,7 @@ impl Group {
 
 impl Groups {
     #[inline]
-    pub fn insert(&mut self, tasks: &mut [Task], task: usize, now: Virtual) {
+    pub fn insert(&mut self, tasks: &mut [Task], task: usize) {
         let Task { start, .. } = tasks[task];
         let span = tasks[task].finish() - start;
         let mut g = (64 - span.saturating_sub(1).leading_zeros()) as usize;
@@ -105,6 +106,12 @@ impl Groups {
         *last = task as u32;
         self.used |= 1 << g;
         self.retag(g);
+    }
+
+    /// One that has been inserted while nothing runs: the turn of its group may be next.
+    #[inline]
+    pub fn offer(&mut self, tasks: &[Task], task: usize, now: Virtual) {
+        let g = usize::from(tasks[task].slot >> 6);
         let best = self.finish.get(self.best).map_or((Virtual::MAX, NONE as usize), |&finish| (finish, self.best));
         if self.start[g] <= now && (self.finish[g], g) < best {
             self.best = g;
@@ -154,20 +161,23 @@ impl Groups {
 
     #[inline]
     pub fn advance(&mut self, now: Virtual) -> Option<Virtual> {
-        let first = self.each().map(|g| self.start[g]).min()?;
-        let now = now.max(first);
         self.best = self.least_finish(now);
-        Some(now)
+        if self.best != NONE as usize {
+            return Some(now);
+        }
+        let first = self.each().map(|g| self.start[g]).min()?;
+        self.best = self.least_finish(first);
+        Some(first)
     }
 
     #[inline]
     fn least_finish(&self, now: Virtual) -> usize {
         let (mut least, mut best) = (Virtual::MAX, NONE as usize);
         for g in self.each() {
-            let finish = if self.start[g] <= now { self.finish[g] } else { Virtual::MAX };
+            let finish = select_unpredictable(self.start[g] <= now, self.finish[g], Virtual::MAX);
             let better = finish < least;
-            least = if better { finish } else { least };
-            best = if better { g } else { best };
+            least = select_unpredictable(better, finish, least);
+            best = select_unpredictable(better, g, best);
         }
         best
     }

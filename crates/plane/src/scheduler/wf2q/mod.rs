@@ -16,7 +16,7 @@
 //! runs for packets); no task is ahead of its share by more than one run. Each run that exceeds its expectation may add
 //! what it exceeds it by, times r/R.
 //!
-//! **How.** Up to 32 tasks lie in flat arrays that one charge looks through once; up to a thousand in two heaps, those that
+//! **How.** Up to 64 tasks lie in flat arrays that one charge looks through once; up to a thousand in two heaps, those that
 //! may run by F and those that are ahead by S: both of them exact, and of the same answers. Above that they are in groups
 //! ([`groups`]), O(1), each with a slightly later start and finish than the exact ones.
 
@@ -40,7 +40,7 @@ pub const DECLARATION: Declaration = Declaration {
     options: &[],
 };
 
-/// WF2Q+: O(1) up to 32 tasks and above a thousand, O(log n) between.
+/// WF2Q+: O(1) up to 64 tasks and above a thousand, O(log n) between.
 pub type Wf2q = super::Tasks<Tags>;
 
 /// Above so many tasks they are in groups; below half as many in heaps again.
@@ -119,9 +119,19 @@ impl Waiting {
     #[inline]
     fn insert(&mut self, tasks: &mut [Task], task: usize, now: Virtual) {
         match self {
-            Waiting::Flat(flat) => flat.insert(task, tasks[task].start, tasks[task].finish(), now),
+            Waiting::Flat(flat) => flat.insert(task, tasks[task].start, tasks[task].finish()),
             Waiting::Heaps(heaps) => heaps.insert(tasks, task, now),
-            Waiting::Groups(groups) => groups.insert(tasks, task, now),
+            Waiting::Groups(groups) => groups.insert(tasks, task),
+        }
+    }
+
+    /// One that has been inserted while nothing runs may be next.
+    #[inline]
+    fn offer(&mut self, tasks: &[Task], task: usize, now: Virtual) {
+        match self {
+            Waiting::Flat(flat) => flat.offer(task, now),
+            Waiting::Heaps(_) => {}
+            Waiting::Groups(groups) => groups.offer(tasks, task, now),
         }
     }
 
@@ -271,6 +281,9 @@ impl Order for Tags {
         woken.start = now.max(woken.start);
         woken.expect(expected);
         self.waiting.insert(&mut self.tasks, task, now);
+        if !self.running {
+            self.waiting.offer(&self.tasks, task, now);
+        }
     }
 
     #[inline]
