@@ -70,9 +70,9 @@ struct Task {
     slope: Slope,
     /// L, ns.
     expected: u32,
-    /// For [`Groups`]: who comes next in its slot, who before it, and where that is.
+    /// For [`Groups`]: who comes next in its slot, who a little later, and where that is.
     next: u32,
-    before: u32,
+    ahead: u32,
     slot: u16,
 }
 
@@ -173,8 +173,10 @@ impl Waiting {
     }
 
     fn grow(&mut self, tasks: usize) {
-        if let Waiting::Heaps(heaps) = self {
-            heaps.grow(tasks);
+        match self {
+            Waiting::Flat(_) => {}
+            Waiting::Heaps(heaps) => heaps.grow(tasks),
+            Waiting::Groups(groups) => groups.grow(tasks),
         }
     }
 }
