@@ -42,7 +42,7 @@ fn without_the_table_everything_has_its_default() {
     assert_eq!(plan, read("", "", ""));
     let defaults = "layout = 3\nscheduler = \"wf2q+\"\ninput = \"timeslice(slice=0.1ms, packets=256)\"\nmax_wait = \"none\"\n\
                     harvest = true\nbalance = []\n";
-    assert_eq!(plan, read(defaults, "estimator = false\ncongestion = \"drop\"\n", ""));
+    assert_eq!(plan, read(defaults, "congestion = \"drop\"\n", ""));
     assert_eq!(plan.ports[0].cpu, plan::PortCpu::default());
 }
 
@@ -392,6 +392,6 @@ fn a_new_path_is_told_with_what_it_is_promised() {
 fn it_is_printed_as_it_is_written() {
     let plan = read("tune = {}\n", "", &path("reserve = \"49kpps\"\nmax_wait = \"none\"\ncost = \"1us + 0.5ns/b\"\n"));
     expect![[r#"{"layout":3,"scheduler":"wf2q+","receive":"polling","input":"timeslice(packets=256,slice=100us)","forwarding":"timeslice(packets=256,slice=100us)","output":"timeslice(packets=256,slice=100us)","vector":null,"charge":"none","switch_cost":null,"strict":false,"harvest":true,"max_wait":null,"tune":{"period":"10ms","least":"2%","most":"30%","margin":"10%"},"input_share":"auto","balance":[0,0,0],"best_effort":"per_function","admission":"refuse","classify_budget":null,"inline":false}"#]].assert_eq(&serde_json::to_string(&plan.cpu).unwrap());
-    expect![[r#"{"share":null,"line_rate":null,"congestion":"drop","estimator":{"weight":"25%","low":8,"high":12,"sleep_min":"0ns","sleep_max":null,"law":"x1.25","fast_attack":true,"stay":true}}"#]].assert_eq(&serde_json::to_string(&plan.ports[0].cpu).unwrap());
+    expect![[r#"{"share":null,"line_rate":null,"congestion":"drop","estimator":{"weight":"25%","low":8,"high":12,"sleep_min":"0ns","sleep_max":null,"law":"x1.25","fast_attack":true,"stay":true},"greedy":false}"#]].assert_eq(&serde_json::to_string(&plan.ports[0].cpu).unwrap());
     expect![[r#"{"reservation":{"packets":"49kpps","size":null,"rate":null,"delay":null},"share":null,"max_wait":"none","cost":"1us + 0.5ns/b","limit":null}"#]].assert_eq(&serde_json::to_string(&plan.paths[0].cpu).unwrap());
 }

@@ -105,7 +105,8 @@ fn an_example_fills_in_every_default() {
                 "share": null,
                 "line_rate": null,
                 "congestion": "drop",
-                "estimator": null
+                "estimator": null,
+                "greedy": false
               }
             },
             {
@@ -145,7 +146,8 @@ fn an_example_fills_in_every_default() {
                 "share": null,
                 "line_rate": null,
                 "congestion": "drop",
-                "estimator": null
+                "estimator": null,
+                "greedy": false
               }
             }
           ],

@@ -38,7 +38,11 @@ fn drop_of(reason: &str, packets: u64) -> Value {
 fn sample(started: u64, seconds: u64) -> Sample {
     let (n, time) = (seconds, (started + seconds) * SECOND);
     let event = |sequence: u64, text: &str| json!({"sequence": sequence, "time_ns": sequence * SECOND, "kind": "applied", "subject": "lan", "text": text});
-    let task = |worker: u16, used: u64| json!({"worker": worker, "task": 0, "kind": "input", "port": "lan", "runs": 1, "packets": 1, "used_ns": used});
+    let task = |worker: u16, used: u64| {
+        json!({"worker": worker, "task": 0, "kind": "input", "port": "lan", "runs": 1, "packets": 1, "used_ns": used,
+        "share_ppm": 250_000, "state": "idle", "cost_ns": 100, "deviation_ns": 0, "exceeds_declared_cost": false, "batch": 1, "timeouts": 0,
+        "harvested": 0, "lag_ns": 0, "idle_ns": 0, "eligible_ns": 0, "active_ns": 0, "running_ns": used})
+    };
     let read = |value: Value| serde_json::from_value(value).unwrap();
     Sample {
         status: serde_json::from_value(json!({
@@ -53,7 +57,7 @@ fn sample(started: u64, seconds: u64) -> Sample {
         paths: serde_json::from_value(json!({"time_ns": time, "paths": [
             path("control", n, 0, 0), path("best-effort", n * 1000, 2, n * 5), path("voice", n * 50, 9, 0)]}))
         .unwrap(),
-        tasks: serde_json::from_value(json!({"time_ns": time, "tasks": [
+        tasks: serde_json::from_value(json!({"time_ns": time, "cores": [], "tasks": [
             task(0, n * SECOND / 4), task(1, n * SECOND)]}))
         .unwrap(),
         drops: serde_json::from_value(json!({"time_ns": time, "drops": [

@@ -10,6 +10,7 @@ mod explained;
 mod history;
 mod reports;
 mod traced;
+mod work;
 
 pub use changes::{
     ApiError, Applied, Change, Changes, Checked, Config, Diagnostic, Edited, Editing, ErrorKind, Problem,
@@ -19,8 +20,8 @@ pub use endpoints::{ENDPOINTS, Endpoint, Needs, Parameter, openapi, reference};
 pub use explained::{DropExplained, ExplainedStep, Explanation, FieldChange, StepOutcome};
 pub use history::{Confirmed, History, HistoryEntry, HistoryState, Pending, Via, Who};
 pub use reports::{
-    Capture, Confinement, Core, Drop, DropAt, Drops, Event, EventKind, Events, Gateway, Interface, Ledger, Ledgers,
-    Neighbour, Neighbours, Path, Paths, Port, Ports, Queue, QueueStage, Queues, Route, Routes, State, Status, Task,
-    Tasks, Worker, WorkerState, Workers,
+    Capture, Confinement, Drop, DropAt, Drops, Event, EventKind, Events, Gateway, Interface, Ledger, Ledgers,
+    Neighbour, Neighbours, Path, Paths, Port, Ports, Queue, QueueStage, Queues, Route, Routes, State, Status,
 };
 pub use traced::{Injected, TracedPacket, TracedStage};
+pub use work::{Core, Task, Tasks, Worker, WorkerState, Workers};
