@@ -3,10 +3,12 @@
 //! `name` or `name(option=value, ...)`. Options that are left out take their declared default, so that two texts that
 //! mean the same give equal calls.
 
+use crate::Cost;
+use crate::admission::{Figure, Source};
 use crate::text::{TextError, did_you_mean, quote};
 use serde::Serialize;
 use std::fmt;
-use units::declare::{Declaration, OptionDeclaration, Unit};
+use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 use units::{Bytes, Nanos, Parts, Rate};
 
 /// What a configuration may name: each record is declared beside the code it stands for.
@@ -30,6 +32,9 @@ pub struct Call {
     pub options: Vec<(&'static str, u64)>,
     /// The canonical text: every option with its unit. Reads back as an equal call.
     pub text: String,
+    /// What it declares to cost.
+    #[serde(skip)]
+    pub cost: Figure,
 }
 
 fn as_map<S: serde::Serializer>(options: &[(&'static str, u64)], serializer: S) -> Result<S::Ok, S::Error> {
@@ -71,7 +76,8 @@ impl Call {
             };
             options.push((declared.name, value));
         }
-        Ok(Call { name: declaration.name, text: canonical(declaration, &options), options })
+        let cost = declared(declaration, &options);
+        Ok(Call { name: declaration.name, text: canonical(declaration, &options), options, cost })
     }
 
     /// The value of a declared option.
@@ -89,6 +95,16 @@ pub(crate) fn in_unit(unit: Unit, value: u64) -> String {
         Unit::Size => Bytes::new(value).to_string(),
         Unit::Part => Parts::millionths(u32::try_from(value).unwrap_or(u32::MAX)).to_string(),
     }
+}
+
+/// What a call costs by its declaration.
+fn declared(declaration: &Declaration, options: &[(&'static str, u64)]) -> Figure {
+    let ((packet, kilobyte), source) = match declaration.cost {
+        DeclaredCost::None => ((Nanos::ZERO, Nanos::ZERO), Source::Assumed),
+        DeclaredCost::Measured { packet, kilobyte } => ((packet, kilobyte), Source::Assumed),
+        DeclaredCost::Declared(of) => (of(options), Source::Declared),
+    };
+    Figure { cost: Cost { packet, kilobyte }, source }
 }
 
 fn canonical(declaration: &Declaration, options: &[(&'static str, u64)]) -> String {
@@ -196,6 +212,7 @@ mod tests {
         Declaration {
             name: "fifo",
             summary: "First in, first out.",
+            cost: units::declare::DeclaredCost::None,
             source: "",
             options: &[OptionDeclaration {
                 name: "limit",
@@ -209,6 +226,7 @@ mod tests {
         Declaration {
             name: "codel",
             summary: "Controlled delay.",
+            cost: units::declare::DeclaredCost::None,
             source: "RFC 8289",
             options: &[
                 OptionDeclaration {
@@ -229,7 +247,7 @@ mod tests {
                 },
             ],
         },
-        Declaration { name: "none", summary: "", source: "", options: &[] },
+        Declaration { name: "none", summary: "", cost: units::declare::DeclaredCost::None, source: "", options: &[] },
     ];
 
     fn read(text: &str) -> Result<Call, TextError> {

@@ -33,6 +33,9 @@ pub struct Work {
     pub bytes: u32,
     /// How long a packet of the path may take: a cost model goes no further, for what takes longer is stopped.
     pub limit: Option<Nanos>,
+    /// Time that functions want spent, besides what they did: a meter of virtual time adds it, one of real time waits for
+    /// so long before it reads its clock.
+    pub asked: Nanos,
 }
 
 impl Work {
@@ -41,7 +44,15 @@ impl Work {
 
     /// Work on so many packets and bytes.
     pub const fn new(stage: Stage, packets: usize, bytes: u64) -> Work {
-        Work { stage, port: None, path: None, packets: packets as u32, bytes: bytes as u32, limit: None }
+        Work {
+            stage,
+            port: None,
+            path: None,
+            packets: packets as u32,
+            bytes: bytes as u32,
+            limit: None,
+            asked: Nanos::ZERO,
+        }
     }
 
     /// The same at a port.
@@ -74,6 +85,7 @@ pub struct Flat(pub Nanos);
 
 impl Meter for Flat {
     fn lap(&mut self, work: Work) -> Nanos {
-        if work.stage == Stage::Switch { Nanos::ZERO } else { self.0 * u64::from(work.packets.max(1)) }
+        let each = if work.stage == Stage::Switch { Nanos::ZERO } else { self.0 * u64::from(work.packets.max(1)) };
+        each + work.asked
     }
 }

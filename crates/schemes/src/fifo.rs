@@ -20,6 +20,7 @@ impl Fifo {
     pub const DECLARATION: Declaration = Declaration {
         name: "fifo",
         summary: "first in, first out; a packet that finds the queue full is dropped",
+        cost: units::declare::DeclaredCost::None,
         source: "RFC 7567, section 2: tail drop",
         options: &[
             OptionDeclaration {

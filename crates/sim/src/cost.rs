@@ -340,9 +340,10 @@ impl Meter for CostMeter {
             }
             Stage::Forwarding => {
                 let path = work.path.and_then(|path| paths.get(path.index())).unwrap_or(&model.forwarding);
-                // What takes longer than its path may is stopped there.
                 let most = work.limit.map_or(u64::MAX, |limit| limit.get().saturating_add(1));
-                let cost = draw(path).min(most.saturating_mul(u64::from(work.packets.max(1))));
+                // What takes longer than its path may is stopped there; what a function asks for goes no further either.
+                let cost = draw(path).saturating_add(work.asked.get());
+                let cost = cost.min(most.saturating_mul(u64::from(work.packets.max(1))));
                 spent.forwarding += cost;
                 spent.vectors += 1;
                 spent.forwarded += u64::from(work.packets);
@@ -416,7 +417,15 @@ mod tests {
         meter.set_paths(vec![Cost::NOTHING, Cost::fixed(Nanos::new(50))]);
         assert!(meter.weighs());
         meter.begin(1000);
-        let work = |stage, path, packets, bytes| Work { stage, port: None, path, packets, bytes, limit: None };
+        let work = |stage, path, packets, bytes| Work {
+            stage,
+            port: None,
+            path,
+            packets,
+            bytes,
+            limit: None,
+            asked: Nanos::ZERO,
+        };
         assert_eq!(meter.lap(work(Stage::Input, None, 2, 120)), Nanos::new(320));
         assert_eq!(meter.lap(work(Stage::Input, None, 0, 0)), Nanos::new(3));
         assert_eq!(meter.lap(work(Stage::Forwarding, Some(PathId(1)), 3, 0)), Nanos::new(150));

@@ -55,6 +55,25 @@ pub struct OptionDeclaration {
     pub doc: &'static str,
 }
 
+/// An option and its value.
+pub type OptionValue = (&'static str, u64);
+
+/// What a packet costs a function: so much, and so much more for each 1000 bytes.
+#[derive(Clone, Copy, Debug)]
+pub enum DeclaredCost {
+    /// It is nothing that works on packets.
+    None,
+    /// It is measured where it runs; before that, so much is assumed.
+    Measured {
+        /// For any packet.
+        packet: Nanos,
+        /// For each 1000 bytes.
+        kilobyte: Nanos,
+    },
+    /// It follows from the values of the options, for a packet and for each 1000 bytes.
+    Declared(fn(&[OptionValue]) -> (Nanos, Nanos)),
+}
+
 /// One scheme, function or port kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Declaration {
@@ -64,6 +83,8 @@ pub struct Declaration {
     pub summary: &'static str,
     /// The RFC or paper it follows.
     pub source: &'static str,
+    /// What it costs.
+    pub cost: DeclaredCost,
     /// Its options, in the order they are printed.
     pub options: &'static [OptionDeclaration],
 }

@@ -159,7 +159,8 @@ struct Counted {
 
 impl Meter for Counted {
     #[inline]
-    fn lap(&mut self, _work: Work) -> Nanos {
+    fn lap(&mut self, work: Work) -> Nanos {
+        self.counter.spin(work.asked);
         let now = self.counter.read();
         let used = self.counter.between(self.last, now);
         self.last = now;

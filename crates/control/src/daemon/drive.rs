@@ -31,6 +31,7 @@ struct Cycles {
 impl Meter for Cycles {
     #[inline]
     fn lap(&mut self, work: Work) -> Nanos {
+        self.counter.spin(work.asked);
         let now = self.counter.read();
         let used = self.counter.between(self.last, now);
         self.last = now;

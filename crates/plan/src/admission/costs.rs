@@ -1,6 +1,6 @@
 //! What things cost, as the caller knows it: measured in the daemon, said in the configuration, or assumed.
 
-use crate::{Cost, PathPlan, Plan, Prefix, RouteAction};
+use crate::{Call, Cost, PathPlan, Plan, Prefix, RouteAction};
 use serde::Serialize;
 use units::{Nanos, PacketRate, Rate};
 
@@ -40,6 +40,18 @@ impl Figure {
     /// So much for any packet.
     pub const fn flat(packet: Nanos, source: Source) -> Figure {
         Figure { cost: Cost { packet, kilobyte: Nanos::ZERO }, source }
+    }
+
+    /// What functions cost one after the other, as they declare: declared where all of it is.
+    pub fn sum(functions: &[Call]) -> Figure {
+        let nothing = Figure::flat(Nanos::ZERO, Source::Declared);
+        functions.iter().fold(nothing, |sum, call| Figure {
+            cost: Cost {
+                packet: sum.cost.packet + call.cost.cost.packet,
+                kilobyte: sum.cost.kilobyte + call.cost.cost.kilobyte,
+            },
+            source: sum.source.max(call.cost.source),
+        })
     }
 }
 
@@ -84,7 +96,7 @@ pub struct Costs {
 
 /// A switch, a function and a packet's way in or out, where nobody knows better: about what they cost on a core of 3 GHz.
 const SWITCH: Nanos = Nanos::new(150);
-const FUNCTION: Nanos = Nanos::new(50);
+const FORWARDING: Nanos = Nanos::new(50);
 const IN_MEMORY: Nanos = Nanos::new(60);
 const BY_THE_KERNEL: Nanos = Nanos::new(900);
 
@@ -98,16 +110,15 @@ impl Costs {
             PortCosts { input: packet, output: packet, link: None, line_rate: port.cpu.line_rate, ring: None }
         });
         let paths = plan.paths.iter().map(|path| {
-            let guess = Figure::flat(FUNCTION * path.functions.len() as u64, Source::Assumed);
-            let declared = path.cpu.cost.map(|cost| Figure { cost, source: Source::Declared });
-            PathCosts { functions: declared.unwrap_or(guess), exits: exits(plan, path) }
+            let said = path.cpu.cost.map(|cost| Figure { cost, source: Source::Declared });
+            PathCosts { functions: said.unwrap_or_else(|| Figure::sum(&path.functions)), exits: exits(plan, path) }
         });
         Costs {
             switch: switch.unwrap_or(SWITCH),
             switch_source: if switch.is_some() { Source::Declared } else { Source::Assumed },
             ports: ports.collect(),
             paths: paths.collect(),
-            best_effort: Figure::flat(FUNCTION, Source::Assumed),
+            best_effort: Figure::flat(FORWARDING, Source::Assumed),
         }
     }
 }

@@ -204,7 +204,8 @@ impl Ports<'_> {
     }
 
     fn scheme(&self, report: &mut Report<'_>, section: &Section<'_>) -> Call {
-        let none = || Call { name: "", options: Vec::new(), text: String::new() };
+        let cost = crate::admission::Figure::flat(units::Nanos::ZERO, crate::admission::Source::Assumed);
+        let none = || Call { name: "", options: Vec::new(), text: String::new(), cost };
         let schemes = &self.by.catalogue.schemes;
         let Some(text) = section.text(report, "scheme") else {
             return Call::parse(DEFAULT_SCHEME, schemes, "scheme").unwrap_or_else(|error| {

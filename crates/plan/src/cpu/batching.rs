@@ -58,17 +58,31 @@ const OVERHEAD: OptionDeclaration =
 
 /// The ways to batch, as the configuration names them.
 pub(crate) const BATCHINGS: &[Declaration] = &[
-    Declaration { name: "none", summary: "One packet.", source: "", options: &[] },
-    Declaration { name: "simple", summary: "So many packets at most.", source: "", options: &[PACKETS] },
+    Declaration {
+        name: "none",
+        summary: "One packet.",
+        cost: units::declare::DeclaredCost::None,
+        source: "",
+        options: &[],
+    },
+    Declaration {
+        name: "simple",
+        summary: "So many packets at most.",
+        cost: units::declare::DeclaredCost::None,
+        source: "",
+        options: &[PACKETS],
+    },
     Declaration {
         name: "timeslice",
         summary: "So many packets at most, and no new one after the slice.",
+        cost: units::declare::DeclaredCost::None,
         source: "",
         options: &[PACKETS, SLICE],
     },
     Declaration {
         name: "throttle",
         summary: "Nothing until a switch is worth its cost, then all there is until the slice is over.",
+        cost: units::declare::DeclaredCost::None,
         source: "",
         options: &[OVERHEAD, SLICE],
     },

@@ -37,7 +37,7 @@ const BURST: OptionDeclaration = OptionDeclaration {
 };
 
 const fn declared(name: &'static str, summary: &'static str, options: &'static [OptionDeclaration]) -> Declaration {
-    Declaration { name, summary, source: "", options }
+    Declaration { name, summary, cost: units::declare::DeclaredCost::None, source: "", options }
 }
 
 /// Three schemes, three functions, three kinds of device.

@@ -257,7 +257,8 @@ impl Way<'_> {
             return Ok((packet, Expected::Dropped(reason)));
         };
         let snapshot = self.question.snapshot;
-        let context = Context { now: self.question.now, snapshot, tables, limit: None };
+        let asked = std::cell::Cell::default();
+        let context = Context { now: self.question.now, snapshot, tables, limit: None, asked: &asked };
         let functions = function::build(&snapshot.paths[path].functions).expect("the functions of a generation exist");
         for (index, mut function) in functions.into_iter().enumerate() {
             let before = packet.bytes().to_vec();

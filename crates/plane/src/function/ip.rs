@@ -7,8 +7,8 @@ use super::{Context, Function};
 use crate::classify::Exception;
 use packet::wire::{ipv4, ipv6};
 use packet::{Meta, Packet};
-use units::AdjacencyId;
-use units::declare::Declaration;
+use units::declare::{Declaration, DeclaredCost};
+use units::{AdjacencyId, Nanos};
 
 /// The function `ip`.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,7 @@ impl Ip {
     pub const DECLARATION: Declaration = Declaration {
         name: "ip",
         summary: "forward by IP: lower the time to live, write the link header of the next hop",
+        cost: DeclaredCost::Measured { packet: Nanos::new(50), kilobyte: Nanos::ZERO },
         source: "RFC 1812 section 5, RFC 8200 section 3",
         options: &[],
     };
@@ -152,6 +153,7 @@ mod tests {
     use crate::rig::Udp;
     use crate::snapshot::Snapshot;
     use packet::{Pool, Region};
+    use std::cell::Cell;
     use std::net::{IpAddr, Ipv4Addr};
     use units::{Instant, InterfaceId, Mac};
 
@@ -184,7 +186,8 @@ mod tests {
         tables.unresolve(OUT, hops[0]);
         tables.unresolve(OUT, hops[1]);
         assert!(tables.resolve(OUT, hops[1], moved));
-        let context = Context { now: Instant::START, snapshot: &snapshot, tables: &tables, limit: None };
+        let asked = Cell::default();
+        let context = Context { now: Instant::START, snapshot: &snapshot, tables: &tables, limit: None, asked: &asked };
         assert!(Ip.process(context, &mut packets[2..]), "alone it goes to the new address");
         assert_eq!((packets[2].meta().exception, &packets[2].bytes()[..6]), (0, &moved.0[..]));
         assert!(!Ip.process(context, &mut packets[..2]));

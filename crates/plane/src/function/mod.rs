@@ -4,13 +4,16 @@
 //! `Meta::exception` (a code of [`crate::classify::Exception`]), and the forwarding task sees to the rest.
 
 mod ip;
+mod spin;
 
 pub use ip::Ip;
+pub use spin::Spin;
 
 use crate::classify::Tables;
 use crate::snapshot::Snapshot;
 use packet::Packet;
 use plan::Call;
+use std::cell::Cell;
 use units::declare::Declaration;
 use units::{Instant, Nanos};
 
@@ -25,6 +28,8 @@ pub struct Context<'a> {
     pub tables: &'a Tables,
     /// How long a packet may take before it is dropped; none: as long as it takes.
     pub limit: Option<Nanos>,
+    /// Time a function wants spent besides what it does: whoever meters the worker sees to it, by the clock or by adding it.
+    pub asked: &'a Cell<Nanos>,
 }
 
 /// A packet function of one path on one worker.
@@ -35,15 +40,18 @@ pub trait Function: Send {
 }
 
 /// Every function there is.
-pub const DECLARATIONS: &[Declaration] = &[Ip::DECLARATION];
+pub const DECLARATIONS: &[Declaration] = &[Ip::DECLARATION, Spin::DECLARATION];
 
 /// The functions of a path, in order.
 pub fn build(calls: &[Call]) -> Result<Vec<Box<dyn Function>>, UnknownFunction> {
     calls
         .iter()
-        .map(|call| match call.name {
-            "ip" => Ok(Box::new(Ip) as Box<dyn Function>),
-            other => Err(UnknownFunction(other.to_string())),
+        .map(|call| -> Result<Box<dyn Function>, UnknownFunction> {
+            match call.name {
+                "ip" => Ok(Box::new(Ip)),
+                "spin" => Ok(Box::new(Spin::of(call))),
+                other => Err(UnknownFunction(other.to_string())),
+            }
         })
         .collect()
 }

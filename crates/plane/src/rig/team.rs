@@ -34,7 +34,7 @@ struct Moved(u64);
 impl Meter for Moved {
     fn lap(&mut self, work: Work) -> Nanos {
         self.0 += u64::from(work.packets);
-        Nanos::new(10)
+        Nanos::new(10) + work.asked
     }
 }
 

@@ -13,6 +13,7 @@ use crate::snapshot::{BEST_EFFORT, CONTROL, GENERAL, PathSpec, PortView, Rule, S
 use crate::worker::{Change, Decorate, Lanes, NewFunctions, NewPort, Opened};
 use packet::Region;
 use packet::wire::ipv6;
+use plan::admission::{Figure, Source};
 use plan::{Call, CpuPlan, InterfacePlan, PathCpu, Plan, PortPlan};
 use schemes::Scheme;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -375,7 +376,7 @@ fn paths(plan: &Plan, shares: &Shares, names: &mut Names) -> Vec<PathSpec> {
         let (name, cpu, cost) = (name.into(), PathCpu::default(), None);
         PathSpec { id, name, functions, capacity, output_capacity: capacity, class, cpu, share: shares.own(id), cost }
     };
-    let forward = || vec![Call { name: "ip", options: Vec::new(), text: "ip".into() }];
+    let forward = || vec![Call::parse("ip", function::DECLARATIONS, "function").expect("it is declared")];
     let mut paths = vec![
         spec(CONTROL, "control", Vec::new(), OWN_CAPACITY, 0),
         spec(GENERAL, "general", Vec::new(), OWN_CAPACITY, 0),
@@ -390,7 +391,8 @@ fn paths(plan: &Plan, shares: &Shares, names: &mut Names) -> Vec<PathSpec> {
         path_spec.output_capacity = path.output_queue as usize;
         (path_spec.cpu, path_spec.share) = (path.cpu, shares.of_path(path));
         path_spec.cpu.max_wait = shares.max_wait(path);
-        path_spec.cost = path.cpu.cost.map(|cost| cost.packet);
+        let declared = Some(Figure::sum(&path.functions)).filter(|figure| figure.source == Source::Declared);
+        path_spec.cost = path.cpu.cost.or(declared.map(|figure| figure.cost)).map(|cost| cost.packet);
         paths.push(path_spec);
     }
     paths

@@ -23,6 +23,7 @@ use units::{Nanos, Share};
 pub const DECLARATION: Declaration = Declaration {
     name: "drr",
     summary: "deficit round robin: turns as long as the shares",
+    cost: units::declare::DeclaredCost::None,
     source: "Shreedhar, Varghese 1995",
     options: &[],
 };

@@ -23,6 +23,7 @@ use units::{Nanos, Share};
 pub const DECLARATION: Declaration = Declaration {
     name: "eevdf",
     summary: "earliest eligible virtual deadline first, among the tasks that have work",
+    cost: units::declare::DeclaredCost::None,
     source: "Stoica, Abdel-Wahab et al. 1996",
     options: &[],
 };

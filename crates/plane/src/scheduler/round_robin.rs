@@ -12,6 +12,7 @@ use units::{Nanos, Share};
 pub const DECLARATION: Declaration = Declaration {
     name: "rr",
     summary: "round robin: turns, whatever the shares",
+    cost: units::declare::DeclaredCost::None,
     source: "Qie, Bavier, Peterson, Karlin 2001",
     options: &[],
 };

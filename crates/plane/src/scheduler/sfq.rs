@@ -20,6 +20,7 @@ use units::{Nanos, Share};
 pub const DECLARATION: Declaration = Declaration {
     name: "sfq",
     summary: "start-time fair queueing: the task that is furthest behind its share runs",
+    cost: units::declare::DeclaredCost::None,
     source: "Goyal, Vin, Cheng 1996",
     options: &[],
 };

@@ -19,6 +19,7 @@ use units::{Nanos, Share};
 pub const DECLARATION: Declaration = Declaration {
     name: "stride",
     summary: "stride scheduling: each task comes on at its own stride",
+    cost: units::declare::DeclaredCost::None,
     source: "Waldspurger, Weihl 1995",
     options: &[],
 };

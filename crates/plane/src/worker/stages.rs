@@ -12,6 +12,7 @@ use crate::path::Instance;
 use crate::snapshot::Layout;
 use packet::{BATCH, DropReason, Meta, Packet};
 use schemes::Next;
+use std::cell::Cell;
 use units::{AdjacencyId, Nanos, PortId, WorkerId};
 
 /// Packets the router's own protocols handle in one dispatch: they are not in a hurry, and their work is not small.
@@ -234,7 +235,9 @@ impl Worker {
         let bytes = if M::BYTES { self.batch.bytes() } else { 0 };
         let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return Vector::default() };
         let limit = instance.limit;
-        let context = Context { now: self.fates.now, snapshot: &self.snapshot, tables: &self.tables, limit };
+        let asked = Cell::default();
+        let context =
+            Context { now: self.fates.now, snapshot: &self.snapshot, tables: &self.tables, limit, asked: &asked };
         let mut odd = false;
         if self.fates.follows() {
             odd = followed(&mut instance.functions, context, self.batch.as_mut_slice(), &mut self.fates);
@@ -243,8 +246,13 @@ impl Worker {
                 odd |= !function.process(context, self.batch.as_mut_slice());
             }
         }
-        let work =
-            Work { path: Some(instance.path), port: instance.port, limit, ..Work::new(Of::Forwarding, moved, bytes) };
+        let work = Work {
+            path: Some(instance.path),
+            port: instance.port,
+            limit,
+            asked: asked.get(),
+            ..Work::new(Of::Forwarding, moved, bytes)
+        };
         let mut used = meter.lap(work);
         self.fates.now += used;
         if let Some(limit) = limit {

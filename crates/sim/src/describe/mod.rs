@@ -154,5 +154,10 @@ pub fn catalogue() -> plan::Catalogue {
 }
 
 /// The one kind of device there is in a world.
-const CARD: units::declare::Declaration =
-    units::declare::Declaration { name: "sim", summary: "a card of a simulated world", source: "", options: &[] };
+const CARD: units::declare::Declaration = units::declare::Declaration {
+    name: "sim",
+    summary: "a card of a simulated world",
+    cost: units::declare::DeclaredCost::None,
+    source: "",
+    options: &[],
+};

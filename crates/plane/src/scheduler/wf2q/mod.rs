@@ -36,6 +36,7 @@ use units::{Nanos, Share};
 pub const DECLARATION: Declaration = Declaration {
     name: "wf2q+",
     summary: "worst-case fair weighted fair queueing: each task has its share at any time, to within one run",
+    cost: units::declare::DeclaredCost::None,
     source: "Bennett, Zhang 1997",
     options: &[],
 };
