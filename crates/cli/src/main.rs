@@ -20,6 +20,7 @@ mod reference;
 mod replay;
 mod routes;
 mod run;
+mod schedule;
 mod show;
 mod top;
 mod trace;

@@ -3,6 +3,7 @@
 use crate::arguments::Trace;
 use crate::capture::{Output, create, end_with_signals, matching};
 use crate::output::{is_coloured, time_of_day};
+use crate::schedule;
 use anyhow::{Context, Result, anyhow};
 use control::Body;
 use control::api::TracedPacket;
@@ -14,6 +15,9 @@ use units::Instant;
 
 /// Follows packets until the limit, the end of the router, or a signal.
 pub fn trace(arguments: &Trace) -> Result<ExitCode> {
+    if arguments.cpu {
+        return schedule::trace(arguments);
+    }
     let mut parameters = vec![("match", matching(&arguments.matching)?), ("rate", arguments.rate.to_string())];
     parameters.extend(arguments.count.map(|count| ("limit", count.to_string())));
     parameters.extend(arguments.port.clone().map(|port| ("port", port)));

@@ -22,6 +22,7 @@ pub mod replay;
 pub mod request;
 mod respond;
 mod roster;
+mod schedule;
 mod server;
 pub mod socket;
 mod stream;

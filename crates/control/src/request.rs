@@ -20,6 +20,12 @@ const MOST_TRIAL: Nanos = Nanos::secs(86_400);
 const MOST_RATE: u64 = 10_000;
 /// Frames that are given to the router at once, at most: as many as a path has room for.
 pub const MOST_FRAMES: usize = 256;
+/// How long the CPU schedulers may be looked at.
+const LOOKS: (Nanos, Nanos) = (Nanos::millis(1), Nanos::secs(60));
+/// Events kept of each worker where nothing else is said, and at most.
+pub const EVENTS: usize = 100_000;
+/// See [`EVENTS`].
+pub const MOST_EVENTS: usize = 2_000_000;
 /// Characters of the name of a configuration.
 const MOST_NAME: usize = 4096;
 
@@ -84,6 +90,8 @@ pub enum Request {
     Capture(Capture),
     /// The way of packets through the router.
     Trace(Trace),
+    /// What the CPU schedulers do from now on.
+    Schedule(Schedule),
     /// Frames to take in by a port.
     Inject(Inject),
     /// All counters.
@@ -134,6 +142,15 @@ pub struct Trace {
     pub rate: Option<u64>,
     /// Those that were given to the router by `/v1/inject`, and no others.
     pub injected: bool,
+}
+
+/// How much of what the CPU schedulers do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Schedule {
+    /// For how long they are looked at.
+    pub time: Nanos,
+    /// The latest of what each worker does, at most so many events.
+    pub events: usize,
 }
 
 /// Frames that come in by a port without its device.
@@ -204,6 +221,7 @@ pub fn parse(method: &str, path: &str, query: &str, body: &[u8]) -> Result<Reque
             rate: query.number("rate", 1, MOST_RATE)?,
             injected: flag(&query, "injected")?,
         }),
+        "/v1/schedule" => Request::Schedule(schedule(&query)?),
         "/v1/inject" => Request::Inject(inject(&query, &text()?.text)?),
         "/metrics" => Request::Metrics,
         "/v1/openapi.json" => Request::OpenApi,
@@ -222,6 +240,18 @@ fn capture(query: &Query) -> Result<Capture, ApiError> {
         limit: query.number("limit", 1, u64::MAX)?,
         snaplen: query.number("snaplen", LEAST_SNAPLEN, u32::MAX.into())?.map(|bytes| bytes as usize),
     })
+}
+
+fn schedule(query: &Query) -> Result<Schedule, ApiError> {
+    let time = match query.get("time") {
+        None => Nanos::secs(1),
+        Some(text) => text.parse().map_err(|error: units::UnitError| bad(error.reason, error.hint))?,
+    };
+    if !(LOOKS.0..=LOOKS.1).contains(&time) {
+        return Err(bad(format!("{time} is no time to look on for"), format!("give {} to {}", LOOKS.0, LOOKS.1)));
+    }
+    let events = query.number("events", 1, MOST_EVENTS as u64)?.map_or(EVENTS, |events| events as usize);
+    Ok(Schedule { time, events })
 }
 
 /// The body of an injection: a frame a line.

@@ -76,6 +76,8 @@ pub(crate) fn respond(daemon: &Daemon, caller: &Caller, request: Request) -> Rep
             Err(error) => Reply::refusal(&error),
         },
         Request::OpenApi => Reply::json(&openapi()),
-        Request::Capture(_) | Request::Trace(_) => unreachable!("captures and traces are answered as they grow"),
+        Request::Capture(_) | Request::Trace(_) | Request::Schedule(_) => {
+            unreachable!("what grows is answered as it grows")
+        }
     }
 }

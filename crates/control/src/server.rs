@@ -9,6 +9,7 @@ use crate::daemon::Daemon;
 use crate::remote::{Door, Remote};
 use crate::request::{self, Request};
 use crate::respond::{Reply, respond};
+use crate::schedule;
 use crate::socket::Bound;
 use crate::stream::{self, Growing, MISSED};
 use crate::watch::{Capturing, Tap, Wanted};
@@ -337,6 +338,15 @@ async fn answer(
                 let (body, work) = stream::lines(daemon, packets);
                 tokio::spawn(work);
                 response(200, api::LINES, Content::Growing(body))
+            }
+        },
+        Ok(Request::Schedule(asked)) => match schedule::look(&daemon, asked.events) {
+            Err(error) => whole(Reply::refusal(&error)),
+            Ok(looking) => {
+                growing.store(true, Ordering::Relaxed);
+                let (body, work) = stream::file(looking, asked.time);
+                tokio::spawn(work);
+                response(200, "application/json", Content::Growing(body))
             }
         },
         Ok(request) => match tokio::task::spawn_blocking(move || respond(&daemon, &caller, request)).await {

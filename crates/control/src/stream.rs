@@ -2,6 +2,7 @@
 
 use crate::daemon::Daemon;
 use crate::names::Names;
+use crate::schedule::Looking;
 use crate::trace::Tracing;
 use crate::watch::{Captured, Capturing};
 use bytes::Bytes;
@@ -154,6 +155,43 @@ async fn end(body: &Sender<Frame<Bytes>>, missed: u64) {
 pub(crate) fn lines(daemon: Arc<Daemon>, packets: Tracing) -> (Growing, impl Future<Output = ()> + Send) {
     let (sender, receiver) = channel(4);
     (Growing(receiver), async move { tell(&daemon, packets, &sender).await })
+}
+
+/// The body that tells what the CPU schedulers did within `time`, and the work that waits for it and fills the body then.
+pub(crate) fn file(looking: Looking, time: Nanos) -> (Growing, impl Future<Output = ()> + Send) {
+    let (sender, receiver) = channel(4);
+    let work = async move {
+        if tokio::time::timeout(time.into(), sender.closed()).await.is_ok() {
+            return;
+        }
+        let body = sender.clone();
+        let written = tokio::task::spawn_blocking(move || {
+            let mut out = std_io::BufWriter::with_capacity(PIECE, Pieces(body));
+            let lost = looking.write(&mut out)?;
+            out.flush().map(|()| lost)
+        });
+        // Where it is not written, whoever asked has hung up.
+        if let Ok(Ok(lost)) = written.await {
+            end(&sender, lost).await;
+        }
+    };
+    (Growing(receiver), work)
+}
+
+/// Bytes of a piece of a body.
+const PIECE: usize = 64 << 10;
+
+/// A body that is written from a thread which may wait.
+struct Pieces(Sender<Frame<Bytes>>);
+
+impl Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> std_io::Result<usize> {
+        let sent = self.0.blocking_send(Frame::data(Bytes::copy_from_slice(bytes)));
+        sent.map(|()| bytes.len()).map_err(|_| std_io::ErrorKind::BrokenPipe.into())
+    }
+    fn flush(&mut self) -> std_io::Result<()> {
+        Ok(())
+    }
 }
 
 async fn tell(daemon: &Daemon, mut packets: Tracing, body: &Sender<Frame<Bytes>>) {

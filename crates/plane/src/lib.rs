@@ -33,7 +33,7 @@ pub use path::PathCounters;
 pub use router::{ApplyError, Build, EditError, EditSummary, Edits, Nudge, Opener, Prepared, Published, Router};
 pub use worker::{
     Change, Command, Decorate, HalfAdopted, Mailbox, NewFunctions, NewPort, PathReport, PortReport, QueueReport, Step,
-    TaskReport, Worker, WorkerReport,
+    TaskReport, Watched, Worker, WorkerReport,
 };
 
 /// What a configuration may name: the schemes, the functions and the kinds of port of this build.

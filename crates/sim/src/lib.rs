@@ -61,5 +61,5 @@ pub use cost::{Cost, CostModel, Spent, Spread};
 pub use describe::{CardPlan, End, FlowFields, Happening, RouterPlan, SourcePlan, World, catalogue};
 pub use line::Medium;
 pub use pace::Pace;
-pub use run::{Measured, Progress, RunError, run};
+pub use run::{Measured, Progress, RunError, run, run_watched};
 pub use source::{Captures, NoCaptures, Pattern, Recorded};

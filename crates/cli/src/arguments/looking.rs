@@ -150,10 +150,16 @@ Examples:
   switchpath trace -c 5 iif lan udp dport 5060       five packets that match
   switchpath trace --port wan icmp -w way.pcapng     frames before and after, their way as a comment
   switchpath trace --rate 10/s -j                    a line of JSON for each packet
+  switchpath trace --cpu -w cpu.json                 who had the processor for a second, to look at in ui.perfetto.dev
+  switchpath trace --cpu --time 100ms --events 1000000 -w cpu.json
 
 A match is written as for a path: any, iif NAME, ip/ip6 saddr|daddr PREFIX, ip dscp CLASS, tcp|udp [sport|dport PORTS],
 icmp, icmpv6, meta l4proto PROTOCOL. Without a trace a packet costs what it always costs; beyond the rate, packets are
 not looked at.
+
+With --cpu it is not packets that are followed, but the tasks of the CPU scheduler: each run with its packets, bytes and cost,
+how long it waited for packets or for the processor, time-outs, drops, queues and the efficiency index. A table says who had
+the processor; the file is for ui.perfetto.dev or chrome://tracing.
 
 {EXIT}"))]
 pub struct Trace {
@@ -169,14 +175,32 @@ pub struct Trace {
     /// Follow at most so many packets a second.
     #[arg(long, value_name = "PACKETS/s", default_value = "100/s", value_parser = per_second)]
     pub rate: u64,
-    /// Print a line of JSON for each packet.
+    /// Print a line of JSON for each packet; with --cpu, the table as JSON.
     #[arg(short, long)]
     pub json: bool,
-    /// Write the frames to this pcapng file besides, with their way as a comment.
+    /// Look at what the CPU scheduler does instead of packets.
+    #[arg(long, conflicts_with_all = ["matching", "count", "port", "rate"])]
+    pub cpu: bool,
+    /// With --cpu: how long.
+    #[arg(long, value_name = "TIME", default_value = "1s", requires = "cpu", value_parser = look)]
+    pub time: Nanos,
+    /// With --cpu: keep the latest so many events of each worker.
+    #[arg(long, value_name = "EVENTS", default_value_t = control::request::EVENTS as u64, requires = "cpu",
+          value_parser = clap::value_parser!(u64).range(1..=control::request::MOST_EVENTS as u64))]
+    pub events: u64,
+    /// Write the frames to this pcapng file besides, with their way as a comment; with --cpu, trace events. `-` is the standard
+    /// output.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub write: Option<PathBuf>,
     #[command(flatten)]
     pub socket: Socket,
+}
+
+/// How long the CPU scheduler may be looked at.
+fn look(text: &str) -> Result<Nanos, String> {
+    let time: Nanos = text.parse().map_err(|error: units::UnitError| error.to_string())?;
+    let fits = (Nanos::millis(1)..=Nanos::secs(60)).contains(&time);
+    if fits { Ok(time) } else { Err("write a time from 1ms to 60s".to_owned()) }
 }
 
 /// A rate in packets a second: `100/s`, or the number alone.

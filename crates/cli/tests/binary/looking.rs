@@ -55,6 +55,27 @@ fn a_trace_is_written_as_frames_before_and_after_beside_lines_of_json() {
 }
 
 #[test]
+fn who_had_the_processor_is_a_table_and_a_file_for_a_viewer() {
+    let (place, router) = running();
+    let table = place.good(&["trace", "--cpu", "--time", "200ms", "-w", "cpu.json"]);
+    for wanted in ["forwarding best-effort", "input lan", "output wan", "switch", "looks at ports"] {
+        assert!(table.lines().any(|line| line.trim_start().starts_with(wanted)), "{wanted}: {table}");
+    }
+    let trace: Value = serde_json::from_reader(File::open(place.path("cpu.json")).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let runs = events.iter().filter(|event| event["ph"] == "X" && event["name"] == "runs");
+    let packets: u64 = runs.map(|event| event["args"]["packets"].as_u64().unwrap()).sum();
+    assert!(packets > 100, "{packets} of some 400, by three tasks each");
+    let names = events.iter().filter(|event| event["name"] == "thread_name").map(|event| &event["args"]["name"]);
+    assert!(names.clone().any(|name| name == "core 0") && names.clone().any(|name| name == "forwarding best-effort"));
+    let told = place.json(&["trace", "--cpu", "--time", "50ms", "--events", "100"]);
+    assert!(told["lost_events"].as_u64().is_some() && told["took_ns"].as_u64().unwrap() >= 50_000_000, "{told}");
+    assert!(place.bad(2, &["trace", "--cpu", "--rate", "10/s"]).contains("cannot be used with"));
+    assert!(place.bad(2, &["trace", "--cpu", "--time", "61s"]).contains("from 1ms to 60s"));
+    router.stop();
+}
+
+#[test]
 fn what_cannot_be_traced_is_said_before_anybody_is_asked() {
     let place = Place::new(1);
     let said = place.bad(2, &["trace", "udp", "dprt", "53"]);

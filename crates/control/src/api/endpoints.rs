@@ -271,6 +271,28 @@ pub const ENDPOINTS: &[Endpoint] = &[
             AnswerType::Lines("TracedPacket", |generator| drop(generator.subschema_for::<TracedPacket>())),
         )
     },
+    Endpoint {
+        parameters: &[
+            Parameter {
+                name: "time",
+                example: "200ms",
+                doc: "How long to look on, 1ms to 60s; 1s where it is left out.",
+            },
+            Parameter {
+                name: "events",
+                example: "1000000",
+                doc: "Keeps the latest so many events of each worker, 2000000 at most; 100000 where it is left out.",
+            },
+        ],
+        ..get(
+            "/v1/schedule",
+            "What the CPU scheduler of each worker does from now on, as a file of trace events for ui.perfetto.dev: runs with \
+             their packets, bytes and cost, what waited for what, time-outs, drops, queues, and the efficiency index. Comes when \
+             the time is over. One may look on at a time. The trailer `switchpath-missed` counts the events there was no room \
+             for: the oldest.",
+            AnswerType::Other("application/json"),
+        )
+    },
     post(
         "/v1/inject",
         "Frames come in by a port as if its device had received them. The body has a frame a line, in hexadecimal, at most \

@@ -5,6 +5,7 @@ mod confirm;
 mod drive;
 mod edit;
 mod guard;
+mod look;
 mod pulse;
 mod report;
 mod watchdog;
@@ -196,6 +197,8 @@ pub struct Daemon {
     log: Arc<EventLog>,
     taps: Arc<Taps>,
     traces: Arc<Traces>,
+    /// Whether somebody looks at what the CPU schedulers do.
+    looked_at: AtomicBool,
     notice: Arc<dyn Fn(Notice) + Send + Sync>,
     state: Arc<AtomicU8>,
     stop: Arc<AtomicBool>,
@@ -304,6 +307,7 @@ impl Daemon {
             log,
             taps,
             traces,
+            looked_at: AtomicBool::new(false),
             notice: Arc::from(notice),
             state: Arc::new(AtomicU8::new(RUNNING)),
             stop: Arc::new(AtomicBool::new(false)),

@@ -9,9 +9,10 @@
 //! Like the disciplines it picks and charges, and runs nothing: it is tested without a packet.
 
 mod rules;
+mod seen;
 
-use super::task::{Account, Grant, Kind, Run, State, TaskView, Terms, Times};
-use super::trace::{Record, Trace, What};
+use super::task::{Account, Grant, Kind, Run, State, Terms, Times};
+use super::trace::{Trace, What};
 use super::{CpuScheduler, Estimator, PathCost, Ring, Sample, Tuning, build};
 use plan::{Batching, Charge, CpuPlan, Discipline, EstimatorPlan};
 use rules::Rule;
@@ -108,6 +109,10 @@ pub struct Agenda {
     switched: Nanos,
     times: Times,
     trace: Option<Box<Trace>>,
+    /// When the running task was picked.
+    picked: Instant,
+    /// Bytes that it has moved, where somebody looks.
+    bytes: u64,
 }
 
 impl Agenda {
@@ -137,6 +142,8 @@ impl Agenda {
             switched: Nanos::ZERO,
             times: Times::default(),
             trace: None,
+            picked: Instant::START,
+            bytes: 0,
         };
         agenda.rule(&plan, Instant::START);
         agenda
@@ -337,9 +344,7 @@ impl Agenda {
                 _ => VECTOR,
             }
         });
-        if self.trace.is_some() {
-            self.note(task, What::Dispatched, now);
-        }
+        self.picked = now;
         Some(Grant { task, packets: rule.packets, slice: rule.slice, vector })
     }
 
@@ -388,6 +393,7 @@ impl Agenda {
             self.entries.iter().enumerate().filter(|e| eligible(&e)).max_by_key(|(i, e)| (e.waiting, Reverse(*i)));
         if let Some(task) = fullest.map(|(index, _)| TaskId::at(index)) {
             self.entries[task.index()].account.harvested += 1;
+            self.note(task, What::Harvested, now);
             self.activate(task, now);
         }
     }
@@ -407,6 +413,7 @@ impl Agenda {
             }
         }
         self.last = Some(task);
+        self.note(task, What::Dispatched { switch: cost }, self.picked);
         if self.switch_cost.is_none() {
             self.measured.ran(1, cost);
         }
@@ -427,6 +434,7 @@ impl Agenda {
         if rule.overhead.is_some() && run.packets > 0 {
             self.set_threshold(task);
         }
+        self.note_run(task, run.packets, run.used, run.waiting, now);
         let entry = &mut self.entries[task.index()];
         let may = run.waiting > 0 && run.room > 0;
         let worth = run.waiting >= entry.threshold && run.room >= entry.threshold;
@@ -435,15 +443,15 @@ impl Agenda {
             let expected = entry.expected(rule);
             self.busy += 1;
             self.discipline.charge(task, used, Some(expected), now);
+            self.note(task, What::Active, now);
         } else {
             entry.enter(State::Idle, now);
             self.discipline.charge(task, used, None, now);
             if may {
                 self.wait(task, now);
+            } else {
+                self.note(task, What::Idle, now);
             }
-        }
-        if self.trace.is_some() {
-            self.note(task, What::Yielded { packets: run.packets, used: run.used }, now);
         }
     }
 
@@ -452,6 +460,10 @@ impl Agenda {
     #[inline]
     pub fn polled(&mut self, task: TaskId, used: Nanos, packets: u32, full: bool, stalled: bool, now: Instant) {
         let charged = self.book(task, used, packets);
+        match packets {
+            0 => self.note_poll(task, used, now),
+            _ => self.note_run(task, packets, used, 0, now),
+        }
         let entry = &mut self.entries[task.index()];
         (entry.waiting, entry.dry) = (packets, packets == 0);
         let looked = std::mem::take(&mut entry.looking);
@@ -482,8 +494,9 @@ impl Agenda {
         if steps_back && !sleeps {
             self.back.push_back(task);
         }
-        if self.trace.is_some() {
-            self.note(task, What::Yielded { packets, used }, now);
+        if packets > 0 {
+            // One that has found nothing and looks again is not shown as one that waits for its turn.
+            self.note(task, if next.is_some() { What::Active } else { What::Idle }, now);
         }
     }
 
@@ -547,44 +560,6 @@ impl Agenda {
     /// Where the time went.
     pub fn times(&self) -> Times {
         self.times
-    }
-
-    /// What is known of a task; nothing where it is gone.
-    pub fn view(&self, task: TaskId, now: Instant) -> Option<TaskView> {
-        let entry = self.entries.get(task.index()).filter(|entry| entry.live)?;
-        let mut account = entry.account;
-        account.residency[entry.state as usize] += now.since(entry.since);
-        Some(TaskView {
-            kind: entry.kind,
-            state: entry.state,
-            share: entry.terms.share,
-            threshold: entry.threshold,
-            max_wait: entry.terms.max_wait.or(self.max_wait),
-            cost: (entry.each(), entry.cost.variance()),
-            verdict: entry.sample.verdict,
-            estimator: entry.estimator.as_ref().map(|e| (e.average_milli(), e.sleep())),
-            account,
-        })
-    }
-
-    /// Keeps what happens from now on, the last `most` of it; or nothing any more. Answers what was kept.
-    pub fn keep_trace(&mut self, most: Option<usize>) -> Vec<Record> {
-        let old = std::mem::replace(&mut self.trace, most.map(|most| Box::new(Trace::new(most))));
-        old.map(|trace| trace.into_records()).unwrap_or_default()
-    }
-
-    #[cold]
-    fn write(&mut self, task: TaskId, what: What, at: Instant) {
-        if let Some(trace) = &mut self.trace {
-            trace.push(Record { at, task, what });
-        }
-    }
-
-    #[inline]
-    fn note(&mut self, task: TaskId, what: What, at: Instant) {
-        if self.trace.is_some() {
-            self.write(task, what, at);
-        }
     }
 }
 

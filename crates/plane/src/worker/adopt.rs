@@ -163,6 +163,7 @@ impl Worker {
                     self.pending = Some(*change);
                 }
                 Command::Report(reply) => drop(reply.send(self.report())),
+                Command::Watch(trace, reply) => drop(reply.send(self.watch(trace))),
                 Command::Inject(port, frames, reply) => self.injected.push_back((port, frames, reply)),
                 Command::Neighbour(interface, address, mac) => {
                     match mac {

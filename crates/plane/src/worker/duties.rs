@@ -97,6 +97,9 @@ impl Duties {
         let room = instance.output.room();
         let slot = &mut self.slots[instance.task.index()];
         slot.waiting += packets;
+        if packets > 0 {
+            self.agenda.came(instance.task, packets, slot.waiting, now);
+        }
         if !instance.ready {
             if room == 0 || !instance.has_work() {
                 return;
@@ -124,6 +127,9 @@ impl Duties {
         let slot = &mut self.slots[id.index()];
         slot.waiting += packets;
         let waiting = slot.waiting.max(1);
+        if packets > 0 {
+            self.agenda.came(id, packets, waiting, now);
+        }
         self.agenda.look(id, waiting, usize::from(u16::MAX), now);
     }
 

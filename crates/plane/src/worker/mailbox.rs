@@ -1,6 +1,7 @@
 //! How the control side talks to a worker: commands it reads between steps.
 
-use super::{Change, WorkerReport};
+use super::{Change, Watched, WorkerReport};
+use crate::scheduler::trace::Trace;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +20,8 @@ pub enum Command {
     Inject(PortId, Vec<Vec<u8>>, Sender<u64>),
     /// A neighbour that is configured, or no longer (no address).
     Neighbour(InterfaceId, IpAddr, Option<Mac>),
+    /// Keep what the CPU scheduler does in this trace from now on, or in none; answers what was kept until now.
+    Watch(Option<Box<Trace>>, Sender<Watched>),
 }
 
 /// Commands in the order they were posted. Costs the worker one atomic load a step while it is empty.

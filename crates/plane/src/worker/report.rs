@@ -7,9 +7,11 @@ use crate::link::LinkCounters;
 use crate::path::{Fill, PathCounters};
 use crate::port::PortStatistics;
 use crate::scheduler::task::{TaskView, Times};
+use crate::scheduler::trace::Trace;
 use packet::{DropReason, Ledger};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
-use units::{Bytes, Generation, InterfaceId, Nanos, PathId, PortId, Rate, TaskId, WorkerId};
+use units::{Bytes, Generation, Instant, InterfaceId, Nanos, PathId, PortId, Rate, TaskId, WorkerId};
 
 /// A port of a worker: a queue of a device, or a relay to one.
 #[derive(Clone, Debug)]
@@ -119,6 +121,19 @@ pub struct TaskReport {
     pub view: TaskView,
 }
 
+/// What a worker's CPU scheduler did while somebody looked.
+#[derive(Debug)]
+pub struct Watched {
+    /// Which worker.
+    pub worker: WorkerId,
+    /// What was kept; nothing where nothing was to be.
+    pub trace: Option<Box<Trace>>,
+    /// The end of it, as the worker has the time.
+    pub until: Instant,
+    /// The tasks as they are now.
+    pub tasks: Vec<TaskReport>,
+}
+
 /// A worker.
 #[derive(Clone, Debug)]
 pub struct WorkerReport {
@@ -225,21 +240,34 @@ impl Worker {
         instances.map(report).collect()
     }
 
+    /// Keeps what the CPU scheduler does in `trace` from now on, or in none. Answers what was kept until now.
+    pub fn watch(&mut self, trace: Option<Box<Trace>>) -> Watched {
+        for port in 0..self.ports.len() {
+            // What has left until now is nobody's who is looked at from now on.
+            self.sent_bytes(PortId::at(port));
+        }
+        let until = self.fates.now;
+        let trace = self.duties.agenda.keep_trace(trace, until);
+        Watched { worker: self.id, trace, until, tasks: self.report_tasks() }
+    }
+
     fn report_tasks(&self) -> Vec<TaskReport> {
-        let report = |(id, task)| {
+        let mut paths_of: BTreeMap<TaskId, Vec<PathId>> = BTreeMap::new();
+        for instance in self.instances.iter().flatten() {
+            let paths = paths_of.entry(instance.task).or_default();
+            if paths.last() != Some(&instance.path) {
+                paths.push(instance.path);
+            }
+        }
+        let mut report = |(id, task)| {
             let view = self.duties.agenda.view(id, self.fates.now)?;
             let (kind, port, paths) = match task {
                 Task::Input(port) => ("input", Some(port), Vec::new()),
                 Task::Output(port) => ("output", Some(port), Vec::new()),
-                Task::Forward => {
-                    let mut paths: Vec<PathId> =
-                        self.instances.iter().flatten().filter(|i| i.task == id).map(|i| i.path).collect();
-                    paths.dedup();
-                    ("forwarding", None, paths)
-                }
+                Task::Forward => ("forwarding", None, paths_of.remove(&id).unwrap_or_default()),
             };
             Some(TaskReport { task: id, kind, port, paths, view })
         };
-        self.duties.iter().filter_map(report).collect()
+        self.duties.iter().filter_map(&mut report).collect()
     }
 }

@@ -45,11 +45,18 @@ impl Worker {
         Step::Ran
     }
 
+    /// Whether anybody wants to know how many bytes a vector has.
+    #[inline]
+    pub(super) fn wants_bytes<M: Meter>(&self) -> bool {
+        M::BYTES || self.duties.agenda.is_traced()
+    }
+
     /// The meter is read: so much time has passed.
     #[inline]
     pub(super) fn lap<M: Meter>(&mut self, meter: &mut M, work: Work) -> Nanos {
         let used = meter.lap(work);
         self.fates.now += used;
+        self.duties.agenda.moved(work.bytes);
         used
     }
 
@@ -162,7 +169,7 @@ impl Worker {
         let more = loop {
             let most = grant.vector.min(grant.packets - moved as u32) as usize;
             let (packets, more) = self.run_output(port, most);
-            let bytes = if M::BYTES { self.sent_bytes(port) } else { 0 };
+            let bytes = if self.wants_bytes::<M>() { self.sent_bytes(port) } else { 0 };
             used += self.lap(meter, Work::new(Stage::Output, packets, bytes).at(port));
             moved += packets;
             if self.interrupted.is_some() {

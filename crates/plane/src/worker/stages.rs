@@ -157,6 +157,7 @@ impl Worker {
             for packet in batch.drain().take(run - fitted) {
                 fates.drop_at(port, packet, DropReason::PathQueue);
             }
+            duties.agenda.dropped(instance.task, run - fitted, fates.now);
             if !touched.contains(&target) {
                 touched.push(target);
             }
@@ -232,7 +233,7 @@ impl Worker {
             instance.input.pop_into(&mut self.batch, most);
             self.batch.len()
         };
-        let bytes = if M::BYTES { self.batch.bytes() } else { 0 };
+        let bytes = if self.wants_bytes::<M>() { self.batch.bytes() } else { 0 };
         let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return Vector::default() };
         let limit = instance.limit;
         let asked = Cell::default();
@@ -253,8 +254,7 @@ impl Worker {
             asked: asked.get(),
             ..Work::new(Of::Forwarding, moved, bytes)
         };
-        let mut used = meter.lap(work);
-        self.fates.now += used;
+        let mut used = self.lap(meter, work);
         if let Some(limit) = limit {
             odd |= self.over_limit(used, limit);
         }
@@ -276,7 +276,7 @@ impl Worker {
         let (Some(port), true) = (port, waits > 0) else { return Vector { moved, used } };
         if self.snapshot.layout != Layout::Three {
             let (packets, more) = self.run_output(port, BATCH);
-            let bytes = if M::BYTES { self.sent_bytes(port) } else { 0 };
+            let bytes = if self.wants_bytes::<M>() { self.sent_bytes(port) } else { 0 };
             used += self.lap(meter, Work::new(Of::Output, packets, bytes).at(port));
             if !more {
                 return Vector { moved, used };

@@ -10,6 +10,7 @@ mod look;
 mod measured;
 #[cfg(test)]
 mod sabotage;
+mod watched;
 
 pub use measured::Measured;
 
@@ -69,6 +70,22 @@ pub type Progress<'a> = &'a mut dyn FnMut(f64);
 pub fn run(world: &World, captures: &mut dyn Captures, progress: Progress<'_>) -> Result<Measured, RunError> {
     let mut live = Live::new(world, captures)?;
     live.run(progress)?;
+    live.finish()
+}
+
+/// The same, and into `file` goes what the CPU schedulers did, the latest `events` of each core: a file of trace events for
+/// viewers ([`plane::scheduler::trace::export`]), also where a law was broken. Looking takes no virtual time and changes
+/// nothing.
+pub fn run_watched(
+    world: &World,
+    captures: &mut dyn Captures,
+    progress: Progress<'_>,
+    (events, file): (usize, &mut Vec<u8>),
+) -> Result<Measured, RunError> {
+    let mut live = Live::new(world, captures)?;
+    live.watch(events);
+    live.run(progress)?;
+    *file = live.watched();
     live.finish()
 }
 

@@ -327,28 +327,66 @@ fn time_is_useful_polling_or_switching_and_both_indices_follow() {
     assert_eq!((agenda.times().efficiency(), agenda.times().efficiency_literal()), (0.6, 0.8));
 }
 
+/// What a trace has kept.
+fn kept(trace: Option<Box<Trace>>) -> Vec<(Instant, What)> {
+    trace.iter().flat_map(|trace| trace.records()).map(|record| (record.at, record.what)).collect()
+}
+
 #[test]
 fn the_trace_has_every_event_in_order_and_keeps_the_last() {
     let (mut agenda, task) = one(&throttled(10), Terms { max_wait: Some(Nanos::micros(500)), ..terms(1) });
-    assert!(agenda.keep_trace(Some(8)).is_empty());
+    assert!(agenda.keep_trace(Some(Box::new(Trace::new(10))), at(0)).is_none());
+    agenda.came(task, 1, 1, at(0));
     agenda.look(task, 1, 128, at(0));
     agenda.pick(at(500)).unwrap();
-    agenda.ran(task, ran(1, 0, 128), at(501));
-    let what = |records: Vec<Record>| records.into_iter().map(|record| (record.at, record.what)).collect::<Vec<_>>();
-    let yielded = What::Yielded { packets: 1, used: Nanos::micros(1) };
-    assert_eq!(
-        what(agenda.keep_trace(Some(1))),
-        [
-            (at(0), What::Eligible),
-            (at(500), What::Timeout),
-            (at(500), What::Active),
-            (at(500), What::Dispatched),
-            (at(501), yielded),
-        ]
-    );
+    agenda.switched(task, Nanos::micros(2));
+    agenda.moved(64);
+    agenda.ran(task, ran(1, 0, 128), at(503));
+    agenda.dropped(task, 3, at(504));
+    let first = agenda.keep_trace(Some(Box::new(Trace::new(1))), at(600));
+    let yielded = What::Yielded { packets: 1, bytes: 64, waiting: 0, used: Nanos::micros(1) };
+    let expected = [
+        (at(0), What::Idle),
+        (at(0), What::Came { packets: 0, waiting: 0 }),
+        (at(0), What::Came { packets: 1, waiting: 1 }),
+        (at(0), What::Eligible),
+        (at(500), What::Timeout),
+        (at(500), What::Active),
+        (at(500), What::Dispatched { switch: Nanos::micros(2) }),
+        (at(503), yielded),
+        (at(503), What::Idle),
+        (at(504), What::Dropped { packets: 3 }),
+    ];
+    assert_eq!((first.as_ref().unwrap().lost(), kept(first)), (0, expected.to_vec()));
     agenda.look(task, 1, 128, at(600));
     agenda.look(task, 30, 128, at(601));
-    assert_eq!(what(agenda.keep_trace(None)), [(at(601), What::Active)], "the oldest goes");
+    let last = agenda.keep_trace(None, at(602));
+    assert_eq!((last.as_ref().unwrap().lost(), kept(last)), (3, vec![(at(601), What::Active)]), "the oldest goes");
+    agenda.look(task, 1, 128, at(700));
+    assert!(agenda.keep_trace(None, at(700)).is_none());
+}
+
+/// Two ports that have nothing are looked at a thousand times each, and something comes by one of them in the middle.
+#[test]
+fn looks_that_find_nothing_do_not_push_out_what_happened() {
+    let mut agenda = Agenda::new(Nanos::micros(1));
+    let ports = [(); 2].map(|()| agenda.add(Kind::Input, terms(1), at(0)));
+    ports.iter().for_each(|&port| agenda.rouse(port, at(0)));
+    agenda.keep_trace(Some(Box::new(Trace::new(100))), at(0));
+    for round in 0..2000 {
+        let task = agenda.pick(at(round)).unwrap().task;
+        agenda.switched(task, Nanos::new(100));
+        agenda.polled(task, Nanos::new(400), u32::from(round == 1000), false, false, at(round + 1));
+    }
+    let trace = agenda.keep_trace(None, at(2000)).unwrap();
+    let polls = |what: &What| match what {
+        What::Polled { times, used, .. } => Some((*times, *used)),
+        _ => None,
+    };
+    let polls: Vec<(u32, Nanos)> = trace.records().filter_map(|record| polls(&record.what)).collect();
+    assert_eq!((trace.lost(), polls.iter().map(|poll| poll.0).sum::<u32>()), (0, 1999));
+    assert_eq!(polls.iter().map(|poll| poll.1.get()).sum::<u64>(), 1999 * 500);
+    assert!(trace.records().len() < 20, "{:?}", trace.records().collect::<Vec<_>>());
 }
 
 /// What an agenda is told, at random.

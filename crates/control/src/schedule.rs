@@ -1,0 +1,87 @@
+//! Looking at what the CPU schedulers of a running router do: every worker keeps it for a while, within bounds, and hands it
+//! over. Nothing is kept where nobody looks.
+
+use crate::api::{ApiError, ErrorKind};
+use crate::daemon::Daemon;
+use crate::names::Names;
+use io::clock;
+use plane::scheduler::trace::Trace;
+use plane::scheduler::trace::export::{Core, Router, write};
+use plane::{Command, TaskReport, Watched};
+use std::io::{Result, Write};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+use units::Instant;
+
+/// How long a worker may take to hand over what it has kept.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Workers keep what they do, as long as this lives.
+pub(crate) struct Looking {
+    daemon: Arc<Daemon>,
+    since: Instant,
+}
+
+/// Has every worker keep the latest `events` of what its CPU scheduler does from now on.
+pub(crate) fn look(daemon: &Arc<Daemon>, events: usize) -> std::result::Result<Looking, ApiError> {
+    if !daemon.take_look() {
+        let reason = "somebody looks at the CPU schedulers already";
+        return Err(ApiError::new(ErrorKind::Busy, reason, "try again when that is over"));
+    }
+    let looking = Looking { daemon: daemon.clone(), since: clock::now() };
+    // Made here: a worker allocates nothing that is not small.
+    drop(looking.ask(|| Some(Box::new(Trace::new(events)))));
+    Ok(looking)
+}
+
+impl Looking {
+    /// Has workers keep what they do in other traces from now on.
+    fn ask(&self, trace: impl Fn() -> Option<Box<Trace>>) -> Receiver<Watched> {
+        let (sender, receiver) = channel();
+        self.daemon.post(|| Command::Watch(trace(), sender.clone()));
+        receiver
+    }
+
+    /// Writes what was done until now, and ends. Answers how many events were lost for want of room.
+    pub fn write(self, out: &mut impl Write) -> Result<u64> {
+        let answers = self.ask(|| None);
+        let workers = self.daemon.worker_count();
+        let deadline = clock::now() + PATIENCE.into();
+        let mut watched: Vec<Watched> = Vec::new();
+        while watched.len() < workers {
+            let Ok(next) = answers.recv_timeout(deadline.since(clock::now()).into()) else { break };
+            watched.push(next);
+        }
+        let until = watched.iter().map(|watched| watched.until).max().unwrap_or(self.since).max(clock::now());
+        watched.sort_by_key(|watched| watched.worker);
+        let names = self.daemon.names();
+        let mut cores: Vec<Core<'_>> = Vec::new();
+        for Watched { worker, trace, tasks, .. } in &watched {
+            let tasks = tasks.iter().map(|task| (task.task, name(task, &names))).collect();
+            cores.extend(trace.as_deref().map(|trace| Core { worker: worker.0, trace, tasks }));
+        }
+        let lost = cores.iter().map(|core| core.trace.lost()).sum();
+        let mut name = self.daemon.name();
+        if cores.len() < workers {
+            name += &format!(" ({} of {workers} workers did not answer)", workers - cores.len());
+        }
+        let started = (self.since + self.daemon.epoch()).get();
+        write(out, &[Router { name: &name, cores }], (self.since, until), Some(started))?;
+        Ok(lost)
+    }
+}
+
+impl Drop for Looking {
+    fn drop(&mut self) {
+        drop(self.ask(|| None));
+        self.daemon.give_look();
+    }
+}
+
+/// What people call a task.
+fn name(task: &TaskReport, names: &Names) -> String {
+    let paths: Vec<String> = task.paths.iter().map(|&path| names.path(path)).collect();
+    let of = task.port.map_or_else(|| paths.join(","), |port| names.port(port));
+    format!("{} {of}", task.kind)
+}
