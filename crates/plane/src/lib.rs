@@ -30,7 +30,9 @@ mod worker;
 
 pub use link::{Lines, LinkCounters};
 pub use path::PathCounters;
-pub use router::{ApplyError, Build, EditError, EditSummary, Edits, Nudge, Opener, Prepared, Published, Router};
+pub use router::{
+    ApplyError, Build, EditError, EditSummary, Edits, KnownCosts, Nudge, Opener, Prepared, Published, Router,
+};
 pub use worker::{
     Change, Command, Decorate, HalfAdopted, Mailbox, NewFunctions, NewPort, PathReport, PortReport, QueueReport, Step,
     TaskReport, Watched, Worker, WorkerReport,

@@ -239,6 +239,8 @@ impl Daemon {
         if self.state.load(Ordering::Acquire) != RUNNING {
             return Err(ApplyFailure::Unavailable);
         }
+        // What a worker has measured that does not answer is not known; its place is not taken by that.
+        let measured = self.reports().map(|reports| reports.to_vec()).unwrap_or_default();
         let mut guard = self.settled(ADOPTION).ok_or(ApplyFailure::Late)?;
         let control = &mut *guard;
         let running = control.router.snapshot().generation.0;
@@ -279,7 +281,12 @@ impl Daemon {
                 return Err(ApplyFailure::CannotRun(problems));
             }
         }
-        let prepared = control.router.prepare(&plan, &mut *control.opener).map_err(ApplyFailure::CannotRun)?;
+        control.router.learn(&measured);
+        let prepared = match purpose {
+            Purpose::Apply => control.router.prepare(&plan, &mut *control.opener),
+            Purpose::Return { .. } => control.router.prepare_return(&plan, &mut *control.opener),
+        };
+        let prepared = prepared.map_err(ApplyFailure::CannotRun)?;
         // From here on nothing can fail. It is written down before it runs: a router that dies on trial knows so afterwards.
         answer.generation = running + 1;
         remarks.extend(control.record(&order, &answer, purpose).err());

@@ -22,7 +22,7 @@ use crate::trace::Traces;
 use crate::watch::{MOST_TAPS, Taps, Watcher};
 use arc_swap::ArcSwap;
 use confirm::Unconfirmed;
-use io::clock;
+use io::clock::{self, CycleCounter, CycleMeter};
 use io::devices::Devices;
 use io::login::Login;
 use io::privilege::{Confined, Fence};
@@ -33,6 +33,7 @@ use parking_lot::Mutex;
 use plan::{Plan, PortPlan};
 use plane::host::HostLimits;
 use plane::port::Port;
+use plane::scheduler::calibrate;
 use plane::{ApplyError, Build, Decorate, Opener, Published, Router, Worker};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -259,7 +260,7 @@ impl Daemon {
             super_frames: plan.super_frames as usize,
             workers: plan.workers,
             layout: None,
-            switch_cost: Nanos::ZERO,
+            switch_cost: calibrate(&plan.cpu, &mut CycleMeter::new(CycleCounter::calibrated())),
             limits,
         };
         let observer = |_: WorkerId| -> Box<dyn plane::event::Observer> {

@@ -10,19 +10,15 @@ use units::{Nanos, PathId, Share};
 pub(super) struct Shares(Option<Allotment>);
 
 impl Shares {
-    /// Of `plan`, where a switch was found to cost `switch`; zero: nobody knows. Refused where a reservation does not fit,
-    /// unless the plan wants to see what happens then.
-    pub fn of(plan: &Plan, switch: Nanos) -> Result<Shares, ApplyError> {
-        let mut costs = Costs::assumed(plan);
-        if plan.cpu.switch_cost.is_none() && switch > Nanos::ZERO {
-            (costs.switch, costs.switch_source) = (switch, Source::Measured);
-        }
-        match admit(plan, &costs) {
+    /// Of `plan`, where things cost so much. Refused where a reservation does not fit, unless whoever asks wants to see
+    /// what happens then.
+    pub fn of(plan: &Plan, costs: &Costs, admission: Admission) -> Result<Shares, ApplyError> {
+        match admit(plan, costs) {
             Ok(allotment) => Ok(Shares(Some(allotment))),
-            Err(_) if plan.cpu.admission == Admission::Warn => Ok(Shares(None)),
+            Err(_) if admission == Admission::Warn => Ok(Shares(None)),
             Err(refused) => Err(ApplyError {
                 place: format!("path {}", refused.path),
-                reason: refused.to_string(),
+                reason: format!("{refused}{}", found(plan, costs, &refused.path)),
                 hint: "`switchpath check` has the sum; admission = \"warn\" in [cpu] takes it all the same".into(),
             }),
         }
@@ -69,4 +65,12 @@ impl Shares {
         let said = port.cpu.share.map_or(Share::of(1, 10), |share| Share::of(share.get().into(), 1_000_000));
         allotted.unwrap_or((said, Share::of(1, 10)))
     }
+}
+
+/// What `path` was found to cost, where that is what the refusal goes by.
+fn found(plan: &Plan, costs: &Costs, path: &str) -> String {
+    let figure =
+        plan.paths.iter().zip(&costs.paths).find(|(plan, _)| plan.name == path).map(|(_, path)| path.functions);
+    let measured = figure.filter(|figure| figure.source == Source::Measured);
+    measured.map_or_else(String::new, |figure| format!("; its packets were found to cost {} each", figure.cost))
 }

@@ -8,10 +8,13 @@
 mod allotted;
 pub(crate) mod desired;
 mod edit;
+mod known;
+mod measured;
 mod prepare;
 
 pub use crate::bell::Nudge;
 pub use edit::{EditError, EditSummary, Edits};
+pub use known::KnownCosts;
 pub use prepare::{ApplyError, Opener, Prepared};
 
 use crate::bell::Bell;
@@ -19,8 +22,9 @@ use crate::classify::{Origin, Outcome, RouteChange, RouteQuery, RouteReport, Tab
 use crate::event::Observer;
 use crate::host::HostLimits;
 use crate::snapshot::{Layout, Snapshot};
-use crate::worker::{Command, Crew, Mailbox, Worker};
+use crate::worker::{Command, Crew, Mailbox, Worker, WorkerReport};
 use desired::{Gateways, Key, Routes};
+use measured::Measured;
 use packet::{Pool, Region};
 use plan::{Name, Plan};
 use std::collections::HashMap;
@@ -60,6 +64,7 @@ pub struct Router {
     statics: HashMap<(InterfaceId, IpAddr), Mac>,
     /// Neighbours that came by edits.
     given: HashMap<(InterfaceId, IpAddr), Mac>,
+    measured: Measured,
 }
 
 /// Ids by name. An id keeps its name for as long as the router runs, and none is given twice.
@@ -132,6 +137,7 @@ impl Router {
         let special = |(prefix, outcome)| RouteChange { vrf: VrfId::MAIN, prefix, origin: Origin::Local, outcome };
         let always = desired::always().map(special);
         tables.apply_routes(always).expect("empty tables have room for eight routes");
+        let measured = Measured::start(build.switch_cost);
         let router = Router {
             bells,
             build,
@@ -144,6 +150,7 @@ impl Router {
             routes: Routes::default(),
             statics: HashMap::new(),
             given: HashMap::new(),
+            measured,
         };
         (router, workers)
     }
@@ -203,6 +210,17 @@ impl Router {
     /// The names of all VRFs but the main one.
     pub fn vrf_names(&self) -> HashMap<VrfId, Name> {
         self.names.vrfs.iter().map(|(name, &vrf)| (vrf, name.clone())).collect()
+    }
+
+    /// Divides the processor by these costs from the next configuration on, where that does not say others and none was
+    /// measured.
+    pub fn know(&mut self, costs: KnownCosts) {
+        self.measured.known = costs;
+    }
+
+    /// Goes by what the workers have measured from now on, wherever a configuration does not say what things cost.
+    pub fn learn(&mut self, reports: &[WorkerReport]) {
+        self.measured.learn(reports);
     }
 
     /// Hands a prepared generation to the workers. Routes that it has no place for are withdrawn first.

@@ -14,7 +14,7 @@ use crate::worker::{Change, Decorate, Lanes, NewFunctions, NewPort, Opened};
 use packet::Region;
 use packet::wire::ipv6;
 use plan::admission::{Figure, Source};
-use plan::{Call, CpuPlan, InterfacePlan, PathCpu, Plan, PortPlan};
+use plan::{Admission, Call, CpuPlan, InterfacePlan, PathCpu, Plan, PortPlan};
 use schemes::Scheme;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -88,6 +88,20 @@ impl Router {
     /// Prepares `plan`: opens its new ports, builds its schemes and functions, makes the snapshot. Answers every reason
     /// it cannot run, and in that case has changed nothing.
     pub fn prepare(&self, plan: &Plan, opener: &mut dyn Opener) -> Result<Prepared, Vec<ApplyError>> {
+        self.prepare_by(plan, plan.cpu.admission, opener)
+    }
+
+    /// The same for a plan that was admitted before and is gone back to: what was measured since does not refuse it.
+    pub fn prepare_return(&self, plan: &Plan, opener: &mut dyn Opener) -> Result<Prepared, Vec<ApplyError>> {
+        self.prepare_by(plan, Admission::Warn, opener)
+    }
+
+    fn prepare_by(
+        &self,
+        plan: &Plan,
+        admission: Admission,
+        opener: &mut dyn Opener,
+    ) -> Result<Prepared, Vec<ApplyError>> {
         let mut errors = Vec::new();
         let mut names = self.names.clone();
         if names.next.iter().any(|&next| next + plan.interfaces().count() + plan.paths.len() > LAST_ID) {
@@ -104,7 +118,8 @@ impl Router {
             return Err(vec![error]);
         }
         let interfaces = interfaces(plan, &mut names);
-        let parts = match Shares::of(plan, self.build.switch_cost) {
+        let costs = self.measured.costs(plan, &names, self.plan.as_deref());
+        let parts = match Shares::of(plan, &costs, admission) {
             Ok(parts) => parts,
             Err(refused) => return Err(vec![refused]),
         };

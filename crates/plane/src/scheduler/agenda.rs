@@ -22,6 +22,8 @@ use units::{Instant, Nanos, TaskId};
 
 /// A packet that costs so much or more is a vector of its own: what the clock is read for is small beside it.
 const DEAR: u64 = 1000;
+/// A switch is taken to cost four times the mean and this at most.
+const JITTER: Nanos = Nanos::new(100);
 /// Packets of a vector at most: what a batch holds.
 const VECTOR: u32 = 256;
 /// Packets of a vector while nothing is known of their cost.
@@ -415,7 +417,9 @@ impl Agenda {
         self.last = Some(task);
         self.note(task, What::Dispatched { switch: cost }, self.picked);
         if self.switch_cost.is_none() {
-            self.measured.ran(1, cost);
+            // What took the processor away in the middle of a switch is no part of it.
+            let most = self.measured.mean().map_or(Nanos::MAX, |mean| mean * 4 + JITTER);
+            self.measured.ran(1, cost.min(most));
         }
     }
 

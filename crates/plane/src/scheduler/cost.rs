@@ -50,8 +50,9 @@ pub struct PathCost {
     mean: u64,
     /// Of a single packet's cost, in ns^2.
     variance: u64,
-    /// Packets measured, ever.
+    /// Packets measured, ever, and what they took.
     packets: u64,
+    took: Nanos,
     /// Of the run that goes on.
     run: (u64, Nanos),
     /// Packets of a run on average, in thousandths, and their cost.
@@ -71,6 +72,7 @@ impl PathCost {
             mean: 0,
             variance: 0,
             packets: 0,
+            took: Nanos::ZERO,
             run: (0, Nanos::ZERO),
             batch: 0,
             run_cost: Nanos::ZERO,
@@ -112,6 +114,7 @@ impl PathCost {
             self.average(each, packets);
         }
         self.packets = self.packets.saturating_add(packets);
+        self.took += used;
     }
 
     fn average(&mut self, each: u64, packets: u64) {
@@ -143,6 +146,12 @@ impl PathCost {
         } else {
             Some(Nanos::new((self.mean + (1 << (FRACTION - 1))) >> FRACTION))
         }
+    }
+
+    /// What a packet has cost on average since the beginning, once enough were measured: slower than [`PathCost::mean`],
+    /// and not moved by a moment in which something else had the processor.
+    pub fn long_mean(&self) -> Option<Nanos> {
+        (self.packets >= ENOUGH).then(|| Nanos::new(self.took.get().div_ceil(self.packets)))
     }
 
     /// What was declared.
@@ -180,7 +189,7 @@ impl PathCost {
         let elapsed = now.since(self.since);
         let (offered, served) = (core::mem::take(&mut self.offered), core::mem::take(&mut self.served));
         self.since = now;
-        self.verdict = self.judge();
+        self.verdict = self.verdict();
         let needed =
             Nanos::new(u64::try_from((u128::from(offered) * self.fine_mean()) >> FRACTION).unwrap_or(u64::MAX));
         let rate = |packets: u64| match elapsed {
@@ -201,7 +210,8 @@ impl PathCost {
         }
     }
 
-    fn judge(&self) -> Verdict {
+    /// Whether a packet costs what was declared, as of now.
+    pub fn verdict(&self) -> Verdict {
         let Some(declared) = self.declared.filter(|_| self.packets >= ENOUGH) else { return Verdict::Unknown };
         let allowed = if self.verdict == Verdict::Exceeds { 105 } else { 110 };
         let over = self.fine_mean() * 100 > (u128::from(declared.get()) << FRACTION) * allowed;

@@ -4,6 +4,7 @@
 //! discipline has a file of its own that says whose turn it is.
 
 pub mod agenda;
+mod calibration;
 mod cost;
 mod drr;
 mod eevdf;
@@ -22,6 +23,7 @@ mod virtual_time;
 mod wf2q;
 
 pub use agenda::Agenda;
+pub use calibration::calibrate;
 pub use cost::{PathCost, Sample, Verdict};
 pub use drr::Drr;
 pub use eevdf::Eevdf;

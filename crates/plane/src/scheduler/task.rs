@@ -121,6 +121,8 @@ pub struct TaskView {
     pub max_wait: Option<Nanos>,
     /// Mean cost of a packet, and its variance in ns².
     pub cost: (Nanos, u64),
+    /// What a packet has cost since the task began, where enough came to say so.
+    pub long_cost: Option<Nanos>,
     /// Whether it costs what was declared.
     pub verdict: Verdict,
     /// What the port's estimator says: packets a run in thousandths, and how long the task sleeps.

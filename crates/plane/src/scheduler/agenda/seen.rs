@@ -18,7 +18,8 @@ impl Agenda {
             threshold: entry.threshold,
             max_wait: entry.terms.max_wait.or(self.max_wait),
             cost: (entry.each(), entry.cost.variance()),
-            verdict: entry.sample.verdict,
+            long_cost: entry.cost.long_mean(),
+            verdict: entry.cost.verdict(),
             estimator: entry.estimator.as_ref().map(|e| (e.average_milli(), e.sleep())),
             account,
         })

@@ -1,0 +1,352 @@
+//! A promised flow beside a flood and a dear function, in real time on one core.
+//!
+//! One card brings three flows to a worker that has the real clock and the cycle counter, as in the daemon: one with a
+//! reservation, a best-effort flood of minimal packets, and best-effort packets whose function takes 30 us each. Together
+//! they ask for several times what the core has. The card is in memory and makes its packets when it is asked for those that
+//! have come since, each with the time it came at in it; its receive ring holds as many as a real one, and what finds it
+//! full is counted. The far card counts what leaves and how long it took. The same packets then come to a router without
+//! the mechanisms: no reservation, one queue and one task for all paths, turns taken round robin.
+
+use super::{Figure, Progress, Rounds, median};
+use ::io::clock::{self, CycleCounter, CycleMeter};
+use ::io::cores;
+use ::io::precedence::Precedence;
+use anyhow::Result;
+use packet::{Batch, Pool, Region};
+use plan::PortPlan;
+use plane::event::Silent;
+use plane::host::HostLimits;
+use plane::port::{Port, PortStatistics, Waiter};
+use plane::rig::Udp;
+use plane::scheduler::calibrate;
+use plane::{ApplyError, Build, Decorate, Opener, Router, Step, Worker};
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use units::{Instant, Mac, Nanos, Rate};
+
+/// How long each router runs in a round, after a while in which it finds out what things cost.
+const SPAN: Nanos = Nanos::millis(400);
+const SETTLING: Nanos = Nanos::millis(200);
+/// Packets a receive ring holds.
+const RING: usize = 1024;
+/// The reserved flow keeps so much of its reservation, and loses more than the rest of it without the mechanisms.
+const KEPT: f64 = 0.99;
+/// The most rounds: each takes a second.
+const ROUNDS: usize = 9;
+
+const IN: Mac = Mac([2, 0, 0, 0, 0, 1]);
+const OUT: Mac = Mac([2, 0, 0, 0, 0, 2]);
+
+/// The flows, by the place in this list: the destination port, packets a second, and what the path's function takes.
+const FLOWS: [(u16, u64, &str); 3] = [(5000, 50_000, "2us"), (6000, 1_000_000, ""), (7000, 50_000, "30us")];
+/// The one with a reservation.
+const PROMISED: usize = 0;
+
+fn config(promised: bool) -> String {
+    let [(voice, rate, voice_cost), _, (dear, _, dear_cost)] = FLOWS;
+    let (cpu, reserve) = if promised {
+        (String::new(), format!("reserve = \"{rate}pps\"\npacket = \"60b\"\n"))
+    } else {
+        ("[cpu]\nscheduler = \"rr\"\nbest_effort = \"single\"\n".to_owned(), String::new())
+    };
+    let flood: u64 = FLOWS.iter().map(|flow| flow.1).sum();
+    format!(
+        r#"
+version = 1
+{cpu}
+[port.in]
+device = "memory:in"
+mac = "{IN}"
+address = ["192.0.2.1/24"]
+line_rate = "{flood}pps"
+[port.out]
+device = "memory:out"
+mac = "{OUT}"
+address = ["198.51.100.1/24"]
+[[neighbour]]
+address = "198.51.100.9"
+mac = "02:00:00:00:00:09"
+port = "out"
+[[route]]
+to = "10.0.0.0/8"
+via = "198.51.100.9"
+[[path]]
+name = "promised"
+match = "iif in udp dport {voice}"
+functions = ["spin(cost={voice_cost})", "ip"]
+{reserve}
+[[path]]
+name = "dear"
+match = "iif in udp dport {dear}"
+functions = ["spin(cost={dear_cost})", "ip"]
+"#
+    )
+}
+
+/// What both cards count, by flow.
+#[derive(Default)]
+struct Counts {
+    /// Packets count and come from here on.
+    begin: Option<Instant>,
+    offered: [u64; FLOWS.len()],
+    /// Those that found the receive ring full.
+    overflowed: [u64; FLOWS.len()],
+    left: [u64; FLOWS.len()],
+    /// How long each promised packet took.
+    took: Vec<u64>,
+}
+
+/// Brings the packets of all flows, evenly spaced.
+struct Source {
+    counts: Arc<Mutex<Counts>>,
+    frames: Vec<Vec<u8>>,
+    /// When the next packet of each flow comes.
+    next: Option<[Instant; FLOWS.len()]>,
+    /// The receive ring: flows, and when they came.
+    ring: VecDeque<(usize, Instant)>,
+}
+
+impl Source {
+    fn new(counts: Arc<Mutex<Counts>>) -> Source {
+        let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::new(10, 1, 2, 3));
+        let frame = |port| Udp { link: (OUT, IN), network, ports: (9, port), ttl: 64, length: 60 }.frame(&[]);
+        let frames = FLOWS.iter().map(|flow| frame(flow.0)).collect();
+        Source { counts, frames, next: None, ring: VecDeque::with_capacity(RING) }
+    }
+
+    /// What has come until `now` is in the ring, or was lost.
+    fn arrive(&mut self, now: Instant) {
+        let next = self.next.get_or_insert([now; FLOWS.len()]);
+        let mut counts = self.counts.lock().expect("nobody panics with it");
+        let counting = counts.begin.is_some();
+        loop {
+            let (flow, at) = next.iter().copied().enumerate().min_by_key(|&(_, at)| at).expect("there are flows");
+            if at > now {
+                return;
+            }
+            next[flow] = at + Nanos::new(1_000_000_000 / FLOWS[flow].1);
+            counts.offered[flow] += u64::from(counting);
+            if self.ring.len() < RING {
+                self.ring.push_back((flow, at));
+            } else {
+                counts.overflowed[flow] += u64::from(counting);
+            }
+        }
+    }
+}
+
+impl Port for Source {
+    fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
+        self.arrive(now);
+        while batch.room() > 0 {
+            let Some((flow, at)) = self.ring.pop_front() else { return };
+            let Some(mut packet) = pool.take() else { return self.ring.push_front((flow, at)) };
+            packet.fill(&self.frames[flow]);
+            let bytes = packet.bytes_mut();
+            bytes[42..50].copy_from_slice(&at.get().to_be_bytes());
+            bytes[50] = flow as u8;
+            packet.meta_mut().timestamp = at;
+            batch.push(packet);
+        }
+    }
+    fn room(&self) -> usize {
+        RING
+    }
+    fn transmit(&mut self, _: Instant, batch: &mut Batch, pool: &mut Pool) {
+        batch.drain().for_each(|packet| pool.give(packet));
+    }
+    fn link_rate(&self) -> Rate {
+        Rate::MAX
+    }
+    fn ring(&self) -> u32 {
+        RING as u32
+    }
+    fn waiter(&self) -> Waiter {
+        Waiter::Poll
+    }
+    fn undecorated(self: Box<Self>) -> Box<dyn Port> {
+        self
+    }
+    fn statistics(&self) -> PortStatistics {
+        let lost = self.counts.lock().expect("nobody panics with it").overflowed.iter().sum();
+        PortStatistics { lost_before_receive: lost, lost_after_transmit: 0 }
+    }
+}
+
+/// Takes what leaves.
+struct Sink(Arc<Mutex<Counts>>);
+
+impl Port for Sink {
+    fn receive(&mut self, _: Instant, _: &mut Batch, _: &mut Pool) {}
+    fn room(&self) -> usize {
+        RING
+    }
+    fn transmit(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
+        let mut counts = self.0.lock().expect("nobody panics with it");
+        for packet in batch.drain() {
+            let bytes = packet.bytes();
+            if let (Some(begin), Some(&flow)) = (counts.begin, bytes.get(50).filter(|_| bytes[12..14] == [8, 0])) {
+                let came = Instant::new(u64::from_be_bytes(bytes[42..50].try_into().expect("8 bytes")));
+                // What came before does not count as offered.
+                if came >= begin {
+                    counts.left[usize::from(flow)] += 1;
+                    if usize::from(flow) == PROMISED {
+                        counts.took.push(now.since(came).get());
+                    }
+                }
+            }
+            pool.give(packet);
+        }
+    }
+    fn link_rate(&self) -> Rate {
+        Rate::MAX
+    }
+    fn waiter(&self) -> Waiter {
+        Waiter::Poll
+    }
+    fn undecorated(self: Box<Self>) -> Box<dyn Port> {
+        self
+    }
+}
+
+struct Cards(Arc<Mutex<Counts>>);
+
+impl Opener for Cards {
+    fn open(&mut self, plan: &PortPlan, _: &Arc<Region>, _: usize) -> Result<Vec<Box<dyn Port>>, ApplyError> {
+        let counts = self.0.clone();
+        Ok(vec![if &*plan.name == "in" { Box::new(Source::new(counts)) } else { Box::new(Sink(counts)) }])
+    }
+
+    fn decorate(&mut self, _: &PortPlan, queues: usize) -> Result<Vec<Decorate>, ApplyError> {
+        Ok((0..queues).map(|_| Box::new(|port| port) as Decorate).collect())
+    }
+}
+
+/// One router and its cards.
+struct Course {
+    worker: Worker,
+    meter: CycleMeter,
+    counts: Arc<Mutex<Counts>>,
+}
+
+/// How a round went.
+struct Fared {
+    /// Of the promised packets, those that left.
+    kept: f64,
+    /// Of the promised packets, those lost before the router saw them.
+    on_the_card: f64,
+    /// Nanoseconds that 99 of 100 promised packets took at most.
+    p99: f64,
+    /// Packets a second of the others.
+    rest: f64,
+}
+
+impl Course {
+    fn new(promised: bool) -> Result<Course> {
+        let counter = CycleCounter::calibrated();
+        let plan = plan::check(&config(promised), "promises.toml", &plane::catalogue());
+        let plan = plan.unwrap_or_else(|wrong| panic!("{wrong}"));
+        let mut meter = CycleMeter::new(counter);
+        let build = Build {
+            frames: 16384,
+            super_frames: 0,
+            workers: 1,
+            layout: None,
+            switch_cost: calibrate(&plan.cpu, &mut meter),
+            limits: HostLimits::default(),
+        };
+        let (mut router, mut workers) = Router::new(build, |_| Box::new(Silent));
+        let counts = Arc::new(Mutex::new(Counts::default()));
+        let prepared = router.prepare(&plan, &mut Cards(counts.clone()));
+        let prepared = prepared.map_err(|errors| anyhow::anyhow!("{}", errors[0]))?;
+        let mut published = router.publish(prepared);
+        let mut worker = workers.pop().expect("there is one");
+        while !published.is_adopted() {
+            worker.step(clock::now(), &mut meter);
+        }
+        router.complete(published);
+        Ok(Course { worker, meter, counts })
+    }
+
+    fn drive(&mut self, span: Nanos) {
+        let begin = clock::now();
+        let mut now = begin;
+        while now.since(begin) < span {
+            if let Step::Idle(until) = self.worker.step(now, &mut self.meter) {
+                while clock::now() < until.min(begin + span) {}
+            }
+            now = clock::now();
+        }
+    }
+
+    fn round(mut self) -> Fared {
+        self.drive(SETTLING);
+        self.counts.lock().expect("nobody panics with it").begin = Some(clock::now());
+        self.drive(SPAN);
+        let mut counts = self.counts.lock().expect("nobody panics with it");
+        counts.took.sort_unstable();
+        let p99 = counts.took.get(counts.took.len() * 99 / 100).copied().unwrap_or(u64::MAX);
+        let offered = counts.offered[PROMISED].max(1) as f64;
+        let rest: u64 = counts.left.iter().sum::<u64>() - counts.left[PROMISED];
+        Fared {
+            kept: counts.left[PROMISED] as f64 / offered,
+            on_the_card: counts.overflowed[PROMISED] as f64 / offered,
+            p99: p99 as f64 / 1000.0,
+            rest: rest as f64 / (SPAN.get() as f64 / 1e9) / 1000.0,
+        }
+    }
+}
+
+/// A round in a thread on this core.
+fn on_core(core: u16, promised: bool) -> Result<Fared> {
+    let round = || {
+        cores::pin(core)?;
+        Ok(Course::new(promised)?.round())
+    };
+    thread::scope(|scope| scope.spawn(round).join().expect("it does not panic"))
+}
+
+/// What a promise is worth with the mechanisms and without.
+pub(super) fn measure(Rounds(rounds): Rounds, progress: &Progress) -> Result<Vec<Figure>> {
+    let allowed = cores::allowed()?;
+    let precedence = Precedence::take().inspect_err(|error| {
+        progress.note(&format!("promises: no real-time priority ({error}): what other programs do is in the figures"));
+    });
+    let core = *allowed.last().expect("a process has a processor");
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for _ in 0..rounds.min(ROUNDS) {
+        with.push(on_core(core, true)?);
+        without.push(on_core(core, false)?);
+    }
+    drop(precedence);
+    let of = |list: &[Fared], figure: fn(&Fared) -> f64| median(list.iter().map(figure).collect());
+    let percent = |figure: f64| figure * 100.0;
+    let rates = |name: &str, list: &[Fared]| {
+        vec![
+            Figure::alone(
+                "promises",
+                format!("{name}: lost on the card"),
+                percent(of(list, |f| f.on_the_card)),
+                "%",
+                None,
+            ),
+            Figure::alone("promises", format!("{name}: p99 of the time through"), of(list, |f| f.p99), "us", None),
+            Figure::alone("promises", format!("{name}: best effort beside it"), of(list, |f| f.rest), "kpps", None),
+        ]
+    };
+    let mut figures = vec![Figure::no_less(
+        "promises",
+        "promised: kept of 50 kpps",
+        percent(of(&with, |f| f.kept)),
+        "%",
+        percent(KEPT),
+    )];
+    figures.extend(rates("promised", &with));
+    // Were nothing lost without them, the mechanisms would have shown nothing.
+    let kept = percent(of(&without, |f| f.kept));
+    figures.push(Figure::alone("promises", "not promised: kept of 50 kpps", kept, "%", Some(percent(KEPT))));
+    figures.extend(rates("not promised", &without));
+    Ok(figures)
+}

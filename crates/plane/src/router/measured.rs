@@ -1,0 +1,96 @@
+//! What packets and switches have cost so far, as the workers have metered them: admission goes by it where a
+//! configuration does not say.
+
+use super::Names;
+use super::known::KnownCosts;
+use crate::scheduler::Verdict;
+use crate::snapshot::BEST_EFFORT;
+use crate::worker::WorkerReport;
+use plan::admission::{Costs, Figure, Source};
+use plan::{PathPlan, Plan};
+use std::collections::HashMap;
+use units::{Nanos, PathId, PortId};
+
+/// A cost and how many packets say so.
+type Found = (Nanos, u64);
+
+/// See the [module](self).
+#[derive(Clone, Debug, Default)]
+pub(super) struct Measured {
+    /// Zero: nobody knows.
+    pub switch: Nanos,
+    /// What was known before anything was measured.
+    pub known: KnownCosts,
+    inputs: HashMap<PortId, Found>,
+    outputs: HashMap<PortId, Found>,
+    /// With whether it is more than was declared.
+    paths: HashMap<PathId, (Found, bool)>,
+}
+
+impl Measured {
+    /// Where only a switch was timed so far.
+    pub fn start(switch: Nanos) -> Measured {
+        Measured { switch, ..Measured::default() }
+    }
+
+    /// What the workers tell; of what several of them do, what the one with most packets tells. What nothing is told of stays.
+    pub fn learn(&mut self, reports: &[WorkerReport]) {
+        let switch = reports.iter().map(|report| report.switch_cost).max();
+        self.switch = switch.filter(|&cost| cost > Nanos::ZERO).unwrap_or(self.switch);
+        let mut heard = Measured::default();
+        for task in reports.iter().flat_map(|report| &report.tasks) {
+            let Some(cost) = task.view.long_cost.filter(|&cost| cost > Nanos::ZERO) else { continue };
+            let found = (cost, task.view.account.packets);
+            let keep = |known: &mut Found| *known = if found.1 > known.1 { found } else { *known };
+            match (task.kind, task.port) {
+                ("input", Some(port)) => keep(heard.inputs.entry(port).or_default()),
+                ("output", Some(port)) => keep(heard.outputs.entry(port).or_default()),
+                // Paths that share a task cost what they cost together: they have the same functions, or want no promise.
+                _ => {
+                    for path in &task.paths {
+                        let (known, exceeds) = heard.paths.entry(*path).or_default();
+                        keep(known);
+                        *exceeds |= task.view.verdict == Verdict::Exceeds;
+                    }
+                }
+            }
+        }
+        self.inputs.extend(heard.inputs);
+        self.outputs.extend(heard.outputs);
+        self.paths.extend(heard.paths);
+    }
+
+    /// What everything in `plan` costs: as it says; else as measured; else as assumed. A path that was found to cost more
+    /// than was declared costs what was found. What was found of a path counts while its functions are those of `running`.
+    pub fn costs(&self, plan: &Plan, names: &Names, running: Option<&Plan>) -> Costs {
+        let mut costs = Costs::assumed(plan);
+        if costs.switch_source != Source::Declared && self.switch > Nanos::ZERO {
+            (costs.switch, costs.switch_source) = (self.switch, Source::Measured);
+        }
+        self.known.replace_guesses(&mut costs);
+        let better = |figure: &mut Figure, found: Option<Found>| {
+            if let Some((cost, _)) = found {
+                *figure = Figure::flat(cost, Source::Measured);
+            }
+        };
+        for (port, costs) in plan.ports.iter().zip(&mut costs.ports) {
+            let Some(id) = names.ports.get(&port.name) else { continue };
+            better(&mut costs.input, self.inputs.get(id).copied());
+            better(&mut costs.output, self.outputs.get(id).copied());
+        }
+        let same = |path: &PathPlan| {
+            let old = running?.paths.iter().find(|old| old.name == path.name)?;
+            Some(old.functions == path.functions)
+        };
+        for (path, costs) in plan.paths.iter().zip(&mut costs.paths).filter(|(path, _)| same(path) == Some(true)) {
+            let known = names.paths.get(&path.name).and_then(|id| self.paths.get(id));
+            if let Some(&(found, exceeds)) = known
+                && (exceeds || costs.functions.source != Source::Declared)
+            {
+                better(&mut costs.functions, Some(found));
+            }
+        }
+        better(&mut costs.best_effort, self.paths.get(&BEST_EFFORT).map(|&(found, _)| found));
+        costs
+    }
+}

@@ -1,0 +1,77 @@
+//! Admission by what a running router has measured (spec Q-50, Q-54).
+
+use plane::meter::{Meter, Stage, Work};
+use plane::rig::{Rig, Udp};
+use plane::snapshot::Layout;
+use std::net::Ipv4Addr;
+use units::{Mac, Nanos};
+
+fn config(voice: &str) -> String {
+    format!(
+        "version = 1\n[port.lan]\ndevice = 'memory:lan'\nmac = '02:00:00:00:00:01'\naddress = ['192.0.2.1/24']\n\
+         [port.wan]\ndevice = 'memory:wan'\nmac = '02:00:00:00:00:02'\naddress = ['198.51.100.1/24']\n\
+         [[neighbour]]\naddress = '198.51.100.9'\nmac = '02:00:00:00:00:99'\nport = 'wan'\n\
+         [[route]]\nto = '203.0.113.0/24'\nvia = '198.51.100.9'\n\
+         [[path]]\nname = 'voice'\nmatch = 'udp dport 2'\n{voice}\n"
+    )
+}
+
+/// A function that costs 20 us a packet, on a machine where all else is cheap.
+struct Dear;
+
+impl Meter for Dear {
+    fn lap(&mut self, work: Work) -> Nanos {
+        match work.stage {
+            Stage::Forwarding => Nanos::micros(20) * u64::from(work.packets),
+            Stage::Switch => Nanos::new(100),
+            _ => Nanos::new(50) * u64::from(work.packets.max(1)),
+        }
+    }
+}
+
+fn forward(rig: &mut Rig, packets: u32) {
+    let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
+    let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::new(203, 0, 113, 5));
+    let frame = Udp { link, network, ports: (9, 2), ttl: 64, length: 64 }.frame(b"");
+    for _ in 0..packets {
+        rig.send("lan", &frame);
+        // A port that promises are made on is looked at when its estimator says so.
+        rig.now = rig.worker.now() + Nanos::millis(10);
+        while let plane::Step::Ran = rig.step(&mut Dear) {}
+    }
+    // The router's own frames, by which it looks for neighbours, are shorter.
+    let came = rig.received("wan").iter().filter(|received| received.len() == frame.len()).count();
+    assert_eq!(came, packets as usize);
+}
+
+#[test]
+fn a_reservation_is_refused_by_what_packets_were_found_to_cost() {
+    let mut rig = Rig::running(4096, Layout::Three, &config(""));
+    let promise = config("reserve = '100kpps'");
+    let plan = |text: &str| plan::check(text, "t", &plane::catalogue()).unwrap();
+    assert!(rig.router.prepare(&plan(&promise), &mut rig.wires).is_ok(), "nobody knows yet what a packet costs");
+    forward(&mut rig, 63);
+    let report = rig.report();
+    rig.router.learn(&[report]);
+    assert!(rig.router.prepare(&plan(&promise), &mut rig.wires).is_ok(), "63 packets say nothing");
+    forward(&mut rig, 37);
+    let report = rig.report();
+    rig.router.learn(&[report]);
+    let refused = |text: &str, rig: &mut Rig| match rig.router.prepare(&plan(text), &mut rig.wires) {
+        Ok(_) => None,
+        Err(errors) => Some(errors[0].to_string()),
+    };
+    let said = refused(&promise, &mut rig).expect("twice the core is asked for");
+    assert!(said.contains("path voice") && said.contains("found to cost 20us each"), "{said}");
+    assert_eq!(refused(&config("reserve = '10kpps'"), &mut rig), None, "a fifth fits");
+    // What was admitted before is gone back to whatever was measured since.
+    assert!(rig.router.prepare_return(&plan(&promise), &mut rig.wires).is_ok());
+    // What a configuration says counts, until it is found to be too little.
+    let declared = config("reserve = '100kpps'\ncost = '1us'");
+    assert_eq!(refused(&declared, &mut rig), None);
+    rig.apply(&declared).unwrap();
+    forward(&mut rig, 200);
+    let report = rig.report();
+    rig.router.learn(&[report]);
+    assert!(refused(&declared, &mut rig).is_some(), "a packet costs twenty times what was declared");
+}
