@@ -38,6 +38,8 @@ pub fn show(arguments: &Show) -> Result<ExitCode> {
             let rest = given("vrf", vrf) + &given("origin", origin);
             screen.show::<api::Routes>(&client, &format!("/v1/routes?limit={limit}{prefix}{rest}"))
         }
+        Noun::Functions => screen.show::<api::Functions>(&client, "/v1/functions"),
+        Noun::Nat { limit } => screen.show::<api::Nat>(&client, &format!("/v1/nat?limit={limit}")),
         Noun::Neighbours => screen.show::<api::Neighbours>(&client, "/v1/neighbours"),
         Noun::Drops => screen.show::<api::Drops>(&client, "/v1/drops"),
         Noun::Events { since } => screen.show::<api::Events>(&client, &format!("/v1/events?since={since}")),
@@ -374,6 +376,78 @@ impl Shown for api::Routes {
         rows.print(out)?;
         if self.truncated {
             writeln!(out, "and more: there are {} routes; see --limit and --prefix", self.total)?;
+        }
+        Ok(())
+    }
+}
+
+impl Shown for api::Functions {
+    fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()> {
+        let mut rows = Rows::new(&["path", "function", "declared", "counted", ">packets", ">bytes", ">packets/s"]);
+        for (index, function) in self.functions.iter().enumerate() {
+            let byte = match function.kilobyte_ns {
+                0 => String::new(),
+                kilobyte => format!(" + {}ns/b", kilobyte as f64 / 1000.0),
+            };
+            let cost = format!("{}{byte}, {}", span(function.packet_ns), function.cost_source);
+            let first = [function.path.clone(), function.function.clone(), cost];
+            if function.counters.is_empty() {
+                let [path, name, cost] = first.clone();
+                rows.add([path, name, cost, "-".into(), "-".into(), "-".into(), "-".into()]);
+            }
+            for (place, counter) in function.counters.iter().enumerate() {
+                let [path, name, cost] = if place == 0 { first.clone() } else { Default::default() };
+                let known = before.and_then(|before| {
+                    let counter = before.functions.get(index)?.counters.get(place)?;
+                    Some((counter.packets, before.time_ns))
+                });
+                let rate = per_second((counter.packets, self.time_ns), known, short);
+                let (packets, bytes) = (counter.packets.to_string(), counter.bytes.to_string());
+                rows.add([path, name, cost, counter.name.clone(), packets, bytes, rate]);
+            }
+        }
+        rows.print(out)
+    }
+}
+
+impl Shown for api::Nat {
+    fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
+        if self.most == 0 {
+            return Ok(writeln!(out, "nothing is translated: there is no [nat]")?);
+        }
+        writeln!(
+            out,
+            "{} of {} connections, {} made, {} given up; packets: {} out, {} back, {} errors, {} fragments, {} own, {} refused",
+            self.total,
+            self.most,
+            self.made,
+            self.evicted,
+            self.out_packets,
+            self.back_packets,
+            self.error_packets,
+            self.fragment_packets,
+            self.own_packets,
+            self.refused_packets
+        )?;
+        let mut rows =
+            Rows::new(&["protocol", "state", "inside", "outside", "peer", ">out", ">back", ">idle", ">left"]);
+        for connection in &self.connections {
+            let heard = if connection.replied { "" } else { ", unanswered" };
+            rows.add([
+                connection.protocol.clone(),
+                format!("{}{heard}", connection.state),
+                connection.inside.clone(),
+                connection.outside.clone(),
+                connection.peer.clone(),
+                connection.out_packets.to_string(),
+                connection.back_packets.to_string(),
+                span(connection.idle_ns),
+                span(connection.left_ns),
+            ]);
+        }
+        rows.print(out)?;
+        if self.truncated {
+            writeln!(out, "and more: see --limit")?;
         }
         Ok(())
     }

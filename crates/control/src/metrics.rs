@@ -148,5 +148,43 @@ fn paths(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     counter(r, "path_left_packets", "Packets a path gave to a link.", of(|p| p.left_packets));
     counter(r, "path_dropped_packets", "Packets dropped on a path.", of(|p| p.dropped_packets));
     gauge(r, "path_queued_packets", "Packets in the queues of a path.", of(|p| p.queued_packets));
+    functions(daemon, r)
+}
+
+fn functions(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
+    let functions = daemon.functions()?.functions;
+    let of = |value: fn(&crate::api::FunctionCounter) -> u64| {
+        let each = functions.iter().flat_map(move |function| {
+            function.counters.iter().map(move |counter| -> ([(&'static str, String); 2], u64) {
+                ([("path", function.path.clone()), ("rule", counter.name.clone())], value(counter))
+            })
+        });
+        each.collect::<Vec<_>>()
+    };
+    counter(r, "filter_packets", "Packets a rule of a packet filter was about.", of(|c| c.packets));
+    counter(r, "filter_bytes", "Bytes of those.", of(|c| c.bytes));
+    let nat = daemon.nat(0)?;
+    if nat.most > 0 {
+        let one = |what: &str, value: u64| ([("way", what.to_owned())], value);
+        gauge(
+            r,
+            "nat_connections",
+            "Translated connections there are, and may be.",
+            [one("used", nat.total), one("most", nat.most)],
+        );
+        counter(
+            r,
+            "nat_packets",
+            "Packets by what translation made of them.",
+            [
+                one("out", nat.out_packets),
+                one("back", nat.back_packets),
+                one("error", nat.error_packets),
+                one("fragment", nat.fragment_packets),
+                one("own", nat.own_packets),
+                one("refused", nat.refused_packets),
+            ],
+        );
+    }
     Ok(())
 }

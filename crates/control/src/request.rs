@@ -11,6 +11,8 @@ use units::Nanos;
 
 /// Routes answered where no limit is given, and at most.
 const ROUTES: (usize, usize) = (1000, 1_000_000);
+/// Translated connections answered where no limit is given, and at most: they are copied under a lock.
+const CONNECTIONS: (u64, u64) = (1000, 100_000);
 /// Bytes of a packet a capture may be cut to, at least.
 const LEAST_SNAPLEN: u64 = 14;
 /// How long there may be to confirm a configuration.
@@ -59,6 +61,10 @@ pub enum Request {
     Edit(Text),
     /// How far that is.
     Editing,
+    /// The functions of paths.
+    Functions,
+    /// What is translated, with at most so many connections.
+    Nat(usize),
     /// The neighbours.
     Neighbours,
     /// Drops by reason.
@@ -202,6 +208,8 @@ pub fn parse(method: &str, path: &str, query: &str, body: &[u8]) -> Result<Reque
             vrf: query.get("vrf").map(str::to_owned),
             limit: query.number("limit", 1, ROUTES.1 as u64)?.map_or(ROUTES.0, |limit| limit as usize),
         },
+        "/v1/functions" => Request::Functions,
+        "/v1/nat" => Request::Nat(query.number("limit", 1, CONNECTIONS.1)?.unwrap_or(CONNECTIONS.0) as usize),
         "/v1/neighbours" => Request::Neighbours,
         "/v1/drops" => Request::Drops,
         "/v1/events" => Request::Events { since: query.number("since", 0, u64::MAX)?.unwrap_or(0) },

@@ -54,6 +54,8 @@ pub(crate) fn respond(daemon: &Daemon, caller: &Caller, request: Request) -> Rep
         }
         Request::Edit(text) => Reply::of_apply(daemon.edit(&text.text, &text.name)),
         Request::Editing => Reply::json(&daemon.editing()),
+        Request::Functions => Reply::of(daemon.functions()),
+        Request::Nat(limit) => Reply::of(daemon.nat(limit)),
         Request::Neighbours => Reply::of(daemon.neighbours()),
         Request::Drops => Reply::of(daemon.drops()),
         Request::Events { since } => Reply::json(&daemon.events(since)),

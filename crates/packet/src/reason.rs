@@ -118,6 +118,22 @@ reasons! {
     PathQueue "path_queue";
     /// Its path's functions took longer than the path's limit.
     CpuLimit "cpu_limit";
+    /// Functions sent it back to be classified too often.
+    Rounds "rounds";
+    /// There are as many translated connections as there may be (RFC 4787 is silent, RFC 6888 REQ-4 asks for a bound).
+    NatTable "nat_table";
+    /// No port was found free for a new translated connection (RFC 4787 REQ-3).
+    NatPorts "nat_ports";
+    /// It cannot be translated: its protocol has no ports, or its header is cut short (RFC 1858).
+    NatUnsupported "nat_unsupported";
+    /// A fragment without ports that came before the first of its packet, or without it (RFC 4787 REQ-14).
+    NatFragment "nat_fragment";
+    /// It is about a connection that is not known (RFC 5508 REQ-4).
+    NatUnknown "nat_unknown";
+    /// A rule of its path's packet filter drops it.
+    Filtered "filtered";
+    /// A rule of its path's packet filter drops it and tells its sender (RFC 1812 5.2.7.1).
+    Rejected "rejected";
     /// The output queue of the router's own packets is full.
     OutputQueue "output_queue";
     /// Too many packets wait for the worker it belongs to.

@@ -4,6 +4,7 @@ mod advertise;
 pub(crate) mod connected;
 mod cpu;
 pub(crate) mod hop;
+mod nat;
 mod path;
 pub(crate) mod port;
 mod promises;
@@ -112,6 +113,7 @@ fn plan(report: &mut Report<'_>, catalogue: &Catalogue) -> Option<Plan> {
     let routes = route::read(report, &root, &connected);
     let neighbours = route::neighbours(report, &root, &connected);
     let paths = path::read(report, &root, &connected, catalogue);
+    let nat = nat::read(report, &root, &connected, (&ports, &paths));
     promises::Promises { cpu: &cpu, ports: &mut ports, paths: &paths }.settle(report, table);
     Some(Plan {
         name: router.name,
@@ -127,6 +129,7 @@ fn plan(report: &mut Report<'_>, catalogue: &Catalogue) -> Option<Plan> {
         routes,
         neighbours,
         paths,
+        nat,
     })
 }
 

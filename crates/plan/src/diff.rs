@@ -107,6 +107,11 @@ pub enum Change {
         /// The neighbour of the same address on the same interface as it will be.
         new: NeighbourPlan,
     },
+    /// Address and port translation, each side as text; `none` where there is none.
+    NatChanged {
+        /// What is different.
+        what: Vec<Edit>,
+    },
     /// A new path; its place follows from [`Change::PathsReordered`] or the new plan.
     PathAdded {
         /// The path.
@@ -148,6 +153,7 @@ pub fn diff(old: &Plan, new: &Plan) -> Vec<Change> {
     let mut changes = Vec::new();
     router(old, new, &mut changes);
     cpu(&old.cpu, &new.cpu, &mut changes);
+    nat(old, new, &mut changes);
     sides(
         &old.ports,
         &new.ports,
@@ -280,6 +286,14 @@ fn cpu(old: &CpuPlan, new: &CpuPlan, changes: &mut Vec<Change>) {
     }
 }
 
+fn nat(old: &Plan, new: &Plan, changes: &mut Vec<Change>) {
+    let mut what = Vec::new();
+    edit(&mut what, "rules", or_none(&old.nat), or_none(&new.nat));
+    if !what.is_empty() {
+        changes.push(Change::NatChanged { what });
+    }
+}
+
 fn ports(old: &PortPlan, new: &PortPlan, changes: &mut Vec<Change>) {
     let mut what = Vec::new();
     edit(&mut what, "device", &old.device, &new.device);
@@ -321,6 +335,11 @@ fn paths(old: &PathPlan, new: &PathPlan, changes: &mut Vec<Change>) {
     let mut what = Vec::new();
     edit(&mut what, "match", &old.matching, &new.matching);
     edit(&mut what, "functions", joined(&old.functions), joined(&new.functions));
+    let rules = |path: &PathPlan| match path.filter.is_empty() {
+        true => "none".to_string(),
+        false => path.filter.iter().map(|rule| format!("'{rule}'")).collect::<Vec<_>>().join(" "),
+    };
+    edit(&mut what, "filter", rules(old), rules(new));
     edit(&mut what, "queue", queues(old), queues(new));
     edit(&mut what, "class", old.class, new.class);
     path_cpu(&old.cpu, &new.cpu, &mut what);
@@ -392,6 +411,7 @@ impl Display for Change {
         match self {
             Change::RouterChanged { what } => write!(f, "~ router: {}", edits(what)),
             Change::CpuChanged { what } => write!(f, "~ cpu: {}", edits(what)),
+            Change::NatChanged { what } => write!(f, "~ nat: {}", edits(what)),
             Change::PortAdded { port } => {
                 write!(f, "+ port {}: device {} scheme {}", port.name, port.device, port.scheme)?;
                 port.interfaces.iter().try_for_each(|i| write!(f, ", {} {}", i.name, interface_text(i)))

@@ -2,9 +2,11 @@
 
 mod advertise;
 mod cpu;
+mod nat;
 
 pub(crate) use advertise::{RA, RA_PREFIX};
 pub(crate) use cpu::{CPU, ESTIMATOR, TUNE};
+pub(crate) use nat::NAT;
 
 use crate::cpu::Congestion;
 
@@ -99,6 +101,11 @@ pub(crate) enum Form {
     Cost,
     /// How an estimator's sleep changes.
     Law,
+    FilterRule,
+    /// Two ports.
+    PortRange,
+    /// A port that leads inside.
+    Forward,
 }
 
 /// The version of the format that is read.
@@ -167,7 +174,20 @@ pub(crate) const ROOT: &[Key] = &[
         "[{ name = \"voice\", match = \"ip dscp ef\" }]",
         "Switching paths, first match wins.",
     ),
+    key(
+        "nat",
+        Kind::Table(NAT),
+        "",
+        "{ outside = \"wan\" }",
+        "Address and port translation, for paths with the function `nat`.",
+    ),
 ];
+
+/// Rules of one packet filter.
+pub(crate) const MOST_RULES: usize = 1024;
+/// Interfaces that lead outside, and ports that lead inside.
+pub(crate) const MOST_OUTSIDE: usize = 8;
+pub(crate) const MOST_FORWARDS: usize = 256;
 
 pub(crate) const ROUTER: &[Key] = &[
     key(
@@ -421,6 +441,13 @@ pub(crate) const PATH: &[Key] = &[
         "The packets that take it; see Matches.",
     ),
     key("functions", Kind::Texts(Form::Function), "[\"ip\"]", "[\"ip\"]", "What is done to each packet, in order."),
+    key(
+        "filter",
+        Kind::Texts(Form::FilterRule),
+        "[]",
+        "[\"tcp dport { 22, 443 } accept\", \"drop\"]",
+        "The rules of the function `filter`: the first that holds decides; what none is about goes on.",
+    ),
     key("queue", QUEUE, "512", "512", "Packets that wait at most in each queue of the path."),
     key("input_queue", QUEUE, "", "128", "Packets that wait at most for its functions; by default `queue`."),
     key("output_queue", QUEUE, "", "1024", "Packets that wait at most for its port; by default `queue`."),
@@ -523,7 +550,7 @@ mod tests {
         let mut text = std::fs::read_to_string(page).unwrap();
         let sections = [("router", ROUTER), ("port", PORT), ("vlan", VLAN), ("faults", FAULTS), ("route", ROUTE)];
         let others = [("neighbour", NEIGHBOUR), ("path", PATH), ("ra", RA), ("ra prefix", RA_PREFIX)];
-        let cpu = [("cpu", CPU), ("tune", TUNE), ("estimator", ESTIMATOR)];
+        let cpu = [("cpu", CPU), ("tune", TUNE), ("estimator", ESTIMATOR), ("nat", NAT)];
         for (name, keys) in sections.into_iter().chain(others).chain(cpu) {
             let (from, to) = (format!("<!-- keys: {name} -->\n"), "<!-- end -->");
             let start = text.find(&from).unwrap_or_else(|| panic!("the page has no mark for '{name}'")) + from.len();
@@ -535,7 +562,7 @@ mod tests {
 
     #[test]
     fn defaults_are_within_their_ranges() {
-        let others = [RA, RA_PREFIX, CPU, TUNE, ESTIMATOR];
+        let others = [RA, RA_PREFIX, CPU, TUNE, ESTIMATOR, NAT];
         for key in [ROOT, ROUTER, PORT, VLAN, FAULTS, ROUTE, NEIGHBOUR, PATH].into_iter().chain(others).flatten() {
             if let (Kind::Integer { least, most }, false) = (&key.kind, key.default.is_empty()) {
                 assert!((*least..=*most).contains(&key.default.parse().unwrap()), "{}", key.name);

@@ -17,10 +17,12 @@ mod cpu;
 mod diagnostic;
 mod diff;
 mod document;
+mod filter;
 mod keys;
 mod matching;
 mod model;
 mod names;
+mod nat;
 mod render;
 mod ring;
 mod schema;
@@ -38,6 +40,7 @@ pub use cpu::{
 };
 pub use diagnostic::{Diagnostic, Diagnostics, MOST_DIAGNOSTICS, Report, Severity};
 pub use diff::{Change, Edit, diff};
+pub use filter::{FilterFields, FilterRule, FilterVerdict};
 pub use matching::{
     Condition, Family, Fields, Match, MatchError, dscp_name, dscp_number, protocol_name, protocol_number,
 };
@@ -45,6 +48,7 @@ pub use model::{
     Checksums, DevicePlan, FaultsPlan, InterfacePlan, Name, NeighbourPlan, NextHopPlan, Pace, PathPlan, Plan, PortPlan,
     RouteAction, RoutePlan,
 };
+pub use nat::{ForwardPlan, NatPlan};
 pub use ring::Ring;
 pub use schema::schema;
 pub use text::{TextError, did_you_mean, quote};

@@ -4,7 +4,7 @@
 //! neighbours by address, and texts are canonical. Only the order of paths has a meaning.
 
 use crate::address::{mac_text, optional_mac_text};
-use crate::{Call, Cores, CpuPlan, Layout, Match, PathCpu, PortCpu, Prefix, RaPlan};
+use crate::{Call, Cores, CpuPlan, FilterRule, Layout, Match, NatPlan, PathCpu, PortCpu, Prefix, RaPlan};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::net::IpAddr;
@@ -45,6 +45,8 @@ pub struct Plan {
     pub neighbours: Vec<NeighbourPlan>,
     /// The paths in the order they are matched; the built-in path `best-effort` comes after them and is not listed.
     pub paths: Vec<PathPlan>,
+    /// How hosts inside reach the outside; none where nothing is translated.
+    pub nat: Option<NatPlan>,
 }
 
 fn nanoseconds<S: Serializer>(time: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {
@@ -332,6 +334,8 @@ pub struct PathPlan {
     pub matching: Match,
     /// What is done to each packet, in order.
     pub functions: Vec<Call>,
+    /// The rules of its function `filter`, in order; empty without it.
+    pub filter: Vec<FilterRule>,
     /// Packets that wait at most for its functions.
     pub input_queue: u32,
     /// Packets that wait at most for its port.

@@ -276,6 +276,7 @@ fn applied(old: &Plan, new: &Plan, changes: &[Change]) -> Plan {
             Change::NeighbourAdded { neighbour } => plan.neighbours.push(neighbour),
             Change::NeighbourRemoved { neighbour } => plan.neighbours.retain(|n| *n != neighbour),
             Change::NeighbourChanged { old, new } => *plan.neighbours.iter_mut().find(|n| **n == old).unwrap() = new,
+            Change::NatChanged { .. } => plan.nat = new.nat.clone(),
             Change::PathAdded { path } => plan.paths.push(path),
             Change::PathRemoved { name } => plan.paths.retain(|p| p.name != name),
             Change::PathChanged { name, what } => {

@@ -174,7 +174,8 @@ fn an_example_fills_in_every_default() {
             }
           ],
           "neighbours": [],
-          "paths": []
+          "paths": [],
+          "nat": null
         }"#]]
     .assert_eq(&printed);
 }
@@ -254,7 +255,8 @@ fn the_reference_page_shows_what_is_so() {
     };
     taken(first);
     // Pieces of a file, below the first example: tables as they are, keys of its last port.
-    let tables: Vec<&String> = toml[1..].iter().filter(|block| block.starts_with("[[")).collect();
+    let tables: Vec<&String> =
+        toml[1..].iter().filter(|block| block.starts_with("[[") || block.starts_with("[nat]")).collect();
     assert!(tables.len() >= 2);
     tables.iter().for_each(|block| taken(&format!("{first}{block}")));
     let faults = toml.iter().find(|block| block.starts_with("faults")).unwrap();

@@ -17,6 +17,7 @@ pub mod interface;
 mod limits;
 mod link;
 pub mod meter;
+pub mod nat;
 mod offload;
 mod path;
 
@@ -35,7 +36,7 @@ pub use router::{
 };
 pub use worker::{
     Change, Command, Decorate, HalfAdopted, Mailbox, NewFunctions, NewPort, PathReport, PortReport, QueueReport, Step,
-    TaskReport, Watched, Worker, WorkerReport,
+    TaskReport, Watched, Worker, WorkerReport, add_counters,
 };
 
 /// What a configuration may name: the schemes, the functions and the kinds of port of this build.

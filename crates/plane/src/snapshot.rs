@@ -2,8 +2,9 @@
 
 use crate::interface::Interface;
 use crate::limits::HostLimits;
+use crate::nat;
 pub use plan::Layout;
-use plan::{Call, CpuPlan, Match, PathCpu, PortCpu};
+use plan::{Call, CpuPlan, FilterRule, Match, PathCpu, PortCpu};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use units::{Generation, InterfaceId, Mac, Nanos, PathId, PortId, Share};
@@ -62,6 +63,8 @@ pub struct PathSpec {
     pub name: Arc<str>,
     /// What is done to its packets.
     pub functions: Vec<Call>,
+    /// The rules of its function `filter`, each with the interface its packets are to have come in by.
+    pub filter: Vec<(FilterRule, Option<InterfaceId>)>,
     /// Packets that wait at most before its functions.
     pub capacity: usize,
     /// Packets that wait at most behind them.
@@ -74,6 +77,8 @@ pub struct PathSpec {
     pub share: Share,
     /// What a packet is said to cost.
     pub cost: Option<Nanos>,
+    /// Whether its functions have to see what comes to addresses of ours on the outside.
+    pub translates: bool,
 }
 
 /// Which packets take a path.
@@ -106,6 +111,8 @@ pub struct Snapshot {
     pub rules: Vec<Rule>,
     /// How much the router's own protocols do for others.
     pub limits: HostLimits,
+    /// How addresses are translated; none where none are.
+    pub nat: Option<nat::Rules>,
     egress: Vec<Egress>,
     positions: Vec<Option<u16>>,
     own4_filter: u64,
@@ -141,7 +148,20 @@ impl Snapshot {
             }
         }
         let layout = cpu.layout;
-        Snapshot { generation, layout, cpu, ports, interfaces, paths, rules, limits, egress, positions, own4_filter }
+        Snapshot {
+            generation,
+            layout,
+            cpu,
+            ports,
+            interfaces,
+            paths,
+            rules,
+            limits,
+            nat: None,
+            egress,
+            positions,
+            own4_filter,
+        }
     }
 
     /// The generation before the first: nothing is configured.

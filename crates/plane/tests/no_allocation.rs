@@ -109,6 +109,44 @@ fn forward_by_two(team: &mut Team, frames: &mut Vec<Packet>, passes: usize) {
     }
 }
 
+/// Sends frames with these bytes from one wire to the other, again and again. Answers what they have become.
+fn translate(rig: &mut Rig, (from, to): (&str, &str), frames: &mut Vec<Packet>, bytes: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    const PASSES: usize = 100;
+    let mut batch = packet::Batch::new();
+    let mut before = 0;
+    for pass in 0..PASSES {
+        if pass == 2 {
+            // By then the pools and the queues have their memory.
+            before = ALLOCATIONS.load(Ordering::Relaxed);
+        }
+        for (mut packet, bytes) in frames.drain(..).zip(bytes) {
+            assert!(packet.fill(bytes));
+            batch.push(packet);
+        }
+        let Rig { wires, pool, now, .. } = rig;
+        wires.far.get_mut(from).unwrap().transmit(*now, &mut batch, pool);
+        while rig.wires.far[to].waiting() < bytes.len() {
+            rig.step(&mut Flat(Nanos::new(10)));
+        }
+        let Rig { wires, pool, now, .. } = rig;
+        wires.far.get_mut(to).unwrap().receive(*now, &mut batch, pool);
+        frames.extend(batch.drain());
+    }
+    let allocated = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    assert_eq!(allocated, 0, "allocations while packets were translated from {from} to {to}");
+    frames.iter().map(|packet| packet.bytes().to_vec()).collect()
+}
+
+/// The frame that answers one.
+fn answer(frame: &[u8]) -> Vec<u8> {
+    let mut back = frame.to_vec();
+    for (here, there, length) in [(0, 6, 6), (26, 30, 4), (34, 36, 2)] {
+        back[here..here + length].copy_from_slice(&frame[there..there + length]);
+        back[there..there + length].copy_from_slice(&frame[here..here + length]);
+    }
+    back
+}
+
 // One test: what another one allocates would be counted.
 #[test]
 fn forwarding_allocates_nothing() {
@@ -131,4 +169,18 @@ fn forwarding_allocates_nothing() {
         forward(&mut rig, &mut frames, 150);
         frames.drain(..).for_each(|packet| rig.pool.give(packet));
     }
+
+    let inside = "[[neighbour]]\naddress = \"192.0.2.7\"\nmac = \"02:00:00:00:00:09\"\nport = \"in\"\n";
+    let path = "[[path]]\nname = \"home\"\nmatch = \"any\"\nfunctions = [\"nat\", \"filter\", \"ip\"]\n";
+    let rules = "filter = [\"ct state established accept\", \"tcp dport { 1, 5 } drop\"]\n[nat]\noutside = \"out\"\n";
+    let mut rig =
+        Rig::running(2048, Layout::Three, &CONFIG.replace("[[path]]", &format!("{inside}{path}{rules}[[path]]")));
+    let mut frames: Vec<Packet> = (0..200).map(|i| rig.packet(&frame(i))).collect();
+    let plain: Vec<Vec<u8>> = (0..200).map(frame).collect();
+    let left = translate(&mut rig, ("in", "out"), &mut frames, &plain);
+    assert!(left.iter().all(|frame| frame[26..30] == [198, 51, 100, 1]), "they come from us");
+    let answers: Vec<Vec<u8>> = left.iter().map(|frame| answer(frame)).collect();
+    let back = translate(&mut rig, ("out", "in"), &mut frames, &answers);
+    assert!(back.iter().all(|frame| frame[30..34] == [192, 0, 2, 7]), "they go inside");
+    frames.drain(..).for_each(|packet| rig.pool.give(packet));
 }

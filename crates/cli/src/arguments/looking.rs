@@ -61,6 +61,14 @@ pub enum Noun {
         #[arg(long, default_value = "1000", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
         limit: u64,
     },
+    /// The functions of paths and what their rules have counted.
+    Functions,
+    /// Address translation and its connections.
+    Nat {
+        /// At most so many connections.
+        #[arg(long, default_value = "1000", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+        limit: u64,
+    },
     /// The neighbours.
     Neighbours,
     /// Drops by reason.

@@ -4,6 +4,7 @@
 //! that a noisy neighbour hits both.
 
 mod forwarding;
+mod functions;
 mod io;
 mod parts;
 mod routes;
@@ -131,6 +132,7 @@ struct Rounds(usize);
 
 const GROUPS: &[Group] = &[
     ("forwarding", Measure::Here(forwarding::measure)),
+    ("functions", Measure::Here(functions::measure)),
     ("lookup", Measure::Here(parts::lookup)),
     ("routes", Measure::Here(routes::measure)),
     ("scheme", Measure::Here(parts::scheme)),

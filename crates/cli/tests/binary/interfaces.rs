@@ -99,12 +99,12 @@ impl Line {
 }
 
 /// A laboratory, or a word on why the test is skipped.
-fn lab() -> Option<Lab> {
+pub fn lab() -> Option<Lab> {
     Lab::new().inspect_err(|forbidden| println!("skipped: {forbidden}")).ok()
 }
 
 /// Whether a host's kernel answers a ping; nothing where there is no ping(8).
-fn answers(from: &Host, to: &str) -> Option<bool> {
+pub fn answers(from: &Host, to: &str) -> Option<bool> {
     let mut command = Command::new("ping");
     command.args(["-c1", "-W1", to]).stdout(Stdio::null());
     Some(from.spawn(command).inspect_err(|error| println!("skipped: ping: {error}")).ok()?.wait().unwrap().success())

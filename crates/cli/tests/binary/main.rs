@@ -16,4 +16,5 @@ mod replayed;
 mod rig;
 mod routes;
 mod shown;
+mod translated;
 mod trials;

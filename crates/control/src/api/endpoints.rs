@@ -147,6 +147,15 @@ pub const ENDPOINTS: &[Endpoint] = &[
         json::<Edited>("Edited"),
     ),
     get("/v1/routes/batch", "How far such a batch is, while it is being made.", json::<Editing>("Editing")),
+    get("/v1/functions", "The functions of paths and what they have counted.", json::<Functions>("Functions")),
+    Endpoint {
+        parameters: &[Parameter {
+            name: "limit",
+            example: "100",
+            doc: "At most so many connections; 1000 where it is left out.",
+        }],
+        ..get("/v1/nat", "Address translation and its connections.", json::<Nat>("Nat"))
+    },
     get("/v1/neighbours", "The neighbours.", json::<Neighbours>("Neighbours")),
     get("/v1/drops", "Drops by reason.", json::<Drops>("Drops")),
     Endpoint {

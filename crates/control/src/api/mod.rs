@@ -7,6 +7,7 @@
 mod changes;
 mod endpoints;
 mod explained;
+mod functions;
 mod history;
 mod reports;
 mod traced;
@@ -18,6 +19,7 @@ pub use changes::{
 pub(crate) use endpoints::LINES;
 pub use endpoints::{ENDPOINTS, Endpoint, Needs, Parameter, openapi, reference};
 pub use explained::{DropExplained, ExplainedStep, Explanation, FieldChange, StepOutcome};
+pub use functions::{Function, FunctionCounter, Functions, Nat, NatConnection};
 pub use history::{Confirmed, History, HistoryEntry, HistoryState, Pending, Via, Who};
 pub use reports::{
     Capture, Confinement, Drop, DropAt, Drops, Event, EventKind, Events, Gateway, Interface, Ledger, Ledgers,

@@ -4,6 +4,7 @@ mod apply;
 mod confirm;
 mod drive;
 mod edit;
+mod functions;
 mod guard;
 mod look;
 mod pulse;

@@ -27,14 +27,14 @@ impl From<Unanswered> for ApiError {
     }
 }
 
-type Answer<T> = Result<T, ApiError>;
+pub(super) type Answer<T> = Result<T, ApiError>;
 
 impl Daemon {
-    fn snapshot(&self) -> Arc<Snapshot> {
+    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
         self.control.lock().router.snapshot().clone()
     }
 
-    fn now_ns(&self) -> u64 {
+    pub(super) fn now_ns(&self) -> u64 {
         (clock::now() + self.epoch).get()
     }
 

@@ -302,6 +302,8 @@ pub(crate) fn reason_of(exception: Exception) -> &'static str {
         Exception::Resolve => "the next hop has to be asked for its link-layer address first",
         Exception::BeyondScope => "its source address may not leave its link: its sender is told",
         Exception::Unanswered => "the next hop did not answer: its sender is told",
+        Exception::Prohibited => "a packet filter rejects it: its sender is told",
+        Exception::Again => "a function has given it another destination: it is classified again",
         Exception::Redirect => "it leaves by the interface it came by: its sender is told of a better first hop",
     }
 }

@@ -44,6 +44,8 @@ pub struct Meta {
     pub ecn: u8,
     /// How often it was classified again: the general path is no loop.
     pub rounds: u8,
+    /// What it is to a connection: a code of the plane's; zero where no function looked.
+    pub connection: u8,
 }
 
 impl Meta {
@@ -55,6 +57,10 @@ impl Meta {
     pub const GENERATED: u8 = 4;
     /// Something is still to be done to the packet before it is fit for any link: see [`Packet::offload`].
     pub const OFFLOAD: u8 = 8;
+    /// Its addresses are no longer those it came with: a function has translated it.
+    pub const TRANSLATED: u8 = 0x10;
+    /// It is for an address of the router's own, and a function is to say whether it goes somewhere else all the same.
+    pub const OURS: u8 = 0x20;
     /// Somebody follows it through the router and is told of every stage it passes.
     pub const FOLLOWED: u8 = 0x40;
 }

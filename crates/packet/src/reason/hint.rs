@@ -71,6 +71,19 @@ impl DropReason {
             CpuLimit => {
                 "Meant so by the `limit` of its path: raise it, or see with `switchpath show workers` what a packet costs."
             }
+            Rounds => "Functions of two paths send it to each other: look at their matches.",
+            NatTable => {
+                "Many hosts, or one that scans: see `switchpath show nat`; raise `connections` in `[nat]`, or shorten its times."
+            }
+            NatPorts => {
+                "Nearly all ports of the address are taken: see `switchpath show nat`, or widen `ports` in `[nat]`."
+            }
+            NatUnsupported => {
+                "TCP, UDP and ICMP are translated. Give other protocols an address of their own, or carry them in UDP."
+            }
+            NatFragment => "Fragments were reordered on the way here, or the first was lost: lower the sender's MTU.",
+            NatUnknown => "An answer that came too late, or a host inside that speaks of what it never had.",
+            Filtered | Rejected => "Meant so by a rule of its path: `switchpath show functions` counts each.",
             OutputQueue => "The link is too slow for what the router itself sends: see `switchpath show queues`.",
             HandOverFull => {
                 "One worker gets more than it can take: see `switchpath show workers`. A single heavy flow stays on one worker."

@@ -4,10 +4,10 @@ use super::connected::Connected;
 use super::cpu;
 use crate::diagnostic::Report;
 use crate::document::{Node, Path, Section, Text};
-use crate::keys::{MOST_FUNCTIONS, MOST_PATHS, PATH};
+use crate::keys::{MOST_FUNCTIONS, MOST_PATHS, MOST_RULES, PATH};
 use crate::names::{self, PATH_PATTERN, RESERVED_PATHS};
 use crate::text::{TextError, quote};
-use crate::{Call, Catalogue, Match, PathPlan};
+use crate::{Call, Catalogue, FilterRule, Match, PathPlan};
 use std::collections::HashMap;
 
 /// The function of a path that names none.
@@ -46,6 +46,7 @@ pub(super) fn read(
             });
         }
         let functions = functions(report, &section, catalogue);
+        let filter = filter(report, &section, connected, &functions);
         // The declared ranges are within the types.
         let queue = section.integer(report, "queue").unwrap_or(1) as u32;
         let mut one = |name| match section.node(name) {
@@ -60,6 +61,7 @@ pub(super) fn read(
                 name: name.value.to_string(),
                 matching,
                 functions,
+                filter,
                 input_queue,
                 output_queue,
                 class,
@@ -110,6 +112,63 @@ fn matching<'a>(report: &mut Report<'_>, section: &'a Section<'a>, connected: &C
         return None;
     }
     Some((text, matching))
+}
+
+/// The rules of a packet filter, which a path has where it has the function of that name.
+fn filter(
+    report: &mut Report<'_>,
+    section: &Section<'_>,
+    connected: &Connected,
+    functions: &[Call],
+) -> Vec<FilterRule> {
+    let filters = functions.iter().any(|call| call.name == "filter");
+    let Some(given) = section.node("filter") else {
+        if filters {
+            report.error(section.span.clone(), section.path, || {
+                let hint = "add filter = [\"tcp dport 22 accept\", \"drop\"]";
+                ("the function 'filter' has no rules".to_string(), hint.to_string())
+            });
+        }
+        return Vec::new();
+    };
+    if !filters && report.error_count() == 0 {
+        report.error(given.span.clone(), given.path, || {
+            let hint = "name it: functions = [\"filter\", \"ip\"]";
+            ("there are rules, and the path has not the function 'filter'".to_string(), hint.to_string())
+        });
+    }
+    let mut list = section.list(report, "filter");
+    if let Some((_, span, _)) = list.get(MOST_RULES) {
+        report.error(span.clone(), given.path, || {
+            (
+                format!("a filter has at most {MOST_RULES} rules"),
+                "put values into sets, or use several paths".to_string(),
+            )
+        });
+        list.truncate(MOST_RULES);
+    }
+    let parent = given.path;
+    let mut rules = Vec::with_capacity(list.len());
+    for (index, span, value) in list {
+        let node = Node::new(value, span, Path::Index(&parent, index));
+        let Some(text) = node.text() else {
+            node.no_text(report, "\"tcp dport 22 accept\"");
+            continue;
+        };
+        match FilterRule::parse(text.value) {
+            Err(error) => text.wrong(report, error),
+            Ok(rule) => {
+                let unknown = rule.iif().filter(|name| connected.interface(name).is_none() && !connected.incomplete);
+                if let Some(name) = unknown {
+                    let (reason, hint) = connected.no_interface(name);
+                    let offset = text.value.find(name).unwrap_or(0);
+                    text.wrong(report, TextError { offset, length: name.len(), reason, hint });
+                }
+                rules.push(rule);
+            }
+        }
+    }
+    rules
 }
 
 fn functions(report: &mut Report<'_>, section: &Section<'_>, catalogue: &Catalogue) -> Vec<Call> {

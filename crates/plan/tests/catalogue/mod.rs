@@ -40,7 +40,7 @@ const fn declared(name: &'static str, summary: &'static str, options: &'static [
     Declaration { name, summary, cost: units::declare::DeclaredCost::None, source: "", options }
 }
 
-/// Three schemes, three functions, three kinds of device.
+/// Three schemes, five functions, three kinds of device.
 pub fn catalogue() -> Catalogue {
     Catalogue {
         schemes: vec![
@@ -52,6 +52,8 @@ pub fn catalogue() -> Catalogue {
             declared("ip", "Forwards IPv4 and IPv6.", &[]),
             declared("police", "Drops what is above a rate.", &[RATE, BURST]),
             declared("count", "Counts.", &[]),
+            declared("filter", "Filters.", &[]),
+            declared("nat", "Translates.", &[]),
         ],
         devices: vec![
             declared("memory", "A pair of queues.", &[]),

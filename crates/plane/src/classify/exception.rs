@@ -26,11 +26,15 @@ pub enum Exception {
     Redirect = 10,
     /// Its next hop did not answer: the sender is to hear of it.
     Unanswered = 11,
+    /// A function has given it another destination: it is classified again.
+    Again = 12,
+    /// A packet filter rejects it: its sender is told.
+    Prohibited = 13,
 }
 
 impl Exception {
     /// Every exception, in the order of their codes.
-    pub const ALL: [Exception; 11] = [
+    pub const ALL: [Exception; 13] = [
         Exception::Arp,
         Exception::Local,
         Exception::Options,
@@ -42,6 +46,8 @@ impl Exception {
         Exception::BeyondScope,
         Exception::Redirect,
         Exception::Unanswered,
+        Exception::Again,
+        Exception::Prohibited,
     ];
 
     /// The exception of a code in `Meta::exception`.

@@ -113,7 +113,7 @@ impl<W: Witness> Classifier<'_, W> {
         packet.resize(l3 + length);
         packet.meta_mut().ecn = ecn;
         self.saw_header(Family::V4, source.into(), destination.into(), length);
-        if source.is_multicast() || source.is_broadcast() || source.is_loopback() || self.is_own4(packet, source) {
+        if source.is_multicast() || source.is_broadcast() || source.is_loopback() || self.claims_ours(packet, source) {
             return Err(DropReason::MartianSource);
         }
         if destination.is_broadcast() {
@@ -216,6 +216,34 @@ impl<W: Witness> Classifier<'_, W> {
         matches!(Outcome::decode(word), Outcome::Local(_))
     }
 
+    /// Whether a packet says that it comes from the router itself, and the router has not said so for it.
+    fn claims_ours(&self, packet: &Packet, source: Ipv4Addr) -> bool {
+        packet.meta().flags & Meta::TRANSLATED == 0 && self.is_own4(packet, source)
+    }
+
+    /// For an address of ours that others stand behind: the path whose functions know whether this packet is for them. It
+    /// takes the path's instance at the port it came in by, and goes on from there by its new destination.
+    fn translated(&self, packet: &mut Packet) -> Option<Target> {
+        let rules =
+            self.snapshot.nat.as_ref().filter(|_| packet.meta().flags & (Meta::IPV6 | Meta::TRANSLATED) == 0)?;
+        let l3 = usize::from(packet.meta().l3);
+        let destination = packet.bytes().get(l3 + 16..)?.first_chunk::<4>()?;
+        if !rules.is_ours(u32::from_be_bytes(*destination)) {
+            return None;
+        }
+        let position = self.matched(packet)?;
+        let path = self.snapshot.paths.get(position).filter(|path| path.translates)?;
+        let target = self.dispatch.instance(position, packet.meta().in_port);
+        if target == super::REFUSED {
+            return None;
+        }
+        self.witness.saw(|| Finding::Path(position));
+        let meta = packet.meta_mut();
+        (meta.path, meta.class) = (path.id, path.class);
+        meta.flags |= Meta::OURS;
+        Some(target)
+    }
+
     fn route6(&self, packet: &mut Packet, source: Ipv6Addr, outcome: Outcome) -> Verdict {
         if let Outcome::Local(_) = outcome {
             return Ok(self.except(packet, Exception::Local));
@@ -259,7 +287,9 @@ impl<W: Witness> Classifier<'_, W> {
         let out = match outcome {
             Outcome::NoRoute | Outcome::Group(_) => return self.except(packet, Exception::NoRoute),
             Outcome::Unreachable => return self.except(packet, Exception::Unreachable),
-            Outcome::Local(_) => return self.except(packet, Exception::Local),
+            Outcome::Local(_) => {
+                return self.translated(packet).unwrap_or_else(|| self.except(packet, Exception::Local));
+            }
             Outcome::Blackhole => return refuse(packet, DropReason::Blackhole),
             Outcome::Broadcast(_) => return refuse(packet, DropReason::Broadcast),
             Outcome::Special => return refuse(packet, DropReason::MartianDestination),

@@ -25,6 +25,7 @@ use super::fib6::Nodes;
 use super::groups::{Groups, Members};
 use super::vrf::Vrf;
 use super::{Adjacencies, Fib4, Fib6, Outcome};
+use crate::nat::Nat;
 use parking_lot::{Mutex, RwLock};
 use routes::State;
 use std::net::IpAddr;
@@ -71,6 +72,7 @@ pub struct Tables {
     limits: TableLimits,
     large: AtomicBool,
     flow_key: AtomicU64,
+    nat: Nat,
 }
 
 impl Default for Tables {
@@ -103,6 +105,7 @@ impl Tables {
             limits,
             large: AtomicBool::new(false),
             flow_key: AtomicU64::new(0),
+            nat: Nat::default(),
         }
     }
 
@@ -188,6 +191,11 @@ impl Tables {
             IpAddr::V4(address) => self.fib4.lookup(address.to_bits()),
             IpAddr::V6(address) => self.fib6.lookup(address.to_bits()),
         })
+    }
+
+    /// Translated connections.
+    pub fn nat(&self) -> &Nat {
+        &self.nat
     }
 
     /// Keys the hash by which flows pick members of groups. Routers one behind the other should have different keys:

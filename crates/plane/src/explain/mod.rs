@@ -258,8 +258,10 @@ impl Way<'_> {
         };
         let snapshot = self.question.snapshot;
         let asked = std::cell::Cell::default();
-        let context = Context { now: self.question.now, snapshot, tables, limit: None, asked: &asked };
-        let functions = function::build(&snapshot.paths[path].functions).expect("the functions of a generation exist");
+        let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();
+        let nat = tables.nat().sample(snapshot.nat.as_ref(), l3);
+        let context = Context { now: self.question.now, snapshot, tables, nat: &nat, limit: None, asked: &asked };
+        let functions = function::build(&snapshot.paths[path]).expect("the functions of a generation exist");
         for (index, mut function) in functions.into_iter().enumerate() {
             let before = packet.bytes().to_vec();
             let goes_on = function.process(context, std::slice::from_mut(&mut packet));

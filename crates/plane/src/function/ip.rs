@@ -187,7 +187,14 @@ mod tests {
         tables.unresolve(OUT, hops[1]);
         assert!(tables.resolve(OUT, hops[1], moved));
         let asked = Cell::default();
-        let context = Context { now: Instant::START, snapshot: &snapshot, tables: &tables, limit: None, asked: &asked };
+        let context = Context {
+            now: Instant::START,
+            snapshot: &snapshot,
+            tables: &tables,
+            nat: tables.nat(),
+            limit: None,
+            asked: &asked,
+        };
         assert!(Ip.process(context, &mut packets[2..]), "alone it goes to the new address");
         assert_eq!((packets[2].meta().exception, &packets[2].bytes()[..6]), (0, &moved.0[..]));
         assert!(!Ip.process(context, &mut packets[..2]));

@@ -3,16 +3,20 @@
 //! A function works on packets in place and ends none itself: it sets `Meta::refused` (a drop reason plus one) or
 //! `Meta::exception` (a code of [`crate::classify::Exception`]), and the forwarding task sees to the rest.
 
+mod filter;
 mod ip;
+mod nat;
 mod spin;
 
+pub use filter::Filter;
 pub use ip::Ip;
+pub use nat::Translation;
 pub use spin::Spin;
 
 use crate::classify::Tables;
-use crate::snapshot::Snapshot;
+use crate::nat::Nat;
+use crate::snapshot::{PathSpec, Snapshot};
 use packet::Packet;
-use plan::Call;
 use std::cell::Cell;
 use units::declare::Declaration;
 use units::{Instant, Nanos};
@@ -26,6 +30,8 @@ pub struct Context<'a> {
     pub snapshot: &'a Snapshot,
     /// Routes and adjacencies.
     pub tables: &'a Tables,
+    /// Translated connections: those of the tables, unless this is only to see what would be.
+    pub nat: &'a Nat,
     /// How long a packet may take before it is dropped; none: as long as it takes.
     pub limit: Option<Nanos>,
     /// Time a function wants spent besides what it does: whoever meters the worker sees to it, by the clock or by adding it.
@@ -37,18 +43,36 @@ pub trait Function: Send {
     /// Does its work on each packet that is neither refused nor an exception yet. Answers whether every packet goes on:
     /// false where one is refused or an exception now.
     fn process(&mut self, context: Context<'_>, packets: &mut [Packet]) -> bool;
+    /// What it has counted, always under the same names in the same order.
+    fn counters(&self) -> Vec<Counter> {
+        Vec::new()
+    }
+}
+
+/// Something a function counts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Counter {
+    /// What: a rule, a fate.
+    pub name: String,
+    /// Packets.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// Every function there is.
-pub const DECLARATIONS: &[Declaration] = &[Ip::DECLARATION, Spin::DECLARATION];
+pub const DECLARATIONS: &[Declaration] =
+    &[Filter::DECLARATION, Ip::DECLARATION, Spin::DECLARATION, Translation::DECLARATION];
 
 /// The functions of a path, in order.
-pub fn build(calls: &[Call]) -> Result<Vec<Box<dyn Function>>, UnknownFunction> {
-    calls
+pub fn build(path: &PathSpec) -> Result<Vec<Box<dyn Function>>, UnknownFunction> {
+    path.functions
         .iter()
         .map(|call| -> Result<Box<dyn Function>, UnknownFunction> {
             match call.name {
+                "filter" => Ok(Box::new(Filter::of(&path.filter))),
                 "ip" => Ok(Box::new(Ip)),
+                "nat" => Ok(Box::new(Translation)),
                 "spin" => Ok(Box::new(Spin::of(call))),
                 other => Err(UnknownFunction(other.to_string())),
             }

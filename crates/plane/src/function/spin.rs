@@ -144,7 +144,14 @@ mod tests {
             let mut packet = pool.take().unwrap();
             assert!(packet.fill(&vec![0; length]));
             let asked = Cell::default();
-            let context = Context { now: Instant::START, snapshot: &snapshot, tables: &tables, limit, asked: &asked };
+            let context = Context {
+                now: Instant::START,
+                snapshot: &snapshot,
+                tables: &tables,
+                nat: tables.nat(),
+                limit,
+                asked: &asked,
+            };
             let all = spin.process(context, std::slice::from_mut(&mut packet));
             assert_eq!(all, packet.meta().refused == 0);
             taken.push((asked.get().get(), !all));

@@ -14,6 +14,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub(super) enum Complaint {
     /// Its time to live is used up.
     Expired,
+    /// A packet filter rejects it.
+    Prohibited,
     /// No route leads there.
     NoRoute,
     /// The route says so.
@@ -50,6 +52,7 @@ impl Complaint {
     fn in_ipv4(self) -> Option<Error4> {
         Some(match self {
             Complaint::Expired => Error4::TimeExceeded,
+            Complaint::Prohibited => Error4::CommunicationProhibited,
             Complaint::NoRoute => Error4::NetUnreachable,
             Complaint::Unreachable | Complaint::NoAnswer => Error4::HostUnreachable,
             Complaint::TooBig { mtu } => Error4::FragmentationNeeded { mtu },
@@ -64,6 +67,7 @@ impl Complaint {
     fn in_ipv6(self) -> Option<Error6> {
         Some(match self {
             Complaint::Expired => Error6::HopLimitExceeded,
+            Complaint::Prohibited => Error6::AdminProhibited,
             Complaint::NoRoute | Complaint::Unreachable => Error6::NoRoute,
             Complaint::NoAnswer => Error6::AddressUnreachable,
             Complaint::BeyondScope => Error6::BeyondScope,

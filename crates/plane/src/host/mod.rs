@@ -162,6 +162,8 @@ impl Host {
             Exception::NoRoute => self.refuse(packet, Complaint::NoRoute, DropReason::NoRoute, world),
             Exception::Unreachable => self.refuse(packet, Complaint::Unreachable, DropReason::Unreachable, world),
             Exception::Redirect => self.redirect(packet, world),
+            Exception::Prohibited => self.refuse(packet, Complaint::Prohibited, DropReason::Rejected, world),
+            Exception::Again => world.forward(packet),
             Exception::Unanswered => self.refuse(packet, Complaint::NoAnswer, DropReason::NeighbourFailed, world),
             Exception::BeyondScope => self.refuse(packet, Complaint::BeyondScope, DropReason::LinkLocal, world),
         }

@@ -2,6 +2,7 @@
 //!
 //! It runs the plane as the daemon does, but in the caller's thread and in the caller's time.
 
+mod bench;
 pub mod edits;
 mod frames;
 mod one_link;
@@ -9,6 +10,7 @@ mod straight;
 mod team;
 pub mod train;
 
+pub use bench::Bench;
 pub use frames::Udp;
 pub use one_link::OneLink;
 pub use straight::StraightLine;

@@ -242,6 +242,9 @@ impl Router {
             let vrf = self.names.places.get(&interface.id).copied().unwrap_or(VrfId::MAIN);
             self.tables.attach(interface.id, vrf);
         }
+        if let Some(rules) = &snapshot.nat {
+            self.tables.nat().open(rules);
+        }
         let mut acknowledgements = Vec::new();
         let mut changes = changes.into_iter();
         self.post(|| {
@@ -258,6 +261,9 @@ impl Router {
         let Published { plan, snapshot, routes, gateways, statics, .. } = published;
         for interface in self.snapshot.interfaces.iter().filter(|i| snapshot.interface(i.id).is_none()) {
             self.tables.remove_interface(interface.id);
+        }
+        if snapshot.nat.is_none() {
+            self.tables.nat().close();
         }
         self.snapshot = snapshot;
         let changes = routes.iter().filter(|(key, goal)| self.routes.get(key) != Some(goal));

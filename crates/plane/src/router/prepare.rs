@@ -8,13 +8,14 @@ use crate::function;
 use crate::host::HostLimits;
 use crate::interface::{Attached, Interface};
 use crate::link::Lines;
+use crate::nat;
 use crate::port::{Lane, Port, relay};
 use crate::snapshot::{BEST_EFFORT, CONTROL, GENERAL, PathSpec, PortView, Rule, Snapshot};
 use crate::worker::{Change, Decorate, Lanes, NewFunctions, NewPort, Opened};
 use packet::Region;
 use packet::wire::ipv6;
 use plan::admission::{Figure, Source};
-use plan::{Admission, Call, CpuPlan, InterfacePlan, PathCpu, Plan, PortPlan};
+use plan::{Admission, Call, CpuPlan, InterfacePlan, NatPlan, PathCpu, Plan, PortPlan};
 use schemes::Scheme;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -136,7 +137,8 @@ impl Router {
             share.functions = self.prepare_functions(plan, &paths, &names, &mut errors);
         }
         let (Ok(gateways), true) = (gateways, errors.is_empty()) else { return Err(errors) };
-        let snapshot = Snapshot::new(
+        let nat = plan.nat.as_ref().map(|nat| translation(nat, &names, &interfaces, self.build.limits.secret));
+        let mut snapshot = Snapshot::new(
             Generation(self.snapshot.generation.0 + 1),
             CpuPlan { layout: self.build.layout.unwrap_or(plan.cpu.layout), ..plan.cpu.clone() },
             views(plan, &parts, &names),
@@ -145,6 +147,7 @@ impl Router {
             rules(plan, &names),
             HostLimits { icmp_rate: plan.icmp_rate.into(), icmp_burst: plan.icmp_burst.into(), ..self.build.limits },
         );
+        snapshot.nat = nat;
         let snapshot = Arc::new(snapshot);
         let statics = plan.neighbours.iter().map(|n| ((names.interfaces[&n.interface], n.address), n.mac)).collect();
         let change = |Share { ports, schemes, functions }| {
@@ -301,12 +304,12 @@ impl Router {
         let mut functions = Vec::new();
         for path in paths.iter().filter(|path| path.id != CONTROL && path.id != GENERAL) {
             let old = self.snapshot.paths.iter().find(|old| old.id == path.id);
-            let changed = old.is_none_or(|old| old.functions != path.functions);
+            let changed = old.is_none_or(|old| old.functions != path.functions || old.filter != path.filter);
             for port in plan.ports.iter().map(|port| names.ports[&port.name]) {
                 if !changed && self.snapshot.port(port).is_some() {
                     continue;
                 }
-                match function::build(&path.functions) {
+                match function::build(path) {
                     Ok(built) => functions.push(NewFunctions { path: path.id, port, functions: built }),
                     Err(unknown) => errors.push(broken(format!("path {}", path.name), &unknown)),
                 }
@@ -389,7 +392,19 @@ fn attach(plan: &InterfacePlan, id: InterfaceId, port: PortId, mac: Mac) -> Inte
 fn paths(plan: &Plan, shares: &Shares, names: &mut Names) -> Vec<PathSpec> {
     let spec = |id, name: &str, functions, capacity, class| {
         let (name, cpu, cost) = (name.into(), PathCpu::default(), None);
-        PathSpec { id, name, functions, capacity, output_capacity: capacity, class, cpu, share: shares.own(id), cost }
+        PathSpec {
+            id,
+            name,
+            functions,
+            capacity,
+            output_capacity: capacity,
+            class,
+            cpu,
+            share: shares.own(id),
+            cost,
+            translates: false,
+            filter: Vec::new(),
+        }
     };
     let forward = || vec![Call::parse("ip", function::DECLARATIONS, "function").expect("it is declared")];
     let mut paths = vec![
@@ -403,6 +418,12 @@ fn paths(plan: &Plan, shares: &Shares, names: &mut Names) -> Vec<PathSpec> {
         let id = *names.paths.entry(path.name.clone()).or_insert_with(|| PathId::at(next));
         names.next[2] = next.max(id.index() + 1);
         let mut path_spec = spec(id, &path.name, path.functions.clone(), path.input_queue as usize, path.class);
+        let came = |rule: &plan::FilterRule| {
+            let interface = rule.iif().map(|name| names.interfaces.get(name).copied());
+            interface.map(|known| known.unwrap_or(InterfaceId(u16::MAX)))
+        };
+        path_spec.filter = path.filter.iter().map(|rule| (rule.clone(), came(rule))).collect();
+        path_spec.translates = path.functions.iter().any(|call| call.name == "nat");
         path_spec.output_capacity = path.output_queue as usize;
         (path_spec.cpu, path_spec.share) = (path.cpu, shares.of_path(path));
         path_spec.cpu.max_wait = shares.max_wait(path);
@@ -411,6 +432,31 @@ fn paths(plan: &Plan, shares: &Shares, names: &mut Names) -> Vec<PathSpec> {
         paths.push(path_spec);
     }
     paths
+}
+
+/// What a plan says of translation, by ids.
+fn translation(plan: &NatPlan, names: &Names, interfaces: &[Interface], secret: u64) -> nat::Rules {
+    let ids: Vec<InterfaceId> = plan.outside.iter().filter_map(|name| names.interfaces.get(name).copied()).collect();
+    let own = |id: &InterfaceId| interfaces.iter().find(|interface| interface.id == *id);
+    let first = |id: &InterfaceId| Some((*id, u32::from(own(id)?.ipv4.first()?.address)));
+    let all = ids.iter().filter_map(own).flat_map(|interface| &interface.ipv4);
+    let mut addresses: Vec<u32> = all.map(|attached| u32::from(attached.address)).collect();
+    addresses.sort_unstable();
+    let forward = |forward: &plan::ForwardPlan| nat::Forward {
+        protocol: forward.protocol,
+        port: forward.port,
+        inside: nat::End::new(forward.address.into(), forward.to),
+    };
+    nat::Rules {
+        outside: ids.iter().filter_map(first).collect(),
+        addresses,
+        ports: plan.ports,
+        filtering: if plan.anybody { nat::Filtering::Endpoint } else { nat::Filtering::Connection },
+        timeouts: plan.timeouts,
+        forwards: plan.forwards.iter().map(forward).collect(),
+        connections: plan.connections as usize,
+        secret,
+    }
 }
 
 /// The rules of the configured paths: they come after the three built-in ones.

@@ -12,6 +12,7 @@ mod holding;
 mod inject;
 mod lanes;
 mod mailbox;
+mod onward;
 mod outlet;
 mod report;
 mod restart;
@@ -26,7 +27,7 @@ pub(crate) use crew::Crew;
 pub(crate) use lanes::Lanes;
 pub use mailbox::{Command, Mailbox};
 pub(crate) use outlet::ROUNDS;
-pub use report::{PathReport, PortReport, QueueReport, TaskReport, Watched, WorkerReport};
+pub use report::{PathReport, PortReport, QueueReport, TaskReport, Watched, WorkerReport, add_counters};
 pub use restart::HalfAdopted;
 pub(crate) use stages::refusal;
 
@@ -186,6 +187,8 @@ pub struct Worker {
     /// Dispatches in a row that moved nothing, since a task was last woken from outside.
     quiet: usize,
     batch: Batch,
+    /// What stays of a batch from which some are sent on; empty otherwise.
+    kept: Batch,
     /// What comes in was given, and did not come from a device.
     injecting: bool,
     /// Frames to take in before the next dispatch, and whom to tell how many were.
@@ -243,6 +246,7 @@ impl Worker {
             blocked_since: Instant::START,
             quiet: 0,
             batch: Batch::new(),
+            kept: Batch::new(),
             injecting: false,
             injected: VecDeque::new(),
             scratch: Scratch::new(),

@@ -2,6 +2,7 @@
 
 use super::duties::Task;
 use super::{Role, Worker};
+use crate::function::Counter;
 use crate::host::NeighbourReport;
 use crate::link::LinkCounters;
 use crate::path::{Fill, PathCounters};
@@ -87,6 +88,8 @@ pub struct PathReport {
     pub counters: PathCounters,
     /// Packets in its queues.
     pub queued: usize,
+    /// What its functions have counted, function by function.
+    pub functions: Vec<Vec<Counter>>,
 }
 
 /// One queue of a path at a port.
@@ -166,6 +169,21 @@ pub struct WorkerReport {
     pub waiting: Vec<((InterfaceId, IpAddr), usize)>,
 }
 
+/// Adds what the same functions have counted elsewhere.
+pub fn add_counters(sum: &mut Vec<Vec<Counter>>, other: Vec<Vec<Counter>>) {
+    for (index, counters) in other.into_iter().enumerate() {
+        let Some(known) = sum.get_mut(index).filter(|known| known.len() == counters.len()) else {
+            sum.resize_with(sum.len().max(index + 1), Vec::new);
+            sum[index] = counters;
+            continue;
+        };
+        for (known, counter) in known.iter_mut().zip(counters) {
+            known.packets += counter.packets;
+            known.bytes += counter.bytes;
+        }
+    }
+}
+
 impl Worker {
     /// A copy of all counters. Allocates: made on request, never on the fast path.
     pub fn report(&self) -> WorkerReport {
@@ -222,7 +240,11 @@ impl Worker {
         let report = |path: PathId| {
             let mut counters = PathCounters::default();
             of(path).for_each(|instance| counters += instance.counters);
-            PathReport { path, counters, queued: of(path).map(|i| i.queued()).sum() }
+            let mut functions: Vec<Vec<Counter>> = Vec::new();
+            for counted in of(path).map(|i| i.functions.iter().map(|f| f.counters()).collect::<Vec<_>>()) {
+                add_counters(&mut functions, counted);
+            }
+            PathReport { path, counters, queued: of(path).map(|i| i.queued()).sum(), functions }
         };
         self.snapshot.paths.iter().map(|path| report(path.id)).collect()
     }

@@ -79,7 +79,7 @@ impl Worker {
 
     /// Drops what is in the worker's own hands, uncounted.
     fn clear(&mut self) {
-        (self.batch, self.scratch) = (Batch::new(), Scratch::new());
+        (self.batch, self.kept, self.scratch) = (Batch::new(), Batch::new(), Scratch::new());
         let mut agenda = Agenda::new(self.switch_cost);
         agenda.rule(&self.snapshot.cpu, self.fates.now);
         self.duties = Duties::new(agenda);
@@ -121,7 +121,7 @@ impl Worker {
         let Some(mut old) = self.instances[target].take() else { return };
         let snapshot = self.snapshot.clone();
         let spec = snapshot.paths.iter().find(|path| path.id == old.path);
-        let functions = spec.and_then(|path| function::build(&path.functions).ok()).unwrap_or_default();
+        let functions = spec.and_then(|path| function::build(path).ok()).unwrap_or_default();
         let task = spec.map(|spec| self.forwarder(spec, &snapshot)).unwrap_or_default();
         let (before, behind) = (old.input.capacity(), old.output.capacity());
         let own = old.path == CONTROL || old.path == GENERAL;

@@ -237,8 +237,14 @@ impl Worker {
         let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return Vector::default() };
         let limit = instance.limit;
         let asked = Cell::default();
-        let context =
-            Context { now: self.fates.now, snapshot: &self.snapshot, tables: &self.tables, limit, asked: &asked };
+        let context = Context {
+            now: self.fates.now,
+            snapshot: &self.snapshot,
+            tables: &self.tables,
+            nat: self.tables.nat(),
+            limit,
+            asked: &asked,
+        };
         let mut odd = false;
         if self.fates.follows() {
             odd = followed(&mut instance.functions, context, self.batch.as_mut_slice(), &mut self.fates);
@@ -258,7 +264,7 @@ impl Worker {
         if let Some(limit) = limit {
             odd |= self.over_limit(used, limit);
         }
-        if odd {
+        if odd && self.send_on(target) {
             self.divert(target);
         }
         if offloads {

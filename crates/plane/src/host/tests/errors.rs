@@ -248,7 +248,8 @@ fn hop_by_hop_options_act_by_their_two_highest_bits() {
 #[test]
 fn a_packet_whose_header_says_nonsense_is_dropped() {
     let mut lab = lab();
-    for exception in Exception::ALL {
+    // What is only to be classified again is the classifier's to drop.
+    for exception in Exception::ALL.into_iter().filter(|&exception| exception != Exception::Again) {
         for length in [0, 1, 19] {
             let l3 = V4::default().udp(1).l3[..length].to_vec();
             lab.receive(LAN, &Frame::new(ethertype::IPV4, l3), exception);

@@ -1,0 +1,146 @@
+//! Address translation between hosts with the kernel's own TCP, UDP and ping: the server has no route back to the client, so
+//! whatever is answered was translated. Both leave checksums and segmentation to their cables, as hosts do.
+
+use crate::interfaces::{answers, lab};
+use crate::rig::{Place, Router};
+use io::netlink::Netlink;
+use io::netns::{Host, Lab};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::thread;
+use std::time::Duration;
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+const OURS: &str = "198.51.100.1";
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+fn config(more: &str) -> String {
+    format!(
+        "version = 1\n[port.lan]\ndevice = 'packet:lan'\naddress = ['10.0.1.1/24']\n\
+         [port.wan]\ndevice = 'packet:wan'\naddress = ['{OURS}/24']\n\
+         [nat]\noutside = 'wan'\nforward = ['tcp 8080 to 10.0.1.2:80']\n\
+         [[path]]\nname = 'home'\nmatch = 'any'\nfunctions = ['nat', 'filter', 'ip']\n\
+         filter = ['ct state established,related accept', 'iif wan tcp dport 80 accept', 'iif lan accept', 'drop']\n{more}"
+    )
+}
+
+/// client 10.0.1.2 - lan [router] wan 198.51.100.1 - 198.51.100.2 server
+struct Home {
+    router: Host,
+    client: Host,
+    server: Host,
+}
+
+impl Home {
+    fn lay(lab: &Lab) -> Home {
+        let [router, client, server] = ["router", "client", "server"].map(|name| lab.host(name).unwrap());
+        for (host, near, address) in [(&client, "lan", "10.0.1.2"), (&server, "wan", "198.51.100.2")] {
+            lab.cable(&host.plug("eth0"), &router.plug(near)).unwrap();
+            host.run(|| Netlink::open().unwrap().set_up("eth0", true).unwrap()).unwrap();
+            host.add_address("eth0", ip(address), 24).unwrap();
+        }
+        client.add_default_route(ip("10.0.1.1")).unwrap();
+        Home { router, client, server }
+    }
+
+    fn start(&self, place: &Place) -> Router {
+        place.write("run.toml", &config(""));
+        self.router.run(|| place.start()).unwrap()
+    }
+}
+
+fn patient(stream: &TcpStream) {
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+}
+
+/// So many bytes go one way and come back, the same.
+fn echo(here: &mut TcpStream, there: &mut TcpStream, bytes: usize) {
+    let sent: Vec<u8> = (0..bytes).map(|i| (i * 7 + i / 251) as u8).collect();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut buffer = vec![0; bytes];
+            there.read_exact(&mut buffer).unwrap();
+            there.write_all(&buffer).unwrap();
+        });
+        let mut back = vec![0; bytes];
+        here.write_all(&sent).unwrap();
+        here.read_exact(&mut back).unwrap();
+        assert!(back == sent, "what came back is not what was sent");
+    });
+}
+
+/// A connection from one host to an address, and its other end at another host.
+fn connect((from, to): (&Host, &Host), address: &str, listen: &str) -> (TcpStream, TcpStream, SocketAddr) {
+    let listener = to.run(|| TcpListener::bind(listen).unwrap()).unwrap();
+    let address: SocketAddr = address.parse().unwrap();
+    let here = from.run(|| TcpStream::connect_timeout(&address, PATIENCE).unwrap()).unwrap();
+    let (there, peer) = listener.accept().unwrap();
+    patient(&here);
+    patient(&there);
+    (here, there, peer)
+}
+
+#[test]
+fn hosts_inside_reach_the_outside_and_their_connections_outlive_an_apply() {
+    let Some(lab) = lab() else { return };
+    let home = Home::lay(&lab);
+    let place = Place::new(1);
+    let router = home.start(&place);
+
+    // TCP, with super-frames and partial checksums; the connection stays while the configuration changes.
+    let (mut here, mut there, peer) = connect((&home.client, &home.server), "198.51.100.2:7000", "0.0.0.0:7000");
+    assert_eq!((peer.ip(), peer.port()), (ip(OURS), here.local_addr().unwrap().port()), "from us, with its own port");
+    echo(&mut here, &mut there, 1 << 20);
+    for more in ["queue = 300", "queue = 300\nclass = 2", "[[path]]\nname = 'other'\nmatch = 'udp'"] {
+        place.write("next.toml", &config(more));
+        place.good(&["apply", "next.toml"]);
+        echo(&mut here, &mut there, 1 << 18);
+    }
+    let nat = place.json(&["show", "nat"]);
+    let known =
+        nat["connections"].as_array().unwrap().iter().find(|known| known["peer"] == "198.51.100.2:7000").unwrap();
+    assert_eq!(
+        (&known["state"], &known["inside"]),
+        (&"established".into(), &here.local_addr().unwrap().to_string().into())
+    );
+    place.good(&["apply", "run.toml"]);
+
+    // A port of ours that leads inside, and one that does not.
+    let (mut here, mut there, peer) = connect((&home.server, &home.client), "198.51.100.1:8080", "0.0.0.0:80");
+    assert_eq!(peer.ip(), ip("198.51.100.2"));
+    echo(&mut here, &mut there, 1 << 16);
+    let refused =
+        home.server.run(|| TcpStream::connect_timeout(&"198.51.100.1:8081".parse().unwrap(), PATIENCE)).unwrap();
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::ConnectionRefused, "nobody asked for it: it is the router's");
+
+    // UDP, and an ICMP error that finds the socket which has to hear of it.
+    let socket = home.client.run(|| UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
+    let far = home.server.run(|| UdpSocket::bind("0.0.0.0:7001").unwrap()).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    far.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut buffer = [0; 16];
+    socket.connect("198.51.100.2:7001").unwrap();
+    socket.send(b"ask").unwrap();
+    let (length, from) = far.recv_from(&mut buffer).unwrap();
+    assert_eq!((&buffer[..length], from.ip()), (&b"ask"[..], ip(OURS)));
+    far.send_to(b"answer", from).unwrap();
+    assert_eq!(socket.recv(&mut buffer).unwrap(), 6);
+    socket.connect("198.51.100.2:7002").unwrap();
+    socket.send(b"nobody").unwrap();
+    assert_eq!(socket.recv(&mut buffer).unwrap_err().kind(), ErrorKind::ConnectionRefused, "ICMP port unreachable");
+
+    // Ping; where there is none, the rest stands.
+    assert_ne!(answers(&home.client, "198.51.100.2"), Some(false));
+    // From the outside past the translation: the filter behind it knows no connection.
+    home.server.add_default_route(ip(OURS)).unwrap();
+    assert_ne!(answers(&home.server, "10.0.1.2"), Some(true));
+    let functions = place.json(&["show", "functions"]);
+    let filter = functions["functions"].as_array().unwrap().iter().find(|one| one["function"] == "filter").unwrap();
+    assert!(filter["counters"][0]["packets"].as_u64().unwrap() > 100, "{filter}");
+    router.stop();
+}

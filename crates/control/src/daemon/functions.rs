@@ -1,0 +1,104 @@
+//! What functions of paths have counted, and the connections that are translated.
+
+use super::Daemon;
+use super::report::Answer;
+use crate::api;
+use io::clock;
+use plan::protocol_name;
+use plane::nat::{Connection, End, Rules};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use units::Instant;
+
+impl Daemon {
+    /// The functions of all paths.
+    pub fn functions(&self) -> Answer<api::Functions> {
+        let reports = self.reports()?;
+        let snapshot = self.snapshot();
+        let mut functions = Vec::new();
+        for path in &snapshot.paths {
+            let mut counted = Vec::new();
+            for report in reports.iter().flat_map(|report| &report.paths).filter(|report| report.path == path.id) {
+                plane::add_counters(&mut counted, report.functions.clone());
+            }
+            for (index, call) in path.functions.iter().enumerate() {
+                let counters = counted.get(index).into_iter().flatten();
+                functions.push(api::Function {
+                    path: path.name.to_string(),
+                    function: call.to_string(),
+                    packet_ns: call.cost.cost.packet.get(),
+                    kilobyte_ns: call.cost.cost.kilobyte.get(),
+                    cost_source: call.cost.source.name().into(),
+                    counters: counters
+                        .map(|counter| api::FunctionCounter {
+                            name: counter.name.clone(),
+                            packets: counter.packets,
+                            bytes: counter.bytes,
+                        })
+                        .collect(),
+                });
+            }
+        }
+        Ok(api::Functions { time_ns: self.now_ns(), functions })
+    }
+
+    /// What is translated, with at most `limit` connections.
+    pub fn nat(&self, limit: usize) -> Answer<api::Nat> {
+        let tables = self.control.lock().router.tables().clone();
+        let snapshot = self.snapshot();
+        let now = clock::now();
+        let nothing = api::Nat {
+            most: 0,
+            total: 0,
+            made: 0,
+            evicted: 0,
+            out_packets: 0,
+            back_packets: 0,
+            error_packets: 0,
+            fragment_packets: 0,
+            own_packets: 0,
+            refused_packets: 0,
+            truncated: false,
+            connections: Vec::new(),
+        };
+        let Some(rules) = &snapshot.nat else { return Ok(nothing) };
+        // Copied under the lock, told of outside of it: workers wait for it.
+        let seen = tables.nat().with(|state| {
+            let known: Vec<Connection> = state.table.iter().take(limit).copied().collect();
+            let table = &state.table;
+            (known, state.counters, (table.capacity(), table.count(), table.made, table.evicted))
+        });
+        let Some((known, counters, (most, total, made, evicted))) = seen else { return Ok(nothing) };
+        Ok(api::Nat {
+            most: most as u64,
+            total: total as u64,
+            made,
+            evicted,
+            out_packets: counters.out,
+            back_packets: counters.back,
+            error_packets: counters.errors,
+            fragment_packets: counters.fragments,
+            own_packets: counters.own,
+            refused_packets: counters.refused,
+            truncated: total > known.len(),
+            connections: known.iter().map(|connection| told(connection, rules, now)).collect(),
+        })
+    }
+}
+
+fn told(connection: &Connection, rules: &Rules, now: Instant) -> api::NatConnection {
+    let end = |end: End| SocketAddrV4::new(Ipv4Addr::from(end.address), end.port).to_string();
+    let until = connection.used + rules.timeouts[connection.kind as usize];
+    api::NatConnection {
+        protocol: protocol_name(connection.protocol),
+        state: connection.kind.name().into(),
+        inside: end(connection.inside),
+        outside: end(connection.outside),
+        peer: end(connection.peer),
+        replied: connection.replied,
+        inbound: connection.inbound,
+        idle_ns: now.since(connection.used).get(),
+        left_ns: until.since(now).get(),
+        out_packets: connection.packets[0],
+        back_packets: connection.packets[1],
+    }
+}

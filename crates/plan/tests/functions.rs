@@ -1,0 +1,82 @@
+//! What a configuration says of packet filters and of translation, and what is wrong with it.
+
+mod catalogue;
+
+use catalogue::catalogue;
+
+const PORTS: &str = r#"
+version = 1
+[port.lan]
+device = "memory:a"
+address = ["192.168.1.1/24"]
+[port.wan]
+device = "memory:b"
+address = ["203.0.113.1/24"]
+[port.bare]
+device = "memory:c"
+"#;
+
+/// The reasons for which a configuration is refused, or warned of.
+fn said(rest: &str) -> Vec<String> {
+    let checked = plan::examine(&format!("{PORTS}{rest}"), "f.toml", &catalogue());
+    let list = checked.diagnostics.list().iter();
+    list.map(|d| format!("{}: {}", d.path, d.reason)).collect()
+}
+
+const TRANSLATED: &str = "[[path]]\nname = \"home\"\nmatch = \"any\"\nfunctions = [\"nat\", \"ip\"]\n";
+
+#[test]
+fn translation_is_read_with_its_defaults() {
+    let text =
+        format!("{PORTS}{TRANSLATED}[nat]\noutside = \"wan\"\nforward = [\"udp 53 to 192.168.1.9\"]\nudp = \"120s\"\n");
+    let plan = plan::check(&text, "f.toml", &catalogue()).unwrap();
+    let nat = plan.nat.as_ref().unwrap();
+    assert_eq!(
+        nat.to_string(),
+        "outside wan connections 65536 ports 1024-65535 anybody false tcp_opening 240s tcp 7440s tcp_closing 240s udp 120s \
+         icmp 60s forward udp 53 to 192.168.1.9:53"
+    );
+    let without =
+        plan::check(&format!("{PORTS}{TRANSLATED}").replace("\"nat\", ", ""), "f.toml", &catalogue()).unwrap();
+    let changes: Vec<String> = plan::diff(&without, &plan).iter().map(ToString::to_string).collect();
+    assert!(changes.iter().any(|change| change.starts_with("~ nat: rules none -> outside wan")), "{changes:?}");
+}
+
+#[test]
+fn what_is_wrong_with_translation_is_said() {
+    let nat = |keys: &str| said(&format!("{TRANSLATED}[nat]\n{keys}\n"));
+    assert_eq!(nat("outside = \"wan\""), [""; 0]);
+    for (keys, reason) in [
+        ("outside = \"wna\"", "nat.outside: "),
+        ("outside = \"bare\"", "nat.outside: 'bare' has no IPv4 address"),
+        ("outside = \"wan\"\nports = \"80\"", "nat.ports: '80' is no range of ports"),
+        ("outside = \"wan\"\nudp = \"0s\"", "nat.udp: 0ns is out of range"),
+        ("outside = \"wan\"\nforward = [\"tcp 80 to lan\"]", "nat.forward[0]: 'lan' is no IPv4 address"),
+        (
+            "outside = \"wan\"\nforward = [\"tcp 80 to 192.168.1.9\", \"tcp 80 to 192.168.1.8\"]",
+            "nat.forward[1]: there is 'tcp 80 to 192.168.1.9:80' already",
+        ),
+        ("outside = \"wan\"\nconnections = 1", "nat.connections: "),
+    ] {
+        let said = nat(keys);
+        assert!(said.len() == 1 && said[0].starts_with(reason), "{keys}: {said:?}");
+    }
+    assert_eq!(said(TRANSLATED), ["path: path 'home' has the function 'nat', and there is no [nat]"]);
+    assert_eq!(said("[nat]\noutside = \"wan\"\n"), ["nat: no path has the function 'nat', so nothing is translated"]);
+}
+
+#[test]
+fn what_is_wrong_with_a_filter_is_said_where_it_is() {
+    let path = |keys: &str| said(&format!("[[path]]\nname = \"p\"\nmatch = \"any\"\n{keys}\n"));
+    assert_eq!(path("functions = [\"filter\", \"ip\"]\nfilter = [\"tcp dport 22 accept\", \"drop\"]"), [""; 0]);
+    for (keys, reason) in [
+        ("functions = [\"filter\", \"ip\"]", "path[0]: the function 'filter' has no rules"),
+        ("filter = [\"drop\"]", "path[0].filter: there are rules, and the path has not the function 'filter'"),
+        ("functions = [\"filter\"]\nfilter = [\"tcp dport 22\"]", "path[0].filter[0]: '22' is no verdict"),
+        ("functions = [\"filter\"]\nfilter = [\"drop\", \"iif eth0 drop\"]", "path[0].filter[1]: "),
+        ("functions = [\"filter\"]\nfilter = [7]", "path[0].filter[0]: "),
+    ] {
+        let said = path(keys);
+        assert!(said.len() == 1 && said[0].starts_with(reason), "{keys}: {said:?}");
+    }
+}

@@ -1,0 +1,127 @@
+//! The function `filter`: a list of rules in the manner of nftables, of which the first that holds decides.
+//!
+//! Rules are tried in order, sets in logarithmic time. Each counts the packets it was about. What is rejected after its
+//! addresses were translated is dropped without a word: an error would speak of addresses its reader does not know.
+
+use super::{Context, Counter, Function};
+use crate::classify::Exception;
+use packet::wire::{Fields, protocol};
+use packet::{DropReason, Meta, Packet};
+use plan::{FilterFields, FilterRule, FilterVerdict};
+use units::declare::{Declaration, DeclaredCost};
+use units::{InterfaceId, Nanos};
+
+/// A rule at work.
+#[derive(Clone, Debug)]
+struct Rule {
+    rule: FilterRule,
+    interface: Option<InterfaceId>,
+    packets: u64,
+    bytes: u64,
+}
+
+/// The function `filter`.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    rules: Vec<Rule>,
+    /// What no rule was about.
+    others: (u64, u64),
+}
+
+impl Filter {
+    /// As the configuration names it.
+    pub const DECLARATION: Declaration = Declaration {
+        name: "filter",
+        summary: "accept, drop and reject by the rules in `filter` of the path",
+        cost: DeclaredCost::Measured { packet: Nanos::new(60), kilobyte: Nanos::ZERO },
+        source: "nftables",
+        options: &[],
+    };
+
+    /// With these rules, each with the interface its packets are to have come in by.
+    pub fn of(rules: &[(FilterRule, Option<InterfaceId>)]) -> Filter {
+        let rule = |(rule, interface): &(FilterRule, _)| Rule {
+            rule: rule.clone(),
+            interface: *interface,
+            packets: 0,
+            bytes: 0,
+        };
+        Filter { rules: rules.iter().map(rule).collect(), others: (0, 0) }
+    }
+
+    /// The verdict on a packet; what is no IP packet is nothing to a filter.
+    #[inline]
+    fn judge(&mut self, packet: &Packet) -> FilterVerdict {
+        let length = packet.len() as u64;
+        let Some((fields, more)) = fields(packet) else { return FilterVerdict::Accept };
+        let came = packet.meta().in_interface;
+        let holds = |rule: &&mut Rule| {
+            rule.interface.is_none_or(|interface| interface == came) && rule.rule.holds(&fields, &more)
+        };
+        match self.rules.iter_mut().find(holds) {
+            Some(rule) => {
+                rule.packets += 1;
+                rule.bytes += length;
+                rule.rule.verdict
+            }
+            None => {
+                self.others = (self.others.0 + 1, self.others.1 + length);
+                FilterVerdict::Accept
+            }
+        }
+    }
+}
+
+/// What rules look at.
+#[inline]
+fn fields(packet: &Packet) -> Option<(plan::Fields, FilterFields)> {
+    let bytes = packet.bytes();
+    let f = Fields::of(bytes)?;
+    let at = |offset: usize| bytes.get(f.l4_offset? + offset).copied();
+    let more = FilterFields {
+        state: packet.meta().connection,
+        flags: if f.protocol == protocol::TCP { at(13) } else { None },
+        kind: if matches!(f.protocol, protocol::ICMP | protocol::ICMPV6) { at(0) } else { None },
+    };
+    let fields = plan::Fields {
+        source: f.source,
+        destination: f.destination,
+        protocol: f.protocol,
+        dscp: f.dscp,
+        sport: f.sport.unwrap_or(0),
+        dport: f.dport.unwrap_or(0),
+        fragment: f.sport.is_none(),
+    };
+    Some((fields, more))
+}
+
+impl Function for Filter {
+    fn process(&mut self, _: Context<'_>, packets: &mut [Packet]) -> bool {
+        let mut all = true;
+        for packet in packets {
+            if packet.meta().refused | packet.meta().exception != 0 {
+                all = false;
+                continue;
+            }
+            let verdict = self.judge(packet);
+            let meta = packet.meta_mut();
+            match verdict {
+                FilterVerdict::Accept => continue,
+                FilterVerdict::Drop => meta.refused = DropReason::Filtered.index() as u8 + 1,
+                FilterVerdict::Reject if meta.flags & (Meta::TRANSLATED | Meta::OURS) == 0 => {
+                    meta.exception = Exception::Prohibited as u8;
+                }
+                FilterVerdict::Reject => meta.refused = DropReason::Rejected.index() as u8 + 1,
+            }
+            all = false;
+        }
+        all
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        let rule = |rule: &Rule| Counter { name: rule.rule.to_string(), packets: rule.packets, bytes: rule.bytes };
+        let (packets, bytes) = self.others;
+        let others = Counter { name: "no rule".to_string(), packets, bytes };
+        self.rules.iter().map(rule).chain([others]).collect()
+    }
+}

@@ -1,0 +1,46 @@
+//! The function `nat`: the packets of a path that leave for the outside come from one of our addresses, and what comes back to
+//! it goes inside. What it does is in [`crate::nat`]; its rules are the configuration's `[nat]`.
+
+use super::{Context, Function};
+use crate::nat::settle;
+use packet::{Meta, Packet};
+use units::Nanos;
+use units::declare::{Declaration, DeclaredCost};
+
+/// The function `nat`.
+#[derive(Clone, Copy, Debug)]
+pub struct Translation;
+
+impl Translation {
+    /// As the configuration names it.
+    pub const DECLARATION: Declaration = Declaration {
+        name: "nat",
+        summary: "IPv4 address and port translation, by the rules of [nat]",
+        cost: DeclaredCost::Measured { packet: Nanos::new(60), kilobyte: Nanos::ZERO },
+        source: "RFC 4787, 5382, 5508",
+        options: &[],
+    };
+}
+
+impl Function for Translation {
+    fn process(&mut self, context: Context<'_>, packets: &mut [Packet]) -> bool {
+        let Some(rules) = &context.snapshot.nat else { return true };
+        let concerned = |packet: &Packet| {
+            let meta = packet.meta();
+            meta.refused | meta.exception == 0 && meta.flags & (Meta::IPV6 | Meta::TRANSLATED) == 0
+        };
+        let done = context.nat.with(|state| {
+            state.begin(rules, context.now);
+            let mut all = true;
+            for packet in packets.iter_mut() {
+                if concerned(packet) {
+                    let verdict = state.translate(rules, packet, context.now);
+                    all &= settle(packet, verdict);
+                }
+                all &= packet.meta().refused | packet.meta().exception == 0;
+            }
+            all
+        });
+        done.unwrap_or(true)
+    }
+}

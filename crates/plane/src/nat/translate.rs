@@ -1,0 +1,443 @@
+//! Reading and rewriting the addresses and ports of a packet, its checksums kept right by what changes (RFC 1624).
+//!
+//! Of a partial checksum the field holds the sum of the pseudo-header alone, not complemented: addresses change it, ports do
+//! not, for whoever completes it sums those. Headers that a super-frame is cut into later are copies of its own, so it is
+//! translated as one packet.
+
+use super::table::End;
+use packet::Packet;
+use packet::wire::checksum::{self, update, update_double};
+use packet::wire::{Ipv4, Ipv4Header, icmp4, protocol};
+use std::net::Ipv4Addr;
+
+/// Which end of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// Who sends it.
+    Source,
+    /// Whom it is for.
+    Destination,
+}
+
+/// What kind of packet it is, to a translator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// Something with two ends that is whole, or the first fragment of it.
+    Flow,
+    /// An ICMP error, about a packet with these ends.
+    Error(Quoted),
+    /// A fragment that is not the first: it has no ports.
+    Fragment,
+}
+
+/// The packet that an ICMP error is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Quoted {
+    /// Its protocol.
+    pub protocol: u8,
+    /// Its ends, as its sender had them when it was quoted.
+    pub source: End,
+    /// See `source`.
+    pub destination: End,
+}
+
+/// What a translator needs of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct View {
+    /// The protocol.
+    pub protocol: u8,
+    /// Its ends; ports are zero where it has none.
+    pub source: End,
+    /// See `source`.
+    pub destination: End,
+    /// What it is.
+    pub form: Form,
+    /// The flags of a TCP header.
+    pub flags: u8,
+    /// Whether more fragments follow.
+    pub more: bool,
+    /// The identification, by which fragments belong together.
+    pub identification: u16,
+    /// The time to live.
+    pub ttl: u8,
+    /// Offset of the transport header from the network header.
+    l4: u8,
+}
+
+/// TCP flags.
+pub const FIN: u8 = 1;
+/// See [`FIN`].
+pub const SYN: u8 = 2;
+/// See [`FIN`].
+pub const RST: u8 = 4;
+/// See [`FIN`].
+pub const ACK: u8 = 16;
+
+/// Bytes of a header without which nothing can be translated: up to the checksum and the flags.
+const fn needed(protocol: u8) -> usize {
+    match protocol {
+        protocol::TCP => 20,
+        _ => 8,
+    }
+}
+
+/// Where the checksum is, from the start of the transport header.
+const fn checksum_at(protocol: u8) -> usize {
+    match protocol {
+        protocol::TCP => 16,
+        protocol::UDP => 6,
+        _ => 2,
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> u16 {
+    bytes.get(at..).and_then(|bytes| bytes.first_chunk().copied()).map_or(0, u16::from_be_bytes)
+}
+
+fn set_word(bytes: &mut [u8], at: usize, value: u16) {
+    if let Some(place) = bytes.get_mut(at..at + 2) {
+        place.copy_from_slice(&value.to_be_bytes());
+    }
+}
+
+/// The ports of a transport header, source first; of an ICMP question its identifier at the side of who asked.
+fn ports(protocol: u8, l4: &[u8]) -> Option<(u16, u16)> {
+    if l4.len() < 8 {
+        return None;
+    }
+    match protocol {
+        protocol::TCP | protocol::UDP => Some((word(l4, 0), word(l4, 2))),
+        protocol::ICMP if matches!(l4[0], icmp4::ECHO_REQUEST | 13 | 15 | 17) => Some((word(l4, 4), 0)),
+        protocol::ICMP if matches!(l4[0], icmp4::ECHO_REPLY | 14 | 16 | 18) => Some((0, word(l4, 4))),
+        _ => None,
+    }
+}
+
+/// Whether an ICMP message is about another packet.
+const fn is_error(kind: u8) -> bool {
+    matches!(kind, icmp4::UNREACHABLE | icmp4::SOURCE_QUENCH | icmp4::TIME_EXCEEDED | icmp4::PARAMETER_PROBLEM)
+}
+
+impl View {
+    /// Of the IPv4 packet that begins at the network header of a frame; nothing where it cannot be translated: another
+    /// protocol than TCP, UDP and ICMP, or a header that is cut short.
+    #[inline]
+    pub fn of(l3: &[u8]) -> Option<View> {
+        let packet = Ipv4::parse_unsummed(l3).ok()?;
+        let header = packet.header;
+        let protocol = header.protocol();
+        let (source, destination) = (u32::from(header.source()), u32::from(header.destination()));
+        let mut view = View {
+            protocol,
+            source: End::new(source, 0),
+            destination: End::new(destination, 0),
+            form: Form::Flow,
+            flags: 0,
+            more: header.more_fragments(),
+            identification: header.identification(),
+            ttl: header.ttl(),
+            l4: packet.header_length() as u8,
+        };
+        if !matches!(protocol, protocol::TCP | protocol::UDP | protocol::ICMP) {
+            return None;
+        }
+        if !header.is_first() {
+            view.form = Form::Fragment;
+            return Some(view);
+        }
+        let l4 = packet.payload;
+        if l4.len() < needed(protocol) {
+            return None;
+        }
+        if protocol == protocol::ICMP && is_error(l4[0]) {
+            view.form = Form::Error(Quoted::of(&l4[8..])?);
+            return Some(view);
+        }
+        (view.source.port, view.destination.port) = ports(protocol, l4)?;
+        if protocol == protocol::TCP {
+            view.flags = l4[13];
+        }
+        Some(view)
+    }
+
+    /// How this packet answers: its ends the other way round.
+    pub fn ends(&self, side: Side) -> (End, End) {
+        match side {
+            Side::Source => (self.source, self.destination),
+            Side::Destination => (self.destination, self.source),
+        }
+    }
+}
+
+impl Quoted {
+    /// What is left of a packet that an error quotes: its header and eight bytes at least (RFC 792).
+    fn of(quoted: &[u8]) -> Option<Quoted> {
+        let header = Ipv4Header::of(quoted)?;
+        let length = header.header_length();
+        if header.version() != 4 || length < 20 || !header.is_first() {
+            return None;
+        }
+        let protocol = header.protocol();
+        let (from, to) = ports(protocol, quoted.get(length..)?)?;
+        Some(Quoted {
+            protocol,
+            source: End::new(header.source().into(), from),
+            destination: End::new(header.destination().into(), to),
+        })
+    }
+}
+
+/// Gives one side of a packet another end. The view must be that of the packet.
+#[inline]
+pub fn rewrite(packet: &mut Packet, view: &View, side: Side, new: End) {
+    let at = usize::from(packet.meta().l3);
+    let partial = packet.is_offloaded()
+        && packet.offload().checksum.is_some_and(|partial| {
+            usize::from(partial.start) == at + usize::from(view.l4)
+                && usize::from(partial.offset) == checksum_at(view.protocol)
+        });
+    let Some(l3) = packet.bytes_mut().get_mut(at..) else { return };
+    let old = if side == Side::Source { view.source } else { view.destination };
+    set_address(l3, side, new.address);
+    if view.form == Form::Fragment {
+        return;
+    }
+    let Some(l4) = l3.get_mut(usize::from(view.l4)..) else { return };
+    if let Form::Flow = view.form {
+        renumber(l4, view.protocol, side, (old, new), partial);
+    }
+}
+
+fn set_address(l3: &mut [u8], side: Side, address: u32) {
+    if let Some(header) = Ipv4Header::of_mut(l3) {
+        match side {
+            Side::Source => header.set_source(Ipv4Addr::from(address)),
+            Side::Destination => header.set_destination(Ipv4Addr::from(address)),
+        }
+    }
+}
+
+/// Another port, and the checksum that covers it and the address; where a quoted header is cut off before its checksum,
+/// without it.
+fn renumber(l4: &mut [u8], protocol: u8, side: Side, (old, new): (End, End), partial: bool) {
+    let place = match (protocol, side) {
+        (protocol::ICMP, _) => 4,
+        (_, Side::Source) => 0,
+        (_, Side::Destination) => 2,
+    };
+    // An answer to a question has its identifier at one side only.
+    if protocol != protocol::ICMP || old.port != new.port {
+        set_word(l4, place, new.port);
+    }
+    let at = checksum_at(protocol);
+    if l4.len() < at + 2 {
+        return;
+    }
+    let sum = word(l4, at);
+    let sum = match protocol {
+        protocol::ICMP => update(sum, old.port, new.port),
+        protocol::UDP if sum == 0 && !partial => return,
+        _ if partial => !update_double(!sum, old.address, new.address),
+        _ => update(update_double(sum, old.address, new.address), old.port, new.port),
+    };
+    let sum = if protocol == protocol::UDP && sum == 0 && !partial { 0xffff } else { sum };
+    set_word(l4, at, sum);
+}
+
+/// Gives one side of the packet that an ICMP error quotes another end, and the error the checksum that follows (RFC 5508
+/// section 4.2).
+pub fn rewrite_quoted(packet: &mut Packet, view: &View, quoted: &Quoted, side: Side, new: End) {
+    let at = usize::from(packet.meta().l3) + usize::from(view.l4);
+    let Some(message) = packet.bytes_mut().get_mut(at..) else { return };
+    let Some((head, body)) = message.split_at_mut_checked(8) else { return };
+    let Some(length) = Ipv4Header::of(body).map(Ipv4Header::header_length) else { return };
+    // Everything that may change lies in here; an even number of bytes, so that their sum stands for them.
+    let reach = (length + 20).min(body.len()) & !1;
+    let before = checksum::sum(&body[..reach]);
+    let old = if side == Side::Source { quoted.source } else { quoted.destination };
+    set_address(body, side, new.address);
+    if let Some(l4) = body.get_mut(length..) {
+        renumber(l4, quoted.protocol, side, (old, new), false);
+    }
+    let after = checksum::sum(&body[..reach]);
+    set_word(head, 2, update(word(head, 2), before, after));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packet::pool::{Offload, PartialChecksum, Segmentation};
+    use packet::wire::{Ipv4Spec, transport};
+    use packet::{Pool, Region};
+    use proptest::prelude::*;
+    use std::net::IpAddr;
+
+    /// An IPv4 packet with a transport header of the protocol, its checksums right.
+    fn ip(protocol: u8, source: End, destination: End, payload: &[u8]) -> Vec<u8> {
+        let header = match protocol {
+            protocol::TCP => 20,
+            _ => 8,
+        };
+        let mut bytes = vec![0; 20 + header + payload.len()];
+        let spec = Ipv4Spec {
+            type_of_service: 0,
+            identification: 7,
+            dont_fragment: false,
+            ttl: 64,
+            protocol,
+            source: source.address.into(),
+            destination: destination.address.into(),
+        };
+        spec.write(&mut bytes, header + payload.len()).unwrap();
+        let l4 = &mut bytes[20..];
+        match protocol {
+            protocol::ICMP => {
+                l4[0] = if source.port > 0 { icmp4::ECHO_REQUEST } else { icmp4::ECHO_REPLY };
+                set_word(l4, 4, source.port | destination.port);
+            }
+            _ => {
+                set_word(l4, 0, source.port);
+                set_word(l4, 2, destination.port);
+            }
+        }
+        match protocol {
+            protocol::TCP => l4[12] = 5 << 4,
+            protocol::UDP => set_word(l4, 4, (8 + payload.len()) as u16),
+            _ => {}
+        }
+        l4[header..].copy_from_slice(payload);
+        let sum = sum_of(&bytes);
+        set_word(&mut bytes[20..], checksum_at(protocol), sum);
+        bytes
+    }
+
+    /// The transport checksum of a packet, the field taken as zero.
+    fn sum_of(bytes: &[u8]) -> u16 {
+        let parsed = Ipv4::parse(bytes).expect("its header checksum is right");
+        let protocol = parsed.header.protocol();
+        let mut l4 = parsed.payload.to_vec();
+        set_word(&mut l4, checksum_at(protocol), 0);
+        let (from, to): (IpAddr, IpAddr) = (parsed.header.source().into(), parsed.header.destination().into());
+        match protocol {
+            protocol::ICMP => checksum::checksum(&l4),
+            _ => match transport::transport_checksum(from, to, protocol, &l4) {
+                0 if protocol == protocol::UDP => 0xffff,
+                sum => sum,
+            },
+        }
+    }
+
+    fn packet(pool: &mut Pool, bytes: &[u8]) -> Packet {
+        let mut packet = pool.take().unwrap();
+        assert!(packet.fill(&[&[0; 14], bytes].concat()));
+        packet.meta_mut().l3 = 14;
+        packet
+    }
+
+    fn ends() -> impl Strategy<Value = (u8, End, End, End)> {
+        let end = || (1u32..0xdfff_ffff, 1u16..).prop_map(|(address, port)| End::new(address, port));
+        (prop_oneof![Just(protocol::TCP), Just(protocol::UDP), Just(protocol::ICMP)], end(), end(), end()).prop_map(
+            |(protocol, source, destination, new)| {
+                // Of a question only the asking side has a number.
+                let port = if protocol == protocol::ICMP { 0 } else { destination.port };
+                (protocol, source, End { port, ..destination }, new)
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn a_translated_packet_is_what_its_sender_would_have_sent_from_there_and_back_it_is_the_same(
+            (protocol, source, destination, new) in ends(),
+            payload in proptest::collection::vec(any::<u8>(), 0..64),
+        ) {
+            let mut pool = Pool::new(Region::new(2));
+            let original = ip(protocol, source, destination, &payload);
+            let mut packet = packet(&mut pool, &original);
+            let view = View::of(&packet.bytes()[14..]).unwrap();
+            prop_assert_eq!((view.source, view.destination), (source, destination));
+            rewrite(&mut packet, &view, Side::Source, new);
+            prop_assert_eq!(&packet.bytes()[14..], &ip(protocol, new, destination, &payload)[..]);
+            let view = View::of(&packet.bytes()[14..]).unwrap();
+            rewrite(&mut packet, &view, Side::Source, source);
+            prop_assert_eq!(&packet.bytes()[14..], &original[..], "there and back");
+            pool.give(packet);
+        }
+
+        #[test]
+        fn a_partial_checksum_is_right_once_it_is_completed(
+            (protocol, source, destination, new) in ends(),
+            payload in proptest::collection::vec(any::<u8>(), 0..64),
+        ) {
+            prop_assume!(protocol != protocol::ICMP);
+            let mut pool = Pool::new(Region::new(2));
+            let whole = ip(protocol, source, destination, &payload);
+            let mut bytes = whole.clone();
+            let length = (bytes.len() - 20) as u16;
+            let pseudo = checksum::Sum::new().pseudo4(source.address.into(), destination.address.into(), protocol, length);
+            set_word(&mut bytes[20..], checksum_at(protocol), pseudo.folded());
+            let mut packet = packet(&mut pool, &bytes);
+            let partial = PartialChecksum { start: 34, offset: checksum_at(protocol) as u16 };
+            let offload = Offload { segmentation: Segmentation::None, size: 0, checksum: Some(partial) };
+            prop_assert!(packet.set_offload(offload));
+            let view = View::of(&packet.bytes()[14..]).unwrap();
+            rewrite(&mut packet, &view, Side::Source, new);
+            prop_assert!(packet::wire::offload::complete(packet.bytes_mut(), partial));
+            let expected = ip(protocol, new, destination, &payload);
+            prop_assert_eq!(sum_of(&packet.bytes()[14..]), sum_of(&expected));
+            // Zero has two forms in TCP, and both are right.
+            let (made, meant) = (word(&packet.bytes()[34..], checksum_at(protocol)), sum_of(&expected));
+            prop_assert!(made == meant || made | meant == 0xffff && made & meant == 0, "{made:x} {meant:x}");
+            pool.give(packet);
+        }
+
+        #[test]
+        fn an_error_about_a_packet_speaks_of_the_packet_its_sender_knows(
+            (protocol, source, destination, new) in ends(),
+            payload in proptest::collection::vec(any::<u8>(), 0..40),
+        ) {
+            let mut pool = Pool::new(Region::new(2));
+            let error = |inner: &[u8]| {
+                let mut bytes = ip(protocol::ICMP, End::new(0x0101_0101, 1), End::new(0x0202_0202, 0), inner);
+                (bytes[20], bytes[21]) = (icmp4::UNREACHABLE, 3);
+                set_word(&mut bytes, 24, 0);
+                let sum = sum_of(&bytes);
+                set_word(&mut bytes, 22, sum);
+                bytes
+            };
+            let mut packet = packet(&mut pool, &error(&ip(protocol, source, destination, &payload)));
+            let view = View::of(&packet.bytes()[14..]).unwrap();
+            let Form::Error(quoted) = view.form else { panic!("{view:?}") };
+            prop_assert_eq!((quoted.protocol, quoted.source, quoted.destination), (protocol, source, destination));
+            rewrite_quoted(&mut packet, &view, &quoted, Side::Source, new);
+            let expected = error(&ip(protocol, new, destination, &payload));
+            prop_assert_eq!(sum_of(&packet.bytes()[14..]), word(&packet.bytes()[14..], 22));
+            prop_assert_eq!(&packet.bytes()[14 + 28..], &expected[28..]);
+            pool.give(packet);
+        }
+
+        #[test]
+        fn any_bytes_give_a_view_or_none_and_can_be_rewritten(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
+            let mut pool = Pool::new(Region::new(2));
+            let mut bytes = bytes;
+            if let Some(first) = bytes.first_mut() {
+                *first = 0x45;
+            }
+            if bytes.len() > 20 {
+                let length = bytes.len() as u16;
+                set_word(&mut bytes, 2, length);
+                set_word(&mut bytes, 6, 0);
+                bytes[9] = [1, 6, 17][usize::from(bytes[9]) % 3];
+            }
+            let mut packet = packet(&mut pool, &bytes);
+            if let Some(view) = View::of(&packet.bytes()[14..]) {
+                rewrite(&mut packet, &view, Side::Destination, End::new(1, 2));
+                if let Form::Error(quoted) = view.form {
+                    rewrite_quoted(&mut packet, &view, &quoted, Side::Source, End::new(1, 2));
+                }
+            }
+            prop_assert_eq!(packet.len(), bytes.len() + 14);
+            pool.give(packet);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Functions on a bench: packets that were classified, and one function after the other on them, without queues, tasks and
+//! ports. What a function costs is said as a ratio to the straight-line loop on the same packets.
+
+use super::Rig;
+use crate::classify::{Classifier, Dispatch, Tables, Target, Unwitnessed};
+use crate::event::Event;
+use crate::function::{self, Context, Function};
+use crate::host::{Host, HostLimits, Verdict, World};
+use crate::interface::Interface;
+use crate::snapshot::{PathSpec, Snapshot};
+use packet::{DropReason, Packet, Pool};
+use std::cell::Cell;
+use std::net::IpAddr;
+use std::sync::Arc;
+use units::{Instant, InterfaceId, Nanos, PortId};
+
+/// A generation that runs, its functions, and the host that deals with options.
+pub struct Bench {
+    rig: Rig,
+    snapshot: Arc<Snapshot>,
+    tables: Arc<Tables>,
+    dispatch: Dispatch,
+    host: Host,
+    /// What the host has let go on.
+    onward: Vec<Packet>,
+}
+
+impl Bench {
+    /// A router that runs `config`, with so many frames.
+    ///
+    /// # Panics
+    /// When the configuration is wrong.
+    pub fn new(frames: usize, config: &str) -> Bench {
+        let rig = Rig::running(frames, crate::snapshot::Layout::Three, config);
+        let (snapshot, tables) = (rig.router.snapshot().clone(), rig.router.tables().clone());
+        let (paths, ports) = (snapshot.paths.len(), snapshot.ports.len());
+        // Every path has a place at every port; which one is nobody's matter here.
+        let places = (0..paths).flat_map(|path| (0..ports).map(move |port| (path, PortId::at(port), 2)));
+        let best_effort = snapshot.paths.iter().position(|path| path.id == crate::snapshot::BEST_EFFORT).unwrap_or(0);
+        let dispatch = Dispatch::new((paths, ports), best_effort, (0, 1), places);
+        Bench {
+            rig,
+            snapshot,
+            tables,
+            dispatch,
+            host: Host::new(HostLimits::default()),
+            onward: Vec::with_capacity(256),
+        }
+    }
+
+    /// A packet of these bytes.
+    ///
+    /// # Panics
+    /// When there is no frame for it.
+    pub fn packet(&mut self, frame: &[u8]) -> Packet {
+        self.rig.packet(frame)
+    }
+
+    /// The packet comes in by the first port, as these bytes, and is classified.
+    pub fn arrive(&self, packet: &mut Packet, frame: &[u8]) {
+        assert!(packet.fill(frame), "it is as long as it was");
+        let port = PortId(0);
+        let view = self.snapshot.port(port).expect("there is a port");
+        self.classifier().one((port, view), self.rig.now, packet);
+    }
+
+    fn classifier(&self) -> Classifier<'_, Unwitnessed> {
+        Classifier { snapshot: &self.snapshot, tables: &self.tables, dispatch: &self.dispatch, witness: Unwitnessed }
+    }
+
+    /// The functions of the configured path of this name.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn functions(&self, name: &str) -> Vec<Box<dyn Function>> {
+        let named = |path: &&PathSpec| *path.name == *name;
+        function::build(self.snapshot.paths.iter().find(named).expect("the path is there")).expect("they are known")
+    }
+
+    /// Runs functions on packets. Answers whether all go on, and the time the functions ask for.
+    #[inline(never)]
+    pub fn run(&self, functions: &mut [Box<dyn Function>], packets: &mut [Packet]) -> (bool, Nanos) {
+        let asked = Cell::default();
+        let (now, snapshot, tables) = (self.rig.now, &*self.snapshot, &*self.tables);
+        let context = Context { now, snapshot, tables, nat: tables.nat(), limit: None, asked: &asked };
+        let mut all = true;
+        for function in functions {
+            all &= function.process(context, packets);
+        }
+        (all, asked.get())
+    }
+
+    /// What packets with options go through: the host looks at the options and writes into them, they are classified again,
+    /// and forwarded. Answers how many were.
+    #[inline(never)]
+    pub fn general(&mut self, forward: &mut [Box<dyn Function>], packets: &mut Vec<Packet>) -> usize {
+        let Bench { rig, snapshot, tables, dispatch, host, onward } = self;
+        let mut outlet = Outlet { now: rig.now, snapshot, tables, dispatch, pool: &mut rig.pool, onward };
+        packets.drain(..).for_each(|packet| host.receive(packet, &mut outlet));
+        packets.append(onward);
+        self.run(forward, packets);
+        packets.len()
+    }
+
+    /// Its tables, for a straight-line loop beside it.
+    pub fn tables(&self) -> Arc<Tables> {
+        self.tables.clone()
+    }
+}
+
+/// The host's world: what it lets go on is classified again and kept.
+struct Outlet<'a> {
+    now: Instant,
+    snapshot: &'a Snapshot,
+    tables: &'a Tables,
+    dispatch: &'a Dispatch,
+    pool: &'a mut Pool,
+    onward: &'a mut Vec<Packet>,
+}
+
+impl World for Outlet<'_> {
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn interface(&self, id: InterfaceId) -> Option<&Interface> {
+        self.snapshot.interface(id)
+    }
+
+    fn interfaces(&self) -> &[Interface] {
+        &self.snapshot.interfaces
+    }
+
+    fn tables(&self) -> &Tables {
+        self.tables
+    }
+
+    fn generate(&mut self, length: usize) -> Option<Packet> {
+        self.pool.take_for(length)
+    }
+
+    fn send(&mut self, _: InterfaceId, packet: Packet) {
+        self.pool.give(packet);
+    }
+
+    fn forward(&mut self, mut packet: Packet) {
+        let (snapshot, tables, dispatch) = (self.snapshot, self.tables, self.dispatch);
+        let _: Target = Classifier { snapshot, tables, dispatch, witness: Unwitnessed }.again(&mut packet);
+        self.onward.push(packet);
+    }
+
+    fn consume(&mut self, packet: Packet) {
+        self.pool.give(packet);
+    }
+
+    fn drop(&mut self, packet: Packet, _: DropReason) {
+        self.pool.give(packet);
+    }
+
+    fn settled(&mut self, _: InterfaceId, _: IpAddr, _: Verdict) {}
+
+    fn event(&mut self, _: Event<'_>) {}
+}

@@ -1,0 +1,60 @@
+//! Packets that a function has given another destination go back to classification, and from there to the path and the
+//! port of that destination (spec Q-06: a function may finish what the classifier began).
+
+use super::stages::{enter, refusal};
+use super::{ROUNDS, Worker};
+use crate::classify::{Classifier, Exception, REFUSED, Target, Unwitnessed};
+use crate::event::Stage;
+use packet::{DropReason, Packet};
+
+impl Worker {
+    /// Takes the packets to be classified again out of the batch, in their order. Answers whether some of the rest do not
+    /// simply go on either.
+    pub(super) fn send_on(&mut self, from: Target) -> bool {
+        let again = |packet: &Packet| packet.meta().exception == Exception::Again as u8 && packet.meta().refused == 0;
+        if !self.batch.as_slice().iter().any(again) {
+            return true;
+        }
+        let mut odd = false;
+        while let Some(packet) = self.batch.pop_front() {
+            if again(&packet) {
+                self.reclassify(from, packet);
+            } else {
+                odd |= packet.meta().refused | packet.meta().exception != 0;
+                self.kept.push(packet);
+            }
+        }
+        drop(self.batch.drain());
+        std::mem::swap(&mut self.batch, &mut self.kept);
+        odd
+    }
+
+    /// Puts a packet of the path `from` where it belongs now.
+    fn reclassify(&mut self, from: Target, mut packet: Packet) {
+        let Worker { snapshot, tables, dispatch, instances, fates, duties, .. } = self;
+        packet.meta_mut().rounds += 1;
+        let mut target = REFUSED;
+        if packet.meta().rounds > ROUNDS {
+            packet.meta_mut().refused = DropReason::Rounds.index() as u8 + 1;
+        } else {
+            target = Classifier { snapshot, tables, dispatch, witness: Unwitnessed }.again(&mut packet);
+            fates.passed(&packet, Stage::Classified);
+        }
+        let counters = instances.get_mut(usize::from(from)).and_then(Option::as_mut).map(|left| &mut left.counters);
+        let Some(counters) = counters else { return fates.drop(packet, DropReason::PortRemoved) };
+        if target == REFUSED {
+            counters.dropped += 1;
+            let reason = refusal(&packet).unwrap_or(DropReason::PortRemoved);
+            return fates.drop(packet, reason);
+        }
+        counters.diverted += 1;
+        let Some(instance) = instances.get_mut(usize::from(target)).and_then(Option::as_mut) else {
+            return fates.drop(packet, DropReason::PortRemoved);
+        };
+        fates.passed(&packet, Stage::Waiting { behind: instance.input.len() });
+        if let Some(packet) = enter(instance, packet) {
+            fates.drop(packet, DropReason::PathQueue);
+        }
+        duties.came(target, instance, 1, fates.now);
+    }
+}

@@ -1,0 +1,310 @@
+//! Address and port translation in a whole router.
+
+use packet::DropReason;
+use packet::wire::{Icmp4, Ipv4, icmp4, transport};
+use plane::nat::Kind;
+use plane::rig::{Rig, Udp};
+use plane::snapshot::Layout;
+use std::net::Ipv4Addr;
+use units::{Mac, Nanos};
+
+const PORTS: &str = r#"
+version = 1
+[port.lan]
+device = "memory:lan"
+mac = "02:00:00:00:00:01"
+address = ["192.168.1.1/24"]
+[port.wan]
+device = "memory:wan"
+mac = "02:00:00:00:00:02"
+address = ["203.0.113.1/24"]
+[[neighbour]]
+address = "192.168.1.7"
+mac = "02:00:00:00:00:17"
+port = "lan"
+[[neighbour]]
+address = "192.168.1.8"
+mac = "02:00:00:00:00:18"
+port = "lan"
+[[neighbour]]
+address = "203.0.113.9"
+mac = "02:00:00:00:00:29"
+port = "wan"
+[[route]]
+to = "0.0.0.0/0"
+via = "203.0.113.9"
+[[path]]
+name = "home"
+match = "any"
+functions = ["nat", "ip"]
+"#;
+
+const INSIDE: Ipv4Addr = Ipv4Addr::new(192, 168, 1, 7);
+const OTHER: Ipv4Addr = Ipv4Addr::new(192, 168, 1, 8);
+const OURS: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
+const PEER: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 5);
+const LAN: (Mac, Mac) = (Mac([2, 0, 0, 0, 0, 0x17]), Mac([2, 0, 0, 0, 0, 1]));
+const WAN: (Mac, Mac) = (Mac([2, 0, 0, 0, 0, 0x29]), Mac([2, 0, 0, 0, 0, 2]));
+
+type Socket = (Ipv4Addr, u16);
+
+fn config(nat: &str) -> String {
+    format!("{PORTS}[nat]\noutside = \"wan\"\n{nat}\n")
+}
+
+fn home(nat: &str) -> Rig {
+    Rig::running(1024, Layout::Three, &config(nat))
+}
+
+/// A packet of a protocol with its checksums right; `byte` is TCP's flags or ICMP's type.
+fn ip(link: (Mac, Mac), protocol: u8, (from, to): (Socket, Socket), byte: u8, ttl: u8) -> Vec<u8> {
+    let mut frame = Udp { link, network: (from.0, to.0), ports: (from.1, to.1), ttl, length: 74 }.frame(&[]);
+    frame[23] = protocol;
+    frame[24..26].fill(0);
+    let sum = packet::wire::checksum::checksum(&frame[14..34]);
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    match protocol {
+        6 => {
+            frame[38..46].fill(0);
+            (frame[46], frame[47]) = (5 << 4, byte);
+            frame[50..52].fill(0);
+        }
+        1 => {
+            frame[34..38].copy_from_slice(&[byte, 0, 0, 0]);
+            frame[38..40].copy_from_slice(&(from.1 | to.1).to_be_bytes());
+        }
+        _ => {}
+    }
+    let message = frame[34..].to_vec();
+    let (at, sum) = match protocol {
+        1 => (36, packet::wire::checksum::checksum(&message)),
+        6 => (50, transport::transport_checksum(from.0.into(), to.0.into(), 6, &message)),
+        _ => (40, transport::transport_checksum(from.0.into(), to.0.into(), 17, &message)),
+    };
+    frame[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+    frame
+}
+
+fn udp(link: (Mac, Mac), from: Socket, to: Socket) -> Vec<u8> {
+    ip(link, 17, (from, to), 0, 64)
+}
+
+/// The ends of a frame whose checksums are right.
+fn ends(frame: &[u8]) -> (Socket, Socket) {
+    let parsed = Ipv4::parse(&frame[14..]).expect("a sound header");
+    let (from, to) = (parsed.header.source(), parsed.header.destination());
+    let word = |at: usize| u16::from_be_bytes([parsed.payload[at], parsed.payload[at + 1]]);
+    let ports = match parsed.header.protocol() {
+        1 => {
+            Icmp4::parse(parsed.payload).expect("a right checksum");
+            let id = word(4);
+            if parsed.payload[0] == icmp4::ECHO_REQUEST { (id, 0) } else { (0, id) }
+        }
+        protocol => {
+            assert_eq!(transport::transport_checksum(from.into(), to.into(), protocol, parsed.payload), 0);
+            (word(0), word(2))
+        }
+    };
+    ((from, ports.0), (to, ports.1))
+}
+
+/// Sends a frame; what comes out at the wire named second.
+fn through(rig: &mut Rig, (from, to): (&str, &str), frame: &[u8]) -> Vec<(Socket, Socket)> {
+    rig.send(from, frame);
+    rig.settle();
+    // The router asks for neighbours and announces itself as well.
+    let ipv4 = |frame: &&Vec<u8>| frame[12..14] == [8, 0];
+    rig.received(to).iter().filter(ipv4).map(|frame| ends(frame)).collect()
+}
+
+fn drops(rig: &Rig, reason: DropReason) -> u64 {
+    rig.report().ledger.dropped_for(reason)
+}
+
+#[test]
+fn what_leaves_comes_from_us_and_what_comes_back_goes_inside() {
+    for (protocol, to) in [(17, 53), (6, 80), (1, 0)] {
+        let mut rig = home("");
+        let (inside, peer) = ((INSIDE, 4000), (PEER, to));
+        let out = ip(LAN, protocol, (inside, peer), if protocol == 1 { icmp4::ECHO_REQUEST } else { 2 }, 64);
+        assert_eq!(through(&mut rig, ("lan", "wan"), &out), [((OURS, 4000), peer)]);
+        let back = ip(WAN, protocol, (peer, (OURS, 4000)), if protocol == 1 { 0 } else { 0x12 }, 64);
+        assert_eq!(through(&mut rig, ("wan", "lan"), &back), [(peer, inside)]);
+        // Another host with the same port gets another one.
+        let out = ip(LAN, protocol, ((OTHER, 4000), peer), if protocol == 1 { icmp4::ECHO_REQUEST } else { 2 }, 64);
+        let [((from, port), _)] = through(&mut rig, ("lan", "wan"), &out)[..] else { panic!("it leaves") };
+        assert!(from == OURS && port != 4000 && port % 2 == 0, "{from}:{port}");
+    }
+}
+
+#[test]
+fn a_port_is_the_same_for_every_peer_and_only_those_spoken_to_come_in() {
+    let mut rig = home("");
+    let second = (Ipv4Addr::new(198, 51, 100, 6), 53);
+    for peer in [(PEER, 53), second] {
+        let out = through(&mut rig, ("lan", "wan"), &udp(LAN, (INSIDE, 4000), peer));
+        assert_eq!(out, [((OURS, 4000), peer)]);
+    }
+    let stranger = (Ipv4Addr::new(198, 51, 100, 7), 53);
+    assert_eq!(through(&mut rig, ("wan", "lan"), &udp(WAN, stranger, (OURS, 4000))), []);
+    let mut rig = home("anybody = true");
+    through(&mut rig, ("lan", "wan"), &udp(LAN, (INSIDE, 4000), (PEER, 53)));
+    assert_eq!(through(&mut rig, ("wan", "lan"), &udp(WAN, stranger, (OURS, 4000))), [(stranger, (INSIDE, 4000))]);
+}
+
+#[test]
+fn a_forwarded_port_leads_inside_and_answers_come_from_it_also_for_those_inside() {
+    let mut rig = home("forward = [\"udp 8080 to 192.168.1.8:80\"]");
+    let peer = (PEER, 999);
+    assert_eq!(through(&mut rig, ("wan", "lan"), &udp(WAN, peer, (OURS, 8080))), [(peer, (OTHER, 80))]);
+    assert_eq!(through(&mut rig, ("lan", "wan"), &udp(LAN, (OTHER, 80), peer)), [((OURS, 8080), peer)]);
+    // From inside by the outside address, and back.
+    let hairpin = through(&mut rig, ("lan", "lan"), &udp(LAN, (INSIDE, 5000), (OURS, 8080)));
+    assert_eq!(hairpin, [((OURS, 5000), (OTHER, 80))]);
+    let back = through(&mut rig, ("lan", "lan"), &udp(LAN, (OTHER, 80), (OURS, 5000)));
+    assert_eq!(back, [((OURS, 8080), (INSIDE, 5000))]);
+}
+
+#[test]
+fn what_is_for_the_router_itself_still_is() {
+    let mut rig = home("");
+    let ask = ip(WAN, 1, ((PEER, 7), (OURS, 0)), icmp4::ECHO_REQUEST, 64);
+    assert_eq!(through(&mut rig, ("wan", "wan"), &ask), [((OURS, 0), (PEER, 7))]);
+}
+
+#[test]
+fn connections_survive_a_reload_and_other_functions_of_their_path_but_not_their_time() {
+    let mut rig = home("udp = \"100s\"");
+    let (inside, peer) = ((INSIDE, 4000), (PEER, 53));
+    through(&mut rig, ("lan", "wan"), &udp(LAN, inside, peer));
+    let back = udp(WAN, peer, (OURS, 4000));
+    for change in ["queue = 64", "functions = [\"spin(cost=1us)\", \"nat\", \"ip\"]", "class = 3"] {
+        let base = config("udp = \"100s\"");
+        let changed = match change.starts_with("functions") {
+            true => base.replace("functions = [\"nat\", \"ip\"]", change),
+            false => base.replace("match = \"any\"", &format!("match = \"any\"\n{change}")),
+        };
+        rig.apply(&changed).unwrap();
+        rig.settle();
+        rig.received("lan");
+        assert_eq!(through(&mut rig, ("wan", "lan"), &back), [(peer, inside)], "{change}");
+    }
+    rig.pass(Nanos::secs(99));
+    assert_eq!(through(&mut rig, ("wan", "lan"), &back), [(peer, inside)]);
+    rig.pass(Nanos::secs(101));
+    rig.received("lan");
+    assert_eq!(through(&mut rig, ("wan", "lan"), &back), []);
+}
+
+#[test]
+fn an_error_about_a_translated_packet_finds_its_sender_and_speaks_of_what_it_sent() {
+    let mut rig = home("");
+    let out = udp(LAN, (INSIDE, 4000), (PEER, 53));
+    rig.send("lan", &out);
+    rig.settle();
+    let left = rig.received("wan").remove(0);
+    let router = Ipv4Addr::new(198, 51, 100, 77);
+    let mut error = ip(WAN, 1, ((router, 0), (OURS, 0)), icmp4::TIME_EXCEEDED, 64);
+    error.truncate(42);
+    error.extend(&left[14..]);
+    let length = (error.len() - 14) as u16;
+    error[16..18].copy_from_slice(&length.to_be_bytes());
+    error[24..26].fill(0);
+    let sum = packet::wire::checksum::checksum(&error[14..34]);
+    error[24..26].copy_from_slice(&sum.to_be_bytes());
+    error[36..38].fill(0);
+    let sum = packet::wire::checksum::checksum(&error[34..]);
+    error[36..38].copy_from_slice(&sum.to_be_bytes());
+    rig.send("wan", &error);
+    rig.settle();
+    let came = rig.received("lan").remove(0);
+    let parsed = Ipv4::parse(&came[14..]).unwrap();
+    assert_eq!((parsed.header.source(), parsed.header.destination()), (router, INSIDE));
+    let Ok(Icmp4::TimeExceeded { original, .. }) = Icmp4::parse(parsed.payload) else { panic!("a right checksum") };
+    // But for the time to live, which has been lowered, and with it the header's checksum.
+    assert_eq!(original[12..], out[26..], "the packet as its sender knows it");
+    assert!(Ipv4::parse(original).is_ok(), "with a header checksum that is right");
+}
+
+#[test]
+fn a_packet_that_ends_here_is_told_of_as_it_came() {
+    let mut rig = home("forward = [\"udp 8080 to 192.168.1.8:80\"]");
+    rig.send("wan", &ip(WAN, 17, ((PEER, 9), (OURS, 8080)), 0, 1));
+    rig.settle();
+    let told = rig.received("wan").remove(0);
+    let parsed = Ipv4::parse(&told[14..]).unwrap();
+    let Ok(Icmp4::TimeExceeded { original, .. }) = Icmp4::parse(parsed.payload) else { panic!("its sender is told") };
+    assert_eq!(original[16..20], OURS.octets());
+}
+
+#[test]
+fn fragments_follow_the_first_of_their_packet() {
+    let mut rig = home("");
+    let mut first = udp(LAN, (INSIDE, 4000), (PEER, 53));
+    let mut second = first.clone();
+    for (frame, fragment) in [(&mut first, [0x20, 0]), (&mut second, [0, 5])] {
+        frame[20..22].copy_from_slice(&fragment);
+        frame[24..26].fill(0);
+        let sum = packet::wire::checksum::checksum(&frame[14..34]);
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    }
+    rig.send("lan", &second);
+    rig.settle();
+    assert_eq!((rig.received("wan").len(), drops(&rig, DropReason::NatFragment)), (0, 1), "nobody knows its port");
+    rig.send("lan", &first);
+    rig.send("lan", &second);
+    rig.settle();
+    let left = rig.received("wan");
+    assert_eq!(left.len(), 2);
+    for frame in left {
+        assert_eq!(Ipv4::parse(&frame[14..]).unwrap().header.source(), OURS);
+    }
+}
+
+#[test]
+fn every_bound_has_its_reason() {
+    let mut rig = home("connections = 16\nports = \"2000-2007\"");
+    for port in 0..40 {
+        rig.send("lan", &udp(LAN, (INSIDE, 3000 + port), (PEER, 53)));
+    }
+    rig.settle();
+    assert_eq!(rig.received("wan").len(), 8);
+    assert_eq!(drops(&rig, DropReason::NatPorts), 32);
+    for port in 0..40 {
+        rig.send("lan", &udp(LAN, (INSIDE, 3000), (PEER, 100 + port)));
+    }
+    rig.settle();
+    let left = rig.received("wan").len() as u64;
+    assert_eq!((left <= 8, left + drops(&rig, DropReason::NatTable)), (true, 40));
+    rig.send("lan", &ip(LAN, 47, ((INSIDE, 1), (PEER, 1)), 0, 64));
+    rig.settle();
+    assert_eq!(drops(&rig, DropReason::NatUnsupported), 1);
+}
+
+#[test]
+fn tcp_connections_go_through_their_states() {
+    let mut rig = home("");
+    let ends = ((INSIDE, 4000), (PEER, 80));
+    let back = ((PEER, 80), (OURS, 4000));
+    let state = |rig: &Rig| {
+        let tables = rig.router.tables();
+        tables.nat().with(|state| state.table.iter().next().map(|c| (c.kind, c.replied))).unwrap()
+    };
+    const SYN: u8 = 2;
+    const ACK: u8 = 16;
+    const FIN: u8 = 1;
+    for (outbound, flags, expected) in [
+        (true, SYN, (Kind::Opening, false)),
+        (false, SYN | ACK, (Kind::Opening, true)),
+        (true, ACK, (Kind::Established, true)),
+        (false, ACK, (Kind::Established, true)),
+        (true, FIN | ACK, (Kind::Established, true)),
+        (false, FIN | ACK, (Kind::Closing, true)),
+        (true, ACK, (Kind::Closing, true)),
+        (true, SYN, (Kind::Opening, false)),
+    ] {
+        let (wires, ends, link) = if outbound { (("lan", "wan"), ends, LAN) } else { (("wan", "lan"), back, WAN) };
+        assert_eq!(through(&mut rig, wires, &ip(link, 6, ends, flags, 64)).len(), 1);
+        assert_eq!(state(&rig), Some(expected), "{outbound} {flags}");
+    }
+}
