@@ -281,50 +281,43 @@ impl Shown for api::Workers {
     }
 }
 
+/// What the throttle goes by, where there is one.
+fn throttle(core: &api::Core) -> String {
+    let (Some(overhead), Some(slice)) = (core.overhead_ppm, core.slice_ns) else { return String::new() };
+    format!("; throttled to an overhead of {:.1}% and slices of {}", f64::from(overhead) / 1e4, brief(slice))
+}
+
 impl Shown for api::Tasks {
     fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()> {
-        let mut rows = Rows::new(&[
-            ">worker",
-            ">task",
-            "kind",
-            "path",
-            "port",
-            "state",
-            ">share",
-            ">cpu",
-            ">runs",
-            ">packets",
-            ">mean run",
-            ">cost",
-            ">B",
-            ">D",
-            ">timeouts",
-            ">lag",
-            ">sleeps",
-        ]);
+        let columns =
+            ["task", "state", ">share", ">cpu", ">runs", ">batch", ">cost", ">B", ">D", ">late", ">lag", ">queue"];
+        let mut rows = Rows::new(&columns);
         for task in &self.tasks {
             let same = |t: &&api::Task| (t.worker, t.task) == (task.worker, task.task) && t.used_ns <= task.used_ns;
             let old = before.and_then(|b| b.tasks.iter().find(same).map(|t| (t.used_ns, b.time_ns)));
+            let percent = |ppm: f64| format!("{:.1}%", ppm / 1e4);
+            let cpu = match old {
+                Some(_) => per_second((task.used_ns, self.time_ns), old, |ns| percent(ns / 1e3)),
+                None => percent(task.received_ppm.into()),
+            };
             let over = if task.exceeds_declared_cost { "!" } else { "" };
             let mean = task.packets as f64 / task.runs.max(1) as f64;
+            let several = if self.cores.len() > 1 { format!("{}: ", task.worker) } else { String::new() };
+            let of = task.path.as_deref().or(task.port.as_deref()).unwrap_or("-");
             rows.add([
-                task.worker.to_string(),
-                task.task.to_string(),
-                task.kind.clone(),
-                or_dash(task.path.as_deref()),
-                or_dash(task.port.as_deref()),
+                format!("{several}{} {of}", task.kind),
                 task.state.clone(),
-                format!("{:.1}%", f64::from(task.share_ppm) / 1e4),
-                per_second((task.used_ns, self.time_ns), old, |ns| format!("{:.1}%", ns / 1e7)),
-                task.runs.to_string(),
-                task.packets.to_string(),
+                percent(task.share_ppm.into()),
+                cpu,
+                short(task.runs as f64),
                 format!("{mean:.1}"),
                 format!("{}{over}", brief(task.cost_ns)),
                 task.batch.to_string(),
-                task.max_wait_ns.map_or("-".into(), brief),
-                task.timeouts.to_string(),
+                // An input task waits as long as its estimator says (spec Q-34).
+                task.sleeps_ns.or(task.max_wait_ns).map_or("-".into(), brief),
+                short(task.timeouts as f64),
                 brief(task.lag_ns),
-                task.sleeps_ns.map_or("-".into(), brief),
+                task.capacity_packets.map_or("-".into(), |packets| packets.to_string()),
             ]);
         }
         rows.print(out)?;
@@ -332,11 +325,12 @@ impl Shown for api::Tasks {
             let percent = |part: Option<f64>| part.map_or("-".into(), |part| format!("{:.1}%", 100.0 * part));
             writeln!(
                 out,
-                "worker {}: efficiency {} (with empty polls as work: {}); a switch costs {}",
+                "worker {}: efficiency {}, with empty looks as work {}; a switch costs {}{}",
                 core.worker,
                 percent(core.efficiency()),
                 percent(core.efficiency_literal()),
                 brief(core.switch_cost_ns),
+                throttle(core),
             )?;
         }
         Ok(())
@@ -500,6 +494,9 @@ impl Shown for api::Events {
         for event in &self.events {
             let subject = or_dash(event.subject.as_deref());
             rows.add([event.sequence.to_string(), time_of_day(event.time_ns), subject, event.text.clone()]);
+            if let Some(hint) = &event.hint {
+                rows.add([String::new(), String::new(), String::new(), format!("  {hint}")]);
+            }
         }
         rows.print(out)
     }

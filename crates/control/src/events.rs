@@ -30,6 +30,7 @@ pub(crate) enum What {
     Neighbour { interface: InterfaceId, address: IpAddr, mac: Option<Mac>, state: NeighbourState },
     AddressConflict { interface: InterfaceId, address: IpAddr, mac: Mac },
     RouterContradicts { interface: InterfaceId, router: Ipv6Addr, about: &'static str },
+    Remarked { port: Option<PortId>, path: Option<PathId>, remark: plane::scheduler::task::Remark },
     WorkerFailed { worker: WorkerId, reason: String },
     WorkerRestarted { worker: WorkerId, reason: String, lost: u64 },
     WorkerStuck { worker: WorkerId, time: Nanos },
@@ -48,6 +49,7 @@ impl What {
                 What::RouterContradicts { interface, router, about }
             }
             Event::Adopted { worker, generation } => What::Adopted { worker, generation },
+            Event::Remarked { port, path, remark, .. } => What::Remarked { port, path, remark },
             Event::PathDrained { path } => What::PathDrained(path),
             Event::PortDrained { port } => What::PortDrained(port),
             _ => return None,
@@ -71,6 +73,7 @@ impl What {
             What::Neighbour { .. } => api::EventKind::Neighbour,
             What::AddressConflict { .. } => api::EventKind::AddressConflict,
             What::RouterContradicts { .. } => api::EventKind::RouterContradicts,
+            What::Remarked { .. } => api::EventKind::Scheduling,
             What::WorkerFailed { .. } => api::EventKind::WorkerFailed,
             What::WorkerRestarted { .. } => api::EventKind::WorkerRestarted,
             What::WorkerStuck { .. } => api::EventKind::WorkerStuck,
@@ -83,6 +86,8 @@ impl What {
         match self {
             What::PortLink { port, .. } | What::PortDrained(port) => Some(names.port(*port)),
             What::PathDrained(path) => Some(names.path(*path)),
+            What::Remarked { port: Some(port), .. } => Some(names.port(*port)),
+            What::Remarked { path: Some(path), .. } => Some(names.path(*path)),
             What::Neighbour { interface, .. }
             | What::AddressConflict { interface, .. }
             | What::RouterContradicts { interface, .. } => Some(names.interface(*interface)),
@@ -126,6 +131,7 @@ impl What {
             What::RouterContradicts { router, about, .. } => {
                 format!("the router {router} advertises something else than this one: {about}")
             }
+            What::Remarked { remark, .. } => crate::remarks::text(remark),
             What::WorkerFailed { worker, reason } => format!("worker {worker} has failed: {reason}"),
             What::WorkerRestarted { worker, reason, lost } => {
                 let plural = if *lost == 1 { "" } else { "s" };
@@ -158,6 +164,10 @@ impl Entry {
             kind: self.what.kind(),
             subject: self.what.subject(names),
             text: self.what.text(),
+            hint: match &self.what {
+                What::Remarked { remark, .. } => Some(crate::remarks::hint(remark)),
+                _ => None,
+            },
         }
     }
 }

@@ -17,6 +17,7 @@ pub mod explain;
 pub mod history;
 mod metrics;
 mod names;
+mod remarks;
 pub mod remote;
 pub mod replay;
 pub mod request;

@@ -1,7 +1,7 @@
 //! All counters in the text form of OpenMetrics, for Prometheus. The same names for the same things as everywhere: ports,
 //! paths and drop reasons are labels.
 
-use crate::api::{ApiError, Port, Worker, WorkerState};
+use crate::api::{ApiError, Core, Port, Queue, QueueStage, Task, Tasks, Worker, WorkerState};
 use crate::daemon::Daemon;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -41,18 +41,92 @@ pub(crate) fn page(daemon: &Daemon) -> Result<String, ApiError> {
     whole(daemon, r)?;
     ports(daemon, r)?;
     paths(daemon, r)?;
-    let tasks = daemon.tasks()?.tasks;
-    let task = |t: &crate::api::Task| {
-        let name = [t.path.as_deref(), t.port.as_deref()].into_iter().flatten().collect::<Vec<_>>().join("@");
-        [("worker", t.worker.to_string()), ("kind", t.kind.clone()), ("of", name)]
-    };
-    counter(r, "task_used_ns", "Time charged to a task.", tasks.iter().map(|t| (task(t), t.used_ns)));
-    counter(r, "task_runs", "Dispatches of a task.", tasks.iter().map(|t| (task(t), t.runs)));
-    counter(r, "task_packets", "Packets a task moved.", tasks.iter().map(|t| (task(t), t.packets)));
+    scheduling(&daemon.tasks()?, r);
+    queues(daemon, r)?;
     workers(daemon, r);
     let mut text = String::new();
     encode(&mut text, &registry).expect("writing to a string does not fail");
     Ok(text)
+}
+
+/// What the CPU scheduler is measured by (spec Q-56), as sums where there is a sum: means over any time follow from two
+/// scrapes.
+fn scheduling(told: &Tasks, r: &mut Registry) {
+    let label = |t: &Task| {
+        let name = [t.path.as_deref(), t.port.as_deref()].into_iter().flatten().collect::<Vec<_>>().join("@");
+        [("worker", t.worker.to_string()), ("kind", t.kind.clone()), ("of", name)]
+    };
+    let of = |value: fn(&Task) -> u64| told.tasks.iter().map(move |t| (label(t), value(t))).collect::<Vec<_>>();
+    let some = |value: fn(&Task) -> Option<u64>| {
+        told.tasks.iter().filter_map(move |t| Some((label(t), value(t)?))).collect::<Vec<_>>()
+    };
+    counter(r, "task_used_ns", "Time charged to a task.", of(|t| t.used_ns));
+    counter(r, "task_runs", "Dispatches of a task.", of(|t| t.runs));
+    counter(r, "task_packets", "Packets a task moved.", of(|t| t.packets));
+    counter(r, "task_timeouts", "Times a task ran because it had waited so long.", of(|t| t.timeouts));
+    counter(r, "task_harvested", "Times a task ran because nothing else would have.", of(|t| t.harvested));
+    gauge(r, "task_share_ppm", "Part of the core that a task was promised, in millionths.", of(|t| t.share_ppm.into()));
+    gauge(r, "task_cost_ns", "What a packet costs on average.", of(|t| t.cost_ns));
+    gauge(r, "task_cost_deviation_ns", "The standard deviation of what a packet costs.", of(|t| t.deviation_ns));
+    let exceeds = of(|t| t.exceeds_declared_cost.into());
+    gauge(r, "task_exceeds_declared_cost", "1 where a packet costs over a tenth more than was declared.", exceeds);
+    gauge(r, "task_batch_packets", "Packets a task waits for (B).", of(|t| t.batch.into()));
+    gauge(r, "task_max_wait_ns", "How long a task waits for them (D).", some(|t| t.max_wait_ns));
+    gauge(r, "task_most_lag_ns", "The longest a task could have run and did not.", of(|t| t.lag_ns));
+    gauge(r, "task_sleep_ns", "How long an input task with an estimator sleeps.", some(|t| t.sleeps_ns));
+    let finds = some(|t| t.polls_find_milli);
+    gauge(r, "task_finds_milli", "Thousandths of a packet that its runs find on average.", finds);
+    let states = |t: &Task| {
+        [("idle", t.idle_ns), ("eligible", t.eligible_ns), ("active", t.active_ns), ("running", t.running_ns)]
+    };
+    let states = told.tasks.iter().flat_map(|t| {
+        let [worker, kind, of] = label(t);
+        states(t).map(|(state, ns)| ([worker.clone(), kind.clone(), of.clone(), ("state", state.to_owned())], ns))
+    });
+    counter(r, "task_state_ns", "Time a task was in each state.", states);
+    let parts = |c: &Core| [("useful", c.useful_ns), ("polling", c.polling_ns), ("switching", c.switching_ns)];
+    let spent = told
+        .cores
+        .iter()
+        .flat_map(|c| parts(c).map(|(on, ns)| ([("worker", c.worker.to_string()), ("on", on.to_owned())], ns)));
+    counter(r, "cpu_spent_ns", "Where the time of a worker went: moving packets, empty looks, switching.", spent);
+    let worker = |value: fn(&Core) -> Option<u64>| {
+        let value = move |c: &Core| Some(([("worker", c.worker.to_string())], value(c)?));
+        told.cores.iter().filter_map(value).collect::<Vec<_>>()
+    };
+    let useful = worker(|c| c.efficiency().map(|part| (part * 1e6).round() as u64));
+    gauge(
+        r,
+        "cpu_efficiency_ppm",
+        "Part of the time spent that moved packets, in millionths, since the start.",
+        useful,
+    );
+    let literal = worker(|c| c.efficiency_literal().map(|part| (part * 1e6).round() as u64));
+    gauge(r, "cpu_efficiency_literal_ppm", "The same with empty looks as work.", literal);
+    gauge(r, "cpu_switch_cost_ns", "What a switch costs.", worker(|c| Some(c.switch_cost_ns)));
+    let overhead = worker(|c| c.overhead_ppm.map(u64::from));
+    gauge(r, "cpu_throttle_overhead_ppm", "Part of the work that switching may cost (T), in millionths.", overhead);
+    gauge(r, "cpu_throttle_slice_ns", "How long a throttled task may run (G).", worker(|c| c.slice_ns));
+}
+
+/// The input queues of paths: what they have and had.
+fn queues(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
+    let queues = daemon.queues()?.queues;
+    let label = |queue: &Queue| {
+        let of = |name: &Option<String>| name.clone().unwrap_or_default();
+        [("worker", queue.worker.to_string()), ("path", of(&queue.path)), ("port", of(&queue.port))]
+    };
+    let of = |value: fn(&Queue) -> Option<u64>| {
+        let before = queues.iter().filter(|queue| queue.stage == QueueStage::Input);
+        before.filter_map(move |queue| Some((label(queue), value(queue)?))).collect::<Vec<_>>()
+    };
+    gauge(r, "queue_packets", "Packets before the functions of a path.", of(|q| Some(q.packets)));
+    gauge(r, "queue_capacity_packets", "The most there may be.", of(|q| q.capacity_packets));
+    gauge(r, "queue_most_packets", "The most there were when its task began to work on them.", of(|q| q.most_packets));
+    let sum = of(|q| q.seen_packets);
+    counter(r, "queue_seen_packets", "Packets there were, summed over the times its task began to work on them.", sum);
+    counter(r, "queue_looks", "How often that was: seen by looks is the mean length.", of(|q| q.looks));
+    Ok(())
 }
 
 fn whole(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
@@ -146,6 +220,14 @@ fn paths(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     };
     counter(r, "path_entered_packets", "Packets that took a path.", of(|p| p.entered_packets));
     counter(r, "path_left_packets", "Packets a path gave to a link.", of(|p| p.left_packets));
+    counter(
+        r,
+        "path_consumed_packets",
+        "Packets that ended on a path having done their work.",
+        of(|p| p.consumed_packets),
+    );
+    counter(r, "path_diverted_packets", "Packets handed to another path.", of(|p| p.diverted_packets));
+    counter(r, "path_generated_packets", "Packets made on a path.", of(|p| p.generated_packets));
     counter(r, "path_dropped_packets", "Packets dropped on a path.", of(|p| p.dropped_packets));
     gauge(r, "path_queued_packets", "Packets in the queues of a path.", of(|p| p.queued_packets));
     functions(daemon, r)

@@ -1,6 +1,7 @@
 //! What happens, told as it happens: one enum for counters, traces, captures, dashboards and goldens to subscribe to.
 //! The plane never prints.
 
+use crate::scheduler::task::Remark;
 use packet::{DropReason, Meta, Packet};
 use std::net::{IpAddr, Ipv6Addr};
 use units::{Generation, Instant, InterfaceId, Mac, PathId, PortId, WorkerId};
@@ -118,6 +119,17 @@ pub enum Event<'a> {
         worker: WorkerId,
         /// The generation.
         generation: Generation,
+    },
+    /// There is something to say of a task of the CPU scheduler.
+    Remarked {
+        /// Whose.
+        worker: WorkerId,
+        /// Its port, for input and output.
+        port: Option<PortId>,
+        /// Its path, for forwarding: the first of those that share it.
+        path: Option<PathId>,
+        /// What.
+        remark: Remark,
     },
     /// A removed path has no packets left.
     PathDrained {

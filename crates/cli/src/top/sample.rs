@@ -77,6 +77,8 @@ pub struct PathLine {
     pub name: String,
     pub functions: String,
     pub entered_pps: f64,
+    /// The part of a core that its tasks had, 1 for a whole one; several paths that share a task have it together.
+    pub cpu: f64,
     pub dropped_pps: f64,
     pub dropped_packets: u64,
     pub queued_packets: u64,
@@ -121,6 +123,9 @@ pub struct WorkerLine {
     pub worker: u16,
     /// The share of its time that it spent on tasks, from 0 to 1.
     pub busy: f64,
+    /// The efficiency index: the part of the time it spent that moved packets; and with empty looks as work.
+    pub efficiency: Option<f64>,
+    pub efficiency_literal: Option<f64>,
 }
 
 impl Snapshot {
@@ -139,11 +144,21 @@ impl Snapshot {
             routes: status.routes,
             neighbours: status.neighbours,
             total: samples.total(),
-            workers: samples.busy().into_iter().map(|(worker, busy)| WorkerLine { worker, busy }).collect(),
+            workers: samples.busy().into_iter().map(|line| worker_line(samples, line)).collect(),
             ports: samples.ports(),
             paths: samples.paths(),
             drops: samples.drops(),
         })
+    }
+}
+
+fn worker_line(samples: &Samples, (worker, busy): (u16, f64)) -> WorkerLine {
+    let efficiency = samples.efficiency(worker);
+    WorkerLine {
+        worker,
+        busy,
+        efficiency: efficiency.map(|both| both.0),
+        efficiency_literal: efficiency.map(|both| both.1),
     }
 }
 
@@ -242,6 +257,8 @@ impl Samples {
                 name: path.name.clone(),
                 functions: path.functions.join(" "),
                 entered_pps: grew(|p| p.entered_packets),
+                cpu: self
+                    .cpu(|task| task.path.as_deref().is_some_and(|paths| paths.split(',').any(|p| p == path.name))),
                 dropped_pps: grew(|p| p.dropped_packets),
                 dropped_packets: path.dropped_packets,
                 queued_packets: path.queued_packets,
@@ -282,6 +299,27 @@ impl Samples {
         }
         total.dropped_pps = self.drops().iter().map(|drop| drop.dropped_pps).sum();
         total
+    }
+
+    /// The part of a core that tasks had together.
+    fn cpu(&self, of: impl Fn(&control::api::Task) -> bool) -> f64 {
+        let used = |tasks: &Tasks| tasks.tasks.iter().filter(|task| of(task)).map(|task| task.used_ns).sum::<u64>();
+        let Some(now) = &self.now else { return 0.0 };
+        let old = self.before.as_ref().map(|sample| (used(&sample.tasks), sample.tasks.time_ns));
+        Self::grew((used(&now.tasks), now.tasks.time_ns), old) / 1e9
+    }
+
+    /// The efficiency index of a worker between two moments, and the same with empty looks as work; nothing where it did
+    /// nothing.
+    pub fn efficiency(&self, worker: u16) -> Option<(f64, f64)> {
+        let of = |sample: &Sample| sample.tasks.cores.iter().find(|core| core.worker == worker).cloned();
+        let mut core = of(self.now.as_ref()?)?;
+        if let Some(before) = self.before.as_ref().and_then(of) {
+            core.useful_ns = core.useful_ns.saturating_sub(before.useful_ns);
+            core.polling_ns = core.polling_ns.saturating_sub(before.polling_ns);
+            core.switching_ns = core.switching_ns.saturating_sub(before.switching_ns);
+        }
+        core.efficiency().zip(core.efficiency_literal())
     }
 
     /// How much of its time each worker was busy, from 0 to 1, by its number.

@@ -21,7 +21,7 @@ impl Pane {
     pub fn orders(self) -> &'static [&'static str] {
         match self {
             Pane::Ports => &["name", "in", "out", "drops", "backlog"],
-            Pane::Paths => &["order", "rate", "drops", "queued"],
+            Pane::Paths => &["order", "rate", "cpu", "drops", "queued"],
             Pane::Drops => &["rate", "total", "reason"],
             Pane::Events => &["latest"],
         }
@@ -155,6 +155,7 @@ impl State {
         let mut paths = self.samples.paths();
         match self.order(Pane::Paths) {
             "rate" => paths.sort_by(|a, b| most(a.entered_pps, b.entered_pps)),
+            "cpu" => paths.sort_by(|a, b| most(a.cpu, b.cpu)),
             "drops" => {
                 paths.sort_by(|a, b| most(a.dropped_pps, b.dropped_pps).then(b.dropped_packets.cmp(&a.dropped_packets)))
             }

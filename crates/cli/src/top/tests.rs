@@ -43,6 +43,12 @@ fn sample(started: u64, seconds: u64) -> Sample {
         "share_ppm": 250_000, "state": "idle", "cost_ns": 100, "deviation_ns": 0, "exceeds_declared_cost": false, "batch": 1, "timeouts": 0,
         "harvested": 0, "lag_ns": 0, "idle_ns": 0, "eligible_ns": 0, "active_ns": 0, "running_ns": used})
     };
+    let core = |worker: u16| json!({"worker": worker, "useful_ns": n * 800, "polling_ns": n * 100, "switching_ns": n * 100, "switch_cost_ns": 50});
+    let voice = |used: u64| {
+        let mut task = task(0, used);
+        (task["task"], task["kind"], task["path"]) = (json!(1), json!("forwarding"), json!("voice"));
+        task
+    };
     let read = |value: Value| serde_json::from_value(value).unwrap();
     Sample {
         status: serde_json::from_value(json!({
@@ -57,8 +63,8 @@ fn sample(started: u64, seconds: u64) -> Sample {
         paths: serde_json::from_value(json!({"time_ns": time, "paths": [
             path("control", n, 0, 0), path("best-effort", n * 1000, 2, n * 5), path("voice", n * 50, 9, 0)]}))
         .unwrap(),
-        tasks: serde_json::from_value(json!({"time_ns": time, "cores": [], "tasks": [
-            task(0, n * SECOND / 4), task(1, n * SECOND)]}))
+        tasks: serde_json::from_value(json!({"time_ns": time, "cores": [core(0), core(1)], "tasks": [
+            task(0, n * SECOND / 4), task(1, n * SECOND), voice(n * SECOND / 8)]}))
         .unwrap(),
         drops: serde_json::from_value(json!({"time_ns": time, "drops": [
             drop_of("blackhole", 5000), drop_of("no_route", n * 10), drop_of("ttl_expired", n * 20)]}))
@@ -105,7 +111,7 @@ fn everything_fits_a_terminal_of_80_by_24() {
             edge forwards  generation 3 (edge.toml)  up 2s  every 1s
             in 1.50kpps 1.50mbit  out 1.30kpps 1.30mbit  drops 30/s  held 7
             pool 25% of 16.4k  routes 1200  neighbours 4  ledger balances
-            workers busy  0:  25%  1: 100%
+            workers busy  0:  38% E 80/90%  1: 100% E 80/90%
             in, most 1.50kpps                                                              █
              ports by name ─────────────────────────────────────────────────────────────────
             port device          state         in               out          backlog   drops
@@ -113,10 +119,10 @@ fn everything_fits_a_terminal_of_80_by_24() {
             lan  packet:lan0     up      1.00kpps 1.00mbit   400pps  400kbit       0    10/s
             wan  packet:wan0     up        500pps  500kbit   900pps  900kbit       1     0/s
              paths by order ────────────────────────────────────────────────────────────────
-            path        functions                              rate  queued   drops   in all
-            control     ip                                     1pps       0     0/s        0
-            best-effort ip                                 1.00kpps       2     5/s       10
-            voice       ip                                    50pps       9     0/s        0
+            path        functions                       rate    cpu  queued   drops   in all
+            control     ip                              1pps   0.0%       0     0/s        0
+            best-effort ip                          1.00kpps   0.0%       2     5/s       10
+            voice       ip                             50pps  12.5%       9     0/s        0
              drops by rate ────────────────────────   events ───────────────────────────────
             reason      in all    new at             00:00:02 lan: generation 3 runs
             ttl_expired     40    +20 lan 40         00:00:01 lan: started
@@ -139,7 +145,7 @@ fn a_wide_terminal_has_room_for_more() {
             edge forwards  generation 3 (edge.toml)  up 2s  every 1s
             in 1.50kpps 1.50mbit  out 1.30kpps 1.30mbit  drops 30/s  held 7
             pool 25% of 16.4k  routes 1200  neighbours 4  ledger balances
-            workers busy  0:  25%  1: 100%
+            workers busy  0:  38% E 80/90%  1: 100% E 80/90%
             in, most 1.50kpps                                                                                                                █
                                                                                                                                              █
                                                                                                                                              █
@@ -149,10 +155,10 @@ fn a_wide_terminal_has_room_for_more() {
             lan  packet:lan0                            up      1.00kpps 1.00mbit   400pps  400kbit       0    10/s           100           20
             wan  packet:wan0                            up        500pps  500kbit   900pps  900kbit       1     0/s           225            0
              paths by order ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────
-            path        functions                                                                                rate  queued   drops   in all
-            control     ip                                                                                       1pps       0     0/s        0
-            best-effort ip                                                                                   1.00kpps       2     5/s       10
-            voice       ip                                                                                      50pps       9     0/s        0
+            path        functions                                                                         rate    cpu  queued   drops   in all
+            control     ip                                                                                1pps   0.0%       0     0/s        0
+            best-effort ip                                                                            1.00kpps   0.0%       2     5/s       10
+            voice       ip                                                                               50pps  12.5%       9     0/s        0
              drops by rate ─────────────────────────────────────────────────   events ────────────────────────────────────────────────────────
             reason      in all    new at                                      00:00:02 lan: generation 3 runs
             ttl_expired     40    +20 lan 40                                  00:00:01 lan: started
@@ -176,17 +182,17 @@ fn what_is_printed_once_has_all_lines_and_no_keys() {
         edge forwards  generation 3 (edge.toml)  up 2s  every 1s
         in 1.50kpps 1.50mbit  out 1.30kpps 1.30mbit  drops 30/s  held 7
         pool 25% of 16.4k  routes 1200  neighbours 4  ledger balances
-        workers busy  0:  25%  1: 100%
+        workers busy  0:  38% E 80/90%  1: 100% E 80/90%
          ports by name ─────────────────────────────────────────────────────────────────────────────────────
         port device                              state         in               out          backlog   drops
         dmz  packet:dmz0                         down        0pps     0bit     0pps     0bit       0     0/s
         lan  packet:lan0                         up      1.00kpps 1.00mbit   400pps  400kbit       0    10/s
         wan  packet:wan0                         up        500pps  500kbit   900pps  900kbit       1     0/s
          paths by order ────────────────────────────────────────────────────────────────────────────────────
-        path        functions                                                  rate  queued   drops   in all
-        control     ip                                                         1pps       0     0/s        0
-        best-effort ip                                                     1.00kpps       2     5/s       10
-        voice       ip                                                        50pps       9     0/s        0
+        path        functions                                           rate    cpu  queued   drops   in all
+        control     ip                                                  1pps   0.0%       0     0/s        0
+        best-effort ip                                              1.00kpps   0.0%       2     5/s       10
+        voice       ip                                                 50pps  12.5%       9     0/s        0
          drops by rate ──────────────────────────────────   events ─────────────────────────────────────────
         reason      in all    new at                       00:00:02 lan: generation 3 runs
         ttl_expired     40    +20 lan 40                   00:00:01 lan: started
@@ -208,7 +214,7 @@ fn help_and_drops_lie_over_the_rest() {
             edge forwards  generation 3 (edge.toml)  up 2s  every 1s
             in 1.50kpps 1.50mbit  out 1.30kpps 1.30mbit  drops 30/s  held 7
             pool 25% of 16.4k  routes 1200  neighbours 4  ledger balances
-            workers busy  0:  25%  1: 100%
+            workers busy  0:  38% E 80/90%  1: 100% E 80/90%
             in, most 1.50kpps                                                              █
              drops by rate ─────────────────────────────────────────────────────────────────
             ttl_expired  40, 20/s
@@ -306,9 +312,11 @@ fn no_size_and_no_number_of_lines_is_too_much() {
 #[test]
 fn programs_get_the_same_with_units_in_its_names() {
     let snapshot = serde_json::to_value(Snapshot::of(&state().samples).unwrap()).unwrap();
+    let both =
+        |worker: u16, busy: f64| json!({"worker": worker, "busy": busy, "efficiency": 0.8, "efficiency_literal": 0.9});
     assert_eq!(snapshot["total"]["received_pps"], 1500.0);
     assert_eq!(snapshot["total"]["sent_bps"], 1_300_000.0);
-    assert_eq!(snapshot["workers"], json!([{"worker": 0, "busy": 0.25}, {"worker": 1, "busy": 1.0}]));
+    assert_eq!(snapshot["workers"], json!([both(0, 0.375), both(1, 1.0)]));
     assert_eq!(snapshot["ports"][1]["dropped_pps"], 10.0);
     assert_eq!(snapshot["drops"][0]["new_packets"], 0);
     assert_eq!(snapshot["paths"][2]["queued_packets"], 9);

@@ -33,7 +33,9 @@ const HELP: &str = "\
  ?             this
 
  Rates are those between the last two answers of the router.
- busy is the time a worker spent on tasks that were charged.";
+ busy is the time a worker spent on tasks that were charged; E the
+ part of it that moved packets, and with empty looks as work. The
+ cpu of a path is in parts of a core.";
 
 /// Lines that everything takes.
 pub fn height(state: &State) -> u16 {
@@ -129,6 +131,9 @@ fn header(frame: &mut Frame<'_>, state: &State, area: Rect) {
     let mut workers = vec![Span::raw("workers busy")];
     for (worker, busy) in state.samples.busy() {
         workers.push(Span::styled(format!("  {worker}: {:>3.0}%", busy * 100.0), alarm(busy >= 0.95)));
+        if let Some((useful, literal)) = state.samples.efficiency(worker) {
+            workers.push(Span::styled(format!(" E {:.0}/{:.0}%", useful * 100.0, literal * 100.0), dim()));
+        }
     }
     let lines = [first, traffic, tables, workers].map(Line::from);
     frame.render_widget(Paragraph::new(lines.to_vec()), area);
@@ -277,6 +282,7 @@ fn paths_table(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
         words("path", fitting("path", all.iter().map(|path| &*path.name))),
         words("functions", Constraint::Fill(1)),
         numbers("rate", 9),
+        numbers("cpu", 6),
         numbers("queued", 7),
         numbers("drops", 7),
         numbers("in all", 8),
@@ -286,6 +292,7 @@ fn paths_table(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
             Span::raw(path.name),
             Span::raw(path.functions),
             Span::raw(pps(path.entered_pps)),
+            Span::raw(format!("{:.1}%", path.cpu * 100.0)),
             Span::raw(path.queued_packets.to_string()),
             bad(path.dropped_pps),
             Span::raw(short(path.dropped_packets as f64)),

@@ -247,6 +247,15 @@ pub struct Queue {
     pub bytes: Option<u64>,
     /// Packets it holds at most; null for a link's, which its scheme bounds.
     pub capacity_packets: Option<u64>,
+    /// Of the queue before the functions of a path: the most packets there were when its task began to work on them.
+    #[serde(default)]
+    pub most_packets: Option<u64>,
+    /// The same summed over all those times: divided by `looks`, the mean.
+    #[serde(default)]
+    pub seen_packets: Option<u64>,
+    /// How often that was.
+    #[serde(default)]
+    pub looks: Option<u64>,
 }
 
 /// Routes.
@@ -384,6 +393,10 @@ pub enum EventKind {
     WorkerStuck,
     /// A worker that was stuck moves again.
     WorkerRecovered,
+    /// The CPU scheduler has something to say of a task: it runs on time-outs only, its batches are near what its queues
+    /// hold, a packet costs more than was declared, a port sleeps too long, or it waited too long for the processor. Each is
+    /// told when it begins.
+    Scheduling,
     /// Something the operator should know of a port: what it could not have, or a capture that could not be written. The
     /// packets are forwarded all the same.
     Remark,
@@ -413,6 +426,9 @@ pub struct Event {
     pub subject: Option<String>,
     /// One sentence.
     pub text: String,
+    /// What to do about it, where there is something.
+    #[serde(default)]
+    pub hint: Option<String>,
 }
 
 /// The packet ledgers.

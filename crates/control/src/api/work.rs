@@ -87,6 +87,12 @@ pub struct Core {
     pub switching_ns: u64,
     /// What one switch costs, as measured or configured.
     pub switch_cost_ns: u64,
+    /// Where forwarding is throttled: the part of the work that switching may cost (T), in millionths, as it is now.
+    #[serde(default)]
+    pub overhead_ppm: Option<u32>,
+    /// Where forwarding is throttled: how long a task may run (G), as it is now.
+    #[serde(default)]
+    pub slice_ns: Option<u64>,
 }
 
 impl Core {
@@ -118,6 +124,9 @@ pub struct Task {
     pub path: Option<String>,
     /// The part of the core it was promised, in millionths.
     pub share_ppm: u32,
+    /// The part of its worker's time that it has had, since it was added, in millionths.
+    #[serde(default)]
+    pub received_ppm: u32,
     /// `idle`, `eligible`, `active` or `running`.
     pub state: String,
     /// Dispatches.
@@ -134,6 +143,9 @@ pub struct Task {
     pub exceeds_declared_cost: bool,
     /// Under the throttle: packets it waits for before it runs (B); else 1.
     pub batch: u32,
+    /// Packets its queues hold on each side; none where there is no such bound.
+    #[serde(default)]
+    pub capacity_packets: Option<u32>,
     /// Under the throttle: how long it waits for them (D); none: for ever.
     pub max_wait_ns: Option<u64>,
     /// Times it ran because it had waited so long.

@@ -384,6 +384,7 @@ impl Daemon {
                 | api::EventKind::RolledBack
                 | api::EventKind::AddressConflict
                 | api::EventKind::RouterContradicts
+                | api::EventKind::Scheduling
                 | api::EventKind::Remark => {
                     tracing::warn!("{subject}{}", event.text)
                 }

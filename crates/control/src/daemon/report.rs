@@ -10,6 +10,7 @@ use packet::{DropReason, Ledger};
 use plane::classify::{Outcome, RouteQuery};
 use plane::explain::Question;
 use plane::scheduler::Verdict;
+use plane::scheduler::task::Account;
 use plane::snapshot::Snapshot;
 use plane::{Command, PortReport, WorkerReport};
 use std::collections::BTreeMap;
@@ -167,6 +168,9 @@ impl Daemon {
                         packets: packets as u64,
                         bytes: None,
                         capacity_packets: Some(queue.capacity as u64),
+                        most_packets: (stage == api::QueueStage::Input).then_some(queue.fill.most as u64),
+                        seen_packets: (stage == api::QueueStage::Input).then_some(queue.fill.sum),
+                        looks: (stage == api::QueueStage::Input).then_some(queue.fill.looks),
                     });
                 }
             }
@@ -180,6 +184,9 @@ impl Daemon {
                 packets: port.backlog.into(),
                 bytes: Some(port.backlog_bytes.get()),
                 capacity_packets: None,
+                most_packets: None,
+                seen_packets: None,
+                looks: None,
             }));
         }
         Ok(api::Queues { time_ns: self.now_ns(), queues })
@@ -199,6 +206,8 @@ impl Daemon {
             polling_ns: report.times.polling.get(),
             switching_ns: report.times.switching.get(),
             switch_cost_ns: report.switch_cost.get(),
+            overhead_ppm: report.throttle.map(|(overhead, _)| overhead.get()),
+            slice_ns: report.throttle.map(|(_, slice)| slice.get()),
         };
         let cores = reports.iter().map(core).collect();
         let tasks = reports.iter().flat_map(|report| report.tasks.iter().map(|task| (report.worker, task)));
@@ -209,6 +218,7 @@ impl Daemon {
             port: task.port.map(|port| names.port(port)),
             path: paths_of(&task.paths),
             share_ppm: (task.view.share.as_f64() * 1e6).round() as u32,
+            received_ppm: received(&task.view.account),
             state: task.view.state.name().into(),
             runs: task.view.account.runs,
             packets: task.view.account.packets,
@@ -217,6 +227,7 @@ impl Daemon {
             deviation_ns: task.view.cost.1.isqrt(),
             exceeds_declared_cost: task.view.verdict == Verdict::Exceeds,
             batch: task.view.threshold,
+            capacity_packets: (task.view.capacity != u32::MAX).then_some(task.view.capacity),
             max_wait_ns: task.view.max_wait.map(Nanos::get),
             timeouts: task.view.account.timeouts,
             harvested: task.view.account.harvested,
@@ -473,6 +484,12 @@ fn ledger(worker: Option<u16>, ledger: &Ledger, held: u64) -> api::Ledger {
         handed_over_packets: ledger.handed_over(),
         held_packets: held,
     }
+}
+
+/// The part of all the time there was that a task has had, in millionths.
+fn received(account: &Account) -> u32 {
+    let all = account.residency.iter().map(|time| time.get()).sum::<u64>().max(1);
+    (u128::from(account.used.get()) * 1_000_000 / u128::from(all)).min(1_000_000) as u32
 }
 
 fn drop_at(port: &str, reason: DropReason, packets: u64) -> api::DropAt {

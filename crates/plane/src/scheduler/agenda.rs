@@ -8,6 +8,7 @@
 //!
 //! Like the disciplines it picks and charges, and runs nothing: it is tested without a packet.
 
+mod remarks;
 mod rules;
 mod seen;
 
@@ -15,6 +16,7 @@ use super::task::{Account, Grant, Kind, Run, State, Terms, Times};
 use super::trace::{Trace, What};
 use super::{CpuScheduler, Estimator, PathCost, Ring, Sample, Tuning, build};
 use plan::{Batching, Charge, CpuPlan, Discipline, EstimatorPlan};
+use remarks::{Lately, Patience};
 use rules::Rule;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -57,6 +59,7 @@ struct Entry {
     terms: Terms,
     estimator: Option<Box<Estimator>>,
     account: Account,
+    lately: Lately,
 }
 
 impl Entry {
@@ -111,6 +114,7 @@ pub struct Agenda {
     switched: Nanos,
     times: Times,
     trace: Option<Box<Trace>>,
+    patience: Patience,
     /// When the running task was picked.
     picked: Instant,
     /// Bytes that it has moved, where somebody looks.
@@ -144,6 +148,7 @@ impl Agenda {
             switched: Nanos::ZERO,
             times: Times::default(),
             trace: None,
+            patience: Patience::default(),
             picked: Instant::START,
             bytes: 0,
         };
@@ -171,6 +176,7 @@ impl Agenda {
             terms,
             estimator: None,
             account: Account::default(),
+            lately: Lately::default(),
         };
         let task = match self.spare.pop() {
             Some(task) => {
@@ -223,6 +229,7 @@ impl Agenda {
         let ring = Ring { batch: self.rules[Kind::Input as usize].packets, ..ring };
         let entry = &mut self.entries[task.index()];
         entry.greedy = greedy;
+        entry.lately.lasts = ring.line_rate.map(|_| ring.longest_sleep());
         match (&mut entry.estimator, plan) {
             (Some(estimator), Some(plan)) => estimator.set(&plan, ring),
             (place, plan) => *place = plan.map(|plan| Box::new(Estimator::new(&plan, ring))),
@@ -334,7 +341,9 @@ impl Agenda {
         };
         let entry = &mut self.entries[task.index()];
         self.busy -= usize::from(!entry.dry);
-        entry.account.lag = entry.account.lag.max(now.since(entry.since));
+        let lag = now.since(entry.since);
+        entry.account.lag = entry.account.lag.max(lag);
+        entry.lately.lag = entry.lately.lag.max(lag);
         entry.enter(State::Running, now);
         let rule = self.rules[entry.kind as usize];
         let vector = self.vector.unwrap_or_else(|| {

@@ -117,6 +117,8 @@ pub struct TaskView {
     pub share: Share,
     /// Packets it waits for before it runs (B); one where it is not throttled.
     pub threshold: u32,
+    /// Packets its queues hold.
+    pub capacity: u32,
     /// How long it may wait for them (D).
     pub max_wait: Option<Nanos>,
     /// Mean cost of a packet, and its variance in ns².
@@ -129,6 +131,62 @@ pub struct TaskView {
     pub estimator: Option<(u64, Nanos)>,
     /// What it has done.
     pub account: Account,
+}
+
+/// Something about a task that somebody who runs the router wants to know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Remark {
+    /// Under the throttle, it has run only because it had waited long enough, so often lately.
+    TimeoutsOnly {
+        /// Runs, and those of them after a time-out.
+        runs: u64,
+        /// Packets it waits for.
+        batch: u32,
+    },
+    /// It waits for more than half of what its queues hold (spec Q-49).
+    NearCapacity {
+        /// Packets it waits for.
+        batch: u32,
+        /// Packets its queues hold.
+        capacity: u32,
+    },
+    /// A packet costs over a tenth more than was declared (spec Q-54).
+    OverCost {
+        /// What it costs.
+        cost: Nanos,
+        /// What was declared.
+        declared: Nanos,
+    },
+    /// Its port may be left alone for longer than the receive ring lasts at the line's rate (spec Q-32).
+    SleepsTooLong {
+        /// The longest sleep.
+        sleep: Nanos,
+        /// The longest that loses nothing.
+        lasts: Nanos,
+    },
+    /// It waited for the processor for longer than its queue lasts at the reserved rate (spec Q-52).
+    Lags {
+        /// How long it waited.
+        lag: Nanos,
+        /// How long the queue lasts.
+        lasts: Nanos,
+    },
+}
+
+impl Remark {
+    /// How many kinds there are.
+    pub(super) const KINDS: usize = 5;
+
+    /// Which kind it is.
+    pub(super) const fn kind(&self) -> usize {
+        match self {
+            Remark::TimeoutsOnly { .. } => 0,
+            Remark::NearCapacity { .. } => 1,
+            Remark::OverCost { .. } => 2,
+            Remark::SleepsTooLong { .. } => 3,
+            Remark::Lags { .. } => 4,
+        }
+    }
 }
 
 /// What a task has done since it was added.

@@ -216,6 +216,7 @@ impl Worker {
         }
         self.rebuild_paths(&snapshot, functions);
         self.rule(&snapshot, now);
+        self.note_promises(&snapshot);
         self.snapshot = snapshot;
         self.forsake_gone();
         self.tell_ports();

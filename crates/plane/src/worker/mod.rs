@@ -291,6 +291,7 @@ impl Worker {
         }
         if now >= self.audit_due {
             self.audit();
+            self.remark();
             self.audit_due = now + AUDIT;
         }
         if !self.blocked.is_empty() {

@@ -2,6 +2,7 @@
 
 use super::duties::Task;
 use super::{Role, Worker};
+use crate::event::Event;
 use crate::function::Counter;
 use crate::host::NeighbourReport;
 use crate::link::LinkCounters;
@@ -9,10 +10,11 @@ use crate::path::{Fill, PathCounters};
 use crate::port::PortStatistics;
 use crate::scheduler::task::{TaskView, Times};
 use crate::scheduler::trace::Trace;
+use crate::snapshot::Snapshot;
 use packet::{DropReason, Ledger};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use units::{Bytes, Generation, Instant, InterfaceId, Nanos, PathId, PortId, Rate, TaskId, WorkerId};
+use units::{Bytes, Generation, Instant, InterfaceId, Nanos, Parts, PathId, PortId, Rate, TaskId, WorkerId};
 
 /// A port of a worker: a queue of a device, or a relay to one.
 #[derive(Clone, Debug)]
@@ -160,6 +162,8 @@ pub struct WorkerReport {
     pub tasks: Vec<TaskReport>,
     /// Where its time went.
     pub times: Times,
+    /// The part of its work that switching may cost, and the slice; none where forwarding is not throttled.
+    pub throttle: Option<(Parts, Nanos)>,
     /// What switching from one task to another costs.
     pub switch_cost: Nanos,
     /// The neighbours it knows.
@@ -198,9 +202,39 @@ impl Worker {
             queues: self.report_queues(),
             tasks: self.report_tasks(),
             times: self.duties.agenda.times(),
+            throttle: self.duties.agenda.throttle(),
             switch_cost: self.duties.agenda.switch_cost(),
             neighbours: self.report_neighbours(),
             waiting: if self.id == WorkerId(0) { Vec::new() } else { self.holding.iter().collect() },
+        }
+    }
+
+    /// From now on it is a lag worth telling where a path waits for longer than its queue lasts at the rate of `snapshot`.
+    pub(super) fn note_promises(&mut self, snapshot: &Snapshot) {
+        let promised = snapshot
+            .paths
+            .iter()
+            .filter_map(|path| Some((path.id, path.cpu.reservation?.packets.time_for(path.capacity as u64))));
+        let promised: BTreeMap<PathId, Nanos> = promised.collect();
+        for instance in self.instances.iter().flatten() {
+            // What was promised something has a task of its own, unless all paths share one.
+            self.duties.agenda.lasts(instance.task, promised.get(&instance.path).copied());
+        }
+    }
+
+    /// Tells what there is to say of the tasks.
+    pub(super) fn remark(&mut self) {
+        let Worker { duties, instances, fates, id, .. } = self;
+        let mut remarks = Vec::new();
+        duties.agenda.remark(|task, remark| remarks.push((task, remark)));
+        for (task, remark) in remarks {
+            let port = match duties.task(task) {
+                Some(Task::Input(port) | Task::Output(port)) => Some(port),
+                _ => None,
+            };
+            let path = instances.iter().flatten().find(|instance| port.is_none() && instance.task == task);
+            let path = path.map(|instance| instance.path);
+            fates.event(&Event::Remarked { worker: *id, port, path, remark });
         }
     }
 

@@ -3,7 +3,7 @@
 use super::{Agenda, State};
 use crate::scheduler::task::{Kind, TaskView};
 use crate::scheduler::trace::{Record, Trace, What};
-use units::{Instant, Nanos, TaskId};
+use units::{Instant, Nanos, Parts, TaskId};
 
 impl Agenda {
     /// What is known of a task; nothing where it is gone.
@@ -20,9 +20,16 @@ impl Agenda {
             cost: (entry.each(), entry.cost.variance()),
             long_cost: entry.cost.long_mean(),
             verdict: entry.cost.verdict(),
+            capacity: entry.terms.capacity,
             estimator: entry.estimator.as_ref().map(|e| (e.average_milli(), e.sleep())),
             account,
         })
+    }
+
+    /// The part of the work that switching may cost, and the slice of forwarding tasks; none where they are not throttled.
+    pub fn throttle(&self) -> Option<(Parts, Nanos)> {
+        let rule = self.rules[Kind::Forwarding as usize];
+        rule.overhead.map(|overhead| (overhead, rule.slice))
     }
 
     /// Keeps what happens from now on in `trace`, or nothing any more. Answers what was kept until now.

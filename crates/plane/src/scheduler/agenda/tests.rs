@@ -1,6 +1,7 @@
 //! The states of the throttle, one transition a test, and what the rules say of them (spec Q-40 to Q-4A).
 
 use super::*;
+use crate::scheduler::task::Remark;
 use plan::{Batching, Charge, CpuPlan, EstimatorPlan, Receive};
 use proptest::prelude::*;
 use units::{Parts, Share};
@@ -387,6 +388,72 @@ fn looks_that_find_nothing_do_not_push_out_what_happened() {
     assert_eq!((trace.lost(), polls.iter().map(|poll| poll.0).sum::<u32>()), (0, 1999));
     assert_eq!(polls.iter().map(|poll| poll.1.get()).sum::<u64>(), 1999 * 500);
     assert!(trace.records().len() < 20, "{:?}", trace.records().collect::<Vec<_>>());
+}
+
+/// The remarks of so many looks.
+fn remarks(agenda: &mut Agenda, looks: usize) -> Vec<Remark> {
+    let mut said = Vec::new();
+    (0..looks).for_each(|_| agenda.remark(|_, remark| said.push(remark)));
+    said
+}
+
+#[test]
+fn a_path_that_runs_on_time_outs_only_is_remarked_once_until_that_is_over_for_a_minute() {
+    let (mut agenda, task) = one(&throttled(10), Terms { max_wait: Some(Nanos::micros(500)), ..terms(1) });
+    let mut time = 0;
+    let mut second = |agenda: &mut Agenda, came: u32| {
+        for _ in 0..20 {
+            agenda.look(task, came as usize, 128, at(time));
+            agenda.pick(at(time + 500)).unwrap();
+            agenda.switched(task, Nanos::ZERO);
+            agenda.ran(task, ran(came, 0, 128), at(time + 501));
+            time += 1000;
+        }
+        remarks(agenda, 1)
+    };
+    assert_eq!(second(&mut agenda, 2), [Remark::TimeoutsOnly { runs: 20, batch: 30 }]);
+    assert!((0..100).all(|_| second(&mut agenda, 2).is_empty()), "it is not said again while it lasts");
+    assert!((0..59).all(|_| second(&mut agenda, 30).is_empty()), "full batches");
+    assert_eq!(second(&mut agenda, 30), []);
+    assert_eq!(second(&mut agenda, 2), [Remark::TimeoutsOnly { runs: 20, batch: 30 }]);
+}
+
+#[test]
+fn each_thing_somebody_should_know_of_a_task_is_remarked() {
+    let plan = CpuPlan {
+        forwarding: Batching::Throttle { overhead: Parts::percent(5), slice: Nanos::micros(300) },
+        ..throttled(5)
+    };
+    let (mut agenda, task) = one(&plan, Terms { capacity: 100, ..terms(1) });
+    assert_eq!(remarks(&mut agenda, 2), [Remark::NearCapacity { batch: 60, capacity: 100 }]);
+    agenda.lasts(task, Some(Nanos::micros(40)));
+    for round in 0..2 {
+        let now = round * 1000;
+        agenda.look(task, 100, 128, at(now));
+        agenda.pick(at(now + 30 + 20 * round)).unwrap();
+        agenda.switched(task, Nanos::ZERO);
+        agenda.ran(task, Run { used: Nanos::micros(200), packets: 100, waiting: 0, room: 100 }, at(now + 300));
+        let said = remarks(&mut agenda, 1);
+        let over = Remark::OverCost { cost: Nanos::micros(2), declared: Nanos::micros(1) };
+        let lags = Remark::Lags { lag: Nanos::micros(50), lasts: Nanos::micros(40) };
+        assert_eq!(said, [[over], [lags]][round as usize], "round {round}");
+    }
+    let input = agenda.add(Kind::Input, terms(1), at(0));
+    let estimator = EstimatorPlan { sleep_max: Some(Nanos::millis(5)), ..EstimatorPlan::default() };
+    let rate = Some(units::PacketRate::kpps(140));
+    agenda.estimate(input, Some(estimator), false, Ring { slots: 64, batch: 16, line_rate: rate }, at(0));
+    let lasts = Ring { slots: 64, batch: 256, line_rate: rate }.longest_sleep();
+    assert_eq!(remarks(&mut agenda, 1), [Remark::SleepsTooLong { sleep: Nanos::millis(5), lasts }]);
+}
+
+#[test]
+fn a_thousand_tasks_with_the_same_trouble_are_no_flood_and_all_of_them_are_told_in_the_end() {
+    let mut agenda = Agenda::new(Nanos::ZERO);
+    agenda.rule(&throttled(2), at(0));
+    let _: Vec<TaskId> = (0..40).map(|_| agenda.add(Kind::Forwarding, terms(1), at(0))).collect();
+    assert_eq!(remarks(&mut agenda, 59).len(), 8);
+    assert_eq!(remarks(&mut agenda, 60).len(), 8);
+    assert_eq!(remarks(&mut agenda, 240).len(), 24);
 }
 
 /// What an agenda is told, at random.

@@ -1,0 +1,108 @@
+//! What the CPU scheduler has to say of its tasks, in words, and what to do about it.
+
+use plane::scheduler::task::Remark;
+use units::Nanos;
+
+/// A time in three figures, for people.
+fn about(time: Nanos) -> String {
+    let figures = |value: f64| match value {
+        ..10.0 => format!("{value:.2}"),
+        10.0..100.0 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    };
+    match time.get() {
+        ns @ 0..1000 => format!("{ns}ns"),
+        ns @ 1000..1_000_000 => figures(ns as f64 / 1e3) + "us",
+        ns @ 1_000_000..1_000_000_000 => figures(ns as f64 / 1e6) + "ms",
+        ns => figures(ns as f64 / 1e9) + "s",
+    }
+}
+
+/// No less than this, in whole units: fit for a configuration.
+fn at_least(time: Nanos) -> Nanos {
+    let unit = if time >= Nanos::micros(10) { 1000 } else { 10 };
+    Nanos::new(time.get().next_multiple_of(unit))
+}
+
+/// In one sentence.
+pub(crate) fn text(remark: &Remark) -> String {
+    match remark {
+        Remark::TimeoutsOnly { runs, batch } => {
+            format!(
+                "runs on time-outs only: {runs} times in a second, and never were there the {batch} packets it waits for"
+            )
+        }
+        Remark::NearCapacity { batch, capacity } => {
+            format!(
+                "waits for {batch} packets before it runs, and its queues hold {capacity}: B is near their capacity"
+            )
+        }
+        Remark::OverCost { cost, declared } => {
+            format!("a packet costs {}, and {} was declared", about(*cost), about(*declared))
+        }
+        Remark::SleepsTooLong { sleep, lasts } => {
+            let (sleep, lasts) = (about(*sleep), about(*lasts));
+            format!("may be left alone for {sleep}, and its receive ring lasts {lasts} at the line's rate")
+        }
+        Remark::Lags { lag, lasts } => {
+            let (lag, lasts) = (about(*lag), about(*lasts));
+            format!("waited {lag} for the processor, and its queue lasts {lasts} at the rate it was promised")
+        }
+    }
+}
+
+/// What to do.
+pub(crate) fn hint(remark: &Remark) -> String {
+    match remark {
+        Remark::TimeoutsOnly { .. } => {
+            "each such run costs a switch for few packets: give a larger `overhead` to `forwarding`, \
+                                        or a longer `max_wait` to the path"
+                .into()
+        }
+        Remark::NearCapacity { batch, .. } => {
+            format!("a burst finds little room: give the path `queue = {}` or more, or a larger `overhead`", batch * 4)
+        }
+        Remark::OverCost { cost, .. } => {
+            let cost = at_least(*cost);
+            format!(
+                "its share is computed from what was declared: give the path `cost = \"{cost}\"`, or find out what takes so long"
+            )
+        }
+        Remark::SleepsTooLong { lasts, .. } => {
+            format!("a burst after silence is lost in the ring: give the estimator `sleep_max = \"{lasts}\"` or less")
+        }
+        Remark::Lags { lag, lasts } => {
+            let times = lag.get().div_ceil(lasts.get().max(1)).max(2);
+            format!(
+                "packets may be lost though they were promised: give the path a `queue` {times} times as long, or a shorter \
+                 `slice` to `forwarding`; `switchpath trace --cpu` shows who had the processor meanwhile"
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_remark_says_what_was_found_and_what_to_do() {
+        let (short, long) = (Nanos::micros(10), Nanos::micros(25));
+        let remarks = [
+            (Remark::TimeoutsOnly { runs: 40, batch: 30 }, "40 times", "max_wait"),
+            (Remark::NearCapacity { batch: 100, capacity: 128 }, "100 packets", "queue = 400"),
+            (Remark::OverCost { cost: long, declared: short }, "costs 25.0us, and 10.0us", "cost = \"25us\""),
+            (Remark::SleepsTooLong { sleep: long, lasts: short }, "for 25.0us", "sleep_max = \"10us\""),
+            (Remark::Lags { lag: long, lasts: short }, "waited 25.0us", "3 times as long"),
+        ];
+        assert_eq!(
+            [552_365, 9_999, 87_986_074, 999].map(|ns| about(Nanos::new(ns))),
+            ["552us", "10.00us", "88.0ms", "999ns"]
+        );
+        assert_eq!([552_365, 9_991, 7].map(|ns| at_least(Nanos::new(ns)).get()), [553_000, 10_000, 10]);
+        for (remark, said, advised) in remarks {
+            assert!(text(&remark).contains(said), "{}", text(&remark));
+            assert!(hint(&remark).contains(advised), "{}", hint(&remark));
+        }
+    }
+}
