@@ -12,10 +12,10 @@ FUZZ_TARGETS ?= $(basename $(notdir $(wildcard fuzz/targets/*.rs)))
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test quick bench soak cross loom fuzz audit fmt clean
+.PHONY: help demo build test quick bench reproduce soak cross loom fuzz audit fmt clean
 
 help: ## list these targets
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 demo: ## set up, build and watch real hosts talk through Switchpath
 	@.ci/setup demo
@@ -36,6 +36,10 @@ quick: ## the dev loop: lints and unit tests without set-up; of one crate with P
 bench: ## measure the forwarding path against its budgets
 	@.ci/setup build
 	$(CARGO) run --locked --release --bin switchpath -- bench $(ARGS)
+
+reproduce: ## run every published experiment in virtual time; results/index.html shows them
+	@.ci/setup build
+	$(CARGO) run --locked --release --bin switchpath -- reproduce --out results $(ARGS)
 
 soak: ## long: ten million random and mutated frames (SOAK_FRAMES)
 	@.ci/setup build

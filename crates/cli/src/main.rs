@@ -18,6 +18,7 @@ mod notify;
 mod output;
 mod reference;
 mod replay;
+mod reproduce;
 mod routes;
 mod run;
 mod schedule;
@@ -48,6 +49,8 @@ fn main() -> ExitCode {
         Command::Route(route) => routes::route(&route),
         Command::Neighbour(neighbour) => routes::neighbour(&neighbour),
         Command::Capture(capture) => capture::capture(&capture),
+        Command::Sim(options) => reproduce::simulate(&options),
+        Command::Reproduce(options) => reproduce::reproduce(&options),
         Command::Demo(options) => {
             demo::run(&options).map(|good| if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }

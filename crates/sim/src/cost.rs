@@ -279,13 +279,12 @@ pub(crate) struct CostMeter {
     /// The time of the core, for the ports it looks at.
     clock: Arc<AtomicU64>,
     now: u64,
-    switched: bool,
     pub spent: Spent,
 }
 
 impl CostMeter {
     pub fn new(model: CostModel, chance: Chance, clock: Arc<AtomicU64>) -> CostMeter {
-        CostMeter { model, paths: Vec::new(), chance, clock, now: 0, switched: false, spent: Spent::default() }
+        CostMeter { model, paths: Vec::new(), chance, clock, now: 0, spent: Spent::default() }
     }
 
     /// What the functions of each path cost, by path id.
@@ -301,16 +300,12 @@ impl CostMeter {
 
     /// A step begins.
     pub fn begin(&mut self, now: u64) {
-        (self.now, self.switched) = (now, false);
+        self.now = now;
         self.clock.store(now, Ordering::Relaxed);
     }
 
-    /// A step has ended: when that is. A step that has dispatched has paid for the switch, be it that the worker did not
-    /// say so.
-    pub fn end(&mut self, dispatched: bool) -> u64 {
-        if dispatched && !self.switched {
-            self.lap(Work::SWITCH);
-        }
+    /// A step has ended: when that is.
+    pub fn end(&self) -> u64 {
         self.now
     }
 }
@@ -322,7 +317,6 @@ impl Meter for CostMeter {
         let mut draw = |cost: &Cost| cost.draw(work.packets, work.bytes, chance);
         let cost = match work.stage {
             Stage::Switch => {
-                self.switched = true;
                 spent.dispatches += 1;
                 let cost = model.switch.get();
                 spent.switch += cost;
@@ -431,10 +425,10 @@ mod tests {
         assert_eq!(meter.lap(work(Stage::Forwarding, Some(PathId(1)), 3, 0)), Nanos::new(150));
         assert_eq!(meter.lap(work(Stage::Forwarding, Some(PathId(9)), 3, 0)), Nanos::ZERO);
         assert_eq!(clock.load(Ordering::Relaxed), 1473);
-        assert_eq!(meter.end(true), 1480);
+        assert_eq!(meter.end(), 1473);
         meter.begin(2000);
         meter.lap(Work::SWITCH);
-        assert_eq!(meter.end(true), 2007);
-        assert_eq!((meter.spent.useful(), meter.spent.busy(), meter.spent.dispatches), (470, 487, 2));
+        assert_eq!(meter.end(), 2007);
+        assert_eq!((meter.spent.useful(), meter.spent.busy(), meter.spent.dispatches), (470, 480, 1));
     }
 }

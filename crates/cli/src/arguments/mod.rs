@@ -5,6 +5,7 @@ mod looking;
 mod machine;
 mod routes;
 mod running;
+mod simulating;
 
 pub use changing::*;
 use clap::{Args, Parser, Subcommand, ValueHint};
@@ -12,6 +13,7 @@ pub use looking::*;
 pub use machine::*;
 pub use routes::*;
 pub use running::*;
+pub use simulating::*;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -88,6 +90,10 @@ pub enum Command {
     Explain(Explain),
     /// Put a capture through a configuration, or through two, and say what becomes of each packet.
     Replay(Replay),
+    /// Run a world, or an experiment, in virtual time.
+    Sim(Simulate),
+    /// Reproduce published results, each with its verdict.
+    Reproduce(Reproduce),
     /// Watch hosts talk through Switchpath, with every packet accounted for.
     Demo(crate::demo::Options),
     /// Measure what forwarding costs, beside a straight-line loop in the same run.

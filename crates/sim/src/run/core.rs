@@ -82,7 +82,7 @@ impl Core {
         } else {
             self.worker.step(instant(now), &mut self.meter)
         };
-        self.now = self.meter.end(step == Step::Ran);
+        self.now = self.meter.end();
         self.still = if self.now > now { 0 } else { self.still + 1 };
         self.wake = self.now;
         self.idling = false;

@@ -18,6 +18,10 @@ struct Counts {
     paths: BTreeMap<String, (PathCounters, usize)>,
     /// By name: dispatches, packets, time.
     tasks: BTreeMap<String, (u64, u64, u64)>,
+    /// By name of a task, what it stands at: share, threshold, timeouts.
+    terms: BTreeMap<String, (f64, u32, u64)>,
+    /// By path, the most packets that waited for its functions.
+    longest: BTreeMap<String, usize>,
     drops: Drops,
     /// Received, sent, generated, dropped, consumed, and those inside.
     ledger: [u64; 6],
@@ -66,8 +70,16 @@ impl Live<'_> {
                 let path = (!paths.is_empty()).then(|| paths.join("+"));
                 let Some(name) = path.or_else(|| task.port.and_then(port_name)) else { continue };
                 let account = task.view.account;
-                let sums = counts.tasks.entry(format!("{}.{name}", task.kind)).or_default();
+                let name = format!("{}.{name}", task.kind);
+                let terms = (task.view.share.as_f64(), task.view.threshold, account.timeouts);
+                counts.terms.insert(name.clone(), terms);
+                let sums = counts.tasks.entry(name).or_default();
                 *sums = (sums.0 + account.runs, sums.1 + account.packets, sums.2 + account.used.get());
+            }
+            for queue in &report.queues {
+                let Some(name) = path_name(queue.path) else { continue };
+                let most = counts.longest.entry(name).or_default();
+                *most = (*most).max(queue.fill.most);
             }
             let ledger = &report.ledger;
             ledger.drops().for_each(|(reason, packets)| counts.drops.add(reason, packets));
@@ -262,7 +274,7 @@ impl Live<'_> {
             put(format!("path.{path}.forwarded_pps"), forwarded / span);
             put(format!("path.{path}.dropped"), (counters.dropped - was.dropped) as f64);
             put(format!("path.{path}.queue"), *queued as f64);
-            let most = self.looks.queues.get(&(node, path.clone())).copied().unwrap_or(0).max(*queued);
+            let most = now.longest.get(path).copied().unwrap_or(0);
             put(format!("path.{path}.queue_max"), most as f64);
         }
         let (spent, idle) = (now.spent.since(&before.spent), now.idle - before.idle);
@@ -274,6 +286,12 @@ impl Live<'_> {
             put(format!("task.{task}.packets"), packets as f64);
             put(format!("task.{task}.used"), (used - was.2) as f64 / all);
             put(format!("task.{task}.mean_batch"), ratio(packets, runs));
+        }
+        for (task, &(share, threshold, timeouts)) in &now.terms {
+            let was = before.terms.get(task).map_or(0, |&(.., timeouts)| timeouts);
+            put(format!("task.{task}.share"), share);
+            put(format!("task.{task}.threshold"), threshold.into());
+            put(format!("task.{task}.timeouts"), (timeouts - was) as f64);
         }
         for &reason in DropReason::ALL.iter() {
             let dropped = now.drops.of(reason) - before.drops.of(reason);

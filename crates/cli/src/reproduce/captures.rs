@@ -1,0 +1,27 @@
+//! Captures that sources of a world replay: pcap and pcapng files.
+
+use io::pcap::Reader;
+use sim::{Captures, Recorded};
+use std::fs::File;
+use std::io::BufReader;
+use std::path::PathBuf;
+use units::Nanos;
+
+/// Captures of a folder, that of the world.
+pub struct Folder(pub PathBuf);
+
+impl Captures for Folder {
+    fn read(&mut self, file: &str) -> Result<Vec<Recorded>, String> {
+        let path = self.0.join(file);
+        let of = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let source = File::open(&path).map_err(|error| of(&error))?;
+        let mut reader = Reader::new(BufReader::new(source)).map_err(|error| of(&error))?;
+        let (mut recorded, mut first) = (Vec::new(), None);
+        while let Some(record) = reader.next_record().map_err(|error| of(&error))? {
+            let at = record.time.get();
+            let start = *first.get_or_insert(at);
+            recorded.push(Recorded { after: Nanos::new(at.saturating_sub(start)), frame: record.data.to_vec() });
+        }
+        Ok(recorded)
+    }
+}

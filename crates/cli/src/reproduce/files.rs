@@ -1,0 +1,117 @@
+//! Results as files, and experiments of a folder.
+
+use super::page::page;
+use super::plot::{Colours, png, svg};
+use super::work::Outcome;
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use sim::Measured;
+use sim::experiment::{Experiment, Parameters, Report, golden, is_experiment};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The text of a file beside an experiment, as it is named there.
+pub fn beside(folder: &Path, name: &str) -> Result<String, String> {
+    fs::read_to_string(folder.join(name)).map_err(|error| error.to_string())
+}
+
+/// The experiments of a folder: `PAPER/NAME.toml`, or `NAME.toml` right in it, in the order of their names, `E9` before `E10`.
+///
+/// # Errors
+///
+/// What cannot be read, or that there is none.
+pub fn experiments(folder: &Path) -> Result<Vec<Experiment>> {
+    let mut files = Vec::new();
+    for entry in read_dir(folder)? {
+        match entry.is_dir() {
+            true => files.extend(read_dir(&entry)?),
+            false => files.push(entry),
+        }
+    }
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "toml"));
+    files.sort_by_key(|file| {
+        let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let digits = stem.trim_start_matches(|c: char| !c.is_ascii_digit()).to_owned();
+        (file.parent().map(Path::to_owned), digits.parse::<u64>().unwrap_or(u64::MAX), stem)
+    });
+    let mut found = Vec::new();
+    for path in files {
+        let file = path.display().to_string();
+        let text = fs::read_to_string(&path).with_context(|| format!("{file} cannot be read"))?;
+        if is_experiment(&text) {
+            let parent = path.parent().unwrap_or(Path::new("."));
+            found.push(Experiment::read(&file, &text, &|name| beside(parent, name)).map_err(anyhow::Error::msg)?);
+        }
+    }
+    if found.is_empty() {
+        bail!("{} has no experiment: a file PAPER/NAME.toml with the key `experiment`", folder.display());
+    }
+    Ok(found)
+}
+
+fn read_dir(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("{} cannot be read", folder.display()))?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<PathBuf>>>()?;
+    paths.sort();
+    Ok(paths)
+}
+
+/// Everything of an experiment, as it goes into its JSON.
+#[derive(Serialize)]
+struct Everything<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    measured: Vec<OfRun<'a>>,
+}
+
+#[derive(Serialize)]
+struct OfRun<'a> {
+    parameters: &'a Parameters,
+    values: &'a std::collections::BTreeMap<String, f64>,
+}
+
+/// Writes all results into a folder: for each experiment CSV, JSON and its pictures, and `index.html` over them.
+///
+/// # Errors
+///
+/// What cannot be written.
+pub fn write(folder: &Path, outcomes: &[Outcome]) -> Result<()> {
+    for Outcome { report, runs } in outcomes {
+        let of_paper = folder.join(&report.paper);
+        fs::create_dir_all(&of_paper).with_context(|| format!("{} cannot be made", of_paper.display()))?;
+        let put = |name: String, content: &[u8]| put(&of_paper.join(name), content);
+        let name = &report.experiment;
+        let measured = runs.iter().map(|run| OfRun { parameters: &run.parameters, values: &run.measured.values });
+        let everything = Everything { report, measured: measured.collect() };
+        put(format!("{name}.csv"), golden(report).as_bytes())?;
+        put(format!("{name}.json"), serde_json::to_string_pretty(&everything)?.as_bytes())?;
+        for picture in &report.pictures {
+            let drawn = svg(picture, &format!("{name}-{}", picture.id), &Colours::printed());
+            put(format!("{name}-{}.svg", picture.id), drawn.as_bytes())?;
+            put(format!("{name}-{}.png", picture.id), &png(&drawn)?)?;
+        }
+    }
+    put(&folder.join("index.html"), page(outcomes).as_bytes())
+}
+
+/// Writes what a world by itself has measured: `values.csv`, and a file for each thing recorded over time.
+///
+/// # Errors
+///
+/// What cannot be written.
+pub fn write_measured(folder: &Path, measured: &Measured) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    let values: String = measured.values.iter().map(|(name, value)| format!("{name},{value}\n")).collect();
+    put(&folder.join("values.csv"), format!("name,value\n{values}").as_bytes())?;
+    for (name, points) in &measured.series {
+        let safe: String =
+            name.chars().map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
+        let lines: String = points.iter().map(|(x, y)| format!("{x},{y}\n")).collect();
+        put(&folder.join(format!("{safe}.csv")), format!("seconds,value\n{lines}").as_bytes())?;
+    }
+    Ok(())
+}
+
+fn put(path: &Path, content: &[u8]) -> Result<()> {
+    fs::write(path, content).with_context(|| format!("{} cannot be written", path.display()))
+}

@@ -1,0 +1,183 @@
+//! `switchpath reproduce` and `switchpath sim`: experiments, and worlds by themselves, in virtual time.
+
+mod captures;
+mod files;
+mod page;
+mod plot;
+mod work;
+mod world;
+
+use crate::arguments::{Reproduce, Simulate, Usage};
+use crate::output::{Rows, print_json};
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use sim::experiment::{Answer, Entry, Experiment, Parameters, Report, Value, entries, is_experiment};
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use work::{Order, Outcome};
+
+/// A line of `-j`.
+#[derive(Serialize)]
+struct Line<'a> {
+    paper: &'a str,
+    experiment: &'a str,
+    claim: &'a str,
+    published: Option<&'a Value>,
+    measured: Option<&'a Answer>,
+    holds: bool,
+}
+
+fn lines(report: &Report) -> impl Iterator<Item = Line<'_>> {
+    report.verdicts.iter().map(|verdict| Line {
+        paper: &report.paper,
+        experiment: &report.experiment,
+        claim: &verdict.claim,
+        published: verdict.published.as_ref(),
+        measured: verdict.measured.as_ref(),
+        holds: verdict.holds,
+    })
+}
+
+/// `switchpath reproduce`.
+pub fn reproduce(options: &Reproduce) -> Result<ExitCode> {
+    let experiments = match &options.experiments {
+        Some(folder) => files::experiments(folder)?,
+        None => built_in()?,
+    };
+    let chosen = choose(experiments, options.paper.as_deref(), options.experiment.as_deref())?;
+    if options.list {
+        return list(&chosen).map(|()| ExitCode::SUCCESS);
+    }
+    let order = |experiment: Experiment| {
+        let jobs = experiment.jobs(&Parameters::new(), options.quick).map_err(anyhow::Error::msg)?;
+        Ok(Order { experiment, jobs })
+    };
+    let orders = chosen.into_iter().map(order).collect::<Result<Vec<Order>>>()?;
+    carry_out(&orders, options.jobs, Some(&options.out), options.json, false)
+}
+
+/// `switchpath sim`.
+pub fn simulate(options: &Simulate) -> Result<ExitCode> {
+    let file = options.file.display().to_string();
+    let text = std::fs::read_to_string(&options.file).with_context(|| format!("{file} cannot be read"))?;
+    let set: Parameters = options.settings.iter().map(|(name, value)| (name.clone(), Value::read(value))).collect();
+    if !is_experiment(&text) {
+        return world::world(&file, &text, &set, options);
+    }
+    let folder = options.file.parent().unwrap_or(Path::new("."));
+    let experiment = Experiment::read(&file, &text, &|name| files::beside(folder, name)).map_err(anyhow::Error::msg)?;
+    let jobs = experiment.jobs(&set, options.quick).map_err(anyhow::Error::msg)?;
+    if !options.json {
+        let mut out = std::io::stdout().lock();
+        for (number, job) in jobs.iter().enumerate() {
+            writeln!(out, "run {}: {}", number + 1, sim::experiment::describe(&job.parameters))?;
+        }
+        writeln!(out)?;
+    }
+    let partly = !set.is_empty();
+    carry_out(&[Order { experiment, jobs }], options.jobs, options.out.as_deref(), options.json, partly)
+}
+
+/// Runs all of it, prints and writes what came of it. Where only a part of the runs was asked for, what is claimed of others
+/// is left out.
+fn carry_out(
+    orders: &[Order],
+    jobs: Option<usize>,
+    folder: Option<&Path>,
+    json: bool,
+    partly: bool,
+) -> Result<ExitCode> {
+    let mut outcomes = Vec::new();
+    work::carry_out(orders, &sim::experiment::Simulation, jobs.unwrap_or_else(work::cores), |mut outcome| {
+        if partly {
+            outcome.report.verdicts.retain(|verdict| verdict.error.is_none());
+            outcome.report.errors.retain(|error| error.starts_with("the run "));
+        }
+        if !json {
+            print(&outcome.report)?;
+        }
+        outcomes.push(outcome);
+        Ok(())
+    })?;
+    let mut out = std::io::stdout().lock();
+    if json {
+        let all: Vec<Line> = outcomes.iter().flat_map(|outcome| lines(&outcome.report)).collect();
+        print_json(&mut out, &all)?;
+        let errors = outcomes.iter().flat_map(|outcome| &outcome.report.errors);
+        errors.for_each(|error| eprintln!("switchpath: {error}"));
+    }
+    if let Some(folder) = folder {
+        files::write(folder, &outcomes)?;
+        if !json {
+            writeln!(out, "All of it, with plots: {}", folder.join("index.html").display())?;
+        }
+    }
+    let holds = outcomes.iter().all(|outcome: &Outcome| outcome.report.holds());
+    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The experiments that come with the program.
+fn built_in() -> Result<Vec<Experiment>> {
+    let beside = |paper: &str, name: &str| {
+        let found = entries().find(|entry| entry.paper == paper && entry.file == name);
+        found.map(|entry| entry.text.to_owned()).ok_or_else(|| format!("{name} is not there"))
+    };
+    let read = |entry: &'static Entry| {
+        let file = format!("{}/{}", entry.paper, entry.file);
+        Experiment::read(&file, entry.text, &|name| beside(entry.paper, name)).map_err(anyhow::Error::msg)
+    };
+    entries().filter(|entry| is_experiment(entry.text)).map(read).collect()
+}
+
+fn choose(experiments: Vec<Experiment>, paper: Option<&str>, experiment: Option<&str>) -> Result<Vec<Experiment>> {
+    let is = |wanted: Option<&str>, have: &str| wanted.is_none_or(|wanted| wanted.eq_ignore_ascii_case(have));
+    let names = |list: Vec<&str>| {
+        let mut list = list;
+        list.dedup();
+        list.join(", ")
+    };
+    if let Some(wanted) = paper.filter(|wanted| !experiments.iter().any(|e| is(Some(wanted), &e.document.paper))) {
+        let known = names(experiments.iter().map(|e| e.document.paper.as_str()).collect());
+        bail!(Usage(format!("no paper is called `{wanted}`; there are: {known}")));
+    }
+    let mut of_paper: Vec<Experiment> = experiments.into_iter().filter(|e| is(paper, &e.document.paper)).collect();
+    if let Some(wanted) = experiment {
+        let known = names(of_paper.iter().map(|e| e.document.experiment.as_str()).collect());
+        of_paper.retain(|e| is(experiment, &e.document.experiment));
+        if of_paper.is_empty() {
+            bail!(Usage(format!("no experiment is called `{wanted}`; there are: {known}")));
+        }
+    }
+    Ok(of_paper)
+}
+
+fn list(experiments: &[Experiment]) -> Result<()> {
+    let mut rows = Rows::new(&["PAPER", "EXPERIMENT", "ABOUT", ">CLAIMS"]);
+    for Experiment { document: d, .. } in experiments {
+        rows.add([d.paper.clone(), d.experiment.clone(), d.title.clone(), d.claims.len().to_string()]);
+    }
+    rows.print(&mut std::io::stdout().lock())
+}
+
+fn print(report: &Report) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{} {}: {} ({} runs)", report.paper, report.experiment, report.title, report.runs)?;
+    let mut rows = Rows::new(&["CLAIM", ">PUBLISHED", ">MEASURED", "HOLDS", ""]);
+    for verdict in &report.verdicts {
+        let published = verdict.published.as_ref().map_or(String::from("-"), ToString::to_string);
+        let measured = format!("{} {}", verdict.shown, verdict.unit);
+        let holds = if verdict.holds { "yes" } else { "NO" };
+        rows.add([verdict.claim.clone(), published, measured.trim().to_owned(), holds.into(), verdict.text.clone()]);
+    }
+    rows.print(&mut out)?;
+    let errors = report.verdicts.iter().filter_map(|verdict| verdict.error.as_ref()).chain(&report.errors);
+    for error in errors {
+        writeln!(out, " error: {error}")?;
+    }
+    writeln!(out)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! The page that shows all results: one file with its pictures and colours in it, to be opened or sent.
+
+use super::plot::{Colours, escaped, svg};
+use super::work::Outcome;
+use sim::experiment::{Grid, Report, Verdict};
+use std::fmt::Write;
+
+const STYLE: &str = include_str!("page.css");
+
+/// The page.
+pub fn page(outcomes: &[Outcome]) -> String {
+    let reports: Vec<&Report> = outcomes.iter().map(|outcome| &outcome.report).collect();
+    let verdicts = || reports.iter().flat_map(|report| &report.verdicts);
+    let (claims, hold) = (verdicts().count(), verdicts().filter(|verdict| verdict.holds).count());
+    let mut out = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <title>Switchpath: results</title><style>\n{STYLE}</style></head><body><main>\n<h1>What was published, and what \
+         Switchpath does</h1>\n<p class=\"faint\">{hold} of {claims} claims hold. Switchpath {}, {} runs.</p>\n",
+        env!("CARGO_PKG_VERSION"),
+        reports.iter().map(|report| report.runs).sum::<usize>(),
+    );
+    if reports.len() > 1 {
+        out += &summary(&reports);
+    }
+    reports.iter().for_each(|report| out += &section(report));
+    out + "</main></body></html>\n"
+}
+
+fn anchor(report: &Report) -> String {
+    escaped(&format!("{}-{}", report.paper, report.experiment))
+}
+
+fn verdict_of(holds: bool) -> &'static str {
+    if holds { "<span class=\"yes\">\u{2713} holds</span>" } else { "<span class=\"no\">\u{2717} fails</span>" }
+}
+
+fn summary(reports: &[&Report]) -> String {
+    let mut out = String::from(
+        "<div class=\"scroll\"><table><tr><th>Experiment<th>About<th class=\"number\">Claims<th>Verdict</tr>\n",
+    );
+    for report in reports {
+        let hold = report.verdicts.iter().filter(|verdict| verdict.holds).count();
+        let _ = writeln!(
+            out,
+            "<tr><td><a href=\"#{}\">{} {}</a><td>{}<td class=\"number\">{hold} / {}<td>{}</tr>",
+            anchor(report),
+            escaped(&report.paper),
+            escaped(&report.experiment),
+            escaped(&report.title),
+            report.verdicts.len(),
+            verdict_of(report.holds()),
+        );
+    }
+    out + "</table></div>\n"
+}
+
+fn section(report: &Report) -> String {
+    let e = escaped;
+    let mut out = format!("<h2 id=\"{}\">{} \u{b7} {}</h2>\n", anchor(report), e(&report.experiment), e(&report.title));
+    let _ = writeln!(
+        out,
+        "<p class=\"faint\">{} \u{b7} {} \u{b7} {} runs, {}</p>\n<p><b>Question.</b> {}</p>",
+        e(&report.paper),
+        e(&report.published),
+        report.runs,
+        e(&report.measured_by),
+        e(&report.question)
+    );
+    if !report.method.is_empty() {
+        let _ = writeln!(out, "<p><b>Method.</b> {}</p>", e(&report.method));
+    }
+    out += &claims(&report.verdicts);
+    for error in &report.errors {
+        let _ = writeln!(out, "<p class=\"no\">{}</p>", e(error));
+    }
+    for picture in &report.pictures {
+        let name = format!("{}-{}", report.experiment, picture.id);
+        let file = e(&format!("{}/{name}", report.paper));
+        let _ = writeln!(
+            out,
+            "<figure>{}<figcaption><a href=\"{file}.svg\">SVG</a> \u{b7} <a href=\"{file}.png\">PNG</a></figcaption></figure>",
+            svg(picture, &format!("{}-{name}", report.paper), &Colours::of_page())
+        );
+    }
+    report.tables.iter().for_each(|table| out += &grid(table));
+    let file = e(&format!("{}/{}", report.paper, report.experiment));
+    let _ = writeln!(
+        out,
+        "<p class=\"faint\"><a href=\"{file}.csv\">Tables and claims as CSV</a> \u{b7} \
+         <a href=\"{file}.json\">Everything that was measured, as JSON</a></p>"
+    );
+    out
+}
+
+fn claims(verdicts: &[Verdict]) -> String {
+    let mut out = String::from(
+        "<h3>Result</h3><div class=\"scroll\"><table><tr><th>Claim<th>Published<th>Measured<th>Verdict</tr>\n",
+    );
+    for verdict in verdicts {
+        let published = verdict.published.as_ref().map_or(String::from("\u{2013}"), ToString::to_string);
+        let error =
+            verdict.error.as_ref().map_or(String::new(), |e| format!("<br><span class=\"no\">{}</span>", escaped(e)));
+        let _ = writeln!(
+            out,
+            "<tr><td>{}{error}<br><span class=\"faint\">{}</span><td>{}<td>{} {}<td>{}</tr>",
+            escaped(&verdict.text),
+            escaped(&verdict.claim),
+            escaped(&published),
+            escaped(&verdict.shown),
+            escaped(&verdict.unit),
+            verdict_of(verdict.holds)
+        );
+    }
+    out + "</table></div>\n"
+}
+
+fn grid(table: &Grid) -> String {
+    let is_number = |cell: &str| cell.parse::<f64>().is_ok() || cell == "-";
+    let numeric: Vec<bool> =
+        (0..table.columns.len()).map(|column| table.rows.iter().all(|row| is_number(&row[column]))).collect();
+    let class = |column: usize| if numeric[column] { " class=\"number\"" } else { "" };
+    let mut out = format!("<h3>{}</h3><div class=\"scroll\"><table><tr>", escaped(&table.title));
+    for (column, name) in table.columns.iter().enumerate() {
+        let _ = write!(out, "<th{}>{}", class(column), escaped(name));
+    }
+    out += "</tr>\n";
+    for row in &table.rows {
+        out += "<tr>";
+        for (column, cell) in row.iter().enumerate() {
+            let _ = write!(out, "<td{}>{}", class(column), escaped(cell));
+        }
+        out += "</tr>\n";
+    }
+    out + "</table></div>\n"
+}

@@ -1,0 +1,151 @@
+use super::*;
+use sim::Measured;
+use sim::experiment::{Job, Runner};
+use std::collections::BTreeMap;
+
+const SQUARES: &str = r#"
+paper = "arithmetic"
+experiment = "S1"
+title = "Squares"
+question = "How fast do <squares> grow?"
+published = "Euclid, book II"
+world = "side = ${side}"
+claim = [
+  { id = "nine", text = "Three by three", published = 9, tolerance = 0, measured = "get('area', side=3)" },
+  { id = "two", text = "A lie", measured = "get('area', side=1)", holds = "measured == 2" },
+]
+table = [{ title = "Areas", by = ["side"], columns = [{ name = "area", value = "get('area')" }] }]
+
+[sweep]
+side = [1, 2, 3, 4, 5, 6, 7, 8, 9]
+
+[[plot]]
+id = "areas"
+title = "Areas"
+x = { label = "side (m)" }
+y = { label = "area (m\u00b2)" }
+line = [{ label = "measured", x = "side", y = "get('area')" }]
+"#;
+
+/// Reads the side out of the world and squares it; has no answer for sides of more than `most`.
+struct Squares {
+    most: f64,
+}
+
+impl Runner for Squares {
+    fn name(&self) -> &str {
+        "squared"
+    }
+
+    fn run(&self, job: &Job) -> Result<Measured, String> {
+        let side: f64 = job.world.trim().trim_start_matches("side = ").parse().map_err(|_| job.world.clone())?;
+        if side > self.most {
+            return Err(format!("{side} is too much"));
+        }
+        Ok(Measured { values: BTreeMap::from([("area".to_owned(), side * side)]), ..Measured::default() })
+    }
+}
+
+fn squares() -> Experiment {
+    Experiment::read("squares.toml", SQUARES, &|_| unreachable!()).unwrap()
+}
+
+fn outcomes(experiments: usize, threads: usize, most: f64) -> Result<Vec<Outcome>> {
+    let order = || {
+        let experiment = squares();
+        Order { jobs: experiment.jobs(&Parameters::new(), false).unwrap(), experiment }
+    };
+    let orders: Vec<Order> = (0..experiments).map(|_| order()).collect();
+    let mut outcomes = Vec::new();
+    work::carry_out(&orders, &Squares { most }, threads, |outcome| {
+        outcomes.push(outcome);
+        Ok(())
+    })?;
+    Ok(outcomes)
+}
+
+#[test]
+fn results_are_the_same_on_however_many_threads() {
+    let of = |threads| {
+        let all = outcomes(3, threads, f64::INFINITY).unwrap();
+        all.iter().map(|outcome| serde_json::to_string(&outcome.report).unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(of(1).len(), 3);
+    assert_eq!(of(1), of(4));
+}
+
+#[test]
+fn a_run_that_fails_fails_its_experiment_and_no_other_run() {
+    let outcomes = outcomes(2, 2, 4.0).unwrap();
+    assert_eq!(outcomes.len(), 2);
+    for Outcome { report, runs } in &outcomes {
+        assert_eq!((runs.len(), report.errors.len(), report.holds()), (4, 5, false));
+        assert_eq!(report.errors[0], "the run with side=5 failed: 5 is too much");
+        assert!(report.verdicts[0].holds, "{:?}", report.verdicts[0]);
+    }
+}
+
+#[test]
+fn results_are_written_as_files_and_a_page_over_them() {
+    let folder = tempfile::tempdir().unwrap();
+    files::write(folder.path(), &outcomes(1, 2, f64::INFINITY).unwrap()).unwrap();
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    assert!(read("arithmetic/S1.csv").ends_with("nine,9,9.000,,yes\ntwo,,1.000,,no\n"));
+    let everything: serde_json::Value = serde_json::from_str(&read("arithmetic/S1.json")).unwrap();
+    assert_eq!(everything["measured"][8]["values"]["area"], 81.0);
+    assert_eq!(everything["verdicts"][1]["holds"], false);
+    let page = read("index.html");
+    for text in [
+        "1 of 2 claims hold",
+        "How fast do &lt;squares&gt; grow?",
+        "<svg",
+        "var(--line0)",
+        "holds</span>",
+        "fails</span>",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+    // Whatever the page leads to is there, and it loads nothing from elsewhere.
+    assert!(!page.contains("src=") && !page.contains("@import"), "{page}");
+    for link in page.split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()) {
+        assert!(link.starts_with('#') || folder.path().join(link).is_file(), "{link}");
+    }
+    assert!(std::fs::read(folder.path().join("arithmetic/S1-areas.png")).unwrap().starts_with(b"\x89PNG"));
+}
+
+#[test]
+fn an_experiment_is_chosen_by_name_and_a_wrong_name_says_which_there_are() {
+    let chosen = |paper, experiment| choose(vec![squares(), squares()], paper, experiment);
+    assert_eq!(chosen(None, None).unwrap().len(), 2);
+    assert_eq!(chosen(Some("Arithmetic"), Some("s1")).unwrap().len(), 2);
+    for (paper, experiment, why) in
+        [(Some("geometry"), None, "there are: arithmetic"), (Some("arithmetic"), Some("S2"), "there are: S1")]
+    {
+        let error = chosen(paper, experiment).unwrap_err();
+        assert!(error.is::<Usage>() && error.to_string().ends_with(why), "{error}");
+    }
+}
+
+#[test]
+fn experiments_of_a_folder_come_in_the_order_of_their_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("arithmetic")).unwrap();
+    for name in ["S10", "S9", "S1"] {
+        let text = SQUARES.replace("S1", name);
+        std::fs::write(folder.path().join(format!("arithmetic/{name}.toml")), text).unwrap();
+    }
+    std::fs::write(folder.path().join("arithmetic/shared.toml"), "side = 1").unwrap();
+    let names = |list: Vec<Experiment>| list.into_iter().map(|e| e.document.experiment).collect::<Vec<_>>();
+    assert_eq!(names(files::experiments(folder.path()).unwrap()), ["S1", "S9", "S10"]);
+    let empty = tempfile::tempdir().unwrap();
+    assert!(files::experiments(empty.path()).unwrap_err().to_string().contains("has no experiment"));
+}
+
+#[test]
+fn every_experiment_that_comes_with_the_program_can_be_read_and_has_runs() {
+    for experiment in built_in().unwrap() {
+        for quick in [false, true] {
+            assert!(!experiment.jobs(&Parameters::new(), quick).unwrap().is_empty(), "{}", experiment.file);
+        }
+    }
+}

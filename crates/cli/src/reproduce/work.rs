@@ -1,0 +1,116 @@
+//! Runs, side by side on the cores there are. What comes of them does not depend on how many.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use sim::Measured;
+use sim::experiment::{Experiment, Job, Report, Run, Runner, describe};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+/// An experiment that has been run.
+pub struct Outcome {
+    /// What came of it.
+    pub report: Report,
+    /// Its runs.
+    pub runs: Vec<Run>,
+}
+
+/// An experiment, and what of it is to be run.
+pub struct Order {
+    /// The experiment.
+    pub experiment: Experiment,
+    /// Its runs.
+    pub jobs: Vec<Job>,
+}
+
+/// Runs all of them on so many threads. `done` gets each experiment as soon as it and those before it are done, and what it
+/// prints is not torn by the progress bar. A run that fails is an error of its experiment's report.
+///
+/// # Errors
+///
+/// What `done` fails with.
+pub fn carry_out(
+    orders: &[Order],
+    runner: &dyn Runner,
+    threads: usize,
+    mut done: impl FnMut(Outcome) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let of_order = |(order, o): (usize, &'_ Order)| (0..o.jobs.len()).map(move |number| (order, number));
+    let tasks: Vec<(usize, usize)> = orders.iter().enumerate().flat_map(of_order).collect();
+    let bar = progress(tasks.len());
+    let next = AtomicUsize::new(0);
+    let (results, arrivals) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, tasks.len().max(1)) {
+            let results = results.clone();
+            let (tasks, next) = (&tasks, &next);
+            scope.spawn(move || {
+                while let Some(&(order, number)) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let result = runner.run(&orders[order].jobs[number]);
+                    if results.send((order, number, result)).is_err() {
+                        // Nobody wants to know any more.
+                        return;
+                    }
+                }
+            });
+        }
+        drop(results);
+        gather(orders, runner.name(), arrivals, &bar, &mut done)
+    })
+}
+
+/// What a run came to.
+type Came = Result<Measured, String>;
+
+fn gather(
+    orders: &[Order],
+    measured_by: &str,
+    arrivals: mpsc::Receiver<(usize, usize, Came)>,
+    bar: &ProgressBar,
+    done: &mut impl FnMut(Outcome) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut came: Vec<Vec<Option<Came>>> = orders.iter().map(|o| o.jobs.iter().map(|_| None).collect()).collect();
+    let mut reported = 0;
+    loop {
+        while reported < orders.len() && came[reported].iter().all(Option::is_some) {
+            let outcome = outcome(&orders[reported], came[reported].drain(..).flatten(), measured_by);
+            bar.suspend(|| done(outcome))?;
+            reported += 1;
+        }
+        if reported == orders.len() {
+            bar.finish_and_clear();
+            return Ok(());
+        }
+        let Ok((order, number, result)) = arrivals.recv() else {
+            anyhow::bail!("a run ended without a result");
+        };
+        bar.set_message(orders[order].experiment.document.experiment.clone());
+        bar.inc(1);
+        came[order][number] = Some(result);
+    }
+}
+
+fn outcome(Order { experiment, jobs }: &Order, came: impl Iterator<Item = Came>, measured_by: &str) -> Outcome {
+    let (mut runs, mut errors) = (Vec::new(), Vec::new());
+    for (job, came) in jobs.iter().zip(came) {
+        match came {
+            Ok(measured) => runs.push(Run { parameters: job.parameters.clone(), measured }),
+            Err(error) => errors.push(format!("the run with {} failed: {error}", describe(&job.parameters))),
+        }
+    }
+    let mut report = experiment.report(runs.clone(), measured_by);
+    report.errors.splice(0..0, errors);
+    Outcome { report, runs }
+}
+
+/// A bar on a terminal; nothing where nobody looks.
+fn progress(runs: usize) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(runs as u64), ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template("{bar:32} {pos} of {len} runs, {elapsed}, {eta} to go  {msg}");
+    bar.set_style(style.expect("the template is sound"));
+    bar
+}
+
+/// The threads that runs are spread over where nobody says: the processors this process may use.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}

@@ -1,0 +1,371 @@
+//! What claims, tables and plots say about the runs of an experiment: expressions in the manner of Python, as
+//! [minijinja](https://docs.rs/minijinja) has them, with the runs behind a handful of functions.
+//!
+//! | function | gives |
+//! |---|---|
+//! | `get(name, p=v)` | a measured value of the one run whose parameters are so |
+//! | `all(name, p=v)` | the list of it over all runs that are so, in their order; `*` in the name stands for anything |
+//! | `total(name, p=v)` | the sum of that list |
+//! | `between(name, from, to, p=v)` | what the one run recorded under that name from a second on and until another |
+//! | `min(list)`, `max(list)`, `sum(list)`, `mean(list)` | of numbers |
+//! | `spread(list)` | the greatest less the least |
+//! | `rises(list, slack)` | whether none is more than `slack` below the one before it |
+//! | `near(a, b, part)` | whether `a` is no further from `b` than that part of `b` |
+//! | `round(a, digits)` | rounded to so many digits behind the point |
+//! | `reversed(list)` | the last one first |
+//! | `time("30us")` | the nanoseconds of a time as configurations write it |
+//!
+//! Besides that `+ - * / ** ( )`, `< <= == != >= >`, `and`, `or`, `not`, `a if condition else b`, lists `[a, b]`. Dividing
+//! always gives a fraction. Parameters are variables where there is one run, or one row.
+
+use super::parameters::{Parameters, Value, describe};
+use super::runner::Run;
+use minijinja::value::{Kwargs, Value as Dynamic, ValueKind};
+use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// What an expression gives.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[serde(untagged)]
+pub enum Answer {
+    /// Yes or no.
+    Flag(bool),
+    /// A number; not a number where it is 0/0.
+    Number(f64),
+    /// Words.
+    Text(String),
+    /// Several.
+    List(Vec<Answer>),
+}
+
+/// Evaluates expressions over runs.
+pub struct Evaluator {
+    environment: Environment<'static>,
+    selected: Selected,
+}
+
+/// The runs that the functions above see.
+type Selected = Arc<Mutex<Vec<Arc<Run>>>>;
+
+impl Default for Evaluator {
+    fn default() -> Evaluator {
+        let selected = Selected::default();
+        let mut environment = Environment::empty();
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        register_runs(&mut environment, &selected);
+        register_lists(&mut environment);
+        Evaluator { environment, selected }
+    }
+}
+
+impl Evaluator {
+    /// The value of an expression over these runs, with the parameters, and whatever else is given, as variables.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, with its line and column.
+    pub fn evaluate(
+        &self,
+        expression: &str,
+        runs: &[Arc<Run>],
+        parameters: &Parameters,
+        more: &[(&str, &Answer)],
+    ) -> Result<Answer, String> {
+        let of_parameters = parameters.iter().map(|(name, value)| (name.as_str(), dynamic_of_value(value)));
+        let of_more = more.iter().map(|(name, answer)| (*name, dynamic(answer)));
+        let variables: BTreeMap<&str, Dynamic> = of_parameters.chain(of_more).collect();
+        let told = |error: Error| told(&error, expression);
+        let compiled = self.environment.compile_expression(expression).map_err(told)?;
+        let is_known =
+            |name: &str| variables.contains_key(name) || self.environment.globals().any(|(global, _)| global == name);
+        let mut unknown: Vec<String> = compiled.undeclared_variables(false).into_iter().collect();
+        unknown.retain(|name| !is_known(name));
+        unknown.sort();
+        if let Some(name) = unknown.first() {
+            let at = place(expression, word(expression, name));
+            return Err(format!("{at}: `{name}` is neither a parameter nor a function"));
+        }
+        *self.selected.lock().expect("nobody panics with it") = runs.to_vec();
+        let result = compiled.eval(Dynamic::from(variables));
+        self.selected.lock().expect("nobody panics with it").clear();
+        answer(&result.map_err(told)?)
+    }
+}
+
+/// What is wrong, and where.
+fn told(error: &Error, expression: &str) -> String {
+    let reason = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
+    format!("{}: {reason}", place(expression, error.range().map_or(0, |range| range.start)))
+}
+
+/// Line and column of a byte, from 1.
+fn place(expression: &str, at: usize) -> String {
+    let before = expression.get(..at).unwrap_or("");
+    let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+    format!("line {}, column {column}", before.matches('\n').count() + 1)
+}
+
+/// Where a name stands by itself.
+fn word(expression: &str, name: &str) -> usize {
+    let is_letter = |c: char| c.is_alphanumeric() || c == '_';
+    let alone = |&(at, _): &(usize, &str)| {
+        !expression[..at].ends_with(is_letter) && !expression[at + name.len()..].starts_with(is_letter)
+    };
+    expression.match_indices(name).find(alone).map_or(0, |(at, _)| at)
+}
+
+fn dynamic_of_value(value: &Value) -> Dynamic {
+    match value {
+        Value::Flag(flag) => (*flag).into(),
+        // Written without a point where it is put into a text.
+        Value::Number(number) if number.fract() == 0.0 && number.abs() < 1e15 => (*number as i64).into(),
+        Value::Number(number) => (*number).into(),
+        Value::Text(text) => text.clone().into(),
+    }
+}
+
+fn dynamic(answer: &Answer) -> Dynamic {
+    match answer {
+        Answer::Flag(flag) => (*flag).into(),
+        Answer::Number(number) => (*number).into(),
+        Answer::Text(text) => text.clone().into(),
+        Answer::List(list) => list.iter().map(dynamic).collect::<Vec<_>>().into(),
+    }
+}
+
+fn answer(value: &Dynamic) -> Result<Answer, String> {
+    match value.kind() {
+        ValueKind::Bool => Ok(Answer::Flag(value.is_true())),
+        ValueKind::Number => number(value).map(Answer::Number).map_err(|error| error.to_string()),
+        ValueKind::String => Ok(Answer::Text(value.to_string())),
+        ValueKind::Seq | ValueKind::Iterable => {
+            let list = value.try_iter().map_err(|error| error.to_string())?;
+            list.map(|item| answer(&item)).collect::<Result<_, _>>().map(Answer::List)
+        }
+        other => Err(format!("gives {other}, which is no number, flag, text or list")),
+    }
+}
+
+fn wrong(why: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidOperation, why.into())
+}
+
+fn number(value: &Dynamic) -> Result<f64, Error> {
+    f64::try_from(value.clone()).map_err(|_| wrong(format!("{value} is no number")))
+}
+
+fn matches(run: &Run, filter: &Kwargs) -> Result<bool, Error> {
+    for name in filter.args() {
+        let Some(value) = run.parameters.get(name) else {
+            return Err(wrong(format!("no parameter is called `{name}`; there are: {}", describe(&run.parameters))));
+        };
+        if dynamic_of_value(value) != filter.get::<Dynamic>(name)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn chosen(runs: &Selected, filter: &Kwargs) -> Result<Vec<Arc<Run>>, Error> {
+    let mut chosen = Vec::new();
+    for run in runs.lock().expect("nobody panics with it").iter() {
+        if matches(run, filter)? {
+            chosen.push(Arc::clone(run));
+        }
+    }
+    Ok(chosen)
+}
+
+fn only(runs: &Selected, filter: &Kwargs) -> Result<Arc<Run>, Error> {
+    match &chosen(runs, filter)?[..] {
+        [run] => Ok(Arc::clone(run)),
+        [] => Err(wrong("no run has these parameters")),
+        [one, other, ..] => Err(wrong(format!(
+            "several runs are so; say which one: {} or {}",
+            describe(&one.parameters),
+            describe(&other.parameters)
+        ))),
+    }
+}
+
+/// Whether a name is of a pattern in which `*` stands for anything.
+fn is_like(name: &str, pattern: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or("");
+    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let parts: Vec<&str> = parts.collect();
+    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
+    for part in middle {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.len() >= last.len() && rest.ends_with(last)
+}
+
+fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Error {
+    let words = |text: &str| text.split(['.', '_', '*']).map(str::to_owned).collect::<Vec<_>>();
+    let wanted = words(name);
+    let mut near: Vec<(usize, &String)> =
+        known.map(|k| (words(k).iter().filter(|w| wanted.contains(w)).count(), k)).collect();
+    let count = near.len();
+    near.sort_by_key(|&(common, _)| std::cmp::Reverse(common));
+    let near = near.iter().take(8).map(|(_, k)| k.as_str()).collect::<Vec<_>>().join(", ");
+    wrong(format!("nothing measured is called `{name}`; there are {count} names, among them {near}"))
+}
+
+fn values(run: &Run, name: &str) -> Result<Vec<f64>, Error> {
+    let of = &run.measured.values;
+    let found: Vec<f64> = match of.get(name) {
+        Some(value) => vec![*value],
+        None => of.iter().filter(|(known, _)| is_like(known, name)).map(|(_, value)| *value).collect(),
+    };
+    if found.is_empty() { Err(unknown(name, of.keys())) } else { Ok(found) }
+}
+
+fn all(runs: &Selected, name: &str, filter: &Kwargs) -> Result<Vec<f64>, Error> {
+    let mut found = Vec::new();
+    for run in chosen(runs, filter)? {
+        found.extend(values(&run, name)?);
+    }
+    Ok(found)
+}
+
+fn register_runs(environment: &mut Environment, selected: &Selected) {
+    let runs = Arc::clone(selected);
+    environment.add_function("get", move |name: &str, filter: Kwargs| {
+        let run = only(&runs, &filter)?;
+        run.measured.values.get(name).copied().ok_or_else(|| unknown(name, run.measured.values.keys()))
+    });
+    let runs = Arc::clone(selected);
+    environment.add_function("all", move |name: &str, filter: Kwargs| all(&runs, name, &filter));
+    let runs = Arc::clone(selected);
+    environment.add_function("total", move |name: &str, filter: Kwargs| {
+        all(&runs, name, &filter).map(|found| found.iter().sum::<f64>())
+    });
+    let runs = Arc::clone(selected);
+    environment.add_function("between", move |name: &str, from: f64, to: f64, filter: Kwargs| {
+        let run = only(&runs, &filter)?;
+        let series = run.measured.series.get(name).ok_or_else(|| unknown(name, run.measured.series.keys()))?;
+        let within = series.iter().filter(|(x, _)| *x >= from && *x < to);
+        Ok::<_, Error>(within.map(|&(_, y)| y).collect::<Vec<f64>>())
+    });
+}
+
+/// The least and the greatest of some numbers.
+fn ends(of: &[f64]) -> (f64, f64) {
+    let least = of.iter().copied().fold(f64::INFINITY, f64::min);
+    (least, of.iter().copied().fold(f64::NEG_INFINITY, f64::max))
+}
+
+fn register_lists(environment: &mut Environment) {
+    fn over(list: Vec<f64>, what: impl Fn(&[f64]) -> f64) -> Result<f64, Error> {
+        if list.is_empty() { Err(wrong("an empty list has no such number")) } else { Ok(what(&list)) }
+    }
+    environment.add_function("min", |list: Vec<f64>| over(list, |n| ends(n).0));
+    environment.add_function("max", |list: Vec<f64>| over(list, |n| ends(n).1));
+    environment.add_function("spread", |list: Vec<f64>| over(list, |n| ends(n).1 - ends(n).0));
+    environment.add_function("sum", |list: Vec<f64>| list.iter().sum::<f64>());
+    environment.add_function("mean", |list: Vec<f64>| over(list, |n| n.iter().sum::<f64>() / n.len() as f64));
+    environment.add_function("rises", |list: Vec<f64>, slack: f64| list.windows(2).all(|p| p[1] >= p[0] - slack));
+    environment.add_function("near", |a: f64, b: f64, part: f64| (a - b).abs() <= part * b.abs());
+    environment.add_function("round", |a: f64, digits: u32| {
+        let scale = 10f64.powi(digits.min(12) as i32);
+        let rounded = (a * scale).round() / scale;
+        if digits == 0 && rounded.abs() < 1e15 { Dynamic::from(rounded as i64) } else { Dynamic::from(rounded) }
+    });
+    environment.add_function("reversed", |list: Vec<f64>| list.into_iter().rev().collect::<Vec<f64>>());
+    environment.add_function("time", |text: &str| {
+        let nanos: Result<units::Nanos, _> = text.parse();
+        nanos.map(|nanos| nanos.get() as f64).map_err(|error| wrong(format!("`{text}`: {error}")))
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Measured;
+
+    fn runs() -> Vec<Arc<Run>> {
+        let of = |limit: f64, cost: &str, efficiency: f64| {
+            Arc::new(Run {
+                parameters: [("limit".to_owned(), Value::Number(limit)), ("cost".into(), Value::Text(cost.into()))]
+                    .into(),
+                measured: Measured {
+                    values: [
+                        ("efficiency".to_owned(), efficiency),
+                        ("path.a.dropped".into(), limit),
+                        ("path.b.dropped".into(), 2.0),
+                    ]
+                    .into(),
+                    series: [("path.a.rate".to_owned(), vec![(0.0, 1.0), (1.0, 2.0), (2.0, 9.0)])].into(),
+                    ..Measured::default()
+                },
+            })
+        };
+        vec![of(1.0, "3us", 0.5), of(8.0, "3us", 0.625), of(8.0, "30us", 0.75)]
+    }
+
+    fn say(expression: &str) -> Result<Answer, String> {
+        Evaluator::default().evaluate(expression, &runs(), &Parameters::new(), &[("measured", &Answer::Number(3.0))])
+    }
+
+    #[test]
+    fn expressions_ask_runs_for_what_was_measured() {
+        for (expression, value) in [
+            ("get('efficiency', limit=1)", 0.5),
+            ("get(\"efficiency\", limit=8, cost=\"30us\") + measured", 3.75),
+            ("total('path.*.dropped', limit=8)", 20.0),
+            ("max(all('efficiency'))", 0.75),
+            ("spread(all('efficiency', cost='3us'))", 0.125),
+            ("mean(between('path.a.rate', 0, 2, limit=1))", 1.5),
+            ("1 / 2", 0.5),
+            ("time('30us') / 1000", 30.0),
+            ("round(2 / 3, 2) + reversed([1, 2])[0]", 2.67),
+            ("1 if rises(all('efficiency'), 0) and not rises([2, 1.5], 0.2) and near(98, 100, 0.02) else 0", 1.0),
+        ] {
+            assert_eq!(say(expression), Ok(Answer::Number(value)), "{expression}");
+        }
+        assert_eq!(say("all('path.a.*', limit=8)"), Ok(Answer::List(vec![Answer::Number(8.0), Answer::Number(8.0)])));
+        assert_eq!(say("'no ' ~ 'loss'"), Ok(Answer::Text("no loss".into())));
+        assert_eq!(say("'slice=' ~ round(29.7, 0) ~ 'us'"), Ok(Answer::Text("slice=30us".into())));
+        assert_eq!(say("1 < 2"), Ok(Answer::Flag(true)));
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_expression_is_said_with_its_place() {
+        for (expression, why) in [
+            (
+                "get('efficency', limit=1)",
+                "line 1, column 1: nothing measured is called `efficency`; there are 3 names, among them efficiency",
+            ),
+            ("get('efficiency')", "several runs are so; say which one: cost=3us, limit=1 or cost=3us, limit=8"),
+            ("get('efficiency', limit=2)", "no run has these parameters"),
+            ("get('efficiency', size=2)", "no parameter is called `size`"),
+            ("1 +", "line 1, column "),
+            ("1\n  + nonsense", "line 2, column 5: `nonsense` is neither a parameter nor a function"),
+            ("max([])", "an empty list"),
+            ("max(['a'])", "line 1, column 1: "),
+            ("{}", "gives map, which is no number, flag, text or list"),
+        ] {
+            let error = say(expression).unwrap_err();
+            assert!(error.contains(why), "{expression}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_stands_for_names() {
+        for (name, pattern, like) in [
+            ("path.a.dropped", "path.*.dropped", true),
+            ("path.a.dropped", "*", true),
+            ("path.a.dropped", "path.a.dropped", true),
+            ("path.a.dropped", "path.a", false),
+            ("path.a.dropped", "path.*.d*ped", true),
+            ("path.dropped", "path.*.dropped", false),
+            ("aa", "a*aa", false),
+        ] {
+            assert_eq!(is_like(name, pattern), like, "{name} {pattern}");
+        }
+    }
+}

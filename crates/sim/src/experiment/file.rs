@@ -1,0 +1,200 @@
+//! An experiment as it is written: one TOML file with its question, its world, what is swept over, and what is claimed.
+//!
+//! The comments of the fields here are the reference that `docs/simulation.md` has of every key.
+
+use super::parameters::{Parameters, Sweep, Variant};
+use serde::Deserialize;
+use std::ops::Range;
+use toml::Spanned;
+
+/// One experiment. What is marked *expression* is a small script over the measured runs (see `expression.rs`).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Document {
+    /// The paper it belongs to, in one word: the folder it lies in.
+    pub paper: String,
+    /// Its name within the paper, like `E9`.
+    pub experiment: String,
+    /// What it is about, in a line.
+    pub title: String,
+    /// What one wants to know.
+    pub question: String,
+    /// How it is found out: what is built, what is varied, what differs from the paper.
+    #[serde(default)]
+    pub method: String,
+    /// Where the result was published: section, table, figure.
+    pub published: String,
+    /// Parameters that are the same in all runs.
+    #[serde(default)]
+    pub parameters: Parameters,
+    /// Parameters and the values they take; every combination is a run.
+    #[serde(default)]
+    pub sweep: Sweep,
+    /// Parameters that change together, under a name.
+    #[serde(default, rename = "variant")]
+    pub variants: Vec<Variant>,
+    /// Parameters that follow from others: `name = expression`, one after the other, for each run.
+    #[serde(default)]
+    pub derive: Vec<String>,
+    /// What `--quick` and the tests run instead.
+    #[serde(default)]
+    pub quick: Quick,
+    /// The world, as text in which `${name}` is replaced by the parameter.
+    pub world: Option<Spanned<String>>,
+    /// The world as a file beside the experiment, where several experiments share it.
+    pub world_file: Option<String>,
+    /// What is claimed.
+    #[serde(default, rename = "claim")]
+    pub claims: Vec<Claim>,
+    /// Tables of what was measured.
+    #[serde(default, rename = "table")]
+    pub tables: Vec<Table>,
+    /// Plots of what was measured.
+    #[serde(default, rename = "plot")]
+    pub plots: Vec<Plot>,
+}
+
+/// What is different when there is little time.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quick {
+    /// Parameters that are the same in all runs.
+    #[serde(default)]
+    pub parameters: Parameters,
+    /// Fewer values for what is swept over.
+    #[serde(default)]
+    pub sweep: Sweep,
+}
+
+/// Something that is to be so.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// Its name, unique within the experiment.
+    pub id: String,
+    /// What is claimed, in a sentence.
+    pub text: String,
+    /// What was published: a number, or words.
+    pub published: Option<super::parameters::Value>,
+    /// *Expression*: what was measured, as a number, a text, a flag or a list of these.
+    pub measured: String,
+    /// *Expression*: whether the claim holds; `measured` is what was measured, `published` what was published. Left out: whether
+    /// the two numbers are no further apart than `tolerance`.
+    pub holds: Option<String>,
+    /// How far `measured` may be from `published`, as a part of it.
+    pub tolerance: Option<f64>,
+    /// Digits behind the point.
+    pub digits: Option<usize>,
+    /// The unit of what was measured, for people.
+    #[serde(default)]
+    pub unit: String,
+}
+
+/// A table: a row for each group of runs that are equal in some parameters.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    /// What it shows.
+    pub title: String,
+    /// Parameters: runs that agree in all of them make a row. None: all runs make one.
+    #[serde(default)]
+    pub by: Vec<String>,
+    /// *Expression* of the parameters: whether a run belongs into the table.
+    #[serde(rename = "where")]
+    pub filter: Option<String>,
+    /// The columns behind those of the parameters.
+    pub columns: Vec<Column>,
+}
+
+/// A column of a table.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Column {
+    /// Its head, with its unit.
+    pub name: String,
+    /// *Expression* over the runs of the row.
+    pub value: Option<String>,
+    /// Instead of `value`: what was published, one for each row, in order.
+    #[serde(default)]
+    pub published: Vec<super::parameters::Value>,
+    /// Digits behind the point.
+    pub digits: Option<usize>,
+}
+
+/// A picture: lines of points, or of what a run recorded over time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plot {
+    /// The name of its files.
+    pub id: String,
+    /// What it shows.
+    pub title: String,
+    /// The figure of the paper that it stands beside.
+    #[serde(default)]
+    pub published: String,
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// Its lines.
+    #[serde(rename = "line")]
+    pub lines: Vec<Line>,
+    /// What was published, to compare with.
+    #[serde(default, rename = "reference")]
+    pub references: Vec<Reference>,
+}
+
+/// An axis.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Axis {
+    /// What it counts, with its unit.
+    pub label: String,
+    /// Where it begins; none: with what there is to show.
+    pub min: Option<f64>,
+    /// Where it ends; none: with what there is to show.
+    pub max: Option<f64>,
+    /// Whether equal ratios are equally long.
+    #[serde(default)]
+    pub log: bool,
+    /// What values are multiplied by before they are shown: 0.001 for thousands.
+    pub scale: Option<f64>,
+}
+
+/// A line, or one for each value of a parameter.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Line {
+    /// Its name; `${name}` is replaced by the parameter.
+    pub label: String,
+    /// A line for each value of these parameters.
+    #[serde(default)]
+    pub by: Vec<String>,
+    /// *Expression* of the parameters: whether a run belongs to it.
+    #[serde(rename = "where")]
+    pub filter: Option<String>,
+    /// *Expression* over one run: where its point lies horizontally.
+    pub x: Option<String>,
+    /// *Expression* over one run: where its point lies vertically.
+    pub y: Option<String>,
+    /// Instead of `x` and `y`: the name of what one run recorded over time.
+    pub series: Option<String>,
+}
+
+/// Published points; a single `y` is a line from side to side.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reference {
+    /// Its name.
+    pub label: String,
+    /// Points.
+    #[serde(default)]
+    pub points: Vec<(f64, f64)>,
+    /// A level.
+    pub y: Option<f64>,
+}
+
+/// Where in the file the text of the world begins.
+pub fn line_of(text: &str, span: &Range<usize>) -> usize {
+    text[..span.start.min(text.len())].matches('\n').count() + 1
+}

@@ -1,0 +1,45 @@
+//! The experiments that come with Switchpath, within the program, so that they run from anywhere.
+
+/// A file of an experiment: the experiment itself, or a world that several share.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// The folder: the paper.
+    pub paper: &'static str,
+    /// The file's name.
+    pub file: &'static str,
+    /// Its text.
+    pub text: &'static str,
+}
+
+/// The files of a folder under `experiments/`, named once.
+macro_rules! folder {
+    ($paper:literal: $($file:literal)*) => {
+        &[$(Entry {
+            paper: $paper,
+            file: $file,
+            text: include_str!(concat!("../../../../experiments/", $paper, "/", $file)),
+        }),*]
+    };
+}
+
+const SCHEDULING: &[Entry] = folder!("scheduling":
+    "three.toml"
+    "thirteen.toml"
+    "E1.toml"
+    "E3.toml"
+    "E4.toml"
+    "E5.toml"
+    "E6.toml"
+    "E7.toml"
+    "E8.toml"
+    "E9.toml"
+    "E10.toml"
+    "E11.toml"
+    "E12.toml"
+    "E13.toml"
+);
+
+/// Every file, in the order in which experiments are run.
+pub fn entries() -> impl Iterator<Item = &'static Entry> {
+    SCHEDULING.iter()
+}

@@ -1,0 +1,163 @@
+//! Experiments: a question, a world, what is swept over and what is claimed, in one file, with its golden beside it.
+//!
+//! [`Experiment::read`] understands the file, [`Experiment::jobs`] says what is to be run, a [`Runner`] runs it, and
+//! [`Experiment::report`] holds the claims against what was measured.
+
+mod expression;
+mod file;
+mod golden;
+mod library;
+mod parameters;
+mod report;
+mod runner;
+
+pub use expression::{Answer, Evaluator};
+pub use file::{Axis, Document, Reference};
+pub use golden::golden;
+pub use library::{Entry, entries};
+pub use parameters::{MOST_RUNS, Parameters, Sweep, Value, describe, substitute};
+pub use report::{Curve, Grid, Picture, Report, Verdict, written};
+pub use runner::{Job, Run, Runner, Simulation, simulate};
+
+use parameters::expand;
+
+/// An experiment that has been read.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// What its file says.
+    pub document: Document,
+    /// The file it was read from, for messages.
+    pub file: String,
+    /// The file its world stands in, and its text, with the lines where they are in that file.
+    world: (String, String),
+}
+
+/// Whether the text is an experiment, as opposed to a world: it says which one it is.
+pub fn is_experiment(text: &str) -> bool {
+    toml::from_str::<toml::Table>(text).is_ok_and(|table| table.contains_key("experiment"))
+}
+
+impl Experiment {
+    /// Reads an experiment. `beside` gives the text of a file that lies beside it.
+    ///
+    /// # Errors
+    ///
+    /// What cannot be understood, with file and line.
+    pub fn read(file: &str, text: &str, beside: &dyn Fn(&str) -> Result<String, String>) -> Result<Experiment, String> {
+        let document: Document = toml::from_str(text).map_err(|error| format!("{file}: {error}"))?;
+        let world = match (&document.world, &document.world_file) {
+            (Some(world), None) => {
+                // So that a line of the world has the number it has in this file. The text begins a line below its quotes.
+                let above = file::line_of(text, &world.span());
+                (file.to_owned(), "\n".repeat(above) + world.get_ref().as_str())
+            }
+            (None, Some(name)) => {
+                let text = beside(name).map_err(|error| format!("{file}: world_file `{name}`: {error}"))?;
+                (name.clone(), text)
+            }
+            _ => return Err(format!("{file}: an experiment has either a `world` or a `world_file`")),
+        };
+        let experiment = Experiment { document, file: file.to_owned(), world };
+        experiment.check()?;
+        Ok(experiment)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let mut ids: Vec<&str> = self.document.claims.iter().map(|claim| claim.id.as_str()).collect();
+        ids.sort_unstable();
+        if let Some(twice) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(format!("{}: two claims are called `{}`", self.file, twice[0]));
+        }
+        for claim in &self.document.claims {
+            let comparable = matches!(claim.published, Some(Value::Number(_))) && claim.tolerance.is_some();
+            if claim.holds.is_none() && !comparable {
+                return Err(format!(
+                    "{}: claim `{}`: when does it hold? Give `holds`, or a `tolerance` around a published number",
+                    self.file, claim.id
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is to be run, in order. `set` goes before everything the file says; `quick` takes what it says for little time.
+    ///
+    /// # Errors
+    ///
+    /// A parameter that the experiment does not have, or what is wrong with one, with the file.
+    pub fn jobs(&self, set: &Parameters, quick: bool) -> Result<Vec<Job>, String> {
+        let at = |error: String| format!("{}: {error}", self.file);
+        let document = &self.document;
+        let (mut constants, mut variants, mut sweep) =
+            (document.parameters.clone(), document.variants.clone(), document.sweep.clone());
+        if quick {
+            constants.extend(document.quick.parameters.clone());
+            narrow(&mut sweep, &document.quick.sweep);
+            variants.iter_mut().for_each(|variant| narrow(&mut variant.sweep, &document.quick.sweep));
+        }
+        for (name, value) in set {
+            let mut known = constants.contains_key(name) | sweep.remove(name).is_some();
+            for variant in &mut variants {
+                known |= variant.set.remove(name).is_some() | variant.sweep.remove(name).is_some();
+            }
+            if name == "variant" {
+                variants.retain(|variant| Value::Text(variant.name.clone()) == *value);
+                known = !variants.is_empty();
+            }
+            if !known {
+                return Err(at(format!(
+                    "there is no parameter `{name}` that could be {value}; there are: {}",
+                    self.names()
+                )));
+            }
+            constants.insert(name.clone(), value.clone());
+        }
+        let evaluator = Evaluator::default();
+        let runs = expand(&constants, &variants, &sweep).map_err(at)?;
+        runs.into_iter().map(|parameters| self.job(&evaluator, parameters)).collect()
+    }
+
+    fn names(&self) -> String {
+        let document = &self.document;
+        let of_variants = document.variants.iter().flat_map(|variant| variant.set.keys().chain(variant.sweep.keys()));
+        let mut names: Vec<&String> =
+            document.parameters.keys().chain(document.sweep.keys()).chain(of_variants).collect();
+        names.sort();
+        names.dedup();
+        names.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+    }
+
+    fn job(&self, evaluator: &Evaluator, mut parameters: Parameters) -> Result<Job, String> {
+        for line in &self.document.derive {
+            let at = |error: String| format!("{}: derive `{line}`: {error}", self.file);
+            let (name, expression) = line.split_once('=').ok_or_else(|| at("is not `name = expression`".into()))?;
+            let value = match evaluator.evaluate(expression, &[], &parameters, &[]).map_err(at)? {
+                Answer::Flag(flag) => Value::Flag(flag),
+                Answer::Number(number) if number.is_finite() => Value::Number(number),
+                Answer::Text(text) => Value::Text(text),
+                other => return Err(at(format!("{other:?} cannot be a parameter"))),
+            };
+            parameters.insert(name.trim().to_owned(), value);
+        }
+        let (file, world) = &self.world;
+        let world = substitute(world, &parameters).map_err(|error| format!("{file}: {error}"))?;
+        Ok(Job { file: file.clone(), world, parameters })
+    }
+
+    /// Holds what is claimed against what was measured by the runs, which are those of [`Experiment::jobs`] in that order.
+    /// What is wrong with an expression stands in the report.
+    pub fn report(&self, runs: Vec<Run>, measured_by: &str) -> Report {
+        report::report(self, runs, measured_by)
+    }
+}
+
+fn narrow(sweep: &mut Sweep, to: &Sweep) {
+    for (name, values) in sweep.iter_mut() {
+        if let Some(fewer) = to.get(name) {
+            values.clone_from(fewer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,220 @@
+//! The parameters of an experiment: what is swept over, what a variant sets, and how both get into the text of a world.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Most runs that one experiment may ask for.
+pub const MOST_RUNS: usize = 10_000;
+
+/// What a parameter is set to.
+#[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// `true`, `false`.
+    Flag(bool),
+    /// A number; whole ones are written without a point.
+    Number(f64),
+    /// Anything else: `"30us"`, `"simple(packets=8)"`.
+    Text(String),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Flag(flag) => write!(f, "{flag}"),
+            // `f64` writes what is needed to read the same number again, and whole numbers without a point.
+            Value::Number(number) => write!(f, "{number}"),
+            Value::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl Value {
+    /// What somebody wrote on a command line: a number or a flag where it is one.
+    pub fn read(text: &str) -> Value {
+        match (text.parse::<bool>(), text.parse::<f64>()) {
+            (Ok(flag), _) => Value::Flag(flag),
+            (_, Ok(number)) if number.is_finite() => Value::Number(number),
+            _ => Value::Text(text.to_owned()),
+        }
+    }
+}
+
+/// The parameters of one run, by name.
+pub type Parameters = BTreeMap<String, Value>;
+
+/// The values that each swept parameter takes, by name.
+pub type Sweep = BTreeMap<String, Vec<Value>>;
+
+/// Several parameters that change together, under a name that is itself the parameter `variant`.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// Its name.
+    pub name: String,
+    /// What it sets.
+    #[serde(default)]
+    pub set: Parameters,
+    /// What it sweeps over, instead of what the experiment does.
+    #[serde(default)]
+    pub sweep: Sweep,
+}
+
+/// The parameters of every run: for each variant in order, every combination of what is swept over. Parameters are swept in
+/// the order of their names, the last one fastest.
+///
+/// # Errors
+///
+/// More than [`MOST_RUNS`], and a parameter swept over no values, by name.
+pub fn expand(constants: &Parameters, variants: &[Variant], sweep: &Sweep) -> Result<Vec<Parameters>, String> {
+    let nameless = [Variant { name: String::new(), set: Parameters::new(), sweep: Sweep::new() }];
+    let mut runs = Vec::new();
+    for variant in if variants.is_empty() { &nameless[..] } else { variants } {
+        let mut start = constants.clone();
+        if !variant.name.is_empty() {
+            start.insert("variant".into(), Value::Text(variant.name.clone()));
+        }
+        start.extend(variant.set.clone());
+        let mut swept = sweep.clone();
+        swept.retain(|name, _| !variant.set.contains_key(name));
+        swept.extend(variant.sweep.clone());
+        runs.extend(combinations(start, &swept)?);
+        if runs.len() > MOST_RUNS {
+            return Err(format!("more than {MOST_RUNS} runs; sweep over fewer values"));
+        }
+    }
+    Ok(runs)
+}
+
+fn combinations(start: Parameters, sweep: &Sweep) -> Result<Vec<Parameters>, String> {
+    let mut runs = vec![start];
+    for (name, values) in sweep {
+        if values.is_empty() {
+            return Err(format!("`{name}` is swept over no values"));
+        }
+        if runs.len().saturating_mul(values.len()) > MOST_RUNS {
+            return Err(format!("more than {MOST_RUNS} runs; sweep over fewer values"));
+        }
+        let with = |run: &Parameters, value: &Value| {
+            let mut run = run.clone();
+            run.insert(name.clone(), value.clone());
+            run
+        };
+        runs = runs.iter().flat_map(|run| values.iter().map(move |value| with(run, value))).collect();
+    }
+    Ok(runs)
+}
+
+/// The text with each `${name}` replaced by what the parameter is set to. There is no way to write a `${` that stays.
+///
+/// # Errors
+///
+/// A name that is no parameter, and a `${` without its `}`, with the line, from 1.
+pub fn substitute(text: &str, parameters: &Parameters) -> Result<String, String> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("${") {
+        out += &rest[..at];
+        let line = || text[..text.len() - rest.len() + at].matches('\n').count() + 1;
+        let name = &rest[at + 2..];
+        let end = name.find('}').ok_or_else(|| format!("line {}: `${{` without `}}`", line()))?;
+        let name = &name[..end];
+        let value = parameters.get(name).ok_or_else(|| {
+            let known = parameters.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            format!("line {}: no parameter is called `{name}`; there are: {known}", line())
+        })?;
+        out += &value.to_string();
+        rest = &rest[at + 2 + end + 1..];
+    }
+    Ok(out + rest)
+}
+
+/// `name=value, name=value`, for people.
+pub fn describe(parameters: &Parameters) -> String {
+    parameters.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(n: f64) -> Value {
+        Value::Number(n)
+    }
+
+    fn text(t: &str) -> Value {
+        Value::Text(t.into())
+    }
+
+    #[test]
+    fn a_sweep_is_every_combination_and_a_variant_goes_before_it() {
+        let constants = [("seed".to_owned(), number(1.0)), ("limit".into(), number(9.0))].into();
+        let sweep: Sweep =
+            [("cost".to_owned(), vec![text("3us"), text("10us")]), ("limit".into(), vec![number(1.0), number(8.0)])]
+                .into();
+        let variants = [
+            Variant { name: "a".into(), set: Parameters::new(), sweep: Sweep::new() },
+            Variant {
+                name: "b".into(),
+                set: [("limit".to_owned(), number(64.0))].into(),
+                sweep: [("cost".to_owned(), vec![text("30us")])].into(),
+            },
+        ];
+        let runs = expand(&constants, &variants, &sweep).unwrap();
+        let lines: Vec<String> = runs.iter().map(describe).collect();
+        assert_eq!(
+            lines,
+            [
+                "cost=3us, limit=1, seed=1, variant=a",
+                "cost=3us, limit=8, seed=1, variant=a",
+                "cost=10us, limit=1, seed=1, variant=a",
+                "cost=10us, limit=8, seed=1, variant=a",
+                "cost=30us, limit=64, seed=1, variant=b",
+            ]
+        );
+        assert_eq!(expand(&constants, &[], &Sweep::new()).unwrap(), [constants]);
+    }
+
+    #[test]
+    fn a_sweep_that_is_empty_or_endless_is_refused() {
+        let of = |lists: &[(&str, usize)]| -> Sweep {
+            lists.iter().map(|&(name, n)| (name.to_owned(), vec![number(0.0); n])).collect()
+        };
+        for (sweep, why) in
+            [(of(&[("a", 0)]), "`a` is swept over no values"), (of(&[("a", 200), ("b", 200)]), "more than 10000 runs")]
+        {
+            let error = expand(&Parameters::new(), &[], &sweep).unwrap_err();
+            assert!(error.starts_with(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn parameters_stand_in_the_text_as_they_were_written() {
+        let parameters: Parameters =
+            [("n".to_owned(), number(8.0)), ("x".into(), number(0.25)), ("c".into(), text("30us"))].into();
+        assert_eq!(
+            substitute("batch = ${n}\nx=${x} \"${c}\" $c", &parameters).unwrap(),
+            "batch = 8\nx=0.25 \"30us\" $c"
+        );
+        for (bad, why) in [
+            ("a\n${m}", "line 2: no parameter is called `m`; there are: c, n, x"),
+            ("${n}\n\n${n", "line 3: `${` without `}`"),
+        ] {
+            assert_eq!(substitute(bad, &parameters).unwrap_err(), why);
+        }
+    }
+
+    #[test]
+    fn what_is_written_on_a_command_line_is_a_number_where_it_is_one() {
+        for (written, value) in [
+            ("8", number(8.0)),
+            ("0.5", number(0.5)),
+            ("true", Value::Flag(true)),
+            ("30us", text("30us")),
+            ("inf", text("inf")),
+        ] {
+            assert_eq!(Value::read(written), value);
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! What came of an experiment: its claims with their verdicts, its tables, its pictures.
+
+use super::Experiment;
+use super::expression::{Answer, Evaluator};
+use super::file::{Axis, Claim, Column, Line, Plot, Reference, Table};
+use super::parameters::{Parameters, Value, substitute};
+use super::runner::Run;
+use serde::Serialize;
+use std::sync::Arc;
+
+/// What came of an experiment.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The paper.
+    pub paper: String,
+    /// The experiment.
+    pub experiment: String,
+    /// What it is about.
+    pub title: String,
+    /// What one wants to know.
+    pub question: String,
+    /// How it is found out.
+    pub method: String,
+    /// Where the result was published.
+    pub published: String,
+    /// What it was measured with.
+    pub measured_by: String,
+    /// How many runs there were.
+    pub runs: usize,
+    /// The claims.
+    pub verdicts: Vec<Verdict>,
+    /// The tables.
+    pub tables: Vec<Grid>,
+    /// The pictures.
+    pub pictures: Vec<Picture>,
+    /// What is wrong with expressions of tables and plots.
+    pub errors: Vec<String>,
+}
+
+impl Report {
+    /// Whether every claim holds and every expression could be evaluated.
+    pub fn holds(&self) -> bool {
+        self.errors.is_empty() && self.verdicts.iter().all(|verdict| verdict.holds)
+    }
+}
+
+/// A claim, and whether it holds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Verdict {
+    /// The name of the claim.
+    pub claim: String,
+    /// What is claimed.
+    pub text: String,
+    /// What was published.
+    pub published: Option<Value>,
+    /// What was measured; none where the expression could not be evaluated.
+    pub measured: Option<Answer>,
+    /// The same as it is printed.
+    pub shown: String,
+    /// Its unit.
+    pub unit: String,
+    /// Whether the claim holds.
+    pub holds: bool,
+    /// What is wrong with its expressions, with the place.
+    pub error: Option<String>,
+}
+
+/// A table, as it is printed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Grid {
+    /// What it shows.
+    pub title: String,
+    /// The heads of its columns.
+    pub columns: Vec<String>,
+    /// Its rows.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// What there is to draw.
+#[derive(Clone, Debug, Serialize)]
+pub struct Picture {
+    /// The name of its files.
+    pub id: String,
+    /// What it shows.
+    pub title: String,
+    /// The figure of the paper it stands beside.
+    pub published: String,
+    /// The horizontal axis.
+    #[serde(skip)]
+    pub x: Axis,
+    /// The vertical axis.
+    #[serde(skip)]
+    pub y: Axis,
+    /// What was measured.
+    pub curves: Vec<Curve>,
+    /// What was published.
+    #[serde(skip)]
+    pub references: Vec<Reference>,
+}
+
+/// A line of a picture.
+#[derive(Clone, Debug, Serialize)]
+pub struct Curve {
+    /// Its name.
+    pub label: String,
+    /// Its points, from left to right.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// A number or whatever else an expression gave as it is printed: with so many digits behind the point, or with as many as
+/// tell something.
+pub fn written(answer: &Answer, digits: Option<usize>) -> String {
+    match answer {
+        Answer::Flag(flag) => String::from(if *flag { "yes" } else { "no" }),
+        Answer::Text(text) => text.clone(),
+        Answer::List(list) => list.iter().map(|item| written(item, digits)).collect::<Vec<_>>().join(" "),
+        Answer::Number(number) => {
+            let digits = digits.unwrap_or(match number.abs() {
+                n if n >= 1000.0 => 0,
+                n if n >= 100.0 => 1,
+                n if n >= 10.0 => 2,
+                _ => 3,
+            });
+            let text = format!("{number:.digits$}");
+            // What is rounded to nothing has no sign.
+            match text.strip_prefix('-') {
+                Some(rest) if rest.chars().all(|c| c == '0' || c == '.') => rest.to_owned(),
+                _ => text,
+            }
+        }
+    }
+}
+
+pub(super) fn report(experiment: &Experiment, runs: Vec<Run>, measured_by: &str) -> Report {
+    let document = &experiment.document;
+    let runs: Vec<Arc<Run>> = runs.into_iter().map(Arc::new).collect();
+    let common = common(&runs);
+    let mut reader = Reader { evaluator: Evaluator::default(), runs, common, errors: Vec::new() };
+    Report {
+        paper: document.paper.clone(),
+        experiment: document.experiment.clone(),
+        title: document.title.clone(),
+        question: document.question.clone(),
+        method: document.method.clone(),
+        published: document.published.clone(),
+        measured_by: measured_by.to_owned(),
+        runs: reader.runs.len(),
+        verdicts: document.claims.iter().map(|claim| reader.verdict(claim)).collect(),
+        tables: document.tables.iter().map(|table| reader.grid(table)).collect(),
+        pictures: document.plots.iter().map(|plot| reader.picture(plot)).collect(),
+        errors: reader.errors,
+    }
+}
+
+fn common(runs: &[Arc<Run>]) -> Parameters {
+    let mut common = runs.first().map(|run| run.parameters.clone()).unwrap_or_default();
+    common.retain(|name, value| runs.iter().all(|run| run.parameters.get(name) == Some(value)));
+    common
+}
+
+struct Reader {
+    evaluator: Evaluator,
+    runs: Vec<Arc<Run>>,
+    /// The parameters that are the same in all runs.
+    common: Parameters,
+    errors: Vec<String>,
+}
+
+impl Reader {
+    fn verdict(&self, claim: &Claim) -> Verdict {
+        let mut verdict = Verdict {
+            claim: claim.id.clone(),
+            text: claim.text.clone(),
+            published: claim.published.clone(),
+            measured: None,
+            shown: String::from("-"),
+            unit: claim.unit.clone(),
+            holds: false,
+            error: None,
+        };
+        let of = |key: &str, error: String| format!("claim `{}`, `{key}`: {error}", claim.id);
+        let measured = match self.evaluator.evaluate(&claim.measured, &self.runs, &self.common, &[]) {
+            Ok(measured) => measured,
+            Err(error) => {
+                verdict.error = Some(of("measured", error));
+                return verdict;
+            }
+        };
+        verdict.shown = written(&measured, claim.digits);
+        match self.holds(claim, &measured) {
+            Ok(holds) => verdict.holds = holds,
+            Err(error) => verdict.error = Some(of("holds", error)),
+        }
+        verdict.measured = Some(measured);
+        verdict
+    }
+
+    fn holds(&self, claim: &Claim, measured: &Answer) -> Result<bool, String> {
+        let published = match &claim.published {
+            Some(Value::Number(number)) => Answer::Number(*number),
+            Some(Value::Flag(flag)) => Answer::Flag(*flag),
+            Some(Value::Text(text)) => Answer::Text(text.clone()),
+            None => Answer::Text(String::new()),
+        };
+        match (&claim.holds, measured, &published, claim.tolerance) {
+            (Some(expression), ..) => {
+                let more = [("measured", measured), ("published", &published)];
+                match self.evaluator.evaluate(expression, &self.runs, &self.common, &more)? {
+                    Answer::Flag(holds) => Ok(holds),
+                    other => Err(format!("gives {}, which is neither true nor false", written(&other, None))),
+                }
+            }
+            (None, Answer::Number(measured), Answer::Number(published), Some(tolerance)) => {
+                Ok((measured - published).abs() <= tolerance * published.abs())
+            }
+            _ => Err(String::from("a tolerance is for numbers")),
+        }
+    }
+
+    /// The runs that a filter lets pass, grouped by parameters in the order of their first appearance.
+    fn groups(&mut self, by: &[String], filter: Option<&String>, of: &str) -> Vec<(Parameters, Vec<Arc<Run>>)> {
+        let mut groups: Vec<(Parameters, Vec<Arc<Run>>)> = Vec::new();
+        for run in &self.runs {
+            let belongs = filter.map_or(Ok(Answer::Flag(true)), |filter| {
+                self.evaluator.evaluate(filter, &[Arc::clone(run)], &run.parameters, &[])
+            });
+            match belongs {
+                Ok(Answer::Flag(true)) => {}
+                Ok(Answer::Flag(false)) => continue,
+                Ok(other) => self.errors.push(format!("{of}, `where`: gives {}", written(&other, None))),
+                Err(error) => self.errors.push(format!("{of}, `where`: {error}")),
+            }
+            let missing = by.iter().find(|name| !run.parameters.contains_key(*name));
+            if let Some(name) = missing {
+                self.errors.push(format!("{of}, `by`: no parameter is called `{name}`"));
+                return groups;
+            }
+            let key: Parameters = by.iter().map(|name| (name.clone(), run.parameters[name].clone())).collect();
+            match groups.iter_mut().find(|(other, _)| *other == key) {
+                Some((_, runs)) => runs.push(Arc::clone(run)),
+                None => groups.push((key, vec![Arc::clone(run)])),
+            }
+        }
+        groups
+    }
+
+    fn grid(&mut self, table: &Table) -> Grid {
+        let of = format!("table `{}`", table.title);
+        let groups = self.groups(&table.by, table.filter.as_ref(), &of);
+        let columns = table.by.iter().chain(table.columns.iter().map(|column| &column.name)).cloned().collect();
+        let mut rows = Vec::new();
+        for (number, (parameters, runs)) in groups.iter().enumerate() {
+            let mut row: Vec<String> = table.by.iter().map(|name| parameters[name].to_string()).collect();
+            for column in &table.columns {
+                row.push(self.cell(column, number, parameters, runs, &of));
+            }
+            rows.push(row);
+        }
+        Grid { title: table.title.clone(), columns, rows }
+    }
+
+    fn cell(&mut self, column: &Column, row: usize, parameters: &Parameters, runs: &[Arc<Run>], of: &str) -> String {
+        let Some(value) = &column.value else {
+            return column.published.get(row).map_or(String::from("-"), ToString::to_string);
+        };
+        match self.evaluator.evaluate(value, runs, parameters, &[]) {
+            Ok(answer) => written(&answer, column.digits),
+            Err(error) => {
+                self.errors.push(format!("{of}, column `{}`: {error}", column.name));
+                String::from("error")
+            }
+        }
+    }
+
+    fn picture(&mut self, plot: &Plot) -> Picture {
+        Picture {
+            id: plot.id.clone(),
+            title: plot.title.clone(),
+            published: plot.published.clone(),
+            x: plot.x.clone(),
+            y: plot.y.clone(),
+            curves: plot.lines.iter().flat_map(|line| self.curves(plot, line)).collect(),
+            references: plot.references.clone(),
+        }
+    }
+
+    fn curves(&mut self, plot: &Plot, line: &Line) -> Vec<Curve> {
+        let of = format!("plot `{}`, line `{}`", plot.id, line.label);
+        let mut curves = Vec::new();
+        for (parameters, runs) in self.groups(&line.by, line.filter.as_ref(), &of) {
+            let label = substitute(&line.label, &parameters).unwrap_or_else(|_| line.label.clone());
+            let scale = (plot.x.scale.unwrap_or(1.0), plot.y.scale.unwrap_or(1.0));
+            let points = match &line.series {
+                Some(name) => recorded(name, &runs),
+                None => self.points(line, &runs),
+            };
+            match points {
+                Ok(points) => {
+                    let scaled = points.into_iter().map(|(x, y)| (x * scale.0, y * scale.1));
+                    let points = scaled.filter(|(x, y)| x.is_finite() && y.is_finite()).collect();
+                    curves.push(Curve { label, points });
+                }
+                Err(error) => self.errors.push(format!("{of}: {error}")),
+            }
+        }
+        curves
+    }
+
+    fn points(&self, line: &Line, runs: &[Arc<Run>]) -> Result<Vec<(f64, f64)>, String> {
+        let (Some(x), Some(y)) = (&line.x, &line.y) else {
+            return Err(String::from("has neither `x` and `y` nor a `series`"));
+        };
+        let number = |expression: &String, run: &Arc<Run>| match self.evaluator.evaluate(
+            expression,
+            &[Arc::clone(run)],
+            &run.parameters,
+            &[],
+        )? {
+            Answer::Number(number) => Ok(number),
+            other => Err(format!("`{expression}` gives {}, which is no number", written(&other, None))),
+        };
+        let points: Result<Vec<(f64, f64)>, String> =
+            runs.iter().map(|run| Ok((number(x, run)?, number(y, run)?))).collect();
+        let mut points = points?;
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Ok(points)
+    }
+}
+
+fn recorded(name: &str, runs: &[Arc<Run>]) -> Result<Vec<(f64, f64)>, String> {
+    let [run] = runs else { return Err(format!("a series is of one run; `where` leaves {}", runs.len())) };
+    let series = &run.measured.series;
+    series.get(name).cloned().ok_or_else(|| {
+        let known = series.keys().take(12).map(String::as_str).collect::<Vec<_>>().join(", ");
+        format!("nothing recorded is called `{name}`; there are {known}")
+    })
+}

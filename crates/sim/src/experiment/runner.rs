@@ -1,0 +1,61 @@
+//! Who carries out a run: the simulator here, real packets elsewhere.
+
+use super::parameters::Parameters;
+use crate::{Captures, Measured, NoCaptures, World, run};
+
+/// A run that has been carried out.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Run {
+    /// What it was run with.
+    pub parameters: Parameters,
+    /// What came of it.
+    pub measured: Measured,
+}
+
+/// A run that is to be carried out.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The file the world comes from, for messages.
+    pub file: String,
+    /// The world, with every parameter in its place; its lines are those of the file.
+    pub world: String,
+    /// The parameters.
+    pub parameters: Parameters,
+}
+
+/// Carries out runs. Several threads may do so at once.
+pub trait Runner: Sync {
+    /// What the result was measured with, in a word or two.
+    fn name(&self) -> &str;
+
+    /// Carries out one run.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the world, or why it could not be run, with its place.
+    fn run(&self, job: &Job) -> Result<Measured, String>;
+}
+
+/// The simulator.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Simulation;
+
+impl Runner for Simulation {
+    fn name(&self) -> &str {
+        "simulated"
+    }
+
+    fn run(&self, job: &Job) -> Result<Measured, String> {
+        simulate(job, &mut NoCaptures, &mut |_| {})
+    }
+}
+
+/// Simulates the world of a job; `progress` is told how far it is, in parts of one.
+///
+/// # Errors
+///
+/// What is wrong with the world, or which of its laws was broken.
+pub fn simulate(job: &Job, captures: &mut dyn Captures, progress: &mut dyn FnMut(f64)) -> Result<Measured, String> {
+    let world = World::parse(&job.world, &job.file).map_err(|wrong| wrong.render(false))?;
+    run(&world, captures, progress).map_err(|error| error.to_string())
+}
