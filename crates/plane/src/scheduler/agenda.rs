@@ -46,6 +46,8 @@ struct Entry {
     looking: bool,
     threshold: u32,
     waiting: u32,
+    /// What the discipline was told that the next run takes.
+    foretold: Nanos,
     since: Instant,
     /// When its timer goes off; FAR where it has none.
     due: Instant,
@@ -167,6 +169,7 @@ impl Agenda {
             looking: false,
             threshold: 1,
             waiting: 0,
+            foretold: Nanos::ZERO,
             since: now,
             due: Instant::FAR,
             cost: PathCost::new(terms.cost, now),
@@ -267,8 +270,17 @@ impl Agenda {
     pub fn look(&mut self, task: TaskId, waiting: usize, room: usize, now: Instant) {
         let entry = &mut self.entries[task.index()];
         entry.waiting = waiting as u32;
-        if matches!(entry.state, State::Idle | State::Eligible) && entry.live && waiting > 0 && room > 0 {
-            self.consider(task, room, now);
+        match entry.state {
+            State::Idle | State::Eligible if entry.live && waiting > 0 && room > 0 => self.consider(task, room, now),
+            // It was woken for fewer packets than it will find: what it promised the discipline would be too short.
+            State::Active if entry.kind != Kind::Input => {
+                let expected = entry.expected(self.rules[entry.kind as usize]);
+                if expected > entry.foretold {
+                    entry.foretold = expected;
+                    self.discipline.expect(task, expected);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -291,7 +303,10 @@ impl Agenda {
         entry.due = Instant::FAR;
         entry.enter(State::Active, now);
         let expected = entry.expected(self.rules[entry.kind as usize]);
-        self.busy += usize::from(!entry.dry);
+        entry.foretold = expected;
+        // An input task whose time has come is to look, whatever it found before.
+        entry.dry = false;
+        self.busy += 1;
         self.discipline.wake(task, expected, now);
         self.note(task, What::Active, now);
     }
@@ -332,11 +347,16 @@ impl Agenda {
         if self.busy == 0 && self.eligible > 0 && self.harvest {
             self.harvest(now);
         }
-        let task = match self.back.front() {
-            Some(_) if self.busy == 0 || self.since_look >= LOOK => self.look_back(),
-            _ => {
-                self.since_look += 1;
-                self.discipline.pick(now)?
+        // Where nobody has anything to do, who polls by the discipline and who has stepped back take turns.
+        let most = if self.busy == 0 { 1 } else { LOOK };
+        let task = if !self.back.is_empty() && self.since_look >= most {
+            self.look_back()
+        } else {
+            self.since_look += 1;
+            match self.discipline.pick(now) {
+                Some(task) => task,
+                None if self.back.is_empty() => return None,
+                None => self.look_back(),
             }
         };
         let entry = &mut self.entries[task.index()];
@@ -454,6 +474,7 @@ impl Agenda {
         if may && worth {
             entry.enter(State::Active, now);
             let expected = entry.expected(rule);
+            entry.foretold = expected;
             self.busy += 1;
             self.discipline.charge(task, used, Some(expected), now);
             self.note(task, What::Active, now);

@@ -63,6 +63,9 @@ pub trait CpuScheduler: Send {
     /// The task has something to do, which is expected to take so long. Harmless where it is runnable already; where it
     /// runs it will be runnable again after its run.
     fn wake(&mut self, task: TaskId, expected: Nanos, now: Instant);
+    /// A runnable task has more to do by now than it was woken for: its next run is expected to take so long. Matters only
+    /// to a discipline that goes by expectations, and harmless for any other task.
+    fn expect(&mut self, _task: TaskId, _expected: Nanos) {}
     /// The task to run now; nothing where none is runnable. It is not picked again before it is charged.
     fn pick(&mut self, now: Instant) -> Option<TaskId>;
     /// The picked task ran for `used`. It has more to do that is expected to take `next`, or nothing. Harmless where it

@@ -15,6 +15,8 @@ pub trait Order: Send {
     fn share(&mut self, task: usize, share: Share, doing: Doing);
     /// The task was idle and has something to do that is expected to take so long.
     fn wake(&mut self, task: usize, expected: Nanos);
+    /// The task waits, and is expected to take so long by now.
+    fn expect(&mut self, _task: usize, _expected: Nanos) {}
     /// Takes the task whose turn it is out of those that wait.
     fn pick(&mut self) -> Option<usize>;
     /// The task that was picked has run for so long, and waits again for what is expected to take `next`, or is idle.
@@ -140,6 +142,14 @@ impl<O: Order> CpuScheduler for Tasks<O> {
                     self.order.wake(task.index(), expected);
                 }
             }
+        }
+    }
+
+    #[inline]
+    fn expect(&mut self, task: TaskId, expected: Nanos) {
+        let State { doing, background } = self.state(task);
+        if doing == Some(Doing::Waiting) && !background {
+            self.order.expect(task.index(), expected);
         }
     }
 

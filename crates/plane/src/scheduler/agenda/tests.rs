@@ -259,6 +259,43 @@ fn a_sleeping_input_task_is_woken_by_its_estimator_and_by_nothing_else() {
 }
 
 #[test]
+fn a_port_whose_time_has_come_is_looked_at_beside_one_that_is_polled_for_nothing() {
+    // Of two silent ports one sleeps and one has stepped back, or keeps its turns: neither has all of them.
+    for greedy in [false, true] {
+        let mut agenda = Agenda::new(Nanos::ZERO);
+        agenda.rule(&throttled(10), at(0));
+        let [polled, other] = [0; 2].map(|_| agenda.add(Kind::Input, terms(1), at(0)));
+        let ring = Ring { slots: 64, batch: 16, line_rate: None };
+        agenda.estimate(polled, None, false, ring, at(0));
+        let plan = EstimatorPlan { sleep_max: Some(Nanos::micros(10)), ..EstimatorPlan::default() };
+        agenda.estimate(other, (!greedy).then_some(plan), greedy, ring, at(0));
+        [polled, other].iter().for_each(|&task| agenda.rouse(task, at(0)));
+        let mut looks = [0; 2];
+        for now in 1..1000 {
+            let task = agenda.pick(at(now)).expect("one polls at any time").task;
+            agenda.polled(task, Nanos::micros(1), 0, false, false, at(now + 1));
+            looks[usize::from(task == other)] += 1;
+        }
+        assert!(looks.iter().all(|&looks| looks >= 80), "greedy: {greedy}, {looks:?}");
+    }
+}
+
+#[test]
+fn the_discipline_hears_of_packets_that_come_for_a_task_that_is_active_already() {
+    // Both have the same share and wake for a packet each; for the first, fifteen more come before anybody is picked. Its
+    // run is long, and so the second goes first.
+    for (more, first) in [(1, 0), (16, 1)] {
+        let mut agenda = Agenda::new(Nanos::ZERO);
+        let plan = CpuPlan { forwarding: Batching::Simple { packets: 16 }, ..throttled(10) };
+        agenda.rule(&plan, at(0));
+        let tasks = [0; 2].map(|_| agenda.add(Kind::Forwarding, terms(1), at(0)));
+        tasks.iter().for_each(|&task| agenda.look(task, 1, 128, at(0)));
+        agenda.look(tasks[0], more, 128, at(1));
+        assert_eq!(agenda.pick(at(1)).unwrap().task, tasks[first], "{more} packets");
+    }
+}
+
+#[test]
 fn a_stalled_port_is_not_polled_until_there_is_room() {
     let mut agenda = Agenda::new(Nanos::ZERO);
     agenda.rule(&throttled(10), at(0));

@@ -75,8 +75,15 @@ fn agree(name: &str, shares: &[u64], rounds: &[Round]) {
     for (n, (before, within, used, next)) in rounds.iter().enumerate() {
         let wake = |scheduler: &mut dyn CpuScheduler, naive: &mut Naive, who: &[(usize, u64)], but: Option<usize>| {
             for &(task, length) in who.iter().filter(|(task, _)| Some(*task % shares.len()) != but) {
-                scheduler.wake(TaskId::at(task % shares.len()), Nanos::new(length), NOW);
-                naive.wake(task % shares.len(), length);
+                let task = task % shares.len();
+                // Who waits already has more to do than it was woken for.
+                if naive.tasks[task].runnable {
+                    scheduler.expect(TaskId::at(task), Nanos::new(length));
+                    naive.tasks[task].length = length;
+                } else {
+                    scheduler.wake(TaskId::at(task), Nanos::new(length), NOW);
+                    naive.wake(task, length);
+                }
             }
         };
         wake(&mut *scheduler, &mut naive, before, None);

@@ -42,6 +42,17 @@ impl Flat {
         }
     }
 
+    /// Its finish is another.
+    #[inline]
+    pub fn expect(&mut self, task: usize, finish: Virtual, now: Virtual) {
+        self.finish[task] = finish;
+        if self.best == task {
+            self.best = self.least_finish(now);
+        } else if self.best != NONE {
+            self.offer(task, now);
+        }
+    }
+
     pub fn remove(&mut self, task: usize, now: Virtual) {
         (self.start[task], self.finish[task]) = (Virtual::MAX, Virtual::MAX);
         self.best = self.least_finish(now);

@@ -4,7 +4,8 @@
 //! A task with the share r has a start tag S and a finish tag F; V is the virtual time of all.
 //!
 //! - It wakes: S = max(V, F). It has more to do after a run: S = F.
-//! - Prediction, for the choice: F = S + L/r, where L is the time the next run is expected to take.
+//! - Prediction, for the choice: F = S + L/r, where L is the time the next run is expected to take; it grows with what comes while
+//!   the task waits (not in groups).
 //! - Of the runnable tasks with S <= V the one with the least F is picked (ties: the lowest id).
 //! - Truth, for the account: it ran for l, so F = S + l/r and V = max(V + l/R, the least S of the runnable), where R is the sum
 //!   of the shares of all registered tasks, runnable or not. A run has no end known in advance, and is not cut short.
@@ -155,6 +156,19 @@ impl Waiting {
         }
     }
 
+    /// A task that waits is expected to finish at another time.
+    #[inline]
+    fn expect(&mut self, tasks: &[Task], task: usize, now: Virtual) {
+        match self {
+            Waiting::Flat(flat) => flat.expect(task, tasks[task].finish(), now),
+            Waiting::Heaps(heaps) => {
+                heaps.remove(task);
+                heaps.insert(tasks, task, now);
+            }
+            Waiting::Groups(_) => unreachable!("groups keep what a task was woken for"),
+        }
+    }
+
     #[inline]
     fn pick(&mut self, tasks: &[Task]) -> Option<usize> {
         match self {
@@ -286,6 +300,15 @@ impl Order for Tags {
         self.waiting.insert(&mut self.tasks, task, now);
         if !self.running {
             self.waiting.offer(&self.tasks, task, now);
+        }
+    }
+
+    #[inline]
+    fn expect(&mut self, task: usize, expected: Nanos) {
+        // Groups are coarser than that.
+        if !matches!(self.waiting, Waiting::Groups(_)) {
+            self.tasks[task].expect(expected);
+            self.waiting.expect(&self.tasks, task, self.clock.now());
         }
     }
 
