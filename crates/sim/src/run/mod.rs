@@ -25,12 +25,12 @@ use crate::port::{Cards, Witness};
 use crate::source::{Captures, Pattern, Schedule};
 use crate::times::Times;
 use look::Looks;
-use plan::Plan;
+use plan::{Plan, Receive};
 use plane::host::HostLimits;
-use plane::{ApplyError, Build, Published, Router};
+use plane::{ApplyError, Build, KnownCosts, Published, Router};
 use std::fmt;
 use std::sync::Arc;
-use units::{Instant, WorkerId};
+use units::{Instant, Nanos, WorkerId};
 
 /// Why a run has no result.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -306,8 +306,23 @@ fn node(plan: &RouterPlan, index: usize, outside: &Outside) -> (Node, Vec<plane:
         switch_cost: plan.cost.switch,
         limits: HostLimits::default(),
     };
-    let (router, workers) = Router::new(build, |_| Box::new(Witness(outside.clone(), index)));
+    let (mut router, workers) = Router::new(build, |_| Box::new(Witness(outside.clone(), index)));
+    router.know(known(plan));
     (Node { router, plan: plan.clone(), pending: None }, workers)
+}
+
+/// The bytes of a frame that costs by the byte are known for: the least that Ethernet carries.
+const FRAME: u64 = 64;
+
+/// What a real router finds out by measuring, this one knows: the processor is divided by what packets cost here.
+fn known(plan: &RouterPlan) -> KnownCosts {
+    let cost = &plan.cost;
+    let mean = |cost: &Cost| Some(Nanos::new(cost.mean(FRAME) as u64));
+    let input = match plan.plan.cpu.receive {
+        Receive::Polling => &cost.input,
+        Receive::Interrupt => &cost.interrupt,
+    };
+    KnownCosts { input: mean(input), output: mean(&cost.output), best_effort: mean(&cost.forwarding) }
 }
 
 /// What the functions of each path cost, by path id: as the world says, else the configuration, else what is said for all.
