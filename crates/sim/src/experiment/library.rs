@@ -37,6 +37,8 @@ const SCHEDULING: &[Entry] = folder!("scheduling":
     "E11.toml"
     "E12.toml"
     "E13.toml"
+    "charge.toml"
+    "single.toml"
 );
 
 /// Every file, in the order in which experiments are run.
