@@ -14,6 +14,7 @@ max_wait = "500us"
 [port.in]
 device = "sim:in"
 address = ["192.0.2.1/24"]
+line_rate = "410kpps"
 [port.out]
 device = "sim:out"
 address = ["198.51.100.1/24"]
