@@ -110,6 +110,8 @@ pub struct Agenda {
     back: VecDeque<TaskId>,
     /// Dispatches since one of them was allowed a look.
     since_look: u32,
+    /// What waits is to go: nobody keeps its turns for looking.
+    hurried: bool,
     tuning: Option<Tuning>,
     last: Option<TaskId>,
     /// What the switch to the running task cost.
@@ -145,6 +147,7 @@ impl Agenda {
             busy: 0,
             back: VecDeque::new(),
             since_look: 0,
+            hurried: false,
             tuning: None,
             last: None,
             switched: Nanos::ZERO,
@@ -407,8 +410,10 @@ impl Agenda {
         }
     }
 
-    /// Every eligible task becomes active: what waits is to go.
+    /// Every eligible task becomes active, and ports that have nothing step back, until there are other rules: what waits
+    /// is to go.
     pub fn hurry(&mut self, now: Instant) {
+        self.hurried = true;
         for index in 0..if self.eligible > 0 { self.entries.len() } else { 0 } {
             if self.entries[index].live && self.entries[index].state == State::Eligible {
                 self.activate(TaskId::at(index), now);
@@ -501,7 +506,7 @@ impl Agenda {
         let entry = &mut self.entries[task.index()];
         (entry.waiting, entry.dry) = (packets, packets == 0);
         let looked = std::mem::take(&mut entry.looking);
-        let steps_back = entry.dry && !entry.greedy && entry.estimator.is_none();
+        let steps_back = entry.dry && (!entry.greedy || self.hurried) && entry.estimator.is_none();
         let wake = match &mut entry.estimator {
             Some(estimator) => estimator.ran(packets, full, now),
             None => now,

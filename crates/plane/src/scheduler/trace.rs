@@ -116,6 +116,12 @@ impl Trace {
         }
     }
 
+    /// Nothing was kept: for the next time.
+    pub fn clear(&mut self) {
+        self.records.clear();
+        self.lost = 0;
+    }
+
     /// Records that had to go.
     pub fn lost(&self) -> u64 {
         self.lost

@@ -186,6 +186,8 @@ pub struct Worker {
     blocked_since: Instant,
     /// Dispatches in a row that moved nothing, since a task was last woken from outside.
     quiet: usize,
+    /// Those of them that were to move something, or took no time.
+    stuck: usize,
     batch: Batch,
     /// What stays of a batch from which some are sent on; empty otherwise.
     kept: Batch,
@@ -245,6 +247,7 @@ impl Worker {
             blocked: Vec::new(),
             blocked_since: Instant::START,
             quiet: 0,
+            stuck: 0,
             batch: Batch::new(),
             kept: Batch::new(),
             injecting: false,

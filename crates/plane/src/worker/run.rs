@@ -26,7 +26,8 @@ impl Worker {
         let switch = meter.lap(Work::SWITCH);
         self.fates.now += switch;
         self.duties.agenda.switched(grant.task, switch);
-        let moved = match self.duties.task(grant.task) {
+        let duty = self.duties.task(grant.task);
+        let moved = match duty {
             Some(Task::Input(port)) => self.input(port, grant, meter),
             Some(Task::Forward) => self.forward(grant, meter),
             Some(Task::Output(port)) => self.output(port, grant, meter),
@@ -35,11 +36,15 @@ impl Worker {
         if let Err(unbalanced) = self.fates.ledger.check(self.fates.pool.outside()) {
             panic!("worker {}: {unbalanced}", self.id);
         }
-        self.quiet = if moved + interrupts == 0 { self.quiet + 1 } else { 0 };
+        let nothing = moved + interrupts == 0;
+        self.quiet = if nothing { self.quiet + 1 } else { 0 };
+        // A port that keeps its turns says nothing of what waits for others, as long as its looks take time.
+        let looked = matches!(duty, Some(Task::Input(_))) && self.fates.now > now;
+        self.stuck = if nothing { self.stuck + usize::from(!looked) } else { 0 };
         // Nothing is known to be there, and every port was looked at in turn; or what is there does not move.
         let tasks = self.duties.agenda.count();
-        if self.quiet > tasks && (self.duties.agenda.is_quiet() || self.quiet > 4 * tasks) {
-            self.quiet = 0;
+        if self.quiet > tasks && (self.duties.agenda.is_quiet() || self.stuck > 4 * tasks) {
+            (self.quiet, self.stuck) = (0, 0);
             return Step::Idle(self.deadline(self.fates.now));
         }
         Step::Ran

@@ -30,6 +30,7 @@ impl Agenda {
     /// From now on as `plan` says. Tasks keep what they have; a change of discipline forgets what each is ahead or behind.
     pub fn rule(&mut self, plan: &CpuPlan, now: Instant) {
         self.rules = [plan.input, plan.forwarding, plan.output].map(Rule::of);
+        self.hurried = false;
         (self.strict, self.harvest, self.max_wait) = (plan.strict, plan.harvest, plan.max_wait);
         (self.vector, self.charge, self.switch_cost) = (plan.vector.map(u32::from), plan.charge, plan.switch_cost);
         if self.disciplined != plan.scheduler {
@@ -37,7 +38,8 @@ impl Agenda {
             for (index, entry) in self.entries.iter().enumerate().filter(|(_, entry)| entry.live) {
                 assert!(entry.state != State::Running, "rules change between runs");
                 self.discipline.add(TaskId::at(index), entry.terms.share);
-                if entry.state == State::Active {
+                // Who has stepped back is not up to the discipline.
+                if entry.state == State::Active && !self.back.iter().any(|task| task.index() == index) {
                     self.discipline.wake(TaskId::at(index), entry.expected(self.rules[entry.kind as usize]), now);
                 }
             }

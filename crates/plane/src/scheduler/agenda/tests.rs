@@ -193,6 +193,54 @@ fn a_port_that_had_nothing_is_looked_at_now_and_then_while_others_work_and_alway
 }
 
 #[test]
+fn other_disciplines_take_over_ports_that_poll_and_not_those_that_have_stepped_back() {
+    let mut agenda = Agenda::new(Nanos::ZERO);
+    let ring = Ring { slots: 64, batch: 16, line_rate: None };
+    let [polite, greedy] = [0; 2].map(|_| agenda.add(Kind::Input, terms(1), at(0)));
+    agenda.estimate(greedy, None, true, ring, at(0));
+    [polite, greedy].iter().for_each(|&task| agenda.rouse(task, at(0)));
+    let mut now = 0;
+    for scheduler in [Discipline::Wf2q, Discipline::Sfq, Discipline::RoundRobin, Discipline::Stride] {
+        agenda.rule(&CpuPlan { scheduler, ..CpuPlan::default() }, at(now));
+        let mut looks = [0; 2];
+        for _ in 0..200 {
+            let task = agenda.pick(at(now)).unwrap().task;
+            now += 1;
+            agenda.polled(task, Nanos::micros(1), 0, false, false, at(now));
+            looks[usize::from(task == greedy)] += 1;
+        }
+        assert!(looks.iter().all(|&looks| looks >= 90), "{scheduler:?}: {looks:?}");
+    }
+}
+
+#[test]
+fn a_port_keeps_no_turns_for_looking_while_what_waits_is_to_go() {
+    // The port has nearly all of the core and nothing to do; the other next to nothing of the core, and something to do.
+    let mut agenda = Agenda::new(Nanos::ZERO);
+    let port = agenda.add(Kind::Input, Terms { share: Share::of(9, 10), ..terms(1) }, at(0));
+    agenda.estimate(port, None, true, Ring { slots: 64, batch: 16, line_rate: None }, at(0));
+    let task = agenda.add(Kind::Output, Terms { share: Share::of(1, 1_000_000), ..terms(1) }, at(0));
+    agenda.rouse(port, at(0));
+    let run = |agenda: &mut Agenda, now: u64| {
+        let picked = agenda.pick(at(now)).unwrap().task;
+        match picked == port {
+            true => agenda.polled(port, Nanos::micros(1), 0, false, false, at(now + 1)),
+            false => agenda.ran(task, ran(1, 9, 9), at(now + 1)),
+        }
+        picked
+    };
+    // Once it has had its turn, its share is used up for long.
+    agenda.look(task, 9, 9, at(0));
+    (0..100).for_each(|now| drop(run(&mut agenda, now)));
+    assert!((100..200).all(|now| run(&mut agenda, now) == port));
+    agenda.hurry(at(200));
+    assert!((200..210).filter(|&now| run(&mut agenda, now) == task).count() > 7);
+    agenda.rule(&CpuPlan::default(), at(210));
+    (210..230).for_each(|now| drop(run(&mut agenda, now)));
+    assert!((230..330).all(|now| run(&mut agenda, now) == port));
+}
+
+#[test]
 fn other_rules_free_those_that_need_not_wait_any_more() {
     let (mut agenda, task) = one(&throttled(10), terms(1));
     agenda.look(task, 12, 128, at(0));
