@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use units::{Nanos, Parts, UnitError};
+use units::{Nanos, Parts, PortId, UnitError};
 
 /// What a packet costs: drawn from a distribution, and so much more for each byte.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -216,6 +216,8 @@ pub struct Spent {
     pub input: u64,
     /// Ports looked at in vain.
     pub poll: u64,
+    /// How often.
+    pub polls: u64,
     /// The functions of paths.
     pub forwarding: u64,
     /// Schemes and transmission.
@@ -246,6 +248,7 @@ impl Spent {
         Spent {
             input: self.input - before.input,
             poll: self.poll - before.poll,
+            polls: self.polls - before.polls,
             forwarding: self.forwarding - before.forwarding,
             output: self.output - before.output,
             switch: self.switch - before.switch,
@@ -260,6 +263,7 @@ impl std::ops::AddAssign for Spent {
     fn add_assign(&mut self, other: Spent) {
         self.input += other.input;
         self.poll += other.poll;
+        self.polls += other.polls;
         self.forwarding += other.forwarding;
         self.output += other.output;
         self.switch += other.switch;
@@ -275,6 +279,8 @@ pub(crate) struct CostMeter {
     model: CostModel,
     /// By path id.
     paths: Vec<Cost>,
+    /// Looks in vain, by port id.
+    polls: Vec<u64>,
     chance: Chance,
     /// The time of the core, for the ports it looks at.
     clock: Arc<AtomicU64>,
@@ -284,12 +290,27 @@ pub(crate) struct CostMeter {
 
 impl CostMeter {
     pub fn new(model: CostModel, chance: Chance, clock: Arc<AtomicU64>) -> CostMeter {
-        CostMeter { model, paths: Vec::new(), chance, clock, now: 0, spent: Spent::default() }
+        CostMeter { model, paths: Vec::new(), polls: Vec::new(), chance, clock, now: 0, spent: Spent::default() }
     }
 
     /// What the functions of each path cost, by path id.
     pub fn set_paths(&mut self, paths: Vec<Cost>) {
         self.paths = paths;
+    }
+
+    /// How often a port was looked at in vain.
+    pub fn polls(&self, port: PortId) -> u64 {
+        self.polls.get(port.index()).copied().unwrap_or(0)
+    }
+
+    /// A port was looked at in vain.
+    fn polled(&mut self, port: Option<PortId>) {
+        self.spent.polls += 1;
+        let Some(port) = port else { return };
+        if port.index() >= self.polls.len() {
+            self.polls.resize(port.index() + 1, 0);
+        }
+        self.polls[port.index()] += 1;
     }
 
     /// Whether bytes cost anything.
@@ -313,6 +334,9 @@ impl CostMeter {
 impl Meter for CostMeter {
     #[inline]
     fn lap(&mut self, work: Work) -> Nanos {
+        if work.stage == Stage::Input && work.packets == 0 {
+            self.polled(work.port);
+        }
         let CostMeter { model, paths, chance, spent, .. } = self;
         let mut draw = |cost: &Cost| cost.draw(work.packets, work.bytes, chance);
         let cost = match work.stage {

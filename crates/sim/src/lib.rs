@@ -57,7 +57,7 @@ mod run;
 mod source;
 mod times;
 
-pub use check::{Claim, Fairness, Law, Violation};
+pub use check::{Law, Violation};
 pub use cost::{Cost, CostModel, Spent, Spread};
 pub use describe::{CardPlan, End, FlowFields, Happening, RouterPlan, SourcePlan, World, catalogue};
 pub use line::Medium;

@@ -36,6 +36,10 @@ impl Port for CardPort {
         self.outside.lock().cards[self.card].line.medium.rate
     }
 
+    fn ring(&self) -> u32 {
+        self.outside.lock().cards[self.card].slots as u32
+    }
+
     fn is_up(&self) -> bool {
         self.outside.lock().cards[self.card].up
     }

@@ -5,7 +5,7 @@ mod fairness;
 mod order;
 mod rate;
 
-pub use fairness::{Claim, Fairness};
+pub(crate) use fairness::{Fairness, Lag};
 pub(crate) use order::Order;
 pub(crate) use rate::RateBound;
 

@@ -1,7 +1,9 @@
 //! A simulated core: a worker, its meter, and its own time.
 
+use super::fair::{FOLLOWED, Following};
 use super::instant;
 use crate::cost::{Cost, CostMeter, Spent, Weighing};
+use plan::CpuPlan;
 use plane::meter::Flat;
 use plane::{Step, Worker};
 use std::sync::Arc;
@@ -26,6 +28,10 @@ pub(super) struct Core {
     pub wake: u64,
     /// Time without anything to do, in nanoseconds.
     pub idle: u64,
+    /// Who looks whether its tasks get their shares.
+    pub following: Following,
+    /// Steps since what its agenda noted was last followed.
+    pub unfollowed: u32,
     /// Set by who has woken it.
     pub rung: Arc<AtomicBool>,
     idling: bool,
@@ -46,6 +52,8 @@ impl Core {
             now: 0,
             wake: 0,
             idle: 0,
+            following: Following::new(),
+            unfollowed: 0,
             rung,
             idling: false,
             spin,
@@ -54,8 +62,9 @@ impl Core {
         }
     }
 
-    /// What the functions of each path cost from now on.
-    pub fn set_costs(&mut self, costs: Vec<Cost>) {
+    /// It runs another configuration: what the functions of each path cost from now on.
+    pub fn adopt(&mut self, costs: Vec<Cost>, cpu: &CpuPlan) {
+        self.entitle(cpu);
         self.meter.set_paths(costs);
         self.weighs = self.meter.weighs();
     }
@@ -86,6 +95,10 @@ impl Core {
         self.still = if self.now > now { 0 } else { self.still + 1 };
         self.wake = self.now;
         self.idling = false;
+        self.unfollowed += 1;
+        if self.unfollowed == FOLLOWED {
+            self.follow();
+        }
         if let Step::Idle(until) = step {
             if self.spin && self.now > now || !self.worker.may_sleep() {
                 return self.still < STILL;

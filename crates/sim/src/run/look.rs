@@ -1,101 +1,31 @@
 //! Looks at a world that runs: points of series, what is measured, and the laws that are about everything at once.
 
+use super::counts::{Counts, ratio};
 use super::measured::{Measured, parameters};
 use super::{Live, Node, RunError};
 use crate::check::Law;
-use crate::cost::Spent;
-use crate::net::{CardCounters, Delivery, Drops, Fates};
+use crate::net::{CardCounters, Delivery, Fates};
 use crate::times::Times;
 use packet::DropReason;
 use plan::Batching;
-use plane::{PathCounters, WorkerReport};
 use std::collections::BTreeMap;
-
-/// What a router has counted, all its workers together.
-#[derive(Clone, Debug, Default)]
-struct Counts {
-    /// By name: counters and packets in queues.
-    paths: BTreeMap<String, (PathCounters, usize)>,
-    /// By name: dispatches, packets, time.
-    tasks: BTreeMap<String, (u64, u64, u64)>,
-    /// By name of a task, what it stands at: share, threshold, timeouts.
-    terms: BTreeMap<String, (f64, u32, u64)>,
-    /// By path, the most packets that waited for its functions.
-    longest: BTreeMap<String, usize>,
-    drops: Drops,
-    /// Received, sent, generated, dropped, consumed, and those inside.
-    ledger: [u64; 6],
-    spent: Spent,
-    idle: u64,
-}
 
 /// What was seen so far.
 #[derive(Default)]
 pub(super) struct Looks {
     /// When measuring began, and what had been counted until then.
-    warm: (u64, Vec<Counts>, Vec<CardCounters>),
+    pub(super) warm: (u64, Vec<Counts>, Vec<CardCounters>),
     /// The same at the last point of the series.
     last: (u64, Vec<Counts>, Vec<CardCounters>, Vec<u64>),
     series: BTreeMap<String, Vec<(f64, f64)>>,
-    /// The longest queues seen, by router and path.
-    queues: BTreeMap<(usize, String), usize>,
     /// Of each router, packets that it has made and that have not ended.
     own: Vec<i64>,
 }
 
 impl Live<'_> {
     /// What begins the name of something of a router.
-    fn prefix(&self, node: usize) -> String {
+    pub(super) fn prefix(&self, node: usize) -> String {
         if self.nodes.len() > 1 { format!("{}.", self.nodes[node].plan.name) } else { String::new() }
-    }
-
-    fn reports(&self, node: usize) -> Vec<WorkerReport> {
-        self.cores.iter().filter(|core| core.node == node).map(|core| core.worker.report()).collect()
-    }
-
-    fn counts(&self, node: usize, time: u64) -> Counts {
-        let mut counts = Counts::default();
-        let snapshot = self.nodes[node].router.snapshot();
-        let path_name = |id| snapshot.paths.iter().find(|path| path.id == id).map(|path| path.name.to_string());
-        let port_name = |id| snapshot.port(id).map(|port| port.name.to_string());
-        for report in self.reports(node) {
-            for path in &report.paths {
-                let Some(name) = path_name(path.path) else { continue };
-                let (counters, queued) = counts.paths.entry(name).or_default();
-                *counters += path.counters;
-                *queued += path.queued;
-            }
-            for task in &report.tasks {
-                let paths: Vec<String> = task.paths.iter().filter_map(|&path| path_name(path)).collect();
-                let path = (!paths.is_empty()).then(|| paths.join("+"));
-                let Some(name) = path.or_else(|| task.port.and_then(port_name)) else { continue };
-                let account = task.view.account;
-                let name = format!("{}.{name}", task.kind);
-                let terms = (task.view.share.as_f64(), task.view.threshold, account.timeouts);
-                counts.terms.insert(name.clone(), terms);
-                let sums = counts.tasks.entry(name).or_default();
-                *sums = (sums.0 + account.runs, sums.1 + account.packets, sums.2 + account.used.get());
-            }
-            for queue in &report.queues {
-                let Some(name) = path_name(queue.path) else { continue };
-                let most = counts.longest.entry(name).or_default();
-                *most = (*most).max(queue.fill.most);
-            }
-            let ledger = &report.ledger;
-            ledger.drops().for_each(|(reason, packets)| counts.drops.add(reason, packets));
-            // What is handed over from one worker to another stays inside.
-            let ended = ledger.sent() + ledger.dropped() + ledger.consumed();
-            let inside = (ledger.received() + ledger.generated()).wrapping_sub(ended);
-            let sums =
-                [ledger.received(), ledger.sent(), ledger.generated(), ledger.dropped(), ledger.consumed(), inside];
-            counts.ledger.iter_mut().zip(sums).for_each(|(sum, more)| *sum = sum.wrapping_add(more));
-        }
-        for core in self.cores.iter().filter(|core| core.node == node) {
-            let (spent, idle) = core.spent(time);
-            counts.spent += spent;
-            counts.idle += idle;
-        }
-        counts
     }
 
     /// Everything that has come until `time` is counted, and then everything.
@@ -119,6 +49,7 @@ impl Live<'_> {
 
     /// A point of the series.
     pub(super) fn sample(&mut self, time: u64) {
+        self.is_fair(time);
         let (counts, cards) = self.look(time);
         let span = (time - self.looks.last.0) as f64 / 1e9;
         let mut points: Vec<(String, f64)> = Vec::new();
@@ -126,16 +57,14 @@ impl Live<'_> {
             let prefix = self.prefix(node);
             let nothing = Counts::default();
             let before = self.looks.last.1.get(node).unwrap_or(&nothing);
-            for (path, (counters, queued)) in &now.paths {
-                let was = before.paths.get(path).map(|(counters, _)| *counters).unwrap_or_default();
+            for (path, count) in &now.paths {
+                let (counters, was) = (count.counters, before.paths.get(path).copied().unwrap_or_default().counters);
                 let name = format!("{prefix}path.{path}");
                 points.push((format!("{name}.forwarded_pps"), (counters.left - was.left) as f64 / span));
                 points.push((format!("{name}.dropped_pps"), (counters.dropped - was.dropped) as f64 / span));
-                points.push((format!("{name}.queue"), *queued as f64));
-                let most = self.looks.queues.entry((node, path.clone())).or_default();
-                *most = (*most).max(*queued);
+                points.push((format!("{name}.queue"), count.queued as f64));
             }
-            let (spent, idle) = (now.spent.since(&before.spent), now.idle - before.idle);
+            let (spent, idle) = now.since(before);
             let all = (spent.busy() + idle).max(1) as f64;
             points.push((format!("{prefix}cpu.idle"), idle as f64 / all));
             points.push((format!("{prefix}cpu.efficiency"), ratio(spent.useful(), spent.busy())));
@@ -245,6 +174,7 @@ impl Live<'_> {
     /// The result, or the laws that were broken.
     pub(super) fn finish(mut self) -> Result<Measured, RunError> {
         let end = self.world.duration.get();
+        self.is_fair(end);
         let (counts, cards) = self.look(end);
         let violations = std::mem::take(&mut self.outside.lock().violations);
         if !violations.is_empty() {
@@ -254,59 +184,13 @@ impl Live<'_> {
         let span = (end - self.looks.warm.0) as f64 / 1e9;
         for (node, counts) in counts.iter().enumerate() {
             self.router_values(node, counts, span, &mut values);
+            self.fair_values(node, &mut values);
         }
         self.card_values(&cards, span, &mut values);
         self.source_values(span, &mut values);
         self.sink_values(span, &mut values);
         let series = self.all_series();
         Ok(Measured { parameters: parameters(self.world), values, series })
-    }
-
-    fn router_values(&self, node: usize, now: &Counts, span: f64, values: &mut BTreeMap<String, f64>) {
-        let prefix = self.prefix(node);
-        let mut put = |name: String, value: f64| _ = values.insert(prefix.clone() + &name, value);
-        let before = &self.looks.warm.1[node];
-        for (path, (counters, queued)) in &now.paths {
-            let was = before.paths.get(path).map(|(counters, _)| *counters).unwrap_or_default();
-            let forwarded = (counters.left - was.left) as f64;
-            put(format!("path.{path}.entered"), (counters.entered - was.entered) as f64);
-            put(format!("path.{path}.forwarded"), forwarded);
-            put(format!("path.{path}.forwarded_pps"), forwarded / span);
-            put(format!("path.{path}.dropped"), (counters.dropped - was.dropped) as f64);
-            put(format!("path.{path}.queue"), *queued as f64);
-            let most = now.longest.get(path).copied().unwrap_or(0);
-            put(format!("path.{path}.queue_max"), most as f64);
-        }
-        let (spent, idle) = (now.spent.since(&before.spent), now.idle - before.idle);
-        let all = (spent.busy() + idle).max(1) as f64;
-        for (task, &(runs, packets, used)) in &now.tasks {
-            let was = before.tasks.get(task).copied().unwrap_or_default();
-            let (runs, packets) = (runs - was.0, packets - was.1);
-            put(format!("task.{task}.runs"), runs as f64);
-            put(format!("task.{task}.packets"), packets as f64);
-            put(format!("task.{task}.used"), (used - was.2) as f64 / all);
-            put(format!("task.{task}.mean_batch"), ratio(packets, runs));
-        }
-        for (task, &(share, threshold, timeouts)) in &now.terms {
-            let was = before.terms.get(task).map_or(0, |&(.., timeouts)| timeouts);
-            put(format!("task.{task}.share"), share);
-            put(format!("task.{task}.threshold"), threshold.into());
-            put(format!("task.{task}.timeouts"), (timeouts - was) as f64);
-        }
-        for &reason in DropReason::ALL.iter() {
-            let dropped = now.drops.of(reason) - before.drops.of(reason);
-            if dropped > 0 {
-                put(format!("drop.{}", reason.name()), dropped as f64);
-            }
-        }
-        put("cpu.idle".into(), idle as f64 / all);
-        put("cpu.useful".into(), spent.useful() as f64 / all);
-        put("cpu.polling".into(), spent.poll as f64 / all);
-        put("cpu.switching".into(), spent.switch as f64 / all);
-        put("cpu.efficiency".into(), ratio(spent.useful(), spent.busy()));
-        put("cpu.efficiency_literal".into(), ratio(spent.useful() + spent.poll, spent.busy()));
-        put("cpu.dispatches".into(), spent.dispatches as f64 / span);
-        put("cpu.mean_batch".into(), ratio(spent.forwarded, spent.vectors));
     }
 
     fn card_values(&self, cards: &[CardCounters], span: f64, values: &mut BTreeMap<String, f64>) {
@@ -396,9 +280,4 @@ impl Live<'_> {
         }
         series
     }
-}
-
-/// A part of a whole; all of it where there is nothing.
-fn ratio(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 1.0 } else { part as f64 / whole as f64 }
 }

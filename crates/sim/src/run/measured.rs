@@ -21,12 +21,20 @@ use std::fmt;
 /// | `source.S.wait_{mean,...}_us` | from coming to the last router's card to leaving it |
 /// | `sink.K.received`, `received_pps`, `received_bps`, `latency_...` | what came to a sink in the measured time |
 /// | `card.C.received`, `ring_dropped`, `ring_max`, `transmitted`, `transmitted_bps`, `link_lost`, `down_lost` | of a card; `ring_max` since the beginning |
-/// | `path.P.entered`, `forwarded`, `forwarded_pps`, `dropped`, `queue`, `queue_max` | of a path of a router; `queue` at the end, `queue_max` the most seen |
-/// | `task.T.runs`, `packets`, `used`, `mean_batch` | of a task `input.PORT`, `forwarding.PATH`, `output.PORT`; `used` in parts of the cores |
+/// | `path.P.entered`, `forwarded`, `forwarded_pps`, `dropped`, `queue` | of a path of a router; `queue` at the end |
+/// | `path.P.queue_max`, `queue_mean` | packets that waited for its functions, at one port of one core: the most since the beginning, and the mean as its task found them when it began to work on a vector of them |
+/// | `task.T.runs`, `packets`, `used`, `mean_batch`, `polls` | of a task `input.PORT`, `forwarding.PATH`, `output.PORT`; `used` in parts of the cores, `polls` that found nothing |
+/// | `task.T.share`, `share_received` | of a core: what it was promised, and what it had of the time that all tasks had |
+/// | `task.T.threshold`, `max_wait_us`, `timeouts`, `harvested` | the throttle's B and D at the end; runs that D, and that idleness, brought |
+/// | `task.T.idle`, `eligible`, `active`, `running` | parts of the time that it was in each state |
+/// | `task.T.active_max_us` | the longest it was active before it ran, since the beginning |
+/// | `task.T.behind_max_us`, `behind_bound_us` | of a path: the most its service was behind its share while it could run, and its longest run and the longest of another (under SFQ and stride: of all others) together, since the beginning |
+/// | `task.T.cost_mean_us`, `cost_deviation_us`, `estimator.average`, `estimator.sleep_us` | what the router thinks at the end |
 /// | `drop.REASON` | packets a router dropped |
 /// | `cpu.idle`, `useful`, `polling`, `switching` | parts of the cores' time |
 /// | `cpu.efficiency`, `cpu.efficiency_literal` | work on packets, in parts of all time but idle time; the second counts looking in vain as work |
-/// | `cpu.dispatches`, `mean_batch` | dispatches a second; packets in a vector of functions |
+/// | `cpu.dispatches`, `polls`, `mean_batch` | dispatches and looks in vain a second; packets in a vector of functions |
+/// | `core.N.idle`, ... | all of those of one core, where a router has several |
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Measured {
     /// What the result follows from, in the order to print it: the seed first.

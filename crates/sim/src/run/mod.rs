@@ -6,6 +6,8 @@
 //! next look, as frames on a real ring are; both then are at most one dispatch apart.
 
 mod core;
+mod counts;
+mod fair;
 mod look;
 mod measured;
 #[cfg(test)]
@@ -182,7 +184,8 @@ impl<'w> Live<'w> {
         let Some(published) = pending.take() else { return };
         router.complete(published);
         let costs = path_costs(router, plan);
-        self.cores.iter_mut().filter(|core| core.node == node).for_each(|core| core.set_costs(costs.clone()));
+        let cpu = &plan.plan.cpu;
+        self.cores.iter_mut().filter(|core| core.node == node).for_each(|core| core.adopt(costs.clone(), cpu));
     }
 
     /// Tells the cards of a router their addresses, and the sources how their packets look.
@@ -269,6 +272,7 @@ impl<'w> Live<'w> {
                     let first = self.cores.iter().filter(|core| core.node == *node).map(|core| core.wake).min();
                     self.until(first.unwrap_or(time) + 1);
                 }
+                self.is_fair(time);
                 self.apply(*node, plan)?;
                 self.nodes[*node].plan.plan = (**plan).clone();
                 let cores = self.cores.iter_mut().filter(|core| core.node == *node);

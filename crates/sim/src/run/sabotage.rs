@@ -137,3 +137,81 @@ fn a_core_that_works_without_end_is_found() {
     assert_eq!(laws, [Law::Progress]);
     assert!(what.contains("core 0 of router r works without end"), "{what}");
 }
+
+/// A router whose two paths have the same share and always something to do; a packet of one costs twenty times as much.
+fn rivals(scheduler: &str) -> World {
+    let source = |name: &str, dscp: &str| {
+        format!(
+            "[[source]]\nname = \"{name}\"\ncard = \"in\"\nkind = \"constant\"\nrate = \"500kpps\"\n\
+             destination = \"10.0.0.1\"\ndscp = \"{dscp}\"\n"
+        )
+    };
+    let text = format!(
+        r#"
+duration = "50ms"
+{}{}
+[router.r.cost]
+switch = "100ns"
+input = "100ns"
+poll = "100ns"
+output = "100ns"
+path.cheap = "1us"
+path.dear = "20us"
+[router.r]
+config = '''
+version = 1
+[cpu]
+layout = 2
+scheduler = "{scheduler}"
+forwarding = "none"
+input_share = "explicit"
+[port.in]
+share = "20%"
+device = "sim:in"
+address = ["192.0.2.1/24"]
+[port.out]
+share = "1%"
+device = "sim:out"
+address = ["198.51.100.1/24"]
+[[neighbour]]
+address = "198.51.100.9"
+mac = "02:00:00:00:00:09"
+port = "out"
+[[route]]
+to = "10.0.0.0/8"
+via = "198.51.100.9"
+[[path]]
+name = "cheap"
+match = "ip dscp ef"
+share = "30%"
+[[path]]
+name = "dear"
+match = "ip dscp af11"
+share = "30%"
+'''
+"#,
+        source("a", "ef"),
+        source("b", "af11")
+    );
+    World::parse(&text, "rivals.toml").unwrap_or_else(|wrong| panic!("{}", wrong.render(false)))
+}
+
+#[test]
+fn shares_that_nobody_keeps_are_found() {
+    let measured = run(&rivals("wf2q+"), |_| {}).unwrap_or_else(|error| panic!("{error}"));
+    let of = |path: &str, key: &str| measured.get(&format!("task.forwarding.{path}.{key}")).unwrap();
+    let (cheap, dear) = (of("cheap", "used"), of("dear", "used"));
+    assert!((cheap / dear - 1.0).abs() < 0.05, "{cheap} {dear}");
+    for path in ["cheap", "dear"] {
+        let (behind, bound) = (of(path, "behind_max_us"), of(path, "behind_bound_us"));
+        assert!(behind > 0.0 && behind <= bound, "{path}: {behind} {bound}");
+    }
+    // Turns are fair to turns, not to shares: the world is told that they are.
+    let (laws, what) = broken(&rivals("rr"), |live| {
+        live.nodes[0].plan.plan.cpu.scheduler = plan::Discipline::Wf2q;
+        let cpu = live.nodes[0].plan.plan.cpu.clone();
+        live.cores[0].entitle(&cpu);
+    });
+    assert!(laws.iter().all(|&law| law == Law::Fairness), "{laws:?}");
+    assert!(what.contains("task forwarding.cheap of router r is"), "{what}");
+}

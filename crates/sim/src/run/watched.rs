@@ -9,7 +9,10 @@ use units::{Instant, TaskId};
 impl Live<'_> {
     /// Every core keeps the latest `events` of what its scheduler does from now on.
     pub(super) fn watch(&mut self, events: usize) {
-        self.cores.iter_mut().for_each(|core| drop(core.worker.watch(Some(Box::new(Trace::new(events))))));
+        for core in &mut self.cores {
+            core.leave();
+            core.worker.watch(Some(Box::new(Trace::new(events))));
+        }
     }
 
     /// What they did, as a file.

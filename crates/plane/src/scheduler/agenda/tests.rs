@@ -231,12 +231,12 @@ fn a_port_keeps_no_turns_for_looking_while_what_waits_is_to_go() {
     };
     // Once it has had its turn, its share is used up for long.
     agenda.look(task, 9, 9, at(0));
-    (0..100).for_each(|now| drop(run(&mut agenda, now)));
+    (0..100).for_each(|now| _ = run(&mut agenda, now));
     assert!((100..200).all(|now| run(&mut agenda, now) == port));
     agenda.hurry(at(200));
     assert!((200..210).filter(|&now| run(&mut agenda, now) == task).count() > 7);
     agenda.rule(&CpuPlan::default(), at(210));
-    (210..230).for_each(|now| drop(run(&mut agenda, now)));
+    (210..230).for_each(|now| _ = run(&mut agenda, now));
     assert!((230..330).all(|now| run(&mut agenda, now) == port));
 }
 

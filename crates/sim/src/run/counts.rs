@@ -1,0 +1,246 @@
+//! What a router has counted, all its workers together, and the values that follow from two such counts.
+
+use super::Live;
+use crate::cost::Spent;
+use crate::net::Drops;
+use packet::DropReason;
+use plane::scheduler::task::State;
+use plane::{PathCounters, QueueReport, TaskReport, WorkerReport};
+use std::collections::BTreeMap;
+use units::Nanos;
+
+/// What a router has counted.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counts {
+    /// By name.
+    pub paths: BTreeMap<String, PathCount>,
+    /// By kind and name.
+    tasks: BTreeMap<String, TaskCount>,
+    drops: Drops,
+    /// Received, sent, generated, dropped, consumed, and those inside.
+    pub ledger: [u64; 6],
+    /// Of each core, where its time went and how much of it was idle.
+    cores: Vec<(Spent, u64)>,
+}
+
+/// What a path has counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PathCount {
+    pub counters: PathCounters,
+    /// Packets in its queues.
+    pub queued: usize,
+    /// The most that have waited for its functions, at one port.
+    most: usize,
+    /// Packets that waited each time its task began to work on it, summed up; and how often that was.
+    waited: (u64, u64),
+}
+
+/// What a task has counted, and where it stands.
+#[derive(Clone, Debug, Default)]
+struct TaskCount {
+    runs: u64,
+    packets: u64,
+    used: Nanos,
+    timeouts: u64,
+    harvested: u64,
+    residency: [Nanos; 4],
+    /// Looks at its port that found nothing; none where it receives nothing.
+    polls: Option<u64>,
+    share: f64,
+    threshold: u32,
+    max_wait: Option<Nanos>,
+    cost: (Nanos, u64),
+    estimator: Option<(u64, Nanos)>,
+    lag: Nanos,
+}
+
+impl PathCount {
+    fn add_queue(&mut self, queue: &QueueReport) {
+        // It is looked at before packets are taken from it, so between two looks it only grows.
+        self.most = self.most.max(queue.fill.most).max(queue.input);
+        self.waited = (self.waited.0 + queue.fill.sum, self.waited.1 + queue.fill.looks);
+    }
+
+    fn tell(&self, was: &PathCount, span: f64, mut put: impl FnMut(&str, f64)) {
+        let forwarded = (self.counters.left - was.counters.left) as f64;
+        put("entered", (self.counters.entered - was.counters.entered) as f64);
+        put("forwarded", forwarded);
+        put("forwarded_pps", forwarded / span);
+        put("dropped", (self.counters.dropped - was.counters.dropped) as f64);
+        put("queue", self.queued as f64);
+        put("queue_max", self.most as f64);
+        let (sum, looks) = (self.waited.0.saturating_sub(was.waited.0), self.waited.1.saturating_sub(was.waited.1));
+        if looks > 0 {
+            put("queue_mean", sum as f64 / looks as f64);
+        }
+    }
+}
+
+impl TaskCount {
+    fn add(&mut self, task: &TaskReport, polls: Option<u64>) {
+        let (view, account) = (&task.view, &task.view.account);
+        self.runs += account.runs;
+        self.packets += account.packets;
+        self.used += account.used;
+        self.timeouts += account.timeouts;
+        self.harvested += account.harvested;
+        self.residency.iter_mut().zip(account.residency).for_each(|(sum, more)| *sum += more);
+        self.polls = self.polls.into_iter().chain(polls).reduce(|sum, more| sum + more);
+        self.lag = self.lag.max(account.lag);
+        (self.share, self.threshold, self.max_wait) = (view.share.as_f64(), view.threshold, view.max_wait);
+        (self.cost, self.estimator) = (view.cost, view.estimator);
+    }
+
+    /// `all` is all time of the cores, `charged` what all their tasks together were charged.
+    fn tell(&self, was: &TaskCount, all: f64, charged: f64, mut put: impl FnMut(&str, f64)) {
+        // A task that was gone and is there again has begun anew.
+        let since = |now: u64, was: u64| now.saturating_sub(was) as f64;
+        let (runs, packets) = (since(self.runs, was.runs), since(self.packets, was.packets));
+        let used = since(self.used.get(), was.used.get());
+        let micros = |time: Nanos| time.get() as f64 / 1e3;
+        put("runs", runs);
+        put("packets", packets);
+        put("used", used / all);
+        put("mean_batch", if runs > 0.0 { packets / runs } else { 1.0 });
+        put("share", self.share);
+        put("share_received", used / charged);
+        put("threshold", self.threshold.into());
+        if let Some(most) = self.max_wait.filter(|&most| most != Nanos::MAX) {
+            put("max_wait_us", micros(most));
+        }
+        put("timeouts", since(self.timeouts, was.timeouts));
+        put("harvested", since(self.harvested, was.harvested));
+        put("cost_mean_us", micros(self.cost.0));
+        put("cost_deviation_us", (self.cost.1 as f64).sqrt() / 1e3);
+        put("active_max_us", micros(self.lag));
+        let times: Vec<f64> =
+            self.residency.iter().zip(&was.residency).map(|(now, was)| since(now.get(), was.get())).collect();
+        let sum: f64 = times.iter().sum();
+        for (state, time) in [State::Idle, State::Eligible, State::Active, State::Running].into_iter().zip(&times) {
+            put(state.name(), if sum > 0.0 { time / sum } else { 0.0 });
+        }
+        if let Some(polls) = self.polls {
+            put("polls", since(polls, was.polls.unwrap_or(0)));
+        }
+        if let Some((average, sleep)) = self.estimator {
+            put("estimator.average", average as f64 / 1e3);
+            put("estimator.sleep_us", micros(sleep));
+        }
+    }
+}
+
+impl Live<'_> {
+    fn reports(&self, node: usize) -> impl Iterator<Item = (WorkerReport, &super::Core)> {
+        self.cores.iter().filter(move |core| core.node == node).map(|core| (core.worker.report(), core))
+    }
+
+    /// As values call it: by its kind and its paths or port. None where those are gone.
+    pub(super) fn task_name(&self, node: usize, task: &TaskReport) -> Option<String> {
+        let snapshot = self.nodes[node].router.snapshot();
+        let path_name = |id| snapshot.paths.iter().find(|path| path.id == id).map(|path| path.name.to_string());
+        let paths: Vec<String> = task.paths.iter().filter_map(|&path| path_name(path)).collect();
+        let port = task.port.and_then(|port| snapshot.port(port)).map(|port| port.name.to_string());
+        let name = if paths.is_empty() { port? } else { paths.join("+") };
+        Some(format!("{}.{name}", task.kind))
+    }
+
+    pub(super) fn counts(&self, node: usize, time: u64) -> Counts {
+        let mut counts = Counts::default();
+        let snapshot = self.nodes[node].router.snapshot();
+        let path_name = |id| snapshot.paths.iter().find(|path| path.id == id).map(|path| path.name.to_string());
+        for (report, core) in self.reports(node) {
+            for path in &report.paths {
+                let Some(name) = path_name(path.path) else { continue };
+                let count = counts.paths.entry(name).or_default();
+                count.counters += path.counters;
+                count.queued += path.queued;
+            }
+            for queue in &report.queues {
+                let Some(name) = path_name(queue.path) else { continue };
+                counts.paths.entry(name).or_default().add_queue(queue);
+            }
+            for task in &report.tasks {
+                let Some(name) = self.task_name(node, task) else { continue };
+                let polls = task.port.filter(|_| task.kind == "input").map(|port| core.meter.polls(port));
+                counts.tasks.entry(name).or_default().add(task, polls);
+            }
+            let ledger = &report.ledger;
+            ledger.drops().for_each(|(reason, packets)| counts.drops.add(reason, packets));
+            // What is handed over from one worker to another stays inside.
+            let ended = ledger.sent() + ledger.dropped() + ledger.consumed();
+            let inside = (ledger.received() + ledger.generated()).wrapping_sub(ended);
+            let sums =
+                [ledger.received(), ledger.sent(), ledger.generated(), ledger.dropped(), ledger.consumed(), inside];
+            counts.ledger.iter_mut().zip(sums).for_each(|(sum, more)| *sum = sum.wrapping_add(more));
+            counts.cores.push(core.spent(time));
+        }
+        counts
+    }
+
+    pub(super) fn router_values(&self, node: usize, now: &Counts, span: f64, values: &mut BTreeMap<String, f64>) {
+        let prefix = self.prefix(node);
+        let mut put = |name: String, value: f64| _ = values.insert(prefix.clone() + &name, value);
+        let before = &self.looks.warm.1[node];
+        for (path, count) in &now.paths {
+            let was = before.paths.get(path).copied().unwrap_or_default();
+            count.tell(&was, span, |key, value| put(format!("path.{path}.{key}"), value));
+        }
+        let used = |counts: &Counts| counts.tasks.values().map(|task| task.used.get()).sum::<u64>();
+        let charged = used(now).saturating_sub(used(before)).max(1) as f64;
+        let (spent, idle) = now.since(before);
+        let all = (spent.busy() + idle).max(1) as f64;
+        for (task, count) in &now.tasks {
+            let was = before.tasks.get(task).cloned().unwrap_or_default();
+            count.tell(&was, all, charged, |key, value| put(format!("task.{task}.{key}"), value));
+        }
+        for &reason in DropReason::ALL.iter() {
+            let dropped = now.drops.of(reason) - before.drops.of(reason);
+            if dropped > 0 {
+                put(format!("drop.{}", reason.name()), dropped as f64);
+            }
+        }
+        tell_times(&spent, idle, span, |key, value| put(format!("cpu.{key}"), value));
+        if now.cores.len() > 1 {
+            for (number, core) in now.cores.iter().enumerate() {
+                let was = before.cores.get(number).copied().unwrap_or_default();
+                let (spent, idle) = (core.0.since(&was.0), core.1.saturating_sub(was.1));
+                tell_times(&spent, idle, span, |key, value| put(format!("core.{number}.{key}"), value));
+            }
+        }
+    }
+}
+
+impl Counts {
+    /// Where the cores' time went since `before`, and how much of it was idle.
+    pub fn since(&self, before: &Counts) -> (Spent, u64) {
+        let sum = |counts: &Counts| {
+            let (mut all, mut sum) = (Spent::default(), 0);
+            for (spent, idle) in &counts.cores {
+                all += *spent;
+                sum += idle;
+            }
+            (all, sum)
+        };
+        let (now, was) = (sum(self), sum(before));
+        (now.0.since(&was.0), now.1 - was.1)
+    }
+}
+
+/// Where the time of a core, or of all of a router, went.
+fn tell_times(spent: &Spent, idle: u64, span: f64, mut put: impl FnMut(&str, f64)) {
+    let all = (spent.busy() + idle).max(1) as f64;
+    put("idle", idle as f64 / all);
+    put("useful", spent.useful() as f64 / all);
+    put("polling", spent.poll as f64 / all);
+    put("switching", spent.switch as f64 / all);
+    put("efficiency", ratio(spent.useful(), spent.busy()));
+    put("efficiency_literal", ratio(spent.useful() + spent.poll, spent.busy()));
+    put("dispatches", spent.dispatches as f64 / span);
+    put("polls", spent.polls as f64 / span);
+    put("mean_batch", ratio(spent.forwarded, spent.vectors));
+}
+
+/// A part of a whole; all of it where there is nothing.
+pub(super) fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 1.0 } else { part as f64 / whole as f64 }
+}

@@ -1,0 +1,138 @@
+//! The contract of proportional share (spec Q-20), for forwarding tasks and runs that are not interrupted.
+
+use crate::common::{run, value};
+use crate::worlds::{Flow, constant, on_off, only_forwarding};
+use proptest::prelude::*;
+use sim::Measured;
+use std::cell::Cell;
+
+/// A number of a path's task.
+fn of(measured: &Measured, flow: usize, key: &str) -> f64 {
+    value(measured, &format!("task.forwarding.f{flow}.{key}"))
+}
+
+/// What the paths of a world were behind at most, in parts of what they may be: the most of them.
+fn behind(measured: &Measured, flows: usize) -> f64 {
+    let part = |flow| of(measured, flow, "behind_max_us") / of(measured, flow, "behind_bound_us").max(1e-9);
+    (0..flows).map(part).fold(0.0, f64::max)
+}
+
+fn batching() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just("none".to_owned()),
+        (1u64..64).prop_map(|n| format!("simple(packets={n})")),
+        (1u64..64, 5u64..200).prop_map(|(n, slice)| format!("timeslice(packets={n}, slice={slice}us)")),
+        (5u64..50).prop_map(|t| format!("throttle(overhead={t}%, slice={}us)", 200u64.div_ceil(t) + 10)),
+    ]
+}
+
+/// A flow that comes and goes, or never stops.
+fn flow() -> impl Strategy<Value = Flow> {
+    let law = prop_oneof![
+        (1_000u64..300_000).prop_map(constant),
+        (50_000u64..500_000, 50u64..3000, 50u64..3000).prop_map(|(pps, on, off)| on_off(pps, on, off)),
+        (1_000u64..200_000).prop_map(|pps| format!("kind = \"poisson\"\nrate = \"{pps}pps\"")),
+    ];
+    let cost = prop_oneof![
+        (500u64..30_000).prop_map(|ns| format!("{ns}ns")),
+        (500u64..10_000).prop_map(|ns| format!("uniform({ns}ns, {}ns)", 3 * ns)),
+    ];
+    (10u64..150, cost, law).prop_map(|(share, cost, law)| Flow { share, cost, law, more: String::new() })
+}
+
+#[test]
+fn whoever_can_run_gets_its_share_but_for_a_run_of_its_own_and_one_of_another() {
+    let (worst, cases) = (Cell::new(0.0f64), Cell::new(0));
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(60));
+    let flows = prop::collection::vec(flow(), 2..7);
+    let scheduler = prop::sample::select(vec!["wf2q+", "eevdf", "sfq", "stride"]);
+    let result = runner.run(&(flows, batching(), scheduler, 0u64..2000), |(flows, batching, scheduler, switch)| {
+        let cpu = format!("scheduler = \"{scheduler}\"\nforwarding = \"{batching}\"");
+        let measured = run(&only_forwarding(&cpu, switch, &flows, "duration = \"20ms\"\nsample = \"1ms\""));
+        let behind = behind(&measured, flows.len());
+        worst.set(worst.get().max(behind));
+        cases.set(cases.get() + 1);
+        prop_assert!(behind <= 1.0, "{behind} {:#?}", measured.values);
+        Ok(())
+    });
+    result.unwrap_or_else(|error| panic!("{error}"));
+    println!("behind at most {:.3} of the bound in {} worlds", worst.get(), cases.get());
+    assert!(worst.get() > 0.2, "a bound that nobody comes near is not looked at: {}", worst.get());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(25))]
+
+    /// What silent tasks leave, and what was never promised, goes to the others in proportion to their shares.
+    #[test]
+    fn what_nobody_uses_is_divided_by_shares(
+        busy in prop::collection::vec((20u64..120, 1000u64..20_000), 2..5),
+        silent in prop::collection::vec(20u64..100, 0..3),
+        batching in batching().prop_filter("it would never be idle", |batching| !batching.starts_with("throttle")),
+    ) {
+        // A run may be no more than a small part of what is measured, or the last of them would count.
+        let flood = |&(share, cost): &(u64, u64)| Flow::even(share, cost, 1_500_000_000 / cost);
+        let mut flows: Vec<Flow> = busy.iter().map(flood).collect();
+        flows.extend(silent.iter().map(|&share| Flow { law: format!("{}\nstart = \"1s\"", constant(1)), ..Flow::even(share, 1000, 1) }));
+        let cpu = format!("scheduler = \"wf2q+\"\nforwarding = \"{batching}\"");
+        let measured = run(&only_forwarding(&cpu, 500, &flows, "duration = \"100ms\"\nsample = \"10ms\""));
+        let promised: u64 = busy.iter().map(|(share, _)| share).sum();
+        for (index, (share, _)) in busy.iter().enumerate() {
+            let (got, due) = (of(&measured, index, "share_received"), *share as f64 / promised as f64);
+            // A run at either end of what is measured.
+            let most = 2.0 * of(&measured, index, "behind_bound_us") / 100e3;
+            prop_assert!((got - due).abs() <= most + 0.002, "f{index}: {got} of {due}, {:?} {batching}", busy);
+        }
+        prop_assert!(value(&measured, "cpu.idle") == 0.0);
+    }
+
+    /// Who slept has saved nothing: when it wakes, it gets its part of what there is now, and a run. The others are not made
+    /// to pay for what they had meanwhile.
+    #[test]
+    fn who_slept_gets_its_share_and_nobody_pays_for_what_it_had_meanwhile(
+        sleeper in (20u64..150, 1000u64..10_000),
+        busy in prop::collection::vec((20u64..150, 1000u64..10_000), 1..4),
+        batching in batching().prop_filter("costs are fixed", |batching| !batching.starts_with("throttle")),
+        slept in 20u64..80,
+    ) {
+        let flood = |(share, cost): (u64, u64), start: u64| {
+            let law = format!("{}\nstart = \"{start}ms\"", constant(1_500_000_000 / cost));
+            Flow { law, ..Flow::even(share, cost, 1) }
+        };
+        let mut flows = vec![flood(sleeper, slept)];
+        flows.extend(busy.iter().map(|&one| flood(one, 0)));
+        let cpu = format!("scheduler = \"wf2q+\"\nforwarding = \"{batching}\"");
+        let world = format!("duration = \"{0}ms\"\nwarmup = \"{slept}ms\"\nsample = \"1ms\"", slept + 10);
+        let measured = run(&only_forwarding(&cpu, 0, &flows, &world));
+        let promised = sleeper.0 + busy.iter().map(|(share, _)| share).sum::<u64>();
+        for (index, (share, _)) in [sleeper].iter().chain(&busy).enumerate() {
+            // The first ten milliseconds after it woke.
+            let got = of(&measured, index, "used") * 10_000.0;
+            let due = *share as f64 / promised as f64 * 10_000.0;
+            let most = 2.0 * of(&measured, index, "behind_bound_us");
+            prop_assert!((got - due).abs() <= most + 1.0, "f{index}: {got} us of {due}, at most {most} {flows:?}");
+        }
+    }
+
+    /// Whatever others do, a path whose share covers what comes for it loses nothing and is served.
+    #[test]
+    fn nobody_takes_what_is_promised_to_another(
+        kept in (5_000u64..40_000, 500u64..5_000),
+        others in prop::collection::vec(flow(), 1..6),
+        batching in batching(),
+    ) {
+        let (pps, cost) = kept;
+        // Shares pay for no switches: so much of the core is left for them.
+        let share = (pps * cost / 1_000_000).max(1) + 10;
+        let rest: u64 = others.iter().map(|flow| flow.share).sum();
+        prop_assume!(share + rest < 800);
+        let mut flows = vec![Flow { more: "queue = 256\nmax_wait = \"1ms\"".into(), ..Flow::even(share, cost, pps) }];
+        flows.extend(others);
+        let cpu = format!("scheduler = \"wf2q+\"\nforwarding = \"{batching}\"");
+        let measured = run(&only_forwarding(&cpu, 100, &flows, "duration = \"50ms\"\nsample = \"10ms\""));
+        let lost = measured.values.iter().filter(|(name, value)| name.starts_with("source.s0.lost") && **value > 0.0);
+        prop_assert_eq!(lost.collect::<Vec<_>>(), vec![]);
+        let behind = behind(&measured, flows.len());
+        prop_assert!(behind <= 1.0, "{}", behind);
+    }
+}
