@@ -7,6 +7,7 @@ mod forwarding;
 mod functions;
 mod io;
 mod parts;
+mod promises;
 mod routes;
 mod sim;
 mod workers;
@@ -138,6 +139,7 @@ const GROUPS: &[Group] = &[
     ("scheme", Measure::Here(parts::scheme)),
     ("scheduler", Measure::Here(parts::scheduler)),
     ("sim", Measure::Here(sim::measure)),
+    ("promises", Measure::WithKernel(promises::measure)),
     ("workers", Measure::WithKernel(workers::measure)),
     ("io", Measure::WithKernel(io::measure)),
 ];
