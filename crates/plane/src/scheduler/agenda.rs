@@ -8,15 +8,17 @@
 //!
 //! Like the disciplines it picks and charges, and runs nothing: it is tested without a packet.
 
+mod entry;
 mod remarks;
 mod rules;
 mod seen;
 
-use super::task::{Account, Grant, Kind, Run, State, Terms, Times};
+use super::task::{Grant, Kind, Run, State, Terms, Times};
 use super::trace::{Trace, What};
-use super::{CpuScheduler, Estimator, PathCost, Ring, Sample, Tuning, build};
+use super::{CpuScheduler, Estimator, PathCost, Ring, Tuning, build};
+use entry::Entry;
 use plan::{Batching, Charge, CpuPlan, Discipline, EstimatorPlan};
-use remarks::{Lately, Patience};
+use remarks::Patience;
 use rules::Rule;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -33,57 +35,6 @@ const UNKNOWN: u32 = 16;
 
 /// Dispatches that others do at most between two looks at ports that had nothing.
 const LOOK: u32 = 8;
-
-struct Entry {
-    live: bool,
-    kind: Kind,
-    state: State,
-    /// An input task that found nothing when it last looked: it is active only because it polls.
-    dry: bool,
-    /// An input task that keeps its turns though it finds nothing.
-    greedy: bool,
-    /// It was picked for a look, without the discipline.
-    looking: bool,
-    threshold: u32,
-    waiting: u32,
-    /// What the discipline was told that the next run takes.
-    foretold: Nanos,
-    since: Instant,
-    /// When its timer goes off; FAR where it has none.
-    due: Instant,
-    cost: PathCost,
-    /// Of the period before this one.
-    sample: Sample,
-    /// Time charged when that ended.
-    sampled: Nanos,
-    /// What it owes for having been changed from.
-    owes: Nanos,
-    terms: Terms,
-    estimator: Option<Box<Estimator>>,
-    account: Account,
-    lately: Lately,
-}
-
-impl Entry {
-    /// What a packet costs; zero where that is not known.
-    #[inline]
-    fn each(&self) -> Nanos {
-        self.cost.mean().unwrap_or_default()
-    }
-
-    /// What the next run is expected to take.
-    #[inline]
-    fn expected(&self, rule: Rule) -> Nanos {
-        let packets = u64::from(self.waiting.min(rule.packets).max(1));
-        Nanos::new((self.each().get() * packets).min(rule.slice.get()))
-    }
-
-    #[inline]
-    fn enter(&mut self, state: State, now: Instant) {
-        self.account.residency[self.state as usize] += now.since(self.since);
-        (self.state, self.since) = (state, now);
-    }
-}
 
 /// See the [module](self).
 pub struct Agenda {
@@ -163,27 +114,7 @@ impl Agenda {
 
     /// A new task, idle. An input task is [`Agenda::rouse`]d, others are [`Agenda::look`]ed at.
     pub fn add(&mut self, kind: Kind, terms: Terms, now: Instant) -> TaskId {
-        let entry = Entry {
-            live: true,
-            kind,
-            state: State::Idle,
-            dry: false,
-            greedy: false,
-            looking: false,
-            threshold: 1,
-            waiting: 0,
-            foretold: Nanos::ZERO,
-            since: now,
-            due: Instant::FAR,
-            cost: PathCost::new(terms.cost, now),
-            sample: Sample::default(),
-            sampled: Nanos::ZERO,
-            owes: Nanos::ZERO,
-            terms,
-            estimator: None,
-            account: Account::default(),
-            lately: Lately::default(),
-        };
+        let entry = Entry::new(kind, terms, now);
         let task = match self.spare.pop() {
             Some(task) => {
                 self.entries[task.index()] = entry;

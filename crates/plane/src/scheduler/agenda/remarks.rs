@@ -67,7 +67,7 @@ impl Agenda {
             }
             let lag = Nanos::ZERO;
             let (runs, timeouts) = (entry.account.runs, entry.account.timeouts);
-            entry.lately = super::Lately { runs, timeouts, lag, ..entry.lately };
+            entry.lately = Lately { runs, timeouts, lag, ..entry.lately };
         }
     }
 }
