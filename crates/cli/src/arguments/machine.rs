@@ -10,9 +10,11 @@ use std::path::PathBuf;
 Examples:
   switchpath bench
   switchpath bench forwarding -j
+  sudo switchpath bench promises     a reserved flow beside a flood and a dear function on the same core
   sudo switchpath bench io           every kind of port beside the kernel's own forwarding")]
 pub struct Bench {
-    /// Only this group: forwarding, lookup, scheme, scheduler, io. Without one, io is left out where it cannot be measured.
+    /// Only this group. Without one, those that this machine does not let be measured are left out.
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(crate::bench::groups()))]
     pub group: Option<String>,
     /// Print the figures as JSON.
     #[arg(short, long)]

@@ -11,6 +11,7 @@ use super::{Figure, Progress, Rounds, median};
 use ::io::clock::{self, CycleCounter, CycleMeter};
 use ::io::cores;
 use ::io::precedence::Precedence;
+use ::io::wait::{Sleeper, Waker};
 use anyhow::Result;
 use packet::{Batch, Pool, Region};
 use plan::PortPlan;
@@ -29,11 +30,14 @@ use units::{Instant, Mac, Nanos, Rate};
 /// How long each router runs in a round, after a while in which it finds out what things cost.
 const SPAN: Nanos = Nanos::millis(400);
 const SETTLING: Nanos = Nanos::millis(200);
+/// Between two rounds. The kernel takes the processor from a real-time thread that has had 95 % of a second (sched(7), "Limiting
+/// the CPU usage of real-time and deadline processes"): a round and a rest stay below.
+const REST: Nanos = Nanos::millis(500);
 /// Packets a receive ring holds.
 const RING: usize = 1024;
 /// The reserved flow keeps so much of its reservation, and loses more than the rest of it without the mechanisms.
 const KEPT: f64 = 0.99;
-/// The most rounds: each takes a second.
+/// The most rounds: each takes two seconds.
 const ROUNDS: usize = 9;
 
 const IN: Mac = Mac([2, 0, 0, 0, 0, 1]);
@@ -302,6 +306,7 @@ impl Course {
 /// A round in a thread on this core.
 fn on_core(core: u16, promised: bool) -> Result<Fared> {
     let round = || {
+        Sleeper::new(Waker::new()?).sleep([], REST)?;
         cores::pin(core)?;
         Ok(Course::new(promised)?.round())
     };
