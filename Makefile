@@ -41,9 +41,12 @@ reproduce: ## run every published experiment in virtual time; results/index.html
 	@.ci/setup build
 	$(CARGO) run --locked --release --bin switchpath -- reproduce --out results $(ARGS)
 
-soak: ## long: ten million random and mutated frames (SOAK_FRAMES)
+soak: ## long: ten million random and mutated frames (SOAK_FRAMES); as root, published experiments on real packets
 	@.ci/setup build
 	SWITCHPATH_FRAMES=$(SOAK_FRAMES) .ci/cargo-test --profile soak -p plane -p plan --test soak --test robust
+	@if [ "$$(id -u)" = 0 ]; then \
+		$(CARGO) run --locked --release --bin switchpath -- reproduce scheduling --real --out results/real $(ARGS); \
+	else echo "published experiments on real packets are left out: they need root"; fi
 
 cross: ## build for 64-bit Arm and run the unit tests there, emulated
 	@.ci/setup cross

@@ -1,6 +1,7 @@
 //! What work costs in virtual time: a distribution for each kind of work, and the meter that draws from them.
 
 use crate::chance::Chance;
+use crate::real::Pacer;
 use plane::meter::{Meter, Stage, Work};
 use std::fmt;
 use std::str::FromStr;
@@ -243,6 +244,25 @@ impl Spent {
         self.useful() + self.poll + self.switch
     }
 
+    /// Work has taken so long.
+    #[inline]
+    fn add(&mut self, work: Work, cost: u64) {
+        match work.stage {
+            Stage::Switch => {
+                self.dispatches += 1;
+                self.switch += cost;
+            }
+            Stage::Input | Stage::Interrupt if work.packets == 0 => self.poll += cost,
+            Stage::Input | Stage::Interrupt => self.input += cost,
+            Stage::Forwarding => {
+                self.forwarding += cost;
+                self.vectors += 1;
+                self.forwarded += u64::from(work.packets);
+            }
+            Stage::Output => self.output += cost,
+        }
+    }
+
     /// What was spent since `before`.
     pub fn since(&self, before: &Spent) -> Spent {
         Spent {
@@ -274,7 +294,6 @@ impl std::ops::AddAssign for Spent {
 }
 
 /// The meter of one core. Each lap draws what the work costs, and time goes on by so much.
-#[derive(Debug)]
 pub(crate) struct CostMeter {
     model: CostModel,
     /// By path id.
@@ -286,11 +305,14 @@ pub(crate) struct CostMeter {
     clock: Arc<AtomicU64>,
     now: u64,
     pub spent: Spent,
+    /// Where work takes its time for real.
+    pub pacer: Option<Box<Pacer>>,
 }
 
 impl CostMeter {
     pub fn new(model: CostModel, chance: Chance, clock: Arc<AtomicU64>) -> CostMeter {
-        CostMeter { model, paths: Vec::new(), polls: Vec::new(), chance, clock, now: 0, spent: Spent::default() }
+        let (paths, polls, spent) = (Vec::new(), Vec::new(), Spent::default());
+        CostMeter { model, paths, polls, chance, clock, now: 0, spent, pacer: None }
     }
 
     /// What the functions of each path cost, by path id.
@@ -322,6 +344,9 @@ impl CostMeter {
     /// A step begins.
     pub fn begin(&mut self, now: u64) {
         self.now = now;
+        if let Some(pacer) = &mut self.pacer {
+            pacer.begin(now);
+        }
         self.clock.store(now, Ordering::Relaxed);
     }
 
@@ -337,42 +362,28 @@ impl Meter for CostMeter {
         if work.stage == Stage::Input && work.packets == 0 {
             self.polled(work.port);
         }
-        let CostMeter { model, paths, chance, spent, .. } = self;
+        let CostMeter { model, paths, chance, .. } = self;
         let mut draw = |cost: &Cost| cost.draw(work.packets, work.bytes, chance);
         let cost = match work.stage {
-            Stage::Switch => {
-                spent.dispatches += 1;
-                let cost = model.switch.get();
-                spent.switch += cost;
-                cost
-            }
-            Stage::Input | Stage::Interrupt if work.packets == 0 => {
-                let cost = if work.stage == Stage::Input { model.poll.get() } else { 0 };
-                spent.poll += cost;
-                cost
-            }
-            Stage::Input | Stage::Interrupt => {
-                let cost = draw(if work.stage == Stage::Input { &model.input } else { &model.interrupt });
-                spent.input += cost;
-                cost
-            }
+            Stage::Switch => model.switch.get(),
+            Stage::Input if work.packets == 0 => model.poll.get(),
+            Stage::Interrupt if work.packets == 0 => 0,
+            Stage::Input => draw(&model.input),
+            Stage::Interrupt => draw(&model.interrupt),
             Stage::Forwarding => {
                 let path = work.path.and_then(|path| paths.get(path.index())).unwrap_or(&model.forwarding);
                 let most = work.limit.map_or(u64::MAX, |limit| limit.get().saturating_add(1));
                 // What takes longer than its path may is stopped there; what a function asks for goes no further either.
                 let cost = draw(path).saturating_add(work.asked.get());
-                let cost = cost.min(most.saturating_mul(u64::from(work.packets.max(1))));
-                spent.forwarding += cost;
-                spent.vectors += 1;
-                spent.forwarded += u64::from(work.packets);
-                cost
+                cost.min(most.saturating_mul(u64::from(work.packets.max(1))))
             }
-            Stage::Output => {
-                let cost = draw(&model.output);
-                spent.output += cost;
-                cost
-            }
+            Stage::Output => draw(&model.output),
         };
+        let cost = match &mut self.pacer {
+            Some(pacer) => pacer.spend(work, cost),
+            None => cost,
+        };
+        self.spent.add(work, cost);
         self.now += cost;
         self.clock.store(self.now, Ordering::Relaxed);
         Nanos::new(cost)

@@ -3,7 +3,7 @@
 //!
 //! [`World::parse`] reads a description in TOML; [`run`] runs it to its end and answers with [`Measured`]: named values,
 //! series over time, and everything they follow from. Nothing reads a clock, and all chance is seeded: the same world gives
-//! the same result, byte for byte.
+//! the same result, byte for byte. [`real`] carries a world out on ports of the machine, whose time it is handed.
 //!
 //! ```
 //! let world = sim::World::parse(r#"
@@ -53,6 +53,7 @@ mod line;
 mod net;
 mod pace;
 mod port;
+pub mod real;
 mod run;
 mod source;
 mod times;

@@ -4,21 +4,24 @@
 //! Nothing here is an event. A card knows what its sources will send; whoever looks at it at a time gets what has come until
 //! then, and what found its receive ring full has been lost, exactly as many as would have been one by one.
 
+mod cable;
 mod card;
 mod sink;
 
+pub(crate) use cable::Cable;
 pub(crate) use card::{Card, CardCounters};
 pub(crate) use sink::{Delivery, Sink};
 
 use crate::check::{Law, Violations};
 use crate::describe::{End, World};
 use crate::frame::{Tag, Template};
-use crate::source::Schedule;
+use crate::source::{Pattern, Schedule};
 use crate::times::Times;
-use packet::{Batch, DropReason, Pool};
+use packet::{Batch, DropReason, Packet, Pool};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use units::Mac;
 
 /// Packets dropped, by reason.
 #[derive(Clone, Debug)]
@@ -175,11 +178,22 @@ impl Net {
         (0..self.cards.len()).for_each(|card| self.look_ahead(card));
     }
 
+    /// A card has this address, and the sources that send to it know how their packets look.
+    pub fn address(&mut self, world: &World, card: usize, mac: Mac) {
+        self.cards[card].mac = mac;
+        for (flow, source) in self.flows.iter_mut().zip(&world.sources).filter(|(_, source)| source.card == card) {
+            if !matches!(source.pattern, Pattern::Replay { .. }) {
+                flow.template = Some(Template::new(&source.fields, &source.sizes, mac));
+            }
+        }
+    }
+
     /// When something comes to the card next, by what is known now; `u64::MAX` where nothing does.
     pub fn next_arrival(&self, card: usize) -> u64 {
         let card = &self.cards[card];
         match card.ring.front() {
             Some(first) => first.at,
+            None if card.cable.as_ref().is_some_and(|cable| cable.has_arrivals()) => 0,
             None => card.next.min(card.feed.front().map_or(u64::MAX, |frame| frame.at)),
         }
     }
@@ -203,9 +217,9 @@ impl Net {
         }
     }
 
-    /// The packet that a source sends next comes to the card.
+    /// The packet that a source sends next to a card is sent: when, by which source, and its number.
     #[inline]
-    fn admit_made(&mut self, index: usize) {
+    pub fn made(&mut self, index: usize) -> (u64, usize, u64) {
         let card = &mut self.cards[index];
         let (at, turn) = (card.next, card.turn);
         let flow = &mut self.flows[turn];
@@ -217,6 +231,20 @@ impl Net {
         let fates = &mut flow.fates[usize::from(at >= self.warmup)];
         fates.sent += 1;
         fates.sent_bytes += length as u64 + crate::frame::CHECK_SEQUENCE;
+        if let [only] = card.sources[..] {
+            card.next = self.flows[only].schedule.next();
+        } else {
+            self.look_ahead(index);
+        }
+        (at, turn, sequence)
+    }
+
+    /// The packet that a source sends next comes to the card.
+    #[inline]
+    fn admit_made(&mut self, index: usize) {
+        let (at, turn, sequence) = self.made(index);
+        let card = &mut self.cards[index];
+        let fates = &mut self.flows[turn].fates[usize::from(at >= self.warmup)];
         if !card.up {
             fates.down += 1;
             card.counters.down += 1;
@@ -226,10 +254,15 @@ impl Net {
         } else {
             card.enter(card::Waiting { at, what: card::Frame::Made { flow: turn as u32, sequence } });
         }
-        if let [only] = card.sources[..] {
-            card.next = self.flows[only].schedule.next();
-        } else {
-            self.look_ahead(index);
+    }
+
+    /// Makes `packet` one of a source that sends to a card.
+    #[inline]
+    pub fn print(&self, index: usize, packet: &mut Packet, tag: Tag) {
+        let flow = &self.flows[tag.source];
+        match &flow.template {
+            Some(template) => template.fill(packet, tag),
+            None => self.cards[index].replay(&flow.schedule, packet, tag),
         }
     }
 
@@ -261,33 +294,36 @@ impl Net {
     /// Hands out what waits in the receive ring of a card.
     #[inline]
     pub fn receive(&mut self, index: usize, now: u64, batch: &mut Batch, pool: &mut Pool) {
+        if self.cards[index].cable.is_some() {
+            return self.receive_by_cable(index, now, batch, pool);
+        }
         self.admit(index, now);
-        let Net { cards, flows, inside, .. } = self;
-        let card = &mut cards[index];
         let before = batch.len();
-        for _ in 0..card.ring.len().min(batch.room()) {
+        for _ in 0..self.cards[index].ring.len().min(batch.room()) {
             let Some(mut packet) = pool.take() else { break };
-            let Some(waiting) = card.ring.pop_front() else { break };
+            let Some(waiting) = self.cards[index].ring.pop_front() else { break };
             match waiting.what {
                 card::Frame::Made { flow, sequence } => {
-                    let source = flow as usize;
-                    let flow = &flows[source];
-                    let tag = Tag { born: waiting.at, sequence, source };
-                    match &flow.template {
-                        Some(template) => template.fill(&mut packet, tag),
-                        None => card.replay(&flow.schedule, &mut packet, tag),
-                    }
+                    self.print(index, &mut packet, Tag { born: waiting.at, sequence, source: flow as usize });
                 }
                 card::Frame::Carried(bytes) => {
                     packet.fill(&bytes);
-                    card.spare.push(bytes);
+                    self.cards[index].spare.push(bytes);
                 }
+                card::Frame::Held(_) => unreachable!("only what came by a cable is held"),
             }
             packet.meta_mut().timestamp = units::Instant::new(waiting.at);
-            card.counters.received += 1;
             batch.push(packet);
         }
-        inside[card.router] += (batch.len() - before) as i64;
+        self.handed_out(index, batch.len() - before);
+    }
+
+    /// Packets have gone from a card to its router.
+    #[inline]
+    fn handed_out(&mut self, index: usize, packets: usize) {
+        let card = &mut self.cards[index];
+        card.counters.received += packets as u64;
+        self.inside[card.router] += packets as i64;
     }
 
     /// Sends a batch by a card.
@@ -295,25 +331,37 @@ impl Net {
     pub fn transmit(&mut self, index: usize, now: u64, batch: &mut Batch, pool: &mut Pool) {
         let router = self.cards[index].router;
         self.inside[router] -= batch.len() as i64;
+        if self.cards[index].cable.is_some() {
+            return self.transmit_by_cable(index, now, batch, pool);
+        }
         for packet in batch.drain() {
             let bytes = packet.bytes();
             let tag = Tag::read(bytes);
-            self.leave(index, now, bytes, tag, packet.meta().timestamp.get());
+            if let Some(at) = self.depart(index, now, bytes.len(), tag) {
+                let waited = now.saturating_sub(packet.meta().timestamp.get());
+                match self.cards[index].end {
+                    End::Nothing => self.fate(tag, |fates| fates.nowhere += 1),
+                    End::Card(other) => self.feed(other, at, bytes),
+                    End::Sink(sink) => self.deliver(sink, at, bytes.len(), tag, Some(waited)),
+                }
+            }
             pool.give(packet);
         }
     }
 
+    /// A frame goes out by a card. Answers when it is at the other end of the link, where it is not lost.
     #[inline]
-    fn leave(&mut self, index: usize, now: u64, bytes: &[u8], tag: Option<Tag>, came: u64) {
+    fn depart(&mut self, index: usize, now: u64, length: usize, tag: Option<Tag>) -> Option<u64> {
         let card = &mut self.cards[index];
         card.counters.transmitted += 1;
-        card.counters.transmitted_bytes += bytes.len() as u64;
+        card.counters.transmitted_bytes += length as u64;
         if !card.up {
             card.counters.down += 1;
-            return self.fate(tag, |fates| fates.down += 1);
+            self.fate(tag, |fates| fates.down += 1);
+            return None;
         }
-        let left = card.line.send(now, bytes.len());
-        if let Some(early) = card.carried(now, left, bytes.len()) {
+        let left = card.line.send(now, length);
+        if let Some(early) = card.carried(now, left, length) {
             let name = &card.name;
             self.violations.add(now, Law::RateBound, || {
                 format!("the link of card {name} is done with a frame {early} ns before its rate allows")
@@ -322,14 +370,10 @@ impl Net {
         let card = &mut self.cards[index];
         if card.line.loses() {
             card.counters.lost += 1;
-            return self.fate(tag, |fates| fates.link += 1);
+            self.fate(tag, |fates| fates.link += 1);
+            return None;
         }
-        let at = left + card.line.medium.delay.get();
-        match card.end {
-            End::Nothing => self.fate(tag, |fates| fates.nowhere += 1),
-            End::Card(other) => self.feed(other, at, bytes),
-            End::Sink(sink) => self.deliver(sink, at, bytes.len(), tag, (now, came)),
-        }
+        Some(left + card.line.medium.delay.get())
     }
 
     fn feed(&mut self, other: usize, at: u64, bytes: &[u8]) {
@@ -341,8 +385,9 @@ impl Net {
         self.pokes.push(Poke { router: card.router, at });
     }
 
+    /// A frame comes to a sink. It waited so long in its last router, where that is known here.
     #[inline]
-    fn deliver(&mut self, sink: usize, at: u64, length: usize, tag: Option<Tag>, (now, came): (u64, u64)) {
+    pub fn deliver(&mut self, sink: usize, at: u64, length: usize, tag: Option<Tag>, waited: Option<u64>) {
         let Net { flows, sinks, violations, warmup, .. } = self;
         let sink = &mut sinks[sink];
         let size = length as u64 + crate::frame::CHECK_SEQUENCE;
@@ -355,8 +400,8 @@ impl Net {
         let fates = &mut flow.fates[usize::from(measured)];
         fates.delivered += 1;
         fates.delivered_bytes += size;
-        if measured {
-            flow.wait.record(now.saturating_sub(came));
+        if let Some(waited) = waited.filter(|_| measured) {
+            flow.wait.record(waited);
         }
         if let Some(later) = sink.take(tag, at, size, measured, flow.flows) {
             let (sequence, source, sink) = (tag.sequence, &flow.name, &sink.name);

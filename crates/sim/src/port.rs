@@ -24,7 +24,9 @@ impl Port for CardPort {
 
     fn room(&self) -> usize {
         let now = self.outside.now();
-        self.outside.lock().cards[self.card].line.room(now)
+        let card = &mut self.outside.lock().cards[self.card];
+        let room = card.line.room(now);
+        card.cable.as_ref().map_or(room, |cable| room.min(cable.room()))
     }
 
     #[inline]

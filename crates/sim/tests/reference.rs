@@ -22,9 +22,10 @@ fn read(path: &str) -> String {
 /// Where the tables of a file go, by the name of their declaration.
 const PLACES: &[(&str, &str, &str)] = &[
     ("Document", "", "At the top"),
-    ("Quick", "quick", "`[quick]`"),
+    ("Quick", "quick", "`[quick]`, and `[real]` likewise for `--real`"),
     ("Variant", "variant", "`[[variant]]`, whose name is itself the parameter `variant`"),
     ("Claim", "claim", "`[[claim]]`"),
+    ("OnRealPackets", "claim.real", "Its `real`"),
     ("Table", "table", "`[[table]]`"),
     ("Column", "table.columns", "Each of its `columns`"),
     ("Plot", "plot", "`[[plot]]`"),
@@ -84,7 +85,7 @@ fn run_example() -> sim::experiment::Report {
         measured: Simulation.run(job).unwrap_or_else(|error| panic!("{error}")),
     };
     let runs = experiment.jobs(&Parameters::new(), false).unwrap().iter().map(run).collect();
-    experiment.report(runs, Simulation.name())
+    experiment.report(runs, &Simulation)
 }
 
 #[test]

@@ -55,6 +55,13 @@ Examples:
   switchpath reproduce scheduling E9 --out results
   switchpath reproduce --list
   switchpath reproduce --experiments experiments    those of a folder, as PAPER/NAME.toml in it
+  sudo switchpath reproduce scheduling E3 --real    on real packets: namespaces, cables, the kernel between
+  sudo switchpath reproduce scheduling --real --quick --repeat 1
+
+With --real the same worlds run on real packets: the router in a thread on one processor, sources and sinks in network
+namespaces of their own in a thread on another, virtual Ethernet cables and AF_PACKET rings between. All of it is slower
+than the world says by a whole number, so that this machine is faster than what it plays; what work costs there it takes
+here, by waiting. The time of a world stands still while other programs have one of the two processors.
 
 {EXIT}"))]
 pub struct Reproduce {
@@ -77,6 +84,15 @@ pub struct Reproduce {
     /// The shorter runs that the tests make, where an experiment has such.
     #[arg(long)]
     pub quick: bool,
+    /// Run them on real packets, one after the other. Needs root, or CAP_SYS_ADMIN and CAP_NET_RAW.
+    #[arg(long, conflicts_with = "jobs")]
+    pub real: bool,
+    /// With --real: run so many times slower than the world says [default: as slow as this machine needs].
+    #[arg(long, value_name = "TIMES", requires = "real", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub slower: Option<u64>,
+    /// With --real: carry out each run so many times and take medians [default: 5, with --quick 3].
+    #[arg(long, value_name = "TIMES", requires = "real", value_parser = clap::value_parser!(u16).range(1..=99))]
+    pub repeat: Option<u16>,
     /// Print the claims as a JSON array: paper, experiment, claim, published, measured, holds.
     #[arg(short, long)]
     pub json: bool,

@@ -4,12 +4,13 @@
 //! `ip` is the fast path's function. General IP is what a packet with a record-route option goes through beyond being received:
 //! the host looks at its options and writes into them, it is classified again and forwarded.
 
-use super::{Figure, Rounds, medians};
+use super::{Bound, Figure, Rounds, medians};
 use io::clock::CycleCounter;
 use packet::Packet;
 use packet::wire::{checksum, transport};
 use plane::function::Function;
 use plane::rig::{Bench, StraightLine, Udp};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 use units::{Mac, Nanos};
@@ -113,6 +114,12 @@ fn cost(
         assert_eq!(load.packets.len(), load.frames.len(), "none was lost");
     }
     spent.get() as f64 / (PASSES * COUNT) as f64
+}
+
+/// What each function costs, in nanoseconds a packet, by name and size of packets.
+pub fn costs(rounds: usize) -> BTreeMap<String, f64> {
+    // The last of each size is a ratio of two others.
+    measure(Rounds(rounds)).into_iter().filter(|f| f.bound == Bound::Most).map(|f| (f.name, f.value)).collect()
 }
 
 pub fn measure(Rounds(rounds): Rounds) -> Vec<Figure> {

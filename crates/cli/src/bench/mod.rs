@@ -12,6 +12,8 @@ mod routes;
 mod sim;
 mod workers;
 
+pub use functions::costs as function_costs;
+
 use crate::arguments::Bench;
 use comfy_table::Table;
 use serde::Serialize;

@@ -5,7 +5,10 @@
 //! they ask for several times what the core has. The card is in memory and makes its packets when it is asked for those that
 //! have come since, each with the time it came at in it; its receive ring holds as many as a real one, and what finds it
 //! full is counted. The far card counts what leaves and how long it took. The same packets then come to a router without
-//! the mechanisms: no reservation, one queue and one task for all paths, turns taken round robin.
+//! the mechanisms: no reservation, one queue and one task for all paths, turns taken round robin. [`veth`] does the same on
+//! real packets.
+
+mod veth;
 
 use super::{Figure, Progress, Rounds, median};
 use ::io::clock::{self, CycleCounter, CycleMeter};
@@ -326,32 +329,33 @@ pub(super) fn measure(Rounds(rounds): Rounds, progress: &Progress) -> Result<Vec
         without.push(on_core(core, false)?);
     }
     drop(precedence);
+    let mut all = figures("", (&with, &without), FLOWS[PROMISED].1 / 1000, KEPT);
+    match veth::measure(Rounds(rounds), progress) {
+        Ok(more) => all.extend(more),
+        Err(error) => progress.note(&format!("promises: veth is left out: {error:#}")),
+    }
+    Ok(all)
+}
+
+/// What rounds with the mechanisms, and without, came to; `rate` is what is promised, in thousands a second.
+fn figures(place: &str, (with, without): (&[Fared], &[Fared]), rate: u64, least: f64) -> Vec<Figure> {
     let of = |list: &[Fared], figure: fn(&Fared) -> f64| median(list.iter().map(figure).collect());
     let percent = |figure: f64| figure * 100.0;
+    let alone = |name: String, value: f64, unit| Figure::alone("promises", name, value, unit, None);
     let rates = |name: &str, list: &[Fared]| {
-        vec![
-            Figure::alone(
-                "promises",
-                format!("{name}: lost on the card"),
-                percent(of(list, |f| f.on_the_card)),
-                "%",
-                None,
-            ),
-            Figure::alone("promises", format!("{name}: p99 of the time through"), of(list, |f| f.p99), "us", None),
-            Figure::alone("promises", format!("{name}: best effort beside it"), of(list, |f| f.rest), "kpps", None),
+        [
+            alone(format!("{place}{name}: lost on the card"), percent(of(list, |f| f.on_the_card)), "%"),
+            alone(format!("{place}{name}: p99 of the time through"), of(list, |f| f.p99), "us"),
+            alone(format!("{place}{name}: best effort beside it"), of(list, |f| f.rest), "kpps"),
         ]
     };
-    let mut figures = vec![Figure::no_less(
-        "promises",
-        "promised: kept of 50 kpps",
-        percent(of(&with, |f| f.kept)),
-        "%",
-        percent(KEPT),
-    )];
-    figures.extend(rates("promised", &with));
+    let kept = |name: &str| format!("{place}{name}: kept of {rate} kpps");
+    let promised = percent(of(with, |f| f.kept));
+    let mut all = vec![Figure::no_less("promises", kept("promised"), promised, "%", percent(least))];
+    all.extend(rates("promised", with));
     // Were nothing lost without them, the mechanisms would have shown nothing.
-    let kept = percent(of(&without, |f| f.kept));
-    figures.push(Figure::alone("promises", "not promised: kept of 50 kpps", kept, "%", Some(percent(KEPT))));
-    figures.extend(rates("not promised", &without));
-    Ok(figures)
+    let other = percent(of(without, |f| f.kept));
+    all.push(Figure::alone("promises", kept("not promised"), other, "%", Some(percent(least))));
+    all.extend(rates("not promised", without));
+    all
 }

@@ -4,14 +4,19 @@ mod captures;
 mod files;
 mod page;
 mod plot;
+mod real;
 mod work;
 mod world;
+
+pub use real::RealPackets;
 
 use crate::arguments::{Reproduce, Simulate, Usage};
 use crate::output::{Rows, print_json};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
-use sim::experiment::{Answer, Entry, Experiment, Parameters, Report, Value, entries, is_experiment};
+use sim::experiment::{
+    Answer, Entry, Experiment, Parameters, Report, Runner, Simulation, Value, entries, is_experiment,
+};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -50,11 +55,33 @@ pub fn reproduce(options: &Reproduce) -> Result<ExitCode> {
         return list(&chosen).map(|()| ExitCode::SUCCESS);
     }
     let order = |experiment: Experiment| {
-        let jobs = experiment.jobs(&Parameters::new(), options.quick).map_err(anyhow::Error::msg)?;
-        Ok(Order { experiment, jobs })
+        let jobs = match options.real {
+            true => experiment.real_jobs(options.quick),
+            false => experiment.jobs(&Parameters::new(), options.quick),
+        };
+        Ok(Order { experiment, jobs: jobs.map_err(anyhow::Error::msg)? })
     };
-    let orders = chosen.into_iter().map(order).collect::<Result<Vec<Order>>>()?;
-    carry_out(&orders, options.jobs, Some(&options.out), options.json, false)
+    let mut orders = chosen.into_iter().map(order).collect::<Result<Vec<Order>>>()?;
+    let told = Told { folder: Some(&options.out), json: options.json, partly: false };
+    let elsewhere =
+        if options.real { "only in virtual time, without --real" } else { "only in real time, with --real" };
+    let left_out: Vec<String> = orders
+        .extract_if(.., |order| order.jobs.is_empty())
+        .map(|order| order.experiment.document.experiment)
+        .collect();
+    if orders.is_empty() {
+        bail!(Usage(format!("{}: {elsewhere}", left_out.join(", "))));
+    }
+    if !left_out.is_empty() {
+        eprintln!("switchpath: left out are {}: {elsewhere}", left_out.join(", "));
+    }
+    if !options.real {
+        return carry_out(&orders, &Simulation, options.jobs.unwrap_or_else(work::cores), told);
+    }
+    let repeat = options.repeat.unwrap_or(if options.quick { 3 } else { 5 });
+    let runner = RealPackets::new(options.slower, usize::from(repeat))?;
+    // Two at once would take each other's processors.
+    carry_out(&orders, &runner, 1, told)
 }
 
 /// `switchpath sim`.
@@ -76,20 +103,25 @@ pub fn simulate(options: &Simulate) -> Result<ExitCode> {
         writeln!(out)?;
     }
     let partly = !set.is_empty();
-    carry_out(&[Order { experiment, jobs }], options.jobs, options.out.as_deref(), options.json, partly)
+    let told = Told { folder: options.out.as_deref(), json: options.json, partly };
+    carry_out(&[Order { experiment, jobs }], &Simulation, options.jobs.unwrap_or_else(work::cores), told)
+}
+
+/// How one hears what came of experiments.
+struct Told<'a> {
+    /// Where files are written.
+    folder: Option<&'a Path>,
+    json: bool,
+    /// Whether only a part of the runs was asked for.
+    partly: bool,
 }
 
 /// Runs all of it, prints and writes what came of it. Where only a part of the runs was asked for, what is claimed of others
 /// is left out.
-fn carry_out(
-    orders: &[Order],
-    jobs: Option<usize>,
-    folder: Option<&Path>,
-    json: bool,
-    partly: bool,
-) -> Result<ExitCode> {
+fn carry_out(orders: &[Order], runner: &dyn Runner, threads: usize, told: Told<'_>) -> Result<ExitCode> {
+    let Told { folder, json, partly } = told;
     let mut outcomes = Vec::new();
-    work::carry_out(orders, &sim::experiment::Simulation, jobs.unwrap_or_else(work::cores), |mut outcome| {
+    work::carry_out(orders, runner, threads, |mut outcome| {
         if partly {
             outcome.report.verdicts.retain(|verdict| verdict.error.is_none());
             outcome.report.errors.retain(|error| error.starts_with("the run "));
@@ -171,6 +203,9 @@ fn print(report: &Report) -> Result<()> {
         rows.add([verdict.claim.clone(), published, measured.trim().to_owned(), holds.into(), verdict.text.clone()]);
     }
     rows.print(&mut out)?;
+    for remark in &report.remarks {
+        writeln!(out, " {remark}")?;
+    }
     let errors = report.verdicts.iter().filter_map(|verdict| verdict.error.as_ref()).chain(&report.errors);
     for error in errors {
         writeln!(out, " error: {error}")?;

@@ -71,6 +71,9 @@ fn section(report: &Report) -> String {
         let _ = writeln!(out, "<p><b>Method.</b> {}</p>", e(&report.method));
     }
     out += &claims(&report.verdicts);
+    for remark in &report.remarks {
+        let _ = writeln!(out, "<p class=\"faint\">{}</p>", e(remark));
+    }
     for error in &report.errors {
         let _ = writeln!(out, "<p class=\"no\">{}</p>", e(error));
     }

@@ -5,6 +5,7 @@ use sim::Measured;
 use sim::experiment::{Experiment, Job, Report, Run, Runner, describe};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::time::Duration;
 
 /// An experiment that has been run.
 pub struct Outcome {
@@ -54,7 +55,7 @@ pub fn carry_out(
             });
         }
         drop(results);
-        gather(orders, runner.name(), arrivals, &bar, &mut done)
+        gather(orders, runner, arrivals, &bar, &mut done)
     })
 }
 
@@ -63,7 +64,7 @@ type Came = Result<Measured, String>;
 
 fn gather(
     orders: &[Order],
-    measured_by: &str,
+    runner: &dyn Runner,
     arrivals: mpsc::Receiver<(usize, usize, Came)>,
     bar: &ProgressBar,
     done: &mut impl FnMut(Outcome) -> anyhow::Result<()>,
@@ -72,7 +73,7 @@ fn gather(
     let mut reported = 0;
     loop {
         while reported < orders.len() && came[reported].iter().all(Option::is_some) {
-            let outcome = outcome(&orders[reported], came[reported].drain(..).flatten(), measured_by);
+            let outcome = outcome(&orders[reported], came[reported].drain(..).flatten(), runner);
             bar.suspend(|| done(outcome))?;
             reported += 1;
         }
@@ -89,7 +90,7 @@ fn gather(
     }
 }
 
-fn outcome(Order { experiment, jobs }: &Order, came: impl Iterator<Item = Came>, measured_by: &str) -> Outcome {
+fn outcome(Order { experiment, jobs }: &Order, came: impl Iterator<Item = Came>, runner: &dyn Runner) -> Outcome {
     let (mut runs, mut errors) = (Vec::new(), Vec::new());
     for (job, came) in jobs.iter().zip(came) {
         match came {
@@ -97,7 +98,7 @@ fn outcome(Order { experiment, jobs }: &Order, came: impl Iterator<Item = Came>,
             Err(error) => errors.push(format!("the run with {} failed: {error}", describe(&job.parameters))),
         }
     }
-    let mut report = experiment.report(runs.clone(), measured_by);
+    let mut report = experiment.report(runs.clone(), runner);
     report.errors.splice(0..0, errors);
     Outcome { report, runs }
 }
@@ -107,6 +108,7 @@ fn progress(runs: usize) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(runs as u64), ProgressDrawTarget::stderr());
     let style = ProgressStyle::with_template("{bar:32} {pos} of {len} runs, {elapsed}, {eta} to go  {msg}");
     bar.set_style(style.expect("the template is sound"));
+    bar.enable_steady_tick(Duration::from_millis(500));
     bar
 }
 

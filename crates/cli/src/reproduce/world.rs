@@ -5,7 +5,7 @@ use crate::arguments::Simulate;
 use crate::output::{Rows, print_json};
 use anyhow::{Result, anyhow};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use sim::experiment::{Answer, Job, Parameters, simulate, substitute, written};
+use sim::experiment::{Answer, Job, Measures, Parameters, simulate, substitute, written};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ const STEPS: u64 = 1000;
 /// Runs it.
 pub fn world(file: &str, text: &str, set: &Parameters, options: &Simulate) -> Result<ExitCode> {
     let world = substitute(text, set).map_err(|error| anyhow!("{file}: {error}; give it with --set"))?;
-    let job = Job { file: file.to_owned(), world, parameters: set.clone() };
+    let job = Job { file: file.to_owned(), world, measures: Measures::World, parameters: set.clone() };
     let folder = options.file.parent().unwrap_or(Path::new("."));
     let bar = ProgressBar::with_draw_target(Some(STEPS), ProgressDrawTarget::stderr());
     bar.set_style(ProgressStyle::with_template("{bar:32} {percent}%, {elapsed}, {eta} to go").expect("it is sound"));

@@ -243,6 +243,10 @@ impl Port for PacketPort {
         }
     }
 
+    fn has_arrivals(&self) -> bool {
+        self.device.ring.received(self.receive).is_some()
+    }
+
     fn mac(&self) -> Option<Mac> {
         Some(self.device.link.mac)
     }

@@ -39,6 +39,11 @@ pub struct Document {
     /// What `--quick` and the tests run instead.
     #[serde(default)]
     pub quick: Quick,
+    /// What `--real` runs instead, on real packets; nothing of the experiment where it is left out.
+    pub real: Option<Quick>,
+    /// What runs are of.
+    #[serde(default)]
+    pub measures: Measures,
     /// The world, as text in which `${name}` is replaced by the parameter.
     pub world: Option<Spanned<String>>,
     /// The world as a file beside the experiment, where several experiments share it.
@@ -54,7 +59,18 @@ pub struct Document {
     pub plots: Vec<Plot>,
 }
 
-/// What is different when there is little time.
+/// What runs of an experiment are of.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Measures {
+    /// A world.
+    #[default]
+    World,
+    /// What functions of paths cost a packet on this machine. There is no world, and nothing in virtual time.
+    Functions,
+}
+
+/// What is different when there is little time, or on real packets.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quick {
@@ -88,6 +104,20 @@ pub struct Claim {
     /// The unit of what was measured, for people.
     #[serde(default)]
     pub unit: String,
+    /// What is different on real packets.
+    pub real: Option<OnRealPackets>,
+}
+
+/// What is different about a claim on real packets. Every report says so.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OnRealPackets {
+    /// *Expression*, in place of `holds`. Where neither this nor `tolerance` is given nothing is claimed of real packets.
+    pub holds: Option<String>,
+    /// In place of `tolerance`.
+    pub tolerance: Option<f64>,
+    /// Why, in a sentence.
+    pub why: String,
 }
 
 /// A table: a row for each group of runs that are equal in some parameters.

@@ -26,6 +26,7 @@ const SCHEDULING: &[Entry] = folder!("scheduling":
     "three.toml"
     "thirteen.toml"
     "E1.toml"
+    "E2.toml"
     "E3.toml"
     "E4.toml"
     "E5.toml"

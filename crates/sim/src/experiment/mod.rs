@@ -12,7 +12,7 @@ mod report;
 mod runner;
 
 pub use expression::{Answer, Evaluator};
-pub use file::{Axis, Document, Reference};
+pub use file::{Axis, Document, Measures, OnRealPackets, Quick, Reference};
 pub use golden::golden;
 pub use library::{Entry, entries};
 pub use parameters::{MOST_RUNS, Parameters, Sweep, Value, describe, substitute};
@@ -55,6 +55,7 @@ impl Experiment {
                 let text = beside(name).map_err(|error| format!("{file}: world_file `{name}`: {error}"))?;
                 (name.clone(), text)
             }
+            (None, None) if document.measures == Measures::Functions => (file.to_owned(), String::new()),
             _ => return Err(format!("{file}: an experiment has either a `world` or a `world_file`")),
         };
         let experiment = Experiment { document, file: file.to_owned(), world };
@@ -81,19 +82,37 @@ impl Experiment {
     }
 
     /// What is to be run, in order. `set` goes before everything the file says; `quick` takes what it says for little time.
+    /// Nothing where there is nothing in virtual time.
     ///
     /// # Errors
     ///
     /// A parameter that the experiment does not have, or what is wrong with one, with the file.
     pub fn jobs(&self, set: &Parameters, quick: bool) -> Result<Vec<Job>, String> {
+        if self.document.measures != Measures::World {
+            return Ok(Vec::new());
+        }
+        self.jobs_with(set, None, quick)
+    }
+
+    /// The same on real packets; nothing where the file says nothing of them.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Experiment::jobs`].
+    pub fn real_jobs(&self, quick: bool) -> Result<Vec<Job>, String> {
+        let Some(real) = &self.document.real else { return Ok(Vec::new()) };
+        self.jobs_with(&Parameters::new(), Some(real), quick)
+    }
+
+    fn jobs_with(&self, set: &Parameters, real: Option<&Quick>, quick: bool) -> Result<Vec<Job>, String> {
         let at = |error: String| format!("{}: {error}", self.file);
         let document = &self.document;
         let (mut constants, mut variants, mut sweep) =
             (document.parameters.clone(), document.variants.clone(), document.sweep.clone());
-        if quick {
-            constants.extend(document.quick.parameters.clone());
-            narrow(&mut sweep, &document.quick.sweep);
-            variants.iter_mut().for_each(|variant| narrow(&mut variant.sweep, &document.quick.sweep));
+        for less in real.into_iter().chain(quick.then_some(&document.quick)) {
+            constants.extend(less.parameters.clone());
+            narrow(&mut sweep, &less.sweep);
+            variants.iter_mut().for_each(|variant| narrow(&mut variant.sweep, &less.sweep));
         }
         for (name, value) in set {
             let mut known = constants.contains_key(name) | sweep.remove(name).is_some();
@@ -141,13 +160,13 @@ impl Experiment {
         }
         let (file, world) = &self.world;
         let world = substitute(world, &parameters).map_err(|error| format!("{file}: {error}"))?;
-        Ok(Job { file: file.clone(), world, parameters })
+        Ok(Job { file: file.clone(), world, measures: self.document.measures, parameters })
     }
 
     /// Holds what is claimed against what was measured by the runs, which are those of [`Experiment::jobs`] in that order.
     /// What is wrong with an expression stands in the report.
-    pub fn report(&self, runs: Vec<Run>, measured_by: &str) -> Report {
-        report::report(self, runs, measured_by)
+    pub fn report(&self, runs: Vec<Run>, runner: &dyn Runner) -> Report {
+        report::report(self, runs, runner)
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::Experiment;
 use super::expression::{Answer, Evaluator};
-use super::file::{Axis, Claim, Column, Line, Plot, Reference, Table};
+use super::file::{Axis, Claim, Column, Document, Line, Plot, Reference, Table};
 use super::parameters::{Parameters, Value, substitute};
-use super::runner::Run;
+use super::runner::{Run, Runner};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -27,6 +27,9 @@ pub struct Report {
     pub measured_by: String,
     /// How many runs there were.
     pub runs: usize,
+    /// What is to be known of how they were carried out, a line each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
     /// The claims.
     pub verdicts: Vec<Verdict>,
     /// The tables.
@@ -131,8 +134,10 @@ pub fn written(answer: &Answer, digits: Option<usize>) -> String {
     }
 }
 
-pub(super) fn report(experiment: &Experiment, runs: Vec<Run>, measured_by: &str) -> Report {
+pub(super) fn report(experiment: &Experiment, runs: Vec<Run>, runner: &dyn Runner) -> Report {
     let document = &experiment.document;
+    let mut remarks = runner.remarks(&runs);
+    let claims = if runner.is_real() { claims_of_real(document, &mut remarks) } else { document.claims.clone() };
     let runs: Vec<Arc<Run>> = runs.into_iter().map(Arc::new).collect();
     let common = common(&runs);
     let mut reader = Reader { evaluator: Evaluator::default(), runs, common, errors: Vec::new() };
@@ -143,13 +148,41 @@ pub(super) fn report(experiment: &Experiment, runs: Vec<Run>, measured_by: &str)
         question: document.question.clone(),
         method: document.method.clone(),
         published: document.published.clone(),
-        measured_by: measured_by.to_owned(),
+        measured_by: runner.name().to_owned(),
         runs: reader.runs.len(),
-        verdicts: document.claims.iter().map(|claim| reader.verdict(claim)).collect(),
+        remarks,
+        verdicts: claims.iter().map(|claim| reader.verdict(claim)).collect(),
         tables: document.tables.iter().map(|table| reader.grid(table)).collect(),
         pictures: document.plots.iter().map(|plot| reader.picture(plot)).collect(),
         errors: reader.errors,
     }
+}
+
+/// What is claimed of real packets. Remarks say what is not, or otherwise.
+fn claims_of_real(document: &Document, remarks: &mut Vec<String>) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    for claim in &document.claims {
+        let mut claim = claim.clone();
+        if let Some(real) = claim.real.take() {
+            if real.holds.is_none() && real.tolerance.is_none() {
+                remarks.push(format!("claim `{}` is of virtual time only: {}", claim.id, real.why));
+                continue;
+            }
+            let was = claim.holds.take().map(|holds| holds.split_whitespace().collect::<Vec<_>>().join(" "));
+            let was = was.or(claim.tolerance.map(|part| format!("within {part} of what was published")));
+            remarks.push(format!(
+                "claim `{}` holds here where {}, in virtual time where {}: {}",
+                claim.id,
+                real.holds.clone().or(real.tolerance.map(|part| format!("within {part}"))).unwrap_or_default(),
+                was.unwrap_or_default(),
+                real.why
+            ));
+            claim.holds = real.holds;
+            claim.tolerance = real.tolerance.or(claim.tolerance);
+        }
+        claims.push(claim);
+    }
+    claims
 }
 
 fn common(runs: &[Arc<Run>]) -> Parameters {

@@ -1,5 +1,6 @@
 //! Who carries out a run: the simulator here, real packets elsewhere.
 
+use super::file::Measures;
 use super::parameters::Parameters;
 use crate::{Captures, Measured, NoCaptures, World, run};
 
@@ -19,6 +20,8 @@ pub struct Job {
     pub file: String,
     /// The world, with every parameter in its place; its lines are those of the file.
     pub world: String,
+    /// Whether it is of a world at all.
+    pub measures: Measures,
     /// The parameters.
     pub parameters: Parameters,
 }
@@ -27,6 +30,16 @@ pub struct Job {
 pub trait Runner: Sync {
     /// What the result was measured with, in a word or two.
     fn name(&self) -> &str;
+
+    /// Whether what it measures is of real packets: what is claimed may differ there.
+    fn is_real(&self) -> bool {
+        false
+    }
+
+    /// What is to be known of how these runs were carried out, a line each.
+    fn remarks(&self, _runs: &[Run]) -> Vec<String> {
+        Vec::new()
+    }
 
     /// Carries out one run.
     ///

@@ -1,5 +1,6 @@
 //! A card: the receive ring with what comes to it, the transmit ring and the link behind it.
 
+use super::cable::Cable;
 use crate::chance::Chance;
 use crate::check::RateBound;
 use crate::describe::{CardPlan, End};
@@ -17,6 +18,8 @@ pub(crate) enum Frame {
     Made { flow: u32, sequence: u64 },
     /// Of another router.
     Carried(Vec<u8>),
+    /// Came by a cable, lent by the pool.
+    Held(Packet),
 }
 
 /// A frame that waits, and when it came.
@@ -55,6 +58,8 @@ pub(crate) struct Card {
     /// When one of them sends next, and which.
     pub next: u64,
     pub turn: usize,
+    /// What takes the place of its link on real packets.
+    pub cable: Option<Box<Cable>>,
     /// What comes over its link from another router.
     pub feed: VecDeque<Waiting>,
     /// Memory for frames to come.
@@ -78,6 +83,7 @@ impl Card {
             sources: Vec::new(),
             next: u64::MAX,
             turn: 0,
+            cable: None,
             feed: VecDeque::new(),
             spare: Vec::new(),
             end: plan.end,

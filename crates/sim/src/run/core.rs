@@ -113,6 +113,18 @@ impl Core {
         self.still < STILL
     }
 
+    /// The time of the world, where it goes by for real.
+    pub fn look(&mut self) -> u64 {
+        self.meter.pacer.as_mut().map_or(self.now, |pacer| pacer.look())
+    }
+
+    /// What was done besides takes no time in the world.
+    pub fn skip(&mut self) {
+        if let Some(pacer) = &mut self.meter.pacer {
+            pacer.skip();
+        }
+    }
+
     /// Something has come for it at `at`.
     pub fn poke(&mut self, at: u64) {
         if self.wake > self.now {

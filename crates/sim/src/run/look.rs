@@ -17,7 +17,7 @@ pub(super) struct Looks {
     pub(super) warm: (u64, Vec<Counts>, Vec<CardCounters>),
     /// The same at the last point of the series.
     last: (u64, Vec<Counts>, Vec<CardCounters>, Vec<u64>),
-    series: BTreeMap<String, Vec<(f64, f64)>>,
+    pub(super) series: BTreeMap<String, Vec<(f64, f64)>>,
     /// Of each router, packets that it has made and that have not ended.
     own: Vec<i64>,
 }
@@ -37,7 +37,9 @@ impl Live<'_> {
             counts.iter().zip(&net.inside).map(|(counts, inside)| counts.ledger[5] as i64 - inside).collect();
         let cards = net.cards.iter().map(|card| card.counters).collect();
         drop(net);
-        self.conserves(time, &counts);
+        if !self.apart {
+            self.conserves(time, &counts);
+        }
         (counts, cards)
     }
 

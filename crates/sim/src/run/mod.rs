@@ -10,18 +10,19 @@ mod counts;
 mod fair;
 mod look;
 mod measured;
+mod real;
 #[cfg(test)]
 mod sabotage;
 mod watched;
 
 pub use measured::Measured;
+pub use real::Course;
 
 use self::core::Core;
 use crate::chance::Chance;
 use crate::check::{Law, Violation};
 use crate::cost::{Cost, CostMeter};
 use crate::describe::{Happening, RouterPlan, SourcePlan, World};
-use crate::frame::Template;
 use crate::net::{Fates, Flow, Net, Outside};
 use crate::port::{Cards, Witness};
 use crate::source::{Captures, Pattern, Schedule};
@@ -32,7 +33,7 @@ use plane::host::HostLimits;
 use plane::{ApplyError, Build, KnownCosts, Published, Router};
 use std::fmt;
 use std::sync::Arc;
-use units::{Instant, Nanos, WorkerId};
+use units::{Instant, Mac, Nanos, WorkerId};
 
 /// Why a run has no result.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,6 +44,8 @@ pub enum RunError {
     Apply(String, Vec<ApplyError>),
     /// Laws of the world were broken, and how often besides these.
     Broken(Vec<Violation>, u64),
+    /// It cannot be carried out on real packets, or was not.
+    Real(String),
 }
 
 impl fmt::Display for RunError {
@@ -59,6 +62,7 @@ impl fmt::Display for RunError {
                 }
                 if *more > 0 { write!(f, "\nand {more} more") } else { Ok(()) }
             }
+            RunError::Real(reason) => f.write_str(reason),
         }
     }
 }
@@ -106,6 +110,8 @@ struct Live<'w> {
     nodes: Vec<Node>,
     cores: Vec<Core>,
     looks: Looks,
+    /// Whether the stations are real, and count by themselves.
+    apart: bool,
 }
 
 /// What happens at a time besides what the world says.
@@ -122,9 +128,15 @@ enum Due {
 
 impl<'w> Live<'w> {
     fn new(world: &'w World, captures: &mut dyn Captures) -> Result<Live<'w>, RunError> {
-        let flows =
-            world.sources.iter().map(|source| flow(world, source, captures)).collect::<Result<Vec<Flow>, _>>()?;
-        let outside = Outside::new(Net::new(world, flows));
+        let mut live = Live::idle(world, captures)?;
+        live.start()?;
+        live.outside.lock().begin(world);
+        Ok(live)
+    }
+
+    /// Routers without configurations, and an outside in which nothing happens yet.
+    fn idle(world: &'w World, captures: &mut dyn Captures) -> Result<Live<'w>, RunError> {
+        let outside = Outside::new(Net::new(world, flows(world, captures)?));
         let (mut nodes, mut cores) = (Vec::new(), Vec::new());
         for (index, plan) in world.routers.iter().enumerate() {
             let (node, workers) = node(plan, index, &outside);
@@ -135,16 +147,21 @@ impl<'w> Live<'w> {
                 cores.push(Core::new(index, number, worker, meter, plan.spin));
             }
         }
-        let mut live = Live { world, outside, nodes, cores, looks: Looks::default() };
-        for node in 0..live.nodes.len() {
-            live.hang_bells(node);
-            let plan = live.nodes[node].plan.plan.clone();
-            live.apply(node, &plan)?;
-            live.settle(node);
-            live.address(node);
+        Ok(Live { world, outside, nodes, cores, looks: Looks::default(), apart: false })
+    }
+
+    /// Routers get their first configurations.
+    fn start(&mut self) -> Result<(), RunError> {
+        for node in 0..self.nodes.len() {
+            self.hang_bells(node);
+            let plan = self.nodes[node].plan.plan.clone();
+            self.apply(node, &plan)?;
+            self.settle(node);
+            for (card, mac) in self.addresses(node) {
+                self.outside.lock().address(self.world, card, mac);
+            }
         }
-        live.outside.lock().begin(world);
-        Ok(live)
+        Ok(())
     }
 
     /// Cores of a router that sleep are woken by each other.
@@ -188,22 +205,15 @@ impl<'w> Live<'w> {
         self.cores.iter_mut().filter(|core| core.node == node).for_each(|core| core.adopt(costs.clone(), cpu));
     }
 
-    /// Tells the cards of a router their addresses, and the sources how their packets look.
-    fn address(&mut self, node: usize) {
+    /// The cards of a router, and their addresses.
+    fn addresses(&self, node: usize) -> Vec<(usize, Mac)> {
         let Node { router, plan, .. } = &self.nodes[node];
-        let mut net = self.outside.lock();
-        for port in &plan.plan.ports {
-            let view = router.snapshot().ports.iter().flatten().find(|view| *view.name == *port.name);
-            let card = net.cards.iter().position(|card| card.name == port.device.target);
-            let (Some(view), Some(card)) = (view, card) else { continue };
-            net.cards[card].mac = view.mac;
-            let sources = self.world.sources.iter().enumerate();
-            for (index, source) in sources.filter(|(_, source)| source.card == card) {
-                if !matches!(source.pattern, Pattern::Replay { .. }) {
-                    net.flows[index].template = Some(Template::new(&source.fields, &source.sizes, view.mac));
-                }
-            }
-        }
+        let ports = plan.plan.ports.iter().filter_map(|port| {
+            let view = router.snapshot().ports.iter().flatten().find(|view| *view.name == *port.name)?;
+            let card = self.world.cards.iter().position(|card| card.name == port.device.target)?;
+            Some((card, view.mac))
+        });
+        ports.collect()
     }
 
     fn run(&mut self, progress: Progress<'_>) -> Result<(), RunError> {
@@ -230,6 +240,9 @@ impl<'w> Live<'w> {
 
     /// Steps cores until none is before `time`.
     fn until(&mut self, time: u64) {
+        if self.apart {
+            return self.until_really(time);
+        }
         loop {
             let next = self.cores.iter().enumerate().map(|(index, core)| (core.wake, index)).min();
             let Some((wake, index)) = next.filter(|(wake, _)| *wake < time) else { return };
@@ -345,6 +358,11 @@ fn path_costs(router: &Router, plan: &RouterPlan) -> Vec<Cost> {
         costs[path.id.index()] = named.or(configured).unwrap_or(rest);
     }
     costs
+}
+
+/// What sends in a world.
+fn flows(world: &World, captures: &mut dyn Captures) -> Result<Vec<Flow>, RunError> {
+    world.sources.iter().map(|source| flow(world, source, captures)).collect()
 }
 
 fn flow(world: &World, source: &SourcePlan, captures: &mut dyn Captures) -> Result<Flow, RunError> {

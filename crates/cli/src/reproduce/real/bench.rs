@@ -1,0 +1,78 @@
+//! What runs stand on: two network namespaces with cables between them, and the clock.
+
+use anyhow::{Context, Result};
+use io::clock::CycleCounter;
+use io::netns::{Host, Lab};
+use io::packet_ring::{PacketOptions, PacketPort};
+use plane::port::Port;
+use sim::real::{Clock, Ends};
+
+/// Slots of the kernel's rings: at half a percent of a second they hold what comes in a tenth.
+const SLOTS: usize = 4096;
+
+/// The cycle counter as a clock, which all processors have in common.
+pub struct MachineClock {
+    counter: CycleCounter,
+    began: u64,
+}
+
+impl MachineClock {
+    /// Takes up to 200 ms.
+    pub fn calibrated() -> MachineClock {
+        let counter = CycleCounter::calibrated();
+        let began = counter.read();
+        MachineClock { counter, began }
+    }
+}
+
+impl Clock for MachineClock {
+    #[inline]
+    fn now(&self) -> u64 {
+        self.counter.between(self.began, self.counter.read()).get()
+    }
+}
+
+/// A namespace for the router, one for all stations, and the cables that were needed so far. Nothing of it has a name
+/// outside this process, and so it is gone when that is.
+pub struct Cabling {
+    lab: Lab,
+    router: Host,
+    stations: Host,
+    laid: usize,
+}
+
+impl Cabling {
+    /// Namespaces without cables.
+    pub fn new() -> Result<Cabling> {
+        let lab = Lab::new()?;
+        let (router, stations) = (lab.host("router")?, lab.host("stations")?);
+        for host in [&router, &stations] {
+            host.silence_kernel()?;
+        }
+        Ok(Cabling { lab, router, stations, laid: 0 })
+    }
+
+    /// Ports at both ends of so many cables, with empty rings.
+    pub fn cables(&mut self, count: usize) -> Result<Vec<Ends>> {
+        while self.laid < count {
+            let name = name(self.laid);
+            self.lab.cable(&self.router.plug(&name), &self.stations.plug(&name)).context("laying a cable")?;
+            self.laid += 1;
+        }
+        (0..count)
+            .map(|number| Ok(Ends { router: open(&self.router, number)?, station: open(&self.stations, number)? }))
+            .collect()
+    }
+}
+
+fn name(number: usize) -> String {
+    format!("card{number}")
+}
+
+fn open(host: &Host, number: usize) -> Result<Box<dyn Port>> {
+    // Whole frames, as a wire carries them.
+    let options = PacketOptions { receive_slots: SLOTS, offloads: false, promiscuous: true };
+    let (port, _) =
+        host.run(|| PacketPort::open(&name(number), &options))?.map_err(|error| anyhow::anyhow!("{error}"))?;
+    Ok(Box::new(port))
+}

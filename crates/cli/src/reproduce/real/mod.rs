@@ -1,0 +1,191 @@
+//! `reproduce --real`: runs on real packets. Cables of a laboratory take the place of the links of a world, and two threads
+//! on processors of their own that of its time ([`sim::real`]). A run is repeated, and medians are taken.
+
+mod bench;
+mod needs;
+
+use crate::bench::function_costs;
+use anyhow::{Context, Result, bail};
+use bench::{Cabling, MachineClock};
+use io::cores;
+use io::precedence::Precedence;
+use needs::Own;
+use sim::experiment::{Job, Measures, Run, Runner};
+use sim::real::Course;
+use sim::{Measured, NoCaptures, RunError, World};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// How often a run is carried out where it is worth nothing: the kernel has lost packets on its own.
+const ATTEMPTS: usize = 3;
+
+/// Carries out runs on real packets.
+pub struct RealPackets {
+    cabling: Mutex<Cabling>,
+    clock: Arc<MachineClock>,
+    /// The router's processor, and the stations'.
+    processors: (u16, u16),
+    repeat: usize,
+    slower: Option<u64>,
+    own: Own,
+}
+
+impl RealPackets {
+    /// Runs that are `slower` times slower, or as slow as this machine needs, `repeat` times each.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be done here, and what to do about it.
+    pub fn new(slower: Option<u64>, repeat: usize) -> Result<RealPackets> {
+        let allowed = cores::allowed()?;
+        let (Some(&stations), Some(&router)) = (allowed.first(), allowed.last()) else {
+            bail!("there is no processor")
+        };
+        if stations == router {
+            bail!(
+                "real packets need two processors, one for the router and one for its stations; this process has one"
+            );
+        }
+        let cabling = Cabling::new().context("real packets need network namespaces: run it as root")?;
+        let (cabling, clock) = (Mutex::new(cabling), Arc::new(MachineClock::calibrated()));
+        let processors = (router, stations);
+        let mut real = RealPackets { cabling, clock, processors, repeat, slower, own: Own::default() };
+        real.own = needs::measure(|world, slower| real.once(world, slower).map_err(|error| error.to_string()))
+            .map_err(anyhow::Error::msg)
+            .context("measuring what packets cost this machine")?;
+        eprintln!("switchpath: a packet costs this machine {}", real.own);
+        Ok(real)
+    }
+
+    /// Runs a world once.
+    pub fn once(&self, world: &World, slower: u64) -> Result<Measured, RunError> {
+        let wrong = |error: anyhow::Error| RunError::Real(format!("{error:#}"));
+        let mut cabling = self.cabling.lock().map_err(|_| RunError::Real("an earlier run failed".into()))?;
+        let cables = cabling.cables(world.cards.len()).map_err(wrong)?;
+        let (course, mut stations) = Course::new(world, &mut NoCaptures, slower, self.clock.clone(), cables)?;
+        let mut course = course;
+        let (router, far) = self.processors;
+        thread::scope(|scope| {
+            // Each runs in any case: the other waits for it.
+            let stations = scope.spawn(move || {
+                let pinned = cores::pin(far);
+                let _first = Precedence::take();
+                stations.run();
+                pinned.map(|()| stations)
+            });
+            let course = scope.spawn(move || {
+                let pinned = cores::pin(router);
+                // Without the right to go before others the world stands still more often.
+                let _first = Precedence::take();
+                let done = course.run(&mut |_| {});
+                pinned.map_err(|error| RunError::Real(error.to_string())).and(done).map(|()| course)
+            });
+            let gone = |_| RunError::Real("a thread of it panicked".into());
+            let course = course.join().map_err(gone);
+            let stations = stations.join().map_err(gone)?.map_err(|error| RunError::Real(error.to_string()))?;
+            course??.finish(stations)
+        })
+    }
+
+    /// What functions cost, on the router's processor.
+    fn functions(&self) -> Result<Measured, String> {
+        let (router, rounds) = (self.processors.0, 3 * self.repeat);
+        let costs = move || cores::pin(router).map(|()| function_costs(rounds));
+        let costs = thread::spawn(costs).join().map_err(|_| "a thread panicked".to_owned())?;
+        Ok(Measured { values: costs.map_err(|error| error.to_string())?, ..Measured::default() })
+    }
+
+    /// Runs a world until the kernel loses nothing on its own.
+    fn patiently(&self, world: &World, slower: u64) -> Result<Measured, String> {
+        let mut lost = 0.0;
+        for _ in 0..ATTEMPTS {
+            let measured = self.once(world, slower).map_err(|error| error.to_string())?;
+            lost = measured.get("real.kernel_lost").unwrap_or(0.0);
+            if lost == 0.0 {
+                return Ok(measured);
+            }
+        }
+        Err(format!(
+            "{ATTEMPTS} times the kernel itself lost packets, {lost} in the end; run it with a higher --slower"
+        ))
+    }
+}
+
+impl Runner for RealPackets {
+    fn name(&self) -> &str {
+        "on real packets"
+    }
+
+    fn run(&self, job: &Job) -> Result<Measured, String> {
+        if job.measures == Measures::Functions {
+            return self.functions();
+        }
+        let world = World::parse(&job.world, &job.file).map_err(|wrong| wrong.render(false))?;
+        let slower = self.slower.unwrap_or_else(|| self.own.slower(&world));
+        let runs = (0..self.repeat).map(|_| self.patiently(&world, slower)).collect::<Result<Vec<Measured>, _>>()?;
+        Ok(medians(runs))
+    }
+
+    fn is_real(&self) -> bool {
+        true
+    }
+
+    fn remarks(&self, runs: &[Run]) -> Vec<String> {
+        let of = |name: &str| -> Vec<f64> { runs.iter().filter_map(|run| run.measured.get(name)).collect() };
+        let most = |name: &str| of(name).into_iter().fold(0.0, f64::max);
+        let mean = |name: &str| of(name).iter().sum::<f64>() / of(name).len().max(1) as f64;
+        let slower = of("real.slower");
+        if slower.is_empty() {
+            return vec![format!("on this machine's processor, medians of {} rounds", 3 * self.repeat)];
+        }
+        let least = slower.iter().copied().fold(f64::INFINITY, f64::min);
+        vec![
+            format!(
+                "on real packets, {least:.0} to {:.0} times slower than the world says, medians of {} runs each",
+                most("real.slower"),
+                self.repeat
+            ),
+            format!(
+                "work cost more by itself than the world says in {:.2} % of laps, {:.2} % of the time (at most {:.2} %); \
+                 the world stood still for {:.1} % of the time, for other programs",
+                mean("real.dearer_laps") * 100.0,
+                mean("real.excess") * 100.0,
+                most("real.excess") * 100.0,
+                mean("real.stood_still") * 100.0
+            ),
+        ]
+    }
+}
+
+/// Of each value the median over all runs; what a run does not have is zero there.
+fn medians(mut runs: Vec<Measured>) -> Measured {
+    let count = runs.len();
+    let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let mut series: BTreeMap<String, Vec<Vec<(f64, f64)>>> = BTreeMap::new();
+    for run in &mut runs {
+        std::mem::take(&mut run.values)
+            .into_iter()
+            .for_each(|(name, value)| values.entry(name).or_default().push(value));
+        std::mem::take(&mut run.series)
+            .into_iter()
+            .for_each(|(name, points)| series.entry(name).or_default().push(points));
+    }
+    let middle = |mut list: Vec<f64>| {
+        list.resize(count.max(list.len()), 0.0);
+        list.sort_by(f64::total_cmp);
+        list[list.len() / 2]
+    };
+    let along = |runs: Vec<Vec<(f64, f64)>>| {
+        let points = runs.iter().map(Vec::len).min().unwrap_or(0);
+        (0..points).map(|at| (runs[0][at].0, middle(runs.iter().map(|run| run[at].1).collect()))).collect()
+    };
+    Measured {
+        parameters: runs.pop().map(|run| run.parameters).unwrap_or_default(),
+        values: values.into_iter().map(|(name, list)| (name, middle(list))).collect(),
+        series: series.into_iter().map(|(name, runs)| (name, along(runs))).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+use super::*;
+use sim::NoCaptures;
+
+/// More packets come than the router has time for: the card loses some, and the rest goes through.
+const WORLD: &str = r#"
+duration = "20ms"
+warmup = "4ms"
+[router.r]
+config = '''
+version = 1
+[cpu]
+vector = 1
+input = "simple(packets=16)"
+forwarding = "simple(packets=16)"
+output = "simple(packets=16)"
+[port.in]
+device = "sim:in"
+address = ["192.0.2.1/24"]
+[port.out]
+device = "sim:out"
+address = ["198.51.100.1/24"]
+[[neighbour]]
+address = "198.51.100.9"
+mac = "02:00:00:00:00:09"
+port = "out"
+'''
+[router.r.cost]
+switch = "1us"
+poll = "1us"
+input = "8us"
+forwarding = "2us"
+output = "2us"
+[[sink]]
+name = "sink"
+card = "out"
+[[source]]
+name = "source"
+card = "in"
+kind = "constant"
+rate = "120kpps"
+destination = "198.51.100.9"
+"#;
+
+/// What runs are carried out by, and the laboratory they need; nothing where there can be none.
+fn real_packets() -> Option<RealPackets> {
+    match RealPackets::new(None, 1) {
+        Ok(real) => Some(real),
+        Err(error) => {
+            eprintln!("skipped: {error:#}");
+            None
+        }
+    }
+}
+
+#[test]
+fn a_world_comes_to_the_same_on_real_packets_and_in_virtual_time() {
+    let Some(real) = real_packets() else { return };
+    let world = World::parse(WORLD, "small.toml").unwrap_or_else(|wrong| panic!("{wrong}"));
+    // Each checks by itself that every packet is known of, and that none overtakes another.
+    let here = real.once(&world, 24).unwrap_or_else(|error| panic!("{error}"));
+    let there = sim::run(&world, &mut NoCaptures, &mut |_| {}).unwrap_or_else(|error| panic!("{error}"));
+    let of = |measured: &Measured, name: &str| measured.get(name).unwrap_or_else(|| panic!("no {name}"));
+    assert_eq!(of(&here, "source.source.sent"), of(&there, "source.source.sent"));
+    assert_eq!(of(&here, "real.slower"), 24.0);
+    assert!(of(&there, "source.source.lost.ring") > 100.0, "the card is too small for all of them");
+    for name in ["source.source.received_pps", "path.best-effort.forwarded_pps", "card.in.received"] {
+        let (here, there) = (of(&here, name), of(&there, name));
+        // What others of this machine cost the router is in it.
+        assert!((0.75..1.05).contains(&(here / there)), "{name}: {here} here, {there} in virtual time");
+    }
+}
+
+#[test]
+fn medians_are_taken_of_each_value_and_of_each_point() {
+    let run = |value: f64, more: Option<f64>| Measured {
+        values: [("a".to_owned(), value)].into_iter().chain(more.map(|more| ("b".to_owned(), more))).collect(),
+        series: [("s".to_owned(), vec![(1.0, value), (2.0, -value)])].into(),
+        ..Measured::default()
+    };
+    let measured = medians(vec![run(3.0, None), run(1.0, Some(5.0)), run(2.0, Some(7.0))]);
+    assert_eq!((measured.get("a"), measured.get("b")), (Some(2.0), Some(5.0)));
+    assert_eq!(measured.series["s"], [(1.0, 2.0), (2.0, -2.0)]);
+    assert_eq!(medians(vec![run(3.0, None), run(4.0, None), run(5.0, Some(9.0))]).get("b"), Some(0.0));
+}

@@ -1,0 +1,80 @@
+use super::pacer::{Clock, Common, Leaves, Pacer};
+use plane::meter::{Stage, Work};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A clock that goes on by ten nanoseconds whenever somebody looks at it.
+struct Ticking(AtomicU64);
+
+impl Clock for Ticking {
+    fn now(&self) -> u64 {
+        self.0.fetch_add(10, Ordering::Relaxed) + 10
+    }
+}
+
+const SLOWER: u64 = 8;
+
+/// A pacer whose stations have gone home, so that nobody waits for them, and its clock.
+fn pacer() -> (Pacer, Arc<Ticking>, Arc<Common>) {
+    let clock = Arc::new(Ticking(AtomicU64::new(1_000_000)));
+    let common = Common::new(clock.clone());
+    drop(Leaves::stations(&common));
+    (Pacer::new(common.clone(), SLOWER), clock, common)
+}
+
+fn pass(clock: &Ticking, nanos: u64) {
+    clock.0.fetch_add(nanos, Ordering::Relaxed);
+}
+
+#[test]
+fn work_takes_what_the_world_says_so_many_times_slower() {
+    let (mut pacer, clock, common) = pacer();
+    let (began, mut world) = (clock.0.load(Ordering::Relaxed), 0);
+    for cost in [1_600, 300, 50, 17_500].repeat(50) {
+        assert_eq!(pacer.spend(Work::new(Stage::Input, 1, 0), cost), cost);
+        world += cost;
+        // What is waited too long does not add up.
+        assert!((world..=world + 3).contains(&pacer.now()), "{} for {world}", pacer.now());
+        assert_eq!(common.look(), pacer.now());
+    }
+    let real = clock.0.load(Ordering::Relaxed) - began;
+    assert!(real.abs_diff(world * SLOWER) < 2_100, "{real} for {world}: besides, each look of the stations took ten");
+    assert_eq!(pacer.toll.dearer, 0, "ten nanoseconds are cheaper than all of them");
+}
+
+#[test]
+fn work_that_is_dearer_by_itself_takes_that_and_is_counted() {
+    let (mut pacer, clock, _) = pacer();
+    pass(&clock, 40_000);
+    let took = pacer.spend(Work::new(Stage::Output, 4, 0), 2_000);
+    assert!((5_000..5_010).contains(&took), "{took}");
+    assert_eq!((pacer.toll.dearer, pacer.toll.laps), (1, 1));
+    assert!(pacer.toll.excess.abs_diff(24_000) < 40, "{}", pacer.toll.excess);
+    assert!((pacer.toll.own[4].each() - 10_000.0).abs() < 10.0, "{:?}", pacer.toll.own[4]);
+}
+
+#[test]
+fn the_world_stands_still_while_the_processor_is_away_and_where_one_says_so() {
+    let (mut pacer, clock, _) = pacer();
+    pass(&clock, 3_000_000);
+    assert_eq!((pacer.look(), pacer.toll.stops), (0, 1));
+    assert!(pacer.toll.still > 3_000_000);
+    pass(&clock, 100_000);
+    pacer.skip();
+    assert_eq!(pacer.look(), 1);
+}
+
+#[test]
+fn the_world_stands_still_while_its_stations_do_not_look() {
+    let clock = Arc::new(Ticking(AtomicU64::new(0)));
+    let common = Common::new(clock.clone());
+    let mut pacer = Pacer::new(common.clone(), SLOWER);
+    for _ in 0..3 {
+        pass(&clock, 200_000);
+        assert_eq!(pacer.look(), 0);
+    }
+    assert_eq!(common.look(), 0);
+    pass(&clock, 80_000);
+    assert!((10_000..10_010).contains(&pacer.look()));
+    assert_eq!(common.look(), pacer.now(), "they have the time of the router");
+}

@@ -1,0 +1,157 @@
+//! A world on real packets, from the router's side.
+
+use super::{Live, Measured, Progress, RunError, flows};
+use crate::describe::{End, World};
+use crate::net::Cable;
+use crate::real::{Clock, Common, Ends, Leaves, OWN, Pacer, Stations};
+use crate::source::Captures;
+use packet::Pool;
+use plane::port::Waiter;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A world on real packets: its router with the cards, in the thread that calls [`Course::run`], whose processor is the
+/// router's.
+pub struct Course<'w> {
+    live: Live<'w>,
+    common: Arc<Common>,
+    slower: u64,
+}
+
+/// What stands in the way of running a world on real packets.
+fn check(world: &World) -> Result<(), String> {
+    let [router] = &world.routers[..] else { return Err("it has several routers".into()) };
+    if router.plan.workers > 1 {
+        return Err("its router has several workers".into());
+    }
+    if world.cards.iter().any(|card| matches!(card.end, End::Card(_))) {
+        return Err("cards are linked with each other".into());
+    }
+    if !world.events.is_empty() {
+        return Err("things happen in it at times".into());
+    }
+    Ok(())
+}
+
+impl<'w> Course<'w> {
+    /// A world, `slower` times slower than it says, on cables, one for each card, in order.
+    ///
+    /// # Errors
+    ///
+    /// What of it there is only in virtual time, or why it cannot be run.
+    pub fn new(
+        world: &'w World,
+        captures: &mut dyn Captures,
+        slower: u64,
+        clock: Arc<dyn Clock>,
+        cables: Vec<Ends>,
+    ) -> Result<(Course<'w>, Stations), RunError> {
+        check(world).map_err(|what| RunError::Real(format!("only in virtual time: {what}")))?;
+        assert_eq!(cables.len(), world.cards.len(), "a cable for each card");
+        let common = Common::new(clock);
+        let mut live = Live::idle(world, captures)?;
+        let mut far = Vec::new();
+        for (card, ends) in live.outside.lock().cards.iter_mut().zip(cables) {
+            card.cable = Some(Cable::new(ends.router));
+            far.push(ends.station);
+        }
+        live.apart = true;
+        // Nobody follows what schedulers note: that takes time.
+        live.cores.iter_mut().for_each(super::Core::leave);
+        live.start()?;
+        let mut stations = Stations::new(world, flows(world, captures)?, common.clone(), far);
+        for (card, mac) in live.addresses(0) {
+            stations.net.address(world, card, mac);
+        }
+        stations.net.begin(world);
+        Ok((Course { live, common, slower: slower.max(1) }, stations))
+    }
+
+    /// Runs the world to its end; the stations run in another thread meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Which of its laws was broken.
+    pub fn run(&mut self, progress: Progress<'_>) -> Result<(), RunError> {
+        let leaves = Leaves::router(&self.common);
+        self.live.cores[0].meter.pacer = Some(Box::new(Pacer::new(self.common.clone(), self.slower)));
+        let done = self.live.run(progress);
+        drop(leaves);
+        done
+    }
+
+    /// What was measured, once the stations have ended as well.
+    ///
+    /// # Errors
+    ///
+    /// Which laws of the world were broken.
+    pub fn finish(mut self, stations: Stations) -> Result<Measured, RunError> {
+        let live = &mut self.live;
+        let end = live.world.duration.get();
+        let mut pool = Pool::new(live.nodes[0].router.region().clone());
+        let mut net = live.outside.lock();
+        (0..net.cards.len()).for_each(|card| net.admit_by_cable(card, end, &mut pool));
+        let cables = net.cards.iter().filter_map(|card| card.cable.as_deref());
+        let lost = stations.lost() + cables.map(Cable::lost).sum::<u64>();
+        // They were sent, and nobody knows whose they were.
+        net.others.nowhere += lost;
+        let mut values = BTreeMap::new();
+        values.insert("real.kernel_lost".to_owned(), lost as f64);
+        values.insert("real.late_max_us".to_owned(), stations.late as f64 / 1e3);
+        let width = live.world.sample.get();
+        for (source, buckets) in live.world.sources.iter().zip(&stations.sent) {
+            let points = (0..(end / width) as usize).map(|index| {
+                let sent = buckets.get(index).copied().unwrap_or(0) as f64;
+                ((index as u64 + 1) as f64 * width as f64 / 1e9, sent * 1e9 / width as f64)
+            });
+            live.looks.series.insert(format!("source.{}.sent_pps", source.name), points.collect());
+        }
+        net.join(stations.net);
+        drop(net);
+        live.apart = false;
+        self.tell(&mut values);
+        let mut measured = self.live.finish()?;
+        measured.parameters.insert(0, ("slower".into(), self.slower.to_string()));
+        measured.values.extend(values);
+        Ok(measured)
+    }
+
+    /// What the machine has added.
+    fn tell(&self, values: &mut BTreeMap<String, f64>) {
+        let mut put = |name: &str, value: f64| _ = values.insert(format!("real.{name}"), value);
+        put("slower", self.slower as f64);
+        let Some(pacer) = &self.live.cores[0].meter.pacer else { return };
+        let (toll, whole) = (&pacer.toll, (self.live.world.duration.get() * self.slower) as f64);
+        put("dearer_laps", toll.dearer as f64 / toll.laps.max(1) as f64);
+        put("excess", toll.excess as f64 / whole);
+        put("stood_still", toll.still as f64 / (whole + toll.still as f64));
+        put("stops", toll.stops as f64);
+        for (name, own) in OWN.into_iter().zip(&toll.own) {
+            put(&format!("own.{name}_ns"), own.each());
+        }
+    }
+}
+
+impl Live<'_> {
+    /// Steps the core until it is past `time`.
+    pub(super) fn until_really(&mut self, time: u64) {
+        let core = &mut self.cores[0];
+        core.skip();
+        loop {
+            let now = if core.is_idle() { core.look() } else { core.now };
+            if now >= time {
+                return;
+            }
+            if core.is_idle() && now < core.wake && !has_something(core, now) {
+                std::hint::spin_loop();
+                continue;
+            }
+            core.step(now);
+        }
+    }
+}
+
+/// Whether a port that its worker looks out for has something.
+fn has_something(core: &super::Core, now: u64) -> bool {
+    core.worker.waiters().any(|waiter| matches!(waiter, Waiter::At(time) if time.get() <= now))
+}
