@@ -2,6 +2,7 @@
 
 use crate::api::{self, Who};
 use crate::names::Names;
+use crate::remarks;
 use parking_lot::{Condvar, Mutex};
 use plane::event::{Event, NeighbourState};
 use std::collections::VecDeque;
@@ -31,6 +32,7 @@ pub(crate) enum What {
     AddressConflict { interface: InterfaceId, address: IpAddr, mac: Mac },
     RouterContradicts { interface: InterfaceId, router: Ipv6Addr, about: &'static str },
     Remarked { port: Option<PortId>, path: Option<PathId>, remark: plane::scheduler::task::Remark },
+    FunctionFailed { path: PathId, what: String },
     WorkerFailed { worker: WorkerId, reason: String },
     WorkerRestarted { worker: WorkerId, reason: String, lost: u64 },
     WorkerStuck { worker: WorkerId, time: Nanos },
@@ -50,6 +52,9 @@ impl What {
             }
             Event::Adopted { worker, generation } => What::Adopted { worker, generation },
             Event::Remarked { port, path, remark, .. } => What::Remarked { port, path, remark },
+            Event::FunctionFailed { path, misdeed, .. } => {
+                What::FunctionFailed { path, what: remarks::misdeed(misdeed) }
+            }
             Event::PathDrained { path } => What::PathDrained(path),
             Event::PortDrained { port } => What::PortDrained(port),
             _ => return None,
@@ -74,6 +79,7 @@ impl What {
             What::AddressConflict { .. } => api::EventKind::AddressConflict,
             What::RouterContradicts { .. } => api::EventKind::RouterContradicts,
             What::Remarked { .. } => api::EventKind::Scheduling,
+            What::FunctionFailed { .. } => api::EventKind::FunctionFailed,
             What::WorkerFailed { .. } => api::EventKind::WorkerFailed,
             What::WorkerRestarted { .. } => api::EventKind::WorkerRestarted,
             What::WorkerStuck { .. } => api::EventKind::WorkerStuck,
@@ -85,7 +91,7 @@ impl What {
     fn subject(&self, names: &Names) -> Option<String> {
         match self {
             What::PortLink { port, .. } | What::PortDrained(port) => Some(names.port(*port)),
-            What::PathDrained(path) => Some(names.path(*path)),
+            What::PathDrained(path) | What::FunctionFailed { path, .. } => Some(names.path(*path)),
             What::Remarked { port: Some(port), .. } => Some(names.port(*port)),
             What::Remarked { path: Some(path), .. } => Some(names.path(*path)),
             What::Neighbour { interface, .. }
@@ -131,7 +137,8 @@ impl What {
             What::RouterContradicts { router, about, .. } => {
                 format!("the router {router} advertises something else than this one: {about}")
             }
-            What::Remarked { remark, .. } => crate::remarks::text(remark),
+            What::Remarked { remark, .. } => remarks::text(remark),
+            What::FunctionFailed { what, .. } => what.clone(),
             What::WorkerFailed { worker, reason } => format!("worker {worker} has failed: {reason}"),
             What::WorkerRestarted { worker, reason, lost } => {
                 let plural = if *lost == 1 { "" } else { "s" };

@@ -1,5 +1,6 @@
 //! What the CPU scheduler has to say of its tasks, in words, and what to do about it.
 
+use plane::event::Misdeed;
 use plane::scheduler::task::Remark;
 use units::Nanos;
 
@@ -49,6 +50,23 @@ pub(crate) fn text(remark: &Remark) -> String {
             format!("waited {lag} for the processor, and its queue lasts {lasts} at the rate it was promised")
         }
     }
+}
+
+/// What functions did, and what becomes of their path.
+pub(crate) fn misdeed(misdeed: Misdeed<'_>) -> String {
+    let what = match misdeed {
+        Misdeed::Panicked(words) => format!("its functions panicked: {words}"),
+        Misdeed::OverLimit(used) => {
+            format!("its functions were stopped after {}, which is over its limit", about(used))
+        }
+        Misdeed::DidNotReturn(time) => {
+            format!("its functions had not returned after {}, and a new configuration waited for them", about(time))
+        }
+        Misdeed::NeverReturned => {
+            return "its packets are dropped until functions return that were left behind before".into();
+        }
+    };
+    format!("{what}; it goes on with fresh ones")
 }
 
 /// What to do.

@@ -5,6 +5,9 @@
 use plane::meter::{Meter, Work};
 use quanta::Clock as Counter;
 use rustix::time::{ClockId, Timespec, clock_gettime};
+use std::io;
+use std::os::unix::thread::JoinHandleExt;
+use std::thread::JoinHandle;
 use units::{Instant, Nanos};
 
 fn nanoseconds(time: Timespec) -> u64 {
@@ -25,6 +28,32 @@ pub fn epoch() -> Nanos {
 /// How long the calling thread has run on any processor. What others took from it is not in it.
 pub fn processor_time() -> Nanos {
     Nanos::new(nanoseconds(clock_gettime(ClockId::ThreadCPUTime)))
+}
+
+/// How long another thread has run on any processor: see [`processor_time`].
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadClock(libc::clockid_t);
+
+impl ThreadClock {
+    /// The clock of `thread`. Of a thread that has ended it says nothing: zero.
+    pub fn of<T>(thread: &JoinHandle<T>) -> io::Result<ThreadClock> {
+        let mut clock = 0;
+        // SAFETY: the handle is there and was not joined, so the thread's name is valid; `clock` is there to be written.
+        match unsafe { libc::pthread_getcpuclockid(thread.as_pthread_t(), &raw mut clock) } {
+            0 => Ok(ThreadClock(clock)),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+
+    /// What it says. Costs a system call.
+    pub fn read(&self) -> Nanos {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `time` is there to be written.
+        match unsafe { libc::clock_gettime(self.0, &raw mut time) } {
+            0 => Nanos::new(nanoseconds(Timespec { tv_sec: time.tv_sec, tv_nsec: time.tv_nsec })),
+            _ => Nanos::ZERO,
+        }
+    }
 }
 
 /// The processor's cycle counter, calibrated against the monotonic clock. Cloning it is cheap and keeps the calibration.

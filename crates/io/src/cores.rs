@@ -27,6 +27,16 @@ pub fn sleep_exactly() -> io::Result<()> {
     Ok(set_current_timer_slack(NonZeroU64::new(1000))?)
 }
 
+/// The calling thread runs where nobody else wants to, and stops as soon as somebody does (SCHED_IDLE, sched(7)).
+pub fn yield_to_all() -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the parameters outlive the call; 0 is the calling thread.
+    if unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,7 @@
 //! is confined to the modules that map memory or make a system call no safe wrapper has.
 
 pub mod accounts;
+pub mod aside;
 pub mod bpf;
 mod claim;
 pub mod clock;

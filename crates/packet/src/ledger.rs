@@ -75,6 +75,13 @@ impl Ledger {
         pool.give(packet);
     }
 
+    /// Packets go no further, and nobody knows when their frames come home: whoever has them does not give them back.
+    pub fn forsake(&mut self, packets: u64, reason: DropReason, pool: &mut Pool) {
+        self.dropped += packets;
+        self.reasons[reason.index()] += packets;
+        pool.export(packets as usize);
+    }
+
     /// Packets that this worker had handed over, and that nobody will ever take over. Their frames are not this worker's.
     pub fn lose(&mut self, packets: u64, reason: DropReason) {
         self.taken_over += packets;

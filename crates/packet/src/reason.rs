@@ -118,6 +118,9 @@ reasons! {
     PathQueue "path_queue";
     /// Its path's functions took longer than the path's limit.
     CpuLimit "cpu_limit";
+    /// A function of its path panicked, did not return while a new configuration waited for it, or found nobody to run it:
+    /// too many of those before it have not returned.
+    FunctionFailed "function_failed";
     /// Functions sent it back to be classified too often.
     Rounds "rounds";
     /// There are as many translated connections as there may be (RFC 4787 is silent, RFC 6888 REQ-4 asks for a bound).

@@ -112,7 +112,7 @@ fn plan(report: &mut Report<'_>, catalogue: &Catalogue) -> Option<Plan> {
     let (mut ports, connected) = port::read(report, &root, shared);
     let routes = route::read(report, &root, &connected);
     let neighbours = route::neighbours(report, &root, &connected);
-    let paths = path::read(report, &root, &connected, catalogue);
+    let paths = path::read(report, &root, &connected, catalogue, cpu.layout);
     let nat = nat::read(report, &root, &connected, (&ports, &paths));
     promises::Promises { cpu: &cpu, ports: &mut ports, paths: &paths }.settle(report, table);
     Some(Plan {

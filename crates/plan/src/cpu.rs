@@ -75,6 +75,9 @@ pub(crate) fn wait_text(time: Nanos) -> String {
     if time == Nanos::MAX { "none".to_string() } else { time.to_string() }
 }
 
+/// How long a preemptible path has the processor at once where its batching knows no slice.
+pub const LENT: Nanos = Nanos::micros(100);
+
 /// How a worker divides its processor among its tasks. All of it may change while the router runs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct CpuPlan {
@@ -434,6 +437,8 @@ pub struct PathCpu {
     /// A packet that takes longer is dropped, and counted; none: it may take as long as it takes.
     #[serde(serialize_with = "as_optional_text")]
     pub limit: Option<Nanos>,
+    /// Whether its functions are interrupted when their slice is over, in the middle of a packet too.
+    pub preemptible: bool,
 }
 
 /// What a path was promised.

@@ -358,6 +358,7 @@ fn path_cpu(old: &PathCpu, new: &PathCpu, what: &mut Vec<Edit>) {
     edit(what, "max_wait", wait(old.max_wait), wait(new.max_wait));
     edit(what, "cost", or_none(&old.cost), or_none(&new.cost));
     edit(what, "limit", or_none(&old.limit), or_none(&new.limit));
+    edit(what, "preemptible", old.preemptible, new.preemptible);
 }
 
 /// The rate as it was said: in bits, or in packets.

@@ -503,6 +503,14 @@ pub(crate) const PATH: &[Key] = &[
         "\"50us\"",
         "A packet whose functions take longer is dropped, and counted; by default it may take as long as it takes.",
     ),
+    key(
+        "preemptible",
+        Kind::Boolean,
+        "false",
+        "true",
+        "Whether its functions give the processor back when their slice is over, in the middle of a packet too: for those \
+         that are dear, or not trusted to return.",
+    ),
 ];
 
 #[cfg(test)]

@@ -35,8 +35,8 @@ pub use call::{Call, Catalogue};
 pub use check::{Checked, check, examine, examine_file, load};
 pub use cores::Cores;
 pub use cpu::{
-    Admission, Batching, Charge, Congestion, Cost, CpuPlan, Discipline, EstimatorPlan, Grouping, InputShare, Layout,
-    PathCpu, PortCpu, Receive, Reservation, SleepLaw, TunePlan,
+    Admission, Batching, Charge, Congestion, Cost, CpuPlan, Discipline, EstimatorPlan, Grouping, InputShare, LENT,
+    Layout, PathCpu, PortCpu, Receive, Reservation, SleepLaw, TunePlan,
 };
 pub use diagnostic::{Diagnostic, Diagnostics, MOST_DIAGNOSTICS, Report, Severity};
 pub use diff::{Change, Edit, diff};

@@ -252,6 +252,23 @@ fn a_time_out_is_paid_for_and_a_promised_delay_sets_it() {
     assert_eq!(often.tax, Parts::percent(3), "no more time-outs than packets");
 }
 
+/// The same, with another path whose packets take 10 ms: all of it is waited for, or a slice.
+#[test]
+fn a_path_that_is_interrupted_is_waited_for_no_longer_than_its_slice() {
+    let wait = |cpu: &str, more: &str| {
+        let paths = path(0, "iif p0", "reserve = \"10kpps\"\ncost = \"1us\"\nqueue = 4096\n")
+            + &path(1, "iif p0", &format!("cost = \"10ms\"\n{more}\n"));
+        let plan = read(&format!("layout = 2\nreceive = \"interrupt\"\n{cpu}"), &[""], &paths);
+        admitted(&plan, &costs(&plan, (0, 1_000, 0), 500)).paths[0].wait
+    };
+    let slices = "forwarding = \"timeslice(packets=16, slice=30us)\"";
+    let gained = wait(slices, "").saturating_sub(wait(slices, "preemptible = true"));
+    assert_eq!(gained, Nanos::new(10_030_000 - 30_000));
+    // Without a slice it has a tenth of a millisecond at once.
+    let gained = wait("forwarding = \"none\"", "").saturating_sub(wait("forwarding = \"none\"", "preemptible = true"));
+    assert_eq!(gained, Nanos::new(10_000_000 - 100_000));
+}
+
 #[test]
 fn a_path_that_waits_for_more_than_half_of_its_queue_is_pointed_out() {
     let cpu = "layout = 2\nforwarding = \"throttle(overhead=2%, slice=150us)\"";

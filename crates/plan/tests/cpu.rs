@@ -299,6 +299,20 @@ fn reservations_say_why_they_are_none() {
             path[0].limit| f:13:9: error: a packet of 64b costs 60us, and would be dropped for it; give a limit well above the cost
         "#]],
         ),
+        (
+            "functions = [\"nat\", \"ip\"]\npreemptible = true\n",
+            expect![[r#"
+                path| f:1:1: error: path 'voice' has the function 'nat', and there is no [nat]; add [nat] with outside = "wan", the interface that leads outside
+                path[0].preemptible| f:13:15: error: interrupted in the middle of a packet, 'nat' would keep the connections from all other paths; translate on a path that is not preemptible
+            "#]],
+        ),
+        (
+            "functions = [\"spin(cost=3600s)\", \"ip\"]\n",
+            expect![[r#"
+                path[0].functions| f:12:13: error: a packet that takes 3600s holds up everything else, as if the worker were stuck; add preemptible = true, or let it take 10ms at most
+            "#]],
+        ),
+        ("functions = [\"spin(cost=3600s)\", \"ip\"]\npreemptible = true\n", expect![""]),
     ] {
         check("", "", &path(keys), expected);
     }
@@ -341,7 +355,13 @@ fn each_setting_that_differs_is_told_and_none_takes_a_restart() {
         compare("", &format!("{lan}\n"), "");
     }
     let keys = ["packet = \"64b\"", "delay = \"2ms\"", "share = \"5%\"", "max_wait = \"none\"", "cost = \"6us\""];
-    for keys in keys.into_iter().chain(["limit = \"50us\"", "input_queue = 128", "output_queue = 128", "queue = 99"]) {
+    for keys in keys.into_iter().chain([
+        "limit = \"50us\"",
+        "preemptible = true",
+        "input_queue = 128",
+        "output_queue = 128",
+        "queue = 99",
+    ]) {
         compare("", "", &format!("{keys}\n"));
     }
     expect![[r#"
@@ -372,6 +392,7 @@ fn each_setting_that_differs_is_told_and_none_takes_a_restart() {
         ~ path voice: max_wait as [cpu] -> none
         ~ path voice: cost none -> 6us
         ~ path voice: limit none -> 50us
+        ~ path voice: preemptible false -> true
         ~ path voice: queue 512 -> 128/512
         ~ path voice: queue 512 -> 512/128
         ~ path voice: queue 512 -> 99
@@ -393,5 +414,5 @@ fn it_is_printed_as_it_is_written() {
     let plan = read("tune = {}\n", "", &path("reserve = \"49kpps\"\nmax_wait = \"none\"\ncost = \"1us + 0.5ns/b\"\n"));
     expect![[r#"{"layout":3,"scheduler":"wf2q+","receive":"polling","input":"timeslice(packets=256,slice=100us)","forwarding":"timeslice(packets=256,slice=100us)","output":"timeslice(packets=256,slice=100us)","vector":null,"charge":"none","switch_cost":null,"strict":false,"harvest":true,"max_wait":null,"tune":{"period":"10ms","least":"2%","most":"30%","margin":"10%"},"input_share":"auto","balance":[0,0,0],"best_effort":"per_function","admission":"refuse","classify_budget":null,"inline":false}"#]].assert_eq(&serde_json::to_string(&plan.cpu).unwrap());
     expect![[r#"{"share":null,"line_rate":null,"congestion":"drop","estimator":{"weight":"25%","low":8,"high":12,"sleep_min":"0ns","sleep_max":null,"law":"x1.25","fast_attack":true,"stay":true},"greedy":false}"#]].assert_eq(&serde_json::to_string(&plan.ports[0].cpu).unwrap());
-    expect![[r#"{"reservation":{"packets":"49kpps","size":null,"rate":null,"delay":null},"share":null,"max_wait":"none","cost":"1us + 0.5ns/b","limit":null}"#]].assert_eq(&serde_json::to_string(&plan.paths[0].cpu).unwrap());
+    expect![[r#"{"reservation":{"packets":"49kpps","size":null,"rate":null,"delay":null},"share":null,"max_wait":"none","cost":"1us + 0.5ns/b","limit":null,"preemptible":false}"#]].assert_eq(&serde_json::to_string(&plan.paths[0].cpu).unwrap());
 }

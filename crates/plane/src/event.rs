@@ -4,7 +4,7 @@
 use crate::scheduler::task::Remark;
 use packet::{DropReason, Meta, Packet};
 use std::net::{IpAddr, Ipv6Addr};
-use units::{Generation, Instant, InterfaceId, Mac, PathId, PortId, WorkerId};
+use units::{Generation, Instant, InterfaceId, Mac, Nanos, PathId, PortId, WorkerId};
 
 /// The end of a packet's life in this router.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -131,6 +131,18 @@ pub enum Event<'a> {
         /// What.
         remark: Remark,
     },
+    /// Functions that are interrupted when their slice is over did something else than their work. Told for the first time,
+    /// and not again for a minute.
+    FunctionFailed {
+        /// Whose.
+        worker: WorkerId,
+        /// Their path.
+        path: PathId,
+        /// The port its packets leave by.
+        port: Option<PortId>,
+        /// What they did.
+        misdeed: Misdeed<'a>,
+    },
     /// A removed path has no packets left.
     PathDrained {
         /// Which.
@@ -141,6 +153,19 @@ pub enum Event<'a> {
         /// Which.
         port: PortId,
     },
+}
+
+/// What functions did instead of their work. Their path goes on with fresh ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Misdeed<'a> {
+    /// They panicked, with these words.
+    Panicked(&'a str),
+    /// They were stopped when they had used as much of a processor as their path allows, or a little more.
+    OverLimit(Nanos),
+    /// They were left behind: for so long they had been at it, and a new configuration waited for them.
+    DidNotReturn(Nanos),
+    /// They were not begun: too many of those before them are at it still.
+    NeverReturned,
 }
 
 /// A stage of a packet's way through the router.

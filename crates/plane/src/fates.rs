@@ -66,6 +66,26 @@ impl Fates {
         }
     }
 
+    /// The packet has passed a stage a while ago, and looked like `frame` then; told where it is followed.
+    #[cold]
+    pub fn passed_as(&mut self, packet: &Packet, stage: Stage<'_>, frame: &[u8]) {
+        if self.wants.stages && packet.meta().flags & Meta::FOLLOWED != 0 {
+            let (meta, number) = (packet.meta(), packet.number());
+            self.observer.event(self.now, &Event::Passed { frame, meta, stage, number });
+        }
+    }
+
+    /// Packets that came in by these ports go no further, and are in the hands of somebody who does not give them back. Who
+    /// follows one of them hears no more of it.
+    pub fn forsake(&mut self, came: &[PortId], reason: DropReason) {
+        for port in came {
+            if let Some(counts) = self.drops.get_mut(port.index()) {
+                counts[reason.index()] += 1;
+            }
+        }
+        self.ledger.forsake(came.len() as u64, reason, &mut self.pool);
+    }
+
     /// The packet goes no further; counted at the port it came in by.
     pub fn drop(&mut self, packet: Packet, reason: DropReason) {
         let port = packet.meta().in_port;

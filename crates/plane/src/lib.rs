@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod aside;
 mod bell;
 pub mod classify;
 pub mod event;

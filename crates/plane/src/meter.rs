@@ -36,6 +36,8 @@ pub struct Work {
     /// Time that functions want spent, besides what they did: a meter of virtual time adds it, one of real time waits for
     /// so long before it reads its clock.
     pub asked: Nanos,
+    /// What a meter of virtual time foretold of it ([`Meter::foretell`]), and is to be spent of that now.
+    pub foretold: Option<Nanos>,
 }
 
 impl Work {
@@ -52,6 +54,7 @@ impl Work {
             bytes: bytes as u32,
             limit: None,
             asked: Nanos::ZERO,
+            foretold: None,
         }
     }
 
@@ -67,6 +70,11 @@ pub trait Meter {
     const BYTES: bool = false;
     /// Time spent since the last call, on `work`; read after each vector.
     fn lap(&mut self, work: Work) -> Nanos;
+    /// What `work` will take in all, for work that is interrupted: it is spent bit by bit ([`Work::foretold`]). None on a real
+    /// processor, where only doing it tells.
+    fn foretell(&mut self, _work: Work) -> Option<Nanos> {
+        None
+    }
 }
 
 /// Everything is free: for what is done outside of any task.
@@ -85,7 +93,14 @@ pub struct Flat(pub Nanos);
 
 impl Meter for Flat {
     fn lap(&mut self, work: Work) -> Nanos {
+        if let Some(foretold) = work.foretold {
+            return foretold;
+        }
         let each = if work.stage == Stage::Switch { Nanos::ZERO } else { self.0 * u64::from(work.packets.max(1)) };
         each + work.asked
+    }
+
+    fn foretell(&mut self, work: Work) -> Option<Nanos> {
+        Some(self.lap(work))
     }
 }

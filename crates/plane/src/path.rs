@@ -4,6 +4,7 @@
 //! nobody else. The two built-in paths of the router's own protocols have, besides, one instance that receives and
 //! belongs to no port.
 
+use crate::aside::Side;
 use crate::function::Function;
 use crate::offload::Half;
 use packet::Queue;
@@ -74,6 +75,8 @@ pub(crate) struct Instance {
     pub limit: Option<Nanos>,
     /// How full its input queue was.
     pub fill: Fill,
+    /// Who runs its functions, where they are to give the processor back.
+    pub side: Option<Box<Side>>,
 }
 
 /// How full a queue was.
@@ -88,9 +91,14 @@ pub struct Fill {
 }
 
 impl Instance {
-    /// Packets in its queues.
+    /// Packets in its queues, and between them.
     pub fn queued(&self) -> usize {
-        self.input.len() + self.output.len() + usize::from(self.half.is_some())
+        self.input.len() + self.output.len() + usize::from(self.half.is_some()) + self.away()
+    }
+
+    /// Packets that somebody else works on.
+    pub fn away(&self) -> usize {
+        self.side.as_ref().map_or(0, |side| side.away())
     }
 
     /// Whether there is anything for the functions to do, or to cut.

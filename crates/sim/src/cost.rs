@@ -256,7 +256,8 @@ impl Spent {
             Stage::Input | Stage::Interrupt => self.input += cost,
             Stage::Forwarding => {
                 self.forwarding += cost;
-                self.vectors += 1;
+                // One that is interrupted is counted when it is done.
+                self.vectors += u64::from(work.foretold.is_none() || work.packets > 0);
                 self.forwarded += u64::from(work.packets);
             }
             Stage::Output => self.output += cost,
@@ -370,13 +371,13 @@ impl Meter for CostMeter {
             Stage::Interrupt if work.packets == 0 => 0,
             Stage::Input => draw(&model.input),
             Stage::Interrupt => draw(&model.interrupt),
-            Stage::Forwarding => {
-                let path = work.path.and_then(|path| paths.get(path.index())).unwrap_or(&model.forwarding);
-                let most = work.limit.map_or(u64::MAX, |limit| limit.get().saturating_add(1));
-                // What takes longer than its path may is stopped there; what a function asks for goes no further either.
-                let cost = draw(path).saturating_add(work.asked.get());
-                cost.min(most.saturating_mul(u64::from(work.packets.max(1))))
-            }
+            Stage::Forwarding => match work.foretold {
+                Some(cost) => cost.get(),
+                None => {
+                    let path = work.path.and_then(|path| paths.get(path.index())).unwrap_or(&model.forwarding);
+                    forwarding(draw(path), work)
+                }
+            },
             Stage::Output => draw(&model.output),
         };
         let cost = match &mut self.pacer {
@@ -388,6 +389,18 @@ impl Meter for CostMeter {
         self.clock.store(self.now, Ordering::Relaxed);
         Nanos::new(cost)
     }
+
+    fn foretell(&mut self, work: Work) -> Option<Nanos> {
+        let path = work.path.and_then(|path| self.paths.get(path.index())).unwrap_or(&self.model.forwarding);
+        Some(Nanos::new(forwarding(path.draw(work.packets, work.bytes, &mut self.chance), work)))
+    }
+}
+
+/// What the functions of a path take for `work`, of which a draw is `drawn`. What takes longer than its path may is stopped
+/// there; what a function asks for goes no further either.
+fn forwarding(drawn: u64, work: Work) -> u64 {
+    let most = work.limit.map_or(u64::MAX, |limit| limit.get().saturating_add(1));
+    drawn.saturating_add(work.asked.get()).min(most.saturating_mul(u64::from(work.packets.max(1))))
 }
 
 /// The same meter, for costs that go by the byte.
@@ -398,6 +411,10 @@ impl Meter for Weighing<'_> {
 
     fn lap(&mut self, work: Work) -> Nanos {
         self.0.lap(work)
+    }
+
+    fn foretell(&mut self, work: Work) -> Option<Nanos> {
+        self.0.foretell(work)
     }
 }
 
@@ -454,6 +471,7 @@ mod tests {
             bytes,
             limit: None,
             asked: Nanos::ZERO,
+            foretold: None,
         };
         assert_eq!(meter.lap(work(Stage::Input, None, 2, 120)), Nanos::new(320));
         assert_eq!(meter.lap(work(Stage::Input, None, 0, 0)), Nanos::new(3));

@@ -168,6 +168,7 @@ pub fn measure(Rounds(rounds): Rounds) -> Vec<Figure> {
         let name = format!("general IP against ip, {size} (E2: 5 times and more)");
         figures.push(Figure::at_least("functions", name, medians(&against), "ns/packet", Some(5.0)));
     }
+    figures.push(super::aside::measure(Rounds(rounds)));
     figures
 }
 

@@ -3,6 +3,7 @@
 //! Every figure that has a budget is the median of several rounds in which the thing and its reference take turns, so
 //! that a noisy neighbour hits both.
 
+mod aside;
 mod forwarding;
 mod functions;
 mod io;

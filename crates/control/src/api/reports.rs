@@ -397,6 +397,9 @@ pub enum EventKind {
     /// hold, a packet costs more than was declared, a port sleeps too long, or it waited too long for the processor. Each is
     /// told when it begins.
     Scheduling,
+    /// Functions of a preemptible path panicked, were stopped at the path's limit, or did not return. They begin anew; it is
+    /// told once a minute.
+    FunctionFailed,
     /// Something the operator should know of a port: what it could not have, or a capture that could not be written. The
     /// packets are forwarded all the same.
     Remark,

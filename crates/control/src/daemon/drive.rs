@@ -2,9 +2,10 @@
 //! the time wakes it. Where the worker panics it begins anew in the same thread, a few times.
 
 use super::pulse::{Doing, Pulse};
+use io::aside::Threads;
 use io::clock::{self, CycleCounter};
 use io::wait::{Sleeper, Waker, Woken};
-use plane::meter::{Meter, Work};
+use plane::meter::{Meter, Stage, Work};
 use plane::port::Waiter;
 use plane::{Step, Worker, WorkerReport};
 use std::any::Any;
@@ -36,7 +37,8 @@ impl Meter for Cycles {
         let used = self.counter.between(self.last, now);
         self.last = now;
         self.moved += u64::from(work.packets);
-        if work.packets > 0 {
+        // Functions that are interrupted move nothing until they are done.
+        if work.packets > 0 || work.stage == Stage::Forwarding {
             self.busy += used;
         }
         used
@@ -139,7 +141,8 @@ struct Thread {
 
 impl Thread {
     fn new(driver: Driver) -> Thread {
-        let Driver { worker, waker, stop, pulse, spin, exhausted, fault } = driver;
+        let Driver { mut worker, waker, stop, pulse, spin, exhausted, fault } = driver;
+        worker.lend_to(Box::new(Threads::new()));
         let counter = CycleCounter::calibrated();
         Thread {
             worker: Box::new(worker),

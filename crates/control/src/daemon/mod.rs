@@ -385,6 +385,7 @@ impl Daemon {
                 | api::EventKind::AddressConflict
                 | api::EventKind::RouterContradicts
                 | api::EventKind::Scheduling
+                | api::EventKind::FunctionFailed
                 | api::EventKind::Remark => {
                     tracing::warn!("{subject}{}", event.text)
                 }

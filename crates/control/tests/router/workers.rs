@@ -298,3 +298,30 @@ fn workers_are_pinned_where_the_configuration_says_and_spin_as_long() {
     let refused = rig.daemon.apply(&crate::rig::config(""), "t").unwrap_err();
     assert!(refused.to_string().contains("this cannot change while the router runs"), "{refused}");
 }
+
+/// A function that does not return, on a preemptible path: everything else forwards, is asked and is configured as ever.
+#[test]
+fn a_function_that_does_not_return_holds_up_nobody_but_its_path() {
+    let path = "[[path]]\nname = \"mad\"\nmatch = \"udp sport 60000-60001\"\npreemptible = true\n\
+                functions = [\"spin(cost=3600s)\", \"ip\"]\n";
+    let mut rig = Rig::start(path);
+    rig.send([198, 51, 100, 9], &[64; 2], 60_000);
+    until(|| {
+        let queues: api::Queues = rig.client.get("/v1/queues").unwrap();
+        queues.queues.iter().any(|queue| queue.path.as_deref() == Some("mad") && queue.packets == 2).then_some(())
+    });
+    let mut seen = Vec::new();
+    for first in 0..20 {
+        rig.send([198, 51, 100, 9], &[64; 20], first * 20);
+        rig.await_delivery(&mut seen, usize::from(first) * 20 + 20);
+    }
+    assert!(rig.daemon.is_progressing());
+    rig.daemon.apply(&crate::rig::config(&path.replace("spin(cost=3600s)", "spin(cost=1us)")), "t").unwrap();
+    let failed = events(&rig, EventKind::FunctionFailed);
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    assert!(failed[0].starts_with("its functions had not returned after "), "{failed:?}");
+    let drops: api::Drops = rig.client.get("/v1/drops").unwrap();
+    let failed = drops.drops.iter().find(|drop| drop.reason == "function_failed").unwrap();
+    assert_eq!(failed.packets, 2, "{drops:?}");
+    end(&rig);
+}

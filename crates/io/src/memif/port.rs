@@ -2,7 +2,7 @@
 
 use super::End;
 use super::ring::Broken;
-use super::session::{BUFFER, Channel, Talk, accept_peer, connect_to, listen_at, wait_for};
+use super::session::{BUFFER, Channel, LOG2_RING, Talk, accept_peer, connect_to, listen_at, wait_for};
 use crate::remarks::{OpenError, Remarks};
 use packet::pool::FRAME;
 use packet::{Batch, DropReason, Pool};
@@ -291,6 +291,11 @@ impl Port for MemifPort {
         if let Err(broken) = self.give_out(batch, pool) {
             self.end_with(broken);
         }
+    }
+
+    fn ring(&self) -> u32 {
+        // Before there is a peer: what it is offered.
+        self.channel.as_ref().map_or(1 << LOG2_RING, |channel| channel.receive.slots().into())
     }
 
     fn link_rate(&self) -> Rate {

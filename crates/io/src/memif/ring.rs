@@ -187,6 +187,11 @@ impl Ring {
         self.word16(offset).load(Ordering::Acquire)
     }
 
+    /// Frames it holds.
+    pub fn slots(&self) -> u16 {
+        self.mask + 1
+    }
+
     /// Slots that can be filled with a packet to send.
     pub fn room(&self) -> Result<u16, Broken> {
         let size = self.mask + 1;

@@ -226,6 +226,10 @@ impl Port for PacketPort {
         Offloads { super_frames: self.device.offloads, checksums: self.device.offloads }
     }
 
+    fn ring(&self) -> u32 {
+        self.device.ring.slots() as u32
+    }
+
     fn link_rate(&self) -> Rate {
         self.rate
     }

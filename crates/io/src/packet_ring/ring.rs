@@ -50,6 +50,11 @@ impl Ring {
         Ok(Ring { base, slot, slots, prefixed })
     }
 
+    /// Frames it holds.
+    pub(super) fn slots(&self) -> usize {
+        self.slots
+    }
+
     fn receiving(&self, index: usize) -> NonNull<u8> {
         assert!(index < self.slots);
         // SAFETY: the slot lies in the mapping.

@@ -138,6 +138,10 @@ impl Port for Revived {
         self.device().link_rate()
     }
 
+    fn ring(&self) -> u32 {
+        self.device().ring()
+    }
+
     fn is_up(&self) -> bool {
         let up = self.shared.state() == UP && !self.is_new_ready() && !self.owes.replace(false);
         self.told.set(up);

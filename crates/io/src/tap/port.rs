@@ -18,6 +18,9 @@ use units::{Instant, Nanos, Rate};
 /// is a system call.
 const PAUSE: Nanos = Nanos::micros(2);
 
+/// Frames that wait for us in the kernel at most, unless somebody gives the interface another length (`txqueuelen`).
+const QUEUE: u32 = 1000;
+
 /// A `tap:` port.
 #[derive(Debug)]
 pub struct TapPort {
@@ -140,6 +143,11 @@ impl Port for TapPort {
 
     fn link_rate(&self) -> Rate {
         Rate::MAX
+    }
+
+    /// What the kernel gives such a device to begin with, for each queue.
+    fn ring(&self) -> u32 {
+        QUEUE
     }
 
     fn is_up(&self) -> bool {

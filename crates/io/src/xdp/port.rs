@@ -194,6 +194,10 @@ impl Port for XdpPort {
         *lost_after_transmit += socket.send().lost;
     }
 
+    fn ring(&self) -> u32 {
+        self.sockets.iter().map(Socket::holds).min().unwrap_or(0) as u32
+    }
+
     fn link_rate(&self) -> Rate {
         self.rate
     }

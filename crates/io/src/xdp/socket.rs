@@ -82,6 +82,11 @@ pub(super) struct Kicked {
 }
 
 impl Socket {
+    /// Frames that come between two looks at it and are not lost: as many as there are frames to be received into.
+    pub(super) fn holds(&self) -> usize {
+        self.sizes.ring.min(self.sizes.fill)
+    }
+
     /// Opens a socket on the frames of `region` and binds it. No frame is lent yet.
     pub(super) fn open(region: &Arc<Region>, bind: &Bind<'_>, sizes: Sizes) -> Result<Socket, Failure> {
         let socket = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)

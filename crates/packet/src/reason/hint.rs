@@ -71,6 +71,10 @@ impl DropReason {
             CpuLimit => {
                 "Meant so by the `limit` of its path: raise it, or see with `switchpath show workers` what a packet costs."
             }
+            FunctionFailed => {
+                "See `switchpath show events` for what it did. Its path goes on with fresh functions; a function that never \
+                 returns keeps a thread until the router is restarted: take it off the path."
+            }
             Rounds => "Functions of two paths send it to each other: look at their matches.",
             NatTable => {
                 "Many hosts, or one that scans: see `switchpath show nat`; raise `connections` in `[nat]`, or shorten its times."

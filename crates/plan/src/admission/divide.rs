@@ -225,7 +225,9 @@ fn balanced(loads: [Load; 3], ratio: [u64; 3], layout: Layout) -> [Load; 3] {
 /// The paths without a reservation or a share of their own, and the built-in one (none), by who shares a task.
 fn groups(plan: &Plan) -> BTreeMap<String, Vec<Option<usize>>> {
     let mut groups: BTreeMap<String, Vec<Option<usize>>> = BTreeMap::new();
+    let preemptible = |path: Option<usize>| path.is_some_and(|path| plan.paths[path].cpu.preemptible);
     let key = |functions: String, path: Option<usize>| match (plan.cpu.best_effort, path) {
+        (Grouping::PerFunction | Grouping::Aggregate, path) if preemptible(path) => format!("{path:?}"),
         (Grouping::PerFunction, _) => functions,
         (Grouping::Aggregate | Grouping::Single, _) => String::new(),
         (Grouping::ByRule, path) => format!("{path:?}"),

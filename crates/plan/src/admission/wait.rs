@@ -4,7 +4,7 @@
 use super::demand::{Claim, Stages, max_wait};
 use super::divide::longest;
 use super::{Refused, Shortage, Warning};
-use crate::{Layout, PathPlan, Receive, Ring};
+use crate::{LENT, Layout, PathPlan, Receive, Ring};
 use units::Nanos;
 
 /// The longest runs of all tasks, each with its switch.
@@ -48,7 +48,12 @@ impl Runs {
             };
             match layout {
                 Layout::One => Nanos::ZERO,
-                _ => stages.forwarding.run(cost + last, path.waiting_room(layout)),
+                _ if !path.cpu.preemptible => stages.forwarding.run(cost + last, path.waiting_room(layout)),
+                // Interrupted when its slice is over, it takes no longer, whatever its packets cost.
+                _ => {
+                    let run = stages.forwarding.run(cost + last, path.waiting_room(layout));
+                    run.min(stages.forwarding.batching.slice().unwrap_or(LENT) + last)
+                }
             }
         };
         let paths: Vec<Nanos> = stages.plan.paths.iter().enumerate().map(path).collect();

@@ -215,6 +215,7 @@ pub(super) fn path(report: &mut Report<'_>, section: &Section<'_>) -> PathCpu {
         max_wait: wait(report, section),
         cost: cost(report, section),
         limit: time(report, section, "limit", Nanos::new(1)..=MOST_COST),
+        preemptible: section.boolean(report, "preemptible"),
     };
     let size = cpu.reservation.map_or(Bytes::new(64), |reservation| reservation.packet_size());
     if let (Some(limit), Some(cost), Some(node)) = (cpu.limit, cpu.cost, section.node("limit"))

@@ -7,17 +7,21 @@ use crate::document::{Node, Path, Section, Text};
 use crate::keys::{MOST_FUNCTIONS, MOST_PATHS, MOST_RULES, PATH};
 use crate::names::{self, PATH_PATTERN, RESERVED_PATHS};
 use crate::text::{TextError, quote};
-use crate::{Call, Catalogue, FilterRule, Match, PathPlan};
+use crate::{Call, Catalogue, FilterRule, Layout, Match, PathPlan};
 use std::collections::HashMap;
+use units::Nanos;
 
 /// The function of a path that names none.
 const DEFAULT_FUNCTION: &str = "ip";
+/// The longest that a packet may take on purpose where nobody interrupts it.
+const MOST_UNINTERRUPTED: Nanos = Nanos::millis(10);
 
 pub(super) fn read(
     report: &mut Report<'_>,
     root: &Section<'_>,
     connected: &Connected,
     catalogue: &Catalogue,
+    layout: Layout,
 ) -> Vec<PathPlan> {
     let parent = Path::Key(&root.path, "path");
     let mut list = root.list(report, "path");
@@ -55,6 +59,7 @@ pub(super) fn read(
         };
         let (input_queue, output_queue) = (one("input_queue"), one("output_queue"));
         let cpu = cpu::path(report, &section);
+        interrupted(report, &section, &functions, (cpu.preemptible, layout));
         let class = section.integer(report, "class").unwrap_or(0) as u8;
         if let (Some(name), Some((_, matching))) = (name, matching) {
             paths.push(PathPlan {
@@ -112,6 +117,39 @@ fn matching<'a>(report: &mut Report<'_>, section: &'a Section<'a>, connected: &C
         return None;
     }
     Some((text, matching))
+}
+
+/// Functions that must not be interrupted, and those that have to be.
+fn interrupted(
+    report: &mut Report<'_>,
+    section: &Section<'_>,
+    functions: &[Call],
+    (preemptible, layout): (bool, Layout),
+) {
+    let node = |name| section.node(name).map_or((section.span.clone(), section.path), |node| (node.span, node.path));
+    if preemptible && functions.iter().any(|call| call.name == "nat") {
+        let (span, path) = node("preemptible");
+        report.error(span, path, || {
+            let reason = "interrupted in the middle of a packet, 'nat' would keep the connections from all other paths";
+            (reason.to_string(), "translate on a path that is not preemptible".to_string())
+        });
+    }
+    if preemptible && layout == Layout::One {
+        let (span, path) = node("preemptible");
+        report.error(span, path, || {
+            let reason = "with layout = 1 its functions are part of the input task, which nobody interrupts";
+            (reason.to_string(), "give [cpu] layout = 2 or 3".to_string())
+        });
+    }
+    let takes = |call: &Call| ["cost", "rare_cost"].iter().filter_map(|name| call.option(name)).max().unwrap_or(0);
+    let longest = functions.iter().filter(|call| call.name == "spin").map(takes).max().map_or(Nanos::ZERO, Nanos::new);
+    if !preemptible && longest > MOST_UNINTERRUPTED {
+        let (span, path) = node("functions");
+        report.error(span, path, || {
+            let reason = format!("a packet that takes {longest} holds up everything else, as if the worker were stuck");
+            (reason, format!("add preemptible = true, or let it take {MOST_UNINTERRUPTED} at most"))
+        });
+    }
 }
 
 /// The rules of a packet filter, which a path has where it has the function of that name.

@@ -40,7 +40,16 @@ const fn declared(name: &'static str, summary: &'static str, options: &'static [
     Declaration { name, summary, cost: units::declare::DeclaredCost::None, source: "", options }
 }
 
-/// Three schemes, five functions, three kinds of device.
+const COST: OptionDeclaration = OptionDeclaration {
+    name: "cost",
+    unit: Unit::Time,
+    default: "1us",
+    least: 0,
+    most: 3_600_000_000_000,
+    doc: "What a packet takes.",
+};
+
+/// Three schemes, six functions, three kinds of device.
 pub fn catalogue() -> Catalogue {
     Catalogue {
         schemes: vec![
@@ -54,6 +63,7 @@ pub fn catalogue() -> Catalogue {
             declared("count", "Counts.", &[]),
             declared("filter", "Filters.", &[]),
             declared("nat", "Translates.", &[]),
+            declared("spin", "Takes time.", &[COST]),
         ],
         devices: vec![
             declared("memory", "A pair of queues.", &[]),

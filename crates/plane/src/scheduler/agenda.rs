@@ -33,6 +33,14 @@ const VECTOR: u32 = 256;
 /// Packets of a vector while nothing is known of their cost.
 const UNKNOWN: u32 = 16;
 
+/// How long a core is lent at most where a run has no slice.
+const LENT: Nanos = plan::LENT;
+
+/// How long a core is lent at once to functions that are interrupted, where a run may last `slice`.
+pub fn lending(slice: Nanos) -> Nanos {
+    if slice == Nanos::MAX { LENT } else { slice }
+}
+
 /// Dispatches that others do at most between two looks at ports that had nothing.
 const LOOK: u32 = 8;
 
@@ -396,7 +404,7 @@ impl Agenda {
     /// The picked task has run.
     #[inline]
     pub fn ran(&mut self, task: TaskId, run: Run, now: Instant) {
-        let used = self.book(task, run.used, run.packets);
+        let used = self.book(task, run.used, run.packets, run.away);
         let entry = &mut self.entries[task.index()];
         entry.waiting = run.waiting;
         let rule = self.rules[entry.kind as usize];
@@ -407,9 +415,10 @@ impl Agenda {
         let entry = &mut self.entries[task.index()];
         let may = run.waiting > 0 && run.room > 0;
         let worth = run.waiting >= entry.threshold && run.room >= entry.threshold;
-        if may && worth {
+        if run.away || may && worth {
             entry.enter(State::Active, now);
-            let expected = entry.expected(rule);
+            // How much is left to do of what is away only doing it tells.
+            let expected = if run.away { lending(rule.slice) } else { entry.expected(rule) };
             entry.foretold = expected;
             self.busy += 1;
             self.discipline.charge(task, used, Some(expected), now);
@@ -429,7 +438,7 @@ impl Agenda {
     /// may be more. A port that is `stalled` waits until it is roused.
     #[inline]
     pub fn polled(&mut self, task: TaskId, used: Nanos, packets: u32, full: bool, stalled: bool, now: Instant) {
-        let charged = self.book(task, used, packets);
+        let charged = self.book(task, used, packets, false);
         match packets {
             0 => self.note_poll(task, used, now),
             _ => self.note_run(task, packets, used, 0, now),
@@ -470,18 +479,21 @@ impl Agenda {
         }
     }
 
-    /// Books what a run took. Answers what is charged for it.
+    /// Books what a run took; `away` where it has begun more than it ended. Answers what is charged for it.
     #[inline]
-    fn book(&mut self, task: TaskId, used: Nanos, packets: u32) -> Nanos {
+    fn book(&mut self, task: TaskId, used: Nanos, packets: u32, away: bool) -> Nanos {
         let entry = &mut self.entries[task.index()];
         let charged = used + self.switched + entry.owes;
         entry.owes = Nanos::ZERO;
         entry.account.runs += 1;
         entry.account.packets += u64::from(packets);
         entry.account.used += used;
-        if packets > 0 {
+        if packets > 0 || away {
             self.times.useful += used;
-            entry.cost.ran(packets, used);
+            entry.begun += used;
+            if packets > 0 {
+                entry.cost.ran(packets, std::mem::take(&mut entry.begun));
+            }
         } else {
             self.times.polling += used;
         }
@@ -491,6 +503,11 @@ impl Agenda {
     /// Work was done outside of any task: packets received the way of interrupts.
     pub fn interrupted(&mut self, used: Nanos) {
         self.times.useful += used;
+    }
+
+    /// What a packet of the task costs; zero where that is not known.
+    pub fn mean_cost(&self, task: TaskId) -> Nanos {
+        self.entries[task.index()].each()
     }
 
     /// When a timer goes off next, or overhead and slice are set anew.

@@ -30,7 +30,7 @@ pub fn calibrate<M: Meter>(plan: &CpuPlan, meter: &mut M) -> Nanos {
             let grant = agenda.pick(now).expect("every task has work");
             agenda.switched(grant.task, Nanos::ZERO);
             now += Nanos::micros(1);
-            agenda.ran(grant.task, Run { used: Nanos::micros(1), packets: 1, waiting: 64, room: 64 }, now);
+            agenda.ran(grant.task, Run { used: Nanos::micros(1), packets: 1, waiting: 64, room: 64, away: false }, now);
         }
         *round = meter.lap(Work::SWITCH);
     }

@@ -79,6 +79,8 @@ pub struct Run {
     pub waiting: u32,
     /// Packets there is room for behind it now.
     pub room: u32,
+    /// Whether somebody else works on packets of it: it goes on whatever waits, when its turn comes.
+    pub away: bool,
 }
 
 /// Where the time of a core went, since it began. The rest is idle.

@@ -128,6 +128,8 @@ impl Common {
         match grouping {
             _ if own => Common::Path(path.id),
             Grouping::Single => Common::All,
+            // What is interrupted does not stand in anybody's way.
+            _ if path.cpu.preemptible => Common::Path(path.id),
             _ if path.cpu.reservation.is_some() || path.cpu.share.is_some() => Common::Path(path.id),
             Grouping::ByRule => Common::Path(path.id),
             Grouping::Aggregate => Common::BestEffort,
@@ -197,7 +199,7 @@ impl Worker {
     pub(super) fn adopt(&mut self, now: Instant) {
         let Some(change) = self.pending.take() else { return };
         self.adopting = true;
-        self.quiet = 0;
+        (self.quiet, self.waits_since) = (0, None);
         let Change { snapshot, ports, schemes, functions, reply } = change;
         self.fates.count_ports(snapshot.ports.len());
         for new in ports {
@@ -215,6 +217,7 @@ impl Worker {
             }
         }
         self.rebuild_paths(&snapshot, functions);
+        self.set_aside(&snapshot);
         self.rule(&snapshot, now);
         self.note_promises(&snapshot);
         self.snapshot = snapshot;
@@ -527,6 +530,7 @@ impl Worker {
                 ready: false,
                 limit: None,
                 fill: Fill::default(),
+                side: None,
             },
         };
         if let Some(Some(state)) = port.map(|port| &mut self.ports[port.index()]) {
@@ -574,6 +578,7 @@ impl Worker {
         for port in 0..self.ports.len() {
             self.run_output(PortId::at(port), packet::BATCH);
         }
+        self.forsake_all(DropReason::Shutdown);
         for instance in self.instances.iter_mut().flatten() {
             let half = &mut instance.half;
             let mut next = || half.take().map(Half::into_packet).or_else(|| instance.input.pop());

@@ -5,6 +5,7 @@
 //! through its mailbox and are adopted between steps, once the packets of the old one have left its paths.
 
 mod adopt;
+mod aside;
 mod crew;
 mod cutting;
 mod duties;
@@ -31,6 +32,7 @@ pub use report::{PathReport, PortReport, QueueReport, TaskReport, Watched, Worke
 pub use restart::HalfAdopted;
 pub(crate) use stages::refusal;
 
+use crate::aside::{Asides, Virtual};
 use crate::bell::Bell;
 use crate::classify::{Dispatch, Scratch, Tables, Target};
 use crate::event::{Event, Observer};
@@ -201,6 +203,10 @@ pub struct Worker {
     stalls: Vec<PortId>,
     /// Where packets are received the way of interrupts: the port whose turn is next.
     interrupted: Option<usize>,
+    /// Who makes those who run functions that are interrupted when their slice is over.
+    asides: Box<dyn Asides>,
+    /// Since when a new configuration waits for the paths to be empty.
+    waits_since: Option<Instant>,
 }
 
 impl Worker {
@@ -256,7 +262,15 @@ impl Worker {
             touched: Vec::with_capacity(16),
             stalls: Vec::new(),
             interrupted: None,
+            asides: Box::new(Virtual),
+            waits_since: None,
         }
+    }
+
+    /// From the next configuration on functions that are interrupted when their slice is over are run by those whom `asides`
+    /// makes. Without it they run at once, and what they cost is interrupted: where time is not real.
+    pub fn lend_to(&mut self, asides: Box<dyn Asides>) {
+        self.asides = asides;
     }
 
     #[inline]
@@ -270,6 +284,8 @@ impl Worker {
                 self.adopt(now);
             } else {
                 self.duties.agenda.hurry(now);
+                let since = *self.waits_since.get_or_insert(now);
+                self.call_in(since);
             }
         }
         if !self.injected.is_empty() && self.pending.is_none() {

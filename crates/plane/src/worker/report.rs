@@ -275,8 +275,10 @@ impl Worker {
             let mut counters = PathCounters::default();
             of(path).for_each(|instance| counters += instance.counters);
             let mut functions: Vec<Vec<Counter>> = Vec::new();
-            for counted in of(path).map(|i| i.functions.iter().map(|f| f.counters()).collect::<Vec<_>>()) {
-                add_counters(&mut functions, counted);
+            for instance in of(path) {
+                let away = instance.side.as_ref().and_then(|side| side.counted());
+                let counted = || instance.functions.iter().map(|function| function.counters()).collect();
+                add_counters(&mut functions, away.unwrap_or_else(counted));
             }
             PathReport { path, counters, queued: of(path).map(|i| i.queued()).sum(), functions }
         };
@@ -288,7 +290,7 @@ impl Worker {
         let report = |i: &crate::path::Instance| QueueReport {
             path: i.path,
             port: i.port,
-            input: i.input.len() + usize::from(i.half.is_some()),
+            input: i.input.len() + usize::from(i.half.is_some()) + i.away(),
             output: i.output.len(),
             capacity: i.input.capacity(),
             fill: i.fill,

@@ -9,6 +9,7 @@
 use super::crew::Crew;
 use super::duties::Duties;
 use super::{PortState, Remains, Role, Worker, tell_tables};
+use crate::aside::Side;
 use crate::classify::Scratch;
 use crate::function;
 use crate::host::Host;
@@ -88,6 +89,7 @@ impl Worker {
         self.touched.clear();
         self.blocked.clear();
         self.quiet = 0;
+        self.waits_since = None;
         self.holding = Default::default();
         self.ready.clear();
         self.asked_by.clear();
@@ -128,7 +130,10 @@ impl Worker {
         if !own {
             old.counters.settle();
         }
+        // Whoever works for it is left behind, with all that it has.
+        let side = old.side.take().map(|_| Box::new(Side::new(self.asides.open())));
         self.instances[target] = Some(Instance {
+            side,
             task,
             input: Queue::new(before),
             output: Queue::new(behind),

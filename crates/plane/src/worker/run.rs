@@ -90,13 +90,20 @@ impl Worker {
 
     /// Runs a forwarding task. Answers the packets moved.
     fn forward<M: Meter>(&mut self, grant: Grant, meter: &mut M) -> usize {
-        let (mut used, mut moved) = (Nanos::ZERO, 0);
+        let (mut used, mut moved, mut lent) = (Nanos::ZERO, 0, false);
         while let Some(target) = self.next_ready(grant.task) {
             let most = grant.vector.min(grant.packets - moved as u32) as usize;
-            let vector = self.run_forward(target, most, meter);
+            let vector = if self.is_aside(target) {
+                self.lend(target, grant, used, meter)
+            } else {
+                self.run_forward(target, most, meter)
+            };
             used += vector.used;
             moved += vector.moved;
-            self.settle_ready(grant.task, target, vector.moved);
+            lent |= vector.away;
+            if !vector.away {
+                self.settle_ready(grant.task, target, vector.moved);
+            }
             if self.interrupted.is_some() {
                 self.interrupt(meter);
             }
@@ -107,10 +114,11 @@ impl Worker {
         if !self.stalls.is_empty() {
             self.retry_stalls();
         }
-        let (waiting, room) = self.before(grant.task);
-        let run = Run { used, packets: moved as u32, waiting, room };
+        let (waiting, room, away) = self.before(grant.task);
+        let run = Run { used, packets: moved as u32, waiting, room, away };
         self.duties.agenda.ran(grant.task, run, self.fates.now);
-        moved
+        // Work goes on where the core was lent, though no packet has moved yet.
+        moved + usize::from(lent)
     }
 
     /// The instance a task works on next: where it has several, the one whose first packet came first.
@@ -120,8 +128,12 @@ impl Worker {
         if ready.len() > 1 {
             let instances = &self.instances;
             let came = |target: crate::classify::Target| {
-                let front = instances.get(usize::from(target)).and_then(|i| i.as_ref()?.input.front());
-                front.map_or(Instant::START, |packet| packet.meta().timestamp)
+                let instance = instances.get(usize::from(target)).and_then(Option::as_ref);
+                if let Some(out) = instance.and_then(|instance| instance.side.as_ref()?.out.as_ref()) {
+                    // Those that are away take turns, and do not keep others waiting.
+                    return out.lent;
+                }
+                instance.and_then(|i| i.input.front()).map_or(Instant::START, |packet| packet.meta().timestamp)
             };
             let first = ready.iter().enumerate().min_by_key(|&(position, &target)| (came(target), position));
             if let Some((position, _)) = first {
@@ -153,19 +165,20 @@ impl Worker {
         }
     }
 
-    /// What waits for a forwarding task, and the most room behind it.
+    /// What waits for a forwarding task, the most room behind it, and whether somebody else works on some of it.
     #[inline]
-    fn before(&mut self, task: TaskId) -> (u32, u32) {
+    fn before(&mut self, task: TaskId) -> (u32, u32, bool) {
         let Worker { instances, duties, .. } = self;
         let slot = duties.slot(task);
-        let (mut waiting, mut room) = (0, 0);
+        let (mut waiting, mut room, mut away) = (0, 0, 0);
         for &target in &slot.ready {
             let Some(Some(instance)) = instances.get(usize::from(target)) else { continue };
             waiting += instance.input.len() + usize::from(instance.half.is_some());
             room = room.max(instance.output.room());
+            away += instance.away();
         }
-        slot.waiting = waiting;
-        (waiting as u32, room as u32)
+        slot.waiting = waiting + away;
+        (slot.waiting as u32, room as u32, away > 0)
     }
 
     /// Runs an output task. Answers the packets moved.
@@ -190,7 +203,7 @@ impl Worker {
         }
         let waiting = if more { self.to_offer(port).max(1) } else { 0 };
         self.duties.slot(grant.task).waiting = waiting;
-        let run = Run { used, packets: moved as u32, waiting: waiting as u32, room: u32::from(u16::MAX) };
+        let run = Run { used, packets: moved as u32, waiting: waiting as u32, room: u32::from(u16::MAX), away: false };
         self.duties.agenda.ran(grant.task, run, self.fates.now);
         moved
     }

@@ -38,6 +38,8 @@ pub(super) struct Vector {
     pub moved: usize,
     /// What it took.
     pub used: Nanos,
+    /// Whether others are away still: somebody works on them when the core is lent again.
+    pub away: bool,
 }
 
 impl Worker {
@@ -199,6 +201,11 @@ impl Worker {
         let mut touched = std::mem::take(&mut self.touched);
         let mut used = Nanos::ZERO;
         for &target in &touched {
+            let aside = |instance: &Instance| instance.side.is_some();
+            if self.instances.get(usize::from(target)).and_then(Option::as_ref).is_some_and(aside) {
+                // Its own task runs it, slice by slice.
+                continue;
+            }
             loop {
                 let vector = self.run_forward(target, BATCH, meter);
                 used += vector.used;
@@ -220,9 +227,12 @@ impl Worker {
         if target == self.dispatch.control || target == self.dispatch.general {
             let moved = self.run_host(target);
             let used = self.lap(meter, self.work_of(target, moved, 0));
-            return Vector { moved, used };
+            return Vector { moved, used, away: false };
         }
         let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return Vector::default() };
+        if instance.side.is_some() {
+            return self.run_aside(target, most, Nanos::MAX, meter);
+        }
         instance.fill.look(instance.input.len());
         let offloads = instance.offloads || instance.half.is_some();
         let mut moved = if offloads {
@@ -260,7 +270,7 @@ impl Worker {
             asked: asked.get(),
             ..Work::new(Of::Forwarding, moved, bytes)
         };
-        let mut used = self.lap(meter, work);
+        let used = self.lap(meter, work);
         if let Some(limit) = limit {
             odd |= self.over_limit(used, limit);
         }
@@ -270,7 +280,14 @@ impl Worker {
         if offloads {
             moved += self.put(target);
         }
-        let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return Vector { moved, used } };
+        self.pass_on(target, Vector { moved, used, away: false }, meter)
+    }
+
+    /// Puts the batch, on which the functions of an instance have worked, behind them.
+    #[inline]
+    pub(super) fn pass_on<M: Meter>(&mut self, target: Target, done: Vector, meter: &mut M) -> Vector {
+        let Vector { moved, mut used, away } = done;
+        let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return done };
         let ahead = instance.output.len();
         instance.output.append(&mut self.batch, BATCH);
         for packet in self.batch.drain() {
@@ -279,19 +296,19 @@ impl Worker {
             self.fates.drop(packet, DropReason::OutputQueue);
         }
         let (port, waits) = (instance.port, instance.output.len());
-        let (Some(port), true) = (port, waits > 0) else { return Vector { moved, used } };
+        let (Some(port), true) = (port, waits > 0) else { return done };
         if self.snapshot.layout != Layout::Three {
             let (packets, more) = self.run_output(port, BATCH);
             let bytes = if self.wants_bytes::<M>() { self.sent_bytes(port) } else { 0 };
             used += self.lap(meter, Work::new(Of::Output, packets, bytes).at(port));
             if !more {
-                return Vector { moved, used };
+                return Vector { moved, used, away };
             }
         }
         if let Some(Some(state)) = self.ports.get(port.index()) {
             self.duties.leave(state.output, waits.saturating_sub(ahead), self.fates.now);
         }
-        Vector { moved, used }
+        Vector { moved, used, away }
     }
 
     /// Work on packets of an instance.
@@ -315,7 +332,7 @@ impl Worker {
     /// next hop is lost wait for it, and with them all that stand behind them on the same path for the same next hop: none
     /// of them shall go before.
     #[cold]
-    fn divert(&mut self, from: Target) {
+    pub(super) fn divert(&mut self, from: Target) {
         let mut lost: Vec<AdjacencyId> = Vec::new();
         let (mut kept, mut diverted): (Vec<Packet>, Vec<Packet>) = (Vec::new(), Vec::new());
         let Some(Some(instance)) = self.instances.get_mut(usize::from(from)) else { return };

@@ -37,7 +37,8 @@ fn flow() -> impl Strategy<Value = Flow> {
         (500u64..30_000).prop_map(|ns| format!("{ns}ns")),
         (500u64..10_000).prop_map(|ns| format!("uniform({ns}ns, {}ns)", 3 * ns)),
     ];
-    (10u64..150, cost, law).prop_map(|(share, cost, law)| Flow { share, cost, law, more: String::new() })
+    let more = prop::sample::select(vec!["", "", "preemptible = true"]);
+    (10u64..150, cost, law, more).prop_map(|(share, cost, law, more)| Flow { share, cost, law, more: more.into() })
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod common;
 mod contract;
 mod costs;
 mod estimator;
+mod preempted;
 mod switching;
 mod throttle;
 mod worlds;

@@ -43,7 +43,7 @@ proptest! {
     /// Conservation and order are checked by the run. Under a load that every setting carries nothing at all is lost.
     #[test]
     fn settings_change_under_traffic_and_nothing_is_lost_or_overtaken(
-        steps in prop::collection::vec((cpu(), port()), 2..8),
+        steps in prop::collection::vec((cpu(), port(), any::<bool>()), 2..8),
         load in prop::collection::vec((5_000u64..20_000, 500u64..2500), 1..4),
         flood in any::<bool>(),
     ) {
@@ -53,7 +53,10 @@ proptest! {
             ..Flow::even(100, cost, pps)
         };
         let flows: Vec<Flow> = load.iter().map(flow).collect();
-        let settings = |(cpu, port): &(String, &str)| {
+        let settings = |(cpu, port, preemptible): &(String, &str, bool)| {
+            // In the one task of layout 1 nothing is interrupted.
+            let more = format!("queue = 512\npreemptible = {}", *preemptible && !cpu.contains("layout = 1"));
+            let flows: Vec<Flow> = flows.iter().map(|flow| Flow { more: more.clone(), ..flow.clone() }).collect();
             // Batches of one packet leave an estimator nothing to aim at, which is refused.
             let port = if cpu.contains("input = \"none\"") && port.contains("estimator = true") { "" } else { port };
             config(cpu, &flows).replace("device = \"sim:in\"", &format!("device = \"sim:in\"\n{port}"))

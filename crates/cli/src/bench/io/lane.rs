@@ -196,6 +196,14 @@ impl Lane {
         Ok(())
     }
 
+    /// From now on the ports of our router are looked at when their estimators say.
+    pub fn estimate(&self) -> Result<()> {
+        let Some(daemon) = &self.daemon else { return Ok(()) };
+        let text = self.configuration().replace("device =", "estimator = true\ndevice =");
+        daemon.apply(&text, "bench.toml").map_err(|failure| anyhow!("{failure}"))?;
+        Ok(())
+    }
+
     fn configuration(&self) -> String {
         let mut text = String::from("version = 1\n");
         for side in Side::BOTH {

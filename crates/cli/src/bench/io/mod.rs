@@ -149,6 +149,10 @@ fn idle(lab: &Lab, rounds: usize, progress: &Progress) -> Result<Vec<Figure>> {
         }
         let used = echo::idle(Nanos::millis(300 * rounds as u64))?;
         figures.push(Figure::alone("io", name("of a processor with nothing to do"), used, "%", Some(IDLE)));
+        lane.estimate()?;
+        let used = echo::idle(Nanos::millis(300 * rounds as u64))?;
+        let name_estimated = name("of a processor with nothing to do, its ports estimated");
+        figures.push(Figure::alone("io", name_estimated, used, "%", Some(IDLE)));
         drop(lane);
         if let Some(lane) = processors.on_others(make)? {
             let name = name("ping, the router on another processor");

@@ -24,6 +24,8 @@ pub(super) struct Entry {
     /// When its timer goes off; FAR where it has none.
     pub due: Instant,
     pub cost: PathCost,
+    /// Time spent on packets that are not done yet.
+    pub begun: Nanos,
     /// Of the period before this one.
     pub sample: Sample,
     /// Time charged when that ended.
@@ -52,6 +54,7 @@ impl Entry {
             since: now,
             due: Instant::FAR,
             cost: PathCost::new(terms.cost, now),
+            begun: Nanos::ZERO,
             sample: Sample::default(),
             sampled: Nanos::ZERO,
             owes: Nanos::ZERO,

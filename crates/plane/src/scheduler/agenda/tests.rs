@@ -38,7 +38,7 @@ fn state(agenda: &Agenda, task: TaskId) -> State {
 }
 
 fn ran(packets: u32, waiting: u32, room: u32) -> Run {
-    Run { used: Nanos::micros(u64::from(packets)), packets, waiting, room }
+    Run { used: Nanos::micros(u64::from(packets)), packets, waiting, room, away: false }
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn time_is_useful_polling_or_switching_and_both_indices_follow() {
     agenda.look(task, 1, 1, at(3));
     agenda.pick(at(3));
     agenda.switched(task, Nanos::micros(1));
-    agenda.ran(task, Run { used: Nanos::micros(6), packets: 1, waiting: 0, room: 1 }, at(10));
+    agenda.ran(task, Run { used: Nanos::micros(6), packets: 1, waiting: 0, room: 1, away: false }, at(10));
     assert_eq!((agenda.times().efficiency(), agenda.times().efficiency_literal()), (0.6, 0.8));
 }
 
@@ -125,7 +125,11 @@ fn each_thing_somebody_should_know_of_a_task_is_remarked() {
         agenda.look(task, 100, 128, at(now));
         agenda.pick(at(now + 30 + 20 * round)).unwrap();
         agenda.switched(task, Nanos::ZERO);
-        agenda.ran(task, Run { used: Nanos::micros(200), packets: 100, waiting: 0, room: 100 }, at(now + 300));
+        agenda.ran(
+            task,
+            Run { used: Nanos::micros(200), packets: 100, waiting: 0, room: 100, away: false },
+            at(now + 300),
+        );
         let said = remarks(&mut agenda, 1);
         let over = Remark::OverCost { cost: Nanos::micros(2), declared: Nanos::micros(1) };
         let lags = Remark::Lags { lag: Nanos::micros(50), lasts: Nanos::micros(40) };

@@ -1,0 +1,271 @@
+//! Forwarding where the functions of a path are interrupted when their slice is over (spec Q-41): a vector is given to
+//! somebody who works on it while the core is lent, run after run, until it comes back. What it takes is the task's, as if the
+//! worker had done it itself.
+//!
+//! A vector that does not come back is given up: when it has used what the path allows, or when a new configuration has
+//! waited for it long enough. Its packets are counted as dropped, and their frames go home by themselves should it ever end.
+
+use super::Worker;
+use super::stages::Vector;
+use crate::aside::{Lent, Out, Returned, Side};
+use crate::classify::Target;
+use crate::event::{Event, Misdeed, Stage};
+use crate::fates::Fates;
+use crate::function;
+use crate::meter::{Meter, Stage as Of, Work};
+use crate::path::Instance;
+use crate::scheduler::agenda::lending;
+use crate::scheduler::task::Grant;
+use crate::snapshot::Snapshot;
+use packet::DropReason;
+use std::sync::Arc;
+use units::{Instant, Nanos};
+
+/// Packets of a vector while nothing is known of what they cost.
+const UNKNOWN: u64 = 16;
+/// How long a new configuration waits for a vector.
+const PATIENCE: Nanos = Nanos::secs(1);
+/// How long work that is not scheduled waits for one: see [`Worker::flush`].
+const FLUSH: Nanos = Nanos::millis(10);
+/// What the functions of an instance did wrong is told so often at most.
+const QUIET: Nanos = Nanos::secs(60);
+
+impl Worker {
+    /// Whether somebody else runs the functions of an instance.
+    #[inline]
+    pub(super) fn is_aside(&self, target: Target) -> bool {
+        let instance = self.instances.get(usize::from(target)).and_then(Option::as_ref);
+        instance.is_some_and(|instance| instance.side.is_some())
+    }
+
+    /// Lends the core for what is left of a run that has `used` so much: a vector of what such a time is enough for.
+    pub(super) fn lend<M: Meter>(&mut self, target: Target, grant: Grant, used: Nanos, meter: &mut M) -> Vector {
+        let slice = lending(grant.slice).saturating_sub(used).max(Nanos::new(1));
+        let each = self.duties.agenda.mean_cost(grant.task).get();
+        let enough = slice.get().checked_div(each).unwrap_or(UNKNOWN).max(u64::from(grant.vector));
+        let most = enough.clamp(1, u64::from(grant.packets)) as usize;
+        self.run_aside(target, most, slice, meter)
+    }
+
+    /// Gives out a vector of at most `most` packets where none is, and lends the core for `slice`; as long as it takes, within
+    /// reason, where there is none.
+    pub(super) fn run_aside<M: Meter>(&mut self, target: Target, most: usize, slice: Nanos, meter: &mut M) -> Vector {
+        if !self.is_out(target)
+            && let Some(done) = self.give_out(target, most, meter)
+        {
+            return done;
+        }
+        let unscheduled = slice == Nanos::MAX;
+        let mut slice = if unscheduled { FLUSH } else { slice };
+        let bytes_wanted = self.wants_bytes::<M>();
+        let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return Vector::default() };
+        let Some(side) = &mut instance.side else { return Vector::default() };
+        let Some(out) = &mut side.out else { return Vector::default() };
+        let allowed = instance.limit.map(|limit| limit * out.packets as u64);
+        if let Some(allowed) = allowed {
+            slice = slice.min(allowed.saturating_sub(out.used)).max(Nanos::new(1));
+        }
+        out.lent = self.fates.now;
+        let mut work = Work { path: Some(instance.path), port: instance.port, ..Work::new(Of::Forwarding, 0, 0) };
+        if out.back.is_none() {
+            match side.aside.lend(slice) {
+                Lent::Away(used) => out.used = used,
+                Lent::Done(mut errand) => {
+                    work.asked = errand.take_asked();
+                    let whole = Work { packets: out.packets as u32, bytes: out.bytes as u32, ..work };
+                    out.back = Some((errand, meter.foretell(whole).unwrap_or_default()));
+                }
+            }
+        }
+        let mut done = None;
+        if let Some((errand, left)) = out.back.take() {
+            let spent = left.min(slice);
+            out.used += spent;
+            work.foretold = Some(spent);
+            if left > spent {
+                out.back = Some((errand, left.saturating_sub(spent)));
+            } else {
+                work.packets = out.packets as u32;
+                work.bytes = if bytes_wanted { out.bytes as u32 } else { 0 };
+                done = Some(errand);
+            }
+        }
+        let over = allowed.is_some_and(|allowed| out.used >= allowed);
+        let used = self.lap(meter, work);
+        match done {
+            Some(errand) => self.take_back(target, errand, used, meter),
+            None if over => self.give_up_vector(target, DropReason::CpuLimit, used),
+            None if unscheduled => self.give_up_vector(target, DropReason::FunctionFailed, used),
+            None => Vector { moved: 0, used, away: true },
+        }
+    }
+
+    fn is_out(&self, target: Target) -> bool {
+        self.instances.get(usize::from(target)).and_then(Option::as_ref).is_some_and(|i| i.away() > 0)
+    }
+
+    /// Gives a vector out. Where there is none to give, or nobody to give it to, answers what was done instead.
+    fn give_out<M: Meter>(&mut self, target: Target, most: usize, meter: &mut M) -> Option<Vector> {
+        let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return Some(Vector::default()) };
+        instance.fill.look(instance.input.len());
+        let offloads = instance.offloads || instance.half.is_some();
+        // What is looked at packet by packet goes out packet by packet.
+        let most = if instance.limit.is_some() || offloads { 1 } else { most };
+        let moved = if offloads {
+            self.gather(target, most)
+        } else {
+            let most = instance.output.room().min(most);
+            instance.input.pop_into(&mut self.batch, most);
+            self.batch.len()
+        };
+        if self.batch.is_empty() {
+            // Segments of a super-frame, or nothing.
+            let used = self.lap(meter, Work { packets: moved as u32, ..Work::new(Of::Forwarding, 0, 0) });
+            return Some(self.pass_on(target, Vector { moved, used, away: false }, meter));
+        }
+        let bytes = if M::BYTES || self.duties.agenda.is_traced() { self.batch.bytes() } else { 0 };
+        let out = Out::new((self.batch.len(), bytes), offloads, self.fates.now);
+        let Worker { instances, batch, snapshot, tables, fates, .. } = self;
+        let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return Some(Vector::default()) };
+        let Some(side) = &mut instance.side else { return Some(Vector::default()) };
+        let terms = (fates.now, fates.follows(), out);
+        if side.give(batch, &mut instance.functions, (snapshot, tables), terms) {
+            return None;
+        }
+        self.refuse_all(DropReason::FunctionFailed);
+        self.divert(target);
+        self.accuse(target, Misdeed::NeverReturned);
+        let used = self.lap(meter, Work::new(Of::Forwarding, moved, 0));
+        Some(Vector { moved, used, away: false })
+    }
+
+    /// A vector is done.
+    fn take_back<M: Meter>(
+        &mut self,
+        target: Target,
+        errand: Box<crate::aside::Errand>,
+        used: Nanos,
+        meter: &mut M,
+    ) -> Vector {
+        let Worker { instances, batch, fates, .. } = self;
+        let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return Vector::default() };
+        let Some(side) = &mut instance.side else { return Vector::default() };
+        let Returned { mut odd, passed, panic } = side.take(errand, batch, &mut instance.functions);
+        let offloads = side.out.take().is_some_and(|out| out.offloads);
+        let mut moved = batch.len();
+        for passed in &passed {
+            let stage = Stage::Function { index: passed.function, before: &passed.frames.0 };
+            fates.passed_as(&batch.as_slice()[passed.packet], stage, &passed.frames.1);
+        }
+        if let Some(reason) = panic {
+            self.refuse_all(DropReason::FunctionFailed);
+            odd = true;
+            self.renew_functions(target);
+            self.accuse(target, Misdeed::Panicked(&reason));
+        }
+        if odd && self.send_on(target) {
+            self.divert(target);
+        }
+        if offloads {
+            moved += self.put(target);
+        }
+        self.pass_on(target, Vector { moved, used, away: false }, meter)
+    }
+
+    /// Every packet of the batch goes no further.
+    fn refuse_all(&mut self, reason: DropReason) {
+        let packets = self.batch.as_mut_slice();
+        packets.iter_mut().for_each(|packet| packet.meta_mut().refused = reason.index() as u8 + 1);
+    }
+
+    /// A vector is not waited for any more.
+    #[cold]
+    fn give_up_vector(&mut self, target: Target, reason: DropReason, used: Nanos) -> Vector {
+        let Worker { instances, fates, .. } = self;
+        let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return Vector::default() };
+        let Some(out) = instance.forsake(reason, fates) else { return Vector::default() };
+        self.renew_functions(target);
+        let misdeed = match reason {
+            DropReason::CpuLimit => Misdeed::OverLimit(out.used),
+            _ => Misdeed::DidNotReturn(self.fates.now.since(out.since)),
+        };
+        self.accuse(target, misdeed);
+        Vector { moved: out.packets, used, away: false }
+    }
+
+    /// A new configuration has waited since `since` for the paths to be empty: vectors that keep it waiting are given up.
+    #[cold]
+    pub(super) fn call_in(&mut self, since: Instant) {
+        for target in 0..self.instances.len() {
+            let out = self.instances[target].as_ref().and_then(|instance| instance.side.as_ref()?.out.as_ref());
+            let late = |out: &Out| self.fates.now.since(out.since.max(since)) >= PATIENCE;
+            if out.is_some_and(late) {
+                self.give_up_vector(target as Target, DropReason::FunctionFailed, Nanos::ZERO);
+            }
+        }
+    }
+
+    /// The worker ends: nobody waits for what is away.
+    pub(super) fn forsake_all(&mut self, reason: DropReason) {
+        let Worker { instances, fates, .. } = self;
+        instances.iter_mut().flatten().for_each(|instance| drop(instance.forsake(reason, fates)));
+    }
+
+    /// The functions of an instance begin anew: those it had are lost, or have panicked.
+    fn renew_functions(&mut self, target: Target) {
+        let Worker { instances, snapshot, .. } = self;
+        let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return };
+        let spec = snapshot.paths.iter().find(|path| path.id == instance.path);
+        instance.functions = spec.and_then(|path| function::build(path).ok()).unwrap_or_default();
+    }
+
+    /// Tells what the functions of an instance did, unless something was told of them lately.
+    fn accuse(&mut self, target: Target, misdeed: Misdeed<'_>) {
+        let Worker { instances, fates, id, .. } = self;
+        let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return };
+        let Some(side) = &mut instance.side else { return };
+        if side.told.is_none_or(|then| fates.now.since(then) >= QUIET) {
+            side.told = Some(fates.now);
+            fates.event(&Event::FunctionFailed { worker: *id, path: instance.path, port: instance.port, misdeed });
+        }
+    }
+
+    /// Who runs the functions of each path from now on, as `snapshot` says. Nothing is out.
+    pub(super) fn set_aside(&mut self, snapshot: &Arc<Snapshot>) {
+        let Worker { instances, asides, .. } = self;
+        for path in &snapshot.paths {
+            let of = |instance: &&mut Instance| instance.path == path.id && instance.port.is_some();
+            for instance in instances.iter_mut().flatten().filter(of) {
+                match (path.cpu.preemptible, &instance.side) {
+                    (true, None) => instance.side = Some(Box::new(Side::new(asides.open()))),
+                    (false, Some(_)) => instance.side = None,
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+impl Instance {
+    /// Nobody waits any more for what somebody works on: its packets count as dropped.
+    fn forsake(&mut self, reason: DropReason, fates: &mut Fates) -> Option<Out> {
+        let side = self.side.as_mut()?;
+        let mut out = side.out.take()?;
+        self.counters.dropped += out.packets as u64;
+        match out.back.take() {
+            Some((errand, _)) => {
+                let mut batch = packet::Batch::new();
+                side.take(errand, &mut batch, &mut self.functions);
+                batch.drain().for_each(|packet| fates.drop(packet, reason));
+            }
+            None => {
+                side.aside.forsake();
+                fates.forsake(&side.came, reason);
+            }
+        }
+        Some(out)
+    }
+}
+
+#[cfg(test)]
+mod tests;

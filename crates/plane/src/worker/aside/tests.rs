@@ -1,0 +1,332 @@
+use crate::aside::{Aside, Asides, Errand, Lent};
+use crate::event::{Event, Misdeed, Observer};
+use crate::function::{Context, Function};
+use crate::meter::Flat;
+use crate::rig::{Rig, Udp};
+use crate::snapshot::Layout;
+use packet::{DropReason, Packet};
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use units::{Mac, Nanos};
+
+const DEAR: u16 = 7;
+const QUICK: u16 = 9;
+
+/// A router whose path `dear` has these keys.
+fn config(path: &str) -> String {
+    format!(
+        r#"
+version = 1
+[port.lan]
+device = "memory:lan"
+mac = "02:00:00:00:00:01"
+address = ["192.0.2.1/24"]
+[port.wan]
+device = "memory:wan"
+mac = "02:00:00:00:00:02"
+address = ["198.51.100.1/24"]
+[[neighbour]]
+address = "198.51.100.9"
+mac = "02:00:00:00:00:22"
+port = "wan"
+[[path]]
+name = "dear"
+match = "udp dport 7"
+{path}
+"#
+    )
+}
+
+fn udp(port: u16, number: u32) -> Vec<u8> {
+    let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
+    let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::new(198, 51, 100, 9));
+    Udp { link, network, ports: (9, port), ttl: 64, length: 60 }.frame(&number.to_be_bytes())
+}
+
+/// What came: port and number of each.
+fn came(rig: &mut Rig) -> Vec<(u16, u32)> {
+    let read = |frame: Vec<u8>| {
+        let port = u16::from_be_bytes([frame[36], frame[37]]);
+        (port, u32::from_be_bytes(frame[42..46].try_into().unwrap()))
+    };
+    rig.received("wan").into_iter().map(read).collect()
+}
+
+/// Packets of the path that are somewhere on it.
+fn on_path(rig: &Rig) -> usize {
+    let id = rig.router.snapshot().paths.last().expect("there is a path").id;
+    rig.report().paths.iter().find(|path| path.path == id).map_or(0, |path| path.queued)
+}
+
+fn steps(rig: &mut Rig, steps: usize) {
+    for _ in 0..steps {
+        rig.step(&mut Flat(Nanos::new(10)));
+        rig.worker.audit();
+    }
+}
+
+fn dropped(rig: &Rig, reason: DropReason) -> u64 {
+    let report = rig.report();
+    let at_ports = report.ports.iter().flat_map(|port| &port.drops);
+    let at_ports: u64 = at_ports.filter(|(why, _)| *why == reason).map(|(_, packets)| packets).sum();
+    assert_eq!(at_ports, report.ledger.dropped_for(reason), "ports and ledger agree");
+    at_ports
+}
+
+/// What is told of functions.
+#[derive(Clone, Default)]
+struct Heard(Arc<Mutex<Vec<String>>>);
+
+impl Observer for Heard {
+    fn event(&mut self, _: units::Instant, event: &Event<'_>) {
+        if let Event::FunctionFailed { misdeed, .. } = event {
+            let what = match misdeed {
+                Misdeed::Panicked(words) => format!("panicked: {words}"),
+                Misdeed::OverLimit(_) => "over its limit".into(),
+                Misdeed::DidNotReturn(time) => format!("left behind after {} s", time.get() / 1_000_000_000),
+                Misdeed::NeverReturned => "not begun".into(),
+            };
+            self.0.lock().unwrap().push(what);
+        }
+    }
+}
+
+/// A router with this path, and what is told of its functions.
+fn running(layout: Layout, path: &str) -> (Rig, Heard) {
+    let heard = Heard::default();
+    let mut rig = Rig::new(4096, layout, Box::new(heard.clone()));
+    rig.apply(&config(path)).unwrap();
+    rig.settle();
+    rig.received("wan");
+    (rig, heard)
+}
+
+/// Never done, and takes so much of a processor each time it may. Whoever takes errands so has at most `room` of them.
+#[derive(Clone)]
+struct Stuck {
+    each: Nanos,
+    room: usize,
+    forsaken: Arc<AtomicUsize>,
+}
+
+struct Stone {
+    used: Nanos,
+    of: Stuck,
+    errand: Option<Box<Errand>>,
+}
+
+impl Aside for Stone {
+    fn give(&mut self, errand: Box<Errand>) -> Result<(), Box<Errand>> {
+        if self.of.forsaken.load(Ordering::Relaxed) >= self.of.room {
+            return Err(errand);
+        }
+        (self.errand, self.used) = (Some(errand), Nanos::ZERO);
+        Ok(())
+    }
+
+    fn lend(&mut self, slice: Nanos) -> Lent {
+        self.used += self.of.each.min(slice);
+        Lent::Away(self.used)
+    }
+
+    fn forsake(&mut self) {
+        if self.errand.take().is_some() {
+            self.of.forsaken.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Asides for Stuck {
+    fn open(&mut self) -> Box<dyn Aside> {
+        Box::new(Stone { used: Nanos::ZERO, of: self.clone(), errand: None })
+    }
+}
+
+/// A router whose path is never done with anything.
+fn stuck(path: &str, each: Nanos, room: usize) -> (Rig, Heard, Stuck) {
+    let (mut rig, heard) = running(Layout::Three, "");
+    let stuck = Stuck { each, room, forsaken: Arc::default() };
+    rig.worker.lend_to(Box::new(stuck.clone()));
+    rig.apply(&config(path)).unwrap();
+    (rig, heard, stuck)
+}
+
+#[test]
+fn others_run_while_a_packet_takes_its_time_slice_by_slice() {
+    for layout in [Layout::One, Layout::Two, Layout::Three] {
+        let (mut rig, _) = running(layout, "functions = [\"spin(cost=10ms)\", \"ip\"]\npreemptible = true");
+        let useful = rig.report().times.useful;
+        rig.send("lan", &udp(DEAR, 0));
+        let (mut meanwhile, mut number) = (0, 0);
+        while on_path(&rig) > 0 || number < 8 {
+            rig.send("lan", &udp(QUICK, number));
+            number += 1;
+            steps(&mut rig, 4);
+            meanwhile += came(&mut rig).iter().filter(|(port, _)| *port == QUICK).count();
+            assert!(number < 1000, "{layout:?}: it ends");
+        }
+        steps(&mut rig, 40);
+        // A slice is 100 us.
+        assert!(meanwhile >= 25, "{layout:?}: {meanwhile} others have left before it");
+        let spent = rig.report().times.useful.saturating_sub(useful);
+        assert!((10_000_000..10_200_000).contains(&spent.get()), "{layout:?}: {spent}");
+        assert_eq!(rig.report().ledger.dropped(), 0);
+    }
+}
+
+#[test]
+fn a_path_that_is_interrupted_keeps_its_packets_in_order_and_loses_none() {
+    for (layout, keys) in [
+        (Layout::One, ""),
+        (Layout::Two, ""),
+        (Layout::Three, ""),
+        (Layout::Three, "limit = \"1ms\""),
+        (Layout::Three, "input_queue = 300\noutput_queue = 3"),
+    ] {
+        let path = format!("functions = [\"spin(cost=30us,spread=90%)\", \"ip\"]\npreemptible = true\n{keys}");
+        let (mut rig, _) = running(layout, &path);
+        let mut left = Vec::new();
+        for number in 0..500 {
+            rig.send("lan", &udp(DEAR, number));
+            steps(&mut rig, if number % 7 == 0 { 9 } else { 1 });
+            left.extend(came(&mut rig));
+            if number % 100 == 99 {
+                rig.settle();
+            }
+        }
+        rig.settle();
+        left.extend(came(&mut rig));
+        let expected: Vec<(u16, u32)> = (0..500).map(|number| (DEAR, number)).collect();
+        assert_eq!(left, expected, "{layout:?} {keys}");
+    }
+}
+
+#[test]
+fn under_the_throttle_a_packet_that_is_begun_does_not_wait_for_others() {
+    let path = "functions = [\"spin(cost=1ms)\", \"ip\"]\npreemptible = true";
+    let (mut rig, _) = running(Layout::Three, path);
+    let throttled = format!(
+        "{}[cpu]\nforwarding = \"throttle(overhead=10%, slice=100us)\"\nharvest = false\nmax_wait = \"1ms\"\nswitch_cost = \"10us\"",
+        config(path)
+    );
+    rig.apply(&throttled).unwrap();
+    rig.send("lan", &udp(DEAR, 1));
+    rig.pass(Nanos::millis(2));
+    assert_eq!(came(&mut rig), [(DEAR, 1)]);
+}
+
+#[test]
+fn a_packet_that_has_used_what_its_path_allows_is_dropped_and_the_next_begins() {
+    // In virtual time, where what it takes is known, and by somebody who never ends.
+    let limited = "functions = [\"spin(cost=1ms)\", \"ip\"]\npreemptible = true\nlimit = \"250us\"";
+    let (mut rig, heard) = running(Layout::Three, limited);
+    let useful = rig.report().times.useful;
+    (0..3).for_each(|number| rig.send("lan", &udp(DEAR, number)));
+    rig.settle();
+    assert_eq!((dropped(&rig, DropReason::CpuLimit), on_path(&rig)), (3, 0));
+    let spent = rig.report().times.useful.saturating_sub(useful);
+    assert!((750_000..751_000).contains(&spent.get()), "3 times 250 us: {spent}");
+    assert_eq!(*heard.0.lock().unwrap(), ["over its limit"], "it is told once a minute");
+
+    let (mut rig, heard, stuck) = stuck(limited, Nanos::micros(40), usize::MAX);
+    (0..3).for_each(|number| rig.send("lan", &udp(DEAR, number)));
+    rig.send("lan", &udp(QUICK, 3));
+    steps(&mut rig, 200);
+    assert_eq!(came(&mut rig), [(QUICK, 3)]);
+    assert_eq!((dropped(&rig, DropReason::CpuLimit), on_path(&rig)), (3, 0));
+    assert_eq!(stuck.forsaken.load(Ordering::Relaxed), 3);
+    assert_eq!(*heard.0.lock().unwrap(), ["over its limit"]);
+}
+
+#[test]
+fn a_new_configuration_waits_a_second_for_functions_that_do_not_return() {
+    let path = "functions = [\"ip\"]\npreemptible = true";
+    let (mut rig, heard, stuck) = stuck(path, Nanos::micros(40), usize::MAX);
+    rig.send("lan", &udp(DEAR, 0));
+    steps(&mut rig, 50);
+    assert_eq!(on_path(&rig), 1);
+    let plan = plan::check(&config(""), "rig.toml", &crate::catalogue()).unwrap();
+    let prepared = rig.router.prepare(&plan, &mut rig.wires).unwrap();
+    let mut published = rig.router.publish(prepared);
+    steps(&mut rig, 50);
+    rig.now += Nanos::millis(999);
+    steps(&mut rig, 50);
+    assert_eq!((published.is_adopted(), on_path(&rig)), (false, 1));
+    rig.now += Nanos::millis(1);
+    steps(&mut rig, 50);
+    assert!(published.is_adopted());
+    rig.router.complete(published);
+    assert_eq!((dropped(&rig, DropReason::FunctionFailed), on_path(&rig)), (1, 0));
+    assert_eq!(stuck.forsaken.load(Ordering::Relaxed), 1);
+    assert_eq!(*heard.0.lock().unwrap(), ["left behind after 1 s"]);
+    // The path is no longer interrupted, and forwards.
+    rig.send("lan", &udp(DEAR, 1));
+    rig.settle();
+    assert_eq!(came(&mut rig), [(DEAR, 1)]);
+}
+
+#[test]
+fn where_nobody_takes_packets_they_are_dropped_and_others_go_on() {
+    let path = "functions = [\"ip\"]\npreemptible = true\nlimit = \"50us\"";
+    let (mut rig, heard, _) = stuck(path, Nanos::micros(50), 2);
+    (0..5).for_each(|number| rig.send("lan", &udp(DEAR, number)));
+    rig.send("lan", &udp(QUICK, 5));
+    steps(&mut rig, 100);
+    assert_eq!(came(&mut rig), [(QUICK, 5)]);
+    assert_eq!(dropped(&rig, DropReason::CpuLimit), 2);
+    assert_eq!((dropped(&rig, DropReason::FunctionFailed), on_path(&rig)), (3, 0));
+    assert_eq!(heard.0.lock().unwrap().len(), 1);
+}
+
+/// Panics at a packet of this number, once it has spoilt it.
+struct Trap(u32);
+
+impl Function for Trap {
+    fn process(&mut self, _: Context<'_>, packets: &mut [Packet]) -> bool {
+        for packet in packets {
+            if packet.bytes()[42..46] == self.0.to_be_bytes() {
+                packet.bytes_mut().fill(0);
+                // A panic without a word on the terminal.
+                std::panic::resume_unwind(Box::new("it was a trap"));
+            }
+        }
+        true
+    }
+}
+
+#[test]
+fn functions_that_panic_cost_their_vector_and_begin_anew() {
+    let path = "functions = [\"ip\"]\npreemptible = true\nlimit = \"1ms\"";
+    let (mut rig, heard) = running(Layout::Three, path);
+    let instances = rig.worker.instances.iter_mut().flatten().filter(|instance| instance.side.is_some());
+    instances.for_each(|instance| instance.functions.insert(0, Box::new(Trap(1))));
+    (0..4).for_each(|number| rig.send("lan", &udp(DEAR, number)));
+    rig.settle();
+    // With a limit a vector is one packet. What begins anew is what the configuration says: without a trap.
+    assert_eq!(came(&mut rig), [(DEAR, 0), (DEAR, 2), (DEAR, 3)]);
+    assert_eq!(dropped(&rig, DropReason::FunctionFailed), 1);
+    assert_eq!(*heard.0.lock().unwrap(), ["panicked: it was a trap"]);
+}
+
+#[test]
+fn a_worker_that_begins_anew_or_ends_counts_what_was_away() {
+    let path = "functions = [\"ip\"]\npreemptible = true";
+    let (mut rig, _, stuck) = stuck(path, Nanos::micros(40), usize::MAX);
+    for number in 0..3 {
+        rig.send("lan", &udp(DEAR, number));
+    }
+    steps(&mut rig, 50);
+    assert_eq!(on_path(&rig), 3);
+    assert_eq!(rig.worker.restart(rig.now), Ok(3));
+    assert_eq!((rig.report().ledger.dropped_for(DropReason::WorkerFailed), on_path(&rig)), (3, 0));
+    assert_eq!(stuck.forsaken.load(Ordering::Relaxed), 1);
+    rig.send("lan", &udp(DEAR, 4));
+    steps(&mut rig, 50);
+    assert_eq!(on_path(&rig), 1);
+    rig.worker.shut_down(rig.now);
+    assert_eq!(dropped(&rig, DropReason::Shutdown), 1);
+    assert_eq!(stuck.forsaken.load(Ordering::Relaxed), 2);
+    // Every frame is at home, but for those that pools keep.
+    assert_eq!(rig.report().held, 0);
+}
