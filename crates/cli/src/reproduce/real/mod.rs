@@ -88,6 +88,11 @@ impl RealPackets {
         })
     }
 
+    /// How many times slower a world has to run here at least: once where this machine keeps up with it.
+    pub fn at_least(&self, world: &World) -> u64 {
+        self.slower.unwrap_or_else(|| self.own.at_least(world))
+    }
+
     /// What functions cost, on the router's processor.
     fn functions(&self) -> Result<Measured, String> {
         let (router, rounds) = (self.processors.0, 3 * self.repeat);

@@ -45,10 +45,19 @@ pub fn measure(run: impl Fn(&World, u64) -> Result<Measured, String>) -> Result<
 }
 
 impl Own {
-    /// How many times slower a world has to run, so that work here is done when it is to be done there.
+    /// How many times slower a world is to run, so that work here is done well before it is to be done there.
     pub fn slower(&self, world: &World) -> u64 {
+        self.need(world, MARGIN).max(LEAST).ceil() as u64
+    }
+
+    /// How many times slower it has to run at least; once where it keeps up.
+    pub fn at_least(&self, world: &World) -> u64 {
+        self.need(world, 1.0).max(1.0).ceil() as u64
+    }
+
+    fn need(&self, world: &World, margin: f64) -> f64 {
         let rate: f64 = world.sources.iter().map(|source| rate(&source.pattern)).sum();
-        let (mut slower, mut free) = (LEAST, 0.0);
+        let (mut slower, mut free) = (0.0, 0.0);
         for router in &world.routers {
             let (cost, interrupts) = (&router.cost, router.plan.cpu.receive == plan::Receive::Interrupt);
             let received = if interrupts { &cost.interrupt } else { &cost.input };
@@ -66,10 +75,10 @@ impl Own {
                 (self.output, cost.output.mean(64)),
             ];
             for (own, costs) in stages {
-                if costs > 0.0 { slower = f64::max(slower, MARGIN * own / costs) } else { free += own }
+                if costs > 0.0 { slower = f64::max(slower, margin * own / costs) } else { free += own }
             }
         }
-        slower.max(free * 1e-9 * rate / FREE).ceil() as u64
+        slower.max(free * 1e-9 * rate / FREE)
     }
 }
 
