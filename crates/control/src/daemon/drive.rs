@@ -219,6 +219,7 @@ impl Thread {
         if !self.worker.sleeps() && now.since(since).get() < self.spin.load(Ordering::Relaxed) {
             return std::hint::spin_loop();
         }
+        let until = until.max(self.worker.rests_until());
         let Some(mut timeout) = waiting(&self.worker, &mut self.descriptors, now, until) else {
             if self.exhausted.is_some() && self.worker.report().held == 0 {
                 self.tell_exhausted();

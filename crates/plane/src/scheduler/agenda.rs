@@ -516,6 +516,16 @@ impl Agenda {
         self.tuning.as_ref().map_or(timer, |tuning| timer.min(tuning.next()))
     }
 
+    /// The same without the timers of those tasks that `wait` for something else as well.
+    pub fn next_but(&self, waits: impl Fn(TaskId) -> bool) -> Instant {
+        let mine = |&&Reverse((due, task)): &&Reverse<(Instant, TaskId)>| {
+            let entry = &self.entries[task.index()];
+            entry.live && entry.due == due && !waits(task)
+        };
+        let timer = self.timers.iter().filter(mine).map(|&Reverse((due, _))| due).min().unwrap_or(Instant::FAR);
+        self.tuning.as_ref().map_or(timer, |tuning| timer.min(tuning.next()))
+    }
+
     /// So many packets came for the task, whether there was room for them or not.
     #[inline]
     pub fn offered(&mut self, task: TaskId, packets: u32) {

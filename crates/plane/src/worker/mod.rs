@@ -346,7 +346,25 @@ impl Worker {
 
     /// When to step again though nothing is received.
     fn deadline(&self, now: Instant) -> Instant {
-        let mut until = self.host_due.min(self.audit_due).min(self.watch_due).min(self.duties.agenda.next());
+        self.deadline_by(now, self.duties.agenda.next())
+    }
+
+    /// The same for a driver that sleeps on all ports: a port that has been silent for so long that a sign of it is worth more
+    /// than its time is not looked at before that.
+    pub fn rests_until(&self) -> Instant {
+        let signs = |task: TaskId| match self.duties.task(task) {
+            Some(duties::Task::Input(port)) if self.duties.agenda.is_silent(task) => {
+                let state = self.ports.get(port.index()).and_then(Option::as_ref);
+                state.is_some_and(|state| matches!(state.link.port.waiter(), crate::port::Waiter::Descriptor(_)))
+            }
+            _ => false,
+        };
+        self.deadline_by(self.fates.now, self.duties.agenda.next_but(signs))
+    }
+
+    /// `timer` is when a task is due.
+    fn deadline_by(&self, now: Instant, timer: Instant) -> Instant {
+        let mut until = self.host_due.min(self.audit_due).min(self.watch_due).min(timer);
         if !self.holding.is_empty() {
             until = until.min(self.ask_due.max(now));
         }
