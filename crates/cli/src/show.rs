@@ -6,8 +6,8 @@ use anyhow::Result;
 use control::Client;
 use control::api;
 use io::wait::{Sleeper, Waker};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::io::{Write, stdout};
 use std::process::ExitCode;
 use units::Nanos;
@@ -26,6 +26,7 @@ pub fn show(arguments: &Show) -> Result<ExitCode> {
         Noun::Status => screen.show::<api::Status>(&client, "/v1/status"),
         Noun::Ports => screen.show::<api::Ports>(&client, "/v1/ports"),
         Noun::Paths => screen.show::<api::Paths>(&client, "/v1/paths"),
+        Noun::Latency => screen.show::<Latencies>(&client, "/v1/paths"),
         Noun::Queues => screen.show::<api::Queues>(&client, "/v1/queues"),
         Noun::Workers => screen.show::<api::Workers>(&client, "/v1/workers"),
         Noun::Tasks => screen.show::<api::Tasks>(&client, "/v1/tasks"),
@@ -183,7 +184,12 @@ impl Shown for api::Ports {
                 between(|p| p.sent_packets, &short),
             ]);
         }
-        rows.print(out)
+        rows.print(out)?;
+        for port in self.ports.iter().filter(|port| port.classify_over_budget_packets > 0) {
+            let packets = short(port.classify_over_budget_packets as f64);
+            writeln!(out, "{}: {packets} packets took longer to classify than classify_budget allows", port.name)?;
+        }
+        Ok(())
     }
 }
 
@@ -209,6 +215,53 @@ impl Shown for api::Paths {
         rows.print(out)
     }
 }
+
+/// The paths, shown by how long their packets took.
+#[derive(Serialize, Deserialize)]
+struct Latencies(api::Paths);
+
+impl Shown for Latencies {
+    fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()> {
+        let mut rows =
+            Rows::new(&["path", "where", ">packets", ">mean", ">p50", ">p99", ">p99.9", ">max", ">promised", ">late"]);
+        for path in &self.0.paths {
+            let old = before.and_then(|b| b.0.paths.iter().find(|p| p.name == path.name));
+            let places: [(&str, Place); 3] = [
+                ("before functions", |path| path.waited_before.as_ref()),
+                ("behind them", |path| path.waited_behind.as_ref()),
+                ("in total", |path| path.latency.as_ref()),
+            ];
+            for (index, (place, of)) in places.into_iter().enumerate() {
+                let Some(latency) = of(path) else { continue };
+                let old = old.and_then(of);
+                // Of those since it was last shown, where it is shown again and again.
+                let at = |thousandths| latency.lately_ns(old, thousandths).map_or("-".into(), brief);
+                let last = index == 2;
+                let promised = path.promised_delay_ns.filter(|_| last).map_or(String::new(), brief);
+                rows.add([
+                    if index == 0 { path.name.clone() } else { String::new() },
+                    place.into(),
+                    latency.packets.saturating_sub(old.map_or(0, |old| old.packets)).to_string(),
+                    brief(latency.mean_ns()),
+                    at(500),
+                    at(990),
+                    at(999),
+                    brief(latency.max_ns),
+                    promised,
+                    if last && path.promised_delay_ns.is_some() {
+                        path.late_packets.to_string()
+                    } else {
+                        String::new()
+                    },
+                ]);
+            }
+        }
+        rows.print(out)
+    }
+}
+
+/// Where a path has one of its latencies.
+type Place = fn(&api::Path) -> Option<&api::Latency>;
 
 impl Shown for api::Queues {
     fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {

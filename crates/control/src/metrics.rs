@@ -1,10 +1,11 @@
 //! All counters in the text form of OpenMetrics, for Prometheus. The same names for the same things as everywhere: ports,
 //! paths and drop reasons are labels.
 
-use crate::api::{ApiError, Core, Port, Queue, QueueStage, Task, Tasks, Worker, WorkerState};
+use crate::api::{ApiError, Core, Path, Port, Queue, QueueStage, Task, Tasks, Worker, WorkerState};
 use crate::daemon::Daemon;
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -32,6 +33,62 @@ fn gauge<L: Labels>(registry: &mut Registry, name: &str, help: &str, values: imp
         family.get_or_create(&labels).set(value);
     }
     registry.register(name, help.trim_end_matches('.'), family);
+}
+
+/// A histogram as it is.
+#[derive(Debug)]
+struct Counted<L> {
+    labels: L,
+    sum: f64,
+    count: u64,
+    /// The bounds of the buckets, and how many are in each.
+    buckets: Vec<(f64, u64)>,
+}
+
+/// Histograms of one name.
+#[derive(Debug)]
+struct Histograms<L>(Vec<Counted<L>>);
+
+impl<L: Labels> EncodeMetric for Histograms<L> {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), std::fmt::Error> {
+        for Counted { labels, sum, count, buckets } in &self.0 {
+            encoder.encode_family(labels)?.encode_histogram::<[(&str, String); 1]>(*sum, *count, buckets, None)?;
+        }
+        Ok(())
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Histogram
+    }
+}
+
+/// Bounds of the buckets of latencies: 1, 2, 5 of each decade from a microsecond to a second.
+fn bounds() -> impl Iterator<Item = u64> {
+    let decades = (3..9).map(|exponent| 10u64.pow(exponent));
+    decades.flat_map(|decade| [1, 2, 5].map(|n| n * decade)).chain([1_000_000_000])
+}
+
+fn latencies(paths: &[Path], r: &mut Registry) {
+    let mut rows = Vec::new();
+    for path in paths {
+        let stages = [("before", &path.waited_before), ("behind", &path.waited_behind), ("total", &path.latency)];
+        for (stage, latency) in stages.into_iter().filter_map(|(stage, latency)| Some((stage, latency.as_ref()?))) {
+            let labels = [("path", path.name.clone()), ("class", path.class.to_string()), ("stage", stage.to_owned())];
+            let mut counted = latency.buckets.iter().peekable();
+            let mut buckets: Vec<(f64, u64)> = Vec::new();
+            for bound in bounds() {
+                let mut packets = 0;
+                while let Some(bucket) = counted.next_if(|bucket| bucket.most_ns <= bound) {
+                    packets += bucket.packets;
+                }
+                buckets.push((bound as f64 / 1e9, packets));
+            }
+            buckets.push((f64::MAX, counted.map(|bucket| bucket.packets).sum()));
+            rows.push(Counted { labels, sum: latency.sum_ns as f64 / 1e9, count: latency.packets, buckets });
+        }
+    }
+    let help = "How long packets took: before their functions, behind them until transmission, and in total";
+    r.register("path_latency_seconds", help, Histograms(rows));
 }
 
 /// The page a scrape gets.
@@ -180,6 +237,8 @@ fn ports(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     counter(r, "port_marked_packets", "Packets marked by the scheme.", of(|p| p.marked_packets));
     gauge(r, "port_backlog_packets", "Packets waiting for the link.", of(|p| p.backlog_packets));
     gauge(r, "port_backlog_bytes", "Bytes waiting for the link.", of(|p| p.backlog_bytes));
+    let over = of(|p| p.classify_over_budget_packets);
+    counter(r, "port_classify_over_budget_packets", "Packets that took longer to classify than allowed.", over);
     let lost = |p: &Port| [("receive", p.lost_before_receive_packets), ("transmit", p.lost_after_transmit_packets)];
     let lost = ports.iter().flat_map(|port| {
         lost(port).map(|(way, n)| -> (DropLabels, u64) { ([("port", port.name.clone()), ("way", way.into())], n) })
@@ -230,6 +289,8 @@ fn paths(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     counter(r, "path_generated_packets", "Packets made on a path.", of(|p| p.generated_packets));
     counter(r, "path_dropped_packets", "Packets dropped on a path.", of(|p| p.dropped_packets));
     gauge(r, "path_queued_packets", "Packets in the queues of a path.", of(|p| p.queued_packets));
+    counter(r, "path_late_packets", "Packets that took longer than their path was promised.", of(|p| p.late_packets));
+    latencies(&paths, r);
     functions(daemon, r)
 }
 

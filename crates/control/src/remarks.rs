@@ -49,6 +49,13 @@ pub(crate) fn text(remark: &Remark) -> String {
             let (lag, lasts) = (about(*lag), about(*lasts));
             format!("waited {lag} for the processor, and its queue lasts {lasts} at the rate it was promised")
         }
+        Remark::Late { packets, promised, most } => {
+            let (promised, most) = (about(*promised), about(*most));
+            format!("{packets} packets took longer than the {promised} they were promised, one of them {most}")
+        }
+        Remark::OverBudget { packets, of, budget } => {
+            format!("{packets} of {of} packets took longer than {} to receive and classify", about(*budget))
+        }
     }
 }
 
@@ -96,6 +103,14 @@ pub(crate) fn hint(remark: &Remark) -> String {
                  `slice` to `forwarding`; `switchpath trace --cpu` shows who had the processor meanwhile"
             )
         }
+        Remark::Late { .. } => "`switchpath show latency` tells whether they waited before their functions, which is the \
+                                processor's doing, or behind them, which is the link's: give shorter slices or a larger share, \
+                                or the port `scheme = \"priority\"`"
+            .into(),
+        Remark::OverBudget { .. } => "the line may bring packets faster than they are looked at: give the paths fewer or shorter \
+                                      matches, the most frequent first, leave what looks deep into packets to the function \
+                                      `dispatch`, or allow more with `classify_budget`"
+            .into(),
     }
 }
 
@@ -112,6 +127,8 @@ mod tests {
             (Remark::OverCost { cost: long, declared: short }, "costs 25.0us, and 10.0us", "cost = \"25us\""),
             (Remark::SleepsTooLong { sleep: long, lasts: short }, "for 25.0us", "sleep_max = \"10us\""),
             (Remark::Lags { lag: long, lasts: short }, "waited 25.0us", "3 times as long"),
+            (Remark::Late { packets: 3, promised: short, most: long }, "than the 10.0us", "show latency"),
+            (Remark::OverBudget { packets: 7, of: 9, budget: short }, "7 of 9 packets", "classify_budget"),
         ];
         assert_eq!(
             [552_365, 9_999, 87_986_074, 999].map(|ns| about(Nanos::new(ns))),

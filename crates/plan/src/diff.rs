@@ -331,15 +331,18 @@ fn ports(old: &PortPlan, new: &PortPlan, changes: &mut Vec<Change>) {
     );
 }
 
+/// Rules, each within quotes.
+fn quoted(rules: &[impl Display]) -> String {
+    let rules: Vec<String> = rules.iter().map(|rule| format!("'{rule}'")).collect();
+    joined(&rules)
+}
+
 fn paths(old: &PathPlan, new: &PathPlan, changes: &mut Vec<Change>) {
     let mut what = Vec::new();
     edit(&mut what, "match", &old.matching, &new.matching);
     edit(&mut what, "functions", joined(&old.functions), joined(&new.functions));
-    let rules = |path: &PathPlan| match path.filter.is_empty() {
-        true => "none".to_string(),
-        false => path.filter.iter().map(|rule| format!("'{rule}'")).collect::<Vec<_>>().join(" "),
-    };
-    edit(&mut what, "filter", rules(old), rules(new));
+    edit(&mut what, "filter", quoted(&old.filter), quoted(&new.filter));
+    edit(&mut what, "dispatch", quoted(&old.dispatch), quoted(&new.dispatch));
     edit(&mut what, "queue", queues(old), queues(new));
     edit(&mut what, "class", old.class, new.class);
     path_cpu(&old.cpu, &new.cpu, &mut what);

@@ -102,6 +102,7 @@ pub(crate) enum Form {
     /// How an estimator's sleep changes.
     Law,
     FilterRule,
+    DispatchRule,
     /// Two ports.
     PortRange,
     /// A port that leads inside.
@@ -448,10 +449,24 @@ pub(crate) const PATH: &[Key] = &[
         "[\"tcp dport { 22, 443 } accept\", \"drop\"]",
         "The rules of the function `filter`: the first that holds decides; what none is about goes on.",
     ),
+    key(
+        "dispatch",
+        Kind::Texts(Form::DispatchRule),
+        "[]",
+        "[\"tls name *.example.org video\", \"payload 0 0x16 secure\"]",
+        "The rules of the function `dispatch`: what a packet carries (`tls name`, `http host`, `dns name`, or bytes of the \
+         payload from an offset on), and the path it takes; what none is about stays.",
+    ),
     key("queue", QUEUE, "512", "512", "Packets that wait at most in each queue of the path."),
     key("input_queue", QUEUE, "", "128", "Packets that wait at most for its functions; by default `queue`."),
     key("output_queue", QUEUE, "", "1024", "Packets that wait at most for its port; by default `queue`."),
-    key("class", Kind::Integer { least: 0, most: 255 }, "0", "1", "The class that queueing schemes see."),
+    key(
+        "class",
+        Kind::Integer { least: 0, most: 255 },
+        "",
+        "2",
+        "The class that queueing schemes see; by default 1 with `reserve` and 0 without. The router's own packets have 255.",
+    ),
     key(
         "reserve",
         Kind::Text(Form::Reserve),

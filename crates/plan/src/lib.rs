@@ -16,6 +16,7 @@ mod cores;
 mod cpu;
 mod diagnostic;
 mod diff;
+mod dispatch;
 mod document;
 mod filter;
 mod keys;
@@ -40,6 +41,7 @@ pub use cpu::{
 };
 pub use diagnostic::{Diagnostic, Diagnostics, MOST_DIAGNOSTICS, Report, Severity};
 pub use diff::{Change, Edit, diff};
+pub use dispatch::{Carries, DispatchRule, NamePattern};
 pub use filter::{FilterFields, FilterRule, FilterVerdict};
 pub use matching::{
     Condition, Family, Fields, Match, MatchError, dscp_name, dscp_number, protocol_name, protocol_number,

@@ -4,7 +4,7 @@
 //! neighbours by address, and texts are canonical. Only the order of paths has a meaning.
 
 use crate::address::{mac_text, optional_mac_text};
-use crate::{Call, Cores, CpuPlan, FilterRule, Layout, Match, NatPlan, PathCpu, PortCpu, Prefix, RaPlan};
+use crate::{Call, Cores, CpuPlan, DispatchRule, FilterRule, Layout, Match, NatPlan, PathCpu, PortCpu, Prefix, RaPlan};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::net::IpAddr;
@@ -336,6 +336,9 @@ pub struct PathPlan {
     pub functions: Vec<Call>,
     /// The rules of its function `filter`, in order; empty without it.
     pub filter: Vec<FilterRule>,
+    /// The rules of its function `dispatch`, in order; empty without it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dispatch: Vec<DispatchRule>,
     /// Packets that wait at most for its functions.
     pub input_queue: u32,
     /// Packets that wait at most for its port.

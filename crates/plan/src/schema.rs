@@ -106,6 +106,7 @@ fn text(form: Form, catalogue: &Catalogue) -> Map<String, Value> {
         Form::Cost => r"^ *[0-9.]+ *[a-z]+( */ *b)?( *\+ *[0-9.]+ *[a-z]+ */ *b)? *$".to_string(),
         Form::Law => r"^ *(x *[0-9.]+|\+ *[0-9.]+ *[a-z]+) *$".to_string(),
         Form::FilterRule => r"(^|\s)(accept|drop|reject)\s*$".to_string(),
+        Form::DispatchRule => r"^\s*(tls\s+name|http\s+host|dns\s+name|payload\s+[0-9]+)\s+\S+\s+\S+\s*$".to_string(),
         Form::PortRange => r"^ *[0-9]{1,5} *- *[0-9]{1,5} *$".to_string(),
         Form::Forward => r"^\s*(tcp|udp|6|17)\s+[0-9]{1,5}\s+to\s+[0-9.]+(:[0-9]{1,5})?\s*$".to_string(),
         Form::Seconds | Form::Time => r"^[0-9.]+ *[a-z]+$".to_string(),

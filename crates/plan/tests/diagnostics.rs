@@ -927,7 +927,7 @@ functions = "ip"
             path[7].functions[2]| f:36:54: error: 'mbps' is no unit of rate; in tc 'bps' means bytes per second; say bits: '1mbit'
             path[7].functions[3]| f:36:63: error: a string belongs here, not a whole number; write "ip"
             path[7].queue| f:37:9: error: 65537 is out of range; give 1 to 65536; the default is 512
-            path[7].class| f:38:9: error: 256 is out of range; give 0 to 255; the default is 0
+            path[7].class| f:38:9: error: 256 is out of range; give 0 to 255
             path[8]| f:39:1: error: the key 'match' is missing; add match = "ip dscp ef udp dport 5060"
             path[8].functions| f:41:13: error: 'functions' is a list, not a string; write functions = ["ip"]
         "#]],

@@ -80,3 +80,32 @@ fn what_is_wrong_with_a_filter_is_said_where_it_is() {
         assert!(said.len() == 1 && said[0].starts_with(reason), "{keys}: {said:?}");
     }
 }
+
+#[test]
+fn what_is_wrong_with_a_dispatch_is_said_where_it_is() {
+    let path = |keys: &str| {
+        said(&format!(
+            "[[path]]\nname = \"p\"\nmatch = \"tcp dport 1\"\n{keys}\n[[path]]\nname = \"q\"\nmatch = \"any\"\n"
+        ))
+    };
+    let rules = |rules: &str| format!("functions = [\"dispatch\", \"ip\"]\ndispatch = {rules}");
+    assert_eq!(path(&rules("[\"tls name *.a.b q\", \"payload 0 0x16 best-effort\"]")), [""; 0]);
+    for (keys, reason) in [
+        ("functions = [\"dispatch\"]".to_owned(), "path[0]: the function 'dispatch' has no rules"),
+        (
+            "dispatch = [\"dns name a q\"]".to_owned(),
+            "path[0].dispatch: there are rules, and the path has not the function 'dispatch'",
+        ),
+        (
+            "functions = [\"ip\", \"dispatch\"]\ndispatch = [\"dns name a q\"]".to_owned(),
+            "path[0].dispatch: 'ip' has forwarded the packet before",
+        ),
+        (rules("[\"dns name a q\", \"dns name a\"]"), "path[0].dispatch[1]: a rule has four words, and here are 3"),
+        (rules("[\"dns name a r\"]"), "path[0].dispatch[0]: there is no path 'r'"),
+        (rules("[\"dns name a p\"]"), "path[0].dispatch[0]: it leads back to 'p', where the packet is"),
+        (rules("[7]"), "path[0].dispatch[0]: "),
+    ] {
+        let said = path(&keys);
+        assert!(said.len() == 1 && said[0].starts_with(reason), "{keys}: {said:?}");
+    }
+}

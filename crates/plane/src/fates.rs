@@ -2,6 +2,7 @@
 //! observers all hear of it.
 
 use crate::event::{Event, Fate, Observer, Stage, Wants};
+use crate::latency::Latencies;
 use packet::{Batch, DropReason, Ledger, Meta, Packet, Pool};
 use units::{Instant, PortId};
 
@@ -17,6 +18,8 @@ pub(crate) struct Fates {
     pub now: Instant,
     /// Drops by port and reason, for the port the packet came in by, or left by where its scheme dropped it.
     drops: Vec<[u64; DropReason::COUNT]>,
+    /// How long the packets of each path take.
+    pub latencies: Latencies,
 }
 
 impl Fates {
@@ -29,6 +32,7 @@ impl Fates {
             watched: false,
             now: Instant::START,
             drops: Vec::new(),
+            latencies: Latencies::default(),
         }
     }
 

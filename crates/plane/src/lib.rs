@@ -15,6 +15,7 @@ mod fates;
 pub mod function;
 pub mod host;
 pub mod interface;
+mod latency;
 mod limits;
 mod link;
 pub mod meter;
@@ -30,6 +31,7 @@ pub mod snapshot;
 mod sync;
 mod worker;
 
+pub use latency::{Latency, Spread};
 pub use link::{Lines, LinkCounters};
 pub use path::PathCounters;
 pub use router::{

@@ -6,14 +6,12 @@
 
 use crate::event::Stage;
 use crate::fates::Fates;
+use crate::latency::Since;
 use crate::offload::{refit, wire_length};
 use crate::port::{Offloads, Port, Wire};
 use packet::{BATCH, Batch, DropReason, Packet, Queue, wire};
 use schemes::{Next, Record, Scheme, Size, Wires};
-use units::{Bytes, Instant, PortId, QueueId, Rate};
-
-/// Queues of a link, until schemes with more exist.
-const QUEUES: usize = 1;
+use units::{Bytes, Instant, PathId, PortId, QueueId, Rate};
 
 /// Keys the hash by which a scheme tells flows apart. Fixed, so that runs repeat.
 const FLOW_KEY: u64 = 0x517c_c1b7_2722_0a95;
@@ -52,6 +50,8 @@ pub(crate) struct Link {
     scheme: Box<dyn Scheme<Lines>>,
     /// What the scheme says of itself: [`Scheme::passes_when_idle`].
     passing: bool,
+    /// The same: [`Scheme::ranks_classes`].
+    ranking: bool,
     /// Whether the medium is there: nothing is given to one that is not.
     up: bool,
     /// What the port takes, as the packets that wait were made to fit.
@@ -61,6 +61,14 @@ pub(crate) struct Link {
     /// How much of the port's room is left to other workers.
     pub reserve: usize,
     lines: Lines,
+}
+
+/// What a path has ready for a link.
+pub(crate) struct Outgoing<'a> {
+    pub path: PathId,
+    pub queue: &'a mut Queue,
+    /// Since when it is there.
+    pub since: &'a mut Since,
 }
 
 /// The wires of one link.
@@ -86,10 +94,16 @@ struct Waiting {
     bytes: u64,
 }
 
+impl Waiting {
+    fn new(capacity: usize) -> Waiting {
+        Waiting { packets: Queue::new(capacity), bytes: 0 }
+    }
+}
+
 impl Link {
     /// A link before `port`, whose physical queues hold at most `capacity` packets each.
     pub fn new(id: PortId, port: Box<dyn Port>, scheme: Box<dyn Scheme<Lines>>, capacity: usize) -> Link {
-        let queues = (0..QUEUES).map(|_| Waiting { packets: Queue::new(capacity), bytes: 0 }).collect();
+        let queues = (0..scheme.queues().max(1)).map(|_| Waiting::new(capacity)).collect();
         let lines = Lines {
             now: Instant::START,
             queues,
@@ -105,28 +119,31 @@ impl Link {
             super_frames: false,
         };
         let (passing, up, offloads) = (scheme.passes_when_idle(), port.is_up(), port.offloads());
-        let mut link = Link { id, passing, up, offloads, relayed: false, reserve: 0, port, scheme, lines };
+        let ranking = scheme.ranks_classes();
+        let mut link = Link { id, passing, ranking, up, offloads, relayed: false, reserve: 0, port, scheme, lines };
         link.lines.super_frames = offloads.super_frames;
         link
     }
 
-    /// Raises `Arrival` for at most `most` packets of `path`'s output queue. Answers how many it took.
+    /// Raises `Arrival` for at most `most` packets of a path's output queue. Answers how many it took.
     #[inline]
-    pub fn offer(&mut self, path: &mut Queue, most: usize, fates: &mut Fates) -> usize {
+    pub fn offer(&mut self, path: Outgoing<'_>, most: usize, fates: &mut Fates) -> usize {
+        let Outgoing { path, queue, since } = path;
         if !self.up {
-            return self.refuse(path, most, fates);
+            return self.refuse(queue, most, fates);
         }
         if self.passing && self.lines.out.is_empty() && self.backlog().packets == 0 {
-            let passed = self.pass(path, most, fates);
+            let passed = self.pass(Outgoing { path, queue, since }, most, fates);
             if passed > 0 {
                 return passed;
             }
         }
-        path.pop_into(&mut self.lines.offered, most);
+        queue.pop_into(&mut self.lines.offered, most);
         let taken = self.lines.offered.len();
         if taken == 0 {
             return 0;
         }
+        since.note(self.lines.offered.as_mut_slice());
         if fates.follows() {
             self.tell(&self.lines.offered, false, fates);
         }
@@ -141,11 +158,12 @@ impl Link {
     }
 
     /// Lets packets pass an idle link whose scheme would do no more than that. Answers how many it took.
-    fn pass(&mut self, path: &mut Queue, most: usize, fates: &mut Fates) -> usize {
+    fn pass(&mut self, path: Outgoing<'_>, most: usize, fates: &mut Fates) -> usize {
         let most = most.min(self.room());
-        path.pop_into(&mut self.lines.out, most);
+        path.queue.pop_into(&mut self.lines.out, most);
         let passed = self.lines.out.len();
         if passed > 0 {
+            fates.latencies.passed(path.path, self.lines.out.as_slice(), path.since, fates.now);
             if fates.follows() {
                 self.tell(&self.lines.out, true, fates);
             }
@@ -234,6 +252,7 @@ impl Link {
             if packets == 0 {
                 return sent;
             }
+            fates.latencies.sent(self.lines.out.as_slice(), fates.now);
             self.transmit(fates);
             sent += packets;
             if packets < BATCH {
@@ -266,11 +285,34 @@ impl Link {
         self.scheme.next(&self.lines)
     }
 
-    /// Another scheme decides from now on, over the packets that wait.
-    pub fn replace_scheme(&mut self, scheme: Box<dyn Scheme<Lines>>) {
+    /// Whether packets of a higher class go first.
+    #[inline]
+    pub fn ranks_classes(&self) -> bool {
+        self.ranking
+    }
+
+    /// Another scheme decides from now on, over the packets that wait: they arrive at it anew, in the order in which the
+    /// queues were numbered. What it does not take is dropped.
+    pub fn replace_scheme(&mut self, scheme: Box<dyn Scheme<Lines>>, fates: &mut Fates) {
         self.lines.hash_key = scheme.wants_flow_hash().then_some(FLOW_KEY);
-        self.passing = scheme.passes_when_idle();
+        (self.passing, self.ranking) = (scheme.passes_when_idle(), scheme.ranks_classes());
+        let queues = usize::from(scheme.queues().max(1));
         self.scheme = scheme;
+        if queues == 1 && self.lines.queues.len() == 1 {
+            return;
+        }
+        let capacity = self.lines.queues[0].packets.capacity();
+        let old = std::mem::take(&mut self.lines.queues);
+        self.lines.queues = (0..queues).map(|_| Waiting::new(capacity)).collect();
+        self.lines.now = fates.now;
+        for mut waiting in old {
+            while !waiting.packets.is_empty() {
+                waiting.packets.pop_into(&mut self.lines.offered, BATCH);
+                self.scheme.arrival(&mut self.lines);
+                while self.lines.arriving().is_some() {}
+            }
+        }
+        self.settle(fates);
     }
 
     /// Another port carries from now on what the scheme lets go. What it takes is asked with [`Link::refresh_offloads`].
@@ -301,7 +343,7 @@ impl Link {
     pub fn forget(&mut self) {
         let Lines { queues, offered, arriving, hand, out, ended, counters, .. } = &mut self.lines;
         for queue in queues {
-            *queue = Waiting { packets: Queue::new(queue.packets.capacity()), bytes: 0 };
+            *queue = Waiting::new(queue.packets.capacity());
         }
         (*offered, *out, *arriving, *hand) = (Batch::new(), Batch::new(), None, None);
         ended.clear();
@@ -373,10 +415,7 @@ impl Lines {
     #[inline(always)]
     fn record(&self, packet: &Packet) -> Record {
         let meta = packet.meta();
-        let flow_hash = match self.hash_key {
-            None => meta.flow_hash,
-            Some(key) => wire::flow_hash(packet.bytes(), meta.l3 as usize, key),
-        };
+        let flow_hash = self.hash_key.map_or(0, |key| wire::flow_hash(packet.bytes(), meta.l3 as usize, key));
         Record {
             length: self.length(packet) as u32,
             timestamp: meta.timestamp,

@@ -6,6 +6,8 @@
 
 use crate::aside::Side;
 use crate::function::Function;
+use crate::latency::Since;
+use crate::link::Outgoing;
 use crate::offload::Half;
 use packet::Queue;
 use units::{Nanos, PathId, PortId, TaskId};
@@ -59,6 +61,8 @@ impl std::ops::AddAssign for PathCounters {
 pub(crate) struct Instance {
     pub path: PathId,
     pub port: Option<PortId>,
+    /// The class of its packets, as a scheme sees it.
+    pub class: u8,
     /// The task that runs its functions.
     pub task: TaskId,
     pub input: Queue,
@@ -69,6 +73,11 @@ pub(crate) struct Instance {
     pub offloads: bool,
     pub functions: Vec<Box<dyn Function>>,
     pub counters: PathCounters,
+    /// Whether what its functions do is little enough for an input task: forwarding and nothing else, and the configuration
+    /// wants it done there.
+    pub minimal: bool,
+    /// Whether the input task that is running is about to work on all it has.
+    pub inlined: bool,
     /// Whether its task knows that it has work, and room for it.
     pub ready: bool,
     /// A packet that takes longer than this is dropped.
@@ -77,6 +86,8 @@ pub(crate) struct Instance {
     pub fill: Fill,
     /// Who runs its functions, where they are to give the processor back.
     pub side: Option<Box<Side>>,
+    /// Since when the packets of its output queue are there.
+    pub since: Since,
 }
 
 /// How full a queue was.
@@ -99,6 +110,12 @@ impl Instance {
     /// Packets that somebody else works on.
     pub fn away(&self) -> usize {
         self.side.as_ref().map_or(0, |side| side.away())
+    }
+
+    /// What it has ready for its link.
+    #[inline]
+    pub fn outgoing(&mut self) -> Outgoing<'_> {
+        Outgoing { path: self.path, queue: &mut self.output, since: &mut self.since }
     }
 
     /// Whether there is anything for the functions to do, or to cut.

@@ -4,7 +4,7 @@ use crate::interface::Interface;
 use crate::limits::HostLimits;
 use crate::nat;
 pub use plan::Layout;
-use plan::{Call, CpuPlan, FilterRule, Match, PathCpu, PortCpu};
+use plan::{Call, CpuPlan, DispatchRule, FilterRule, Match, PathCpu, PortCpu};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use units::{Generation, InterfaceId, Mac, Nanos, PathId, PortId, Share};
@@ -65,6 +65,8 @@ pub struct PathSpec {
     pub functions: Vec<Call>,
     /// The rules of its function `filter`, each with the interface its packets are to have come in by.
     pub filter: Vec<(FilterRule, Option<InterfaceId>)>,
+    /// The rules of its function `dispatch`, each with the path it leads to.
+    pub dispatch: Vec<(DispatchRule, PathId)>,
     /// Packets that wait at most before its functions.
     pub capacity: usize,
     /// Packets that wait at most behind them.

@@ -37,11 +37,16 @@ const LAYOUTS: [Layout; 3] = [Layout::One, Layout::Two, Layout::Three];
 const WIRE: usize = 4096;
 
 fn udp() -> [u8; 60] {
+    marked(0)
+}
+
+/// The same with this type of service.
+fn marked(type_of_service: u8) -> [u8; 60] {
     let mut frame = [0; 60];
     let to = Mac([2, 0, 0, 0, 0, 1]);
     ethernet::write_header(&mut frame[..14], to, Mac([2, 0, 0, 0, 0, 9]), None, ethertype::IPV4).unwrap();
     let spec = Ipv4Spec {
-        type_of_service: 0,
+        type_of_service,
         identification: 0,
         dont_fragment: true,
         ttl: 64,
@@ -159,4 +164,67 @@ fn what_a_removed_port_has_not_received_is_counted_and_its_frames_come_back() {
     let report = rig.report();
     assert_eq!((report.ledger.received(), report.ledger.dropped(), report.held), (300, 300, 0));
     assert_eq!(report.ports.len(), 1);
+}
+
+/// Paths of which one was promised something, and another is a class above that.
+const CLASSES: &str = "[cpu]\nadmission = \"warn\"\n\
+     [[path]]\nname = \"voice\"\nmatch = \"ip dscp ef\"\nreserve = \"1kpps\"\n\
+     [[path]]\nname = \"urgent\"\nmatch = \"ip dscp cs6\"\nclass = 7\n";
+/// A port that a reservation may come in by sleeps otherwise, and no time passes here.
+const AWAKE: &str = "estimator = false\n";
+const VOICE: u8 = 0xb8;
+const URGENT: u8 = 0xc0;
+
+/// Types of service of what a wire has given, run by run.
+fn runs(rig: &mut Rig) -> Vec<(u8, usize)> {
+    let mut runs: Vec<(u8, usize)> = Vec::new();
+    for frame in rig.received("wan") {
+        match runs.last_mut() {
+            Some((mark, count)) if *mark == frame[15] => *count += 1,
+            _ => runs.push((frame[15], 1)),
+        }
+    }
+    runs
+}
+
+#[test]
+fn where_classes_are_ranked_what_was_promised_leaves_before_what_came_before_it() {
+    for layout in LAYOUTS {
+        let ranked = |levels: u8| {
+            let wan = WAN.replace("fifo(limit=60000)", &format!("priority(levels={levels},limit=60000)"));
+            format!("{LAN}{AWAKE}{wan}{CLASSES}")
+        };
+        let mut rig = Rig::running(16384, layout, &ranked(2));
+        let fill = |rig: &mut Rig| {
+            send(rig, WIRE);
+            for mark in [0, VOICE, 0, URGENT] {
+                (0..50).for_each(|_| rig.send("lan", &marked(mark)));
+                rig.settle();
+            }
+        };
+        fill(&mut rig);
+        assert_eq!(runs(&mut rig), [(0, WIRE)], "{layout:?}");
+        rig.pass(Nanos::millis(1));
+        // Both are the highest of two classes, and leave in the order they came.
+        assert_eq!(runs(&mut rig), [(VOICE, 50), (URGENT, 50), (0, 100)], "{layout:?}");
+        fill(&mut rig);
+        rig.apply(&ranked(8)).unwrap();
+        rig.received("wan");
+        rig.pass(Nanos::millis(1));
+        assert_eq!(
+            runs(&mut rig),
+            [(URGENT, 50), (VOICE, 50), (0, 100)],
+            "{layout:?}: those that waited are ranked anew"
+        );
+        fill(&mut rig);
+        rig.apply(&format!("{LAN}{AWAKE}{WAN}{CLASSES}")).unwrap();
+        fill(&mut rig);
+        rig.received("wan");
+        rig.pass(Nanos::millis(1));
+        let first = [(URGENT, 50), (VOICE, 50), (0, WIRE - 100)];
+        assert_eq!(runs(&mut rig), first, "{layout:?}: those that waited before all that came since");
+        rig.pass(Nanos::millis(1));
+        assert_eq!(runs(&mut rig), [(0, 250), (VOICE, 50), (0, 50), (URGENT, 50)], "{layout:?}: first in, first out");
+        assert_eq!((rig.report().held, rig.report().ledger.dropped()), (0, 0));
+    }
 }

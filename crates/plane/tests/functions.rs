@@ -104,3 +104,110 @@ fn what_no_rule_is_about_goes_on_and_counters_survive_a_change_of_something_else
     let counters: Vec<_> = report.paths.iter().flat_map(|path| &path.functions).flatten().collect();
     assert_eq!((counters[1].name.as_str(), counters[1].packets), ("no rule", 3));
 }
+
+/// A router with paths of these names behind one that dispatches by these rules.
+fn dispatching(rules: &str, more: &str) -> Rig {
+    let paths = format!(
+        "{PORTS}[[path]]\nname = \"first\"\nmatch = \"any\"\nfunctions = [\"dispatch\", \"ip\"]\ndispatch = {rules}\n{more}"
+    );
+    Rig::running(1024, Layout::Three, &paths)
+}
+
+/// A path that no packet takes of itself.
+fn path(name: &str, more: &str) -> String {
+    format!("[[path]]\nname = \"{name}\"\nmatch = \"udp dport 1\"\n{more}\n")
+}
+
+/// A packet of TCP or UDP from a port with this payload.
+fn carrying(protocol: u8, port: u16, flags: u8, payload: &[u8]) -> Vec<u8> {
+    let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
+    let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::new(198, 51, 100, 9));
+    let header = if protocol == 6 { 20 } else { 8 };
+    let length = (14 + 20 + header + payload.len()).max(60);
+    let mut frame = Udp { link, network, ports: (port, 80), ttl: 64, length }.frame(&[]);
+    // The length of the packet without padding, its protocol, and the checksum anew.
+    frame[16..18].copy_from_slice(&((20 + header + payload.len()) as u16).to_be_bytes());
+    frame[23] = protocol;
+    frame[24..26].fill(0);
+    let sum: u32 = (14..34).step_by(2).map(|at| u32::from(u16::from_be_bytes([frame[at], frame[at + 1]]))).sum();
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    if protocol == 6 {
+        frame[38..54].fill(0);
+        (frame[46], frame[47]) = (5 << 4, flags);
+    }
+    frame[34 + header..34 + header + payload.len()].copy_from_slice(payload);
+    frame
+}
+
+/// Packets that each path has entered, by name.
+fn entered(rig: &Rig, name: &str) -> (u64, u64) {
+    let path = rig.router.snapshot().paths.iter().find(|path| &*path.name == name).unwrap().id;
+    let report = rig.report();
+    let counters = report.paths.iter().find(|report| report.path == path).unwrap().counters;
+    (counters.entered, counters.left)
+}
+
+const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: www.example.org\r\n\r\n";
+const QUESTION: &[u8] = b"\0\x01\x01\0\0\x01\0\0\0\0\0\0\x03www\x07example\x03org\0\0\x01\0\x01";
+
+#[test]
+fn what_a_packet_carries_decides_which_path_it_ends_on_and_its_connection_follows() {
+    let rules = r#"["http host *.example.org web", "dns name www.example.org names", "payload 1 0xbeef raw"]"#;
+    let paths = [path("web", ""), path("names", "functions = [\"spin(cost=1us)\", \"ip\"]"), path("raw", "class = 3")];
+    let mut rig = dispatching(rules, &paths.concat());
+    let (tcp, udp) = (6, 17);
+    let packets = [
+        carrying(tcp, 1000, 2, b""),         // a connection begins: nobody knows what it will carry
+        carrying(tcp, 1000, 16, REQUEST),    // now it is known
+        carrying(tcp, 1000, 16, b"more of"), // what follows follows
+        carrying(tcp, 1001, 16, b"more of"), // another connection
+        carrying(tcp, 1000, 20, b""),        // it is reset: known to the last
+        carrying(tcp, 1000, 16, b"more of"), // and forgotten
+        carrying(udp, 1000, 0, QUESTION),
+        carrying(udp, 1000, 0, b"no question"),
+        carrying(udp, 1000, 0, b"\0\xbe\xef\0"),
+        carrying(tcp, 1002, 16, b"\0\xbe\xef\0"),
+    ];
+    packets.iter().for_each(|frame| rig.send("lan", frame));
+    rig.settle();
+    let left = rig.received("wan");
+    assert_eq!(left.len(), packets.len());
+    assert!(left.iter().all(|frame| frame[22] == 63), "each was forwarded once");
+    let of = |name| entered(&rig, name);
+    assert_eq!([of("web"), of("names"), of("raw")], [(3, 3), (1, 1), (2, 2)]);
+    assert_eq!(of("first"), (10, 4));
+    let report = rig.report();
+    let counted: Vec<u64> =
+        report.paths.iter().flat_map(|path| path.functions.first()).flatten().map(|c| c.packets).collect();
+    assert_eq!(counted[..4], [3, 1, 2, 4]);
+}
+
+#[test]
+fn paths_that_send_a_packet_to_one_another_are_no_loop() {
+    let back = path("second", "functions = [\"dispatch\", \"ip\"]\ndispatch = [\"payload 0 0x00 first\"]");
+    let mut rig = dispatching("[\"payload 0 0x00 second\"]", &back);
+    rig.send("lan", &carrying(17, 9, 0, b"\0"));
+    rig.send("lan", &carrying(17, 9, 0, b"\x01"));
+    rig.settle();
+    assert_eq!(rig.received("wan").len(), 1);
+    let report = rig.report();
+    assert_eq!((report.ledger.dropped_for(packet::DropReason::Rounds), report.held), (1, 0));
+}
+
+#[test]
+fn a_dispatch_to_a_path_leads_elsewhere_as_soon_as_the_configuration_says_so() {
+    let rules = |to: &str| format!("[\"payload 0 0x00 {to}\"]");
+    let both = path("one", "") + &path("other", "");
+    let mut rig = dispatching(&rules("one"), &both);
+    rig.send("lan", &carrying(17, 9, 0, b"\0"));
+    rig.settle();
+    let text = format!(
+        "{PORTS}[[path]]\nname = \"first\"\nmatch = \"any\"\nfunctions = [\"dispatch\", \"ip\"]\ndispatch = {}\n{both}",
+        rules("other")
+    );
+    rig.apply(&text).unwrap();
+    rig.send("lan", &carrying(17, 9, 0, b"\0"));
+    rig.settle();
+    assert_eq!((entered(&rig, "one"), entered(&rig, "other")), ((1, 1), (1, 1)));
+}

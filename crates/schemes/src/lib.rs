@@ -12,8 +12,10 @@ mod build;
 mod fifo;
 #[cfg(test)]
 mod model;
+mod priority;
 mod wires;
 
 pub use build::{DECLARATIONS, Options, Unknown, build};
 pub use fifo::Fifo;
+pub use priority::Priority;
 pub use wires::{Next, Progress, Record, Scheme, Size, Wires};

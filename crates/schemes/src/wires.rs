@@ -102,6 +102,16 @@ pub trait Scheme<W: Wires>: Send {
         false
     }
 
+    /// How many queues it wants on its link; asked when it is put there.
+    fn queues(&self) -> u16 {
+        1
+    }
+
+    /// Whether a higher class leaves before a lower one: the output task then takes packets from the paths in that order too.
+    fn ranks_classes(&self) -> bool {
+        false
+    }
+
     /// `LinkReady` is level-triggered: evaluates as long as the link is ready and the last evaluation did something.
     /// Here, so that the loop is compiled into each scheme and a batch costs one indirect call.
     fn serve(&mut self, wires: &mut W) {

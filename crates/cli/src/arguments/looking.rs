@@ -40,6 +40,8 @@ pub enum Noun {
     Ports,
     /// The switching paths.
     Paths,
+    /// How long the packets of each path took: before its functions, behind them, and in total.
+    Latency,
     /// The queues of paths and links.
     Queues,
     /// The workers: what each does, on which core, how busy it is.

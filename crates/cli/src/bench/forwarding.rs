@@ -151,8 +151,13 @@ pub struct Course {
 
 impl Course {
     pub fn new(layout: Layout, table: Table, frames: usize) -> Course {
+        Course::with(layout, table, frames, "")
+    }
+
+    /// The same with more of a configuration behind it.
+    fn with(layout: Layout, table: Table, frames: usize, more: &str) -> Course {
         let counter = CycleCounter::calibrated();
-        let mut rig = Rig::running(frames + 2048, layout, &table.config());
+        let mut rig = Rig::running(frames + 2048, layout, &(table.config() + more));
         table.load(&rig);
         rig.settle();
         rig.received("in");
@@ -260,13 +265,20 @@ fn rounds(count: usize, courses: &mut [Course]) -> Vec<Vec<(f64, f64)>> {
 
 /// Three, two and one task against the loop; then all that a large table costs.
 pub fn measure(Rounds(count): Rounds) -> Vec<Figure> {
-    let mut courses = [Layout::Three, Layout::Two, Layout::One].map(|layout| Course::new(layout, Table::Few, 1024));
+    let layouts =
+        [(Layout::Three, ""), (Layout::Two, ""), (Layout::One, ""), (Layout::Three, "[cpu]\ninline = true\n")];
+    let mut courses = layouts.map(|(layout, more)| Course::with(layout, Table::Few, 1024, more));
     let few = rounds(count, &mut courses);
     drop(courses);
-    let names = ["three tasks, 4 routes, 64 B", "two tasks, 4 routes, 64 B", "one task, 4 routes, 64 B"];
-    let budgets = [Some(2.5), None, None];
+    let names = [
+        "three tasks, 4 routes, 64 B",
+        "two tasks, 4 routes, 64 B",
+        "one task, 4 routes, 64 B",
+        "three tasks, forwarding inline, 4 routes, 64 B",
+    ];
+    let budgets = [Some(2.5), None, None, None];
     let figure = |i: usize| Figure::beside("forwarding", names[i], medians(&few[i]), "ns/packet", budgets[i]);
-    let mut figures: Vec<Figure> = (0..3).map(figure).collect();
+    let mut figures: Vec<Figure> = (0..names.len()).map(figure).collect();
     let against: Vec<(f64, f64)> = few[0].iter().zip(&few[2]).map(|(three, one)| (three.0, one.0)).collect();
     figures.push(Figure::beside("forwarding", "three tasks against one", medians(&against), "ns/packet", Some(1.07)));
     let many = rounds(count, &mut [Course::new(Layout::Three, Table::Million, 65536)]);

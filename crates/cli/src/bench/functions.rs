@@ -20,12 +20,16 @@ const IN: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const OUT: Mac = Mac([2, 0, 0, 0, 0, 2]);
 
 /// The paths whose functions are measured: their name here, and their keys.
-const PATHS: [(&str, &str); 6] = [
+const PATHS: [(&str, &str); 7] = [
     ("ip", "functions = [\"ip\"]"),
     ("filter of 1 rule", "functions = [\"filter\"]\nfilter = [\"udp dport 53 accept\"]"),
     ("filter of 1 set of 100 ports", ""),
     ("filter of 100 rules", ""),
     ("nat, known connections", "functions = [\"nat\"]"),
+    (
+        "dispatch by a name and by bytes, to none",
+        "functions = [\"dispatch\"]\ndispatch = [\"dns name a.example.org p0\", \"payload 2 0x0102 p0\"]",
+    ),
     ("spin of 1 us, by the clock", "functions = [\"spin(cost=1us)\"]"),
 ];
 

@@ -82,6 +82,10 @@ pub struct PathLine {
     pub dropped_pps: f64,
     pub dropped_packets: u64,
     pub queued_packets: u64,
+    /// What 99 of 100 packets took no longer than, of those since the sample before; none where there were none.
+    pub p99_ns: Option<u64>,
+    /// Packets that took longer than was promised, a second.
+    pub late_pps: f64,
 }
 
 /// A drop reason's line.
@@ -262,6 +266,11 @@ impl Samples {
                 dropped_pps: grew(|p| p.dropped_packets),
                 dropped_packets: path.dropped_packets,
                 queued_packets: path.queued_packets,
+                p99_ns: path
+                    .latency
+                    .as_ref()
+                    .and_then(|latency| latency.lately_ns(old.and_then(|(old, _)| old.latency.as_ref()), 990)),
+                late_pps: grew(|p| p.late_packets),
             }
         };
         now.paths.paths.iter().map(line).collect()

@@ -119,10 +119,10 @@ fn everything_fits_a_terminal_of_80_by_24() {
             lan  packet:lan0     up      1.00kpps 1.00mbit   400pps  400kbit       0    10/s
             wan  packet:wan0     up        500pps  500kbit   900pps  900kbit       1     0/s
              paths by order ────────────────────────────────────────────────────────────────
-            path        functions                       rate    cpu  queued   drops   in all
-            control     ip                              1pps   0.0%       0     0/s        0
-            best-effort ip                          1.00kpps   0.0%       2     5/s       10
-            voice       ip                             50pps  12.5%       9     0/s        0
+            path        functions               rate    cpu     p99  queued   drops   in all
+            control     ip                      1pps   0.0%       -       0     0/s        0
+            best-effort ip                  1.00kpps   0.0%       -       2     5/s       10
+            voice       ip                     50pps  12.5%       -       9     0/s        0
              drops by rate ────────────────────────   events ───────────────────────────────
             reason      in all    new at             00:00:02 lan: generation 3 runs
             ttl_expired     40    +20 lan 40         00:00:01 lan: started
@@ -155,10 +155,10 @@ fn a_wide_terminal_has_room_for_more() {
             lan  packet:lan0                            up      1.00kpps 1.00mbit   400pps  400kbit       0    10/s           100           20
             wan  packet:wan0                            up        500pps  500kbit   900pps  900kbit       1     0/s           225            0
              paths by order ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────
-            path        functions                                                                         rate    cpu  queued   drops   in all
-            control     ip                                                                                1pps   0.0%       0     0/s        0
-            best-effort ip                                                                            1.00kpps   0.0%       2     5/s       10
-            voice       ip                                                                               50pps  12.5%       9     0/s        0
+            path        functions                                                                 rate    cpu     p99  queued   drops   in all
+            control     ip                                                                        1pps   0.0%       -       0     0/s        0
+            best-effort ip                                                                    1.00kpps   0.0%       -       2     5/s       10
+            voice       ip                                                                       50pps  12.5%       -       9     0/s        0
              drops by rate ─────────────────────────────────────────────────   events ────────────────────────────────────────────────────────
             reason      in all    new at                                      00:00:02 lan: generation 3 runs
             ttl_expired     40    +20 lan 40                                  00:00:01 lan: started
@@ -189,10 +189,10 @@ fn what_is_printed_once_has_all_lines_and_no_keys() {
         lan  packet:lan0                         up      1.00kpps 1.00mbit   400pps  400kbit       0    10/s
         wan  packet:wan0                         up        500pps  500kbit   900pps  900kbit       1     0/s
          paths by order ────────────────────────────────────────────────────────────────────────────────────
-        path        functions                                           rate    cpu  queued   drops   in all
-        control     ip                                                  1pps   0.0%       0     0/s        0
-        best-effort ip                                              1.00kpps   0.0%       2     5/s       10
-        voice       ip                                                 50pps  12.5%       9     0/s        0
+        path        functions                                   rate    cpu     p99  queued   drops   in all
+        control     ip                                          1pps   0.0%       -       0     0/s        0
+        best-effort ip                                      1.00kpps   0.0%       -       2     5/s       10
+        voice       ip                                         50pps  12.5%       -       9     0/s        0
          drops by rate ──────────────────────────────────   events ─────────────────────────────────────────
         reason      in all    new at                       00:00:02 lan: generation 3 runs
         ttl_expired     40    +20 lan 40                   00:00:01 lan: started

@@ -2,7 +2,7 @@
 
 use super::sample::{DropLine, PathLine, PortLine, Rates};
 use super::state::{Pane, State};
-use crate::output::{rate, short, span, time_of_day};
+use crate::output::{brief, rate, short, span, time_of_day};
 use control::api;
 use packet::DropReason;
 use ratatui::Frame;
@@ -35,7 +35,8 @@ const HELP: &str = "\
  Rates are those between the last two answers of the router.
  busy is the time a worker spent on tasks that were charged; E the
  part of it that moved packets, and with empty looks as work. The
- cpu of a path is in parts of a core.";
+ cpu of a path is in parts of a core, p99 what 99 of 100 packets took
+ no longer than; red where some took longer than was promised.";
 
 /// Lines that everything takes.
 pub fn height(state: &State) -> u16 {
@@ -283,6 +284,7 @@ fn paths_table(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
         words("functions", Constraint::Fill(1)),
         numbers("rate", 9),
         numbers("cpu", 6),
+        numbers("p99", 7),
         numbers("queued", 7),
         numbers("drops", 7),
         numbers("in all", 8),
@@ -293,6 +295,7 @@ fn paths_table(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
             Span::raw(path.functions),
             Span::raw(pps(path.entered_pps)),
             Span::raw(format!("{:.1}%", path.cpu * 100.0)),
+            Span::styled(path.p99_ns.map_or("-".into(), brief), alarm(path.late_pps > 0.0)),
             Span::raw(path.queued_packets.to_string()),
             bad(path.dropped_pps),
             Span::raw(short(path.dropped_packets as f64)),

@@ -9,6 +9,7 @@ mod endpoints;
 mod explained;
 mod functions;
 mod history;
+mod latency;
 mod reports;
 mod traced;
 mod work;
@@ -21,6 +22,7 @@ pub use endpoints::{ENDPOINTS, Endpoint, Needs, Parameter, openapi, reference};
 pub use explained::{DropExplained, ExplainedStep, Explanation, FieldChange, StepOutcome};
 pub use functions::{Function, FunctionCounter, Functions, Nat, NatConnection};
 pub use history::{Confirmed, History, HistoryEntry, HistoryState, Pending, Via, Who};
+pub use latency::{Latency, LatencyBucket};
 pub use reports::{
     Capture, Confinement, Drop, DropAt, Drops, Event, EventKind, Events, Gateway, Interface, Ledger, Ledgers,
     Neighbour, Neighbours, Path, Paths, Port, Ports, Queue, QueueStage, Queues, Route, Routes, State, Status,

@@ -1,5 +1,6 @@
 //! What the router tells of itself.
 
+use super::Latency;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -141,6 +142,9 @@ pub struct Port {
     pub lost_before_receive_packets: u64,
     /// Packets the medium refused after they were sent.
     pub lost_after_transmit_packets: u64,
+    /// Packets that took longer to receive and classify than `classify_budget` allows; counted only where there is one.
+    #[serde(default)]
+    pub classify_over_budget_packets: u64,
     /// Packets dropped, by reason: at the port they came in by, or by the scheme of the link they should leave by.
     pub drops: Vec<DropAt>,
 }
@@ -207,6 +211,21 @@ pub struct Path {
     pub diverted_packets: u64,
     /// Packets in its queues now.
     pub queued_packets: u64,
+    /// How long its packets waited for its functions, from coming in; null where none did.
+    #[serde(default)]
+    pub waited_before: Option<Latency>,
+    /// How long they waited behind them, until transmission.
+    #[serde(default)]
+    pub waited_behind: Option<Latency>,
+    /// How long they took altogether, from coming in to transmission.
+    #[serde(default)]
+    pub latency: Option<Latency>,
+    /// How long a packet was promised to take at most; null where nothing was.
+    #[serde(default)]
+    pub promised_delay_ns: Option<u64>,
+    /// Packets that took longer than that.
+    #[serde(default)]
+    pub late_packets: u64,
 }
 
 /// Where on a packet's way a queue is.

@@ -112,6 +112,7 @@ impl Daemon {
                 backlog_bytes: report.backlog_bytes.get(),
                 lost_before_receive_packets: report.statistics.lost_before_receive,
                 lost_after_transmit_packets: report.statistics.lost_after_transmit,
+                classify_over_budget_packets: report.over_budget,
                 drops: report.drops.iter().map(|&(reason, packets)| drop_at(&name, reason, packets)).collect(),
                 name,
             }
@@ -129,11 +130,13 @@ impl Daemon {
             let spec = &snapshot.paths[position];
             let rule = snapshot.rules.iter().find(|rule| rule.path == position);
             let mut counters = plane::PathCounters::default();
-            let mut queued = 0;
+            let (mut queued, mut latency) = (0, plane::Latency::default());
             for report in reports.iter().flat_map(|report| &report.paths).filter(|report| report.path == spec.id) {
                 counters += report.counters;
                 queued += report.queued as u64;
+                latency.add(&report.latency);
             }
+            let promised = spec.cpu.reservation.and_then(|reservation| reservation.delay);
             api::Path {
                 name: spec.name.to_string(),
                 matching: rule.map(|rule| rule.matching.to_string()),
@@ -146,6 +149,11 @@ impl Daemon {
                 consumed_packets: counters.consumed,
                 diverted_packets: counters.diverted,
                 queued_packets: queued,
+                waited_before: api::Latency::of(&latency.before),
+                waited_behind: api::Latency::of(&latency.behind),
+                latency: api::Latency::of(&latency.total),
+                promised_delay_ns: promised.map(Nanos::get),
+                late_packets: latency.late,
             }
         };
         Ok(api::Paths { time_ns: self.now_ns(), paths: (0..snapshot.paths.len()).map(path).collect() })

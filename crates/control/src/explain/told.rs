@@ -303,6 +303,7 @@ pub(crate) fn reason_of(exception: Exception) -> &'static str {
         Exception::BeyondScope => "its source address may not leave its link: its sender is told",
         Exception::Unanswered => "the next hop did not answer: its sender is told",
         Exception::Prohibited => "a packet filter rejects it: its sender is told",
+        Exception::Dispatched => "a function has found out which path it takes",
         Exception::Again => "a function has given it another destination: it is classified again",
         Exception::Redirect => "it leaves by the interface it came by: its sender is told of a better first hop",
     }

@@ -16,8 +16,8 @@ pub struct Meta {
     pub timestamp: Instant,
     /// Where to send it: an entry of the adjacency table.
     pub adjacency: AdjacencyId,
-    /// Hash of the flow it belongs to; zero until something asks for it.
-    pub flow_hash: u32,
+    /// How long after it came in its functions were done, in nanoseconds, the most for longer: where it waits before a link.
+    pub worked: u32,
     /// The version of the adjacency when the route was looked up.
     pub version: u16,
     /// The switching path it takes.

@@ -1,5 +1,6 @@
 //! Every parser on one frame, with what must hold of every answer: the entry of fuzzing, corpora and soak runs.
 
+use super::application;
 use super::ipv6_extensions::check_hop_by_hop;
 use super::{Arp, Cast, Error4, Error6, Ethernet, Fields, Icmp4, Icmp6, Ipv4, Ipv6, Ndp, summary};
 use super::{Segmenter, offload};
@@ -32,7 +33,24 @@ pub fn exercise(frame: &[u8]) {
     v6(l3);
     upper_layers(l3);
     transports(l3);
+    applications(l3);
     offloads(frame);
+}
+
+/// Takes every tail of the packet for what a connection begins with.
+fn applications(l3: &[u8]) {
+    let mut text = [0; application::MOST_NAME];
+    for at in [0, 8, 20, 28, 40, 48, 60] {
+        let payload = l3.get(at..).unwrap_or_default();
+        let names = [application::tls_server_name(payload), application::http_host(payload)];
+        for name in names.into_iter().chain([application::dns_question(payload, &mut text)]).flatten() {
+            assert!((1..=application::MOST_NAME).contains(&name.len()) && name.is_ascii(), "a name is one");
+        }
+        for protocol in [super::protocol::TCP, super::protocol::UDP] {
+            let inside = application::payload(protocol, payload).is_none_or(|inner| inner.len() < payload.len());
+            assert!(inside, "a header has a length");
+        }
+    }
 }
 
 /// Takes the frame for a super-frame of each kind: what is cut has the payload of the whole.

@@ -11,6 +11,7 @@
 //! | `ipv6`, `ipv6_extensions` | [`Ipv6`], [`Chain`] of extension headers, address forms | RFC 8200, 4291 |
 //! | `icmp4`, `icmp6`, `icmp_errors` | messages, echo replies, errors and when they may be sent | RFC 792, 1122, 1812, 4443 |
 //! | `ndp` | neighbour discovery | RFC 4861 |
+//! | `application` | names in greetings of TLS, requests of HTTP and questions of DNS | RFC 6066, 9112, 1035 |
 //! | `offload` | cutting super-frames, completing the checksums of their like | virtio 1.2 |
 //! | `transport` | ports, completing partial checksums | RFC 768, 9293 |
 //! | `checksum` | sums, incremental update, pseudo-headers | RFC 1071, 1624 |
@@ -20,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod application;
 pub mod arp;
 pub mod checksum;
 mod cursor;

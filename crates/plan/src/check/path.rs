@@ -6,8 +6,8 @@ use crate::diagnostic::Report;
 use crate::document::{Node, Path, Section, Text};
 use crate::keys::{MOST_FUNCTIONS, MOST_PATHS, MOST_RULES, PATH};
 use crate::names::{self, PATH_PATTERN, RESERVED_PATHS};
-use crate::text::{TextError, quote};
-use crate::{Call, Catalogue, FilterRule, Layout, Match, PathPlan};
+use crate::text::{TextError, did_you_mean, quote};
+use crate::{Call, Catalogue, DispatchRule, FilterRule, Layout, Match, PathPlan};
 use std::collections::HashMap;
 use units::Nanos;
 
@@ -32,6 +32,7 @@ pub(super) fn read(
         list.truncate(MOST_PATHS);
     }
     let mut names: HashMap<String, usize> = HashMap::new();
+    let mut leads: Vec<(usize, usize, String)> = Vec::new();
     let mut paths: Vec<PathPlan> = Vec::with_capacity(list.len());
     for (index, span, value) in list {
         let node = Node::new(value, span, Path::Index(&parent, index));
@@ -51,6 +52,7 @@ pub(super) fn read(
         }
         let functions = functions(report, &section, catalogue);
         let filter = filter(report, &section, connected, &functions);
+        let dispatch = dispatch(report, &section, &functions);
         // The declared ranges are within the types.
         let queue = section.integer(report, "queue").unwrap_or(1) as u32;
         let mut one = |name| match section.node(name) {
@@ -60,13 +62,18 @@ pub(super) fn read(
         let (input_queue, output_queue) = (one("input_queue"), one("output_queue"));
         let cpu = cpu::path(report, &section);
         interrupted(report, &section, &functions, (cpu.preemptible, layout));
-        let class = section.integer(report, "class").unwrap_or(0) as u8;
+        let class = match section.node("class") {
+            Some(_) => section.integer(report, "class").unwrap_or(0) as u8,
+            None => u8::from(cpu.reservation.is_some()),
+        };
         if let (Some(name), Some((_, matching))) = (name, matching) {
+            leads.extend(dispatch.iter().enumerate().map(|(rule, lead)| (index, rule, lead.path.clone())));
             paths.push(PathPlan {
                 name: name.value.to_string(),
                 matching,
                 functions,
                 filter,
+                dispatch,
                 input_queue,
                 output_queue,
                 class,
@@ -74,7 +81,83 @@ pub(super) fn read(
             });
         }
     }
+    check_leads(report, root, &paths, &leads);
     paths
+}
+
+/// Every rule of a dispatch leads to another path that there is. `leads` are the path, the rule and where it leads.
+fn check_leads(report: &mut Report<'_>, root: &Section<'_>, paths: &[PathPlan], leads: &[(usize, usize, String)]) {
+    if report.error_count() > 0 {
+        return;
+    }
+    let parent = Path::Key(&root.path, "path");
+    for (index, rule, to) in leads {
+        let own = paths.get(*index).is_some_and(|path| path.name == *to);
+        if !own && (paths.iter().any(|path| path.name == *to) || to == "best-effort") {
+            continue;
+        }
+        let (one, list) = (Path::Index(&parent, *index), root.list(report, "path"));
+        let Some((_, span, _)) = list.get(*index) else { continue };
+        let key = Path::Key(&one, "dispatch");
+        report.error(span.clone(), Path::Index(&key, *rule), || match own {
+            true => (
+                format!("it leads back to '{to}', where the packet is"),
+                "leave the rule out, or name another path".into(),
+            ),
+            false => {
+                let known = paths.iter().map(|path| path.name.as_str()).chain(["best-effort"]);
+                (format!("there is no path {}", quote(to)), did_you_mean(to, known))
+            }
+        });
+    }
+}
+
+/// The rules of a dispatch, which a path has where it has the function of that name.
+fn dispatch(report: &mut Report<'_>, section: &Section<'_>, functions: &[Call]) -> Vec<DispatchRule> {
+    let place = functions.iter().position(|call| call.name == "dispatch");
+    let Some(given) = section.node("dispatch") else {
+        if place.is_some() {
+            report.error(section.span.clone(), section.path, || {
+                let hint = "add dispatch = [\"tls name *.example.org PATH\"]";
+                ("the function 'dispatch' has no rules".to_string(), hint.to_string())
+            });
+        }
+        return Vec::new();
+    };
+    let forwards = functions.iter().position(|call| call.name == "ip");
+    let wrong = match (place, forwards) {
+        (None, _) => Some("there are rules, and the path has not the function 'dispatch'"),
+        (Some(place), Some(forwards)) if forwards < place => {
+            Some("'ip' has forwarded the packet before 'dispatch' sends it to another path, which forwards it again")
+        }
+        _ => None,
+    };
+    if let Some(wrong) = wrong.filter(|_| report.error_count() == 0) {
+        report.error(given.span.clone(), given.path, || {
+            (wrong.to_string(), "name it first: functions = [\"dispatch\", \"ip\"]".to_string())
+        });
+    }
+    let mut list = section.list(report, "dispatch");
+    if let Some((_, span, _)) = list.get(MOST_RULES) {
+        report.error(span.clone(), given.path, || {
+            (format!("a dispatch has at most {MOST_RULES} rules"), "use several paths".to_string())
+        });
+        list.truncate(MOST_RULES);
+    }
+    let parent = given.path;
+    let mut rules = Vec::with_capacity(list.len());
+    for (index, span, value) in list {
+        let node = Node::new(value, span, Path::Index(&parent, index));
+        let Some(text) = node.text() else {
+            node.no_text(report, "\"tls name *.example.org video\"");
+            continue;
+        };
+        match DispatchRule::parse(text.value) {
+            Err(error) => text.wrong(report, error),
+            Ok(rule) => rules.push(rule),
+        }
+    }
+    rules
 }
 
 fn check_name(report: &mut Report<'_>, text: &Text<'_>, names: &mut HashMap<String, usize>, index: usize) {

@@ -137,9 +137,18 @@ pub(crate) const CPU: &[Key] = &[
         Kind::Text(Form::Time),
         "",
         "\"2us\"",
-        "The time that classifying a packet may take; more is counted. By default nobody looks.",
+        "The time that receiving and classifying a packet may take; those of vectors that take longer are counted \
+         (`classify_over_budget_packets` of the port). By default nobody looks.",
     ),
-    key("inline", Kind::Boolean, "false", "true", "Whether plain forwarding is done in the input task."),
+    key(
+        "inline",
+        Kind::Boolean,
+        "false",
+        "true",
+        "Whether the input task forwards packets itself whose path does nothing else and has nothing waiting: a change of \
+         task less, charged to the input task, and so best left alone where paths were promised something. With \
+         `classify_budget` only while both together stay within it.",
+    ),
 ];
 
 /// How `throttle` follows the load.

@@ -61,6 +61,7 @@ pub fn catalogue() -> Catalogue {
             declared("ip", "Forwards IPv4 and IPv6.", &[]),
             declared("police", "Drops what is above a rate.", &[RATE, BURST]),
             declared("count", "Counts.", &[]),
+            declared("dispatch", "Looks into payloads.", &[]),
             declared("filter", "Filters.", &[]),
             declared("nat", "Translates.", &[]),
             declared("spin", "Takes time.", &[COST]),

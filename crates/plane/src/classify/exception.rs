@@ -30,11 +30,13 @@ pub enum Exception {
     Again = 12,
     /// A packet filter rejects it: its sender is told.
     Prohibited = 13,
+    /// A function has found out which path it takes, and `Meta::path` says which.
+    Dispatched = 14,
 }
 
 impl Exception {
     /// Every exception, in the order of their codes.
-    pub const ALL: [Exception; 13] = [
+    pub const ALL: [Exception; 14] = [
         Exception::Arp,
         Exception::Local,
         Exception::Options,
@@ -48,6 +50,7 @@ impl Exception {
         Exception::Unanswered,
         Exception::Again,
         Exception::Prohibited,
+        Exception::Dispatched,
     ];
 
     /// The exception of a code in `Meta::exception`.

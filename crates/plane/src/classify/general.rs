@@ -1,6 +1,6 @@
 //! Classification of everything that is not plain: tags, ARP, IPv6, options, our own addresses, and whatever is wrong.
 
-use super::{Classifier, Exception, Finding, Outcome, Target, Witness, refuse};
+use super::{Classifier, Exception, Finding, Outcome, REFUSED, Target, Witness, refuse};
 use crate::offload;
 use crate::snapshot::PortView;
 use packet::wire::{
@@ -44,10 +44,24 @@ impl<W: Witness> Classifier<'_, W> {
     /// known. `meta.l3` and `meta.in_interface` stand.
     pub fn again(&self, packet: &mut Packet) -> Target {
         let meta = packet.meta_mut();
-        meta.exception = 0;
+        if std::mem::take(&mut meta.exception) == Exception::Dispatched as u8 {
+            return self.dispatched(packet);
+        }
         meta.flags |= OPTIONS_DONE;
         let verdict = self.network(packet);
         self.settled(packet, verdict)
+    }
+
+    /// The path that a function has chosen for the packet, at the port it was to leave by anyway.
+    fn dispatched(&self, packet: &mut Packet) -> Target {
+        let meta = packet.meta_mut();
+        let Some(position) = self.snapshot.paths.iter().position(|path| path.id == meta.path) else {
+            return refuse(packet, DropReason::PortRemoved);
+        };
+        self.witness.saw(|| Finding::Path(position));
+        meta.class = self.snapshot.paths[position].class;
+        let target = self.dispatch.instance(position, self.snapshot.egress(meta.out_interface).port);
+        if target == REFUSED { refuse(packet, DropReason::PortRemoved) } else { target }
     }
 
     fn arrived(&self, view: &PortView, packet: &mut Packet) -> Verdict {

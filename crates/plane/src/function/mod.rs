@@ -3,11 +3,13 @@
 //! A function works on packets in place and ends none itself: it sets `Meta::refused` (a drop reason plus one) or
 //! `Meta::exception` (a code of [`crate::classify::Exception`]), and the forwarding task sees to the rest.
 
+mod dispatch;
 mod filter;
 mod ip;
 mod nat;
 mod spin;
 
+pub use dispatch::Dispatching;
 pub use filter::Filter;
 pub use ip::Ip;
 pub use nat::Translation;
@@ -62,7 +64,7 @@ pub struct Counter {
 
 /// Every function there is.
 pub const DECLARATIONS: &[Declaration] =
-    &[Filter::DECLARATION, Ip::DECLARATION, Spin::DECLARATION, Translation::DECLARATION];
+    &[Dispatching::DECLARATION, Filter::DECLARATION, Ip::DECLARATION, Spin::DECLARATION, Translation::DECLARATION];
 
 /// The functions of a path, in order.
 pub fn build(path: &PathSpec) -> Result<Vec<Box<dyn Function>>, UnknownFunction> {
@@ -70,6 +72,7 @@ pub fn build(path: &PathSpec) -> Result<Vec<Box<dyn Function>>, UnknownFunction>
         .iter()
         .map(|call| -> Result<Box<dyn Function>, UnknownFunction> {
             match call.name {
+                "dispatch" => Ok(Box::new(Dispatching::of(call, &path.dispatch))),
                 "filter" => Ok(Box::new(Filter::of(&path.filter))),
                 "ip" => Ok(Box::new(Ip)),
                 "nat" => Ok(Box::new(Translation)),

@@ -163,7 +163,7 @@ impl Host {
             Exception::Unreachable => self.refuse(packet, Complaint::Unreachable, DropReason::Unreachable, world),
             Exception::Redirect => self.redirect(packet, world),
             Exception::Prohibited => self.refuse(packet, Complaint::Prohibited, DropReason::Rejected, world),
-            Exception::Again => world.forward(packet),
+            Exception::Again | Exception::Dispatched => world.forward(packet),
             Exception::Unanswered => self.refuse(packet, Complaint::NoAnswer, DropReason::NeighbourFailed, world),
             Exception::BeyondScope => self.refuse(packet, Complaint::BeyondScope, DropReason::LinkLocal, world),
         }

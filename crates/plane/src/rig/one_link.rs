@@ -2,15 +2,17 @@
 
 use crate::event::Silent;
 use crate::fates::Fates;
-use crate::link::Link;
+use crate::latency::Since;
+use crate::link::{Link, Outgoing};
 use crate::port::Port;
 use packet::{BATCH, Pool, Queue};
-use units::{Instant, PortId};
+use units::{Instant, PathId, PortId};
 
 /// A link with its scheme, and the books to go with it.
 pub struct OneLink {
     link: Link,
     fates: Fates,
+    since: Since,
 }
 
 impl OneLink {
@@ -20,7 +22,9 @@ impl OneLink {
     /// When there is no such scheme.
     pub fn new(port: Box<dyn Port>, name: &str, options: schemes::Options<'_>, pool: Pool) -> OneLink {
         let scheme = schemes::build(name, options).unwrap_or_else(|unknown| panic!("{unknown}"));
-        OneLink { link: Link::new(PortId(0), port, scheme, BATCH * 16), fates: Fates::new(pool, Box::new(Silent)) }
+        let mut fates = Fates::new(pool, Box::new(Silent));
+        fates.latencies.keep([(PathId(0), None)].into_iter());
+        OneLink { link: Link::new(PortId(0), port, scheme, BATCH * 16), fates, since: Since::default() }
     }
 
     /// Asks the scheme about every packet from now on, though it would let those on an idle link pass.
@@ -32,7 +36,9 @@ impl OneLink {
     /// packets sent.
     pub fn pass(&mut self, now: Instant, queue: &mut Queue) -> usize {
         self.fates.now = now;
-        self.link.offer(queue, BATCH, &mut self.fates);
+        self.since.holds(queue.len(), now);
+        let path = Outgoing { path: PathId(0), queue, since: &mut self.since };
+        self.link.offer(path, BATCH, &mut self.fates);
         self.link.serve(&mut self.fates)
     }
 }

@@ -29,6 +29,9 @@ const OWN_CAPACITY: usize = 512;
 /// before the path gets its own.
 const BEST_EFFORT_CAPACITY: usize = 4096;
 
+/// The class of what the router says itself, that its neighbours may go on knowing it: before all others.
+const CONTROL_CLASS: u8 = u8::MAX;
+
 /// Ids of 16 bits are given once each; the last means none.
 const LAST_ID: usize = 65534;
 
@@ -304,7 +307,9 @@ impl Router {
         let mut functions = Vec::new();
         for path in paths.iter().filter(|path| path.id != CONTROL && path.id != GENERAL) {
             let old = self.snapshot.paths.iter().find(|old| old.id == path.id);
-            let changed = old.is_none_or(|old| old.functions != path.functions || old.filter != path.filter);
+            let changed = old.is_none_or(|old| {
+                (&old.functions, &old.filter, &old.dispatch) != (&path.functions, &path.filter, &path.dispatch)
+            });
             for port in plan.ports.iter().map(|port| names.ports[&port.name]) {
                 if !changed && self.snapshot.port(port).is_some() {
                     continue;
@@ -404,11 +409,12 @@ fn paths(plan: &Plan, shares: &Shares, names: &mut Names) -> Vec<PathSpec> {
             cost,
             translates: false,
             filter: Vec::new(),
+            dispatch: Vec::new(),
         }
     };
     let forward = || vec![Call::parse("ip", function::DECLARATIONS, "function").expect("it is declared")];
     let mut paths = vec![
-        spec(CONTROL, "control", Vec::new(), OWN_CAPACITY, 0),
+        spec(CONTROL, "control", Vec::new(), OWN_CAPACITY, CONTROL_CLASS),
         spec(GENERAL, "general", Vec::new(), OWN_CAPACITY, 0),
         spec(BEST_EFFORT, "best-effort", forward(), BEST_EFFORT_CAPACITY, 0),
     ];
@@ -430,6 +436,11 @@ fn paths(plan: &Plan, shares: &Shares, names: &mut Names) -> Vec<PathSpec> {
         let declared = Some(Figure::sum(&path.functions)).filter(|figure| figure.source == Source::Declared);
         path_spec.cost = path.cpu.cost.or(declared.map(|figure| figure.cost)).map(|cost| cost.packet);
         paths.push(path_spec);
+    }
+    // Where rules lead is known when all paths have their ids; that there is such a path was checked.
+    let leads = |rule: &plan::DispatchRule| names.paths.get(&rule.path).copied().unwrap_or(BEST_EFFORT);
+    for (spec, path) in paths.iter_mut().skip(3).zip(&plan.paths) {
+        spec.dispatch = path.dispatch.iter().map(|rule| (rule.clone(), leads(rule))).collect();
     }
     paths
 }

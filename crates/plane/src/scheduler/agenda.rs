@@ -54,6 +54,8 @@ pub struct Agenda {
     rules: [Rule; 3],
     strict: bool,
     harvest: bool,
+    /// What receiving and classifying a packet may take.
+    budget: Option<Nanos>,
     max_wait: Option<Nanos>,
     vector: Option<u32>,
     charge: Charge,
@@ -96,6 +98,7 @@ impl Agenda {
             rules: [Rule::of(Batching::default()); 3],
             strict: false,
             harvest: true,
+            budget: None,
             max_wait: None,
             vector: None,
             charge: Charge::None,
@@ -490,7 +493,7 @@ impl Agenda {
         entry.account.used += used;
         if packets > 0 || away {
             self.times.useful += used;
-            entry.begun += used;
+            entry.begun += used.saturating_sub(std::mem::take(&mut entry.inlined));
             if packets > 0 {
                 entry.cost.ran(packets, std::mem::take(&mut entry.begun));
             }
@@ -498,6 +501,35 @@ impl Agenda {
             self.times.polling += used;
         }
         charged
+    }
+
+    /// An input task has received and classified a vector of so many packets. Where each took longer than the budget, all
+    /// of them are counted as beyond it: the clock is read no more often than that (spec Q-05).
+    #[inline]
+    pub fn weigh(&mut self, task: TaskId, packets: usize, used: Nanos) {
+        if let Some(budget) = self.budget {
+            let (came, over) = &mut self.entries[task.index()].account.weighed;
+            *came += packets as u64;
+            *over += if used > budget * packets as u64 { packets as u64 } else { 0 };
+        }
+    }
+
+    /// Whether what the input task and a path's functions take for a packet together is within the budget of classification,
+    /// as far as both are known.
+    #[inline]
+    pub fn affords(&self, input: TaskId, forwarding: TaskId) -> bool {
+        let each = |task: TaskId| self.entries[task.index()].each();
+        self.budget.is_none_or(|budget| each(input) + each(forwarding) <= budget)
+    }
+
+    /// The running input task has forwarded packets in place of their own task: what that took is charged to it, and is the
+    /// cost of theirs.
+    #[inline]
+    pub fn inlined(&mut self, input: TaskId, forwarding: TaskId, used: Nanos, packets: usize) {
+        if packets > 0 {
+            self.entries[forwarding.index()].cost.ran(packets as u32, used);
+            self.entries[input.index()].inlined += used;
+        }
     }
 
     /// Work was done outside of any task: packets received the way of interrupts.

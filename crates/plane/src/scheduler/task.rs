@@ -173,11 +173,29 @@ pub enum Remark {
         /// How long the queue lasts.
         lasts: Nanos,
     },
+    /// Packets of a path took longer from coming in to transmission than it was promised (spec Q-56).
+    Late {
+        /// How many lately.
+        packets: u64,
+        /// What was promised.
+        promised: Nanos,
+        /// The longest that one ever took.
+        most: Nanos,
+    },
+    /// Many packets took longer to receive and classify than `classify_budget` allows (spec Q-05).
+    OverBudget {
+        /// Those of vectors that took longer, of all that came lately.
+        packets: u64,
+        /// All that came.
+        of: u64,
+        /// What a packet may take.
+        budget: Nanos,
+    },
 }
 
 impl Remark {
     /// How many kinds there are.
-    pub(super) const KINDS: usize = 5;
+    pub(super) const KINDS: usize = 7;
 
     /// Which kind it is.
     pub(super) const fn kind(&self) -> usize {
@@ -187,6 +205,9 @@ impl Remark {
             Remark::OverCost { .. } => 2,
             Remark::SleepsTooLong { .. } => 3,
             Remark::Lags { .. } => 4,
+            Remark::OverBudget { .. } => 5,
+            // It is said of a path, not of a task.
+            Remark::Late { .. } => 6,
         }
     }
 }
@@ -206,6 +227,9 @@ pub struct Account {
     pub harvested: u64,
     /// The longest it was active before it ran.
     pub lag: Nanos,
+    /// Packets an input task received, and those of them that took longer than the budget of classification, vector by
+    /// vector. Counted only while there is a budget.
+    pub weighed: (u64, u64),
     /// Time it was idle, eligible, active and running.
     pub residency: [Nanos; 4],
 }

@@ -1,6 +1,8 @@
 //! Adopting a configuration: everything that can fail was done before, on the control side; this only moves things in
 //! and out, between two steps, when no packet is on any path.
 
+mod rule;
+
 use super::crew::Crew;
 use super::duties::Task;
 use super::lanes::Lanes;
@@ -9,15 +11,15 @@ use crate::classify::{Dispatch, REFUSED, Target};
 use crate::event::Event;
 use crate::function::Function;
 use crate::host::World;
+use crate::latency::Since;
 use crate::link::{Lines, Link};
 use crate::offload::Half;
 use crate::path::{Fill, Instance, PathCounters};
 use crate::port::{Port, Relay};
-use crate::scheduler::Ring;
 use crate::scheduler::task::Terms;
 use crate::snapshot::{BEST_EFFORT, CONTROL, GENERAL, PathSpec, Snapshot};
 use packet::{DropReason, Queue};
-use plan::{Congestion, Grouping, Receive};
+use plan::Grouping;
 use schemes::Scheme;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -207,7 +209,7 @@ impl Worker {
         }
         for (id, scheme) in schemes {
             if let Some(Some(state)) = self.ports.get_mut(id.index()) {
-                state.link.replace_scheme(scheme);
+                state.link.replace_scheme(scheme, &mut self.fates);
                 self.duties.urge(state.output, now);
             }
         }
@@ -220,6 +222,8 @@ impl Worker {
         self.set_aside(&snapshot);
         self.rule(&snapshot, now);
         self.note_promises(&snapshot);
+        let promised = |path: &PathSpec| (path.id, path.cpu.reservation.and_then(|reservation| reservation.delay));
+        self.fates.latencies.keep(snapshot.paths.iter().map(promised));
         self.snapshot = snapshot;
         self.forsake_gone();
         self.tell_ports();
@@ -263,7 +267,7 @@ impl Worker {
                 let Some(Some(state)) = self.ports.get_mut(id.index()) else { return };
                 state.link.replace_port(|old| decorate(old.undecorated()));
                 state.link.refresh_offloads(&mut self.fates);
-                return scheme.into_iter().for_each(|scheme| state.link.replace_scheme(scheme));
+                return scheme.into_iter().for_each(|scheme| state.link.replace_scheme(scheme, &mut self.fates));
             }
             Opened::Queue { port, decorate, first, lanes } => {
                 (decorate(port), if first { Role::Device } else { Role::Queue }, lanes)
@@ -285,7 +289,7 @@ impl Worker {
             state.link.refresh_offloads(&mut self.fates);
             state.link.relay(role == Role::Relay);
             state.role = role;
-            scheme.into_iter().for_each(|scheme| state.link.replace_scheme(scheme));
+            scheme.into_iter().for_each(|scheme| state.link.replace_scheme(scheme, &mut self.fates));
             return self.bury_remains();
         }
         let Some(scheme) = scheme else { return };
@@ -399,49 +403,6 @@ impl Worker {
         *forwarders.entry(common).or_insert_with(|| duties.add(Task::Forward, terms, fates.now))
     }
 
-    /// The scheduling rules of `snapshot` are in force, for tasks and ports that were there before as well.
-    fn rule(&mut self, snapshot: &Snapshot, now: Instant) {
-        self.duties.agenda.rule(&snapshot.cpu, now);
-        self.interrupted = (snapshot.cpu.receive == Receive::Interrupt).then_some(0);
-        for (index, state) in self.ports.iter_mut().enumerate() {
-            let Some(state) = state else { continue };
-            let Some(view) = snapshot.port(PortId::at(index)) else { continue };
-            state.throttles = view.cpu.congestion == Congestion::Throttle;
-            let agenda = &mut self.duties.agenda;
-            let terms = |share| Terms { share, max_wait: None, capacity: u32::MAX, cost: None, prompt: false };
-            agenda.set(state.input, terms(view.shares.0));
-            agenda.set(state.output, terms(view.shares.1));
-            let ring = Ring { slots: state.link.port.ring(), batch: 1, line_rate: view.cpu.line_rate };
-            let estimator = view.cpu.estimator.filter(|_| self.interrupted.is_none());
-            agenda.estimate(state.input, estimator, view.cpu.greedy, ring, now);
-            match self.interrupted {
-                Some(_) => agenda.still(state.input, now),
-                None => agenda.rouse(state.input, now),
-            }
-        }
-        let mut sums: BTreeMap<Common, Terms> = BTreeMap::new();
-        for path in &snapshot.paths {
-            let of = |instance: &&mut Instance| instance.path == path.id;
-            self.instances.iter_mut().flatten().filter(of).for_each(|instance| instance.limit = path.cpu.limit);
-            let terms = Terms::of(path);
-            let together = |sum: &mut Terms| sum.join(terms);
-            sums.entry(Common::of(path, snapshot.cpu.best_effort)).and_modify(together).or_insert(terms);
-        }
-        for (common, terms) in &sums {
-            if let Some(&task) = self.forwarders.get(common) {
-                self.duties.agenda.set(task, *terms);
-            }
-        }
-        let Worker { forwarders, duties, .. } = self;
-        forwarders.retain(|common, &mut task| {
-            let kept = sums.contains_key(common);
-            if !kept {
-                duties.remove(task, now);
-            }
-            kept
-        });
-    }
-
     /// Makes the instances those of `snapshot`: kept where path and port stay, so their counters go on.
     fn rebuild_paths(&mut self, snapshot: &Snapshot, functions: Vec<NewFunctions>) {
         self.duties.nothing_is_ready();
@@ -469,6 +430,7 @@ impl Worker {
             }
         }
         self.retire(old, &heirs);
+        self.rank_outputs();
         let best_effort = snapshot.paths.iter().position(|path| path.id == BEST_EFFORT).unwrap_or(0);
         let size = (snapshot.paths.len(), snapshot.ports.len());
         self.dispatch = Dispatch::new(size, best_effort, own.into(), served.into_iter());
@@ -513,13 +475,14 @@ impl Worker {
                 if let Some(functions) = functions {
                     instance.functions = functions;
                 }
-                instance.task = task;
+                (instance.task, instance.class) = (task, path.class);
                 instance.ready = false;
                 instance
             }
             None => Instance {
                 path: path.id,
                 port,
+                class: path.class,
                 task,
                 input: Queue::new(path.capacity),
                 output: Queue::new(path.output_capacity),
@@ -527,10 +490,13 @@ impl Worker {
                 offloads: false,
                 functions: functions.unwrap_or_default(),
                 counters: PathCounters::default(),
+                minimal: false,
+                inlined: false,
                 ready: false,
                 limit: None,
                 fill: Fill::default(),
                 side: None,
+                since: Since::default(),
             },
         };
         if let Some(Some(state)) = port.map(|port| &mut self.ports[port.index()]) {

@@ -11,6 +11,7 @@ mod cutting;
 mod duties;
 mod holding;
 mod inject;
+mod inlined;
 mod lanes;
 mod mailbox;
 mod onward;

@@ -11,7 +11,11 @@ impl Worker {
     /// Takes the packets to be classified again out of the batch, in their order. Answers whether some of the rest do not
     /// simply go on either.
     pub(super) fn send_on(&mut self, from: Target) -> bool {
-        let again = |packet: &Packet| packet.meta().exception == Exception::Again as u8 && packet.meta().refused == 0;
+        let again = |packet: &Packet| {
+            let meta = packet.meta();
+            let onward = [Exception::Again as u8, Exception::Dispatched as u8].contains(&meta.exception);
+            onward && meta.refused == 0
+        };
         if !self.batch.as_slice().iter().any(again) {
             return true;
         }

@@ -101,9 +101,14 @@ impl World for Outlet<'_> {
         let egress = *self.snapshot.egress(interface);
         packet.meta_mut().out_interface = interface;
         let path = usize::from(self.current != self.dispatch.control);
-        let target = self.dispatch.instance(path, egress.port);
+        let (target, now) = (self.dispatch.instance(path, egress.port), self.fates.now);
         let refused = match self.instance(target) {
-            Some(instance) => instance.output.push(packet).map(|packet| (packet, DropReason::OutputQueue)),
+            Some(instance) => {
+                (packet.meta_mut().path, packet.meta_mut().class) = (instance.path, instance.class);
+                let refused = instance.output.push(packet).map(|packet| (packet, DropReason::OutputQueue));
+                instance.since.holds(instance.output.len(), now);
+                refused
+            }
             None => Some((packet, DropReason::PortRemoved)),
         };
         match refused {

@@ -5,10 +5,11 @@ use super::{Role, Worker};
 use crate::event::Event;
 use crate::function::Counter;
 use crate::host::NeighbourReport;
+use crate::latency::{Late, Latency};
 use crate::link::LinkCounters;
 use crate::path::{Fill, PathCounters};
 use crate::port::PortStatistics;
-use crate::scheduler::task::{TaskView, Times};
+use crate::scheduler::task::{Remark, TaskView, Times};
 use crate::scheduler::trace::Trace;
 use crate::snapshot::Snapshot;
 use packet::{DropReason, Ledger};
@@ -43,6 +44,8 @@ pub struct PortReport {
     pub statistics: PortStatistics,
     /// Packets dropped, by reason.
     pub drops: Vec<(DropReason, u64)>,
+    /// Packets that took longer to receive and classify than the budget allows.
+    pub over_budget: u64,
 }
 
 impl PortReport {
@@ -78,6 +81,7 @@ impl PortReport {
             }
         }
         self.drops.sort_unstable();
+        self.over_budget += other.over_budget;
     }
 }
 
@@ -92,6 +96,8 @@ pub struct PathReport {
     pub queued: usize,
     /// What its functions have counted, function by function.
     pub functions: Vec<Vec<Counter>>,
+    /// How long its packets took.
+    pub latency: Latency,
 }
 
 /// One queue of a path at a port.
@@ -236,6 +242,12 @@ impl Worker {
             let path = path.map(|instance| instance.path);
             fates.event(&Event::Remarked { worker: *id, port, path, remark });
         }
+        let mut late = Vec::new();
+        fates.latencies.remark(|found| late.push(found));
+        for Late { path, packets, promised, most } in late {
+            let remark = Remark::Late { packets, promised, most };
+            fates.event(&Event::Remarked { worker: *id, port: None, path: Some(path), remark });
+        }
     }
 
     fn report_neighbours(&self) -> Vec<NeighbourReport> {
@@ -264,6 +276,7 @@ impl Worker {
                 rate: state.link.port.link_rate(),
                 statistics: state.link.port.statistics(),
                 drops: self.fates.drops_at(port),
+                over_budget: self.duties.agenda.account(state.input).weighed.1,
             }
         })
         .collect()
@@ -280,7 +293,8 @@ impl Worker {
                 let counted = || instance.functions.iter().map(|function| function.counters()).collect();
                 add_counters(&mut functions, away.unwrap_or_else(counted));
             }
-            PathReport { path, counters, queued: of(path).map(|i| i.queued()).sum(), functions }
+            let queued = of(path).map(|i| i.queued()).sum();
+            PathReport { path, counters, queued, functions, latency: self.fates.latencies.told(path) }
         };
         self.snapshot.paths.iter().map(|path| report(path.id)).collect()
     }

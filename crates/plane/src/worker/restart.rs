@@ -13,6 +13,7 @@ use crate::aside::Side;
 use crate::classify::Scratch;
 use crate::function;
 use crate::host::Host;
+use crate::latency::Since;
 use crate::path::{Instance, PathCounters};
 use crate::scheduler::Agenda;
 use crate::snapshot::{CONTROL, GENERAL};
@@ -113,7 +114,7 @@ impl Worker {
             self.remains.push(Remains::Port(id, state.link.into_port()));
             return;
         };
-        state.link.replace_scheme(scheme);
+        state.link.replace_scheme(scheme, &mut self.fates);
         (state.input, state.output) = self.add_port_tasks(id, &self.snapshot.clone());
         self.ports[id.index()] = Some(state);
     }
@@ -140,7 +141,9 @@ impl Worker {
             half: None,
             offloads: false,
             functions,
+            inlined: false,
             ready: false,
+            since: Since::default(),
             ..old
         });
     }

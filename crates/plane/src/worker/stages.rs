@@ -82,8 +82,15 @@ impl Worker {
         if done.received + done.drained > 0 || stage == Of::Input {
             done.used = self.lap(meter, Work::new(stage, done.received + done.drained, bytes).at(port));
         }
+        if done.received > 0
+            && let Some(Some(state)) = self.ports.get(port.index())
+        {
+            self.duties.agenda.weigh(state.input, done.received + done.drained, done.used);
+        }
         if through {
             done.used += self.run_through(meter);
+        } else if self.snapshot.cpu.inline && done.received > 0 {
+            done.used += self.run_inlined(port, meter);
         }
         done
     }
@@ -123,7 +130,7 @@ impl Worker {
         let Worker { ports, batch, scratch, instances, fates, duties, touched, .. } = self;
         let Some(Some(state)) = ports.get_mut(port.index()) else { return };
         touched.clear();
-        let (some_wait, control) = (!self.holding.is_empty(), self.dispatch.control);
+        let (some_wait, control, injecting) = (!self.holding.is_empty(), self.dispatch.control, self.injecting);
         let batch_length = batch.len();
         let mut rest = &scratch.targets[..batch_length];
         while let Some(&target) = rest.first() {
@@ -152,6 +159,8 @@ impl Worker {
                     fates.passed(packet, Stage::Waiting { behind: ahead + i });
                 }
             }
+            let alone = instance.minimal && !injecting && !instance.has_work() && !scratch.offloads;
+            instance.inlined |= alone && duties.agenda.affords(state.input, instance.task);
             instance.offloads |= scratch.offloads;
             instance.counters.entered += run as u64;
             let fitted = instance.input.append(batch, run);
@@ -164,7 +173,9 @@ impl Worker {
                 touched.push(target);
             }
             duties.agenda.offered(instance.task, run as u32);
-            duties.came(target, instance, fitted, fates.now);
+            if !instance.inlined {
+                duties.came(target, instance, fitted, fates.now);
+            }
         }
     }
 
@@ -245,6 +256,7 @@ impl Worker {
         };
         let bytes = if self.wants_bytes::<M>() { self.batch.bytes() } else { 0 };
         let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return Vector::default() };
+        self.fates.latencies.begun(instance.path, self.batch.as_slice(), self.fates.now);
         let limit = instance.limit;
         let asked = Cell::default();
         let context = Context {
@@ -296,6 +308,7 @@ impl Worker {
             self.fates.drop(packet, DropReason::OutputQueue);
         }
         let (port, waits) = (instance.port, instance.output.len());
+        instance.since.holds(waits, self.fates.now);
         let (Some(port), true) = (port, waits > 0) else { return done };
         if self.snapshot.layout != Layout::Three {
             let (packets, more) = self.run_output(port, BATCH);
@@ -429,7 +442,7 @@ impl Worker {
         for &target in &state.outputs {
             let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { continue };
             let was_full = instance.output.room() == 0;
-            let taken = state.link.offer(&mut instance.output, BATCH, fates);
+            let taken = state.link.offer(instance.outgoing(), BATCH, fates);
             instance.counters.left += taken as u64;
             moved += taken;
             more |= !instance.output.is_empty();
@@ -442,7 +455,8 @@ impl Worker {
         self.after_output(port, moved, more)
     }
 
-    /// The same for few packets: those that came first go first, whatever their path.
+    /// The same for few packets: those that came first go first, whatever their path; where the scheme ranks classes, those
+    /// of the highest.
     fn run_output_one_by_one(&mut self, port: PortId, most: usize) -> (usize, bool) {
         let Worker { ports, instances, fates, duties, .. } = self;
         let Some(Some(state)) = ports.get_mut(port.index()) else { return (0, false) };
@@ -450,15 +464,17 @@ impl Worker {
         if let Some(lanes) = &state.lanes {
             state.link.reserve = lanes.reserve(state.link.port.room());
         }
+        let ranks = state.link.ranks_classes();
         while moved < most {
             let came = |target: &Target| {
-                let packet = instances.get(usize::from(*target))?.as_ref()?.output.front()?;
-                Some((packet.meta().timestamp, *target))
+                let instance = instances.get(usize::from(*target))?.as_ref()?;
+                let rank = if ranks { u8::MAX - instance.class } else { 0 };
+                Some((rank, instance.output.front()?.meta().timestamp, *target))
             };
-            let Some((_, target)) = state.outputs.iter().filter_map(came).min() else { break };
+            let Some((.., target)) = state.outputs.iter().filter_map(came).min() else { break };
             let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { break };
             let was_full = instance.output.room() == 0;
-            let taken = state.link.offer(&mut instance.output, 1, fates);
+            let taken = state.link.offer(instance.outgoing(), 1, fates);
             instance.counters.left += taken as u64;
             moved += taken;
             if was_full && taken > 0 {

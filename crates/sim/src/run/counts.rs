@@ -5,7 +5,7 @@ use crate::cost::Spent;
 use crate::net::Drops;
 use packet::DropReason;
 use plane::scheduler::task::State;
-use plane::{PathCounters, QueueReport, TaskReport, WorkerReport};
+use plane::{Latency, PathCounters, QueueReport, TaskReport, WorkerReport};
 use std::collections::BTreeMap;
 use units::Nanos;
 
@@ -24,7 +24,7 @@ pub(super) struct Counts {
 }
 
 /// What a path has counted.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct PathCount {
     pub counters: PathCounters,
     /// Packets in its queues.
@@ -33,6 +33,7 @@ pub(super) struct PathCount {
     most: usize,
     /// Packets that waited each time its task began to work on it, summed up; and how often that was.
     waited: (u64, u64),
+    latency: Latency,
 }
 
 /// What a task has counted, and where it stands.
@@ -52,6 +53,8 @@ struct TaskCount {
     cost: (Nanos, u64),
     estimator: Option<(u64, Nanos)>,
     lag: Nanos,
+    /// Packets that came under a budget of classification, and those beyond it.
+    weighed: (u64, u64),
 }
 
 impl PathCount {
@@ -73,6 +76,25 @@ impl PathCount {
         if looks > 0 {
             put("queue_mean", sum as f64 / looks as f64);
         }
+        let stages = [
+            ("wait_before", &self.latency.before, &was.latency.before),
+            ("wait_behind", &self.latency.behind, &was.latency.behind),
+            ("latency", &self.latency.total, &was.latency.total),
+        ];
+        for (stage, spread, was) in stages {
+            let measured = spread.since(was);
+            let micros = |time: Nanos| time.get() as f64 / 1e3;
+            let Some(mean) = measured.mean() else { continue };
+            put(&format!("{stage}_mean_us"), micros(mean));
+            for (name, thousandths) in [("p50", 500), ("p99", 990), ("p999", 999)] {
+                measured
+                    .quantile(thousandths)
+                    .into_iter()
+                    .for_each(|time| put(&format!("{stage}_{name}_us"), micros(time)));
+            }
+            put(&format!("{stage}_max_us"), micros(measured.most()));
+        }
+        put("late", (self.latency.late - was.latency.late) as f64);
     }
 }
 
@@ -87,6 +109,7 @@ impl TaskCount {
         self.residency.iter_mut().zip(account.residency).for_each(|(sum, more)| *sum += more);
         self.polls = self.polls.into_iter().chain(polls).reduce(|sum, more| sum + more);
         self.lag = self.lag.max(account.lag);
+        self.weighed = (self.weighed.0 + account.weighed.0, self.weighed.1 + account.weighed.1);
         (self.share, self.threshold, self.max_wait) = (view.share.as_f64(), view.threshold, view.max_wait);
         (self.cost, self.estimator) = (view.cost, view.estimator);
     }
@@ -122,6 +145,9 @@ impl TaskCount {
         if let Some(polls) = self.polls {
             put("polls", since(polls, was.polls.unwrap_or(0)));
         }
+        if self.weighed.0 > 0 {
+            put("over_budget", since(self.weighed.1, was.weighed.1));
+        }
         if let Some((average, sleep)) = self.estimator {
             put("estimator.average", average as f64 / 1e3);
             put("estimator.sleep_us", micros(sleep));
@@ -154,6 +180,7 @@ impl Live<'_> {
                 let count = counts.paths.entry(name).or_default();
                 count.counters += path.counters;
                 count.queued += path.queued;
+                count.latency.add(&path.latency);
             }
             for queue in &report.queues {
                 let Some(name) = path_name(queue.path) else { continue };
@@ -182,7 +209,7 @@ impl Live<'_> {
         let mut put = |name: String, value: f64| _ = values.insert(prefix.clone() + &name, value);
         let before = &self.looks.warm.1[node];
         for (path, count) in &now.paths {
-            let was = before.paths.get(path).copied().unwrap_or_default();
+            let was = before.paths.get(path).cloned().unwrap_or_default();
             count.tell(&was, span, |key, value| put(format!("path.{path}.{key}"), value));
         }
         let used = |counts: &Counts| counts.tasks.values().map(|task| task.used.get()).sum::<u64>();

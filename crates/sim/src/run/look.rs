@@ -60,7 +60,8 @@ impl Live<'_> {
             let nothing = Counts::default();
             let before = self.looks.last.1.get(node).unwrap_or(&nothing);
             for (path, count) in &now.paths {
-                let (counters, was) = (count.counters, before.paths.get(path).copied().unwrap_or_default().counters);
+                let was = before.paths.get(path).map_or_else(Default::default, |count| count.counters);
+                let counters = count.counters;
                 let name = format!("{prefix}path.{path}");
                 points.push((format!("{name}.forwarded_pps"), (counters.left - was.left) as f64 / span));
                 points.push((format!("{name}.dropped_pps"), (counters.dropped - was.dropped) as f64 / span));

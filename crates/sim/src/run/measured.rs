@@ -22,9 +22,12 @@ use std::fmt;
 /// | `sink.K.received`, `received_pps`, `received_bps`, `latency_...` | what came to a sink in the measured time |
 /// | `card.C.received`, `ring_dropped`, `ring_max`, `transmitted`, `transmitted_bps`, `link_lost`, `down_lost` | of a card; `ring_max` since the beginning |
 /// | `path.P.entered`, `forwarded`, `forwarded_pps`, `dropped`, `queue` | of a path of a router; `queue` at the end |
+/// | `path.P.latency_{mean,p50,p99,p999,max}_us`, `wait_before_...`, `wait_behind_...` | what its packets took in the router from their card to transmission, of that before its functions and behind them; quantiles within a sixteenth above, `max` since the beginning |
+/// | `path.P.late` | packets that took longer than the path was promised |
 /// | `path.P.queue_max`, `queue_mean` | packets that waited for its functions, at one port of one core: the most since the beginning, and the mean as its task found them when it began to work on a vector of them |
 /// | `task.T.runs`, `packets`, `used`, `mean_batch`, `polls` | of a task `input.PORT`, `forwarding.PATH`, `output.PORT`; `used` in parts of the cores, `polls` that found nothing |
 /// | `task.T.share`, `share_received` | of a core: what it was promised, and what it had of the time that all tasks had |
+/// | `task.input.P.over_budget` | packets that took longer to receive and classify than `classify_budget` allows |
 /// | `task.T.threshold`, `max_wait_us`, `timeouts`, `harvested` | the throttle's B and D at the end; runs that D, and that idleness, brought |
 /// | `task.T.idle`, `eligible`, `active`, `running` | parts of the time that it was in each state |
 /// | `task.T.active_max_us` | the longest it was active before it ran, since the beginning |

@@ -13,6 +13,7 @@ mod contract;
 mod costs;
 mod estimator;
 mod preempted;
+mod stages;
 mod switching;
 mod throttle;
 mod worlds;

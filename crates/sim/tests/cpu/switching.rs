@@ -21,11 +21,12 @@ fn cpu() -> impl Strategy<Value = String> {
     let schedulers = prop::sample::select(vec!["wf2q+", "sfq", "stride", "eevdf", "drr", "rr"]);
     let receive = prop::sample::select(vec!["polling", "polling", "interrupt"]);
     let charge = prop::sample::select(vec!["none", "incoming", "outgoing"]);
-    (1u64..4, schedulers, receive, batching(), batching(), batching(), charge).prop_map(
-        |(layout, scheduler, receive, input, forwarding, output, charge)| {
+    let inline = any::<bool>();
+    (1u64..4, schedulers, receive, batching(), batching(), batching(), charge, inline).prop_map(
+        |(layout, scheduler, receive, input, forwarding, output, charge, inline)| {
             format!(
                 "layout = {layout}\nscheduler = \"{scheduler}\"\nreceive = \"{receive}\"\ninput = \"{input}\"\n\
-                 forwarding = \"{forwarding}\"\noutput = \"{output}\"\ncharge = \"{charge}\"\nswitch_cost = \"1us\""
+                 forwarding = \"{forwarding}\"\noutput = \"{output}\"\ncharge = \"{charge}\"\ninline = {inline}\nswitch_cost = \"1us\""
             )
         },
     )

@@ -30,6 +30,8 @@ pub(super) struct Entry {
     pub sample: Sample,
     /// Time charged when that ended.
     pub sampled: Nanos,
+    /// Of the present run, what was another task's work.
+    pub inlined: Nanos,
     /// What it owes for having been changed from.
     pub owes: Nanos,
     pub terms: Terms,
@@ -57,6 +59,7 @@ impl Entry {
             begun: Nanos::ZERO,
             sample: Sample::default(),
             sampled: Nanos::ZERO,
+            inlined: Nanos::ZERO,
             owes: Nanos::ZERO,
             terms,
             estimator: None,

@@ -12,6 +12,8 @@ const CALM: u8 = 60;
 const MOST: u32 = 8;
 /// Runs of a period before it says anything.
 const RUNS: u64 = 16;
+/// One packet in so many beyond its budget is not worth telling: a clock read at the wrong moment, a cold cache.
+const MANY: u64 = 20;
 
 /// What is known of a task since the last look.
 #[derive(Clone, Copy, Default)]
@@ -22,6 +24,8 @@ pub(super) struct Lately {
     pub lag: Nanos,
     /// How long its queue or its ring lasts, where there is a rate to say so.
     pub lasts: Option<Nanos>,
+    /// Packets received under a budget, and those beyond it.
+    weighed: (u64, u64),
     /// Of each kind of remark, looks until it may be made again.
     told: [u8; Remark::KINDS],
 }
@@ -51,7 +55,7 @@ impl Agenda {
             if !entry.live {
                 continue;
             }
-            let found = entry.findings(throttled);
+            let found = entry.findings(throttled, self.budget);
             for (kind, remark) in found.into_iter().enumerate() {
                 let told = &mut entry.lately.told[kind];
                 match remark {
@@ -66,15 +70,15 @@ impl Agenda {
                 }
             }
             let lag = Nanos::ZERO;
-            let (runs, timeouts) = (entry.account.runs, entry.account.timeouts);
-            entry.lately = Lately { runs, timeouts, lag, ..entry.lately };
+            let (runs, timeouts, weighed) = (entry.account.runs, entry.account.timeouts, entry.account.weighed);
+            entry.lately = Lately { runs, timeouts, lag, weighed, ..entry.lately };
         }
     }
 }
 
 impl Entry {
     /// What there is to say of it, by kind.
-    fn findings(&self, throttled: bool) -> [Option<Remark>; Remark::KINDS] {
+    fn findings(&self, throttled: bool, budget: Option<Nanos>) -> [Option<Remark>; Remark::KINDS] {
         let (runs, timeouts) = (self.account.runs - self.lately.runs, self.account.timeouts - self.lately.timeouts);
         let waits = throttled && self.kind == Kind::Forwarding && !self.terms.prompt;
         let (batch, capacity) = (self.threshold, self.terms.capacity);
@@ -82,6 +86,8 @@ impl Entry {
         let sleep = self.estimator.as_ref().map(|estimator| estimator.sleep_max());
         let lasts = self.lately.lasts;
         let declared = self.cost.declared().filter(|_| self.cost.verdict() == Verdict::Exceeds);
+        let (came, over) =
+            (self.account.weighed.0 - self.lately.weighed.0, self.account.weighed.1 - self.lately.weighed.1);
         [
             (waits && runs >= RUNS && timeouts * 16 >= runs * 15).then_some(Remark::TimeoutsOnly { runs, batch }),
             (waits && batch > 1 && u64::from(batch) * 2 > u64::from(capacity))
@@ -94,6 +100,8 @@ impl Entry {
             lasts
                 .filter(|&lasts| self.kind == Kind::Forwarding && lag > lasts)
                 .map(|lasts| Remark::Lags { lag, lasts }),
+            budget.filter(|_| over * MANY > came).map(|budget| Remark::OverBudget { packets: over, of: came, budget }),
+            None,
         ]
     }
 }

@@ -32,6 +32,7 @@ impl Agenda {
         self.rules = [plan.input, plan.forwarding, plan.output].map(Rule::of);
         self.hurried = false;
         (self.strict, self.harvest, self.max_wait) = (plan.strict, plan.harvest, plan.max_wait);
+        self.budget = plan.classify_budget;
         (self.vector, self.charge, self.switch_cost) = (plan.vector.map(u32::from), plan.charge, plan.switch_cost);
         if self.disciplined != plan.scheduler {
             (self.discipline, self.disciplined) = (build(plan.scheduler), plan.scheduler);

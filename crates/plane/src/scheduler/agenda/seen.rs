@@ -1,7 +1,7 @@
 //! What an agenda lets be seen: its tasks as they are, and what happens to them, moment by moment.
 
 use super::{Agenda, State};
-use crate::scheduler::task::{Kind, TaskView};
+use crate::scheduler::task::{Account, Kind, TaskView};
 use crate::scheduler::trace::{Record, Trace, What};
 use units::{Instant, Nanos, Parts, TaskId};
 
@@ -24,6 +24,11 @@ impl Agenda {
             estimator: entry.estimator.as_ref().map(|e| (e.average_milli(), e.sleep())),
             account,
         })
+    }
+
+    /// What a task has done.
+    pub fn account(&self, task: TaskId) -> Account {
+        self.entries.get(task.index()).filter(|entry| entry.live).map(|entry| entry.account).unwrap_or_default()
     }
 
     /// The part of the work that switching may cost, and the slice of forwarding tasks; none where they are not throttled.

@@ -144,6 +144,25 @@ fn each_thing_somebody_should_know_of_a_task_is_remarked() {
 }
 
 #[test]
+fn vectors_that_take_longer_than_their_packets_may_are_counted_and_told_where_they_are_many() {
+    let plan = CpuPlan { classify_budget: Some(Nanos::micros(2)), ..CpuPlan::default() };
+    let mut agenda = Agenda::new(Nanos::ZERO);
+    agenda.rule(&plan, at(0));
+    let input = agenda.add(Kind::Input, terms(1), at(0));
+    agenda.weigh(input, 95, Nanos::micros(190));
+    agenda.weigh(input, 5, Nanos::new(10_001));
+    assert_eq!(agenda.account(input).weighed, (100, 5));
+    assert_eq!(remarks(&mut agenda, 1), [], "one in twenty may be the clock's doing");
+    agenda.weigh(input, 10, Nanos::micros(19));
+    agenda.weigh(input, 1, Nanos::micros(3));
+    let over = Remark::OverBudget { packets: 1, of: 11, budget: Nanos::micros(2) };
+    assert_eq!(remarks(&mut agenda, 1), [over]);
+    agenda.rule(&CpuPlan::default(), at(0));
+    agenda.weigh(input, 1, Nanos::secs(1));
+    assert_eq!(agenda.account(input).weighed, (111, 6), "nobody looks");
+}
+
+#[test]
 fn a_thousand_tasks_with_the_same_trouble_are_no_flood_and_all_of_them_are_told_in_the_end() {
     let mut agenda = Agenda::new(Nanos::ZERO);
     agenda.rule(&throttled(2), at(0));

@@ -1,0 +1,159 @@
+//! The function `dispatch`: finishes a classification that takes more than a look at headers, and gives the packet to the path
+//! that is meant for what it carries (spec Q-06).
+//!
+//! The classifier has sent everything that may carry it here, at what the classifier may cost; looking into payloads is paid
+//! for by this path, out of its own share. The name of a server stands in one packet of a connection: the others of TCP follow
+//! that one by a table of flows. A packet that came before it, as the handshake of TCP does, has gone by this path, and may be
+//! overtaken by it.
+
+use super::{Context, Counter, Function};
+use crate::classify::Exception;
+use packet::Packet;
+use packet::wire::application::{self, MOST_NAME};
+use packet::wire::{Fields, flow_hash, protocol};
+use plan::{Call, Carries, DispatchRule};
+use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
+use units::{Nanos, PathId};
+
+/// A rule at work.
+#[derive(Clone, Debug)]
+struct Rule {
+    rule: DispatchRule,
+    path: PathId,
+    packets: u64,
+    bytes: u64,
+}
+
+/// The function `dispatch`.
+#[derive(Clone, Debug)]
+pub struct Dispatching {
+    rules: Vec<Rule>,
+    /// What no rule was about.
+    others: (u64, u64),
+    /// Flows of TCP whose path is known, by their hash: a later one takes the place of an earlier with the same.
+    flows: Box<[Flow]>,
+}
+
+/// A flow and its rule, counted from 1; zero is none.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    hash: u32,
+    rule: u16,
+}
+
+/// What of a packet rules are about.
+enum Seen<'a> {
+    Tcp(&'a [u8]),
+    Udp(&'a [u8]),
+}
+
+/// Flags of TCP: the first begins a connection, the other ends it at once (RFC 9293 3.1).
+const SYN: u8 = 2;
+const RST: u8 = 4;
+
+impl Dispatching {
+    /// As the configuration names it.
+    pub const DECLARATION: Declaration = Declaration {
+        name: "dispatch",
+        summary: "look into the payload, and give the packet to the path that a rule in `dispatch` of the path names",
+        cost: DeclaredCost::Measured { packet: Nanos::new(100), kilobyte: Nanos::ZERO },
+        source: "Qie et al. 2001, section 3.1; RFC 6066, RFC 9112, RFC 1035",
+        options: &[OptionDeclaration {
+            name: "flows",
+            unit: Unit::Count,
+            default: "4096",
+            least: 1,
+            most: 1 << 20,
+            doc: "TCP connections whose path is remembered at each port, rounded up to a power of two",
+        }],
+    };
+
+    /// As `call` says, with these rules, each with the path it leads to.
+    pub fn of(call: &Call, rules: &[(DispatchRule, PathId)]) -> Dispatching {
+        let rule =
+            |(rule, path): &(DispatchRule, PathId)| Rule { rule: rule.clone(), path: *path, packets: 0, bytes: 0 };
+        let flows = call.option("flows").unwrap_or(1) as usize;
+        Dispatching {
+            rules: rules.iter().map(rule).collect(),
+            others: (0, 0),
+            flows: vec![Flow::default(); flows.next_power_of_two()].into(),
+        }
+    }
+
+    /// The rule that a packet is for, as its place.
+    fn judge(&mut self, key: u64, packet: &Packet) -> Option<usize> {
+        let bytes = packet.bytes();
+        let fields = Fields::of(bytes)?;
+        let upper = bytes.get(fields.l4_offset?..)?;
+        let payload = application::payload(fields.protocol, upper)?;
+        if fields.protocol != protocol::TCP {
+            return self.find(&Seen::Udp(payload));
+        }
+        let hash = flow_hash(bytes, fields.l3_offset, key);
+        let place = hash as usize & (self.flows.len() - 1);
+        let flags = upper.get(13).copied().unwrap_or(0);
+        let known = self.flows[place];
+        if flags & SYN == 0 && known.rule > 0 && known.hash == hash {
+            if flags & RST != 0 {
+                self.flows[place] = Flow::default();
+            }
+            return Some(usize::from(known.rule) - 1);
+        }
+        let found = self.find(&Seen::Tcp(payload));
+        if let Some(found) = found {
+            self.flows[place] = Flow { hash, rule: found as u16 + 1 };
+        } else if known.hash == hash {
+            // Another connection between the same two ends.
+            self.flows[place] = Flow::default();
+        }
+        found
+    }
+
+    fn find(&self, seen: &Seen<'_>) -> Option<usize> {
+        let mut text = [0; MOST_NAME];
+        let (payload, tls, http, dns) = match seen {
+            Seen::Tcp([]) => return None,
+            Seen::Tcp(payload) => {
+                (payload, application::tls_server_name(payload), application::http_host(payload), None)
+            }
+            Seen::Udp(payload) => (payload, None, None, application::dns_question(payload, &mut text)),
+        };
+        let holds = |rule: &Rule| match &rule.rule.carries {
+            Carries::TlsName(pattern) => tls.is_some_and(|name| pattern.holds(name)),
+            Carries::HttpHost(pattern) => http.is_some_and(|name| pattern.holds(name)),
+            Carries::DnsName(pattern) => dns.is_some_and(|name| pattern.holds(name)),
+            Carries::Bytes(at, bytes) => payload.get(*at..).is_some_and(|rest| rest.starts_with(bytes)),
+        };
+        self.rules.iter().position(holds)
+    }
+}
+
+impl Function for Dispatching {
+    fn process(&mut self, context: Context<'_>, packets: &mut [Packet]) -> bool {
+        let (mut all, key) = (true, context.tables.flow_key());
+        for packet in packets {
+            if packet.meta().refused | packet.meta().exception != 0 {
+                all = false;
+                continue;
+            }
+            let length = packet.len() as u64;
+            let Some(rule) = self.judge(key, packet) else {
+                self.others = (self.others.0 + 1, self.others.1 + length);
+                continue;
+            };
+            let rule = &mut self.rules[rule];
+            (rule.packets, rule.bytes) = (rule.packets + 1, rule.bytes + length);
+            let meta = packet.meta_mut();
+            (meta.path, meta.exception) = (rule.path, Exception::Dispatched as u8);
+            all = false;
+        }
+        all
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        let rule = |rule: &Rule| Counter { name: rule.rule.to_string(), packets: rule.packets, bytes: rule.bytes };
+        let (packets, bytes) = self.others;
+        let others = Counter { name: "no rule".to_string(), packets, bytes };
+        self.rules.iter().map(rule).chain([others]).collect()
+    }
+}

@@ -1,0 +1,78 @@
+//! The rules of a generation: what tasks are promised and may do, and whose packets leave first.
+
+use super::Common;
+use crate::classify::Target;
+use crate::path::Instance;
+use crate::scheduler::Ring;
+use crate::scheduler::task::Terms;
+use crate::snapshot::{CONTROL, GENERAL, Layout, Snapshot};
+use crate::worker::Worker;
+use plan::{Congestion, Receive};
+use std::collections::BTreeMap;
+use units::{Instant, PortId};
+
+impl Worker {
+    /// The scheduling rules of `snapshot` are in force, for tasks and ports that were there before as well.
+    pub(super) fn rule(&mut self, snapshot: &Snapshot, now: Instant) {
+        self.duties.agenda.rule(&snapshot.cpu, now);
+        self.interrupted = (snapshot.cpu.receive == Receive::Interrupt).then_some(0);
+        for (index, state) in self.ports.iter_mut().enumerate() {
+            let Some(state) = state else { continue };
+            let Some(view) = snapshot.port(PortId::at(index)) else { continue };
+            state.throttles = view.cpu.congestion == Congestion::Throttle;
+            let agenda = &mut self.duties.agenda;
+            let terms = |share| Terms { share, max_wait: None, capacity: u32::MAX, cost: None, prompt: false };
+            agenda.set(state.input, terms(view.shares.0));
+            agenda.set(state.output, terms(view.shares.1));
+            let ring = Ring { slots: state.link.port.ring(), batch: 1, line_rate: view.cpu.line_rate };
+            let estimator = view.cpu.estimator.filter(|_| self.interrupted.is_none());
+            agenda.estimate(state.input, estimator, view.cpu.greedy, ring, now);
+            match self.interrupted {
+                Some(_) => agenda.still(state.input, now),
+                None => agenda.rouse(state.input, now),
+            }
+        }
+        let inlines = snapshot.cpu.inline && snapshot.layout != Layout::One && self.interrupted.is_none();
+        let mut sums: BTreeMap<Common, Terms> = BTreeMap::new();
+        for path in &snapshot.paths {
+            let of = |instance: &&mut Instance| instance.path == path.id;
+            let minimal = inlines
+                && path.cpu.limit.is_none()
+                && !path.cpu.preemptible
+                && path.functions.iter().all(|call| call.name == "ip");
+            for instance in self.instances.iter_mut().flatten().filter(of) {
+                instance.limit = path.cpu.limit;
+                // What the router does itself is no forwarding.
+                instance.minimal = minimal && instance.port.is_some() && path.id != CONTROL && path.id != GENERAL;
+            }
+            let terms = Terms::of(path);
+            let together = |sum: &mut Terms| sum.join(terms);
+            sums.entry(Common::of(path, snapshot.cpu.best_effort)).and_modify(together).or_insert(terms);
+        }
+        for (common, terms) in &sums {
+            if let Some(&task) = self.forwarders.get(common) {
+                self.duties.agenda.set(task, *terms);
+            }
+        }
+        let Worker { forwarders, duties, .. } = self;
+        forwarders.retain(|common, &mut task| {
+            let kept = sums.contains_key(common);
+            if !kept {
+                duties.remove(task, now);
+            }
+            kept
+        });
+    }
+
+    /// Puts the paths of each port in the order in which its output task takes their packets: as they are matched, or those
+    /// of the highest class first where the scheme ranks them (spec Q-04).
+    pub(super) fn rank_outputs(&mut self) {
+        let Worker { ports, instances, .. } = self;
+        let class = |target: &Target| instances.get(usize::from(*target)).and_then(Option::as_ref).map(|i| i.class);
+        for state in ports.iter_mut().flatten() {
+            if state.link.ranks_classes() {
+                state.outputs.sort_by_key(|target| (std::cmp::Reverse(class(target)), *target));
+            }
+        }
+    }
+}

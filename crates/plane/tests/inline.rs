@@ -1,0 +1,106 @@
+//! Minimal forwarding in the input task (spec Q-07): the same packets, the same counters, fewer changes of task.
+
+use plane::PathCounters;
+use plane::meter::Flat;
+use plane::rig::{Rig, Udp};
+use plane::snapshot::Layout;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use units::{Mac, Nanos};
+
+const PORTS: &str = r#"
+version = 1
+[port.lan]
+device = "memory:lan"
+mac = "02:00:00:00:00:01"
+address = ["192.0.2.1/24"]
+[port.wan]
+device = "memory:wan"
+mac = "02:00:00:00:00:02"
+address = ["198.51.100.1/24"]
+[[neighbour]]
+address = "198.51.100.9"
+mac = "02:00:00:00:00:22"
+port = "wan"
+[[path]]
+name = "plain"
+match = "udp dport 1"
+[[path]]
+name = "dear"
+match = "udp dport 2"
+functions = ["spin(cost=1us)", "ip"]
+"#;
+
+/// A packet to a port, with a number that tells it apart.
+fn frame(port: u16, number: u16) -> Vec<u8> {
+    let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
+    let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::new(198, 51, 100, 9));
+    Udp { link, network, ports: (number, port), ttl: 64, length: 60 }.frame(&[])
+}
+
+/// What a router has made of packets.
+#[derive(PartialEq, Debug)]
+struct Made {
+    /// What has left, by the port of its packets.
+    left: BTreeMap<u16, Vec<Vec<u8>>>,
+    counters: Vec<(usize, PathCounters)>,
+    ledger: [u64; 3],
+}
+
+/// Lets packets to these ports come in bursts, with so many steps between two. Answers what became of them, and the runs of the
+/// task that best effort and the path `plain` share.
+fn run(cpu: &str, layout: Layout, bursts: &[Vec<u16>], steps: usize) -> (Made, u64) {
+    let mut rig = Rig::running(4096, layout, &format!("{PORTS}[cpu]\n{cpu}\n"));
+    let mut number = 0;
+    for burst in bursts {
+        for &port in burst {
+            number += 1;
+            rig.send("lan", &frame(port, number));
+        }
+        (0..steps).for_each(|_| _ = rig.step(&mut Flat(Nanos::new(10))));
+    }
+    rig.settle();
+    let mut left: BTreeMap<u16, Vec<Vec<u8>>> = BTreeMap::new();
+    for frame in rig.received("wan") {
+        left.entry(u16::from_be_bytes([frame[36], frame[37]])).or_default().push(frame);
+    }
+    let report = rig.report();
+    let runs = report.tasks.iter().filter(|task| task.kind == "forwarding" && task.paths.len() == 2);
+    let runs = runs.map(|task| task.view.account.runs).sum();
+    let counters = report.paths.iter().map(|path| (path.path.index(), path.counters)).collect();
+    let ledger = [report.ledger.received(), report.ledger.sent(), report.ledger.dropped()];
+    (Made { left, counters, ledger }, runs)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn the_same_packets_leave_in_the_same_order_and_are_counted_alike(
+        bursts in prop::collection::vec(prop::collection::vec(1u16..4, 0..40), 1..8),
+        steps in 0usize..4,
+        vector in 1u16..64,
+        two in any::<bool>(),
+    ) {
+        let layout = if two { Layout::Two } else { Layout::Three };
+        let cpu = format!("vector = {vector}\n");
+        let (apart, _) = run(&cpu, layout, &bursts, steps);
+        let (inline, runs) = run(&(cpu + "inline = true\n"), layout, &bursts, steps);
+        prop_assert_eq!(&inline, &apart);
+        prop_assert_eq!(runs, 0, "nothing was left to the task of minimal forwarding");
+    }
+}
+
+#[test]
+fn it_is_done_in_the_input_task_only_while_the_budget_permits() {
+    let bursts = vec![vec![1, 3, 2, 1]; 20];
+    let runs = |cpu: &str, layout| run(cpu, layout, &bursts, 10).1;
+    for layout in [Layout::Two, Layout::Three] {
+        assert_eq!(runs("inline = true\nclassify_budget = \"100ns\"", layout), 0, "{layout:?}");
+        // Of 10 ns a packet on the way in, and as many for its functions, 15 are allowed: known once some have come.
+        assert!(runs("inline = true\nclassify_budget = \"15ns\"", layout) > 10, "{layout:?}");
+        assert!(runs("inline = true\nreceive = \"interrupt\"", layout) > 10, "{layout:?}: an interrupt only receives");
+        assert!(runs("", layout) > 10, "{layout:?}");
+    }
+}

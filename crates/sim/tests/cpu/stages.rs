@@ -1,0 +1,93 @@
+//! Where on its way a packet is looked at, waits and is taken from: the budget of classification (spec Q-05), and which path's
+//! packets an output task takes first (spec Q-04).
+
+use crate::common::{run, value};
+use crate::worlds::{Flow, around, config, of_flows};
+use sim::Measured;
+
+const COSTS: &str = "switch = \"200ns\"\npoll = \"100ns\"\noutput = \"500ns\"";
+
+#[test]
+fn packets_beyond_the_budget_of_classification_are_counted_at_their_port() {
+    let flows = [Flow::even(0, 500, 50_000)];
+    let beyond = |budget: &str, input: &str, cost: &str| {
+        let cpu = format!("input = \"{input}\"\nvector = 1\n{budget}");
+        let world = of_flows(&cpu, &format!("{COSTS}\ninput = \"{cost}\""), &flows, "duration = \"100ms\"");
+        let measured = run(&world);
+        (measured.get("task.input.in.over_budget"), value(&measured, "path.f0.entered"))
+    };
+    let within = beyond("classify_budget = \"2us\"", "none", "2us");
+    assert_eq!(within, (Some(0.0), 5000.0));
+    assert_eq!(beyond("classify_budget = \"2us\"", "none", "2001ns"), (Some(5000.0), 5000.0));
+    let (half, all) = beyond("classify_budget = \"2us\"", "none", "uniform(1us, 3us)");
+    assert!((0.45..0.55).contains(&(half.unwrap() / all)), "{half:?} of {all}");
+    assert_eq!(beyond("", "none", "2001ns").0, None, "nobody looks");
+}
+
+/// A flow that was promised something and a flood of best effort, through a link of 40 Mbit/s that is too small for both.
+fn contended(scheme: &str, output: &str) -> Measured {
+    let voice = Flow { more: "reserve = \"10kpps\"".into(), ..Flow::even(0, 500, 10_000) };
+    let flood = Flow::even(0, 500, 120_000);
+    let cpu = format!("output = \"{output}\"\nadmission = \"warn\"");
+    let world = "duration = \"200ms\"\nwarmup = \"50ms\"\nsample = \"50ms\"\n[card.in]\nring = 1024\n\
+                 [card.out]\ntransmit_ring = 16\n[[link]]\nbetween = [\"out\", \"k\"]\nrate = \"40mbit\"\n";
+    let flows = [voice, flood];
+    let config =
+        config(&cpu, &flows).replace("device = \"sim:out\"", &format!("device = \"sim:out\"\nscheme = \"{scheme}\""));
+    run(&crate::common::world_of(&config, &around(&format!("{COSTS}\ninput = \"500ns\""), &flows, world)))
+}
+
+#[test]
+fn with_priority_a_flood_that_fills_the_link_takes_nothing_from_what_was_promised() {
+    for output in ["timeslice(packets=256, slice=100us)", "simple(packets=16)", "none"] {
+        let [fifo, priority] = ["fifo(limit=500)", "priority(limit=500)"].map(|scheme| contended(scheme, output));
+        let of = |measured: &Measured, key: &str| value(measured, &format!("source.s0.{key}"));
+        println!(
+            "{output}: fifo delivers {:.3} of it, p99 {:.0} us; priority {:.3}, p99 {:.0} us",
+            of(&fifo, "delivery"),
+            of(&fifo, "latency_p99_us"),
+            of(&priority, "delivery"),
+            of(&priority, "latency_p99_us"),
+        );
+        assert!(of(&fifo, "delivery") < 0.7, "{output}: {}", of(&fifo, "delivery"));
+        assert_eq!(of(&priority, "lost"), 0.0, "{output}");
+        // Sixteen frames of 88 bytes on the card, each 17.6 us, are before it all the same.
+        assert!(of(&priority, "latency_max_us") < 500.0, "{output}: {}", of(&priority, "latency_max_us"));
+        let sent = |measured: &Measured| value(measured, "card.out.transmitted");
+        assert!((sent(&priority) / sent(&fifo) - 1.0).abs() < 0.01, "the link is as busy as before");
+    }
+}
+
+/// What a router says of the latency of a path is what the world sees from outside: from a packet's coming to the card, ring
+/// included, to its leaving (spec Q-56).
+#[test]
+fn a_path_knows_how_long_its_packets_took_as_exactly_as_the_world_around_it() {
+    for (layout, scheme) in [(1, "fifo"), (2, "fifo"), (3, "fifo"), (3, "priority")] {
+        for batching in ["none", "timeslice(packets=256, slice=100us)"] {
+            let flow = |cost, pps, more: &str| Flow { more: more.into(), ..Flow::even(0, cost, pps) };
+            let flows = [flow(3000, 20_000, "reserve = \"20kpps\"\ndelay = \"300us\""), flow(500, 90_000, "")];
+            let cpu = format!(
+                "layout = {layout}\nadmission = \"warn\"\ninput = \"{batching}\"\nforwarding = \"{batching}\"\n\
+                               output = \"{batching}\""
+            );
+            let world = "duration = \"100ms\"\nwarmup = \"20ms\"\nsample = \"50ms\"\n[card.in]\nring = 64\n\
+                         [card.out]\ntransmit_ring = 16\n[[link]]\nbetween = [\"out\", \"k\"]\nrate = \"60mbit\"\n";
+            let port = format!("device = \"sim:out\"\nscheme = \"{scheme}(limit=200)\"\n");
+            let config = config(&cpu, &flows).replace("device = \"sim:out\"\n", &port);
+            let costs = format!("{COSTS}\ninput = \"500ns\"");
+            let measured = run(&crate::common::world_of(&config, &around(&costs, &flows, world)));
+            for index in 0..2 {
+                let path = |key: &str| value(&measured, &format!("path.f{index}.{key}"));
+                let seen = |key: &str| value(&measured, &format!("source.s{index}.wait_{key}_us"));
+                let (mean, p99) = (path("latency_mean_us"), path("latency_p99_us"));
+                let about = format!("f{index}, {layout} {scheme} {batching}");
+                // The router's are of the packets that left in the measured time, the world's of those that came.
+                assert!((mean / seen("mean") - 1.0).abs() < 0.02, "{about}: {mean} {}", seen("mean"));
+                assert!(p99 > 0.97 * seen("p99") && p99 < 1.09 * seen("p99"), "{about}: {p99} {}", seen("p99"));
+                let parts = path("wait_before_mean_us") + path("wait_behind_mean_us");
+                assert!(parts <= mean * 1.02, "{about}: the parts are no more than the whole: {parts} {mean}");
+            }
+            assert_eq!(value(&measured, "path.f1.late"), 0.0, "nothing was promised");
+        }
+    }
+}
