@@ -17,6 +17,13 @@ fn behind(measured: &Measured, flows: usize) -> f64 {
     (0..flows).map(part).fold(0.0, f64::max)
 }
 
+/// What that may be: one of own and one of another where a run takes what was foretold of it, as WF2Q+ presumes; twice that, which is
+/// what every world is held to, where packets come meanwhile and are taken along, or cost now this and now that.
+fn allowed(batching: &str, flows: &[Flow]) -> f64 {
+    let foretold = batching == "none" && flows.iter().all(|flow| !flow.cost.starts_with("uniform"));
+    if foretold { 1.0 } else { 2.0 }
+}
+
 fn batching() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("none".to_owned()),
@@ -43,7 +50,7 @@ fn flow() -> impl Strategy<Value = Flow> {
 
 #[test]
 fn whoever_can_run_gets_its_share_but_for_a_run_of_its_own_and_one_of_another() {
-    let (worst, cases) = (Cell::new(0.0f64), Cell::new(0));
+    let (worst, foretold, cases) = (Cell::new(0.0f64), Cell::new(0.0f64), Cell::new(0));
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(60));
     let flows = prop::collection::vec(flow(), 2..7);
     let scheduler = prop::sample::select(vec!["wf2q+", "eevdf", "sfq", "stride"]);
@@ -52,12 +59,20 @@ fn whoever_can_run_gets_its_share_but_for_a_run_of_its_own_and_one_of_another() 
         let measured = run(&only_forwarding(&cpu, switch, &flows, "duration = \"20ms\"\nsample = \"1ms\""));
         let behind = behind(&measured, flows.len());
         worst.set(worst.get().max(behind));
+        if allowed(&batching, &flows) == 1.0 {
+            foretold.set(foretold.get().max(behind));
+        }
         cases.set(cases.get() + 1);
-        prop_assert!(behind <= 1.0, "{behind} {:#?}", measured.values);
+        prop_assert!(behind <= allowed(&batching, &flows), "{behind} {:#?}", measured.values);
         Ok(())
     });
     result.unwrap_or_else(|error| panic!("{error}"));
-    println!("behind at most {:.3} of the bound in {} worlds", worst.get(), cases.get());
+    println!(
+        "behind at most {:.3} of the bound in {} worlds, {:.3} where runs take what is foretold",
+        worst.get(),
+        cases.get(),
+        foretold.get()
+    );
     assert!(worst.get() > 0.2, "a bound that nobody comes near is not looked at: {}", worst.get());
 }
 
@@ -134,6 +149,6 @@ proptest! {
         let lost = measured.values.iter().filter(|(name, value)| name.starts_with("source.s0.lost") && **value > 0.0);
         prop_assert_eq!(lost.collect::<Vec<_>>(), vec![]);
         let behind = behind(&measured, flows.len());
-        prop_assert!(behind <= 1.0, "{}", behind);
+        prop_assert!(behind <= allowed(&batching, &flows), "{}", behind);
     }
 }
