@@ -383,7 +383,11 @@ impl Daemon {
             let reason = "as many traces as there can be are open";
             ApiError::new(ErrorKind::Busy, reason, "end one of them first")
         };
-        self.traces.open(trace).ok_or_else(full)
+        let tracing = self.traces.open(trace).ok_or_else(full)?;
+        // A worker looks for who watches between its steps: behind this all have, and nothing that comes from here on is missed.
+        // One that does not answer has nothing to show.
+        drop(self.reports());
+        Ok(tracing)
     }
 
     /// Takes frames in by a port, by its first worker.

@@ -279,6 +279,8 @@ impl Worker {
         self.fates.begin(now);
         if self.mailbox.posted() != self.seen {
             self.read_mail(now);
+            // Whoever posted may have begun to watch before.
+            self.fates.begin(now);
         }
         if self.pending.is_some() {
             if self.paths_are_empty() {
