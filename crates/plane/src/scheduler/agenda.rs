@@ -24,7 +24,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use units::{Instant, Nanos, TaskId};
 
-/// A packet that costs so much or more is a vector of its own: what the clock is read for is small beside it.
+/// A packet whose functions cost so much or more is a vector of its own: what the clock is read for is small beside it. Not so where a
+/// port takes part: to call on it costs the same for one packet as for many, and who asks it for one at a time finds all of them dear.
 const DEAR: u64 = 1000;
 /// A switch is taken to cost four times the mean and this at most.
 const JITTER: Nanos = Nanos::new(100);
@@ -58,6 +59,8 @@ pub struct Agenda {
     budget: Option<Nanos>,
     max_wait: Option<Nanos>,
     vector: Option<u32>,
+    /// Functions have tasks of their own, in which no port is called on.
+    apart: bool,
     charge: Charge,
     /// What a switch costs, as the configuration says; else as measured.
     switch_cost: Option<Nanos>,
@@ -101,6 +104,7 @@ impl Agenda {
             budget: None,
             max_wait: None,
             vector: None,
+            apart: true,
             charge: Charge::None,
             switch_cost: None,
             measured: PathCost::new((measured > Nanos::ZERO).then_some(measured), Instant::START),
@@ -311,10 +315,11 @@ impl Agenda {
         entry.lately.lag = entry.lately.lag.max(lag);
         entry.enter(State::Running, now);
         let rule = self.rules[entry.kind as usize];
+        let alone = self.apart && entry.kind == Kind::Forwarding;
         let vector = self.vector.unwrap_or_else(|| {
             let cost = entry.each().get();
             match cost {
-                DEAR.. => 1,
+                DEAR.. if alone => 1,
                 0 => UNKNOWN,
                 _ if cost * u64::from(VECTOR) > rule.slice.get() => (rule.slice.get() / cost).max(1) as u32,
                 _ => VECTOR,

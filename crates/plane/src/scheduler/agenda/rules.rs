@@ -3,7 +3,7 @@
 use super::{Agenda, State};
 use crate::scheduler::task::Kind;
 use crate::scheduler::{Tuning, build};
-use plan::{Batching, CpuPlan, throttle};
+use plan::{Batching, CpuPlan, Layout, throttle};
 use units::{Instant, Nanos, Parts, TaskId};
 
 /// How a kind of task is batched.
@@ -32,7 +32,7 @@ impl Agenda {
         self.rules = [plan.input, plan.forwarding, plan.output].map(Rule::of);
         self.hurried = false;
         (self.strict, self.harvest, self.max_wait) = (plan.strict, plan.harvest, plan.max_wait);
-        self.budget = plan.classify_budget;
+        (self.budget, self.apart) = (plan.classify_budget, plan.layout == Layout::Three);
         (self.vector, self.charge, self.switch_cost) = (plan.vector.map(u32::from), plan.charge, plan.switch_cost);
         if self.disciplined != plan.scheduler {
             (self.discipline, self.disciplined) = (build(plan.scheduler), plan.scheduler);

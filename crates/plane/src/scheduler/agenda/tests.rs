@@ -3,7 +3,7 @@
 mod seen;
 
 use super::*;
-use plan::{Batching, Charge, CpuPlan, EstimatorPlan, Receive};
+use plan::{Batching, Charge, CpuPlan, EstimatorPlan, Layout, Receive};
 use proptest::prelude::*;
 use units::{Parts, Share};
 
@@ -393,6 +393,22 @@ fn dear_packets_are_vectors_of_their_own_and_cheap_ones_fill_the_slice() {
             one(&CpuPlan { forwarding: batching, ..CpuPlan::default() }, Terms { cost, ..terms(1) });
         agenda.look(task, 100, 100, at(0));
         assert_eq!(agenda.pick(at(0)).unwrap().vector, expected, "{cost:?}");
+    }
+}
+
+#[test]
+fn where_a_port_is_called_on_packets_that_seem_dear_are_a_vector_all_the_same() {
+    let slice = Batching::Timeslice { packets: 256, slice: Nanos::micros(100) };
+    let plan = CpuPlan { forwarding: slice, output: slice, ..CpuPlan::default() };
+    let terms = Terms { cost: Some(Nanos::micros(4)), ..terms(4) };
+    for (kind, layout, expected) in
+        [(Kind::Output, Layout::Three, 25), (Kind::Forwarding, Layout::Three, 1), (Kind::Forwarding, Layout::Two, 25)]
+    {
+        let mut agenda = Agenda::new(Nanos::ZERO);
+        agenda.rule(&CpuPlan { layout, ..plan }, at(0));
+        let task = agenda.add(kind, terms, at(0));
+        agenda.look(task, 100, 100, at(0));
+        assert_eq!(agenda.pick(at(0)).unwrap().vector, expected, "{kind:?} {layout:?}");
     }
 }
 
