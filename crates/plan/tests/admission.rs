@@ -303,8 +303,9 @@ fn best_effort_divides_by_balance_or_by_cost() {
         let all = [sum(|p| p.input.share), a.best_effort.share.as_f64(), sum(|p| p.output.share)];
         all.map(|share| (share * 1000.0).round() / 1000.0)
     };
-    // What is left beside a hundredth for each of the two built-in paths: 0.98 in the ratio 1.6 : 0.3 : 1.4.
-    assert_eq!(shares(&allotment), [0.475, 0.089, 0.416]);
+    // What is left beside a hundredth for each of the two built-in paths: 0.98 in the ratio 1.6 : 0.3 : 1.4, and a quarter more
+    // for what comes after receiving.
+    assert_eq!(shares(&allotment), [0.421, 0.099, 0.46]);
     let said = read("input_share = \"balanced\"\nbalance = [5, 1, 5]", &["", ""], "");
     assert_eq!(shares(&admitted(&said, &costs(&said, (1_600, 300, 1_400), 0))), [0.445, 0.089, 0.445]);
 }

@@ -125,14 +125,15 @@ impl Link {
         link
     }
 
-    /// Raises `Arrival` for at most `most` packets of a path's output queue. Answers how many it took.
+    /// Raises `Arrival` for at most `most` packets of a path's output queue; those that may pass an idle link leave with the
+    /// next [`Link::serve`], for to call on a port costs the same for one packet as for many. Answers how many it took.
     #[inline]
     pub fn offer(&mut self, path: Outgoing<'_>, most: usize, fates: &mut Fates) -> usize {
         let Outgoing { path, queue, since } = path;
         if !self.up {
             return self.refuse(queue, most, fates);
         }
-        if self.passing && self.lines.out.is_empty() && self.backlog().packets == 0 {
+        if self.passing && self.backlog().packets == 0 {
             let passed = self.pass(Outgoing { path, queue, since }, most, fates);
             if passed > 0 {
                 return passed;
@@ -145,7 +146,7 @@ impl Link {
         }
         since.note(self.lines.offered.as_mut_slice());
         if fates.follows() {
-            self.tell(&self.lines.offered, false, fates);
+            self.tell(self.lines.offered.as_slice(), false, fates);
         }
         self.lines.now = fates.now;
         self.lines.queues.iter_mut().for_each(|queue| queue.packets.rewind());
@@ -159,27 +160,32 @@ impl Link {
 
     /// Lets packets pass an idle link whose scheme would do no more than that. Answers how many it took.
     fn pass(&mut self, path: Outgoing<'_>, most: usize, fates: &mut Fates) -> usize {
-        let most = most.min(self.room());
-        path.queue.pop_into(&mut self.lines.out, most);
-        let passed = self.lines.out.len();
-        if passed > 0 {
-            fates.latencies.passed(path.path, self.lines.out.as_slice(), path.since, fates.now);
-            if fates.follows() {
-                self.tell(&self.lines.out, true, fates);
-            }
-            self.lines.counters.offered += passed as u64;
-            self.lines.counters.sent_bytes += self.lines.bytes(&self.lines.out);
+        if self.lines.out.len() == BATCH {
             self.transmit(fates);
         }
-        passed
+        let before = self.lines.out.len();
+        let most = most.min(BATCH - before).min(self.room().saturating_sub(before));
+        path.queue.pop_into(&mut self.lines.out, most);
+        let passing = &self.lines.out.as_slice()[before..];
+        if !passing.is_empty() {
+            fates.latencies.passed(path.path, passing, path.since, fates.now);
+            if fates.follows() {
+                self.tell(passing, true, fates);
+            }
+            let (packets, bytes) = (passing.len(), self.lines.bytes(passing));
+            self.lines.counters.offered += packets as u64;
+            self.lines.counters.sent_bytes += bytes;
+            return packets;
+        }
+        0
     }
 
     /// Tells of the packets in `batch` that they were given to this link.
     #[cold]
-    fn tell(&self, batch: &Batch, passes: bool, fates: &mut Fates) {
+    fn tell(&self, batch: &[Packet], passes: bool, fates: &mut Fates) {
         let backlog = self.backlog();
         let (mut packets, mut bytes) = (backlog.packets, backlog.bytes.get());
-        for packet in batch.as_slice() {
+        for packet in batch {
             fates.passed(packet, Stage::Offered { port: self.id, packets, bytes, passes });
             if !passes {
                 (packets, bytes) = (packets + 1, bytes + self.lines.length(packet));
@@ -238,9 +244,13 @@ impl Link {
         self.port.transmit(fates.now, &mut self.lines.out, &mut fates.pool);
     }
 
-    /// Raises `LinkReady` while the port has room and the scheme makes progress. Answers how many packets were sent.
+    /// Transmits what passes, and raises `LinkReady` while the port has room and the scheme makes progress. Answers how
+    /// many packets the scheme has sent.
     #[inline]
     pub fn serve(&mut self, fates: &mut Fates) -> usize {
+        if !self.lines.out.is_empty() {
+            self.transmit(fates);
+        }
         let mut sent = 0;
         self.lines.now = fates.now;
         loop {
@@ -393,11 +403,11 @@ impl Lines {
 
     /// Bytes of all packets of `batch` on the wire.
     #[inline(always)]
-    fn bytes(&self, batch: &Batch) -> u64 {
+    fn bytes(&self, packets: &[Packet]) -> u64 {
         if !self.super_frames {
-            return batch.bytes();
+            return packets.iter().map(|packet| packet.len() as u64).sum();
         }
-        batch.as_slice().iter().map(|packet| self.length(packet)).sum()
+        packets.iter().map(|packet| self.length(packet)).sum()
     }
 
     /// Makes what waits fit a port that takes less than before: segments take the place of their super-frame.

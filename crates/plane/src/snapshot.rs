@@ -15,6 +15,8 @@ pub const CONTROL: PathId = PathId(0);
 pub const GENERAL: PathId = PathId(1);
 /// The path of everything no configured path matches.
 pub const BEST_EFFORT: PathId = PathId(2);
+/// How many of these there are: configured paths come after them.
+pub const BUILT_IN: usize = 3;
 
 /// A port as the classifier sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,6 +1,8 @@
 //! Admission by what a running router has measured (spec ).
 
+use packet::DropReason;
 use plane::meter::{Meter, Stage, Work};
+use plane::port::Port;
 use plane::rig::{Rig, Udp};
 use plane::snapshot::Layout;
 use std::net::Ipv4Addr;
@@ -74,4 +76,67 @@ fn a_reservation_is_refused_by_what_packets_were_found_to_cost() {
     let report = rig.report();
     rig.router.learn(&[report]);
     assert!(refused(&declared, &mut rig).is_some(), "a packet costs twenty times what was declared");
+}
+
+/// A machine on which sending costs twenty times what receiving does; nobody could have assumed that.
+struct DearSending;
+
+impl Meter for DearSending {
+    fn lap(&mut self, work: Work) -> Nanos {
+        match work.stage {
+            Stage::Output => Nanos::micros(1) * u64::from(work.packets),
+            Stage::Switch => Nanos::new(100),
+            _ => Nanos::new(50) * u64::from(work.packets.max(1)),
+        }
+    }
+}
+
+/// A flood, for a tenth of a second. Answers how many packets left, and how many were received in vain.
+fn flood(rig: &mut Rig) -> (usize, u64) {
+    let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
+    let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::new(203, 0, 113, 5));
+    let frame = Udp { link, network, ports: (9, 9), ttl: 64, length: 64 }.frame(b"");
+    let dropped = |rig: &Rig| rig.report().ledger.dropped_for(DropReason::PathQueue);
+    let (before, end, mut left) = (dropped(rig), rig.now + Nanos::millis(100), 0);
+    while rig.now < end {
+        while rig.wires.far["lan"].room() > 0 {
+            rig.send("lan", &frame);
+        }
+        for _ in 0..10 {
+            rig.step(&mut DearSending);
+        }
+        rig.now = rig.worker.now();
+        left += rig.received("wan").len();
+    }
+    (left, dropped(rig) - before)
+}
+
+#[test]
+fn a_running_router_divides_itself_anew_by_what_packets_cost_now() {
+    let mut rig = Rig::running(40_000, Layout::Three, &config(""));
+    let generation = rig.router.snapshot().generation;
+    assert!(!rig.router.divide(), "nothing was measured");
+    let (left, vain) = flood(&mut rig);
+    assert!(vain > left as u64 / 2, "by guesses {left} left, and {vain} were received in vain");
+    let report = rig.report();
+    rig.router.learn(&[report]);
+    assert!(rig.router.divide());
+    flood(&mut rig);
+    let (left, vain) = flood(&mut rig);
+    assert!(vain < left as u64 / 50, "by what was measured {left} left, and {vain} were received in vain");
+    assert_eq!(rig.router.snapshot().generation, generation, "it is no other configuration");
+    let report = rig.report();
+    rig.router.learn(&[report]);
+    assert!(!rig.router.divide(), "it costs what it did");
+}
+
+#[test]
+fn what_was_promised_is_not_divided_anew_where_it_would_not_fit() {
+    let mut rig = Rig::running(4096, Layout::Three, &config("reserve = '100kpps'"));
+    forward(&mut rig, 200);
+    let report = rig.report();
+    rig.router.learn(&[report]);
+    let before = rig.router.snapshot().clone();
+    assert!(!rig.router.divide(), "two cores are needed now");
+    assert_eq!(rig.router.snapshot(), &before);
 }

@@ -2,6 +2,7 @@
 
 mod apply;
 mod confirm;
+mod divide;
 mod drive;
 mod edit;
 mod functions;
@@ -334,6 +335,7 @@ impl Daemon {
     fn spawn(self: &Arc<Self>, workers: Vec<Worker>, stuck_after: Nanos) -> Result<(), StartError> {
         self.start_workers(workers).map_err(StartError::System)?;
         self.start_watchdog(stuck_after).map_err(StartError::System)?;
+        self.start_dividing().map_err(StartError::System)?;
         let (daemon, log) = (Arc::downgrade(self), self.log.clone());
         let journal = move || {
             while let Some(daemon) = daemon.upgrade() {

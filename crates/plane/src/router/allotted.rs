@@ -1,9 +1,13 @@
 //! What the tasks of a generation get of a core: as admission divides it.
 
+use super::Router;
+use super::measured::Span;
 use super::prepare::ApplyError;
-use crate::snapshot::{BEST_EFFORT, CONTROL, GENERAL};
+use crate::snapshot::{BEST_EFFORT, BUILT_IN, CONTROL, GENERAL};
+use crate::worker::Command;
 use plan::admission::{Allotment, Costs, PathAllotment, PortAllotment, Source, admit};
 use plan::{Admission, PathPlan, Plan, PortPlan};
+use std::sync::Arc;
 use units::{Nanos, PathId, Share};
 
 /// The share of every task.
@@ -65,6 +69,49 @@ impl Shares {
         let said = port.cpu.share.map_or(Share::of(1, 10), |share| Share::of(share.get().into(), 1_000_000));
         allotted.unwrap_or((said, Share::of(1, 10)))
     }
+}
+
+impl Router {
+    /// Divides the processor anew by what packets have cost lately ([`Router::learn`]): what was assumed or measured when the
+    /// configuration was applied may be far from it, and who receives more than can leave does so in vain (spec Q-27). It is
+    /// the same generation still. Answers whether some task gets more or less now; where that is little, or what was
+    /// promised would not fit, all stay with what they have.
+    pub fn divide(&mut self) -> bool {
+        let Some(plan) = &self.plan else { return false };
+        let costs = self.measured.costs(plan, &self.names, Some(plan), Span::Lately);
+        let Ok(shares) = Shares::of(plan, &costs, Admission::Refuse) else { return false };
+        let mut snapshot = (*self.snapshot).clone();
+        let mut differs = false;
+        let mut give = |has: &mut Share, share: Share| {
+            differs |= is_another(*has, share);
+            *has = share;
+        };
+        for port in &plan.ports {
+            let view = self.names.ports.get(&port.name).and_then(|id| snapshot.ports.get_mut(id.index()));
+            if let Some(Some(view)) = view {
+                let (input, output) = shares.of_port(port);
+                give(&mut view.shares.0, input);
+                give(&mut view.shares.1, output);
+            }
+        }
+        let (own, configured) = snapshot.paths.split_at_mut(BUILT_IN);
+        own.iter_mut().for_each(|path| give(&mut path.share, shares.own(path.id)));
+        for (spec, path) in configured.iter_mut().zip(&plan.paths) {
+            give(&mut spec.share, shares.of_path(path));
+            spec.cpu.max_wait = shares.max_wait(path);
+        }
+        if differs {
+            self.snapshot = Arc::new(snapshot);
+            self.post(|| Command::Divide(self.snapshot.clone()));
+        }
+        differs
+    }
+}
+
+/// Whether a share is so far from another that it makes a difference: an eighth of it.
+fn is_another(has: Share, share: Share) -> bool {
+    let (has, share) = (has.as_f64(), share.as_f64());
+    (has - share).abs() > 0.125 * has.max(share)
 }
 
 /// What `path` was found to cost, where that is what the refusal goes by.

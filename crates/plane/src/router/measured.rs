@@ -11,8 +11,41 @@ use plan::{PathPlan, Plan};
 use std::collections::HashMap;
 use units::{Nanos, PathId, PortId};
 
-/// A cost and how many packets say so.
-type Found = (Nanos, u64);
+/// What a packet was found to cost.
+#[derive(Clone, Copy, Debug, Default)]
+struct Found {
+    /// On average since the beginning.
+    always: Nanos,
+    /// The same of late: packets that come in a flood cost less, for they come together.
+    lately: Nanos,
+    /// How many say so.
+    packets: u64,
+}
+
+impl Found {
+    fn of(self, span: Span) -> Nanos {
+        match span {
+            Span::Always => self.always,
+            Span::Lately => self.lately,
+        }
+    }
+
+    /// In the place of what was found before.
+    fn follow(self, before: Option<&Found>) -> Found {
+        let lately =
+            before.map_or(self.lately, |before| Nanos::new((before.lately.get() + self.lately.get()).div_ceil(2)));
+        Found { lately, ..self }
+    }
+}
+
+/// Over how long costs are averaged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Span {
+    /// All the time: a promise is not given or refused by a moment.
+    Always,
+    /// The last reports: what is divided now is for the load that there is now.
+    Lately,
+}
 
 /// See the [module](self).
 #[derive(Clone, Debug, Default)]
@@ -40,8 +73,8 @@ impl Measured {
         let mut heard = Measured::default();
         for task in reports.iter().flat_map(|report| &report.tasks) {
             let Some(cost) = task.view.long_cost.filter(|&cost| cost > Nanos::ZERO) else { continue };
-            let found = (cost, task.view.account.packets);
-            let keep = |known: &mut Found| *known = if found.1 > known.1 { found } else { *known };
+            let found = Found { always: cost, lately: task.view.cost.0, packets: task.view.account.packets };
+            let keep = |known: &mut Found| *known = if found.packets > known.packets { found } else { *known };
             match (task.kind, task.port) {
                 ("input", Some(port)) => keep(heard.inputs.entry(port).or_default()),
                 ("output", Some(port)) => keep(heard.outputs.entry(port).or_default()),
@@ -55,22 +88,29 @@ impl Measured {
                 }
             }
         }
-        self.inputs.extend(heard.inputs);
-        self.outputs.extend(heard.outputs);
-        self.paths.extend(heard.paths);
+        for (known, heard) in [(&mut self.inputs, heard.inputs), (&mut self.outputs, heard.outputs)] {
+            for (port, found) in heard {
+                let found = found.follow(known.get(&port));
+                known.insert(port, found);
+            }
+        }
+        for (path, (found, exceeds)) in heard.paths {
+            let found = found.follow(self.paths.get(&path).map(|(before, _)| before));
+            self.paths.insert(path, (found, exceeds));
+        }
     }
 
     /// What everything in `plan` costs: as it says; else as measured; else as assumed. A path that was found to cost more
     /// than was declared costs what was found. What was found of a path counts while its functions are those of `running`.
-    pub fn costs(&self, plan: &Plan, names: &Names, running: Option<&Plan>) -> Costs {
+    pub fn costs(&self, plan: &Plan, names: &Names, running: Option<&Plan>, span: Span) -> Costs {
         let mut costs = Costs::assumed(plan);
         if costs.switch_source != Source::Declared && self.switch > Nanos::ZERO {
             (costs.switch, costs.switch_source) = (self.switch, Source::Measured);
         }
         self.known.replace_guesses(&mut costs);
         let better = |figure: &mut Figure, found: Option<Found>| {
-            if let Some((cost, _)) = found {
-                *figure = Figure::flat(cost, Source::Measured);
+            if let Some(found) = found {
+                *figure = Figure::flat(found.of(span), Source::Measured);
             }
         };
         for (port, costs) in plan.ports.iter().zip(&mut costs.ports) {

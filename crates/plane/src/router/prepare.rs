@@ -2,6 +2,7 @@
 
 use super::allotted::Shares;
 use super::desired::{self, Gateways, Routes};
+use super::measured::Span;
 use super::{Names, Router};
 use crate::classify::MOST_VRFS;
 use crate::function;
@@ -10,7 +11,7 @@ use crate::interface::{Attached, Interface};
 use crate::link::Lines;
 use crate::nat;
 use crate::port::{Lane, Port, relay};
-use crate::snapshot::{BEST_EFFORT, CONTROL, GENERAL, PathSpec, PortView, Rule, Snapshot};
+use crate::snapshot::{BEST_EFFORT, BUILT_IN, CONTROL, GENERAL, PathSpec, PortView, Rule, Snapshot};
 use crate::worker::{Change, Decorate, Lanes, NewFunctions, NewPort, Opened};
 use packet::Region;
 use packet::wire::ipv6;
@@ -122,7 +123,7 @@ impl Router {
             return Err(vec![error]);
         }
         let interfaces = interfaces(plan, &mut names);
-        let costs = self.measured.costs(plan, &names, self.plan.as_deref());
+        let costs = self.measured.costs(plan, &names, self.plan.as_deref(), Span::Always);
         let parts = match Shares::of(plan, &costs, admission) {
             Ok(parts) => parts,
             Err(refused) => return Err(vec![refused]),
@@ -439,7 +440,7 @@ fn paths(plan: &Plan, shares: &Shares, names: &mut Names) -> Vec<PathSpec> {
     }
     // Where rules lead is known when all paths have their ids; that there is such a path was checked.
     let leads = |rule: &plan::DispatchRule| names.paths.get(&rule.path).copied().unwrap_or(BEST_EFFORT);
-    for (spec, path) in paths.iter_mut().skip(3).zip(&plan.paths) {
+    for (spec, path) in paths.iter_mut().skip(BUILT_IN).zip(&plan.paths) {
         spec.dispatch = path.dispatch.iter().map(|rule| (rule.clone(), leads(rule))).collect();
     }
     paths
@@ -475,7 +476,7 @@ fn rules(plan: &Plan, names: &Names) -> Vec<Rule> {
     let rule = |(position, path): (usize, &plan::PathPlan)| {
         let interface = path.matching.iif.as_ref().map(|name| names.interfaces.get(name.as_str()).copied());
         let interface = interface.map(|known| known.unwrap_or(InterfaceId(u16::MAX)));
-        Rule { matching: path.matching.clone(), interface, path: position + 3 }
+        Rule { matching: path.matching.clone(), interface, path: position + BUILT_IN }
     };
     plan.paths.iter().enumerate().map(rule).collect()
 }

@@ -24,8 +24,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use units::{Instant, Nanos, TaskId};
 
-/// A packet whose functions cost so much or more is a vector of its own: what the clock is read for is small beside it. Not so where a
-/// port takes part: to call on it costs the same for one packet as for many, and who asks it for one at a time finds all of them dear.
+/// A packet whose functions cost so much or more is a vector of its own. Not so at a port: a call costs one what it does many.
 const DEAR: u64 = 1000;
 /// A switch is taken to cost four times the mean and this at most.
 const JITTER: Nanos = Nanos::new(100);

@@ -166,6 +166,7 @@ impl Worker {
                     change.reply = Some(reply);
                     self.pending = Some(*change);
                 }
+                Command::Divide(snapshot) => self.divide(snapshot, now),
                 Command::Report(reply) => drop(reply.send(self.report())),
                 Command::Watch(trace, reply) => drop(reply.send(self.watch(trace))),
                 Command::Inject(port, frames, reply) => self.injected.push_back((port, frames, reply)),

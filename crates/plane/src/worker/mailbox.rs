@@ -2,11 +2,12 @@
 
 use super::{Change, Watched, WorkerReport};
 use crate::scheduler::trace::Trace;
+use crate::snapshot::Snapshot;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use units::{Generation, InterfaceId, Mac, PortId};
 
 /// Something for a worker to do between two steps.
@@ -14,6 +15,8 @@ use units::{Generation, InterfaceId, Mac, PortId};
 pub enum Command {
     /// Run this configuration, and answer its generation when it runs.
     Adopt(Box<Change>, Sender<Generation>),
+    /// The configuration that runs divides the processor otherwise from now on; nothing else of it is another.
+    Divide(Arc<Snapshot>),
     /// Tell what you have counted.
     Report(Sender<WorkerReport>),
     /// These frames come in by a port as if its device had received them; answers how many could.

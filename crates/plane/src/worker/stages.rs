@@ -431,7 +431,7 @@ impl Worker {
     #[inline]
     pub(super) fn run_output(&mut self, port: PortId, most: usize) -> (usize, bool) {
         if most < BATCH {
-            return self.run_output_one_by_one(port, most);
+            return self.run_output_in_turn(port, most);
         }
         let Worker { ports, instances, fates, duties, .. } = self;
         let Some(Some(state)) = ports.get_mut(port.index()) else { return (0, false) };
@@ -451,13 +451,14 @@ impl Worker {
                 duties.came(target, instance, 0, fates.now);
             }
         }
-        moved += state.link.serve(fates);
+        // Who offers a packet and transmits another has worked on one.
+        moved = moved.max(state.link.serve(fates));
         self.after_output(port, moved, more)
     }
 
     /// The same for few packets: those that came first go first, whatever their path; where the scheme ranks classes, those
     /// of the highest.
-    fn run_output_one_by_one(&mut self, port: PortId, most: usize) -> (usize, bool) {
+    fn run_output_in_turn(&mut self, port: PortId, most: usize) -> (usize, bool) {
         let Worker { ports, instances, fates, duties, .. } = self;
         let Some(Some(state)) = ports.get_mut(port.index()) else { return (0, false) };
         let (mut moved, mut more) = (0, false);
@@ -471,10 +472,15 @@ impl Worker {
                 let rank = if ranks { u8::MAX - instance.class } else { 0 };
                 Some((rank, instance.output.front()?.meta().timestamp, *target))
             };
-            let Some((.., target)) = state.outputs.iter().filter_map(came).min() else { break };
+            let (mut first, mut paths) = (None, 0);
+            for next in state.outputs.iter().filter_map(came) {
+                (first, paths) = (Some(first.map_or(next, |first| next.min(first))), paths + 1);
+            }
+            let Some((.., target)) = first else { break };
             let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { break };
             let was_full = instance.output.room() == 0;
-            let taken = state.link.offer(instance.outgoing(), 1, fates);
+            let together = if paths == 1 { most - moved } else { 1 };
+            let taken = state.link.offer(instance.outgoing(), together, fates);
             instance.counters.left += taken as u64;
             moved += taken;
             if was_full && taken > 0 {

@@ -9,6 +9,7 @@ use crate::snapshot::{CONTROL, GENERAL, Layout, Snapshot};
 use crate::worker::Worker;
 use plan::{Congestion, Receive};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use units::{Instant, PortId};
 
 impl Worker {
@@ -62,6 +63,18 @@ impl Worker {
             }
             kept
         });
+    }
+
+    /// The generation that runs, or the one that is about to, divides the processor as this snapshot of it says.
+    pub(super) fn divide(&mut self, snapshot: Arc<Snapshot>, now: Instant) {
+        if let Some(change) = &mut self.pending
+            && change.snapshot.generation == snapshot.generation
+        {
+            change.snapshot = snapshot;
+        } else if self.snapshot.generation == snapshot.generation {
+            self.rule(&snapshot, now);
+            self.snapshot = snapshot;
+        }
     }
 
     /// Puts the paths of each port in the order in which its output task takes their packets: as they are matched, or those
