@@ -8,8 +8,8 @@ use crate::admission::{Figure, Source};
 use crate::text::{TextError, did_you_mean, quote};
 use serde::Serialize;
 use std::fmt;
+use units::Nanos;
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
-use units::{Bytes, Nanos, Parts, Rate};
 
 /// What a configuration may name: each record is declared beside the code it stands for.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +55,7 @@ impl Call {
             let hint = did_you_mean(name.text, declarations.iter().map(|d| d.name));
             return Err(name.wrong(format!("no {what} is called {}", quote(name.text)), hint));
         };
-        let mut given: Vec<Option<u64>> = vec![None; declaration.options.len()];
+        let mut given: Vec<Option<(u64, Part<'_>)>> = vec![None; declaration.options.len()];
         for argument in arguments {
             let (index, value) = option(argument, declaration)?;
             let slot = &mut given[index];
@@ -63,12 +63,12 @@ impl Call {
                 let reason = format!("the option '{}' is given twice", declaration.options[index].name);
                 return Err(argument.wrong(reason, "remove one of the two"));
             }
-            *slot = Some(value);
+            *slot = Some((value, argument));
         }
         let mut options = Vec::with_capacity(given.len());
-        for (declared, given) in declaration.options.iter().zip(given) {
-            let value = match given {
-                Some(value) => value,
+        for (declared, given) in declaration.options.iter().zip(&given) {
+            let value = match *given {
+                Some((value, _)) => value,
                 None => declared.unit.read(declared.default).map_err(|error| {
                     let reason = format!("the default of '{}' is wrong: {}", declared.name, error.reason);
                     name.wrong(reason, format!("give a value: {}({}=...)", declaration.name, declared.name))
@@ -76,6 +76,7 @@ impl Call {
             };
             options.push((declared.name, value));
         }
+        above(declaration, &options, &given, name)?;
         let cost = declared(declaration, &options);
         Ok(Call { name: declaration.name, text: canonical(declaration, &options), options, cost })
     }
@@ -86,15 +87,24 @@ impl Call {
     }
 }
 
-/// A value of a unit as it is read back.
-pub(crate) fn in_unit(unit: Unit, value: u64) -> String {
-    match unit {
-        Unit::Count => value.to_string(),
-        Unit::Rate => Rate::bits(value).to_string(),
-        Unit::Time => Nanos::new(value).to_string(),
-        Unit::Size => Bytes::new(value).to_string(),
-        Unit::Part => Parts::millionths(u32::try_from(value).unwrap_or(u32::MAX)).to_string(),
+/// Refuses an option that is not above the one it has to be above, where it is written or the other one is.
+fn above(
+    declaration: &Declaration,
+    options: &[(&'static str, u64)],
+    given: &[Option<(u64, Part<'_>)>],
+    name: Part<'_>,
+) -> Result<(), TextError> {
+    for (index, declared) in declaration.options.iter().enumerate() {
+        let Unit::CountAbove(below) = declared.unit else { continue };
+        let Some(other) = options.iter().position(|(name, _)| *name == below) else { continue };
+        let (value, least) = (options[index].1, options[other].1);
+        if value <= least {
+            let place = given[index].or(given[other]).map_or(name, |(_, argument)| argument);
+            let reason = format!("{}={value} is not above {below}={least}", declared.name);
+            return Err(place.wrong(reason, format!("raise '{}' or lower '{below}'", declared.name)));
+        }
     }
+    Ok(())
 }
 
 /// What a call costs by its declaration.
@@ -112,7 +122,7 @@ fn canonical(declaration: &Declaration, options: &[(&'static str, u64)]) -> Stri
         return declaration.name.to_string();
     }
     let pairs = declaration.options.iter().zip(options);
-    let all: Vec<String> = pairs.map(|(o, (name, value))| format!("{name}={}", in_unit(o.unit, *value))).collect();
+    let all: Vec<String> = pairs.map(|(o, (name, value))| format!("{name}={}", o.unit.write(*value))).collect();
     format!("{}({})", declaration.name, all.join(","))
 }
 
@@ -189,7 +199,7 @@ fn option(argument: Part<'_>, declaration: &Declaration) -> Result<(usize, u64),
 }
 
 fn within(declared: &OptionDeclaration, value: u64) -> Result<(), (String, String)> {
-    let show = |value| in_unit(declared.unit, value);
+    let show = |value| declared.unit.write(value);
     let (verb, bound) = match value {
         v if v < declared.least => ("below the least", declared.least),
         v if v > declared.most => ("above the most", declared.most),
@@ -247,6 +257,31 @@ mod tests {
                 },
             ],
         },
+        Declaration {
+            name: "red",
+            summary: "Random early detection.",
+            cost: units::declare::DeclaredCost::None,
+            source: "Floyd and Jacobson 1993",
+            options: &[
+                OptionDeclaration { name: "min", unit: Unit::Count, default: "5", least: 0, most: 99, doc: "Packets." },
+                OptionDeclaration {
+                    name: "max",
+                    unit: Unit::CountAbove("min"),
+                    default: "15",
+                    least: 1,
+                    most: 99,
+                    doc: "Packets.",
+                },
+                OptionDeclaration {
+                    name: "ecn",
+                    unit: Unit::Choice(&["off", "on"]),
+                    default: "off",
+                    least: 0,
+                    most: 1,
+                    doc: "Whether it marks.",
+                },
+            ],
+        },
         Declaration { name: "none", summary: "", cost: units::declare::DeclaredCost::None, source: "", options: &[] },
     ];
 
@@ -261,7 +296,7 @@ mod tests {
         assert_eq!(read("codel(rate=1500kbit)").unwrap().text, "codel(target=5ms,rate=1500kbit)");
         assert_eq!(read("codel(target=0.5ms)").unwrap().option("target"), Some(500_000));
         assert_eq!(read("none").unwrap().text, "none");
-        for text in ["fifo(limit=7)", "codel(target=9us,rate=2gbit)", "none"] {
+        for text in ["fifo(limit=7)", "codel(target=9us,rate=2gbit)", "red(min=2,max=3,ecn=on)", "none"] {
             assert_eq!(read(text).unwrap().to_string(), text);
         }
     }
@@ -300,6 +335,9 @@ mod tests {
             "codel(rate=10mbps)",
             "codel(rate=1ps)",
             "codel(rate=1éps)",
+            "red(ecn=yes)",
+            "red(min=20)",
+            "red(min=7, max=7)",
             "none(x=1)",
             "fifo(limit=drr(x=1))",
             "é",
@@ -309,7 +347,7 @@ mod tests {
                                  0+0          a name is missing; write a name, and options in brackets: 'fifo(limit=1000)'
                                  1+0          a name is missing; write a name, and options in brackets: 'fifo(limit=1000)'
             (limit=1)            0+9 (limit=1) a name is missing; write a name, and options in brackets: 'fifo(limit=1000)'
-            fofi                 0+4 fofi     no scheme is called 'fofi'; use one of fifo, codel, none
+            fofi                 0+4 fofi     no scheme is called 'fofi'; use one of fifo, codel, red, none
             fifo(                5+0          the bracket is not closed; add ')'
             fifo)                0+5 fifo)    no scheme is called 'fifo)'; did you mean 'fifo'?
             fifo(limit=1) x      14+1 x        'x' follows the closing bracket; remove it
@@ -325,10 +363,13 @@ mod tests {
             codel(rate=10mbps)   11+6 10mbps   'mbps' is no unit of rate; in tc 'bps' means bytes per second; say bits: '10mbit'
             codel(rate=1ps)      11+3 1ps      'ps' is no unit of rate; in tc 'bps' means bytes per second; say bits: '1bit'
             codel(rate=1éps)     11+5 1éps     'éps' is no unit of rate; in tc 'bps' means bytes per second; say bits: '1ébit'
+            red(ecn=yes)         8+3 yes      'yes' is none of the choices; write one of off, on
+            red(min=20)          4+6 min=20   max=15 is not above min=20; raise 'max' or lower 'min'
+            red(min=7, max=7)    11+5 max=7    max=7 is not above min=7; raise 'max' or lower 'min'
             none(x=1)            5+1 x        'none' has no option 'x'; write just 'none'
             fifo(limit=drr(x=1)) 19+1 )        ')' follows the closing bracket; remove it
-            é                    0+2 é        no scheme is called 'é'; use one of fifo, codel, none
-        "#]],
+            é                    0+2 é        no scheme is called 'é'; use one of fifo, codel, red, none
+            "#]],
             &texts,
         );
     }

@@ -13,6 +13,21 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use units::{Instant, Mac, Nanos, PathId};
 
+/// None of them has a reason to drop anything here.
+const SCHEMES: &[&str] = &[
+    "fifo(limit=1000)",
+    "fifo(limit=1001)",
+    "codel",
+    "priority",
+    "red(min=1000, max=3000)",
+    "fifo(drop=head)",
+    "pie",
+    "choke(min=1000, max=3000)",
+    "blue",
+    "threshold",
+    "fifo(unbounded=on)",
+];
+
 /// The configuration after the `n`th change: each changes a port, a path, a queue or a route.
 fn config(n: usize) -> String {
     let mut text = String::from(
@@ -23,8 +38,8 @@ fn config(n: usize) -> String {
     }
     text += &format!(
         "[port.wan]\ndevice = \"memory:wan\"\nmac = \"02:00:00:00:00:02\"\naddress = [\"198.51.100.1/24\"]\n\
-         scheme = \"fifo(limit={})\"\n",
-        1000 + n % 5
+         scheme = \"{}\"\n",
+        SCHEMES[n % SCHEMES.len()]
     );
     if n.is_multiple_of(3) {
         text += &format!("[port.x{n}]\ndevice = \"memory:x{n}\"\naddress = [\"10.{}.0.1/24\"]\n", n % 200);

@@ -8,14 +8,20 @@
 
 extern crate alloc;
 
+mod aqm;
 mod build;
+mod chance;
 mod fifo;
 #[cfg(test)]
+mod laws;
+#[cfg(test)]
 mod model;
+mod options;
 mod priority;
+mod single;
 mod wires;
 
-pub use build::{DECLARATIONS, Options, Unknown, build};
-pub use fifo::Fifo;
+pub use build::{DECLARATIONS, build};
+pub use options::{Options, Unknown};
 pub use priority::Priority;
 pub use wires::{Next, Progress, Record, Scheme, Size, Wires};

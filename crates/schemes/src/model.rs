@@ -13,45 +13,93 @@ pub enum Fate {
     Dropped(usize),
 }
 
-/// A packet: its number, its length, its class.
-type Numbered = (usize, u32, u8);
+/// A packet: its number, and what a scheme sees of it.
+type Numbered = (usize, Record);
 
 /// Some queues, unbounded, before a link that is ready for `room` packets.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Model {
+    pub now: Instant,
+    pub rate: Rate,
+    /// Packets that all queues hold together.
+    pub capacity: usize,
     arriving: VecDeque<Numbered>,
     current: Option<Numbered>,
-    queues: [VecDeque<Numbered>; 8],
+    queues: Vec<VecDeque<Numbered>>,
     hand: Option<Numbered>,
     count: usize,
     pub room: usize,
     pub fates: Vec<Fate>,
+    /// Numbers of the packets that were marked, in the order in which that was.
+    pub marked: Vec<usize>,
+}
+
+impl Default for Model {
+    fn default() -> Model {
+        Model::with(8)
+    }
 }
 
 impl Model {
+    /// So many queues.
+    pub fn with(queues: usize) -> Model {
+        Model {
+            now: Instant::START,
+            rate: Rate::mbit(10),
+            capacity: usize::MAX,
+            arriving: VecDeque::new(),
+            current: None,
+            queues: (0..queues).map(|_| VecDeque::new()).collect(),
+            hand: None,
+            count: 0,
+            room: 0,
+            fates: Vec::new(),
+            marked: Vec::new(),
+        }
+    }
+
     /// Raises `Arrival` for packets of these lengths; numbers go on from the last.
-    pub fn arrive(&mut self, scheme: &mut impl Scheme<Self>, lengths: &[u32]) {
+    pub fn arrive(&mut self, scheme: &mut (impl Scheme<Self> + ?Sized), lengths: &[u32]) {
         let packets: Vec<(u32, u8)> = lengths.iter().map(|&length| (length, 0)).collect();
         self.arrive_as(scheme, &packets);
     }
 
     /// The same for packets of these lengths and classes.
-    pub fn arrive_as(&mut self, scheme: &mut impl Scheme<Self>, packets: &[(u32, u8)]) {
-        let first = self.count;
-        self.arriving.extend(packets.iter().enumerate().map(|(i, &(length, class))| (first + i, length, class)));
-        self.count += packets.len();
+    pub fn arrive_as(&mut self, scheme: &mut (impl Scheme<Self> + ?Sized), packets: &[(u32, u8)]) {
+        let record = |&(length, class): &(u32, u8)| Record { length, class, ..Record::default() };
+        self.arrive_all(scheme, packets.iter().map(record));
+    }
+
+    /// The same for packets that look like these, but come now.
+    pub fn arrive_all(&mut self, scheme: &mut (impl Scheme<Self> + ?Sized), records: impl Iterator<Item = Record>) {
+        for record in records {
+            self.arriving.push_back((self.count, Record { timestamp: self.now, ..record }));
+            self.count += 1;
+        }
         scheme.arrival(self);
         while self.arriving().is_some() {}
     }
 
     /// The link takes `room` more packets.
-    pub fn ready(&mut self, scheme: &mut impl Scheme<Self>, room: usize) {
+    pub fn ready(&mut self, scheme: &mut (impl Scheme<Self> + ?Sized), room: usize) {
         self.room = room;
         scheme.serve(self);
+        self.room = 0;
     }
 
-    fn record(&(_, length, class): &Numbered) -> Record {
-        Record { length, class, ..Record::default() }
+    /// Packets that have come: the next one's number.
+    pub fn offered(&self) -> usize {
+        self.count
+    }
+
+    /// Packets that wait.
+    pub fn waiting(&self) -> usize {
+        self.queues.iter().map(VecDeque::len).sum()
+    }
+
+    /// How many packets had a fate.
+    pub fn fated(&self, is: impl Fn(Fate) -> bool) -> usize {
+        self.fates.iter().filter(|fate| is(**fate)).count()
     }
 
     fn queue(&mut self, queue: QueueId) -> Option<&mut VecDeque<Numbered>> {
@@ -61,22 +109,25 @@ impl Model {
 
 impl Wires for Model {
     fn now(&self) -> Instant {
-        Instant::START
+        self.now
     }
     fn size(&self, queue: QueueId) -> Size {
         let Some(queue) = self.queues.get(queue.index()) else { return Size::default() };
-        let bytes = queue.iter().map(|&(_, length, _)| u64::from(length)).sum();
+        let bytes = queue.iter().map(|(_, record)| u64::from(record.length)).sum();
         Size { packets: queue.len() as u32, bytes: Bytes::new(bytes) }
     }
     fn head(&self, queue: QueueId) -> Option<Record> {
-        self.queues.get(queue.index())?.front().map(Self::record)
+        Some(self.queues.get(queue.index())?.front()?.1)
     }
     fn arriving(&mut self) -> Option<Record> {
         self.fates.extend(self.current.take().map(|(number, ..)| Fate::Refused(number)));
         self.current = self.arriving.pop_front();
-        self.current.as_ref().map(Self::record)
+        self.current.map(|(_, record)| record)
     }
     fn enqueue(&mut self, queue: QueueId) -> bool {
+        if self.waiting() >= self.capacity {
+            return false;
+        }
         let packet = self.current.take();
         let Some(queue) = self.queue(queue) else { return false };
         queue.extend(packet);
@@ -85,17 +136,17 @@ impl Wires for Model {
     fn drop_front(&mut self, queue: QueueId) -> Option<Record> {
         let packet = self.queue(queue)?.pop_front()?;
         self.fates.push(Fate::Dropped(packet.0));
-        Some(Self::record(&packet))
+        Some(packet.1)
     }
     fn drop_tail(&mut self, queue: QueueId) -> Option<Record> {
         let packet = self.queue(queue)?.pop_back()?;
         self.fates.push(Fate::Dropped(packet.0));
-        Some(Self::record(&packet))
+        Some(packet.1)
     }
     fn dequeue(&mut self, queue: QueueId) -> Option<Record> {
         self.transmit();
         self.hand = self.queue(queue).and_then(VecDeque::pop_front);
-        self.hand.as_ref().map(Self::record)
+        self.hand.map(|(_, record)| record)
     }
     fn transmit(&mut self) {
         if let Some((number, ..)) = self.hand.take() {
@@ -105,12 +156,17 @@ impl Wires for Model {
         }
     }
     fn mark(&mut self) -> bool {
-        false
+        let Some((number, record)) = self.hand.as_mut().or(self.current.as_mut()) else { return false };
+        if record.ecn != 0 {
+            self.marked.push(*number);
+            record.ecn = 3;
+        }
+        record.ecn != 0
     }
     fn link_ready(&self) -> bool {
         self.room > 0
     }
     fn link_rate(&self) -> Rate {
-        Rate::mbit(10)
+        self.rate
     }
 }

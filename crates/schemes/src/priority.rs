@@ -5,6 +5,8 @@
 //! a queue with bounds of its own, for a full one must not take the room of another. Nothing bounds how long a lower class
 //! waits: that is admission's to see to.
 
+use crate::aqm::{BYTES, LIMIT};
+use crate::options::{Unknown, Values};
 use crate::{Next, Progress, Scheme, Wires};
 use units::declare::{Declaration, OptionDeclaration, Unit};
 use units::{Bytes, QueueId};
@@ -36,28 +38,20 @@ impl Priority {
                 most: MOST_LEVELS,
                 doc: "how many classes are told apart, from 0; those above share the highest",
             },
-            OptionDeclaration {
-                name: "limit",
-                unit: Unit::Count,
-                default: "1000",
-                least: 1,
-                most: 65536,
-                doc: "the most packets of a class that wait",
-            },
-            OptionDeclaration {
-                name: "bytes",
-                unit: Unit::Size,
-                default: "1gb",
-                least: 1,
-                most: 1 << 40,
-                doc: "the most bytes of a class that wait",
-            },
+            OptionDeclaration { doc: "the most packets of a class that wait", ..LIMIT },
+            OptionDeclaration { doc: "the most bytes of a class that wait", ..BYTES },
         ],
     };
 
     /// So many classes, of each of which at most `limit` packets and `bytes` bytes wait.
     pub fn new(levels: u16, limit: u32, bytes: Bytes) -> Priority {
         Priority { levels: levels.max(1), limit, bytes }
+    }
+
+    /// With the values of its options.
+    pub(crate) fn of(options: &Values<'_>) -> Result<Priority, Unknown> {
+        let levels = u16::try_from(options.count("levels")?).unwrap_or(u16::MAX);
+        Ok(Priority::new(levels, options.count("limit")?, options.bytes("bytes")?))
     }
 
     /// The queue of a class: the first is served first.

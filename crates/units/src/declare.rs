@@ -5,13 +5,15 @@
 
 use crate::{Bytes, Nanos, Parts, Rate, UnitError};
 use alloc::format;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 
 /// The unit of an option, and so how its text is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// A plain whole number.
     Count,
+    /// A whole number above that of the option so called, of the same declaration.
+    CountAbove(&'static str),
     /// Bits per second, as `10mbit`.
     Rate,
     /// Nanoseconds, as `5ms`.
@@ -20,13 +22,15 @@ pub enum Unit {
     Size,
     /// Millionths of a whole, as `10%`.
     Part,
+    /// One of these words; the value is its place.
+    Choice(&'static [&'static str]),
 }
 
 impl Unit {
     /// Reads an option's text: packets, bits per second, nanoseconds, bytes or millionths.
     pub fn read(self, text: &str) -> Result<u64, UnitError> {
         match self {
-            Unit::Count => text.trim().parse().map_err(|_| UnitError {
+            Unit::Count | Unit::CountAbove(_) => text.trim().parse().map_err(|_| UnitError {
                 reason: format!("'{text}' is no whole number"),
                 hint: "write a number like '1000'".to_string(),
             }),
@@ -34,6 +38,28 @@ impl Unit {
             Unit::Time => text.parse().map(Nanos::get),
             Unit::Size => text.parse().map(Bytes::get),
             Unit::Part => text.parse().map(|part: Parts| part.get().into()),
+            Unit::Choice(words) => {
+                let place = words.iter().position(|word| *word == text.trim());
+                place.map(|place| place as u64).ok_or_else(|| UnitError {
+                    reason: format!("'{text}' is none of the choices"),
+                    hint: format!("write one of {}", words.join(", ")),
+                })
+            }
+        }
+    }
+
+    /// A value as it is read back.
+    pub fn write(self, value: u64) -> String {
+        match self {
+            Unit::Count | Unit::CountAbove(_) => value.to_string(),
+            Unit::Rate => Rate::bits(value).to_string(),
+            Unit::Time => Nanos::new(value).to_string(),
+            Unit::Size => Bytes::new(value).to_string(),
+            Unit::Part => Parts::millionths(u32::try_from(value).unwrap_or(u32::MAX)).to_string(),
+            Unit::Choice(words) => match usize::try_from(value).ok().and_then(|place| words.get(place)) {
+                Some(word) => word.to_string(),
+                None => value.to_string(),
+            },
         }
     }
 }

@@ -3,9 +3,9 @@
 use crate::event::Silent;
 use crate::fates::Fates;
 use crate::latency::Since;
-use crate::link::{Link, Outgoing};
+use crate::link::{Link, LinkCounters, Outgoing};
 use crate::port::Port;
-use packet::{BATCH, Pool, Queue};
+use packet::{BATCH, Ledger, Pool, Queue};
 use units::{Instant, PathId, PortId};
 
 /// A link with its scheme, and the books to go with it.
@@ -30,6 +30,31 @@ impl OneLink {
     /// Asks the scheme about every packet from now on, though it would let those on an idle link pass.
     pub fn ask_always(&mut self) {
         self.link.ask_always();
+    }
+
+    /// The scheme `name` with `options` decides from now on, over what waits too.
+    ///
+    /// # Panics
+    /// When there is no such scheme.
+    pub fn replace(&mut self, now: Instant, name: &str, options: schemes::Options<'_>) {
+        let scheme = schemes::build(name, options).unwrap_or_else(|unknown| panic!("{unknown}"));
+        self.fates.now = now;
+        self.link.replace_scheme(scheme, &mut self.fates);
+    }
+
+    /// What the link has counted.
+    pub fn counters(&self) -> LinkCounters {
+        self.link.counters()
+    }
+
+    /// Packets that wait at the link.
+    pub fn waiting(&self) -> u32 {
+        self.link.backlog().packets
+    }
+
+    /// What became of the packets.
+    pub fn ledger(&self) -> &Ledger {
+        &self.fates.ledger
     }
 
     /// Offers what waits in `queue` to the scheme at `now`, then lets the port take what the scheme lets go. Answers the

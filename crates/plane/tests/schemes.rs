@@ -1,0 +1,268 @@
+//! Every queueing scheme on a link with real packets: none is lost or sent twice, none overtakes another of its flow, and
+//! whatever is dropped or marked is counted.
+
+use packet::wire::{Ipv4, Ipv4Spec, ethernet, ethertype};
+use packet::{DropReason, Packet, Pool, Queue, Region};
+use plan::Call;
+use plane::port::{Memory, Port, Wire};
+use plane::rig::OneLink;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use units::{Instant, Mac, Nanos};
+
+/// As configurations write them, with so little patience that all of them have something to do.
+const SCHEMES: &[&str] = &[
+    "fifo(limit=40)",
+    "fifo(limit=40, drop=head)",
+    "fifo(unbounded=on)",
+    "priority(limit=40)",
+    "red(min=2, max=20, weight=20%)",
+    "red(min=2, max=8, weight=50%, ecn=on, mode=bytes, gentle=off)",
+    "codel(target=1us, interval=20us, mtu=0b)",
+    "codel(target=1us, interval=20us, mtu=0b, ecn=on, again=sfqcodel, root=table)",
+    "pie(target=5us, update=100us, burst=0ns, mean=1b, alpha=10000%)",
+    "pie(target=5us, update=100us, burst=0ns, alpha=10000%, ecn=on, ecn_max=100%)",
+    "blue(limit=40, rise=2%, fall=2%, hold=0ns)",
+    "choke(min=1, max=40, weight=50%)",
+    "threshold(mark=5, limit=60)",
+];
+/// Packets that the wire behind the link holds.
+const WIRE: usize = 16;
+/// Where a frame has its number.
+const NUMBER: std::ops::Range<usize> = 42..46;
+
+fn call(text: &str) -> Call {
+    Call::parse(text, &plane::catalogue().schemes, "scheme").unwrap_or_else(|e| panic!("{text}: {}", e.reason))
+}
+
+/// A packet of a flow and a class, which is a flow's own.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    flow: u8,
+    ecn: u8,
+    payload: usize,
+}
+
+impl Kind {
+    fn class(self) -> u8 {
+        self.flow % 3
+    }
+
+    fn frame(self, number: u32) -> Vec<u8> {
+        let mut frame = vec![0; 46 + self.payload];
+        let (to, from) = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 9]));
+        ethernet::write_header(&mut frame[..14], to, from, None, ethertype::IPV4).unwrap();
+        let spec = Ipv4Spec {
+            type_of_service: self.ecn,
+            identification: 0,
+            dont_fragment: true,
+            ttl: 64,
+            protocol: 17,
+            source: Ipv4Addr::new(192, 0, 2, self.flow),
+            destination: Ipv4Addr::new(10, 0, 0, 1),
+        };
+        spec.write(&mut frame[14..], 12 + self.payload).unwrap();
+        frame[NUMBER].copy_from_slice(&number.to_be_bytes());
+        frame
+    }
+}
+
+/// What happens to a link.
+#[derive(Clone, Debug)]
+enum Step {
+    Offer(Vec<Kind>),
+    Wait(u64),
+    Take(usize),
+    Replace(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let kind = (0u8..6, 0u8..4, 0usize..1400).prop_map(|(flow, ecn, payload)| Kind { flow, ecn, payload });
+    prop_oneof![
+        4 => prop::collection::vec(kind, 1..40).prop_map(Step::Offer),
+        3 => (0u64..200_000).prop_map(Step::Wait),
+        4 => (0usize..WIRE * 2).prop_map(Step::Take),
+        1 => (0..SCHEMES.len()).prop_map(Step::Replace),
+    ]
+}
+
+/// A link, what feeds it and what it feeds.
+struct World {
+    link: OneLink,
+    far: Memory,
+    pool: Pool,
+    queue: Queue,
+    now: Instant,
+    offered: Vec<Kind>,
+    received: u64,
+    congested: u64,
+    last: BTreeMap<u8, u32>,
+}
+
+impl World {
+    fn new(scheme: &str) -> World {
+        let region = Region::new(8192);
+        let (near, far) = Wire::pair(WIRE);
+        let call = call(scheme);
+        let link = OneLink::new(Box::new(near), call.name, &call.options, Pool::new(region.clone()));
+        World {
+            link,
+            far,
+            pool: Pool::new(region),
+            queue: Queue::new(8192),
+            now: Instant::new(1),
+            offered: Vec::new(),
+            received: 0,
+            congested: 0,
+            last: BTreeMap::new(),
+        }
+    }
+
+    fn packet(&mut self, kind: Kind) -> Packet {
+        let mut packet = self.pool.take().expect("there are more frames than packets");
+        packet.fill(&kind.frame(self.offered.len() as u32));
+        let meta = packet.meta_mut();
+        (meta.timestamp, meta.l3, meta.ecn, meta.class) = (self.now, 14, kind.ecn, kind.class());
+        self.offered.push(kind);
+        packet
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Offer(kinds) => {
+                for kind in kinds {
+                    let packet = self.packet(*kind);
+                    assert!(self.queue.push(packet).is_none());
+                }
+                while !self.queue.is_empty() {
+                    self.link.pass(self.now, &mut self.queue);
+                }
+            }
+            Step::Wait(nanos) => self.now += Nanos::new(*nanos),
+            Step::Take(packets) => self.take(*packets),
+            Step::Replace(scheme) => self.replace(SCHEMES[*scheme]),
+        }
+        self.conserved();
+    }
+
+    fn replace(&mut self, scheme: &str) {
+        let call = call(scheme);
+        self.link.replace(self.now, call.name, &call.options);
+    }
+
+    /// The far end takes so many packets, and the link may send as many.
+    fn take(&mut self, packets: usize) {
+        let mut batch = packet::Batch::new();
+        for _ in 0..packets.div_ceil(WIRE) {
+            self.far.receive(self.now, &mut batch, &mut self.pool);
+            for packet in batch.drain() {
+                self.look(packet.bytes());
+                self.pool.give(packet);
+            }
+            self.link.pass(self.now, &mut self.queue);
+        }
+    }
+
+    fn look(&mut self, frame: &[u8]) {
+        let number = u32::from_be_bytes(frame[NUMBER].try_into().unwrap());
+        let kind = self.offered[number as usize];
+        let header = Ipv4::parse(&frame[14..]).expect("a mark leaves the header valid").header;
+        let mut expected = kind.frame(number);
+        if header.ecn() != kind.ecn {
+            assert!(header.ecn() == 3 && kind.ecn != 0, "{kind:?} has {}", header.ecn());
+            self.congested += 1;
+            assert!(packet::wire::set_congestion_experienced(&mut expected, 14));
+        }
+        assert_eq!(frame, expected);
+        let before = self.last.insert(kind.flow, number);
+        assert!(before < Some(number), "{number} overtook {before:?} of its flow");
+        self.received += 1;
+    }
+
+    fn conserved(&self) {
+        let (counters, ledger) = (self.link.counters(), self.link.ledger());
+        assert_eq!(counters.offered, self.offered.len() as u64);
+        assert_eq!(counters.offered, counters.sent + counters.dropped + u64::from(self.link.waiting()));
+        assert_eq!((ledger.sent(), ledger.dropped()), (counters.sent, counters.dropped));
+        assert!(self.congested <= counters.marked);
+        let by_scheme = [DropReason::SchemeArrival, DropReason::SchemeFront, DropReason::SchemeTail];
+        let reasons = by_scheme.iter().chain([&DropReason::BufferFull]).map(|reason| ledger.dropped_for(*reason));
+        assert_eq!(reasons.sum::<u64>(), counters.dropped, "each drop has a reason");
+    }
+
+    /// Everything that waits comes out.
+    fn end(mut self) -> World {
+        while self.link.waiting() > 0 {
+            self.take(WIRE);
+        }
+        self.take(WIRE);
+        self.conserved();
+        assert_eq!(self.received, self.link.counters().sent);
+        self
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn laws_hold_on_a_link_and_while_schemes_replace_each_other(
+        scheme in 0..SCHEMES.len(),
+        steps in prop::collection::vec(step(), 1..40),
+    ) {
+        let mut world = World::new(SCHEMES[scheme]);
+        steps.iter().for_each(|step| world.step(step));
+        world.end();
+    }
+}
+
+/// Twice as many packets come as leave, 32 at a time: what each scheme does about it. Every packet understands marks.
+fn overload(scheme: &str) -> World {
+    let mut world = World::new(scheme);
+    for round in 0..300u32 {
+        let kinds = (0..32).map(|i| Kind { flow: ((round + i) % 5) as u8, ecn: 2, payload: 500 }).collect();
+        for step in [Step::Offer(kinds), Step::Take(WIRE), Step::Wait(100_000)] {
+            world.step(&step);
+        }
+    }
+    world.end()
+}
+
+#[test]
+fn each_scheme_sheds_what_is_too_much_in_its_own_way() {
+    for declaration in schemes::DECLARATIONS {
+        let tried = SCHEMES.iter().filter(|text| call(text).name == declaration.name);
+        assert!(tried.count() > 0, "{} is not among those tried", declaration.name);
+    }
+    for scheme in SCHEMES {
+        let world = overload(scheme);
+        let (counters, ledger) = (world.link.counters(), world.link.ledger());
+        let reason = match *scheme {
+            "fifo(unbounded=on)" => DropReason::BufferFull,
+            s if s.starts_with("codel") || s.starts_with("fifo(limit=40, drop=head)") => DropReason::SchemeFront,
+            _ => DropReason::SchemeArrival,
+        };
+        let marks = scheme.contains("ecn=on") || scheme.starts_with("threshold");
+        assert_eq!(counters.marked > 0, marks, "{scheme} has marked {}", counters.marked);
+        assert!(ledger.dropped_for(reason) > 100 || marks, "{scheme}: {} {reason:?}", ledger.dropped_for(reason));
+        let full = ledger.dropped_for(DropReason::BufferFull);
+        assert_eq!(full > 0, reason == DropReason::BufferFull, "{scheme}: {full} for want of memory");
+        assert!(counters.sent > 4000, "{scheme} has sent {}", counters.sent);
+    }
+}
+
+#[test]
+fn another_scheme_keeps_what_waits_and_its_order() {
+    let mut world = World::new("fifo");
+    let kinds = vec![Kind { flow: 3, ecn: 0, payload: 100 }; 30 + WIRE];
+    world.step(&Step::Offer(kinds));
+    let names = schemes::DECLARATIONS.iter().map(|declaration| declaration.name);
+    for name in names.clone().chain(names) {
+        world.replace(name);
+        world.conserved();
+        assert_eq!(world.link.waiting(), 30, "{name}");
+    }
+    let world = world.end();
+    assert_eq!(world.received, 30 + WIRE as u64);
+}

@@ -1,0 +1,175 @@
+//! CHOKe: a packet that comes is compared with one that waits, picked at random; are both of one flow both are dropped. A flow is
+//! hit the more often the more of the queue is its own, and nothing is remembered of flows (Pan, Prabhakar and Psounis, INFOCOM 2000).
+//! What is spared is dropped as [RED](super::red) does.
+//!
+//! The wires reach a queue at its ends only. A packet in the middle that is to go is noted, and dropped when it comes to the
+//! front; it counts as waiting for nobody meanwhile.
+
+use super::red::{self, Lot, Red};
+use super::{At, Manage, Turn};
+use crate::chance::Register;
+use crate::options::{Unknown, Values};
+use crate::{Record, Wires};
+use alloc::collections::VecDeque;
+use units::declare::{Declaration, DeclaredCost};
+
+/// CHOKe's parameters: RED's.
+#[derive(Clone, Debug)]
+pub struct Choke {
+    red: Red,
+    chance: Register,
+}
+
+/// What CHOKe remembers of a queue.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    red: red::Memory,
+    /// Of each packet that waits, in order.
+    waiting: VecDeque<Waiting>,
+    doomed: u32,
+}
+
+/// What is known of a packet that waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Waiting {
+    /// Its flow.
+    Of(u32),
+    /// It is to be dropped.
+    Doomed,
+    /// It was there before CHOKe was.
+    Unknown,
+}
+
+impl Memory {
+    /// Takes the first packet's entry out.
+    fn leave(&mut self) -> Option<Waiting> {
+        let first = self.waiting.pop_front();
+        self.doomed -= u32::from(first == Some(Waiting::Doomed));
+        first
+    }
+
+    /// Others put packets on the queue or cleared it: so many wait really. What was there longest is not known, or gone.
+    #[inline]
+    fn agree(&mut self, stored: u32) {
+        while self.waiting.len() > stored as usize {
+            self.leave();
+        }
+        while self.waiting.len() < stored as usize {
+            self.waiting.push_front(Waiting::Unknown);
+        }
+    }
+}
+
+impl Choke {
+    /// As the configuration names it.
+    pub const DECLARATION: Declaration = Declaration {
+        name: "choke",
+        summary: "drops a packet and one of the same flow that waits, the likelier the more the flow has waiting; else as `red`",
+        cost: DeclaredCost::None,
+        source: "Pan, Prabhakar and Psounis, INFOCOM 2000",
+        options: &[red::LEAST, red::MOST, red::MAXP, red::WEIGHT, red::MEAN, super::LIMIT, red::SEED],
+    };
+
+    /// With RED's parameters, and chance that begins with `seed`.
+    pub fn new(red: Red, seed: u32) -> Choke {
+        // Another sequence than RED's own, or one choice would tell the other.
+        Choke { red, chance: Register::new(seed ^ 0x9e37_79b9) }
+    }
+
+    /// With the values of its options.
+    pub fn of(options: &Values<'_>) -> Result<Choke, Unknown> {
+        Ok(Choke::new(Red::sharp(options)?, options.count("seed")?))
+    }
+}
+
+impl Manage for Choke {
+    type Memory = Memory;
+
+    fn memory(&self) -> Memory {
+        Memory { waiting: VecDeque::with_capacity(self.red.limit as usize), ..Memory::default() }
+    }
+
+    fn arrive<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>, packet: &Record) -> bool {
+        let stored = at.size().packets;
+        memory.agree(stored);
+        let waiting = stored.saturating_sub(memory.doomed);
+        self.red.average(&mut memory.red, at, waiting);
+        if stored >= self.red.limit {
+            return false;
+        }
+        if memory.red.average_q16() >= u64::from(self.red.least) << 16 && stored > 0 {
+            let picked = &mut memory.waiting[self.chance.below(stored) as usize];
+            if *picked == Waiting::Of(packet.flow_hash) {
+                *picked = Waiting::Doomed;
+                memory.doomed += 1;
+                return false;
+            }
+        }
+        let kept = self.red.cast(&mut memory.red, packet.length) == Lot::Spared && at.wires.enqueue(at.queue);
+        if kept {
+            memory.waiting.push_back(Waiting::Of(packet.flow_hash));
+        }
+        kept
+    }
+
+    fn evaluate<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>) -> Turn {
+        memory.agree(at.size().packets);
+        let turn = if memory.leave() == Some(Waiting::Doomed) { at.drop_front() } else { at.send() };
+        memory.red.left(at.size().packets.saturating_sub(memory.doomed), at.wires.now());
+        turn
+    }
+
+    fn wants_flow_hash(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::model::{Fate, Model};
+    use crate::single::Single;
+    use units::{Nanos, Parts};
+
+    /// Packets of flow 1 and of flow 2 that were sent, where the first comes `times` as often.
+    fn shares(times: usize) -> (usize, usize) {
+        let red = Red::new(5, 60, Parts::percent(2), Parts::percent(2), 200, 5);
+        let (mut scheme, mut model) = (Single::new(Choke::new(red, 5)), Model::default());
+        let mut flows = alloc::vec::Vec::new();
+        for _ in 0..20_000 {
+            let record = |flow| Record { length: 1000, flow_hash: flow, ..Record::default() };
+            let packets: alloc::vec::Vec<_> = (0..times).map(|_| record(1)).chain([record(2)]).collect();
+            flows.extend(packets.iter().map(|packet| packet.flow_hash));
+            model.arrive_all(&mut scheme, packets.into_iter());
+            model.ready(&mut scheme, 2);
+            model.now += Nanos::millis(1);
+        }
+        let sent = |flow| model.fated(|fate| matches!(fate, Fate::Sent(number) if flows[number] == flow));
+        (sent(1), sent(2))
+    }
+
+    #[test]
+    fn a_flow_that_takes_most_of_the_queue_is_hit_most() {
+        let (greedy, modest) = shares(4);
+        assert!(greedy + modest > 39_500, "the link is not idle: {greedy} and {modest}");
+        assert!(greedy < 2 * modest, "it sends four times as much, and gets less than twice: {greedy} and {modest}");
+    }
+
+    #[test]
+    fn a_packet_in_the_middle_goes_when_it_comes_to_the_front() {
+        let red = Red::new(0, 1000, Parts::millionths(1), Parts::percent(100), 200, 5);
+        let (mut scheme, mut model) = (Single::new(Choke::new(red, 5)), Model::default());
+        let record = |flow| Record { length: 100, flow_hash: flow, ..Record::default() };
+        model.arrive_all(&mut scheme, [1, 2, 3, 4].map(record).into_iter());
+        assert!(model.fates.is_empty(), "no two are of one flow");
+        while model.fates.is_empty() {
+            model.arrive_all(&mut scheme, [record(3)].into_iter());
+        }
+        model.ready(&mut scheme, 99);
+        let dropped = model.fated(|fate| matches!(fate, Fate::Dropped(_)));
+        let refused = model.fated(|fate| matches!(fate, Fate::Refused(_)));
+        assert_eq!((dropped, refused, model.waiting()), (1, 1, 0));
+        assert!(matches!(model.fates[0], Fate::Refused(_)));
+    }
+}

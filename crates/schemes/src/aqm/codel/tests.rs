@@ -1,0 +1,283 @@
+use super::*;
+
+use crate::model::{Fate, Model};
+use crate::single::Single;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use proptest::prelude::*;
+use units::Rate;
+
+const MS: fn(u64) -> Nanos = Nanos::millis;
+
+fn codel() -> CoDel {
+    CoDel {
+        target: MS(5),
+        interval: MS(100),
+        mtu: Bytes::new(1514),
+        limit: 100_000,
+        ecn: false,
+        again: Again::Rfc8289,
+        root: Root::Exact,
+    }
+}
+
+fn scheme(codel: CoDel) -> Single<CoDel> {
+    Single::new(codel)
+}
+
+/// The pseudocode of RFC 8289, section 5, with its loop; and the two older ways to count. Packets are numbers.
+struct Loop {
+    codel: CoDel,
+    queue: VecDeque<(usize, Instant, u64)>,
+    bytes: u64,
+    above: Option<Instant>,
+    drop_next: Instant,
+    count: u32,
+    before: u32,
+    dropping: bool,
+    fates: Vec<Fate>,
+}
+
+impl Loop {
+    fn new(codel: CoDel) -> Loop {
+        let (queue, fates, drop_next) = (VecDeque::new(), Vec::new(), Instant::START);
+        Loop { codel, queue, bytes: 0, above: None, drop_next, count: 0, before: 0, dropping: false, fates }
+    }
+
+    fn arrive(&mut self, number: usize, now: Instant, length: u64) {
+        self.queue.push_back((number, now, length));
+        self.bytes += length;
+    }
+
+    /// The first packet, and whether it may be dropped.
+    fn take(&mut self, now: Instant) -> (Option<usize>, bool) {
+        let Some((number, came, length)) = self.queue.pop_front() else {
+            self.above = None;
+            return (None, false);
+        };
+        self.bytes -= length;
+        if now.since(came) < self.codel.target || self.bytes <= self.codel.mtu.get() {
+            self.above = None;
+            return (Some(number), false);
+        }
+        match self.above {
+            None => self.above = Some(now + self.codel.interval),
+            Some(above) => return (Some(number), now >= above),
+        }
+        (Some(number), false)
+    }
+
+    fn law(&self, from: Instant, count: u32) -> Instant {
+        from + Nanos::new((self.codel.interval.get() as f64 / f64::from(count).sqrt()) as u64)
+    }
+
+    fn signed(now: Instant, then: Instant) -> i64 {
+        now.get() as i64 - then.get() as i64
+    }
+
+    fn dequeue(&mut self, now: Instant) {
+        let interval = self.codel.interval.get() as i64;
+        let (mut packet, mut ok) = self.take(now);
+        if packet.is_none() {
+            self.dropping = false;
+            return;
+        }
+        if self.dropping {
+            if !ok {
+                self.dropping = false;
+            }
+            while now >= self.drop_next && self.dropping {
+                self.fates.push(Fate::Dropped(packet.expect("there is one to drop")));
+                self.count += u32::from(self.codel.again != Again::Sfqcodel);
+                (packet, ok) = self.take(now);
+                if ok {
+                    self.count += u32::from(self.codel.again == Again::Sfqcodel);
+                    self.drop_next = self.law(self.drop_next, self.count);
+                } else {
+                    self.dropping = false;
+                }
+            }
+        } else if ok {
+            let since = Loop::signed(now, self.drop_next);
+            let enter = match self.codel.again {
+                Again::Acm2012 => since < interval || Loop::signed(now, self.above.expect("it is late")) >= interval,
+                _ => true,
+            };
+            if enter {
+                self.fates.push(Fate::Dropped(packet.expect("it is late")));
+                let count = self.count;
+                (packet, _) = self.take(now);
+                self.dropping = true;
+                self.count = match self.codel.again {
+                    Again::Rfc8289 if count as i64 - self.before as i64 > 1 && since < 16 * interval => {
+                        count - self.before
+                    }
+                    Again::Acm2012 if count > 2 && since < interval => count - 2,
+                    Again::Sfqcodel if count > 2 && since < 8 * interval => count - 2,
+                    _ => 1,
+                };
+                self.drop_next = self.law(now, self.count);
+                self.before = self.count;
+            }
+        }
+        self.fates.extend(packet.map(Fate::Sent));
+    }
+}
+
+/// Packets that come and go at random times, as the link is now faster and now slower than they come.
+fn both(codel: CoDel, events: &[(bool, u64, u32)]) -> (Vec<Fate>, Vec<Fate>) {
+    let (mut level, mut reference) = (scheme(codel), Loop::new(codel));
+    let mut model = Model::default();
+    for &(leaves, micros, length) in events {
+        model.now += Nanos::micros(micros);
+        if leaves {
+            model.ready(&mut level, 1);
+            reference.dequeue(model.now);
+        } else {
+            let number = model.offered();
+            model.arrive(&mut level, &[length]);
+            reference.arrive(number, model.now, length.into());
+        }
+    }
+    (model.fates, reference.fates)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Drops one at a time, at a link that is ready still, are those of the loop.
+    #[test]
+    fn codel_while_eq_if_level(
+        events in prop::collection::vec((any::<bool>(), 0u64..4_000, 64u32..1515), 0..3000),
+        again in prop::sample::select(Again::ALL.to_vec()),
+    ) {
+        let (level, reference) = both(CoDel { again, ..codel() }, &events);
+        prop_assert_eq!(level, reference);
+    }
+}
+
+/// A queue that is fed more than the link takes; answers when packets were dropped, in milliseconds.
+fn overloaded(codel: CoDel, seconds: u64, load: f64) -> (Vec<u64>, Model) {
+    let (mut scheme, mut model) = (scheme(codel), Model::default());
+    model.rate = Rate::mbit(12);
+    let mut drops = Vec::new();
+    let (mut offered, mut served) = (0.0, 0u64);
+    while served < seconds * 1000 {
+        // A packet of 1500 bytes a millisecond leaves.
+        offered += load;
+        while offered >= 1.0 {
+            model.arrive_all(&mut scheme, [Record { length: 1500, ecn: 1, ..Record::default() }].into_iter());
+            offered -= 1.0;
+        }
+        let before = model.fated(|fate| matches!(fate, Fate::Dropped(_)));
+        model.ready(&mut scheme, 1);
+        let after = model.fated(|fate| matches!(fate, Fate::Dropped(_)));
+        drops.extend((before..after).map(|_| served));
+        model.now += MS(1);
+        served += 1;
+    }
+    (drops, model)
+}
+
+#[test]
+fn codel_rfc8289_vectors() {
+    // One and a half packets a millisecond: what leaves at t came at 2t/3 or so, and from 14 ms on has waited 5. An interval after
+    // that one is dropped, and then after 100, 100/sqrt(2), 100/sqrt(3) ms ...
+    let (drops, _) = overloaded(codel(), 1, 1.5);
+    let gaps: Vec<u64> = drops.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert_eq!(drops[0], 114);
+    let expected: Vec<f64> = (1..=gaps.len()).map(|count| 100.0 / (count as f64).sqrt()).collect();
+    let mut at = 0.0;
+    for (index, gap) in expected.iter().enumerate() {
+        at += gap;
+        let measured = drops[index + 1] - drops[0];
+        assert!((measured as f64 - at).abs() <= 1.0, "drop {index} after {measured} ms, not {at}");
+    }
+    assert!(drops.len() > 10);
+}
+
+#[test]
+fn codel_backlog_after_removal() {
+    // Two packets of 1514 bytes: with one of them out no more than an mtu is left, and nothing is ever too late.
+    let (mut scheme, mut model) = (scheme(codel()), Model::default());
+    for _ in 0..50 {
+        model.arrive(&mut scheme, &[1514, 1514]);
+        model.now += MS(300);
+        model.ready(&mut scheme, 2);
+    }
+    assert_eq!(model.fated(|fate| matches!(fate, Fate::Sent(_))), 100);
+}
+
+#[test]
+fn codel_never_drops_last() {
+    // However long a packet has waited and however large it is, it is not dropped while it is alone.
+    let (mut scheme, mut model) = (scheme(CoDel { mtu: Bytes::new(0), ..codel() }), Model::default());
+    for _ in 0..50 {
+        model.arrive(&mut scheme, &[60_000]);
+        model.now += MS(300);
+        model.ready(&mut scheme, 1);
+    }
+    assert_eq!(model.fated(|fate| matches!(fate, Fate::Sent(_))), 50);
+}
+
+/// Overload, rest of so many milliseconds, overload; answers how many fewer are counted when dropping begins again than when
+/// it ended.
+fn begins_again(again: Again, rest: u64) -> u32 {
+    let node = CoDel { again, ..codel() };
+    let (mut each, mut model) = (scheme(node), Model::default());
+    // One and a half packets a millisecond, of which one leaves.
+    let run = |each: &mut Single<CoDel>, model: &mut Model| {
+        let packets = 1 + model.now.get() / 1_000_000 % 2;
+        model.arrive(each, &alloc::vec![1500; packets as usize]);
+        model.ready(each, 1);
+        model.now += MS(1);
+    };
+    (0..600).for_each(|_| run(&mut each, &mut model));
+    let first = each.memory().count;
+    assert!(first > 5, "it has dropped for a while: {first}");
+    while model.waiting() > 0 {
+        model.ready(&mut each, 100);
+    }
+    model.now += MS(rest);
+    for _ in 0..400 {
+        run(&mut each, &mut model);
+        if each.memory().dropping {
+            return first - each.memory().count;
+        }
+    }
+    unreachable!("it drops again")
+}
+
+#[test]
+fn codel_count_reentry_rfc8289() {
+    // It began with 1: all but that one are counted, where the last time ended less than 1.6 s ago.
+    assert_eq!(begins_again(Again::Rfc8289, 100), 1);
+    assert!(begins_again(Again::Rfc8289, 2_000) > 4, "it begins with 1 again");
+}
+
+#[test]
+fn codel_count_reentry_acm2012() {
+    assert!(begins_again(Again::Acm2012, 400) > 4);
+    assert_eq!(begins_again(Again::Acm2012, 0), 2);
+}
+
+#[test]
+fn codel_count_reentry_sfqcodel() {
+    assert_eq!(begins_again(Again::Sfqcodel, 500), 2);
+    assert!(begins_again(Again::Sfqcodel, 1_000) > 4);
+}
+
+#[test]
+fn packets_whose_senders_understand_it_are_marked_and_not_dropped() {
+    let (drops, marked) = overloaded(CoDel { ecn: true, ..codel() }, 1, 1.5);
+    assert!(drops.is_empty());
+    let without = overloaded(codel(), 1, 1.5).0;
+    let counts = (marked.marked.len(), without.len());
+    assert!(counts.0.abs_diff(counts.1) <= 1, "{counts:?}: as many are marked as would be dropped");
+}
+
+#[test]
+fn a_target_of_a_thousand_seconds_is_no_management_at_all() {
+    let (drops, model) = overloaded(CoDel { target: Nanos::secs(1000), ..codel() }, 2, 1.7);
+    assert!(drops.is_empty() && model.waiting() > 1000);
+}

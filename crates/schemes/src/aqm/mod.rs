@@ -1,0 +1,137 @@
+//! Active queue management: what becomes of a packet on its way into a queue and out of it.
+//!
+//! A node has parameters; what it remembers of a queue lies beside them. It sees only the queue it is asked about, and how much
+//! waits altogether.
+
+mod blue;
+mod choke;
+pub(crate) mod codel;
+mod law;
+mod pie;
+mod red;
+mod tail;
+mod threshold;
+
+pub(crate) use blue::Blue;
+pub(crate) use choke::Choke;
+pub(crate) use codel::CoDel;
+pub(crate) use pie::Pie;
+pub(crate) use red::Red;
+pub(crate) use tail::{Head, Tail};
+pub(crate) use threshold::Threshold;
+
+use crate::options::switch;
+use crate::{Record, Size, Wires};
+use units::declare::{OptionDeclaration, Unit};
+use units::{Bytes, QueueId};
+
+/// The most packets of a queue.
+pub(crate) const LIMIT: OptionDeclaration = OptionDeclaration {
+    name: "limit",
+    unit: Unit::Count,
+    default: "1000",
+    least: 1,
+    most: 65536,
+    doc: "the most packets that wait",
+};
+
+/// The most bytes of a queue.
+pub(crate) const BYTES: OptionDeclaration = OptionDeclaration {
+    name: "bytes",
+    unit: Unit::Size,
+    default: "1gb",
+    least: 1514,
+    most: 1 << 40,
+    doc: "the most bytes that wait",
+};
+
+/// Marking instead of dropping (RFC 3168).
+const ECN: OptionDeclaration =
+    switch("ecn", "off", "whether packets are marked instead of dropped where their sender understands it");
+
+/// The queue in question, and the wires.
+pub(crate) struct At<'a, W> {
+    pub wires: &'a mut W,
+    pub queue: QueueId,
+    /// Bytes that wait in all queues of the node.
+    pub backlog: Bytes,
+}
+
+impl<W: Wires> At<'_, W> {
+    /// What waits in the queue.
+    #[inline(always)]
+    pub fn size(&self) -> Size {
+        self.wires.size(self.queue)
+    }
+
+    /// Takes the first packet out and sends it.
+    #[inline(always)]
+    pub fn send(&mut self) -> Turn {
+        match self.wires.dequeue(self.queue) {
+            Some(record) => {
+                self.wires.transmit();
+                Turn::Sent(record)
+            }
+            None => Turn::Nothing,
+        }
+    }
+
+    /// Takes the first packet out, marks it and sends it; to be asked where its sender understands marks.
+    pub fn send_marked(&mut self) -> Turn {
+        match self.wires.dequeue(self.queue) {
+            Some(record) => {
+                self.wires.mark();
+                self.wires.transmit();
+                Turn::Sent(record)
+            }
+            None => Turn::Nothing,
+        }
+    }
+
+    /// Drops the first packet.
+    pub fn drop_front(&mut self) -> Turn {
+        self.wires.drop_front(self.queue).map_or(Turn::Nothing, |_| Turn::Dropped)
+    }
+}
+
+/// What one evaluation of `LinkReady` came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Turn {
+    /// A packet was given to the link.
+    Sent(Record),
+    /// A packet was dropped, and the queue has not said its last.
+    Dropped,
+    /// The queue is empty.
+    Nothing,
+}
+
+/// A way to manage a queue.
+pub(crate) trait Manage: Send {
+    /// What is remembered of a queue.
+    type Memory: Clone + Default + core::fmt::Debug + Send;
+
+    /// What is remembered of a queue that nothing has come to, with room for all that will be.
+    fn memory(&self) -> Self::Memory {
+        Self::Memory::default()
+    }
+
+    /// The packet that arrives is to be enqueued, marked or refused. Answers whether it is on the queue.
+    fn arrive<W: Wires>(&mut self, memory: &mut Self::Memory, at: &mut At<'_, W>, packet: &Record) -> bool;
+
+    /// One evaluation: at most one packet is dropped or sent.
+    #[inline(always)]
+    fn evaluate<W: Wires>(&mut self, memory: &mut Self::Memory, at: &mut At<'_, W>) -> Turn {
+        let _ = memory;
+        at.send()
+    }
+
+    /// As [`Scheme::wants_flow_hash`](crate::Scheme::wants_flow_hash).
+    fn wants_flow_hash(&self) -> bool {
+        false
+    }
+
+    /// As [`Scheme::passes_when_idle`](crate::Scheme::passes_when_idle), of one queue.
+    fn passes_when_idle(&self) -> bool {
+        false
+    }
+}

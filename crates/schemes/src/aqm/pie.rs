@@ -1,0 +1,388 @@
+//! PIE: packets are dropped at random as they come, with a probability that follows how long packets wait: what is above the
+//! reference raises it, and so does what is more than before (Pan et al., RFC 8033).
+//!
+//! How long packets wait is read from the time stamp of the one that leaves (section 5.2), not estimated from a rate. The
+//! probability is computed when a packet comes or goes, as often as its period has passed since.
+
+use super::{At, Manage, Turn};
+use crate::chance::Register;
+use crate::options::{Unknown, Values};
+use crate::{Record, Wires};
+use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
+use units::{Bytes, Instant, Nanos, Parts};
+
+/// A probability of one.
+const ONE: i64 = 1 << 48;
+/// Updates that are made up for at most: behind so many idle ones nothing is left of any probability (0.98^1024 < 10^-8).
+const MOST_UPDATES: u64 = 1024;
+
+/// PIE's parameters.
+#[derive(Clone, Debug)]
+pub struct Pie {
+    /// How long packets are to wait.
+    pub reference: Nanos,
+    /// The time between two updates.
+    pub period: Nanos,
+    /// How long a burst may be that nothing is dropped of.
+    pub burst: Nanos,
+    /// What a second above the reference adds, in millionths.
+    pub alpha: u32,
+    /// What a second more than before adds, in millionths.
+    pub beta: u32,
+    /// Whether packets are marked where their sender understands it, as long as the probability is below `ecn_most`.
+    pub ecn: bool,
+    /// From this probability on packets are dropped all the same.
+    pub ecn_most: Parts,
+    /// The usual size: two such packets are always let in.
+    pub mean: Bytes,
+    /// Packets that wait at most.
+    pub limit: u32,
+    chance: Register,
+}
+
+/// What PIE remembers of a queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Memory {
+    probability: i64,
+    /// How long the packet that left last had waited; now, and at the update before.
+    delay: Nanos,
+    before: Nanos,
+    /// Of a burst, what is still let in.
+    allowance: Nanos,
+    /// When the next update is due; none before the first packet.
+    due: Option<Instant>,
+    /// Probabilities since the last drop, added up: drops are neither close together nor far apart (section 5.4).
+    spent: i64,
+}
+
+impl Memory {
+    /// The probability, of 2^32.
+    pub fn probability(&self) -> u64 {
+        (self.probability >> 16) as u64
+    }
+}
+
+impl Pie {
+    /// As the configuration names it.
+    pub const DECLARATION: Declaration = Declaration {
+        name: "pie",
+        summary: "drops at random so that packets wait about `target`",
+        cost: DeclaredCost::None,
+        source: "RFC 8033",
+        options: &[
+            OptionDeclaration {
+                name: "target",
+                unit: Unit::Time,
+                default: "15ms",
+                least: 1_000,
+                most: 4_000_000_000,
+                doc: "how long packets are to wait",
+            },
+            OptionDeclaration {
+                name: "update",
+                unit: Unit::Time,
+                default: "15ms",
+                least: 100_000,
+                most: 4_000_000_000,
+                doc: "how often the probability is computed",
+            },
+            OptionDeclaration {
+                name: "burst",
+                unit: Unit::Time,
+                default: "150ms",
+                least: 0,
+                most: 60_000_000_000,
+                doc: "how long a burst may last that nothing is dropped of",
+            },
+            OptionDeclaration {
+                name: "alpha",
+                unit: Unit::Part,
+                default: "12.5%",
+                least: 0,
+                most: 100_000_000,
+                doc: "what each second above `target` adds to the probability",
+            },
+            OptionDeclaration {
+                name: "beta",
+                unit: Unit::Part,
+                default: "125%",
+                least: 0,
+                most: 100_000_000,
+                doc: "what each second more than at the last update adds",
+            },
+            super::ECN,
+            OptionDeclaration {
+                name: "ecn_max",
+                unit: Unit::Part,
+                default: "10%",
+                least: 0,
+                most: 1_000_000,
+                doc: "above this probability packets are dropped, not marked",
+            },
+            OptionDeclaration {
+                name: "mean",
+                unit: Unit::Size,
+                default: "1000b",
+                least: 1,
+                most: 1 << 20,
+                doc: "the usual size of a packet: with two of them or less waiting none is dropped",
+            },
+            super::LIMIT,
+            super::red::SEED,
+        ],
+    };
+
+    /// As RFC 8033 has it, but for these.
+    pub fn new(reference: Nanos, period: Nanos, limit: u32, seed: u32) -> Pie {
+        Pie {
+            reference,
+            period,
+            burst: Nanos::millis(150),
+            alpha: 125_000,
+            beta: 1_250_000,
+            ecn: false,
+            ecn_most: Parts::percent(10),
+            mean: Bytes::new(1000),
+            limit,
+            chance: Register::new(seed),
+        }
+    }
+
+    /// With the values of its options.
+    pub fn of(options: &Values<'_>) -> Result<Pie, Unknown> {
+        let (reference, period) = (options.time("target")?, options.time("update")?);
+        Ok(Pie {
+            burst: options.time("burst")?,
+            alpha: options.part("alpha")?.get(),
+            beta: options.part("beta")?.get(),
+            ecn: options.is_on("ecn")?,
+            ecn_most: options.part("ecn_max")?,
+            mean: options.bytes("mean")?,
+            ..Pie::new(reference, period, options.count("limit")?, options.count("seed")?)
+        })
+    }
+
+    /// Makes the updates that are due.
+    #[inline]
+    fn catch_up<W: Wires>(&self, memory: &mut Memory, at: &At<'_, W>) {
+        let now = at.wires.now();
+        let due = *memory.due.get_or_insert_with(|| {
+            memory.allowance = self.burst;
+            now + self.period
+        });
+        if now < due {
+            return;
+        }
+        let missed = now.since(due).get() / self.period.get().max(1) + 1;
+        memory.due = Some(due + self.period * missed);
+        if at.size().packets == 0 {
+            memory.delay = Nanos::ZERO;
+        }
+        (0..missed.min(MOST_UPDATES)).for_each(|_| self.update(memory));
+    }
+
+    /// Section 5.3 with the corrections of section 4.2, and section 4.4 about bursts.
+    fn update(&self, memory: &mut Memory) {
+        let nanos = |time: Nanos| i128::from(time.get());
+        let above = nanos(memory.delay) - nanos(self.reference);
+        let more = nanos(memory.delay) - nanos(memory.before);
+        // Millionths of a second's effect and billionths of a second.
+        let effect = above * i128::from(self.alpha) + more * i128::from(self.beta);
+        let mut step = effect.clamp(-(1 << 70), 1 << 70) * i128::from(ONE) / 1_000_000_000_000_000;
+        let below = |part: i64| memory.probability < ONE / part;
+        step /= match () {
+            () if below(1_000_000) => 2048,
+            () if below(100_000) => 512,
+            () if below(10_000) => 128,
+            () if below(1_000) => 32,
+            () if below(100) => 8,
+            () if below(10) => 2,
+            () => 1,
+        };
+        if !below(10) {
+            step = step.min(i128::from(ONE / 50));
+        }
+        let mut probability = i128::from(memory.probability) + step;
+        if memory.delay == Nanos::ZERO && memory.before == Nanos::ZERO {
+            probability -= probability / 50;
+        }
+        memory.probability = probability.clamp(0, ONE.into()) as i64;
+        memory.allowance = memory.allowance.saturating_sub(self.period);
+        let short = |delay: Nanos| delay.get() < self.reference.get() / 2;
+        if memory.probability == 0 && short(memory.delay) && short(memory.before) {
+            memory.allowance = self.burst;
+        }
+        memory.before = memory.delay;
+    }
+
+    /// Whether the packet that arrives is dropped or marked (section 5.1, and 5.4).
+    fn hits<W: Wires>(&mut self, memory: &mut Memory, at: &At<'_, W>) -> bool {
+        if memory.allowance > Nanos::ZERO {
+            return false;
+        }
+        if memory.before.get() < self.reference.get() / 2 && memory.probability < ONE / 5 {
+            return false;
+        }
+        if at.size().bytes.get() <= 2 * self.mean.get() {
+            return false;
+        }
+        memory.spent = if memory.probability == 0 { 0 } else { memory.spent.saturating_add(memory.probability) };
+        if memory.spent < ONE / 100 * 85 {
+            return false;
+        }
+        let hit = memory.spent >= ONE / 2 * 17 || self.chance.happens(memory.probability());
+        if hit {
+            memory.spent = 0;
+        }
+        hit
+    }
+}
+
+impl Manage for Pie {
+    type Memory = Memory;
+
+    #[inline]
+    fn arrive<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>, _: &Record) -> bool {
+        self.catch_up(memory, at);
+        if at.size().packets >= self.limit {
+            return false;
+        }
+        if !self.hits(memory, at) {
+            return at.wires.enqueue(at.queue);
+        }
+        let may_mark = self.ecn && memory.probability <= ONE / 1_000_000 * i64::from(self.ecn_most.get());
+        may_mark && at.wires.mark() && at.wires.enqueue(at.queue)
+    }
+
+    #[inline]
+    fn evaluate<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>) -> Turn {
+        self.catch_up(memory, at);
+        let turn = at.send();
+        if let Turn::Sent(packet) = turn {
+            memory.delay = at.wires.now().since(packet.timestamp);
+        }
+        turn
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::model::{Fate, Model};
+    use crate::single::Single;
+    use proptest::prelude::*;
+
+    fn pie() -> Pie {
+        Pie::new(Nanos::millis(15), Nanos::millis(15), 10_000, 11)
+    }
+
+    /// A packet a millisecond leaves, `load` come; for so many milliseconds.
+    fn run(scheme: &mut Single<Pie>, model: &mut Model, millis: u64, load: f64) {
+        let mut offered = 0.0;
+        for _ in 0..millis {
+            offered += load;
+            while offered >= 1.0 {
+                let record = Record { length: 1250, ecn: 1, ..Record::default() };
+                model.arrive_all(scheme, [record].into_iter());
+                offered -= 1.0;
+            }
+            model.ready(scheme, 1);
+            model.now += Nanos::millis(1);
+        }
+    }
+
+    #[test]
+    fn packets_wait_as_long_as_they_are_to_under_a_load_that_nothing_slows_down() {
+        let (mut scheme, mut model) = (Single::new(pie()), Model::default());
+        run(&mut scheme, &mut model, 30_000, 1.25);
+        let before = model.fates.len();
+        run(&mut scheme, &mut model, 30_000, 1.25);
+        let refused = model.fates[before..].iter().filter(|fate| matches!(fate, Fate::Refused(_))).count();
+        let part = refused as f64 / 37_500.0;
+        assert!((0.19..0.21).contains(&part), "a fifth is too much: {part}");
+        assert!((8..25).contains(&model.waiting()), "15 ms are 15 packets: {}", model.waiting());
+    }
+
+    #[test]
+    fn nothing_is_dropped_of_a_burst_that_lasts_no_longer_than_it_may() {
+        let (mut scheme, mut model) = (Single::new(pie()), Model::default());
+        run(&mut scheme, &mut model, 140, 3.0);
+        assert_eq!(model.fated(|fate| matches!(fate, Fate::Refused(_))), 0);
+        run(&mut scheme, &mut model, 400, 3.0);
+        assert!(model.fated(|fate| matches!(fate, Fate::Refused(_))) > 0, "it lasts longer");
+    }
+
+    #[test]
+    fn what_was_learned_of_congestion_fades_while_nothing_comes() {
+        let (mut scheme, mut model) = (Single::new(pie()), Model::default());
+        run(&mut scheme, &mut model, 3000, 2.0);
+        assert!(scheme.memory().probability() > 1 << 28);
+        while model.waiting() > 0 {
+            model.ready(&mut scheme, 100);
+        }
+        model.now += Nanos::secs(20);
+        model.arrive(&mut scheme, &[100]);
+        assert!(scheme.memory().probability() < 1 << 18, "{}", scheme.memory().probability());
+    }
+
+    #[test]
+    fn packets_are_marked_as_long_as_few_are_and_dropped_where_most_would_be() {
+        let (mut scheme, mut model) = (Single::new(Pie { ecn: true, ..pie() }), Model::default());
+        run(&mut scheme, &mut model, 3000, 1.04);
+        assert!(!model.marked.is_empty());
+        run(&mut scheme, &mut model, 10_000, 2.0);
+        assert!(model.fated(|fate| matches!(fate, Fate::Refused(_))) > 3000);
+    }
+
+    /// RFC 8033, sections 4.2 and 5.3, in real numbers.
+    fn real(p: f64, delay: f64, before: f64) -> f64 {
+        let (alpha, beta, reference) = (0.125, 1.25, 0.015);
+        let mut step = alpha * (delay - reference) + beta * (delay - before);
+        let tuned = [(1e-6, 2048.0), (1e-5, 512.0), (1e-4, 128.0), (1e-3, 32.0), (1e-2, 8.0), (0.1, 2.0)];
+        step /= tuned.iter().find(|(below, _)| p < *below).map_or(1.0, |(_, by)| *by);
+        if p >= 0.1 {
+            step = step.min(0.02);
+        }
+        let p = p + step;
+        (if delay == 0.0 && before == 0.0 { p * 0.98 } else { p }).clamp(0.0, 1.0)
+    }
+
+    proptest! {
+        /// Each update is the RFC's, from where the one before led: near a bound of its table a last bit would choose
+        /// another row, and what follows could not be compared.
+        #[test]
+        fn pie_rfc8033_probability(delays in prop::collection::vec(prop_oneof![Just(0u64), 0u64..60_000_000], 1..400)) {
+            let (pie, mut memory, mut before) = (pie(), Memory::default(), 0.0);
+            for delay in delays {
+                let seconds = delay as f64 / 1e9;
+                let expected = real(memory.probability as f64 / ONE as f64, seconds, before);
+                memory.delay = Nanos::new(delay);
+                pie.update(&mut memory);
+                let probability = memory.probability as f64 / ONE as f64;
+                prop_assert!((probability - expected).abs() < 1e-12, "{probability} for {expected}");
+                before = seconds;
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_dropped_while_two_packets_wait_or_packets_waited_less_than_half_the_target() {
+        let sure = Memory { probability: ONE / 5, due: Some(Instant::new(1)), spent: ONE, ..Memory::default() };
+        let mut model = Model::default();
+        let mut node = pie();
+        let mut scheme = Single::new(pie());
+        model.arrive(&mut scheme, &[1000, 1000]);
+        let mut ask = |memory: Memory, model: &mut Model| {
+            let at = At { backlog: Bytes::ZERO, queue: units::QueueId(0), wires: model };
+            (0..100).any(|_| node.hits(&mut memory.clone(), &at))
+        };
+        let (late, short) = (Nanos::millis(15), Nanos::millis(4));
+        assert!(!ask(Memory { before: late, ..sure }, &mut model), "two packets wait");
+        model.arrive(&mut scheme, &[1]);
+        assert!(ask(Memory { before: late, ..sure }, &mut model));
+        assert!(!ask(Memory { before: late, allowance: late, ..sure }, &mut model), "a burst");
+        assert!(ask(Memory { before: short, ..sure }, &mut model), "a fifth is dropped however short the delay");
+        assert!(!ask(Memory { before: short, probability: ONE / 5 - 1, ..sure }, &mut model));
+    }
+}

@@ -1,0 +1,426 @@
+//! RED: packets are dropped or marked at random, the more likely the longer the queue is on average (Floyd and Jacobson, IEEE/ACM
+//! Transactions on Networking 1(4), 1993). All is decided as packets arrive.
+//!
+//! Gaps between drops are spread evenly: p_a = p_b / (1 - count p_b) (section 7, method 2). The average is kept to 2^-32 of a
+//! packet, since with 2^-16 a weight of 0.002 would lose differences below 0.01 packets.
+
+use super::{At, Manage, Turn};
+use crate::chance::Register;
+use crate::options::{Unknown, Values, switch};
+use crate::{Record, Wires};
+use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
+use units::{Bytes, Instant, Parts, Rate};
+
+/// One packet, one whole: fixed-point numbers have 32 bits behind the point.
+const ONE: u64 = 1 << 32;
+
+/// RED's parameters.
+#[derive(Clone, Debug)]
+pub struct Red {
+    /// Average packets below which none is dropped.
+    pub least: u32,
+    /// Those from which all are, unless `gentle`.
+    pub most: u32,
+    /// The probability just below `most`, of 2^32.
+    pub probability: u64,
+    /// What a packet counts in the average, of 2^32.
+    pub weight: u64,
+    /// From `most` to twice that the probability rises to one, instead of at once.
+    pub gentle: bool,
+    /// Whether the probability goes with the length of a packet, and of what length it is.
+    pub bytewise: Option<Bytes>,
+    /// Whether packets are marked instead where their sender understands it.
+    pub ecn: bool,
+    /// What a packet has on average: while the queue is empty the average falls as if such packets left.
+    pub mean: Bytes,
+    /// Packets that wait at most.
+    pub limit: u32,
+    chance: Register,
+}
+
+/// What RED remembers of a queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Memory {
+    /// Packets, of 2^-32.
+    average: u64,
+    /// Packets since the last one dropped; none while the average is below `least`.
+    count: Option<u32>,
+    /// Since when nothing waits.
+    idle: Option<Instant>,
+}
+
+impl Memory {
+    /// The average length of the queue in packets, 16 bits behind the point.
+    pub fn average_q16(&self) -> u64 {
+        self.average >> 16
+    }
+
+    /// The average with a packet arriving now.
+    #[inline]
+    pub(super) fn update(&mut self, weight: u64, waiting: u32, now: Instant, rate: Rate, mean: Bytes) {
+        if waiting > 0 {
+            let (waiting, average) = (i128::from(waiting) << 32, i128::from(self.average));
+            self.average = (average + (((waiting - average) * i128::from(weight)) >> 32)) as u64;
+        } else if let Some(since) = self.idle {
+            let packet = rate.time_for(mean).get().max(1);
+            let packets = now.since(since).get() / packet;
+            self.average = times(self.average, power(ONE - weight, packets));
+        }
+        self.idle = None;
+    }
+
+    /// So many packets wait behind the one that left: where it is none the time an empty queue counts begins.
+    #[inline]
+    pub(super) fn left(&mut self, waiting: u32, now: Instant) {
+        if waiting == 0 && self.idle.is_none() {
+            self.idle = Some(now);
+        }
+    }
+}
+
+/// The product of two fixed-point numbers.
+#[inline]
+fn times(a: u64, b: u64) -> u64 {
+    ((u128::from(a) * u128::from(b)) >> 32) as u64
+}
+
+/// `base` to the power of `exponent`, by squaring.
+fn power(mut base: u64, mut exponent: u64) -> u64 {
+    let mut result = ONE;
+    while exponent > 0 && result > 0 {
+        if exponent & 1 == 1 {
+            result = times(result, base);
+        }
+        base = times(base, base);
+        exponent >>= 1;
+    }
+    result
+}
+
+/// Millionths as a fixed-point number.
+pub(super) fn fixed(parts: Parts) -> u64 {
+    u64::from(parts.get()) * ONE / 1_000_000
+}
+
+pub(super) const LEAST: OptionDeclaration = OptionDeclaration {
+    name: "min",
+    unit: Unit::Count,
+    default: "5",
+    least: 0,
+    most: 65536,
+    doc: "packets that wait on average without any being dropped",
+};
+pub(super) const MOST: OptionDeclaration = OptionDeclaration {
+    name: "max",
+    unit: Unit::CountAbove("min"),
+    default: "15",
+    least: 1,
+    most: 65536,
+    doc: "packets that wait on average when drops are as likely as `maxp`",
+};
+pub(super) const MAXP: OptionDeclaration = OptionDeclaration {
+    name: "maxp",
+    unit: Unit::Part,
+    default: "10%",
+    least: 1,
+    most: 1_000_000,
+    doc: "the part of the packets dropped when `max` wait on average",
+};
+pub(super) const WEIGHT: OptionDeclaration = OptionDeclaration {
+    name: "weight",
+    unit: Unit::Part,
+    default: "0.2%",
+    least: 1,
+    most: 1_000_000,
+    doc: "what each packet counts in the average",
+};
+pub(super) const MEAN: OptionDeclaration = OptionDeclaration {
+    name: "mean",
+    unit: Unit::Size,
+    default: "500b",
+    least: 1,
+    most: 1 << 20,
+    doc: "the usual size of a packet: while nothing waits the average falls as if such packets left",
+};
+/// What chance begins with.
+pub(super) const SEED: OptionDeclaration = OptionDeclaration {
+    name: "seed",
+    unit: Unit::Count,
+    default: "1",
+    least: 1,
+    most: u32::MAX as u64,
+    doc: "what chance begins with: the same seed and arrivals, the same decisions",
+};
+
+/// What happens to a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Lot {
+    /// It is let in.
+    Spared,
+    /// It is dropped or marked.
+    Hit,
+}
+
+impl Red {
+    /// As the configuration names it.
+    pub const DECLARATION: Declaration = Declaration {
+        name: "red",
+        summary: "drops at random, the more likely the more packets wait on average",
+        cost: DeclaredCost::None,
+        source: "Floyd and Jacobson, IEEE/ACM Transactions on Networking 1(4), 1993",
+        options: &[
+            LEAST,
+            MOST,
+            MAXP,
+            WEIGHT,
+            switch("gentle", "on", "whether drops become certain only at twice `max`, not at `max`"),
+            OptionDeclaration {
+                name: "mode",
+                unit: Unit::Choice(&["packets", "bytes"]),
+                default: "packets",
+                least: 0,
+                most: 1,
+                doc: "whether all packets are as likely to be dropped, or long ones likelier: of `mtu` as they are, shorter ones less",
+            },
+            OptionDeclaration {
+                name: "mtu",
+                unit: Unit::Size,
+                default: "1514b",
+                least: 64,
+                most: 1 << 20,
+                doc: "the length that `mode = bytes` compares with",
+            },
+            super::ECN,
+            MEAN,
+            super::LIMIT,
+            SEED,
+        ],
+    };
+
+    /// With these parameters, and chance that begins with `seed`.
+    pub fn new(least: u32, most: u32, maxp: Parts, weight: Parts, limit: u32, seed: u32) -> Red {
+        Red {
+            least,
+            most: most.max(least + 1),
+            probability: fixed(maxp),
+            weight: fixed(weight),
+            gentle: true,
+            bytewise: None,
+            ecn: false,
+            mean: Bytes::new(500),
+            limit,
+            chance: Register::new(seed),
+        }
+    }
+
+    /// With the values of its options.
+    pub fn of(options: &Values<'_>) -> Result<Red, Unknown> {
+        Ok(Red {
+            gentle: options.is_on("gentle")?,
+            bytewise: options.choice("mode", &[None, Some(options.bytes("mtu")?)])?,
+            ecn: options.is_on("ecn")?,
+            ..Red::sharp(options)?
+        })
+    }
+
+    /// The same with the options that CHOKe has too.
+    pub(super) fn sharp(options: &Values<'_>) -> Result<Red, Unknown> {
+        let (maxp, weight) = (options.part("maxp")?, options.part("weight")?);
+        let (limit, seed) = (options.count("limit")?, options.count("seed")?);
+        let red = Red::new(options.count("min")?, options.count("max")?, maxp, weight, limit, seed);
+        Ok(Red { mean: options.bytes("mean")?, ..red })
+    }
+
+    /// The probability by the average alone, of 2^32; none below `least`.
+    fn base(&self, average: u64) -> Option<u64> {
+        let (least, most) = (u64::from(self.least) << 32, u64::from(self.most) << 32);
+        if average < least {
+            return None;
+        }
+        let part = |above: u64, of: u64| (u128::from(above) << 32) / u128::from(of);
+        Some(if average < most {
+            times(self.probability, part(average - least, most - least) as u64)
+        } else if self.gentle && average < 2 * most {
+            self.probability + times(ONE - self.probability, part(average - most, most) as u64)
+        } else {
+            ONE
+        })
+    }
+
+    /// Whether the packet that arrives is hit, by the average as it is.
+    pub(super) fn cast(&mut self, memory: &mut Memory, length: u32) -> Lot {
+        let Some(mut base) = self.base(memory.average) else {
+            memory.count = None;
+            return Lot::Spared;
+        };
+        if base >= ONE {
+            memory.count = Some(0);
+            return Lot::Hit;
+        }
+        let count = memory.count.map_or(0, |count| count.saturating_add(1));
+        if let Some(mtu) = self.bytewise {
+            base = (u128::from(base) * u128::from(length) / u128::from(mtu.get().max(1))).min(u128::from(ONE)) as u64;
+        }
+        let spent = u128::from(base) * u128::from(count);
+        let certain = spent >= u128::from(ONE);
+        let hit = certain || self.chance.happens(((u128::from(base) << 32) / (u128::from(ONE) - spent)) as u64);
+        memory.count = Some(if hit { 0 } else { count });
+        if hit { Lot::Hit } else { Lot::Spared }
+    }
+
+    /// The average with a packet arriving now.
+    pub(super) fn average<W: Wires>(&self, memory: &mut Memory, at: &At<'_, W>, waiting: u32) {
+        memory.update(self.weight, waiting, at.wires.now(), at.wires.link_rate(), self.mean);
+    }
+}
+
+impl Manage for Red {
+    type Memory = Memory;
+
+    #[inline]
+    fn arrive<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>, packet: &Record) -> bool {
+        let waiting = at.size().packets;
+        self.average(memory, at, waiting);
+        if waiting >= self.limit {
+            return false;
+        }
+        match self.cast(memory, packet.length) {
+            Lot::Hit if !(self.ecn && at.wires.mark()) => false,
+            _ => at.wires.enqueue(at.queue),
+        }
+    }
+
+    #[inline]
+    fn evaluate<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>) -> Turn {
+        let turn = at.send();
+        memory.left(at.size().packets, at.wires.now());
+        turn
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::model::{Fate, Model};
+    use crate::single::Single;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+    use units::Nanos;
+
+    fn red() -> Red {
+        Red::new(5, 15, Parts::percent(10), Parts::millionths(2_000), 1000, 7)
+    }
+
+    proptest! {
+        /// The average is that of real numbers, to a thousandth of a packet.
+        #[test]
+        fn the_average_is_that_of_real_numbers(
+            arrivals in prop::collection::vec((0u32..100, 0u64..200), 1..2000),
+            weight in 100u32..100_000,
+        ) {
+            let (rate, mean) = (Rate::mbit(10), Bytes::new(500));
+            let (mut memory, mut exact) = (Memory::default(), 0.0f64);
+            let part = f64::from(weight) / 1e6;
+            let mut now = Instant::START;
+            for (waiting, idle) in arrivals {
+                if waiting == 0 {
+                    memory.left(0, now);
+                    now += rate.time_for(mean) * idle;
+                    exact *= (1.0 - part).powi(idle as i32);
+                } else {
+                    exact += part * (f64::from(waiting) - exact);
+                }
+                memory.update(fixed(Parts::millionths(weight)), waiting, now, rate, mean);
+                let average = memory.average as f64 / ONE as f64;
+                prop_assert!((average - exact).abs() < 1e-3, "{average} for {exact}");
+            }
+        }
+    }
+
+    #[test]
+    fn red_idle_decay() {
+        let (rate, mean, weight) = (Rate::mbit(10), Bytes::new(500), fixed(Parts::percent(1)));
+        let mut memory = Memory { average: 100 * ONE, ..Memory::default() };
+        memory.left(0, Instant::START);
+        // 400 us a packet: (1 - 0.01)^100 is 0.366.
+        memory.update(weight, 0, Instant::START + Nanos::millis(40), rate, mean);
+        assert!((36.5..36.7).contains(&(memory.average as f64 / ONE as f64)));
+        memory.left(0, Instant::START + Nanos::millis(40));
+        memory.update(weight, 0, Instant::START + Nanos::secs(1 << 20), rate, mean);
+        assert_eq!(memory.average, 0, "after weeks nothing is left");
+    }
+
+    /// Gaps between hits at an average that stays.
+    fn gaps(red: &mut Red, average: u64, hits: usize) -> Vec<u32> {
+        let mut memory = Memory { average: average * ONE, ..Memory::default() };
+        let (mut gaps, mut gap) = (Vec::new(), 0);
+        while gaps.len() < hits {
+            gap += 1;
+            if red.cast(&mut memory, 1000) == Lot::Hit {
+                gaps.push(gap);
+                gap = 0;
+            }
+        }
+        gaps
+    }
+
+    #[test]
+    fn red_uniform_gap_between_marks() {
+        // p_b is 0.1 * (10 - 5) / 10 = 1/20. The first packet behind a hit counts as one: gaps are spread evenly over 1 to 19.
+        let gaps = gaps(&mut red(), 10, 20_000);
+        let mut counts = [0u32; 20];
+        gaps.iter().for_each(|gap| counts[*gap as usize] += 1);
+        assert!(counts[1..].iter().all(|count| (950..1160).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn red_gentle() {
+        let mean = |gaps: &[u32]| gaps.iter().sum::<u32>() as f64 / gaps.len() as f64;
+        let mut sharp = Red { gentle: false, ..red() };
+        assert_eq!(mean(&gaps(&mut sharp, 15, 100)), 1.0, "all are hit from `max` on");
+        // Gently p_b is 0.1 + 0.9 * (18 - 15) / 15 = 0.28: one is hit with 0.28/0.72, else the next with 0.28/0.44, else the third.
+        let gently = mean(&gaps(&mut red(), 18, 20_000));
+        assert!((1.80..1.86).contains(&gently), "{gently}");
+        assert_eq!(mean(&gaps(&mut red(), 30, 100)), 1.0);
+    }
+
+    #[test]
+    fn short_packets_are_hit_less_often_where_that_is_wanted() {
+        let mut bytewise = Red { bytewise: Some(Bytes::new(2000)), ..red() };
+        let mean = |gaps: &[u32]| gaps.iter().sum::<u32>() as f64 / gaps.len() as f64;
+        let (half, whole) = (mean(&gaps(&mut bytewise, 10, 20_000)), mean(&gaps(&mut red(), 10, 20_000)));
+        assert!((1.85..2.1).contains(&(half / whole)), "{half} and {whole}");
+    }
+
+    #[test]
+    fn drops_or_marks_hold_the_average_between_its_bounds() {
+        for ecn in [false, true] {
+            let node = Red { ecn, weight: fixed(Parts::percent(5)), ..red() };
+            let (mut scheme, mut model) = (Single::new(node), Model::default());
+            for step in 0..20_000u32 {
+                // A source that slows down where packets are lost or marked, as a TCP does, would be steady; this one is not.
+                let packets = 1 + usize::from(step % 16 == 0);
+                let record = Record { length: 1000, ecn: 1, ..Record::default() };
+                model.arrive_all(&mut scheme, core::iter::repeat_n(record, packets));
+                model.ready(&mut scheme, 1);
+                model.now += Nanos::micros(800);
+            }
+            let refused = model.fated(|fate| matches!(fate, Fate::Refused(_)));
+            if ecn {
+                assert!(model.marked.len() > 1000 && refused < 400, "{} {refused}", model.marked.len());
+            } else {
+                assert!((900..1500).contains(&refused) && model.marked.is_empty(), "{refused}");
+                assert!(model.waiting() < 20);
+            }
+        }
+    }
+
+    #[test]
+    fn a_packet_beyond_the_limit_is_refused_whatever_the_average() {
+        let node = Red { limit: 3, ..red() };
+        let (mut scheme, mut model) = (Single::new(node), Model::default());
+        model.arrive(&mut scheme, &[1000; 5]);
+        assert_eq!(model.fates, [Fate::Refused(3), Fate::Refused(4)]);
+    }
+}

@@ -1,0 +1,95 @@
+//! Queues that do nothing until they are full: then the packet that comes is refused, or the one that waited longest goes.
+
+use super::{At, Manage};
+use crate::{Record, Wires};
+use units::Bytes;
+
+/// A packet that finds the queue full is refused.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tail {
+    /// Packets that wait at most.
+    pub limit: u32,
+    /// Bytes that wait at most.
+    pub bytes: Bytes,
+}
+
+/// A packet that finds the queue full takes the place of the first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head(pub Tail);
+
+impl Tail {
+    /// Whether so many bytes more would be within bounds.
+    #[inline(always)]
+    fn fits<W: Wires>(&self, at: &At<'_, W>, packet: &Record) -> bool {
+        let size = at.size();
+        size.packets < self.limit && size.bytes + Bytes::new(packet.length.into()) <= self.bytes
+    }
+}
+
+impl Manage for Tail {
+    type Memory = ();
+
+    #[inline(always)]
+    fn arrive<W: Wires>(&mut self, (): &mut (), at: &mut At<'_, W>, packet: &Record) -> bool {
+        self.fits(at, packet) && at.wires.enqueue(at.queue)
+    }
+
+    fn passes_when_idle(&self) -> bool {
+        true
+    }
+}
+
+impl Manage for Head {
+    type Memory = ();
+
+    fn arrive<W: Wires>(&mut self, (): &mut (), at: &mut At<'_, W>, packet: &Record) -> bool {
+        if u64::from(packet.length) > self.0.bytes.get() {
+            return false;
+        }
+        // One small packet for a large one may not do; the largest there is bounds how many go.
+        while !self.0.fits(at, packet) {
+            if at.wires.drop_front(at.queue).is_none() {
+                return false;
+            }
+        }
+        at.wires.enqueue(at.queue)
+    }
+
+    fn passes_when_idle(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::model::{Fate, Model};
+    use crate::single::Single;
+    use Fate::{Dropped, Refused, Sent};
+
+    const SMALL: Tail = Tail { limit: 2, bytes: Bytes::new(1000) };
+
+    #[test]
+    fn the_packet_that_finds_the_queue_full_goes_or_the_one_that_waited_longest() {
+        let mut model = Model::default();
+        let mut tail = Single::new(SMALL);
+        model.arrive(&mut tail, &[100; 3]);
+        model.ready(&mut tail, 9);
+        assert_eq!(model.fates, [Refused(2), Sent(0), Sent(1)]);
+        let mut model = Model::default();
+        let mut head = Single::new(Head(SMALL));
+        model.arrive(&mut head, &[100; 3]);
+        model.ready(&mut head, 9);
+        assert_eq!(model.fates, [Dropped(0), Sent(1), Sent(2)]);
+    }
+
+    #[test]
+    fn as_many_go_as_a_long_packet_takes_and_none_for_one_that_never_fits() {
+        let mut model = Model::default();
+        let mut head = Single::new(Head(Tail { limit: 10, ..SMALL }));
+        model.arrive(&mut head, &[300, 300, 300, 1001, 700]);
+        model.ready(&mut head, 9);
+        assert_eq!(model.fates, [Refused(3), Dropped(0), Dropped(1), Sent(2), Sent(4)]);
+    }
+}

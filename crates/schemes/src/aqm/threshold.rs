@@ -1,0 +1,79 @@
+//! Marking by a threshold, as DCTCP asks of a switch: a packet that comes while more than K wait is marked (Alizadeh et al.,
+//! SIGCOMM 2010, section 3.1; RFC 8257, section 3.1). Nothing is averaged: senders do that. Packets that cannot be marked pass.
+
+use super::{At, Manage};
+use crate::options::{Unknown, Values};
+use crate::{Record, Wires};
+use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
+
+/// The threshold.
+#[derive(Clone, Copy, Debug)]
+pub struct Threshold {
+    /// Packets behind which others are marked.
+    pub mark: u32,
+    /// Packets that wait at most.
+    pub limit: u32,
+}
+
+impl Threshold {
+    /// As the configuration names it.
+    pub const DECLARATION: Declaration = Declaration {
+        name: "threshold",
+        summary: "marks packets that find more than `mark` waiting; senders that understand it never fill the queue",
+        cost: DeclaredCost::None,
+        source: "RFC 8257, section 3.1; Alizadeh et al., SIGCOMM 2010",
+        options: &[
+            OptionDeclaration {
+                name: "mark",
+                unit: Unit::Count,
+                default: "65",
+                least: 0,
+                most: 65536,
+                doc: "packets that wait without one that comes being marked: 65 for 10 Gbit/s, 20 for 1 Gbit/s",
+            },
+            super::LIMIT,
+        ],
+    };
+
+    /// With the values of its options.
+    pub fn of(options: &Values<'_>) -> Result<Threshold, Unknown> {
+        Ok(Threshold { mark: options.count("mark")?, limit: options.count("limit")? })
+    }
+}
+
+impl Manage for Threshold {
+    type Memory = ();
+
+    #[inline]
+    fn arrive<W: Wires>(&mut self, (): &mut (), at: &mut At<'_, W>, _: &Record) -> bool {
+        let waiting = at.size().packets;
+        if waiting >= self.limit {
+            return false;
+        }
+        if waiting > self.mark {
+            at.wires.mark();
+        }
+        at.wires.enqueue(at.queue)
+    }
+
+    fn passes_when_idle(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::model::{Fate, Model};
+    use crate::single::Single;
+
+    #[test]
+    fn packets_behind_more_than_the_threshold_are_marked_where_they_can_be_and_none_is_dropped_for_it() {
+        let mut scheme = Single::new(Threshold { mark: 2, limit: 6 });
+        let mut model = Model::default();
+        let record = |ecn| Record { length: 100, ecn, ..Record::default() };
+        model.arrive_all(&mut scheme, [1, 1, 1, 2, 0, 1, 1].map(record).into_iter());
+        assert_eq!((&model.marked[..], &model.fates[..]), (&[3, 5][..], &[Fate::Refused(6)][..]));
+    }
+}

@@ -1,0 +1,69 @@
+//! Chance, as hardware makes it: a linear-feedback shift register, so that every implementation of a scheme decides alike.
+
+/// The feedback of x^32 + x^22 + x^2 + x + 1, which goes through all 2^32 - 1 states but zero (Xilinx XAPP 052, table 3).
+const TAPS: u32 = 1 << 31 | 1 << 21 | 1 << 1 | 1;
+
+/// A shift register in Galois form.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Register(u32);
+
+impl Register {
+    /// Begins with `seed`; zero, the one state that leads nowhere, begins with one.
+    pub const fn new(seed: u32) -> Register {
+        Register(if seed == 0 { 1 } else { seed })
+    }
+
+    /// The next 32 bits, one shift each.
+    #[inline]
+    pub fn draw(&mut self) -> u32 {
+        for _ in 0..32 {
+            self.0 = (self.0 >> 1) ^ (TAPS & (self.0 & 1).wrapping_neg());
+        }
+        self.0
+    }
+
+    /// True with the probability `part` of 2^32: never for zero, always from 2^32 on.
+    #[inline]
+    pub fn happens(&mut self, part: u64) -> bool {
+        u64::from(self.draw()) < part
+    }
+
+    /// A whole number below `end`, which is not zero.
+    #[inline]
+    pub fn below(&mut self, end: u32) -> u32 {
+        ((u64::from(self.draw()) * u64::from(end)) >> 32) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bit_is_set_half_of_the_time_and_runs_repeat() {
+        let (mut one, mut other) = (Register::new(7), Register::new(7));
+        let mut set = [0u32; 32];
+        for _ in 0..20_000 {
+            let drawn = one.draw();
+            assert_eq!(drawn, other.draw());
+            set.iter_mut().enumerate().for_each(|(bit, set)| *set += drawn >> bit & 1);
+        }
+        assert!(set.iter().all(|set| (9_700..10_300).contains(set)), "{set:?}");
+    }
+
+    #[test]
+    fn a_zero_is_no_seed_and_no_state_comes_back_soon() {
+        let mut register = Register::new(0);
+        let first = register.draw();
+        assert!((0..100_000).all(|_| register.draw() != first));
+    }
+
+    #[test]
+    fn what_has_no_chance_never_happens_and_what_is_certain_always() {
+        let mut register = Register::new(1);
+        assert!((0..1000).all(|_| !register.happens(0) && register.happens(1 << 32)));
+        let often = (0..100_000).filter(|_| register.happens(1 << 30)).count();
+        assert!((24_500..25_500).contains(&often), "a quarter: {often}");
+        assert!((0..1000).all(|_| register.below(3) < 3));
+    }
+}

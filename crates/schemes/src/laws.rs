@@ -1,0 +1,172 @@
+//! What holds for every scheme there is, whatever its options and whatever comes.
+
+use crate::model::{Fate, Model};
+use crate::{DECLARATIONS, Next, Progress, Record, Scheme, build};
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use proptest::prelude::*;
+use units::declare::{Declaration, OptionDeclaration, Unit};
+use units::{Nanos, QueueId};
+
+/// Packets come, time passes, and the link takes some.
+#[derive(Clone, Debug)]
+struct Round {
+    packets: Vec<Record>,
+    pause: Nanos,
+    room: usize,
+}
+
+fn record() -> impl Strategy<Value = Record> {
+    (64u32..1515, 0u8..4, 0u16..4, 0u32..5, 0u8..4).prop_map(|(length, class, queue, flow, ecn)| {
+        let flow_hash = flow.wrapping_mul(0x9e37_79b9);
+        Record { length, class, queue: QueueId(queue), flow_hash, ecn, ..Record::default() }
+    })
+}
+
+fn rounds() -> impl Strategy<Value = Vec<Round>> {
+    let pause = prop_oneof![Just(0), 0u64..1_000_000, 0u64..50_000_000, 0u64..3_000_000_000];
+    let round = (prop::collection::vec(record(), 0..24), pause, 0usize..24);
+    let round = round.prop_map(|(packets, pause, room)| Round { packets, pause: Nanos::new(pause), room });
+    prop::collection::vec(round, 1..60)
+}
+
+/// A value an option may have: its default, its least, a small one, or any.
+fn value(option: &OptionDeclaration) -> BoxedStrategy<u64> {
+    let (least, most) = (option.least, option.most);
+    let default = option.unit.read(option.default).expect("defaults are checked");
+    let small = least.saturating_add(20).min(most);
+    prop_oneof![3 => Just(default), 1 => Just(least), 2 => least..=small, 1 => least..=most].boxed()
+}
+
+/// A scheme with its options, by its place among those there are.
+fn options(declaration: &'static Declaration) -> impl Strategy<Value = Vec<(&'static str, u64)>> {
+    let values: Vec<_> = declaration.options.iter().map(value).collect();
+    values.prop_map(move |values| {
+        let mut options: Vec<_> = declaration.options.iter().map(|o| o.name).zip(values).collect();
+        for (place, option) in declaration.options.iter().enumerate() {
+            if let Unit::CountAbove(below) = option.unit {
+                let least = options.iter().find(|(name, _)| *name == below).expect("it is declared").1;
+                options[place].1 = options[place].1.max(least + 1);
+            }
+        }
+        options
+    })
+}
+
+/// A scheme on the link, and how much it was asked.
+struct Trial {
+    scheme: Box<dyn Scheme<Model>>,
+    model: Model,
+    came: Vec<Record>,
+}
+
+impl Trial {
+    fn new(name: &str, options: &[(&'static str, u64)]) -> Trial {
+        let scheme: Box<dyn Scheme<Model>> = build(name, options).expect("it is declared");
+        let model = Model::with(scheme.queues().into());
+        Trial { scheme, model, came: Vec::new() }
+    }
+
+    fn sent(&self) -> usize {
+        self.model.fated(|fate| matches!(fate, Fate::Sent(_)))
+    }
+
+    /// Raises `LinkReady` as a link with so much room does, and holds each evaluation to what one may do.
+    fn ready(&mut self, room: usize) {
+        let before = self.sent();
+        self.model.room = room;
+        while self.model.room > 0 {
+            let fates = self.model.fates.len();
+            let progress = self.scheme.link_ready(&mut self.model);
+            let done = self.model.fates.len() - fates;
+            assert_eq!(done, usize::from(progress == Progress::Made), "one drop or one departure, or nothing");
+            if progress == Progress::None {
+                break;
+            }
+        }
+        self.model.room = 0;
+        let sent = self.sent() - before;
+        assert!(sent == room || self.model.waiting() == 0, "the link is idle, and {} wait", self.model.waiting());
+    }
+
+    fn round(&mut self, round: &Round) {
+        let idle = self.model.waiting() == 0 && self.scheme.passes_when_idle();
+        self.came.extend_from_slice(&round.packets);
+        self.model.arrive_all(&mut *self.scheme, round.packets.iter().copied());
+        self.conserved();
+        if idle && round.packets.len() == 1 && round.room > 0 {
+            let (fates, marked) = (self.model.fates.len(), self.model.marked.len());
+            self.ready(round.room);
+            assert_eq!(self.model.fates[fates..], [Fate::Sent(self.came.len() - 1)], "it says that they pass");
+            assert_eq!(self.model.marked.len(), marked);
+        }
+        self.model.now += round.pause;
+        self.ready(round.room);
+        self.conserved();
+    }
+
+    fn conserved(&self) {
+        assert_eq!(self.model.offered(), self.model.fates.len() + self.model.waiting());
+        let idle = self.scheme.next(&self.model) == Next::Idle;
+        assert_eq!(idle, self.model.waiting() == 0, "it is to be asked as long as packets wait");
+    }
+
+    /// Lets everything go, and looks at what became of all packets.
+    fn end(mut self) {
+        self.ready(usize::MAX);
+        assert_eq!(self.model.waiting(), 0);
+        let number = |fate: &Fate| match *fate {
+            Fate::Sent(number) | Fate::Refused(number) | Fate::Dropped(number) => number,
+        };
+        let mut all: Vec<usize> = self.model.fates.iter().map(number).collect();
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..self.came.len()), "each packet has one fate");
+        let mut last = BTreeMap::new();
+        for fate in &self.model.fates {
+            let Fate::Sent(number) = *fate else { continue };
+            let Record { class, queue, flow_hash, .. } = self.came[number];
+            let before = last.insert((class, queue.0, flow_hash), number);
+            assert!(before < Some(number), "{number} overtook {before:?} of its flow");
+        }
+        for number in &self.model.marked {
+            assert!(self.came[*number].ecn != 0, "only those are marked whose senders understand it");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn laws(
+        (name, options) in (0..DECLARATIONS.len()).prop_flat_map(|i| (Just(DECLARATIONS[i].name), options(&DECLARATIONS[i]))),
+        rounds in rounds(),
+    ) {
+        let mut trial = Trial::new(name, &options);
+        rounds.iter().for_each(|round| trial.round(round));
+        trial.end();
+    }
+}
+
+#[test]
+fn every_declared_scheme_can_be_built_with_its_defaults_and_nothing_else() {
+    for declaration in DECLARATIONS {
+        let default = |o: &OptionDeclaration| (o.name, o.unit.read(o.default).unwrap());
+        let options: Vec<_> = declaration.options.iter().map(default).collect();
+        assert!(options.iter().zip(declaration.options).all(|((_, v), o)| (o.least..=o.most).contains(v)));
+        assert!(build::<Model>(declaration.name, &options).is_ok());
+        assert!(build::<Model>(declaration.name, &[]).is_err());
+    }
+    assert!(build::<Model>("none", &[]).is_err());
+}
+
+#[test]
+fn names_are_one_of_a_kind_and_nothing_is_left_without_a_word_and_a_source() {
+    let names: BTreeSet<&str> = DECLARATIONS.iter().map(|declaration| declaration.name).collect();
+    assert_eq!(names.len(), DECLARATIONS.len());
+    for declaration in DECLARATIONS {
+        assert!(!declaration.source.is_empty() && !declaration.summary.is_empty(), "{}", declaration.name);
+        assert!(declaration.options.iter().all(|option| !option.doc.is_empty()), "{}", declaration.name);
+    }
+}

@@ -1,0 +1,65 @@
+//! The values of a scheme's options, as the configuration gives them: checked against its declaration.
+
+use alloc::string::{String, ToString};
+use core::fmt;
+use units::declare::{OptionDeclaration, Unit};
+use units::{Bytes, Nanos, Parts};
+
+/// Every option of a scheme with its value, in the order of the declaration, checked against it.
+pub type Options<'a> = &'a [(&'static str, u64)];
+
+/// A name no scheme has, or an option the scheme lacks: the configuration was not checked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unknown(pub(crate) String);
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no queueing scheme or option '{}'", self.0)
+    }
+}
+
+impl core::error::Error for Unknown {}
+
+/// An option that is off or on.
+pub(crate) const fn switch(name: &'static str, default: &'static str, doc: &'static str) -> OptionDeclaration {
+    OptionDeclaration { name, unit: Unit::Choice(&["off", "on"]), default, least: 0, most: 1, doc }
+}
+
+/// Options by name.
+pub(crate) struct Values<'a>(pub Options<'a>);
+
+impl Values<'_> {
+    fn value(&self, wanted: &str) -> Result<u64, Unknown> {
+        let found = self.0.iter().find(|(name, _)| *name == wanted);
+        found.map(|&(_, value)| value).ok_or_else(|| Unknown(wanted.to_string()))
+    }
+
+    /// A number, of packets for example.
+    pub fn count(&self, name: &str) -> Result<u32, Unknown> {
+        Ok(u32::try_from(self.value(name)?).unwrap_or(u32::MAX))
+    }
+
+    pub fn bytes(&self, name: &str) -> Result<Bytes, Unknown> {
+        self.value(name).map(Bytes::new)
+    }
+
+    pub fn time(&self, name: &str) -> Result<Nanos, Unknown> {
+        self.value(name).map(Nanos::new)
+    }
+
+    pub fn part(&self, name: &str) -> Result<Parts, Unknown> {
+        self.count(name).map(Parts::millionths)
+    }
+
+    /// What the chosen word stands for: `all` are in the order of the words.
+    pub fn choice<T: Copy>(&self, name: &str, all: &[T]) -> Result<T, Unknown> {
+        let place = self.value(name)?;
+        let chosen = usize::try_from(place).ok().and_then(|place| all.get(place));
+        chosen.copied().ok_or_else(|| Unknown(name.to_string()))
+    }
+
+    /// Of a [`switch`].
+    pub fn is_on(&self, name: &str) -> Result<bool, Unknown> {
+        self.choice(name, &[false, true])
+    }
+}

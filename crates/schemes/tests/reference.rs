@@ -1,0 +1,50 @@
+//! The page of queueing schemes says what the code says.
+
+use schemes::DECLARATIONS;
+use std::fmt::Write;
+use units::declare::{Declaration, OptionDeclaration, Unit};
+
+const ABOUT: &str = "# Queueing schemes
+
+`scheme` of a port decides what waits before its link, what is dropped and what leaves next: a name, with options in brackets, as in
+`scheme = \"codel(target=5ms, interval=100ms)\"`. Options left out have their defaults. Another scheme, or other options, may be applied while
+packets flow: those that wait stay.
+
+What a scheme drops is counted as `scheme_arrival` (it was not let in), `scheme_front` or `scheme_tail` (it waited already); where more is let in
+than there is memory for, as `buffer_full`. What it marks instead (ECN, RFC 3168) is counted too: `marked_packets` of `switchpath show -j ports`, and in the metrics.
+
+";
+
+/// What may be written for an option.
+fn takes(option: &OptionDeclaration) -> String {
+    let (least, most) = (option.unit.write(option.least), option.unit.write(option.most));
+    match option.unit {
+        Unit::Choice(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or "),
+        Unit::CountAbove(below) => format!("{least} to {most}, above `{below}`"),
+        _ => format!("{least} to {most}"),
+    }
+}
+
+fn section(declaration: &Declaration) -> String {
+    let Declaration { name, summary, source, .. } = declaration;
+    let mut text = format!("## `{name}`\n\n{}{}.\n\nSource: {source}.\n\n", summary[..1].to_uppercase(), &summary[1..]);
+    text += "| option | takes | default | what it is |\n|---|---|---|---|\n";
+    for option in declaration.options {
+        let doc = option.doc;
+        writeln!(text, "| `{}` | {} | `{}` | {doc} |", option.name, takes(option), option.default)
+            .expect("it is a string");
+    }
+    text
+}
+
+#[test]
+fn the_page_of_queueing_schemes_is_that_of_the_code() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schemes.md");
+    let sections: Vec<String> = DECLARATIONS.iter().map(section).collect();
+    let page = String::from(ABOUT) + &sections.join("\n");
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(path, &page).expect("the page can be written");
+    }
+    let written = std::fs::read_to_string(path).expect("docs/schemes.md is there");
+    assert!(written == page, "docs/schemes.md is not what the code says: run the test with UPDATE_EXPECT=1");
+}
