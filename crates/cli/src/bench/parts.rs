@@ -221,7 +221,7 @@ pub fn scheduler(Rounds(rounds): Rounds) -> Vec<Figure> {
         figures.push(Figure::alone("scheduler", name(TASKS[0].1), few, "ns", None));
         for i in [1, 2] {
             let (many, ratio) = (middle(&|cost| cost[i]), middle(&|cost| cost[i] / cost[0]));
-            let held = matches!(discipline, Discipline::Wf2q | Discipline::RoundRobin) && i == 2;
+            let held = matches!(discipline, Discipline::Wf2q | Discipline::RoundRobin);
             let (name, compared) = (format!("{} against 16", name(TASKS[i].1)), (many, few, ratio));
             figures.push(Figure::beside("scheduler", name, compared, "ns", held.then_some(3.0)));
         }

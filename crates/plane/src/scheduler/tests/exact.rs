@@ -106,13 +106,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn wf2q_picks_what_its_equations_say_in_arrays_and_in_heaps(
+    fn wf2q_picks_what_its_equations_say_in_arrays_and_in_a_tournament(
         few in proptest::collection::vec(1..=1_000_000u64, 1..65),
-        many in proptest::collection::vec(1..=1_000_000u64, 65..130),
+        many in prop_oneof![65..130usize, 1000..1025usize].prop_flat_map(|n| proptest::collection::vec(1..=1_000_000u64, n)),
         rounds in rounds(),
     ) {
         agree("wf2q+", &few, &rounds);
-        agree("wf2q+ in heaps", &few, &rounds);
+        agree("wf2q+ in a tournament", &few, &rounds);
         agree("wf2q+", &many, &rounds);
     }
 }
@@ -149,7 +149,7 @@ fn years(name: &str, share: Share, run: Nanos) {
 #[test]
 fn virtual_time_does_not_overflow_in_years_with_the_least_of_shares() {
     // 50 000 runs of a second and more: with the least share there is, three thousand years of virtual time.
-    for name in ["wf2q+", "wf2q+ in heaps", "wf2q+ in groups", "sfq", "stride", "eevdf"] {
+    for name in ["wf2q+", "wf2q+ in a tournament", "wf2q+ in groups", "sfq", "stride", "eevdf"] {
         for run in [Nanos::secs(1), Nanos::new(u64::from(u32::MAX))] {
             for share in [Share::of(1, 1_000_000), Share::of(1, u64::MAX), Share::ONE] {
                 years(name, share, run);

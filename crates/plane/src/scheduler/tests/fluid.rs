@@ -68,7 +68,8 @@ fn a_task_with_work_lags_behind_its_share_by_no_more_than_a_run_of_its_own_and_o
         for foresight in SAID {
             let lags = [4, 16, 60].map(|tasks| worst(way, foresight, tasks, |o| o.worst, two_runs));
             writeln!(table, "{} {foresight:?}: {:.2} {:.2} {:.2}", way.name, lags[0], lags[1], lags[2]).unwrap();
-            let promised = matches!(way.name, "wf2q+" | "wf2q+ in heaps" | "eevdf") && foresight != Foresight::None;
+            let promised =
+                matches!(way.name, "wf2q+" | "wf2q+ in a tournament" | "eevdf") && foresight != Foresight::None;
             assert!(!promised || lags.iter().all(|&lag| lag <= 1.0), "{}: {lags:?}", way.name);
         }
     }
@@ -77,9 +78,9 @@ fn a_task_with_work_lags_behind_its_share_by_no_more_than_a_run_of_its_own_and_o
         wf2q+ Exact: 0.87 0.58 0.43
         wf2q+ Longest: 0.83 0.53 0.40
         wf2q+ None: 0.86 0.93 0.39
-        wf2q+ in heaps Exact: 0.87 0.58 0.43
-        wf2q+ in heaps Longest: 0.83 0.53 0.40
-        wf2q+ in heaps None: 0.86 0.93 0.39
+        wf2q+ in a tournament Exact: 0.87 0.58 0.43
+        wf2q+ in a tournament Longest: 0.83 0.53 0.40
+        wf2q+ in a tournament None: 0.86 0.93 0.39
         wf2q+ in groups Exact: 1.11 0.79 0.69
         wf2q+ in groups Longest: 1.09 0.96 0.78
         wf2q+ in groups None: 0.86 0.98 0.40
@@ -110,7 +111,7 @@ fn in_groups_a_task_lags_by_less_than_six_runs_of_its_own_and_two_of_others_time
         }
         // As many as are grouped without being told, beside the exact form.
         let wants = random(9, 1100);
-        let [exact, groups] = ["wf2q+ in heaps", "wf2q+"].map(|name| {
+        let [exact, groups] = ["wf2q+ in a tournament", "wf2q+"].map(|name| {
             let outcomes = play(way(name), &wants, foresight, 9, SPAN);
             let lags = outcomes.iter().enumerate().map(|(task, outcome)| outcome.worst / grouped(&wants, task));
             lags.fold(0.0, f64::max)
@@ -143,7 +144,7 @@ fn work_follows_that_of_a_fluid_among_the_tasks_that_have_any() {
     // this while tasks come and go; EEVDF does while they do not.
     expect![[r#"
         wf2q+: 2.53 4.17 6.20
-        wf2q+ in heaps: 2.53 4.17 6.20
+        wf2q+ in a tournament: 2.53 4.17 6.20
         wf2q+ in groups: 5.02 6.35 9.01
         sfq: 3.72 5.44 6.64
         stride: 0.87 1.75 1.09
@@ -263,7 +264,7 @@ proptest! {
             // WF2Q+ and EEVDF: one run, and what its share is of the run that went on when it woke.
             let longest = tasks.iter().map(|(_, run)| *run).max().unwrap();
             let slack = match way.name {
-                "wf2q+" | "wf2q+ in heaps" | "eevdf" => used.get() + share(2 * longest) + 1,
+                "wf2q+" | "wf2q+ in a tournament" | "eevdf" => used.get() + share(2 * longest) + 1,
                 "wf2q+ in groups" => 3 * used.get() + share(2 * longest),
                 _ => used.get() + share(steady.slack()) + 2 * 20_000 * tasks.len() as u64 * tasks[0].0 / all,
             };

@@ -50,6 +50,8 @@ struct Laws {
     scheduler: Box<dyn CpuScheduler>,
     model: Model,
     running: Option<u32>,
+    /// Who was picked, in this order.
+    picked: Vec<u32>,
 }
 
 impl Laws {
@@ -88,6 +90,7 @@ impl Laws {
         let background = *share == Share::ZERO;
         assert!(!background || self.model.values().all(|&(share, runnable)| share == Share::ZERO || !runnable));
         self.running = Some(task);
+        self.picked.push(task);
         meanwhile.iter().for_each(|op| self.apply(op));
         self.scheduler.charge(TaskId(task), Nanos::new(used), next.map(Nanos::new), NOW);
         self.running = None;
@@ -95,8 +98,9 @@ impl Laws {
     }
 }
 
-fn laws(way: Way, sequence: &[Op]) {
-    let mut laws = Laws { scheduler: (way.make)(), model: Model::new(), running: None };
+/// Who is picked meanwhile.
+fn laws(way: Way, sequence: &[Op]) -> Vec<u32> {
+    let mut laws = Laws { scheduler: (way.make)(), model: Model::new(), running: None, picked: Vec::new() };
     sequence.iter().for_each(|op| laws.apply(op));
     // Nobody was forgotten: each runnable task is picked once, and then there is none.
     let runnable = laws.model.values().filter(|(_, runnable)| *runnable).count();
@@ -105,6 +109,7 @@ fn laws(way: Way, sequence: &[Op]) {
     }
     assert_eq!(laws.scheduler.pick(NOW), None);
     assert!(laws.model.values().all(|&(_, runnable)| !runnable));
+    laws.picked
 }
 
 proptest! {
@@ -119,6 +124,13 @@ proptest! {
             laws(way, &few);
             laws(way, &more);
         }
+    }
+
+    #[test]
+    fn who_comes_goes_or_changes_its_share_does_so_in_arrays_and_in_a_tournament_alike(
+        sequence in proptest::collection::vec(ops(64, true), 0..300),
+    ) {
+        prop_assert_eq!(laws(way("wf2q+"), &sequence), laws(way("wf2q+ in a tournament"), &sequence));
     }
 }
 
@@ -155,7 +167,7 @@ fn tasks_with_equal_shares_take_turns() {
 
 #[test]
 fn ties_go_to_the_lowest_id() {
-    for name in ["wf2q+", "wf2q+ in heaps", "sfq", "stride", "eevdf"] {
+    for name in ["wf2q+", "wf2q+ in a tournament", "sfq", "stride", "eevdf"] {
         let mut scheduler = (way(name).make)();
         for task in [2, 0, 1].map(TaskId) {
             scheduler.add(task, Share::of(1, 4));

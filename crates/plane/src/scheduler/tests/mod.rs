@@ -20,7 +20,7 @@ struct Way {
 /// Every discipline, and WF2Q+ in each of its forms.
 const WAYS: &[Way] = &[
     Way { name: "wf2q+", make: || build(Discipline::Wf2q) },
-    Way { name: "wf2q+ in heaps", make: || Box::new(Tasks::ordered(wf2q::Tags::in_heaps())) },
+    Way { name: "wf2q+ in a tournament", make: || Box::new(Tasks::ordered(wf2q::Tags::in_tournament())) },
     Way { name: "wf2q+ in groups", make: || Box::new(Tasks::ordered(wf2q::Tags::in_groups())) },
     Way { name: "sfq", make: || build(Discipline::Sfq) },
     Way { name: "stride", make: || build(Discipline::Stride) },
