@@ -334,6 +334,11 @@ impl Shown for api::Workers {
     }
 }
 
+/// How it receives, as far as the router says so.
+fn receives(core: &api::Core) -> String {
+    if core.receive.is_empty() { String::new() } else { format!(" receives by {}", core.receive) }
+}
+
 /// What the throttle goes by, where there is one.
 fn throttle(core: &api::Core) -> String {
     let (Some(overhead), Some(slice)) = (core.overhead_ppm, core.slice_ns) else { return String::new() };
@@ -378,8 +383,9 @@ impl Shown for api::Tasks {
             let percent = |part: Option<f64>| part.map_or("-".into(), |part| format!("{:.1}%", 100.0 * part));
             writeln!(
                 out,
-                "worker {}: efficiency {}, with empty looks as work {}; a switch costs {}{}",
+                "worker {}{}: efficiency {}, with empty looks as work {}; a switch costs {}{}",
                 core.worker,
+                receives(core),
                 percent(core.efficiency()),
                 percent(core.efficiency_literal()),
                 brief(core.switch_cost_ns),

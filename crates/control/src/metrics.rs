@@ -3,6 +3,7 @@
 
 use crate::api::{ApiError, Core, Path, Port, Queue, QueueStage, Task, Tasks, Worker, WorkerState};
 use crate::daemon::Daemon;
+use plan::Receive;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
@@ -160,6 +161,8 @@ fn scheduling(told: &Tasks, r: &mut Registry) {
     );
     let literal = worker(|c| c.efficiency_literal().map(|part| (part * 1e6).round() as u64));
     gauge(r, "cpu_efficiency_literal_ppm", "The same with empty looks as work.", literal);
+    let interrupts = worker(|c| Some((c.receive == Receive::Interrupt.name()).into()));
+    gauge(r, "cpu_receives_by_interrupt", "1 where packets are received before anything else goes on.", interrupts);
     gauge(r, "cpu_switch_cost_ns", "What a switch costs.", worker(|c| Some(c.switch_cost_ns)));
     let overhead = worker(|c| c.overhead_ppm.map(u64::from));
     gauge(r, "cpu_throttle_overhead_ppm", "Part of the work that switching may cost (T), in millionths.", overhead);

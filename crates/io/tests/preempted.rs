@@ -6,12 +6,11 @@ use io::clock::{self, CycleCounter, CycleMeter};
 use io::cores;
 use packet::DropReason;
 use plane::event::Silent;
-use plane::rig::{Rig, Udp};
+use plane::rig::{LAN_AND_WAN, Rig, Udp};
 use plane::snapshot::Layout;
-use std::net::Ipv4Addr;
 use std::thread;
 use std::time::Duration;
-use units::{Mac, Nanos};
+use units::Nanos;
 
 const DEAR: u16 = 7;
 const QUICK: u16 = 9;
@@ -21,27 +20,7 @@ const FRAMES: usize = 2048;
 const PATIENCE: Nanos = Nanos::secs(60);
 
 fn config(path: &str) -> String {
-    format!(
-        r#"
-version = 1
-[port.lan]
-device = "memory:lan"
-mac = "02:00:00:00:00:01"
-address = ["192.0.2.1/24"]
-[port.wan]
-device = "memory:wan"
-mac = "02:00:00:00:00:02"
-address = ["198.51.100.1/24"]
-[[neighbour]]
-address = "198.51.100.9"
-mac = "02:00:00:00:00:22"
-port = "wan"
-[[path]]
-name = "dear"
-match = "udp dport 7"
-{path}
-"#
-    )
+    format!("{LAN_AND_WAN}[[path]]\nname = \"dear\"\nmatch = \"udp dport 7\"\n{path}\n")
 }
 
 /// A router on one core.
@@ -67,10 +46,7 @@ impl Real {
     }
 
     fn send(&mut self, port: u16, number: u32) {
-        let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
-        let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::new(198, 51, 100, 9));
-        let frame = Udp { link, network, ports: (9, port), ttl: 64, length: 60 }.frame(&number.to_be_bytes());
-        self.rig.send("lan", &frame);
+        self.rig.send("lan", &Udp::crossing(9, port).frame(&number.to_be_bytes()));
     }
 
     /// Answers how long it took.

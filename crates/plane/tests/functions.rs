@@ -1,35 +1,17 @@
 //! Functions of paths in a whole router.
 
-use plane::rig::{Rig, Udp};
+use plane::rig::{LAN_AND_WAN, Rig, Udp};
 use plane::snapshot::Layout;
 use std::net::Ipv4Addr;
 use units::Mac;
 
-const PORTS: &str = r#"
-version = 1
-[port.lan]
-device = "memory:lan"
-mac = "02:00:00:00:00:01"
-address = ["192.0.2.1/24"]
-[port.wan]
-device = "memory:wan"
-mac = "02:00:00:00:00:02"
-address = ["198.51.100.1/24"]
-[[neighbour]]
-address = "198.51.100.9"
-mac = "02:00:00:00:00:22"
-port = "wan"
-"#;
-
 fn udp() -> Vec<u8> {
-    let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
-    let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::new(198, 51, 100, 9));
-    Udp { link, network, ports: (9, 9), ttl: 64, length: 60 }.frame(&[])
+    Udp::crossing(9, 9).frame(&[])
 }
 
 /// A router whose only path has these keys.
 fn running(path: &str) -> Rig {
-    Rig::running(1024, Layout::Three, &format!("{PORTS}[[path]]\nname = \"tried\"\nmatch = \"any\"\n{path}\n"))
+    Rig::running(1024, Layout::Three, &format!("{LAN_AND_WAN}[[path]]\nname = \"tried\"\nmatch = \"any\"\n{path}\n"))
 }
 
 #[test]
@@ -99,7 +81,7 @@ fn what_no_rule_is_about_goes_on_and_counters_survive_a_change_of_something_else
     let (mut rig, left, _) = filtered(r#"["tcp drop"]"#, &[1, 2, 3]);
     assert_eq!(left, [1, 2, 3]);
     let path = "class = 9\nfunctions = [\"filter\", \"ip\"]\nfilter = [\"tcp drop\"]";
-    rig.apply(&format!("{PORTS}[[path]]\nname = \"tried\"\nmatch = \"any\"\n{path}\n")).unwrap();
+    rig.apply(&format!("{LAN_AND_WAN}[[path]]\nname = \"tried\"\nmatch = \"any\"\n{path}\n")).unwrap();
     let report = rig.report();
     let counters: Vec<_> = report.paths.iter().flat_map(|path| &path.functions).flatten().collect();
     assert_eq!((counters[1].name.as_str(), counters[1].packets), ("no rule", 3));
@@ -108,7 +90,7 @@ fn what_no_rule_is_about_goes_on_and_counters_survive_a_change_of_something_else
 /// A router with paths of these names behind one that dispatches by these rules.
 fn dispatching(rules: &str, more: &str) -> Rig {
     let paths = format!(
-        "{PORTS}[[path]]\nname = \"first\"\nmatch = \"any\"\nfunctions = [\"dispatch\", \"ip\"]\ndispatch = {rules}\n{more}"
+        "{LAN_AND_WAN}[[path]]\nname = \"first\"\nmatch = \"any\"\nfunctions = [\"dispatch\", \"ip\"]\ndispatch = {rules}\n{more}"
     );
     Rig::running(1024, Layout::Three, &paths)
 }
@@ -203,7 +185,7 @@ fn a_dispatch_to_a_path_leads_elsewhere_as_soon_as_the_configuration_says_so() {
     rig.send("lan", &carrying(17, 9, 0, b"\0"));
     rig.settle();
     let text = format!(
-        "{PORTS}[[path]]\nname = \"first\"\nmatch = \"any\"\nfunctions = [\"dispatch\", \"ip\"]\ndispatch = {}\n{both}",
+        "{LAN_AND_WAN}[[path]]\nname = \"first\"\nmatch = \"any\"\nfunctions = [\"dispatch\", \"ip\"]\ndispatch = {}\n{both}",
         rules("other")
     );
     rig.apply(&text).unwrap();

@@ -2,27 +2,13 @@
 
 use plane::PathCounters;
 use plane::meter::Flat;
-use plane::rig::{Rig, Udp};
+use plane::rig::{LAN_AND_WAN, Rig, Udp};
 use plane::snapshot::Layout;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
-use units::{Mac, Nanos};
+use units::Nanos;
 
-const PORTS: &str = r#"
-version = 1
-[port.lan]
-device = "memory:lan"
-mac = "02:00:00:00:00:01"
-address = ["192.0.2.1/24"]
-[port.wan]
-device = "memory:wan"
-mac = "02:00:00:00:00:02"
-address = ["198.51.100.1/24"]
-[[neighbour]]
-address = "198.51.100.9"
-mac = "02:00:00:00:00:22"
-port = "wan"
+const PATHS: &str = r#"
 [[path]]
 name = "plain"
 match = "udp dport 1"
@@ -34,9 +20,7 @@ functions = ["spin(cost=1us)", "ip"]
 
 /// A packet to a port, with a number that tells it apart.
 fn frame(port: u16, number: u16) -> Vec<u8> {
-    let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
-    let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::new(198, 51, 100, 9));
-    Udp { link, network, ports: (number, port), ttl: 64, length: 60 }.frame(&[])
+    Udp::crossing(number, port).frame(&[])
 }
 
 /// What a router has made of packets.
@@ -51,7 +35,7 @@ struct Made {
 /// Lets packets to these ports come in bursts, with so many steps between two. Answers what became of them, and the runs of the
 /// task that best effort and the path `plain` share.
 fn run(cpu: &str, layout: Layout, bursts: &[Vec<u16>], steps: usize) -> (Made, u64) {
-    let mut rig = Rig::running(4096, layout, &format!("{PORTS}[cpu]\n{cpu}\n"));
+    let mut rig = Rig::running(4096, layout, &format!("{LAN_AND_WAN}{PATHS}[cpu]\n{cpu}\n"));
     let mut number = 0;
     for burst in bursts {
         for &port in burst {

@@ -1,7 +1,7 @@
 //! Configurations change while packets flow: none is lost, none overtakes another.
 
-use packet::Region;
-use plan::PortPlan;
+use packet::{DropReason, Region};
+use plan::{PortPlan, Receive};
 use plane::event::{Event, Observer, Silent};
 use plane::host::HostLimits;
 use plane::meter::Flat;
@@ -106,6 +106,79 @@ fn a_hundred_changes_lose_and_reorder_nothing() {
     expected += rig.received("wan").len() as u32;
     assert_eq!(expected, sent);
     assert_eq!(rig.report().ledger.dropped(), 0);
+}
+
+/// One path for all that is [`numbered`], whose queue holds so many packets; a port is asked for all it has at once.
+fn queued(packets: usize) -> String {
+    let path = format!("name = \"data\"\nmatch = \"udp dport 2\"\nqueue = {packets}\n");
+    config(1) + "[cpu]\nvector = 256\n[[path]]\n" + &path
+}
+
+#[test]
+fn a_queue_that_is_resized_under_traffic_drops_what_has_no_room_by_its_bound_of_the_time_and_nothing_else() {
+    // Fewer than any but the least queue holds; more than a small one holds; more than most hold.
+    const WAITING: u32 = 12;
+    const ARRIVING: u32 = 40;
+    const FLOOD: u32 = 150;
+    for layout in [Layout::Two, Layout::Three] {
+        let mut capacity = 128;
+        let mut rig = Rig::running(8192, layout, &queued(capacity as usize));
+        let (mut sent, mut expected) = (0, Vec::new());
+        // Those of a burst that find room leave, the first of them.
+        let mut burst = |rig: &mut Rig, packets: u32, room: u32| {
+            (sent..sent + packets).for_each(|number| rig.send("lan", &numbered(number)));
+            expected.extend(sent..sent + packets.min(room));
+            sent += packets;
+        };
+        let data = |rig: &Rig| {
+            let id = rig.router.snapshot().paths.last().unwrap().id;
+            let report = rig.report();
+            let path = report.paths.iter().find(|path| path.path == id).unwrap();
+            let queue = report.queues.iter().find(|queue| queue.path == id).unwrap();
+            (path.queued as u32, queue.capacity as u32)
+        };
+        for next in [16, 200, 1, 64, 2, 128] {
+            burst(&mut rig, WAITING, capacity);
+            while data(&rig).0 == 0 {
+                rig.step(&mut Flat(Nanos::new(10)));
+            }
+            // What is on the path leaves by the old generation; what comes meanwhile is for the next.
+            assert_eq!(data(&rig), (WAITING.min(capacity), capacity));
+            let plan = plan::check(&queued(next as usize), "reload.toml", &plane::catalogue()).unwrap();
+            let prepared = rig.router.prepare(&plan, &mut rig.wires).unwrap();
+            let mut published = rig.router.publish(prepared);
+            burst(&mut rig, ARRIVING, next);
+            while !published.is_adopted() {
+                rig.step(&mut Flat(Nanos::new(10)));
+            }
+            rig.router.complete(published);
+            rig.settle();
+            burst(&mut rig, FLOOD, next);
+            rig.settle();
+            capacity = next;
+            assert_eq!(data(&rig), (0, capacity));
+        }
+        let came: Vec<u32> =
+            rig.received("wan").iter().map(|f| u32::from_be_bytes(f[NUMBER].try_into().unwrap())).collect();
+        assert_eq!(came, expected);
+        let ledger = rig.report().ledger;
+        assert_eq!(ledger.dropped_for(DropReason::PathQueue), u64::from(sent) - came.len() as u64);
+        assert_eq!(ledger.dropped(), ledger.dropped_for(DropReason::PathQueue));
+        assert_eq!(ledger.received(), u64::from(sent));
+    }
+}
+
+#[test]
+fn how_packets_are_received_follows_the_configuration_and_is_told() {
+    let mut rig = Rig::running(4096, Layout::Three, &config(1));
+    assert_eq!(rig.report().receive, Receive::Polling);
+    for receive in [Receive::Interrupt, Receive::Polling] {
+        rig.apply(&format!("{}[cpu]\nreceive = \"{receive}\"\n", config(1))).unwrap();
+        assert_eq!(rig.report().receive, receive);
+        rig.send("lan", &numbered(7));
+        rig.settle();
+        assert_eq!(rig.received("wan").len(), 1, "{receive}");
+    }
 }
 
 #[test]

@@ -29,6 +29,7 @@ fn every_noun_has_a_table_and_the_documented_json() {
     }
     assert!(place.good(&["show"]).contains("forwards"));
     assert!(place.good(&["show", "drops"]).contains("ttl_expired"));
+    assert!(place.good(&["show", "tasks"]).contains("worker 0 receives by polling: efficiency "));
     assert!(place.good(&["show", "latency"]).contains("p99.9"));
     assert!(place.good(&["show", "routes", "--prefix", "198.51.100.0/24"]).contains("198.51.100.9/32"));
     assert!(place.good(&["show", "routes", "--limit", "1"]).contains("and more: there are "));

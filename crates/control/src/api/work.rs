@@ -85,6 +85,9 @@ pub struct Core {
     pub polling_ns: u64,
     /// Choosing tasks and switching to them.
     pub switching_ns: u64,
+    /// How packets are received: `polling`, by tasks that the scheduler gives their time, or `interrupt`, before anything else goes on.
+    #[serde(default)]
+    pub receive: String,
     /// What one switch costs, as measured or configured.
     pub switch_cost_ns: u64,
     /// Where forwarding is throttled: the part of the work that switching may cost (T), in millionths, as it is now.

@@ -213,6 +213,7 @@ impl Daemon {
             useful_ns: report.times.useful.get(),
             polling_ns: report.times.polling.get(),
             switching_ns: report.times.switching.get(),
+            receive: report.receive.name().into(),
             switch_cost_ns: report.switch_cost.get(),
             overhead_ppm: report.throttle.map(|(overhead, _)| overhead.get()),
             slice_ns: report.throttle.map(|(_, slice)| slice.get()),

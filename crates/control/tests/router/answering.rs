@@ -127,6 +127,7 @@ fn metrics_carry_the_names_of_the_configuration() {
         "switchpath_path_left_packets_total{path=\"dns\"} 3",
         "switchpath_path_latency_seconds_count{path=\"dns\",class=\"0\",stage=\"total\"} 3",
         "switchpath_port_classify_over_budget_packets_total{port=\"lan\"} 0",
+        "switchpath_cpu_receives_by_interrupt{worker=\"0\"} 0",
     ] {
         assert!(page.lines().any(|l| l == line), "{line} is not in\n{page}");
     }

@@ -1,8 +1,26 @@
-//! Frames to send through a rig.
+//! Two networks, and frames to send from one to the other.
 
 use packet::wire::{Ipv4Spec, ethernet, ethertype, protocol};
 use std::net::Ipv4Addr;
 use units::Mac;
+
+/// A configuration of two ports, `lan` and `wan`, with a host on each whose addresses are known: [`Udp::crossing`] goes from one to
+/// the other.
+pub const LAN_AND_WAN: &str = r#"
+version = 1
+[port.lan]
+device = "memory:lan"
+mac = "02:00:00:00:00:01"
+address = ["192.0.2.1/24"]
+[port.wan]
+device = "memory:wan"
+mac = "02:00:00:00:00:02"
+address = ["198.51.100.1/24"]
+[[neighbour]]
+address = "198.51.100.9"
+mac = "02:00:00:00:00:22"
+port = "wan"
+"#;
 
 /// Bytes of the headers of a UDP packet over IPv4 and Ethernet.
 const HEADERS: usize = 14 + 20 + 8;
@@ -23,6 +41,13 @@ pub struct Udp {
 }
 
 impl Udp {
+    /// A packet of 60 bytes from the host on `lan` to that on `wan` in [`LAN_AND_WAN`], between these ports.
+    pub fn crossing(from: u16, to: u16) -> Udp {
+        let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
+        let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::new(198, 51, 100, 9));
+        Udp { link, network, ports: (from, to), ttl: 64, length: 60 }
+    }
+
     /// The frame, its payload zero but for `payload` at its beginning.
     ///
     /// # Panics

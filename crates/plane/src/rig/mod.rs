@@ -11,7 +11,7 @@ mod team;
 pub mod train;
 
 pub use bench::Bench;
-pub use frames::Udp;
+pub use frames::{LAN_AND_WAN, Udp};
 pub use one_link::OneLink;
 pub use straight::StraightLine;
 pub use team::Team;

@@ -31,7 +31,7 @@ const JITTER: Nanos = Nanos::new(100);
 /// Packets of a vector at most: what a batch holds.
 const VECTOR: u32 = 256;
 /// Packets of a vector while nothing is known of their cost.
-const UNKNOWN: u32 = 16;
+pub const UNKNOWN: u32 = 16;
 
 /// How long a core is lent at most where a run has no slice.
 const LENT: Nanos = plan::LENT;

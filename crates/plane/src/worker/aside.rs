@@ -14,15 +14,13 @@ use crate::fates::Fates;
 use crate::function;
 use crate::meter::{Meter, Stage as Of, Work};
 use crate::path::Instance;
-use crate::scheduler::agenda::lending;
+use crate::scheduler::agenda::{UNKNOWN, lending};
 use crate::scheduler::task::Grant;
 use crate::snapshot::Snapshot;
 use packet::DropReason;
 use std::sync::Arc;
 use units::{Instant, Nanos};
 
-/// Packets of a vector while nothing is known of what they cost.
-const UNKNOWN: u64 = 16;
 /// How long a new configuration waits for a vector.
 const PATIENCE: Nanos = Nanos::secs(1);
 /// How long work that is not scheduled waits for one: see [`Worker::flush`].
@@ -42,7 +40,7 @@ impl Worker {
     pub(super) fn lend<M: Meter>(&mut self, target: Target, grant: Grant, used: Nanos, meter: &mut M) -> Vector {
         let slice = lending(grant.slice).saturating_sub(used).max(Nanos::new(1));
         let each = self.duties.agenda.mean_cost(grant.task).get();
-        let enough = slice.get().checked_div(each).unwrap_or(UNKNOWN).max(u64::from(grant.vector));
+        let enough = slice.get().checked_div(each).unwrap_or(UNKNOWN.into()).max(u64::from(grant.vector));
         let most = enough.clamp(1, u64::from(grant.packets)) as usize;
         self.run_aside(target, most, slice, meter)
     }

@@ -13,6 +13,7 @@ use crate::scheduler::task::{Remark, TaskView, Times};
 use crate::scheduler::trace::Trace;
 use crate::snapshot::Snapshot;
 use packet::{DropReason, Ledger};
+use plan::Receive;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use units::{Bytes, Generation, Instant, InterfaceId, Nanos, Parts, PathId, PortId, Rate, TaskId, WorkerId};
@@ -170,6 +171,8 @@ pub struct WorkerReport {
     pub times: Times,
     /// The part of its work that switching may cost, and the slice; none where forwarding is not throttled.
     pub throttle: Option<(Parts, Nanos)>,
+    /// How it receives.
+    pub receive: Receive,
     /// What switching from one task to another costs.
     pub switch_cost: Nanos,
     /// The neighbours it knows.
@@ -209,6 +212,7 @@ impl Worker {
             tasks: self.report_tasks(),
             times: self.duties.agenda.times(),
             throttle: self.duties.agenda.throttle(),
+            receive: if self.interrupted.is_some() { Receive::Interrupt } else { Receive::Polling },
             switch_cost: self.duties.agenda.switch_cost(),
             neighbours: self.report_neighbours(),
             waiting: if self.id == WorkerId(0) { Vec::new() } else { self.holding.iter().collect() },

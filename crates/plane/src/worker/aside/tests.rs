@@ -2,46 +2,23 @@ use crate::aside::{Aside, Asides, Errand, Lent};
 use crate::event::{Event, Misdeed, Observer};
 use crate::function::{Context, Function};
 use crate::meter::Flat;
-use crate::rig::{Rig, Udp};
+use crate::rig::{LAN_AND_WAN, Rig, Udp};
 use crate::snapshot::Layout;
 use packet::{DropReason, Packet};
-use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use units::{Mac, Nanos};
+use units::Nanos;
 
 const DEAR: u16 = 7;
 const QUICK: u16 = 9;
 
 /// A router whose path `dear` has these keys.
 fn config(path: &str) -> String {
-    format!(
-        r#"
-version = 1
-[port.lan]
-device = "memory:lan"
-mac = "02:00:00:00:00:01"
-address = ["192.0.2.1/24"]
-[port.wan]
-device = "memory:wan"
-mac = "02:00:00:00:00:02"
-address = ["198.51.100.1/24"]
-[[neighbour]]
-address = "198.51.100.9"
-mac = "02:00:00:00:00:22"
-port = "wan"
-[[path]]
-name = "dear"
-match = "udp dport 7"
-{path}
-"#
-    )
+    format!("{LAN_AND_WAN}[[path]]\nname = \"dear\"\nmatch = \"udp dport 7\"\n{path}\n")
 }
 
 fn udp(port: u16, number: u32) -> Vec<u8> {
-    let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
-    let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::new(198, 51, 100, 9));
-    Udp { link, network, ports: (9, port), ttl: 64, length: 60 }.frame(&number.to_be_bytes())
+    Udp::crossing(9, port).frame(&number.to_be_bytes())
 }
 
 /// What came: port and number of each.
