@@ -54,12 +54,12 @@ impl Table {
 
     /// As `Fib4::lookup`: the first host of a network.
     fn lookup(&self, network: usize) -> u32 {
-        entry::word(self.sequence.read(|| self.look(network)))
+        entry::word(self.sequence.read(|| (), || self.look(network)))
     }
 
     /// As `Fib4::lookup_bulk`.
     fn lookup_both(&self) -> [u32; 2] {
-        self.sequence.read(|| [self.look(0), self.look(1)]).map(entry::word)
+        self.sequence.read(|| (), || [self.look(0), self.look(1)]).map(entry::word)
     }
 
     fn look(&self, network: usize) -> u32 {

@@ -58,7 +58,7 @@ impl Fib4 {
     /// The encoded outcome for packets to `address`; 0 (`NoRoute`) where no route leads there.
     #[inline]
     pub fn lookup(&self, address: u32) -> u32 {
-        entry::word(self.sequence.read(|| {
+        entry::word(self.read(|| {
             let found = self.network(address).load(Ordering::Acquire);
             let found = if entry::is_pointer(found) { self.host(found, address) } else { found };
             self.or_short(found, address)
@@ -78,8 +78,13 @@ impl Fib4 {
         ahead.next().into_iter().for_each(fetch);
         for (addresses, words) in addresses.chunks(BULK).zip(words.chunks_mut(BULK)) {
             ahead.next().into_iter().for_each(fetch);
-            self.sequence.read(|| self.lookup_some(networks, addresses, words));
+            self.read(|| self.lookup_some(networks, addresses, words));
         }
+    }
+
+    #[inline(always)]
+    fn read<R>(&self, look: impl FnMut() -> R) -> R {
+        self.sequence.read(|| self.spare.lock(), look)
     }
 
     #[inline(always)]

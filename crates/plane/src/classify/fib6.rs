@@ -152,7 +152,7 @@ impl<const ROOT: u8> Trie<ROOT> {
     /// The encoded outcome for packets to `address`; 0 (`NoRoute`) where no route leads there.
     #[inline]
     pub fn lookup(&self, address: u128) -> u32 {
-        entry::word(self.nodes.sequence.read(|| {
+        entry::word(self.read(|| {
             let mut found = self.root(address).load(Ordering::Acquire);
             for _ in 0..STEPS {
                 if !entry::is_pointer(found) {
@@ -168,8 +168,13 @@ impl<const ROOT: u8> Trie<ROOT> {
     pub fn lookup_bulk(&self, addresses: &[u128], words: &mut [u32]) {
         assert_eq!(addresses.len(), words.len(), "one answer for each address");
         for (addresses, words) in addresses.chunks(BULK).zip(words.chunks_mut(BULK)) {
-            self.nodes.sequence.read(|| self.lookup_some(addresses, words));
+            self.read(|| self.lookup_some(addresses, words));
         }
+    }
+
+    #[inline(always)]
+    fn read<R>(&self, look: impl FnMut() -> R) -> R {
+        self.nodes.sequence.read(|| self.nodes.writer.lock(), look)
     }
 
     fn lookup_some(&self, addresses: &[u128], words: &mut [u32]) {

@@ -10,9 +10,9 @@
 
 use super::sync::{AtomicU64, Ordering};
 
-/// How often a lookup is repeated. Each repetition means that the writer took a returned block, or changed one of the
-/// shortest prefixes, within the nanoseconds of one lookup; this many in a row do not happen, and if they did one answer
-/// may be out of date.
+/// How often a lookup is tried before it keeps the writer out. Each repetition means that the writer took a returned block, or
+/// changed one of the shortest prefixes, within the nanoseconds of one lookup: so many in a row happen where the reader is
+/// stopped again and again, on a machine that emulates another say.
 const REPETITIONS: usize = if cfg!(loom) { 4 } else { 64 };
 
 /// Counts the changes that a reader must not meet half way.
@@ -26,9 +26,10 @@ impl Sequence {
         self.0.store(self.0.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
-    /// Runs `look` until no such change was made meanwhile. It must load with `Acquire`.
+    /// Runs `look` until no such change was made meanwhile; where there is always one, while what `hold` answers keeps the
+    /// writer out. It must load with `Acquire`.
     #[inline(always)]
-    pub fn read<R>(&self, mut look: impl FnMut() -> R) -> R {
+    pub fn read<R, H>(&self, hold: impl FnOnce() -> H, mut look: impl FnMut() -> R) -> R {
         let mut before = self.0.load(Ordering::Acquire);
         for _ in 1..REPETITIONS {
             let found = look();
@@ -38,6 +39,31 @@ impl Sequence {
             }
             before = self.0.load(Ordering::Acquire);
         }
+        let _held = hold();
         look()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn who_always_meets_a_change_keeps_the_writer_out_in_the_end() {
+        let (sequence, held, looks) = (Sequence::default(), Cell::new(false), Cell::new(0));
+        let found = sequence.read(
+            || held.set(true),
+            || {
+                looks.set(looks.get() + 1);
+                if !held.get() {
+                    sequence.step();
+                }
+                held.get()
+            },
+        );
+        assert!(found, "the answer is one that no change was near");
+        assert_eq!(looks.get(), REPETITIONS);
+        assert!(!sequence.read(|| panic!("nothing changes"), || false), "nobody is kept out without need");
     }
 }
