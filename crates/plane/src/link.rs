@@ -160,7 +160,8 @@ impl Link {
 
     /// Lets packets pass an idle link whose scheme would do no more than that. Answers how many it took.
     fn pass(&mut self, path: Outgoing<'_>, most: usize, fates: &mut Fates) -> usize {
-        if self.lines.out.len() == BATCH {
+        // A port may have room again as soon as it has transmitted.
+        if !self.lines.out.is_empty() && self.lines.out.len() >= self.room().min(BATCH) {
             self.transmit(fates);
         }
         let before = self.lines.out.len();
