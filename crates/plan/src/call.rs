@@ -9,13 +9,15 @@ use crate::text::{TextError, did_you_mean, quote};
 use serde::Serialize;
 use std::fmt;
 use units::Nanos;
-use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
+use units::declare::{Declaration, DeclaredCost, OptionDeclaration, OrderDeclaration, Unit};
 
 /// What a configuration may name: each record is declared beside the code it stands for.
 #[derive(Clone, Debug, Default)]
 pub struct Catalogue {
-    /// The queueing schemes of a link.
+    /// The queueing schemes of a link that manage a queue.
     pub schemes: Vec<Declaration>,
+    /// Those that order queues, each managed by one of `schemes`.
+    pub orders: Vec<OrderDeclaration>,
     /// The functions of a path.
     pub functions: Vec<Declaration>,
     /// The kinds of device a port may have.
@@ -32,6 +34,9 @@ pub struct Call {
     pub options: Vec<(&'static str, u64)>,
     /// The canonical text: every option with its unit. Reads back as an equal call.
     pub text: String,
+    /// What it has in braces: of a scheme that orders queues, what manages each of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inner: Option<Box<Call>>,
     /// What it declares to cost.
     #[serde(skip)]
     pub cost: Figure,
@@ -78,7 +83,7 @@ impl Call {
         }
         above(declaration, &options, &given, name)?;
         let cost = declared(declaration, &options);
-        Ok(Call { name: declaration.name, text: canonical(declaration, &options), options, cost })
+        Ok(Call { name: declaration.name, text: canonical(declaration, &options), options, inner: None, cost })
     }
 
     /// The value of a declared option.

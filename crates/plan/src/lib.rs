@@ -27,6 +27,7 @@ mod nat;
 mod render;
 mod ring;
 mod schema;
+mod scheme;
 mod text;
 pub mod throttle;
 

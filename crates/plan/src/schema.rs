@@ -86,7 +86,7 @@ fn text(form: Form, catalogue: &Catalogue) -> Map<String, Value> {
         Form::RouterName => "^[A-Za-z0-9._-]{1,63}$".to_string(),
         Form::File => "^.+$".to_string(),
         Form::Device => format!("^({}):", names(&catalogue.devices)),
-        Form::Scheme => calls(&catalogue.schemes),
+        Form::Scheme => scheme(catalogue),
         Form::Function => calls(&catalogue.functions),
         Form::Checksums => "^(complete|trust)$".to_string(),
         Form::Pace => format!("^(recorded|fast|[0-9]+ *pps|{bits})$"),
@@ -124,7 +124,7 @@ fn text(form: Form, catalogue: &Catalogue) -> Map<String, Value> {
             out.insert("description".into(), json!(listed(&catalogue.devices)));
         }
         Form::Scheme => {
-            out.insert("description".into(), json!(listed(&catalogue.schemes)));
+            out.insert("description".into(), json!(listed(&all_schemes(catalogue))));
         }
         Form::Function => {
             out.insert("description".into(), json!(listed(&catalogue.functions)));
@@ -135,6 +135,21 @@ fn text(form: Form, catalogue: &Catalogue) -> Map<String, Value> {
         _ => {}
     }
     out
+}
+
+fn all_schemes(catalogue: &Catalogue) -> Vec<Declaration> {
+    catalogue.schemes.iter().copied().chain(catalogue.orders.iter().map(|order| order.declaration)).collect()
+}
+
+/// A scheme by itself, or one that orders queues and may have another in braces.
+fn scheme(catalogue: &Catalogue) -> String {
+    let orders: Vec<Declaration> = catalogue.orders.iter().map(|order| order.declaration).collect();
+    let (all, orders, alone) = (names(&all_schemes(catalogue)), names(&orders), names(&catalogue.schemes));
+    let options = r"\s*(\([^{}]*\)\s*)?";
+    if orders.is_empty() {
+        return format!(r"^\s*({all}){options}$");
+    }
+    format!(r"^\s*(({all}){options}|({orders}){options}\{{\s*({alone}){options}\}}\s*)$")
 }
 
 fn names(declarations: &[Declaration]) -> String {

@@ -41,8 +41,7 @@ fn link(c: &mut Criterion) {
     let region = Region::new(1024);
     let mut pool = Pool::new(region.clone());
     let (near, mut far) = Wire::pair(BULK);
-    let options = [("limit", 1000), ("bytes", 1 << 30), ("drop", 0), ("unbounded", 0)];
-    let mut link = OneLink::new(Box::new(near), "fifo", &options, Pool::new(region));
+    let mut link = OneLink::new(Box::new(near), "fifo", Pool::new(region));
     let (mut queue, mut batch) = (Queue::new(BULK), Batch::new());
     for _ in 0..BULK {
         let mut packet = pool.take().expect("the pool has frames");

@@ -22,8 +22,8 @@ pub mod meter;
 pub mod nat;
 mod offload;
 mod path;
-
 pub mod port;
+mod queueing;
 pub mod rig;
 mod router;
 pub mod scheduler;
@@ -34,18 +34,20 @@ mod worker;
 pub use latency::{Latency, Spread};
 pub use link::{Lines, LinkCounters};
 pub use path::PathCounters;
+pub use queueing::Queueing;
 pub use router::{
     ApplyError, Build, EditError, EditSummary, Edits, KnownCosts, Nudge, Opener, Prepared, Published, Router,
 };
 pub use worker::{
-    Change, Command, Decorate, HalfAdopted, Mailbox, NewFunctions, NewPort, PathReport, PortReport, QueueReport, Step,
-    TaskReport, Watched, Worker, WorkerReport, add_counters,
+    Adopted, Change, Command, Decorate, HalfAdopted, Mailbox, NewFunctions, NewPort, PathReport, PortReport,
+    QueueReport, Step, TaskReport, Watched, Worker, WorkerReport, add_counters,
 };
 
 /// What a configuration may name: the schemes, the functions and the kinds of port of this build.
 pub fn catalogue() -> plan::Catalogue {
     plan::Catalogue {
         schemes: schemes::DECLARATIONS.to_vec(),
+        orders: schemes::ORDERS.to_vec(),
         functions: function::DECLARATIONS.to_vec(),
         devices: port::DECLARATIONS.to_vec(),
     }

@@ -9,12 +9,15 @@ use crate::fates::Fates;
 use crate::latency::Since;
 use crate::offload::{refit, wire_length};
 use crate::port::{Offloads, Port, Wire};
+use crate::queueing::{Queueing, Waiting};
 use packet::{BATCH, Batch, DropReason, Packet, Queue, wire};
 use schemes::{Next, Record, Scheme, Size, Wires};
 use units::{Bytes, Instant, PathId, PortId, QueueId, Rate};
 
 /// Keys the hash by which a scheme tells flows apart. Fixed, so that runs repeat.
 const FLOW_KEY: u64 = 0x517c_c1b7_2722_0a95;
+/// Packets that a scheme may end at once without memory being taken: all of a batch, and as many again that they push out.
+const ENDED: usize = 2 * BATCH;
 
 /// What a link has counted, in packets and bytes since it was made.
 ///
@@ -75,6 +78,8 @@ pub(crate) struct Outgoing<'a> {
 pub struct Lines {
     now: Instant,
     queues: Vec<Waiting>,
+    /// What waits in all of them: there may be thousands.
+    backlog: Size,
     offered: Batch,
     arriving: Option<Packet>,
     hand: Option<Packet>,
@@ -89,31 +94,21 @@ pub struct Lines {
     super_frames: bool,
 }
 
-struct Waiting {
-    packets: Queue,
-    bytes: u64,
-}
-
-impl Waiting {
-    fn new(capacity: usize) -> Waiting {
-        Waiting { packets: Queue::new(capacity), bytes: 0 }
-    }
-}
-
 impl Link {
-    /// A link before `port`, whose physical queues hold at most `capacity` packets each.
-    pub fn new(id: PortId, port: Box<dyn Port>, scheme: Box<dyn Scheme<Lines>>, capacity: usize) -> Link {
-        let queues = (0..scheme.queues().max(1)).map(|_| Waiting::new(capacity)).collect();
+    /// A link before `port`.
+    pub fn new(id: PortId, port: Box<dyn Port>, queueing: Queueing) -> Link {
+        let Queueing { scheme, queues } = queueing;
         let lines = Lines {
             now: Instant::START,
             queues,
+            backlog: Size::default(),
             offered: Batch::new(),
             arriving: None,
             hand: None,
             out: Batch::new(),
             room: 0,
             rate: port.link_rate(),
-            ended: Vec::with_capacity(BATCH),
+            ended: Vec::with_capacity(ENDED),
             counters: LinkCounters::default(),
             hash_key: scheme.wants_flow_hash().then_some(FLOW_KEY),
             super_frames: false,
@@ -149,7 +144,6 @@ impl Link {
             self.tell(self.lines.offered.as_slice(), false, fates);
         }
         self.lines.now = fates.now;
-        self.lines.queues.iter_mut().for_each(|queue| queue.packets.rewind());
         self.lines.counters.offered += taken as u64;
         self.scheme.arrival(&mut self.lines);
         // A scheme that stops early has refused the rest.
@@ -285,10 +279,7 @@ impl Link {
 
     /// Packets waiting in the queues, and their bytes.
     pub fn backlog(&self) -> Size {
-        self.lines.queues.iter().fold(Size::default(), |sum, q| Size {
-            packets: sum.packets + q.packets.len() as u32,
-            bytes: sum.bytes + Bytes::new(q.bytes),
-        })
+        self.lines.backlog
     }
 
     /// When the scheme wants to be asked again though nothing arrives.
@@ -303,27 +294,28 @@ impl Link {
     }
 
     /// Another scheme decides from now on, over the packets that wait: they arrive at it anew, in the order in which the
-    /// queues were numbered. What it does not take is dropped.
-    pub fn replace_scheme(&mut self, scheme: Box<dyn Scheme<Lines>>, fates: &mut Fates) {
-        self.lines.hash_key = scheme.wants_flow_hash().then_some(FLOW_KEY);
-        (self.passing, self.ranking) = (scheme.passes_when_idle(), scheme.ranks_classes());
-        let queues = usize::from(scheme.queues().max(1));
-        self.scheme = scheme;
-        if queues == 1 && self.lines.queues.len() == 1 {
-            return;
+    /// queues were numbered. What it does not take is dropped. The old one takes the other's place, with nothing in its
+    /// queues: memory is neither taken nor given back here.
+    pub fn replace_scheme(&mut self, other: &mut Queueing, fates: &mut Fates) {
+        let keeps = other.may_keep(&self.lines.queues);
+        std::mem::swap(&mut self.scheme, &mut other.scheme);
+        self.lines.hash_key = self.scheme.wants_flow_hash().then_some(FLOW_KEY);
+        (self.passing, self.ranking) = (self.scheme.passes_when_idle(), self.scheme.ranks_classes());
+        if keeps {
+            return self.scheme.recount(&self.lines);
         }
-        let capacity = self.lines.queues[0].packets.capacity();
-        let old = std::mem::take(&mut self.lines.queues);
-        self.lines.queues = (0..queues).map(|_| Waiting::new(capacity)).collect();
+        std::mem::swap(&mut self.lines.queues, &mut other.queues);
+        self.lines.backlog = Size::default();
         self.lines.now = fates.now;
-        for mut waiting in old {
+        for waiting in &mut other.queues {
             while !waiting.packets.is_empty() {
                 waiting.packets.pop_into(&mut self.lines.offered, BATCH);
                 self.scheme.arrival(&mut self.lines);
                 while self.lines.arriving().is_some() {}
+                self.settle(fates);
             }
+            waiting.bytes = 0;
         }
-        self.settle(fates);
     }
 
     /// Another port carries from now on what the scheme lets go. What it takes is asked with [`Link::refresh_offloads`].
@@ -345,18 +337,23 @@ impl Link {
         for i in 0..self.lines.queues.len() {
             while let Some(packet) = self.lines.take(i) {
                 self.lines.ended.push((packet, reason));
+                if self.lines.ended.len() == BATCH {
+                    self.settle(fates);
+                }
             }
         }
+        self.scheme.recount(&self.lines);
         self.settle(fates);
     }
 
     /// Forgets what waits, uncounted: the worker has failed. The counters add up again.
     pub fn forget(&mut self) {
-        let Lines { queues, offered, arriving, hand, out, ended, counters, .. } = &mut self.lines;
+        let Lines { queues, backlog, offered, arriving, hand, out, ended, counters, .. } = &mut self.lines;
         for queue in queues {
             *queue = Waiting::new(queue.packets.capacity());
         }
         (*offered, *out, *arriving, *hand) = (Batch::new(), Batch::new(), None, None);
+        *backlog = Size::default();
         ended.clear();
         counters.offered = counters.offered.max(counters.sent);
         counters.dropped = counters.offered - counters.sent;
@@ -381,6 +378,7 @@ impl Link {
         let less = had.super_frames && !can.super_frames || had.checksums && !can.checksums;
         if less {
             self.lines.refit(can, fates);
+            self.scheme.recount(&self.lines);
         }
         less
     }
@@ -413,13 +411,16 @@ impl Lines {
 
     /// Makes what waits fit a port that takes less than before: segments take the place of their super-frame.
     fn refit(&mut self, can: Offloads, fates: &mut Fates) {
-        let Lines { queues, counters, .. } = self;
+        let Lines { queues, backlog, counters, .. } = self;
+        *backlog = Size::default();
         for queue in queues {
             let before = queue.packets.len();
             let done = refit(&mut queue.packets, can, fates);
             counters.dropped += done.dropped;
             counters.offered += queue.packets.len() as u64 + done.dropped - before as u64;
             queue.bytes = done.bytes;
+            backlog.packets += queue.packets.len() as u32;
+            backlog.bytes += Bytes::new(done.bytes);
         }
     }
 
@@ -447,7 +448,10 @@ impl Lines {
     fn take(&mut self, queue: usize) -> Option<Packet> {
         let waiting = self.queues.get_mut(queue)?;
         let packet = waiting.packets.pop()?;
-        waiting.bytes -= length(self.super_frames, &packet);
+        let length = length(self.super_frames, &packet);
+        waiting.bytes -= length;
+        self.backlog.packets -= 1;
+        self.backlog.bytes = Bytes::new(self.backlog.bytes.get() - length);
         Some(packet)
     }
 }
@@ -486,11 +490,14 @@ impl Wires for Lines {
             return false;
         };
         let length = length(self.super_frames, &packet);
+        waiting.packets.rewind();
         if let Some(packet) = waiting.packets.push(packet) {
             self.ended.push((packet, DropReason::BufferFull));
             return false;
         }
         waiting.bytes += length;
+        self.backlog.packets += 1;
+        self.backlog.bytes += Bytes::new(length);
         true
     }
 
@@ -504,7 +511,10 @@ impl Wires for Lines {
     fn drop_tail(&mut self, queue: QueueId) -> Option<Record> {
         let waiting = self.queues.get_mut(queue.index())?;
         let packet = waiting.packets.pop_back()?;
-        waiting.bytes -= length(self.super_frames, &packet);
+        let length = length(self.super_frames, &packet);
+        waiting.bytes -= length;
+        self.backlog.packets -= 1;
+        self.backlog.bytes = Bytes::new(self.backlog.bytes.get() - length);
         let record = self.record(&packet);
         self.ended.push((packet, DropReason::SchemeTail));
         Some(record)

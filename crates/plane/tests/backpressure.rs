@@ -5,7 +5,7 @@ use packet::DropReason;
 use packet::wire::{Ipv4Spec, ethernet, ethertype};
 use plane::rig::Rig;
 use plane::snapshot::Layout;
-use plane::{Change, Command, Lines};
+use plane::{Change, Command, Queueing};
 use schemes::{Next, Progress, Scheme, Wires};
 use std::net::Ipv4Addr;
 use std::sync::mpsc::channel;
@@ -102,7 +102,7 @@ fn a_scheme_is_asked_again_at_the_time_it_named() {
         let mut rig = Rig::running(4096, layout, &format!("{LAN}{WAN}"));
         rig.router.post(|| {
             let mut change = Change::to(rig.router.snapshot().clone());
-            change.schemes.push((PortId(1), Box::new(Late) as Box<dyn Scheme<Lines>>));
+            change.schemes.push((PortId(1), Queueing::new(Box::new(Late), 4096)));
             Command::Adopt(Box::new(change), channel().0)
         });
         rig.settle();
@@ -191,7 +191,7 @@ fn runs(rig: &mut Rig) -> Vec<(u8, usize)> {
 fn where_classes_are_ranked_what_was_promised_leaves_before_what_came_before_it() {
     for layout in LAYOUTS {
         let ranked = |levels: u8| {
-            let wan = WAN.replace("fifo(limit=60000)", &format!("priority(levels={levels},limit=60000)"));
+            let wan = WAN.replace("fifo(limit=60000)", &format!("priority(levels={levels}){{fifo(limit=60000)}}"));
             format!("{LAN}{AWAKE}{wan}{CLASSES}")
         };
         let mut rig = Rig::running(16384, layout, &ranked(2));

@@ -1,14 +1,14 @@
 //! The fast path allocates nothing: neither in the stages nor in what they call.
 
-use packet::Packet;
+use packet::{Packet, Pool, Queue, Region};
 use plane::meter::Flat;
-use plane::port::Port;
-use plane::rig::{Rig, Team, Udp};
+use plane::port::{Port, Wire};
+use plane::rig::{OneLink, Rig, Team, Udp};
 use plane::snapshot::Layout;
 use std::alloc::{GlobalAlloc, Layout as Memory, System};
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use units::{Mac, Nanos};
+use units::{Instant, Mac, Nanos};
 
 struct Counting;
 
@@ -147,6 +147,41 @@ fn answer(frame: &[u8]) -> Vec<u8> {
     back
 }
 
+/// Schemes take each other's place on a link on which packets wait.
+fn replace_schemes() {
+    let region = Region::new(2048);
+    let mut pool = Pool::new(region.clone());
+    let (near, _far) = Wire::pair(16);
+    let mut link = OneLink::new(Box::new(near), "fifo", Pool::new(region));
+    let mut queue = Queue::new(512);
+    for i in 0..512 {
+        let mut packet = pool.take().expect("the pool has frames");
+        assert!(packet.fill(&frame(i)));
+        assert!(queue.push(packet).is_none());
+    }
+    while !queue.is_empty() {
+        link.pass(Instant::new(1), &mut queue);
+    }
+    assert_eq!(link.waiting(), 512 - 16);
+    let texts = [
+        "fq",
+        "priority",
+        "fq(flows=8192,limit=400){fifo(drop=head)}",
+        "fifo(limit=300)",
+        "codel",
+        "las",
+        "sfq(flows=1)",
+    ];
+    let mut prepared = texts.map(OneLink::prepare);
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    for (i, queueing) in prepared.iter_mut().enumerate() {
+        link.replace(Instant::new(2 + i as u64), queueing);
+    }
+    let allocated = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    assert_eq!(allocated, 0, "allocations while schemes were replaced");
+    assert_eq!(link.waiting(), 300, "some of them let fewer in");
+}
+
 // One test: what another one allocates would be counted.
 #[test]
 fn forwarding_allocates_nothing() {
@@ -183,4 +218,5 @@ fn forwarding_allocates_nothing() {
     let back = translate(&mut rig, ("out", "in"), &mut frames, &answers);
     assert!(back.iter().all(|frame| frame[30..34] == [192, 0, 2, 7]), "they go inside");
     frames.drain(..).for_each(|packet| rig.pool.give(packet));
+    replace_schemes();
 }

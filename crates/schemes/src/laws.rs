@@ -1,7 +1,7 @@
 //! What holds for every scheme there is, whatever its options and whatever comes.
 
 use crate::model::{Fate, Model};
-use crate::{DECLARATIONS, Next, Progress, Record, Scheme, build};
+use crate::{DECLARATIONS, Next, ORDERS, Progress, Record, Scheme, build};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -54,7 +54,21 @@ fn options(declaration: &'static Declaration) -> impl Strategy<Value = Vec<(&'st
     })
 }
 
-/// A scheme on the link, and how much it was asked.
+/// A name, and options.
+type Layer = (&'static str, Vec<(&'static str, u64)>);
+
+fn layer(declaration: &'static Declaration) -> impl Strategy<Value = Layer> {
+    (Just(declaration.name), options(declaration))
+}
+
+/// Any scheme that manages a queue, by itself or below any that orders queues.
+fn layers() -> impl Strategy<Value = Vec<Layer>> {
+    let alone = (0..DECLARATIONS.len()).prop_flat_map(|i| layer(&DECLARATIONS[i]));
+    let order = (0..ORDERS.len()).prop_flat_map(|i| layer(&ORDERS[i].declaration));
+    (prop::option::of(order), alone).prop_map(|(order, alone)| order.into_iter().chain([alone]).collect())
+}
+
+/// A scheme on the link, and what came to it.
 struct Trial {
     scheme: Box<dyn Scheme<Model>>,
     model: Model,
@@ -62,8 +76,9 @@ struct Trial {
 }
 
 impl Trial {
-    fn new(name: &str, options: &[(&'static str, u64)]) -> Trial {
-        let scheme: Box<dyn Scheme<Model>> = build(name, options).expect("it is declared");
+    fn new(layers: &[Layer]) -> Trial {
+        let layers: Vec<_> = layers.iter().map(|(name, options)| (*name, &options[..])).collect();
+        let scheme: Box<dyn Scheme<Model>> = build(&layers).expect("it is declared");
         let model = Model::with(scheme.queues().into());
         Trial { scheme, model, came: Vec::new() }
     }
@@ -136,36 +151,44 @@ impl Trial {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn laws(
-        (name, options) in (0..DECLARATIONS.len()).prop_flat_map(|i| (Just(DECLARATIONS[i].name), options(&DECLARATIONS[i]))),
-        rounds in rounds(),
-    ) {
-        let mut trial = Trial::new(name, &options);
+    fn laws(layers in layers(), rounds in rounds()) {
+        let mut trial = Trial::new(&layers);
         rounds.iter().for_each(|round| trial.round(round));
         trial.end();
     }
 }
 
+fn defaults(declaration: &'static Declaration) -> Layer {
+    let default = |o: &OptionDeclaration| (o.name, o.unit.read(o.default).unwrap());
+    let options: Vec<_> = declaration.options.iter().map(default).collect();
+    assert!(options.iter().zip(declaration.options).all(|((_, v), o)| (o.least..=o.most).contains(v)));
+    (declaration.name, options)
+}
+
 #[test]
 fn every_declared_scheme_can_be_built_with_its_defaults_and_nothing_else() {
-    for declaration in DECLARATIONS {
-        let default = |o: &OptionDeclaration| (o.name, o.unit.read(o.default).unwrap());
-        let options: Vec<_> = declaration.options.iter().map(default).collect();
-        assert!(options.iter().zip(declaration.options).all(|((_, v), o)| (o.least..=o.most).contains(v)));
-        assert!(build::<Model>(declaration.name, &options).is_ok());
-        assert!(build::<Model>(declaration.name, &[]).is_err());
+    for (name, options) in DECLARATIONS.iter().map(defaults) {
+        assert!(build::<Model>(&[(name, &options)]).is_ok());
+        assert!(build::<Model>(&[(name, &[])]).is_err());
+        for (order, more) in ORDERS.iter().map(|order| defaults(&order.declaration)) {
+            assert!(build::<Model>(&[(order, &more), (name, &options)]).is_ok());
+            assert!(build::<Model>(&[(order, &[]), (name, &options)]).is_err());
+            assert!(build::<Model>(&[(order, &more)]).is_err(), "nothing manages its queues");
+        }
     }
-    assert!(build::<Model>("none", &[]).is_err());
+    assert!(build::<Model>(&[]).is_err() && build::<Model>(&[("none", &[])]).is_err());
+    assert!(ORDERS.iter().all(|order| DECLARATIONS.iter().any(|scheme| scheme.name == order.usual)));
 }
 
 #[test]
 fn names_are_one_of_a_kind_and_nothing_is_left_without_a_word_and_a_source() {
-    let names: BTreeSet<&str> = DECLARATIONS.iter().map(|declaration| declaration.name).collect();
-    assert_eq!(names.len(), DECLARATIONS.len());
-    for declaration in DECLARATIONS {
+    let all = || ORDERS.iter().map(|order| &order.declaration).chain(DECLARATIONS);
+    let names: BTreeSet<&str> = all().map(|declaration| declaration.name).collect();
+    assert_eq!(names.len(), all().count());
+    for declaration in all() {
         assert!(!declaration.source.is_empty() && !declaration.summary.is_empty(), "{}", declaration.name);
         assert!(declaration.options.iter().all(|option| !option.doc.is_empty()), "{}", declaration.name);
     }

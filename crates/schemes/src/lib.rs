@@ -9,6 +9,7 @@
 extern crate alloc;
 
 mod aqm;
+mod bins;
 mod build;
 mod chance;
 mod fifo;
@@ -17,11 +18,11 @@ mod laws;
 #[cfg(test)]
 mod model;
 mod options;
-mod priority;
+mod orders;
 mod single;
 mod wires;
 
 pub use build::{DECLARATIONS, build};
 pub use options::{Options, Unknown};
-pub use priority::Priority;
+pub use orders::ORDERS;
 pub use wires::{Next, Progress, Record, Scheme, Size, Wires};

@@ -107,6 +107,16 @@ pub trait Scheme<W: Wires>: Send {
         1
     }
 
+    /// How many packets any of its queues holds at most; asked when it is put there.
+    fn most_in_a_queue(&self) -> u32 {
+        u32::MAX
+    }
+
+    /// Others have put packets on its queues, or taken some: it counts anew what it has counted.
+    fn recount(&mut self, wires: &W) {
+        let _ = wires;
+    }
+
     /// Whether a higher class leaves before a lower one: the output task then takes packets from the paths in that order too.
     fn ranks_classes(&self) -> bool {
         false

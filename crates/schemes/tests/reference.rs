@@ -1,8 +1,8 @@
 //! The page of queueing schemes says what the code says.
 
-use schemes::DECLARATIONS;
+use schemes::{DECLARATIONS, ORDERS};
 use std::fmt::Write;
-use units::declare::{Declaration, OptionDeclaration, Unit};
+use units::declare::{Declaration, OptionDeclaration, OrderDeclaration, Unit};
 
 const ABOUT: &str = "# Queueing schemes
 
@@ -12,6 +12,13 @@ packets flow: those that wait stay.
 
 What a scheme drops is counted as `scheme_arrival` (it was not let in), `scheme_front` or `scheme_tail` (it waited already); where more is let in
 than there is memory for, as `buffer_full`. What it marks instead (ECN, RFC 3168) is counted too: `marked_packets` of `switchpath show -j ports`, and in the metrics.
+
+";
+
+const ORDERING: &str = "# Schemes that order queues
+
+Each of their queues is managed by one of the above, in braces: `scheme = \"fq(quantum=1514b){codel(target=5ms)}\"`. What is written in the
+braces counts for each queue; CoDel reckons with what waits in all of them.
 
 ";
 
@@ -37,11 +44,16 @@ fn section(declaration: &Declaration) -> String {
     text
 }
 
+fn order(order: &OrderDeclaration) -> String {
+    section(&order.declaration) + &format!("\nIn braces, unless said: `{}`.\n", order.usual)
+}
+
 #[test]
 fn the_page_of_queueing_schemes_is_that_of_the_code() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schemes.md");
-    let sections: Vec<String> = DECLARATIONS.iter().map(section).collect();
-    let page = String::from(ABOUT) + &sections.join("\n");
+    let alone: Vec<String> = DECLARATIONS.iter().map(section).collect();
+    let orders: Vec<String> = ORDERS.iter().map(order).collect();
+    let page = [ABOUT, &alone.join("\n"), "\n", ORDERING, &orders.join("\n")].concat();
     if std::env::var_os("UPDATE_EXPECT").is_some() {
         std::fs::write(path, &page).expect("the page can be written");
     }

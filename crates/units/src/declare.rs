@@ -100,6 +100,15 @@ pub enum DeclaredCost {
     Declared(fn(&[OptionValue]) -> (Nanos, Nanos)),
 }
 
+/// A scheme that orders queues, each of which is managed by another.
+#[derive(Clone, Copy, Debug)]
+pub struct OrderDeclaration {
+    /// Itself.
+    pub declaration: Declaration,
+    /// What manages each queue where the configuration does not say.
+    pub usual: &'static str,
+}
+
 /// One scheme, function or port kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Declaration {

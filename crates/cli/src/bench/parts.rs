@@ -179,8 +179,7 @@ pub fn scheme(rounds: Rounds) -> Vec<Figure> {
     let region = Region::new(2048);
     let mut pool = Pool::new(region.clone());
     let (near, mut far) = Wire::pair(1024);
-    let options = [("limit", 1000), ("bytes", 1 << 30), ("drop", 0), ("unbounded", 0)];
-    let mut link = OneLink::new(Box::new(near), "fifo", &options, Pool::new(region));
+    let mut link = OneLink::new(Box::new(near), "fifo", Pool::new(region));
     let mut queue = Queue::new(256);
     let mut batch = Batch::new();
     for _ in 0..256 {

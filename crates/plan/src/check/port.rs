@@ -205,19 +205,20 @@ impl Ports<'_> {
 
     fn scheme(&self, report: &mut Report<'_>, section: &Section<'_>) -> Call {
         let cost = crate::admission::Figure::flat(units::Nanos::ZERO, crate::admission::Source::Assumed);
-        let none = || Call { name: "", options: Vec::new(), text: String::new(), cost };
-        let schemes = &self.by.catalogue.schemes;
+        let none = || Call { name: "", options: Vec::new(), text: String::new(), inner: None, cost };
+        let catalogue = &self.by.catalogue;
         let Some(text) = section.text(report, "scheme") else {
-            return Call::parse(DEFAULT_SCHEME, schemes, "scheme").unwrap_or_else(|error| {
+            return Call::scheme(DEFAULT_SCHEME, catalogue).unwrap_or_else(|error| {
                 report.error(section.span.clone(), section.path, || {
                     (error.reason, format!("name a scheme: {}", error.hint))
                 });
                 none()
             });
         };
-        match Call::parse(text.value, schemes, "scheme") {
+        match Call::scheme(text.value, catalogue) {
             Ok(call) => {
-                if call.option("limit") == Some(1) {
+                let managing = call.inner.as_deref().unwrap_or(&call);
+                if managing.option("limit") == Some(1) {
                     report.warning(text.span.clone(), text.path, || {
                         let reason = "with a limit of 1 every burst loses all but one packet".to_string();
                         (reason, "give a limit of a hundred or more".to_string())

@@ -1,7 +1,7 @@
 //! A catalogue for the tests: what the router declares, and enough beside it to mistake things.
 
 use plan::Catalogue;
-use units::declare::{Declaration, OptionDeclaration, Unit};
+use units::declare::{Declaration, OptionDeclaration, OrderDeclaration, Unit};
 
 const LIMIT: OptionDeclaration = OptionDeclaration {
     name: "limit",
@@ -57,6 +57,10 @@ pub fn catalogue() -> Catalogue {
             declared("codel", "Controlled delay.", &[LIMIT, TARGET]),
             declared("tbf", "Token bucket filter.", &[RATE, BURST]),
         ],
+        orders: vec![OrderDeclaration {
+            declaration: declared("drr", "Deficit round robin.", &[BURST]),
+            usual: "fifo",
+        }],
         functions: vec![
             declared("ip", "Forwards IPv4 and IPv6.", &[]),
             declared("police", "Drops what is above a rate.", &[RATE, BURST]),

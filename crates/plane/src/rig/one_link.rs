@@ -3,8 +3,9 @@
 use crate::event::Silent;
 use crate::fates::Fates;
 use crate::latency::Since;
-use crate::link::{Link, LinkCounters, Outgoing};
+use crate::link::{Lines, Link, LinkCounters, Outgoing};
 use crate::port::Port;
+use crate::queueing::Queueing;
 use packet::{BATCH, Ledger, Pool, Queue};
 use units::{Instant, PathId, PortId};
 
@@ -16,15 +17,15 @@ pub struct OneLink {
 }
 
 impl OneLink {
-    /// The scheme `name` with `options` before `port`; packets have frames of `pool`'s region.
+    /// The scheme `text`, as a configuration has it, before `port`; packets have frames of `pool`'s region.
     ///
     /// # Panics
     /// When there is no such scheme.
-    pub fn new(port: Box<dyn Port>, name: &str, options: schemes::Options<'_>, pool: Pool) -> OneLink {
-        let scheme = schemes::build(name, options).unwrap_or_else(|unknown| panic!("{unknown}"));
+    pub fn new(port: Box<dyn Port>, text: &str, pool: Pool) -> OneLink {
+        let queueing = OneLink::prepare(text);
         let mut fates = Fates::new(pool, Box::new(Silent));
         fates.latencies.keep([(PathId(0), None)].into_iter());
-        OneLink { link: Link::new(PortId(0), port, scheme, BATCH * 16), fates, since: Since::default() }
+        OneLink { link: Link::new(PortId(0), port, queueing), fates, since: Since::default() }
     }
 
     /// Asks the scheme about every packet from now on, though it would let those on an idle link pass.
@@ -32,14 +33,18 @@ impl OneLink {
         self.link.ask_always();
     }
 
-    /// The scheme `name` with `options` decides from now on, over what waits too.
+    /// The scheme `text` with its queues.
     ///
     /// # Panics
     /// When there is no such scheme.
-    pub fn replace(&mut self, now: Instant, name: &str, options: schemes::Options<'_>) {
-        let scheme = schemes::build(name, options).unwrap_or_else(|unknown| panic!("{unknown}"));
+    pub fn prepare(text: &str) -> Queueing {
+        Queueing::new(scheme(text), BATCH * 16)
+    }
+
+    /// That scheme decides from now on, over what waits too; the one before takes its place.
+    pub fn replace(&mut self, now: Instant, queueing: &mut Queueing) {
         self.fates.now = now;
-        self.link.replace_scheme(scheme, &mut self.fates);
+        self.link.replace_scheme(queueing, &mut self.fates);
     }
 
     /// What the link has counted.
@@ -66,4 +71,9 @@ impl OneLink {
         self.link.offer(path, BATCH, &mut self.fates);
         self.link.serve(&mut self.fates)
     }
+}
+
+fn scheme(text: &str) -> Box<dyn schemes::Scheme<Lines>> {
+    let call = plan::Call::scheme(text, &crate::catalogue()).unwrap_or_else(|error| panic!("{text}: {}", error.reason));
+    schemes::build(&call.layers()).unwrap_or_else(|unknown| panic!("{unknown}"))
 }

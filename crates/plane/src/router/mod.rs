@@ -22,7 +22,7 @@ use crate::classify::{Origin, Outcome, RouteChange, RouteQuery, RouteReport, Tab
 use crate::event::Observer;
 use crate::host::HostLimits;
 use crate::snapshot::{Layout, Snapshot};
-use crate::worker::{Command, Crew, Mailbox, Worker, WorkerReport};
+use crate::worker::{Adopted, Command, Crew, Mailbox, Worker, WorkerReport};
 use desired::{Gateways, Key, Routes};
 use measured::Measured;
 use packet::{Pool, Region};
@@ -319,13 +319,13 @@ pub struct Published {
     routes: Routes,
     gateways: Gateways,
     statics: HashMap<(InterfaceId, IpAddr), Mac>,
-    waiting: Vec<Receiver<Generation>>,
+    waiting: Vec<Receiver<Adopted>>,
 }
 
 impl Published {
     /// Whether every worker runs it by now; one that is gone is not waited for.
     pub fn is_adopted(&mut self) -> bool {
-        self.waiting.retain(|receiver| receiver.try_recv() == Err(TryRecvError::Empty));
+        self.waiting.retain(|receiver| receiver.try_recv().err() == Some(TryRecvError::Empty));
         self.waiting.is_empty()
     }
 

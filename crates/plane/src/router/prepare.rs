@@ -11,6 +11,7 @@ use crate::interface::{Attached, Interface};
 use crate::link::Lines;
 use crate::nat;
 use crate::port::{Lane, Port, relay};
+use crate::queueing::Queueing;
 use crate::snapshot::{BEST_EFFORT, BUILT_IN, CONTROL, GENERAL, PathSpec, PortView, Rule, Snapshot};
 use crate::worker::{Change, Decorate, Lanes, NewFunctions, NewPort, Opened};
 use packet::Region;
@@ -45,7 +46,7 @@ const RELAY: usize = 1024;
 struct Share {
     ports: Vec<NewPort>,
     /// Other schemes for links that stay.
-    schemes: Vec<(PortId, Box<dyn Scheme<Lines>>)>,
+    schemes: Vec<(PortId, Queueing)>,
     functions: Vec<NewFunctions>,
 }
 
@@ -234,9 +235,9 @@ impl Router {
     ) -> Result<(), ApplyError> {
         let mut schemes = Vec::new();
         for _ in shares.iter() {
-            schemes.push(rescheduled.then(|| scheme_of(plan)).transpose()?);
+            let scheme = rescheduled.then(|| scheme_of(plan)).transpose()?;
+            schemes.push(scheme.map(|scheme| Queueing::of(scheme, &self.region)));
         }
-        let capacity = self.region.frames().min(65536);
         if reopened {
             let queues = opener.open(plan, &self.region, shares.len())?;
             assert!((1..=shares.len()).contains(&queues.len()), "a port for each queue, and at most as many as asked");
@@ -246,7 +247,7 @@ impl Router {
             let decorations = opener.decorate(plan, queues.len())?;
             let opened = self.share_out(id, queues, decorations);
             for ((share, port), scheme) in shares.iter_mut().zip(opened).zip(schemes) {
-                share.ports.push(NewPort { id, port, scheme, capacity });
+                share.ports.push(NewPort { id, port, scheme });
             }
             return Ok(());
         }
@@ -257,7 +258,7 @@ impl Router {
             let queue = self.queue_of(worker, id, queues);
             match queue.and_then(|queue| decorations.get_mut(queue)?.take()) {
                 Some(decorate) => {
-                    share.ports.push(NewPort { id, port: Opened::Redecorated(decorate), scheme, capacity });
+                    share.ports.push(NewPort { id, port: Opened::Redecorated(decorate), scheme });
                 }
                 None => share.schemes.extend(scheme.map(|scheme| (id, scheme))),
             }
@@ -326,7 +327,7 @@ impl Router {
 }
 
 fn scheme_of(plan: &PortPlan) -> Result<Box<dyn Scheme<Lines>>, ApplyError> {
-    let built = schemes::build(plan.scheme.name, &plan.scheme.options);
+    let built = schemes::build(&plan.scheme.layers());
     built.map_err(|unknown| broken(format!("port {}", plan.name), &unknown))
 }
 

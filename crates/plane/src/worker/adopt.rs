@@ -12,15 +12,15 @@ use crate::event::Event;
 use crate::function::Function;
 use crate::host::World;
 use crate::latency::Since;
-use crate::link::{Lines, Link};
+use crate::link::Link;
 use crate::offload::Half;
 use crate::path::{Fill, Instance, PathCounters};
 use crate::port::{Port, Relay};
+use crate::queueing::Queueing;
 use crate::scheduler::task::Terms;
 use crate::snapshot::{BEST_EFFORT, CONTROL, GENERAL, PathSpec, Snapshot};
 use packet::{DropReason, Queue};
 use plan::Grouping;
-use schemes::Scheme;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -53,9 +53,7 @@ pub struct NewPort {
     /// What becomes of the port itself.
     pub(crate) port: Opened,
     /// The scheme of its link; none where that stays.
-    pub scheme: Option<Box<dyn Scheme<Lines>>>,
-    /// The most packets a physical queue of the link holds.
-    pub capacity: usize,
+    pub scheme: Option<Queueing>,
 }
 
 /// The functions of a path at one port.
@@ -75,10 +73,18 @@ pub struct Change {
     /// Ports that are new or opened again.
     pub ports: Vec<NewPort>,
     /// Links that stay and get another scheme.
-    pub schemes: Vec<(PortId, Box<dyn Scheme<Lines>>)>,
+    pub schemes: Vec<(PortId, Queueing)>,
     /// Paths that are new, or whose functions are others.
     pub functions: Vec<NewFunctions>,
-    pub(super) reply: Option<Sender<Generation>>,
+    pub(super) reply: Option<Sender<Adopted>>,
+}
+
+/// That a worker runs a configuration, and what it has no more use for: whoever asked gives the memory back.
+pub struct Adopted {
+    /// Which configuration.
+    pub generation: Generation,
+    /// The schemes that others have replaced.
+    pub retired: Vec<(PortId, Queueing)>,
 }
 
 impl Change {
@@ -203,12 +209,12 @@ impl Worker {
         let Some(change) = self.pending.take() else { return };
         self.adopting = true;
         (self.quiet, self.waits_since) = (0, None);
-        let Change { snapshot, ports, schemes, functions, reply } = change;
+        let Change { snapshot, ports, mut schemes, functions, reply } = change;
         self.fates.count_ports(snapshot.ports.len());
         for new in ports {
             self.install_port(new, &snapshot);
         }
-        for (id, scheme) in schemes {
+        for (id, scheme) in &mut schemes {
             if let Some(Some(state)) = self.ports.get_mut(id.index()) {
                 state.link.replace_scheme(scheme, &mut self.fates);
                 self.duties.urge(state.output, now);
@@ -238,7 +244,7 @@ impl Worker {
         self.fates.event(&Event::Adopted { worker: self.id, generation });
         if let Some(reply) = reply {
             // A control side that no longer listens has given up on the answer, not on the change.
-            let _ = reply.send(generation);
+            let _ = reply.send(Adopted { generation, retired: schemes });
         }
     }
 
@@ -259,7 +265,7 @@ impl Worker {
     }
 
     fn install_port(&mut self, new: NewPort, snapshot: &Snapshot) {
-        let NewPort { id, port, scheme, capacity } = new;
+        let NewPort { id, port, scheme } = new;
         if id.index() >= self.ports.len() {
             self.ports.resize_with(id.index() + 1, || None);
         }
@@ -268,7 +274,9 @@ impl Worker {
                 let Some(Some(state)) = self.ports.get_mut(id.index()) else { return };
                 state.link.replace_port(|old| decorate(old.undecorated()));
                 state.link.refresh_offloads(&mut self.fates);
-                return scheme.into_iter().for_each(|scheme| state.link.replace_scheme(scheme, &mut self.fates));
+                return scheme
+                    .into_iter()
+                    .for_each(|mut scheme| state.link.replace_scheme(&mut scheme, &mut self.fates));
             }
             Opened::Queue { port, decorate, first, lanes } => {
                 (decorate(port), if first { Role::Device } else { Role::Queue }, lanes)
@@ -290,11 +298,11 @@ impl Worker {
             state.link.refresh_offloads(&mut self.fates);
             state.link.relay(role == Role::Relay);
             state.role = role;
-            scheme.into_iter().for_each(|scheme| state.link.replace_scheme(scheme, &mut self.fates));
+            scheme.into_iter().for_each(|mut scheme| state.link.replace_scheme(&mut scheme, &mut self.fates));
             return self.bury_remains();
         }
         let Some(scheme) = scheme else { return };
-        let mut link = Link::new(id, port, scheme, capacity);
+        let mut link = Link::new(id, port, scheme);
         link.relay(role == Role::Relay);
         let (input, output) = self.add_port_tasks(id, snapshot);
         self.ports[id.index()] = Some(PortState {

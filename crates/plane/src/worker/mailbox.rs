@@ -1,6 +1,6 @@
 //! How the control side talks to a worker: commands it reads between steps.
 
-use super::{Change, Watched, WorkerReport};
+use super::{Adopted, Change, Watched, WorkerReport};
 use crate::scheduler::trace::Trace;
 use crate::snapshot::Snapshot;
 use std::collections::VecDeque;
@@ -8,13 +8,13 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
-use units::{Generation, InterfaceId, Mac, PortId};
+use units::{InterfaceId, Mac, PortId};
 
 /// Something for a worker to do between two steps.
 #[derive(Debug)]
 pub enum Command {
     /// Run this configuration, and answer its generation when it runs.
-    Adopt(Box<Change>, Sender<Generation>),
+    Adopt(Box<Change>, Sender<Adopted>),
     /// The configuration that runs divides the processor otherwise from now on; nothing else of it is another.
     Divide(Arc<Snapshot>),
     /// Tell what you have counted.

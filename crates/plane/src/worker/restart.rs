@@ -15,6 +15,7 @@ use crate::function;
 use crate::host::Host;
 use crate::latency::Since;
 use crate::path::{Instance, PathCounters};
+use crate::queueing::Queueing;
 use crate::scheduler::Agenda;
 use crate::snapshot::{CONTROL, GENERAL};
 use packet::{Batch, DropReason, Queue};
@@ -107,14 +108,15 @@ impl Worker {
     fn reopen(&mut self, id: PortId) {
         let Some(mut state) = self.ports[id.index()].take() else { return };
         let view = self.snapshot.port(id).filter(|_| state.closing.is_none());
-        let scheme = view.and_then(|view| schemes::build(view.scheme.name, &view.scheme.options).ok());
+        let scheme = view.and_then(|view| schemes::build(&view.scheme.layers()).ok());
         state.settle();
         let Some(scheme) = scheme else {
             self.remains.extend(state.lanes.take().map(Remains::Lanes));
             self.remains.push(Remains::Port(id, state.link.into_port()));
             return;
         };
-        state.link.replace_scheme(scheme, &mut self.fates);
+        let mut scheme = Queueing::of(scheme, self.fates.pool.region());
+        state.link.replace_scheme(&mut scheme, &mut self.fates);
         (state.input, state.output) = self.add_port_tasks(id, &self.snapshot.clone());
         self.ports[id.index()] = Some(state);
     }

@@ -40,7 +40,7 @@ fn contended(scheme: &str, output: &str) -> Measured {
 #[test]
 fn with_priority_a_flood_that_fills_the_link_takes_nothing_from_what_was_promised() {
     for output in ["timeslice(packets=256, slice=100us)", "simple(packets=16)", "none"] {
-        let [fifo, priority] = ["fifo(limit=500)", "priority(limit=500)"].map(|scheme| contended(scheme, output));
+        let [fifo, priority] = ["fifo(limit=500)", "priority{fifo(limit=500)}"].map(|scheme| contended(scheme, output));
         let of = |measured: &Measured, key: &str| value(measured, &format!("source.s0.{key}"));
         println!(
             "{output}: fifo delivers {:.3} of it, p99 {:.0} us; priority {:.3}, p99 {:.0} us",
@@ -62,7 +62,8 @@ fn with_priority_a_flood_that_fills_the_link_takes_nothing_from_what_was_promise
 /// included, to its leaving (spec Q-56).
 #[test]
 fn a_path_knows_how_long_its_packets_took_as_exactly_as_the_world_around_it() {
-    for (layout, scheme) in [(1, "fifo"), (2, "fifo"), (3, "fifo"), (3, "priority")] {
+    const FIFO: &str = "fifo(limit=200)";
+    for (layout, scheme) in [(1, FIFO), (2, FIFO), (3, FIFO), (3, "priority{fifo(limit=200)}")] {
         for batching in ["none", "timeslice(packets=256, slice=100us)"] {
             let flow = |cost, pps, more: &str| Flow { more: more.into(), ..Flow::even(0, cost, pps) };
             let flows = [flow(3000, 20_000, "reserve = \"20kpps\"\ndelay = \"300us\""), flow(500, 90_000, "")];
@@ -72,7 +73,7 @@ fn a_path_knows_how_long_its_packets_took_as_exactly_as_the_world_around_it() {
             );
             let world = "duration = \"100ms\"\nwarmup = \"20ms\"\nsample = \"50ms\"\n[card.in]\nring = 64\n\
                          [card.out]\ntransmit_ring = 16\n[[link]]\nbetween = [\"out\", \"k\"]\nrate = \"60mbit\"\n";
-            let port = format!("device = \"sim:out\"\nscheme = \"{scheme}(limit=200)\"\n");
+            let port = format!("device = \"sim:out\"\nscheme = \"{scheme}\"\n");
             let config = config(&cpu, &flows).replace("device = \"sim:out\"\n", &port);
             let costs = format!("{COSTS}\ninput = \"500ns\"");
             let measured = run(&crate::common::world_of(&config, &around(&costs, &flows, world)));

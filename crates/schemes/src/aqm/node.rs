@@ -1,0 +1,97 @@
+//! A node of any kind, with what it remembers of each of many queues: what the orders above need not tell apart.
+
+use super::{At, Blue, Choke, CoDel, Head, Manage, Pie, Red, Tail, Threshold, Turn};
+use crate::options::{Unknown, Values};
+use crate::{Record, Wires, fifo};
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+/// A node and what it remembers of each queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Each<M: Manage> {
+    node: M,
+    queues: Vec<M::Memory>,
+}
+
+impl<M: Manage> Each<M> {
+    fn new(node: M, queues: usize) -> Each<M> {
+        Each { queues: (0..queues).map(|_| node.memory()).collect(), node }
+    }
+
+    #[inline(always)]
+    fn arrive<W: Wires>(&mut self, queue: usize, at: &mut At<'_, W>, packet: &Record) -> bool {
+        let Some(memory) = self.queues.get_mut(queue) else { return false };
+        self.node.arrive(memory, at, packet)
+    }
+
+    #[inline(always)]
+    fn evaluate<W: Wires>(&mut self, queue: usize, at: &mut At<'_, W>) -> Turn {
+        let Some(memory) = self.queues.get_mut(queue) else { return Turn::Nothing };
+        self.node.evaluate(memory, at)
+    }
+}
+
+macro_rules! nodes {
+    ($($kind:ident),*) => {
+        /// A node that manages queues. Closed, so that one match leads to straight code for each, and none is boxed.
+        #[derive(Clone, Debug)]
+        pub(crate) enum Aqm { $($kind(Each<$kind>)),* }
+
+        impl Aqm {
+            /// The packet that arrives is to be put on the queue, marked or refused. Answers whether it is there.
+            #[inline]
+            pub fn arrive<W: Wires>(&mut self, queue: usize, at: &mut At<'_, W>, packet: &Record) -> bool {
+                match self { $(Aqm::$kind(each) => each.arrive(queue, at, packet)),* }
+            }
+
+            /// One evaluation of the queue.
+            #[inline]
+            pub fn evaluate<W: Wires>(&mut self, queue: usize, at: &mut At<'_, W>) -> Turn {
+                match self { $(Aqm::$kind(each) => each.evaluate(queue, at)),* }
+            }
+
+            /// Whether it tells flows apart.
+            pub fn wants_flow_hash(&self) -> bool {
+                match self { $(Aqm::$kind(each) => each.node.wants_flow_hash()),* }
+            }
+
+            /// Whether packets may pass it while nothing waits.
+            pub fn passes_when_idle(&self) -> bool {
+                match self { $(Aqm::$kind(each) => each.node.passes_when_idle()),* }
+            }
+        }
+
+        $(impl From<Each<$kind>> for Aqm {
+            fn from(each: Each<$kind>) -> Aqm {
+                Aqm::$kind(each)
+            }
+        })*
+    };
+}
+
+nodes!(Blue, Choke, CoDel, Head, Pie, Red, Tail, Threshold);
+
+impl Aqm {
+    /// The node called `name`, for so many queues.
+    pub fn of(name: &str, options: &Values<'_>, queues: usize) -> Result<Aqm, Unknown> {
+        fn each<M: Manage>(node: M, queues: usize) -> Aqm
+        where
+            Aqm: From<Each<M>>,
+        {
+            Each::new(node, queues).into()
+        }
+        Ok(match name {
+            "fifo" => match options.choice("drop", fifo::DROPS)? {
+                fifo::Drop::Tail => each(fifo::bounds(options)?, queues),
+                fifo::Drop::Head => each(Head(fifo::bounds(options)?), queues),
+            },
+            "red" => each(Red::of(options)?, queues),
+            "codel" => each(CoDel::of(options)?, queues),
+            "pie" => each(Pie::of(options)?, queues),
+            "blue" => each(Blue::of(options)?, queues),
+            "choke" => each(Choke::of(options)?, queues),
+            "threshold" => each(Threshold::of(options)?, queues),
+            other => return Err(Unknown(other.to_string())),
+        })
+    }
+}

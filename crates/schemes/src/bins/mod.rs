@@ -1,0 +1,210 @@
+//! Many queues on one link: which packet waits where, and whose turn it is.
+//!
+//! A *bin* is a queue under the management of a [node](crate::aqm). An [`Order`] says which bin is next; it knows bins by number,
+//! and lengths, but neither packets nor wires.
+
+mod attained;
+mod deficit;
+mod list;
+mod rank;
+
+pub(crate) use attained::Attained;
+pub(crate) use deficit::Deficit;
+pub(crate) use rank::Rank;
+
+use crate::aqm::{Aqm, At, Turn};
+use crate::{Next, Progress, Record, Scheme, Wires};
+use units::{Bytes, QueueId};
+
+/// Whose turn it is. A bin is *waiting* from [`Order::wake`] to [`Order::empty`]; besides those, bins that have just run empty may
+/// be named: they are told to be [empty](Order::empty) once more, and then are not.
+pub(crate) trait Order: core::fmt::Debug + Send {
+    /// A packet has come to a bin that had none.
+    fn wake(&mut self, bin: usize);
+    /// The bin whose first packet is to leave. It is the same until that was [sent](Order::sent) or the bin is
+    /// [empty](Order::empty).
+    fn pick(&mut self) -> Option<usize>;
+    /// A packet of so many bytes left, and others wait there.
+    fn sent(&mut self, bin: usize, length: u32);
+    /// The bin has nothing any more: a packet of so many bytes left it, or none where its last one was dropped.
+    fn empty(&mut self, bin: usize, length: u32);
+    /// No bin has anything.
+    fn clear(&mut self);
+
+    /// As [`Scheme::ranks_classes`], where bins are classes.
+    fn ranks(&self) -> bool {
+        false
+    }
+}
+
+/// By what packets are told apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum By {
+    /// The hash of their flow.
+    Flow,
+    /// Their class: the highest has the first bin, and those above share it.
+    Class,
+}
+
+/// How many packets of the longest bin go at once where all bins hold too many (RFC 8290, section 4.1).
+const MOST_AT_ONCE: u32 = 64;
+
+/// Bins, their management and their order: a scheme.
+#[derive(Debug)]
+pub(crate) struct Bins<O> {
+    order: O,
+    aqm: Aqm,
+    by: By,
+    count: u16,
+    /// Packets that all bins hold at most.
+    limit: u32,
+    /// What all bins hold.
+    packets: u32,
+    bytes: u64,
+}
+
+impl<O: Order> Bins<O> {
+    /// `count` bins, which hold at most `limit` packets together.
+    pub fn new(order: O, aqm: Aqm, by: By, count: u16, limit: u32) -> Bins<O> {
+        Bins { order, aqm, by, count: count.max(1), limit, packets: 0, bytes: 0 }
+    }
+
+    #[inline(always)]
+    fn bin(&self, packet: &Record) -> usize {
+        let count = u32::from(self.count);
+        let place = match self.by {
+            // The upper bits of a product spread as evenly as a remainder, and cost no division.
+            By::Flow => ((u64::from(packet.flow_hash) * u64::from(count)) >> 32) as u32,
+            By::Class => count - 1 - u32::from(packet.class).min(count - 1),
+        };
+        place as usize
+    }
+
+    /// Something is done to a bin; what it holds then is counted.
+    #[inline(always)]
+    fn at<W: Wires, T>(&mut self, wires: &mut W, bin: usize, act: impl FnOnce(&mut Aqm, &mut At<'_, W>) -> T) -> T {
+        let queue = queue(bin);
+        let before = wires.size(queue);
+        let backlog = Bytes::new(self.bytes);
+        let done = act(&mut self.aqm, &mut At { wires: &mut *wires, queue, backlog });
+        let after = wires.size(queue);
+        self.packets = self.packets + after.packets - before.packets;
+        self.bytes = self.bytes + after.bytes.get() - before.bytes.get();
+        done
+    }
+
+    #[inline]
+    fn arrive<W: Wires>(&mut self, wires: &mut W, packet: &Record) {
+        let bin = self.bin(packet);
+        let before = wires.size(queue(bin)).packets;
+        self.at(wires, bin, |aqm, at| aqm.arrive(bin, at, packet));
+        match (before, wires.size(queue(bin)).packets) {
+            (0, 0) => {}
+            (0, _) => self.order.wake(bin),
+            (_, 0) => self.order.empty(bin, 0),
+            _ => {}
+        }
+        if self.packets > self.limit {
+            self.relieve(wires);
+        }
+    }
+
+    /// Drops packets at the front of the longest bin: half of them, or as many as may go at once.
+    #[cold]
+    fn relieve<W: Wires>(&mut self, wires: &mut W) {
+        let bins = 0..usize::from(self.count);
+        let Some(longest) = bins.max_by_key(|bin| wires.size(queue(*bin)).bytes) else { return };
+        let surplus = wires.size(queue(longest)).packets.div_ceil(2).min(MOST_AT_ONCE);
+        self.at(wires, longest, |_, at| {
+            for _ in 0..surplus {
+                at.wires.drop_front(at.queue);
+            }
+        });
+        if wires.size(queue(longest)).packets == 0 {
+            self.order.empty(longest, 0);
+        }
+    }
+
+    #[inline]
+    fn evaluate<W: Wires>(&mut self, wires: &mut W) -> Turn {
+        // Each bin that is empty is named once at most: the order then forgets it.
+        while let Some(bin) = self.order.pick() {
+            if wires.size(queue(bin)).packets == 0 {
+                self.order.empty(bin, 0);
+                continue;
+            }
+            let turn = self.at(wires, bin, |aqm, at| aqm.evaluate(bin, at));
+            let left = wires.size(queue(bin)).packets;
+            match turn {
+                Turn::Sent(packet) if left > 0 => self.order.sent(bin, packet.length),
+                Turn::Sent(packet) => self.order.empty(bin, packet.length),
+                Turn::Dropped | Turn::Nothing if left == 0 => self.order.empty(bin, 0),
+                Turn::Dropped | Turn::Nothing => {}
+            }
+            return turn;
+        }
+        Turn::Nothing
+    }
+}
+
+#[inline(always)]
+fn queue(bin: usize) -> QueueId {
+    QueueId(bin as u16)
+}
+
+impl<W: Wires, O: Order> Scheme<W> for Bins<O> {
+    #[inline]
+    fn arrival(&mut self, wires: &mut W) {
+        while let Some(packet) = wires.arriving() {
+            self.arrive(wires, &packet);
+        }
+    }
+
+    #[inline]
+    fn link_ready(&mut self, wires: &mut W) -> Progress {
+        match self.evaluate(wires) {
+            Turn::Sent(_) | Turn::Dropped => Progress::Made,
+            Turn::Nothing => Progress::None,
+        }
+    }
+
+    fn next(&self, _: &W) -> Next {
+        if self.packets == 0 { Next::Idle } else { Next::Ready }
+    }
+
+    fn wants_flow_hash(&self) -> bool {
+        self.by == By::Flow || self.aqm.wants_flow_hash()
+    }
+
+    fn passes_when_idle(&self) -> bool {
+        self.aqm.passes_when_idle()
+    }
+
+    fn queues(&self) -> u16 {
+        self.count
+    }
+
+    fn most_in_a_queue(&self) -> u32 {
+        self.limit
+    }
+
+    fn ranks_classes(&self) -> bool {
+        self.order.ranks()
+    }
+
+    fn recount(&mut self, wires: &W) {
+        self.order.clear();
+        (self.packets, self.bytes) = (0, 0);
+        for bin in 0..usize::from(self.count) {
+            let size = wires.size(queue(bin));
+            self.packets += size.packets;
+            self.bytes += size.bytes.get();
+            if size.packets > 0 {
+                self.order.wake(bin);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,40 @@
+//! Strict priority: the first bin that has something is next (RFC 2475, section 2.3.3.3).
+
+use super::Order;
+
+/// The bins that have something, a bit each.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rank(u64);
+
+impl Rank {
+    /// The most bins.
+    pub const MOST: u64 = 64;
+}
+
+impl Order for Rank {
+    #[inline]
+    fn wake(&mut self, bin: usize) {
+        self.0 |= 1 << bin;
+    }
+
+    #[inline]
+    fn pick(&mut self) -> Option<usize> {
+        (self.0 != 0).then(|| self.0.trailing_zeros() as usize)
+    }
+
+    #[inline]
+    fn sent(&mut self, _: usize, _: u32) {}
+
+    #[inline]
+    fn empty(&mut self, bin: usize, _: u32) {
+        self.0 &= !(1 << bin);
+    }
+
+    fn clear(&mut self) {
+        self.0 = 0;
+    }
+
+    fn ranks(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,261 @@
+use super::*;
+use crate::model::{Fate, Model};
+use crate::options::Values;
+use crate::single::Single;
+use crate::{Options, aqm};
+use Fate::{Dropped, Refused, Sent};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use proptest::prelude::*;
+use units::Nanos;
+
+const UNBOUNDED: Options<'_> = &[("limit", 0), ("bytes", 0), ("drop", 0), ("unbounded", 1)];
+
+/// A node that drops only where `limit` packets wait.
+fn tail(limit: u64, queues: usize) -> Aqm {
+    let options = [("limit", limit), ("bytes", 1 << 30), ("drop", 0), ("unbounded", 0)];
+    Aqm::of("fifo", &Values(&options), queues).expect("it is declared")
+}
+
+const CODEL: Options<'_> = &[
+    ("target", 5_000_000),
+    ("interval", 100_000_000),
+    ("mtu", 1514),
+    ("limit", 1000),
+    ("ecn", 0),
+    ("again", 0),
+    ("root", 0),
+];
+
+fn codel(queues: usize) -> Aqm {
+    Aqm::of("codel", &Values(CODEL), queues).expect("it is declared")
+}
+
+/// A hash that is spread to bin `bin` of `bins`.
+fn hash(bin: u32, bins: u32) -> u32 {
+    ((u64::from(bin) << 32).div_ceil(u64::from(bins))) as u32
+}
+
+fn of(bin: u32, length: u32) -> Record {
+    Record { length, flow_hash: hash(bin, 4), ..Record::default() }
+}
+
+fn fair(quantum: u32, favours_new: bool) -> Bins<Deficit> {
+    Bins::new(Deficit::new(4, quantum, favours_new), tail(1000, 4), By::Flow, 4, 1000)
+}
+
+fn ranked(levels: u16, limit: u64) -> Bins<Rank> {
+    Bins::new(Rank::default(), tail(limit, levels.into()), By::Class, levels, u32::MAX)
+}
+
+#[test]
+fn drr_shares() {
+    // Packets of 100, 500, 900 and 1500 bytes, as many bytes each.
+    let (mut scheme, mut model) = (Bins { limit: 10_000, ..fair(1500, false) }, Model::default());
+    let lengths = [100, 500, 900, 1500];
+    let packets = (0..4u32).flat_map(|bin| core::iter::repeat_n(of(bin, lengths[bin as usize]), 300));
+    let records: Vec<Record> = packets.collect();
+    model.arrive_all(&mut scheme, records.iter().copied());
+    let mut sent = [0u32; 4];
+    model.ready(&mut scheme, 250);
+    for fate in &model.fates {
+        let Sent(number) = *fate else { panic!("nothing is dropped") };
+        sent[number / 300] += records[number].length;
+    }
+    let (least, most) = (sent.iter().min().unwrap(), sent.iter().max().unwrap());
+    assert!(most - least <= 2 * 1500 && *least > 10_000, "no two differ by more than a turn and a packet: {sent:?}");
+}
+
+#[test]
+fn with_a_quantum_of_nothing_a_turn_is_a_packet() {
+    let (mut scheme, mut model) = (fair(0, false), Model::default());
+    model.arrive_all(&mut scheme, [of(0, 64), of(0, 64), of(0, 64), of(1, 1500), of(1, 1500), of(2, 700)].into_iter());
+    model.ready(&mut scheme, 9);
+    assert_eq!(model.fates, [Sent(0), Sent(3), Sent(5), Sent(1), Sent(4), Sent(2)]);
+}
+
+#[test]
+fn fq_new_flow_position() {
+    let (mut scheme, mut model) = (fair(3000, true), Model::default());
+    model.arrive_all(&mut scheme, [of(0, 1500); 6].into_iter());
+    model.ready(&mut scheme, 3);
+    // Flow 0 is old by now, in the middle of its turn. A new one goes behind the other new one, and before the old one.
+    model.arrive_all(&mut scheme, [of(2, 1500), of(1, 100), of(2, 1500)].into_iter());
+    model.ready(&mut scheme, 3);
+    assert_eq!(model.fates[3..], [Sent(6), Sent(8), Sent(7)]);
+    // Flow 1 has run empty, and is behind the old ones: it is not new again.
+    model.arrive_all(&mut scheme, [of(1, 100)].into_iter());
+    model.ready(&mut scheme, 9);
+    assert_eq!(model.fates[6..], [Sent(3), Sent(9), Sent(4), Sent(5)]);
+}
+
+#[test]
+fn a_bin_that_has_run_empty_holds_nobody_up() {
+    let (mut scheme, mut model) = (fair(300, true), Model::default());
+    model.arrive_all(&mut scheme, [of(0, 300), of(0, 300), of(1, 300), of(2, 300)].into_iter());
+    model.ready(&mut scheme, 9);
+    assert_eq!((model.waiting(), Scheme::<Model>::next(&scheme, &model)), (0, Next::Idle));
+    model.arrive_all(&mut scheme, [of(3, 300), of(0, 300)].into_iter());
+    model.ready(&mut scheme, 9);
+    assert_eq!(model.waiting(), 0);
+}
+
+#[test]
+fn fcfs_eq_fq_one_bin() {
+    let mut one = Bins::new(Deficit::new(1, 1514, true), codel(1), By::Flow, 1, 100_000);
+    let node = aqm::CoDel::of(&Values(CODEL));
+    let mut single = Single::new(node.expect("all options are there"));
+    let (mut a, mut b) = (Model::default(), Model::default());
+    for round in 0..5000u32 {
+        let lengths: Vec<u32> = (0..1 + round % 2).map(|i| 200 + (round * 37 + i * 511) % 1300).collect();
+        a.arrive(&mut one, &lengths);
+        b.arrive(&mut single, &lengths);
+        a.ready(&mut one, 1);
+        b.ready(&mut single, 1);
+        (a.now, b.now) = (a.now + Nanos::millis(1), b.now + Nanos::millis(1));
+    }
+    assert!(a.fated(|fate| matches!(fate, Dropped(_))) > 20);
+    assert_eq!(a.fates, b.fates);
+}
+
+#[test]
+fn fq_total_backlog_rule() {
+    // Each bin has less than an MTU behind its first packet, all together more: packets that wait too long are dropped all
+    // the same, but not the last of a bin.
+    let mut scheme = Bins::new(Deficit::new(4, 1514, true), codel(4), By::Flow, 4, 1000);
+    let mut model = Model::default();
+    for _ in 0..400 {
+        let short: Vec<u32> = (0..4).filter(|bin| model.size(QueueId(*bin as u16)).packets < 3).collect();
+        model.arrive_all(&mut scheme, short.iter().map(|bin| of(*bin, 500)));
+        model.now += Nanos::millis(3);
+        model.ready(&mut scheme, 1);
+        assert!((0..4).all(|bin| model.size(QueueId(bin)).bytes <= Bytes::new(1514)));
+    }
+    assert!(model.fated(|fate| matches!(fate, Dropped(_))) > 0);
+}
+
+#[test]
+fn pool_full_drops_longest() {
+    let mut scheme = Bins { limit: 10, ..fair(1500, true) };
+    let mut model = Model::default();
+    model.arrive_all(&mut scheme, [of(0, 100); 3].into_iter().chain([of(1, 100); 7]));
+    assert!(model.fates.is_empty());
+    model.arrive_all(&mut scheme, [of(0, 100)].into_iter());
+    assert_eq!(model.fates, [Dropped(3), Dropped(4), Dropped(5), Dropped(6)], "half of the seven, from their front");
+    model.ready(&mut scheme, 99);
+    assert_eq!(model.waiting(), 0);
+}
+
+#[test]
+fn who_has_sent_least_goes_first_until_it_runs_empty() {
+    let mut scheme = Bins::new(Attained::new(4), tail(1000, 4), By::Flow, 4, 1000);
+    let mut model = Model::default();
+    model.arrive_all(&mut scheme, [of(0, 1000); 4].into_iter());
+    model.ready(&mut scheme, 2);
+    model.arrive_all(&mut scheme, [of(1, 600); 5].into_iter());
+    model.ready(&mut scheme, 9);
+    // Flow 1 has sent 600, 1200, 1800 and 2400 when flow 0, with 2000, has its next turn, then 3000.
+    assert_eq!(model.fates[2..], [Sent(4), Sent(5), Sent(6), Sent(7), Sent(2), Sent(8), Sent(3)]);
+    model.arrive_all(&mut scheme, [of(0, 1000), of(1, 600)].into_iter());
+    model.ready(&mut scheme, 9);
+    assert_eq!(model.fates[9..], [Sent(9), Sent(10)], "both begin at nothing, and the first came first");
+}
+
+#[test]
+fn the_highest_class_leaves_first_and_within_one_who_came_first() {
+    let (mut scheme, mut model) = (ranked(2, 10), Model::default());
+    model.arrive_as(&mut scheme, &[(100, 0), (100, 0), (100, 1), (100, 7), (100, 0)]);
+    assert_eq!(Scheme::<Model>::next(&scheme, &model), Next::Ready);
+    model.ready(&mut scheme, 3);
+    model.arrive_as(&mut scheme, &[(100, 1)]);
+    model.ready(&mut scheme, 9);
+    assert_eq!(model.fates, [Sent(2), Sent(3), Sent(0), Sent(5), Sent(1), Sent(4)]);
+    assert_eq!(Scheme::<Model>::next(&scheme, &model), Next::Idle);
+}
+
+#[test]
+fn what_others_did_to_the_queues_is_counted_anew() {
+    let mut model = Model::default();
+    let mut scheme = fair(1500, true);
+    model.arrive_all(&mut scheme, [of(0, 100), of(0, 100), of(2, 100)].into_iter());
+    assert!(model.drop_front(QueueId(2)).is_some());
+    Scheme::<Model>::recount(&mut scheme, &model);
+    assert_eq!((scheme.packets, scheme.bytes), (2, 200));
+    let mut another = Bins::new(Attained::new(4), tail(1000, 4), By::Flow, 4, 1000);
+    Scheme::<Model>::recount(&mut another, &model);
+    model.ready(&mut another, 9);
+    assert_eq!(model.fates, [Dropped(2), Sent(0), Sent(1)]);
+    assert_eq!(Scheme::<Model>::next(&another, &model), Next::Idle);
+}
+
+/// What a list of packets with their classes, searched anew for each departure, would do.
+fn naive(steps: &[(Vec<(u32, u8)>, usize)], levels: u16, limit: usize) -> Vec<Fate> {
+    let (mut waiting, mut number, mut fates): (VecDeque<(usize, u16)>, _, _) = (VecDeque::new(), 0, Vec::new());
+    for (arrivals, room) in steps {
+        for (_, class) in arrivals {
+            let level = u16::from(*class).min(levels - 1);
+            match waiting.iter().filter(|(_, l)| *l == level).count() < limit {
+                true => waiting.push_back((number, level)),
+                false => fates.push(Refused(number)),
+            }
+            number += 1;
+        }
+        for _ in 0..*room {
+            let Some(highest) = waiting.iter().map(|(_, level)| *level).max() else { break };
+            let at = waiting.iter().position(|(_, level)| *level == highest).unwrap();
+            fates.push(Sent(waiting.remove(at).unwrap().0));
+        }
+    }
+    fates
+}
+
+proptest! {
+    #[test]
+    fn priority_does_what_a_search_through_all_that_waits_would(
+        steps in prop::collection::vec((prop::collection::vec((1u32..100, 0u8..9), 0..20), 0usize..20), 0..12),
+        levels in 2u16..=8,
+        limit in 1usize..8,
+    ) {
+        let (mut scheme, mut model) = (ranked(levels, limit as u64), Model::default());
+        for (arrivals, room) in &steps {
+            model.arrive_as(&mut scheme, arrivals);
+            model.ready(&mut scheme, *room);
+        }
+        prop_assert_eq!(model.fates, naive(&steps, levels, limit));
+    }
+
+    /// The heap names who a search through all that wait would.
+    #[test]
+    fn attained_does_what_a_search_would(steps in prop::collection::vec((0usize..6, 0u8..3, 1u32..2000), 1..300)) {
+        let (mut order, mut waiting) = (Attained::new(6), [None::<(u64, usize)>; 6]);
+        for (time, (bin, what, length)) in steps.into_iter().enumerate() {
+            match (what, waiting[bin]) {
+                (0, None) => {
+                    order.wake(bin);
+                    waiting[bin] = Some((0, time));
+                }
+                (1, Some((sent, _))) => {
+                    order.sent(bin, length);
+                    waiting[bin] = Some((sent + u64::from(length), time));
+                }
+                (2, _) => {
+                    order.empty(bin, 0);
+                    waiting[bin] = None;
+                }
+                _ => {}
+            }
+            let least = (0..6).filter(|bin| waiting[*bin].is_some()).min_by_key(|bin| waiting[*bin]);
+            prop_assert_eq!(order.pick(), least);
+        }
+    }
+}
+
+#[test]
+fn nothing_but_memory_bounds_what_is_unbounded() {
+    let aqm = Aqm::of("fifo", &Values(UNBOUNDED), 4).expect("it is declared");
+    let mut scheme = Bins::new(Deficit::new(4, 0, false), aqm, By::Flow, 4, u32::MAX);
+    let mut model = Model::default();
+    model.capacity = 5;
+    model.arrive_all(&mut scheme, [of(0, 100); 8].into_iter());
+    assert_eq!((model.waiting(), scheme.packets), (5, 5));
+}
