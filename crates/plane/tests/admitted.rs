@@ -6,7 +6,7 @@ use plane::port::Port;
 use plane::rig::{Rig, Udp};
 use plane::snapshot::Layout;
 use std::net::Ipv4Addr;
-use units::{Mac, Nanos};
+use units::Nanos;
 
 fn config(voice: &str) -> String {
     format!(
@@ -31,10 +31,14 @@ impl Meter for Dear {
     }
 }
 
+/// A frame to a host behind `wan`.
+fn frame(port: u16) -> Vec<u8> {
+    let packet = Udp::crossing(9, port);
+    Udp { network: (packet.network.0, Ipv4Addr::new(203, 0, 113, 5)), length: 64, ..packet }.frame(b"")
+}
+
 fn forward(rig: &mut Rig, packets: u32) {
-    let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
-    let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::new(203, 0, 113, 5));
-    let frame = Udp { link, network, ports: (9, 2), ttl: 64, length: 64 }.frame(b"");
+    let frame = frame(2);
     for _ in 0..packets {
         rig.send("lan", &frame);
         // A port that promises are made on is looked at when its estimator says so.
@@ -93,9 +97,7 @@ impl Meter for DearSending {
 
 /// A flood, for a tenth of a second. Answers how many packets left, and how many were received in vain.
 fn flood(rig: &mut Rig) -> (usize, u64) {
-    let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
-    let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::new(203, 0, 113, 5));
-    let frame = Udp { link, network, ports: (9, 9), ttl: 64, length: 64 }.frame(b"");
+    let frame = frame(9);
     let dropped = |rig: &Rig| rig.report().ledger.dropped_for(DropReason::PathQueue);
     let (before, end, mut left) = (dropped(rig), rig.now + Nanos::millis(100), 0);
     while rig.now < end {

@@ -3,14 +3,12 @@
 
 use packet::pool::Segmentation;
 use packet::wire::{Ipv4, Ipv4Spec, ethernet, ethertype};
-use packet::{Batch, Offload, Pool, Region};
-use plan::PortPlan;
+use packet::{Batch, Offload, Pool};
 use plane::event::Silent;
 use plane::meter::Flat;
-use plane::port::{Memory, Offloads, Port, PortStatistics, Waiter, Wire};
+use plane::port::{Memory, Offloads, Port, PortStatistics, Waiter};
 use plane::rig::Rig;
 use plane::snapshot::Layout;
-use plane::{ApplyError, Decorate, Opener};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -133,66 +131,35 @@ impl Port for Fading {
     }
 }
 
-/// Opens such wires, short ones.
-#[derive(Default)]
-struct Fades {
-    far: Vec<Memory>,
-    faded: Arc<AtomicBool>,
-}
-
-impl Opener for Fades {
-    fn open(&mut self, _: &PortPlan, _: &Arc<Region>, _: usize) -> Result<Vec<Box<dyn Port>>, ApplyError> {
-        let (near, far) = Wire::pair(4);
-        self.far.push(far);
-        Ok(vec![Box::new(Fading(near, self.faded.clone()))])
-    }
-
-    fn decorate(&mut self, _: &PortPlan, queues: usize) -> Result<Vec<Decorate>, ApplyError> {
-        Ok((0..queues).map(|_| -> Decorate { Box::new(|port| port) }).collect())
-    }
-}
-
 #[test]
 fn what_waits_is_cut_when_the_port_itself_takes_less() {
-    let (mut rig, mut opener) = (Rig::new(4096, Layout::Three, Box::new(Silent)), Fades::default());
-    let plan = plan::check(&config("wan"), "fading.toml", &plane::catalogue()).unwrap_or_else(|e| panic!("{e}"));
-    let prepared = rig.router.prepare(&plan, &mut opener).unwrap();
-    let mut published = rig.router.publish(prepared);
-    while !published.is_adopted() {
-        rig.step(&mut Flat(Nanos::new(10)));
-    }
-    rig.router.complete(published);
+    let (mut rig, faded) = (Rig::new(4096, Layout::Three, Box::new(Silent)), Arc::new(AtomicBool::new(false)));
+    let fades = faded.clone();
+    rig.wires.wrap = Some(Box::new(move |near| Box::new(Fading(near, fades.clone()))));
+    // Short ones, so that much waits before them.
+    rig.wires.length = 4;
+    rig.apply(&config("wan")).unwrap_or_else(|errors| panic!("{errors:?}"));
     rig.settle();
-    let [lan, wan] = &mut opener.far[..] else { panic!("two wires") };
-    let (mut batch, mut frames, mut next) = (Batch::new(), Vec::new(), 1);
-    let mut take = |rig: &mut Rig| {
-        wan.receive(rig.now, &mut batch, &mut rig.pool);
-        for packet in batch.drain() {
-            if packet.bytes()[12..14] == [8, 0] {
-                frames.push((packet.bytes().to_vec(), packet.is_offloaded()));
-            }
-            rig.pool.give(packet);
-        }
+    let (mut frames, mut next) = (Vec::new(), 1);
+    let take = |rig: &mut Rig, frames: &mut Vec<_>| {
+        let came = rig.received_as("wan").into_iter();
+        frames.extend(came.filter(|(frame, _)| frame[12..14] == [8, 0]).map(|(frame, o)| (frame, o != Offload::NONE)));
     };
-    take(&mut rig);
-    let mut out = Batch::new();
+    take(&mut rig, &mut frames);
     for round in 0..6 {
-        for _ in 0..4 {
-            let mut packet = rig.packet(&udp(next, 2500));
-            assert!(packet.set_offload(SUPER));
-            out.push(packet);
-            next += 1;
-        }
-        while lan.room() < 4 {
+        while rig.wires.far["lan"].room() < 4 {
             rig.step(&mut Flat(Nanos::new(10)));
         }
-        lan.transmit(rig.now, &mut out, &mut rig.pool);
+        for _ in 0..4 {
+            rig.send_as("lan", &udp(next, 2500), SUPER);
+            next += 1;
+        }
         // Not to the end: some are on the path, some at the link, some on the wire.
         for _ in 0..[3, 1, 4, 2, 5, 7][round] {
             rig.step(&mut Flat(Nanos::new(10)));
         }
         if round == 3 {
-            opener.faded.store(true, Ordering::Relaxed);
+            faded.store(true, Ordering::Relaxed);
             // Ports are looked at every tenth of a second.
             rig.now += Nanos::millis(100);
         }
@@ -200,7 +167,7 @@ fn what_waits_is_cut_when_the_port_itself_takes_less() {
     }
     for _ in 0..200 {
         rig.settle();
-        take(&mut rig);
+        take(&mut rig, &mut frames);
         rig.now += Nanos::millis(1);
     }
     let wholes = frames.iter().filter(|(_, offloaded)| *offloaded).count();

@@ -1,48 +1,22 @@
 //! To call on a port costs the same for one packet as for many: what may leave together does, however small the vectors are
 //! in which an output task works, and however many paths lead to the port.
 
-use packet::{Batch, Pool, Region};
-use plan::PortPlan;
+use packet::{Batch, Pool};
 use plane::event::Silent;
-use plane::meter::Flat;
-use plane::port::{Memory, Port, Waiter, Wire};
-use plane::rig::{Rig, Udp};
+use plane::port::{Memory, Port, Waiter};
+use plane::rig::{LAN_AND_WAN, Rig, Udp};
 use plane::snapshot::Layout;
-use plane::{ApplyError, Decorate, Opener};
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use units::{Instant, Mac, Nanos, Rate};
+use units::{Instant, Rate};
 
 const PACKETS: u16 = 256;
 
 /// Two paths to one port, and best effort.
 fn config(cpu: &str) -> String {
-    format!(
-        r#"
-version = 1
-[port.lan]
-device = "memory:lan"
-mac = "02:00:00:00:00:01"
-address = ["192.0.2.1/24"]
-[port.wan]
-device = "memory:wan"
-mac = "02:00:00:00:00:02"
-address = ["198.51.100.1/24"]
-[[neighbour]]
-address = "198.51.100.9"
-mac = "02:00:00:00:00:22"
-port = "wan"
-[[path]]
-name = "one"
-match = "udp dport 1"
-[[path]]
-name = "two"
-match = "udp dport 2"
-[cpu]
-{cpu}
-"#
-    )
+    const PATHS: &str =
+        "[[path]]\nname = 'one'\nmatch = 'udp dport 1'\n[[path]]\nname = 'two'\nmatch = 'udp dport 2'\n";
+    format!("{LAN_AND_WAN}{PATHS}[cpu]\n{cpu}\n")
 }
 
 /// One end of a wire that counts how often it is called on to transmit.
@@ -71,56 +45,23 @@ impl Port for Called {
     }
 }
 
-#[derive(Default)]
-struct Calls {
-    far: Vec<Memory>,
-    calls: Arc<AtomicU64>,
-}
-
-impl Opener for Calls {
-    fn open(&mut self, _: &PortPlan, _: &Arc<Region>, _: usize) -> Result<Vec<Box<dyn Port>>, ApplyError> {
-        let (near, far) = Wire::pair(4096);
-        self.far.push(far);
-        Ok(vec![Box::new(Called(near, self.calls.clone()))])
-    }
-
-    fn decorate(&mut self, _: &PortPlan, queues: usize) -> Result<Vec<Decorate>, ApplyError> {
-        Ok((0..queues).map(|_| -> Decorate { Box::new(|port| port) }).collect())
-    }
-}
-
 /// How many packets leave in what order, by their numbers, and with how many calls.
 fn run(cpu: &str, port: impl Fn(u16) -> u16) -> (Vec<u16>, u64) {
-    let (mut rig, mut opener) = (Rig::new(4096, Layout::Three, Box::new(Silent)), Calls::default());
-    let plan = plan::check(&config(cpu), "together.toml", &plane::catalogue()).unwrap_or_else(|e| panic!("{e}"));
-    let prepared = rig.router.prepare(&plan, &mut opener).unwrap();
-    let mut published = rig.router.publish(prepared);
-    while !published.is_adopted() {
-        rig.step(&mut Flat(Nanos::new(10)));
-    }
-    rig.router.complete(published);
+    let (mut rig, calls) = (Rig::new(4096, Layout::Three, Box::new(Silent)), Arc::new(AtomicU64::new(0)));
+    let counted = calls.clone();
+    rig.wires.wrap = Some(Box::new(move |near| Box::new(Called(near, counted.clone()))));
+    rig.apply(&config(cpu)).unwrap_or_else(|errors| panic!("{errors:?}"));
     rig.settle();
-    let [lan, wan] = &mut opener.far[..] else { panic!("two wires") };
-    let mut batch = Batch::new();
-    wan.receive(rig.now, &mut batch, &mut rig.pool);
-    batch.drain().for_each(|packet| rig.pool.give(packet));
-    opener.calls.store(0, Ordering::Relaxed);
-    let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
-    let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::new(198, 51, 100, 9));
+    rig.received("wan");
+    calls.store(0, Ordering::Relaxed);
     for number in 0..PACKETS {
-        let frame = Udp { link, network, ports: (number, port(number)), ttl: 64, length: 60 }.frame(&[]);
-        batch.push(rig.packet(&frame));
+        rig.send("lan", &Udp::crossing(number, port(number)).frame(&[]));
     }
-    lan.transmit(rig.now, &mut batch, &mut rig.pool);
     rig.settle();
-    wan.receive(rig.now, &mut batch, &mut rig.pool);
-    let mut numbers = Vec::new();
-    for packet in batch.drain() {
-        numbers.push(u16::from_be_bytes([packet.bytes()[34], packet.bytes()[35]]));
-        rig.pool.give(packet);
-    }
+    let number = |frame: Vec<u8>| u16::from_be_bytes([frame[34], frame[35]]);
+    let numbers = rig.received("wan").into_iter().map(number).collect();
     rig.worker.audit();
-    (numbers, opener.calls.load(Ordering::Relaxed))
+    (numbers, calls.load(Ordering::Relaxed))
 }
 
 #[test]

@@ -13,7 +13,6 @@ use io::wait::Sleeper;
 use std::io as std_io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread;
 use units::{Generation, Instant, Nanos};
 
 /// How long until a return that failed is tried again.
@@ -105,17 +104,9 @@ impl Daemon {
     /// Starts the thread that leaves configurations nobody confirmed.
     pub(super) fn watch_confirmation(self: &Arc<Self>) -> std_io::Result<()> {
         let mut sleeper = Sleeper::new(self.alarm.clone());
-        let daemon = Arc::downgrade(self);
-        let watch = move || {
-            while let Some(daemon) = daemon.upgrade() {
-                let next = daemon.leave_unconfirmed(clock::now());
-                // The router may end while this waits.
-                drop(daemon);
-                // A poll of one valid descriptor does not fail.
-                let _ = sleeper.sleep([], next);
-            }
-        };
-        thread::Builder::new().name("confirmation".into()).spawn(watch).map(drop)
+        let look = |daemon: &Daemon| daemon.leave_unconfirmed(clock::now());
+        // A poll of one valid descriptor does not fail.
+        self.attend("confirmation", look, move |next| drop(sleeper.sleep([], next)))
     }
 
     /// Leaves a configuration whose time is over; answers how long until it is worth looking again.

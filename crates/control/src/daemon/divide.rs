@@ -15,22 +15,17 @@ const ENOUGH: u64 = 4096;
 impl Daemon {
     /// Starts the thread that does it.
     pub(super) fn start_dividing(self: &Arc<Self>) -> Result<()> {
-        let daemon = Arc::downgrade(self);
-        let watch = move || {
-            let (mut before, mut pause) = (0, SOON);
-            while let Some(daemon) = daemon.upgrade() {
-                let packets = daemon.workers.pulses.iter().map(|pulse| pulse.work().0).sum::<u64>();
-                // A worker that begins anew begins to count anew.
-                if packets.abs_diff(before) >= ENOUGH {
-                    before = packets;
-                    pause = if daemon.divide() { SOON } else { (pause * 2).min(LATER) };
-                }
-                // The router may end while this waits.
-                drop(daemon);
-                thread::park_timeout(pause.into());
+        let (mut before, mut pause) = (0, SOON);
+        let look = move |daemon: &Daemon| {
+            let packets = daemon.workers.pulses.iter().map(|pulse| pulse.work().0).sum::<u64>();
+            // A worker that begins anew begins to count anew.
+            if packets.abs_diff(before) >= ENOUGH {
+                before = packets;
+                pause = if daemon.divide() { SOON } else { (pause * 2).min(LATER) };
             }
+            pause
         };
-        thread::Builder::new().name("division".into()).spawn(watch).map(drop)
+        self.attend("division", look, |pause| thread::park_timeout(pause.into()))
     }
 
     /// Divides the processor anew, where that makes a difference. Answers whether.

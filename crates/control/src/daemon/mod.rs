@@ -1,6 +1,7 @@
 //! The running router: the plane's control side, a thread for each worker, and the configuration that runs.
 
 mod apply;
+mod attend;
 mod confirm;
 mod divide;
 mod drive;
@@ -41,7 +42,6 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread;
 use std::time::Duration;
 use units::{Instant, Nanos, WorkerId};
 
@@ -336,16 +336,9 @@ impl Daemon {
         self.start_workers(workers).map_err(StartError::System)?;
         self.start_watchdog(stuck_after).map_err(StartError::System)?;
         self.start_dividing().map_err(StartError::System)?;
-        let (daemon, log) = (Arc::downgrade(self), self.log.clone());
-        let journal = move || {
-            while let Some(daemon) = daemon.upgrade() {
-                let next = daemon.write_journal();
-                // The router may end while this waits.
-                drop(daemon);
-                log.wait_since(next, JOURNAL);
-            }
-        };
-        thread::Builder::new().name("journal".into()).spawn(journal).map_err(StartError::System)?;
+        let log = self.log.clone();
+        let journal = self.attend("journal", Daemon::write_journal, move |next| drop(log.wait_since(next, JOURNAL)));
+        journal.map_err(StartError::System)?;
         self.watch_confirmation().map_err(StartError::System)
     }
 

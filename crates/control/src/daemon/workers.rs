@@ -207,24 +207,18 @@ impl Daemon {
     }
 
     pub(super) fn start_watchdog(self: &Arc<Self>, patience: Nanos) -> Result<()> {
-        let daemon = Arc::downgrade(self);
         let mut dog = Watchdog::new(patience);
-        let watch = move || {
-            while let Some(daemon) = daemon.upgrade() {
-                let now = clock::now();
-                for finding in dog.look(now, &daemon.workers.pulses) {
-                    let what = match finding {
-                        Finding::Stuck(worker, time) => What::WorkerStuck { worker, time },
-                        Finding::Recovered(worker, time) => What::WorkerRecovered { worker, time },
-                    };
-                    daemon.log.push(now, what);
-                }
-                // The router may end while this waits.
-                drop(daemon);
-                thread::park_timeout(TICK.into());
+        let look = move |daemon: &Daemon| {
+            let now = clock::now();
+            for finding in dog.look(now, &daemon.workers.pulses) {
+                let what = match finding {
+                    Finding::Stuck(worker, time) => What::WorkerStuck { worker, time },
+                    Finding::Recovered(worker, time) => What::WorkerRecovered { worker, time },
+                };
+                daemon.log.push(now, what);
             }
         };
-        thread::Builder::new().name("watchdog".into()).spawn(watch).map(drop)
+        self.attend("watchdog", look, |()| thread::park_timeout(TICK.into()))
     }
 
     /// Whether every worker makes progress: what a supervisor of this process may be told.

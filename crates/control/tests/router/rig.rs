@@ -3,40 +3,21 @@
 use control::{Client, Daemon, Notice, Options, Server};
 use io::clock;
 use io::devices::Devices;
-use packet::wire::{Ipv4Spec, ethernet, ethertype};
 use packet::{Batch, Pool};
 use plane::port::{Memory, Port};
+use plane::rig::{LAN_AND_WAN, Udp};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use units::{Mac, Nanos};
+use units::Nanos;
 
 /// How long anything may take before a test fails.
 pub const PATIENCE: Nanos = Nanos::secs(20);
 
-const LAN: Mac = Mac([2, 0, 0, 0, 0, 1]);
-const HOST: Mac = Mac([2, 0, 0, 0, 0, 9]);
-
 /// The configuration tests start with; `more` comes behind it.
 pub fn config(more: &str) -> String {
-    format!(
-        r#"
-version = 1
-[port.lan]
-device = "memory:lan"
-mac = "02:00:00:00:00:01"
-address = ["192.0.2.1/24"]
-[port.wan]
-device = "memory:wan"
-mac = "02:00:00:00:00:02"
-address = ["198.51.100.1/24"]
-[[neighbour]]
-address = "198.51.100.9"
-mac = "02:00:00:00:00:0a"
-port = "wan"
-{more}"#
-    )
+    format!("{LAN_AND_WAN}{more}")
 }
 
 /// A router, its API, and the hosts around it.
@@ -161,22 +142,8 @@ impl Host {
 
 /// A UDP packet of 20 bytes from a host at `lan`.
 pub fn udp(destination: [u8; 4], ttl: u8, sport: u16) -> Vec<u8> {
-    let mut frame = vec![0; 14 + 20 + 8 + 20];
-    ethernet::write_header(&mut frame[..14], LAN, HOST, None, ethertype::IPV4).unwrap();
-    let spec = Ipv4Spec {
-        type_of_service: 0,
-        identification: 0,
-        dont_fragment: true,
-        ttl,
-        protocol: 17,
-        source: Ipv4Addr::new(192, 0, 2, 9),
-        destination: Ipv4Addr::from(destination),
-    };
-    spec.write(&mut frame[14..], 28).unwrap();
-    frame[34..36].copy_from_slice(&sport.to_be_bytes());
-    frame[36..38].copy_from_slice(&53u16.to_be_bytes());
-    frame[38..40].copy_from_slice(&28u16.to_be_bytes());
-    frame
+    let packet = Udp::crossing(sport, 53);
+    Udp { network: (packet.network.0, Ipv4Addr::from(destination)), ttl, length: 62, ..packet }.frame(&[])
 }
 
 /// Asks again and again until there is an answer.

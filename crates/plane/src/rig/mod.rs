@@ -35,8 +35,11 @@ const WIRE: usize = 4096;
 /// Super-frames of a rig: as a router has by default.
 const SUPER_FRAMES: usize = 256;
 
+/// What a rig has at the near end of a wire instead of the plain end.
+pub type Wrap = Box<dyn FnMut(Memory) -> Box<dyn Port>>;
+
 /// Opens `memory:` ports and keeps their far ends. Anything else is not there.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Wires {
     /// The far ends, by the name behind `memory:`; those of further queues have `#` and their number behind it.
     pub far: BTreeMap<String, Memory>,
@@ -48,6 +51,8 @@ pub struct Wires {
     pub queues: usize,
     /// Packets each direction of a new wire holds; 4096 where it is zero.
     pub length: usize,
+    /// What becomes of the near end of each new wire; it is the port itself where this is nothing.
+    pub wrap: Option<Wrap>,
 }
 
 impl Wires {
@@ -77,7 +82,11 @@ impl Opener for Wires {
         let open = |queue: usize| -> Box<dyn Port> {
             let (near, far) = Wire::pair(if self.length == 0 { WIRE } else { self.length });
             self.far.insert(if queue == 0 { name.clone() } else { format!("{name}#{queue}") }, far);
-            Box::new(near.with_offloads(offloads))
+            let near = near.with_offloads(offloads);
+            match &mut self.wrap {
+                Some(wrap) => wrap(near),
+                None => Box::new(near),
+            }
         };
         Ok((0..queues.min(self.queues.max(1))).map(open).collect())
     }

@@ -62,14 +62,13 @@ impl OneLink {
         &self.fates.ledger
     }
 
-    /// Offers what waits in `queue` to the scheme at `now`, then lets the port take what the scheme lets go. Answers the
-    /// packets sent.
-    pub fn pass(&mut self, now: Instant, queue: &mut Queue) -> usize {
+    /// Offers what waits in `queue` to the scheme at `now`, then lets the port take what the scheme lets go.
+    pub fn pass(&mut self, now: Instant, queue: &mut Queue) {
         self.fates.now = now;
         self.since.holds(queue.len(), now);
         let path = Outgoing { path: PathId(0), queue, since: &mut self.since };
         self.link.offer(path, BATCH, &mut self.fates);
-        self.link.serve(&mut self.fates)
+        self.link.serve(&mut self.fates);
     }
 }
 

@@ -461,7 +461,7 @@ impl Worker {
     fn run_output_in_turn(&mut self, port: PortId, most: usize) -> (usize, bool) {
         let Worker { ports, instances, fates, duties, .. } = self;
         let Some(Some(state)) = ports.get_mut(port.index()) else { return (0, false) };
-        let (mut moved, mut more) = (0, false);
+        let mut moved = 0;
         if let Some(lanes) = &state.lanes {
             state.link.reserve = lanes.reserve(state.link.port.room());
         }
@@ -493,7 +493,7 @@ impl Worker {
         let waits = |target: &Target| {
             instances.get(usize::from(*target)).and_then(|i| i.as_ref()).is_some_and(|i| !i.output.is_empty())
         };
-        more |= state.outputs.iter().any(waits);
+        let more = state.outputs.iter().any(waits);
         state.link.serve(fates);
         self.after_output(port, moved, more)
     }
