@@ -112,6 +112,23 @@ pub fn write_measured(folder: &Path, measured: &Measured) -> Result<()> {
     Ok(())
 }
 
+/// Finds out whether results can be written to a folder, before they are worked for.
+///
+/// # Errors
+///
+/// Why they cannot.
+pub fn prepare(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    let trial = folder.join("trial");
+    put(&trial, &[])?;
+    fs::remove_file(&trial).with_context(|| format!("{} cannot be removed", trial.display()))
+}
+
+/// Writes a file whole or not at all: what stood there stays where there is no room for another.
 fn put(path: &Path, content: &[u8]) -> Result<()> {
-    fs::write(path, content).with_context(|| format!("{} cannot be written", path.display()))
+    let beside = path.with_added_extension("partly");
+    let written = fs::write(&beside, content).and_then(|()| fs::rename(&beside, path));
+    written
+        .inspect_err(|_| drop(fs::remove_file(&beside)))
+        .with_context(|| format!("{} cannot be written", path.display()))
 }

@@ -120,6 +120,7 @@ struct Told<'a> {
 /// is left out.
 fn carry_out(orders: &[Order], runner: &dyn Runner, threads: usize, told: Told<'_>) -> Result<ExitCode> {
     let Told { folder, json, partly } = told;
+    folder.map_or(Ok(()), files::prepare)?;
     let mut outcomes = Vec::new();
     work::carry_out(orders, runner, threads, |mut outcome| {
         if partly {

@@ -115,6 +115,33 @@ fn results_are_written_as_files_and_a_page_over_them() {
 }
 
 #[test]
+fn a_file_that_cannot_be_written_leaves_nothing_half_written_and_a_folder_is_tried_before_the_work() {
+    let folder = tempfile::tempdir().unwrap();
+    // In its place is what no file can replace.
+    std::fs::create_dir_all(folder.path().join("arithmetic/S1.json")).unwrap();
+    let error = files::write(folder.path(), &outcomes(1, 1, f64::INFINITY).unwrap()).unwrap_err();
+    assert!(format!("{error:#}").contains("S1.json cannot be written"), "{error:#}");
+    let left = std::fs::read_dir(folder.path().join("arithmetic")).unwrap();
+    let mut left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["S1.csv", "S1.json"]);
+    let told = Told { folder: Some(Path::new("/dev/null/results")), json: false, partly: false };
+    struct Never;
+    impl Runner for Never {
+        fn name(&self) -> &str {
+            "never"
+        }
+        fn run(&self, _: &Job) -> Result<Measured, String> {
+            unreachable!("nothing runs in vain")
+        }
+    }
+    let experiment = squares();
+    let order = Order { jobs: experiment.jobs(&Parameters::new(), false).unwrap(), experiment };
+    let error = carry_out(&[order], &Never, 1, told).unwrap_err();
+    assert!(format!("{error:#}").starts_with("/dev/null/results cannot be made"), "{error:#}");
+}
+
+#[test]
 fn an_experiment_is_chosen_by_name_and_a_wrong_name_says_which_there_are() {
     let chosen = |paper, experiment| choose(vec![squares(), squares()], paper, experiment);
     assert_eq!(chosen(None, None).unwrap().len(), 2);
