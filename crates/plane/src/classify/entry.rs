@@ -61,12 +61,15 @@ impl Paint {
         Paint { shortest: length, longest: length, leaf: cover(covering) }
     }
 
-    /// Changes the leaf in `slot` if it is concerned; pointers stay.
+    /// Changes the leaf in `slot` if it is concerned; pointers stay. Answers whether it did.
     #[inline]
-    pub fn apply(self, slot: &AtomicU32) {
+    pub fn apply(self, slot: &AtomicU32) -> bool {
         let entry = slot.load(Ordering::Relaxed);
-        if !is_pointer(entry) && (self.shortest..=self.longest).contains(&length(entry)) && entry != self.leaf {
+        let concerned = !is_pointer(entry) && (self.shortest..=self.longest).contains(&length(entry));
+        let changes = concerned && entry != self.leaf;
+        if changes {
             slot.store(self.leaf, Ordering::Release);
         }
+        changes
     }
 }

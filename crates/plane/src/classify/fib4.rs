@@ -2,14 +2,16 @@
 //! INFOCOM 1998).
 //!
 //! One word for each of the 2^24 /24 networks answers in one access; where routes are longer than 24 bits it points to a
-//! group of 256 words, one an address. Changes are made in place, word by word: a reader sees each word before or after
+//! group of 256 words, one an address. Most lookups do not come so far: a byte for each network, [`super::digest`], tells
+//! them. Changes are made in place, word by word: a reader sees each word before or after
 //! a change, never between. A group is filled before it is pointed to, and [`super::blocks`] says how one is reused.
 
 use super::blocks::{Blocks, Spare};
+use super::digest::{Digest, Users};
 use super::entry::{self, EMPTY, POINTER, Paint};
 use super::sequence::Sequence;
 use super::short::{self, Short};
-use super::sync::{AtomicU32, Ordering};
+use super::sync::{AtomicU8, AtomicU32, Ordering};
 use packet::pool::{Huge, prefetch};
 use parking_lot::Mutex;
 use zerocopy::FromZeros;
@@ -20,6 +22,8 @@ const NETWORK_BITS: u8 = 24;
 const TABLE_BITS: u8 = short::LONGEST + 1;
 /// Lookups whose memory is fetched at once.
 const BULK: usize = 32;
+/// Lookups between two looks at the sequence.
+const MOST: usize = 256;
 
 #[derive(FromZeros)]
 #[repr(C, align(64))]
@@ -27,14 +31,23 @@ struct Group([AtomicU32; 256]);
 
 /// The IPv4 forwarding table: encoded outcomes by prefix. Readers share it without a lock; writers exclude each other.
 ///
-/// It reserves 64 MB of address space. Memory is used where routes were written: four bytes for each /24, one kilobyte
+/// It reserves 80 MB of address space. Memory is used where routes were written: five bytes for each /24, one kilobyte
 /// for each /24 that has longer prefixes in it.
 pub struct Fib4 {
     short: Short,
+    /// A byte for each network, and what bytes stand for.
+    bytes: Huge<AtomicU8>,
+    digest: Digest,
     networks: Huge<AtomicU32>,
     groups: Blocks<Group>,
     sequence: Sequence,
-    spare: Mutex<Spare>,
+    writer: Mutex<Writer>,
+}
+
+/// What only the writer needs.
+struct Writer {
+    spare: Spare,
+    users: Users,
 }
 
 impl Default for Fib4 {
@@ -48,78 +61,97 @@ impl Fib4 {
     pub fn new() -> Self {
         Fib4 {
             short: Short::new(),
+            bytes: Huge::zeroed(NETWORKS),
+            digest: Digest::new(),
             networks: Huge::zeroed(NETWORKS),
             groups: Blocks::new(),
             sequence: Sequence::default(),
-            spare: Mutex::default(),
+            writer: Mutex::new(Writer { spare: Spare::default(), users: Users::new(NETWORKS as u32) }),
         }
     }
 
     /// The encoded outcome for packets to `address`; 0 (`NoRoute`) where no route leads there.
     #[inline]
     pub fn lookup(&self, address: u32) -> u32 {
-        entry::word(self.read(|| {
-            let found = self.network(address).load(Ordering::Acquire);
-            let found = if entry::is_pointer(found) { self.host(found, address) } else { found };
+        self.read(|| {
+            let found = self.digest.get(&self.bytes[(address >> 8) as usize]).unwrap_or_else(|| {
+                let found = self.network(address).load(Ordering::Acquire);
+                if entry::is_pointer(found) { self.host(found, address) } else { found }
+            });
             self.or_short(found, address)
-        }))
+        })
     }
 
     /// Looks many addresses up, fetching their memory at once. Panics where the slices are of different lengths.
     #[inline]
     pub fn lookup_bulk(&self, addresses: &[u32], words: &mut [u32]) {
         assert_eq!(addresses.len(), words.len(), "one answer for each address");
-        let networks: &[AtomicU32; NETWORKS] = (&*self.networks).try_into().expect("it has a word for each");
-        // What is made of a word waits for it in the processor's queues, which hold fewer of them than it can fetch at
-        // once. Prefetches wait for nothing: those of the next are under way while these are looked at.
-        let fetch =
-            |some: &[u32]| some.iter().for_each(|address| prefetch(&raw const networks[(address >> 8) as usize]));
-        let mut ahead = addresses.chunks(BULK);
-        ahead.next().into_iter().for_each(fetch);
-        for (addresses, words) in addresses.chunks(BULK).zip(words.chunks_mut(BULK)) {
-            ahead.next().into_iter().for_each(fetch);
-            self.read(|| self.lookup_some(networks, addresses, words));
+        for (addresses, words) in addresses.chunks(MOST).zip(words.chunks_mut(MOST)) {
+            self.read(|| self.lookup_some(addresses, words));
         }
     }
 
     #[inline(always)]
     fn read<R>(&self, look: impl FnMut() -> R) -> R {
-        self.sequence.read(|| self.spare.lock(), look)
+        self.sequence.read(|| self.writer.lock(), look)
     }
 
+    /// At most 256 of them.
     #[inline(always)]
-    fn lookup_some(&self, networks: &[AtomicU32; NETWORKS], addresses: &[u32], words: &mut [u32]) {
-        let mut pointers = EMPTY;
-        for (&address, word) in addresses.iter().zip(&mut *words) {
-            let found = networks[(address >> 8) as usize].load(Ordering::Acquire);
-            pointers |= found;
-            *word = self.or_short(found, address);
-        }
-        if entry::is_pointer(pointers) {
-            self.lookup_hosts(addresses, words);
-        }
-        words.iter_mut().for_each(|word| *word = entry::word(*word));
-    }
-
-    fn lookup_hosts(&self, addresses: &[u32], words: &mut [u32]) {
-        for (&address, word) in addresses.iter().zip(&*words) {
-            if let Some(group) = self.group(*word) {
-                prefetch(&raw const group.0[(address & 255) as usize]);
+    fn lookup_some(&self, addresses: &[u32], words: &mut [u32]) {
+        let bytes: &[AtomicU8; NETWORKS] = (&*self.bytes).try_into().expect("it has a byte for each");
+        // What is made of a byte waits for it in the processor's queues, which hold fewer of them than it can fetch at
+        // once. Prefetches wait for nothing: those of the next are under way while these are looked at.
+        let fetch = |some: &[u32]| some.iter().for_each(|address| prefetch(&raw const bytes[(address >> 8) as usize]));
+        let mut ahead = addresses.chunks(BULK);
+        ahead.next().into_iter().for_each(fetch);
+        let mut asking = [0; MOST / BULK];
+        let chunks = addresses.chunks(BULK).zip(words.chunks_mut(BULK));
+        for ((addresses, words), asking) in chunks.zip(&mut asking) {
+            ahead.next().into_iter().for_each(fetch);
+            let mut one = |i: usize, address: u32| {
+                let found = self.digest.get(&bytes[(address >> 8) as usize]).unwrap_or_else(|| {
+                    prefetch(self.network(address));
+                    *asking |= 1 << i;
+                    EMPTY
+                });
+                self.or_short(found, address)
+            };
+            // Written out by eights, for there is little to do for each.
+            let ((eights, others), (answers, rest)) = (addresses.as_chunks::<8>(), words.as_chunks_mut::<8>());
+            for (n, (addresses, words)) in eights.iter().zip(answers).enumerate() {
+                *words = std::array::from_fn(|i| one(n * 8 + i, addresses[i]));
+            }
+            for (i, (&address, word)) in others.iter().zip(rest).enumerate() {
+                *word = one(eights.len() * 8 + i, address);
             }
         }
-        for (&address, word) in addresses.iter().zip(&mut *words) {
-            if entry::is_pointer(*word) {
-                let found = self.host(*word, address);
-                *word = self.or_short(found, address);
-            }
+        if asking != [0; MOST / BULK] {
+            self.ask(asking, addresses, words);
         }
     }
 
-    /// What was found or, where nothing was, what the short prefixes say.
+    /// Looks those up of which the digest does not tell, a bit each, in the table itself.
+    #[inline(never)]
+    fn ask(&self, asking: [u32; MOST / BULK], addresses: &[u32], words: &mut [u32]) {
+        let asking = || asking.into_iter().zip((0..).step_by(BULK)).flat_map(|(bits, first)| places(bits, first));
+        for i in asking() {
+            words[i] = self.network(addresses[i]).load(Ordering::Acquire);
+            if let Some(group) = self.group(words[i]) {
+                prefetch(&raw const group.0[(addresses[i] & 255) as usize]);
+            }
+        }
+        for i in asking() {
+            let found = if entry::is_pointer(words[i]) { self.host(words[i], addresses[i]) } else { words[i] };
+            words[i] = self.or_short(found, addresses[i]);
+        }
+    }
+
+    /// The outcome that was found or, where none was, what the short prefixes say.
     #[inline(always)]
     fn or_short(&self, found: u32, address: u32) -> u32 {
         let short = self.short.get((address >> 24) as u8);
-        if found == EMPTY { short } else { found }
+        entry::word(if found == EMPTY { short } else { found })
     }
 
     #[inline(always)]
@@ -143,20 +175,21 @@ impl Fib4 {
     /// behind `length` (at most 32) are ignored. Takes time in proportion to the /24 networks the
     /// prefix covers, at most 2^15 of them.
     pub fn insert(&self, prefix: u32, length: u8, word: u32) {
-        let mut spare = self.spare.lock();
+        let Writer { spare, users } = &mut *self.writer.lock();
         match length {
             0..=short::LONGEST => self.short.insert((prefix >> 24) as u8, length, word, &self.sequence),
-            TABLE_BITS..=NETWORK_BITS => self.paint_networks(prefix, length, Paint::insert(length, word)),
+            TABLE_BITS..=NETWORK_BITS => self.paint_networks(prefix, length, Paint::insert(length, word), users),
             _ => {
                 let slot = self.network(prefix);
                 let before = slot.load(Ordering::Relaxed);
                 if let Some(group) = self.group(before) {
                     return paint_hosts(group, prefix, length, Paint::insert(length, word));
                 }
-                let (index, group) = self.groups.take(&mut spare, &self.sequence);
+                let (index, group) = self.groups.take(spare, &self.sequence);
                 group.0.iter().for_each(|host| host.store(before, Ordering::Release));
                 paint_hosts(group, prefix, length, Paint::insert(length, word));
                 slot.store(POINTER | index, Ordering::Release);
+                self.digest.ask(&self.bytes[(prefix >> 8) as usize], users);
             }
         }
     }
@@ -164,10 +197,10 @@ impl Fib4 {
     /// Takes the route of a prefix away; its addresses go where `covering`, the longest prefix that covers it, says:
     /// (length, word), or (0, 0) where there is none.
     pub fn remove(&self, prefix: u32, length: u8, covering: (u8, u32)) {
-        let mut spare = self.spare.lock();
+        let Writer { spare, users } = &mut *self.writer.lock();
         match length {
             0..=short::LONGEST => self.short.remove((prefix >> 24) as u8, length, covering, &self.sequence),
-            TABLE_BITS..=NETWORK_BITS => self.paint_networks(prefix, length, Paint::remove(length, covering)),
+            TABLE_BITS..=NETWORK_BITS => self.paint_networks(prefix, length, Paint::remove(length, covering), users),
             _ => {
                 let slot = self.network(prefix);
                 let pointer = slot.load(Ordering::Relaxed);
@@ -175,43 +208,57 @@ impl Fib4 {
                 paint_hosts(group, prefix, length, Paint::remove(length, covering));
                 if let Some(common) = uniform(group) {
                     slot.store(common, Ordering::Release);
+                    let byte = self.digest.byte(entry::word(common), users, &self.sequence);
+                    self.digest.set(&self.bytes[(prefix >> 8) as usize], byte, users);
                     spare.give_back(pointer & !POINTER);
                 }
             }
         }
     }
 
-    fn paint_networks(&self, prefix: u32, length: u8, paint: Paint) {
+    fn paint_networks(&self, prefix: u32, length: u8, paint: Paint, users: &mut Users) {
         let count = 1 << (NETWORK_BITS - length);
         let start = (prefix >> 8) as usize & !(count - 1);
-        for slot in &self.networks[start..start + count] {
+        let byte = self.digest.byte(entry::word(paint.leaf), users, &self.sequence);
+        for (slot, digest) in self.networks[start..start + count].iter().zip(&self.bytes[start..start + count]) {
             match self.group(slot.load(Ordering::Relaxed)) {
-                Some(group) => group.0.iter().for_each(|host| paint.apply(host)),
-                None => paint.apply(slot),
+                Some(group) => group.0.iter().for_each(|host| _ = paint.apply(host)),
+                None if paint.apply(slot) => self.digest.set(digest, byte, users),
+                None => {}
             }
         }
     }
 
     /// Has large pages behind the table: worth it when most of its memory is used.
     pub fn thicken(&self) {
+        self.bytes.thicken();
         self.networks.thicken();
     }
 
     /// Groups in use: /24 networks with longer prefixes in them.
     pub fn groups(&self) -> usize {
-        self.spare.lock().used()
+        self.writer.lock().spare.used()
     }
 
     /// Bytes of address space held.
     pub fn bytes(&self) -> usize {
-        size_of_val(&*self.networks) + self.groups.bytes(&self.spare.lock())
+        size_of_val(&*self.bytes) + size_of_val(&*self.networks) + self.groups.bytes(&self.writer.lock().spare)
     }
+}
+
+/// Where bits are set, the lowest at `first`.
+fn places(mut bits: u32, first: usize) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let place = bits.trailing_zeros() as usize;
+        bits &= bits.checked_sub(1)?;
+        Some(first + place)
+    })
 }
 
 fn paint_hosts(group: &Group, prefix: u32, length: u8, paint: Paint) {
     let count = 1 << (32 - length);
     let start = (prefix & 255) as usize & !(count - 1);
-    group.0[start..start + count].iter().for_each(|host| paint.apply(host));
+    group.0[start..start + count].iter().for_each(|host| _ = paint.apply(host));
 }
 
 /// The word all of a group's hosts have in common, where no longer prefix is left in it.
@@ -276,6 +323,47 @@ mod tests {
             agree(&fib, &naive);
         }
         assert_eq!(fib.lookup(0x0a0b_0c0d), 0);
+    }
+
+    #[test]
+    fn more_outcomes_than_a_byte_can_tell_are_told_all_the_same() {
+        let (fib, mut naive) = (Fib4::new(), Naive::new(32));
+        // They come, are replaced by as many others, and go in the order in which they came.
+        for round in 0..3 {
+            for n in 0..700 {
+                step(&fib, &mut naive, ((0x0a00_0000 + (n << 8), 24), 1 + (n as u32 + 350 * round) % 1000));
+            }
+            agree(&fib, &naive);
+        }
+        for n in 0..700 {
+            step(&fib, &mut naive, ((0x0a00_0000 + (n << 8), 24), 0));
+            step(&fib, &mut naive, ((0x0b00_0000 + (n << 8), 24), 2000 + n as u32));
+        }
+        agree(&fib, &naive);
+    }
+
+    #[test]
+    fn a_byte_taken_for_another_outcome_is_told_from_the_one_before() {
+        const OUTCOMES: u32 = 1000;
+        let fib = Fib4::new();
+        fib.insert(0x0a00_0000, 24, 1);
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // The first network has one of two outcomes, others all there are: each byte soon stands for another.
+                for round in 0..100_000 {
+                    fib.insert(0x0a00_0000, 24, 1 + round % 2);
+                    fib.insert(0x0b00_0000, 24, 3 + round % OUTCOMES);
+                }
+                done.store(true, Ordering::Release);
+            });
+            while !done.load(Ordering::Acquire) {
+                let mut words = [0; BULK];
+                fib.lookup_bulk(&[0x0a00_0001; BULK], &mut words);
+                let seen = words.into_iter().chain([fib.lookup(0x0a00_0001)]);
+                seen.for_each(|word| assert!([1, 2].contains(&word), "led to {word}"));
+            }
+        });
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 mod adjacency;
 mod blocks;
+mod digest;
 mod entry;
 mod exception;
 mod fib4;

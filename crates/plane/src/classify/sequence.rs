@@ -1,7 +1,8 @@
 //! What tells a reader of a forwarding table that it may have met a change half way.
 //!
-//! Most changes of a table are one store of one word: a reader sees it before or after. Two kinds are not: a block of
-//! the table that was given back is written for another prefix while somebody may still look at it, and a short prefix
+//! Most changes of a table are one store of one word: a reader sees it before or after. Three kinds are not: a block of
+//! the table that was given back is written for another prefix while somebody may still look at it; a byte of the digest
+//! ([`super::digest`]) stands for another outcome while somebody may have read it; and a short prefix
 //! ([`super::short`]) and the table proper are two words read one after the other. For these a count goes up, and a reader
 //! whose count changed while it looked looks again. It is a sequence lock (Lameter, "Effective synchronization on
 //! Linux/NUMA systems", 2005) over few changes only: most never make a reader repeat itself.
@@ -10,7 +11,7 @@
 
 use super::sync::{AtomicU64, Ordering};
 
-/// How often a lookup is tried before it keeps the writer out. Each repetition means that the writer took a returned block, or
+/// How often a lookup is tried before it keeps the writer out. Each repetition means that the writer took a returned block or byte, or
 /// changed one of the shortest prefixes, within the nanoseconds of one lookup: so many in a row happen where the reader is
 /// stopped again and again, on a machine that emulates another say.
 const REPETITIONS: usize = if cfg!(loom) { 4 } else { 64 };
@@ -20,7 +21,7 @@ const REPETITIONS: usize = if cfg!(loom) { 4 } else { 64 };
 pub(super) struct Sequence(AtomicU64);
 
 impl Sequence {
-    /// Before a returned block is written, and before and after a change that concerns two words read one after the
+    /// Before a returned block or outcome is written, and before and after a change that concerns two words read one after the
     /// other. The stores that follow are releases: who sees any of them sees the count.
     pub fn step(&self) {
         self.0.store(self.0.load(Ordering::Relaxed) + 1, Ordering::Release);

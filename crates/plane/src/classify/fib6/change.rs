@@ -59,7 +59,7 @@ impl<const ROOT: u8> Trie<ROOT> {
     /// Changes the leaves below `slot`, all of whose addresses the changed prefix covers.
     fn paint(&self, slot: &AtomicU32, paint: Paint) {
         match self.node(slot.load(Ordering::Relaxed)) {
-            Node::Leaf => paint.apply(slot),
+            Node::Leaf => _ = paint.apply(slot),
             Node::Group(group) => group.0.iter().for_each(|slot| self.paint(slot, paint)),
             Node::Stretch(stretch) => {
                 self.paint(&stretch.hit, paint);
