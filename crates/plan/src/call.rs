@@ -35,8 +35,8 @@ pub struct Call {
     /// The canonical text: every option with its unit. Reads back as an equal call.
     pub text: String,
     /// What it has in braces: of a scheme that orders queues, what manages each of them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub inner: Option<Box<Call>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inner: Vec<Call>,
     /// What it declares to cost.
     #[serde(skip)]
     pub cost: Figure,
@@ -83,7 +83,7 @@ impl Call {
         }
         above(declaration, &options, &given, name)?;
         let cost = declared(declaration, &options);
-        Ok(Call { name: declaration.name, text: canonical(declaration, &options), options, inner: None, cost })
+        Ok(Call { name: declaration.name, text: canonical(declaration, &options), options, inner: Vec::new(), cost })
     }
 
     /// The value of a declared option.

@@ -141,15 +141,15 @@ fn all_schemes(catalogue: &Catalogue) -> Vec<Declaration> {
     catalogue.schemes.iter().copied().chain(catalogue.orders.iter().map(|order| order.declaration)).collect()
 }
 
-/// A scheme by itself, or one that orders queues and may have another in braces.
+/// A scheme by itself, or one that has others in braces: how deep they are nested, a pattern cannot say.
 fn scheme(catalogue: &Catalogue) -> String {
     let orders: Vec<Declaration> = catalogue.orders.iter().map(|order| order.declaration).collect();
-    let (all, orders, alone) = (names(&all_schemes(catalogue)), names(&orders), names(&catalogue.schemes));
+    let all = names(&all_schemes(catalogue));
     let options = r"\s*(\([^{}]*\)\s*)?";
     if orders.is_empty() {
         return format!(r"^\s*({all}){options}$");
     }
-    format!(r"^\s*(({all}){options}|({orders}){options}\{{\s*({alone}){options}\}}\s*)$")
+    format!(r"^\s*(({all}){options}|({}){options}\{{.*\S.*\}}\s*)$", names(&orders))
 }
 
 fn names(declarations: &[Declaration]) -> String {

@@ -1,94 +1,223 @@
 //! The queueing scheme of a port, as the configuration writes it: `fq(quantum=1514b){codel(target=5ms)}`.
 //!
-//! A scheme that orders many queues has what manages each of them in braces behind it; left out, that is the one it is usually
-//! used with. One that manages a queue by itself has none.
+//! A scheme that orders many queues has what manages each of them in braces behind it; one that has another inside has that there,
+//! and one with branches a list of those. Left out, it is what is usual. One that manages a queue by itself has none.
 
 use crate::text::{TextError, did_you_mean, quote};
 use crate::{Call, Catalogue};
-use units::declare::Declaration;
+use units::declare::{Declaration, Inside, OrderDeclaration};
+
+/// Queues of a link at most.
+const QUEUES: u64 = 65534;
+/// Schemes inside one another at most.
+const DEPTH: usize = 8;
 
 impl Call {
     /// Reads a scheme of the catalogue.
     pub fn scheme(text: &str, catalogue: &Catalogue) -> Result<Call, TextError> {
-        let Some(open) = text.find('{') else {
-            let mut all = catalogue.schemes.clone();
-            all.extend(catalogue.orders.iter().map(|order| order.declaration));
-            let outer = Call::parse(text, &all, "scheme")?;
-            let order = catalogue.orders.iter().find(|order| order.declaration.name == outer.name);
-            return match order {
-                None => Ok(outer),
-                Some(order) => Ok(outer.around(Call::parse(order.usual, &catalogue.schemes, "scheme")?)),
+        let call = Reader { catalogue, depth: 0 }.any(Piece { offset: 0, text })?;
+        let queues = call.queues(catalogue);
+        if queues > QUEUES {
+            let reason = format!("all queues together are {queues}; a link has {QUEUES} at most");
+            let hint = "give fewer 'flows' or branches".to_string();
+            return Err(TextError { offset: 0, length: text.trim_end().len(), reason, hint });
+        }
+        Ok(call)
+    }
+
+    /// The same, with these inside.
+    fn around(self, inner: Vec<Call>) -> Call {
+        let inside: Vec<&str> = inner.iter().map(|call| call.text.as_str()).collect();
+        Call { text: format!("{}{{{}}}", self.text, inside.join(", ")), inner, ..self }
+    }
+
+    /// Whether that holds for it or anything inside.
+    pub(crate) fn is_anywhere(&self, is: &dyn Fn(&Call) -> bool) -> bool {
+        is(self) || self.inner.iter().any(|inner| inner.is_anywhere(is))
+    }
+
+    /// Queues that it wants on its link.
+    fn queues(&self, catalogue: &Catalogue) -> u64 {
+        let order = catalogue.orders.iter().find(|order| order.declaration.name == self.name);
+        let said = order.and_then(|order| self.option(order.queues?));
+        said.unwrap_or_else(|| self.inner.iter().map(|inner| inner.queues(catalogue)).sum::<u64>().max(1))
+    }
+}
+
+/// A part of the text, and where it begins.
+#[derive(Clone, Copy)]
+struct Piece<'t> {
+    offset: usize,
+    text: &'t str,
+}
+
+impl<'t> Piece<'t> {
+    fn trimmed(self) -> Piece<'t> {
+        let start = self.text.trim_start();
+        Piece { offset: self.offset + (self.text.len() - start.len()), text: start.trim_end() }
+    }
+
+    fn wrong(self, reason: impl Into<String>, hint: impl Into<String>) -> TextError {
+        TextError { offset: self.offset, length: self.text.len(), reason: reason.into(), hint: hint.into() }
+    }
+
+    /// Its name alone.
+    fn named(self) -> Piece<'t> {
+        let part = self.trimmed();
+        Piece { text: part.text.split(['(', ')', '{', '}', ',']).next().unwrap_or_default(), ..part }.trimmed()
+    }
+
+    /// What is before the braces, and what is in them, if there are any.
+    fn split(self) -> Result<(Piece<'t>, Option<Piece<'t>>), TextError> {
+        let Some(open) = self.text.find('{') else { return Ok((self, None)) };
+        let head = Piece { offset: self.offset, text: &self.text[..open] };
+        let behind = Piece { offset: self.offset + open + 1, text: &self.text[open + 1..] };
+        Ok((head, Some(behind.closed()?)))
+    }
+
+    /// What is before the brace that closes, which is to be the last thing here.
+    fn closed(self) -> Result<Piece<'t>, TextError> {
+        let mut depth = 0;
+        let close = self.text.find(|c| {
+            depth += i32::from(c == '{') - i32::from(c == '}');
+            depth < 0
+        });
+        let Some(close) = close else {
+            let end = self.text.trim_end().len();
+            return Err(Piece { offset: self.offset + end, text: "" }.wrong("the brace is not closed", "add '}'"));
+        };
+        let after = Piece { offset: self.offset + close + 1, text: &self.text[close + 1..] }.trimmed();
+        if !after.text.is_empty() {
+            return Err(after.wrong(format!("{} follows the closing brace", quote(after.text)), "remove it"));
+        }
+        let inner = Piece { text: &self.text[..close], ..self };
+        if inner.text.trim().is_empty() {
+            // The text goes on with the brace, and one before it opened.
+            let braces =
+                TextError { offset: self.offset - 1, length: close + 2, reason: String::new(), hint: String::new() };
+            let reason = "there is nothing in the braces".to_string();
+            return Err(TextError { reason, hint: "write what is to be there: '{codel}'".to_string(), ..braces });
+        }
+        Ok(inner)
+    }
+
+    /// The members of a list, separated by commas outside of all brackets and braces.
+    fn members(self) -> Vec<Piece<'t>> {
+        let (mut depth, mut start, mut members) = (0, 0, Vec::new());
+        for (place, c) in self.text.char_indices() {
+            depth += i32::from("({".contains(c)) - i32::from(")}".contains(c));
+            if c == ',' && depth == 0 {
+                members.push(Piece { offset: self.offset + start, text: &self.text[start..place] });
+                start = place + 1;
+            }
+        }
+        members.push(Piece { offset: self.offset + start, text: &self.text[start..] });
+        members
+    }
+}
+
+struct Reader<'c> {
+    catalogue: &'c Catalogue,
+    depth: usize,
+}
+
+impl Reader<'_> {
+    fn order(&self, name: &str) -> Option<&OrderDeclaration> {
+        self.catalogue.orders.iter().find(|order| order.declaration.name == name)
+    }
+
+    /// Those that may have something in braces.
+    fn orders(&self) -> Vec<Declaration> {
+        self.catalogue.orders.iter().map(|order| order.declaration).collect()
+    }
+
+    /// Any scheme.
+    fn any(&self, piece: Piece<'_>) -> Result<Call, TextError> {
+        if self.depth > DEPTH {
+            return Err(piece
+                .trimmed()
+                .wrong(format!("more than {DEPTH} schemes are inside one another"), "use fewer"));
+        }
+        let (head, inside) = piece.split()?;
+        let Some(order) = self.order(head.named().text) else {
+            return match inside {
+                None => {
+                    let all: Vec<Declaration> = self.catalogue.schemes.iter().copied().chain(self.orders()).collect();
+                    parse(head, &all, "scheme")
+                }
+                Some(inside) => Err(self.without_braces(head, inside)),
             };
         };
-        let orders: Vec<Declaration> = catalogue.orders.iter().map(|order| order.declaration).collect();
-        let outer = Call::parse(&text[..open], &orders, "scheme that orders queues").map_err(|error| {
-            let name = text[..open].split('(').next().unwrap_or_default().trim();
-            let alone = catalogue.schemes.iter().any(|scheme| scheme.name == name);
-            if alone { without_braces(text, open, name, &orders) } else { error }
-        })?;
-        let inner = braced(text, open)?;
-        let named = inner.trim_start().split(|c: char| "({ ".contains(c)).next().unwrap_or_default();
-        if orders.iter().any(|order| order.name == named) {
-            let reason = format!("'{named}' orders queues itself, and cannot manage one");
-            let offset = open + 1 + (inner.len() - inner.trim_start().len());
-            let hint = did_you_mean(named, catalogue.schemes.iter().map(|scheme| scheme.name));
-            return Err(TextError { offset, length: named.len(), reason, hint });
+        let outer = parse(head, &[order.declaration], "scheme")?;
+        Ok(outer.around(self.inside(order, inside)?))
+    }
+
+    /// What is inside of an order: what is written there, or what is usual.
+    fn inside(&self, order: &OrderDeclaration, inside: Option<Piece<'_>>) -> Result<Vec<Call>, TextError> {
+        let deeper = Reader { depth: self.depth + 1, ..*self };
+        let inside = inside.unwrap_or(Piece { offset: 0, text: order.usual });
+        Ok(match order.inside {
+            Inside::Manager => vec![deeper.manager(inside)?],
+            Inside::Any => vec![deeper.any(inside)?],
+            Inside::Branches(branch, most) => deeper.branches(inside, branch, most)?,
+        })
+    }
+
+    /// A scheme that manages a queue by itself.
+    fn manager(&self, piece: Piece<'_>) -> Result<Call, TextError> {
+        let name = piece.named();
+        if self.order(name.text).is_some() {
+            let hint = did_you_mean(name.text, self.catalogue.schemes.iter().map(|scheme| scheme.name));
+            return Err(name.wrong(format!("'{}' has queues of its own, and cannot manage one", name.text), hint));
         }
-        let inner = Call::parse(inner, &catalogue.schemes, "scheme")
-            .map_err(|error| TextError { offset: error.offset + open + 1, ..error })?;
-        Ok(outer.around(inner))
+        match piece.split()? {
+            (head, None) => parse(head, &self.catalogue.schemes, "scheme"),
+            (head, Some(inside)) => Err(self.without_braces(head, inside)),
+        }
     }
 
-    /// The same, with `inner` managing its queues.
-    fn around(self, inner: Call) -> Call {
-        Call { text: format!("{}{{{}}}", self.text, inner.text), inner: Some(Box::new(inner)), ..self }
+    fn branches(&self, piece: Piece<'_>, branch: &OrderDeclaration, most: usize) -> Result<Vec<Call>, TextError> {
+        let members = piece.members();
+        if let Some(surplus) = members.get(most) {
+            let reason = format!("there are {} branches; {most} are possible", members.len());
+            return Err(surplus.trimmed().wrong(reason, "put some of them into a branch of their own"));
+        }
+        let mut branches: Vec<Call> = Vec::new();
+        for member in members {
+            let (head, inside) = member.split()?;
+            let call = parse(head, &[branch.declaration], "part of a tree")?;
+            if let Some(class) = call.option("class")
+                && branches.iter().any(|other| other.option("class") == Some(class))
+            {
+                let reason = format!("another branch begins with class {class}");
+                return Err(head.trimmed().wrong(reason, "give each its own: 'branch(class=1)'"));
+            }
+            branches.push(call.around(self.inside(branch, inside)?));
+        }
+        Ok(branches)
     }
 
-    /// What it names and its options, and the same of what is in the braces.
-    pub fn layers(&self) -> Vec<(&'static str, &[(&'static str, u64)])> {
-        let inner = self.inner.iter().map(|inner| (inner.name, &inner.options[..]));
-        std::iter::once((self.name, &self.options[..])).chain(inner).collect()
+    /// Something has braces that has none.
+    fn without_braces(&self, head: Piece<'_>, inside: Piece<'_>) -> TextError {
+        let (name, orders) = (head.named().text, self.orders());
+        let known = self.catalogue.schemes.iter().any(|scheme| scheme.name == name);
+        if let (false, Err(error)) = (known, parse(head, &orders, "scheme with braces")) {
+            return error;
+        }
+        let orders: Vec<&str> = orders.iter().map(|order| order.name).collect();
+        TextError {
+            offset: inside.offset - 1,
+            length: inside.text.len() + 2,
+            reason: format!("'{name}' manages one queue by itself, and takes nothing in braces"),
+            hint: format!("remove them, or put it into those of one that has queues: {}", orders.join(", ")),
+        }
     }
 }
 
-/// What is between the brace at `open` and the last thing of the text, which is to be the other one.
-fn braced(text: &str, open: usize) -> Result<&str, TextError> {
-    let wrong = |offset: usize, length: usize, reason: String, hint: &str| {
-        Err(TextError { offset, length, reason, hint: hint.to_string() })
-    };
-    let end = text.trim_end().len();
-    let Some(close) = text.rfind('}').filter(|close| *close > open) else {
-        return wrong(end, 0, "the brace is not closed".to_string(), "add '}'");
-    };
-    if close + 1 < end {
-        let offset = close + 1 + (text[close + 1..].len() - text[close + 1..].trim_start().len());
-        return wrong(
-            offset,
-            end - offset,
-            format!("{} follows the closing brace", quote(&text[offset..end])),
-            "remove it",
-        );
-    }
-    let inner = &text[open + 1..close];
-    if inner.trim().is_empty() {
-        return wrong(
-            open,
-            close + 1 - open,
-            "there is nothing in the braces".to_string(),
-            "write what manages each queue: '{codel}'",
-        );
-    }
-    Ok(inner)
-}
-
-fn without_braces(text: &str, open: usize, name: &str, orders: &[Declaration]) -> TextError {
-    let orders: Vec<&str> = orders.iter().map(|order| order.name).collect();
-    TextError {
-        offset: open,
-        length: text.trim_end().len() - open,
-        reason: format!("'{name}' manages one queue by itself, and takes nothing in braces"),
-        hint: format!("remove them, or put it into those of one that orders queues: {}", orders.join(", ")),
-    }
+/// A name with its options.
+fn parse(piece: Piece<'_>, declarations: &[Declaration], what: &str) -> Result<Call, TextError> {
+    Call::parse(piece.text, declarations, what)
+        .map_err(|error| TextError { offset: error.offset + piece.offset, ..error })
 }
 
 #[cfg(test)]
@@ -108,12 +237,27 @@ mod tests {
     const LIMIT: &[OptionDeclaration] = &[count("limit", "1000")];
     const FLOWS: &[OptionDeclaration] = &[count("flows", "1024")];
 
+    const fn order(
+        name: &'static str,
+        options: &'static [OptionDeclaration],
+        inside: Inside,
+        usual: &'static str,
+    ) -> OrderDeclaration {
+        OrderDeclaration { declaration: declared(name, options), inside, usual, queues: None }
+    }
+
+    const CLASS: OptionDeclaration =
+        OptionDeclaration { name: "class", unit: Unit::Count, default: "0", least: 0, most: 255, doc: "The class." };
+    const BRANCH: OrderDeclaration = order("branch", &[CLASS], Inside::Any, "fifo");
+
     fn read(text: &str) -> Result<Call, TextError> {
         let catalogue = Catalogue {
             schemes: vec![declared("fifo", LIMIT), declared("codel", &[])],
             orders: vec![
-                OrderDeclaration { declaration: declared("fq", FLOWS), usual: "codel" },
-                OrderDeclaration { declaration: declared("drr", &[]), usual: "fifo" },
+                OrderDeclaration { queues: Some("flows"), ..order("fq", FLOWS, Inside::Manager, "codel") },
+                order("drr", &[], Inside::Manager, "fifo"),
+                order("shape", &[], Inside::Any, "fifo"),
+                order("tree", &[], Inside::Branches(&BRANCH, 3), "branch"),
             ],
             ..Catalogue::default()
         };
@@ -125,14 +269,36 @@ mod tests {
         assert_eq!(read("fq").unwrap().text, "fq(flows=1024){codel}");
         assert_eq!(read(" fq ( flows = 7 ) { fifo } ").unwrap().text, "fq(flows=7){fifo(limit=1000)}");
         assert_eq!(read("drr"), read("drr(){ fifo(limit=1000) }"));
-        assert_eq!(read("fifo").unwrap().inner, None);
+        assert_eq!(read("fifo").unwrap().inner, []);
         for text in ["fifo(limit=7)", "codel", "fq(flows=2){fifo(limit=3)}", "drr{codel}"] {
             assert_eq!(read(text).unwrap().to_string(), text);
         }
         let call = read("fq(flows=2){fifo(limit=3)}").unwrap();
-        assert_eq!(call.layers(), [("fq", &[("flows", 2)][..]), ("fifo", &[("limit", 3)][..])]);
         let json = serde_json::to_value(&call).unwrap();
-        assert_eq!(json["inner"]["options"]["limit"], 3);
+        assert_eq!(json["inner"][0]["options"]["limit"], 3);
+    }
+
+    #[test]
+    fn schemes_are_inside_of_one_another_and_trees_have_branches() {
+        assert_eq!(read("shape").unwrap().text, "shape{fifo(limit=1000)}");
+        assert_eq!(read("tree").unwrap().text, "tree{branch(class=0){fifo(limit=1000)}}");
+        let text = "tree{branch(class=1){shape{fq(flows=7){codel}}}, branch(class=0){tree{branch(class=0){codel}}}}";
+        let call = read(text).unwrap();
+        assert_eq!(call.text, text);
+        assert_eq!(call.inner[0].inner[0].inner[0].option("flows"), Some(7));
+        assert_eq!(read("tree { branch{ fq ( flows = 9 ) } ,branch( class=2 ) }").unwrap().inner.len(), 2);
+    }
+
+    #[test]
+    fn a_link_has_only_so_many_queues() {
+        let three = |inside: &str| {
+            format!("tree{{branch{{{inside}}},branch(class=1){{{inside}}},branch(class=2){{{inside}}}}}")
+        };
+        let many = three(&three("fq(flows=9000)"));
+        let error = read(&many).unwrap_err();
+        assert_eq!((error.offset, error.length), (0, many.len()));
+        assert_eq!(error.reason, "all queues together are 81000; a link has 65534 at most");
+        assert!(read(&three(&three("fq(flows=7000)"))).is_ok());
     }
 
     fn check(expected: Expect, texts: &[&str]) {
@@ -163,26 +329,46 @@ mod tests {
             "fq{drr}",
             "fq{ drr{fifo} }",
             "fq{é}",
+            "shape{fq{fq}}",
+            "shape{fq{codel}",
+            "shape{fq{codel}} }",
+            "shape{branch}",
+            "tree{fifo}",
+            "tree{branch,branch}",
+            "tree{branch{fifo}, }",
+            "tree{branch(class=1),branch(class=2),branch(class=3),branch(class=4)}",
+            "tree{branch(class=1){fq(flows=9000)},branch(class=2){fq(flows=0)}}",
+            "shape{shape{shape{shape{shape{shape{shape{shape{shape{fifo}}}}}}}}}",
         ];
         check(
             expect![[r#"
-                                   0+0          a name is missing; write a name, and options in brackets: 'fifo(limit=1000)'
-            {codel}                0+0          a name is missing; write a name, and options in brackets: 'fifo(limit=1000)'
-            qf{codel}              0+2 qf       no scheme that orders queues is called 'qf'; did you mean 'fq'?
-            fq{codle}              3+5 codle    no scheme is called 'codle'; did you mean 'codel'?
-            fq{ fifo(limit=0) }    15+1 0        limit=0 is below the least, 1; give 1 to 9999; the default is 1000
-            fq{fifo(limti=1)}      8+5 limti    'fifo' has no option 'limti'; did you mean 'limit'?
-            fq(flows=0){codel}     9+1 0        flows=0 is below the least, 1; give 1 to 9999; the default is 1024
-            fq{codel               8+0          the brace is not closed; add '}'
-            fq{                    3+0          the brace is not closed; add '}'
-            fq{}                   2+2 {}       there is nothing in the braces; write what manages each queue: '{codel}'
-            fq{codel} x            10+1 x        'x' follows the closing brace; remove it
-            fq}codel{              0+8 fq}codel no scheme that orders queues is called 'fq}codel'; use one of fq, drr
-            codel{fifo}            5+6 {fifo}   'codel' manages one queue by itself, and takes nothing in braces; remove them, or put it into those of one that orders queues: fq, drr
-            fq{drr}                3+3 drr      'drr' orders queues itself, and cannot manage one; use one of fifo, codel
-            fq{ drr{fifo} }        4+3 drr      'drr' orders queues itself, and cannot manage one; use one of fifo, codel
-            fq{é}                  3+2 é        no scheme is called 'é'; use one of fifo, codel
-        "#]],
+                                       0+0          a name is missing; write a name, and options in brackets: 'fifo(limit=1000)'
+                {codel}                0+0          a name is missing; write a name, and options in brackets: 'fifo(limit=1000)'
+                qf{codel}              0+2 qf       no scheme with braces is called 'qf'; did you mean 'fq'?
+                fq{codle}              3+5 codle    no scheme is called 'codle'; did you mean 'codel'?
+                fq{ fifo(limit=0) }    15+1 0        limit=0 is below the least, 1; give 1 to 9999; the default is 1000
+                fq{fifo(limti=1)}      8+5 limti    'fifo' has no option 'limti'; did you mean 'limit'?
+                fq(flows=0){codel}     9+1 0        flows=0 is below the least, 1; give 1 to 9999; the default is 1024
+                fq{codel               8+0          the brace is not closed; add '}'
+                fq{                    3+0          the brace is not closed; add '}'
+                fq{}                   2+2 {}       there is nothing in the braces; write what is to be there: '{codel}'
+                fq{codel} x            10+1 x        'x' follows the closing brace; remove it
+                fq}codel{              9+0          the brace is not closed; add '}'
+                codel{fifo}            5+6 {fifo}   'codel' manages one queue by itself, and takes nothing in braces; remove them, or put it into those of one that has queues: fq, drr, shape, tree
+                fq{drr}                3+3 drr      'drr' has queues of its own, and cannot manage one; use one of fifo, codel
+                fq{ drr{fifo} }        4+3 drr      'drr' has queues of its own, and cannot manage one; use one of fifo, codel
+                fq{é}                  3+2 é        no scheme is called 'é'; use one of fifo, codel
+                shape{fq{fq}}          9+2 fq       'fq' has queues of its own, and cannot manage one; use one of fifo, codel
+                shape{fq{codel}        15+0          the brace is not closed; add '}'
+                shape{fq{codel}} }     17+1 }        '}' follows the closing brace; remove it
+                shape{branch}          6+6 branch   no scheme is called 'branch'; use one of fifo, codel, fq, drr, shape, tree
+                tree{fifo}             5+4 fifo     no part of a tree is called 'fifo'; use 'branch'
+                tree{branch,branch}    12+6 branch   another branch begins with class 0; give each its own: 'branch(class=1)'
+                tree{branch{fifo}, }   19+0          a name is missing; write a name, and options in brackets: 'fifo(limit=1000)'
+                tree{branch(class=1),branch(class=2),branch(class=3),branch(class=4)} 53+15 branch(class=4) there are 4 branches; 3 are possible; put some of them into a branch of their own
+                tree{branch(class=1){fq(flows=9000)},branch(class=2){fq(flows=0)}} 62+1 0        flows=0 is below the least, 1; give 1 to 9999; the default is 1024
+                shape{shape{shape{shape{shape{shape{shape{shape{shape{fifo}}}}}}}}} 54+4 fifo     more than 8 schemes are inside one another; use fewer
+            "#]],
             &texts,
         );
     }

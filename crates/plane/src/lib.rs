@@ -27,6 +27,7 @@ mod queueing;
 pub mod rig;
 mod router;
 pub mod scheduler;
+mod shelf;
 pub mod snapshot;
 mod sync;
 mod worker;

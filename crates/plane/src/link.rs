@@ -7,11 +7,11 @@
 use crate::event::Stage;
 use crate::fates::Fates;
 use crate::latency::Since;
-use crate::offload::{refit, wire_length};
+use crate::offload::wire_length;
 use crate::port::{Offloads, Port, Wire};
-use crate::queueing::{Queueing, Waiting};
+use crate::queueing::{Queueing, Queues};
 use packet::{BATCH, Batch, DropReason, Packet, Queue, wire};
-use schemes::{Next, Record, Scheme, Size, Wires};
+use schemes::{Next, Record, Scheme, Sharing, Size, Wires};
 use units::{Bytes, Instant, PathId, PortId, QueueId, Rate};
 
 /// Keys the hash by which a scheme tells flows apart. Fixed, so that runs repeat.
@@ -51,6 +51,8 @@ pub(crate) struct Link {
     id: PortId,
     pub port: Box<dyn Port>,
     scheme: Box<dyn Scheme<Lines>>,
+    /// With what other workers' schemes it shares its rates.
+    sharing: Sharing,
     /// What the scheme says of itself: [`Scheme::passes_when_idle`].
     passing: bool,
     /// The same: [`Scheme::ranks_classes`].
@@ -77,7 +79,7 @@ pub(crate) struct Outgoing<'a> {
 /// The wires of one link.
 pub struct Lines {
     now: Instant,
-    queues: Vec<Waiting>,
+    queues: Queues,
     /// What waits in all of them: there may be thousands.
     backlog: Size,
     offered: Batch,
@@ -90,6 +92,8 @@ pub struct Lines {
     ended: Vec<(Packet, DropReason)>,
     counters: LinkCounters,
     hash_key: Option<u64>,
+    /// Whether the scheme looks at hosts and code points.
+    hosts: bool,
     /// Whether there may be super-frames among the packets, which are longer on the wire than here.
     super_frames: bool,
 }
@@ -97,7 +101,7 @@ pub struct Lines {
 impl Link {
     /// A link before `port`.
     pub fn new(id: PortId, port: Box<dyn Port>, queueing: Queueing) -> Link {
-        let Queueing { scheme, queues } = queueing;
+        let Queueing { scheme, sharing, queues } = queueing;
         let lines = Lines {
             now: Instant::START,
             queues,
@@ -111,11 +115,13 @@ impl Link {
             ended: Vec::with_capacity(ENDED),
             counters: LinkCounters::default(),
             hash_key: scheme.wants_flow_hash().then_some(FLOW_KEY),
+            hosts: scheme.wants_hosts(),
             super_frames: false,
         };
         let (passing, up, offloads) = (scheme.passes_when_idle(), port.is_up(), port.offloads());
         let ranking = scheme.ranks_classes();
-        let mut link = Link { id, passing, ranking, up, offloads, relayed: false, reserve: 0, port, scheme, lines };
+        let mut link =
+            Link { id, passing, ranking, up, offloads, relayed: false, reserve: 0, port, scheme, sharing, lines };
         link.lines.super_frames = offloads.super_frames;
         link
     }
@@ -299,7 +305,9 @@ impl Link {
     pub fn replace_scheme(&mut self, other: &mut Queueing, fates: &mut Fates) {
         let keeps = other.may_keep(&self.lines.queues);
         std::mem::swap(&mut self.scheme, &mut other.scheme);
+        std::mem::swap(&mut self.sharing, &mut other.sharing);
         self.lines.hash_key = self.scheme.wants_flow_hash().then_some(FLOW_KEY);
+        self.lines.hosts = self.scheme.wants_hosts();
         (self.passing, self.ranking) = (self.scheme.passes_when_idle(), self.scheme.ranks_classes());
         if keeps {
             return self.scheme.recount(&self.lines);
@@ -307,15 +315,19 @@ impl Link {
         std::mem::swap(&mut self.lines.queues, &mut other.queues);
         self.lines.backlog = Size::default();
         self.lines.now = fates.now;
-        for waiting in &mut other.queues {
-            while !waiting.packets.is_empty() {
-                waiting.packets.pop_into(&mut self.lines.offered, BATCH);
+        for queue in 0..other.queues.len() {
+            while other.queues.pop_into(queue, &mut self.lines.offered) {
                 self.scheme.arrival(&mut self.lines);
                 while self.lines.arriving().is_some() {}
                 self.settle(fates);
             }
-            waiting.bytes = 0;
+            debug_assert_eq!(other.queues.size(queue), (0, 0), "all of them came");
         }
+    }
+
+    /// With whom its scheme shares.
+    pub fn sharing(&self) -> Sharing {
+        self.sharing.clone()
     }
 
     /// Another port carries from now on what the scheme lets go. What it takes is asked with [`Link::refresh_offloads`].
@@ -349,9 +361,7 @@ impl Link {
     /// Forgets what waits, uncounted: the worker has failed. The counters add up again.
     pub fn forget(&mut self) {
         let Lines { queues, backlog, offered, arriving, hand, out, ended, counters, .. } = &mut self.lines;
-        for queue in queues {
-            *queue = Waiting::new(queue.packets.capacity());
-        }
+        queues.forget();
         (*offered, *out, *arriving, *hand) = (Batch::new(), Batch::new(), None, None);
         *backlog = Size::default();
         ended.clear();
@@ -413,28 +423,28 @@ impl Lines {
     fn refit(&mut self, can: Offloads, fates: &mut Fates) {
         let Lines { queues, backlog, counters, .. } = self;
         *backlog = Size::default();
-        for queue in queues {
-            let before = queue.packets.len();
-            let done = refit(&mut queue.packets, can, fates);
+        for queue in 0..queues.len() {
+            let (before, _) = queues.size(queue);
+            let done = queues.refit(queue, can, fates);
+            let (packets, bytes) = queues.size(queue);
             counters.dropped += done.dropped;
-            counters.offered += queue.packets.len() as u64 + done.dropped - before as u64;
-            queue.bytes = done.bytes;
-            backlog.packets += queue.packets.len() as u32;
-            backlog.bytes += Bytes::new(done.bytes);
+            counters.offered += u64::from(packets) + done.dropped - u64::from(before);
+            backlog.packets += packets;
+            backlog.bytes += Bytes::new(bytes);
         }
     }
 
+    /// A packet as its scheme sees it; one that comes also with what only its bytes tell.
     #[inline(always)]
     fn record(&self, packet: &Packet) -> Record {
         let meta = packet.meta();
-        let flow_hash = self.hash_key.map_or(0, |key| wire::flow_hash(packet.bytes(), meta.l3 as usize, key));
         Record {
             length: self.length(packet) as u32,
             timestamp: meta.timestamp,
             queue: meta.queue,
             class: meta.class,
-            flow_hash,
             ecn: meta.ecn,
+            ..Record::default()
         }
     }
 
@@ -446,10 +456,8 @@ impl Lines {
 
     #[inline(always)]
     fn take(&mut self, queue: usize) -> Option<Packet> {
-        let waiting = self.queues.get_mut(queue)?;
-        let packet = waiting.packets.pop()?;
-        let length = length(self.super_frames, &packet);
-        waiting.bytes -= length;
+        let super_frames = self.super_frames;
+        let (packet, length) = self.queues.pop(queue, |packet| length(super_frames, packet))?;
         self.backlog.packets -= 1;
         self.backlog.bytes = Bytes::new(self.backlog.bytes.get() - length);
         Some(packet)
@@ -464,13 +472,13 @@ impl Wires for Lines {
 
     #[inline(always)]
     fn size(&self, queue: QueueId) -> Size {
-        let Some(waiting) = self.queues.get(queue.index()) else { return Size::default() };
-        Size { packets: waiting.packets.len() as u32, bytes: Bytes::new(waiting.bytes) }
+        let (packets, bytes) = self.queues.size(queue.index());
+        Size { packets, bytes: Bytes::new(bytes) }
     }
 
     #[inline(always)]
     fn head(&self, queue: QueueId) -> Option<Record> {
-        self.queues.get(queue.index())?.packets.front().map(|packet| self.record(packet))
+        self.queues.front(queue.index()).map(|packet| self.record(packet))
     }
 
     #[inline(always)]
@@ -479,23 +487,25 @@ impl Wires for Lines {
             self.refuse();
         }
         let packet = self.offered.pop_front()?;
-        let record = self.record(&packet);
+        let l3 = packet.meta().l3 as usize;
+        let flow_hash = self.hash_key.map_or(0, |key| wire::flow_hash(packet.bytes(), l3, key));
+        let mut record = Record { flow_hash, ..self.record(&packet) };
+        if self.hosts {
+            let wire::Hosts { source, destination, dscp } = wire::hosts(packet.bytes(), l3, FLOW_KEY);
+            record = Record { source, destination, dscp, ..record };
+        }
         self.arriving = Some(packet);
         Some(record)
     }
 
     #[inline(always)]
     fn enqueue(&mut self, queue: QueueId) -> bool {
-        let (Some(waiting), Some(packet)) = (self.queues.get_mut(queue.index()), self.arriving.take()) else {
-            return false;
-        };
+        let Some(packet) = self.arriving.take() else { return false };
         let length = length(self.super_frames, &packet);
-        waiting.packets.rewind();
-        if let Some(packet) = waiting.packets.push(packet) {
+        if let Some(packet) = self.queues.push(queue.index(), packet, length) {
             self.ended.push((packet, DropReason::BufferFull));
             return false;
         }
-        waiting.bytes += length;
         self.backlog.packets += 1;
         self.backlog.bytes += Bytes::new(length);
         true
@@ -509,10 +519,8 @@ impl Wires for Lines {
     }
 
     fn drop_tail(&mut self, queue: QueueId) -> Option<Record> {
-        let waiting = self.queues.get_mut(queue.index())?;
-        let packet = waiting.packets.pop_back()?;
-        let length = length(self.super_frames, &packet);
-        waiting.bytes -= length;
+        let super_frames = self.super_frames;
+        let (packet, length) = self.queues.pop_back(queue.index(), |packet| length(super_frames, packet))?;
         self.backlog.packets -= 1;
         self.backlog.bytes = Bytes::new(self.backlog.bytes.get() - length);
         let record = self.record(&packet);

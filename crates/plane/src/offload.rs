@@ -139,8 +139,26 @@ pub(crate) struct Refitted {
 /// Does to all packets of `queue` what a port that takes `can` asks for. It may hold more than its capacity afterwards.
 #[cold]
 pub(crate) fn refit(queue: &mut Queue, can: Offloads, fates: &mut Fates) -> Refitted {
-    let (mut fitted, mut done) = (Vec::with_capacity(queue.len()), Refitted::default());
-    while let Some(mut packet) = queue.pop() {
+    let (fitted, done) = refitted(|| queue.pop(), can, fates);
+    let capacity = queue.capacity();
+    queue.resize(capacity.max(fitted.len()));
+    for packet in fitted {
+        let refused = queue.push(packet);
+        debug_assert!(refused.is_none(), "room was made for all");
+    }
+    queue.resize(capacity);
+    done
+}
+
+/// Does to all packets that `take` gives what a port that takes `can` asks for, and answers them, or their segments.
+#[cold]
+pub(crate) fn refitted(
+    mut take: impl FnMut() -> Option<Packet>,
+    can: Offloads,
+    fates: &mut Fates,
+) -> (Vec<Packet>, Refitted) {
+    let (mut fitted, mut done) = (Vec::new(), Refitted::default());
+    while let Some(mut packet) = take() {
         if !must_cut(&packet, can) {
             fit(&mut packet, can);
             fitted.push(packet);
@@ -171,13 +189,6 @@ pub(crate) fn refit(queue: &mut Queue, can: Offloads, fates: &mut Fates) -> Refi
             }
         }
     }
-    let capacity = queue.capacity();
-    queue.resize(capacity.max(fitted.len()));
-    for packet in fitted {
-        done.bytes += wire_length(&packet) as u64;
-        let refused = queue.push(packet);
-        debug_assert!(refused.is_none(), "room was made for all");
-    }
-    queue.resize(capacity);
-    done
+    done.bytes = fitted.iter().map(|packet| wire_length(packet) as u64).sum();
+    (fitted, done)
 }

@@ -1,53 +1,180 @@
 //! A scheme with the queues it decides over, made where memory may be taken, to be put on a link where it may not.
 
+use crate::fates::Fates;
 use crate::link::Lines;
-use packet::{Queue, Region};
-use schemes::Scheme;
+use crate::offload::{Refitted, refit, refitted, wire_length};
+use crate::port::Offloads;
+use crate::shelf::Shelf;
+use packet::{Batch, Packet, Queue};
+use plan::Call;
+use schemes::{BuildError, Layer, Scheme, Sharing};
 use std::fmt;
 
-/// Packets that a physical queue holds at most.
+/// Packets that a single queue holds at most.
 const LONGEST: usize = 65536;
 
 /// A queueing scheme and as many empty queues as it wants, ready for a link.
 pub struct Queueing {
     pub(crate) scheme: Box<dyn Scheme<Lines>>,
-    pub(crate) queues: Vec<Waiting>,
+    /// With whom it shares what rates it has.
+    pub(crate) sharing: Sharing,
+    pub(crate) queues: Queues,
 }
 
-/// A physical queue.
-pub(crate) struct Waiting {
-    pub packets: Queue,
-    /// Bytes of its packets on the wire.
-    pub bytes: u64,
+/// The physical queues of a link.
+pub(crate) enum Queues {
+    /// A single one, and the bytes of its packets on the wire.
+    One(Queue, u64),
+    /// Many.
+    Many(Shelf),
 }
 
-impl Waiting {
-    pub fn new(capacity: usize) -> Waiting {
-        Waiting { packets: Queue::new(capacity), bytes: 0 }
+impl Queues {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Queues::One(..) => 1,
+            Queues::Many(shelf) => shelf.queues(),
+        }
+    }
+
+    /// Packets of a queue, and their bytes; nothing where there is no such queue.
+    #[inline(always)]
+    pub fn size(&self, queue: usize) -> (u32, u64) {
+        match self {
+            Queues::One(packets, bytes) if queue == 0 => (packets.len() as u32, *bytes),
+            Queues::One(..) => (0, 0),
+            Queues::Many(shelf) => shelf.size(queue),
+        }
+    }
+
+    /// The first packet of a queue.
+    #[inline(always)]
+    pub fn front(&self, queue: usize) -> Option<&Packet> {
+        match self {
+            Queues::One(packets, _) => packets.front().filter(|_| queue == 0),
+            Queues::Many(shelf) => shelf.front(queue),
+        }
+    }
+
+    /// Puts a packet of so many bytes at the end of a queue, or gives it back where there is no room or no such queue.
+    #[inline(always)]
+    #[must_use = "a packet that did not fit comes back"]
+    pub fn push(&mut self, queue: usize, packet: Packet, length: u64) -> Option<Packet> {
+        match self {
+            Queues::One(packets, bytes) if queue == 0 => {
+                packets.rewind();
+                let back = packets.push(packet);
+                *bytes += if back.is_none() { length } else { 0 };
+                back
+            }
+            Queues::One(..) => Some(packet),
+            Queues::Many(shelf) => shelf.push(queue, packet, length),
+        }
+    }
+
+    /// Takes the first packet of a queue, whose bytes `length` knows.
+    #[inline(always)]
+    pub fn pop(&mut self, queue: usize, length: impl FnOnce(&Packet) -> u64) -> Option<(Packet, u64)> {
+        match self {
+            Queues::One(packets, bytes) if queue == 0 => {
+                let packet = packets.pop()?;
+                let length = length(&packet);
+                *bytes -= length;
+                Some((packet, length))
+            }
+            Queues::One(..) => None,
+            Queues::Many(shelf) => shelf.pop(queue, length),
+        }
+    }
+
+    /// Takes the last one.
+    pub fn pop_back(&mut self, queue: usize, length: impl FnOnce(&Packet) -> u64) -> Option<(Packet, u64)> {
+        match self {
+            Queues::One(packets, bytes) if queue == 0 => {
+                let packet = packets.pop_back()?;
+                let length = length(&packet);
+                *bytes -= length;
+                Some((packet, length))
+            }
+            Queues::One(..) => None,
+            Queues::Many(shelf) => shelf.pop_back(queue, length),
+        }
+    }
+
+    /// Moves packets from the front of a queue to `batch`, as many as fit. False where there were none.
+    pub fn pop_into(&mut self, queue: usize, batch: &mut Batch) -> bool {
+        let before = batch.len();
+        // One that is empty has all its room again.
+        drop(batch.drain());
+        while batch.room() > 0
+            && let Some((packet, _)) = self.pop(queue, |packet| wire_length(packet) as u64)
+        {
+            batch.push(packet);
+        }
+        batch.len() > before
+    }
+
+    /// Does to a queue what a port that takes `can` asks for: segments take the place of their super-frame. It may hold more
+    /// than it could before.
+    #[cold]
+    pub fn refit(&mut self, queue: usize, can: Offloads, fates: &mut Fates) -> Refitted {
+        match self {
+            Queues::One(packets, bytes) => {
+                let done = refit(packets, can, fates);
+                *bytes = done.bytes;
+                done
+            }
+            Queues::Many(shelf) => {
+                let take = || shelf.pop(queue, |packet| wire_length(packet) as u64).map(|(packet, _)| packet);
+                let (fitted, done) = refitted(take, can, fates);
+                shelf.grow(fitted.len());
+                for packet in fitted {
+                    let length = wire_length(&packet) as u64;
+                    let refused = shelf.push(queue, packet, length);
+                    debug_assert!(refused.is_none(), "room was made for all");
+                }
+                done
+            }
+        }
+    }
+
+    /// Forgets what waits: the frames go home by themselves.
+    #[cold]
+    pub fn forget(&mut self) {
+        match self {
+            Queues::One(packets, bytes) => (*packets, *bytes) = (Queue::new(packets.capacity()), 0),
+            Queues::Many(shelf) => shelf.forget(),
+        }
     }
 }
 
 impl Queueing {
-    /// `scheme` with its queues, each of which holds at most `capacity` packets, or what the scheme lets in.
+    /// `scheme` with its queues, which hold at most `capacity` packets together, or what the scheme lets in.
     pub fn new(scheme: Box<dyn Scheme<Lines>>, capacity: usize) -> Queueing {
-        let most = usize::try_from(scheme.most_in_a_queue());
-        let most = most.map_or(capacity, |most| most.saturating_add(1).min(capacity));
-        let queues = (0..scheme.queues().max(1)).map(|_| Waiting::new(most)).collect();
-        Queueing { scheme, queues }
-    }
-
-    /// `scheme` with queues of which each could hold every packet of `region`, or as many as a queue ever does.
-    pub(crate) fn of(scheme: Box<dyn Scheme<Lines>>, region: &Region) -> Queueing {
-        Queueing::new(scheme, region.frames().min(LONGEST))
-    }
-
-    /// Whether it has a single queue, and `other` one that holds as much.
-    pub(crate) fn may_keep(&self, other: &[Waiting]) -> bool {
-        let of = |queues: &[Waiting]| match queues {
-            [one] => Some(one.packets.capacity()),
-            _ => None,
+        let most = usize::try_from(scheme.holds_at_most()).map_or(capacity, |most| most.min(capacity));
+        let queues = match scheme.queues() {
+            0 | 1 => Queues::One(Queue::new(most.min(LONGEST)), 0),
+            many => Queues::Many(Shelf::new(many.into(), most)),
         };
-        of(&self.queues).is_some() && of(&self.queues) == of(other)
+        Queueing { scheme, sharing: Sharing::alone(), queues }
+    }
+
+    /// The scheme that a configuration names, with queues that could hold so many packets, for a worker that shares its rates.
+    pub(crate) fn of(call: &Call, capacity: usize, sharing: &mut Sharing) -> Result<Queueing, BuildError> {
+        fn layer(call: &Call) -> Layer<'_> {
+            Layer { name: call.name, options: &call.options, inside: call.inner.iter().map(layer).collect() }
+        }
+        let scheme = schemes::build_for(&layer(call), sharing)?;
+        Ok(Queueing { sharing: sharing.clone(), ..Queueing::new(scheme, capacity) })
+    }
+
+    /// Whether it has a single queue, and `other` is one that holds as much.
+    pub(crate) fn may_keep(&self, other: &Queues) -> bool {
+        match (&self.queues, other) {
+            (Queues::One(own, _), Queues::One(other, _)) => own.capacity() == other.capacity(),
+            _ => false,
+        }
     }
 }
 

@@ -5,12 +5,15 @@ use packet::wire::{Ipv4, Ipv4Spec, ethernet, ethertype};
 use packet::{DropReason, Packet, Pool, Queue, Region};
 use plan::Call;
 use plane::port::{Memory, Port, Wire};
-use plane::rig::OneLink;
+use plane::rig::{OneLink, Team, Udp};
+use plane::snapshot::Layout;
+use plane::{Lines, Queueing};
 use proptest::prelude::*;
+use schemes::{Next, Progress, Scheme, Wires};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use units::declare::Declaration;
-use units::{Instant, Mac, Nanos};
+use units::{Instant, Mac, Nanos, QueueId};
 
 /// As configurations write them, with so little patience that all of them have something to do.
 const SCHEMES: &[&str] = &[
@@ -24,6 +27,13 @@ const SCHEMES: &[&str] = &[
     "drr(by=class, flows=3, limit=60){red(min=2, max=20, weight=20%)}",
     "sfq(flows=8, limit=60){fifo(limit=20, drop=head)}",
     "las(limit=60){threshold(mark=5)}",
+    "drr(by=class, flows=3, weights=1:2:4, limit=60){fifo(limit=30)}",
+    "wfq(flows=16, limit=60){fifo(limit=20)}",
+    "wf2q(by=class, flows=3, weights=4:2:1, limit=60){codel(target=1us, interval=20us, mtu=0b)}",
+    "wf2q(flows=2000, limit=60){fifo(limit=20, drop=head)}",
+    "shape(rate=1gbit, burst=16kb, overhead=38b){fq(flows=8, limit=60){fifo(limit=20)}}",
+    "tree{branch(class=1, weight=3, ceiling=900mbit){fifo(limit=30)}, branch{tree{branch{sfq(limit=40)}}}}",
+    "cake(rate=1gbit, flows=16, limit=60, cells=ptm){fifo(limit=30)}",
     "red(min=2, max=20, weight=20%)",
     "red(min=2, max=8, weight=50%, ecn=on, mode=bytes, gentle=off)",
     "codel(target=1us, interval=20us, mtu=0b)",
@@ -199,6 +209,7 @@ impl World {
     /// Everything that waits comes out.
     fn end(mut self) -> World {
         while self.link.waiting() > 0 {
+            self.now += Nanos::millis(1);
             self.take(WIRE);
         }
         self.take(WIRE);
@@ -274,4 +285,148 @@ fn another_scheme_keeps_what_waits_and_its_order() {
     }
     let world = world.end();
     assert_eq!(world.received, 30 + WIRE as u64);
+}
+
+/// Two workers, each of which has a queue of both ports.
+const TWO_PORTS: &str = r#"
+version = 1
+[port.in]
+device = "memory:in"
+mac = "02:00:00:00:00:01"
+address = ["192.0.2.1/24"]
+[port.out]
+device = "memory:out"
+mac = "02:00:00:00:00:02"
+scheme = "shape(rate=100mbit, burst=3kb){fq}"
+address = ["198.51.100.1/24"]
+[[neighbour]]
+address = "198.51.100.9"
+mac = "02:00:00:00:00:01"
+port = "out"
+[[route]]
+to = "10.0.0.0/8"
+via = "198.51.100.9"
+"#;
+
+/// Packets that each of two workers sends in 10 ms at 100 Mbit/s together, of so many that each has.
+fn sent_by_two(offered: [u32; 2]) -> [usize; 2] {
+    let mut team = Team::new(2, 2, 8192, Layout::Three);
+    team.apply(TWO_PORTS);
+    team.pass(Nanos::secs(1));
+    let (ins, outs) = (["in", "in#1"], ["out", "out#1"]);
+    let before = outs.map(|wire| team.wires.far[wire].waiting());
+    let mut batch = packet::Batch::new();
+    for (wire, count) in ins.into_iter().zip(offered) {
+        for i in 0..count {
+            let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
+            let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::from(0x0a00_0000 | i));
+            let frame = Udp { link, network, ports: (9, 9), ttl: 64, length: 1000 }.frame(&[]);
+            batch.push(team.packet(&frame));
+            let Team { wires, pool, now, .. } = &mut team;
+            wires.far.get_mut(wire).unwrap().transmit(*now, &mut batch, pool);
+        }
+    }
+    team.pass(Nanos::millis(10));
+    [0, 1].map(|worker| team.wires.far[outs[worker]].waiting() - before[worker])
+}
+
+#[test]
+fn workers_of_one_port_share_its_rate_by_what_they_have_to_send() {
+    // 125 packets and the burst, and for each worker one that does not quite fit.
+    let [first, second] = sent_by_two([400, 400]);
+    assert!((120..=131).contains(&(first + second)) && first.abs_diff(second) <= 8, "{first} and {second}");
+    let [first, second] = sent_by_two([400, 0]);
+    assert!((120..=131).contains(&first) && second == 0, "{first} and {second}");
+    let [first, second] = sent_by_two([20, 400]);
+    assert!(first == 20 && (100..=111).contains(&second), "{first} and {second}");
+}
+
+/// A scheme of two handlers.
+struct Handlers<A, R>(A, R);
+
+impl<A: FnMut(&mut Lines) + Send, R: FnMut(&mut Lines) -> Progress + Send> Scheme<Lines> for Handlers<A, R> {
+    fn arrival(&mut self, wires: &mut Lines) {
+        (self.0)(wires);
+    }
+    fn link_ready(&mut self, wires: &mut Lines) -> Progress {
+        (self.1)(wires)
+    }
+    fn next(&self, _: &Lines) -> Next {
+        Next::Ready
+    }
+}
+
+const QUEUE: QueueId = QueueId(0);
+
+fn keep(wires: &mut Lines) {
+    while wires.arriving().is_some() {
+        wires.enqueue(QUEUE);
+    }
+}
+
+/// A link with these handlers, after it was offered packets with payloads of these lengths.
+fn handled(
+    arrival: impl FnMut(&mut Lines) + Send + 'static,
+    ready: impl FnMut(&mut Lines) -> Progress + Send + 'static,
+    payloads: &[usize],
+) -> World {
+    let mut world = World::new("fifo");
+    world.link.replace(world.now, &mut Queueing::new(Box::new(Handlers(arrival, ready)), 4096));
+    let kinds = payloads.iter().map(|payload| Kind { flow: 1, ecn: 0, payload: *payload }).collect();
+    world.step(&Step::Offer(kinds));
+    world
+}
+
+#[test]
+fn prim_drop_tail_is_last_stored() {
+    let (mut lengths, mut asked) = (Vec::new(), false);
+    let once = move |wires: &mut Lines| {
+        if !std::mem::replace(&mut asked, true) {
+            lengths.extend(wires.drop_tail(QUEUE).map(|record| record.length));
+            assert_eq!((&lengths[..], wires.size(QUEUE).packets), (&[346][..], 2));
+        }
+        Progress::None
+    };
+    let world = handled(keep, once, &[100, 200, 300]);
+    assert_eq!((world.link.waiting(), world.link.ledger().dropped_for(DropReason::SchemeTail)), (2, 1));
+}
+
+#[test]
+fn prim_arrival_without_enqueue_drops() {
+    let every_other = |wires: &mut Lines| {
+        while wires.arriving().is_some() {
+            wires.enqueue(QUEUE);
+            assert!(!wires.enqueue(QUEUE), "there is one of it");
+            let _ = wires.arriving();
+        }
+    };
+    let world = handled(every_other, |_| Progress::None, &[100; 7]);
+    assert_eq!((world.link.waiting(), world.link.ledger().dropped_for(DropReason::SchemeArrival)), (4, 3));
+}
+
+#[test]
+fn prim_transmit_only_when_ready() {
+    let all = |wires: &mut Lines| {
+        for _ in 0..40 {
+            let ready = wires.link_ready();
+            let taken = wires.dequeue(QUEUE);
+            assert!(ready || taken.is_none(), "nothing is taken out for a link that takes nothing");
+            wires.transmit();
+            wires.transmit();
+        }
+        Progress::None
+    };
+    let world = handled(keep, all, &[100; 30]);
+    assert_eq!((world.link.counters().sent, world.link.waiting()), (WIRE as u64, 30 - WIRE as u32));
+}
+
+#[test]
+fn now_constant_in_handler() {
+    let still = |wires: &mut Lines| {
+        let now = wires.now();
+        keep(wires);
+        assert_eq!(wires.now(), now);
+    };
+    let world = handled(still, |_| Progress::None, &[100; 3]);
+    assert_eq!(world.link.waiting(), 3);
 }

@@ -1,11 +1,14 @@
 //! From a scheme's declared name and options to the scheme.
 
 use crate::aqm::{Blue, Choke, CoDel, Head, Manage, Pie, Red, Threshold};
-use crate::options::{Options, Unknown, Values};
+use crate::options::{BuildError, Options, Values};
+use crate::sharing::Sharing;
 use crate::single::Single;
+use crate::stage::Stage;
 use crate::{Scheme, Wires, fifo, orders};
 use alloc::boxed::Box;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
+use alloc::vec::Vec;
 use units::declare::Declaration;
 
 /// Every scheme that manages a queue.
@@ -19,19 +22,45 @@ pub const DECLARATIONS: &[Declaration] = &[
     Threshold::DECLARATION,
 ];
 
-/// A scheme by its name with its options; of two, the first orders queues that the second manages.
-pub fn build<W: Wires>(layers: &[(&str, Options<'_>)]) -> Result<Box<dyn Scheme<W>>, Unknown> {
-    match *layers {
-        [] => Err(Unknown(String::new())),
-        [(name, options)] => alone(name, &Values(options)),
-        [(name, options), (inner, of_inner)] => orders::build(name, &Values(options), (inner, &Values(of_inner))),
-        [.., (name, _)] => Err(Unknown(name.to_string())),
+/// A scheme by its name with its options, and what is inside of it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Layer<'a> {
+    /// As declared.
+    pub name: &'a str,
+    /// All of them.
+    pub options: Options<'a>,
+    /// What it orders; nothing for one that manages a queue by itself.
+    pub inside: Vec<Layer<'a>>,
+}
+
+/// The scheme that a configuration describes, which shares with nobody.
+pub fn build<W: Wires + 'static>(layer: &Layer<'_>) -> Result<Box<dyn Scheme<W>>, BuildError> {
+    build_for(layer, &mut Sharing::alone())
+}
+
+/// The scheme that a configuration describes, for a worker of several.
+pub fn build_for<W: Wires + 'static>(
+    layer: &Layer<'_>,
+    sharing: &mut Sharing,
+) -> Result<Box<dyn Scheme<W>>, BuildError> {
+    let stage = managed::<W>(layer, sharing)?;
+    if stage.queues() == u16::MAX {
+        return Err(BuildError::TooManyQueues);
     }
+    Ok(stage)
+}
+
+/// The same, to be put inside of another.
+pub(crate) fn managed<W: Wires + 'static>(
+    layer: &Layer<'_>,
+    sharing: &mut Sharing,
+) -> Result<Box<dyn Stage<W>>, BuildError> {
+    if layer.inside.is_empty() { alone(layer.name, &Values(layer.options)) } else { orders::build(layer, sharing) }
 }
 
 /// A scheme that manages a queue by itself.
-fn alone<W: Wires>(name: &str, values: &Values<'_>) -> Result<Box<dyn Scheme<W>>, Unknown> {
-    fn single<W: Wires, M: Manage + 'static>(node: M) -> Box<dyn Scheme<W>> {
+fn alone<W: Wires>(name: &str, values: &Values<'_>) -> Result<Box<dyn Stage<W>>, BuildError> {
+    fn single<W: Wires, M: Manage + 'static>(node: M) -> Box<dyn Stage<W>> {
         Box::new(Single::new(node))
     }
     Ok(match name {
@@ -45,6 +74,6 @@ fn alone<W: Wires>(name: &str, values: &Values<'_>) -> Result<Box<dyn Scheme<W>>
         "blue" => single(Blue::of(values)?),
         "choke" => single(Choke::of(values)?),
         "threshold" => single(Threshold::of(values)?),
-        other => return Err(Unknown(other.to_string())),
+        other => return Err(BuildError::Unknown(other.to_string())),
     })
 }

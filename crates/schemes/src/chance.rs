@@ -3,6 +3,29 @@
 /// The feedback of x^32 + x^22 + x^2 + x + 1, which goes through all 2^32 - 1 states but zero (Xilinx XAPP 052, table 3).
 const TAPS: u32 = 1 << 31 | 1 << 21 | 1 << 1 | 1;
 
+/// Where 32 shifts lead from each value of each byte, the others being zero. Shifts are linear: from a sum they lead to the sum.
+static AHEAD: [[u32; 256]; 4] = ahead();
+
+const fn ahead() -> [[u32; 256]; 4] {
+    let mut table = [[0; 256]; 4];
+    let mut entry = 0;
+    while entry < 1024 {
+        table[entry / 256][entry % 256] = shifted(((entry % 256) << (entry / 256 * 8)) as u32);
+        entry += 1;
+    }
+    table
+}
+
+/// The state after 32 shifts.
+const fn shifted(mut state: u32) -> u32 {
+    let mut left = 32;
+    while left > 0 {
+        state = (state >> 1) ^ (TAPS & (state & 1).wrapping_neg());
+        left -= 1;
+    }
+    state
+}
+
 /// A shift register in Galois form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Register(u32);
@@ -16,9 +39,9 @@ impl Register {
     /// The next 32 bits, one shift each.
     #[inline]
     pub fn draw(&mut self) -> u32 {
-        for _ in 0..32 {
-            self.0 = (self.0 >> 1) ^ (TAPS & (self.0 & 1).wrapping_neg());
-        }
+        let [a, b, c, d] = self.0.to_le_bytes();
+        let [of_a, of_b, of_c, of_d] = &AHEAD;
+        self.0 = of_a[usize::from(a)] ^ of_b[usize::from(b)] ^ of_c[usize::from(c)] ^ of_d[usize::from(d)];
         self.0
     }
 
@@ -38,6 +61,15 @@ impl Register {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn thirty_two_shifts_at_once_are_thirty_two_shifts() {
+        let (mut register, mut state) = (Register::new(0xdead_beef), 0xdead_beef);
+        for _ in 0..10_000 {
+            state = shifted(state);
+            assert_eq!(register.draw(), state);
+        }
+    }
 
     #[test]
     fn every_bit_is_set_half_of_the_time_and_runs_repeat() {

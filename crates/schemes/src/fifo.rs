@@ -6,7 +6,7 @@
 //! counted as such.
 
 use crate::aqm::{BYTES, LIMIT, Tail};
-use crate::options::{Unknown, Values, switch};
+use crate::options::{BuildError, Values, switch};
 use units::Bytes;
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 
@@ -48,7 +48,7 @@ pub(crate) const DECLARATION: Declaration = Declaration {
 };
 
 /// When the queue is full.
-pub(crate) fn bounds(options: &Values<'_>) -> Result<Tail, Unknown> {
+pub(crate) fn bounds(options: &Values<'_>) -> Result<Tail, BuildError> {
     if options.is_on("unbounded")? {
         return Ok(Tail { limit: u32::MAX, bytes: Bytes::new(u64::MAX) });
     }

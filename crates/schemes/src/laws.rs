@@ -1,12 +1,12 @@
 //! What holds for every scheme there is, whatever its options and whatever comes.
 
 use crate::model::{Fate, Model};
-use crate::{DECLARATIONS, Next, ORDERS, Progress, Record, Scheme, build};
+use crate::{DECLARATIONS, Layer, Next, ORDERS, Progress, Record, Scheme, build};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use proptest::prelude::*;
-use units::declare::{Declaration, OptionDeclaration, Unit};
+use units::declare::{Declaration, Inside, OptionDeclaration, OrderDeclaration, Unit};
 use units::{Nanos, QueueId};
 
 /// Packets come, time passes, and the link takes some.
@@ -20,7 +20,8 @@ struct Round {
 fn record() -> impl Strategy<Value = Record> {
     (64u32..1515, 0u8..4, 0u16..4, 0u32..5, 0u8..4).prop_map(|(length, class, queue, flow, ecn)| {
         let flow_hash = flow.wrapping_mul(0x9e37_79b9);
-        Record { length, class, queue: QueueId(queue), flow_hash, ecn, ..Record::default() }
+        let (source, destination, dscp) = (flow_hash ^ flow_hash << 16, flow.min(1), flow as u8 * 11);
+        Record { length, class, queue: QueueId(queue), flow_hash, source, destination, dscp, ecn, ..Record::default() }
     })
 }
 
@@ -54,18 +55,46 @@ fn options(declaration: &'static Declaration) -> impl Strategy<Value = Vec<(&'st
     })
 }
 
-/// A name, and options.
-type Layer = (&'static str, Vec<(&'static str, u64)>);
-
-fn layer(declaration: &'static Declaration) -> impl Strategy<Value = Layer> {
-    (Just(declaration.name), options(declaration))
+/// A scheme with its options, and what is inside of it.
+#[derive(Clone, Debug)]
+struct Built {
+    name: &'static str,
+    options: Vec<(&'static str, u64)>,
+    inside: Vec<Built>,
 }
 
-/// Any scheme that manages a queue, by itself or below any that orders queues.
-fn layers() -> impl Strategy<Value = Vec<Layer>> {
-    let alone = (0..DECLARATIONS.len()).prop_flat_map(|i| layer(&DECLARATIONS[i]));
-    let order = (0..ORDERS.len()).prop_flat_map(|i| layer(&ORDERS[i].declaration));
-    (prop::option::of(order), alone).prop_map(|(order, alone)| order.into_iter().chain([alone]).collect())
+impl Built {
+    fn layer(&self) -> Layer<'_> {
+        Layer { name: self.name, options: &self.options, inside: self.inside.iter().map(Built::layer).collect() }
+    }
+}
+
+fn alone() -> BoxedStrategy<Built> {
+    let one = |i: usize| {
+        let declaration = &DECLARATIONS[i];
+        options(declaration).prop_map(|options| Built { name: declaration.name, options, inside: Vec::new() })
+    };
+    (0..DECLARATIONS.len()).prop_flat_map(one).boxed()
+}
+
+/// An order with something inside, so many schemes deep.
+fn ordered(order: &'static OrderDeclaration, depth: u32) -> BoxedStrategy<Built> {
+    let inside = match order.inside {
+        Inside::Manager => prop::collection::vec(alone(), 1).boxed(),
+        Inside::Any => prop::collection::vec(any_scheme(depth - 1), 1).boxed(),
+        Inside::Branches(branch, _) => prop::collection::vec(ordered(branch, depth), 1..4).boxed(),
+    };
+    let built = |(options, inside)| Built { name: order.declaration.name, options, inside };
+    (options(&order.declaration), inside).prop_map(built).boxed()
+}
+
+/// Any scheme: one that manages a queue by itself, or any that orders queues, or those inside of others.
+fn any_scheme(depth: u32) -> BoxedStrategy<Built> {
+    if depth == 0 {
+        return alone();
+    }
+    let order = (0..ORDERS.len()).prop_flat_map(move |i| ordered(&ORDERS[i], depth));
+    prop_oneof![1 => alone(), 2 => order].boxed()
 }
 
 /// A scheme on the link, and what came to it.
@@ -76,9 +105,8 @@ struct Trial {
 }
 
 impl Trial {
-    fn new(layers: &[Layer]) -> Trial {
-        let layers: Vec<_> = layers.iter().map(|(name, options)| (*name, &options[..])).collect();
-        let scheme: Box<dyn Scheme<Model>> = build(&layers).expect("it is declared");
+    fn new(built: &Built) -> Trial {
+        let scheme: Box<dyn Scheme<Model>> = build(&built.layer()).expect("it is declared");
         let model = Model::with(scheme.queues().into());
         Trial { scheme, model, came: Vec::new() }
     }
@@ -102,7 +130,12 @@ impl Trial {
         }
         self.model.room = 0;
         let sent = self.sent() - before;
-        assert!(sent == room || self.model.waiting() == 0, "the link is idle, and {} wait", self.model.waiting());
+        let waits = matches!(self.scheme.next(&self.model), Next::At(time) if time > self.model.now);
+        assert!(
+            sent == room || waits || self.model.waiting() == 0,
+            "the link is idle, and {} wait",
+            self.model.waiting()
+        );
     }
 
     fn round(&mut self, round: &Round) {
@@ -130,6 +163,11 @@ impl Trial {
     /// Lets everything go, and looks at what became of all packets.
     fn end(mut self) {
         self.ready(usize::MAX);
+        while let Next::At(time) = self.scheme.next(&self.model) {
+            assert!(time > self.model.now, "it is ready");
+            self.model.now = time;
+            self.ready(usize::MAX);
+        }
         assert_eq!(self.model.waiting(), 0);
         let number = |fate: &Fate| match *fate {
             Fate::Sent(number) | Fate::Refused(number) | Fate::Dropped(number) => number,
@@ -154,33 +192,51 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn laws(layers in layers(), rounds in rounds()) {
-        let mut trial = Trial::new(&layers);
+    fn laws(scheme in any_scheme(3), rounds in rounds()) {
+        let mut trial = Trial::new(&scheme);
         rounds.iter().for_each(|round| trial.round(round));
         trial.end();
     }
 }
 
-fn defaults(declaration: &'static Declaration) -> Layer {
+/// With the options that it has by default, and this inside.
+fn defaults(declaration: &'static Declaration, inside: Vec<Built>) -> Built {
     let default = |o: &OptionDeclaration| (o.name, o.unit.read(o.default).unwrap());
     let options: Vec<_> = declaration.options.iter().map(default).collect();
     assert!(options.iter().zip(declaration.options).all(|((_, v), o)| (o.least..=o.most).contains(v)));
-    (declaration.name, options)
+    Built { name: declaration.name, options, inside }
+}
+
+fn is_built(built: &Built) -> bool {
+    build::<Model>(&built.layer()).is_ok()
 }
 
 #[test]
 fn every_declared_scheme_can_be_built_with_its_defaults_and_nothing_else() {
-    for (name, options) in DECLARATIONS.iter().map(defaults) {
-        assert!(build::<Model>(&[(name, &options)]).is_ok());
-        assert!(build::<Model>(&[(name, &[])]).is_err());
-        for (order, more) in ORDERS.iter().map(|order| defaults(&order.declaration)) {
-            assert!(build::<Model>(&[(order, &more), (name, &options)]).is_ok());
-            assert!(build::<Model>(&[(order, &[]), (name, &options)]).is_err());
-            assert!(build::<Model>(&[(order, &more)]).is_err(), "nothing manages its queues");
+    for declaration in DECLARATIONS {
+        let alone = defaults(declaration, Vec::new());
+        assert!(is_built(&alone));
+        assert!(!is_built(&Built { options: Vec::new(), ..alone.clone() }));
+        for order in ORDERS {
+            let inside = match order.inside {
+                Inside::Manager | Inside::Any => alone.clone(),
+                Inside::Branches(branch, _) => defaults(&branch.declaration, Vec::from([alone.clone()])),
+            };
+            let whole = defaults(&order.declaration, Vec::from([inside]));
+            assert!(is_built(&whole), "{whole:?}");
+            assert!(whole.options.is_empty() || !is_built(&Built { options: Vec::new(), ..whole.clone() }));
+            assert!(!is_built(&Built { inside: Vec::new(), ..whole.clone() }), "nothing manages its queues");
+            let twice = defaults(&order.declaration, Vec::from([whole.clone()]));
+            assert_eq!(is_built(&twice), matches!(order.inside, Inside::Any), "{twice:?}");
         }
     }
-    assert!(build::<Model>(&[]).is_err() && build::<Model>(&[("none", &[])]).is_err());
-    assert!(ORDERS.iter().all(|order| DECLARATIONS.iter().any(|scheme| scheme.name == order.usual)));
+    assert!(build::<Model>(&Layer::default()).is_err());
+    assert!(build::<Model>(&Layer { name: "none", ..Layer::default() }).is_err());
+    let is_one = |order: &OrderDeclaration| match order.inside {
+        Inside::Manager | Inside::Any => DECLARATIONS.iter().any(|scheme| scheme.name == order.usual),
+        Inside::Branches(branch, _) => branch.declaration.name == order.usual,
+    };
+    assert!(ORDERS.iter().all(is_one));
 }
 
 #[test]

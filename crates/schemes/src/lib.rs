@@ -11,6 +11,7 @@ extern crate alloc;
 mod aqm;
 mod bins;
 mod build;
+mod cake;
 mod chance;
 mod fifo;
 #[cfg(test)]
@@ -19,10 +20,15 @@ mod laws;
 mod model;
 mod options;
 mod orders;
+mod shape;
+mod sharing;
 mod single;
+mod stage;
+mod tree;
 mod wires;
 
-pub use build::{DECLARATIONS, build};
-pub use options::{Options, Unknown};
+pub use build::{DECLARATIONS, Layer, build, build_for};
+pub use options::{BuildError, Options};
 pub use orders::ORDERS;
+pub use sharing::Sharing;
 pub use wires::{Next, Progress, Record, Scheme, Size, Wires};

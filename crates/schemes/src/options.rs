@@ -8,17 +8,27 @@ use units::{Bytes, Nanos, Parts};
 /// Every option of a scheme with its value, in the order of the declaration, checked against it.
 pub type Options<'a> = &'a [(&'static str, u64)];
 
-/// A name no scheme has, or an option the scheme lacks: the configuration was not checked.
+/// Why a scheme cannot be built.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Unknown(pub(crate) String);
+pub enum BuildError {
+    /// A name no scheme has, or an option the scheme lacks: the configuration was not checked.
+    Unknown(String),
+    /// It has more queues than a link can tell apart.
+    TooManyQueues,
+}
 
-impl fmt::Display for Unknown {
+impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "there is no queueing scheme or option '{}'", self.0)
+        match self {
+            BuildError::Unknown(name) => write!(f, "there is no queueing scheme or option '{name}'"),
+            BuildError::TooManyQueues => {
+                write!(f, "all its queues together are more than the 65534 that a link has at most")
+            }
+        }
     }
 }
 
-impl core::error::Error for Unknown {}
+impl core::error::Error for BuildError {}
 
 /// An option that is off or on.
 pub(crate) const fn switch(name: &'static str, default: &'static str, doc: &'static str) -> OptionDeclaration {
@@ -29,37 +39,37 @@ pub(crate) const fn switch(name: &'static str, default: &'static str, doc: &'sta
 pub(crate) struct Values<'a>(pub Options<'a>);
 
 impl Values<'_> {
-    fn value(&self, wanted: &str) -> Result<u64, Unknown> {
+    pub fn value(&self, wanted: &str) -> Result<u64, BuildError> {
         let found = self.0.iter().find(|(name, _)| *name == wanted);
-        found.map(|&(_, value)| value).ok_or_else(|| Unknown(wanted.to_string()))
+        found.map(|&(_, value)| value).ok_or_else(|| BuildError::Unknown(wanted.to_string()))
     }
 
     /// A number, of packets for example.
-    pub fn count(&self, name: &str) -> Result<u32, Unknown> {
+    pub fn count(&self, name: &str) -> Result<u32, BuildError> {
         Ok(u32::try_from(self.value(name)?).unwrap_or(u32::MAX))
     }
 
-    pub fn bytes(&self, name: &str) -> Result<Bytes, Unknown> {
+    pub fn bytes(&self, name: &str) -> Result<Bytes, BuildError> {
         self.value(name).map(Bytes::new)
     }
 
-    pub fn time(&self, name: &str) -> Result<Nanos, Unknown> {
+    pub fn time(&self, name: &str) -> Result<Nanos, BuildError> {
         self.value(name).map(Nanos::new)
     }
 
-    pub fn part(&self, name: &str) -> Result<Parts, Unknown> {
+    pub fn part(&self, name: &str) -> Result<Parts, BuildError> {
         self.count(name).map(Parts::millionths)
     }
 
     /// What the chosen word stands for: `all` are in the order of the words.
-    pub fn choice<T: Copy>(&self, name: &str, all: &[T]) -> Result<T, Unknown> {
+    pub fn choice<T: Copy>(&self, name: &str, all: &[T]) -> Result<T, BuildError> {
         let place = self.value(name)?;
         let chosen = usize::try_from(place).ok().and_then(|place| all.get(place));
-        chosen.copied().ok_or_else(|| Unknown(name.to_string()))
+        chosen.copied().ok_or_else(|| BuildError::Unknown(name.to_string()))
     }
 
     /// Of a [`switch`].
-    pub fn is_on(&self, name: &str) -> Result<bool, Unknown> {
+    pub fn is_on(&self, name: &str) -> Result<bool, BuildError> {
         self.choice(name, &[false, true])
     }
 }

@@ -1,21 +1,21 @@
 //! One queue under one kind of management: packets leave in the order they came.
 
 use crate::aqm::{At, Manage, Turn};
-use crate::{Next, Progress, Scheme, Wires};
+use crate::stage::{Stage, arrive_all};
+use crate::{Next, Progress, Record, Scheme, Wires};
 use units::QueueId;
-
-const QUEUE: QueueId = QueueId(0);
 
 /// First come, first served. Compiled anew for each kind of management: nothing is decided per packet but by it.
 #[derive(Clone, Debug)]
 pub(crate) struct Single<M: Manage> {
     node: M,
     memory: M::Memory,
+    queue: QueueId,
 }
 
 impl<M: Manage> Single<M> {
     pub fn new(node: M) -> Single<M> {
-        Single { memory: node.memory(), node }
+        Single { memory: node.memory(), node, queue: QueueId(0) }
     }
 
     /// What is remembered of the queue.
@@ -26,29 +26,24 @@ impl<M: Manage> Single<M> {
 }
 
 #[inline(always)]
-fn at<W: Wires>(wires: &mut W) -> At<'_, W> {
-    let backlog = wires.size(QUEUE).bytes;
-    At { wires, queue: QUEUE, backlog }
+fn at<W: Wires>(wires: &mut W, queue: QueueId) -> At<'_, W> {
+    let backlog = wires.size(queue).bytes;
+    At { wires, queue, backlog }
 }
 
 impl<W: Wires, M: Manage> Scheme<W> for Single<M> {
     #[inline]
     fn arrival(&mut self, wires: &mut W) {
-        while let Some(packet) = wires.arriving() {
-            self.node.arrive(&mut self.memory, &mut at(wires), &packet);
-        }
+        arrive_all(self, wires);
     }
 
     #[inline(always)]
     fn link_ready(&mut self, wires: &mut W) -> Progress {
-        match self.node.evaluate(&mut self.memory, &mut at(wires)) {
-            Turn::Sent(_) | Turn::Dropped => Progress::Made,
-            Turn::Nothing => Progress::None,
-        }
+        self.evaluate(wires).progress()
     }
 
     fn next(&self, wires: &W) -> Next {
-        if wires.size(QUEUE).packets == 0 { Next::Idle } else { Next::Ready }
+        if wires.size(self.queue).packets == 0 { Next::Idle } else { Next::Ready }
     }
 
     fn wants_flow_hash(&self) -> bool {
@@ -57,5 +52,21 @@ impl<W: Wires, M: Manage> Scheme<W> for Single<M> {
 
     fn passes_when_idle(&self) -> bool {
         self.node.passes_when_idle()
+    }
+}
+
+impl<W: Wires, M: Manage> Stage<W> for Single<M> {
+    fn begin_at(&mut self, first: u16) {
+        self.queue = QueueId(first);
+    }
+
+    #[inline(always)]
+    fn arrive(&mut self, wires: &mut W, packet: &Record) {
+        self.node.arrive(&mut self.memory, &mut at(wires, self.queue), packet);
+    }
+
+    #[inline(always)]
+    fn evaluate(&mut self, wires: &mut W) -> Turn {
+        self.node.evaluate(&mut self.memory, &mut at(wires, self.queue))
     }
 }

@@ -17,8 +17,14 @@ pub struct Record {
     pub queue: QueueId,
     /// The class its path gave it.
     pub class: u8,
-    /// Hash of its flow.
+    /// Hash of its flow; of a packet that arrives, and where the scheme wants it.
     pub flow_hash: u32,
+    /// Hash of the address it comes from; as well.
+    pub source: u32,
+    /// Hash of the address it goes to; as well.
+    pub destination: u32,
+    /// Its code point (RFC 2474); as well.
+    pub dscp: u8,
     /// The two ECN bits of its IP header (RFC 3168): 0 not capable, 1 and 2 capable, 3 congestion experienced.
     pub ecn: u8,
 }
@@ -96,6 +102,11 @@ pub trait Scheme<W: Wires>: Send {
         false
     }
 
+    /// Whether it looks at `Record::source`, `destination` and `dscp`; asked as that.
+    fn wants_hosts(&self) -> bool {
+        false
+    }
+
     /// Whether a packet that arrives while nothing waits and the link is ready leaves at once and unchanged, and the
     /// scheme keeps no memory of it. The link then need not ask: uncongested packets pass it by.
     fn passes_when_idle(&self) -> bool {
@@ -107,8 +118,8 @@ pub trait Scheme<W: Wires>: Send {
         1
     }
 
-    /// How many packets any of its queues holds at most; asked when it is put there.
-    fn most_in_a_queue(&self) -> u32 {
+    /// How many packets all its queues hold at most; asked when it is put there.
+    fn holds_at_most(&self) -> u32 {
         u32::MAX
     }
 

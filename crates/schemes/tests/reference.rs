@@ -2,7 +2,7 @@
 
 use schemes::{DECLARATIONS, ORDERS};
 use std::fmt::Write;
-use units::declare::{Declaration, OptionDeclaration, OrderDeclaration, Unit};
+use units::declare::{Declaration, Inside, OptionDeclaration, OrderDeclaration, Unit};
 
 const ABOUT: &str = "# Queueing schemes
 
@@ -15,10 +15,12 @@ than there is memory for, as `buffer_full`. What it marks instead (ECN, RFC 3168
 
 ";
 
-const ORDERING: &str = "# Schemes that order queues
+const ORDERING: &str = "# Schemes with others inside
 
-Each of their queues is managed by one of the above, in braces: `scheme = \"fq(quantum=1514b){codel(target=5ms)}\"`. What is written in the
-braces counts for each queue; CoDel reckons with what waits in all of them.
+What is inside is written in braces. A scheme that orders queues has one of the above there, which manages each of them:
+`scheme = \"fq(quantum=1514b){codel(target=5ms)}\"`; CoDel reckons with what waits in all of them. `shape` may have any scheme inside, a tree
+branches, and a branch any scheme, or another tree: `tree{branch(class=1, weight=3, ceiling=50mbit){fq}, branch{shape(rate=10mbit){codel}}}`.
+A port has 65534 queues at most.
 
 ";
 
@@ -27,6 +29,7 @@ fn takes(option: &OptionDeclaration) -> String {
     let (least, most) = (option.unit.write(option.least), option.unit.write(option.most));
     match option.unit {
         Unit::Choice(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or "),
+        Unit::Weights => "up to eight numbers from 1 to 255, as `1:2:4`".to_string(),
         Unit::CountAbove(below) => format!("{least} to {most}, above `{below}`"),
         _ => format!("{least} to {most}"),
     }
@@ -35,6 +38,9 @@ fn takes(option: &OptionDeclaration) -> String {
 fn section(declaration: &Declaration) -> String {
     let Declaration { name, summary, source, .. } = declaration;
     let mut text = format!("## `{name}`\n\n{}{}.\n\nSource: {source}.\n\n", summary[..1].to_uppercase(), &summary[1..]);
+    if declaration.options.is_empty() {
+        return text + "It has no options.\n";
+    }
     text += "| option | takes | default | what it is |\n|---|---|---|---|\n";
     for option in declaration.options {
         let doc = option.doc;
@@ -45,7 +51,14 @@ fn section(declaration: &Declaration) -> String {
 }
 
 fn order(order: &OrderDeclaration) -> String {
-    section(&order.declaration) + &format!("\nIn braces, unless said: `{}`.\n", order.usual)
+    let (what, part) = match order.inside {
+        Inside::Manager => ("what manages each queue".to_string(), None),
+        Inside::Any => ("any scheme".to_string(), None),
+        Inside::Branches(branch, most) => (format!("1 to {most} of `{}`", branch.declaration.name), Some(branch)),
+    };
+    let usual = format!("\nIn braces: {what}; unless said, `{}`.\n", order.usual);
+    let part = part.map(|branch| "\n".to_string() + &self::order(branch)).unwrap_or_default();
+    section(&order.declaration) + &usual + &part
 }
 
 #[test]

@@ -6,6 +6,7 @@
 use crate::{Bytes, Nanos, Parts, Rate, UnitError};
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
 /// The unit of an option, and so how its text is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,6 +25,9 @@ pub enum Unit {
     Part,
     /// One of these words; the value is its place.
     Choice(&'static [&'static str]),
+    /// Up to eight numbers from 1 to 255, as `1:2:4`; the value has one in each byte, the lowest first, and zero where none
+    /// is given.
+    Weights,
 }
 
 impl Unit {
@@ -38,6 +42,10 @@ impl Unit {
             Unit::Time => text.parse().map(Nanos::get),
             Unit::Size => text.parse().map(Bytes::get),
             Unit::Part => text.parse().map(|part: Parts| part.get().into()),
+            Unit::Weights => weights(text).ok_or_else(|| UnitError {
+                reason: format!("'{text}' are no weights"),
+                hint: "write one to eight numbers from 1 to 255, like '1:2:4'".to_string(),
+            }),
             Unit::Choice(words) => {
                 let place = words.iter().position(|word| *word == text.trim());
                 place.map(|place| place as u64).ok_or_else(|| UnitError {
@@ -56,12 +64,27 @@ impl Unit {
             Unit::Time => Nanos::new(value).to_string(),
             Unit::Size => Bytes::new(value).to_string(),
             Unit::Part => Parts::millionths(u32::try_from(value).unwrap_or(u32::MAX)).to_string(),
+            Unit::Weights => {
+                let weights: Vec<String> =
+                    value.to_le_bytes().iter().filter(|weight| **weight > 0).map(ToString::to_string).collect();
+                weights.join(":")
+            }
             Unit::Choice(words) => match usize::try_from(value).ok().and_then(|place| words.get(place)) {
                 Some(word) => word.to_string(),
                 None => value.to_string(),
             },
         }
     }
+}
+
+/// Weights in one number.
+fn weights(text: &str) -> Option<u64> {
+    let mut bytes = [0; 8];
+    let mut places = bytes.iter_mut();
+    for weight in text.split(':') {
+        *places.next()? = weight.trim().parse().ok().filter(|weight| *weight > 0)?;
+    }
+    Some(u64::from_le_bytes(bytes))
 }
 
 /// One option of a declared thing.
@@ -100,13 +123,28 @@ pub enum DeclaredCost {
     Declared(fn(&[OptionValue]) -> (Nanos, Nanos)),
 }
 
-/// A scheme that orders queues, each of which is managed by another.
+/// A scheme that has others inside.
 #[derive(Clone, Copy, Debug)]
 pub struct OrderDeclaration {
     /// Itself.
     pub declaration: Declaration,
-    /// What manages each queue where the configuration does not say.
+    /// What may be inside.
+    pub inside: Inside,
+    /// What is inside where the configuration does not say.
     pub usual: &'static str,
+    /// The option that says how many queues it has; none where those inside say it.
+    pub queues: Option<&'static str>,
+}
+
+/// What a scheme has inside.
+#[derive(Clone, Copy, Debug)]
+pub enum Inside {
+    /// One that manages each of its queues.
+    Manager,
+    /// Any scheme.
+    Any,
+    /// A list of these, and how many at most; no two with the same `class`.
+    Branches(&'static OrderDeclaration, usize),
 }
 
 /// One scheme, function or port kind.
@@ -122,4 +160,22 @@ pub struct Declaration {
     pub cost: DeclaredCost,
     /// Its options, in the order they are printed.
     pub options: &'static [OptionDeclaration],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[allow(unused_imports)]
+    use std::prelude::v1::*;
+
+    #[test]
+    fn weights_are_read_as_they_are_written() {
+        assert_eq!(Unit::Weights.read("1").unwrap(), 1);
+        assert_eq!(Unit::Weights.read(" 1 : 2:255").unwrap(), 0x00ff_0201);
+        assert_eq!(Unit::Weights.write(0x00ff_0201), "1:2:255");
+        assert_eq!(Unit::Weights.read("1:2:3:4:5:6:7:8").map(|w| Unit::Weights.write(w)).unwrap(), "1:2:3:4:5:6:7:8");
+        for wrong in ["", "0", "1:", ":1", "256", "1:2:3:4:5:6:7:8:9", "1,2"] {
+            assert!(Unit::Weights.read(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -11,16 +11,22 @@ extern crate alloc;
 extern crate std;
 
 mod bucket;
+mod common;
 pub mod declare;
+mod heap;
 mod id;
 mod mac;
+mod meter;
 mod quantity;
 mod text;
 mod time;
 
 pub use bucket::Bucket;
+pub use common::CommonMeter;
+pub use heap::{Heap, Keyed};
 pub use id::{AdjacencyId, Generation, GroupId, InterfaceId, PathId, PortId, QueueId, TaskId, VrfId, WorkerId};
 pub use mac::Mac;
+pub use meter::Meter;
 pub use quantity::{Bytes, PacketRate, Parts, Rate, Share};
 pub use text::UnitError;
 pub use time::{Instant, Nanos};

@@ -10,6 +10,7 @@ mod io;
 mod parts;
 mod promises;
 mod routes;
+mod schemes;
 mod sim;
 mod workers;
 
@@ -139,7 +140,7 @@ const GROUPS: &[Group] = &[
     ("functions", Measure::Here(functions::measure)),
     ("lookup", Measure::Here(parts::lookup)),
     ("routes", Measure::Here(routes::measure)),
-    ("scheme", Measure::Here(parts::scheme)),
+    ("schemes", Measure::Here(schemes::measure)),
     ("scheduler", Measure::Here(parts::scheduler)),
     ("sim", Measure::Here(sim::measure)),
     ("promises", Measure::WithKernel(promises::measure)),

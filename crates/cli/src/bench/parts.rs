@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use units::{Instant, Nanos, Share, TaskId, VrfId};
 
 /// The median of measurements of `work`, which does `operations` operations, in nanoseconds an operation.
-fn each(Rounds(rounds): Rounds, operations: usize, mut work: impl FnMut()) -> f64 {
+pub(super) fn each(Rounds(rounds): Rounds, operations: usize, mut work: impl FnMut()) -> f64 {
     let counter = CycleCounter::calibrated();
     let mut round = || {
         let start = counter.read();
@@ -28,7 +28,7 @@ fn each(Rounds(rounds): Rounds, operations: usize, mut work: impl FnMut()) -> f6
 }
 
 /// A well-spread sequence that repeats with the seed (xorshift: Marsaglia 2003).
-fn sequence(seed: u64) -> impl Iterator<Item = u64> {
+pub(super) fn sequence(seed: u64) -> impl Iterator<Item = u64> {
     let mut state = seed | 1;
     std::iter::from_fn(move || {
         state ^= state << 13;
@@ -222,8 +222,8 @@ pub fn scheme(rounds: Rounds) -> Vec<Figure> {
     link.ask_always();
     let asked = cost(&mut link);
     vec![
-        Figure::alone("scheme", "fifo, asked about every packet, in-memory port included", asked, "ns/packet", None),
-        Figure::alone("scheme", "fifo, idle link passed by, in-memory port included", passed, "ns/packet", None),
+        Figure::alone("schemes", "fifo, asked about every packet, in-memory port included", asked, "ns/packet", None),
+        Figure::alone("schemes", "fifo, idle link passed by, in-memory port included", passed, "ns/packet", None),
     ]
 }
 

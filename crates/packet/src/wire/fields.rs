@@ -116,6 +116,40 @@ pub fn flow_hash(frame: &[u8], l3_offset: usize, key: u64) -> u32 {
     .unwrap_or_else(|| hash_other(frame, key))
 }
 
+/// The hosts of a packet as hashes of their addresses, and its code point (RFC 2474).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Hosts {
+    /// Of the source address.
+    pub source: u32,
+    /// Of the destination address.
+    pub destination: u32,
+    /// From 0 to 63.
+    pub dscp: u8,
+}
+
+/// The hosts of the packet whose IP header begins at `l3_offset`, hashed with a `key`; zeros of what is not IP.
+pub fn hosts(frame: &[u8], l3_offset: usize, key: u64) -> Hosts {
+    let l3 = frame.get(l3_offset..).unwrap_or(&[]);
+    let hash = |address: u128| {
+        let both = (address >> 64) as u64 ^ key.rotate_left(17);
+        finish(fold_multiply(both, key ^ K0 | 1), address as u64, key)
+    };
+    match *l3 {
+        [first, second, ..] if first >> 4 == 4 => Ipv4Header::of(l3).map(|header| Hosts {
+            source: hash(header.source().to_bits().into()),
+            destination: hash(header.destination().to_bits().into()),
+            dscp: second >> 2,
+        }),
+        [first, second, ..] if first >> 4 == 6 => Ipv6Header::of(l3).map(|header| Hosts {
+            source: hash(header.source().to_bits()),
+            destination: hash(header.destination().to_bits()),
+            dscp: (first << 4 | second >> 4) >> 2,
+        }),
+        _ => None,
+    }
+    .unwrap_or_default()
+}
+
 // Odd constants with half their bits set, from the fractional part of pi.
 const K0: u64 = 0x2437_54a6_8b5a_308d;
 const K1: u64 = 0x1319_8a2e_0370_7345;

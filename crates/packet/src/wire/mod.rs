@@ -52,7 +52,7 @@ pub use difference::{Difference, differences};
 pub use ecn::set_congestion_experienced;
 pub use ethernet::{Carries, Cast, Ethernet, Truncated, Vlan};
 pub use exercise::exercise;
-pub use fields::{Family, Fields, flow_hash};
+pub use fields::{Family, Fields, Hosts, flow_hash, hosts};
 pub use icmp_errors::{Why, may_answer_with_error4, may_answer_with_error6};
 pub use icmp4::{Error4, Icmp4};
 pub use icmp6::{Error6, Icmp6};

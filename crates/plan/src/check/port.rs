@@ -205,7 +205,7 @@ impl Ports<'_> {
 
     fn scheme(&self, report: &mut Report<'_>, section: &Section<'_>) -> Call {
         let cost = crate::admission::Figure::flat(units::Nanos::ZERO, crate::admission::Source::Assumed);
-        let none = || Call { name: "", options: Vec::new(), text: String::new(), inner: None, cost };
+        let none = || Call { name: "", options: Vec::new(), text: String::new(), inner: Vec::new(), cost };
         let catalogue = &self.by.catalogue;
         let Some(text) = section.text(report, "scheme") else {
             return Call::scheme(DEFAULT_SCHEME, catalogue).unwrap_or_else(|error| {
@@ -217,8 +217,7 @@ impl Ports<'_> {
         };
         match Call::scheme(text.value, catalogue) {
             Ok(call) => {
-                let managing = call.inner.as_deref().unwrap_or(&call);
-                if managing.option("limit") == Some(1) {
+                if call.is_anywhere(&|call| call.inner.is_empty() && call.option("limit") == Some(1)) {
                     report.warning(text.span.clone(), text.path, || {
                         let reason = "with a limit of 1 every burst loses all but one packet".to_string();
                         (reason, "give a limit of a hundred or more".to_string())

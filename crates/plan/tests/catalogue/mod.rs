@@ -1,7 +1,7 @@
 //! A catalogue for the tests: what the router declares, and enough beside it to mistake things.
 
 use plan::Catalogue;
-use units::declare::{Declaration, OptionDeclaration, OrderDeclaration, Unit};
+use units::declare::{Declaration, Inside, OptionDeclaration, OrderDeclaration, Unit};
 
 const LIMIT: OptionDeclaration = OptionDeclaration {
     name: "limit",
@@ -59,7 +59,9 @@ pub fn catalogue() -> Catalogue {
         ],
         orders: vec![OrderDeclaration {
             declaration: declared("drr", "Deficit round robin.", &[BURST]),
+            inside: Inside::Manager,
             usual: "fifo",
+            queues: None,
         }],
         functions: vec![
             declared("ip", "Forwards IPv4 and IPv6.", &[]),

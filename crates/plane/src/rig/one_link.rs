@@ -3,7 +3,7 @@
 use crate::event::Silent;
 use crate::fates::Fates;
 use crate::latency::Since;
-use crate::link::{Lines, Link, LinkCounters, Outgoing};
+use crate::link::{Link, LinkCounters, Outgoing};
 use crate::port::Port;
 use crate::queueing::Queueing;
 use packet::{BATCH, Ledger, Pool, Queue};
@@ -38,7 +38,10 @@ impl OneLink {
     /// # Panics
     /// When there is no such scheme.
     pub fn prepare(text: &str) -> Queueing {
-        Queueing::new(scheme(text), BATCH * 16)
+        let call =
+            plan::Call::scheme(text, &crate::catalogue()).unwrap_or_else(|error| panic!("{text}: {}", error.reason));
+        Queueing::of(&call, BATCH * 16, &mut schemes::Sharing::alone())
+            .unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 
     /// That scheme decides from now on, over what waits too; the one before takes its place.
@@ -70,9 +73,4 @@ impl OneLink {
         self.link.offer(path, BATCH, &mut self.fates);
         self.link.serve(&mut self.fates);
     }
-}
-
-fn scheme(text: &str) -> Box<dyn schemes::Scheme<Lines>> {
-    let call = plan::Call::scheme(text, &crate::catalogue()).unwrap_or_else(|error| panic!("{text}: {}", error.reason));
-    schemes::build(&call.layers()).unwrap_or_else(|unknown| panic!("{unknown}"))
 }

@@ -8,7 +8,6 @@ use crate::classify::MOST_VRFS;
 use crate::function;
 use crate::host::HostLimits;
 use crate::interface::{Attached, Interface};
-use crate::link::Lines;
 use crate::nat;
 use crate::port::{Lane, Port, relay};
 use crate::queueing::Queueing;
@@ -18,7 +17,7 @@ use packet::Region;
 use packet::wire::ipv6;
 use plan::admission::{Figure, Source};
 use plan::{Admission, Call, CpuPlan, InterfacePlan, NatPlan, PathCpu, Plan, PortPlan};
-use schemes::Scheme;
+use schemes::Sharing;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::net::IpAddr;
@@ -233,10 +232,11 @@ impl Router {
         names: &mut Names,
         shares: &mut [Share],
     ) -> Result<(), ApplyError> {
-        let mut schemes = Vec::new();
-        for _ in shares.iter() {
-            let scheme = rescheduled.then(|| scheme_of(plan)).transpose()?;
-            schemes.push(scheme.map(|scheme| Queueing::of(scheme, &self.region)));
+        let (mut schemes, mut sharing) = (Vec::new(), Sharing::among(shares.len()));
+        for worker in 0..shares.len() {
+            sharing = sharing.of(worker);
+            let scheme = rescheduled.then(|| Queueing::of(&plan.scheme, self.region.frames(), &mut sharing));
+            schemes.push(scheme.transpose().map_err(|error| broken(format!("port {}", plan.name), &error))?);
         }
         if reopened {
             let queues = opener.open(plan, &self.region, shares.len())?;
@@ -324,11 +324,6 @@ impl Router {
         }
         functions
     }
-}
-
-fn scheme_of(plan: &PortPlan) -> Result<Box<dyn Scheme<Lines>>, ApplyError> {
-    let built = schemes::build(&plan.scheme.layers());
-    built.map_err(|unknown| broken(format!("port {}", plan.name), &unknown))
 }
 
 fn broken(place: String, error: &dyn std::error::Error) -> ApplyError {

@@ -13,11 +13,10 @@
 //! While the same tasks compete, the work of each is never further behind its share than by the longest run there is, nor
 //! further ahead than by its own longest (theorem 1).
 
-use super::heap::Heap;
 use super::tasks::{Doing, Order};
 use super::virtual_time::{Clock, EPOCH, Slope, Virtual, weight};
 use units::declare::Declaration;
-use units::{Nanos, Share};
+use units::{Heap, Nanos, Share};
 
 /// As the configuration names it.
 pub const DECLARATION: Declaration = Declaration {

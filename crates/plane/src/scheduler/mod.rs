@@ -9,7 +9,6 @@ mod cost;
 mod drr;
 mod eevdf;
 mod estimator;
-mod heap;
 mod round_robin;
 mod sfq;
 mod stride;

@@ -10,11 +10,10 @@
 //! run of every other task together, times its share, and one of its own (theorem 4): with many tasks that is much more
 //! than WF2Q+ promises, and tasks with small shares run earlier than they would have to.
 
-use super::heap::Heap;
 use super::tasks::{Doing, Order};
 use super::virtual_time::{Clock, EPOCH, Slope, Virtual};
 use units::declare::Declaration;
-use units::{Nanos, Share};
+use units::{Heap, Nanos, Share};
 
 /// As the configuration names it.
 pub const DECLARATION: Declaration = Declaration {

@@ -9,11 +9,10 @@
 //! The paper lets a task remember as well by how much it is behind; here that falls to those who stay, because idle tasks
 //! save no credit. What a task is ahead is forgotten where no task is runnable: a new busy period begins.
 
-use super::heap::Heap;
 use super::tasks::{Doing, Order};
 use super::virtual_time::{Clock, EPOCH, Slope, Virtual, weight};
 use units::declare::Declaration;
-use units::{Nanos, Share};
+use units::{Heap, Nanos, Share};
 
 /// As the configuration names it.
 pub const DECLARATION: Declaration = Declaration {

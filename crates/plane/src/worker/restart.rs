@@ -108,14 +108,14 @@ impl Worker {
     fn reopen(&mut self, id: PortId) {
         let Some(mut state) = self.ports[id.index()].take() else { return };
         let view = self.snapshot.port(id).filter(|_| state.closing.is_none());
-        let scheme = view.and_then(|view| schemes::build(&view.scheme.layers()).ok());
+        let (frames, sharing) = (self.fates.pool.region().frames(), state.link.sharing());
+        let scheme = view.and_then(|view| Queueing::of(&view.scheme, frames, &mut sharing.again()).ok());
         state.settle();
-        let Some(scheme) = scheme else {
+        let Some(mut scheme) = scheme else {
             self.remains.extend(state.lanes.take().map(Remains::Lanes));
             self.remains.push(Remains::Port(id, state.link.into_port()));
             return;
         };
-        let mut scheme = Queueing::of(scheme, self.fates.pool.region());
         state.link.replace_scheme(&mut scheme, &mut self.fates);
         (state.input, state.output) = self.add_port_tasks(id, &self.snapshot.clone());
         self.ports[id.index()] = Some(state);

@@ -3,7 +3,7 @@
 
 use super::{At, Manage, Turn, red};
 use crate::chance::Register;
-use crate::options::{Unknown, Values};
+use crate::options::{BuildError, Values};
 use crate::{Record, Wires};
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 use units::{Instant, Nanos, Parts};
@@ -79,7 +79,7 @@ impl Blue {
     }
 
     /// With the values of its options.
-    pub fn of(options: &Values<'_>) -> Result<Blue, Unknown> {
+    pub fn of(options: &Values<'_>) -> Result<Blue, BuildError> {
         let (rise, fall, hold) = (options.part("rise")?, options.part("fall")?, options.time("hold")?);
         let blue = Blue::new(rise, fall, hold, options.count("limit")?, options.count("seed")?);
         Ok(Blue { ecn: options.is_on("ecn")?, ..blue })

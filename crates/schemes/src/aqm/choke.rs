@@ -8,7 +8,7 @@
 use super::red::{self, Lot, Red};
 use super::{At, Manage, Turn};
 use crate::chance::Register;
-use crate::options::{Unknown, Values};
+use crate::options::{BuildError, Values};
 use crate::{Record, Wires};
 use alloc::collections::VecDeque;
 use units::declare::{Declaration, DeclaredCost};
@@ -77,7 +77,7 @@ impl Choke {
     }
 
     /// With the values of its options.
-    pub fn of(options: &Values<'_>) -> Result<Choke, Unknown> {
+    pub fn of(options: &Values<'_>) -> Result<Choke, BuildError> {
         Ok(Choke::new(Red::sharp(options)?, options.count("seed")?))
     }
 }

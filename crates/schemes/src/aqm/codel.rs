@@ -6,7 +6,7 @@
 
 use super::law::Root;
 use super::{At, Manage, Turn};
-use crate::options::{Unknown, Values};
+use crate::options::{BuildError, Values};
 use crate::{Record, Wires};
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 use units::{Bytes, Instant, Nanos};
@@ -104,7 +104,7 @@ impl CoDel {
     };
 
     /// With the values of its options.
-    pub fn of(options: &Values<'_>) -> Result<CoDel, Unknown> {
+    pub fn of(options: &Values<'_>) -> Result<CoDel, BuildError> {
         Ok(CoDel {
             target: options.time("target")?,
             interval: options.time("interval")?,

@@ -23,7 +23,7 @@ pub(crate) use tail::{Head, Tail};
 pub(crate) use threshold::Threshold;
 
 use crate::options::switch;
-use crate::{Record, Size, Wires};
+use crate::{Progress, Record, Size, Wires};
 use units::declare::{OptionDeclaration, Unit};
 use units::{Bytes, QueueId};
 
@@ -105,6 +105,17 @@ pub(crate) enum Turn {
     Dropped,
     /// The queue is empty.
     Nothing,
+}
+
+impl Turn {
+    /// The same as a scheme answers it.
+    #[inline(always)]
+    pub fn progress(self) -> Progress {
+        match self {
+            Turn::Sent(_) | Turn::Dropped => Progress::Made,
+            Turn::Nothing => Progress::None,
+        }
+    }
 }
 
 /// A way to manage a queue.

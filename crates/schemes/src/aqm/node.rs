@@ -1,7 +1,7 @@
 //! A node of any kind, with what it remembers of each of many queues: what the orders above need not tell apart.
 
 use super::{At, Blue, Choke, CoDel, Head, Manage, Pie, Red, Tail, Threshold, Turn};
-use crate::options::{Unknown, Values};
+use crate::options::{BuildError, Values};
 use crate::{Record, Wires, fifo};
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -73,7 +73,7 @@ nodes!(Blue, Choke, CoDel, Head, Pie, Red, Tail, Threshold);
 
 impl Aqm {
     /// The node called `name`, for so many queues.
-    pub fn of(name: &str, options: &Values<'_>, queues: usize) -> Result<Aqm, Unknown> {
+    pub fn of(name: &str, options: &Values<'_>, queues: usize) -> Result<Aqm, BuildError> {
         fn each<M: Manage>(node: M, queues: usize) -> Aqm
         where
             Aqm: From<Each<M>>,
@@ -91,7 +91,7 @@ impl Aqm {
             "blue" => each(Blue::of(options)?, queues),
             "choke" => each(Choke::of(options)?, queues),
             "threshold" => each(Threshold::of(options)?, queues),
-            other => return Err(Unknown(other.to_string())),
+            other => return Err(BuildError::Unknown(other.to_string())),
         })
     }
 }

@@ -6,7 +6,7 @@
 
 use super::{At, Manage, Turn};
 use crate::chance::Register;
-use crate::options::{Unknown, Values};
+use crate::options::{BuildError, Values};
 use crate::{Record, Wires};
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 use units::{Bytes, Instant, Nanos, Parts};
@@ -149,7 +149,7 @@ impl Pie {
     }
 
     /// With the values of its options.
-    pub fn of(options: &Values<'_>) -> Result<Pie, Unknown> {
+    pub fn of(options: &Values<'_>) -> Result<Pie, BuildError> {
         let (reference, period) = (options.time("target")?, options.time("update")?);
         Ok(Pie {
             burst: options.time("burst")?,

@@ -6,7 +6,7 @@
 
 use super::{At, Manage, Turn};
 use crate::chance::Register;
-use crate::options::{Unknown, Values, switch};
+use crate::options::{BuildError, Values, switch};
 use crate::{Record, Wires};
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 use units::{Bytes, Instant, Parts, Rate};
@@ -214,7 +214,7 @@ impl Red {
     }
 
     /// With the values of its options.
-    pub fn of(options: &Values<'_>) -> Result<Red, Unknown> {
+    pub fn of(options: &Values<'_>) -> Result<Red, BuildError> {
         Ok(Red {
             gentle: options.is_on("gentle")?,
             bytewise: options.choice("mode", &[None, Some(options.bytes("mtu")?)])?,
@@ -224,7 +224,7 @@ impl Red {
     }
 
     /// The same with the options that CHOKe has too.
-    pub(super) fn sharp(options: &Values<'_>) -> Result<Red, Unknown> {
+    pub(super) fn sharp(options: &Values<'_>) -> Result<Red, BuildError> {
         let (maxp, weight) = (options.part("maxp")?, options.part("weight")?);
         let (limit, seed) = (options.count("limit")?, options.count("seed")?);
         let red = Red::new(options.count("min")?, options.count("max")?, maxp, weight, limit, seed);
@@ -237,11 +237,12 @@ impl Red {
         if average < least {
             return None;
         }
-        let part = |above: u64, of: u64| (u128::from(above) << 32) / u128::from(of);
+        // Both are in units of 2^-32, the divisor a whole number of them: what is left is a division of 64 bits.
+        let part = |above: u64, of: u64| above / (of >> 32);
         Some(if average < most {
-            times(self.probability, part(average - least, most - least) as u64)
+            times(self.probability, part(average - least, most - least))
         } else if self.gentle && average < 2 * most {
-            self.probability + times(ONE - self.probability, part(average - most, most) as u64)
+            self.probability + times(ONE - self.probability, part(average - most, most))
         } else {
             ONE
         })
@@ -261,9 +262,9 @@ impl Red {
         if let Some(mtu) = self.bytewise {
             base = (u128::from(base) * u128::from(length) / u128::from(mtu.get().max(1))).min(u128::from(ONE)) as u64;
         }
-        let spent = u128::from(base) * u128::from(count);
-        let certain = spent >= u128::from(ONE);
-        let hit = certain || self.chance.happens(((u128::from(base) << 32) / (u128::from(ONE) - spent)) as u64);
+        let left = ONE.saturating_sub(base.saturating_mul(count.into()));
+        let odds = if base < left { (base << 32) / left } else { ONE };
+        let hit = left == 0 || self.chance.happens(odds);
         memory.count = Some(if hit { 0 } else { count });
         if hit { Lot::Hit } else { Lot::Spared }
     }

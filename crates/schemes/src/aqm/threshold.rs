@@ -2,7 +2,7 @@
 //! SIGCOMM 2010, section 3.1; RFC 8257, section 3.1). Nothing is averaged: senders do that. Packets that cannot be marked pass.
 
 use super::{At, Manage};
-use crate::options::{Unknown, Values};
+use crate::options::{BuildError, Values};
 use crate::{Record, Wires};
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 
@@ -36,7 +36,7 @@ impl Threshold {
     };
 
     /// With the values of its options.
-    pub fn of(options: &Values<'_>) -> Result<Threshold, Unknown> {
+    pub fn of(options: &Values<'_>) -> Result<Threshold, BuildError> {
         Ok(Threshold { mark: options.count("mark")?, limit: options.count("limit")? })
     }
 }

@@ -4,6 +4,7 @@
 //! A heap of the bins that have something, in which each knows its place: a turn costs the logarithm of their number.
 
 use super::Order;
+use crate::Record;
 use alloc::vec::Vec;
 
 /// No place in the heap.
@@ -65,7 +66,7 @@ impl Attained {
 
 impl Order for Attained {
     #[inline]
-    fn wake(&mut self, bin: usize) {
+    fn wake(&mut self, bin: usize, _: u32, _: &Record) {
         if self.places[bin] != NOWHERE {
             return;
         }
@@ -81,7 +82,7 @@ impl Order for Attained {
     }
 
     #[inline]
-    fn sent(&mut self, bin: usize, length: u32) {
+    fn sent(&mut self, bin: usize, length: u32, _: u32) {
         self.set(bin, self.keys[bin].0 + u64::from(length));
         self.sink(self.places[bin] as usize);
     }

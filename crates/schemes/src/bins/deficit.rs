@@ -1,9 +1,10 @@
 //! Deficit round robin: a bin that has its turn sends as many bytes as its quantum allows, and what it could not use of it counts
-//! the next time (Shreedhar and Varghese, SIGCOMM 1995). Bins that begin to send go before those that have sent already, once
-//! (RFC 8290, section 4.2). With a quantum of zero each packet is a turn.
+//! the next time (Shreedhar and Varghese, SIGCOMM 1995). One of weight two has two quanta a turn. Bins that begin to send go before
+//! those that have sent already, once (RFC 8290, section 4.2). With a quantum of zero each packet is a turn.
 
 use super::Order;
 use super::list::{Links, List};
+use crate::Record;
 use alloc::vec::Vec;
 
 /// Which list a bin is in.
@@ -17,6 +18,8 @@ enum Place {
 #[derive(Clone, Copy, Debug)]
 struct Bin {
     place: Place,
+    /// Bytes of its turn.
+    quantum: u32,
     /// Bytes it may send before the next has its turn.
     credit: i64,
 }
@@ -37,7 +40,7 @@ pub(crate) struct Deficit {
 impl Deficit {
     /// So many bins with turns of so many bytes; of one packet, where that is zero.
     pub fn new(bins: usize, quantum: u32, favours_new: bool) -> Deficit {
-        let (links, bins) = (Links::new(bins), alloc::vec![Bin { place: Place::Nowhere, credit: 0 }; bins]);
+        let (links, bins) = (Links::new(bins), alloc::vec![Bin { place: Place::Nowhere, quantum, credit: 0 }; bins]);
         Deficit { quantum, bins, links, new: List::EMPTY, old: List::EMPTY, favours_new }
     }
 
@@ -58,10 +61,11 @@ impl Deficit {
 
 impl Order for Deficit {
     #[inline]
-    fn wake(&mut self, bin: usize) {
+    fn wake(&mut self, bin: usize, weight: u32, _: &Record) {
         match self.bins[bin].place {
             Place::Nowhere => {
-                self.bins[bin].credit = i64::from(self.quantum);
+                let quantum = self.quantum.saturating_mul(weight);
+                (self.bins[bin].quantum, self.bins[bin].credit) = (quantum, quantum.into());
                 self.enter(bin, if self.favours_new { Place::New } else { Place::Old });
             }
             // It was new, is empty, and has not had its turn among the old ones yet: it keeps its place there.
@@ -73,7 +77,7 @@ impl Order for Deficit {
     fn pick(&mut self) -> Option<usize> {
         loop {
             let bin = self.new.first().or_else(|| self.old.first())?;
-            let quantum = i64::from(self.quantum);
+            let quantum = i64::from(self.bins[bin].quantum);
             if self.bins[bin].credit > 0 || quantum == 0 && self.bins[bin].credit == 0 {
                 return Some(bin);
             }
@@ -85,7 +89,7 @@ impl Order for Deficit {
     }
 
     #[inline]
-    fn sent(&mut self, bin: usize, length: u32) {
+    fn sent(&mut self, bin: usize, length: u32, _: u32) {
         self.bins[bin].credit -= i64::from(length);
     }
 

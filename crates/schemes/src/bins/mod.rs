@@ -5,27 +5,45 @@
 
 mod attained;
 mod deficit;
+mod eligible;
+mod finish;
+mod groups;
+mod hosts;
 mod list;
 mod rank;
+mod virtual_time;
+mod weights;
 
 pub(crate) use attained::Attained;
 pub(crate) use deficit::Deficit;
+pub(crate) use eligible::{Exact, Grouped};
+pub(crate) use finish::Finish;
+pub(crate) use hosts::{Hosts, Isolate};
 pub(crate) use rank::Rank;
+pub(crate) use weights::Weights;
 
 use crate::aqm::{Aqm, At, Turn};
+use crate::stage::{Stage, arrive_all};
 use crate::{Next, Progress, Record, Scheme, Wires};
 use units::{Bytes, QueueId};
 
 /// Whose turn it is. A bin is *waiting* from [`Order::wake`] to [`Order::empty`]; besides those, bins that have just run empty may
 /// be named: they are told to be [empty](Order::empty) once more, and then are not.
 pub(crate) trait Order: core::fmt::Debug + Send {
-    /// A packet has come to a bin that had none.
-    fn wake(&mut self, bin: usize);
+    /// Whether it wants to know how long the first packet of a bin is; else zero is said.
+    const LOOKS: bool = false;
+
+    /// This packet has come to a bin that had none, and that counts so much.
+    fn wake(&mut self, bin: usize, weight: u32, packet: &Record);
     /// The bin whose first packet is to leave. It is the same until that was [sent](Order::sent) or the bin is
     /// [empty](Order::empty).
     fn pick(&mut self) -> Option<usize>;
-    /// A packet of so many bytes left, and others wait there.
-    fn sent(&mut self, bin: usize, length: u32);
+    /// A packet of so many bytes left, and others wait there, of which the first has `next`.
+    fn sent(&mut self, bin: usize, length: u32, next: u32);
+    /// The first packet was dropped, and the one behind it has `next` bytes.
+    fn dropped(&mut self, bin: usize, next: u32) {
+        let _ = (bin, next);
+    }
     /// The bin has nothing any more: a packet of so many bytes left it, or none where its last one was dropped.
     fn empty(&mut self, bin: usize, length: u32);
     /// No bin has anything.
@@ -55,6 +73,9 @@ pub(crate) struct Bins<O> {
     order: O,
     aqm: Aqm,
     by: By,
+    weights: Weights,
+    /// The queue of the first bin; the others follow.
+    first: u16,
     count: u16,
     /// Packets that all bins hold at most.
     limit: u32,
@@ -66,7 +87,23 @@ pub(crate) struct Bins<O> {
 impl<O: Order> Bins<O> {
     /// `count` bins, which hold at most `limit` packets together.
     pub fn new(order: O, aqm: Aqm, by: By, count: u16, limit: u32) -> Bins<O> {
-        Bins { order, aqm, by, count: count.max(1), limit, packets: 0, bytes: 0 }
+        Bins { order, aqm, by, weights: Weights::EQUAL, first: 0, count: count.max(1), limit, packets: 0, bytes: 0 }
+    }
+
+    /// With these weights of classes.
+    pub fn weighing(self, weights: Weights) -> Bins<O> {
+        Bins { weights, ..self }
+    }
+
+    #[inline(always)]
+    fn queue(&self, bin: usize) -> QueueId {
+        QueueId(self.first + bin as u16)
+    }
+
+    /// How long the first packet of a bin is, where the order wants to know.
+    #[inline(always)]
+    fn next_of<W: Wires>(&self, wires: &W, bin: usize) -> u32 {
+        if O::LOOKS { wires.head(self.queue(bin)).map_or(0, |head| head.length) } else { 0 }
     }
 
     #[inline(always)]
@@ -80,27 +117,31 @@ impl<O: Order> Bins<O> {
         place as usize
     }
 
-    /// Something is done to a bin; what it holds then is counted.
+    /// Something is done to a bin; what it holds then is counted. Answers also how many packets it held before, and holds now.
     #[inline(always)]
-    fn at<W: Wires, T>(&mut self, wires: &mut W, bin: usize, act: impl FnOnce(&mut Aqm, &mut At<'_, W>) -> T) -> T {
-        let queue = queue(bin);
+    fn at<W: Wires, T>(
+        &mut self,
+        wires: &mut W,
+        bin: usize,
+        act: impl FnOnce(&mut Aqm, &mut At<'_, W>) -> T,
+    ) -> (T, u32, u32) {
+        let queue = self.queue(bin);
         let before = wires.size(queue);
         let backlog = Bytes::new(self.bytes);
         let done = act(&mut self.aqm, &mut At { wires: &mut *wires, queue, backlog });
         let after = wires.size(queue);
         self.packets = self.packets + after.packets - before.packets;
         self.bytes = self.bytes + after.bytes.get() - before.bytes.get();
-        done
+        (done, before.packets, after.packets)
     }
 
     #[inline]
-    fn arrive<W: Wires>(&mut self, wires: &mut W, packet: &Record) {
+    fn take<W: Wires>(&mut self, wires: &mut W, packet: &Record) {
         let bin = self.bin(packet);
-        let before = wires.size(queue(bin)).packets;
-        self.at(wires, bin, |aqm, at| aqm.arrive(bin, at, packet));
-        match (before, wires.size(queue(bin)).packets) {
+        let (_, before, after) = self.at(wires, bin, |aqm, at| aqm.arrive(bin, at, packet));
+        match (before, after) {
             (0, 0) => {}
-            (0, _) => self.order.wake(bin),
+            (0, _) => self.order.wake(bin, self.weights.of(packet.class), packet),
             (_, 0) => self.order.empty(bin, 0),
             _ => {}
         }
@@ -113,33 +154,34 @@ impl<O: Order> Bins<O> {
     #[cold]
     fn relieve<W: Wires>(&mut self, wires: &mut W) {
         let bins = 0..usize::from(self.count);
-        let Some(longest) = bins.max_by_key(|bin| wires.size(queue(*bin)).bytes) else { return };
-        let surplus = wires.size(queue(longest)).packets.div_ceil(2).min(MOST_AT_ONCE);
+        let Some(longest) = bins.max_by_key(|bin| wires.size(self.queue(*bin)).bytes) else { return };
+        let surplus = wires.size(self.queue(longest)).packets.div_ceil(2).min(MOST_AT_ONCE);
         self.at(wires, longest, |_, at| {
             for _ in 0..surplus {
                 at.wires.drop_front(at.queue);
             }
         });
-        if wires.size(queue(longest)).packets == 0 {
-            self.order.empty(longest, 0);
+        match wires.size(self.queue(longest)).packets {
+            0 => self.order.empty(longest, 0),
+            _ => self.order.dropped(longest, self.next_of(wires, longest)),
         }
     }
 
     #[inline]
-    fn evaluate<W: Wires>(&mut self, wires: &mut W) -> Turn {
+    fn turn<W: Wires>(&mut self, wires: &mut W) -> Turn {
         // Each bin that is empty is named once at most: the order then forgets it.
         while let Some(bin) = self.order.pick() {
-            if wires.size(queue(bin)).packets == 0 {
+            if wires.size(self.queue(bin)).packets == 0 {
                 self.order.empty(bin, 0);
                 continue;
             }
-            let turn = self.at(wires, bin, |aqm, at| aqm.evaluate(bin, at));
-            let left = wires.size(queue(bin)).packets;
+            let (turn, _, left) = self.at(wires, bin, |aqm, at| aqm.evaluate(bin, at));
             match turn {
-                Turn::Sent(packet) if left > 0 => self.order.sent(bin, packet.length),
+                Turn::Sent(packet) if left > 0 => self.order.sent(bin, packet.length, self.next_of(wires, bin)),
                 Turn::Sent(packet) => self.order.empty(bin, packet.length),
                 Turn::Dropped | Turn::Nothing if left == 0 => self.order.empty(bin, 0),
-                Turn::Dropped | Turn::Nothing => {}
+                Turn::Dropped => self.order.dropped(bin, self.next_of(wires, bin)),
+                Turn::Nothing => {}
             }
             return turn;
         }
@@ -147,25 +189,15 @@ impl<O: Order> Bins<O> {
     }
 }
 
-#[inline(always)]
-fn queue(bin: usize) -> QueueId {
-    QueueId(bin as u16)
-}
-
 impl<W: Wires, O: Order> Scheme<W> for Bins<O> {
     #[inline]
     fn arrival(&mut self, wires: &mut W) {
-        while let Some(packet) = wires.arriving() {
-            self.arrive(wires, &packet);
-        }
+        arrive_all(self, wires);
     }
 
     #[inline]
     fn link_ready(&mut self, wires: &mut W) -> Progress {
-        match self.evaluate(wires) {
-            Turn::Sent(_) | Turn::Dropped => Progress::Made,
-            Turn::Nothing => Progress::None,
-        }
+        self.evaluate(wires).progress()
     }
 
     fn next(&self, _: &W) -> Next {
@@ -184,8 +216,9 @@ impl<W: Wires, O: Order> Scheme<W> for Bins<O> {
         self.count
     }
 
-    fn most_in_a_queue(&self) -> u32 {
-        self.limit
+    fn holds_at_most(&self) -> u32 {
+        // One more comes before others go for it.
+        self.limit.saturating_add(1)
     }
 
     fn ranks_classes(&self) -> bool {
@@ -196,15 +229,34 @@ impl<W: Wires, O: Order> Scheme<W> for Bins<O> {
         self.order.clear();
         (self.packets, self.bytes) = (0, 0);
         for bin in 0..usize::from(self.count) {
-            let size = wires.size(queue(bin));
+            let size = wires.size(self.queue(bin));
             self.packets += size.packets;
             self.bytes += size.bytes.get();
-            if size.packets > 0 {
-                self.order.wake(bin);
+            if let Some(head) = wires.head(self.queue(bin)) {
+                self.order.wake(bin, self.weights.of(head.class), &head);
             }
         }
     }
 }
 
+impl<W: Wires, O: Order> Stage<W> for Bins<O> {
+    fn begin_at(&mut self, first: u16) {
+        self.first = first;
+    }
+
+    #[inline(always)]
+    fn arrive(&mut self, wires: &mut W, packet: &Record) {
+        self.take(wires, packet);
+    }
+
+    #[inline(always)]
+    fn evaluate(&mut self, wires: &mut W) -> Turn {
+        self.turn(wires)
+    }
+}
+
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod fairness;

@@ -1,6 +1,7 @@
 //! Strict priority: the first bin that has something is next (RFC 2475, section 2.3.3.3).
 
 use super::Order;
+use crate::Record;
 
 /// The bins that have something, a bit each.
 #[derive(Clone, Copy, Debug, Default)]
@@ -13,7 +14,7 @@ impl Rank {
 
 impl Order for Rank {
     #[inline]
-    fn wake(&mut self, bin: usize) {
+    fn wake(&mut self, bin: usize, _: u32, _: &Record) {
         self.0 |= 1 << bin;
     }
 
@@ -23,7 +24,7 @@ impl Order for Rank {
     }
 
     #[inline]
-    fn sent(&mut self, _: usize, _: u32) {}
+    fn sent(&mut self, _: usize, _: u32, _: u32) {}
 
     #[inline]
     fn empty(&mut self, bin: usize, _: u32) {

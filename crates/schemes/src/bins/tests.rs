@@ -231,11 +231,11 @@ proptest! {
         for (time, (bin, what, length)) in steps.into_iter().enumerate() {
             match (what, waiting[bin]) {
                 (0, None) => {
-                    order.wake(bin);
+                    order.wake(bin, 1, &Record::default());
                     waiting[bin] = Some((0, time));
                 }
                 (1, Some((sent, _))) => {
-                    order.sent(bin, length);
+                    order.sent(bin, length, 0);
                     waiting[bin] = Some((sent + u64::from(length), time));
                 }
                 (2, _) => {
@@ -258,4 +258,23 @@ fn nothing_but_memory_bounds_what_is_unbounded() {
     model.capacity = 5;
     model.arrive_all(&mut scheme, [of(0, 100); 8].into_iter());
     assert_eq!((model.waiting(), scheme.packets), (5, 5));
+}
+
+#[test]
+fn turns_are_as_long_as_weights_say() {
+    let order = Deficit::new(4, 300, false);
+    let mut scheme = Bins::new(order, tail(10_000, 4), By::Class, 4, 100_000).weighing(Weights::new(0x0004_0201));
+    let mut model = Model::default();
+    let packets: Vec<(u32, u8)> = (0..4000).map(|i| (100 + i % 7 * 200, (i % 4) as u8)).collect();
+    model.arrive_as(&mut scheme, &packets);
+    model.ready(&mut scheme, 1500);
+    let mut sent = [0u64; 4];
+    for fate in &model.fates {
+        let Sent(number) = *fate else { panic!("nothing is dropped") };
+        sent[usize::from(packets[number].1)] += u64::from(packets[number].0);
+    }
+    // What is said for class 2 counts for class 3 as well.
+    let parts = [sent[0], sent[1] / 2, sent[2] / 4, sent[3] / 4];
+    let (least, most) = (parts.iter().min().unwrap(), parts.iter().max().unwrap());
+    assert!(most - least <= 300 + 1300 && *least > 50_000, "{parts:?}");
 }

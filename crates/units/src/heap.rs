@@ -1,26 +1,27 @@
-//! Tasks in the order of a key, ties by the lowest id: a heap that knows where each task is.
+//! Things in the order of a key, ties by the lowest number: a heap that knows where each of them is.
 //!
 //! Four children a node: those of one node lie in one cache line, and there are half as many levels as with two.
 
-use std::hint::select_unpredictable;
+use alloc::vec::Vec;
+use core::hint::select_unpredictable;
 
-/// A key and the index of a task.
+/// A key, and the number of what has it.
 pub type Keyed = (u64, usize);
 
 /// Every operation is O(log n); the first is looked at in O(1). Nothing is allocated but by [`Heap::grow`].
 #[derive(Debug, Default)]
 pub struct Heap {
-    /// Key and task in one number, so that one comparison sees both.
+    /// Key and number in one, so that one comparison sees both.
     nodes: Vec<u128>,
-    /// Where each task is.
+    /// Where each is.
     places: Vec<u32>,
 }
 
 const ABSENT: u32 = u32::MAX;
 const CHILDREN: usize = 4;
 
-fn pack((key, task): Keyed) -> u128 {
-    u128::from(key) << 32 | task as u128
+fn pack((key, thing): Keyed) -> u128 {
+    u128::from(key) << 32 | thing as u128
 }
 
 fn unpack(node: u128) -> Keyed {
@@ -28,11 +29,11 @@ fn unpack(node: u128) -> Keyed {
 }
 
 impl Heap {
-    /// Makes room for tasks below `tasks`.
-    pub fn grow(&mut self, tasks: usize) {
-        if tasks > self.places.len() {
-            self.places.resize(tasks, ABSENT);
-            self.nodes.reserve(tasks - self.nodes.len());
+    /// Makes room for numbers below `things`.
+    pub fn grow(&mut self, things: usize) {
+        if things > self.places.len() {
+            self.places.resize(things, ABSENT);
+            self.nodes.reserve(things - self.nodes.len());
         }
     }
 
@@ -41,9 +42,9 @@ impl Heap {
         self.nodes.is_empty()
     }
 
-    /// Whether the task is there.
-    pub fn contains(&self, task: usize) -> bool {
-        self.places[task] != ABSENT
+    /// Whether it is there.
+    pub fn contains(&self, thing: usize) -> bool {
+        self.places[thing] != ABSENT
     }
 
     /// The first.
@@ -52,13 +53,13 @@ impl Heap {
         self.nodes.first().copied().map(unpack)
     }
 
-    /// Adds a task that is not there.
+    /// Adds one that is not there.
     #[inline]
-    pub fn insert(&mut self, key: u64, task: usize) {
-        debug_assert!(!self.contains(task));
+    pub fn insert(&mut self, key: u64, thing: usize) {
+        debug_assert!(!self.contains(thing));
         let last = self.nodes.len();
         self.nodes.push(0);
-        self.rise(last, pack((key, task)));
+        self.rise(last, pack((key, thing)));
     }
 
     /// Takes the first out.
@@ -69,9 +70,9 @@ impl Heap {
         Some(first)
     }
 
-    /// Takes a task out; nothing where it is not there.
-    pub fn remove(&mut self, task: usize) {
-        let place = std::mem::replace(&mut self.places[task], ABSENT) as usize;
+    /// Takes one out; nothing where it is not there.
+    pub fn remove(&mut self, thing: usize) {
+        let place = core::mem::replace(&mut self.places[thing], ABSENT) as usize;
         if place == ABSENT as usize {
             return;
         }
@@ -83,6 +84,31 @@ impl Heap {
             self.rise(place, last);
         } else {
             self.sink(place, last);
+        }
+    }
+
+    /// Adds one, or gives it another key where it is there.
+    #[inline]
+    pub fn set(&mut self, key: u64, thing: usize) {
+        let place = self.places[thing] as usize;
+        let node = pack((key, thing));
+        match self.nodes.get(place) {
+            None => self.insert(key, thing),
+            Some(old) if node < *old => self.rise(place, node),
+            Some(_) => self.sink(place, node),
+        }
+    }
+
+    /// Takes all out.
+    pub fn clear(&mut self) {
+        self.drain().for_each(drop);
+    }
+
+    /// All keys are so much less; none below zero.
+    pub fn set_back(&mut self, by: u64) {
+        for node in &mut self.nodes {
+            let (key, thing) = unpack(*node);
+            *node = pack((key.saturating_sub(by), thing));
         }
     }
 

@@ -1,0 +1,242 @@
+//! What those that share by weights are held to: an ideal division, and a search through all that wait.
+
+use super::eligible::Waiting;
+use super::virtual_time::{Clock, Slope, Virtual};
+use super::*;
+use alloc::vec::Vec;
+use proptest::prelude::*;
+
+/// A bin that always has something, of these lengths in turn.
+#[derive(Clone, Debug)]
+struct Source {
+    weight: u32,
+    lengths: Vec<u32>,
+}
+
+fn sources(most: usize) -> impl Strategy<Value = Vec<Source>> {
+    let source = (1u32..=255, prop::collection::vec(64u32..1515, 1..6));
+    prop::collection::vec(source.prop_map(|(weight, lengths)| Source { weight, lengths }), 1..most)
+}
+
+fn packet(length: u32) -> Record {
+    Record { length, ..Record::default() }
+}
+
+/// The most that any bin was behind its part of all that was sent, and ahead of it, less what it may be as `behind` and `ahead` say
+/// for its longest packet, the longest of all, and its part.
+fn beyond<O: Order>(
+    mut order: O,
+    sources: &[Source],
+    behind: impl Fn(f64, f64, f64) -> f64,
+    ahead: impl Fn(f64, f64, f64) -> f64,
+) -> (f64, f64) {
+    let longest = |source: &Source| f64::from(*source.lengths.iter().max().unwrap());
+    let all = sources.iter().map(longest).fold(0.0, f64::max);
+    let weights: u32 = sources.iter().map(|source| source.weight).sum();
+    let length = |bin: usize, turn: usize| sources[bin].lengths[turn % sources[bin].lengths.len()];
+    for (bin, source) in sources.iter().enumerate() {
+        order.wake(bin, source.weight, &packet(length(bin, 0)));
+    }
+    let (mut turns, mut sent, mut total) = (alloc::vec![0; sources.len()], alloc::vec![0.0; sources.len()], 0.0);
+    let mut worst = (f64::MIN, f64::MIN);
+    for _ in 0..40 * sources.len() {
+        let bin = order.pick().expect("all of them have something");
+        assert_eq!(order.pick(), Some(bin));
+        let now = length(bin, turns[bin]);
+        turns[bin] += 1;
+        order.sent(bin, now, length(bin, turns[bin]));
+        (sent[bin], total) = (sent[bin] + f64::from(now), total + f64::from(now));
+        for (source, sent) in sources.iter().zip(&sent) {
+            let part = f64::from(source.weight) / f64::from(weights);
+            let (own, short) = (longest(source), total * part - sent);
+            worst = (worst.0.max(short - behind(own, all, part)), worst.1.max(-short - ahead(own, all, part)));
+        }
+    }
+    worst
+}
+
+/// Bytes that rounding may come to.
+const ROUNDED: f64 = 2.0;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn nobody_is_behind_or_ahead_of_its_share_by_more_than_is_said(sources in sources(24)) {
+        let any = |_: f64, _: f64, _: f64| f64::INFINITY;
+        let (behind, _) = beyond(Finish::new(24), &sources, |_, all, _| all, any);
+        prop_assert!(behind <= ROUNDED, "wfq: {behind} more than the longest packet");
+        let one = |own: f64, _: f64, _: f64| own;
+        let (behind, ahead) = beyond(Exact::new(24), &sources, |own, all, part| own + all * part, one);
+        prop_assert!(behind <= ROUNDED && ahead <= ROUNDED, "wf2q+: {behind} behind, {ahead} ahead");
+        let (behind, _) = beyond(Grouped::new(24), &sources, |own, all, part| 6.0 * own + 2.0 * all * part, any);
+        prop_assert!(behind <= ROUNDED, "in groups: {behind} more than said");
+    }
+}
+
+/// What somebody would do who goes through all bins for each packet.
+#[derive(Debug, Default)]
+struct Search(Vec<usize>);
+
+impl Waiting for Search {
+    fn new(_: usize) -> Search {
+        Search::default()
+    }
+    fn contains(&self, bin: usize) -> bool {
+        self.0.contains(&bin)
+    }
+    fn insert(&mut self, _: &[super::eligible::Bin], bin: usize, _: Virtual) {
+        self.0.push(bin);
+    }
+    fn remove(&mut self, bin: usize) {
+        self.0.retain(|other| *other != bin);
+    }
+    fn pick(&mut self, bins: &[super::eligible::Bin], now: Virtual) -> Option<(usize, Virtual)> {
+        let now = now.max(self.0.iter().map(|bin| bins[*bin].start).min()?);
+        let may = self.0.iter().copied().filter(|bin| bins[*bin].start <= now);
+        may.min_by_key(|bin| (bins[*bin].finish, *bin)).map(|bin| (bin, now))
+    }
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// What happens to bins: packets come, leave or are dropped.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    bin: usize,
+    length: u32,
+    what: u8,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = (0usize..12, 64u32..1515, 0u8..8).prop_map(|(bin, length, what)| Step { bin, length, what });
+    prop::collection::vec(step, 1..400)
+}
+
+/// Does the steps to an order, and answers who left in turn. `weight` is a bin's.
+fn play(order: &mut impl Order, steps: &[Step], weight: impl Fn(usize) -> u32) -> Vec<usize> {
+    let (mut queues, mut left) = (alloc::vec![Vec::<u32>::new(); 12], Vec::new());
+    for &Step { bin, length, what } in steps {
+        match what {
+            0..=3 => {
+                queues[bin].push(length);
+                if queues[bin].len() == 1 {
+                    order.wake(bin, weight(bin), &packet(length));
+                }
+            }
+            4 => {
+                if !queues[bin].is_empty() {
+                    queues[bin].remove(0);
+                    match queues[bin].first() {
+                        Some(next) => order.dropped(bin, *next),
+                        None => order.empty(bin, 0),
+                    }
+                }
+            }
+            _ => {
+                let picked = order.pick();
+                assert_eq!(picked.is_some(), queues.iter().any(|queue| !queue.is_empty()), "somebody has something");
+                let Some(bin) = picked else { continue };
+                let length = queues[bin].remove(0);
+                match queues[bin].first() {
+                    Some(next) => order.sent(bin, length, *next),
+                    None => order.empty(bin, length),
+                }
+                left.push(bin);
+            }
+        }
+    }
+    left
+}
+
+proptest! {
+    #[test]
+    fn two_heaps_do_what_a_search_through_all_would(steps in steps()) {
+        let weight = |bin: usize| 1 + bin as u32 % 5;
+        let (mut heaps, mut search) = (Exact::new(12), super::eligible::Eligible::<Search>::new(12));
+        prop_assert_eq!(play(&mut heaps, &steps, weight), play(&mut search, &steps, weight));
+    }
+
+    /// Whoever has something leaves, and nobody else, in whatever form.
+    #[test]
+    fn all_that_wait_leave(steps in steps()) {
+        fn drained(mut order: impl Order, steps: &[Step]) -> Option<usize> {
+            play(&mut order, steps, |bin| 1 + bin as u32 % 5);
+            order.pick()
+        }
+        let mut steps = steps;
+        steps.extend([Step { bin: 0, length: 64, what: 7 }; 400]);
+        prop_assert_eq!(drained(Exact::new(12), &steps), None);
+        prop_assert_eq!(drained(Grouped::new(12), &steps), None);
+        prop_assert_eq!(drained(Finish::new(12), &steps), None);
+    }
+}
+
+/// Two thousand bins of one weight send as in turns, whoever keeps their order.
+#[test]
+fn many_of_one_weight_take_turns() {
+    fn turns<O: Order>(mut order: O) -> Vec<usize> {
+        (0..2000).for_each(|bin| order.wake(bin, 1, &packet(1000)));
+        let mut next = || {
+            let bin = order.pick().expect("all have something");
+            order.sent(bin, 1000, 1000);
+            bin
+        };
+        (0..6000).map(|_| next()).collect()
+    }
+    let expected: Vec<usize> = (0..6000).map(|turn| turn % 2000).collect();
+    assert_eq!(turns(Exact::new(2000)), expected);
+    assert_eq!(turns(Finish::new(2000)), expected);
+    let mut grouped = turns(Grouped::new(2000));
+    for round in grouped.chunks_mut(2000) {
+        round.sort_unstable();
+        assert!(round.iter().copied().eq(0..2000), "each has its turn before any has another");
+    }
+}
+
+/// The bound of the fluid division: what a heavy bin sends at once in the one, it sends spread out in the other.
+#[test]
+fn wfq_runs_ahead_where_wf2q_does_not() {
+    fn first_twenty<O: Order>(mut order: O) -> Vec<usize> {
+        (0..11).for_each(|bin| order.wake(bin, if bin == 0 { 10 } else { 1 }, &packet(1000)));
+        let mut next = || {
+            let bin = order.pick().expect("all have something");
+            order.sent(bin, 1000, 1000);
+            bin
+        };
+        (0..20).map(|_| next()).collect()
+    }
+    // Bennett and Zhang 1996, figure 2: ten of the heavy one's packets in a row.
+    let heavy = |turns: &[usize]| turns.iter().take_while(|bin| **bin == 0).count();
+    assert_eq!(heavy(&first_twenty(Finish::new(11))), 10);
+    let spread = first_twenty(Exact::new(11));
+    let (in_a_row, all) = (spread.windows(2).any(|two| two == [0, 0]), spread.iter().filter(|bin| **bin == 0).count());
+    assert!(!in_a_row && (9..=10).contains(&all), "{spread:?}");
+}
+
+/// When tags have become long, all are set back, and nobody notices.
+#[test]
+fn virtual_time_may_be_set_back() {
+    fn far<O: Order>(mut order: O) -> [u32; 3] {
+        let weights = [1, 2, 5];
+        weights.iter().enumerate().for_each(|(bin, weight)| order.wake(bin, *weight, &packet(u32::MAX)));
+        let mut turns = [0; 3];
+        // Each is as long as a packet can be said to be; with the least weight it takes 2^48 units.
+        for _ in 0..500_000 {
+            let bin = order.pick().expect("all have something");
+            order.sent(bin, u32::MAX, u32::MAX);
+            turns[bin] += 1;
+        }
+        turns
+    }
+    for turns in [far(Exact::new(3)), far(Grouped::new(3)), far(Finish::new(3))] {
+        let parts = [turns[0] * 10, turns[1] * 5, turns[2] * 2];
+        assert!(parts.iter().max().unwrap() - parts.iter().min().unwrap() <= 40, "{turns:?}");
+    }
+    let mut clock = Clock::default();
+    clock.add(1);
+    (0..500_000).for_each(|_| clock.advance(u32::MAX));
+    assert!(clock.is_over(), "it was set back on the way");
+    assert_eq!(Slope::of(1).span(1), 1 << 16);
+}

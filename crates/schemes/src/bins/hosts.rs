@@ -1,0 +1,191 @@
+//! Isolation of hosts: each host has as much of the link, and each of its flows as much of that, so that nobody has more by
+//! opening more connections (Høiland-Jørgensen, Täht and Morton, "Piece of CAKE", IEEE LANMAN 2018, section III-B).
+//!
+//! A flow counts for one over the number of flows that its source has on the link, or its destination, or whichever has more of
+//! them. The bins go by start tags (Goyal, Vin and Cheng, SIGCOMM 1996), each moving on by L times that number: with the turns of CAKE
+//! a host of a thousand flows has turns of a byte. A flow that begins starts where the link is, and so before all that wait.
+
+use super::Order;
+use crate::Record;
+use alloc::vec::Vec;
+use units::Heap;
+
+/// Which hosts are isolated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Isolate {
+    /// None: each flow has as much.
+    Flows,
+    /// Those that send.
+    Sources,
+    /// Those that are sent to.
+    Destinations,
+    /// Both.
+    Both,
+}
+
+/// Hosts that are told apart.
+const HOSTS: usize = 1024;
+/// Tags are set back by so much where they come to twice that.
+const EPOCH: u64 = 1 << 61;
+
+#[derive(Clone, Copy, Debug)]
+struct Bin {
+    /// Where its next packet begins.
+    start: u64,
+    /// The places of its source and its destination.
+    hosts: [u16; 2],
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Hosts {
+    isolate: Isolate,
+    bins: Vec<Bin>,
+    waiting: Heap,
+    /// How many flows each source has that wait, and each destination.
+    loads: [Vec<u16>; 2],
+    /// Where the packet sent last began.
+    now: u64,
+}
+
+impl Hosts {
+    /// So many bins, all empty.
+    pub fn new(bins: usize, isolate: Isolate) -> Hosts {
+        let mut waiting = Heap::default();
+        waiting.grow(bins);
+        let loads = [alloc::vec![0; HOSTS], alloc::vec![0; HOSTS]];
+        Hosts { isolate, bins: alloc::vec![Bin { start: 0, hosts: [0; 2] }; bins], waiting, loads, now: 0 }
+    }
+
+    /// Flows that a bin shares with.
+    #[inline]
+    fn load(&self, bin: usize) -> u64 {
+        let [source, destination] = self.bins[bin].hosts.map(usize::from);
+        let (sources, destinations) = (self.loads[0][source], self.loads[1][destination]);
+        let load = match self.isolate {
+            Isolate::Flows => 1,
+            Isolate::Sources => sources,
+            Isolate::Destinations => destinations,
+            Isolate::Both => sources.max(destinations),
+        };
+        load.max(1).into()
+    }
+
+    #[inline]
+    fn go_on(&mut self, bin: usize, length: u32) {
+        self.now = self.now.max(self.bins[bin].start);
+        self.bins[bin].start += u64::from(length) * self.load(bin);
+    }
+
+    #[cold]
+    fn set_back(&mut self) {
+        self.now -= EPOCH;
+        self.waiting.set_back(EPOCH);
+        self.bins.iter_mut().for_each(|bin| bin.start = bin.start.saturating_sub(EPOCH));
+    }
+}
+
+impl Order for Hosts {
+    fn wake(&mut self, bin: usize, _: u32, packet: &Record) {
+        if self.waiting.contains(bin) {
+            return;
+        }
+        let place = |hash: u32| ((u64::from(hash) * HOSTS as u64) >> 32) as u16;
+        let hosts = [packet.source, packet.destination].map(place);
+        for (loads, host) in self.loads.iter_mut().zip(hosts) {
+            loads[usize::from(host)] += 1;
+        }
+        let start = self.bins[bin].start.max(self.now);
+        self.bins[bin] = Bin { start, hosts };
+        self.waiting.insert(start, bin);
+    }
+
+    #[inline]
+    fn pick(&mut self) -> Option<usize> {
+        self.waiting.first().map(|(_, bin)| bin)
+    }
+
+    #[inline]
+    fn sent(&mut self, bin: usize, length: u32, _: u32) {
+        self.go_on(bin, length);
+        self.waiting.set(self.bins[bin].start, bin);
+        if self.now >= 2 * EPOCH {
+            self.set_back();
+        }
+    }
+
+    fn empty(&mut self, bin: usize, length: u32) {
+        if !self.waiting.contains(bin) {
+            return;
+        }
+        if length > 0 {
+            self.go_on(bin, length);
+        }
+        self.waiting.remove(bin);
+        for (loads, host) in self.loads.iter_mut().zip(self.bins[bin].hosts) {
+            loads[usize::from(host)] -= 1;
+        }
+    }
+
+    fn clear(&mut self) {
+        self.waiting.clear();
+        self.loads.iter_mut().for_each(|loads| loads.fill(0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A packet of one of the hosts, which are far apart.
+    fn between(source: u32, destination: u32) -> Record {
+        let far = |host: u32| host.wrapping_mul(0x1000_0000);
+        Record { length: 1000, source: far(source), destination: far(destination), ..Record::default() }
+    }
+
+    /// Turns that bins have which always have something, of `turns`.
+    fn turns<const N: usize>(isolate: Isolate, packets: [Record; N], turns: usize) -> [usize; N] {
+        let mut order = Hosts::new(N, isolate);
+        packets.iter().enumerate().for_each(|(bin, packet)| order.wake(bin, 1, packet));
+        let mut had = [0; N];
+        for _ in 0..turns {
+            let bin = order.pick().expect("all have something");
+            order.sent(bin, 1000, 0);
+            had[bin] += 1;
+        }
+        had
+    }
+
+    #[test]
+    fn nobody_has_more_by_opening_more_connections() {
+        // Host 1 has three flows, host 2 one; three of the four go to host 7, which begins with host 1's first.
+        let packets = [between(1, 7), between(1, 8), between(1, 7), between(2, 7)];
+        assert_eq!(turns(Isolate::Flows, packets, 1200), [300; 4]);
+        let [a, b, c, d] = turns(Isolate::Sources, packets, 1200);
+        assert!([a, b, c].iter().all(|turns| turns.abs_diff(200) <= 1) && d.abs_diff(600) <= 1);
+        let [a, b, c, d] = turns(Isolate::Destinations, packets, 1200);
+        assert!([a, c, d].iter().all(|turns| turns.abs_diff(200) <= 1) && b.abs_diff(600) <= 1);
+        let both = turns(Isolate::Both, packets, 1200);
+        assert!(
+            both.iter().all(|turns| turns.abs_diff(300) <= 1),
+            "each shares with two others, where it has more: {both:?}"
+        );
+    }
+
+    #[test]
+    fn a_flow_that_begins_is_next_and_those_that_ended_count_no_more() {
+        let mut order = Hosts::new(4, Isolate::Sources);
+        order.wake(0, 1, &between(1, 7));
+        order.wake(1, 1, &between(1, 7));
+        (0..10).for_each(|_| {
+            let bin = order.pick().unwrap();
+            order.sent(bin, 1000, 0);
+        });
+        order.wake(2, 1, &between(3, 7));
+        assert_eq!(order.pick(), Some(2));
+        order.empty(1, 0);
+        assert_eq!(order.load(0), 1);
+        order.clear();
+        assert_eq!((order.pick(), order.load(0)), (None, 1));
+    }
+}

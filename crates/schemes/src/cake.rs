@@ -1,0 +1,274 @@
+//! A home's or an office's line to the world in one scheme: shaped as the line carries packets, in tins by their code point, each with
+//! its hosts and their flows isolated and every queue managed (Høiland-Jørgensen, Täht and Morton, "Piece of CAKE: A Comprehensive
+//! Queue Management Solution for Home Gateways", IEEE LANMAN 2018).
+//!
+//! A tin has a part of the rate. The highest tin leaves that has not had its part yet; where all have, the one that is due first.
+//! So a tin goes before lower ones only up to its part, and nothing is lost of what others leave.
+
+use crate::aqm::{Aqm, Turn};
+use crate::bins::{Bins, By, Hosts, Isolate};
+use crate::build::Layer;
+use crate::options::{BuildError, Values};
+use crate::orders::{FLOWS, TOGETHER};
+use crate::shape::{self, Line, Shape};
+use crate::sharing::{Metering, Sharing};
+use crate::stage::{Stage, arrive_all};
+use crate::{Next, Progress, Record, Scheme, Wires};
+use alloc::boxed::Box;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use units::declare::{OptionDeclaration, Unit};
+use units::{Bytes, Instant, Rate};
+
+/// Into which tins packets go.
+const TINS: OptionDeclaration = OptionDeclaration {
+    name: "tins",
+    unit: Unit::Choice(&["one", "three", "four"]),
+    default: "three",
+    least: 0,
+    most: 2,
+    doc: "how many tins code points are sorted into: bulk, best effort and voice, with four also video",
+};
+
+/// Which hosts are isolated.
+const HOSTS: OptionDeclaration = OptionDeclaration {
+    name: "hosts",
+    unit: Unit::Choice(&["none", "source", "destination", "both"]),
+    default: "both",
+    least: 0,
+    most: 3,
+    doc: "which hosts have as much of each tin, whatever number of flows they have: those that send, those that are sent to, or both",
+};
+
+/// What it can be told; the queues are those of each tin.
+pub(crate) const OPTIONS: &[OptionDeclaration] =
+    &[shape::RATE, shape::BURST, shape::OVERHEAD, shape::MINIMUM, shape::CELLS, TINS, HOSTS, FLOWS, TOGETHER];
+
+/// Where packets go, by code point (RFC 4594; RFC 8622; RFC 5865).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Tins {
+    One,
+    Three,
+    Four,
+}
+
+impl Tins {
+    /// The part of the rate of each tin, the lowest first, in sixteenths.
+    fn parts(self) -> &'static [u64] {
+        match self {
+            Tins::One => &[16],
+            Tins::Three => &[1, 16, 4],
+            Tins::Four => &[1, 16, 8, 4],
+        }
+    }
+
+    /// The tin of a code point, as a part of the numbers above.
+    fn of(self, dscp: u8) -> usize {
+        let (bulk, best, video, voice) = match self {
+            Tins::One => return 0,
+            Tins::Three => (0, 1, 1, 2),
+            Tins::Four => (0, 1, 2, 3),
+        };
+        match dscp {
+            // CS1, and LE.
+            8 | 1 => bulk,
+            // CS7, CS6, EF, VA and CS5.
+            56 | 48 | 46 | 44 | 40 => voice,
+            // CS4, AF4x, CS3, AF3x, CS2, AF2x.
+            32 | 34 | 36 | 38 | 24 | 26 | 28 | 30 | 16 | 18 | 20 | 22 => video,
+            _ => best,
+        }
+    }
+}
+
+struct Tin {
+    bins: Bins<Hosts>,
+    /// Has not had its part while this allows it more.
+    part: Metering,
+}
+
+/// Tins behind the shaper.
+struct Cake {
+    tins: Vec<Tin>,
+    sorts: Tins,
+    line: Line,
+}
+
+/// The scheme, as the options say.
+pub(crate) fn build<W: Wires + 'static>(
+    options: &Values<'_>,
+    manager: &Layer<'_>,
+    sharing: &mut Sharing,
+) -> Result<Box<dyn Stage<W>>, BuildError> {
+    if !manager.inside.is_empty() {
+        return Err(BuildError::Unknown(manager.name.to_string()));
+    }
+    let sorts = options.choice("tins", &[Tins::One, Tins::Three, Tins::Four])?;
+    let all = [Isolate::Flows, Isolate::Sources, Isolate::Destinations, Isolate::Both];
+    let (isolate, line, rate) = (options.choice("hosts", &all)?, Line::of(options)?, options.value("rate")?);
+    let flows = u16::try_from(options.count("flows")?).unwrap_or(u16::MAX);
+    let limit = options.count("limit")?;
+    let whole = sharing.meter(Rate::bits(rate), options.bytes("burst")?);
+    let tin = |part: &u64| {
+        let aqm = Aqm::of(manager.name, &Values(manager.options), flows.into())?;
+        let bins = Bins::new(Hosts::new(flows.into(), isolate), aqm, By::Flow, flows, limit);
+        Ok(Tin { bins, part: sharing.meter(Rate::bits((rate * part / 16).max(1)), Bytes::ZERO) })
+    };
+    let tins: Result<Vec<Tin>, BuildError> = sorts.parts().iter().map(tin).collect();
+    let mut cake = Cake { tins: tins?, sorts, line };
+    Stage::<W>::begin_at(&mut cake, 0);
+    Ok(Box::new(Shape::new(Box::new(cake), whole, line)))
+}
+
+impl Cake {
+    /// The tin that has its turn.
+    fn pick<W: Wires>(&mut self, wires: &W) -> Option<usize> {
+        let now = wires.now();
+        let mut first: Option<(Instant, usize)> = None;
+        for (place, tin) in self.tins.iter_mut().enumerate().rev() {
+            if tin.bins.next(wires) == Next::Idle {
+                continue;
+            }
+            if tin.part.allows(now) {
+                return Some(place);
+            }
+            let due = tin.part.ready();
+            if first.is_none_or(|(earliest, _)| due < earliest) {
+                first = Some((due, place));
+            }
+        }
+        first.map(|(_, place)| place)
+    }
+}
+
+impl<W: Wires> Scheme<W> for Cake {
+    fn arrival(&mut self, wires: &mut W) {
+        arrive_all(self, wires);
+    }
+
+    fn link_ready(&mut self, wires: &mut W) -> Progress {
+        self.evaluate(wires).progress()
+    }
+
+    fn next(&self, wires: &W) -> Next {
+        let idle = self.tins.iter().all(|tin| tin.bins.next(wires) == Next::Idle);
+        if idle { Next::Idle } else { Next::Ready }
+    }
+
+    fn wants_flow_hash(&self) -> bool {
+        true
+    }
+
+    fn wants_hosts(&self) -> bool {
+        true
+    }
+
+    fn queues(&self) -> u16 {
+        self.tins.iter().map(|tin| Scheme::<W>::queues(&tin.bins)).fold(0, u16::saturating_add)
+    }
+
+    fn holds_at_most(&self) -> u32 {
+        self.tins.iter().map(|tin| Scheme::<W>::holds_at_most(&tin.bins)).fold(0, u32::saturating_add)
+    }
+
+    fn recount(&mut self, wires: &W) {
+        self.tins.iter_mut().for_each(|tin| tin.bins.recount(wires));
+    }
+}
+
+impl<W: Wires> Stage<W> for Cake {
+    fn begin_at(&mut self, mut first: u16) {
+        for tin in &mut self.tins {
+            Stage::<W>::begin_at(&mut tin.bins, first);
+            first = first.saturating_add(Scheme::<W>::queues(&tin.bins));
+        }
+    }
+
+    fn arrive(&mut self, wires: &mut W, packet: &Record) {
+        let tin = self.sorts.of(packet.dscp).min(self.tins.len() - 1);
+        self.tins[tin].bins.arrive(wires, packet);
+    }
+
+    fn evaluate(&mut self, wires: &mut W) -> Turn {
+        let Some(place) = self.pick(wires) else { return Turn::Nothing };
+        let tin = &mut self.tins[place];
+        let turn = tin.bins.evaluate(wires);
+        if let Turn::Sent(packet) = turn {
+            tin.part.charge(self.line.takes(packet.length), wires.now());
+        }
+        turn
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Fate, Model};
+    use units::Nanos;
+
+    const GIVEN: [(&str, u64); 9] = [
+        ("rate", 8_000_000),
+        ("burst", 0),
+        ("overhead", 0),
+        ("minimum", 0),
+        ("cells", 0),
+        ("tins", 2),
+        ("hosts", 3),
+        ("flows", 64),
+        ("limit", 100_000),
+    ];
+
+    fn cake() -> Box<dyn Stage<Model>> {
+        let fifo = [("limit", 65_536), ("bytes", 1 << 40), ("drop", 0), ("unbounded", 1)];
+        let manager = Layer { name: "fifo", options: &fifo, inside: Vec::new() };
+        build(&Values(&GIVEN), &manager, &mut Sharing::alone()).expect("all options are there")
+    }
+
+    /// Packets that each of these sends in a second in which all of them always have something.
+    fn shares<const N: usize>(kinds: [Record; N]) -> [usize; N] {
+        let (mut scheme, mut model) = (cake(), Model::with(256));
+        model.arrive_all(&mut *scheme, (0..2000).flat_map(|_| kinds));
+        while model.now < Instant::START + Nanos::secs(1) {
+            model.ready(&mut *scheme, 9);
+            let Next::At(next) = scheme.next(&model) else { panic!("packets wait for the rate") };
+            model.now = next;
+        }
+        let mut sent = [0; N];
+        for fate in &model.fates {
+            let Fate::Sent(number) = *fate else { panic!("nothing is dropped") };
+            sent[number % N] += 1;
+        }
+        sent
+    }
+
+    fn of(flow: u32, source: u32, dscp: u8) -> Record {
+        let far = |number: u32| number.wrapping_mul(0x0400_0000);
+        let (flow_hash, source, destination) = (far(flow), far(source), far(40 + flow));
+        Record { length: 1000, flow_hash, source, destination, dscp, ..Record::default() }
+    }
+
+    #[test]
+    fn a_tin_goes_before_others_up_to_its_part_of_the_rate() {
+        // 1000 packets a second: a sixteenth for bulk, a half for video and a quarter for voice. Best effort has what they leave.
+        let [bulk, best, video, voice] = shares([of(1, 1, 8), of(2, 2, 0), of(3, 3, 34), of(4, 4, 46)]);
+        assert_eq!(bulk + best + video + voice, 1000);
+        assert!(voice.abs_diff(250) <= 2 && video.abs_diff(500) <= 2, "{voice} of voice, {video} of video");
+        assert!(best.abs_diff(250) <= 3 && bulk <= 3, "{best} at best effort, {bulk} in bulk");
+    }
+
+    #[test]
+    fn what_other_tins_leave_one_has_and_hosts_share_it() {
+        let alone = shares([of(1, 1, 46), of(2, 1, 46), of(3, 1, 46), of(4, 2, 46)]);
+        assert_eq!(alone.iter().sum::<usize>(), 1000, "voice has the whole rate where nobody else wants it");
+        assert!(alone[3].abs_diff(500) <= 2 && alone[0].abs_diff(167) <= 2, "{alone:?}");
+    }
+
+    #[test]
+    fn code_points_have_their_tins() {
+        let tins = |sorts: Tins| [8, 1, 0, 10, 34, 18, 46, 48, 44].map(|dscp| sorts.of(dscp));
+        assert_eq!(tins(Tins::Four), [0, 0, 1, 1, 2, 2, 3, 3, 3]);
+        assert_eq!(tins(Tins::Three), [0, 0, 1, 1, 1, 1, 2, 2, 2]);
+        assert_eq!(tins(Tins::One), [0; 9]);
+        assert!((0..64).all(|dscp| Tins::Four.of(dscp) < 4));
+    }
+}

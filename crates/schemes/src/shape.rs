@@ -1,0 +1,280 @@
+//! Shaping: no more leaves than a rate, whatever the link could carry (token bucket: RFC 2697, section 3, without its colours).
+//!
+//! What a packet takes of the rate is what it takes of the line behind the link: with the headers that are put around it there, no
+//! less than the smallest frame, and in whole cells where it has such (ITU-T I.363.5: 48 bytes of each 53; RFC 2684).
+
+use crate::aqm::Turn;
+use crate::options::{BuildError, Values};
+use crate::sharing::{Metering, Sharing};
+use crate::stage::{Stage, arrive_all};
+use crate::{Next, Progress, Record, Scheme, Wires};
+use alloc::boxed::Box;
+use units::declare::{OptionDeclaration, Unit};
+use units::{Bytes, Instant, Rate};
+
+/// How packets are cut on the line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Cells {
+    None,
+    /// ATM: as many cells of 53 bytes as it takes, which carry 48 each.
+    Atm,
+    /// VDSL2: one byte in 65 is not theirs (IEEE 802.3, 61.3.3: 64B/65B).
+    Ptm,
+}
+
+/// What a packet takes on the line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Line {
+    overhead: u32,
+    minimum: u32,
+    cells: Cells,
+}
+
+/// The rate.
+pub(crate) const RATE: OptionDeclaration = OptionDeclaration {
+    name: "rate",
+    unit: Unit::Rate,
+    default: "100mbit",
+    least: 1000,
+    most: 1_000_000_000_000,
+    doc: "what leaves at most, in bits per second",
+};
+
+/// What may leave at once.
+pub(crate) const BURST: OptionDeclaration = OptionDeclaration {
+    name: "burst",
+    unit: Unit::Size,
+    default: "16kb",
+    least: 0,
+    most: 1 << 30,
+    doc: "bytes that may leave at once after the rate was not used; besides them, a packet that does not quite fit",
+};
+
+/// Bytes around each packet.
+pub(crate) const OVERHEAD: OptionDeclaration = OptionDeclaration {
+    name: "overhead",
+    unit: Unit::Size,
+    default: "0b",
+    least: 0,
+    most: 256,
+    doc: "bytes that the line puts around each packet besides those that are counted here",
+};
+
+/// The shortest packet.
+pub(crate) const MINIMUM: OptionDeclaration = OptionDeclaration {
+    name: "minimum",
+    unit: Unit::Size,
+    default: "0b",
+    least: 0,
+    most: 256,
+    doc: "bytes that a packet takes at least, with those",
+};
+
+/// Cells.
+pub(crate) const CELLS: OptionDeclaration = OptionDeclaration {
+    name: "cells",
+    unit: Unit::Choice(&["none", "atm", "ptm"]),
+    default: "none",
+    least: 0,
+    most: 2,
+    doc: "whether the line cuts them into cells of 48 bytes in 53, or takes one byte in 65 for itself",
+};
+
+/// All of them.
+pub(crate) const OPTIONS: &[OptionDeclaration] = &[RATE, BURST, OVERHEAD, MINIMUM, CELLS];
+
+impl Line {
+    /// As the options say.
+    pub fn of(values: &Values<'_>) -> Result<Line, BuildError> {
+        let bytes = |name: &str| values.bytes(name).map(|bytes| u32::try_from(bytes.get()).unwrap_or(u32::MAX));
+        let cells = values.choice("cells", &[Cells::None, Cells::Atm, Cells::Ptm])?;
+        Ok(Line { overhead: bytes("overhead")?, minimum: bytes("minimum")?, cells })
+    }
+
+    /// Bytes that a packet of so many takes.
+    #[inline]
+    pub fn takes(self, length: u32) -> Bytes {
+        let bytes = u64::from((length + self.overhead).max(self.minimum));
+        Bytes::new(match self.cells {
+            Cells::None => bytes,
+            Cells::Atm => bytes.div_ceil(48) * 53,
+            Cells::Ptm => bytes + bytes.div_ceil(64),
+        })
+    }
+}
+
+/// A stage that sends no more than a rate.
+pub(crate) struct Shape<W> {
+    inside: Box<dyn Stage<W>>,
+    meter: Metering,
+    line: Line,
+    /// When it may send again, as far as that is known.
+    ready: Instant,
+}
+
+impl<W: Wires> Shape<W> {
+    /// With what decides inside of it.
+    pub fn new(inside: Box<dyn Stage<W>>, meter: Metering, line: Line) -> Shape<W> {
+        Shape { inside, meter, line, ready: Instant::START }
+    }
+
+    /// As the options say, with what is built inside.
+    pub fn of(
+        values: &Values<'_>,
+        sharing: &mut Sharing,
+        inside: impl FnOnce(&mut Sharing) -> Result<Box<dyn Stage<W>>, BuildError>,
+    ) -> Result<Shape<W>, BuildError> {
+        let meter = sharing.meter(Rate::bits(values.value("rate")?), values.bytes("burst")?);
+        Ok(Shape::new(inside(sharing)?, meter, Line::of(values)?))
+    }
+}
+
+impl<W: Wires> Scheme<W> for Shape<W> {
+    fn arrival(&mut self, wires: &mut W) {
+        arrive_all(self, wires);
+    }
+
+    fn link_ready(&mut self, wires: &mut W) -> Progress {
+        self.evaluate(wires).progress()
+    }
+
+    fn next(&self, wires: &W) -> Next {
+        match self.inside.next(wires) {
+            Next::Ready if self.ready > wires.now() => Next::At(self.ready),
+            Next::At(time) => Next::At(time.max(self.ready)),
+            other => other,
+        }
+    }
+
+    fn wants_flow_hash(&self) -> bool {
+        self.inside.wants_flow_hash()
+    }
+
+    fn wants_hosts(&self) -> bool {
+        self.inside.wants_hosts()
+    }
+
+    fn queues(&self) -> u16 {
+        self.inside.queues()
+    }
+
+    fn holds_at_most(&self) -> u32 {
+        self.inside.holds_at_most()
+    }
+
+    fn ranks_classes(&self) -> bool {
+        self.inside.ranks_classes()
+    }
+
+    fn recount(&mut self, wires: &W) {
+        self.inside.recount(wires);
+    }
+}
+
+impl<W: Wires> Stage<W> for Shape<W> {
+    fn begin_at(&mut self, first: u16) {
+        self.inside.begin_at(first);
+    }
+
+    fn arrive(&mut self, wires: &mut W, packet: &Record) {
+        self.inside.arrive(wires, packet);
+    }
+
+    fn evaluate(&mut self, wires: &mut W) -> Turn {
+        if self.inside.next(wires) != Next::Ready {
+            return Turn::Nothing;
+        }
+        if !self.meter.allows(wires.now()) {
+            self.ready = self.meter.ready();
+            return Turn::Nothing;
+        }
+        let turn = self.inside.evaluate(wires);
+        if let Turn::Sent(packet) = turn {
+            self.meter.charge(self.line.takes(packet.length), wires.now());
+            self.ready = self.meter.ready();
+        }
+        turn
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aqm::Tail;
+    use crate::model::{Fate, Model};
+    use crate::single::Single;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+    use units::Nanos;
+
+    const PLAIN: Line = Line { overhead: 0, minimum: 0, cells: Cells::None };
+
+    fn shape(rate: Rate, burst: u64, line: Line) -> Shape<Model> {
+        let fifo = Single::new(Tail { limit: 1000, bytes: Bytes::new(1 << 30) });
+        Shape::new(Box::new(fifo), Sharing::alone().meter(rate, Bytes::new(burst)), line)
+    }
+
+    #[test]
+    fn what_waits_leaves_at_the_rate_and_asks_to_be_called_then() {
+        let (mut scheme, mut model) = (shape(Rate::mbit(8), 0, PLAIN), Model::default());
+        model.now = Instant::new(5);
+        model.arrive(&mut scheme, &[1000, 500, 1000]);
+        model.ready(&mut scheme, 9);
+        assert_eq!((model.fates.len(), scheme.next(&model)), (1, Next::At(Instant::new(1_000_005))));
+        model.now = Instant::new(1_000_004);
+        model.ready(&mut scheme, 9);
+        assert_eq!(model.fates.len(), 1);
+        model.now = Instant::new(1_000_005);
+        assert_eq!(scheme.next(&model), Next::Ready);
+        model.ready(&mut scheme, 9);
+        assert_eq!((model.fates.len(), scheme.next(&model)), (2, Next::At(Instant::new(1_500_005))));
+        model.now = Instant::new(9_000_000);
+        model.ready(&mut scheme, 9);
+        assert_eq!((model.fates.len(), scheme.next(&model)), (3, Next::Idle));
+    }
+
+    #[test]
+    fn packets_take_what_the_line_makes_of_them() {
+        let atm = Line { overhead: 8, minimum: 0, cells: Cells::Atm };
+        assert_eq!([40, 41, 88, 1500].map(|length| atm.takes(length).get()), [53, 106, 106, 32 * 53]);
+        let ptm = Line { overhead: 0, minimum: 64, cells: Cells::Ptm };
+        assert_eq!([1, 64, 65, 1280].map(|length| ptm.takes(length).get()), [65, 65, 67, 1300]);
+        // 48 bytes of each 53 are the packets': at 53 Mbit/s 48 get through.
+        let (mut scheme, mut model) = (shape(Rate::mbit(53), 1060, Line { overhead: 0, ..atm }), Model::default());
+        model.arrive(&mut scheme, &[480; 1000]);
+        (0..500).for_each(|_| {
+            model.now += Nanos::micros(100);
+            model.ready(&mut scheme, 99);
+        });
+        let sent = model.fated(|fate| matches!(fate, Fate::Sent(_)));
+        assert!((625..=630).contains(&sent), "{sent} of 480 bytes in 50 ms");
+    }
+
+    proptest! {
+        /// Whoever offers however much.
+        #[test]
+        fn no_more_leaves_than_rate_burst_and_a_packet(
+            rate in 100_000u64..1_000_000_000,
+            burst in 0u64..20_000,
+            steps in prop::collection::vec((prop::collection::vec(64u32..1515, 0..6), 0u64..3_000_000, 0usize..9), 1..60),
+        ) {
+            let (mut scheme, mut model) = (shape(Rate::bits(rate), burst, PLAIN), Model::default());
+            let (mut lengths, mut bytes) = (Vec::new(), 0u128);
+            for (arrivals, pause, room) in steps {
+                model.arrive(&mut scheme, &arrivals);
+                lengths.extend(arrivals);
+                let before = model.fates.len();
+                model.ready(&mut scheme, room);
+                let allowed = u128::from(rate) * u128::from(model.now.get() + 1) + u128::from(burst) * 8_000_000_000;
+                for fate in &model.fates[before..] {
+                    let Fate::Sent(number) = *fate else { panic!("nothing is dropped") };
+                    prop_assert!(bytes * 8_000_000_000 <= allowed, "{} bytes before the last", bytes);
+                    bytes += u128::from(lengths[number]);
+                }
+                let left = model.fates.len() - before < room && model.waiting() > 0;
+                prop_assert!(!left || matches!(scheme.next(&model), Next::At(at) if at > model.now), "it is to be idle");
+                model.now += Nanos::new(pause);
+            }
+        }
+    }
+}

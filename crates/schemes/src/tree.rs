@@ -1,0 +1,258 @@
+//! Link sharing: branches that divide the link by their weights, each with a ceiling of its own if it has one, and any scheme inside
+//! of each, which may be another tree (Floyd and Jacobson, IEEE/ACM Transactions on Networking 3(4), 1995).
+//!
+//! Whose turn it is: start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996), which needs not know what a branch would send
+//! next, nor what the link carries. Of the branches that may send the one leaves that began first in virtual time; what it sends
+//! moves it on by L/w, and the time is where the packet sent last began. One that could not send, for want of packets or by its
+//! ceiling, begins no earlier than that.
+//!
+//! **The bound.** Of two branches that may send all the time, what they have sent for a weight of one differs by no more than the
+//! longest packet of each, divided by its weight (theorem 1 there).
+
+use crate::aqm::Turn;
+use crate::sharing::Metering;
+use crate::stage::{Stage, arrive_all};
+use crate::{Next, Progress, Record, Scheme, Wires};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use units::{Bytes, Instant};
+
+/// Branches of a tree at most.
+pub(crate) const MOST: usize = 16;
+
+/// A part of the link.
+pub(crate) struct Branch<W> {
+    /// What is inside.
+    inside: Box<dyn Stage<W>>,
+    /// Classes from this one on are its own, up to where another begins.
+    class: u8,
+    weight: u32,
+    ceiling: Option<Metering>,
+    /// Where its next packet begins in virtual time, and whether it could send when it was last looked at.
+    start: u128,
+    could: bool,
+}
+
+/// See the [module](self).
+pub(crate) struct Tree<W> {
+    /// The highest class first.
+    branches: Vec<Branch<W>>,
+    /// Where the packet sent last began.
+    now: u128,
+}
+
+/// Units of virtual time in a byte, for a weight of one.
+const UNIT: u128 = 1 << 12;
+
+impl<W: Wires> Tree<W> {
+    /// With these branches, at least one.
+    pub fn new(mut branches: Vec<Branch<W>>) -> Tree<W> {
+        branches.sort_by_key(|branch| core::cmp::Reverse(branch.class));
+        let mut tree = Tree { branches, now: 0 };
+        tree.number(0);
+        tree
+    }
+
+    fn number(&mut self, mut first: u16) {
+        for branch in &mut self.branches {
+            branch.inside.begin_at(first);
+            first = first.saturating_add(branch.inside.queues());
+        }
+    }
+
+    /// The branch that has its turn.
+    fn pick(&mut self, wires: &W) -> Option<usize> {
+        let (now, time) = (self.now, wires.now());
+        let mut best = None;
+        for (place, branch) in self.branches.iter_mut().enumerate() {
+            let ready = branch.inside.next(wires) == Next::Ready;
+            let could = core::mem::replace(
+                &mut branch.could,
+                ready && branch.ceiling.as_mut().is_none_or(|ceiling| ceiling.allows(time)),
+            );
+            if branch.could {
+                if !could {
+                    branch.start = branch.start.max(now);
+                }
+                if best.is_none_or(|(start, _)| branch.start < start) {
+                    best = Some((branch.start, place));
+                }
+            }
+        }
+        best.map(|(_, place)| place)
+    }
+}
+
+impl<W> Branch<W> {
+    /// A branch that has sent nothing.
+    pub fn new(inside: Box<dyn Stage<W>>, class: u8, weight: u32, ceiling: Option<Metering>) -> Branch<W> {
+        Branch { inside, class, weight: weight.max(1), ceiling, start: 0, could: false }
+    }
+
+    /// When it may send what it would send at `next`.
+    fn at(&self, next: Next, now: Instant) -> Next {
+        let ready = self.ceiling.as_ref().map_or(Instant::START, Metering::ready);
+        match next {
+            Next::Ready if ready > now => Next::At(ready),
+            Next::At(time) => Next::At(time.max(ready)),
+            other => other,
+        }
+    }
+}
+
+/// The sooner of two.
+fn sooner(one: Next, other: Next) -> Next {
+    match (one, other) {
+        (Next::Idle, next) | (next, Next::Idle) => next,
+        (Next::At(a), Next::At(b)) => Next::At(a.min(b)),
+        _ => Next::Ready,
+    }
+}
+
+impl<W: Wires> Scheme<W> for Tree<W> {
+    fn arrival(&mut self, wires: &mut W) {
+        arrive_all(self, wires);
+    }
+
+    fn link_ready(&mut self, wires: &mut W) -> Progress {
+        self.evaluate(wires).progress()
+    }
+
+    fn next(&self, wires: &W) -> Next {
+        let all = self.branches.iter().map(|branch| branch.at(branch.inside.next(wires), wires.now()));
+        all.fold(Next::Idle, sooner)
+    }
+
+    fn wants_flow_hash(&self) -> bool {
+        self.branches.iter().any(|branch| branch.inside.wants_flow_hash())
+    }
+
+    fn wants_hosts(&self) -> bool {
+        self.branches.iter().any(|branch| branch.inside.wants_hosts())
+    }
+
+    fn queues(&self) -> u16 {
+        self.branches.iter().map(|branch| branch.inside.queues()).fold(0, u16::saturating_add)
+    }
+
+    fn holds_at_most(&self) -> u32 {
+        self.branches.iter().map(|branch| branch.inside.holds_at_most()).fold(0, u32::saturating_add)
+    }
+
+    fn recount(&mut self, wires: &W) {
+        self.branches.iter_mut().for_each(|branch| branch.inside.recount(wires));
+    }
+}
+
+impl<W: Wires> Stage<W> for Tree<W> {
+    fn begin_at(&mut self, first: u16) {
+        self.number(first);
+    }
+
+    fn arrive(&mut self, wires: &mut W, packet: &Record) {
+        let own = self.branches.iter().position(|branch| packet.class >= branch.class);
+        let place = own.unwrap_or(self.branches.len() - 1);
+        self.branches[place].inside.arrive(wires, packet);
+    }
+
+    fn evaluate(&mut self, wires: &mut W) -> Turn {
+        let Some(place) = self.pick(wires) else { return Turn::Nothing };
+        let branch = &mut self.branches[place];
+        let turn = branch.inside.evaluate(wires);
+        if let Turn::Sent(packet) = turn {
+            self.now = branch.start;
+            branch.start += (u128::from(packet.length) * UNIT / u128::from(branch.weight)).max(1);
+            branch.ceiling.iter_mut().for_each(|ceiling| ceiling.charge(Bytes::new(packet.length.into()), wires.now()));
+        }
+        turn
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aqm::Tail;
+    use crate::model::{Fate, Model};
+    use crate::single::Single;
+    use units::{Nanos, Rate};
+
+    use crate::sharing::Sharing;
+
+    fn fifo() -> Box<dyn Stage<Model>> {
+        Box::new(Single::new(Tail { limit: 100_000, bytes: Bytes::new(1 << 30) }))
+    }
+
+    fn branch(class: u8, weight: u32, inside: Box<dyn Stage<Model>>) -> Branch<Model> {
+        Branch::new(inside, class, weight, None)
+    }
+
+    /// Packets of these lengths and classes, `rounds` times.
+    fn offer(tree: &mut Tree<Model>, model: &mut Model, packets: &[(u32, u8)], rounds: usize) {
+        (0..rounds).for_each(|_| model.arrive_as(tree, packets));
+    }
+
+    /// Bytes that each of the packets, which were offered again and again, had sent.
+    fn sent<const N: usize>(model: &Model, packets: &[(u32, u8); N]) -> [u64; N] {
+        let mut sent = [0; N];
+        for fate in &model.fates {
+            let Fate::Sent(number) = *fate else { panic!("nothing is dropped") };
+            sent[number % N] += u64::from(packets[number % N].0);
+        }
+        sent
+    }
+
+    #[test]
+    fn branches_share_by_weight_at_each_level() {
+        let inner = Tree::new(Vec::from([branch(0, 1, fifo()), branch(1, 3, fifo())]));
+        let mut tree =
+            Tree::new(Vec::from([branch(0, 2, Box::new(inner)), branch(5, 1, fifo()), branch(9, 4, fifo())]));
+        let (mut model, packets) = (Model::default(), [(300, 0), (1500, 1), (64, 5), (900, 200)]);
+        offer(&mut tree, &mut model, &packets, 5000);
+        model.ready(&mut tree, 3000);
+        let [first, second, third, fourth] = sent(&model, &packets);
+        let parts = [(first + second) / 2, third, fourth / 4];
+        assert!(parts.iter().max().unwrap() - parts.iter().min().unwrap() <= 1500, "{parts:?}");
+        assert!(first.abs_diff(second / 3) <= 300 + 1500 / 3, "{first} and {second}");
+        assert!(third > 50_000);
+    }
+
+    #[test]
+    fn what_one_does_not_use_the_others_have_and_nobody_saves_up() {
+        let mut tree = Tree::new(Vec::from([branch(0, 1, fifo()), branch(1, 1, fifo())]));
+        let mut model = Model::default();
+        model.arrive_as(&mut tree, &[(1000, 0); 100]);
+        model.ready(&mut tree, 50);
+        assert_eq!(model.fates.len(), 50);
+        // Branch 1 was idle: from now on it has its half, and not what it did not use.
+        model.arrive_as(&mut tree, &[(1000, 1); 100]);
+        model.ready(&mut tree, 40);
+        let late = model.fates[50..].iter().filter(|fate| matches!(fate, Fate::Sent(number) if *number >= 100)).count();
+        assert!((20..=21).contains(&late), "{late}");
+    }
+
+    #[test]
+    fn nobody_is_above_its_ceiling_and_the_link_is_idle_only_where_all_are() {
+        let ceiling = |megabits| Some(Sharing::alone().meter(Rate::mbit(megabits), Bytes::ZERO));
+        let slow = Branch::new(fifo(), 0, 9, ceiling(8));
+        let fast = Branch::new(fifo(), 1, 1, ceiling(80));
+        let mut tree = Tree::new(Vec::from([slow, fast]));
+        let (mut model, packets) = (Model::default(), [(1000, 0), (1000, 1)]);
+        offer(&mut tree, &mut model, &packets, 3000);
+        for _ in 0..10_000 {
+            let room = model.fates.len() + 1;
+            model.ready(&mut tree, 1);
+            // A link of 1 Gbit/s; it waits where both branches do.
+            model.now = match tree.next(&model) {
+                Next::At(time) => time,
+                _ => model.now + Nanos::micros(8),
+            };
+            assert!(model.fates.len() <= room);
+            if model.now > Instant::START + Nanos::millis(100) {
+                break;
+            }
+        }
+        let [slow, fast] = sent(&model, &packets);
+        assert!((99_000..=102_000).contains(&slow), "8 Mbit/s for 100 ms: {slow}");
+        assert!((990_000..=1_002_000).contains(&fast), "80 Mbit/s for 100 ms: {fast}");
+    }
+}

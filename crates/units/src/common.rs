@@ -1,0 +1,198 @@
+//! A meter that several share, each from a thread of its own: one rate for all, divided by what each of them wants.
+//!
+//! When the next packet may go is one number that all of them move on (the generic cell rate algorithm: ITU-T I.371, annex A), so the
+//! sum is what the rate allows whoever sends. Who may send is a matter of turns: nobody is more than a little ahead of the least
+//! served of those that want to, or so far behind them that it would save anything up. So each has as much as it wants, or as much as
+//! all the others that want more.
+
+use crate::{Bytes, Instant, Nanos, Rate};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Units of time in a nanosecond.
+const FRACTION: u64 = 16;
+/// Who wanted to send and has not come for so long is not waited for.
+const PATIENCE: Nanos = Nanos::millis(1);
+/// What the link carries in so long is the most that one is ahead of another, and two long packets at least.
+const AHEAD: Nanos = Nanos::micros(200);
+const LEAST_AHEAD: u64 = 3028;
+
+/// What all of them know.
+#[derive(Debug)]
+struct Shared {
+    rate: u64,
+    /// Units of time that may be left unused.
+    depth: u64,
+    /// Bytes by which one may be ahead.
+    ahead: u64,
+    /// When a packet may go, in units of time, which come round again.
+    due: AtomicU64,
+    members: Box<[Member]>,
+}
+
+/// What is known of one of them. A cache line each.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Member {
+    /// Bytes sent, and those that it did not want.
+    sent: AtomicU64,
+    /// When it last wanted to send, in nanoseconds; and in the lowest bit whether it has not sent since.
+    wants: AtomicU64,
+}
+
+/// The part of one of them in a common meter.
+#[derive(Clone, Debug)]
+pub struct CommonMeter {
+    shared: Arc<Shared>,
+    own: usize,
+    /// When it may ask again, as far as is known.
+    ready: Instant,
+}
+
+impl CommonMeter {
+    /// Parts for `members` in a rate of at least one bit per second, of which `burst` bytes may be left unused and sent later.
+    pub fn parts(rate: Rate, burst: Bytes, members: usize) -> impl Iterator<Item = CommonMeter> {
+        let of = |span: Nanos| (u128::from(rate.get()) * u128::from(span.get()) / 8_000_000_000) as u64;
+        let shared = Arc::new(Shared {
+            rate: rate.get().max(1),
+            depth: units(rate.time_for(burst)),
+            ahead: of(AHEAD).max(LEAST_AHEAD),
+            due: AtomicU64::new(0),
+            members: (0..members).map(|_| Member::default()).collect(),
+        });
+        (0..members).map(move |own| CommonMeter { shared: shared.clone(), own, ready: Instant::START })
+    }
+
+    /// Whether this one, which wants to send a packet, may.
+    pub fn allows(&mut self, now: Instant) -> bool {
+        let least = self.least_of_others(now);
+        let own = &self.shared.members[self.own];
+        own.wants.store(now.get() << 1 | 1, Relaxed);
+        if let Some(least) = least {
+            // What it did not want before it does not get now; but it is waited for.
+            own.sent.fetch_max(least.saturating_sub(2 * self.shared.ahead), Relaxed);
+        }
+        let behind = self.behind(now);
+        if behind > 0 {
+            self.ready = now + Nanos::new((behind as u64).div_ceil(FRACTION));
+            return false;
+        }
+        let sent = own.sent.load(Relaxed);
+        if least.is_some_and(|least| sent > least + self.shared.ahead) {
+            // The others are to have their turns, which they take, or are not waited for.
+            self.ready = now + Rate::bits(self.shared.rate).time_for(Bytes::new(self.shared.ahead / 4)).min(PATIENCE);
+            return false;
+        }
+        true
+    }
+
+    /// A packet of so many bytes goes.
+    pub fn charge(&mut self, size: Bytes, now: Instant) {
+        let cost =
+            (u128::from(size.get()) * 8_000_000_000 * u128::from(FRACTION)).div_ceil(self.shared.rate.into()) as u64;
+        let earliest = units(now.since(Instant::START)).wrapping_sub(self.shared.depth);
+        let moved = |due: u64| {
+            let from = if (due.wrapping_sub(earliest) as i64) < 0 { earliest } else { due };
+            Some(from.wrapping_add(cost))
+        };
+        let _ = self.shared.due.fetch_update(Relaxed, Relaxed, moved);
+        let own = &self.shared.members[self.own];
+        own.sent.fetch_add(size.get(), Relaxed);
+        own.wants.fetch_and(!1, Relaxed);
+        self.ready = now + Nanos::new((self.behind(now).max(0) as u64).div_ceil(FRACTION));
+    }
+
+    /// When to ask again.
+    pub fn ready(&self) -> Instant {
+        self.ready
+    }
+
+    /// Units of time until a packet may go; none, or less, where it may now.
+    fn behind(&self, now: Instant) -> i64 {
+        self.shared.due.load(Relaxed).wrapping_sub(units(now.since(Instant::START))) as i64
+    }
+
+    /// What the least served of the others has had, of those that want to send.
+    fn least_of_others(&self, now: Instant) -> Option<u64> {
+        let others = self.shared.members.iter().enumerate().filter(|(member, _)| *member != self.own);
+        let wanting = others.map(|(_, member)| member).filter(|member| {
+            let wants = member.wants.load(Relaxed);
+            wants & 1 == 1 && now.since(Instant::new(wants >> 1)) <= PATIENCE
+        });
+        wanting.map(|member| member.sent.load(Relaxed)).min()
+    }
+}
+
+/// A span in units of time, which come round again.
+fn units(span: Nanos) -> u64 {
+    span.get().wrapping_mul(FRACTION)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    #[allow(unused_imports)]
+    use std::prelude::v1::*;
+
+    const PACKET: Bytes = Bytes::new(1000);
+
+    /// Bytes that each has sent after 100 ms, of those that want to send every so often, looked at each `step`.
+    fn shares(rate: Rate, wants: &[Nanos], step: Nanos) -> Vec<u64> {
+        let mut parts: Vec<CommonMeter> = CommonMeter::parts(rate, Bytes::new(2000), wants.len()).collect();
+        let (mut sent, mut next) = (vec![0; wants.len()], vec![Instant::START; wants.len()]);
+        let mut now = Instant::new(1);
+        let end = now + Nanos::millis(100);
+        while now < end {
+            for (member, part) in parts.iter_mut().enumerate() {
+                while next[member] <= now && part.allows(now) {
+                    part.charge(PACKET, now);
+                    sent[member] += PACKET.get();
+                    next[member] += wants[member];
+                }
+            }
+            now += step;
+        }
+        sent
+    }
+
+    #[test]
+    fn each_has_as_much_as_it_wants_or_as_the_others_that_want_more() {
+        // 1 Gbit/s is 12.5 MB in 100 ms.
+        let always = Nanos::ZERO;
+        let both = shares(Rate::gbit(1), &[always, always], Nanos::micros(3));
+        let (one, other) = (both[0], both[1]);
+        assert!(one.abs_diff(other) <= 60_000 && (12_300_000..=12_510_000).contains(&(one + other)), "{one}, {other}");
+        // The second wants a fifth of it, the third nothing to speak of.
+        let wants = [always, Nanos::micros(40), Nanos::millis(50)];
+        let all = shares(Rate::gbit(1), &wants, Nanos::micros(3));
+        let (one, other, third) = (all[0], all[1], all[2]);
+        assert!((2_450_000..=2_510_000).contains(&other) && third == 2000, "{one}, {other}, {third}");
+        assert!((9_700_000..=10_060_000).contains(&one), "the first has what is left: {one}");
+    }
+
+    proptest! {
+        /// Whoever asks when.
+        #[test]
+        fn all_together_are_held_to_the_rate(
+            rate in 1_000_000u64..100_000_000_000,
+            steps in prop::collection::vec((0usize..3, 0u64..50_000, 64u64..1515), 1..300),
+        ) {
+            let burst = Bytes::new(3000);
+            let mut parts: Vec<CommonMeter> = CommonMeter::parts(Rate::bits(rate), burst, 3).collect();
+            let (mut now, mut bytes) = (Instant::new(1), 0u128);
+            for (member, wait, length) in steps {
+                now += Nanos::new(wait);
+                if parts[member].allows(now) {
+                    let most = u128::from(rate) * u128::from(now.get()) + u128::from(burst.get()) * 8_000_000_000;
+                    prop_assert!(bytes * 8_000_000_000 <= most + 16 * u128::from(rate), "{} before the last", bytes);
+                    parts[member].charge(Bytes::new(length), now);
+                    bytes += u128::from(length);
+                } else {
+                    prop_assert!(parts[member].ready() > now, "it is told when to ask again");
+                }
+            }
+        }
+    }
+}

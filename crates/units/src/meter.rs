@@ -1,0 +1,145 @@
+//! An exact meter of bytes: what a rate allows is kept in bits times nanoseconds, so nothing is rounded and nothing drifts.
+
+use crate::{Bytes, Instant, Nanos, Rate};
+
+/// Bits times nanoseconds that a second of one bit per second allows.
+const SECOND: u128 = 1_000_000_000;
+
+/// A token bucket for packets whose length is known only when they have left: one may go as long as nothing is owed, and
+/// what it takes too much is owed.
+///
+/// What goes in any span of time is at most the rate times the span, the burst, and one packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Meter {
+    rate: u64,
+    /// The most that is kept, in bits times nanoseconds.
+    depth: i128,
+    /// What there is; below zero what is owed.
+    credit: i128,
+    /// When that was reckoned.
+    at: Instant,
+}
+
+impl Meter {
+    /// So many bits per second, and `burst` bytes of what was not used before. It is full at the start.
+    pub fn new(rate: Rate, burst: Bytes) -> Meter {
+        let depth = (u128::from(burst.get()) * 8 * SECOND) as i128;
+        Meter { rate: rate.get(), depth, credit: depth, at: Instant::START }
+    }
+
+    /// Its rate.
+    pub fn rate(&self) -> Rate {
+        Rate::bits(self.rate)
+    }
+
+    /// Another rate from `now` on.
+    pub fn set_rate(&mut self, rate: Rate, now: Instant) {
+        self.reckon(now);
+        self.rate = rate.get();
+    }
+
+    #[inline]
+    fn reckon(&mut self, now: Instant) {
+        if now > self.at {
+            let earned = u128::from(now.since(self.at).get()) * u128::from(self.rate);
+            self.credit += earned as i128;
+            // What is left of the nanosecond in which it was full is not lost.
+            if self.credit >= self.depth + i128::from(self.rate) {
+                self.credit = self.depth;
+            }
+            self.at = now;
+        }
+    }
+
+    /// Whether a packet may go.
+    #[inline]
+    pub fn allows(&mut self, now: Instant) -> bool {
+        self.reckon(now);
+        self.credit >= 0
+    }
+
+    /// A packet of so many bytes goes.
+    #[inline]
+    pub fn charge(&mut self, size: Bytes) {
+        self.credit -= (u128::from(size.get()) * 8 * SECOND) as i128;
+    }
+
+    /// From when on one may go, if nothing does until then; in the past where one may already, and never at rate zero.
+    pub fn ready(&self) -> Instant {
+        let owed = self.credit.min(0).unsigned_abs();
+        let wait = owed.div_ceil(u128::from(self.rate).max(1));
+        let wait = if self.rate == 0 && owed > 0 { u64::MAX } else { u64::try_from(wait).unwrap_or(u64::MAX) };
+        self.at + Nanos::new(wait)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    #[allow(unused_imports)]
+    use std::prelude::v1::*;
+
+    #[test]
+    fn packets_go_exactly_as_far_apart_as_the_rate_says() {
+        // 1000 bytes at 3 bit/s take 2666.66... s: three of them exactly 8000 s.
+        let mut meter = Meter::new(Rate::bits(3), Bytes::new(0));
+        let mut gone = [Instant::START; 7];
+        for at in &mut gone {
+            *at = meter.ready().max(*at);
+            assert!(meter.allows(*at));
+            meter.charge(Bytes::new(1000));
+            assert!(!meter.allows(*at));
+        }
+        let seconds = |n: u64| Instant::START + Nanos::secs(n);
+        assert_eq!((gone[3], gone[6]), (seconds(8000), seconds(16000)));
+    }
+
+    #[test]
+    fn silence_earns_no_more_than_the_burst_and_a_rate_of_zero_nothing() {
+        let mut meter = Meter::new(Rate::mbit(8), Bytes::new(3000));
+        let late = Instant::START + Nanos::secs(3600);
+        let sent = (0..10)
+            .filter(|_| {
+                meter.allows(late) && {
+                    meter.charge(Bytes::new(1000));
+                    true
+                }
+            })
+            .count();
+        assert_eq!(sent, 4, "three, and one on credit");
+        assert_eq!(meter.ready(), late + Nanos::millis(1));
+        meter.set_rate(Rate::ZERO, late);
+        assert_eq!(meter.ready(), Instant::FAR);
+    }
+
+    proptest! {
+        /// In whatever span one looks.
+        #[test]
+        fn no_span_sees_more_than_rate_burst_and_a_packet(
+            rate in 1u64..100_000_000_000,
+            burst in 0u64..10_000,
+            steps in prop::collection::vec((0u64..2_000_000, 64u64..1514), 1..120),
+        ) {
+            let mut meter = Meter::new(Rate::bits(rate), Bytes::new(burst));
+            let (mut now, mut sent) = (Instant::new(1), Vec::new());
+            for (wait, length) in steps {
+                now += Nanos::new(wait);
+                let ready = meter.ready();
+                prop_assert_eq!(meter.allows(now), now >= ready);
+                if meter.allows(now) {
+                    meter.charge(Bytes::new(length));
+                    sent.push((now, length));
+                }
+            }
+            for (first, &(from, _)) in sent.iter().enumerate() {
+                let mut bytes = 0;
+                for &(to, length) in &sent[first..] {
+                    let most = u128::from(rate) * u128::from(to.since(from).get() + 1) + u128::from(burst) * 8_000_000_000;
+                    prop_assert!(bytes * 8_000_000_000 <= most, "{} before the last", bytes);
+                    bytes += u128::from(length);
+                }
+            }
+        }
+    }
+}
