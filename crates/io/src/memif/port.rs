@@ -265,6 +265,11 @@ impl MemifPort {
     }
 }
 
+/// Looks before the worker sleeps, which take a microsecond or so. One would do for a peer that shows its packets before it asks
+/// whether to ring, as [`Ring::publish`](super::ring::Ring::publish) does. DPDK's processor may do that the other way round: then its
+/// packets come a moment after it found that nobody sleeps.
+const LAST_LOOKS: usize = 64;
+
 fn watch(waiter: &OwnedFd, bell: &OwnedFd) -> io::Result<()> {
     Ok(epoll::add(waiter, bell, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?)
 }
@@ -313,8 +318,11 @@ impl Port for MemifPort {
             channel.receive.set_awake(false);
         }
         let waits = |channel: &Channel| channel.receive.waiting().map_or(1, usize::from) > 0;
-        if self.desk.news() != self.seen || self.channel.as_deref().is_some_and(waits) {
-            return Waiter::Poll;
+        for _ in 0..LAST_LOOKS {
+            if self.desk.news() != self.seen || self.channel.as_deref().is_some_and(waits) {
+                return Waiter::Poll;
+            }
+            std::hint::spin_loop();
         }
         Waiter::Descriptor(self.waiter.as_raw_fd())
     }
