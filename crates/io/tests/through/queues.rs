@@ -91,7 +91,9 @@ fn each_flow_comes_by_one_queue_in_order_and_every_queue_sends() {
     for port in &mut ports {
         let mut batch = Batch::new();
         port.receive(clock::now(), &mut batch, &mut pool);
-        assert!(batch.drain().map(|packet| pool.give(packet)).count() == 0, "nothing comes back");
+        let ours = batch.as_slice().iter().filter(|packet| packet.bytes()[6..12] == [2, 0, 0, 0, 0, 9]).count();
+        assert_eq!(ours, 0, "nothing comes back");
+        batch.drain().for_each(|packet| pool.give(packet));
     }
     // It has as many when its interface is another.
     router.run(|| Netlink::open().unwrap().delete_link("eth0").unwrap()).unwrap();
