@@ -126,10 +126,11 @@ impl Shelf {
         *self = Shelf::new(self.queues.len(), self.capacity);
     }
 
-    /// Makes room for so many packets in all queues, where that is more than there is now.
+    /// Makes room for so many packets besides those that wait, where there is less.
     #[cold]
     pub fn grow(&mut self, packets: usize) {
-        self.capacity = self.capacity.max(packets);
+        let waiting: usize = self.queues.iter().map(|line| line.packets as usize).sum();
+        self.capacity = self.capacity.max(waiting + packets);
     }
 }
 
@@ -153,6 +154,16 @@ mod tests {
             2 => (0usize..5).prop_map(Step::Pop),
             1 => (0usize..5).prop_map(Step::PopBack),
         ]
+    }
+
+    #[test]
+    fn there_is_room_for_what_was_cut_though_other_queues_are_full() {
+        let mut pool = Pool::new(Region::new(16));
+        let mut shelf = Shelf::new(2, 2);
+        let mut push = |shelf: &mut Shelf, queue| shelf.push(queue, pool.take().expect("there are frames"), 1).is_none();
+        assert!(push(&mut shelf, 0) && push(&mut shelf, 0) && !push(&mut shelf, 1));
+        shelf.grow(2);
+        assert!(push(&mut shelf, 1) && push(&mut shelf, 1) && !push(&mut shelf, 1));
     }
 
     proptest! {

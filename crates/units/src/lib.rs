@@ -18,6 +18,7 @@ mod id;
 mod mac;
 mod meter;
 mod quantity;
+mod slots;
 mod text;
 mod time;
 
@@ -28,5 +29,6 @@ pub use id::{AdjacencyId, Generation, GroupId, InterfaceId, PathId, PortId, Queu
 pub use mac::Mac;
 pub use meter::Meter;
 pub use quantity::{Bytes, PacketRate, Parts, Rate, Share};
+pub use slots::Slots;
 pub use text::UnitError;
 pub use time::{Instant, Nanos};
