@@ -160,7 +160,8 @@ mod tests {
     fn there_is_room_for_what_was_cut_though_other_queues_are_full() {
         let mut pool = Pool::new(Region::new(16));
         let mut shelf = Shelf::new(2, 2);
-        let mut push = |shelf: &mut Shelf, queue| shelf.push(queue, pool.take().expect("there are frames"), 1).is_none();
+        let mut push =
+            |shelf: &mut Shelf, queue| shelf.push(queue, pool.take().expect("there are frames"), 1).is_none();
         assert!(push(&mut shelf, 0) && push(&mut shelf, 0) && !push(&mut shelf, 1));
         shelf.grow(2);
         assert!(push(&mut shelf, 1) && push(&mut shelf, 1) && !push(&mut shelf, 1));

@@ -3,7 +3,9 @@
 //! The kernel names frames by their place in memory and keeps some that lie in no ring: taken from one and not yet put in
 //! another. So that every frame comes back when a socket closes, and none twice, each loan is noted here.
 
+use packet::pool::prefetch;
 use packet::{Packet, Region};
+use std::ptr;
 use std::sync::Arc;
 
 /// Bits of an address that say which chunk; the rest say where in it (XSK_UNALIGNED_BUF_OFFSET_SHIFT).
@@ -62,6 +64,14 @@ impl Lent {
         let frame = (chunk / self.chunk) as u32;
         // SAFETY: the caller vouches for it.
         (unsafe { self.reclaim(frame) }, start as usize)
+    }
+
+    /// Asks for a frame that the kernel answers with to be brought near: it was written by another processor.
+    #[inline]
+    pub(super) fn prefetch(&self, address: u64) {
+        let (chunk, start) = (address & ((1 << PLACE) - 1), address >> PLACE);
+        self.region.prefetch((chunk / self.chunk) as u32);
+        prefetch(ptr::without_provenance::<u8>(self.base + chunk as usize + start as usize));
     }
 
     /// # Safety

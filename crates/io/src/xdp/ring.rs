@@ -216,6 +216,14 @@ impl<T: Entry> Consuming<T> {
         Some(entry)
     }
 
+    /// The entry that is so many behind the next, where it is known to be available.
+    #[inline(always)]
+    pub(super) fn peek(&self, behind: u32) -> Option<T> {
+        // SAFETY: as in `pop`.
+        (self.produced.wrapping_sub(self.consumed) > behind)
+            .then(|| unsafe { self.memory.entry(self.consumed.wrapping_add(behind)).read() })
+    }
+
     /// Gives the entries that were taken back to the kernel.
     #[inline(always)]
     pub(super) fn release(&mut self) {

@@ -18,6 +18,9 @@ const SEND_BUDGET: libc::c_int = 9;
 /// Bytes that frames in flight may count for: each of the send ring with what the kernel keeps about it.
 const IN_FLIGHT: u32 = 4096;
 
+/// So many received frames are on their way from the memory of another processor at once.
+const AHEAD: u32 = 8;
+
 /// How long the kernel may take to let a queue go after its socket was closed (xp_release_deferred).
 const RELEASE: Nanos = Nanos::secs(1);
 /// How often it is asked.
@@ -187,7 +190,9 @@ impl Socket {
     pub(super) fn receive(&mut self, batch: &mut Batch, pool: &mut Pool, mut each: impl FnMut(&mut Packet)) -> usize {
         let room = batch.room();
         let count = self.received.available(room).min(room);
+        (0..AHEAD).for_each(|behind| self.prefetch(behind));
         for _ in 0..count {
+            self.prefetch(AHEAD);
             let Some(frame) = self.received.pop() else { break };
             // SAFETY: the kernel has put it in the ring, and so has done with it.
             let (mut packet, start) = unsafe { self.lent.back(frame.addr) };
@@ -202,6 +207,13 @@ impl Socket {
             pool.import(count);
         }
         count
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, behind: u32) {
+        if let Some(frame) = self.received.peek(behind) {
+            self.lent.prefetch(frame.addr);
+        }
     }
 
     /// How many packets can be sent.

@@ -1,6 +1,6 @@
 //! The memory of all frames, in two classes: frames of [`FRAME`] bytes, and super-frames of [`SUPER_FRAME`].
 
-use super::frame::{Slot, SuperFrame};
+use super::frame::{Slot, SuperFrame, prefetch};
 use super::{FRAME, HEADROOM, Huge, Packet};
 use std::mem::{self, ManuallyDrop};
 use std::ptr::NonNull;
@@ -182,6 +182,14 @@ impl Region {
         assert!((index as usize) < self.frames, "no frame {index} was ever lent");
         // SAFETY: the caller vouches that the slot has no other owner.
         unsafe { Packet::back(self.slot(index as usize)) }
+    }
+
+    /// Asks for what describes a frame to be brought near.
+    #[inline]
+    pub fn prefetch(&self, index: u32) {
+        if (index as usize) < self.frames {
+            prefetch(self.slot(index as usize).as_ptr());
+        }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Spare> {
