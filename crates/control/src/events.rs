@@ -4,7 +4,7 @@ use crate::api::{self, Who};
 use crate::names::Names;
 use crate::remarks;
 use parking_lot::{Condvar, Mutex};
-use plane::event::{Event, NeighbourState};
+use plane::event::{Event, NeighbourState, Way};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
@@ -31,6 +31,7 @@ pub(crate) enum What {
     Neighbour { interface: InterfaceId, address: IpAddr, mac: Option<Mac>, state: NeighbourState },
     AddressConflict { interface: InterfaceId, address: IpAddr, mac: Mac },
     RouterContradicts { interface: InterfaceId, router: Ipv6Addr, about: &'static str },
+    SchemeChanged { worker: WorkerId, port: PortId, way: Way, packets: (u32, u32) },
     Remarked { port: Option<PortId>, path: Option<PathId>, remark: plane::scheduler::task::Remark },
     FunctionFailed { path: PathId, what: String },
     WorkerFailed { worker: WorkerId, reason: String },
@@ -51,6 +52,7 @@ impl What {
                 What::RouterContradicts { interface, router, about }
             }
             Event::Adopted { worker, generation } => What::Adopted { worker, generation },
+            Event::SchemeChanged { worker, port, way, packets } => What::SchemeChanged { worker, port, way, packets },
             Event::Remarked { port, path, remark, .. } => What::Remarked { port, path, remark },
             Event::FunctionFailed { path, misdeed, .. } => {
                 What::FunctionFailed { path, what: remarks::misdeed(misdeed) }
@@ -78,6 +80,7 @@ impl What {
             What::Neighbour { .. } => api::EventKind::Neighbour,
             What::AddressConflict { .. } => api::EventKind::AddressConflict,
             What::RouterContradicts { .. } => api::EventKind::RouterContradicts,
+            What::SchemeChanged { .. } => api::EventKind::SchemeChanged,
             What::Remarked { .. } => api::EventKind::Scheduling,
             What::FunctionFailed { .. } => api::EventKind::FunctionFailed,
             What::WorkerFailed { .. } => api::EventKind::WorkerFailed,
@@ -90,7 +93,9 @@ impl What {
 
     fn subject(&self, names: &Names) -> Option<String> {
         match self {
-            What::PortLink { port, .. } | What::PortDrained(port) => Some(names.port(*port)),
+            What::PortLink { port, .. } | What::PortDrained(port) | What::SchemeChanged { port, .. } => {
+                Some(names.port(*port))
+            }
             What::PathDrained(path) | What::FunctionFailed { path, .. } => Some(names.path(*path)),
             What::Remarked { port: Some(port), .. } => Some(names.port(*port)),
             What::Remarked { path: Some(path), .. } => Some(names.path(*path)),
@@ -137,6 +142,7 @@ impl What {
             What::RouterContradicts { router, about, .. } => {
                 format!("the router {router} advertises something else than this one: {about}")
             }
+            What::SchemeChanged { worker, way, packets, .. } => remarks::scheme_changed(*worker, *way, *packets),
             What::Remarked { remark, .. } => remarks::text(remark),
             What::FunctionFailed { what, .. } => what.clone(),
             What::WorkerFailed { worker, reason } => format!("worker {worker} has failed: {reason}"),

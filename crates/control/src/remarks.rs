@@ -1,8 +1,8 @@
-//! What the CPU scheduler has to say of its tasks, in words, and what to do about it.
+//! What the plane has to say of its tasks and links, in words, and what to do about it.
 
-use plane::event::Misdeed;
+use plane::event::{Misdeed, Way};
 use plane::scheduler::task::Remark;
-use units::Nanos;
+use units::{Nanos, WorkerId};
 
 /// A time in three figures, for people.
 fn about(time: Nanos) -> String {
@@ -74,6 +74,18 @@ pub(crate) fn misdeed(misdeed: Misdeed<'_>) -> String {
         }
     };
     format!("{what}; it goes on with fresh ones")
+}
+
+/// How a link came to another queueing scheme; packets that waited, and those of them that were dropped.
+pub(crate) fn scheme_changed(worker: WorkerId, way: Way, (waited, dropped): (u32, u32)) -> String {
+    let plural = if waited == 1 { "" } else { "s" };
+    let then = match way {
+        Way::Tuned => "its queueing scheme goes on with other parameters",
+        Way::Migrated => "another queueing scheme has what waited",
+        Way::Draining => "another queueing scheme has what comes, when the one before has sent what waited",
+        Way::Flushed => "another queueing scheme begins with nothing",
+    };
+    format!("{then}: {waited} packet{plural}, {dropped} dropped (worker {worker})")
 }
 
 /// What to do.

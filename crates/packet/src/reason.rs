@@ -149,6 +149,8 @@ reasons! {
     SchemeFront "scheme_front";
     /// The queueing scheme dropped it from the tail of its queue.
     SchemeTail "scheme_tail";
+    /// It waited at a queueing scheme that was replaced.
+    SchemeFlush "scheme_flush";
     /// The physical queue of the link is full.
     BufferFull "buffer_full";
     /// No frame was left in the pool.

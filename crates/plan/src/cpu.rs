@@ -40,6 +40,7 @@ macro_rules! named {
         }
     )*};
 }
+pub(crate) use named;
 
 named! {
     Discipline { Wf2q "wf2q+", Sfq "sfq", Stride "stride", Eevdf "eevdf", Drr "drr", RoundRobin "rr" }

@@ -303,6 +303,7 @@ fn ports(old: &PortPlan, new: &PortPlan, changes: &mut Vec<Change>) {
     edit(&mut what, "offloads", old.device.offloads, new.device.offloads);
     edit(&mut what, "mac", or_none(&old.mac), or_none(&new.mac));
     edit(&mut what, "scheme", &old.scheme, &new.scheme);
+    edit(&mut what, "scheme_change", old.scheme_change, new.scheme_change);
     edit(&mut what, "share", or_none(&old.cpu.share), or_none(&new.cpu.share));
     edit(&mut what, "line_rate", or_none(&old.cpu.line_rate), or_none(&new.cpu.line_rate));
     edit(&mut what, "congestion", old.cpu.congestion, new.cpu.congestion);

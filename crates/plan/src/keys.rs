@@ -9,6 +9,7 @@ pub(crate) use cpu::{CPU, ESTIMATOR, TUNE};
 pub(crate) use nat::NAT;
 
 use crate::cpu::Congestion;
+use crate::model::SchemeChange;
 
 /// A key of a table.
 #[derive(Debug)]
@@ -275,6 +276,15 @@ pub(crate) const PORT: &[Key] = &[
         "Router advertisements, by which IPv6 hosts configure themselves; without the table there are none.",
     ),
     key("scheme", Kind::Text(Form::Scheme), "\"fifo\"", "\"fifo(limit=1000)\"", "The queueing scheme of the link."),
+    key(
+        "scheme_change",
+        Kind::Text(Form::Choice(SchemeChange::NAMES)),
+        "\"migrate\"",
+        "\"drain\"",
+        "What becomes of the packets that wait when another scheme takes the place of theirs: `migrate` hands them to the new \
+         one in the order in which they came, `drain` lets the old one send them first, `flush` drops them. A scheme of the \
+         same kind with other parameters takes nobody's place: it goes on with those.",
+    ),
     key(
         "share",
         Kind::Text(Form::Part),

@@ -49,7 +49,7 @@ pub use matching::{
 };
 pub use model::{
     Checksums, DevicePlan, FaultsPlan, InterfacePlan, Name, NeighbourPlan, NextHopPlan, Pace, PathPlan, Plan, PortPlan,
-    RouteAction, RoutePlan,
+    RouteAction, RoutePlan, SchemeChange,
 };
 pub use nat::{ForwardPlan, NatPlan};
 pub use ring::Ring;

@@ -74,12 +74,30 @@ pub struct PortPlan {
     pub interfaces: Vec<InterfacePlan>,
     /// The queueing scheme of its link.
     pub scheme: Call,
+    /// What becomes of the packets that wait where that takes the place of another.
+    pub scheme_change: SchemeChange,
     /// The file that all of its frames are captured to.
     pub capture: Option<String>,
     /// Faults put upon its frames.
     pub faults: Option<FaultsPlan>,
     /// What it means to the processor.
     pub cpu: PortCpu,
+}
+
+/// What becomes of the packets that wait at a queueing scheme when another takes its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SchemeChange {
+    /// They come to the new one, in the order in which they came to the router.
+    #[default]
+    Migrate,
+    /// The old one serves them to the end, before any packet that comes later.
+    Drain,
+    /// They are dropped.
+    Flush,
+}
+
+crate::cpu::named! {
+    SchemeChange { Migrate "migrate", Drain "drain", Flush "flush" }
 }
 
 /// What is behind a port: `kind:target`.

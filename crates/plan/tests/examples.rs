@@ -99,6 +99,7 @@ fn an_example_fills_in_every_default() {
                 },
                 "text": "fifo(limit=1000)"
               },
+              "scheme_change": "migrate",
               "capture": null,
               "faults": null,
               "cpu": {
@@ -140,6 +141,7 @@ fn an_example_fills_in_every_default() {
                 },
                 "text": "fifo(limit=1000)"
               },
+              "scheme_change": "migrate",
               "capture": null,
               "faults": null,
               "cpu": {

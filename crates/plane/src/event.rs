@@ -120,6 +120,17 @@ pub enum Event<'a> {
         /// The generation.
         generation: Generation,
     },
+    /// Another scheme decides over the queues of a link.
+    SchemeChanged {
+        /// Whose.
+        worker: WorkerId,
+        /// The port of the link.
+        port: PortId,
+        /// How that was done.
+        way: Way,
+        /// Packets that waited, and those of them that were dropped for it.
+        packets: (u32, u32),
+    },
     /// There is something to say of a task of the CPU scheduler.
     Remarked {
         /// Whose.
@@ -153,6 +164,19 @@ pub enum Event<'a> {
         /// Which.
         port: PortId,
     },
+}
+
+/// How a queueing scheme took the place of another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// It was one of the same kind, and goes on with other parameters.
+    Tuned,
+    /// What waited came to the new one.
+    Migrated,
+    /// The old one serves what waits there; what comes from now on goes to the new one.
+    Draining,
+    /// What waited was dropped.
+    Flushed,
 }
 
 /// What functions did instead of their work. Their path goes on with fresh ones.

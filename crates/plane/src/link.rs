@@ -5,12 +5,14 @@
 //! or transmitted.
 
 use crate::event::Stage;
+use crate::event::Way;
 use crate::fates::Fates;
 use crate::latency::Since;
 use crate::offload::wire_length;
 use crate::port::{Offloads, Port, Wire};
 use crate::queueing::{Queueing, Queues};
 use packet::{BATCH, Batch, DropReason, Packet, Queue, wire};
+use plan::SchemeChange;
 use schemes::{Next, Record, Scheme, Sharing, Size, Wires};
 use units::{Bytes, Instant, PathId, PortId, QueueId, Rate};
 
@@ -53,6 +55,10 @@ pub(crate) struct Link {
     scheme: Box<dyn Scheme<Lines>>,
     /// With what other workers' schemes it shares its rates.
     sharing: Sharing,
+    /// What new packets go to while the scheme above still serves those that wait there (spec N-22: drain).
+    incoming: Option<Queueing>,
+    /// A scheme that has been served to its end: whoever may give memory back takes it.
+    drained: Option<Queueing>,
     /// What the scheme says of itself: [`Scheme::passes_when_idle`].
     passing: bool,
     /// The same: [`Scheme::ranks_classes`].
@@ -101,7 +107,7 @@ pub struct Lines {
 impl Link {
     /// A link before `port`.
     pub fn new(id: PortId, port: Box<dyn Port>, queueing: Queueing) -> Link {
-        let Queueing { scheme, sharing, queues } = queueing;
+        let Queueing { scheme, sharing, queues, .. } = queueing;
         let lines = Lines {
             now: Instant::START,
             queues,
@@ -114,15 +120,29 @@ impl Link {
             rate: port.link_rate(),
             ended: Vec::with_capacity(ENDED),
             counters: LinkCounters::default(),
-            hash_key: scheme.wants_flow_hash().then_some(FLOW_KEY),
-            hosts: scheme.wants_hosts(),
+            hash_key: None,
+            hosts: false,
             super_frames: false,
         };
-        let (passing, up, offloads) = (scheme.passes_when_idle(), port.is_up(), port.offloads());
-        let ranking = scheme.ranks_classes();
-        let mut link =
-            Link { id, passing, ranking, up, offloads, relayed: false, reserve: 0, port, scheme, sharing, lines };
+        let (up, offloads) = (port.is_up(), port.offloads());
+        let (passing, ranking, incoming, drained) = (false, false, None, None);
+        let mut link = Link {
+            id,
+            passing,
+            ranking,
+            up,
+            offloads,
+            relayed: false,
+            reserve: 0,
+            port,
+            scheme,
+            sharing,
+            incoming,
+            drained,
+            lines,
+        };
         link.lines.super_frames = offloads.super_frames;
+        link.ask_scheme();
         link
     }
 
@@ -151,11 +171,21 @@ impl Link {
         }
         self.lines.now = fates.now;
         self.lines.counters.offered += taken as u64;
+        if self.incoming.is_none() {
+            self.arrive();
+        } else {
+            self.aside(Link::arrive);
+        }
+        self.settle(fates);
+        taken
+    }
+
+    /// Raises `Arrival` for what was offered.
+    #[inline(always)]
+    fn arrive(&mut self) {
         self.scheme.arrival(&mut self.lines);
         // A scheme that stops early has refused the rest.
         while self.lines.arriving().is_some() {}
-        self.settle(fates);
-        taken
     }
 
     /// Lets packets pass an idle link whose scheme would do no more than that. Answers how many it took.
@@ -257,6 +287,10 @@ impl Link {
         loop {
             self.lines.room = self.room().min(BATCH);
             self.scheme.serve(&mut self.lines);
+            if self.incoming.is_some() && self.lines.backlog.packets == 0 {
+                self.succeed();
+                self.scheme.serve(&mut self.lines);
+            }
             self.lines.transmit();
             self.settle(fates);
             let packets = self.lines.out.len();
@@ -284,8 +318,13 @@ impl Link {
     }
 
     /// Packets waiting in the queues, and their bytes.
+    #[inline]
     pub fn backlog(&self) -> Size {
-        self.lines.backlog
+        let Size { packets, bytes } = self.lines.backlog;
+        match &self.incoming {
+            None => self.lines.backlog,
+            Some(other) => Size { packets: packets + other.backlog.packets, bytes: bytes + other.backlog.bytes },
+        }
     }
 
     /// When the scheme wants to be asked again though nothing arrives.
@@ -299,35 +338,126 @@ impl Link {
         self.ranking
     }
 
-    /// Another scheme decides from now on, over the packets that wait: they arrive at it anew, in the order in which the
-    /// queues were numbered. What it does not take is dropped. The old one takes the other's place, with nothing in its
-    /// queues: memory is neither taken nor given back here.
-    pub fn replace_scheme(&mut self, other: &mut Queueing, fates: &mut Fates) {
-        let keeps = other.may_keep(&self.lines.queues);
-        std::mem::swap(&mut self.scheme, &mut other.scheme);
-        std::mem::swap(&mut self.sharing, &mut other.sharing);
-        self.lines.hash_key = self.scheme.wants_flow_hash().then_some(FLOW_KEY);
-        self.lines.hosts = self.scheme.wants_hosts();
-        (self.passing, self.ranking) = (self.scheme.passes_when_idle(), self.scheme.ranks_classes());
-        if keeps {
-            return self.scheme.recount(&self.lines);
-        }
-        std::mem::swap(&mut self.lines.queues, &mut other.queues);
-        self.lines.backlog = Size::default();
+    /// Another scheme decides from now on; what becomes of the packets that wait it says itself ([`Queueing::changing`]). Where it
+    /// is one like this, this one takes its parameters. Answers how that was done, and the scheme that is not needed any more, with
+    /// nothing in its queues, for memory is neither taken nor given back here.
+    pub fn replace_scheme(&mut self, other: Queueing, fates: &mut Fates) -> (Way, Option<Queueing>) {
         self.lines.now = fates.now;
-        for queue in 0..other.queues.len() {
-            while other.queues.pop_into(queue, &mut self.lines.offered) {
-                self.scheme.arrival(&mut self.lines);
-                while self.lines.arriving().is_some() {}
-                self.settle(fates);
+        let drains = self.incoming.is_some();
+        if !drains && self.tune(&other) {
+            return (Way::Tuned, Some(other));
+        }
+        match other.change {
+            // What waits at the oldest scheme stays there; what came since then goes on to the newest.
+            SchemeChange::Drain if drains => (Way::Draining, Some(self.aside(|link| link.succeed_with(other, fates)))),
+            SchemeChange::Drain if self.lines.backlog.packets > 0 => {
+                self.incoming = Some(other);
+                (Way::Draining, None)
             }
-            debug_assert_eq!(other.queues.size(queue), (0, 0), "all of them came");
+            SchemeChange::Flush => {
+                self.clear(DropReason::SchemeFlush, fates);
+                (Way::Flushed, Some(self.succeed_with(other, fates)))
+            }
+            SchemeChange::Migrate | SchemeChange::Drain => {
+                let old = self.succeed_with(other, fates);
+                let Some(mut newer) = self.incoming.take() else { return (Way::Migrated, Some(old)) };
+                self.take_in(&mut newer, fates);
+                self.drained = Some(old);
+                (Way::Migrated, Some(newer))
+            }
         }
     }
 
-    /// With whom its scheme shares.
+    /// Takes the parameters of a scheme like this one.
+    fn tune(&mut self, other: &Queueing) -> bool {
+        let fits = other.fits_into(&self.lines.queues);
+        let like = other.scheme.tunable().filter(|_| fits);
+        let tuned = like.is_some_and(|like| self.scheme.tune(like, &self.lines));
+        if tuned {
+            self.sharing.clone_from(&other.sharing);
+            self.ask_scheme();
+        }
+        tuned
+    }
+
+    /// Another scheme takes the place of this one, and of its packets; this one is left, with none.
+    fn succeed_with(&mut self, mut other: Queueing, fates: &mut Fates) -> Queueing {
+        if other.may_keep(&self.lines.queues) {
+            std::mem::swap(&mut self.scheme, &mut other.scheme);
+            std::mem::swap(&mut self.sharing, &mut other.sharing);
+            self.ask_scheme();
+            self.scheme.recount(&self.lines);
+        } else {
+            self.exchange(&mut other);
+            self.take_in(&mut other, fates);
+        }
+        other
+    }
+
+    /// What waits in other queues arrives at the scheme, in the order in which it came to the router.
+    fn take_in(&mut self, from: &mut Queueing, fates: &mut Fates) {
+        from.queues.sort();
+        loop {
+            // One that is empty has all its room again.
+            drop(self.lines.offered.drain());
+            while self.lines.offered.room() > 0
+                && let Some(packet) = from.queues.pop_oldest()
+            {
+                self.lines.offered.push(packet);
+            }
+            if self.lines.offered.is_empty() {
+                break;
+            }
+            self.arrive();
+            self.settle(fates);
+        }
+        from.backlog = Size::default();
+    }
+
+    /// This scheme and its queues, for another's.
+    fn exchange(&mut self, other: &mut Queueing) {
+        std::mem::swap(&mut self.scheme, &mut other.scheme);
+        std::mem::swap(&mut self.sharing, &mut other.sharing);
+        std::mem::swap(&mut self.lines.queues, &mut other.queues);
+        std::mem::swap(&mut self.lines.backlog, &mut other.backlog);
+        self.ask_scheme();
+    }
+
+    /// Something is done with the scheme that new packets go to.
+    #[cold]
+    fn aside<T>(&mut self, act: impl FnOnce(&mut Link) -> T) -> T {
+        let Some(mut other) = self.incoming.take() else { return act(self) };
+        self.exchange(&mut other);
+        let done = act(self);
+        self.exchange(&mut other);
+        self.incoming = Some(other);
+        done
+    }
+
+    /// The scheme that new packets go to has the link for itself: nothing waits at the one before it.
+    #[cold]
+    fn succeed(&mut self) {
+        if let Some(mut other) = self.incoming.take() {
+            self.exchange(&mut other);
+            self.drained = Some(other);
+        }
+    }
+
+    /// Learns what the scheme wants to know of packets.
+    fn ask_scheme(&mut self) {
+        self.lines.hash_key = self.scheme.wants_flow_hash().then_some(FLOW_KEY);
+        self.lines.hosts = self.scheme.wants_hosts();
+        (self.passing, self.ranking) = (self.scheme.passes_when_idle(), self.scheme.ranks_classes());
+    }
+
+    /// A scheme that was served to its end since the last time.
+    pub fn take_drained(&mut self) -> Option<Queueing> {
+        self.drained.take()
+    }
+
+    /// With whom its scheme shares, the newest where one takes the place of another.
     pub fn sharing(&self) -> Sharing {
-        self.sharing.clone()
+        self.incoming.as_ref().map_or(&self.sharing, |newer| &newer.sharing).clone()
     }
 
     /// Another port carries from now on what the scheme lets go. What it takes is asked with [`Link::refresh_offloads`].
@@ -346,6 +476,14 @@ impl Link {
 
     /// Drops everything that waits.
     pub fn clear(&mut self, reason: DropReason, fates: &mut Fates) {
+        self.clear_own(reason, fates);
+        if self.incoming.is_some() {
+            self.succeed();
+            self.clear_own(reason, fates);
+        }
+    }
+
+    fn clear_own(&mut self, reason: DropReason, fates: &mut Fates) {
         for i in 0..self.lines.queues.len() {
             while let Some(packet) = self.lines.take(i) {
                 self.lines.ended.push((packet, reason));
@@ -360,6 +498,8 @@ impl Link {
 
     /// Forgets what waits, uncounted: the worker has failed. The counters add up again.
     pub fn forget(&mut self) {
+        self.lines.queues.forget();
+        self.succeed();
         let Lines { queues, backlog, offered, arriving, hand, out, ended, counters, .. } = &mut self.lines;
         queues.forget();
         (*offered, *out, *arriving, *hand) = (Batch::new(), Batch::new(), None, None);
@@ -387,10 +527,17 @@ impl Link {
         self.lines.super_frames = can.super_frames;
         let less = had.super_frames && !can.super_frames || had.checksums && !can.checksums;
         if less {
-            self.lines.refit(can, fates);
-            self.scheme.recount(&self.lines);
+            self.refit(can, fates);
+            if self.incoming.is_some() {
+                self.aside(|link| link.refit(can, fates));
+            }
         }
         less
+    }
+
+    fn refit(&mut self, can: Offloads, fates: &mut Fates) {
+        self.lines.refit(can, fates);
+        self.scheme.recount(&self.lines);
     }
 
     pub fn refresh_rate(&mut self) {

@@ -5,9 +5,9 @@ use crate::link::Lines;
 use crate::offload::{Refitted, refit, refitted, wire_length};
 use crate::port::Offloads;
 use crate::shelf::Shelf;
-use packet::{Batch, Packet, Queue};
-use plan::Call;
-use schemes::{BuildError, Layer, Scheme, Sharing};
+use packet::{Packet, Queue};
+use plan::{Call, SchemeChange};
+use schemes::{BuildError, Layer, Scheme, Sharing, Size};
 use std::fmt;
 
 /// Packets that a single queue holds at most.
@@ -19,6 +19,10 @@ pub struct Queueing {
     /// With whom it shares what rates it has.
     pub(crate) sharing: Sharing,
     pub(crate) queues: Queues,
+    /// What waits in them.
+    pub(crate) backlog: Size,
+    /// What becomes of the packets that wait where it takes the place of another.
+    pub(crate) change: SchemeChange,
 }
 
 /// The physical queues of a link.
@@ -88,6 +92,22 @@ impl Queues {
         }
     }
 
+    /// Makes ready for [`Queues::pop_oldest`].
+    #[cold]
+    pub fn sort(&mut self) {
+        if let Queues::Many(shelf) = self {
+            shelf.sort();
+        }
+    }
+
+    /// Takes out the packet that came to the router first of all that wait. They have been [sorted](Queues::sort).
+    pub fn pop_oldest(&mut self) -> Option<Packet> {
+        match self {
+            Queues::One(..) => self.pop(0, |packet| wire_length(packet) as u64).map(|(packet, _)| packet),
+            Queues::Many(shelf) => shelf.pop_oldest(),
+        }
+    }
+
     /// Takes the last one.
     pub fn pop_back(&mut self, queue: usize, length: impl FnOnce(&Packet) -> u64) -> Option<(Packet, u64)> {
         match self {
@@ -102,17 +122,12 @@ impl Queues {
         }
     }
 
-    /// Moves packets from the front of a queue to `batch`, as many as fit. False where there were none.
-    pub fn pop_into(&mut self, queue: usize, batch: &mut Batch) -> bool {
-        let before = batch.len();
-        // One that is empty has all its room again.
-        drop(batch.drain());
-        while batch.room() > 0
-            && let Some((packet, _)) = self.pop(queue, |packet| wire_length(packet) as u64)
-        {
-            batch.push(packet);
+    /// Packets that all of them hold together.
+    pub fn capacity(&self) -> usize {
+        match self {
+            Queues::One(packets, _) => packets.capacity(),
+            Queues::Many(shelf) => shelf.capacity(),
         }
-        batch.len() > before
     }
 
     /// Does to a queue what a port that takes `can` asks for: segments take the place of their super-frame. It may hold more
@@ -157,7 +172,19 @@ impl Queueing {
             0 | 1 => Queues::One(Queue::new(most.min(LONGEST)), 0),
             many => Queues::Many(Shelf::new(many.into(), most)),
         };
-        Queueing { scheme, sharing: Sharing::alone(), queues }
+        let (sharing, backlog, change) = (Sharing::alone(), Size::default(), SchemeChange::default());
+        Queueing { scheme, sharing, queues, backlog, change }
+    }
+
+    /// The same; where it takes the place of another, this becomes of the packets that wait.
+    #[must_use]
+    pub fn changing(self, change: SchemeChange) -> Queueing {
+        Queueing { change, ..self }
+    }
+
+    /// Whether its queues are as many as these, and hold no more.
+    pub(crate) fn fits_into(&self, queues: &Queues) -> bool {
+        self.queues.len() == queues.len() && self.queues.capacity() <= queues.capacity()
     }
 
     /// The scheme that a configuration names, with queues that could hold so many packets, for a worker that shares its rates.

@@ -1,7 +1,9 @@
 //! Many queues of packets that share their places: memory is for as many packets as wait in all of them, and the places used
 //! last are used again first, so that few packets stay in few cache lines however many queues there are.
 
+use crate::offload::wire_length;
 use packet::Packet;
+use units::Heap;
 
 /// No place.
 const NONE: u32 = u32::MAX;
@@ -13,6 +15,8 @@ pub(crate) struct Shelf {
     free: u32,
     capacity: usize,
     queues: Box<[Line]>,
+    /// The queues that are not empty, by when their first packet came: for [`Shelf::pop_oldest`].
+    ages: Heap,
 }
 
 struct Place {
@@ -36,12 +40,19 @@ impl Shelf {
     /// So many queues, for so many packets together.
     pub fn new(queues: usize, capacity: usize) -> Shelf {
         let capacity = capacity.min(NONE as usize);
-        Shelf { places: Vec::with_capacity(capacity), free: NONE, capacity, queues: vec![EMPTY; queues].into() }
+        let (places, mut ages) = (Vec::with_capacity(capacity), Heap::default());
+        ages.grow(queues);
+        Shelf { places, free: NONE, capacity, queues: vec![EMPTY; queues].into(), ages }
     }
 
     /// How many queues there are.
     pub fn queues(&self) -> usize {
         self.queues.len()
+    }
+
+    /// Packets that all of them hold together.
+    pub fn capacity(&self) -> usize {
+        self.capacity
     }
 
     /// Packets and bytes of a queue; nothing where there is no such queue.
@@ -54,6 +65,27 @@ impl Shelf {
     #[inline(always)]
     pub fn front(&self, queue: usize) -> Option<&Packet> {
         self.places.get(self.queues.get(queue)?.first as usize)?.packet.as_ref()
+    }
+
+    /// Makes ready for [`Shelf::pop_oldest`].
+    pub fn sort(&mut self) {
+        self.ages.clear();
+        (0..self.queues.len()).for_each(|queue| self.note_age(queue));
+    }
+
+    fn note_age(&mut self, queue: usize) {
+        if let Some(packet) = self.front(queue) {
+            self.ages.insert(packet.meta().timestamp.get(), queue);
+        }
+    }
+
+    /// Takes out the packet that came to the router first of all. They have been [sorted](Shelf::sort), and nothing else was
+    /// done to them since.
+    pub fn pop_oldest(&mut self) -> Option<Packet> {
+        let (_, queue) = self.ages.pop()?;
+        let (packet, _) = self.pop(queue, |packet| wire_length(packet) as u64)?;
+        self.note_age(queue);
+        Some(packet)
     }
 
     /// Puts a packet of so many bytes at the end of a queue, or gives it back where there is no room.

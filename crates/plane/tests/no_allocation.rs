@@ -3,12 +3,12 @@
 use packet::{Packet, Pool, Queue, Region};
 use plane::meter::Flat;
 use plane::port::{Port, Wire};
-use plane::rig::{OneLink, Rig, Team, Udp};
+use plane::rig::{LAN_AND_WAN, OneLink, Rig, Team, Udp};
 use plane::snapshot::Layout;
 use std::alloc::{GlobalAlloc, Layout as Memory, System};
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use units::{Instant, Mac, Nanos};
+use units::{Instant, Nanos};
 
 struct Counting;
 
@@ -31,20 +31,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-const CONFIG: &str = r#"
-version = 1
-[port.in]
-device = "memory:in"
-mac = "02:00:00:00:00:01"
-address = ["192.0.2.1/24"]
-[port.out]
-device = "memory:out"
-mac = "02:00:00:00:00:02"
-address = ["198.51.100.1/24"]
-[[neighbour]]
-address = "198.51.100.9"
-mac = "02:00:00:00:00:01"
-port = "out"
+/// What is besides the networks of [`LAN_AND_WAN`].
+const MORE: &str = r#"
 [[route]]
 to = "10.0.0.0/8"
 via = "198.51.100.9"
@@ -53,12 +41,16 @@ name = "voice"
 match = "udp dport 5060"
 "#;
 
+fn config() -> String {
+    // The host on `wan` has the router's address on `lan`: what has been forwarded can be sent again as it is.
+    LAN_AND_WAN.replace("02:00:00:00:00:22", "02:00:00:00:00:01") + MORE
+}
+
 fn frame(i: u32) -> Vec<u8> {
-    let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
-    let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::from(0x0a00_0000 | i));
     // Every other packet takes the configured path.
     let port = if i.is_multiple_of(2) { 5060 } else { 9 };
-    Udp { link, network, ports: (9, port), ttl: 255, length: 60 }.frame(&[])
+    let Udp { network: (from, _), .. } = Udp::crossing(9, port);
+    Udp { network: (from, Ipv4Addr::from(0x0a00_0000 | i)), ttl: 255, ..Udp::crossing(9, port) }.frame(&[])
 }
 
 /// Sends `frames` through the router `passes` times.
@@ -71,12 +63,12 @@ fn forward(rig: &mut Rig, frames: &mut Vec<Packet>, passes: usize) {
             batch.push(packet);
         }
         let Rig { wires, pool, now, .. } = rig;
-        wires.far.get_mut("in").unwrap().transmit(*now, &mut batch, pool);
-        while rig.wires.far["out"].waiting() < count {
+        wires.far.get_mut("lan").unwrap().transmit(*now, &mut batch, pool);
+        while rig.wires.far["wan"].waiting() < count {
             rig.step(&mut Flat(Nanos::new(10)));
         }
         let Rig { wires, pool, now, .. } = rig;
-        wires.far.get_mut("out").unwrap().receive(*now, &mut batch, pool);
+        wires.far.get_mut("wan").unwrap().receive(*now, &mut batch, pool);
         frames.extend(batch.drain());
     }
     let allocated = ALLOCATIONS.load(Ordering::Relaxed) - before;
@@ -95,12 +87,12 @@ fn forward_by_two(team: &mut Team, frames: &mut Vec<Packet>, passes: usize) {
             batch.push(packet);
         }
         let Team { wires, pool, now, .. } = team;
-        wires.far.get_mut("in").unwrap().transmit(*now, &mut batch, pool);
-        while team.wires.far["out"].waiting() < count {
+        wires.far.get_mut("lan").unwrap().transmit(*now, &mut batch, pool);
+        while team.wires.far["wan"].waiting() < count {
             (0..2).for_each(|worker| _ = team.step(worker));
         }
         let Team { wires, pool, now, .. } = team;
-        wires.far.get_mut("out").unwrap().receive(*now, &mut batch, pool);
+        wires.far.get_mut("wan").unwrap().receive(*now, &mut batch, pool);
         frames.extend(batch.drain());
     }
     let allocated = ALLOCATIONS.load(Ordering::Relaxed) - before;
@@ -169,13 +161,18 @@ fn replace_schemes() {
         "fq(flows=8192,limit=400){fifo(drop=head)}",
         "fifo(limit=300)",
         "codel",
+        "codel(target=1ms)",
+        "red",
+        "red(weight=1%)",
         "las",
         "sfq(flows=1)",
     ];
-    let mut prepared = texts.map(OneLink::prepare);
+    let mut prepared = texts.map(|text| Some(OneLink::prepare(text)));
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     for (i, queueing) in prepared.iter_mut().enumerate() {
-        link.replace(Instant::new(2 + i as u64), queueing);
+        if let Some(new) = queueing.take() {
+            *queueing = link.replace(Instant::new(2 + i as u64), new).1;
+        }
     }
     let allocated = ALLOCATIONS.load(Ordering::Relaxed) - before;
     assert_eq!(allocated, 0, "allocations while schemes were replaced");
@@ -186,9 +183,9 @@ fn replace_schemes() {
 #[test]
 fn forwarding_allocates_nothing() {
     let mut team = Team::new(2, 1, 2048, Layout::Three);
-    team.apply(CONFIG);
+    team.apply(&config());
     team.settle();
-    ["in", "out"].into_iter().for_each(|wire| drop(team.received(wire)));
+    ["lan", "wan"].into_iter().for_each(|wire| drop(team.received(wire)));
     let mut frames: Vec<Packet> = (0..200).map(|i| team.packet(&frame(i))).collect();
     forward_by_two(&mut team, &mut frames, 2);
     forward_by_two(&mut team, &mut frames, 150);
@@ -197,7 +194,7 @@ fn forwarding_allocates_nothing() {
     assert!(handed > Some(10_000), "packets change hands: {handed:?}");
 
     for layout in [Layout::One, Layout::Two, Layout::Three] {
-        let mut rig = Rig::running(2048, layout, CONFIG);
+        let mut rig = Rig::running(2048, layout, &config());
         let mut frames: Vec<Packet> = (0..200).map(|i| rig.packet(&frame(i))).collect();
         // The first pass fills the pools and the queues' memory.
         forward(&mut rig, &mut frames, 2);
@@ -205,17 +202,17 @@ fn forwarding_allocates_nothing() {
         frames.drain(..).for_each(|packet| rig.pool.give(packet));
     }
 
-    let inside = "[[neighbour]]\naddress = \"192.0.2.7\"\nmac = \"02:00:00:00:00:09\"\nport = \"in\"\n";
+    let inside = "[[neighbour]]\naddress = \"192.0.2.7\"\nmac = \"02:00:00:00:00:09\"\nport = \"lan\"\n";
     let path = "[[path]]\nname = \"home\"\nmatch = \"any\"\nfunctions = [\"nat\", \"filter\", \"ip\"]\n";
-    let rules = "filter = [\"ct state established accept\", \"tcp dport { 1, 5 } drop\"]\n[nat]\noutside = \"out\"\n";
+    let rules = "filter = [\"ct state established accept\", \"tcp dport { 1, 5 } drop\"]\n[nat]\noutside = \"wan\"\n";
     let mut rig =
-        Rig::running(2048, Layout::Three, &CONFIG.replace("[[path]]", &format!("{inside}{path}{rules}[[path]]")));
+        Rig::running(2048, Layout::Three, &config().replace("[[path]]", &format!("{inside}{path}{rules}[[path]]")));
     let mut frames: Vec<Packet> = (0..200).map(|i| rig.packet(&frame(i))).collect();
     let plain: Vec<Vec<u8>> = (0..200).map(frame).collect();
-    let left = translate(&mut rig, ("in", "out"), &mut frames, &plain);
+    let left = translate(&mut rig, ("lan", "wan"), &mut frames, &plain);
     assert!(left.iter().all(|frame| frame[26..30] == [198, 51, 100, 1]), "they come from us");
     let answers: Vec<Vec<u8>> = left.iter().map(|frame| answer(frame)).collect();
-    let back = translate(&mut rig, ("out", "in"), &mut frames, &answers);
+    let back = translate(&mut rig, ("wan", "lan"), &mut frames, &answers);
     assert!(back.iter().all(|frame| frame[30..34] == [192, 0, 2, 7]), "they go inside");
     frames.drain(..).for_each(|packet| rig.pool.give(packet));
     replace_schemes();

@@ -3,9 +3,10 @@
 
 use packet::wire::{Ipv4, Ipv4Spec, ethernet, ethertype};
 use packet::{DropReason, Packet, Pool, Queue, Region};
-use plan::Call;
+use plan::{Call, SchemeChange};
+use plane::event::Way;
 use plane::port::{Memory, Port, Wire};
-use plane::rig::{OneLink, Team, Udp};
+use plane::rig::{LAN_AND_WAN, OneLink, Team, Udp};
 use plane::snapshot::Layout;
 use plane::{Lines, Queueing};
 use proptest::prelude::*;
@@ -95,7 +96,7 @@ enum Step {
     Offer(Vec<Kind>),
     Wait(u64),
     Take(usize),
-    Replace(usize),
+    Replace(usize, SchemeChange),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -104,7 +105,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => prop::collection::vec(kind, 1..40).prop_map(Step::Offer),
         3 => (0u64..200_000).prop_map(Step::Wait),
         4 => (0usize..WIRE * 2).prop_map(Step::Take),
-        1 => (0..SCHEMES.len()).prop_map(Step::Replace),
+        1 => (0..SCHEMES.len(), 0..SchemeChange::ALL.len()).prop_map(|(scheme, way)| Step::Replace(scheme, SchemeChange::ALL[way])),
     ]
 }
 
@@ -119,6 +120,8 @@ struct World {
     received: u64,
     congested: u64,
     last: BTreeMap<u8, u32>,
+    /// The numbers of the packets that came out, in that order.
+    came_out: Vec<u32>,
 }
 
 impl World {
@@ -136,6 +139,7 @@ impl World {
             received: 0,
             congested: 0,
             last: BTreeMap::new(),
+            came_out: Vec::new(),
         }
     }
 
@@ -161,9 +165,13 @@ impl World {
             }
             Step::Wait(nanos) => self.now += Nanos::new(*nanos),
             Step::Take(packets) => self.take(*packets),
-            Step::Replace(scheme) => self.link.replace(self.now, &mut OneLink::prepare(SCHEMES[*scheme])),
+            Step::Replace(scheme, change) => _ = self.replace(SCHEMES[*scheme], *change),
         }
         self.conserved();
+    }
+
+    fn replace(&mut self, scheme: &str, change: SchemeChange) -> Way {
+        self.link.replace(self.now, OneLink::prepare(scheme).changing(change)).0
     }
 
     /// The far end takes so many packets, and the link may send as many.
@@ -193,6 +201,7 @@ impl World {
         let before = self.last.insert(kind.flow, number);
         assert!(before < Some(number), "{number} overtook {before:?} of its flow");
         self.received += 1;
+        self.came_out.push(number);
     }
 
     fn conserved(&self) {
@@ -202,7 +211,8 @@ impl World {
         assert_eq!((ledger.sent(), ledger.dropped()), (counters.sent, counters.dropped));
         assert!(self.congested <= counters.marked);
         let by_scheme = [DropReason::SchemeArrival, DropReason::SchemeFront, DropReason::SchemeTail];
-        let reasons = by_scheme.iter().chain([&DropReason::BufferFull]).map(|reason| ledger.dropped_for(*reason));
+        let others = [DropReason::SchemeFlush, DropReason::BufferFull];
+        let reasons = by_scheme.iter().chain(&others).map(|reason| ledger.dropped_for(*reason));
         assert_eq!(reasons.sum::<u64>(), counters.dropped, "each drop has a reason");
     }
 
@@ -279,7 +289,7 @@ fn another_scheme_keeps_what_waits_and_its_order() {
     world.step(&Step::Offer(kinds));
     let names = declarations().map(|declaration| declaration.name);
     for name in names.clone().chain(names) {
-        world.link.replace(world.now, &mut OneLink::prepare(name));
+        world.replace(name, SchemeChange::Migrate);
         world.conserved();
         assert_eq!(world.link.waiting(), 30, "{name}");
     }
@@ -287,40 +297,110 @@ fn another_scheme_keeps_what_waits_and_its_order() {
     assert_eq!(world.received, 30 + WIRE as u64);
 }
 
-/// Two workers, each of which has a queue of both ports.
-const TWO_PORTS: &str = r#"
-version = 1
-[port.in]
-device = "memory:in"
-mac = "02:00:00:00:00:01"
-address = ["192.0.2.1/24"]
-[port.out]
-device = "memory:out"
-mac = "02:00:00:00:00:02"
-scheme = "shape(rate=100mbit, burst=3kb){fq}"
-address = ["198.51.100.1/24"]
-[[neighbour]]
-address = "198.51.100.9"
-mac = "02:00:00:00:00:01"
-port = "out"
-[[route]]
-to = "10.0.0.0/8"
-via = "198.51.100.9"
-"#;
+/// A link with this scheme on which so many packets of several flows wait, each of which came at a time of its own.
+fn with_waiting(scheme: &str, packets: u32) -> World {
+    let mut world = World::new(scheme);
+    // They fill the wire.
+    world.step(&Step::Offer(vec![Kind { flow: 0, ecn: 0, payload: 100 }; WIRE]));
+    for i in 0..packets {
+        world.step(&Step::Wait(1000));
+        world.step(&Step::Offer(vec![Kind { flow: (i * 7 % 5) as u8, ecn: 0, payload: 100 }]));
+    }
+    assert_eq!(world.link.waiting(), packets);
+    world
+}
+
+/// The numbers of the packets that come out in the end, but for those that fill the wire.
+fn order(world: World) -> Vec<u32> {
+    world.end().came_out.split_off(WIRE)
+}
+
+fn numbers(waiting: u32) -> Vec<u32> {
+    (0..waiting).map(|i| WIRE as u32 + i).collect()
+}
+
+#[test]
+fn what_migrates_arrives_in_the_order_in_which_it_came_to_the_router() {
+    assert_ne!(order(with_waiting("fq", 40)), numbers(40), "the old scheme has another order");
+    let mut world = with_waiting("fq", 40);
+    assert_eq!(world.replace("fifo", SchemeChange::Migrate), Way::Migrated);
+    assert_eq!(order(world), numbers(40));
+}
+
+#[test]
+fn a_scheme_that_drains_goes_before_all_that_came_later() {
+    let left = order(with_waiting("priority(levels=3)", 40));
+    let mut world = with_waiting("priority(levels=3)", 40);
+    assert_eq!(world.replace("fifo", SchemeChange::Drain), Way::Draining);
+    // They would all go first where they came.
+    let last = vec![Kind { flow: 2, ecn: 0, payload: 100 }; 10];
+    world.step(&Step::Offer(last.clone()));
+    assert_eq!(world.replace("priority(levels=3)", SchemeChange::Drain), Way::Draining, "the first is the first still");
+    world.step(&Step::Offer(last));
+    assert_eq!(world.link.waiting(), 60);
+    let all = order(world);
+    assert_eq!((&all[..40], &all[40..]), (&left[..], &numbers(60)[40..]));
+
+    // What drains, and what came since, migrates.
+    let mut world = with_waiting("fq", 40);
+    world.replace("priority(levels=3)", SchemeChange::Drain);
+    world.step(&Step::Offer(vec![Kind { flow: 2, ecn: 0, payload: 100 }; 10]));
+    assert_eq!(world.replace("fifo", SchemeChange::Migrate), Way::Migrated);
+    assert_eq!(order(world), numbers(50));
+
+    let mut world = World::new("fq");
+    assert_eq!(world.replace("fifo", SchemeChange::Drain), Way::Migrated, "nothing waits");
+}
+
+#[test]
+fn what_is_flushed_is_dropped_and_counted() {
+    for drains in [false, true] {
+        let mut world = with_waiting("fq", 40);
+        if drains {
+            world.replace("priority", SchemeChange::Drain);
+            world.step(&Step::Offer(vec![Kind { flow: 1, ecn: 0, payload: 100 }; 10]));
+        }
+        assert_eq!(world.replace("red", SchemeChange::Flush), Way::Flushed);
+        let flushed = world.link.ledger().dropped_for(DropReason::SchemeFlush);
+        assert_eq!((world.link.waiting(), flushed), (0, if drains { 50 } else { 40 }));
+        world.end();
+    }
+}
+
+#[test]
+fn parameters_change_without_another_scheme_whatever_is_said_of_what_waits() {
+    let changes = [
+        ("codel", "codel(target=1ms, interval=20ms, ecn=on)"),
+        ("fq", "fq(quantum=500b, limit=5000){codel(target=1ms)}"),
+        ("drr(by=class, flows=3, weights=1:2:4){red}", "drr(by=class, flows=3, weights=4:1:2){red(min=3)}"),
+        ("shape(rate=50mbit){fq}", "shape(rate=20mbit, burst=3kb){fq{codel(target=1ms)}}"),
+        ("tree{branch{fq}, branch(class=1, weight=2)}", "tree{branch(weight=3){fq}, branch(class=1, ceiling=10mbit)}"),
+        ("cake(rate=50mbit)", "cake(rate=20mbit, hosts=none)"),
+    ];
+    for (before, after) in changes {
+        let mut world = with_waiting(before, 40);
+        assert_eq!(world.replace(after, SchemeChange::Flush), Way::Tuned, "{before} to {after}");
+        assert_eq!(world.link.waiting(), 40);
+        world.end();
+    }
+    let mut world = with_waiting("fq(limit=1000)", 40);
+    let more = world.replace("fq(limit=2000)", SchemeChange::Migrate);
+    assert_eq!(more, Way::Migrated, "it has no room for so many");
+    assert_eq!(world.replace("fq(flows=16)", SchemeChange::Migrate), Way::Migrated);
+}
 
 /// Packets that each of two workers sends in 10 ms at 100 Mbit/s together, of so many that each has.
 fn sent_by_two(offered: [u32; 2]) -> [usize; 2] {
+    // Each worker has a queue of both ports.
     let mut team = Team::new(2, 2, 8192, Layout::Three);
-    team.apply(TWO_PORTS);
+    team.apply(&LAN_AND_WAN.replace("[port.wan]", "[port.wan]\nscheme = 'shape(rate=100mbit, burst=3kb){fq}'"));
     team.pass(Nanos::secs(1));
-    let (ins, outs) = (["in", "in#1"], ["out", "out#1"]);
+    let (ins, outs) = (["lan", "lan#1"], ["wan", "wan#1"]);
     let before = outs.map(|wire| team.wires.far[wire].waiting());
     let mut batch = packet::Batch::new();
     for (wire, count) in ins.into_iter().zip(offered) {
         for i in 0..count {
-            let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
-            let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::from(0x0a00_0000 | i));
-            let frame = Udp { link, network, ports: (9, 9), ttl: 64, length: 1000 }.frame(&[]);
+            let frame = Udp { length: 1000, ..Udp::crossing(9, i as u16) }.frame(&[]);
             batch.push(team.packet(&frame));
             let Team { wires, pool, now, .. } = &mut team;
             wires.far.get_mut(wire).unwrap().transmit(*now, &mut batch, pool);
@@ -371,7 +451,7 @@ fn handled(
     payloads: &[usize],
 ) -> World {
     let mut world = World::new("fifo");
-    world.link.replace(world.now, &mut Queueing::new(Box::new(Handlers(arrival, ready)), 4096));
+    world.link.replace(world.now, Queueing::new(Box::new(Handlers(arrival, ready)), 4096));
     let kinds = payloads.iter().map(|payload| Kind { flow: 1, ecn: 0, payload: *payload }).collect();
     world.step(&Step::Offer(kinds));
     world

@@ -17,6 +17,7 @@ use crate::{Next, Progress, Record, Scheme, Wires};
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
+use core::any::Any;
 use units::declare::{OptionDeclaration, Unit};
 use units::{Bytes, Instant, Rate};
 
@@ -173,6 +174,19 @@ impl<W: Wires> Scheme<W> for Cake {
 
     fn recount(&mut self, wires: &W) {
         self.tins.iter_mut().for_each(|tin| tin.bins.recount(wires));
+    }
+
+    fn tune(&mut self, other: &dyn Any, wires: &W) -> bool {
+        let Some(other) = other.downcast_ref::<Self>().filter(|other| self.sorts == other.sorts) else { return false };
+        self.line = other.line;
+        self.tins.iter_mut().zip(&other.tins).all(|(tin, other)| {
+            tin.part.tune(&other.part, wires.now());
+            tin.bins.tune(&other.bins, wires)
+        })
+    }
+
+    fn tunable(&self) -> Option<&dyn Any> {
+        Some(self)
     }
 }
 

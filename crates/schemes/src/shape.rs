@@ -6,9 +6,10 @@
 use crate::aqm::Turn;
 use crate::options::{BuildError, Values};
 use crate::sharing::{Metering, Sharing};
-use crate::stage::{Stage, arrive_all};
+use crate::stage::{self, Stage, arrive_all};
 use crate::{Next, Progress, Record, Scheme, Wires};
 use alloc::boxed::Box;
+use core::any::Any;
 use units::declare::{OptionDeclaration, Unit};
 use units::{Bytes, Instant, Rate};
 
@@ -129,7 +130,7 @@ impl<W: Wires> Shape<W> {
     }
 }
 
-impl<W: Wires> Scheme<W> for Shape<W> {
+impl<W: Wires + 'static> Scheme<W> for Shape<W> {
     fn arrival(&mut self, wires: &mut W) {
         arrive_all(self, wires);
     }
@@ -169,9 +170,23 @@ impl<W: Wires> Scheme<W> for Shape<W> {
     fn recount(&mut self, wires: &W) {
         self.inside.recount(wires);
     }
+
+    fn tune(&mut self, other: &dyn Any, wires: &W) -> bool {
+        let Some(other) = other.downcast_ref::<Self>() else { return false };
+        if !stage::tune(&mut *self.inside, &*other.inside, wires) {
+            return false;
+        }
+        self.meter.tune(&other.meter, wires.now());
+        (self.line, self.ready) = (other.line, Instant::START);
+        true
+    }
+
+    fn tunable(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
 }
 
-impl<W: Wires> Stage<W> for Shape<W> {
+impl<W: Wires + 'static> Stage<W> for Shape<W> {
     fn begin_at(&mut self, first: u16) {
         self.inside.begin_at(first);
     }
@@ -231,6 +246,22 @@ mod tests {
         model.now = Instant::new(9_000_000);
         model.ready(&mut scheme, 9);
         assert_eq!((model.fates.len(), scheme.next(&model)), (3, Next::Idle));
+    }
+
+    #[test]
+    fn another_rate_holds_from_then_on_and_what_is_owed_stays_owed() {
+        let (mut scheme, mut model) = (shape(Rate::mbit(8), 0, PLAIN), Model::default());
+        model.arrive(&mut scheme, &[1000; 4]);
+        model.ready(&mut scheme, 9);
+        model.now = Instant::new(500_000);
+        let half = shape(Rate::mbit(4), 0, PLAIN);
+        assert!(half.tunable().is_some_and(|half| scheme.tune(half, &model)));
+        model.ready(&mut scheme, 9);
+        // Of a packet of 1 ms at 8 Mbit/s the second half takes 1 ms at 4 Mbit/s, and the next one 2 ms.
+        assert_eq!((model.fates.len(), scheme.next(&model)), (1, Next::At(Instant::new(1_500_000))));
+        model.now = Instant::new(1_500_000);
+        model.ready(&mut scheme, 9);
+        assert_eq!((model.fates.len(), scheme.next(&model)), (2, Next::At(Instant::new(3_500_000))));
     }
 
     #[test]

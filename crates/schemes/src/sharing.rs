@@ -31,6 +31,14 @@ impl Metering {
         }
     }
 
+    /// The rate and the burst of another from now on: what is owed stays owed, unless others share it.
+    pub fn tune(&mut self, other: &Metering, now: Instant) {
+        match (self, other) {
+            (Metering::Own(meter), Metering::Own(other)) => meter.tune(other, now),
+            (meter, other) => *meter = other.clone(),
+        }
+    }
+
     /// From when on one may go, as far as is known.
     #[inline]
     pub fn ready(&self) -> Instant {

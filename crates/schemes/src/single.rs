@@ -3,6 +3,7 @@
 use crate::aqm::{At, Manage, Turn};
 use crate::stage::{Stage, arrive_all};
 use crate::{Next, Progress, Record, Scheme, Wires};
+use core::any::Any;
 use units::QueueId;
 
 /// First come, first served. Compiled anew for each kind of management: nothing is decided per packet but by it.
@@ -52,6 +53,15 @@ impl<W: Wires, M: Manage> Scheme<W> for Single<M> {
 
     fn passes_when_idle(&self) -> bool {
         self.node.passes_when_idle()
+    }
+
+    fn tune(&mut self, other: &dyn Any, _: &W) -> bool {
+        let like = other.downcast_ref::<Self>().filter(|other| self.node.remembers_like(&other.node));
+        like.inspect(|other| self.node.clone_from(&other.node)).is_some()
+    }
+
+    fn tunable(&self) -> Option<&dyn Any> {
+        Some(self)
     }
 }
 

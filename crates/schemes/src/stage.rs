@@ -13,6 +13,11 @@ pub(crate) trait Stage<W: Wires>: Scheme<W> {
     fn evaluate(&mut self, wires: &mut W) -> Turn;
 }
 
+/// As [`Scheme::tune`].
+pub(crate) fn tune<W: Wires>(stage: &mut dyn Stage<W>, other: &dyn Stage<W>, wires: &W) -> bool {
+    other.tunable().is_some_and(|other| stage.tune(other, wires))
+}
+
 /// Takes everything that arrives.
 #[inline(always)]
 pub(crate) fn arrive_all<W: Wires>(stage: &mut (impl Stage<W> + ?Sized), wires: &mut W) {

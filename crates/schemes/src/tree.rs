@@ -11,10 +11,11 @@
 
 use crate::aqm::Turn;
 use crate::sharing::Metering;
-use crate::stage::{Stage, arrive_all};
+use crate::stage::{self, Stage, arrive_all};
 use crate::{Next, Progress, Record, Scheme, Wires};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::any::Any;
 use units::{Bytes, Instant};
 
 /// Branches of a tree at most.
@@ -83,6 +84,21 @@ impl<W: Wires> Tree<W> {
     }
 }
 
+impl<W: Wires> Branch<W> {
+    /// As [`Scheme::tune`].
+    fn tune(&mut self, other: &Branch<W>, wires: &W) -> bool {
+        if self.class != other.class || !stage::tune(&mut *self.inside, &*other.inside, wires) {
+            return false;
+        }
+        self.weight = other.weight;
+        match (&mut self.ceiling, &other.ceiling) {
+            (Some(ceiling), Some(other)) => ceiling.tune(other, wires.now()),
+            (ceiling, other) => ceiling.clone_from(other),
+        }
+        true
+    }
+}
+
 impl<W> Branch<W> {
     /// A branch that has sent nothing.
     pub fn new(inside: Box<dyn Stage<W>>, class: u8, weight: u32, ceiling: Option<Metering>) -> Branch<W> {
@@ -109,7 +125,7 @@ fn sooner(one: Next, other: Next) -> Next {
     }
 }
 
-impl<W: Wires> Scheme<W> for Tree<W> {
+impl<W: Wires + 'static> Scheme<W> for Tree<W> {
     fn arrival(&mut self, wires: &mut W) {
         arrive_all(self, wires);
     }
@@ -142,9 +158,19 @@ impl<W: Wires> Scheme<W> for Tree<W> {
     fn recount(&mut self, wires: &W) {
         self.branches.iter_mut().for_each(|branch| branch.inside.recount(wires));
     }
+
+    fn tune(&mut self, other: &dyn Any, wires: &W) -> bool {
+        let Some(other) = other.downcast_ref::<Self>() else { return false };
+        self.branches.len() == other.branches.len()
+            && self.branches.iter_mut().zip(&other.branches).all(|(branch, other)| branch.tune(other, wires))
+    }
+
+    fn tunable(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
 }
 
-impl<W: Wires> Stage<W> for Tree<W> {
+impl<W: Wires + 'static> Stage<W> for Tree<W> {
     fn begin_at(&mut self, first: u16) {
         self.number(first);
     }

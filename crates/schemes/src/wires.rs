@@ -4,6 +4,7 @@
 //! themselves never cross: the link keeps one register for the packet that arrives and one for the packet taken out to
 //! be sent, so a scheme can neither copy, forge nor forget one.
 
+use core::any::Any;
 use units::{Bytes, Instant, QueueId, Rate};
 
 /// What a scheme sees of a packet.
@@ -131,6 +132,18 @@ pub trait Scheme<W: Wires>: Send {
     /// Whether a higher class leaves before a lower one: the output task then takes packets from the paths in that order too.
     fn ranks_classes(&self) -> bool {
         false
+    }
+
+    /// Takes the parameters of a scheme like itself, and keeps what it remembers. False where the other is of another kind, has other
+    /// queues, or remembers other things: then the other is to take its place, for it may have taken some of them by then.
+    fn tune(&mut self, other: &dyn Any, wires: &W) -> bool {
+        let _ = (other, wires);
+        false
+    }
+
+    /// Itself as [`Scheme::tune`] has it; nothing where it cannot be tuned.
+    fn tunable(&self) -> Option<&dyn Any> {
+        None
     }
 
     /// `LinkReady` is level-triggered: evaluates as long as the link is ready and the last evaluation did something.

@@ -7,8 +7,14 @@ use units::declare::{Declaration, Inside, OptionDeclaration, OrderDeclaration, U
 const ABOUT: &str = "# Queueing schemes
 
 `scheme` of a port decides what waits before its link, what is dropped and what leaves next: a name, with options in brackets, as in
-`scheme = \"codel(target=5ms, interval=100ms)\"`. Options left out have their defaults. Another scheme, or other options, may be applied while
-packets flow: those that wait stay.
+`scheme = \"codel(target=5ms, interval=100ms)\"`. Options left out have their defaults.
+
+Another scheme, or other options, may be applied while packets flow. A scheme of the same kind goes on with the other options and remembers what it has
+seen: a CoDel that drops goes on dropping by its new target, what a shaper owes stays owed. Options that say which queues there are (`flows`, `levels`,
+`by`, `tins`, `class`), and a `limit` for more packets than the queues were made for, take another scheme. Of the packets that wait then, `scheme_change`
+of the port says what becomes: `migrate`, the default, hands them to the new scheme in the order in which they came to the router; `drain` lets the old
+one send them before anything that comes later; `flush` drops them, counted as `scheme_flush`. No flow is reordered by any of them, and
+`switchpath show events` says how it was done, how many packets waited and how many of them were dropped for it.
 
 What a scheme drops is counted as `scheme_arrival` (it was not let in), `scheme_front` or `scheme_tail` (it waited already); where more is let in
 than there is memory for, as `buffer_full`. What it marks instead (ECN, RFC 3168) is counted too: `marked_packets` of `switchpath show -j ports`, and in the metrics.

@@ -32,10 +32,11 @@ impl Meter {
         Rate::bits(self.rate)
     }
 
-    /// Another rate from `now` on.
-    pub fn set_rate(&mut self, rate: Rate, now: Instant) {
+    /// Rate and burst of another from `now` on: what is owed stays owed, and what was saved beyond the burst is lost.
+    pub fn tune(&mut self, other: &Meter, now: Instant) {
         self.reckon(now);
-        self.rate = rate.get();
+        (self.rate, self.depth) = (other.rate, other.depth);
+        self.credit = self.credit.min(self.depth);
     }
 
     #[inline]
@@ -109,7 +110,7 @@ mod tests {
             .count();
         assert_eq!(sent, 4, "three, and one on credit");
         assert_eq!(meter.ready(), late + Nanos::millis(1));
-        meter.set_rate(Rate::ZERO, late);
+        meter.tune(&Meter::new(Rate::ZERO, Bytes::new(3000)), late);
         assert_eq!(meter.ready(), Instant::FAR);
     }
 

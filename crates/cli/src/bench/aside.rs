@@ -6,32 +6,17 @@ use io::aside::Threads;
 use io::clock::{self, CycleCounter, CycleMeter};
 use io::cores;
 use plane::event::Silent;
-use plane::rig::{Rig, Udp};
+use plane::rig::{LAN_AND_WAN, Rig, Udp};
 use plane::snapshot::Layout;
-use std::net::Ipv4Addr;
 use std::thread;
-use units::{Mac, Nanos};
+use units::Nanos;
 
 /// Packets of a round.
 const PACKETS: usize = 500;
 /// Steps after which a packet is lost.
 const MOST: usize = 10_000;
-const IN: Mac = Mac([2, 0, 0, 0, 0, 1]);
-
-const CONFIG: &str = r#"
-version = 1
-[port.in]
-device = "memory:in"
-mac = "02:00:00:00:00:01"
-address = ["192.0.2.1/24"]
-[port.out]
-device = "memory:out"
-mac = "02:00:00:00:00:02"
-address = ["198.51.100.1/24"]
-[[neighbour]]
-address = "198.51.100.9"
-mac = "02:00:00:00:00:09"
-port = "out"
+/// The paths between the networks of [`LAN_AND_WAN`].
+const PATHS: &str = r#"
 [[path]]
 name = "aside"
 match = "udp dport 7"
@@ -43,20 +28,19 @@ match = "udp dport 9"
 
 /// Nanoseconds from sending a packet to this port to its having left, on average.
 fn through(rig: &mut Rig, meter: &mut CycleMeter, counter: &CycleCounter, port: u16) -> f64 {
-    let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::new(198, 51, 100, 9));
-    let frame = Udp { link: (Mac([2, 0, 0, 0, 0, 9]), IN), network, ports: (9, port), ttl: 64, length: 60 }.frame(&[]);
+    let frame = Udp::crossing(9, port).frame(&[]);
     let mut spent = Nanos::ZERO;
     for _ in 0..PACKETS {
-        rig.send("in", &frame);
+        rig.send("lan", &frame);
         let began = counter.read();
         let mut steps = 0;
-        while rig.wires.far["out"].waiting() == 0 {
+        while rig.wires.far["wan"].waiting() == 0 {
             rig.worker.step(clock::now(), meter);
             steps += 1;
             assert!(steps < MOST, "it leaves");
         }
         spent += counter.between(began, counter.read());
-        rig.received("out");
+        rig.received("wan");
     }
     spent.get() as f64 / PACKETS as f64
 }
@@ -70,9 +54,9 @@ pub fn measure(Rounds(rounds): Rounds) -> Figure {
         }
         let mut rig = Rig::new(1024, Layout::Three, Box::new(Silent));
         rig.worker.lend_to(Box::new(Threads::new()));
-        rig.apply(CONFIG).expect("it is right");
+        rig.apply(&format!("{LAN_AND_WAN}{PATHS}")).expect("it is right");
         rig.settle();
-        rig.received("out");
+        rig.received("wan");
         let counter = CycleCounter::calibrated();
         let mut meter = CycleMeter::new(counter.clone());
         let mut times: Vec<(f64, f64)> = Vec::new();

@@ -412,6 +412,9 @@ pub enum EventKind {
     WorkerStuck,
     /// A worker that was stuck moves again.
     WorkerRecovered,
+    /// Another queueing scheme decides over the link of a port, or the same one with other parameters: how many packets waited then,
+    /// and how many of them were dropped for it.
+    SchemeChanged,
     /// The CPU scheduler has something to say of a task: it runs on time-outs only, its batches are near what its queues
     /// hold, a packet costs more than was declared, a port sleeps too long, or it waited too long for the processor. Each is
     /// told when it begins.

@@ -100,6 +100,7 @@ impl DropReason {
                 "The link is busy and its queueing scheme sheds load, as it should: see `switchpath show ports`; raise the \
                  scheme's limit only if delay does not matter."
             }
+            SchemeFlush => "Meant so by `scheme_change = \"flush\"` of the port.",
             BufferFull => "The scheme lets more wait than the link has room for: lower its limit.",
             PoolEmpty => {
                 "Too many packets wait somewhere: see `switchpath show queues`, or raise `frames` in `[router]`."

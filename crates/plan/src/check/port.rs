@@ -8,7 +8,7 @@ use crate::document::{Node, Path, Section, Text};
 use crate::keys::{FAULTS, FRAME_MTU, IPV6_MTU, MOST_ADDRESSES, MOST_INTERFACES, MOST_PORTS, MOST_VRFS, PORT, VLAN};
 use crate::names::{self, PORT_PATTERN};
 use crate::text::{TextError, did_you_mean, quote};
-use crate::{Call, Catalogue, DevicePlan, FaultsPlan, InterfacePlan, Name, PortPlan, Prefix};
+use crate::{Call, Catalogue, DevicePlan, FaultsPlan, InterfacePlan, Name, PortPlan, Prefix, SchemeChange};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -120,6 +120,7 @@ impl Ports<'_> {
             mac: section.text(report, "mac").and_then(|text| mac(report, &text)),
             interfaces,
             scheme: self.scheme(report, section),
+            scheme_change: section.choice(report, "scheme_change", SchemeChange::ALL).unwrap_or_default(),
             capture: self.file(report, section, "capture"),
             faults: faults(report, section),
             cpu: cpu::port(report, section, self.by.batch),

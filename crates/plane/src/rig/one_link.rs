@@ -1,6 +1,6 @@
 //! One link by itself: a scheme between a queue of packets and a port.
 
-use crate::event::Silent;
+use crate::event::{Silent, Way};
 use crate::fates::Fates;
 use crate::latency::Since;
 use crate::link::{Link, LinkCounters, Outgoing};
@@ -44,10 +44,10 @@ impl OneLink {
             .unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 
-    /// That scheme decides from now on, over what waits too; the one before takes its place.
-    pub fn replace(&mut self, now: Instant, queueing: &mut Queueing) {
+    /// That scheme decides from now on: how it took the place of the one before, and what is not needed any more.
+    pub fn replace(&mut self, now: Instant, queueing: Queueing) -> (Way, Option<Queueing>) {
         self.fates.now = now;
-        self.link.replace_scheme(queueing, &mut self.fates);
+        self.link.replace_scheme(queueing, &mut self.fates)
     }
 
     /// What the link has counted.

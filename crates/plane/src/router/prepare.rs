@@ -235,8 +235,15 @@ impl Router {
         let (mut schemes, mut sharing) = (Vec::new(), Sharing::among(shares.len()));
         for worker in 0..shares.len() {
             sharing = sharing.of(worker);
-            let scheme = rescheduled.then(|| Queueing::of(&plan.scheme, self.region.frames(), &mut sharing));
-            schemes.push(scheme.transpose().map_err(|error| broken(format!("port {}", plan.name), &error))?);
+            let scheme = rescheduled.then(|| {
+                let queueing = Queueing::of(&plan.scheme, self.region.frames(), &mut sharing)?;
+                Ok(queueing.changing(plan.scheme_change))
+            });
+            schemes.push(
+                scheme
+                    .transpose()
+                    .map_err(|error: schemes::BuildError| broken(format!("port {}", plan.name), &error))?,
+            );
         }
         if reopened {
             let queues = opener.open(plan, &self.region, shares.len())?;

@@ -209,16 +209,14 @@ impl Worker {
         let Some(change) = self.pending.take() else { return };
         self.adopting = true;
         (self.quiet, self.waits_since) = (0, None);
-        let Change { snapshot, ports, mut schemes, functions, reply } = change;
+        let Change { snapshot, ports, schemes, functions, reply } = change;
+        let mut retired: Vec<(PortId, Queueing)> = Vec::new();
         self.fates.count_ports(snapshot.ports.len());
         for new in ports {
-            self.install_port(new, &snapshot);
+            self.install_port(new, &snapshot, &mut retired);
         }
-        for (id, scheme) in &mut schemes {
-            if let Some(Some(state)) = self.ports.get_mut(id.index()) {
-                state.link.replace_scheme(scheme, &mut self.fates);
-                self.duties.urge(state.output, now);
-            }
+        for (id, scheme) in schemes {
+            retired.extend(self.replace_scheme(id, scheme));
         }
         for index in 0..self.ports.len() {
             if snapshot.port(PortId::at(index)).is_none() {
@@ -244,7 +242,7 @@ impl Worker {
         self.fates.event(&Event::Adopted { worker: self.id, generation });
         if let Some(reply) = reply {
             // A control side that no longer listens has given up on the answer, not on the change.
-            let _ = reply.send(Adopted { generation, retired: schemes });
+            let _ = reply.send(Adopted { generation, retired });
         }
     }
 
@@ -264,7 +262,25 @@ impl Worker {
         self.statics = statics;
     }
 
-    fn install_port(&mut self, new: NewPort, snapshot: &Snapshot) {
+    /// Another scheme for a link. Answers those that nothing needs any more.
+    fn replace_scheme(&mut self, id: PortId, scheme: Queueing) -> impl Iterator<Item = (PortId, Queueing)> + use<> {
+        let Worker { ports, duties, fates, .. } = self;
+        let old = match ports.get_mut(id.index()) {
+            Some(Some(PortState { link, output, .. })) => {
+                let (waited, dropped) = (link.backlog().packets, link.counters().dropped);
+                let drained = link.take_drained();
+                let (way, replaced) = link.replace_scheme(scheme, fates);
+                let dropped = u32::try_from(link.counters().dropped - dropped).unwrap_or(u32::MAX);
+                duties.urge(*output, fates.now);
+                fates.event(&Event::SchemeChanged { worker: self.id, port: id, way, packets: (waited, dropped) });
+                [replaced, drained]
+            }
+            _ => [Some(scheme), None],
+        };
+        old.into_iter().flatten().map(move |scheme| (id, scheme))
+    }
+
+    fn install_port(&mut self, new: NewPort, snapshot: &Snapshot, retired: &mut Vec<(PortId, Queueing)>) {
         let NewPort { id, port, scheme } = new;
         if id.index() >= self.ports.len() {
             self.ports.resize_with(id.index() + 1, || None);
@@ -274,9 +290,7 @@ impl Worker {
                 let Some(Some(state)) = self.ports.get_mut(id.index()) else { return };
                 state.link.replace_port(|old| decorate(old.undecorated()));
                 state.link.refresh_offloads(&mut self.fates);
-                return scheme
-                    .into_iter()
-                    .for_each(|mut scheme| state.link.replace_scheme(&mut scheme, &mut self.fates));
+                return retired.extend(scheme.into_iter().flat_map(|scheme| self.replace_scheme(id, scheme)));
             }
             Opened::Queue { port, decorate, first, lanes } => {
                 (decorate(port), if first { Role::Device } else { Role::Queue }, lanes)
@@ -298,7 +312,7 @@ impl Worker {
             state.link.refresh_offloads(&mut self.fates);
             state.link.relay(role == Role::Relay);
             state.role = role;
-            scheme.into_iter().for_each(|mut scheme| state.link.replace_scheme(&mut scheme, &mut self.fates));
+            retired.extend(scheme.into_iter().flat_map(|scheme| self.replace_scheme(id, scheme)));
             return self.bury_remains();
         }
         let Some(scheme) = scheme else { return };

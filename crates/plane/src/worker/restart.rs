@@ -111,12 +111,13 @@ impl Worker {
         let (frames, sharing) = (self.fates.pool.region().frames(), state.link.sharing());
         let scheme = view.and_then(|view| Queueing::of(&view.scheme, frames, &mut sharing.again()).ok());
         state.settle();
-        let Some(mut scheme) = scheme else {
+        let Some(scheme) = scheme else {
             self.remains.extend(state.lanes.take().map(Remains::Lanes));
             self.remains.push(Remains::Port(id, state.link.into_port()));
             return;
         };
-        state.link.replace_scheme(&mut scheme, &mut self.fates);
+        // Nothing waits, and it had to be taken anyway.
+        drop(state.link.replace_scheme(scheme, &mut self.fates));
         (state.input, state.output) = self.add_port_tasks(id, &self.snapshot.clone());
         self.ports[id.index()] = Some(state);
     }

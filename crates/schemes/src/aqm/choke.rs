@@ -89,6 +89,10 @@ impl Manage for Choke {
         Memory { waiting: VecDeque::with_capacity(self.red.limit as usize), ..Memory::default() }
     }
 
+    fn remembers_like(&self, other: &Choke) -> bool {
+        self.red.limit >= other.red.limit
+    }
+
     fn arrive<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>, packet: &Record) -> bool {
         let stored = at.size().packets;
         memory.agree(stored);

@@ -119,7 +119,7 @@ impl Turn {
 }
 
 /// A way to manage a queue.
-pub(crate) trait Manage: Send {
+pub(crate) trait Manage: Clone + Send + 'static {
     /// What is remembered of a queue.
     type Memory: Clone + Default + core::fmt::Debug + Send;
 
@@ -136,6 +136,12 @@ pub(crate) trait Manage: Send {
     fn evaluate<W: Wires>(&mut self, memory: &mut Self::Memory, at: &mut At<'_, W>) -> Turn {
         let _ = memory;
         at.send()
+    }
+
+    /// Whether what it remembers of a queue serves one with the parameters of `other`, too.
+    fn remembers_like(&self, other: &Self) -> bool {
+        let _ = other;
+        true
     }
 
     /// As [`Scheme::wants_flow_hash`](crate::Scheme::wants_flow_hash).

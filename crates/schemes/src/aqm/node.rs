@@ -24,6 +24,15 @@ impl<M: Manage> Each<M> {
         self.node.arrive(memory, at, packet)
     }
 
+    /// As [`Scheme::tune`](crate::Scheme::tune).
+    fn tune(&mut self, other: &Each<M>) -> bool {
+        let like = self.queues.len() == other.queues.len() && self.node.remembers_like(&other.node);
+        if like {
+            self.node.clone_from(&other.node);
+        }
+        like
+    }
+
     #[inline(always)]
     fn evaluate<W: Wires>(&mut self, queue: usize, at: &mut At<'_, W>) -> Turn {
         let Some(memory) = self.queues.get_mut(queue) else { return Turn::Nothing };
@@ -48,6 +57,14 @@ macro_rules! nodes {
             #[inline]
             pub fn evaluate<W: Wires>(&mut self, queue: usize, at: &mut At<'_, W>) -> Turn {
                 match self { $(Aqm::$kind(each) => each.evaluate(queue, at)),* }
+            }
+
+            /// As [`Scheme::tune`](crate::Scheme::tune).
+            pub fn tune(&mut self, other: &Aqm) -> bool {
+                match (self, other) {
+                    $((Aqm::$kind(each), Aqm::$kind(other)) => each.tune(other),)*
+                    _ => false,
+                }
             }
 
             /// Whether it tells flows apart.

@@ -104,6 +104,12 @@ impl Order for Deficit {
         }
     }
 
+    fn tune(&mut self, other: &Deficit) -> Option<bool> {
+        let kind = |order: &Deficit| (order.favours_new, order.quantum == 0);
+        let like = kind(self) == kind(other);
+        like.then(|| core::mem::replace(&mut self.quantum, other.quantum) != other.quantum)
+    }
+
     fn clear(&mut self) {
         while let Some(bin) = self.new.first().or_else(|| self.old.first()) {
             self.leave(bin);

@@ -127,6 +127,11 @@ impl Order for Hosts {
         }
     }
 
+    fn tune(&mut self, other: &Hosts) -> Option<bool> {
+        self.isolate = other.isolate;
+        Some(false)
+    }
+
     fn clear(&mut self) {
         self.waiting.clear();
         self.loads.iter_mut().for_each(|loads| loads.fill(0));

@@ -25,6 +25,7 @@ pub(crate) use weights::Weights;
 use crate::aqm::{Aqm, At, Turn};
 use crate::stage::{Stage, arrive_all};
 use crate::{Next, Progress, Record, Scheme, Wires};
+use core::any::Any;
 use units::{Bytes, QueueId};
 
 /// Whose turn it is. A bin is *waiting* from [`Order::wake`] to [`Order::empty`]; besides those, bins that have just run empty may
@@ -48,6 +49,13 @@ pub(crate) trait Order: core::fmt::Debug + Send {
     fn empty(&mut self, bin: usize, length: u32);
     /// No bin has anything.
     fn clear(&mut self);
+
+    /// Takes the parameters of another. Answers whether it has to be [cleared](Order::clear) and told anew of all that wait;
+    /// nothing where the other is no order of the same kind.
+    fn tune(&mut self, other: &Self) -> Option<bool> {
+        let _ = other;
+        Some(false)
+    }
 
     /// As [`Scheme::ranks_classes`], where bins are classes.
     fn ranks(&self) -> bool {
@@ -189,7 +197,7 @@ impl<O: Order> Bins<O> {
     }
 }
 
-impl<W: Wires, O: Order> Scheme<W> for Bins<O> {
+impl<W: Wires, O: Order + 'static> Scheme<W> for Bins<O> {
     #[inline]
     fn arrival(&mut self, wires: &mut W) {
         arrive_all(self, wires);
@@ -225,6 +233,25 @@ impl<W: Wires, O: Order> Scheme<W> for Bins<O> {
         self.order.ranks()
     }
 
+    fn tune(&mut self, other: &dyn Any, wires: &W) -> bool {
+        let Some(other) = other.downcast_ref::<Self>() else { return false };
+        let like = (self.count, self.by) == (other.count, other.by);
+        if !like || !self.aqm.tune(&other.aqm) {
+            return false;
+        }
+        let Some(changed) = self.order.tune(&other.order) else { return false };
+        let weighs = core::mem::replace(&mut self.weights, other.weights) != other.weights;
+        self.limit = other.limit;
+        if changed || weighs {
+            self.recount(wires);
+        }
+        true
+    }
+
+    fn tunable(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+
     fn recount(&mut self, wires: &W) {
         self.order.clear();
         (self.packets, self.bytes) = (0, 0);
@@ -239,7 +266,7 @@ impl<W: Wires, O: Order> Scheme<W> for Bins<O> {
     }
 }
 
-impl<W: Wires, O: Order> Stage<W> for Bins<O> {
+impl<W: Wires, O: Order + 'static> Stage<W> for Bins<O> {
     fn begin_at(&mut self, first: u16) {
         self.first = first;
     }

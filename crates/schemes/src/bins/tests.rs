@@ -119,6 +119,40 @@ fn fcfs_eq_fq_one_bin() {
 }
 
 #[test]
+fn what_is_remembered_of_queues_stays_when_parameters_change() {
+    let new = || Bins::new(Deficit::new(1, 1514, true), codel(1), By::Flow, 1, 100_000);
+    let (mut kept, mut tuned, like) = (new(), new(), new());
+    let (mut a, mut b) = (Model::default(), Model::default());
+    for round in 0..3000u32 {
+        let lengths: Vec<u32> = (0..1 + round % 2).map(|i| 200 + (round * 37 + i * 511) % 1300).collect();
+        for (scheme, model) in [(&mut kept, &mut a), (&mut tuned, &mut b)] {
+            model.arrive(scheme, &lengths);
+            model.ready(scheme, 1);
+            model.now += Nanos::millis(1);
+        }
+        assert!(round % 50 > 0 || tuned.tune(&like, &b));
+    }
+    assert!(a.fated(|fate| matches!(fate, Dropped(_))) > 20);
+    assert_eq!(a.fates, b.fates, "the same parameters again are no change");
+}
+
+#[test]
+fn other_weights_hold_from_then_on() {
+    let new = |weights| {
+        Bins::new(Deficit::new(2, 1000, false), tail(10_000, 2), By::Class, 2, 100_000).weighing(Weights::new(weights))
+    };
+    let (mut scheme, mut model) = (new(0x0101), Model::default());
+    let packets: Vec<(u32, u8)> = (0..4000).map(|i| (1000, (i % 2) as u8)).collect();
+    model.arrive_as(&mut scheme, &packets);
+    model.ready(&mut scheme, 400);
+    assert!(scheme.tune(&new(0x0301), &model));
+    model.ready(&mut scheme, 400);
+    let of_class_1 =
+        |fates: &[Fate]| fates.iter().filter(|fate| matches!(fate, Sent(number) if number % 2 == 1)).count();
+    assert_eq!((of_class_1(&model.fates[..400]), of_class_1(&model.fates[400..])), (200, 300));
+}
+
+#[test]
 fn fq_total_backlog_rule() {
     // Each bin has less than an MTU behind its first packet, all together more: packets that wait too long are dropped all
     // the same, but not the last of a bin.
