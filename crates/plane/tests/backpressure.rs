@@ -221,8 +221,8 @@ fn where_classes_are_ranked_what_was_promised_leaves_before_what_came_before_it(
         fill(&mut rig);
         rig.received("wan");
         rig.pass(Nanos::millis(1));
-        let first = [(URGENT, 50), (VOICE, 50), (0, WIRE - 100)];
-        assert_eq!(runs(&mut rig), first, "{layout:?}: those that waited before all that came since");
+        let first = [(0, 50), (VOICE, 50), (0, 50), (URGENT, 50), (0, WIRE - 200)];
+        assert_eq!(runs(&mut rig), first, "{layout:?}: those that waited, as they came, before all that came since");
         rig.pass(Nanos::millis(1));
         assert_eq!(runs(&mut rig), [(0, 250), (VOICE, 50), (0, 50), (URGENT, 50)], "{layout:?}: first in, first out");
         assert_eq!((rig.report().held, rig.report().ledger.dropped()), (0, 0));
