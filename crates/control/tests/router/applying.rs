@@ -1,6 +1,6 @@
 //! Configurations going in while packets go through.
 
-use crate::rig::{Rig, config};
+use crate::rig::{Rig, config, until};
 use control::ApplyFailure;
 use control::ClientError;
 use control::api::{self, Applied, ErrorKind};
@@ -111,4 +111,34 @@ fn applies_lose_and_reorder_nothing_of_what_passes() {
     assert!(seen == expected, "{} of {sent} came in another order", seen.len());
     // The first of the thirty changes nothing less than the rest.
     assert_eq!(rig.client.get::<api::Status>("/v1/status").unwrap().generation, 31);
+}
+
+#[test]
+fn how_a_link_came_to_another_scheme_is_told() {
+    let mut rig = Rig::start("");
+    let apply = |rig: &Rig, scheme: &str| {
+        let lines = format!("[port.wan]\nscheme = '{scheme}'\nscheme_change = 'flush'");
+        rig.daemon.apply(&config("").replace("[port.wan]", &lines), "test.toml").unwrap();
+    };
+    // A packet every two and a half seconds.
+    apply(&rig, "shape(rate=1kbit, burst=0b, overhead=256b){fifo}");
+    rig.send([198, 51, 100, 9], &[64; 100], 0);
+    let waits = |rig: &Rig| rig.client.get::<api::Ports>("/v1/ports").unwrap().ports[1].backlog_packets;
+    until(|| (waits(&rig) > 90).then_some(()));
+    apply(&rig, "shape(rate=2kbit, burst=0b, overhead=256b){fifo(limit=500)}");
+    apply(&rig, "fq");
+    let events: api::Events = rig.client.get("/v1/events").unwrap();
+    let told: Vec<_> = events.events.into_iter().filter(|event| event.kind == api::EventKind::SchemeChanged).collect();
+    assert!(told.iter().all(|event| event.subject.as_deref() == Some("wan")), "{told:?}");
+    let (mut ways, mut packets) = (Vec::new(), Vec::new());
+    for event in &told {
+        let (way, counts) = event.text.split_once(": ").unwrap();
+        let numbers: Vec<u64> = counts.split(' ').filter_map(|word| word.parse().ok()).collect();
+        ways.push(way);
+        packets.push((numbers[0], numbers[1]));
+    }
+    let flushed = "another queueing scheme begins with nothing";
+    assert_eq!(ways, [flushed, "its queueing scheme goes on with other parameters", flushed]);
+    assert_eq!((packets[0], packets[1].1, packets[2].0), ((0, 0), 0, packets[2].1));
+    assert!(packets[1].0 > 90 && packets[2].0 > 80 && waits(&rig) == 0, "{packets:?}");
 }
