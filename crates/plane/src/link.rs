@@ -4,8 +4,7 @@
 //! so every packet is in exactly one place whatever the scheme does: what it leaves in a register is dropped on arrival
 //! or transmitted.
 
-use crate::event::Stage;
-use crate::event::Way;
+use crate::event::{Stage, Way};
 use crate::fates::Fates;
 use crate::latency::Since;
 use crate::offload::wire_length;
@@ -341,10 +340,10 @@ impl Link {
     /// Another scheme decides from now on; what becomes of the packets that wait it says itself ([`Queueing::changing`]). Where it
     /// is one like this, this one takes its parameters. Answers how that was done, and the scheme that is not needed any more, with
     /// nothing in its queues, for memory is neither taken nor given back here.
-    pub fn replace_scheme(&mut self, other: Queueing, fates: &mut Fates) -> (Way, Option<Queueing>) {
+    pub fn replace_scheme(&mut self, mut other: Queueing, fates: &mut Fates) -> (Way, Option<Queueing>) {
         self.lines.now = fates.now;
         let drains = self.incoming.is_some();
-        if !drains && self.tune(&other) {
+        if !drains && self.tune(&mut other) {
             return (Way::Tuned, Some(other));
         }
         match other.change {
@@ -369,12 +368,12 @@ impl Link {
     }
 
     /// Takes the parameters of a scheme like this one.
-    fn tune(&mut self, other: &Queueing) -> bool {
+    fn tune(&mut self, other: &mut Queueing) -> bool {
         let fits = other.fits_into(&self.lines.queues);
         let like = other.scheme.tunable().filter(|_| fits);
         let tuned = like.is_some_and(|like| self.scheme.tune(like, &self.lines));
         if tuned {
-            self.sharing.clone_from(&other.sharing);
+            std::mem::swap(&mut self.sharing, &mut other.sharing);
             self.ask_scheme();
         }
         tuned
