@@ -4,16 +4,18 @@
 //! so every packet is in exactly one place whatever the scheme does: what it leaves in a register is dropped on arrival
 //! or transmitted.
 
-use crate::event::{Stage, Way};
+mod change;
+mod wires;
+
+use crate::event::Stage;
 use crate::fates::Fates;
 use crate::latency::Since;
 use crate::offload::wire_length;
 use crate::port::{Offloads, Port, Wire};
 use crate::queueing::{Queueing, Queues};
-use packet::{BATCH, Batch, DropReason, Packet, Queue, wire};
-use plan::SchemeChange;
-use schemes::{Next, Record, Scheme, Sharing, Size, Wires};
-use units::{Bytes, Instant, PathId, PortId, QueueId, Rate};
+use packet::{BATCH, Batch, DropReason, Packet, Queue};
+use schemes::{Next, Record, Scheme, Sharing, Size, Wires as _};
+use units::{Bytes, Instant, PathId, PortId, Rate};
 
 /// Keys the hash by which a scheme tells flows apart. Fixed, so that runs repeat.
 const FLOW_KEY: u64 = 0x517c_c1b7_2722_0a95;
@@ -337,123 +339,6 @@ impl Link {
         self.ranking
     }
 
-    /// Another scheme decides from now on; what becomes of the packets that wait it says itself ([`Queueing::changing`]). Where it
-    /// is one like this, this one takes its parameters. Answers how that was done, and the scheme that is not needed any more, with
-    /// nothing in its queues, for memory is neither taken nor given back here.
-    pub fn replace_scheme(&mut self, mut other: Queueing, fates: &mut Fates) -> (Way, Option<Queueing>) {
-        self.lines.now = fates.now;
-        let drains = self.incoming.is_some();
-        if !drains && self.tune(&mut other) {
-            return (Way::Tuned, Some(other));
-        }
-        match other.change {
-            // What waits at the oldest scheme stays there; what came since then goes on to the newest.
-            SchemeChange::Drain if drains => (Way::Draining, Some(self.aside(|link| link.succeed_with(other, fates)))),
-            SchemeChange::Drain if self.lines.backlog.packets > 0 => {
-                self.incoming = Some(other);
-                (Way::Draining, None)
-            }
-            SchemeChange::Flush => {
-                self.clear(DropReason::SchemeFlush, fates);
-                (Way::Flushed, Some(self.succeed_with(other, fates)))
-            }
-            SchemeChange::Migrate | SchemeChange::Drain => {
-                let old = self.succeed_with(other, fates);
-                let Some(mut newer) = self.incoming.take() else { return (Way::Migrated, Some(old)) };
-                self.take_in(&mut newer, fates);
-                self.drained = Some(old);
-                (Way::Migrated, Some(newer))
-            }
-        }
-    }
-
-    /// Takes the parameters of a scheme like this one.
-    fn tune(&mut self, other: &mut Queueing) -> bool {
-        let fits = other.fits_into(&self.lines.queues);
-        let like = other.scheme.tunable().filter(|_| fits);
-        let tuned = like.is_some_and(|like| self.scheme.tune(like, &self.lines));
-        if tuned {
-            std::mem::swap(&mut self.sharing, &mut other.sharing);
-            self.ask_scheme();
-        }
-        tuned
-    }
-
-    /// Another scheme takes the place of this one, and of its packets; this one is left, with none.
-    fn succeed_with(&mut self, mut other: Queueing, fates: &mut Fates) -> Queueing {
-        if other.may_keep(&self.lines.queues) {
-            std::mem::swap(&mut self.scheme, &mut other.scheme);
-            std::mem::swap(&mut self.sharing, &mut other.sharing);
-            self.ask_scheme();
-            self.scheme.recount(&self.lines);
-        } else {
-            self.exchange(&mut other);
-            self.take_in(&mut other, fates);
-        }
-        other
-    }
-
-    /// What waits in other queues arrives at the scheme, in the order in which it came to the router.
-    fn take_in(&mut self, from: &mut Queueing, fates: &mut Fates) {
-        from.queues.sort();
-        loop {
-            // One that is empty has all its room again.
-            drop(self.lines.offered.drain());
-            while self.lines.offered.room() > 0
-                && let Some(packet) = from.queues.pop_oldest()
-            {
-                self.lines.offered.push(packet);
-            }
-            if self.lines.offered.is_empty() {
-                break;
-            }
-            self.arrive();
-            self.settle(fates);
-        }
-        from.backlog = Size::default();
-    }
-
-    /// This scheme and its queues, for another's.
-    fn exchange(&mut self, other: &mut Queueing) {
-        std::mem::swap(&mut self.scheme, &mut other.scheme);
-        std::mem::swap(&mut self.sharing, &mut other.sharing);
-        std::mem::swap(&mut self.lines.queues, &mut other.queues);
-        std::mem::swap(&mut self.lines.backlog, &mut other.backlog);
-        self.ask_scheme();
-    }
-
-    /// Something is done with the scheme that new packets go to.
-    #[cold]
-    fn aside<T>(&mut self, act: impl FnOnce(&mut Link) -> T) -> T {
-        let Some(mut other) = self.incoming.take() else { return act(self) };
-        self.exchange(&mut other);
-        let done = act(self);
-        self.exchange(&mut other);
-        self.incoming = Some(other);
-        done
-    }
-
-    /// The scheme that new packets go to has the link for itself: nothing waits at the one before it.
-    #[cold]
-    fn succeed(&mut self) {
-        if let Some(mut other) = self.incoming.take() {
-            self.exchange(&mut other);
-            self.drained = Some(other);
-        }
-    }
-
-    /// Learns what the scheme wants to know of packets.
-    fn ask_scheme(&mut self) {
-        self.lines.hash_key = self.scheme.wants_flow_hash().then_some(FLOW_KEY);
-        self.lines.hosts = self.scheme.wants_hosts();
-        (self.passing, self.ranking) = (self.scheme.passes_when_idle(), self.scheme.ranks_classes());
-    }
-
-    /// A scheme that was served to its end since the last time.
-    pub fn take_drained(&mut self) -> Option<Queueing> {
-        self.drained.take()
-    }
-
     /// With whom its scheme shares, the newest where one takes the place of another.
     pub fn sharing(&self) -> Sharing {
         self.incoming.as_ref().map_or(&self.sharing, |newer| &newer.sharing).clone()
@@ -607,113 +492,5 @@ impl Lines {
         self.backlog.packets -= 1;
         self.backlog.bytes = Bytes::new(self.backlog.bytes.get() - length);
         Some(packet)
-    }
-}
-
-impl Wires for Lines {
-    #[inline(always)]
-    fn now(&self) -> Instant {
-        self.now
-    }
-
-    #[inline(always)]
-    fn size(&self, queue: QueueId) -> Size {
-        let (packets, bytes) = self.queues.size(queue.index());
-        Size { packets, bytes: Bytes::new(bytes) }
-    }
-
-    #[inline(always)]
-    fn head(&self, queue: QueueId) -> Option<Record> {
-        self.queues.front(queue.index()).map(|packet| self.record(packet))
-    }
-
-    #[inline(always)]
-    fn arriving(&mut self) -> Option<Record> {
-        if self.arriving.is_some() {
-            self.refuse();
-        }
-        let packet = self.offered.pop_front()?;
-        let l3 = packet.meta().l3 as usize;
-        let flow_hash = self.hash_key.map_or(0, |key| wire::flow_hash(packet.bytes(), l3, key));
-        let mut record = Record { flow_hash, ..self.record(&packet) };
-        if self.hosts {
-            let wire::Hosts { source, destination, dscp } = wire::hosts(packet.bytes(), l3, FLOW_KEY);
-            record = Record { source, destination, dscp, ..record };
-        }
-        self.arriving = Some(packet);
-        Some(record)
-    }
-
-    #[inline(always)]
-    fn enqueue(&mut self, queue: QueueId) -> bool {
-        let Some(packet) = self.arriving.take() else { return false };
-        let length = length(self.super_frames, &packet);
-        if let Some(packet) = self.queues.push(queue.index(), packet, length) {
-            self.ended.push((packet, DropReason::BufferFull));
-            return false;
-        }
-        self.backlog.packets += 1;
-        self.backlog.bytes += Bytes::new(length);
-        true
-    }
-
-    fn drop_front(&mut self, queue: QueueId) -> Option<Record> {
-        let packet = self.take(queue.index())?;
-        let record = self.record(&packet);
-        self.ended.push((packet, DropReason::SchemeFront));
-        Some(record)
-    }
-
-    fn drop_tail(&mut self, queue: QueueId) -> Option<Record> {
-        let super_frames = self.super_frames;
-        let (packet, length) = self.queues.pop_back(queue.index(), |packet| length(super_frames, packet))?;
-        self.backlog.packets -= 1;
-        self.backlog.bytes = Bytes::new(self.backlog.bytes.get() - length);
-        let record = self.record(&packet);
-        self.ended.push((packet, DropReason::SchemeTail));
-        Some(record)
-    }
-
-    #[inline(always)]
-    fn dequeue(&mut self, queue: QueueId) -> Option<Record> {
-        if self.hand.is_some() {
-            self.transmit();
-        }
-        if self.room == 0 {
-            return None;
-        }
-        let packet = self.take(queue.index())?;
-        let record = self.record(&packet);
-        self.room -= 1;
-        self.hand = Some(packet);
-        Some(record)
-    }
-
-    #[inline(always)]
-    fn transmit(&mut self) {
-        if let Some(packet) = self.hand.take() {
-            self.counters.sent_bytes += self.length(&packet);
-            self.out.push(packet);
-        }
-    }
-
-    fn mark(&mut self) -> bool {
-        let Some(packet) = self.hand.as_mut().or(self.arriving.as_mut()) else { return false };
-        let l3 = packet.meta().l3 as usize;
-        if !wire::set_congestion_experienced(packet.bytes_mut(), l3) {
-            return false;
-        }
-        packet.meta_mut().ecn = 3;
-        self.counters.marked += 1;
-        true
-    }
-
-    #[inline(always)]
-    fn link_ready(&self) -> bool {
-        self.room > 0
-    }
-
-    fn link_rate(&self) -> Rate {
-        self.rate
     }
 }

@@ -1,0 +1,114 @@
+//! The wires of a link: what a scheme sees of it, and does to it.
+
+use super::{FLOW_KEY, Lines, length};
+use packet::{DropReason, wire};
+use schemes::{Record, Size, Wires};
+use units::{Bytes, Instant, QueueId, Rate};
+
+impl Wires for Lines {
+    #[inline(always)]
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    #[inline(always)]
+    fn size(&self, queue: QueueId) -> Size {
+        let (packets, bytes) = self.queues.size(queue.index());
+        Size { packets, bytes: Bytes::new(bytes) }
+    }
+
+    #[inline(always)]
+    fn head(&self, queue: QueueId) -> Option<Record> {
+        self.queues.front(queue.index()).map(|packet| self.record(packet))
+    }
+
+    #[inline(always)]
+    fn arriving(&mut self) -> Option<Record> {
+        if self.arriving.is_some() {
+            self.refuse();
+        }
+        let packet = self.offered.pop_front()?;
+        let l3 = packet.meta().l3 as usize;
+        let flow_hash = self.hash_key.map_or(0, |key| wire::flow_hash(packet.bytes(), l3, key));
+        let mut record = Record { flow_hash, ..self.record(&packet) };
+        if self.hosts {
+            let wire::Hosts { source, destination, dscp } = wire::hosts(packet.bytes(), l3, FLOW_KEY);
+            record = Record { source, destination, dscp, ..record };
+        }
+        self.arriving = Some(packet);
+        Some(record)
+    }
+
+    #[inline(always)]
+    fn enqueue(&mut self, queue: QueueId) -> bool {
+        let Some(packet) = self.arriving.take() else { return false };
+        let length = length(self.super_frames, &packet);
+        if let Some(packet) = self.queues.push(queue.index(), packet, length) {
+            self.ended.push((packet, DropReason::BufferFull));
+            return false;
+        }
+        self.backlog.packets += 1;
+        self.backlog.bytes += Bytes::new(length);
+        true
+    }
+
+    fn drop_front(&mut self, queue: QueueId) -> Option<Record> {
+        let packet = self.take(queue.index())?;
+        let record = self.record(&packet);
+        self.ended.push((packet, DropReason::SchemeFront));
+        Some(record)
+    }
+
+    fn drop_tail(&mut self, queue: QueueId) -> Option<Record> {
+        let super_frames = self.super_frames;
+        let (packet, length) = self.queues.pop_back(queue.index(), |packet| length(super_frames, packet))?;
+        self.backlog.packets -= 1;
+        self.backlog.bytes = Bytes::new(self.backlog.bytes.get() - length);
+        let record = self.record(&packet);
+        self.ended.push((packet, DropReason::SchemeTail));
+        Some(record)
+    }
+
+    #[inline(always)]
+    fn dequeue(&mut self, queue: QueueId) -> Option<Record> {
+        if self.hand.is_some() {
+            self.transmit();
+        }
+        if self.room == 0 {
+            return None;
+        }
+        let packet = self.take(queue.index())?;
+        let record = self.record(&packet);
+        self.room -= 1;
+        self.hand = Some(packet);
+        Some(record)
+    }
+
+    #[inline(always)]
+    fn transmit(&mut self) {
+        if let Some(packet) = self.hand.take() {
+            self.counters.sent_bytes += self.length(&packet);
+            self.out.push(packet);
+        }
+    }
+
+    fn mark(&mut self) -> bool {
+        let Some(packet) = self.hand.as_mut().or(self.arriving.as_mut()) else { return false };
+        let l3 = packet.meta().l3 as usize;
+        if !wire::set_congestion_experienced(packet.bytes_mut(), l3) {
+            return false;
+        }
+        packet.meta_mut().ecn = 3;
+        self.counters.marked += 1;
+        true
+    }
+
+    #[inline(always)]
+    fn link_ready(&self) -> bool {
+        self.room > 0
+    }
+
+    fn link_rate(&self) -> Rate {
+        self.rate
+    }
+}
