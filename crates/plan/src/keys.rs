@@ -2,10 +2,12 @@
 
 mod advertise;
 mod cpu;
+mod faults;
 mod nat;
 
 pub(crate) use advertise::{RA, RA_PREFIX};
 pub(crate) use cpu::{CPU, ESTIMATOR, TUNE};
+pub(crate) use faults::FAULTS;
 pub(crate) use nat::NAT;
 
 use crate::cpu::Congestion;
@@ -391,20 +393,6 @@ pub(crate) const VLAN: &[Key] = &[
         "",
         "{ lifetime = \"1800s\" }",
         "Router advertisements, by which IPv6 hosts configure themselves; without the table there are none.",
-    ),
-];
-
-pub(crate) const FAULTS: &[Key] = &[
-    key("loss", Kind::Probability, "0.0", "0.01", "The part of the frames that is lost."),
-    key("corrupt", Kind::Probability, "0.0", "0.001", "The part of the frames that gets a wrong bit."),
-    key("duplicate", Kind::Probability, "0.0", "0.001", "The part of the frames that comes twice."),
-    key("truncate", Kind::Probability, "0.0", "0.001", "The part of the frames that is cut short."),
-    key(
-        "seed",
-        Kind::Integer { least: 0, most: i64::MAX as u64 },
-        "1",
-        "1",
-        "The seed of the random choices: equal seeds give equal faults.",
     ),
 ];
 

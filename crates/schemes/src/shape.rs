@@ -177,7 +177,8 @@ impl<W: Wires + 'static> Scheme<W> for Shape<W> {
             return false;
         }
         self.meter.tune(&other.meter, wires.now());
-        (self.line, self.ready) = (other.line, Instant::START);
+        // Who asks when it may send is told right: others may have the link until then.
+        (self.line, self.ready) = (other.line, self.meter.ready());
         true
     }
 
