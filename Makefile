@@ -65,6 +65,7 @@ audit: ## licences, sources, duplicate and vulnerable dependencies
 fmt: ## format everything
 	$(CARGO) fmt --all
 	$(CARGO) fmt --manifest-path fuzz/Cargo.toml
+	$(CARGO) fmt --manifest-path sdk/rust/Cargo.toml -p switchpath-guest -p native
 
 clean: ## remove what building left behind
 	$(CARGO) clean

@@ -1,13 +1,14 @@
 //! `check`, `diff` and `apply`: configurations before and while they run.
 
 use crate::allotment::{self, Promises};
-use crate::arguments::{Apply, Check, Diff, Trial};
+use crate::arguments::{Apply, Check, Diff, GuestDirectory, Trial};
+use crate::guests;
 use crate::output::{is_coloured, print_json};
 use anyhow::{Context, Result, bail};
 use control::api::{Applied, Change, Changes, Checked, Config, Diagnostic};
 use control::{Client, ClientError, Target};
 use io::login::Login;
-use plan::{Diagnostics, Plan};
+use plan::{Catalogue, Diagnostics, Plan};
 use serde::Serialize;
 use std::io::{Read, Write, stderr, stdin, stdout};
 use std::path::Path;
@@ -27,24 +28,28 @@ pub struct Configuration {
 }
 
 /// Reads and checks a file, or the standard input for `-`.
-pub fn read(path: &Path) -> Result<Configuration> {
-    let catalogue = plane::catalogue();
+pub fn read(path: &Path, catalogue: &Catalogue) -> Result<Configuration> {
     if path == Path::new("-") {
         let mut text = String::new();
         stdin().take(MOST).read_to_string(&mut text).context("the standard input cannot be read")?;
-        let checked = plan::examine(&text, "standard input", &catalogue);
+        let checked = plan::examine(&text, "standard input", catalogue);
         return Ok(Configuration { name: "standard input".into(), text, checked });
     }
     // What is wrong with the file itself is said in the same form as what is wrong in it.
     let checked = match std::fs::read_to_string(path) {
         Ok(text) => {
             let name = path.to_string_lossy().into_owned();
-            let checked = plan::examine(&text, &name, &catalogue);
+            let checked = plan::examine(&text, &name, catalogue);
             return Ok(Configuration { name, text, checked });
         }
-        Err(_) => plan::examine_file(path, &catalogue),
+        Err(_) => plan::examine_file(path, catalogue),
     };
     Ok(Configuration { name: path.to_string_lossy().into_owned(), text: String::new(), checked })
+}
+
+/// What a configuration may name, with guests of this directory.
+pub fn of(guests: &GuestDirectory) -> Result<Catalogue> {
+    Ok(guests::catalogue(guests::directory(guests)?))
 }
 
 /// Shows what was found to the person at the terminal.
@@ -56,15 +61,15 @@ pub fn show_diagnostics(found: &Diagnostics) -> Result<()> {
 }
 
 /// Reads a configuration that has to be good: shows what is wrong with it, and answers nothing where it has errors.
-fn read_good(path: &Path) -> Result<Option<(Configuration, Plan)>> {
-    let mut read = read(path)?;
+fn read_good(path: &Path, catalogue: &Catalogue) -> Result<Option<(Configuration, Plan)>> {
+    let mut read = read(path, catalogue)?;
     show_diagnostics(&read.checked.diagnostics)?;
     Ok(read.checked.plan.take().map(|plan| (read, plan)))
 }
 
 /// `switchpath check`
 pub fn check(arguments: &Check) -> Result<ExitCode> {
-    let Configuration { name, checked, .. } = read(&arguments.file)?;
+    let Configuration { name, checked, .. } = read(&arguments.file, &of(&arguments.guests)?)?;
     let code = if checked.plan.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     let asked = |plan: &&Plan| arguments.shares || allotment::concerns(plan);
     let promises = checked.plan.as_ref().filter(asked).map(Promises::of);
@@ -99,14 +104,15 @@ struct Judged {
 
 /// `switchpath diff`
 pub fn diff(arguments: &Diff) -> Result<ExitCode> {
+    let catalogue = of(&arguments.guests)?;
     let changes = match (&arguments.file, &arguments.new) {
-        (None, _) => between_generations(arguments)?,
+        (None, _) => between_generations(arguments, &catalogue)?,
         (Some(file), None) => {
-            let Some((read, _)) = read_good(file)? else { return Ok(ExitCode::FAILURE) };
+            let Some((read, _)) = read_good(file, &catalogue)? else { return Ok(ExitCode::FAILURE) };
             would_change(&arguments.socket.client(), &read)?
         }
         (Some(old), Some(new)) => {
-            let (old, new) = (read_good(old)?, read_good(new)?);
+            let (old, new) = (read_good(old, &catalogue)?, read_good(new, &catalogue)?);
             let (Some((_, old)), Some((_, new))) = (old, new) else { return Ok(ExitCode::FAILURE) };
             between(&old, &new)
         }
@@ -121,12 +127,12 @@ fn between(old: &Plan, new: &Plan) -> Changes {
     Changes { changes, restart_needed, warnings: Vec::new() }
 }
 
-fn between_generations(arguments: &Diff) -> Result<Changes> {
+fn between_generations(arguments: &Diff, catalogue: &Catalogue) -> Result<Changes> {
     let client = arguments.socket.client();
     let plan_of = |generation: Option<u64>| {
         let target = generation.map_or("/v1/config".into(), |generation| format!("/v1/config?generation={generation}"));
         let config: Config = client.get(&target)?;
-        let checked = plan::examine(&config.text, &config.name, &plane::catalogue());
+        let checked = plan::examine(&config.text, &config.name, catalogue);
         // It ran; only another version of this program, or a file that is gone, can find fault with it.
         checked
             .plan
@@ -137,7 +143,7 @@ fn between_generations(arguments: &Diff) -> Result<Changes> {
 
 /// `switchpath apply`
 pub fn apply(arguments: &Apply) -> Result<ExitCode> {
-    let Some((read, _)) = read_good(&arguments.file)? else { return Ok(ExitCode::FAILURE) };
+    let Some((read, _)) = read_good(&arguments.file, &of(&arguments.guests)?)? else { return Ok(ExitCode::FAILURE) };
     let client = arguments.socket.client();
     if arguments.dry_run {
         let changes = would_change(&client, &read)?;

@@ -13,6 +13,7 @@ mod configuration;
 mod demo;
 mod doctor;
 mod explain;
+mod guests;
 mod history;
 mod notify;
 mod output;

@@ -34,6 +34,7 @@ pub(crate) enum What {
     SchemeChanged { worker: WorkerId, port: PortId, way: Way, packets: (u32, u32) },
     Remarked { port: Option<PortId>, path: Option<PathId>, remark: plane::scheduler::task::Remark },
     FunctionFailed { path: PathId, what: String },
+    GuestFailed { port: PortId, what: String, for_good: bool },
     WorkerFailed { worker: WorkerId, reason: String },
     WorkerRestarted { worker: WorkerId, reason: String, lost: u64 },
     WorkerStuck { worker: WorkerId, time: Nanos },
@@ -57,6 +58,7 @@ impl What {
             Event::FunctionFailed { path, misdeed, .. } => {
                 What::FunctionFailed { path, what: remarks::misdeed(misdeed) }
             }
+            Event::GuestFailed { port, what, for_good, .. } => What::GuestFailed { port, what: what.into(), for_good },
             Event::PathDrained { path } => What::PathDrained(path),
             Event::PortDrained { port } => What::PortDrained(port),
             _ => return None,
@@ -83,6 +85,7 @@ impl What {
             What::SchemeChanged { .. } => api::EventKind::SchemeChanged,
             What::Remarked { .. } => api::EventKind::Scheduling,
             What::FunctionFailed { .. } => api::EventKind::FunctionFailed,
+            What::GuestFailed { .. } => api::EventKind::GuestFailed,
             What::WorkerFailed { .. } => api::EventKind::WorkerFailed,
             What::WorkerRestarted { .. } => api::EventKind::WorkerRestarted,
             What::WorkerStuck { .. } => api::EventKind::WorkerStuck,
@@ -97,7 +100,7 @@ impl What {
                 Some(names.port(*port))
             }
             What::PathDrained(path) | What::FunctionFailed { path, .. } => Some(names.path(*path)),
-            What::Remarked { port: Some(port), .. } => Some(names.port(*port)),
+            What::Remarked { port: Some(port), .. } | What::GuestFailed { port, .. } => Some(names.port(*port)),
             What::Remarked { path: Some(path), .. } => Some(names.path(*path)),
             What::Neighbour { interface, .. }
             | What::AddressConflict { interface, .. }
@@ -145,6 +148,10 @@ impl What {
             What::SchemeChanged { worker, way, packets, .. } => remarks::scheme_changed(*worker, *way, *packets),
             What::Remarked { remark, .. } => remarks::text(remark),
             What::FunctionFailed { what, .. } => what.clone(),
+            What::GuestFailed { what, for_good, .. } => {
+                let then = if *for_good { "until there is another configuration" } else { "for a second" };
+                format!("the guest is put aside, and packets leave first come, first served, {then}: {what}")
+            }
             What::WorkerFailed { worker, reason } => format!("worker {worker} has failed: {reason}"),
             What::WorkerRestarted { worker, reason, lost } => {
                 let plural = if *lost == 1 { "" } else { "s" };
@@ -179,6 +186,10 @@ impl Entry {
             text: self.what.text(),
             hint: match &self.what {
                 What::Remarked { remark, .. } => Some(crate::remarks::hint(remark)),
+                What::GuestFailed { .. } => Some(
+                    "mend the guest and apply it anew (docs/guests.md), or give the port a scheme that is built in"
+                        .into(),
+                ),
                 _ => None,
             },
         }

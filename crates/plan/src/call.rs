@@ -7,7 +7,9 @@ use crate::Cost;
 use crate::admission::{Figure, Source};
 use crate::text::{TextError, did_you_mean, quote};
 use serde::Serialize;
+use std::any::Any;
 use std::fmt;
+use std::sync::Arc;
 use units::Nanos;
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, OrderDeclaration, Unit};
 
@@ -22,6 +24,37 @@ pub struct Catalogue {
     pub functions: Vec<Declaration>,
     /// The kinds of device a port may have.
     pub devices: Vec<Declaration>,
+    /// Where guests come from; nothing where there are none.
+    pub guests: Option<Arc<dyn Guests>>,
+}
+
+/// Where the guests of a configuration come from: queueing schemes that are no part of this program.
+pub trait Guests: fmt::Debug + Send + Sync {
+    /// The guest of that name, declared as `guest:NAME`, or what is wrong with it and what to do.
+    fn find(&self, name: &str) -> Result<(Declaration, Code), (String, String)>;
+}
+
+/// The code of a guest, which whoever makes schemes of it knows how to read.
+#[derive(Clone)]
+pub struct Code {
+    /// Tells it from all other code.
+    pub digest: u64,
+    /// What makes schemes of it.
+    pub maker: Arc<dyn Any + Send + Sync>,
+}
+
+impl PartialEq for Code {
+    fn eq(&self, other: &Code) -> bool {
+        self.digest == other.digest
+    }
+}
+
+impl Eq for Code {}
+
+impl fmt::Debug for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Code {:016x}", self.digest)
+    }
 }
 
 /// A scheme or function of the catalogue with the value of every option.
@@ -40,6 +73,9 @@ pub struct Call {
     /// What it declares to cost.
     #[serde(skip)]
     pub cost: Figure,
+    /// Of a guest: its code. One that was built anew is another call, though the text is the same.
+    #[serde(skip)]
+    pub code: Option<Code>,
 }
 
 fn as_map<S: serde::Serializer>(options: &[(&'static str, u64)], serializer: S) -> Result<S::Ok, S::Error> {
@@ -83,7 +119,8 @@ impl Call {
         }
         above(declaration, &options, &given, name)?;
         let cost = declared(declaration, &options);
-        Ok(Call { name: declaration.name, text: canonical(declaration, &options), options, inner: Vec::new(), cost })
+        let text = canonical(declaration, &options);
+        Ok(Call { name: declaration.name, text, options, inner: Vec::new(), cost, code: None })
     }
 
     /// The value of a declared option.

@@ -1,7 +1,7 @@
 //! The difference between two plans: what an apply has to do, and what `diff` prints.
 
 use crate::cpu::{CpuPlan, PathCpu, Reservation, wait_text};
-use crate::{InterfacePlan, Name, NeighbourPlan, PathPlan, Plan, PortPlan, RoutePlan};
+use crate::{Call, InterfacePlan, Name, NeighbourPlan, PathPlan, Plan, PortPlan, RoutePlan};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fmt::{self, Display};
@@ -227,6 +227,11 @@ fn edit(edits: &mut Vec<Edit>, what: &'static str, old: impl Display, new: impl 
     }
 }
 
+/// Of which build a guest is.
+fn build(scheme: &Call) -> String {
+    scheme.code.as_ref().map_or_else(|| "none".to_string(), |code| format!("{:016x}", code.digest))
+}
+
 /// An optional value; `none` where it is not given.
 fn or_none<T: Display>(value: &Option<T>) -> String {
     value.as_ref().map_or_else(|| "none".to_string(), |value| value.to_string())
@@ -303,6 +308,10 @@ fn ports(old: &PortPlan, new: &PortPlan, changes: &mut Vec<Change>) {
     edit(&mut what, "offloads", old.device.offloads, new.device.offloads);
     edit(&mut what, "mac", or_none(&old.mac), or_none(&new.mac));
     edit(&mut what, "scheme", &old.scheme, &new.scheme);
+    if old.scheme.text == new.scheme.text {
+        // A guest may have been built anew.
+        edit(&mut what, "build", build(&old.scheme), build(&new.scheme));
+    }
     edit(&mut what, "scheme_change", old.scheme_change, new.scheme_change);
     edit(&mut what, "share", or_none(&old.cpu.share), or_none(&new.cpu.share));
     edit(&mut what, "line_rate", or_none(&old.cpu.line_rate), or_none(&new.cpu.line_rate));

@@ -33,7 +33,7 @@ pub mod throttle;
 
 pub use address::Prefix;
 pub use advertise::{Preference, RaPlan, RaPrefix};
-pub use call::{Call, Catalogue};
+pub use call::{Call, Catalogue, Code, Guests};
 pub use check::{Checked, check, examine, examine_file, load};
 pub use cores::Cores;
 pub use cpu::{

@@ -146,6 +146,8 @@ fn scheme(catalogue: &Catalogue) -> String {
     let orders: Vec<Declaration> = catalogue.orders.iter().map(|order| order.declaration).collect();
     let all = names(&all_schemes(catalogue));
     let options = r"\s*(\([^{}]*\)\s*)?";
+    // Which guests there are, only the router knows.
+    let all = format!("{all}|guest:[a-z][a-z0-9_-]*");
     if orders.is_empty() {
         return format!(r"^\s*({all}){options}$");
     }

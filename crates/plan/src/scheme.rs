@@ -9,6 +9,8 @@ use units::declare::{Declaration, Inside, OrderDeclaration};
 
 /// Queues of a link at most.
 const QUEUES: u64 = 65534;
+/// What the name of a guest begins with.
+const GUEST: &str = "guest:";
 /// Schemes inside one another at most.
 const DEPTH: usize = 8;
 
@@ -139,6 +141,9 @@ impl Reader<'_> {
                 .wrong(format!("more than {DEPTH} schemes are inside one another"), "use fewer"));
         }
         let (head, inside) = piece.split()?;
+        if let Some(name) = head.named().text.strip_prefix(GUEST) {
+            return self.guest(head, name, inside);
+        }
         let Some(order) = self.order(head.named().text) else {
             return match inside {
                 None => {
@@ -150,6 +155,25 @@ impl Reader<'_> {
         };
         let outer = parse(head, &[order.declaration], "scheme")?;
         Ok(outer.around(self.inside(order, inside)?))
+    }
+
+    /// A guest: a whole scheme, whose queues are its own.
+    fn guest(&self, head: Piece<'_>, name: &str, inside: Option<Piece<'_>>) -> Result<Call, TextError> {
+        let whole = head.named();
+        if self.depth > 0 {
+            let reason = format!("'{}' is a guest, which cannot be inside of another scheme", whole.text);
+            return Err(whole.wrong(reason, "make it the scheme of the port"));
+        }
+        if let Some(inside) = inside {
+            let length = inside.text.len() + 2;
+            let reason = format!("'{}' is a guest, and takes nothing in braces", whole.text);
+            return Err(TextError { offset: inside.offset - 1, length, reason, hint: "remove them".to_string() });
+        }
+        let Some(guests) = &self.catalogue.guests else {
+            return Err(whole.wrong("there are no guests here", "use a scheme that is built in"));
+        };
+        let (declaration, code) = guests.find(name).map_err(|(reason, hint)| whole.wrong(reason, hint))?;
+        Ok(Call { code: Some(code), ..parse(head, &[declaration], "guest")? })
     }
 
     /// What is inside of an order: what is written there, or what is usual.
@@ -166,6 +190,9 @@ impl Reader<'_> {
     /// A scheme that manages a queue by itself.
     fn manager(&self, piece: Piece<'_>) -> Result<Call, TextError> {
         let name = piece.named();
+        if let Some(guest) = name.text.strip_prefix(GUEST) {
+            return self.guest(piece, guest, None);
+        }
         if self.order(name.text).is_some() {
             let hint = did_you_mean(name.text, self.catalogue.schemes.iter().map(|scheme| scheme.name));
             return Err(name.wrong(format!("'{}' has queues of its own, and cannot manage one", name.text), hint));
@@ -223,7 +250,9 @@ fn parse(piece: Piece<'_>, declarations: &[Declaration], what: &str) -> Result<C
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Code, Guests};
     use expect_test::{Expect, expect};
+    use std::sync::Arc;
     use units::declare::{DeclaredCost, OptionDeclaration, OrderDeclaration, Unit};
 
     const fn count(name: &'static str, default: &'static str) -> OptionDeclaration {
@@ -276,6 +305,46 @@ mod tests {
         let call = read("fq(flows=2){fifo(limit=3)}").unwrap();
         let json = serde_json::to_value(&call).unwrap();
         assert_eq!(json["inner"][0]["options"]["limit"], 3);
+    }
+
+    /// Guests of these names: the second can do no more than say so.
+    #[derive(Debug)]
+    struct Two;
+
+    impl Guests for Two {
+        fn find(&self, name: &str) -> Result<(Declaration, Code), (String, String)> {
+            match name {
+                "mine" => Ok((declared("guest:mine", LIMIT), Code { digest: 7, maker: Arc::new(()) })),
+                other => Err((format!("there is no guest '{other}'"), "build it".to_string())),
+            }
+        }
+    }
+
+    #[test]
+    fn guests_are_whole_schemes() {
+        let catalogue = Catalogue {
+            guests: Some(Arc::new(Two)),
+            schemes: vec![declared("fifo", LIMIT)],
+            orders: vec![order("shape", &[], Inside::Any, "fifo"), order("drr", &[], Inside::Manager, "fifo")],
+            ..Catalogue::default()
+        };
+        let call = Call::scheme(" guest:mine( limit=5 )", &catalogue).unwrap();
+        assert_eq!((call.text.as_str(), call.option("limit")), ("guest:mine(limit=5)", Some(5)));
+        assert_eq!(call.code.as_ref().map(|code| code.digest), Some(7));
+        let same = Call::scheme(&call.text, &catalogue).unwrap();
+        let newer = Call { code: Some(Code { digest: 8, maker: Arc::new(()) }), ..call.clone() };
+        assert!(same == call && newer != call);
+        let wrong = |text: &str| {
+            let e = Call::scheme(text, &catalogue).unwrap_err();
+            format!("{} {}; {}", &text[e.offset..e.offset + e.length], e.reason, e.hint)
+        };
+        assert_eq!(wrong("guest:his(a=1)"), "guest:his there is no guest 'his'; build it");
+        assert!(wrong("guest:mine(limti=5)").starts_with("limti 'guest:mine' has no option 'limti'"));
+        assert!(wrong("guest:mine{fifo}").starts_with("{fifo} 'guest:mine' is a guest, and takes nothing in braces"));
+        let inside = "guest:mine 'guest:mine' is a guest, which cannot be inside of another scheme; ";
+        assert!(wrong("shape{guest:mine}").starts_with(inside) && wrong("drr{ guest:mine }").starts_with(inside));
+        let none = Catalogue { guests: None, ..catalogue.clone() };
+        assert_eq!(Call::scheme("guest:mine", &none).unwrap_err().reason, "there are no guests here");
     }
 
     #[test]

@@ -154,6 +154,17 @@ pub enum Event<'a> {
         /// What they did.
         misdeed: Misdeed<'a>,
     },
+    /// A guest that decides over the queues of a port is put aside: its queues are served first come, first served.
+    GuestFailed {
+        /// Whose worker.
+        worker: WorkerId,
+        /// The port.
+        port: PortId,
+        /// What it did.
+        what: &'a str,
+        /// It is not tried again.
+        for_good: bool,
+    },
     /// A removed path has no packets left.
     PathDrained {
         /// Which.

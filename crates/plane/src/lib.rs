@@ -35,7 +35,7 @@ mod worker;
 pub use latency::{Latency, Spread};
 pub use link::{Lines, LinkCounters};
 pub use path::PathCounters;
-pub use queueing::Queueing;
+pub use queueing::{Maker, Queueing, code};
 pub use router::{
     ApplyError, Build, EditError, EditSummary, Edits, KnownCosts, Nudge, Opener, Prepared, Published, Router,
 };
@@ -51,5 +51,6 @@ pub fn catalogue() -> plan::Catalogue {
         orders: schemes::ORDERS.to_vec(),
         functions: function::DECLARATIONS.to_vec(),
         devices: port::DECLARATIONS.to_vec(),
+        guests: None,
     }
 }

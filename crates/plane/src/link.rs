@@ -4,6 +4,7 @@
 //! so every packet is in exactly one place whatever the scheme does: what it leaves in a register is dropped on arrival
 //! or transmitted.
 
+mod ahead;
 mod change;
 mod wires;
 
@@ -13,8 +14,8 @@ use crate::latency::Since;
 use crate::offload::wire_length;
 use crate::port::{Offloads, Port, Wire};
 use crate::queueing::{Queueing, Queues};
-use packet::{BATCH, Batch, DropReason, Packet, Queue};
-use schemes::{Next, Record, Scheme, Sharing, Size, Wires as _};
+use packet::{BATCH, Batch, DropReason, Packet, Queue, wire};
+use schemes::{Next, Record, Scheme, Sharing, Size, Trouble, Wires as _};
 use units::{Bytes, Instant, PathId, PortId, Rate};
 
 /// Keys the hash by which a scheme tells flows apart. Fixed, so that runs repeat.
@@ -339,6 +340,11 @@ impl Link {
         self.ranking
     }
 
+    /// What went wrong in a scheme, told once each.
+    pub fn trouble(&mut self) -> Option<Trouble> {
+        self.scheme.trouble().or_else(|| self.incoming.as_mut()?.scheme.trouble())
+    }
+
     /// With whom its scheme shares, the newest where one takes the place of another.
     pub fn sharing(&self) -> Sharing {
         self.incoming.as_ref().map_or(&self.sharing, |newer| &newer.sharing).clone()
@@ -465,7 +471,7 @@ impl Lines {
         }
     }
 
-    /// A packet as its scheme sees it; one that comes also with what only its bytes tell.
+    /// A packet as its scheme sees it.
     #[inline(always)]
     fn record(&self, packet: &Packet) -> Record {
         let meta = packet.meta();
@@ -477,6 +483,19 @@ impl Lines {
             ecn: meta.ecn,
             ..Record::default()
         }
+    }
+
+    /// The same for one that arrives: also what only its bytes tell.
+    #[inline(always)]
+    fn arrival(&self, packet: &Packet) -> Record {
+        let l3 = packet.meta().l3 as usize;
+        let flow_hash = self.hash_key.map_or(0, |key| wire::flow_hash(packet.bytes(), l3, key));
+        let mut record = Record { flow_hash, ..self.record(packet) };
+        if self.hosts {
+            let wire::Hosts { source, destination, dscp } = wire::hosts(packet.bytes(), l3, FLOW_KEY);
+            record = Record { source, destination, dscp, ..record };
+        }
+        record
     }
 
     /// The arriving packet was not enqueued: it is dropped.

@@ -6,9 +6,10 @@ use crate::offload::{Refitted, refit, refitted, wire_length};
 use crate::port::Offloads;
 use crate::shelf::Shelf;
 use packet::{Packet, Queue};
-use plan::{Call, SchemeChange};
+use plan::{Call, Code, SchemeChange};
 use schemes::{BuildError, Layer, Scheme, Sharing, Size};
 use std::fmt;
+use std::sync::Arc;
 
 /// Packets that a single queue holds at most.
 const LONGEST: usize = 65536;
@@ -23,6 +24,17 @@ pub struct Queueing {
     pub(crate) backlog: Size,
     /// What becomes of the packets that wait where it takes the place of another.
     pub(crate) change: SchemeChange,
+}
+
+/// Makes schemes of the code of a guest.
+pub trait Maker: Send + Sync {
+    /// One more of them, with these values of its options in their order; or why it does not start.
+    fn make(&self, options: &[u64]) -> Result<Box<dyn Scheme<Lines>>, String>;
+}
+
+/// What `maker` makes schemes of, for a configuration to carry.
+pub fn code(digest: u64, maker: Arc<dyn Maker>) -> Code {
+    Code { digest, maker: Arc::new(maker) }
 }
 
 /// The physical queues of a link.
@@ -58,6 +70,16 @@ impl Queues {
         match self {
             Queues::One(packets, _) => packets.front().filter(|_| queue == 0),
             Queues::Many(shelf) => shelf.front(queue),
+        }
+    }
+
+    /// Shows each packet of a queue, the first one first.
+    #[cold]
+    pub fn visit(&self, queue: usize, see: &mut dyn FnMut(&Packet)) {
+        match self {
+            Queues::One(packets, _) if queue == 0 => packets.iter().for_each(see),
+            Queues::One(..) => {}
+            Queues::Many(shelf) => shelf.iter(queue).for_each(see),
         }
     }
 
@@ -192,7 +214,10 @@ impl Queueing {
         fn layer(call: &Call) -> Layer<'_> {
             Layer { name: call.name, options: &call.options, inside: call.inner.iter().map(layer).collect() }
         }
-        let scheme = schemes::build_for(&layer(call), sharing)?;
+        let scheme = match &call.code {
+            Some(code) => of_guest(code, call)?,
+            None => schemes::build_for(&layer(call), sharing)?,
+        };
         Ok(Queueing { sharing: sharing.clone(), ..Queueing::new(scheme, capacity) })
     }
 
@@ -203,6 +228,13 @@ impl Queueing {
             _ => false,
         }
     }
+}
+
+fn of_guest(code: &Code, call: &Call) -> Result<Box<dyn Scheme<Lines>>, BuildError> {
+    let maker: Option<&Arc<dyn Maker>> = code.maker.downcast_ref();
+    let maker = maker.ok_or_else(|| BuildError::Unknown(call.name.to_string()))?;
+    let options: Vec<u64> = call.options.iter().map(|(_, value)| *value).collect();
+    maker.make(&options).map_err(BuildError::Guest)
 }
 
 impl fmt::Debug for Queueing {

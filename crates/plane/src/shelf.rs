@@ -88,6 +88,13 @@ impl Shelf {
         Some(packet)
     }
 
+    /// All packets of a queue, the first one first.
+    pub fn iter(&self, queue: usize) -> impl Iterator<Item = &Packet> {
+        let first = self.queues.get(queue).and_then(|line| self.places.get(line.first as usize));
+        std::iter::successors(first, |place| self.places.get(place.behind as usize))
+            .filter_map(|place| place.packet.as_ref())
+    }
+
     /// Puts a packet of so many bytes at the end of a queue, or gives it back where there is no room.
     #[inline(always)]
     #[must_use = "a packet that did not fit comes back"]
@@ -236,6 +243,7 @@ mod tests {
                     let bytes: u64 = expected.iter().map(|bytes| u64::from(*bytes)).sum();
                     prop_assert_eq!(shelf.size(queue), (expected.len() as u32, bytes));
                     prop_assert_eq!(shelf.front(queue).map(|packet| packet.bytes()[0]), expected.front().copied());
+                    prop_assert!(shelf.iter(queue).map(|packet| packet.bytes()[0]).eq(expected.iter().copied()));
                 }
             }
         }

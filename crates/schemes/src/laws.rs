@@ -1,9 +1,10 @@
 //! What holds for every scheme there is, whatever its options and whatever comes.
 
-use crate::model::{Fate, Model};
-use crate::{DECLARATIONS, Layer, Next, ORDERS, Progress, Record, Scheme, build};
+use crate::model::Model;
+use crate::trial::{Round, Trial};
+use crate::{DECLARATIONS, Layer, ORDERS, Record, Scheme, build};
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use proptest::prelude::*;
 use units::declare::{Declaration, Inside, OptionDeclaration, OrderDeclaration, Unit};
@@ -11,14 +12,6 @@ use units::{Nanos, QueueId};
 
 /// Where instructions are emulated, as those of other architectures are in continuous integration, each costs thirty times as much.
 const CASES: u32 = if cfg!(target_arch = "x86_64") { 1000 } else { 50 };
-
-/// Packets come, time passes, and the link takes some.
-#[derive(Clone, Debug)]
-struct Round {
-    packets: Vec<Record>,
-    pause: Nanos,
-    room: usize,
-}
 
 fn record() -> impl Strategy<Value = Record> {
     (64u32..1515, 0u8..4, 0u16..4, 0u32..5, 0u8..4).prop_map(|(length, class, queue, flow, ecn)| {
@@ -67,6 +60,10 @@ struct Built {
 }
 
 impl Built {
+    fn made(&self) -> Box<dyn Scheme<Model>> {
+        build(&self.layer()).expect("it is declared")
+    }
+
     fn layer(&self) -> Layer<'_> {
         Layer { name: self.name, options: &self.options, inside: self.inside.iter().map(Built::layer).collect() }
     }
@@ -132,109 +129,12 @@ fn retuned(built: Built) -> BoxedStrategy<Built> {
         .boxed()
 }
 
-/// A scheme on the link, and what came to it.
-struct Trial {
-    scheme: Box<dyn Scheme<Model>>,
-    model: Model,
-    came: Vec<Record>,
-}
-
-impl Trial {
-    fn new(built: &Built) -> Trial {
-        let scheme: Box<dyn Scheme<Model>> = build(&built.layer()).expect("it is declared");
-        let model = Model::with(scheme.queues().into());
-        Trial { scheme, model, came: Vec::new() }
-    }
-
-    fn sent(&self) -> usize {
-        self.model.fated(|fate| matches!(fate, Fate::Sent(_)))
-    }
-
-    /// Raises `LinkReady` as a link with so much room does, and holds each evaluation to what one may do.
-    fn ready(&mut self, room: usize) {
-        let before = self.sent();
-        self.model.room = room;
-        while self.model.room > 0 {
-            let fates = self.model.fates.len();
-            let progress = self.scheme.link_ready(&mut self.model);
-            let done = self.model.fates.len() - fates;
-            assert_eq!(done, usize::from(progress == Progress::Made), "one drop or one departure, or nothing");
-            if progress == Progress::None {
-                break;
-            }
-        }
-        self.model.room = 0;
-        let sent = self.sent() - before;
-        let waits = matches!(self.scheme.next(&self.model), Next::At(time) if time > self.model.now);
-        assert!(
-            sent == room || waits || self.model.waiting() == 0,
-            "the link is idle, and {} wait",
-            self.model.waiting()
-        );
-    }
-
-    fn round(&mut self, round: &Round) {
-        let idle = self.model.waiting() == 0 && self.scheme.passes_when_idle();
-        self.came.extend_from_slice(&round.packets);
-        self.model.arrive_all(&mut *self.scheme, round.packets.iter().copied());
-        self.conserved();
-        if idle && round.packets.len() == 1 && round.room > 0 {
-            let (fates, marked) = (self.model.fates.len(), self.model.marked.len());
-            self.ready(round.room);
-            assert_eq!(self.model.fates[fates..], [Fate::Sent(self.came.len() - 1)], "it says that they pass");
-            assert_eq!(self.model.marked.len(), marked);
-        }
-        self.model.now += round.pause;
-        self.ready(round.room);
-        self.conserved();
-    }
-
-    /// Takes the parameters of another.
-    fn tune(&mut self, built: &Built) -> bool {
-        let other: Box<dyn Scheme<Model>> = build(&built.layer()).expect("it is declared");
-        other.tunable().is_some_and(|other| self.scheme.tune(other, &self.model))
-    }
-
-    fn conserved(&self) {
-        assert_eq!(self.model.offered(), self.model.fates.len() + self.model.waiting());
-        let idle = self.scheme.next(&self.model) == Next::Idle;
-        assert_eq!(idle, self.model.waiting() == 0, "it is to be asked as long as packets wait");
-    }
-
-    /// Lets everything go, and looks at what became of all packets.
-    fn end(mut self) {
-        self.ready(usize::MAX);
-        while let Next::At(time) = self.scheme.next(&self.model) {
-            assert!(time > self.model.now, "it is ready");
-            self.model.now = time;
-            self.ready(usize::MAX);
-        }
-        assert_eq!(self.model.waiting(), 0);
-        let number = |fate: &Fate| match *fate {
-            Fate::Sent(number) | Fate::Refused(number) | Fate::Dropped(number) => number,
-        };
-        let mut all: Vec<usize> = self.model.fates.iter().map(number).collect();
-        all.sort_unstable();
-        assert!(all.into_iter().eq(0..self.came.len()), "each packet has one fate");
-        let mut last = BTreeMap::new();
-        for fate in &self.model.fates {
-            let Fate::Sent(number) = *fate else { continue };
-            let Record { class, queue, flow_hash, .. } = self.came[number];
-            let before = last.insert((class, queue.0, flow_hash), number);
-            assert!(before < Some(number), "{number} overtook {before:?} of its flow");
-        }
-        for number in &self.model.marked {
-            assert!(self.came[*number].ecn != 0, "only those are marked whose senders understand it");
-        }
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(CASES))]
 
     #[test]
     fn laws(scheme in any_scheme(3), rounds in rounds()) {
-        let mut trial = Trial::new(&scheme);
+        let mut trial = Trial::new(scheme.made());
         rounds.iter().for_each(|round| trial.round(round));
         trial.end();
     }
@@ -249,10 +149,10 @@ proptest! {
         (scheme, other) in any_scheme(3).prop_flat_map(|built| (Just(built.clone()), retuned(built))),
         (before, after) in (rounds(), rounds()),
     ) {
-        let mut trial = Trial::new(&scheme);
+        let mut trial = Trial::new(scheme.made());
         before.iter().for_each(|round| trial.round(round));
         // CHOKe remembers as many packets as it lets in.
-        let tuned = trial.tune(&other);
+        let tuned = trial.tune(&*other.made());
         prop_assert!(tuned || scheme.has("choke"), "{scheme:?} takes the parameters of {other:?}");
         if tuned {
             trial.conserved();
@@ -283,12 +183,12 @@ fn a_scheme_takes_no_parameters_of_another_kind_or_with_other_queues() {
     ];
     for (i, one) in all.iter().enumerate() {
         for (j, other) in all.iter().enumerate() {
-            assert_eq!(Trial::new(one).tune(other), i == j, "{one:?} and {other:?}");
+            assert_eq!(Trial::new(one.made()).tune(&*other.made()), i == j, "{one:?} and {other:?}");
         }
     }
     let mut fewer = of("fq", &["codel"]);
     fewer.options.iter_mut().filter(|(name, _)| *name == "flows").for_each(|(_, flows)| *flows = 16);
-    assert!(!Trial::new(&of("fq", &["codel"])).tune(&fewer));
+    assert!(!Trial::new(of("fq", &["codel"]).made()).tune(&*fewer.made()));
 }
 
 /// With the options that it has by default, and this inside.

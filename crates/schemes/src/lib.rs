@@ -16,8 +16,7 @@ mod chance;
 mod fifo;
 #[cfg(test)]
 mod laws;
-#[cfg(test)]
-mod model;
+pub mod model;
 mod options;
 mod orders;
 mod shape;
@@ -25,10 +24,11 @@ mod sharing;
 mod single;
 mod stage;
 mod tree;
+pub mod trial;
 mod wires;
 
 pub use build::{DECLARATIONS, Layer, build, build_for};
 pub use options::{BuildError, Options};
 pub use orders::ORDERS;
 pub use sharing::Sharing;
-pub use wires::{Next, Progress, Record, Scheme, Size, Wires};
+pub use wires::{Ahead, Next, Progress, Record, Scheme, Size, Trouble, Wires};

@@ -1,6 +1,6 @@
 //! A link in a few lines, to try schemes on: packets are numbers, and every fate is written down.
 
-use crate::{Record, Scheme, Size, Wires};
+use crate::{Ahead, Record, Scheme, Size, Wires};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use units::{Bytes, Instant, QueueId, Rate};
@@ -8,8 +8,11 @@ use units::{Bytes, Instant, QueueId, Rate};
 /// What became of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
+    /// It left.
     Sent(usize),
+    /// It was not let in.
     Refused(usize),
+    /// It was let in, and dropped.
     Dropped(usize),
 }
 
@@ -19,7 +22,9 @@ type Numbered = (usize, Record);
 /// Some queues, unbounded, before a link that is ready for `room` packets.
 #[derive(Debug)]
 pub struct Model {
+    /// What the scheme is told of the time.
     pub now: Instant,
+    /// What it is told of the link.
     pub rate: Rate,
     /// Packets that all queues hold together.
     pub capacity: usize,
@@ -28,7 +33,9 @@ pub struct Model {
     queues: Vec<VecDeque<Numbered>>,
     hand: Option<Numbered>,
     count: usize,
+    /// Packets the link can take now.
     pub room: usize,
+    /// In the order in which they were met.
     pub fates: Vec<Fate>,
     /// Numbers of the packets that were marked, in the order in which that was.
     pub marked: Vec<usize>,
@@ -168,5 +175,17 @@ impl Wires for Model {
     }
     fn link_rate(&self) -> Rate {
         self.rate
+    }
+}
+
+impl Ahead for Model {
+    fn offered(&self, place: usize) -> Option<Record> {
+        self.arriving.get(place).map(|(_, record)| *record)
+    }
+    fn room(&self) -> usize {
+        self.room
+    }
+    fn visit(&self, queue: QueueId, see: &mut dyn FnMut(Record)) {
+        self.queues.get(queue.index()).into_iter().flatten().for_each(|(_, record)| see(*record));
     }
 }

@@ -15,12 +15,15 @@ pub enum BuildError {
     Unknown(String),
     /// It has more queues than a link can tell apart.
     TooManyQueues,
+    /// A guest does not start, for this reason.
+    Guest(String),
 }
 
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BuildError::Unknown(name) => write!(f, "there is no queueing scheme or option '{name}'"),
+            BuildError::Guest(why) => f.write_str(why),
             BuildError::TooManyQueues => {
                 write!(f, "all its queues together are more than the 65534 that a link has at most")
             }

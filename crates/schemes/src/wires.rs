@@ -4,6 +4,7 @@
 //! themselves never cross: the link keeps one register for the packet that arrives and one for the packet taken out to
 //! be sent, so a scheme can neither copy, forge nor forget one.
 
+use alloc::string::String;
 use core::any::Any;
 use units::{Bytes, Instant, QueueId, Rate};
 
@@ -70,6 +71,30 @@ pub trait Wires {
     fn link_rate(&self) -> Rate;
 }
 
+/// What the host of a guest sees besides. A guest decides over many packets in one call, so they are shown to it before anything
+/// becomes of them, and its decisions are carried out afterwards.
+pub trait Ahead: Wires {
+    /// The record of the packet so many places behind the next one that arrives.
+    fn offered(&self, place: usize) -> Option<Record>;
+    /// As [`Wires::arriving`], for a packet whose record is known.
+    fn advance(&mut self) -> bool {
+        self.arriving().is_some()
+    }
+    /// Packets that the link can take now.
+    fn room(&self) -> usize;
+    /// Shows each packet of `queue` that waits, the first one first.
+    fn visit(&self, queue: QueueId, see: &mut dyn FnMut(Record));
+}
+
+/// What went wrong in a scheme that is not of this program: a guest.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Trouble {
+    /// What it did, in words.
+    pub what: String,
+    /// Whether it is not tried again: its queues are served first come, first served, until there is another configuration.
+    pub for_good: bool,
+}
+
 /// Whether an evaluation of [`Scheme::link_ready`] did something.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
@@ -132,6 +157,11 @@ pub trait Scheme<W: Wires>: Send {
     /// Whether a higher class leaves before a lower one: the output task then takes packets from the paths in that order too.
     fn ranks_classes(&self) -> bool {
         false
+    }
+
+    /// What went wrong in it, told once each.
+    fn trouble(&mut self) -> Option<Trouble> {
+        None
     }
 
     /// Takes the parameters of a scheme like itself, and keeps what it remembers. False where the other is of another kind, has other

@@ -4,6 +4,14 @@ use super::{EXIT, Socket};
 use clap::{Args, Subcommand, ValueHint};
 use std::path::PathBuf;
 
+/// Where guests come from.
+#[derive(Args, Debug, Clone)]
+pub struct GuestDirectory {
+    /// The directory with guests: `scheme = "guest:mine"` is its file mine.wasm (docs/guests.md) [default: there are none].
+    #[arg(long, value_name = "DIR", env = "SWITCHPATH_GUESTS", value_hint = ValueHint::DirPath)]
+    pub guests: Option<PathBuf>,
+}
+
 /// Check a configuration: every error at once, with its place, a reason and a hint; and what each task gets of the
 /// processor, where something is promised.
 ///
@@ -24,6 +32,8 @@ pub struct Check {
     /// Show what each task gets of the processor even where nothing is promised.
     #[arg(long)]
     pub shares: bool,
+    #[command(flatten)]
+    pub guests: GuestDirectory,
     /// Print what was found as JSON.
     #[arg(short, long)]
     pub json: bool,
@@ -52,6 +62,8 @@ pub struct Diff {
     /// The newer of two.
     #[arg(value_hint = ValueHint::FilePath)]
     pub new: Option<PathBuf>,
+    #[command(flatten)]
+    pub guests: GuestDirectory,
     /// Print the changes as JSON.
     #[arg(short, long)]
     pub json: bool,
@@ -78,6 +90,8 @@ pub struct Apply {
     /// Only say what would change.
     #[arg(long)]
     pub dry_run: bool,
+    #[command(flatten)]
+    pub guests: GuestDirectory,
     #[command(flatten)]
     pub trial: Trial,
     /// Print the answer as JSON.

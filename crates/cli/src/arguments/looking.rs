@@ -1,6 +1,6 @@
 //! The options of commands that look into a router, running or not.
 
-use super::{EXIT, Socket};
+use super::{EXIT, GuestDirectory, Socket};
 use clap::{Args, Subcommand, ValueHint};
 use control::replay::Speed;
 use std::path::PathBuf;
@@ -241,6 +241,8 @@ pub struct Explain {
     /// The packet in words.
     #[arg(value_name = "PACKET", conflicts_with_all = ["pcap", "drop"])]
     pub packet: Vec<String>,
+    #[command(flatten)]
+    pub guests: GuestDirectory,
     /// Take the packet from this capture.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "drop")]
     pub pcap: Option<PathBuf>,
@@ -296,6 +298,8 @@ pub struct Replay {
     /// Another configuration to compare with: the one before, say.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "config")]
     pub against: Option<PathBuf>,
+    #[command(flatten)]
+    pub guests: GuestDirectory,
     /// The port the packets come in by.
     #[arg(long, value_name = "PORT")]
     pub port: Option<String>,

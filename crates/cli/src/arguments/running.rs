@@ -1,6 +1,6 @@
 //! The options of `run`: what the router keeps, gives away, and lets others ask.
 
-use super::EXIT;
+use super::{EXIT, GuestDirectory};
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 
@@ -13,6 +13,7 @@ use std::path::PathBuf;
 Examples:
   switchpath run router.toml
   switchpath run examples/pcap.toml --until-idle     forward a capture to a capture, no root needed
+  switchpath run router.toml --guests /etc/switchpath/guests
   systemctl reload switchpath                        apply the file anew (SIGHUP)
 
 {EXIT}"))]
@@ -34,6 +35,8 @@ pub struct Run {
     /// and never confirmed.
     #[arg(long)]
     pub force: bool,
+    #[command(flatten)]
+    pub guests: GuestDirectory,
     #[command(flatten)]
     pub sharing: SocketSharing,
     #[command(flatten)]

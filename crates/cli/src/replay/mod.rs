@@ -4,7 +4,7 @@
 mod live;
 
 use crate::arguments::{Replay, Usage};
-use crate::configuration::{read, show_diagnostics};
+use crate::configuration::{of, read, show_diagnostics};
 use crate::output::{Rows, is_coloured, print_json, span};
 use anyhow::{Context, Result, anyhow};
 use control::replay::{Audience, Comparison, Departure, Named, Options, Report, Source, replay as run};
@@ -25,10 +25,10 @@ pub fn replay(arguments: &Replay) -> Result<ExitCode> {
         return Err(anyhow!(Usage(format!("'{}' would be read and overwritten at once", write.display()))));
     }
     let Some(config) = &arguments.config else { return live::replay(arguments, &source) };
-    let Some(new) = good(config)? else { return Ok(ExitCode::FAILURE) };
+    let Some(new) = good(config, arguments)? else { return Ok(ExitCode::FAILURE) };
     let old = match &arguments.against {
         None => None,
-        Some(file) => match good(file)? {
+        Some(file) => match good(file, arguments)? {
             None => return Ok(ExitCode::FAILURE),
             old => old,
         },
@@ -56,8 +56,8 @@ fn named((name, plan): &(String, plan::Plan)) -> Named<'_> {
 }
 
 /// A configuration without errors, and its name.
-fn good(file: &Path) -> Result<Option<(String, plan::Plan)>> {
-    let configuration = read(file)?;
+fn good(file: &Path, arguments: &Replay) -> Result<Option<(String, plan::Plan)>> {
+    let configuration = read(file, &of(&arguments.guests)?)?;
     show_diagnostics(&configuration.checked.diagnostics)?;
     Ok(configuration.checked.plan.map(|plan| (configuration.name, plan)))
 }

@@ -53,6 +53,9 @@ pub fn confine(
         let found = directory.canonicalize().with_context(|| format!("--allow-dir {}", directory.display()))?;
         write.push(found);
     }
+    // An apply reads them.
+    let guests = &arguments.guests.guests;
+    read.extend(guests.iter().filter_map(|directory| directory.canonicalize().ok()));
     let user = user(arguments)?;
     if let (Some(user), Some(state)) = (&user, state) {
         give(state, user).with_context(|| format!("{} cannot be given to {}", state.display(), user.name))?;
@@ -60,7 +63,7 @@ pub fn confine(
     let no_new_ports = arguments.confinement.no_new_ports;
     let keep = if no_new_ports { Vec::new() } else { Capability::PORTS.to_vec() };
     read.extend(write.clone());
-    let policy = Policy { user, keep, read: read.clone(), write: write.clone() };
+    let policy = Policy { user, keep, read: read.clone(), write: write.clone(), code: guests.is_some() };
     let confined = privilege::confine(&policy)?;
     tracing::info!("{}", told(&confined));
     if let Err(error) = fs::File::open(&arguments.config) {

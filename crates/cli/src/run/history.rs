@@ -4,6 +4,7 @@ use crate::arguments::Run;
 use crate::configuration::Configuration;
 use anyhow::{Context, Result, bail};
 use control::history::{History, Resumed};
+use plan::Catalogue;
 use std::path::{Path, PathBuf};
 
 /// The state directory of the system's router, used where it is there and can be written.
@@ -43,7 +44,7 @@ pub struct Start {
 
 /// The configuration of the file, or the one before it, where the file has what was applied on trial and never confirmed:
 /// it may be what cut its operator off.
-pub fn choose(history: &History, file: Configuration, force: bool) -> Result<Start> {
+pub fn choose(history: &History, file: Configuration, force: bool, catalogue: &Catalogue) -> Result<Start> {
     let before = match history.resume(&file.text) {
         Resumed::Instead(before) if !force => before,
         _ => return Ok(Start { configuration: file, restores: None }),
@@ -55,7 +56,7 @@ pub fn choose(history: &History, file: Configuration, force: bool) -> Result<Sta
         before.generation,
         before.name
     );
-    let checked = plan::examine(&before.text, &before.name, &plane::catalogue());
+    let checked = plan::examine(&before.text, &before.name, catalogue);
     if checked.plan.is_none() {
         bail!("generation {} cannot be read any more:\n{}", before.generation, checked.diagnostics);
     }

@@ -5,6 +5,7 @@ mod history;
 
 use crate::arguments::{RemoteApi, Run};
 use crate::configuration::{read, show_diagnostics};
+use crate::guests;
 use crate::notify::{notify, reloading, watchdog};
 use crate::output::{Rows, is_coloured, print_json, short, span};
 use anyhow::{Context, Result, anyhow};
@@ -16,6 +17,7 @@ use history::Start;
 use io::clock;
 use io::devices::Devices;
 use io::login::Login;
+use plan::Catalogue;
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
@@ -39,7 +41,10 @@ enum Wake {
 pub fn run(arguments: &Run) -> Result<ExitCode> {
     start_log(&arguments.log)?;
     let (past, remarks) = history::open(arguments)?;
-    let Start { configuration, restores } = history::choose(&past, read(&arguments.config)?, arguments.force)?;
+    let guests = guests::directory(&arguments.guests)?;
+    let catalogue = guests::catalogue(guests.clone());
+    let file = read(&arguments.config, &catalogue)?;
+    let Start { configuration, restores } = history::choose(&past, file, arguments.force, &catalogue)?;
     show_diagnostics(&configuration.checked.diagnostics)?;
     let Some(plan) = configuration.checked.plan else { return Ok(ExitCode::FAILURE) };
     let (sender, wakes) = channel();
@@ -55,7 +60,7 @@ pub fn run(arguments: &Run) -> Result<ExitCode> {
     remarks.into_iter().for_each(|remark| options.remarks.add(remark));
     let state = past.directory().map(Path::to_path_buf);
     let guard = Some(Guard { login: Login::current(), force: arguments.force });
-    let options = Options { who: starter(Via::Start), history: past, restores, guard, ..options };
+    let options = Options { who: starter(Via::Start), history: past, restores, guard, guests, ..options };
     let daemon = Daemon::start(&plan, options).map_err(|error| match error {
         StartError::Apply(errors) => {
             let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
@@ -79,7 +84,7 @@ pub fn run(arguments: &Run) -> Result<ExitCode> {
         };
         well.tell(&daemon);
         match wake {
-            Wake::Signal(SIGHUP) => reload(&daemon, arguments),
+            Wake::Signal(SIGHUP) => reload(&daemon, arguments, &catalogue),
             // A file has grown to its limit: whoever writes it is told so by the write, and forwarding goes on.
             Wake::Signal(SIGXFSZ) => {}
             Wake::Signal(_) => break None,
@@ -193,9 +198,9 @@ fn open_remote(arguments: &RemoteApi) -> Result<Option<Remote>> {
 }
 
 /// Applies the file anew. Whatever is wrong with it, the configuration before it runs on.
-fn reload(daemon: &Daemon, arguments: &Run) {
+fn reload(daemon: &Daemon, arguments: &Run, catalogue: &Catalogue) {
     reloading();
-    let result = read(&arguments.config).and_then(|configuration| {
+    let result = read(&arguments.config, catalogue).and_then(|configuration| {
         show_diagnostics(&configuration.checked.diagnostics)?;
         // Also where it has errors: the router notes that it was refused.
         let logins = Login::current().into_iter().collect();

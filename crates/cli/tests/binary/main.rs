@@ -5,6 +5,7 @@ mod chained;
 mod configurations;
 mod confined;
 mod explained;
+mod guests;
 mod interfaces;
 mod lifecycle;
 mod logins;

@@ -422,6 +422,9 @@ pub enum EventKind {
     /// Functions of a preemptible path panicked, were stopped at the path's limit, or did not return. They begin anew; it is
     /// told once a minute.
     FunctionFailed,
+    /// The guest that decides over the queues of a port trapped, did not return, or decided nonsense. Its queues are served first
+    /// come, first served, for a second, after the third time until there is another configuration.
+    GuestFailed,
     /// Something the operator should know of a port: what it could not have, or a capture that could not be written. The
     /// packets are forwarded all the same.
     Remark,

@@ -9,7 +9,7 @@ use crate::names::Names;
 use io::clock;
 use io::login::Login;
 use parking_lot::MutexGuard;
-use plan::{Diagnostics, Plan};
+use plan::{Catalogue, Diagnostics, Plan};
 use plane::ApplyError;
 use std::fmt;
 use std::sync::Arc;
@@ -137,8 +137,8 @@ fn warnings(found: &Diagnostics) -> Vec<api::Diagnostic> {
 }
 
 /// A plan with its warnings, or what is wrong with its text.
-fn read(text: &str, name: &str) -> Result<(Plan, Vec<api::Diagnostic>), ApplyFailure> {
-    let checked = plan::examine(text, name, &plane::catalogue());
+fn read(text: &str, name: &str, catalogue: &Catalogue) -> Result<(Plan, Vec<api::Diagnostic>), ApplyFailure> {
+    let checked = plan::examine(text, name, catalogue);
     let warnings = warnings(&checked.diagnostics);
     match checked.plan {
         Some(plan) => Ok((plan, warnings)),
@@ -235,7 +235,7 @@ impl Daemon {
 
     fn try_order(&self, order: Order, purpose: Purpose) -> Result<api::Applied, ApplyFailure> {
         // Outside the lock: a text of a million routes takes its time.
-        let (plan, warnings) = read(&order.text, &order.name)?;
+        let (plan, warnings) = read(&order.text, &order.name, &self.catalogue)?;
         if self.state.load(Ordering::Acquire) != RUNNING {
             return Err(ApplyFailure::Unavailable);
         }
@@ -309,7 +309,7 @@ impl Daemon {
 
     /// What applying `text` would change.
     pub fn diff(&self, text: &str, name: &str) -> Result<api::Changes, ApplyFailure> {
-        let (plan, warnings) = read(text, name)?;
+        let (plan, warnings) = read(text, name, &self.catalogue)?;
         let running = self.control.lock().router.plan().cloned();
         let changes = running.map_or_else(Vec::new, |old| plan::diff(&old, &plan));
         let restart_needed = changes.iter().any(plan::Change::restart_needed);
@@ -318,7 +318,7 @@ impl Daemon {
 
     /// Checks `text`.
     pub fn check(&self, text: &str, name: &str) -> api::Checked {
-        let checked = plan::examine(text, name, &plane::catalogue());
+        let checked = plan::examine(text, name, &self.catalogue);
         let diagnostics = checked.diagnostics.list().iter().map(api::Diagnostic::from).collect();
         api::Checked { ok: checked.plan.is_some(), diagnostics }
     }
@@ -374,7 +374,7 @@ mod tests {
     fn what_cannot_change_while_running_is_refused() {
         let of = |router: &str| {
             let port = "[port.a]\ndevice = 'memory:a'\naddress = ['192.0.2.1/24']\n";
-            read(&format!("version = 1\n[router]\n{router}\n{port}"), "t").unwrap().0
+            read(&format!("version = 1\n[router]\n{router}\n{port}"), "t", &plane::catalogue()).unwrap().0
         };
         let old = of("name = 'a'");
         for (text, fixed) in

@@ -33,7 +33,7 @@ use io::remarks::Remarks;
 use io::wait::Waker;
 use packet::Region;
 use parking_lot::Mutex;
-use plan::{Plan, PortPlan};
+use plan::{Catalogue, Plan, PortPlan};
 use plane::host::HostLimits;
 use plane::port::Port;
 use plane::scheduler::calibrate;
@@ -84,6 +84,8 @@ pub struct Options {
     pub stuck_after: Nanos,
     /// Whether interfaces that carry a login, or the machine's only default route, are looked after: see [`Guard`].
     pub guard: Option<Guard>,
+    /// Where later configurations find guests; nothing where there are none.
+    pub guests: Option<Arc<dyn plan::Guests>>,
     /// Called from the router's threads when something happens that it cannot deal with itself.
     pub notice: Box<dyn Fn(Notice) + Send + Sync>,
     /// Called when all ports are closed: waits for what was handed over to be written.
@@ -107,6 +109,7 @@ impl Options {
             restores: None,
             stuck_after: STUCK,
             guard: None,
+            guests: None,
             notice: Box::new(notice),
             finish,
         }
@@ -210,6 +213,8 @@ pub struct Daemon {
     journal: Mutex<Journal>,
     /// Wakes the thread that looks after the configuration to be confirmed.
     alarm: Waker,
+    /// What a configuration may name.
+    catalogue: Catalogue,
     /// See [`Guard`].
     guarded: bool,
     /// What the process has given away.
@@ -245,8 +250,8 @@ const FAILED: u8 = 2;
 impl Daemon {
     /// Starts a router with `plan`, which `options.text` says, and answers when it forwards.
     pub fn start(plan: &Plan, options: Options) -> Result<Arc<Daemon>, StartError> {
-        let Options { mut opener, remarks, text, name, who, mut history, restores, stuck_after, guard, notice, finish } =
-            options;
+        let Options { mut opener, remarks, text, name, who, mut history, restores, stuck_after, guard, .. } = options;
+        let Options { guests, notice, finish, .. } = options;
         workers::check_cores(&plan.cores).map_err(|error| StartError::Apply(vec![error]))?;
         let (log, taps) = (Arc::new(EventLog::default()), Arc::new(Taps::new(MOST_TAPS)));
         let traces = Arc::new(Traces::default());
@@ -318,6 +323,7 @@ impl Daemon {
             finish: Mutex::new(Some(finish)),
             journal: Mutex::new(Journal { remarks, next: 1 }),
             alarm: Waker::new().map_err(StartError::System)?,
+            catalogue: Catalogue { guests, ..plane::catalogue() },
             guarded: guard.is_some(),
             confinement: OnceLock::new(),
             started: clock::now(),
@@ -381,6 +387,7 @@ impl Daemon {
                 | api::EventKind::RouterContradicts
                 | api::EventKind::Scheduling
                 | api::EventKind::FunctionFailed
+                | api::EventKind::GuestFailed
                 | api::EventKind::Remark => {
                     tracing::warn!("{subject}{}", event.text)
                 }

@@ -5,6 +5,7 @@ mod applying;
 mod capturing;
 mod clients;
 mod explaining;
+mod guests;
 mod rig;
 mod tracing;
 mod trials;

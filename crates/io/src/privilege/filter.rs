@@ -201,7 +201,7 @@ const NAMESPACES: u32 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP) as u32;
 
-/// No memory becomes code.
+/// No memory becomes code, but where guests are compiled.
 const EXECUTABLE: u32 = libc::PROT_EXEC as u32;
 
 #[cfg(target_arch = "x86_64")]
@@ -243,8 +243,8 @@ fn on(program: &mut Vec<libc::sock_filter>, call: libc::c_long, then: &[libc::so
     program.extend_from_slice(then);
 }
 
-/// The program.
-fn program() -> Vec<libc::sock_filter> {
+/// The program; memory may become code where that is said.
+fn program(code: bool) -> Vec<libc::sock_filter> {
     let allow = answer(libc::SECCOMP_RET_ALLOW);
     let mut program = vec![
         load(ARCHITECTURE_AT),
@@ -261,7 +261,8 @@ fn program() -> Vec<libc::sock_filter> {
     on(&mut program, libc::SYS_clone3, &[answer(ENOSYS)]);
     let threads_only = [load(argument_at(0)), test(libc::BPF_JSET, NAMESPACES, 1), answer(EPERM), allow];
     on(&mut program, libc::SYS_clone, &threads_only);
-    let no_code = [load(argument_at(2)), test(libc::BPF_JSET, EXECUTABLE, 1), answer(EPERM), allow];
+    let none = if code { 0 } else { EXECUTABLE };
+    let no_code = [load(argument_at(2)), test(libc::BPF_JSET, none, 1), answer(EPERM), allow];
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
         on(&mut program, call, &no_code);
     }
@@ -276,8 +277,8 @@ fn program() -> Vec<libc::sock_filter> {
 }
 
 /// Holds every thread to the program. They have given up new privileges before.
-pub(super) fn install() -> io::Result<()> {
-    let program = program();
+pub(super) fn install(code: bool) -> io::Result<()> {
+    let program = program(code);
     let whole = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
     let flags = libc::SECCOMP_FILTER_FLAG_TSYNC | libc::SECCOMP_FILTER_FLAG_LOG;
     // SAFETY: `whole` describes `program`, and the kernel only reads them.
@@ -296,7 +297,7 @@ mod tests {
 
     /// What the program answers to a call, by running it as the kernel would: only the instructions that it is made of.
     fn verdict(architecture: u32, number: libc::c_long, arguments: [u64; 3]) -> u32 {
-        let program = program();
+        let program = program(false);
         let (mut at, mut accumulator) = (0, 0u32);
         loop {
             let libc::sock_filter { code, jt, jf, k } = program[at];
@@ -381,6 +382,6 @@ mod tests {
         all.sort();
         assert!(all.windows(2).all(|pair| pair[0] != pair[1]), "{all:?}");
         // The kernel's limit (BPF_MAXINSNS).
-        assert!(program().len() <= 4096);
+        assert!(program(true).len() <= 4096);
     }
 }

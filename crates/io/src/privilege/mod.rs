@@ -38,6 +38,8 @@ pub struct Policy {
     pub read: Vec<PathBuf>,
     /// Directories in which files may be made, written and removed.
     pub write: Vec<PathBuf>,
+    /// Whether memory may become code: guests are compiled.
+    pub code: bool,
 }
 
 /// What a process has given away.
@@ -107,7 +109,7 @@ pub fn confine(policy: &Policy) -> Result<Confined, ConfineError> {
         None => {}
     }
     threads::every_thread(calls).map_err(failed)?;
-    let seccomp = filter::install().map_err(|error| {
+    let seccomp = filter::install(policy.code).map_err(|error| {
         remarks.push(format!("system calls are not fenced in: seccomp refuses ({error})"));
     });
     let uid = geteuid().as_raw();

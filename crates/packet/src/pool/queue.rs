@@ -101,6 +101,12 @@ impl Queue {
         Some(unsafe { self.slots.get_unchecked(self.slot(0)).assume_init_ref() })
     }
 
+    /// All that wait, the first one first, to look at.
+    pub fn iter(&self) -> impl Iterator<Item = &Packet> {
+        // SAFETY: those less than `len` places behind the head are initialised, and stay so while the queue is borrowed.
+        (0..self.len).map(|offset| unsafe { self.slots[self.slot(offset)].assume_init_ref() })
+    }
+
     /// A queue that has run empty starts over, so that a short one stays in few cache lines.
     #[inline(always)]
     pub fn rewind(&mut self) {

@@ -206,7 +206,7 @@ impl Ports<'_> {
 
     fn scheme(&self, report: &mut Report<'_>, section: &Section<'_>) -> Call {
         let cost = crate::admission::Figure::flat(units::Nanos::ZERO, crate::admission::Source::Assumed);
-        let none = || Call { name: "", options: Vec::new(), text: String::new(), inner: Vec::new(), cost };
+        let none = || Call { name: "", options: Vec::new(), text: String::new(), inner: Vec::new(), cost, code: None };
         let catalogue = &self.by.catalogue;
         let Some(text) = section.text(report, "scheme") else {
             return Call::scheme(DEFAULT_SCHEME, catalogue).unwrap_or_else(|error| {

@@ -1,6 +1,6 @@
 //! The wires of a link: what a scheme sees of it, and does to it.
 
-use super::{FLOW_KEY, Lines, length};
+use super::{Lines, length};
 use packet::{DropReason, wire};
 use schemes::{Record, Size, Wires};
 use units::{Bytes, Instant, QueueId, Rate};
@@ -28,13 +28,7 @@ impl Wires for Lines {
             self.refuse();
         }
         let packet = self.offered.pop_front()?;
-        let l3 = packet.meta().l3 as usize;
-        let flow_hash = self.hash_key.map_or(0, |key| wire::flow_hash(packet.bytes(), l3, key));
-        let mut record = Record { flow_hash, ..self.record(&packet) };
-        if self.hosts {
-            let wire::Hosts { source, destination, dscp } = wire::hosts(packet.bytes(), l3, FLOW_KEY);
-            record = Record { source, destination, dscp, ..record };
-        }
+        let record = self.arrival(&packet);
         self.arriving = Some(packet);
         Some(record)
     }

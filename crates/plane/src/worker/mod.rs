@@ -49,7 +49,7 @@ use crew::NextHop;
 use duties::Duties;
 use holding::Holding;
 use packet::{Batch, Pool};
-use schemes::Next;
+use schemes::{Next, Trouble};
 use stalled::Stalled;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -489,10 +489,14 @@ impl Worker {
             if state.link.refresh_offloads(fates) {
                 self.refit_paths(PortId::at(index));
             }
-            let Worker { ports, fates, snapshot, tables, .. } = self;
+            let Worker { id, ports, fates, snapshot, tables, .. } = self;
             let Some(state) = &mut ports[index] else { continue };
             if let Some(lanes) = &state.lanes {
                 lanes.reflect(&*state.link.port);
+            }
+            if let Some(Trouble { what, for_good }) = state.link.trouble() {
+                let (worker, port) = (*id, PortId::at(index));
+                fates.event(&Event::GuestFailed { worker, port, what: &what, for_good });
             }
             if !state.link.watch(fates) {
                 continue;

@@ -1,0 +1,21 @@
+//! Where the guests of a configuration come from.
+
+use crate::arguments::GuestDirectory;
+use anyhow::{Result, anyhow};
+use extension::{Directory, Runtime};
+use io::clock;
+use plan::{Catalogue, Guests};
+use std::sync::Arc;
+
+/// The directory that was named, if one was.
+pub fn directory(arguments: &GuestDirectory) -> Result<Option<Arc<dyn Guests>>> {
+    let Some(path) = &arguments.guests else { return Ok(None) };
+    let runtime = Runtime::timed(clock::processor_time)
+        .map_err(|error| anyhow!("guests cannot run on this machine: {error:#}"))?;
+    Ok(Some(Arc::new(Directory::new(path, runtime))))
+}
+
+/// What a configuration may name.
+pub fn catalogue(guests: Option<Arc<dyn Guests>>) -> Catalogue {
+    Catalogue { guests, ..plane::catalogue() }
+}

@@ -1,0 +1,115 @@
+//! The directory in which a router finds guests: `guest:mine` of a configuration is its file `mine.wasm`.
+
+use crate::declared::is_name;
+use crate::program::{LARGEST, LoadError, Program};
+use crate::runtime::Runtime;
+use plan::{Code, Guests};
+use plane::{Lines, Maker};
+use schemes::Scheme;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use units::declare::Declaration;
+
+/// Compiled programs that are kept: those of the configurations before need not be compiled again.
+const KEPT: usize = 16;
+/// Names that an error lists.
+const LISTED: usize = 12;
+
+/// See the [module](self). A file is read each time a configuration names it, and compiled where it is not what it was before.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    runtime: Runtime,
+    /// The latest ones last, with what they were compiled from.
+    programs: Mutex<Vec<(Vec<u8>, Program)>>,
+}
+
+impl Directory {
+    /// That one; it need not be there before a configuration names a guest.
+    pub fn new(path: &Path, runtime: Runtime) -> Directory {
+        Directory { path: path.into(), runtime, programs: Mutex::default() }
+    }
+
+    /// The program of that name.
+    pub fn load(&self, name: &str) -> Result<Program, LoadError> {
+        if !is_name(name) {
+            let hint = "a name has at most 32 of a-z, 0-9, - and _, the first one a letter: 'guest:mine' is the file mine.wasm";
+            return Err(LoadError::new(format!("'{}' is no name of a guest", name.escape_debug()), hint));
+        }
+        let file = self.path.join(name).with_extension("wasm");
+        let bytes = read(&file).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => self.missing(name),
+            _ => LoadError::new(format!("{} cannot be read: {error}", file.display()), "let the router read it"),
+        })?;
+        let named = |error: LoadError| LoadError { reason: format!("{}: {}", file.display(), error.reason), ..error };
+        self.compiled(bytes).map_err(named)
+    }
+
+    fn compiled(&self, bytes: Vec<u8>) -> Result<Program, LoadError> {
+        let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = programs.iter().position(|(known, _)| *known == bytes);
+        let entry = match place {
+            Some(place) => programs.remove(place),
+            None => {
+                let program = Program::load(&bytes, &self.runtime)?;
+                (bytes, program)
+            }
+        };
+        let program = entry.1.clone();
+        if programs.len() >= KEPT {
+            programs.remove(0);
+        }
+        programs.push(entry);
+        Ok(program)
+    }
+
+    fn missing(&self, name: &str) -> LoadError {
+        let reason = format!("there is no {name}.wasm in {}", self.path.display());
+        let mut names = self.names();
+        if names.is_empty() {
+            return LoadError::new(
+                reason,
+                "there is none in it: put it there, or name another directory with --guests",
+            );
+        }
+        let more = names.len().saturating_sub(LISTED);
+        names.truncate(LISTED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        LoadError::new(reason, format!("there are {}{more}", names.join(", ")))
+    }
+
+    /// All that are there, sorted.
+    pub fn names(&self) -> Vec<String> {
+        let files = fs::read_dir(&self.path).into_iter().flatten().flatten();
+        let name = |file: fs::DirEntry| {
+            Some(file.file_name().to_str()?.strip_suffix(".wasm").filter(|name| is_name(name))?.to_string())
+        };
+        let mut names: Vec<String> = files.filter_map(name).collect();
+        names.sort();
+        names
+    }
+}
+
+fn read(file: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // One byte more than is taken, so that one that is too large is seen to be.
+    File::open(file)?.take(LARGEST as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+impl Guests for Directory {
+    fn find(&self, name: &str) -> Result<(Declaration, Code), (String, String)> {
+        let program = self.load(name).map_err(|LoadError { reason, hint }| (reason, hint))?;
+        let declaration = program.declared().declaration(&format!("guest:{name}"));
+        let digest = program.digest();
+        Ok((declaration, plane::code(digest, Arc::new(program))))
+    }
+}
+
+impl Maker for Program {
+    fn make(&self, options: &[u64]) -> Result<Box<dyn Scheme<Lines>>, String> {
+        self.guest(options).map(|guest| Box::new(guest) as Box<dyn Scheme<Lines>>).map_err(|error| error.to_string())
+    }
+}

@@ -1,0 +1,301 @@
+//! A guest at work on a link: a scheme whose decisions are made elsewhere.
+//!
+//! What it does wrong costs the packets nothing: they wait in the link's queues, which a guest cannot reach. One that traps, does not
+//! return or decides what makes no sense is put aside, and its queues are served first come, first served. A second later it
+//! may begin anew, with all that waits; after [`FAULTS`] faults it may not.
+
+use crate::block::{self, EVALUATIONS, FLOWS, HOSTS, MOST, PASSES, RANKS, Shape};
+use crate::carry::{self, Books};
+use crate::fallback::Fallback;
+use crate::instance::{Fault, Instance};
+use crate::program::{LoadError, Program};
+use schemes::{Ahead, Next, Progress, Record, Scheme, Trouble};
+use std::fmt;
+use units::{Instant, Nanos, QueueId};
+
+/// Faults after which a guest is not tried again.
+pub const FAULTS: u32 = 3;
+/// How long one is put aside after a fault.
+const REST: Nanos = Nanos::secs(1);
+
+/// See the [module](self).
+pub struct Guest {
+    program: Program,
+    options: Vec<u64>,
+    instance: Instance,
+    shape: Shape,
+    books: Books,
+    /// When it wants to be asked again, as it said last.
+    next: Next,
+    state: State,
+    faults: u32,
+    trouble: Option<Trouble>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Works,
+    /// Put aside, until that time or for good.
+    Rests(Fallback, Option<Instant>),
+}
+
+impl Guest {
+    pub(crate) fn start(program: &Program, options: &[u64]) -> Result<Guest, LoadError> {
+        let instance = program
+            .instance(options)
+            .map_err(|fault| LoadError::new(fault.to_string(), "give it other options, or mend it"))?;
+        let shape = instance.view().shape();
+        Ok(Guest {
+            program: program.clone(),
+            options: options.to_vec(),
+            instance,
+            shape,
+            books: Books { queues: shape.queues as u16, backlog: 0, stale: false },
+            next: Next::Idle,
+            state: State::Works,
+            faults: 0,
+            trouble: None,
+        })
+    }
+
+    /// What it counted.
+    pub fn counters(&self) -> [u64; 8] {
+        self.instance.counters()
+    }
+
+    /// What it logged last; empty where it did not.
+    pub fn line(&self) -> &str {
+        self.instance.line()
+    }
+
+    /// Whether it is not put aside.
+    pub fn works(&self) -> bool {
+        matches!(self.state, State::Works)
+    }
+
+    fn has(&self, flag: u32) -> bool {
+        self.shape.flags & flag != 0
+    }
+
+    /// Makes it ready to be asked: one that was put aside for long enough begins anew, and learns what waits. False where it is not.
+    #[inline]
+    fn wakes<W: Ahead>(&mut self, wires: &W) -> bool {
+        match self.state {
+            State::Works if !self.books.stale => return true,
+            State::Works => {}
+            State::Rests(_, Some(until)) if until <= wires.now() => {}
+            State::Rests(..) => return false,
+        }
+        match self.begin_anew(wires) {
+            Ok(()) => {
+                self.state = State::Works;
+                true
+            }
+            Err(fault) => {
+                self.fail(&fault, wires.now());
+                false
+            }
+        }
+    }
+
+    #[cold]
+    fn begin_anew<W: Ahead>(&mut self, wires: &W) -> Result<(), Fault> {
+        if let State::Rests(..) = self.state {
+            let instance = self.program.instance(&self.options)?;
+            if instance.view().shape() != self.shape {
+                return Err(Fault::Nonsense("it is another than before".into()));
+            }
+            self.instance = instance;
+        }
+        let (now, rate) = (wires.now(), wires.link_rate());
+        let mut records: Vec<Record> = Vec::with_capacity(MOST);
+        let (mut part, mut backlog, mut failed) = (1, 0, None);
+        for queue in 0..self.books.queues {
+            wires.visit(QueueId(queue), &mut |record| {
+                if records.len() == MOST && failed.is_none() {
+                    failed = self.instance.recount(now, rate, &records, part).err();
+                    part = 0;
+                    records.clear();
+                }
+                if records.len() < MOST {
+                    records.push(Record { queue: QueueId(queue), ..record });
+                }
+                backlog += 1;
+            });
+        }
+        self.books = Books { backlog, stale: false, ..self.books };
+        match failed {
+            Some(fault) => return Err(fault),
+            None => self.instance.recount(now, rate, &records, part | 2)?,
+        }
+        self.next = self.instance.view().next();
+        Ok(())
+    }
+
+    /// It is put aside.
+    #[cold]
+    fn fail(&mut self, fault: &Fault, now: Instant) {
+        self.faults += 1;
+        let for_good = self.faults >= FAULTS;
+        let until = (!for_good).then(|| now + REST);
+        self.state = State::Rests(Fallback::of(self.books.queues), until);
+        self.trouble = Some(Trouble { what: fault.to_string(), for_good });
+    }
+
+    /// Lets it decide over packets that arrive, as many as a call may have. False where there are none.
+    #[inline]
+    fn take<W: Ahead>(&mut self, wires: &mut W) -> Result<bool, Fault> {
+        let mut sheet = self.instance.sheet();
+        let mut count = 0;
+        while count < MOST
+            && let Some(record) = wires.offered(count)
+        {
+            sheet.record(count, &record);
+            count += 1;
+        }
+        if count == 0 {
+            return Ok(false);
+        }
+        sheet.head(wires.now(), wires.link_rate(), count, 0);
+        self.instance.arrive()?;
+        let view = self.instance.view();
+        self.next = view.next();
+        carry::arrivals(view, count, &mut self.books, wires).map_err(Fault::Nonsense)?;
+        self.is_sane().map(|()| true)
+    }
+
+    /// Lets it do as many evaluations with what waits. Answers how many it made.
+    #[inline]
+    fn evaluate<W: Ahead>(&mut self, most: usize, wires: &mut W) -> Result<usize, Fault> {
+        let room = wires.room();
+        self.instance.sheet().head(wires.now(), wires.link_rate(), most, room);
+        self.instance.ready()?;
+        let view = self.instance.view();
+        self.next = view.next();
+        let made = carry::evaluations(view, &mut self.books, wires).map_err(Fault::Nonsense)?;
+        if made > most {
+            return Err(Fault::Nonsense(format!("it makes {made} evaluations where {most} were asked for")));
+        }
+        self.is_sane()?;
+        let stalls = made == 0 && room > 0 && self.books.backlog > 0;
+        if stalls && !matches!(self.next, Next::At(time) if time > wires.now()) {
+            return Err(Fault::Nonsense(
+                "it sends nothing while the link is ready, and does not say until when".into(),
+            ));
+        }
+        Ok(made)
+    }
+
+    /// A guest that is to be asked again never would keep what waits for ever.
+    fn is_sane(&self) -> Result<(), Fault> {
+        if self.next == Next::Idle && self.books.backlog > 0 {
+            let waiting = self.books.backlog;
+            return Err(Fault::Nonsense(format!("it says that nothing waits, and {waiting} packets do")));
+        }
+        Ok(())
+    }
+
+    /// One evaluation of at most so many decisions; what it made, or nothing where it is put aside.
+    fn work<W: Ahead>(&mut self, most: usize, wires: &mut W) -> Option<usize> {
+        if !self.wakes(wires) {
+            return None;
+        }
+        match self.evaluate(most, wires) {
+            Ok(made) => Some(made),
+            Err(fault) => {
+                self.fail(&fault, wires.now());
+                None
+            }
+        }
+    }
+}
+
+impl<W: Ahead> Scheme<W> for Guest {
+    fn arrival(&mut self, wires: &mut W) {
+        while self.wakes(wires) {
+            match self.take(wires) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(fault) => self.fail(&fault, wires.now()),
+            }
+        }
+        if let State::Rests(fallback, _) = &mut self.state {
+            fallback.arrive(wires, &mut self.books.backlog);
+        }
+    }
+
+    fn link_ready(&mut self, wires: &mut W) -> Progress {
+        match self.work(1, wires) {
+            Some(0) => return Progress::None,
+            Some(_) => return Progress::Made,
+            None => {}
+        }
+        match &mut self.state {
+            State::Rests(fallback, _) => fallback.evaluate(wires, &mut self.books.backlog),
+            State::Works => Progress::None,
+        }
+    }
+
+    fn next(&self, _wires: &W) -> Next {
+        match self.state {
+            _ if self.books.backlog == 0 => Next::Idle,
+            State::Works if !self.books.stale => self.next,
+            _ => Next::Ready,
+        }
+    }
+
+    fn wants_flow_hash(&self) -> bool {
+        self.has(FLOWS)
+    }
+
+    fn wants_hosts(&self) -> bool {
+        self.has(HOSTS)
+    }
+
+    fn passes_when_idle(&self) -> bool {
+        self.has(PASSES)
+    }
+
+    fn queues(&self) -> u16 {
+        self.books.queues
+    }
+
+    fn holds_at_most(&self) -> u32 {
+        self.shape.holds
+    }
+
+    fn recount(&mut self, wires: &W) {
+        let sizes = (0..self.books.queues).map(|queue| wires.size(QueueId(queue)).packets);
+        (self.books.backlog, self.books.stale) = (sizes.sum(), true);
+        if let State::Rests(fallback, _) = &mut self.state {
+            *fallback = Fallback::of(self.books.queues);
+        }
+    }
+
+    fn ranks_classes(&self) -> bool {
+        self.has(RANKS)
+    }
+
+    fn trouble(&mut self) -> Option<Trouble> {
+        self.trouble.take()
+    }
+
+    fn serve(&mut self, wires: &mut W) {
+        while wires.link_ready() {
+            match self.work(EVALUATIONS, wires) {
+                Some(made) if made == EVALUATIONS => {}
+                // It had less to do than it might have done, or less room: in that case there is none any more.
+                Some(_) => return,
+                None => break,
+            }
+        }
+        while wires.link_ready() && Scheme::link_ready(self, wires) == Progress::Made {}
+    }
+}
+
+impl fmt::Debug for Guest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Guest { program, state, books, .. } = self;
+        write!(f, "Guest of {program:?}, {state:?}, {books:?}, block of {} bytes", block::SIZE)
+    }
+}

@@ -1,0 +1,242 @@
+//! One instance of a guest: its memory, its functions, and what it has logged and counted.
+
+use crate::block::{self, OPTIONS, QUEUES, Shape, Sheet, View};
+use crate::program::version;
+use crate::runtime::{Runtime, Timed, Used};
+use schemes::Record;
+use std::fmt;
+use units::{Instant, Rate};
+use wasmtime::{
+    Caller, Extern, InstancePre, Linker, Memory, Store, StoreLimits, StoreLimitsBuilder, Trap, TypedFunc, WasmParams,
+    WasmResults,
+};
+
+/// Bytes of memory at most.
+pub(crate) const MEMORY: usize = 1 << 20;
+/// Bytes of a page of the machine's memory, or fewer.
+const PAGE: usize = 4096;
+/// Characters of a line it logs.
+const LINE: usize = 200;
+/// How many counters it has.
+const COUNTERS: usize = 8;
+/// Where chance begins. Source of the generator: Marsaglia, "Xorshift RNGs", Journal of Statistical Software 8(14), 2003.
+const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// What a guest did instead of its work.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Fault {
+    /// It did what a module must not do.
+    Trapped(String),
+    /// It did not return in time.
+    Endless,
+    /// Its decisions make no sense.
+    Nonsense(String),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Trapped(what) => write!(f, "it trapped: {what}"),
+            Fault::Endless => f.write_str("it did not return in time"),
+            Fault::Nonsense(what) => f.write_str(what),
+        }
+    }
+}
+
+impl From<wasmtime::Error> for Fault {
+    fn from(error: wasmtime::Error) -> Fault {
+        match error.downcast_ref::<Trap>() {
+            Some(Trap::Interrupt | Trap::OutOfFuel) => Fault::Endless,
+            Some(trap) => Fault::Trapped(trap.to_string()),
+            None => Fault::Trapped(format!("{error:#}")),
+        }
+    }
+}
+
+/// What is on the host's side of an instance.
+pub(crate) struct Inside {
+    limits: StoreLimits,
+    used: Used,
+    chance: u64,
+    counters: [u64; COUNTERS],
+    /// What it logged last.
+    line: String,
+}
+
+impl Timed for Inside {
+    #[inline]
+    fn used(&mut self) -> &mut Used {
+        &mut self.used
+    }
+}
+
+impl Inside {
+    fn new() -> Inside {
+        let limits =
+            StoreLimitsBuilder::new().memory_size(MEMORY).table_elements(4096).instances(1).tables(1).memories(1);
+        Inside {
+            limits: limits.build(),
+            used: Used::default(),
+            chance: SEED,
+            counters: [0; COUNTERS],
+            line: String::with_capacity(4 * LINE),
+        }
+    }
+
+    /// What guests may import.
+    pub fn offer(linker: &mut Linker<Inside>) -> Result<(), wasmtime::Error> {
+        linker.func_wrap("switchpath", "random", |mut caller: Caller<'_, Inside>| -> i64 {
+            let chance = &mut caller.data_mut().chance;
+            *chance ^= *chance << 13;
+            *chance ^= *chance >> 7;
+            *chance ^= *chance << 17;
+            *chance as i64
+        })?;
+        linker.func_wrap("switchpath", "counter", |mut caller: Caller<'_, Inside>, which: i32, more: i64| {
+            let counter = usize::try_from(which).ok().and_then(|which| caller.data_mut().counters.get_mut(which));
+            if let Some(counter) = counter {
+                *counter = counter.wrapping_add(more as u64);
+            }
+        })?;
+        linker.func_wrap("switchpath", "log", |mut caller: Caller<'_, Inside>, at: i32, length: i32| {
+            let Some(Extern::Memory(memory)) = caller.get_export("memory") else { return };
+            let (memory, inside) = memory.data_and_store_mut(&mut caller);
+            let (at, length) = (at as u32 as usize, (length as u32 as usize).min(LINE));
+            let Some(bytes) = memory.get(at..at + length) else { return };
+            inside.line.clear();
+            let shown = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
+            bytes.utf8_chunks().for_each(|chunk| inside.line.extend(chunk.valid().chars().map(shown)));
+        })?;
+        Ok(())
+    }
+}
+
+/// See the [module](self).
+pub(crate) struct Instance {
+    runtime: Runtime,
+    store: Store<Inside>,
+    instance: wasmtime::Instance,
+    memory: Memory,
+    /// Where the block begins.
+    block: usize,
+    arrive: TypedFunc<(), ()>,
+    ready: TypedFunc<(), ()>,
+    recount: TypedFunc<(), ()>,
+}
+
+impl Instance {
+    /// With its memory as the module says, not started yet.
+    pub fn new(runtime: &Runtime, module: &InstancePre<Inside>) -> Result<Instance, Fault> {
+        let mut store = Store::new(&runtime.engine, Inside::new());
+        store.limiter(|inside| &mut inside.limits);
+        runtime.equip(&mut store);
+        // A module may have a function that runs when it comes into being.
+        runtime.arm(&mut store)?;
+        let instance = module.instantiate(&mut store)?;
+        let memory =
+            instance.get_memory(&mut store, "memory").ok_or_else(|| Fault::Trapped("it has no memory".into()))?;
+        let (arrive, ready, recount) = (
+            instance.get_typed_func(&mut store, "switchpath_arrive")?,
+            instance.get_typed_func(&mut store, "switchpath_ready")?,
+            instance.get_typed_func(&mut store, "switchpath_recount")?,
+        );
+        Ok(Instance { runtime: runtime.clone(), store, instance, memory, block: 0, arrive, ready, recount })
+    }
+
+    fn call<P: WasmParams, R: WasmResults>(&mut self, function: &TypedFunc<P, R>, given: P) -> Result<R, Fault> {
+        self.runtime.arm(&mut self.store)?;
+        Ok(function.call(&mut self.store, given)?)
+    }
+
+    fn ask(&mut self, name: &str) -> Result<i32, Fault> {
+        let function: TypedFunc<(), i32> = self.instance.get_typed_func(&mut self.store, name)?;
+        self.call(&function, ())
+    }
+
+    /// What it says of itself, at most so many bytes.
+    pub fn describe(&mut self, longest: usize) -> Result<String, Fault> {
+        version(self.ask("switchpath_version")?).map_err(Fault::Nonsense)?;
+        let at = self.ask("switchpath_describe")? as u32 as usize;
+        let text = self.memory.data(&self.store).get(at..).unwrap_or_default();
+        let end = text.iter().take(longest).position(|byte| *byte == 0);
+        let end = end.ok_or_else(|| Fault::Nonsense(format!("its description has no end within {longest} bytes")))?;
+        match std::str::from_utf8(&text[..end]) {
+            Ok(text) => Ok(text.into()),
+            Err(_) => Err(Fault::Nonsense("its description is not UTF-8".into())),
+        }
+    }
+
+    /// Begins its work with these options.
+    pub fn start(&mut self, options: &[u64]) -> Result<(), Fault> {
+        self.block = self.ask("switchpath_block")? as u32 as usize;
+        let block = self.memory.data(&self.store).get(self.block..self.block.saturating_add(block::SIZE));
+        if block.is_none() || !self.block.is_multiple_of(8) {
+            return Err(Fault::Nonsense("its block is not in its memory, or not at a multiple of 8".into()));
+        }
+        self.sheet().options(&options[..options.len().min(OPTIONS)]);
+        let answer = self.ask("switchpath_start")?;
+        if answer != 0 {
+            let line = &self.store.data().line;
+            let why = if line.is_empty() { format!("code {answer}") } else { line.clone() };
+            return Err(Fault::Nonsense(format!("it refuses to start: {why}")));
+        }
+        let Shape { queues, .. } = self.view().shape();
+        if !(1..=QUEUES).contains(&queues) {
+            return Err(Fault::Nonsense(format!("it wants {queues} queues; there may be 1 to {QUEUES}")));
+        }
+        self.touch();
+        Ok(())
+    }
+
+    /// Has the machine find a place for every page now, not when a packet waits for it.
+    fn touch(&mut self) {
+        for page in self.memory.data_mut(&mut self.store).chunks_mut(PAGE) {
+            page[0] = std::hint::black_box(page[0]);
+        }
+    }
+
+    /// The block, to read.
+    #[inline]
+    pub fn view(&self) -> View<'_> {
+        View(&self.memory.data(&self.store)[self.block..self.block + block::SIZE])
+    }
+
+    /// The block, to write.
+    #[inline]
+    pub fn sheet(&mut self) -> Sheet<'_> {
+        Sheet(&mut self.memory.data_mut(&mut self.store)[self.block..self.block + block::SIZE])
+    }
+
+    /// Packets have come, as many as the block has records.
+    #[inline]
+    pub fn arrive(&mut self) -> Result<(), Fault> {
+        self.runtime.arm(&mut self.store)?;
+        Ok(self.arrive.call(&mut self.store, ())?)
+    }
+
+    /// The link can take packets, as many as the block says.
+    #[inline]
+    pub fn ready(&mut self) -> Result<(), Fault> {
+        self.runtime.arm(&mut self.store)?;
+        Ok(self.ready.call(&mut self.store, ())?)
+    }
+
+    /// These packets wait: 1 for the first of them in the block, 2 for the last, 3 for both.
+    pub fn recount(&mut self, now: Instant, rate: Rate, records: &[Record], part: usize) -> Result<(), Fault> {
+        let mut sheet = self.sheet();
+        sheet.head(now, rate, records.len(), part);
+        records.iter().enumerate().for_each(|(which, record)| sheet.record(which, record));
+        self.runtime.arm(&mut self.store)?;
+        Ok(self.recount.call(&mut self.store, ())?)
+    }
+
+    /// What it counted.
+    pub fn counters(&self) -> [u64; COUNTERS] {
+        self.store.data().counters
+    }
+
+    /// What it logged last; empty where it did not.
+    pub fn line(&self) -> &str {
+        &self.store.data().line
+    }
+}

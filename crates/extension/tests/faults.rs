@@ -1,0 +1,224 @@
+//! What a guest does wrong: it is refused when it is loaded, or put aside while it runs, and no packet is the worse for it.
+
+use extension::{FAULTS, Program, Runtime};
+use schemes::model::{Fate, Model};
+use schemes::{Next, Scheme, Trouble};
+use std::time::Duration;
+use units::Nanos;
+
+/// A guest in text: these functions besides the usual ones. Its block is at 1024, its description at 8.
+fn text(arrive: &str, ready: &str) -> String {
+    with(
+        r#"(memory (export "memory") 2)"#,
+        &format!(
+            r#"(func (export "switchpath_arrive") {arrive})
+            (func (export "switchpath_ready") {ready})"#
+        ),
+    )
+}
+
+fn with(memory: &str, rest: &str) -> String {
+    format!(
+        r#"(module {memory}
+        (data (i32.const 8) "summary It errs.\n\00")
+        (func (export "switchpath_version") (result i32) (i32.const 1))
+        (func (export "switchpath_describe") (result i32) (i32.const 8))
+        (func (export "switchpath_block") (result i32) (i32.const 1024))
+        (func (export "switchpath_start") (result i32)
+            (i32.store (i32.const 1060) (i32.const 2)) (i32.store (i32.const 1064) (i32.const 100)) (i32.const 0))
+        (func (export "switchpath_recount") (i64.store (i32.const 1048) (i64.const 1)))
+        {rest})"#
+    )
+}
+
+fn load(text: &str) -> Result<Program, String> {
+    let module = wat::parse_str(text).expect("it is WebAssembly");
+    Program::load(&module, &Runtime::counted().expect("it runs here")).map_err(|error| error.to_string())
+}
+
+/// Takes every packet, up to 8 of them, on queue 1, and sends nothing until the time is 1 ns past the start.
+const TAKES: &str = "(i64.store (i32.const 1048) (i64.const 1))
+    (i64.store (i32.const 3264) (i64.const 0x0002000200020002)) (i64.store (i32.const 3272) (i64.const 0x0002000200020002))";
+
+fn numbers(model: &Model) -> Vec<usize> {
+    let sent = |fate: &Fate| match fate {
+        Fate::Sent(number) => *number,
+        other => panic!("{other:?}"),
+    };
+    model.fates.iter().map(sent).collect()
+}
+
+/// A guest that takes packets and then does this when the link is ready: what it is put aside for.
+fn errs(ready: &str) -> String {
+    let mut guest = load(&text(TAKES, ready)).unwrap().guest(&[]).unwrap();
+    let mut model = Model::with(2);
+    model.arrive(&mut guest, &[100, 200, 300]);
+    assert_eq!((model.waiting(), guest.works()), (3, true));
+    model.now += Nanos::new(5);
+    model.ready(&mut guest, 2);
+    assert!(!guest.works());
+    assert_eq!(numbers(&model), [0, 1], "its queues are served first come, first served");
+    model.arrive(&mut guest, &[400]);
+    assert_eq!(Scheme::<Model>::next(&guest, &model), Next::Ready);
+    model.ready(&mut guest, 9);
+    assert_eq!(numbers(&model), [0, 1, 2, 3], "nothing is lost, and nothing overtakes");
+    let trouble: Trouble = Scheme::<Model>::trouble(&mut guest).expect("it is told");
+    assert!(Scheme::<Model>::trouble(&mut guest).is_none(), "once");
+    assert!(!trouble.for_good);
+    trouble.what
+}
+
+#[test]
+fn a_guest_that_errs_is_put_aside_and_its_queues_are_served() {
+    assert_eq!(errs("unreachable"), "it trapped: wasm trap: wasm `unreachable` instruction executed");
+    assert_eq!(errs("(loop (br 0))"), "it did not return in time");
+    assert!(errs("(i32.store (i32.const -8) (i32.const 1))").contains("out of bounds"));
+    let one = |command: &str| {
+        format!("(i32.store (i32.const 1056) (i32.const 1)) (i32.store (i32.const 1216) (i32.const {command}))")
+    };
+    assert_eq!(errs(&one("0x01000000")), "it sends from queue 0, in which nothing waits");
+    assert_eq!(errs(&one("0x0100ffff")), "it sends from queue 65535, in which nothing waits");
+    assert_eq!(errs(&one("0x03000000")), "it drops from queue 0, in which nothing waits");
+    assert_eq!(errs(&one("0x09000000")), "it gives a command that there is not");
+    assert_eq!(errs("(i32.store (i32.const 1056) (i32.const 33))"), "it gives 33 commands, and 32 is the most");
+    assert_eq!(errs("(i64.store (i32.const 1048) (i64.const -1))"), "it says that nothing waits, and 3 packets do");
+    assert_eq!(errs(""), "it sends nothing while the link is ready, and does not say until when");
+}
+
+#[test]
+fn nonsense_about_packets_that_arrive_loses_none_of_them() {
+    let at = |arrive: &str, what: &str| {
+        let mut guest = load(&text(arrive, "")).unwrap().guest(&[]).unwrap();
+        let mut model = Model::with(2);
+        model.arrive(&mut guest, &[100, 200, 300]);
+        assert_eq!((model.waiting(), guest.works()), (3, false));
+        model.ready(&mut guest, 9);
+        assert_eq!(numbers(&model), [0, 1, 2]);
+        assert_eq!(Scheme::<Model>::trouble(&mut guest).unwrap().what, what);
+    };
+    at("(i32.store (i32.const 3264) (i32.const 0x00090001))", "it puts a packet on queue 8, and has 2");
+    at("(i32.store (i32.const 1056) (i32.const 600))", "it gives 600 commands, and 512 is the most");
+    let send = "(i32.store (i32.const 1056) (i32.const 1)) (i32.store (i32.const 1216) (i32.const 0x01000000))";
+    at(send, "it sends when packets arrive");
+    at("unreachable", "it trapped: wasm trap: wasm `unreachable` instruction executed");
+}
+
+#[test]
+fn one_that_errs_again_and_again_is_not_tried_any_more() {
+    let mut guest = load(&text(TAKES, "unreachable")).unwrap().guest(&[]).unwrap();
+    let mut model = Model::with(2);
+    for fault in 1..=FAULTS {
+        model.arrive(&mut guest, &[100]);
+        assert!(guest.works(), "it begins anew");
+        model.ready(&mut guest, 1);
+        assert!(!guest.works());
+        let trouble = Scheme::<Model>::trouble(&mut guest).expect("each fault is told");
+        assert_eq!(trouble.for_good, fault == FAULTS);
+        model.arrive(&mut guest, &[100]);
+        assert!(!guest.works(), "not at once");
+        model.now += Nanos::secs(2);
+    }
+    model.arrive(&mut guest, &[100]);
+    assert!(!guest.works() && Scheme::<Model>::trouble(&mut guest).is_none());
+    model.ready(&mut guest, 9);
+    assert_eq!(numbers(&model).len(), model.offered());
+}
+
+#[test]
+fn what_is_no_guest_is_refused_with_what_to_do() {
+    let refused = |text: &str| load(text).expect_err("it is none");
+    let whole = text("", "");
+    let import = whole.replace("(module", r#"(module (import "env" "fopen" (func))"#);
+    assert!(
+        refused(&import).starts_with("it imports 'fopen' of 'env', which no guest is given; leave it out; there are")
+    );
+    let wasi = whole.replace("(module", r#"(module (import "wasi_snapshot_preview1" "fd_write" (func))"#);
+    assert!(refused(&wasi).contains("build it for wasm32-unknown-unknown"));
+    let log = whole.replace("(module", r#"(module (import "switchpath" "log" (func (param i64)))"#);
+    assert!(refused(&log).starts_with("it cannot be linked: "));
+    let large = whole.replace(") 2)", ") 17)");
+    assert!(refused(&large).starts_with("it needs 1088 KiB of memory, and 1024 are the most; give it a smaller stack"));
+    let without = whole.replace("switchpath_ready", "switchpath_reddy");
+    assert!(refused(&without).starts_with("it exports no 'switchpath_ready'"));
+    let typed = whole.replace(r#""switchpath_ready")"#, r#""switchpath_ready") (param i32)"#);
+    assert_eq!(
+        refused(&typed),
+        "its 'switchpath_ready' is not what it should be; 'switchpath_ready' takes and answers nothing"
+    );
+    let newer = whole.replace("(result i32) (i32.const 1))\n", "(result i32) (i32.const 2))\n");
+    assert!(refused(&newer).contains("it is built for version 2 of the interface"));
+    let silent = whole.replace("It errs.\\n\\00", "");
+    assert!(refused(&silent.replace(") 2)", ") 1)").replace("summary ", "nothing")).contains("description"));
+    let endless = whole.replace("(i32.const 8))\n", "(loop (br 0)) (i32.const 8))\n");
+    assert_eq!(refused(&endless), "it cannot say what it is: it did not return in time; see docs/guests.md");
+    let runtime = Runtime::counted().expect("it runs here");
+    let none = |bytes: &[u8]| Program::load(bytes, &runtime).expect_err("it is none").reason;
+    assert_eq!(none(b"[ports]\n"), "it is no WebAssembly module");
+    assert_eq!(none(b"\0asm\x0d\0\x01\0"), "it is a component");
+    assert!(none(b"\0asm\x01\0\0\0\x01").starts_with("it cannot be compiled: "));
+}
+
+#[test]
+fn a_block_outside_of_its_memory_is_refused() {
+    for block in ["200000", "-8", "1028"] {
+        let module = text("", "").replace("(i32.const 1024))", &format!("(i32.const {block}))"));
+        let error = load(&module).unwrap().guest(&[]).expect_err("it has no block");
+        assert_eq!(error.reason, "its block is not in its memory, or not at a multiple of 8");
+    }
+    let many = text("", "").replace("(i32.const 1060) (i32.const 2)", "(i32.const 1060) (i32.const 40000)");
+    let error = load(&many).unwrap().guest(&[]).expect_err("so many there are not");
+    assert_eq!(error.reason, "it wants 40000 queues; there may be 1 to 32766");
+}
+
+#[test]
+fn it_may_count_and_log_and_draw() {
+    let imports = r#"(import "switchpath" "log" (func $log (param i32 i32)))
+        (import "switchpath" "counter" (func $counter (param i32 i64)))
+        (import "switchpath" "random" (func $random (result i64)))"#;
+    let arrive = format!(
+        "(call $log (i32.const 8) (i32.const 7)) (call $log (i32.const -1) (i32.const -1))
+        (call $counter (i32.const 3) (i64.const 5)) (call $counter (i32.const 9) (i64.const 1))
+        (call $counter (i32.const 0) (call $random)) {TAKES}"
+    );
+    let module = text(&arrive, "").replace("(module", &format!("(module {imports}"));
+    let program = load(&module).unwrap();
+    let drawn = || {
+        let mut guest = program.guest(&[]).unwrap();
+        Model::with(2).arrive(&mut guest, &[100]);
+        assert_eq!((guest.line(), guest.counters()[3]), ("summary", 5));
+        guest.counters()[0]
+    };
+    assert_eq!(drawn(), drawn(), "every run is the same");
+    assert_ne!(drawn(), 0);
+}
+
+/// What the calling thread has used of a processor.
+fn clock() -> Nanos {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Nanos::new(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+#[test]
+fn a_runaway_gives_the_processor_back() {
+    let module = wat::parse_str(text(TAKES, "(loop (br 0))")).expect("it is WebAssembly");
+    let runtime = Runtime::timed(clock).expect("it runs here");
+    let program = Program::load(&module, &runtime).unwrap();
+    let mut used: Vec<Nanos> = (0..9)
+        .map(|round| {
+            if round == 4 {
+                // Long enough for nobody to count any more: whoever comes next wakes the one who does.
+                std::thread::park_timeout(Duration::from_millis(250));
+            }
+            let mut guest = program.guest(&[]).unwrap();
+            let mut model = Model::with(2);
+            model.arrive(&mut guest, &[100]);
+            let before = clock();
+            model.ready(&mut guest, 1);
+            assert_eq!(Scheme::<Model>::trouble(&mut guest).unwrap().what, "it did not return in time");
+            assert_eq!(numbers(&model), [0]);
+            clock().saturating_sub(before)
+        })
+        .collect();
+    used.sort();
+    assert!(used[4] < Nanos::millis(2), "{used:?}: a hundred microseconds, and what a busy machine adds");
+}

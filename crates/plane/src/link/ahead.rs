@@ -1,0 +1,30 @@
+//! What the host of a guest sees of a link: see [`Ahead`].
+
+use super::Lines;
+use schemes::{Ahead, Record};
+use units::QueueId;
+
+impl Ahead for Lines {
+    #[inline]
+    fn offered(&self, place: usize) -> Option<Record> {
+        self.offered.as_slice().get(place).map(|packet| self.arrival(packet))
+    }
+
+    #[inline]
+    fn advance(&mut self) -> bool {
+        if self.arriving.is_some() {
+            self.refuse();
+        }
+        self.arriving = self.offered.pop_front();
+        self.arriving.is_some()
+    }
+
+    #[inline]
+    fn room(&self) -> usize {
+        self.room
+    }
+
+    fn visit(&self, queue: QueueId, see: &mut dyn FnMut(Record)) {
+        self.queues.visit(queue.index(), &mut |packet| see(self.record(packet)));
+    }
+}

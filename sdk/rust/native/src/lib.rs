@@ -1,0 +1,53 @@
+//! Every scheme of the router as a guest: its number among those that manage a queue, or behind them among the orders; the number
+//! of what that has inside, with its defaults; and the values of its options.
+
+#![no_std]
+
+extern crate alloc;
+
+use alloc::format;
+use alloc::vec::Vec;
+use switchpath_guest::schemes::{DECLARATIONS, Layer, ORDERS, build};
+use switchpath_guest::units::declare::{Declaration, Inside};
+use switchpath_guest::{Box, Link, Options, Scheme, String, guest};
+
+guest! {
+    "summary A scheme that is built in.\n\
+    option which count 0 0 99 Its number.\n\
+    option inside count 0 0 99 The number of what it has inside.\n\
+    option a count 0 0 - A value.\noption b count 0 0 - A value.\noption c count 0 0 - A value.\n\
+    option d count 0 0 - A value.\noption e count 0 0 - A value.\noption f count 0 0 - A value.\n\
+    option g count 0 0 - A value.\noption h count 0 0 - A value.\noption i count 0 0 - A value.\n\
+    option j count 0 0 - A value.\noption k count 0 0 - A value.\noption l count 0 0 - A value.\n\
+    option m count 0 0 - A value.\noption n count 0 0 - A value.",
+    scheme
+}
+
+fn scheme(options: &Options) -> Result<Box<dyn Scheme<Link>>, String> {
+    let (which, inside) = (options.value(0) as usize, options.value(1) as usize);
+    let given = |declaration: &Declaration| -> Vec<(&'static str, u64)> {
+        declaration.options.iter().enumerate().map(|(place, o)| (o.name, options.value(place + 2))).collect()
+    };
+    let usual = |declaration: &Declaration| -> Vec<(&'static str, u64)> {
+        declaration.options.iter().map(|o| (o.name, o.unit.read(o.default).unwrap_or(o.least))).collect()
+    };
+    let manager = DECLARATIONS.get(inside).ok_or("there is no such scheme to have inside")?;
+    let managed = usual(manager);
+    let alone = Layer { name: manager.name, options: &managed, inside: Vec::new() };
+    let built = if let Some(declaration) = DECLARATIONS.get(which) {
+        build(&Layer { name: declaration.name, options: &given(declaration), inside: Vec::new() })
+    } else {
+        let order = ORDERS.get(which - DECLARATIONS.len()).ok_or("there is no such scheme")?;
+        let values = given(&order.declaration);
+        let branch;
+        let inside = match order.inside {
+            Inside::Manager | Inside::Any => alone,
+            Inside::Branches(of, _) => {
+                branch = usual(&of.declaration);
+                Layer { name: of.declaration.name, options: &branch, inside: Vec::from([alone]) }
+            }
+        };
+        build(&Layer { name: order.declaration.name, options: &values, inside: Vec::from([inside]) })
+    };
+    built.map_err(|error| format!("{error}"))
+}

@@ -1,0 +1,207 @@
+//! Queueing schemes for Switchpath as guests: the same `Scheme` that the router has built in, compiled to WebAssembly.
+//!
+//! ```ignore
+//! #![no_std]
+//! use switchpath_guest::{Box, Options, Scheme, Wires, guest};
+//!
+//! guest! {
+//!     "summary First in, first out.\noption limit count 1000 1 16384 Packets that wait at most.",
+//!     |options: &Options| Ok(Box::new(Fifo { limit: options.value(0) as u32 }))
+//! }
+//! ```
+//!
+//! A guest has one thread and 1 MiB of memory, which it takes when it is started and never gives back.
+
+#![no_std]
+
+extern crate alloc;
+
+mod block;
+mod memory;
+mod mirror;
+mod wires;
+
+pub use alloc::boxed::Box;
+pub use alloc::string::String;
+pub use alloc::vec::Vec;
+pub use block::Options;
+pub use schemes::{self, Next, Progress, Record, Scheme, Size, Wires};
+pub use units::{self, Bytes, Instant, Nanos, QueueId, Rate};
+pub use wires::Link;
+
+use block::{FLOWS, HOSTS, PASSES, RANKS};
+use core::cell::UnsafeCell;
+use mirror::MOST;
+
+/// What [`guest!`] is given: makes the scheme of the options, or says why that cannot be.
+pub type Build = fn(&Options) -> Result<Box<dyn Scheme<Link>>, String>;
+
+/// The guest of this module. One thread only ever runs in it, and no call of the host comes while another lasts.
+struct Only(UnsafeCell<Option<Guest>>);
+
+// SAFETY: a module has one thread.
+unsafe impl Sync for Only {}
+
+static GUEST: Only = Only(UnsafeCell::new(None));
+
+struct Guest {
+    scheme: Box<dyn Scheme<Link>>,
+    link: Link,
+}
+
+/// Calls the guest, once it is started, and tells the host when it wants to be asked again.
+fn with(work: impl FnOnce(&mut Guest)) {
+    // SAFETY: the host calls one function at a time, and none of them calls another: this is the only reference.
+    let guest = unsafe { &mut *GUEST.0.get() };
+    if let Some(guest) = guest {
+        work(guest);
+        let next = match guest.scheme.next(&guest.link) {
+            Next::Ready => 0,
+            // The end of all times is as good as none.
+            Next::At(time) => time.get().clamp(1, u64::MAX - 1),
+            Next::Idle => u64::MAX,
+        };
+        guest.link.leave(next);
+    }
+}
+
+#[doc(hidden)]
+pub fn address() -> i32 {
+    block::address() as i32
+}
+
+#[doc(hidden)]
+pub fn start(build: Build) -> i32 {
+    // SAFETY: the host starts a guest once, before all else.
+    let block = unsafe { block::take() };
+    let scheme = match build(&Options(block.options)) {
+        Ok(scheme) => scheme,
+        Err(why) => {
+            log(&why);
+            return 1;
+        }
+    };
+    let flag = |is: bool, flag: u32| if is { flag } else { 0 };
+    block.queues = scheme.queues().into();
+    block.holds = scheme.holds_at_most().min(MOST);
+    block.flags = flag(scheme.wants_flow_hash(), FLOWS)
+        | flag(scheme.wants_hosts(), HOSTS)
+        | flag(scheme.passes_when_idle(), PASSES)
+        | flag(scheme.ranks_classes(), RANKS);
+    let link = Link::new(scheme.queues().into(), block.holds, block);
+    // SAFETY: as in `with`.
+    unsafe { *GUEST.0.get() = Some(Guest { scheme, link }) };
+    0
+}
+
+#[doc(hidden)]
+pub fn arrive() {
+    with(|guest| {
+        guest.link.begin();
+        guest.scheme.arrival(&mut guest.link);
+        // A scheme that stops early has refused the rest.
+        while guest.link.arriving().is_some() {}
+    });
+}
+
+#[doc(hidden)]
+pub fn ready() {
+    with(|guest| {
+        guest.link.ask();
+        guest.scheme.serve(&mut guest.link);
+    });
+}
+
+#[doc(hidden)]
+pub fn recount() {
+    with(|guest| {
+        guest.link.recount();
+        if guest.link.block.room & 2 != 0 {
+            guest.scheme.recount(&guest.link);
+        }
+    });
+}
+
+#[cfg(target_arch = "wasm32")]
+mod host {
+    #[link(wasm_import_module = "switchpath")]
+    unsafe extern "C" {
+        pub safe fn log(at: *const u8, length: usize);
+        pub safe fn counter(which: u32, more: u64);
+        pub safe fn random() -> u64;
+    }
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+mod host {
+    //! For tests on the machine itself: nobody listens.
+    pub fn log(_at: *const u8, _length: usize) {}
+    pub fn counter(_which: u32, _more: u64) {}
+    pub fn random() -> u64 {
+        1
+    }
+}
+
+/// Tells the operator something, in one line.
+pub fn log(text: &str) {
+    host::log(text.as_ptr(), text.len());
+}
+
+/// Adds to one of eight counters.
+pub fn count(which: u32, more: u64) {
+    host::counter(which, more);
+}
+
+/// A number by chance, the same ones in the same order after each start.
+pub fn random() -> u64 {
+    host::random()
+}
+
+/// Makes a guest of the module it stands in: what it is called in text, and what makes the scheme.
+#[macro_export]
+macro_rules! guest {
+    ($description:expr, $build:expr) => {
+        const _: () = {
+            const BUILD: $crate::Build = $build;
+            const TEXT: &str = concat!($description, "\0");
+
+            #[unsafe(no_mangle)]
+            extern "C" fn switchpath_version() -> i32 {
+                1
+            }
+            #[unsafe(no_mangle)]
+            extern "C" fn switchpath_describe() -> i32 {
+                TEXT.as_ptr() as usize as i32
+            }
+            #[unsafe(no_mangle)]
+            extern "C" fn switchpath_block() -> i32 {
+                $crate::address()
+            }
+            #[unsafe(no_mangle)]
+            extern "C" fn switchpath_start() -> i32 {
+                $crate::start(BUILD)
+            }
+            #[unsafe(no_mangle)]
+            extern "C" fn switchpath_arrive() {
+                $crate::arrive();
+            }
+            #[unsafe(no_mangle)]
+            extern "C" fn switchpath_ready() {
+                $crate::ready();
+            }
+            #[unsafe(no_mangle)]
+            extern "C" fn switchpath_recount() {
+                $crate::recount();
+            }
+            // The end of a guest that panics: the host sees a trap, and serves its queues without it.
+            #[cfg(target_arch = "wasm32")]
+            #[panic_handler]
+            fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+                if let Some(text) = info.message().as_str() {
+                    $crate::log(text);
+                }
+                core::arch::wasm32::unreachable()
+            }
+        };
+    };
+}

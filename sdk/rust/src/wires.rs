@@ -1,0 +1,209 @@
+//! The wires of a guest: what it does is written down for the host, and believed to have happened.
+
+use crate::block::{Block, COMMANDS, EVALUATIONS, MARK, Shown};
+use crate::mirror::Mirror;
+use schemes::{Record, Size, Wires};
+use units::{Instant, QueueId, Rate};
+
+const SEND: u32 = 1;
+const SEND_MARKED: u32 = 2;
+const DROP_FRONT: u32 = 3;
+const DROP_TAIL: u32 = 4;
+
+/// The link, as a scheme in a guest has it.
+pub struct Link {
+    mirror: Mirror,
+    pub(crate) block: &'static mut Block,
+    now: Instant,
+    /// Packets that the link still takes.
+    room: u32,
+    /// Commands that may still be given.
+    left: u32,
+    commands: usize,
+    /// Records that the scheme has seen.
+    seen: usize,
+    count: usize,
+    /// Whether the packet seen last awaits its verdict.
+    current: bool,
+    /// Whether the packet that the last command sends may still be marked; and whether it can be.
+    hand: Option<bool>,
+}
+
+impl Link {
+    pub(crate) fn new(queues: usize, holds: u32, block: &'static mut Block) -> Link {
+        let mirror = Mirror::new(queues, holds);
+        Link {
+            mirror,
+            block,
+            now: Instant::START,
+            room: 0,
+            left: 0,
+            commands: 0,
+            seen: 0,
+            count: 0,
+            current: false,
+            hand: None,
+        }
+    }
+
+    /// A call of the host begins, in which the link takes so many packets and so many commands may be given.
+    fn enter(&mut self, room: u32, left: u32) {
+        self.now = Instant::new(self.block.now);
+        (self.room, self.left, self.commands) = (room, left, 0);
+        (self.seen, self.count, self.current, self.hand) = (0, 0, false, None);
+    }
+
+    /// Packets arrive.
+    pub(crate) fn begin(&mut self) {
+        self.enter(0, COMMANDS as u32);
+        self.count = self.block.count as usize;
+    }
+
+    /// The link is ready.
+    pub(crate) fn ask(&mut self) {
+        self.enter(self.block.room, self.block.count.min(EVALUATIONS));
+    }
+
+    /// These packets wait, and others before or behind them.
+    pub(crate) fn recount(&mut self) {
+        self.enter(0, 0);
+        if self.block.room & 1 != 0 {
+            self.mirror.clear();
+        }
+        for shown in &self.block.record[..self.block.count as usize] {
+            self.mirror.push(QueueId(shown.queue), shown);
+        }
+    }
+
+    /// What is done is over.
+    pub(crate) fn leave(&mut self, next: u64) {
+        self.block.commands = self.commands as u32;
+        self.block.next = next;
+    }
+
+    /// Writes a command down. False where there may be none any more.
+    #[inline]
+    fn command(&mut self, act: u32, queue: QueueId) -> bool {
+        if self.left == 0 {
+            return false;
+        }
+        // Before the verdict over the packet that was seen last, or behind it where that has been given.
+        let place = if self.current { self.seen - 1 } else { self.seen };
+        self.block.command[self.commands] = act << 24 | (place as u32) << 16 | u32::from(queue.0);
+        self.commands += 1;
+        self.left -= 1;
+        true
+    }
+}
+
+impl Wires for Link {
+    #[inline]
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    #[inline]
+    fn size(&self, queue: QueueId) -> Size {
+        self.mirror.size(queue)
+    }
+
+    #[inline]
+    fn head(&self, queue: QueueId) -> Option<Record> {
+        self.mirror.head(queue)
+    }
+
+    #[inline]
+    fn arriving(&mut self) -> Option<Record> {
+        self.current = self.seen < self.count;
+        if !self.current {
+            return None;
+        }
+        let shown = &self.block.record[self.seen];
+        self.block.verdict[self.seen] = 0;
+        self.seen += 1;
+        Some(record(shown))
+    }
+
+    #[inline]
+    fn enqueue(&mut self, queue: QueueId) -> bool {
+        if !core::mem::take(&mut self.current) {
+            return false;
+        }
+        let shown = &self.block.record[self.seen - 1];
+        let fits = self.mirror.push(queue, shown);
+        if fits {
+            self.block.verdict[self.seen - 1] |= queue.0 + 1;
+        } else {
+            self.block.verdict[self.seen - 1] = 0;
+        }
+        fits
+    }
+
+    fn drop_front(&mut self, queue: QueueId) -> Option<Record> {
+        self.mirror.head(queue).filter(|_| self.command(DROP_FRONT, queue))?;
+        self.mirror.pop(queue)
+    }
+
+    fn drop_tail(&mut self, queue: QueueId) -> Option<Record> {
+        self.mirror.head(queue).filter(|_| self.command(DROP_TAIL, queue))?;
+        self.mirror.pop_back(queue)
+    }
+
+    #[inline]
+    fn dequeue(&mut self, queue: QueueId) -> Option<Record> {
+        self.hand = None;
+        if self.room == 0 {
+            return None;
+        }
+        let record = self.mirror.head(queue).filter(|_| self.command(SEND, queue))?;
+        self.mirror.pop(queue);
+        self.room -= 1;
+        self.hand = Some(record.ecn != 0);
+        Some(record)
+    }
+
+    #[inline]
+    fn transmit(&mut self) {
+        self.hand = None;
+    }
+
+    fn mark(&mut self) -> bool {
+        if let Some(can) = self.hand {
+            if can {
+                let command = &mut self.block.command[self.commands - 1];
+                *command = *command & 0x00ff_ffff | SEND_MARKED << 24;
+            }
+            return can;
+        }
+        if !self.current || self.block.record[self.seen - 1].ecn == 0 {
+            return false;
+        }
+        self.block.verdict[self.seen - 1] |= MARK;
+        self.block.record[self.seen - 1].ecn = 3;
+        true
+    }
+
+    #[inline]
+    fn link_ready(&self) -> bool {
+        self.room > 0 && self.left > 0
+    }
+
+    fn link_rate(&self) -> Rate {
+        Rate::bits(self.block.rate)
+    }
+}
+
+#[inline]
+fn record(shown: &Shown) -> Record {
+    Record {
+        length: shown.length,
+        timestamp: Instant::new(shown.timestamp),
+        queue: QueueId(shown.queue),
+        class: shown.class,
+        flow_hash: shown.flow_hash,
+        source: shown.source,
+        destination: shown.destination,
+        dscp: shown.dscp,
+        ecn: shown.ecn,
+    }
+}
