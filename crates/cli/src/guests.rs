@@ -5,13 +5,25 @@ use anyhow::{Result, anyhow};
 use extension::{Directory, Runtime};
 use io::clock;
 use plan::{Catalogue, Guests};
+use std::fmt::Display;
 use std::sync::Arc;
 
 /// The directory that was named, if one was.
 pub fn directory(arguments: &GuestDirectory) -> Result<Option<Arc<dyn Guests>>> {
+    from(arguments, || Runtime::timed(clock::processor_time))
+}
+
+/// The same for simulations: what a guest may do is counted in instructions, so that every run is the same.
+pub fn counted(arguments: &GuestDirectory) -> Result<Option<Arc<dyn Guests>>> {
+    from(arguments, Runtime::counted)
+}
+
+fn from<E: Display>(
+    arguments: &GuestDirectory,
+    runtime: impl FnOnce() -> Result<Runtime, E>,
+) -> Result<Option<Arc<dyn Guests>>> {
     let Some(path) = &arguments.guests else { return Ok(None) };
-    let runtime = Runtime::timed(clock::processor_time)
-        .map_err(|error| anyhow!("guests cannot run on this machine: {error:#}"))?;
+    let runtime = runtime().map_err(|error| anyhow!("guests cannot run on this machine: {error:#}"))?;
     Ok(Some(Arc::new(Directory::new(path, runtime))))
 }
 

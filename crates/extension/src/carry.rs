@@ -1,7 +1,7 @@
 //! Carrying out what a guest has decided, on the queues it decides over. Each decision is looked at before it is done; at the first
 //! that makes no sense the rest is left.
 
-use crate::block::{Act, COMMANDS, EVALUATIONS, MARK, Order, View};
+use crate::block::{Act, COMMANDS, MARK, Order, View};
 use crate::fallback::Fallback;
 use schemes::Ahead;
 use units::QueueId;
@@ -106,11 +106,16 @@ fn drop_one<W: Ahead>(order: Order, books: &mut Books, wires: &mut W) -> Result<
     Ok(())
 }
 
-/// What it does with what waits. Answers how many commands that were.
-pub(crate) fn evaluations<W: Ahead>(view: View<'_>, books: &mut Books, wires: &mut W) -> Result<usize, Nonsense> {
+/// What it does with what waits, at most so many commands. Answers how many commands that were.
+pub(crate) fn evaluations<W: Ahead>(
+    view: View<'_>,
+    most: usize,
+    books: &mut Books,
+    wires: &mut W,
+) -> Result<usize, Nonsense> {
     let commands = view.commands();
-    if commands > EVALUATIONS {
-        return Err(format!("it gives {commands} commands, and {EVALUATIONS} is the most"));
+    if commands > most {
+        return Err(format!("it gives {commands} commands, and {most} is the most"));
     }
     for which in 0..commands {
         let order = view.command(which).ok_or_else(unknown)?;

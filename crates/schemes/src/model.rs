@@ -16,6 +16,15 @@ pub enum Fate {
     Dropped(usize),
 }
 
+impl Fate {
+    /// Whose it is.
+    pub fn number(self) -> usize {
+        match self {
+            Fate::Sent(number) | Fate::Refused(number) | Fate::Dropped(number) => number,
+        }
+    }
+}
+
 /// A packet: its number, and what a scheme sees of it.
 type Numbered = (usize, Record);
 

@@ -103,10 +103,7 @@ impl Trial {
             self.ready(usize::MAX);
         }
         assert_eq!(self.model.waiting(), 0);
-        let number = |fate: &Fate| match *fate {
-            Fate::Sent(number) | Fate::Refused(number) | Fate::Dropped(number) => number,
-        };
-        let mut all: Vec<usize> = self.model.fates.iter().map(number).collect();
+        let mut all: Vec<usize> = self.model.fates.iter().map(|fate| fate.number()).collect();
         all.sort_unstable();
         assert!(all.into_iter().eq(0..self.came.len()), "each packet has one fate");
         let mut last = BTreeMap::new();

@@ -25,7 +25,7 @@ fn read(entry: &Entry) -> Experiment {
 fn report(experiment: &Experiment) -> sim::experiment::Report {
     let jobs = experiment.jobs(&Parameters::new(), true).unwrap_or_else(|error| panic!("{error}"));
     let run = |job| {
-        let measured = Simulation.run(job).unwrap_or_else(|error| panic!("{}: {error}", experiment.file));
+        let measured = Simulation::default().run(job).unwrap_or_else(|error| panic!("{}: {error}", experiment.file));
         Run { parameters: job.parameters.clone(), measured }
     };
     let (first, second) = jobs.split_at(jobs.len() / 2);
@@ -36,7 +36,7 @@ fn report(experiment: &Experiment) -> sim::experiment::Report {
         runs.extend(other);
         runs
     });
-    experiment.report(runs, &Simulation)
+    experiment.report(runs, &Simulation::default())
 }
 
 fn check(paper: &str, name: &str) {

@@ -82,10 +82,10 @@ fn run_example() -> sim::experiment::Report {
     let experiment = Experiment::read(file, &read(file), &|name| Ok(read(&format!("examples/worlds/{name}")))).unwrap();
     let run = |job| Run {
         parameters: sim::experiment::Job::clone(job).parameters,
-        measured: Simulation.run(job).unwrap_or_else(|error| panic!("{error}")),
+        measured: Simulation::default().run(job).unwrap_or_else(|error| panic!("{error}")),
     };
     let runs = experiment.jobs(&Parameters::new(), false).unwrap().iter().map(run).collect();
-    experiment.report(runs, &Simulation)
+    experiment.report(runs, &Simulation::default())
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The options of what runs in virtual time: `sim`, `reproduce`.
 
+use super::GuestDirectory;
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 
@@ -16,7 +17,7 @@ Exit status:
 #[derive(Args, Debug)]
 #[command(after_help = format!("\
 Examples:
-  switchpath sim examples/overload.world.toml               one router, one flood
+  switchpath sim examples/worlds/slow-link.toml             two stations and a slow link
   switchpath sim world.toml --set seed=7                    the same with other chances
   switchpath sim my.toml --out results                      with CSV, JSON and plots
   switchpath sim experiments/scheduling/E9.toml --set limit=8 -j
@@ -38,6 +39,8 @@ pub struct Simulate {
     /// The shorter runs that the tests make, where the experiment has such.
     #[arg(long)]
     pub quick: bool,
+    #[command(flatten)]
+    pub guests: GuestDirectory,
     /// Print JSON: the claims of an experiment, or what was measured in a world.
     #[arg(short, long)]
     pub json: bool,

@@ -11,6 +11,7 @@ mod world;
 pub use real::RealPackets;
 
 use crate::arguments::{Reproduce, Simulate, Usage};
+use crate::guests;
 use crate::output::{Rows, print_json};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
@@ -76,7 +77,7 @@ pub fn reproduce(options: &Reproduce) -> Result<ExitCode> {
         eprintln!("switchpath: left out are {}: {elsewhere}", left_out.join(", "));
     }
     if !options.real {
-        return carry_out(&orders, &Simulation, options.jobs.unwrap_or_else(work::cores), told);
+        return carry_out(&orders, &Simulation::default(), options.jobs.unwrap_or_else(work::cores), told);
     }
     let repeat = options.repeat.unwrap_or(if options.quick { 3 } else { 5 });
     let runner = RealPackets::new(options.slower, usize::from(repeat))?;
@@ -89,8 +90,9 @@ pub fn simulate(options: &Simulate) -> Result<ExitCode> {
     let file = options.file.display().to_string();
     let text = std::fs::read_to_string(&options.file).with_context(|| format!("{file} cannot be read"))?;
     let set: Parameters = options.settings.iter().map(|(name, value)| (name.clone(), Value::read(value))).collect();
+    let simulation = Simulation { guests: guests::counted(&options.guests)? };
     if !is_experiment(&text) {
-        return world::world(&file, &text, &set, options);
+        return world::world(&file, &text, &set, options, &simulation);
     }
     let folder = options.file.parent().unwrap_or(Path::new("."));
     let experiment = Experiment::read(&file, &text, &|name| files::beside(folder, name)).map_err(anyhow::Error::msg)?;
@@ -104,7 +106,7 @@ pub fn simulate(options: &Simulate) -> Result<ExitCode> {
     }
     let partly = !set.is_empty();
     let told = Told { folder: options.out.as_deref(), json: options.json, partly };
-    carry_out(&[Order { experiment, jobs }], &Simulation, options.jobs.unwrap_or_else(work::cores), told)
+    carry_out(&[Order { experiment, jobs }], &simulation, options.jobs.unwrap_or_else(work::cores), told)
 }
 
 /// How one hears what came of experiments.

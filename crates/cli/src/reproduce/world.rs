@@ -5,7 +5,7 @@ use crate::arguments::Simulate;
 use crate::output::{Rows, print_json};
 use anyhow::{Result, anyhow};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use sim::experiment::{Answer, Job, Measures, Parameters, simulate, substitute, written};
+use sim::experiment::{Answer, Job, Measures, Parameters, Simulation, substitute, written};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -14,14 +14,20 @@ use std::process::ExitCode;
 const STEPS: u64 = 1000;
 
 /// Runs it.
-pub fn world(file: &str, text: &str, set: &Parameters, options: &Simulate) -> Result<ExitCode> {
+pub fn world(
+    file: &str,
+    text: &str,
+    set: &Parameters,
+    options: &Simulate,
+    simulation: &Simulation,
+) -> Result<ExitCode> {
     let world = substitute(text, set).map_err(|error| anyhow!("{file}: {error}; give it with --set"))?;
     let job = Job { file: file.to_owned(), world, measures: Measures::World, parameters: set.clone() };
     let folder = options.file.parent().unwrap_or(Path::new("."));
     let bar = ProgressBar::with_draw_target(Some(STEPS), ProgressDrawTarget::stderr());
     bar.set_style(ProgressStyle::with_template("{bar:32} {percent}%, {elapsed}, {eta} to go").expect("it is sound"));
     let mut captures = captures::Folder(folder.to_owned());
-    let measured = simulate(&job, &mut captures, &mut |part| bar.set_position((part * STEPS as f64) as u64));
+    let measured = simulation.simulate(&job, &mut captures, &mut |part| bar.set_position((part * STEPS as f64) as u64));
     bar.finish_and_clear();
     let measured = measured.map_err(anyhow::Error::msg)?;
     let mut out = std::io::stdout().lock();

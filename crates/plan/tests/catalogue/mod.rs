@@ -52,6 +52,7 @@ const COST: OptionDeclaration = OptionDeclaration {
 /// Three schemes, six functions, three kinds of device.
 pub fn catalogue() -> Catalogue {
     Catalogue {
+        guests: None,
         schemes: vec![
             declared("fifo", "First in, first out.", &[LIMIT]),
             declared("codel", "Controlled delay.", &[LIMIT, TARGET]),

@@ -9,9 +9,10 @@ mod text;
 use crate::cost::CostModel;
 use crate::line::Medium;
 use crate::source::Pattern;
-use plan::{Diagnostics, Plan};
+use plan::{Diagnostics, Guests, Plan};
 use std::net::Ipv4Addr;
 use std::path::Path;
+use std::sync::Arc;
 use units::{Instant, Nanos};
 
 /// A checked description: it can run.
@@ -130,7 +131,12 @@ pub enum Happening {
 impl World {
     /// Reads a description. `file` is for messages only.
     pub fn parse(source: &str, file: &str) -> Result<World, Diagnostics> {
-        read::world(source, file)
+        World::parse_with(source, file, None)
+    }
+
+    /// The same where its routers may have guests.
+    pub fn parse_with(source: &str, file: &str, guests: Option<Arc<dyn Guests>>) -> Result<World, Diagnostics> {
+        read::world(source, file, plan::Catalogue { guests, ..catalogue() })
     }
 
     /// Reads a file.

@@ -2,10 +2,10 @@
 
 use super::tables::{AtTable, CardTable, CostTable, File, LinkTable, RouterTable, SinkTable};
 use super::text::{Text, alone, parsed, part, quantity, quantity_or, within};
-use super::{CardPlan, End, Happening, RouterPlan, World, catalogue};
+use super::{CardPlan, End, Happening, RouterPlan, World};
 use crate::cost::{Cost, CostModel};
 use crate::line::Medium;
-use plan::{Diagnostics, Plan, Report, did_you_mean, quote};
+use plan::{Catalogue, Diagnostics, Plan, Report, did_you_mean, quote};
 use std::collections::BTreeMap;
 use toml::Spanned;
 use units::{Bytes, Instant, Nanos, Rate};
@@ -17,7 +17,7 @@ const MOST_SAMPLES: u64 = 1_000_000;
 /// The longest world.
 const LONGEST: Nanos = Nanos::secs(1_000_000);
 
-pub(super) fn world(source: &str, file: &str) -> Result<World, Diagnostics> {
+pub(super) fn world(source: &str, file: &str, catalogue: Catalogue) -> Result<World, Diagnostics> {
     let mut report = Report::new(source, file);
     let parsed: File = match toml::from_str(source) {
         Ok(parsed) => parsed,
@@ -29,7 +29,7 @@ pub(super) fn world(source: &str, file: &str) -> Result<World, Diagnostics> {
             return Err(report.finish());
         }
     };
-    let mut reader = Reader { report, file, inner: Vec::new(), cards: BTreeMap::new() };
+    let mut reader = Reader { report, file, catalogue, inner: Vec::new(), cards: BTreeMap::new() };
     let world = reader.read(parsed);
     let failed = reader.report.failed();
     if let Some(wrong) = reader.inner.pop() {
@@ -62,6 +62,8 @@ fn form_hint(message: &str) -> String {
 pub(super) struct Reader<'s> {
     pub report: Report<'s>,
     file: &'s str,
+    /// What configurations may name.
+    catalogue: Catalogue,
     /// What is wrong with configurations; told alone, for it has its own excerpts.
     inner: Vec<Diagnostics>,
     /// The router of each card, and its position once all are known.
@@ -152,7 +154,7 @@ impl Reader<'_> {
                 return None;
             }
         };
-        match plan::check(&source, self.file, &catalogue()) {
+        match plan::check(&source, self.file, &self.catalogue) {
             Ok(plan) => Some(plan),
             Err(wrong) => {
                 self.inner.push(wrong);

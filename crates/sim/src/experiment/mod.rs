@@ -17,7 +17,7 @@ pub use golden::golden;
 pub use library::{Entry, entries};
 pub use parameters::{MOST_RUNS, Parameters, Sweep, Value, describe, substitute};
 pub use report::{Curve, Grid, Picture, Report, Verdict, written};
-pub use runner::{Job, Run, Runner, Simulation, simulate};
+pub use runner::{Job, Run, Runner, Simulation};
 
 use parameters::expand;
 

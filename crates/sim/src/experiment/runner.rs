@@ -3,6 +3,8 @@
 use super::file::Measures;
 use super::parameters::Parameters;
 use crate::{Captures, Measured, NoCaptures, World, run};
+use plan::Guests;
+use std::sync::Arc;
 
 /// A run that has been carried out.
 #[derive(Clone, PartialEq, Debug)]
@@ -50,8 +52,11 @@ pub trait Runner: Sync {
 }
 
 /// The simulator.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Simulation;
+#[derive(Clone, Debug, Default)]
+pub struct Simulation {
+    /// Where the guests of its routers come from; none where they may have none.
+    pub guests: Option<Arc<dyn Guests>>,
+}
 
 impl Runner for Simulation {
     fn name(&self) -> &str {
@@ -59,16 +64,24 @@ impl Runner for Simulation {
     }
 
     fn run(&self, job: &Job) -> Result<Measured, String> {
-        simulate(job, &mut NoCaptures, &mut |_| {})
+        self.simulate(job, &mut NoCaptures, &mut |_| {})
     }
 }
 
-/// Simulates the world of a job; `progress` is told how far it is, in parts of one.
-///
-/// # Errors
-///
-/// What is wrong with the world, or which of its laws was broken.
-pub fn simulate(job: &Job, captures: &mut dyn Captures, progress: &mut dyn FnMut(f64)) -> Result<Measured, String> {
-    let world = World::parse(&job.world, &job.file).map_err(|wrong| wrong.render(false))?;
-    run(&world, captures, progress).map_err(|error| error.to_string())
+impl Simulation {
+    /// Simulates the world of a job; `progress` is told how far it is, in parts of one.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the world, or which of its laws was broken.
+    pub fn simulate(
+        &self,
+        job: &Job,
+        captures: &mut dyn Captures,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Measured, String> {
+        let world =
+            World::parse_with(&job.world, &job.file, self.guests.clone()).map_err(|wrong| wrong.render(false))?;
+        run(&world, captures, progress).map_err(|error| error.to_string())
+    }
 }

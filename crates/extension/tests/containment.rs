@@ -1,0 +1,132 @@
+//! Guests that do wrong by chance, in every way there is: whatever they do, each packet has one fate, and what waits is served.
+
+use extension::{Guest, Program, Runtime};
+use schemes::model::Model;
+use schemes::trial::{Round, Rounds};
+use schemes::{Next, Scheme};
+use units::Nanos;
+
+const FIFO: &str = include_str!("../../../examples/guests/fifo.wat");
+
+/// What a guest does in place of its work, or behind it.
+const MISDEEDS: &[(&str, &str)] = &[
+    ("an endless loop", "(loop (br 0))"),
+    (
+        "a memory bomb",
+        "(loop (drop (memory.grow (i32.const 1)))
+            (i32.store (i32.sub (i32.mul (memory.size) (i32.const 65536)) (i32.const 4)) (i32.const 1)) (br 0))",
+    ),
+    ("memory that is not there", "(i32.store (i32.mul (memory.size) (i32.const 65536)) (i32.const 1))"),
+    ("an endless descent", "(call $deep)"),
+    ("a division by zero", "(drop (i32.div_u (i32.const 1) (i32.load (i32.const 0))))"),
+    // Some of them are of queues that there are not.
+    (
+        "wild verdicts",
+        "(i64.store (i32.const 3264) (call $random)) (i64.store (i32.const 3272) (call $random))
+            (i64.store (i32.const 3280) (call $random)) (i64.store (i32.const 3288) (call $random))",
+    ),
+    ("a wrong count of what waits", "(global.set $waiting (i32.wrap_i64 (i64.shr_u (call $random) (i64.const 50))))"),
+    (
+        "forged commands",
+        "(i32.store (i32.const 1056) (i32.and (i32.wrap_i64 (call $random)) (i32.const 63)))
+            (i64.store (i32.const 1216) (call $random)) (i64.store (i32.const 1224) (call $random))",
+    ),
+    (
+        "commands that could be",
+        "(i32.store (i32.const 1056) (i32.and (i32.wrap_i64 (call $random)) (i32.const 3)))
+            (i32.store (i32.const 1216) (i32.const 0x03000000)) (i32.store (i32.const 1220) (i32.const 0x04000000))",
+    ),
+    (
+        "no wish to be asked again",
+        "(i64.store (i32.const 1048) (i64.sub (i64.and (call $random) (i64.const 1)) (i64.const 1)))",
+    ),
+];
+
+/// First in, first out, on four queues; one call in eight it does this as well.
+fn wrongdoer(misdeed: &str, runtime: &Runtime) -> Program {
+    let chance = "(call $random) (i64.load (i32.const 1088))";
+    let text = FIFO
+        .replacen("(module", r#"(module (import "switchpath" "random" (func $random (result i64)))"#, 1)
+        .replace("(i32.store (i32.const 1060) (i32.const 1))", "(i32.store (i32.const 1060) (i32.const 4))")
+        .replace("(call $after)", "(call $after) (call $errs)");
+    let end = text.rfind(')').expect("the module ends");
+    let errs = format!(
+        "(func $deep (call $deep))
+        (func $errs (if (i64.eqz (i64.rem_u (i64.add {chance}) (i64.const 8))) (then {misdeed}))))"
+    );
+    let module = wat::parse_str(format!("{}{errs}", &text[..end])).expect("it is WebAssembly");
+    Program::load(&module, runtime).expect("it is a guest")
+}
+
+/// A guest at work, what it is on, and how often it was put aside.
+struct Watched {
+    guest: Guest,
+    model: Model,
+    faults: u64,
+}
+
+impl Watched {
+    fn conserved(&mut self) {
+        self.faults += u64::from(Scheme::<Model>::trouble(&mut self.guest).is_some());
+        let Model { fates, .. } = &self.model;
+        assert_eq!(self.model.offered(), fates.len() + self.model.waiting(), "each packet waits or has a fate");
+        let idle = self.guest.next(&self.model) == Next::Idle;
+        assert_eq!(idle, self.model.waiting() == 0, "it is to be asked as long as packets wait");
+    }
+
+    fn round(&mut self, round: &Round) {
+        self.model.arrive_all(&mut self.guest, round.packets.iter().copied());
+        self.conserved();
+        self.model.now += round.pause;
+        self.model.ready(&mut self.guest, round.room);
+        self.conserved();
+    }
+
+    /// Lets everything go; answers how often it was put aside.
+    fn end(mut self) -> u64 {
+        for _ in 0..1000 {
+            match self.guest.next(&self.model) {
+                Next::Idle => break,
+                // One that waits for the end of all times does no wrong: a queue may be held.
+                Next::At(time) => self.model.now = time,
+                Next::Ready => {}
+            }
+            self.model.ready(&mut self.guest, usize::MAX);
+            self.conserved();
+        }
+        assert_eq!(self.model.waiting(), 0, "all of them leave");
+        let mut numbers: Vec<usize> = self.model.fates.iter().map(|fate| fate.number()).collect();
+        numbers.sort_unstable();
+        assert!(numbers.into_iter().eq(0..self.model.offered()), "each packet has one fate");
+        self.faults
+    }
+}
+
+/// So many faults at least: `SWITCHPATH_FAULTS`, or a hundredth of what the soak has.
+fn wanted() -> u64 {
+    std::env::var("SWITCHPATH_FAULTS").map_or(10_000, |text| text.parse().expect("SWITCHPATH_FAULTS is a number"))
+}
+
+fn clock() -> Nanos {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Nanos::new(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+#[test]
+fn whatever_guests_do_no_packet_is_lost_uncounted() {
+    let runtimes = [Runtime::counted().expect("it runs here"), Runtime::timed(clock).expect("it runs here")];
+    for (misdeed, text) in MISDEEDS {
+        let programs = runtimes.each_ref().map(|runtime| wrongdoer(text, runtime));
+        let (mut faults, mut seed) = (0, 0);
+        while faults < wanted() / MISDEEDS.len() as u64 {
+            // Where instructions are counted an endless loop takes milliseconds: one in sixteen.
+            let program = &programs[usize::from(seed % 16 != 0)];
+            let guest = program.guest(&[1 + seed % 10_000, 0]).expect("it starts");
+            let mut watched = Watched { guest, model: Model::with(4), faults: 0 };
+            Rounds::seeded(seed, 12).for_each(|round| watched.round(&round));
+            faults += watched.end();
+            seed += 1;
+            assert!(seed < 1000 + 20 * wanted(), "{misdeed} is hardly ever a fault: {faults} of {seed} guests");
+        }
+    }
+}
