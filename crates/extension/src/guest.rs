@@ -21,8 +21,13 @@ const REST: Nanos = Nanos::secs(1);
 /// See the [module](self).
 pub struct Guest {
     program: Program,
-    options: Vec<u64>,
     instance: Instance,
+    /// What it begins anew with after a fault: made beforehand, for that takes longer than a packet may wait.
+    spares: Vec<Instance>,
+    /// What it had then. Memory is given back where nobody waits for it.
+    spent: Vec<Instance>,
+    /// Where records are gathered.
+    records: Vec<Record>,
     shape: Shape,
     books: Books,
     /// When it wants to be asked again, as it said last.
@@ -41,14 +46,22 @@ enum State {
 
 impl Guest {
     pub(crate) fn start(program: &Program, options: &[u64]) -> Result<Guest, LoadError> {
-        let instance = program
-            .instance(options)
-            .map_err(|fault| LoadError::new(fault.to_string(), "give it other options, or mend it"))?;
+        let started = || {
+            let refused = |fault: Fault| LoadError::new(fault.to_string(), "give it other options, or mend it");
+            program.instance(options).map_err(refused)
+        };
+        let instance = started()?;
         let shape = instance.view().shape();
+        let spares = (1..FAULTS).map(|_| started()).collect::<Result<Vec<Instance>, LoadError>>()?;
+        if spares.iter().any(|spare| spare.view().shape() != shape) {
+            return Err(LoadError::new("it wants something else each time it starts", "mend it"));
+        }
         Ok(Guest {
             program: program.clone(),
-            options: options.to_vec(),
             instance,
+            spent: Vec::with_capacity(spares.len()),
+            spares,
+            records: Vec::with_capacity(MOST),
             shape,
             books: Books { queues: shape.queues as u16, backlog: 0, stale: false },
             next: Next::Idle,
@@ -101,19 +114,17 @@ impl Guest {
     #[cold]
     fn begin_anew<W: Ahead>(&mut self, wires: &W) -> Result<(), Fault> {
         if let State::Rests(..) = self.state {
-            let instance = self.program.instance(&self.options)?;
-            if instance.view().shape() != self.shape {
-                return Err(Fault::Nonsense("it is another than before".into()));
-            }
-            self.instance = instance;
+            let spare = self.spares.pop().ok_or_else(|| Fault::Nonsense("it has failed too often".into()))?;
+            self.spent.push(std::mem::replace(&mut self.instance, spare));
         }
         let (now, rate) = (wires.now(), wires.link_rate());
-        let mut records: Vec<Record> = Vec::with_capacity(MOST);
+        let Guest { instance, records, .. } = self;
+        records.clear();
         let (mut part, mut backlog, mut failed) = (1, 0, None);
         for queue in 0..self.books.queues {
             wires.visit(QueueId(queue), &mut |record| {
                 if records.len() == MOST && failed.is_none() {
-                    failed = self.instance.recount(now, rate, &records, part).err();
+                    failed = instance.recount(now, rate, records, part).err();
                     part = 0;
                     records.clear();
                 }
@@ -126,7 +137,7 @@ impl Guest {
         self.books = Books { backlog, stale: false, ..self.books };
         match failed {
             Some(fault) => return Err(fault),
-            None => self.instance.recount(now, rate, &records, part | 2)?,
+            None => instance.recount(now, rate, records, part | 2)?,
         }
         self.next = self.instance.view().next();
         Ok(())
