@@ -13,6 +13,7 @@ mod bins;
 mod build;
 mod cake;
 mod chance;
+pub mod conformance;
 mod fifo;
 #[cfg(test)]
 mod laws;

@@ -1,0 +1,285 @@
+//! Conformance: recorded arrivals, and each decision about them that is expected. What holds a scheme of this program to a recording
+//! holds a guest or hardware to it too, for a recording knows nothing but the wires (spec N-30).
+//!
+//! Two texts, for many schemes share the same arrivals; docs/conformance.md describes both. Their version changes whenever a text
+//! of today could not be read or would mean something else.
+
+use crate::model::{Fate, Model};
+use crate::{Record, Scheme};
+use alloc::collections::BTreeSet;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use alloc::{format, vec};
+use core::fmt::{self, Write};
+use units::{Instant, Nanos, Rate};
+
+/// The version of both texts.
+pub const VERSION: u32 = 1;
+
+/// Words of a line of decisions.
+const WORDS: usize = 32;
+
+/// What happens to a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// `Arrival`: a packet comes. Its time stamp is the time of the event.
+    Arrives(Record),
+    /// `LinkReady`: the link takes so many packets. The signal falls when it has them, or the scheme has nothing to do.
+    Takes(usize),
+    /// `LinkRates`: what the link carries from now on.
+    Carries(Rate),
+}
+
+/// Events in the order of time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Arrivals(Vec<(Instant, Event)>);
+
+/// What is expected of a scheme.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Recording {
+    /// The name of the arrivals.
+    pub arrivals: String,
+    /// The scheme, as a configuration writes it.
+    pub scheme: String,
+    /// Its decisions: a word for each event.
+    pub decisions: Vec<String>,
+}
+
+/// A line of a text that cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Malformed {
+    /// The line, from 1.
+    pub line: usize,
+    /// Why.
+    pub reason: String,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.reason)
+    }
+}
+
+impl core::error::Error for Malformed {}
+
+/// The first decision that is another than expected.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Difference {
+    /// The event, from 0.
+    pub event: usize,
+    /// What happened, and when.
+    pub about: String,
+    /// The word that was expected; none where nothing happens any more.
+    pub expected: Option<String>,
+    /// The word that was found; none where nothing was decided any more.
+    pub found: Option<String>,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = |word: &Option<String>| word.as_ref().map_or("nothing".to_string(), |word| format!("'{word}'"));
+        let (expected, found) = (word(&self.expected), word(&self.found));
+        write!(f, "event {}, {}: expected {expected}, found {found}", self.event, self.about)
+    }
+}
+
+/// The lines that say something, after the first, which says what the text is.
+fn lines<'t>(text: &'t str, what: &str) -> Result<Vec<(usize, &'t str)>, Malformed> {
+    let title = format!("switchpath {what} {VERSION}");
+    if text.lines().next().map(str::trim_end) != Some(&title) {
+        return Err(Malformed { line: 1, reason: format!("it does not begin with '{title}'") });
+    }
+    let lines = text.lines().enumerate().skip(1).map(|(place, line)| (place + 1, line.trim()));
+    Ok(lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')).collect())
+}
+
+/// The words of a line, taken one after the other.
+struct Words<'t> {
+    line: usize,
+    words: core::str::SplitWhitespace<'t>,
+}
+
+impl<'t> Words<'t> {
+    fn wrong(&self, reason: impl Into<String>) -> Malformed {
+        Malformed { line: self.line, reason: reason.into() }
+    }
+
+    fn next(&mut self, what: &str) -> Result<&'t str, Malformed> {
+        self.words.next().ok_or_else(|| self.wrong(format!("it lacks {what}")))
+    }
+
+    /// A number below `end`.
+    fn number(&mut self, what: &str, radix: u32, end: u64) -> Result<u64, Malformed> {
+        let word = self.next(what)?;
+        let number = u64::from_str_radix(word, radix).ok().filter(|number| *number < end);
+        number.ok_or_else(|| self.wrong(format!("'{word}' is no {what}")))
+    }
+
+    /// The same, or zero at the end of the line.
+    fn number_or_zero(&mut self, what: &str, end: u64) -> Result<u64, Malformed> {
+        if self.words.clone().next().is_none() { Ok(0) } else { self.number(what, 10, end) }
+    }
+
+    fn end(mut self) -> Result<(), Malformed> {
+        self.words.next().map_or(Ok(()), |word| Err(self.wrong(format!("'{word}' is too much"))))
+    }
+}
+
+impl Arrivals {
+    /// Reads them from their text.
+    pub fn read(text: &str) -> Result<Arrivals, Malformed> {
+        let (mut now, mut flows, mut events) = (Instant::START, vec![Record::default()], Vec::new());
+        for (line, words) in lines(text, "arrivals")? {
+            let mut words = Words { line, words: words.split_whitespace() };
+            if words.words.clone().next() == Some("flow") {
+                words.next("flow")?;
+                if words.number("number of a flow", 10, 1 << 16)? != flows.len() as u64 {
+                    return Err(words.wrong("flows are numbered from 1, one after the other"));
+                }
+                let mut hash = || words.number("hash", 16, 1 << 32).map(|hash| hash as u32);
+                let (flow_hash, source, destination) = (hash()?, hash()?, hash()?);
+                flows.push(Record { flow_hash, source, destination, ..Record::default() });
+            } else {
+                now += Nanos::new(words.number("time", 10, 1 << 62)?);
+                let event = match words.next("event")? {
+                    "a" => Event::Arrives(Record { timestamp: now, ..Arrivals::packet(&mut words, &flows)? }),
+                    "r" => Event::Takes(words.number("number of packets", 10, 1 << 32)? as usize),
+                    "l" => Event::Carries(Rate::bits(words.number("rate", 10, 1 << 62)?)),
+                    other => return Err(words.wrong(format!("'{other}' is no event"))),
+                };
+                events.push((now, event));
+            }
+            words.end()?;
+        }
+        Ok(Arrivals(events))
+    }
+
+    fn packet(words: &mut Words<'_>, flows: &[Record]) -> Result<Record, Malformed> {
+        let length = words.number("length", 10, 1 << 32)? as u32;
+        let flow = words.number_or_zero("flow that was named before", flows.len() as u64)? as usize;
+        let class = words.number_or_zero("class", 256)? as u8;
+        let ecn = words.number_or_zero("ECN field", 4)? as u8;
+        let dscp = words.number_or_zero("code point", 64)? as u8;
+        Ok(Record { length, class, ecn, dscp, ..flows[flow] })
+    }
+
+    /// All of them, in order.
+    pub fn events(&self) -> &[(Instant, Event)] {
+        &self.0
+    }
+
+    /// Plays them over a scheme, and answers what it decided: a word for each event.
+    pub fn play(&self, scheme: &mut (impl Scheme<Model> + ?Sized)) -> Vec<String> {
+        let mut model = Model::with(scheme.queues().into());
+        let mut waiting = BTreeSet::new();
+        let play = |&(now, event): &(Instant, Event)| {
+            model.now = now;
+            match event {
+                Event::Arrives(record) => model.arrive_all(scheme, core::iter::once(record)),
+                Event::Takes(room) => model.ready(scheme, room),
+                Event::Carries(rate) => model.rate = rate,
+            }
+            let came = matches!(event, Event::Arrives(_)).then(|| model.offered() - 1);
+            let (fates, marked) = (core::mem::take(&mut model.fates), core::mem::take(&mut model.marked));
+            word(came, &fates, &marked, &mut waiting)
+        };
+        self.0.iter().map(play).collect()
+    }
+
+    /// Compares what was decided with what was expected.
+    pub fn compare(&self, expected: &[String], found: &[String]) -> Result<(), Difference> {
+        let longest = self.0.len().max(expected.len()).max(found.len());
+        for event in 0..longest {
+            let (expected, found) = (expected.get(event), found.get(event));
+            if expected != found || expected.is_none() {
+                let (expected, found) = (expected.cloned(), found.cloned());
+                return Err(Difference { event, about: self.about(event), expected, found });
+            }
+        }
+        Ok(())
+    }
+
+    /// An event in words.
+    fn about(&self, event: usize) -> String {
+        let Some((now, what)) = self.0.get(event) else { return "behind the last".to_string() };
+        let at = format!("at {}.{:06} ms, ", now.get() / 1_000_000, now.get() % 1_000_000);
+        at + &match what {
+            Event::Arrives(record) => {
+                let before = self.0[..event].iter().filter(|(_, event)| matches!(event, Event::Arrives(_))).count();
+                format!("packet {before} of {} bytes and class {} comes", record.length, record.class)
+            }
+            Event::Takes(room) => format!("the link takes {room}"),
+            Event::Carries(rate) => format!("the link carries {} bit/s from now on", rate.get()),
+        }
+    }
+}
+
+/// What was decided at one event, and who waits afterwards.
+fn word(came: Option<usize>, fates: &[Fate], marked: &[usize], waiting: &mut BTreeSet<usize>) -> String {
+    let mut word = String::new();
+    let mut named = |sign: char, number: usize, usual: Option<usize>| {
+        word.push(sign);
+        if Some(number) != usual {
+            // A string takes everything.
+            let _ = write!(word, "{number}");
+        }
+    };
+    waiting.extend(came);
+    for number in marked {
+        named('*', *number, came.or(waiting.first().copied()));
+    }
+    for fate in fates {
+        let (sign, number) = match *fate {
+            Fate::Sent(number) => ('>', number),
+            Fate::Dropped(number) => ('!', number),
+            Fate::Refused(_) => continue,
+        };
+        named(sign, number, waiting.first().copied());
+        waiting.remove(&number);
+    }
+    if let Some(came) = came {
+        let refused = fates.contains(&Fate::Refused(came));
+        word.push(if refused { '-' } else { '+' });
+        if refused {
+            waiting.remove(&came);
+        }
+    }
+    if word.is_empty() { ".".to_string() } else { word }
+}
+
+impl Recording {
+    /// Reads it from its text.
+    pub fn read(text: &str) -> Result<Recording, Malformed> {
+        let mut recording = Recording { arrivals: String::new(), scheme: String::new(), decisions: Vec::new() };
+        for (line, text) in lines(text, "decisions")? {
+            match text.split_once(' ') {
+                Some(("arrivals", name)) => recording.arrivals = name.to_string(),
+                Some(("scheme", scheme)) => recording.scheme = scheme.to_string(),
+                Some((number, words)) if number.strip_suffix(':') == Some(&recording.decisions.len().to_string()) => {
+                    recording.decisions.extend(words.split_whitespace().map(str::to_string));
+                }
+                _ => {
+                    let next = recording.decisions.len();
+                    let reason = format!("it is neither 'arrivals', 'scheme' nor what is decided from event {next} on");
+                    return Err(Malformed { line, reason });
+                }
+            }
+        }
+        if recording.arrivals.is_empty() || recording.scheme.is_empty() {
+            return Err(Malformed { line: 1, reason: "it does not say of what 'arrivals' and 'scheme' it is".to_string() });
+        }
+        Ok(recording)
+    }
+
+    /// Its text.
+    pub fn write(&self) -> String {
+        let mut text = format!("switchpath decisions {VERSION}\narrivals {}\nscheme {}\n", self.arrivals, self.scheme);
+        for (place, words) in self.decisions.chunks(WORDS).enumerate() {
+            text += &format!("{}: {}\n", place * WORDS, words.join(" "));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests;
