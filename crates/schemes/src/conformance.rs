@@ -266,7 +266,10 @@ impl Recording {
             }
         }
         if recording.arrivals.is_empty() || recording.scheme.is_empty() {
-            return Err(Malformed { line: 1, reason: "it does not say of what 'arrivals' and 'scheme' it is".to_string() });
+            return Err(Malformed {
+                line: 1,
+                reason: "it does not say of what 'arrivals' and 'scheme' it is".to_string(),
+            });
         }
         Ok(recording)
     }

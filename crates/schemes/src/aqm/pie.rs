@@ -266,6 +266,9 @@ impl Manage for Pie {
 }
 
 #[cfg(test)]
+mod vectors;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -300,6 +300,9 @@ impl Manage for Red {
 }
 
 #[cfg(test)]
+mod vectors;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -68,7 +68,7 @@ impl Order for Deficit {
                 (self.bins[bin].quantum, self.bins[bin].credit) = (quantum, quantum.into());
                 self.enter(bin, if self.favours_new { Place::New } else { Place::Old });
             }
-            // It was new, is empty, and has not had its turn among the old ones yet: it keeps its place there.
+            // It had run empty, and its turn has not come since: it keeps its place and its credit.
             Place::New | Place::Old => {}
         }
     }
@@ -96,10 +96,14 @@ impl Order for Deficit {
     #[inline]
     fn empty(&mut self, bin: usize, length: u32) {
         self.bins[bin].credit -= i64::from(length);
-        // A new one that runs empty goes behind the old ones first: else it could be new again and again (RFC 8290, 4.2).
+        // RFC 8290, section 4.2: whether it is empty is found when its turn comes; a packet that comes before finds its place kept. A new
+        // one then goes behind the old ones first: else it could be new again and again.
+        if self.favours_new && length > 0 {
+            return;
+        }
         let was_new = self.bins[bin].place == Place::New;
         self.leave(bin);
-        if was_new && self.old.first().is_some() {
+        if was_new {
             self.enter(bin, Place::Old);
         }
     }

@@ -29,7 +29,7 @@ use core::any::Any;
 use units::{Bytes, QueueId};
 
 /// Whose turn it is. A bin is *waiting* from [`Order::wake`] to [`Order::empty`]; besides those, bins that have just run empty may
-/// be named: they are told to be [empty](Order::empty) once more, and then are not.
+/// be named: they are told to be [empty](Order::empty) once more, or twice, and then are not.
 pub(crate) trait Order: core::fmt::Debug + Send {
     /// Whether it wants to know how long the first packet of a bin is; else zero is said.
     const LOOKS: bool = false;
@@ -177,7 +177,7 @@ impl<O: Order> Bins<O> {
 
     #[inline]
     fn turn<W: Wires>(&mut self, wires: &mut W) -> Turn {
-        // Each bin that is empty is named once at most: the order then forgets it.
+        // Each bin that is empty is named twice at most: the order then forgets it.
         while let Some(bin) = self.order.pick() {
             if wires.size(self.queue(bin)).packets == 0 {
                 self.order.empty(bin, 0);

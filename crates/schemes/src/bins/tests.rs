@@ -83,7 +83,8 @@ fn fq_new_flow_position() {
     model.arrive_all(&mut scheme, [of(2, 1500), of(1, 100), of(2, 1500)].into_iter());
     model.ready(&mut scheme, 3);
     assert_eq!(model.fates[3..], [Sent(6), Sent(8), Sent(7)]);
-    // Flow 1 has run empty, and is behind the old ones: it is not new again.
+    // Flow 1 has run empty, which its next turn finds out: it is behind the old ones then, and not new again.
+    model.ready(&mut scheme, 1);
     model.arrive_all(&mut scheme, [of(1, 100)].into_iter());
     model.ready(&mut scheme, 9);
     assert_eq!(model.fates[6..], [Sent(3), Sent(9), Sent(4), Sent(5)]);

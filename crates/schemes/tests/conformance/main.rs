@@ -36,7 +36,11 @@ const RECORDED: &[(&str, &str, &str)] = &[
     ("wf2q", "mixed", "wf2q(flows=64, limit=120)"),
     ("shape", "mixed", "shape(rate=4mbit, burst=3kb, cells=atm, overhead=8b){codel(target=10ms)}"),
     ("cake", "mixed", "cake(rate=5mbit, burst=3kb, flows=64, tins=four){codel(target=2ms, interval=20ms)}"),
-    ("tree", "mixed", "tree{branch(class=2, weight=3, ceiling=3mbit, burst=3kb){fq(flows=64)}, branch{fifo(limit=40)}}"),
+    (
+        "tree",
+        "mixed",
+        "tree{branch(class=2, weight=3, ceiling=3mbit, burst=3kb){fq(flows=64)}, branch{fifo(limit=40)}}",
+    ),
 ];
 
 fn path(of: &str, name: &str) -> PathBuf {
@@ -64,7 +68,11 @@ fn every_scheme_decides_as_recorded() {
         }
         let read = Recording::read(&text("decisions", name));
         let recording = read.unwrap_or_else(|error| panic!("decisions/{name}.txt: {error}"));
-        assert_eq!((&*recording.arrivals, &*recording.scheme), (*source, *scheme), "decisions/{name}.txt is of another");
+        assert_eq!(
+            (&*recording.arrivals, &*recording.scheme),
+            (*source, *scheme),
+            "decisions/{name}.txt is of another"
+        );
         if let Err(difference) = arrivals.compare(&recording.decisions, &found) {
             panic!("{scheme} does not decide as decisions/{name}.txt has it of arrivals/{source}.txt: {difference}");
         }

@@ -2,9 +2,7 @@ use super::*;
 
 use crate::model::{Fate, Model};
 use crate::single::Single;
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use proptest::prelude::*;
 use units::Rate;
 
 const MS: fn(u64) -> Nanos = Nanos::millis;
@@ -23,137 +21,6 @@ fn codel() -> CoDel {
 
 fn scheme(codel: CoDel) -> Single<CoDel> {
     Single::new(codel)
-}
-
-/// The pseudocode of RFC 8289, section 5, with its loop; and the two older ways to count. Packets are numbers.
-struct Loop {
-    codel: CoDel,
-    queue: VecDeque<(usize, Instant, u64)>,
-    bytes: u64,
-    above: Option<Instant>,
-    drop_next: Instant,
-    count: u32,
-    before: u32,
-    dropping: bool,
-    fates: Vec<Fate>,
-}
-
-impl Loop {
-    fn new(codel: CoDel) -> Loop {
-        let (queue, fates, drop_next) = (VecDeque::new(), Vec::new(), Instant::START);
-        Loop { codel, queue, bytes: 0, above: None, drop_next, count: 0, before: 0, dropping: false, fates }
-    }
-
-    fn arrive(&mut self, number: usize, now: Instant, length: u64) {
-        self.queue.push_back((number, now, length));
-        self.bytes += length;
-    }
-
-    /// The first packet, and whether it may be dropped.
-    fn take(&mut self, now: Instant) -> (Option<usize>, bool) {
-        let Some((number, came, length)) = self.queue.pop_front() else {
-            self.above = None;
-            return (None, false);
-        };
-        self.bytes -= length;
-        if now.since(came) < self.codel.target || self.bytes <= self.codel.mtu.get() {
-            self.above = None;
-            return (Some(number), false);
-        }
-        match self.above {
-            None => self.above = Some(now + self.codel.interval),
-            Some(above) => return (Some(number), now >= above),
-        }
-        (Some(number), false)
-    }
-
-    fn law(&self, from: Instant, count: u32) -> Instant {
-        from + Nanos::new((self.codel.interval.get() as f64 / f64::from(count).sqrt()) as u64)
-    }
-
-    fn signed(now: Instant, then: Instant) -> i64 {
-        now.get() as i64 - then.get() as i64
-    }
-
-    fn dequeue(&mut self, now: Instant) {
-        let interval = self.codel.interval.get() as i64;
-        let (mut packet, mut ok) = self.take(now);
-        if packet.is_none() {
-            self.dropping = false;
-            return;
-        }
-        if self.dropping {
-            if !ok {
-                self.dropping = false;
-            }
-            while now >= self.drop_next && self.dropping {
-                self.fates.push(Fate::Dropped(packet.expect("there is one to drop")));
-                self.count += u32::from(self.codel.again != Again::Sfqcodel);
-                (packet, ok) = self.take(now);
-                if ok {
-                    self.count += u32::from(self.codel.again == Again::Sfqcodel);
-                    self.drop_next = self.law(self.drop_next, self.count);
-                } else {
-                    self.dropping = false;
-                }
-            }
-        } else if ok {
-            let since = Loop::signed(now, self.drop_next);
-            let enter = match self.codel.again {
-                Again::Acm2012 => since < interval || Loop::signed(now, self.above.expect("it is late")) >= interval,
-                _ => true,
-            };
-            if enter {
-                self.fates.push(Fate::Dropped(packet.expect("it is late")));
-                let count = self.count;
-                (packet, _) = self.take(now);
-                self.dropping = true;
-                self.count = match self.codel.again {
-                    Again::Rfc8289 if count as i64 - self.before as i64 > 1 && since < 16 * interval => {
-                        count - self.before
-                    }
-                    Again::Acm2012 if count > 2 && since < interval => count - 2,
-                    Again::Sfqcodel if count > 2 && since < 8 * interval => count - 2,
-                    _ => 1,
-                };
-                self.drop_next = self.law(now, self.count);
-                self.before = self.count;
-            }
-        }
-        self.fates.extend(packet.map(Fate::Sent));
-    }
-}
-
-/// Packets that come and go at random times, as the link is now faster and now slower than they come.
-fn both(codel: CoDel, events: &[(bool, u64, u32)]) -> (Vec<Fate>, Vec<Fate>) {
-    let (mut level, mut reference) = (scheme(codel), Loop::new(codel));
-    let mut model = Model::default();
-    for &(leaves, micros, length) in events {
-        model.now += Nanos::micros(micros);
-        if leaves {
-            model.ready(&mut level, 1);
-            reference.dequeue(model.now);
-        } else {
-            let number = model.offered();
-            model.arrive(&mut level, &[length]);
-            reference.arrive(number, model.now, length.into());
-        }
-    }
-    (model.fates, reference.fates)
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
-    /// Drops one at a time, at a link that is ready still, are those of the loop.
-    #[test]
-    fn codel_while_eq_if_level(
-        events in prop::collection::vec((any::<bool>(), 0u64..4_000, 64u32..1515), 0..3000),
-        again in prop::sample::select(Again::ALL.to_vec()),
-    ) {
-        let (level, reference) = both(CoDel { again, ..codel() }, &events);
-        prop_assert_eq!(level, reference);
-    }
 }
 
 /// A queue that is fed more than the link takes; answers when packets were dropped, in milliseconds.

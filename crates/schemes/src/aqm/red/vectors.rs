@@ -1,0 +1,86 @@
+//! Numbers from the paper of Floyd and Jacobson (1993), and some worked out by hand from it, each with its section.
+
+use super::*;
+
+fn average(memory: &Memory) -> f64 {
+    memory.average as f64 / ONE as f64
+}
+
+fn weight(millionths: u32) -> u64 {
+    fixed(Parts::millionths(millionths))
+}
+
+/// The average after packets that found so many waiting.
+fn after(weight: u64, waiting: impl Iterator<Item = u32>) -> f64 {
+    let mut memory = Memory::default();
+    waiting.for_each(|waiting| {
+        // The paper has no time pass while packets wait, and counts the one that comes.
+        memory.update(weight, waiting, Instant::START, Rate::mbit(10), Bytes::new(500));
+    });
+    average(&memory)
+}
+
+#[test]
+fn a_queue_that_grows_to_fifty_stays_below_five_on_average_with_a_weight_of_0042() {
+    // Section 6.1, equation (2): L + 1 + ((1 - w)^(L+1) - 1) / w for a burst of L packets. "Given a minimum threshold of 5, and
+    // given that we would like to allow bursts of 50 packets, w should be chosen less than 0.0042."
+    let burst = |millionths| after(weight(millionths), 1..=50);
+    assert!((burst(4_200) - 5.0).abs() < 0.05 && burst(4_100) < 5.0 && burst(4_300) > 5.0, "{}", burst(4_200));
+    // w = 0.001, L = 100: 101 + (0.999^101 - 1) / 0.001 = 101 - 96.1127 = 4.887.
+    assert!((after(weight(1_000), 1..=100) - 4.887).abs() < 0.001);
+}
+
+#[test]
+fn an_average_gets_near_a_queue_in_so_many_packets_as_the_weight_says() {
+    // Section 6.2: from 0 to 1 it takes -1 / ln(1 - w) packets to reach 0.63: 1000 with 0.001, 500 with 0.002, 333 with 0.003.
+    for (millionths, packets) in [(1_000, 1000), (2_000, 500), (3_000, 333)] {
+        let reached = after(weight(millionths), core::iter::repeat_n(1, packets));
+        assert!((reached - 0.632).abs() < 0.001, "{millionths}: {reached}");
+    }
+}
+
+#[test]
+fn an_idle_queue_decays_as_if_small_packets_had_left() {
+    // Figure 2: avg (1 - w)^m, m = idle time / s. 10 packets at w = 0.002 over 500 packet times: 10 * 0.998^500 = 3.675.
+    let (rate, mean) = (Rate::mbit(10), Bytes::new(500));
+    let at = |micros| Instant::START + units::Nanos::micros(micros);
+    let mut memory = Memory { average: 10 * ONE, ..Memory::default() };
+    memory.left(0, at(0));
+    // 400 us each; what is not a whole one does not count.
+    memory.update(weight(2_000), 0, at(200_399), rate, mean);
+    assert!((average(&memory) - 3.675).abs() < 0.001, "{}", average(&memory));
+    // It was busy since: no time counts but that after the queue became empty again.
+    memory.update(weight(2_000), 0, at(900_000), rate, mean);
+    assert!((average(&memory) - 3.675).abs() < 0.001);
+}
+
+#[test]
+fn the_probability_goes_up_in_a_straight_line_between_the_thresholds() {
+    // Figure 2: maxp (avg - min) / (max - min), with min 5, max 15 and maxp 1/50 (section 8).
+    let red = Red { gentle: false, ..Red::new(5, 15, Parts::percent(2), Parts::millionths(2_000), 1000, 1) };
+    let base = |tenths: u64| red.base(tenths * ONE / 10).map(|part| part as f64 / ONE as f64);
+    assert_eq!(base(49), None);
+    for (tenths, expected) in [(50, 0.0), (75, 0.005), (100, 0.01), (149, 0.0198), (150, 1.0)] {
+        let found = base(tenths).expect("it is above the least");
+        assert!((found - expected).abs() < 1e-6, "{tenths}: {found} and not {expected}");
+    }
+}
+
+#[test]
+fn marks_are_as_many_as_the_probability_says_and_spread_evenly() {
+    // Section 7, method 2: with pb each gap from 1 to 1/pb is as likely; the pseudocode, which counts the packet behind a mark,
+    // ends one earlier. pb = 1/50: 1 to 49, so that 49 / 2450 is the part that is marked.
+    let mut red = Red::new(5, 15, Parts::percent(4), Parts::millionths(2_000), 1000, 5);
+    let mut memory = Memory { average: 10 * ONE, ..Memory::default() };
+    let (mut gaps, mut gap) = ([0u32; 50], 0);
+    for _ in 0..200_000 {
+        gap += 1;
+        if red.cast(&mut memory, 1500) == Lot::Hit {
+            gaps[gap] += 1;
+            gap = 0;
+        }
+    }
+    let marks: u32 = gaps.iter().sum();
+    assert!((7_900..8_100).contains(&marks), "one in 25: {marks}");
+    assert!(gaps[1..].iter().all(|count| (110..220).contains(count)), "each 163 times or so: {gaps:?}");
+}

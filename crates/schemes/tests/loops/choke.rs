@@ -1,0 +1,60 @@
+//! CHOKe with a loop: packets that lost a comparison stay where they are, and go when a packet is wanted that does not.
+//! Source: Pan, Prabhakar and Psounis, INFOCOM 2000, figure 1.
+
+use crate::Loops;
+use crate::red::Red;
+use crate::register::Register;
+use schemes::Record;
+use schemes::model::Fate;
+use std::collections::VecDeque;
+use units::Instant;
+
+pub struct Choke {
+    red: Red,
+    /// Whom to compare with.
+    register: Register,
+    /// Numbers, flows, and whether they are to go.
+    waiting: VecDeque<(usize, u32, bool)>,
+}
+
+impl Choke {
+    pub fn new(red: Red, seed: u32) -> Choke {
+        Choke { red, register: Register::new(seed ^ 0x9e37_79b9), waiting: VecDeque::new() }
+    }
+
+    fn staying(&self) -> usize {
+        self.waiting.iter().filter(|(_, _, goes)| !goes).count()
+    }
+
+    /// Whether the packet is of the same flow as one that is picked, which then is to go.
+    fn meets_its_own(&mut self, flow: u32) -> bool {
+        let picked = self.register.below(self.waiting.len() as u32) as usize;
+        let (_, other, goes) = &mut self.waiting[picked];
+        let own = !*goes && *other == flow;
+        *goes |= own;
+        own
+    }
+}
+
+impl Loops for Choke {
+    fn arrive(&mut self, number: usize, packet: &Record, fates: &mut Vec<Fate>) {
+        self.red.average(self.staying(), packet.timestamp);
+        let full = self.waiting.len() >= self.red.limit();
+        let compares = !full && self.red.is_above_least() && !self.waiting.is_empty();
+        if full || compares && self.meets_its_own(packet.flow_hash) || self.red.hits() {
+            fates.push(Fate::Refused(number));
+        } else {
+            self.waiting.push_back((number, packet.flow_hash, false));
+        }
+    }
+
+    fn dequeue(&mut self, now: Instant, fates: &mut Vec<Fate>) {
+        while let Some((number, _, true)) = self.waiting.front() {
+            fates.push(Fate::Dropped(*number));
+            self.waiting.pop_front();
+            self.red.left(self.staying(), now);
+        }
+        fates.extend(self.waiting.pop_front().map(|(number, ..)| Fate::Sent(number)));
+        self.red.left(self.staying(), now);
+    }
+}

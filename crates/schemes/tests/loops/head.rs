@@ -1,0 +1,38 @@
+//! A queue that drops at its head until the packet that comes fits.
+
+use crate::Loops;
+use schemes::Record;
+use schemes::model::Fate;
+use std::collections::VecDeque;
+use units::Instant;
+
+pub struct Head {
+    waiting: VecDeque<(usize, u64)>,
+    limit: usize,
+    bytes: u64,
+}
+
+impl Head {
+    pub fn new(limit: usize, bytes: u64) -> Head {
+        Head { waiting: VecDeque::new(), limit, bytes }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.waiting.iter().map(|(_, length)| length).sum()
+    }
+}
+
+impl Loops for Head {
+    fn arrive(&mut self, number: usize, packet: &Record, fates: &mut Vec<Fate>) {
+        let length = u64::from(packet.length);
+        while self.waiting.len() >= self.limit || self.bytes() + length > self.bytes {
+            let Some((first, _)) = self.waiting.pop_front() else { break };
+            fates.push(Fate::Dropped(first));
+        }
+        self.waiting.push_back((number, length));
+    }
+
+    fn dequeue(&mut self, _: Instant, fates: &mut Vec<Fate>) {
+        fates.extend(self.waiting.pop_front().map(|(number, _)| Fate::Sent(number)));
+    }
+}

@@ -1,0 +1,192 @@
+//! The documents say `while`, hardware can only say `if`: an evaluation here drops or sends one packet at most, and the link, ready
+//! still, asks again. These are the loops as they are written down, over a million packets each: what is decided is the same,
+//! packet for packet (spec N-04).
+
+#[path = "../described/mod.rs"]
+mod described;
+
+mod choke;
+mod codel;
+mod fq;
+mod head;
+mod red;
+mod register;
+
+use described::described;
+use proptest::prelude::*;
+use schemes::Record;
+use schemes::model::{Fate, Model};
+use units::{Instant, Nanos};
+
+/// Packets of a run; so many hundredths are quick enough for every test run where instructions are emulated.
+const PACKETS: usize = if cfg!(target_arch = "x86_64") { 1_000_000 } else { 20_000 };
+
+/// A scheme that loops as its document does.
+trait Loops {
+    /// A packet comes, whose number is given.
+    fn arrive(&mut self, number: usize, packet: &Record, fates: &mut Vec<Fate>);
+    /// The link takes a packet.
+    fn dequeue(&mut self, now: Instant, fates: &mut Vec<Fate>);
+}
+
+/// What happens.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Time passes, then a packet comes.
+    Arrives(Nanos, Record),
+    /// Time passes, then the link takes one.
+    Leaves(Nanos),
+}
+
+/// Seeded: now more comes than leaves, now less, of some flows whose packets are of a length of their own.
+struct Traffic {
+    state: u64,
+    left: usize,
+}
+
+impl Traffic {
+    fn of(seed: u64, packets: usize) -> Traffic {
+        Traffic { state: seed, left: packets }
+    }
+
+    /// Source: Marsaglia, "Xorshift RNGs", Journal of Statistical Software 8(14), 2003.
+    fn draw(&mut self, below: u64) -> u64 {
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        (self.state >> 11) % below
+    }
+}
+
+impl Iterator for Traffic {
+    type Item = Step;
+
+    fn next(&mut self) -> Option<Step> {
+        if self.left == 0 {
+            return None;
+        }
+        // Every so many packets another load, and once in a while nothing for longer than anything is remembered.
+        let hundredths = [105, 160, 60, 120, 97][self.left / 700 % 5];
+        let pause = if self.draw(20_000) == 0 { 2_000_000_000 } else { self.draw(1_000_000) };
+        if self.draw(100 + hundredths) >= hundredths {
+            return Some(Step::Leaves(Nanos::new(pause)));
+        }
+        self.left -= 1;
+        let flow = self.draw(6) as u32;
+        let packet = Record {
+            length: [1514, 1514, 1000, 300, 64, 700][flow as usize],
+            flow_hash: flow.wrapping_mul(0x9e37_79b9),
+            ecn: (flow % 2) as u8,
+            ..Record::default()
+        };
+        Some(Step::Arrives(Nanos::new(pause), packet))
+    }
+}
+
+/// What the scheme of this description decides, and what the loop does.
+fn both(scheme: &str, mut reference: impl Loops, steps: impl Iterator<Item = Step>) -> (Vec<Fate>, Vec<Fate>) {
+    let mut scheme = described(scheme);
+    let (mut model, mut fates) = (Model::with(scheme.queues().into()), Vec::new());
+    for step in steps {
+        match step {
+            Step::Arrives(pause, packet) => {
+                model.now += pause;
+                let number = model.offered();
+                model.arrive_all(&mut *scheme, std::iter::once(packet));
+                reference.arrive(number, &Record { timestamp: model.now, ..packet }, &mut fates);
+            }
+            Step::Leaves(pause) => {
+                model.now += pause;
+                model.ready(&mut *scheme, 1);
+                reference.dequeue(model.now, &mut fates);
+            }
+        }
+    }
+    (model.fates, fates)
+}
+
+/// Holds a scheme to a loop over a million packets, of which some hundreds are dropped.
+fn holds(scheme: &str, reference: impl Loops) {
+    let (found, expected) = both(scheme, reference, Traffic::of(0x2545_f491_4f6c_dd1d, PACKETS));
+    if let Some(first) = (0..expected.len().max(found.len())).find(|i| expected.get(*i) != found.get(*i)) {
+        let around = |fates: &[Fate]| fates[first.saturating_sub(3)..(first + 3).min(fates.len())].to_vec();
+        panic!("{scheme}, fate {first}: {:?} and not {:?}", around(&found), around(&expected));
+    }
+    let lost = found.iter().filter(|fate| !matches!(fate, Fate::Sent(_))).count();
+    assert!(lost > PACKETS / 1000 && found.len() > PACKETS / 10 * 9, "{scheme}: {lost} of {} are lost", found.len());
+}
+
+#[test]
+fn codel_while_eq_if_level() {
+    for again in codel::Again::ALL {
+        holds(&format!("codel(limit=90, again={})", again.name()), codel::Queue::new(90, again));
+    }
+}
+
+#[test]
+fn fq_while_eq_if_level() {
+    let codel = codel::CoDel::new(codel::Again::Rfc8289);
+    holds("fq(flows=16, limit=200){codel}", fq::Fair::new(16, 1514, 200, codel));
+    holds("fq(flows=4, quantum=300b, limit=100){codel}", fq::Fair::new(4, 300, 100, codel));
+    let codel = codel::CoDel::new(codel::Again::Sfqcodel);
+    holds("sfq(flows=16, limit=200){codel(again=sfqcodel)}", fq::Fair::in_turns(16, 200, codel));
+}
+
+#[test]
+fn choke_while_eq_if_level() {
+    holds(
+        "choke(min=4, max=30, weight=1%, limit=60, seed=9)",
+        choke::Choke::new(red::Red::new(4, 30, 10_000, 60, 9), 9),
+    );
+}
+
+#[test]
+fn head_while_eq_if_level() {
+    holds("fifo(limit=50, bytes=20000b, drop=head)", head::Head::new(50, 20_000));
+}
+
+#[test]
+fn red_lfsr_matches_rtl() {
+    holds("red(min=5, max=20, weight=1%, limit=60, seed=77)", red::Red::new(5, 20, 10_000, 60, 77));
+}
+
+#[test]
+fn bufferbloat_eq_codel_target_1000s() {
+    // Both spellings of a queue that nobody manages (spec N-14), alone and in each flow's own queue.
+    let spellings = [
+        ("fifo(unbounded=on)", "codel(target=1000s, limit=65536)"),
+        (
+            "sfq(flows=16, limit=65536){fifo(unbounded=on)}",
+            "sfq(flows=16, limit=65536){codel(target=1000s, limit=65536)}",
+        ),
+    ];
+    for (one, other) in spellings {
+        let fates = |scheme| both(scheme, head::Head::new(1, 1), Traffic::of(7, PACKETS / 20)).0;
+        let (one, other) = (fates(one), fates(other));
+        assert!(one.len() > PACKETS / 25 && one.iter().all(|fate| matches!(fate, Fate::Sent(_))));
+        assert_eq!(one, other);
+    }
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = (any::<bool>(), 0u64..4_000_000, 64u32..1515).prop_map(|(leaves, pause, length)| match leaves {
+        true => Step::Leaves(Nanos::new(pause)),
+        false => Step::Arrives(Nanos::new(pause), Record { length, ..Record::default() }),
+    });
+    prop::collection::vec(step, 0..3000)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// The same, for whatever comes and goes.
+    #[test]
+    fn codel_while_eq_if_level_whatever_comes(
+        steps in steps(),
+        again in prop::sample::select(codel::Again::ALL.to_vec()),
+    ) {
+        let scheme = format!("codel(limit=65536, again={})", again.name());
+        let (level, reference) = both(&scheme, codel::Queue::new(65536, again), steps.into_iter());
+        prop_assert_eq!(level, reference);
+    }
+}

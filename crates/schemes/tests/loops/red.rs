@@ -1,0 +1,132 @@
+//! RED as hardware has it: an average of 32 bits behind the point in a multiply-accumulate, and a [register](crate::register) for
+//! chance. Source: Floyd and Jacobson, IEEE/ACM Transactions on Networking 1(4), 1993, figure 2; `gentle` as `docs/schemes.md` has it.
+
+use crate::Loops;
+use crate::register::Register;
+use schemes::Record;
+use schemes::model::Fate;
+use std::collections::VecDeque;
+use units::Instant;
+
+/// One, with 32 bits behind the point.
+const ONE: u128 = 1 << 32;
+/// How long the link of the model takes for 500 bytes at 10 Mbit/s, in nanoseconds.
+const PACKET: u64 = 400_000;
+
+/// Cut off behind 32 bits.
+fn product(a: u128, b: u128) -> u128 {
+    (a * b) >> 32
+}
+
+pub struct Red {
+    least: u128,
+    most: u128,
+    /// The probability just below `most`: a tenth.
+    probability: u128,
+    weight: u128,
+    limit: usize,
+    average: u128,
+    /// Packets since the last drop; -1 while the average is low.
+    count: i64,
+    idle: Option<Instant>,
+    waiting: VecDeque<usize>,
+    register: Register,
+}
+
+impl Red {
+    /// The weight in millionths.
+    pub fn new(least: u128, most: u128, weight: u128, limit: usize, seed: u32) -> Red {
+        Red {
+            least,
+            most,
+            probability: ONE / 10,
+            weight: ONE * weight / 1_000_000,
+            limit,
+            average: 0,
+            count: -1,
+            idle: None,
+            waiting: VecDeque::new(),
+            register: Register::new(seed),
+        }
+    }
+
+    pub fn is_above_least(&self) -> bool {
+        self.average >> 16 >= self.least << 16
+    }
+
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Figure 2: "calculate the new average queue size".
+    pub fn average(&mut self, waiting: usize, now: Instant) {
+        if waiting > 0 {
+            // avg + w (q - avg), as one sum: cut off below where it is less, too.
+            let new = (waiting as u128 * self.weight) << 32;
+            self.average = (self.average * (ONE - self.weight) + new) >> 32;
+        } else if let Some(idle) = self.idle {
+            let mut packets = now.since(idle).get() / PACKET;
+            let (mut factor, mut square) = (ONE, ONE - self.weight);
+            while packets > 0 {
+                factor = if packets % 2 == 1 { product(factor, square) } else { factor };
+                square = product(square, square);
+                packets /= 2;
+            }
+            self.average = product(self.average, factor);
+        }
+        self.idle = None;
+    }
+
+    /// Figure 2: whether the packet that arrives is marked, which here is dropped.
+    pub fn hits(&mut self) -> bool {
+        let (least, most) = (self.least * ONE, self.most * ONE);
+        if self.average < least {
+            self.count = -1;
+            return false;
+        }
+        let base = if self.average < most {
+            product(self.probability, (self.average - least) / (self.most - self.least))
+        } else if self.average < 2 * most {
+            self.probability + product(ONE - self.probability, (self.average - most) / self.most)
+        } else {
+            ONE
+        };
+        if base >= ONE {
+            self.count = 0;
+            return true;
+        }
+        self.count += 1;
+        let spent = self.count as u128 * base;
+        let hit = spent >= ONE || {
+            let left = ONE - spent;
+            let odds = if base < left { (base << 32) / left } else { ONE };
+            self.register.happens(odds as u64)
+        };
+        if hit {
+            self.count = 0;
+        }
+        hit
+    }
+
+    pub fn left(&mut self, waiting: usize, now: Instant) {
+        if waiting == 0 && self.idle.is_none() {
+            self.idle = Some(now);
+        }
+    }
+}
+
+impl Loops for Red {
+    fn arrive(&mut self, number: usize, packet: &Record, fates: &mut Vec<Fate>) {
+        self.average(self.waiting.len(), packet.timestamp);
+        if self.waiting.len() >= self.limit || self.hits() {
+            fates.push(Fate::Refused(number));
+        } else {
+            self.waiting.push_back(number);
+        }
+    }
+
+    fn dequeue(&mut self, now: Instant, fates: &mut Vec<Fate>) {
+        fates.extend(self.waiting.pop_front().map(Fate::Sent));
+        self.left(self.waiting.len(), now);
+    }
+}

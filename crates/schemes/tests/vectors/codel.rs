@@ -1,0 +1,130 @@
+//! CoDel: when packets are dropped. A queue that is never short, whose link takes a packet each millisecond: what is dropped then is
+//! a table of times.
+
+use crate::described::described;
+use schemes::model::{Fate, Model};
+use schemes::{Progress, Scheme};
+use units::{Instant, Nanos};
+
+/// A link with this scheme, in milliseconds.
+struct Link {
+    scheme: Box<dyn Scheme<Model>>,
+    model: Model,
+}
+
+impl Link {
+    fn new(scheme: &str) -> Link {
+        Link { scheme: described(scheme), model: Model::default() }
+    }
+
+    /// A thousand packets come.
+    fn fill(&mut self, at: u64) {
+        self.model.now = Instant::START + Nanos::millis(at);
+        self.model.arrive(&mut *self.scheme, &[1500; 1000]);
+    }
+
+    /// All that waits is taken.
+    fn empty(&mut self, at: u64) {
+        self.model.now = Instant::START + Nanos::millis(at);
+        self.model.ready(&mut *self.scheme, 2000);
+        assert_eq!(self.model.waiting(), 0);
+    }
+
+    /// In which of these milliseconds packets are dropped, of which the link takes one in each.
+    fn drops(&mut self, during: std::ops::Range<u64>) -> Vec<u64> {
+        let mut drops = Vec::new();
+        for at in during {
+            self.model.now = Instant::START + Nanos::millis(at);
+            let before = self.model.fates.len();
+            self.model.ready(&mut *self.scheme, 1);
+            let dropped = self.model.fates[before..].iter().filter(|fate| matches!(fate, Fate::Dropped(_)));
+            drops.extend(dropped.map(|_| at));
+        }
+        drops
+    }
+}
+
+/// 100 ms behind the first packet that waited 5, and then 100/sqrt(1), 100/sqrt(2), 100/sqrt(3) ... ms behind each other, as
+/// RFC 8289 has it in sections 3.3 (the law) and 5.3 (drop_next goes on from itself, not from when the packet was dropped):
+/// 105, 205, 275.711, 333.446, 383.446, 428.167, 468.992, 506.788, 542.143, 575.476, 607.099; and the next not before 637.250.
+const TABLE: [u64; 11] = [105, 205, 276, 334, 384, 429, 469, 507, 543, 576, 608];
+
+#[test]
+fn drops_come_at_the_times_of_the_control_law() {
+    for root in ["exact", "table", "newton"] {
+        let mut link = Link::new(&format!("codel(root={root})"));
+        link.fill(0);
+        assert_eq!(link.drops(1..638), TABLE, "{root}");
+        assert_eq!(link.drops(638..639), [638]);
+    }
+}
+
+/// A link that has dropped eleven packets since 105 ms, the last time in the 608th, and stands empty.
+fn after_eleven() -> Link {
+    let mut link = Link::new("codel");
+    link.fill(0);
+    assert_eq!(link.drops(1..609), TABLE);
+    link.empty(609);
+    link
+}
+
+#[test]
+fn drops_that_begin_again_soon_go_on_where_they_left() {
+    // Section 5.3 (5.4 of older texts): delta = count - lastcount = 11 - 1 = 10, more than 1 and sooner than 16 intervals: count = 10.
+    // 805, + 31.623 = 836.623, + 30.151 = 866.774.
+    let mut link = after_eleven();
+    link.fill(700);
+    assert_eq!(link.drops(701..868), [805, 837, 867]);
+    // count is 12 and lastcount 10: delta = 2. 1005, + 70.711 = 1075.711.
+    link.empty(868);
+    link.fill(900);
+    assert_eq!(link.drops(901..1077), [1005, 1076]);
+    // count is 3 and lastcount 2: delta = 1 is not more than 1, and count begins with 1. 1205, + 100.
+    link.empty(1077);
+    link.fill(1100);
+    assert_eq!(link.drops(1101..1306), [1205, 1305]);
+}
+
+#[test]
+fn drops_are_forgotten_sixteen_intervals_after_the_next_was_due() {
+    // It was due at 637.250: until 2237.250 the drops before count.
+    let mut link = after_eleven();
+    link.fill(2237 - 105);
+    assert_eq!(link.drops(2133..2270), [2237, 2269]);
+    let mut link = after_eleven();
+    link.fill(2238 - 105);
+    assert_eq!(link.drops(2134..2340), [2238, 2338]);
+}
+
+#[test]
+fn a_packet_that_waited_less_than_the_target_ends_it_all() {
+    // Section 5.2: "went below - stay below for at least INTERVAL". In the 300th millisecond there is one packet that has not
+    // waited; 5 ms later others have, and are dropped an interval after that.
+    let mut link = Link::new("codel");
+    link.fill(0);
+    assert_eq!(link.drops(1..300), TABLE[..3]);
+    link.empty(300);
+    link.fill(300);
+    assert!(link.drops(301..404).is_empty());
+    // delta = 3 - 1 = 2: count = 2.
+    assert_eq!(link.drops(404..477), [405, 476]);
+}
+
+#[test]
+fn nothing_is_dropped_with_a_packet_or_less_behind() {
+    // Section 5.2, "bytes <= maxpacket", and 4.1: of two packets that wait for a second neither is dropped, of three the first is.
+    for (packets, dropped) in [(2, 0), (3, 1)] {
+        let mut link = Link::new("codel(mtu=1500b)");
+        let mut drops = 0;
+        for second in 0..5 {
+            let lengths = vec![1500; packets - link.model.waiting()];
+            link.model.now = Instant::START + Nanos::secs(second);
+            link.model.arrive(&mut *link.scheme, &lengths);
+            link.model.now += Nanos::millis(900);
+            link.model.room = 1;
+            while link.model.room > 0 && link.scheme.link_ready(&mut link.model) == Progress::Made {}
+            drops = link.model.fated(|fate| matches!(fate, Fate::Dropped(_)));
+        }
+        assert_eq!(drops.min(1), dropped, "{packets} packets: {:?}", link.model.fates);
+    }
+}

@@ -1,0 +1,131 @@
+//! FQ-CoDel: what the text of RFC 8290 says of quanta and of the lists of new and old queues. Flows are letters, and their packets
+//! numbered.
+
+use crate::described::described;
+use schemes::model::{Fate, Model};
+use schemes::{Record, Scheme};
+use units::Nanos;
+
+/// A link with this scheme, and what came to it.
+struct Link {
+    scheme: Box<dyn Scheme<Model>>,
+    model: Model,
+    came: Vec<String>,
+    seen: usize,
+}
+
+impl Link {
+    fn new(scheme: &str) -> Link {
+        let scheme = described(scheme);
+        let model = Model::with(scheme.queues().into());
+        Link { scheme, model, came: Vec::new(), seen: 0 }
+    }
+
+    /// So many packets of this flow and length come.
+    fn come(&mut self, flow: char, count: usize, length: u32) {
+        for _ in 0..count {
+            let number = self.came.iter().filter(|name| name.starts_with(flow)).count();
+            self.came.push(format!("{flow}{number}"));
+            // Of 16 queues each letter has its own.
+            let flow_hash = (flow as u32 - 'a' as u32) << 28;
+            let packet = Record { length, flow_hash, ..Record::default() };
+            self.model.arrive_all(&mut *self.scheme, std::iter::once(packet));
+        }
+    }
+
+    /// What leaves when the link takes so many; what is dropped stands there with a minus.
+    fn takes(&mut self, room: usize) -> String {
+        self.model.ready(&mut *self.scheme, room);
+        let name = |fate: &Fate| match fate {
+            Fate::Sent(number) => self.came[*number].clone(),
+            Fate::Dropped(number) | Fate::Refused(number) => format!("-{}", self.came[*number]),
+        };
+        let fates: Vec<String> = self.model.fates[self.seen..].iter().map(name).collect();
+        self.seen = self.model.fates.len();
+        fates.join(" ")
+    }
+}
+
+#[test]
+fn a_queue_sends_until_its_credits_are_used_up_and_goes_behind_the_old_ones_with_another_quantum() {
+    // Sections 3 and 4.2. a: 300 - 100 - 100 - 100 = 0. b: 300 - 200 - 200 = -100, and 300 more are 200: one packet only the next
+    // time, then two again.
+    let mut link = Link::new("fq(flows=16, quantum=300b){fifo}");
+    link.come('a', 10, 100);
+    link.come('b', 6, 200);
+    assert_eq!(link.takes(16), "a0 a1 a2 b0 b1 a3 a4 a5 b2 a6 a7 a8 b3 b4 a9 b5");
+}
+
+#[test]
+fn new_queues_go_before_old_ones_in_the_order_in_which_they_began() {
+    // Section 4.1 puts them at the end of the list of new queues, section 4.2 looks at that list first.
+    let mut link = Link::new("fq(flows=16, quantum=1500b){fifo}");
+    link.come('a', 4, 1500);
+    assert_eq!(link.takes(2), "a0 a1");
+    link.come('c', 1, 1500);
+    link.come('b', 2, 1500);
+    // Then the old ones, of which a has used up its second quantum, too: it goes behind c, which is empty, and b.
+    assert_eq!(link.takes(5), "c0 b0 b1 a2 a3");
+}
+
+#[test]
+fn a_new_queue_that_is_empty_goes_behind_the_old_ones_before_it_may_be_new_again() {
+    // Section 4.2, "crucial to prevent starvation": b, of which a packet comes whenever one has left, holds a up for a quantum
+    // and not for ever.
+    let mut link = Link::new("fq(flows=16, quantum=500b){fifo}");
+    link.come('a', 4, 500);
+    assert_eq!(link.takes(1), "a0");
+    let mut left = Vec::new();
+    for _ in 0..9 {
+        link.come('b', 1, 250);
+        left.push(link.takes(1));
+    }
+    assert_eq!(left.join(" "), "b0 b1 a1 b2 b3 a2 b4 b5 a3");
+}
+
+#[test]
+fn a_queue_that_runs_empty_keeps_its_place_until_its_turn_finds_it_so() {
+    // Section 4.2: only where CoDel does not return a packet is the queue empty. b used its quantum up with its only packet: it goes
+    // behind a, and what comes meanwhile waits for that turn.
+    let mut link = Link::new("fq(flows=16, quantum=1500b){fifo}");
+    link.come('a', 6, 1500);
+    link.come('b', 1, 1500);
+    assert_eq!(link.takes(3), "a0 b0 a1");
+    link.come('b', 1, 1500);
+    assert_eq!(link.takes(2), "b1 a2", "a had its turn, then b, which never left the list");
+    // Now its turn comes and there is nothing: it leaves the old ones, and what comes then is new.
+    assert_eq!(link.takes(1), "a3");
+    assert_eq!(link.takes(1), "a4");
+    link.come('b', 1, 1500);
+    assert_eq!(link.takes(2), "b2 a5");
+}
+
+#[test]
+fn where_all_queues_hold_too_much_the_fattest_loses_half_and_no_more_than_64() {
+    // Section 4.1: by bytes, not by packets; from its head.
+    let mut link = Link::new("fq(flows=16, quantum=1500b, limit=20){fifo}");
+    link.come('a', 12, 100);
+    link.come('b', 8, 1500);
+    assert_eq!(link.takes(0), "");
+    link.come('a', 1, 100);
+    assert_eq!(link.takes(0), "-b0 -b1 -b2 -b3");
+    let mut link = Link::new("fq(flows=16, quantum=1500b, limit=400){fifo}");
+    link.come('a', 401, 100);
+    assert_eq!(link.takes(0).split(' ').count(), 64);
+}
+
+#[test]
+fn each_queue_is_managed_by_itself() {
+    // Section 1.3: CoDel's state is of the queue. a waits too long and is dropped of; b, served within the target, is not.
+    let mut link = Link::new("fq(flows=16, quantum=1500b){codel}");
+    link.come('a', 400, 1500);
+    let mut fates = Vec::new();
+    for _ in 0..250 {
+        link.model.now += Nanos::millis(1);
+        link.come('b', 1, 60);
+        fates.push(link.takes(2));
+    }
+    let fates = fates.join(" ");
+    assert!(fates.contains("-a") && !fates.contains("-b"), "{fates}");
+    assert!(fates.contains("b249"), "{fates}");
+}
