@@ -60,6 +60,18 @@ impl Histogram {
         self.most = self.most.max(nanos);
     }
 
+    /// Adds the times of another, and begins that anew.
+    pub fn absorb(&mut self, other: &mut Histogram) {
+        self.buckets.iter_mut().zip(&mut *other.buckets).for_each(|(own, other)| *own += std::mem::take(other));
+        self.sum = self.sum.wrapping_add(std::mem::take(&mut other.sum));
+        self.most = self.most.max(std::mem::take(&mut other.most));
+    }
+
+    /// All times together, in nanoseconds; counts on from zero behind 584 years.
+    pub fn sum(&self) -> u64 {
+        self.sum
+    }
+
     /// What is in it.
     pub fn told(&self) -> Spread {
         let filled = self.buckets.iter().enumerate().filter(|(_, packets)| **packets > 0);
@@ -243,11 +255,24 @@ impl Latencies {
         each(packets, |came, packets| times.before.record(now.since(came), packets));
     }
 
-    /// Packets of `path`, in the order of its queue, are about to be transmitted though no link let them wait.
+    /// Packets of `path`, in the order of its queue, are about to be transmitted though no link let them wait. `link` is told how
+    /// long they were behind their functions, as many as came there together at a time.
     #[inline]
-    pub fn passed(&mut self, path: PathId, packets: &[Packet], since: &mut Since, now: Instant) {
-        let Some(times) = self.of(path) else { return since.left(packets.len(), |_, _| {}) };
-        since.left(packets.len(), |worked, packets| times.behind.record(now.since(worked), packets));
+    pub fn passed(
+        &mut self,
+        path: PathId,
+        packets: &[Packet],
+        since: &mut Since,
+        now: Instant,
+        mut link: impl FnMut(Nanos, u64),
+    ) {
+        let Some(times) = self.of(path) else {
+            return since.left(packets.len(), |worked, packets| link(now.since(worked), packets));
+        };
+        since.left(packets.len(), |worked, packets| {
+            times.behind.record(now.since(worked), packets);
+            link(now.since(worked), packets);
+        });
         each(packets, |came, packets| times.sent(now.since(came), packets));
     }
 
@@ -476,7 +501,7 @@ mod tests {
             since.holds(3, Instant::new(140));
             since.holds(4, Instant::new(160));
             match passes {
-                true => times.passed(PATH, &packets, &mut since, Instant::new(180)),
+                true => times.passed(PATH, &packets, &mut since, Instant::new(180), |_, _| {}),
                 false => {
                     since.note(&mut packets);
                     times.sent(&packets, Instant::new(180));

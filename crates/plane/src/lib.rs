@@ -33,15 +33,15 @@ mod sync;
 mod worker;
 
 pub use latency::{Latency, Spread};
-pub use link::{Lines, LinkCounters};
+pub use link::{GroupReport, Lines, LinkCounters, LinkReport, QueueLength, Sample, StateSeries};
 pub use path::PathCounters;
 pub use queueing::{Maker, Queueing, code};
 pub use router::{
     ApplyError, Build, EditError, EditSummary, Edits, KnownCosts, Nudge, Opener, Prepared, Published, Router,
 };
 pub use worker::{
-    Adopted, Change, Command, Decorate, HalfAdopted, Mailbox, NewFunctions, NewPort, PathReport, PortReport,
-    QueueReport, Step, TaskReport, Watched, Worker, WorkerReport, add_counters,
+    Adopted, Change, Command, Decorate, HalfAdopted, LinksReport, Mailbox, NewFunctions, NewPort, PathReport,
+    PortReport, QueueReport, Step, TaskReport, Watched, Worker, WorkerReport, add_counters,
 };
 
 /// What a configuration may name: the schemes, the functions and the kinds of port of this build.

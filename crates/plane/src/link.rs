@@ -5,8 +5,13 @@
 //! or transmitted.
 
 mod ahead;
+mod books;
 mod change;
+mod told;
 mod wires;
+
+pub(crate) use books::Books;
+pub use told::{GroupReport, LinkReport, QueueLength, Sample, StateSeries};
 
 use crate::event::Stage;
 use crate::fates::Fates;
@@ -14,8 +19,10 @@ use crate::latency::Since;
 use crate::offload::wire_length;
 use crate::port::{Offloads, Port, Wire};
 use crate::queueing::{Queueing, Queues};
+use books::Tally;
 use packet::{BATCH, Batch, DropReason, Packet, Queue, wire};
 use schemes::{Next, Record, Scheme, Sharing, Size, Trouble, Wires as _};
+use told::Samples;
 use units::{Bytes, Instant, PathId, PortId, Rate};
 
 /// Keys the hash by which a scheme tells flows apart. Fixed, so that runs repeat.
@@ -38,6 +45,12 @@ pub struct LinkCounters {
     pub dropped: u64,
     /// Packets with congestion experienced set.
     pub marked: u64,
+    /// Packets of those sent that passed the idle link by: its scheme was not asked.
+    pub passed: u64,
+    /// Times the link could have taken a packet and its scheme had none for it.
+    pub wasted: u64,
+    /// Those of them when packets waited: they were not to leave yet.
+    pub withheld: u64,
 }
 
 impl std::ops::AddAssign for LinkCounters {
@@ -47,6 +60,9 @@ impl std::ops::AddAssign for LinkCounters {
         self.sent_bytes += other.sent_bytes;
         self.dropped += other.dropped;
         self.marked += other.marked;
+        self.passed += other.passed;
+        self.wasted += other.wasted;
+        self.withheld += other.withheld;
     }
 }
 
@@ -73,6 +89,10 @@ pub(crate) struct Link {
     relayed: bool,
     /// How much of the port's room is left to other workers.
     pub reserve: usize,
+    /// What became of packets that no queue of the scheme had: they passed it by, or were another scheme's.
+    others: Tally,
+    /// What was at each of the latest looks.
+    samples: Samples,
     lines: Lines,
 }
 
@@ -93,12 +113,20 @@ pub struct Lines {
     offered: Batch,
     arriving: Option<Packet>,
     hand: Option<Packet>,
+    /// The queue that packet was in.
+    from: usize,
+    /// Whether the arriving packet was marked.
+    marking: bool,
     out: Batch,
     /// Packets the port can take besides those in `out` and `hand`.
     room: usize,
     rate: Rate,
     ended: Vec<(Packet, DropReason)>,
     counters: LinkCounters,
+    /// What became of the packets of each queue.
+    books: Books,
+    /// The most packets that waited since the last look.
+    most: u32,
     hash_key: Option<u64>,
     /// Whether the scheme looks at hosts and code points.
     hosts: bool,
@@ -109,7 +137,7 @@ pub struct Lines {
 impl Link {
     /// A link before `port`.
     pub fn new(id: PortId, port: Box<dyn Port>, queueing: Queueing) -> Link {
-        let Queueing { scheme, sharing, queues, .. } = queueing;
+        let Queueing { scheme, sharing, queues, books, .. } = queueing;
         let lines = Lines {
             now: Instant::START,
             queues,
@@ -117,11 +145,15 @@ impl Link {
             offered: Batch::new(),
             arriving: None,
             hand: None,
+            from: 0,
+            marking: false,
             out: Batch::new(),
             room: 0,
             rate: port.link_rate(),
             ended: Vec::with_capacity(ENDED),
             counters: LinkCounters::default(),
+            books,
+            most: 0,
             hash_key: None,
             hosts: false,
             super_frames: false,
@@ -136,6 +168,8 @@ impl Link {
             offloads,
             relayed: false,
             reserve: 0,
+            others: Tally::default(),
+            samples: Samples::default(),
             port,
             scheme,
             sharing,
@@ -178,6 +212,7 @@ impl Link {
         } else {
             self.aside(Link::arrive);
         }
+        self.lines.most = self.lines.most.max(self.backlog().packets);
         self.settle(fates);
         taken
     }
@@ -188,6 +223,9 @@ impl Link {
         self.scheme.arrival(&mut self.lines);
         // A scheme that stops early has refused the rest.
         while self.lines.arriving().is_some() {}
+        if !self.lines.ended.is_empty() {
+            self.blame();
+        }
     }
 
     /// Lets packets pass an idle link whose scheme would do no more than that. Answers how many it took.
@@ -201,12 +239,17 @@ impl Link {
         path.queue.pop_into(&mut self.lines.out, most);
         let passing = &self.lines.out.as_slice()[before..];
         if !passing.is_empty() {
-            fates.latencies.passed(path.path, passing, path.since, fates.now);
+            let (others, longest) = (&mut self.others, self.lines.books.longest());
+            fates.latencies.passed(path.path, passing, path.since, fates.now, |waited, packets| {
+                others.sojourn.record(waited, packets);
+                *longest = waited.max(*longest);
+            });
             if fates.follows() {
                 self.tell(passing, true, fates);
             }
             let (packets, bytes) = (passing.len(), self.lines.bytes(passing));
             self.lines.counters.offered += packets as u64;
+            self.lines.counters.passed += packets as u64;
             self.lines.counters.sent_bytes += bytes;
             return packets;
         }
@@ -236,6 +279,7 @@ impl Link {
     fn refuse(&mut self, path: &mut Queue, most: usize, fates: &mut Fates) -> usize {
         let refused = path.len().min(most);
         self.lines.counters.offered += refused as u64;
+        self.others.dropped(DropReason::PortDown, refused as u64);
         let packets = std::iter::from_fn(|| path.pop()).take(refused);
         self.lines.ended.extend(packets.map(|packet| (packet, DropReason::PortDown)));
         self.settle(fates);
@@ -262,6 +306,7 @@ impl Link {
     /// is news.
     pub fn watch(&mut self, fates: &mut Fates) -> bool {
         self.refresh_rate();
+        self.sample(fates.now);
         let up = self.port.is_up();
         let news = up != self.up;
         self.up = up;
@@ -296,6 +341,10 @@ impl Link {
             self.lines.transmit();
             self.settle(fates);
             let packets = self.lines.out.len();
+            if packets < BATCH && self.lines.room > 0 {
+                self.lines.counters.wasted += 1;
+                self.lines.counters.withheld += u64::from(self.lines.backlog.packets > 0);
+            }
             if packets == 0 {
                 return sent;
             }
@@ -376,6 +425,7 @@ impl Link {
     fn clear_own(&mut self, reason: DropReason, fates: &mut Fates) {
         for i in 0..self.lines.queues.len() {
             while let Some(packet) = self.lines.take(i) {
+                self.lines.books.dropped(i, reason);
                 self.lines.ended.push((packet, reason));
                 if self.lines.ended.len() == BATCH {
                     self.settle(fates);
@@ -458,11 +508,12 @@ impl Lines {
 
     /// Makes what waits fit a port that takes less than before: segments take the place of their super-frame.
     fn refit(&mut self, can: Offloads, fates: &mut Fates) {
-        let Lines { queues, backlog, counters, .. } = self;
+        let Lines { queues, backlog, counters, books, .. } = self;
         *backlog = Size::default();
         for queue in 0..queues.len() {
             let (before, _) = queues.size(queue);
             let done = queues.refit(queue, can, fates);
+            (0..done.dropped).for_each(|_| books.dropped(queue, DropReason::BadOffload));
             let (packets, bytes) = queues.size(queue);
             counters.dropped += done.dropped;
             counters.offered += u64::from(packets) + done.dropped - u64::from(before);
@@ -501,6 +552,7 @@ impl Lines {
     /// The arriving packet was not enqueued: it is dropped.
     #[cold]
     fn refuse(&mut self) {
+        self.marking = false;
         self.ended.extend(self.arriving.take().map(|packet| (packet, DropReason::SchemeArrival)));
     }
 

@@ -1,7 +1,7 @@
 //! A scheme with the queues it decides over, made where memory may be taken, to be put on a link where it may not.
 
 use crate::fates::Fates;
-use crate::link::Lines;
+use crate::link::{Books, Lines};
 use crate::offload::{Refitted, refit, refitted, wire_length};
 use crate::port::Offloads;
 use crate::shelf::Shelf;
@@ -22,6 +22,8 @@ pub struct Queueing {
     pub(crate) queues: Queues,
     /// What waits in them.
     pub(crate) backlog: Size,
+    /// What becomes of the packets of each.
+    pub(crate) books: Books,
     /// What becomes of the packets that wait where it takes the place of another.
     pub(crate) change: SchemeChange,
 }
@@ -195,7 +197,8 @@ impl Queueing {
             many => Queues::Many(Shelf::new(many.into(), most)),
         };
         let (sharing, backlog, change) = (Sharing::alone(), Size::default(), SchemeChange::default());
-        Queueing { scheme, sharing, queues, backlog, change }
+        let books = Books::of(&*scheme);
+        Queueing { scheme, sharing, queues, backlog, books, change }
     }
 
     /// The same; where it takes the place of another, this becomes of the packets that wait.

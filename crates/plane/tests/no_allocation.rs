@@ -179,6 +179,39 @@ fn replace_schemes() {
     assert_eq!(link.waiting(), 300, "some of them let fewer in");
 }
 
+/// A link on which packets wait is looked at again and again, longer than it remembers.
+fn look_at_a_link() {
+    let region = Region::new(2048);
+    let mut pool = Pool::new(region.clone());
+    let (near, mut far) = Wire::pair(16);
+    let scheme =
+        "tree{branch(class=1){codel(target=1us, interval=20us, mtu=0b)}, branch{red(min=1, max=20, weight=20%)}}";
+    let mut link = OneLink::new(Box::new(near), scheme, Pool::new(region));
+    let (mut queue, mut batch, mut now) = (Queue::new(512), packet::Batch::new(), Instant::new(1));
+    let (mut before, bytes) = (0, frame(0));
+    for round in 0..700u32 {
+        if round == 2 {
+            before = ALLOCATIONS.load(Ordering::Relaxed);
+        }
+        for i in 0..32u8 {
+            let mut packet = pool.take().expect("the pool has frames");
+            assert!(packet.fill(&bytes));
+            (packet.meta_mut().timestamp, packet.meta_mut().class) = (now, i % 2);
+            assert!(queue.push(packet).is_none());
+        }
+        link.pass(now, &mut queue);
+        far.receive(now, &mut batch, &mut pool);
+        batch.drain().for_each(|packet| pool.give(packet));
+        now += Nanos::millis(100);
+        link.look(now);
+    }
+    let allocated = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    assert_eq!(allocated, 0, "allocations while a link was looked at");
+    let told = link.told(now);
+    assert_eq!((told.samples.len(), told.drops.len()), (300, 2), "{:?}", told.drops);
+    assert!(told.sojourn.count() > 5000);
+}
+
 // One test: what another one allocates would be counted.
 #[test]
 fn forwarding_allocates_nothing() {
@@ -216,4 +249,5 @@ fn forwarding_allocates_nothing() {
     assert!(back.iter().all(|frame| frame[30..34] == [192, 0, 2, 7]), "they go inside");
     frames.drain(..).for_each(|packet| rig.pool.give(packet));
     replace_schemes();
+    look_at_a_link();
 }

@@ -13,13 +13,13 @@ use crate::orders::{FLOWS, TOGETHER};
 use crate::shape::{self, Line, Shape};
 use crate::sharing::{Metering, Sharing};
 use crate::stage::{Stage, arrive_all};
-use crate::{Next, Progress, Record, Scheme, Wires};
+use crate::{Group, Next, Progress, Record, Scheme, Size, Tell, Wires};
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::any::Any;
 use units::declare::{OptionDeclaration, Unit};
-use units::{Bytes, Instant, Rate};
+use units::{Bytes, Instant, QueueId, Rate};
 
 /// Into which tins packets go.
 const TINS: OptionDeclaration = OptionDeclaration {
@@ -60,6 +60,15 @@ impl Tins {
             Tins::One => &[16],
             Tins::Three => &[1, 16, 4],
             Tins::Four => &[1, 16, 8, 4],
+        }
+    }
+
+    /// What they are called, the lowest first.
+    fn names(self) -> &'static [&'static str] {
+        match self {
+            Tins::One => &["best effort"],
+            Tins::Three => &["bulk", "best effort", "voice"],
+            Tins::Four => &["bulk", "best effort", "video", "voice"],
         }
     }
 
@@ -122,6 +131,12 @@ pub(crate) fn build<W: Wires + 'static>(
 }
 
 impl Cake {
+    /// The tin that a packet belongs to.
+    #[inline]
+    fn of(&self, packet: &Record) -> usize {
+        self.sorts.of(packet.dscp).min(self.tins.len() - 1)
+    }
+
     /// The tin that has its turn.
     fn pick<W: Wires>(&mut self, wires: &W) -> Option<usize> {
         let now = wires.now();
@@ -172,6 +187,19 @@ impl<W: Wires> Scheme<W> for Cake {
         self.tins.iter().map(|tin| Scheme::<W>::holds_at_most(&tin.bins)).fold(0, u32::saturating_add)
     }
 
+    fn groups(&self) -> Vec<Group> {
+        let names = self.sorts.names().iter().zip(&self.tins);
+        names.map(|(name, tin)| Group::new(name, Scheme::<W>::queues(&tin.bins))).collect()
+    }
+
+    fn queue_of(&self, packet: &Record) -> Option<QueueId> {
+        Scheme::<W>::queue_of(&self.tins[self.of(packet)].bins, packet)
+    }
+
+    fn state(&self, queue: QueueId, now: Instant, waiting: Size, tell: &mut Tell<'_>) {
+        self.tins.iter().for_each(|tin| Scheme::<W>::state(&tin.bins, queue, now, waiting, tell));
+    }
+
     fn recount(&mut self, wires: &W) {
         self.tins.iter_mut().for_each(|tin| tin.bins.recount(wires));
     }
@@ -199,7 +227,7 @@ impl<W: Wires> Stage<W> for Cake {
     }
 
     fn arrive(&mut self, wires: &mut W, packet: &Record) {
-        let tin = self.sorts.of(packet.dscp).min(self.tins.len() - 1);
+        let tin = self.of(packet);
         self.tins[tin].bins.arrive(wires, packet);
     }
 

@@ -7,11 +7,12 @@ use crate::aqm::Turn;
 use crate::options::{BuildError, Values};
 use crate::sharing::{Metering, Sharing};
 use crate::stage::{self, Stage, arrive_all};
-use crate::{Next, Progress, Record, Scheme, Wires};
+use crate::{Group, Next, Progress, Record, Scheme, Size, Tell, Wires};
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::any::Any;
 use units::declare::{OptionDeclaration, Unit};
-use units::{Bytes, Instant, Rate};
+use units::{Bytes, Instant, QueueId, Rate};
 
 /// How packets are cut on the line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -163,6 +164,18 @@ impl<W: Wires + 'static> Scheme<W> for Shape<W> {
         self.inside.holds_at_most()
     }
 
+    fn groups(&self) -> Vec<Group> {
+        self.inside.groups()
+    }
+
+    fn queue_of(&self, packet: &Record) -> Option<QueueId> {
+        self.inside.queue_of(packet)
+    }
+
+    fn state(&self, queue: QueueId, now: Instant, waiting: Size, tell: &mut Tell<'_>) {
+        self.inside.state(queue, now, waiting, tell);
+    }
+
     fn ranks_classes(&self) -> bool {
         self.inside.ranks_classes()
     }
@@ -219,7 +232,6 @@ mod tests {
     use crate::aqm::Tail;
     use crate::model::{Fate, Model};
     use crate::single::Single;
-    use alloc::vec::Vec;
     use proptest::prelude::*;
     use units::Nanos;
 

@@ -2,9 +2,9 @@
 
 use crate::aqm::{At, Manage, Turn};
 use crate::stage::{Stage, arrive_all};
-use crate::{Next, Progress, Record, Scheme, Wires};
+use crate::{Next, Progress, Record, Scheme, Size, Tell, Wires};
 use core::any::Any;
-use units::QueueId;
+use units::{Instant, QueueId};
 
 /// First come, first served. Compiled anew for each kind of management: nothing is decided per packet but by it.
 #[derive(Clone, Debug)]
@@ -53,6 +53,16 @@ impl<W: Wires, M: Manage> Scheme<W> for Single<M> {
 
     fn passes_when_idle(&self) -> bool {
         self.node.passes_when_idle()
+    }
+
+    fn queue_of(&self, _: &Record) -> Option<QueueId> {
+        Some(self.queue)
+    }
+
+    fn state(&self, queue: QueueId, now: Instant, waiting: Size, tell: &mut Tell<'_>) {
+        if queue == self.queue {
+            self.node.state(&self.memory, now, waiting, tell);
+        }
     }
 
     fn tune(&mut self, other: &dyn Any, _: &W) -> bool {

@@ -12,11 +12,11 @@
 use crate::aqm::Turn;
 use crate::sharing::Metering;
 use crate::stage::{self, Stage, arrive_all};
-use crate::{Next, Progress, Record, Scheme, Wires};
+use crate::{Group, Next, Progress, Record, Scheme, Size, Tell, Wires};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::any::Any;
-use units::{Bytes, Instant};
+use units::{Bytes, Instant, QueueId};
 
 /// Branches of a tree at most.
 pub(crate) const MOST: usize = 16;
@@ -59,6 +59,13 @@ impl<W: Wires> Tree<W> {
             branch.inside.begin_at(first);
             first = first.saturating_add(branch.inside.queues());
         }
+    }
+
+    /// The branch that a packet belongs to.
+    #[inline]
+    fn of(&self, packet: &Record) -> usize {
+        let own = self.branches.iter().position(|branch| packet.class >= branch.class);
+        own.unwrap_or(self.branches.len() - 1)
     }
 
     /// The branch that has its turn.
@@ -155,6 +162,22 @@ impl<W: Wires + 'static> Scheme<W> for Tree<W> {
         self.branches.iter().map(|branch| branch.inside.holds_at_most()).fold(0, u32::saturating_add)
     }
 
+    fn groups(&self) -> Vec<Group> {
+        let of = |branch: &Branch<W>| {
+            let outer = alloc::format!("branch {}", branch.class);
+            branch.inside.groups().into_iter().map(move |group| group.inside(&outer))
+        };
+        self.branches.iter().flat_map(of).collect()
+    }
+
+    fn queue_of(&self, packet: &Record) -> Option<QueueId> {
+        self.branches[self.of(packet)].inside.queue_of(packet)
+    }
+
+    fn state(&self, queue: QueueId, now: Instant, waiting: Size, tell: &mut Tell<'_>) {
+        self.branches.iter().for_each(|branch| branch.inside.state(queue, now, waiting, tell));
+    }
+
     fn recount(&mut self, wires: &W) {
         self.branches.iter_mut().for_each(|branch| branch.inside.recount(wires));
     }
@@ -176,8 +199,7 @@ impl<W: Wires + 'static> Stage<W> for Tree<W> {
     }
 
     fn arrive(&mut self, wires: &mut W, packet: &Record) {
-        let own = self.branches.iter().position(|branch| packet.class >= branch.class);
-        let place = own.unwrap_or(self.branches.len() - 1);
+        let place = self.of(packet);
         self.branches[place].inside.arrive(wires, packet);
     }
 

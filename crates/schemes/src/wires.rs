@@ -4,7 +4,9 @@
 //! themselves never cross: the link keeps one register for the packet that arrives and one for the packet taken out to
 //! be sent, so a scheme can neither copy, forge nor forget one.
 
+use crate::seen::{Group, Tell};
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::any::Any;
 use units::{Bytes, Instant, QueueId, Rate};
 
@@ -147,6 +149,22 @@ pub trait Scheme<W: Wires>: Send {
     /// How many packets all its queues hold at most; asked when it is put there.
     fn holds_at_most(&self) -> u32 {
         u32::MAX
+    }
+
+    /// Its queues in the groups that are told of together, in the order of the queues.
+    fn groups(&self) -> Vec<Group> {
+        Group::unnamed(self.queues())
+    }
+
+    /// The queue that a packet like this is for, whether it is let in or not; nothing where that is not known.
+    fn queue_of(&self, packet: &Record) -> Option<QueueId> {
+        let _ = packet;
+        (self.queues() <= 1).then_some(QueueId(0))
+    }
+
+    /// Tells what it remembers of `queue`, in which so much waits, always by the same names; nothing of a queue that is not its own.
+    fn state(&self, queue: QueueId, now: Instant, waiting: Size, tell: &mut Tell<'_>) {
+        let _ = (queue, now, waiting, tell);
     }
 
     /// Others have put packets on its queues, or taken some: it counts anew what it has counted.

@@ -56,6 +56,8 @@ impl Link {
         if other.may_keep(&self.lines.queues) {
             std::mem::swap(&mut self.scheme, &mut other.scheme);
             std::mem::swap(&mut self.sharing, &mut other.sharing);
+            std::mem::swap(&mut self.lines.books, &mut other.books);
+            other.books.close(&mut self.others);
             self.ask_scheme();
             self.scheme.recount(&self.lines);
         } else {
@@ -83,6 +85,7 @@ impl Link {
             self.settle(fates);
         }
         from.backlog = Size::default();
+        from.books.close(&mut self.others);
     }
 
     /// This scheme and its queues, for another's.
@@ -91,6 +94,7 @@ impl Link {
         std::mem::swap(&mut self.sharing, &mut other.sharing);
         std::mem::swap(&mut self.lines.queues, &mut other.queues);
         std::mem::swap(&mut self.lines.backlog, &mut other.backlog);
+        std::mem::swap(&mut self.lines.books, &mut other.books);
         self.ask_scheme();
     }
 
@@ -110,6 +114,7 @@ impl Link {
     pub(super) fn succeed(&mut self) {
         if let Some(mut other) = self.incoming.take() {
             self.exchange(&mut other);
+            other.books.close(&mut self.others);
             self.drained = Some(other);
         }
     }

@@ -3,7 +3,7 @@
 use super::{Lines, length};
 use packet::{DropReason, wire};
 use schemes::{Record, Size, Wires};
-use units::{Bytes, Instant, QueueId, Rate};
+use units::{Bytes, Instant, Nanos, QueueId, Rate};
 
 impl Wires for Lines {
     #[inline(always)]
@@ -37,7 +37,12 @@ impl Wires for Lines {
     fn enqueue(&mut self, queue: QueueId) -> bool {
         let Some(packet) = self.arriving.take() else { return false };
         let length = length(self.super_frames, &packet);
+        if self.marking {
+            self.marking = false;
+            self.books.marked(queue.index());
+        }
         if let Some(packet) = self.queues.push(queue.index(), packet, length) {
+            self.books.dropped(queue.index(), DropReason::BufferFull);
             self.ended.push((packet, DropReason::BufferFull));
             return false;
         }
@@ -49,6 +54,7 @@ impl Wires for Lines {
     fn drop_front(&mut self, queue: QueueId) -> Option<Record> {
         let packet = self.take(queue.index())?;
         let record = self.record(&packet);
+        self.books.dropped(queue.index(), DropReason::SchemeFront);
         self.ended.push((packet, DropReason::SchemeFront));
         Some(record)
     }
@@ -59,6 +65,7 @@ impl Wires for Lines {
         self.backlog.packets -= 1;
         self.backlog.bytes = Bytes::new(self.backlog.bytes.get() - length);
         let record = self.record(&packet);
+        self.books.dropped(queue.index(), DropReason::SchemeTail);
         self.ended.push((packet, DropReason::SchemeTail));
         Some(record)
     }
@@ -73,7 +80,10 @@ impl Wires for Lines {
         }
         let packet = self.take(queue.index())?;
         let record = self.record(&packet);
+        let (came, worked) = (packet.meta().timestamp, packet.meta().worked);
+        self.books.left(queue.index(), self.now.since(came).saturating_sub(Nanos::new(worked.into())));
         self.room -= 1;
+        self.from = queue.index();
         self.hand = Some(packet);
         Some(record)
     }
@@ -94,6 +104,10 @@ impl Wires for Lines {
         }
         packet.meta_mut().ecn = 3;
         self.counters.marked += 1;
+        match self.hand {
+            Some(_) => self.books.marked(self.from),
+            None => self.marking = true,
+        }
         true
     }
 

@@ -3,7 +3,7 @@
 use crate::event::{Silent, Way};
 use crate::fates::Fates;
 use crate::latency::Since;
-use crate::link::{Link, LinkCounters, Outgoing};
+use crate::link::{Link, LinkCounters, LinkReport, Outgoing};
 use crate::port::Port;
 use crate::queueing::Queueing;
 use packet::{BATCH, Ledger, Pool, Queue};
@@ -53,6 +53,16 @@ impl OneLink {
     /// What the link has counted.
     pub fn counters(&self) -> LinkCounters {
         self.link.counters()
+    }
+
+    /// Looks at the link, as a worker does ten times a second.
+    pub fn look(&mut self, now: Instant) {
+        self.link.sample(now);
+    }
+
+    /// What the link tells of itself.
+    pub fn told(&mut self, now: Instant) -> LinkReport {
+        self.link.told(now)
     }
 
     /// Packets that wait at the link.

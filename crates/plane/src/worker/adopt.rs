@@ -174,6 +174,7 @@ impl Worker {
                 }
                 Command::Divide(snapshot) => self.divide(snapshot, now),
                 Command::Report(reply) => drop(reply.send(self.report())),
+                Command::Links(port, reply) => drop(reply.send(self.links(port))),
                 Command::Watch(trace, reply) => drop(reply.send(self.watch(trace))),
                 Command::Inject(port, frames, reply) => self.injected.push_back((port, frames, reply)),
                 Command::Neighbour(interface, address, mac) => {

@@ -1,6 +1,6 @@
 //! How the control side talks to a worker: commands it reads between steps.
 
-use super::{Adopted, Change, Watched, WorkerReport};
+use super::{Adopted, Change, LinksReport, Watched, WorkerReport};
 use crate::scheduler::trace::Trace;
 use crate::snapshot::Snapshot;
 use std::collections::VecDeque;
@@ -19,6 +19,8 @@ pub enum Command {
     Divide(Arc<Snapshot>),
     /// Tell what you have counted.
     Report(Sender<WorkerReport>),
+    /// Tell of the links, or of one of them: what waits there, how long, and what the schemes remember.
+    Links(Option<PortId>, Sender<LinksReport>),
     /// These frames come in by a port as if its device had received them; answers how many could.
     Inject(PortId, Vec<Vec<u8>>, Sender<u64>),
     /// A neighbour that is configured, or no longer (no address).

@@ -29,7 +29,7 @@ pub(crate) use crew::Crew;
 pub(crate) use lanes::Lanes;
 pub use mailbox::{Command, Mailbox};
 pub(crate) use outlet::ROUNDS;
-pub use report::{PathReport, PortReport, QueueReport, TaskReport, Watched, WorkerReport, add_counters};
+pub use report::{LinksReport, PathReport, PortReport, QueueReport, TaskReport, Watched, WorkerReport, add_counters};
 pub use restart::HalfAdopted;
 pub(crate) use stages::refusal;
 

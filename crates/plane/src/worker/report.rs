@@ -6,7 +6,7 @@ use crate::event::Event;
 use crate::function::Counter;
 use crate::host::NeighbourReport;
 use crate::latency::{Late, Latency};
-use crate::link::LinkCounters;
+use crate::link::{LinkCounters, LinkReport};
 use crate::path::{Fill, PathCounters};
 use crate::port::PortStatistics;
 use crate::scheduler::task::{Remark, TaskView, Times};
@@ -131,6 +131,15 @@ pub struct TaskReport {
     pub paths: Vec<PathId>,
     /// What the agenda knows of it.
     pub view: TaskView,
+}
+
+/// The links of a worker.
+#[derive(Clone, Debug)]
+pub struct LinksReport {
+    /// Which worker.
+    pub worker: WorkerId,
+    /// In the order of their ports.
+    pub links: Vec<LinkReport>,
 }
 
 /// What a worker's CPU scheduler did while somebody looked.
@@ -284,6 +293,18 @@ impl Worker {
             }
         })
         .collect()
+    }
+
+    /// What its links tell, or that of one port. Allocates, as [`Worker::report`].
+    pub fn links(&mut self, wanted: Option<PortId>) -> LinksReport {
+        let Worker { ports, duties, fates, id, .. } = self;
+        let open = ports.iter_mut().enumerate().filter_map(|(i, state)| Some((PortId::at(i), state.as_mut()?)));
+        let asked = open.filter(|(port, _)| wanted.is_none_or(|wanted| wanted == *port));
+        let told = asked.map(|(_, state)| {
+            let account = duties.agenda.account(state.output);
+            LinkReport { used: account.used, moved: account.packets, ..state.link.told(fates.now) }
+        });
+        LinksReport { worker: *id, links: told.collect() }
     }
 
     fn report_paths(&self) -> Vec<PathReport> {

@@ -4,7 +4,7 @@
 use super::{At, Manage, Turn, red};
 use crate::chance::Register;
 use crate::options::{BuildError, Values};
-use crate::{Record, Wires};
+use crate::{Record, Size, Tell, Wires};
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 use units::{Instant, Nanos, Parts};
 
@@ -113,6 +113,10 @@ impl Manage for Blue {
             self.change(memory, at.wires.now(), |probability| probability.saturating_sub(self.fall));
         }
         turn
+    }
+
+    fn state(&self, memory: &Memory, _: Instant, _: Size, tell: &mut Tell<'_>) {
+        tell("p", memory.probability as f64 / ONE as f64);
     }
 }
 

@@ -9,8 +9,9 @@ use super::red::{self, Lot, Red};
 use super::{At, Manage, Turn};
 use crate::chance::Register;
 use crate::options::{BuildError, Values};
-use crate::{Record, Wires};
+use crate::{Record, Size, Tell, Wires};
 use alloc::collections::VecDeque;
+use units::Instant;
 use units::declare::{Declaration, DeclaredCost};
 
 /// CHOKe's parameters: RED's.
@@ -121,6 +122,11 @@ impl Manage for Choke {
         let turn = if memory.leave() == Some(Waiting::Doomed) { at.drop_front() } else { at.send() };
         memory.red.left(at.size().packets.saturating_sub(memory.doomed), at.wires.now());
         turn
+    }
+
+    fn state(&self, memory: &Memory, _: Instant, _: Size, tell: &mut Tell<'_>) {
+        self.red.tell(&memory.red, tell);
+        tell("doomed", memory.doomed.into());
     }
 
     fn wants_flow_hash(&self) -> bool {

@@ -7,7 +7,8 @@
 use super::law::Root;
 use super::{At, Manage, Turn};
 use crate::options::{BuildError, Values};
-use crate::{Record, Wires};
+use crate::seen::seconds_to;
+use crate::{Record, Size, Tell, Wires};
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 use units::{Bytes, Instant, Nanos};
 
@@ -263,6 +264,12 @@ impl Manage for CoDel {
         // The queue of 2013 counts a drop once the next packet was found to be late too.
         memory.count += u32::from(self.again != Again::Sfqcodel);
         self.punish(memory, at, &head, Step::Dropped)
+    }
+
+    fn state(&self, memory: &Memory, now: Instant, _: Size, tell: &mut Tell<'_>) {
+        tell("count", memory.count.into());
+        tell("dropping", u8::from(memory.dropping).into());
+        tell("drop_next", if memory.dropping { seconds_to(memory.drop_next, now) } else { 0.0 });
     }
 
     fn passes_when_idle(&self) -> bool {

@@ -23,9 +23,9 @@ pub(crate) use tail::{Head, Tail};
 pub(crate) use threshold::Threshold;
 
 use crate::options::switch;
-use crate::{Progress, Record, Size, Wires};
+use crate::{Progress, Record, Size, Tell, Wires};
 use units::declare::{OptionDeclaration, Unit};
-use units::{Bytes, QueueId};
+use units::{Bytes, Instant, QueueId};
 
 /// The most packets of a queue.
 pub(crate) const LIMIT: OptionDeclaration = OptionDeclaration {
@@ -136,6 +136,11 @@ pub(crate) trait Manage: Clone + Send + 'static {
     fn evaluate<W: Wires>(&mut self, memory: &mut Self::Memory, at: &mut At<'_, W>) -> Turn {
         let _ = memory;
         at.send()
+    }
+
+    /// Tells what it remembers of a queue in which so much waits.
+    fn state(&self, memory: &Self::Memory, now: Instant, waiting: Size, tell: &mut Tell<'_>) {
+        let _ = (memory, now, waiting, tell);
     }
 
     /// Whether what it remembers of a queue serves one with the parameters of `other`, too.

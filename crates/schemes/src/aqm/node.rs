@@ -2,9 +2,10 @@
 
 use super::{At, Blue, Choke, CoDel, Head, Manage, Pie, Red, Tail, Threshold, Turn};
 use crate::options::{BuildError, Values};
-use crate::{Record, Wires, fifo};
+use crate::{Record, Size, Tell, Wires, fifo};
 use alloc::string::ToString;
 use alloc::vec::Vec;
+use units::Instant;
 
 /// A node and what it remembers of each queue.
 #[derive(Clone, Debug)]
@@ -22,6 +23,12 @@ impl<M: Manage> Each<M> {
     fn arrive<W: Wires>(&mut self, queue: usize, at: &mut At<'_, W>, packet: &Record) -> bool {
         let Some(memory) = self.queues.get_mut(queue) else { return false };
         self.node.arrive(memory, at, packet)
+    }
+
+    fn state(&self, queue: usize, now: Instant, waiting: Size, tell: &mut Tell<'_>) {
+        if let Some(memory) = self.queues.get(queue) {
+            self.node.state(memory, now, waiting, tell);
+        }
     }
 
     /// As [`Scheme::tune`](crate::Scheme::tune).
@@ -57,6 +64,11 @@ macro_rules! nodes {
             #[inline]
             pub fn evaluate<W: Wires>(&mut self, queue: usize, at: &mut At<'_, W>) -> Turn {
                 match self { $(Aqm::$kind(each) => each.evaluate(queue, at)),* }
+            }
+
+            /// Tells what is remembered of a queue.
+            pub fn state(&self, queue: usize, now: Instant, waiting: Size, tell: &mut Tell<'_>) {
+                match self { $(Aqm::$kind(each) => each.state(queue, now, waiting, tell)),* }
             }
 
             /// As [`Scheme::tune`](crate::Scheme::tune).

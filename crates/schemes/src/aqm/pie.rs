@@ -7,7 +7,7 @@
 use super::{At, Manage, Turn};
 use crate::chance::Register;
 use crate::options::{BuildError, Values};
-use crate::{Record, Wires};
+use crate::{Record, Size, Tell, Wires};
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 use units::{Bytes, Instant, Nanos, Parts};
 
@@ -262,6 +262,12 @@ impl Manage for Pie {
             memory.delay = at.wires.now().since(packet.timestamp);
         }
         turn
+    }
+
+    fn state(&self, memory: &Memory, _: Instant, _: Size, tell: &mut Tell<'_>) {
+        tell("p", memory.probability as f64 / ONE as f64);
+        tell("qdelay", memory.delay.as_secs_f64());
+        tell("burst_allowance", memory.allowance.as_secs_f64());
     }
 }
 

@@ -7,7 +7,7 @@
 use super::{At, Manage, Turn};
 use crate::chance::Register;
 use crate::options::{BuildError, Values, switch};
-use crate::{Record, Wires};
+use crate::{Record, Size, Tell, Wires};
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 use units::{Bytes, Instant, Parts, Rate};
 
@@ -269,6 +269,12 @@ impl Red {
         if hit { Lot::Hit } else { Lot::Spared }
     }
 
+    /// The average, and the probability that goes with it (p_b of the paper).
+    pub(super) fn tell(&self, memory: &Memory, tell: &mut Tell<'_>) {
+        tell("avg", memory.average as f64 / ONE as f64);
+        tell("p", self.base(memory.average).unwrap_or(0) as f64 / ONE as f64);
+    }
+
     /// The average with a packet arriving now.
     pub(super) fn average<W: Wires>(&self, memory: &mut Memory, at: &At<'_, W>, waiting: u32) {
         memory.update(self.weight, waiting, at.wires.now(), at.wires.link_rate(), self.mean);
@@ -296,6 +302,10 @@ impl Manage for Red {
         let turn = at.send();
         memory.left(at.size().packets, at.wires.now());
         turn
+    }
+
+    fn state(&self, memory: &Memory, _: Instant, _: Size, tell: &mut Tell<'_>) {
+        self.tell(memory, tell);
     }
 }
 

@@ -3,7 +3,8 @@
 
 use super::{At, Manage};
 use crate::options::{BuildError, Values};
-use crate::{Record, Wires};
+use crate::{Record, Size, Tell, Wires};
+use units::Instant;
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 
 /// The threshold.
@@ -54,6 +55,10 @@ impl Manage for Threshold {
             at.wires.mark();
         }
         at.wires.enqueue(at.queue)
+    }
+
+    fn state(&self, (): &(), _: Instant, waiting: Size, tell: &mut Tell<'_>) {
+        tell("marking", u8::from(waiting.packets > self.mark).into());
     }
 
     fn passes_when_idle(&self) -> bool {

@@ -24,9 +24,10 @@ pub(crate) use weights::Weights;
 
 use crate::aqm::{Aqm, At, Turn};
 use crate::stage::{Stage, arrive_all};
-use crate::{Next, Progress, Record, Scheme, Wires};
+use crate::{Group, Next, Progress, Record, Scheme, Size, Tell, Wires};
+use alloc::vec::Vec;
 use core::any::Any;
-use units::{Bytes, QueueId};
+use units::{Bytes, Instant, QueueId};
 
 /// Whose turn it is. A bin is *waiting* from [`Order::wake`] to [`Order::empty`]; besides those, bins that have just run empty may
 /// be named: they are told to be [empty](Order::empty) once more, or twice, and then are not.
@@ -227,6 +228,23 @@ impl<W: Wires, O: Order + 'static> Scheme<W> for Bins<O> {
     fn holds_at_most(&self) -> u32 {
         // One more comes before others go for it.
         self.limit.saturating_add(1)
+    }
+
+    fn groups(&self) -> Vec<Group> {
+        match self.by {
+            By::Flow => [Group::new("flows", self.count)].into(),
+            By::Class => (0..self.count).rev().map(|class| Group::new(format_args!("class {class}"), 1)).collect(),
+        }
+    }
+
+    fn queue_of(&self, packet: &Record) -> Option<QueueId> {
+        Some(self.queue(self.bin(packet)))
+    }
+
+    fn state(&self, queue: QueueId, now: Instant, waiting: Size, tell: &mut Tell<'_>) {
+        if let Some(bin) = queue.0.checked_sub(self.first).filter(|bin| *bin < self.count) {
+            self.aqm.state(bin.into(), now, waiting, tell);
+        }
     }
 
     fn ranks_classes(&self) -> bool {
