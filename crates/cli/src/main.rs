@@ -58,6 +58,7 @@ fn main() -> ExitCode {
         Command::Bench(options) => {
             bench::run(&options).map(|met| if met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
+        Command::Guest(options) => guests::guest(&options),
         Command::Certificate(options) => certificate::certificate(&options),
         Command::Doctor(doctor) => doctor::doctor(&doctor),
         Command::Schema => reference::schema(),

@@ -37,8 +37,8 @@ struct Opt {
     doc: String,
 }
 
-/// Whether it can stand in a configuration.
-pub(crate) fn is_name(text: &str) -> bool {
+/// Whether a guest or an option may be called so: at most 32 of `a-z`, `0-9`, `-` and `_`, the first one a letter.
+pub fn is_name(text: &str) -> bool {
     let inside = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
     text.len() <= NAME && text.bytes().all(inside) && text.starts_with(|c: char| c.is_ascii_lowercase())
 }

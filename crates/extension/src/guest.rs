@@ -71,6 +71,11 @@ impl Guest {
         })
     }
 
+    /// Bytes of memory that it has by now, of 1 MiB.
+    pub fn memory(&self) -> usize {
+        self.instance.memory()
+    }
+
     /// What it counted.
     pub fn counters(&self) -> [u64; 8] {
         self.instance.counters()

@@ -230,6 +230,11 @@ impl Instance {
         Ok(self.recount.call(&mut self.store, ())?)
     }
 
+    /// Bytes of memory that it has by now.
+    pub fn memory(&self) -> usize {
+        self.memory.data_size(&self.store)
+    }
+
     /// What it counted.
     pub fn counters(&self) -> [u64; COUNTERS] {
         self.store.data().counters

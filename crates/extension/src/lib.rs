@@ -11,14 +11,16 @@ mod block;
 mod carry;
 mod declared;
 mod directory;
+mod examine;
 mod fallback;
 mod guest;
 mod instance;
 mod program;
 mod runtime;
 
-pub use declared::Declared;
+pub use declared::{Declared, is_name};
 pub use directory::Directory;
+pub use examine::{Case, Examination, LAWS, Verdict, examine};
 pub use guest::{FAULTS, Guest};
 pub use program::{LoadError, Program};
 pub use runtime::Runtime;

@@ -94,6 +94,11 @@ impl Program {
         self.code.digest
     }
 
+    /// What it asks of its host: names of `log`, `counter` and `random`.
+    pub fn imports(&self) -> Vec<String> {
+        self.code.ready.module().imports().map(|import| import.name().to_string()).collect()
+    }
+
     /// A guest at work, with these values of its options in their order.
     pub fn guest(&self, options: &[u64]) -> Result<Guest, LoadError> {
         Guest::start(self, options)

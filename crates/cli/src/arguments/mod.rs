@@ -1,6 +1,7 @@
 //! Every option, declared once: the parser, `--help`, the manual pages and the shell completions follow from it.
 
 mod changing;
+mod guests;
 mod looking;
 mod machine;
 mod routes;
@@ -9,6 +10,7 @@ mod simulating;
 
 pub use changing::*;
 use clap::{Args, Parser, Subcommand, ValueHint};
+pub use guests::*;
 pub use looking::*;
 pub use machine::*;
 pub use routes::*;
@@ -98,6 +100,8 @@ pub enum Command {
     Demo(crate::demo::Options),
     /// Measure what forwarding costs, beside a straight-line loop in the same run.
     Bench(Bench),
+    /// Make queueing schemes of your own: write, build, check and measure guests.
+    Guest(Guest),
     /// Make a certificate, its key and tokens for the API from other machines.
     Certificate(Certificate),
     /// Say what this machine can and cannot do, and how to mend it.

@@ -6,6 +6,7 @@
 mod aside;
 mod forwarding;
 mod functions;
+pub mod guests;
 mod io;
 mod parts;
 mod promises;

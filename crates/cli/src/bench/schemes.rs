@@ -2,7 +2,7 @@
 
 use super::parts::{each, sequence};
 use super::{Figure, Rounds, median};
-use schemes::{Layer, Next, Progress, Record, Scheme, Size, Wires};
+use schemes::{Ahead, Layer, Next, Progress, Record, Scheme, Size, Wires};
 use std::hint::black_box;
 use units::{Bytes, Instant, Nanos, QueueId, Rate};
 
@@ -12,7 +12,7 @@ const BATCH: usize = 32;
 const NONE: u32 = u32::MAX;
 
 /// Wires to nothing: queues of records that share their places.
-struct Desk {
+pub(super) struct Desk {
     now: Instant,
     /// What is still to arrive in this call, from here on; they come round again.
     flows: Vec<u32>,
@@ -38,6 +38,10 @@ impl Desk {
         let queues = vec![Line { first: NONE, last: NONE, size: Size::default() }; queues];
         let (now, places) = (Instant::new(1), Vec::with_capacity(1 << 18));
         Desk { now, flows, next: 0, offered: 0, arriving: None, places, free: NONE, queues, hand: None, room: 0 }
+    }
+
+    fn record(&self, flow_hash: u32) -> Record {
+        Record { length: 1000, timestamp: self.now, flow_hash, ..Record::default() }
     }
 
     fn take(&mut self, queue: QueueId) -> Option<Record> {
@@ -71,9 +75,8 @@ impl Wires for Desk {
     #[inline(always)]
     fn arriving(&mut self) -> Option<Record> {
         self.offered = self.offered.checked_sub(1)?;
-        let flow_hash = self.flows[self.next];
+        self.arriving = Some(self.record(self.flows[self.next]));
         self.next = if self.next + 1 == self.flows.len() { 0 } else { self.next + 1 };
-        self.arriving = Some(Record { length: 1000, timestamp: self.now, flow_hash, ..Record::default() });
         self.arriving
     }
     #[inline(always)]
@@ -130,14 +133,30 @@ impl Wires for Desk {
     }
 }
 
+impl Ahead for Desk {
+    fn offered(&self, place: usize) -> Option<Record> {
+        (place < self.offered).then(|| self.record(self.flows[(self.next + place) % self.flows.len()]))
+    }
+    fn room(&self) -> usize {
+        self.room
+    }
+    fn visit(&self, queue: QueueId, see: &mut dyn FnMut(Record)) {
+        let mut next = self.queues[queue.index()].first;
+        while let Some((record, behind)) = self.places.get(next as usize) {
+            see(*record);
+            next = *behind;
+        }
+    }
+}
+
 /// A scheme in which so many packets of each of so many flows wait all the time.
-struct Busy {
-    scheme: Box<dyn Scheme<Desk>>,
+pub(super) struct Busy {
+    pub scheme: Box<dyn Scheme<Desk>>,
     desk: Desk,
 }
 
 impl Busy {
-    fn new(scheme: Box<dyn Scheme<Desk>>, flows: usize, standing: usize) -> Busy {
+    pub fn new(scheme: Box<dyn Scheme<Desk>>, flows: usize, standing: usize) -> Busy {
         // In no order, so that nobody guesses who is next; and every flow as often.
         let mut order: Vec<(u64, u32)> = sequence(11).take(flows).zip(0..).collect();
         order.sort_unstable();
@@ -159,13 +178,14 @@ impl Busy {
         self.scheme.serve(&mut self.desk);
     }
 
-    fn batches(&mut self, packets: usize) {
-        (0..packets / BATCH).for_each(|_| self.batch(BATCH));
+    /// The same for that many packets, so many of them at once.
+    pub fn batches(&mut self, packets: usize, batch: usize) {
+        (0..packets / batch).for_each(|_| self.batch(batch));
     }
 }
 
 /// No scheme: whatever comes goes into the queue, and comes out of it.
-struct Bare;
+pub(super) struct Bare;
 
 impl Scheme<Desk> for Bare {
     fn arrival(&mut self, wires: &mut Desk) {
@@ -190,7 +210,7 @@ impl Scheme<Desk> for Bare {
 }
 
 /// The scheme as a configuration has it, but for as many queues as there are flows.
-fn built(text: &str, flows: usize) -> Box<dyn Scheme<Desk>> {
+pub(super) fn built(text: &str, flows: usize) -> Box<dyn Scheme<Desk>> {
     let call = plan::Call::scheme(text, &plane::catalogue()).unwrap_or_else(|error| panic!("{text}: {}", error.reason));
     let with = |call: &plan::Call| -> Vec<(&'static str, u64)> {
         let value = |&(name, value): &(&'static str, u64)| match name {
@@ -207,7 +227,7 @@ fn built(text: &str, flows: usize) -> Box<dyn Scheme<Desk>> {
 }
 
 /// Packets that a measurement takes: so few that most of the time nobody else gets the core meanwhile.
-const PACKETS: usize = 1 << 14;
+pub(super) const PACKETS: usize = 1 << 14;
 
 /// Every scheme that manages a queue, and every one that orders queues with few and with many flows: what it takes more than wires
 /// without any.
@@ -233,7 +253,7 @@ impl Above {
     /// Measured in turns with those.
     fn wires(Rounds(rounds): Rounds, mut busy: Vec<Busy>) -> Above {
         let mut bare = Busy::new(Box::new(Bare), 1, 10);
-        let cost = |busy: &mut Busy| each(Rounds(1), PACKETS, || busy.batches(PACKETS));
+        let cost = |busy: &mut Busy| each(Rounds(1), PACKETS, || busy.batches(PACKETS, BATCH));
         let round = |_| {
             let bare = cost(&mut bare);
             busy.iter_mut().map(|busy| cost(busy) - bare).collect()

@@ -1,0 +1,53 @@
+// @NAME@: earliest due date. Each class has a bound for how long its packets may wait; the packet whose time is over first leaves first.
+//
+// Source: Ferrari and Verma, "A Scheme for Real-Time Channel Establishment in Wide-Area Networks", IEEE Journal on Selected Areas in
+// Communications 8(3), 1990; that no other order keeps bounds which this one does not: Liu and Layland, Journal of the ACM 20(1), 1973.
+//
+// Unlike strict priority a class without hurry is not forgotten: its packets become urgent as they wait. Classes above 3 are as class 3.
+import { Packet, Scheme, backlog, enqueue, head, install, option, send } from "./switchpath";
+export * from "./exports";
+
+install(
+  "summary The packet whose time is over first leaves first.\n" +
+    "option limit count 1000 1 16384 Packets that wait at most.\n" +
+    "option bound0 time 200ms 0 3600000000000 How long one of class 0 may wait.\n" +
+    "option bound1 time 50ms 0 3600000000000 How long one of class 1 may wait.\n" +
+    "option bound2 time 20ms 0 3600000000000 How long one of class 2 may wait.\n" +
+    "option bound3 time 5ms 0 3600000000000 How long one of class 3 may wait.",
+  () => new EarliestDueDate()
+);
+
+/** A queue for each: all its packets have the same bound, so the first of a queue is the most urgent one. */
+const CLASSES: u32 = 4;
+
+class EarliestDueDate extends Scheme {
+  limit: u32 = <u32>option(0);
+  bounds: StaticArray<u64> = new StaticArray<u64>(CLASSES);
+
+  constructor() {
+    super();
+    for (let of: u32 = 0; of < CLASSES; of++) this.bounds[of] = option(1 + of);
+    this.queues = CLASSES;
+    this.holds = this.limit;
+  }
+
+  arrival(packet: Packet): void {
+    if (backlog() < this.limit) enqueue(min<u32>(packet.class, CLASSES - 1));
+  }
+
+  ready(): void {
+    let urgent: u32 = CLASSES;
+    let earliest: u64 = u64.MAX_VALUE;
+    // Of two with the same due date the one of the higher class.
+    for (let of: u32 = CLASSES; of-- > 0; ) {
+      const first = head(of);
+      if (first === null) continue;
+      const due = first.timestamp + this.bounds[of];
+      if (due < earliest) {
+        earliest = due;
+        urgent = of;
+      }
+    }
+    if (urgent < CLASSES) send(urgent);
+  }
+}

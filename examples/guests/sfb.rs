@@ -1,0 +1,224 @@
+//! @NAME@: Stochastic Fair BLUE. A flow that does not yield when its packets are dropped is held back; the others lose nothing to it.
+//!
+//! Source: Feng, Kandlur, Saha and Shin, "Stochastic Fair Blue: A Queue Management Algorithm for Enforcing Fairness", INFOCOM 2001.
+//!
+//! All packets wait in one queue. Each flow has a bin in each of four levels, found by other bits of its hash. A bin has a probability,
+//! as BLUE has: it rises while more of its packets wait than a bin should have, and falls while none do. A packet is dropped with the
+//! least probability of its bins: what shares bins with a flood on one level does not on all of them. Where that probability is one
+//! the flow has not yielded at all, and all such flows together get a packet per `penalty`.
+//!
+//! Not here: hashes that move, by which the paper frees a flow that shares all its bins with a flood. Packets that wait when the router
+//! moved them are counted in no bin, for their flows are not told.
+
+#![cfg_attr(not(test), no_std)]
+
+use switchpath_guest::{
+    Box, Instant, Nanos, Next, Options, Progress, QueueId, Record, Scheme, Vec, Wires, count, guest, random,
+};
+
+guest! {
+    "summary Drops by flow: one that does not yield is held back.\n\
+    option limit count 1000 1 16384 Packets that wait at most.\n\
+    option bin count 30 1 16384 Packets of a bin that may wait before its probability rises.\n\
+    option rise part 0.5% 1 1000000 What one too many adds to the probability.\n\
+    option fall part 0.05% 1 1000000 What a packet that finds none of its bin waiting takes from it.\n\
+    option penalty time 10ms 0 - Time for each packet of flows that do not yield.\n\
+    option ecn switch off - - Mark instead, where the sender understands it.",
+    |options: &Options| {
+        Ok(Box::new(Blue {
+            limit: options.value(0) as u32,
+            most: options.value(1) as u32,
+            rise: options.value(2) as u32,
+            fall: options.value(3) as u32,
+            penalty: Nanos::new(options.value(4)),
+            ecn: options.value(5) == 1,
+            bins: [[Bin { waiting: 0, probability: 0 }; BINS]; LEVELS],
+            hashes: Hashes::new(options.value(0) as usize),
+            parole: Instant::START,
+        }))
+    }
+}
+
+/// The only queue.
+const QUEUE: QueueId = QueueId(0);
+const LEVELS: usize = 4;
+/// Of each level.
+const BINS: usize = 32;
+/// Of which a probability is a part.
+const ONE: u32 = 1_000_000;
+/// Counters: packets that were dropped by chance, and those of flows that do not yield.
+const EARLY: u32 = 0;
+const HELD: u32 = 1;
+
+#[derive(Clone, Copy)]
+struct Bin {
+    /// Its packets that wait.
+    waiting: u32,
+    /// Of [`ONE`].
+    probability: u32,
+}
+
+struct Blue {
+    limit: u32,
+    most: u32,
+    rise: u32,
+    fall: u32,
+    penalty: Nanos,
+    ecn: bool,
+    bins: [[Bin; BINS]; LEVELS],
+    /// Of the packets that wait, in their order.
+    hashes: Hashes,
+    /// When the next packet of a flow that does not yield may come in.
+    parole: Instant,
+}
+
+/// Where a flow's bin of a level is: five bits of its hash, others for each.
+fn place(level: usize, hash: u32) -> usize {
+    (hash.wrapping_mul(0x9e37_79b1) >> (5 * level + 7)) as usize % BINS
+}
+
+impl Blue {
+    /// The least probability of the flow's bins, which learn how many of its packets wait.
+    fn probability(&mut self, hash: u32) -> u32 {
+        let mut least = ONE;
+        for (level, bins) in self.bins.iter_mut().enumerate() {
+            let bin = &mut bins[place(level, hash)];
+            if bin.waiting > self.most {
+                bin.probability = (bin.probability + self.rise).min(ONE);
+            } else if bin.waiting == 0 {
+                bin.probability = bin.probability.saturating_sub(self.fall);
+            }
+            least = least.min(bin.probability);
+        }
+        least
+    }
+
+    /// Whether a packet may come in; it is marked where that is done instead.
+    fn admits<W: Wires>(&mut self, packet: Record, wires: &mut W) -> bool {
+        let probability = self.probability(packet.flow_hash);
+        if wires.size(QUEUE).packets >= self.limit {
+            return false;
+        }
+        if probability == ONE {
+            if wires.now() < self.parole {
+                count(HELD, 1);
+                return false;
+            }
+            self.parole = wires.now() + self.penalty;
+            return true;
+        }
+        let spared = probability == 0 || random() % u64::from(ONE) >= u64::from(probability);
+        if !spared && !(self.ecn && wires.mark()) {
+            count(EARLY, 1);
+            return false;
+        }
+        true
+    }
+
+    fn each_bin(&mut self, hash: u32, change: impl Fn(&mut u32)) {
+        for (level, bins) in self.bins.iter_mut().enumerate() {
+            change(&mut bins[place(level, hash)].waiting);
+        }
+    }
+}
+
+impl<W: Wires> Scheme<W> for Blue {
+    fn arrival(&mut self, wires: &mut W) {
+        while let Some(packet) = wires.arriving() {
+            if self.admits(packet, wires) && wires.enqueue(QUEUE) {
+                self.hashes.push(Some(packet.flow_hash));
+                self.each_bin(packet.flow_hash, |waiting| *waiting += 1);
+            }
+        }
+    }
+
+    fn link_ready(&mut self, wires: &mut W) -> Progress {
+        if wires.dequeue(QUEUE).is_none() {
+            return Progress::None;
+        }
+        wires.transmit();
+        if let Some(hash) = self.hashes.pop() {
+            self.each_bin(hash, |waiting| *waiting -= 1);
+        }
+        Progress::Made
+    }
+
+    fn next(&self, wires: &W) -> Next {
+        if wires.size(QUEUE).packets == 0 { Next::Idle } else { Next::Ready }
+    }
+
+    fn wants_flow_hash(&self) -> bool {
+        true
+    }
+
+    fn holds_at_most(&self) -> u32 {
+        self.limit
+    }
+
+    fn recount(&mut self, wires: &W) {
+        self.bins.iter_mut().flatten().for_each(|bin| bin.waiting = 0);
+        self.hashes.clear();
+        (0..wires.size(QUEUE).packets).for_each(|_| self.hashes.push(None));
+    }
+}
+
+/// A ring of what is known of the packets that wait: the hash of each, unless it is not told.
+struct Hashes {
+    ring: Vec<Option<u32>>,
+    first: usize,
+    count: usize,
+}
+
+impl Hashes {
+    fn new(most: usize) -> Hashes {
+        let mut ring = Vec::with_capacity(most);
+        ring.resize(most, None);
+        Hashes { ring, first: 0, count: 0 }
+    }
+
+    fn clear(&mut self) {
+        self.count = 0;
+    }
+
+    fn push(&mut self, hash: Option<u32>) {
+        if self.count < self.ring.len() {
+            let last = (self.first + self.count) % self.ring.len();
+            self.ring[last] = hash;
+            self.count += 1;
+        }
+    }
+
+    fn pop(&mut self) -> Option<u32> {
+        self.count = self.count.checked_sub(1)?;
+        let hash = self.ring[self.first];
+        self.first = (self.first + 1) % self.ring.len();
+        hash
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use switchpath_guest::schemes::trial::{Rounds, Trial};
+
+    #[test]
+    fn it_keeps_the_laws_that_every_scheme_keeps() {
+        for seed in 0..100 {
+            let bins = [[Bin { waiting: 0, probability: 0 }; BINS]; LEVELS];
+            let blue = Blue {
+                limit: 100,
+                most: 10,
+                rise: ONE / 20,
+                fall: ONE / 200,
+                penalty: Nanos::millis(10),
+                ecn: true,
+                bins,
+                hashes: Hashes::new(100),
+                parole: Instant::START,
+            };
+            let mut trial = Trial::new(Box::new(blue));
+            Rounds::seeded(seed, 100).for_each(|round| trial.round(&round));
+            trial.end();
+        }
+    }
+}

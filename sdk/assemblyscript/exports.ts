@@ -1,0 +1,10 @@
+/** What the router calls: the file with your scheme has `export * from "./exports"`. */
+export {
+  switchpath_version,
+  switchpath_describe,
+  switchpath_block,
+  switchpath_start,
+  switchpath_arrive,
+  switchpath_ready,
+  switchpath_recount,
+} from "./switchpath";

@@ -1,0 +1,104 @@
+//! @NAME@: first in, first out, but what has waited too long is dropped instead of sent.
+//!
+//! Good for voice and for games: what comes too late is of no use, and only delays what is behind it.
+//!
+//! ```sh
+//! cargo test                      # what is below
+//! switchpath guest build          # builds @NAME@.wasm and checks it
+//! switchpath guest bench @NAME@.wasm
+//! ```
+//!
+//! Make it yours: what a scheme can do with the link is `Wires`, in kit/schemes/wires.rs; all else that there is, kit/src/lib.rs.
+
+#![cfg_attr(not(test), no_std)]
+
+use switchpath_guest::{Box, Nanos, Next, Options, Progress, QueueId, Scheme, Wires, count, guest};
+
+guest! {
+    "summary First in, first out; what has waited too long is dropped.\n\
+    option limit count 1000 1 10000 Packets that wait at most.\n\
+    option patience time 20ms 1000 - How long one may wait.",
+    |options: &Options| {
+        Ok(Box::new(Patience { limit: options.value(0) as u32, patience: Nanos::new(options.value(1)) }))
+    }
+}
+
+/// The only queue.
+const QUEUE: QueueId = QueueId(0);
+/// A counter: packets that waited too long.
+const STALE: u32 = 0;
+
+struct Patience {
+    limit: u32,
+    patience: Nanos,
+}
+
+impl<W: Wires> Scheme<W> for Patience {
+    /// Packets come. One that is put on no queue is dropped.
+    fn arrival(&mut self, wires: &mut W) {
+        while wires.arriving().is_some() {
+            if wires.size(QUEUE).packets < self.limit {
+                wires.enqueue(QUEUE);
+            }
+        }
+    }
+
+    /// The link is ready: one packet leaves, or one is dropped. Called again as long as something was done.
+    fn link_ready(&mut self, wires: &mut W) -> Progress {
+        let Some(first) = wires.head(QUEUE) else { return Progress::None };
+        if wires.now().since(first.timestamp) > self.patience {
+            wires.drop_front(QUEUE);
+            count(STALE, 1);
+        } else {
+            wires.dequeue(QUEUE);
+            wires.transmit();
+        }
+        Progress::Made
+    }
+
+    /// When to ask again: a scheme that holds packets back says until when.
+    fn next(&self, wires: &W) -> Next {
+        if wires.size(QUEUE).packets == 0 { Next::Idle } else { Next::Ready }
+    }
+
+    /// One that comes while nothing waits would leave at once: the router need not ask.
+    fn passes_when_idle(&self) -> bool {
+        true
+    }
+
+    fn holds_at_most(&self) -> u32 {
+        self.limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use switchpath_guest::schemes::model::{Fate, Model};
+    use switchpath_guest::schemes::trial::{Rounds, Trial};
+
+    fn patience() -> Patience {
+        Patience { limit: 3, patience: Nanos::millis(20) }
+    }
+
+    #[test]
+    fn a_packet_that_has_waited_too_long_is_dropped() {
+        let (mut scheme, mut link) = (patience(), Model::default());
+        link.arrive(&mut scheme, &[100, 100]);
+        link.now += Nanos::millis(15);
+        link.arrive(&mut scheme, &[100]);
+        link.ready(&mut scheme, 1);
+        link.now += Nanos::millis(10);
+        link.ready(&mut scheme, 9);
+        assert_eq!(link.fates, [Fate::Sent(0), Fate::Dropped(1), Fate::Sent(2)]);
+    }
+
+    #[test]
+    fn it_keeps_the_laws_that_every_scheme_keeps() {
+        for seed in 0..100 {
+            let mut trial = Trial::new(Box::new(patience()));
+            Rounds::seeded(seed, 100).for_each(|round| trial.round(&round));
+            trial.end();
+        }
+    }
+}

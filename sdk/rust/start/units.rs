@@ -1,0 +1,18 @@
+//! Quantities with their units: time, rate, size and the numbers of queues. Files of the router's own.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod id;
+mod quantity;
+mod text;
+mod time;
+
+pub use id::{AdjacencyId, Generation, GroupId, InterfaceId, PathId, PortId, QueueId, TaskId, VrfId, WorkerId};
+pub use quantity::{Bytes, PacketRate, Parts, Rate, Share};
+pub use text::UnitError;
+pub use time::{Instant, Nanos};
