@@ -69,6 +69,7 @@ fmt: ## format everything
 	$(CARGO) fmt --all
 	$(CARGO) fmt --manifest-path fuzz/Cargo.toml
 	$(CARGO) fmt --manifest-path sdk/rust/Cargo.toml -p switchpath-guest -p native
+	rustfmt --edition 2024 sdk/rust/start/lib.rs examples/guests/sfb.rs
 
 clean: ## remove what building left behind
 	$(CARGO) clean

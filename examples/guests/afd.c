@@ -23,8 +23,8 @@ enum { QUEUE };                         /* the only queue */
 enum { DIFFERENTIAL };                  /* a counter: packets that were dropped because their flow has too much */
 enum { FLOWS = 4096, SHADOW = 512, SAMPLING = 4 };
 
-static const uint64_t INTERVAL = 6250000;      /* of the paper: 160 times a second */
-static const int64_t MOST = (int64_t)1 << 40;  /* m_fair is no more than that, in tenths of bytes */
+static const uint64_t INTERVAL = 6250000;       /* of the paper: 160 times a second */
+static const int64_t MOST = 10 * SHADOW * 1514; /* m_fair is no more than all flows together can have there, in tenths of bytes */
 
 struct noted {
     uint16_t flow;
@@ -57,19 +57,12 @@ static void note(uint32_t flow, uint32_t length) {
     bytes_of[flow] += place->length;
 }
 
-/* Moves m_fair where that is due. While too little waits it rises out of sight, and is brought back to what a flow can have. */
+/* Moves m_fair where that is due. */
 static void move(void) {
     uint64_t now = sp_now();
     if (begun && now - changed < INTERVAL) return;
     int64_t waiting = (int64_t)sp_bytes(QUEUE), wanted = (int64_t)target;
     if (begun) {
-        uint32_t most = 0;
-        for (uint32_t which = 0; which < SHADOW; which++) {
-            uint32_t bytes = bytes_of[shadow[which].flow];
-            if (bytes > most) most = bytes;
-        }
-        int64_t ceiling = 10 * (int64_t)most + 10;
-        if (fair > ceiling) fair = ceiling;
         fair += 17 * (before - wanted) - 18 * (waiting - wanted);
         if (fair < 10) fair = 10;
         if (fair > MOST) fair = MOST;

@@ -25,20 +25,22 @@ pub fn begin(arguments: &NewGuest) -> Result<ExitCode> {
     write(folder, &start)?;
     let out = &mut stdout();
     writeln!(out, "{} is a guest in {}:", folder.display(), language.name())?;
-    writeln!(out, "  {}  the scheme: make it yours", folder.join(start.scheme).display())?;
-    writeln!(out, "  {}  what it is built with", folder.join(start.kit).display())?;
+    let places = [(start.scheme, "the scheme: make it yours"), (start.kit, "what it is built with")];
+    let places = places.map(|(place, what)| (folder.join(place).display().to_string(), what));
+    let width = places.iter().map(|(place, _)| place.len()).max().unwrap_or(0);
+    for (place, what) in places {
+        writeln!(out, "  {place:width$}  {what}")?;
+    }
     writeln!(out, "Next:")?;
     for Missing { what, how } in missing(language, folder) {
-        writeln!(out, "  {how}  ({what})")?;
+        writeln!(out, "  {how}    # {what}")?;
     }
-    let text = format!(
-        "\
-  switchpath guest build {} --guests guests
-  put  scheme = \"guest:{name}\"  under a port of the configuration, say router.toml
-  switchpath apply router.toml --guests guests   (a router that was started with --guests guests, too)",
-        shell(folder)
-    );
-    writeln!(out, "{text}")?;
+    writeln!(out, "  switchpath guest build {} --guests guests", shell(folder))?;
+    writeln!(out, "  scheme = \"guest:{name}\"    # in the configuration, under a port")?;
+    writeln!(
+        out,
+        "  switchpath apply router.toml --guests guests    # to a router that was started with --guests guests"
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 

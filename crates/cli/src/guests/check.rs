@@ -198,8 +198,8 @@ pub fn print(found: &Found, file: &Path) -> Result<()> {
     let imports = if shape.imports.is_empty() { "nothing".into() } else { shape.imports.join(", ") };
     writeln!(
         out,
-        "{bytes} bytes; {} queues for {} packets, {} KiB of memory of 1024; {}; calls {imports}",
-        shape.queues,
+        "{bytes} bytes; {} for {} packets, {} KiB of memory of 1024; {}; calls {imports}",
+        if shape.queues == 1 { "1 queue".into() } else { format!("{} queues", shape.queues) },
         shape.holds,
         shape.memory >> 10,
         shape.remarks(),

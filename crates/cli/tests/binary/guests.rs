@@ -5,7 +5,7 @@ use crate::rig::{Place, config};
 const FIFO: &str = include_str!("../../../../examples/guests/fifo.wat");
 
 /// The configuration with this scheme on its second port.
-fn with(scheme: &str) -> String {
+pub fn with(scheme: &str) -> String {
     let text = config("1000pps", "");
     let port = text.rfind("[port.").expect("it has ports");
     let line = port + text[port..].find('\n').expect("more than a header") + 1;
