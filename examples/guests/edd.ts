@@ -26,7 +26,7 @@ class EarliestDueDate extends Scheme {
 
   constructor() {
     super();
-    for (let of: u32 = 0; of < CLASSES; of++) this.bounds[of] = option(1 + of);
+    for (let each: u32 = 0; each < CLASSES; each++) this.bounds[each] = option(1 + each);
     this.queues = CLASSES;
     this.holds = this.limit;
   }
@@ -39,13 +39,13 @@ class EarliestDueDate extends Scheme {
     let urgent: u32 = CLASSES;
     let earliest: u64 = u64.MAX_VALUE;
     // Of two with the same due date the one of the higher class.
-    for (let of: u32 = CLASSES; of-- > 0; ) {
-      const first = head(of);
+    for (let each: u32 = CLASSES; each-- > 0; ) {
+      const first = head(each);
       if (first === null) continue;
-      const due = first.timestamp + this.bounds[of];
+      const due = first.timestamp + this.bounds[each];
       if (due < earliest) {
         earliest = due;
-        urgent = of;
+        urgent = each;
       }
     }
     if (urgent < CLASSES) send(urgent);

@@ -1,8 +1,8 @@
 //! What holds for every scheme there is, whatever its options and whatever comes.
 
 use crate::model::Model;
-use crate::trial::{Round, Trial};
-use crate::{DECLARATIONS, Layer, ORDERS, Record, Scheme, build};
+use crate::trial::{Law, Round, Rounds, Trial};
+use crate::{DECLARATIONS, Layer, Next, ORDERS, Progress, Record, Scheme, Wires, build};
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -239,5 +239,54 @@ fn names_are_one_of_a_kind_and_nothing_is_left_without_a_word_and_a_source() {
     for declaration in all() {
         assert!(!declaration.source.is_empty() && !declaration.summary.is_empty(), "{}", declaration.name);
         assert!(declaration.options.iter().all(|option| !option.doc.is_empty()), "{}", declaration.name);
+    }
+}
+
+/// FIFO that breaks a law.
+struct Outlaw(Law, u16);
+
+impl Scheme<Model> for Outlaw {
+    fn arrival(&mut self, wires: &mut Model) {
+        let idle = wires.waiting() == 0;
+        while wires.arriving().is_some() {
+            self.1 ^= 1;
+            if self.0 != Law::Passing || !idle {
+                wires.enqueue(QueueId(if self.0 == Law::Order { self.1 } else { 0 }));
+            }
+        }
+    }
+
+    fn link_ready(&mut self, wires: &mut Model) -> Progress {
+        let queue = QueueId(u16::from(wires.size(QueueId(1)).packets > 0));
+        if self.0 == Law::WorkConservation || wires.dequeue(queue).is_none() {
+            return Progress::None;
+        }
+        wires.transmit();
+        if self.0 == Law::OneAtATime {
+            wires.drop_front(queue);
+        }
+        Progress::Made
+    }
+
+    fn next(&self, wires: &Model) -> Next {
+        if self.0 == Law::Asking || wires.waiting() == 0 { Next::Idle } else { Next::Ready }
+    }
+
+    fn passes_when_idle(&self) -> bool {
+        self.0 == Law::Passing
+    }
+
+    fn queues(&self) -> u16 {
+        2
+    }
+}
+
+#[test]
+fn a_scheme_that_breaks_a_law_is_told_which() {
+    for law in [Law::OneAtATime, Law::WorkConservation, Law::Asking, Law::Order, Law::Passing] {
+        let mut trial = Trial::new(Box::new(Outlaw(law, 0)));
+        let broken = Rounds::seeded(7, 100).find_map(|round| trial.try_round(&round).err());
+        let broken = broken.or_else(|| trial.try_end().err()).expect("it breaks a law");
+        assert_eq!(broken.law, law, "{broken}");
     }
 }

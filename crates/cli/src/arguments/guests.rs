@@ -10,11 +10,11 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(after_help = format!("\
 Examples:
-  switchpath guest new mine --language c       a folder with a scheme that works
-  switchpath guest build mine --guests guests  build it, check it, and put it where the router finds it
-  echo 'scheme = \"guest:mine\"'                 ... in the configuration, under a port
-  switchpath apply router.toml --guests guests onto the live port
-  switchpath show queues                       what it does there
+  switchpath guest new mine --language c        a folder with a scheme that works
+  switchpath guest build mine --guests guests   built, checked, and where a router finds it
+  sed -i '/^\\[port.wan\\]/a scheme = \"guest:mine\"' router.toml
+  switchpath apply router.toml --guests guests  onto the live port
+  switchpath show queues                        what it does there
 
 {EXIT}"))]
 pub struct Guest {
@@ -59,9 +59,9 @@ Examples:
   switchpath guest new fair --example sfb      begin with a published scheme
 
 Examples to begin with:
-  sfb   Rust            Stochastic Fair BLUE: a flow that does not yield is held back, others are not
-  afd   C               Approximate Fair Dropping: flows get the same share of one queue
-  edd   AssemblyScript  earliest due date: each class has its own bound for how long it waits
+  sfb   Rust            Stochastic Fair BLUE: holds back flows that do not yield
+  afd   C               Approximate Fair Dropping: the same share of one queue for all flows
+  edd   AssemblyScript  earliest due date: a bound for how long each class waits
 
 {EXIT}"))]
 pub struct NewGuest {
