@@ -23,6 +23,7 @@ mod reproduce;
 mod routes;
 mod run;
 mod schedule;
+mod seen;
 mod show;
 mod top;
 mod trace;

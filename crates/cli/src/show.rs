@@ -1,5 +1,7 @@
 //! `switchpath show`: what the running router tells of itself, as tables or JSON.
 
+mod links;
+
 use crate::arguments::{Noun, Show};
 use crate::output::{Rows, brief, is_coloured, or_dash, print_json, rate, short, span, time_of_day};
 use anyhow::Result;
@@ -27,7 +29,8 @@ pub fn show(arguments: &Show) -> Result<ExitCode> {
         Noun::Ports => screen.show::<api::Ports>(&client, "/v1/ports"),
         Noun::Paths => screen.show::<api::Paths>(&client, "/v1/paths"),
         Noun::Latency => screen.show::<Latencies>(&client, "/v1/paths"),
-        Noun::Queues => screen.show::<api::Queues>(&client, "/v1/queues"),
+        Noun::Queues { port: None } => screen.show::<api::Queues>(&client, "/v1/queues"),
+        Noun::Queues { port: Some(port) } => screen.links(&client, &port),
         Noun::Workers => screen.show::<api::Workers>(&client, "/v1/workers"),
         Noun::Tasks => screen.show::<api::Tasks>(&client, "/v1/tasks"),
         Noun::Routes { prefix, vrf, origin, limit } => {

@@ -1,7 +1,9 @@
 //! All counters in the text form of OpenMetrics, for Prometheus. The same names for the same things as everywhere: ports,
 //! paths and drop reasons are labels.
 
-use crate::api::{ApiError, Core, Path, Port, Queue, QueueStage, Task, Tasks, Worker, WorkerState};
+use crate::api::{
+    ApiError, Core, Latency, Link, Path, Port, Queue, QueueGroup, QueueStage, Task, Tasks, Worker, WorkerState,
+};
 use crate::daemon::Daemon;
 use plan::Receive;
 use prometheus_client::encoding::text::encode;
@@ -63,6 +65,22 @@ impl<L: Labels> EncodeMetric for Histograms<L> {
     }
 }
 
+impl<L> Counted<L> {
+    fn of(labels: L, latency: &Latency) -> Counted<L> {
+        let mut counted = latency.buckets.iter().peekable();
+        let mut buckets: Vec<(f64, u64)> = Vec::new();
+        for bound in bounds() {
+            let mut packets = 0;
+            while let Some(bucket) = counted.next_if(|bucket| bucket.most_ns <= bound) {
+                packets += bucket.packets;
+            }
+            buckets.push((bound as f64 / 1e9, packets));
+        }
+        buckets.push((f64::MAX, counted.map(|bucket| bucket.packets).sum()));
+        Counted { labels, sum: latency.sum_ns as f64 / 1e9, count: latency.packets, buckets }
+    }
+}
+
 /// Bounds of the buckets of latencies: 1, 2, 5 of each decade from a microsecond to a second.
 fn bounds() -> impl Iterator<Item = u64> {
     let decades = (3..9).map(|exponent| 10u64.pow(exponent));
@@ -75,17 +93,7 @@ fn latencies(paths: &[Path], r: &mut Registry) {
         let stages = [("before", &path.waited_before), ("behind", &path.waited_behind), ("total", &path.latency)];
         for (stage, latency) in stages.into_iter().filter_map(|(stage, latency)| Some((stage, latency.as_ref()?))) {
             let labels = [("path", path.name.clone()), ("class", path.class.to_string()), ("stage", stage.to_owned())];
-            let mut counted = latency.buckets.iter().peekable();
-            let mut buckets: Vec<(f64, u64)> = Vec::new();
-            for bound in bounds() {
-                let mut packets = 0;
-                while let Some(bucket) = counted.next_if(|bucket| bucket.most_ns <= bound) {
-                    packets += bucket.packets;
-                }
-                buckets.push((bound as f64 / 1e9, packets));
-            }
-            buckets.push((f64::MAX, counted.map(|bucket| bucket.packets).sum()));
-            rows.push(Counted { labels, sum: latency.sum_ns as f64 / 1e9, count: latency.packets, buckets });
+            rows.push(Counted::of(labels, latency));
         }
     }
     let help = "How long packets took: before their functions, behind them until transmission, and in total";
@@ -98,6 +106,7 @@ pub(crate) fn page(daemon: &Daemon) -> Result<String, ApiError> {
     let r = &mut registry;
     whole(daemon, r)?;
     ports(daemon, r)?;
+    links(&daemon.links(None, 0)?.links, r);
     paths(daemon, r)?;
     scheduling(&daemon.tasks()?, r);
     queues(daemon, r)?;
@@ -252,6 +261,60 @@ fn ports(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     });
     counter(r, "port_drops", "Packets dropped at a port, by reason.", drops);
     Ok(())
+}
+
+/// The links, and the queues of their schemes in groups (spec N-36).
+fn links(links: &[Link], r: &mut Registry) {
+    let label = |link: &Link| [("worker", link.worker.to_string()), ("port", link.port.clone())];
+    let of = |value: fn(&Link) -> u64| links.iter().map(move |link| (label(link), value(link))).collect::<Vec<_>>();
+    counter(r, "link_offered_packets", "Packets given to a link.", of(|l| l.offered_packets));
+    counter(r, "link_passed_packets", "Packets that passed the scheme of an idle link by.", of(|l| l.passed_packets));
+    counter(r, "link_handler_ns", "Time used to ask the scheme of a link, and to transmit.", of(|l| l.handler_ns));
+    counter(r, "link_handler_packets", "Packets moved in that time.", of(|l| l.handler_packets));
+    let uses = |link: &Link| {
+        let idle = link.opportunities_wasted.saturating_sub(link.opportunities_withheld);
+        [("used", link.sent_packets), ("idle", idle), ("withheld", link.opportunities_withheld)]
+    };
+    let opportunities = links.iter().flat_map(|link| {
+        let [worker, port] = label(link);
+        uses(link).map(|(by, n)| ([worker.clone(), port.clone(), ("by", by.to_owned())], n))
+    });
+    let help = "Opportunities of a link to send: used, nothing waited, or what waited was not to leave yet.";
+    counter(r, "link_opportunities", help, opportunities);
+    let each = || links.iter().flat_map(|link| link.groups.iter().map(move |group| (link, group)));
+    let labels = |(link, group): (&Link, &QueueGroup)| {
+        let [worker, port] = label(link);
+        [worker, port, ("queues", group.name.clone())]
+    };
+    let of = |value: fn(&QueueGroup) -> u64| each().map(|both| (labels(both), value(both.1))).collect::<Vec<_>>();
+    counter(r, "queues_arrived_packets", "Packets that came to queues of a scheme.", of(|g| g.arrived_packets));
+    counter(r, "queues_sent_packets", "Packets that left them.", of(|g| g.sent_packets));
+    counter(r, "queues_marked_packets", "Packets of theirs that were marked.", of(|g| g.marked_packets));
+    gauge(r, "queues_backlog_packets", "Packets that wait in them.", of(|g| g.backlog_packets));
+    gauge(r, "queues_backlog_bytes", "Bytes that wait in them.", of(|g| g.backlog_bytes));
+    let drops = each().flat_map(|both| {
+        let [worker, port, queues] = labels(both);
+        let drop = move |drop: &crate::api::LinkDrop| {
+            ([worker.clone(), port.clone(), queues.clone(), ("reason", drop.reason.clone())], drop.packets)
+        };
+        both.1.drops.iter().map(drop).collect::<Vec<_>>()
+    });
+    counter(r, "queues_drops", "Packets dropped from queues of a scheme or before them, by reason.", drops);
+    let rows = each().filter_map(|both| Some(Counted::of(labels(both), both.1.sojourn.as_ref()?))).collect();
+    let help = "How long packets waited for the link, from when their functions were done";
+    r.register("queues_sojourn_seconds", help, Histograms(rows));
+    let rows = links.iter().filter_map(|link| Some(Counted::of(label(link), link.sojourn.as_ref()?))).collect();
+    let help = "The same of all packets of a link, also those that passed its scheme by";
+    r.register("link_sojourn_seconds", help, Histograms(rows));
+    let state: Family<_, Gauge<f64, AtomicU64>> = Family::default();
+    for both in each() {
+        let [worker, port, queues] = labels(both);
+        for value in &both.1.state {
+            let of = ("of", value.name.clone());
+            state.get_or_create(&[worker.clone(), port.clone(), queues.clone(), of]).set(value.value);
+        }
+    }
+    r.register("scheme_state", "What a scheme remembers of the longest of these queues, by its literature", state);
 }
 
 /// Whether the worker moves.

@@ -42,6 +42,13 @@ pub enum Request {
     Paths,
     /// The queues.
     Queues,
+    /// The links.
+    Links {
+        /// Only those of this port.
+        port: Option<String>,
+        /// The latest looks of each, at most so many.
+        samples: usize,
+    },
     /// The workers.
     Workers,
     /// The tasks.
@@ -198,6 +205,10 @@ pub fn parse(method: &str, path: &str, query: &str, body: &[u8]) -> Result<Reque
         "/v1/ports" => Request::Ports,
         "/v1/paths" => Request::Paths,
         "/v1/queues" => Request::Queues,
+        "/v1/links" => Request::Links {
+            port: query.get("port").map(str::to_owned),
+            samples: query.number("samples", 0, u64::MAX)?.map_or(usize::MAX, |samples| samples as usize),
+        },
         "/v1/workers" => Request::Workers,
         "/v1/tasks" => Request::Tasks,
         "/v1/routes" if method == "POST" => Request::Edit(text()?),

@@ -46,6 +46,7 @@ pub(crate) fn respond(daemon: &Daemon, caller: &Caller, request: Request) -> Rep
         Request::Ports => Reply::of(daemon.ports()),
         Request::Paths => Reply::of(daemon.paths()),
         Request::Queues => Reply::of(daemon.queues()),
+        Request::Links { port, samples } => Reply::of(daemon.links(port.as_deref(), samples)),
         Request::Workers => Reply::of(Ok(daemon.workers())),
         Request::Tasks => Reply::of(daemon.tasks()),
         Request::Routes { within, origin, vrf, limit } => {

@@ -12,6 +12,7 @@ use units::Nanos;
 Examples:
   switchpath show                            the router as a whole
   switchpath show ports --watch              rates, once a second
+  switchpath show queues wan                 how long packets wait there, what its scheme drops and remembers
   switchpath show routes --prefix 192.0.2.0/24
   switchpath show drops -j                   JSON, as documented in docs/control-api.md
 
@@ -42,8 +43,11 @@ pub enum Noun {
     Paths,
     /// How long the packets of each path took: before its functions, behind them, and in total.
     Latency,
-    /// The queues of paths and links.
-    Queues,
+    /// The queues of paths and links; of one port what its scheme did with them: waiting times, drops, marks, and what it remembers.
+    Queues {
+        /// Only those before this port.
+        port: Option<String>,
+    },
     /// The workers: what each does, on which core, how busy it is.
     Workers,
     /// What the CPU scheduler of each worker runs.
@@ -127,8 +131,8 @@ Examples:
   switchpath top --once                  everything once, as text
   switchpath top -j --interval 5s        everything once, as JSON: rates over five seconds
 
-Keys: q quit, tab or arrows from pane to pane, s sort, p pause, d drops with what they mean, ? help. Where the output is no
-terminal, everything is printed once.
+Keys: q quit, tab or arrows from pane to pane, s sort, p pause, d drops with what they mean, b backlog and waiting times of links,
+? help. Where the output is no terminal, everything is printed once.
 
 {EXIT}"))]
 pub struct Top {

@@ -1,6 +1,7 @@
 //! `switchpath top`: the running router, live.
 
 mod asker;
+mod links;
 mod sample;
 mod state;
 #[cfg(test)]

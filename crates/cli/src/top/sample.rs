@@ -1,6 +1,7 @@
 //! What the router tells at one moment, and what follows from two of them.
 
-use control::api::{Drops, Event, Events, Paths, Ports, Status, Tasks};
+use crate::seen;
+use control::api::{Drops, Event, Events, Latency, Link, Links, Paths, Ports, StateValue, Status, Tasks};
 use control::{Client, ClientError};
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
@@ -15,6 +16,7 @@ const EVENTS: usize = 100;
 pub struct Sample {
     pub status: Status,
     pub ports: Ports,
+    pub links: Links,
     pub paths: Paths,
     pub tasks: Tasks,
     pub drops: Drops,
@@ -30,6 +32,7 @@ impl Sample {
         Ok(Sample {
             status,
             ports: client.get("/v1/ports")?,
+            links: client.get("/v1/links")?,
             paths: client.get("/v1/paths")?,
             tasks: client.get("/v1/tasks")?,
             drops: client.get("/v1/drops")?,
@@ -69,6 +72,43 @@ pub struct PortLine {
     pub backlog_packets: u64,
     pub backlog_bytes: u64,
     pub dropped_packets: u64,
+    /// What 99 of 100 packets waited no longer for the link than, of those since the sample before; none where there were none.
+    pub p99_sojourn_ns: Option<u64>,
+    /// The most packets that waited each tenth of a second, the latest last.
+    #[serde(skip)]
+    pub backlog_series: Vec<u64>,
+}
+
+/// A link's line.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct LinkLine {
+    /// Its port, and the worker behind a slash where there are several.
+    pub name: String,
+    pub scheme: String,
+    pub backlog_packets: u64,
+    pub backlog_bytes: u64,
+    /// What half of the packets waited no longer than, and 99 of 100, of those since the sample before.
+    pub p50_ns: Option<u64>,
+    pub p99_ns: Option<u64>,
+    pub dropped_pps: f64,
+    pub marked_pps: f64,
+    pub passed_pps: f64,
+    /// By reason, a second.
+    pub drops: Vec<(String, f64)>,
+    pub queues: Vec<QueuesLine>,
+    /// The most packets that waited each tenth of a second, the latest last; and the longest that one had waited which was sent.
+    pub backlog_series: Vec<u64>,
+    pub sojourn_series_ns: Vec<u64>,
+}
+
+/// A group of its queues.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct QueuesLine {
+    pub name: String,
+    pub backlog_packets: u64,
+    pub p99_ns: Option<u64>,
+    pub dropped_pps: f64,
+    pub state: Vec<StateValue>,
 }
 
 /// A path's line.
@@ -117,6 +157,7 @@ pub struct Snapshot {
     pub total: Rates,
     pub workers: Vec<WorkerLine>,
     pub ports: Vec<PortLine>,
+    pub links: Vec<LinkLine>,
     pub paths: Vec<PathLine>,
     pub drops: Vec<DropLine>,
 }
@@ -150,6 +191,7 @@ impl Snapshot {
             total: samples.total(),
             workers: samples.busy().into_iter().map(|line| worker_line(samples, line)).collect(),
             ports: samples.ports(),
+            links: samples.links(),
             paths: samples.paths(),
             drops: samples.drops(),
         })
@@ -242,9 +284,66 @@ impl Samples {
                 backlog_packets: port.backlog_packets,
                 backlog_bytes: port.backlog_bytes,
                 dropped_packets: dropped(port),
+                p99_sojourn_ns: self.links_of(&port.name).filter_map(|(link, old)| waited(link, old, 990)).max(),
+                backlog_series: self.links_of(&port.name).fold(Vec::new(), |sum, (link, _)| summed(sum, link)),
             }
         };
         now.ports.ports.iter().map(line).collect()
+    }
+
+    /// The links of a port, each with what it was in the sample before.
+    fn links_of(&self, port: &str) -> impl Iterator<Item = (&Link, Option<&Link>)> {
+        let links = self.now.iter().flat_map(|now| &now.links.links).filter(move |link| link.port == port);
+        links.map(|link| (link, self.before.as_ref().and_then(|before| seen::link(&before.links.links, link))))
+    }
+
+    /// The links, with their rates.
+    pub fn links(&self) -> Vec<LinkLine> {
+        let Some(now) = &self.now else { return Vec::new() };
+        let several = now.links.links.iter().any(|link| link.worker > 0);
+        let line = |link: &Link| {
+            let old = self.before.as_ref();
+            let old = old.and_then(|old| Some((seen::link(&old.links.links, link)?, old.links.time_ns)));
+            let rate =
+                |count: u64, old: Option<u64>| Self::grew((count, now.links.time_ns), old.zip(self.links_before()));
+            let grew = |count: fn(&Link) -> u64| rate(count(link), old.map(|(old, _)| count(old)));
+            let drop = |drop: &control::api::LinkDrop| {
+                let known = |old: &Link| old.drops.iter().find(|d| d.reason == drop.reason).map_or(0, |d| d.packets);
+                (drop.reason.clone(), rate(drop.packets, old.map(|(old, _)| known(old))))
+            };
+            let queues = |group: &control::api::QueueGroup| {
+                let old = old.and_then(|(old, _)| seen::group(old, group));
+                QueuesLine {
+                    name: group.name.clone(),
+                    backlog_packets: group.backlog_packets,
+                    p99_ns: lately(group.sojourn.as_ref(), old.and_then(|old| old.sojourn.as_ref()), 990),
+                    dropped_pps: rate(group.dropped_packets, old.map(|old| old.dropped_packets)),
+                    state: group.state.clone(),
+                }
+            };
+            let before = old.map(|(old, _)| old);
+            LinkLine {
+                name: if several { format!("{}/{}", link.port, link.worker) } else { link.port.clone() },
+                scheme: link.scheme.clone(),
+                backlog_packets: link.backlog_packets,
+                backlog_bytes: link.backlog_bytes,
+                p50_ns: waited(link, before, 500),
+                p99_ns: waited(link, before, 990),
+                dropped_pps: grew(|link| link.dropped_packets),
+                marked_pps: grew(|link| link.marked_packets),
+                passed_pps: grew(|link| link.passed_packets),
+                drops: link.drops.iter().map(drop).collect(),
+                queues: link.groups.iter().map(queues).collect(),
+                backlog_series: link.series.most_packets.clone(),
+                sojourn_series_ns: link.series.max_sojourn_ns.clone(),
+            }
+        };
+        now.links.links.iter().map(line).collect()
+    }
+
+    /// When the links were looked at before.
+    fn links_before(&self) -> Option<u64> {
+        Some(self.before.as_ref()?.links.time_ns)
     }
 
     /// The paths, with their rates.
@@ -346,6 +445,25 @@ impl Samples {
         };
         used(&now.tasks).into_iter().map(share).collect()
     }
+}
+
+/// How long packets of a link waited since the sample before.
+fn waited(link: &Link, before: Option<&Link>, thousandths: u64) -> Option<u64> {
+    lately(link.sojourn.as_ref(), before.and_then(|before| before.sojourn.as_ref()), thousandths)
+}
+
+fn lately(now: Option<&Latency>, before: Option<&Latency>, thousandths: u64) -> Option<u64> {
+    now?.lately_ns(before, thousandths)
+}
+
+/// The backlogs of several workers' links together, the latest last.
+fn summed(mut sum: Vec<u64>, link: &Link) -> Vec<u64> {
+    let series = &link.series.most_packets;
+    if sum.len() < series.len() {
+        sum.splice(0..0, std::iter::repeat_n(0, series.len() - sum.len()));
+    }
+    sum.iter_mut().rev().zip(series.iter().rev()).for_each(|(sum, packets)| *sum += packets);
+    sum
 }
 
 fn remember(history: &mut VecDeque<u64>, value: f64) {

@@ -12,6 +12,8 @@ pub enum Pane {
     Paths,
     Drops,
     Events,
+    /// On the whole screen.
+    Links,
 }
 
 impl Pane {
@@ -24,6 +26,7 @@ impl Pane {
             Pane::Paths => &["order", "rate", "cpu", "drops", "queued"],
             Pane::Drops => &["rate", "total", "reason"],
             Pane::Events => &["latest"],
+            Pane::Links => &["name"],
         }
     }
 }
@@ -49,10 +52,12 @@ pub struct State {
     pub help: bool,
     /// Drops with their meaning, on the whole screen.
     pub detail: bool,
+    /// The links, on the whole screen.
+    pub links: bool,
     /// Why the router was not heard the last time.
     pub error: Option<String>,
-    sorting: [usize; 4],
-    scroll: [usize; 4],
+    sorting: [usize; 5],
+    scroll: [usize; 5],
 }
 
 impl State {
@@ -64,9 +69,10 @@ impl State {
             paused: false,
             help: false,
             detail: false,
+            links: false,
             error: None,
-            sorting: [0; 4],
-            scroll: [0; 4],
+            sorting: [0; 5],
+            scroll: [0; 5],
         }
     }
 
@@ -89,10 +95,11 @@ impl State {
         }
         match code {
             KeyCode::Char('q') => return After::Quit,
-            KeyCode::Esc if self.detail => self.detail = false,
+            KeyCode::Esc if self.detail || self.links => (self.detail, self.links) = (false, false),
             KeyCode::Esc => return After::Quit,
             KeyCode::Char('?' | 'h') => self.help = true,
-            KeyCode::Char('d') => self.detail = !self.detail,
+            KeyCode::Char('d') => (self.detail, self.links) = (!self.detail, false),
+            KeyCode::Char('b') => (self.links, self.detail) = (!self.links, false),
             KeyCode::Char('p' | ' ') => {
                 self.paused = !self.paused;
                 return if self.paused { After::Draw } else { After::Ask };
@@ -120,7 +127,11 @@ impl State {
 
     /// The pane that keys move in.
     fn shown(&self) -> Pane {
-        if self.detail { Pane::Drops } else { self.focus }
+        match () {
+            () if self.links => Pane::Links,
+            () if self.detail => Pane::Drops,
+            () => self.focus,
+        }
     }
 
     /// What a pane is sorted by.

@@ -21,6 +21,31 @@ fn port(name: &str, received: u64, sent: u64, dropped: u64) -> Value {
     })
 }
 
+/// A link of which half the packets waited, and every fourth was dropped.
+fn link(port: &str, sent: u64) -> Value {
+    let buckets = json!([{"most_ns": 4_000_000, "packets": sent / 2}, {"most_ns": 20_000_000, "packets": sent / 2}]);
+    let sojourn = json!({"packets": sent, "sum_ns": sent, "p50_ns": 1, "p99_ns": 1, "p999_ns": 1, "max_ns": 19_500_000, "buckets": buckets});
+    let drops = json!([{"reason": "scheme_front", "packets": sent / 4}]);
+    let group = |name: &str, state: Value| {
+        json!({
+            "name": name, "queues": 1, "arrived_packets": sent, "sent_packets": sent, "dropped_packets": sent / 8, "drops": drops,
+            "marked_packets": 0, "backlog_packets": 3, "backlog_bytes": 4500, "sojourn": sojourn, "state": state
+        })
+    };
+    let codel = json!([{"name": "count", "value": 4.0}, {"name": "dropping", "value": 1.0}, {"name": "drop_next", "value": 0.0171}]);
+    let rise: Vec<u64> = (0..300).map(|i| if i < 100 { 0 } else { i - 99 }).collect();
+    let zero = vec![0; 300];
+    json!({
+        "port": port, "worker": 0, "scheme": "priority{codel}", "offered_packets": sent * 5 / 4, "sent_packets": sent, "sent_bytes": sent * 100,
+        "passed_packets": sent / 2, "dropped_packets": sent / 4, "marked_packets": 0, "backlog_packets": 6, "backlog_bytes": 9000,
+        "opportunities_wasted": 9, "opportunities_withheld": 2, "handler_ns": sent * 100, "handler_packets": sent, "sojourn": sojourn,
+        "drops": drops, "groups": [group("class 1", codel), group("class 0", json!([]))],
+        "longest": [{"queue": 0, "group": "class 1", "packets": 3, "bytes": 4500}],
+        "series": {"time_ns": zero, "backlog_packets": rise, "backlog_bytes": zero, "most_packets": rise, "sent_packets": zero,
+                   "mean_sojourn_ns": zero, "max_sojourn_ns": rise.iter().rev().map(|i| i * 100_000).collect::<Vec<u64>>(), "state": []}
+    })
+}
+
 fn path(name: &str, entered: u64, queued: u64, dropped: u64) -> Value {
     json!({
         "name": name, "functions": ["ip"], "class": 0, "entered_packets": entered, "generated_packets": 0,
@@ -60,6 +85,7 @@ fn sample(started: u64, seconds: u64) -> Sample {
         ports: serde_json::from_value(json!({"time_ns": time, "ports": [
             port("dmz", 0, 0, 0), port("lan", n * 1000, n * 400, n * 10), port("wan", n * 500, n * 900, 0)]}))
         .unwrap(),
+        links: read_links(json!({"time_ns": time, "links": [link("wan", n * 800)]})),
         paths: serde_json::from_value(json!({"time_ns": time, "paths": [
             path("control", n, 0, 0), path("best-effort", n * 1000, 2, n * 5), path("voice", n * 50, 9, 0)]}))
         .unwrap(),
@@ -75,6 +101,10 @@ fn sample(started: u64, seconds: u64) -> Sample {
             vec![]
         }})),
     }
+}
+
+fn read_links(value: Value) -> control::api::Links {
+    serde_json::from_value(value).unwrap()
 }
 
 /// Two samples, a second apart.
@@ -131,7 +161,7 @@ fn everything_fits_a_terminal_of_80_by_24() {
 
 
 
-            q quit  tab pane  s sort  p pause  d drops  ? help
+            q quit  tab pane  s sort  p pause  d drops  b backlog  ? help
         "#]],
     );
 }
@@ -150,10 +180,10 @@ fn a_wide_terminal_has_room_for_more() {
                                                                                                                                              █
                                                                                                                                              █
              ports by name ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────
-            port device                                 state         in               out          backlog   drops backlog bytes drops in all
-            dmz  packet:dmz0                            down        0pps     0bit     0pps     0bit       0     0/s             0            0
-            lan  packet:lan0                            up      1.00kpps 1.00mbit   400pps  400kbit       0    10/s           100           20
-            wan  packet:wan0                            up        500pps  500kbit   900pps  900kbit       1     0/s           225            0
+            port device                          state         in               out          backlog   drops last 30s         p99 drops in all
+            dmz  packet:dmz0                     down        0pps     0bit     0pps     0bit       0     0/s                    -            0
+            lan  packet:lan0                     up      1.00kpps 1.00mbit   400pps  400kbit       0    10/s                    -           20
+            wan  packet:wan0                     up        500pps  500kbit   900pps  900kbit       1     0/s     ▁▂▃▄▅▆▇█  19.5ms            0
              paths by order ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────
             path        functions                                                                 rate    cpu     p99  queued   drops   in all
             control     ip                                                                        1pps   0.0%       -       0     0/s        0
@@ -171,7 +201,7 @@ fn a_wide_terminal_has_room_for_more() {
 
 
 
-            q quit  tab pane  s sort  p pause  d drops  ? help
+            q quit  tab pane  s sort  p pause  d drops  b backlog  ? help
         "#]],
     );
 }
@@ -199,6 +229,13 @@ fn what_is_printed_once_has_all_lines_and_no_keys() {
         no_route        20    +10 lan 20
         blackhole    5.00k     +0 lan 5000
 
+         links ─────────────────────────────────────────────────────────────────────────────────────────────
+        wan priority{codel}
+          backlog                    ▁▁▁▁▂▂▂▃▃▃▃▄▄▄▅▅▅▅▆▆▆▇▇▇▇████| 6 packets, 9.00kb; most 200
+          sojourn      ████▇▇▇▇▆▆▆▅▅▅▅▄▄▄▃▃▃▃▂▂▂▂▁▁▁              | p50 4.00ms p99 19.5ms; most 20.0ms
+          dropped 200/s (scheme_front 200/s), marked 0/s, passed by 400/s
+          class 1: 3 packets, p99 19.5ms, dropped 100/s; count 4, dropping yes, drop_next 17.1ms
+          class 0: 3 packets, p99 19.5ms, dropped 100/s
     "#]]
     .assert_eq(&whole(&mut state(), 100));
 }
@@ -234,7 +271,7 @@ fn help_and_drops_lie_over_the_rest() {
 
 
 
-            q quit  tab pane  s sort  p pause  d drops  ? help
+            q quit  tab pane  s sort  p pause  d drops  b backlog  ? help
         "#]],
     );
     state.key(KeyCode::Char('?'));
@@ -243,6 +280,46 @@ fn help_and_drops_lie_over_the_rest() {
     assert!(!screen(&mut state, 80, 24).contains("pause, and go on"), "any key closes the help");
     assert_eq!(state.key(KeyCode::Esc), After::Draw, "back from the drops");
     assert_eq!(state.key(KeyCode::Esc), After::Quit);
+}
+
+#[test]
+fn links_are_drawn_with_what_waits_how_long_and_what_their_schemes_remember() {
+    let mut state = state();
+    state.key(KeyCode::Char('b'));
+    check(
+        &mut state,
+        (100, 24),
+        expect![[r#"
+        edge forwards  generation 3 (edge.toml)  up 2s  every 1s
+        in 1.50kpps 1.50mbit  out 1.30kpps 1.30mbit  drops 30/s  held 7
+        pool 25% of 16.4k  routes 1200  neighbours 4  ledger balances
+        workers busy  0:  38% E 80/90%  1: 100% E 80/90%
+        in, most 1.50kpps                                                                                  █
+         links ─────────────────────────────────────────────────────────────────────────────────────────────
+        wan priority{codel}
+          backlog                    ▁▁▁▁▂▂▂▃▃▃▃▄▄▄▅▅▅▅▆▆▆▇▇▇▇████| 6 packets, 9.00kb; most 200
+          sojourn      ████▇▇▇▇▆▆▆▅▅▅▅▄▄▄▃▃▃▃▂▂▂▂▁▁▁              | p50 4.00ms p99 19.5ms; most 20.0ms
+          dropped 200/s (scheme_front 200/s), marked 0/s, passed by 400/s
+          class 1: 3 packets, p99 19.5ms, dropped 100/s; count 4, dropping yes, drop_next 17.1ms
+          class 0: 3 packets, p99 19.5ms, dropped 100/s
+
+
+
+
+
+
+
+
+
+
+
+        q quit  tab pane  s sort  p pause  d drops  b backlog  ? help
+    "#]],
+    );
+    assert_eq!(state.key(KeyCode::Esc), After::Draw, "back from the links");
+    state.key(KeyCode::Char('d'));
+    state.key(KeyCode::Char('b'));
+    assert!(screen(&mut state, 80, 24).contains(" links "), "they take the place of the drops");
 }
 
 #[test]
@@ -320,4 +397,8 @@ fn programs_get_the_same_with_units_in_its_names() {
     assert_eq!(snapshot["ports"][1]["dropped_pps"], 10.0);
     assert_eq!(snapshot["drops"][0]["new_packets"], 0);
     assert_eq!(snapshot["paths"][2]["queued_packets"], 9);
+    let link = &snapshot["links"][0];
+    assert_eq!((&link["dropped_pps"], &link["p50_ns"]), (&json!(200.0), &json!(4_000_000)));
+    assert_eq!((&link["p99_ns"], &link["passed_pps"]), (&json!(19_500_000), &json!(400.0)));
+    assert_eq!(link["queues"][0]["state"][2], json!({"name": "drop_next", "value": 0.0171}));
 }

@@ -1,8 +1,10 @@
 //! One frame of the view, for a terminal of 80 by 24 and more.
 
+use super::links;
 use super::sample::{DropLine, PathLine, PortLine, Rates};
 use super::state::{Pane, State};
 use crate::output::{brief, rate, short, span, time_of_day};
+use crate::seen;
 use control::api;
 use packet::DropReason;
 use ratatui::Frame;
@@ -21,15 +23,19 @@ const EVENTS: usize = 20;
 
 /// From this width on there is room for more columns, and from this height on for a graph of more than one line.
 const WIDE: u16 = 110;
+/// Characters of a line that shows the backlog of a port.
+const DRAWN: usize = 12;
 const HIGH: u16 = 30;
 
-const KEYS: &str = "q quit  tab pane  s sort  p pause  d drops  ? help";
+const KEYS: &str = "q quit  tab pane  s sort  p pause  d drops  b backlog  ? help";
 const HELP: &str = "\
  q, Esc        end
  tab, arrows   go from pane to pane; up and down move in it
  s             sort the pane by something else
  p, space      pause, and go on
  d             drops with what they mean and what to do
+ b             links: backlog and waiting times over half a minute,
+               drops, and what queueing schemes remember
  ?             this
 
  Rates are those between the last two answers of the router.
@@ -41,14 +47,19 @@ const HELP: &str = "\
 /// Lines that everything takes.
 pub fn height(state: &State) -> u16 {
     let bottom = titled(state.samples.drops().len().max(state.samples.events.len().min(EVENTS)));
-    tables(state).into_iter().fold(HEAD + bottom.max(LEAST_BOTTOM), u16::saturating_add)
+    let other = bottom.max(LEAST_BOTTOM).saturating_add(links::height(state));
+    tables(state).into_iter().fold(HEAD.saturating_add(other), u16::saturating_add)
 }
 
 /// Draws everything, on a screen as high as it takes: no keys, no history.
 pub fn draw_whole(frame: &mut Frame<'_>, state: &mut State) {
-    let [head, body] = Layout::vertical([Constraint::Length(HEAD), Constraint::Min(8)]).areas(frame.area());
+    let parts = [Constraint::Length(HEAD), Constraint::Min(8), Constraint::Length(links::height(state))];
+    let [head, body, foot] = Layout::vertical(parts).areas(frame.area());
     header(frame, state, head);
     panes(frame, state, body, tables(state));
+    if foot.height > 0 {
+        links::draw(frame, state, foot);
+    }
 }
 
 /// Draws it.
@@ -63,7 +74,9 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut State) {
     let [head, graph, body, foot] = Layout::vertical(parts).areas(area);
     header(frame, state, head);
     history(frame, state, graph);
-    if state.detail {
+    if state.links {
+        links::draw(frame, state, body)
+    } else if state.detail {
         detail(frame, state, body)
     } else {
         panes(frame, state, body, shared(state, body))
@@ -74,16 +87,16 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut State) {
     }
 }
 
-fn bold() -> Style {
+pub fn bold() -> Style {
     Style::new().add_modifier(Modifier::BOLD)
 }
 
-fn dim() -> Style {
+pub fn dim() -> Style {
     Style::new().fg(Color::DarkGray)
 }
 
 /// Red where something is wrong.
-fn alarm(wrong: bool) -> Style {
+pub fn alarm(wrong: bool) -> Style {
     if wrong { Style::new().fg(Color::Red).add_modifier(Modifier::BOLD) } else { Style::new() }
 }
 
@@ -182,7 +195,7 @@ fn panes(frame: &mut Frame<'_>, state: &mut State, area: Rect, [ports, paths]: [
 }
 
 /// The frame of a pane, which says what it is sorted by, and which of its lines are shown where not all are.
-fn block(state: &State, pane: Pane, title: &str, lines: usize, from: usize, room: usize) -> Block<'static> {
+pub fn block(state: &State, pane: Pane, title: &str, lines: usize, from: usize, room: usize) -> Block<'static> {
     let sorted = match pane.orders() {
         [_] => String::new(),
         _ => format!(" by {}", state.order(pane)),
@@ -256,7 +269,8 @@ fn ports_table(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
         numbers("drops", 7),
     ];
     if area.width >= WIDE {
-        columns.extend([numbers("backlog bytes", 13), numbers("drops in all", 12)]);
+        let drawn = words("last 30s", Constraint::Length(DRAWN as u16));
+        columns.extend([drawn, numbers("p99", 7), numbers("drops in all", 12)]);
     }
     let row = |port: PortLine| {
         let condition = match (port.closing, port.up) {
@@ -269,7 +283,9 @@ fn ports_table(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
         let mut row = vec![Span::raw(port.name), Span::raw(port.device), condition];
         row.extend(rates);
         row.extend([Span::raw(port.backlog_packets.to_string()), bad(dropped_pps)]);
-        row.extend([port.backlog_bytes.to_string(), short(port.dropped_packets as f64)].map(Span::raw));
+        let waited = port.p99_sojourn_ns.map_or("-".into(), brief);
+        let drawn = seen::line(&port.backlog_series, DRAWN);
+        row.extend([drawn, waited, short(port.dropped_packets as f64)].map(Span::raw));
         row
     };
     let rows = all.into_iter().skip(from).map(row).collect();

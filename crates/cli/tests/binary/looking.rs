@@ -94,10 +94,14 @@ fn without_a_terminal_everything_is_printed_once() {
         text.contains("forwards  generation 1") && text.contains("best-effort") && !text.contains("q quit"),
         "{text}"
     );
-    assert_eq!(text.lines().filter(|line| line.starts_with("lan ") || line.starts_with("wan ")).count(), 2, "{text}");
+    let (panes, links) = text.split_once(" links ").unwrap();
+    let named = |text: &str| text.lines().filter(|line| line.starts_with("lan ") || line.starts_with("wan ")).count();
+    assert_eq!((named(panes), named(links)), (2, 2), "{text}");
+    assert!(links.contains("  backlog ") && links.contains("  sojourn "), "{text}");
     let told = place.json(&["top", "--interval", "300ms"]);
     let rate = told["ports"][0]["received_pps"].as_f64().unwrap();
     assert!((200.0..20_000.0).contains(&rate), "{told}");
+    assert!(told["links"][1]["p99_ns"].as_u64() > Some(0) && told["links"][1]["name"] == "wan", "{told}");
     assert!(place.bad(2, &["top", "--interval", "1ms"]).contains("from 100ms to 3600s"));
     router.stop();
     assert!(place.bad(1, &["top"]).contains("no router answers on"));

@@ -37,6 +37,42 @@ fn every_noun_has_a_table_and_the_documented_json() {
 }
 
 #[test]
+fn the_queues_of_a_port_tell_how_long_packets_wait_what_is_dropped_and_what_the_scheme_remembers() {
+    let place = Place::new(60000);
+    // 1,800 packets of 62 bytes a second are for a line that takes 806 of them.
+    let scheme = "write = \"out.pcapng\"\nscheme = \"shape(rate=400kbit, burst=0b){codel(limit=50)}\"";
+    let router = place.write("run.toml", &config("2000pps", "").replace("write = \"out.pcapng\"", scheme)).start();
+    let link = until(|| {
+        let told = place.json(&["show", "queues", "wan"]);
+        let link = &told["links"][0];
+        (link["dropped_packets"].as_u64() > Some(200) && link["series"]["time_ns"].as_array()?.len() > 3)
+            .then(|| link.clone())
+    });
+    let number = |value: &serde_json::Value| value.as_u64().unwrap();
+    let group = &link["groups"][0];
+    assert_eq!((&group["name"], &link["port"]), (&"all".into(), &"wan".into()));
+    let gone = number(&group["sent_packets"]) + number(&group["dropped_packets"]) + number(&group["backlog_packets"]);
+    assert_eq!(number(&group["arrived_packets"]), gone);
+    let arrived = number(&group["arrived_packets"]) + number(&link["passed_packets"]);
+    assert_eq!(number(&link["offered_packets"]), arrived, "{link:#}");
+    // Fifty packets wait for 62 ms before such a line.
+    let waits = number(&link["sojourn"]["p50_ns"]) / 1_000_000;
+    assert!((30..120).contains(&waits), "{waits} ms");
+    assert!(number(&link["opportunities_withheld"]) > 0 && number(&link["handler_ns"]) > 0, "{link:#}");
+    let backlogs = link["series"]["most_packets"].as_array().unwrap();
+    assert!(backlogs.iter().any(|packets| number(packets) >= 49), "{backlogs:?}");
+    let names: Vec<&str> =
+        group["state"].as_array().unwrap().iter().map(|value| value["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["count", "dropping", "drop_next"]);
+    let text = place.good(&["show", "queues", "wan"]);
+    for wanted in ["wan, worker 0: shape(", "dropped  scheme_arrival ", "backlog  ", "sojourn  ", "dropping yes"] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    assert!(place.bad(1, &["show", "queues", "wam"]).contains("the ports are lan, wan"));
+    router.stop();
+}
+
+#[test]
 fn watching_shows_rates_until_nobody_looks() {
     let place = Place::new(60000);
     let router = place.write("run.toml", &config("2000pps", "")).start();

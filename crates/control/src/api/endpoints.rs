@@ -124,6 +124,21 @@ pub const ENDPOINTS: &[Endpoint] = &[
     get("/v1/ports", "The ports, their interfaces and links.", json::<Ports>("Ports")),
     get("/v1/paths", "The switching paths.", json::<Paths>("Paths")),
     get("/v1/queues", "The queues of paths and links.", json::<Queues>("Queues")),
+    Endpoint {
+        parameters: &[
+            Parameter { name: "port", example: "lan", doc: "Only those of this port." },
+            Parameter {
+                name: "samples",
+                example: "10",
+                doc: "Of the series the latest so many values; all 300 where it is left out, none with 0.",
+            },
+        ],
+        ..get(
+            "/v1/links",
+            "What is before each port: backlog, sojourn times, drops and marks by group of queues, and what the scheme remembers.",
+            json::<Links>("Links"),
+        )
+    },
     get("/v1/workers", "The workers, whether they move or not.", json::<Workers>("Workers")),
     get("/v1/tasks", "What the CPU scheduler of each worker runs.", json::<Tasks>("Tasks")),
     Endpoint {

@@ -10,6 +10,7 @@ mod explained;
 mod functions;
 mod history;
 mod latency;
+mod links;
 mod reports;
 mod traced;
 mod work;
@@ -23,6 +24,7 @@ pub use explained::{DropExplained, ExplainedStep, Explanation, FieldChange, Step
 pub use functions::{Function, FunctionCounter, Functions, Nat, NatConnection};
 pub use history::{Confirmed, History, HistoryEntry, HistoryState, Pending, Via, Who};
 pub use latency::{Latency, LatencyBucket};
+pub use links::{Link, LinkDrop, LinkSeries, Links, LongQueue, QueueGroup, StateSeries, StateValue};
 pub use reports::{
     Capture, Confinement, Drop, DropAt, Drops, Event, EventKind, Events, Gateway, Interface, Ledger, Ledgers,
     Neighbour, Neighbours, Path, Paths, Port, Ports, Queue, QueueStage, Queues, Route, Routes, State, Status,

@@ -8,6 +8,7 @@ mod drive;
 mod edit;
 mod functions;
 mod guard;
+mod links;
 mod look;
 mod pulse;
 mod report;

@@ -432,7 +432,7 @@ impl Daemon {
         }
     }
 
-    fn port_named(&self, name: &str) -> Answer<PortId> {
+    pub(super) fn port_named(&self, name: &str) -> Answer<PortId> {
         let snapshot = self.snapshot();
         let ports = || snapshot.ports.iter().map(|port| port.as_ref().map(|port| &*port.name));
         let known: Vec<&str> = ports().flatten().collect();

@@ -268,6 +268,12 @@ impl Daemon {
         Ok(Reports { workers: &self.workers, list })
     }
 
+    /// The workers that answer.
+    pub(super) fn answering(&self) -> Vec<WorkerId> {
+        let answers = self.workers.pulses.iter().enumerate().filter(|(_, pulse)| pulse.answers());
+        answers.map(|(index, _)| WorkerId::at(index)).collect()
+    }
+
     /// The workers, whether they answer or not.
     pub fn workers(&self) -> api::Workers {
         let now = clock::now();

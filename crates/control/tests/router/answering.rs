@@ -127,11 +127,44 @@ fn metrics_carry_the_names_of_the_configuration() {
         "switchpath_path_left_packets_total{path=\"dns\"} 3",
         "switchpath_path_latency_seconds_count{path=\"dns\",class=\"0\",stage=\"total\"} 3",
         "switchpath_port_classify_over_budget_packets_total{port=\"lan\"} 0",
+        "switchpath_link_sojourn_seconds_count{worker=\"0\",port=\"wan\"} 3",
+        "switchpath_queues_backlog_packets{worker=\"0\",port=\"wan\",queues=\"all\"} 0",
         "switchpath_cpu_receives_by_interrupt{worker=\"0\"} 0",
     ] {
         assert!(page.lines().any(|l| l == line), "{line} is not in\n{page}");
     }
     assert!(page.ends_with("# EOF\n"));
+}
+
+#[test]
+fn metrics_have_what_queues_did_and_what_their_scheme_remembers() {
+    let scheme = "mac = \"02:00:00:00:00:02\"\nscheme = \"shape(rate=1kbit, burst=0b){red(limit=5)}\"";
+    let mut rig = Rig::with("", |options| options);
+    let text = crate::rig::config("").replace("mac = \"02:00:00:00:00:02\"", scheme);
+    rig.daemon.apply(&text, "red.toml").unwrap();
+    rig.send([198, 51, 100, 9], &[64; 8], 1000);
+    let link = until(|| {
+        let told: api::Links = rig.client.get("/v1/links?port=wan&samples=2").unwrap();
+        (told.links[0].offered_packets >= 8 && told.links[0].series.time_ns.len() == 2).then(|| told.links[0].clone())
+    });
+    // One leaves each half second, four wait, and for the others there is no room.
+    let waiting = link.backlog_packets;
+    assert!((1..=5).contains(&waiting) && link.drops[0].reason == "scheme_arrival", "{link:?}");
+    assert_eq!(link.longest, [api::LongQueue { queue: 0, group: "all".into(), packets: waiting, bytes: waiting * 62 }]);
+    let series: Vec<(&str, usize)> = link.series.state.iter().map(|s| (s.name.as_str(), s.values.len())).collect();
+    assert_eq!(series, [("avg", 2), ("p", 2)]);
+    let page = String::from_utf8(rig.client.whole("GET", "/metrics", b"").unwrap()).unwrap();
+    let labels = "worker=\"0\",port=\"wan\",queues=\"all\"";
+    for start in [
+        format!("switchpath_queues_drops_total{{{labels},reason=\"scheme_arrival\"}} {}", link.dropped_packets),
+        format!("switchpath_queues_backlog_bytes{{{labels}}} "),
+        format!("switchpath_scheme_state{{{labels},of=\"avg\"}} 0.0"),
+        "switchpath_link_opportunities_total{worker=\"0\",port=\"wan\",by=\"withheld\"} ".to_owned(),
+    ] {
+        assert!(page.lines().any(|line| line.starts_with(&start)), "{start} is not in\n{page}");
+    }
+    let refused = rig.client.get::<api::Links>("/v1/links?port=dmz").unwrap_err().to_string();
+    assert!(refused.contains("there is no port"), "{refused}");
 }
 
 #[test]

@@ -1,0 +1,106 @@
+//! What is before a port: its queues in groups, how long packets waited in them, and how that went lately.
+
+use super::{Screen, Shown};
+use crate::output::{Rows, brief, short};
+use crate::seen;
+use anyhow::Result;
+use control::Client;
+use control::api::{Latency, Link, Links, LongQueue};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Characters of a line that shows half a minute.
+const LINE: usize = 60;
+
+impl Screen {
+    /// The links of a port.
+    pub(super) fn links(&self, client: &Client, port: &str) -> Result<ExitCode> {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        self.show::<Links>(client, &format!("/v1/links?{}", query.append_pair("port", port).finish()))
+    }
+}
+
+/// Cells that tell how long packets took since it was `before`.
+fn times(now: Option<&Latency>, before: Option<&Latency>) -> [String; 4] {
+    let Some(now) = now else { return std::array::from_fn(|_| "-".into()) };
+    let at = |thousandths| now.lately_ns(before, thousandths).map_or("-".into(), brief);
+    [at(500), at(990), at(999), brief(now.max_ns)]
+}
+
+impl Shown for Links {
+    fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()> {
+        for (index, link) in self.links.iter().enumerate() {
+            if index > 0 {
+                writeln!(out)?;
+            }
+            one(link, before.and_then(|before| seen::link(&before.links, link)), out)?;
+        }
+        Ok(())
+    }
+}
+
+fn one(link: &Link, before: Option<&Link>, out: &mut dyn Write) -> Result<()> {
+    writeln!(out, "{}, worker {}: {}", link.port, link.worker, link.scheme)?;
+    let columns = [
+        "queues", ">arrived", ">sent", ">dropped", ">marked", ">waiting", ">bytes", ">p50", ">p99", ">p99.9", ">max",
+        "state",
+    ];
+    let mut rows = Rows::new(&columns);
+    let mut add = |name: String, counts: [u64; 6], times: [String; 4], state: String| {
+        let [arrived, sent, dropped, marked, waiting, bytes] = counts.map(|count| count.to_string());
+        let [p50, p99, p999, max] = times;
+        rows.add([name, arrived, sent, dropped, marked, waiting, bytes, p50, p99, p999, max, state]);
+    };
+    for group in &link.groups {
+        let old = before.and_then(|link| seen::group(link, group)).and_then(|group| group.sojourn.as_ref());
+        let name = if group.queues > 1 { format!("{} ({})", group.name, group.queues) } else { group.name.clone() };
+        let counts = [
+            group.arrived_packets,
+            group.sent_packets,
+            group.dropped_packets,
+            group.marked_packets,
+            group.backlog_packets,
+            group.backlog_bytes,
+        ];
+        add(name, counts, times(group.sojourn.as_ref(), old), seen::state(&group.state));
+    }
+    let counts = [
+        link.offered_packets,
+        link.sent_packets,
+        link.dropped_packets,
+        link.marked_packets,
+        link.backlog_packets,
+        link.backlog_bytes,
+    ];
+    let old = before.and_then(|link| link.sojourn.as_ref());
+    let passed = format!("{} passed by", short(link.passed_packets as f64));
+    add("the link".into(), counts, times(link.sojourn.as_ref(), old), passed);
+    rows.print(out)?;
+    if !link.drops.is_empty() {
+        writeln!(out, "dropped  {}", seen::drops(&link.drops))?;
+    }
+    let held = link.opportunities_withheld;
+    let idle = link.opportunities_wasted.saturating_sub(held);
+    let each = link.handler_ns / link.handler_packets.max(1);
+    writeln!(
+        out,
+        "to send  {} opportunities used, {} while nothing waited, {} withheld; {} a packet",
+        short(link.sent_packets as f64),
+        short(idle as f64),
+        short(held as f64),
+        brief(each)
+    )?;
+    let series = &link.series;
+    let most = |values: &[u64]| values.iter().copied().max().unwrap_or(0);
+    let seconds = series.time_ns.first().zip(series.time_ns.last()).map_or(0, |(first, last)| last - first);
+    let (drawn, packets) = (seen::line(&series.most_packets, LINE), most(&series.most_packets));
+    writeln!(out, "backlog  {drawn}  most {packets} packets in {}", brief(seconds))?;
+    let (drawn, longest) = (seen::line(&series.max_sojourn_ns, LINE), most(&series.max_sojourn_ns));
+    writeln!(out, "sojourn  {drawn}  most {}", brief(longest))?;
+    if link.longest.len() > 1 {
+        let queue = |queue: &LongQueue| format!("{} ({} packets)", queue.queue, queue.packets);
+        let longest: Vec<String> = link.longest.iter().map(queue).collect();
+        writeln!(out, "longest  queues {}", longest.join(", "))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! The links: what waits before each port, how long, what becomes of it, and what its scheme remembers.
+
+use super::Latency;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The links.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Links {
+    /// When they were looked at, since 1970-01-01 UTC.
+    pub time_ns: u64,
+    /// In the order of their ports; where there are several workers each has one of its own.
+    pub links: Vec<Link>,
+}
+
+/// What is before a port at one worker: queues, and the scheme that decides over them. `offered = sent + dropped + backlog`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Link {
+    /// The port.
+    pub port: String,
+    /// The worker it belongs to.
+    pub worker: u16,
+    /// The scheme, as configured.
+    pub scheme: String,
+    /// Packets given to it.
+    pub offered_packets: u64,
+    /// Packets transmitted.
+    pub sent_packets: u64,
+    /// Bytes transmitted.
+    pub sent_bytes: u64,
+    /// Packets of those sent that passed the scheme by, for nothing waited.
+    pub passed_packets: u64,
+    /// Packets dropped.
+    pub dropped_packets: u64,
+    /// Packets marked (ECN).
+    pub marked_packets: u64,
+    /// Packets that wait.
+    pub backlog_packets: u64,
+    /// Their bytes.
+    pub backlog_bytes: u64,
+    /// Times the link could have taken a packet, was served, and had none to take. Of the opportunities to send, those that were used are
+    /// `sent_packets`.
+    pub opportunities_wasted: u64,
+    /// Times of those that packets waited, and were not to leave yet: a rate held them back.
+    pub opportunities_withheld: u64,
+    /// Time that the task before the link has used, to ask the scheme and to transmit.
+    pub handler_ns: u64,
+    /// Packets it moved in that time.
+    pub handler_packets: u64,
+    /// How long packets waited that were sent since the link was made, from when their functions were done; null where none was sent.
+    pub sojourn: Option<Latency>,
+    /// Packets dropped since then, by reason.
+    pub drops: Vec<LinkDrop>,
+    /// The queues of the scheme in groups; while packets drain from another scheme, that one's first.
+    pub groups: Vec<QueueGroup>,
+    /// The queues with the most bytes, at most eight.
+    pub longest: Vec<LongQueue>,
+    /// How it was lately.
+    pub series: LinkSeries,
+}
+
+/// Packets that a link dropped for one reason.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct LinkDrop {
+    /// The reason's name.
+    pub reason: String,
+    /// How many.
+    pub packets: u64,
+}
+
+/// Queues of a scheme that are told of together, and what became of their packets since the scheme is there. `arrived = sent + dropped +
+/// backlog`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct QueueGroup {
+    /// What is in them: `all`, `flows`, `class 2`, `voice`, `branch 1 flows`.
+    pub name: String,
+    /// How many queues they are.
+    pub queues: u16,
+    /// Packets that came.
+    pub arrived_packets: u64,
+    /// Packets that left, to be transmitted.
+    pub sent_packets: u64,
+    /// Packets dropped.
+    pub dropped_packets: u64,
+    /// The same by reason.
+    pub drops: Vec<LinkDrop>,
+    /// Packets marked (ECN).
+    pub marked_packets: u64,
+    /// Packets that wait.
+    pub backlog_packets: u64,
+    /// Their bytes.
+    pub backlog_bytes: u64,
+    /// How long those waited that left, from when their functions were done; null where none did.
+    pub sojourn: Option<Latency>,
+    /// What the scheme remembers of the longest of these queues.
+    pub state: Vec<StateValue>,
+}
+
+/// Something that a scheme remembers of a queue.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct StateValue {
+    /// Its name in the literature: `avg`, `p`, `count`, `dropping`, `drop_next`, `qdelay`, `burst_allowance`, `doomed`, `marking`.
+    pub name: String,
+    /// Times are in seconds, probabilities parts of one; what is true or not is one or zero.
+    pub value: f64,
+}
+
+/// A queue with many bytes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct LongQueue {
+    /// Its number on the link, from 0.
+    pub queue: u16,
+    /// The group it is in.
+    pub group: String,
+    /// Packets that wait in it.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// How a link was each time it was looked at, ten times a second, for the last half minute: lists as long as each other, the latest last.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct LinkSeries {
+    /// When, since 1970-01-01 UTC.
+    pub time_ns: Vec<u64>,
+    /// Packets that waited then.
+    pub backlog_packets: Vec<u64>,
+    /// Their bytes.
+    pub backlog_bytes: Vec<u64>,
+    /// The most packets that waited since the time before.
+    pub most_packets: Vec<u64>,
+    /// Packets sent since then.
+    pub sent_packets: Vec<u64>,
+    /// How long those had waited on average.
+    pub mean_sojourn_ns: Vec<u64>,
+    /// The longest that one of them had.
+    pub max_sojourn_ns: Vec<u64>,
+    /// What the scheme remembered of groups of one queue.
+    pub state: Vec<StateSeries>,
+}
+
+/// What a scheme remembered, time by time; shorter than the rest where the scheme is newer than that.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct StateSeries {
+    /// The group of the queue.
+    pub group: String,
+    /// As in [`StateValue`].
+    pub name: String,
+    /// The values, the latest last; null where it was not told.
+    pub values: Vec<Option<f64>>,
+}

@@ -1,0 +1,135 @@
+//! What the links of all workers tell of themselves, with names for ids.
+
+use super::report::{Answer, Unanswered};
+use super::{Daemon, REPORT};
+use crate::api;
+use io::clock;
+use packet::DropReason;
+use plane::{Command, GroupReport, LinkReport, LinksReport, StateSeries};
+use std::sync::mpsc::channel;
+use units::{Bytes, Nanos};
+
+impl Daemon {
+    /// The links, or those of one port, with the latest `samples` of each. A worker that is stuck or has failed tells nothing.
+    pub fn links(&self, port: Option<&str>, samples: usize) -> Answer<api::Links> {
+        let wanted = port.map(|name| self.port_named(name)).transpose()?;
+        let answering = self.answering();
+        let (sender, receiver) = channel();
+        {
+            let control = self.control.lock();
+            for worker in &answering {
+                control.router.post_to(*worker, Command::Links(wanted, sender.clone()));
+            }
+        }
+        drop(sender);
+        let deadline = clock::now() + REPORT.into();
+        let mut told: Vec<LinksReport> = Vec::new();
+        while told.len() < answering.len() {
+            // Who fails at this moment drops the question.
+            let Ok(next) = receiver.recv_timeout(deadline.since(clock::now()).into()) else { break };
+            told.push(next);
+        }
+        if told.is_empty() {
+            return Err(Unanswered.into());
+        }
+        let names = self.names();
+        let snapshot = self.snapshot();
+        let scheme = |report: &LinkReport| snapshot.port(report.port).map(|view| view.scheme.to_string());
+        let each = told.iter().flat_map(|links| links.links.iter().map(|link| (links.worker, link)));
+        let mut links: Vec<api::Link> = each
+            .map(|(worker, report)| api::Link {
+                port: names.port(report.port),
+                worker: worker.0,
+                scheme: scheme(report).unwrap_or_default(),
+                series: series(report, samples, self.epoch),
+                ..link(report)
+            })
+            .collect();
+        links.sort_by(|a, b| (&a.port, a.worker).cmp(&(&b.port, b.worker)));
+        Ok(api::Links { time_ns: self.now_ns(), links })
+    }
+}
+
+fn link(report: &LinkReport) -> api::Link {
+    let counters = report.counters;
+    api::Link {
+        port: String::new(),
+        worker: 0,
+        scheme: String::new(),
+        offered_packets: counters.offered,
+        sent_packets: counters.sent,
+        sent_bytes: counters.sent_bytes,
+        passed_packets: counters.passed,
+        dropped_packets: counters.dropped,
+        marked_packets: counters.marked,
+        backlog_packets: report.packets.into(),
+        backlog_bytes: report.bytes.get(),
+        opportunities_wasted: counters.wasted,
+        opportunities_withheld: counters.withheld,
+        handler_ns: report.used.get(),
+        handler_packets: report.moved,
+        sojourn: api::Latency::of(&report.sojourn),
+        drops: drops(&report.drops),
+        groups: report.groups.iter().map(group).collect(),
+        longest: report.longest.iter().map(|queue| longest(queue, &report.groups)).collect(),
+        series: api::LinkSeries::default(),
+    }
+}
+
+fn drops(drops: &[(DropReason, u64)]) -> Vec<api::LinkDrop> {
+    drops.iter().map(|&(reason, packets)| api::LinkDrop { reason: reason.name().into(), packets }).collect()
+}
+
+fn group(group: &GroupReport) -> api::QueueGroup {
+    let (sent, backlog) = (group.sojourn.count(), u64::from(group.packets));
+    let dropped = group.drops.iter().map(|(_, packets)| packets).sum();
+    api::QueueGroup {
+        name: group.name.clone(),
+        queues: group.queues.1,
+        arrived_packets: sent + dropped + backlog,
+        sent_packets: sent,
+        dropped_packets: dropped,
+        drops: drops(&group.drops),
+        marked_packets: group.marked,
+        backlog_packets: backlog,
+        backlog_bytes: group.bytes.get(),
+        sojourn: api::Latency::of(&group.sojourn),
+        state: group.state.iter().map(|&(name, value)| api::StateValue { name: name.into(), value }).collect(),
+    }
+}
+
+fn longest(queue: &plane::QueueLength, groups: &[GroupReport]) -> api::LongQueue {
+    // While another scheme drains the queues are still its own, and its groups come first.
+    let of = groups.iter().find(|group| (queue.queue.0.wrapping_sub(group.queues.0.0)) < group.queues.1);
+    api::LongQueue {
+        queue: queue.queue.0,
+        group: of.map_or_else(String::new, |group| group.name.clone()),
+        packets: queue.packets.into(),
+        bytes: queue.bytes.get(),
+    }
+}
+
+fn series(report: &LinkReport, most: usize, epoch: Nanos) -> api::LinkSeries {
+    let samples = latest(&report.samples, most);
+    let of = |value: fn(&plane::Sample) -> u64| samples.iter().map(value).collect();
+    let state = |state: &StateSeries| api::StateSeries {
+        group: state.group.clone(),
+        name: state.name.into(),
+        values: latest(&state.values, most).iter().map(|value| value.is_finite().then_some(*value)).collect(),
+    };
+    api::LinkSeries {
+        time_ns: samples.iter().map(|sample| (sample.time + epoch).get()).collect(),
+        backlog_packets: of(|sample| sample.packets.into()),
+        backlog_bytes: of(|sample| Bytes::get(sample.bytes)),
+        most_packets: of(|sample| sample.most.into()),
+        sent_packets: of(|sample| sample.sent),
+        mean_sojourn_ns: of(|sample| sample.mean.get()),
+        max_sojourn_ns: of(|sample| sample.longest.get()),
+        state: report.states.iter().map(state).collect(),
+    }
+}
+
+/// The last of a list, at most so many.
+fn latest<T>(list: &[T], most: usize) -> &[T] {
+    &list[list.len().saturating_sub(most)..]
+}
