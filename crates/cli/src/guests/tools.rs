@@ -139,12 +139,13 @@ fn rust(folder: &Path, out: &Path) -> Result<()> {
         bail!("it was not built: see above");
     }
     let messages = String::from_utf8_lossy(&output.stdout);
-    let made = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).filter_map(|message| {
+    let mut made = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).filter_map(|message| {
         let files = message["filenames"].as_array()?.iter().filter_map(Value::as_str).map(PathBuf::from);
         files.into_iter().find(|file| file.extension().is_some_and(|extension| extension == "wasm"))
     });
-    let made =
-        made.last().context("cargo has built no .wasm: Cargo.toml is to have crate-type = [\"cdylib\"] in [lib]")?;
+    let made = made
+        .next_back()
+        .context("cargo has built no .wasm: Cargo.toml is to have crate-type = [\"cdylib\"] in [lib]")?;
     fs::copy(&made, out).with_context(|| format!("{} to {}", made.display(), out.display()))?;
     Ok(())
 }

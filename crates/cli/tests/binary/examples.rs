@@ -109,7 +109,7 @@ fn stochastic_fair_blue_holds_a_flood_back_and_spares_the_others() {
 #[test]
 fn approximate_fair_dropping_gives_flows_the_same_though_they_send_more() {
     let Some(program) = example("afd", "c") else { return };
-    let arrivals = |now: u64| if now % 2 == 0 { vec![0, 1, 2, 2] } else { vec![1, 2, 2] };
+    let arrivals = |now: u64| if now.is_multiple_of(2) { vec![0, 1, 2, 2] } else { vec![1, 2, 2] };
     let shares = |scheme| {
         let told = play(scheme, 8000, arrivals);
         let sent = |from| {

@@ -1,5 +1,7 @@
 //! Guests from an empty folder to a live port, in each language; where the tools of one are missing it is left out, and says so.
 
+#![allow(clippy::print_stdout)]
+
 use crate::guests::with;
 use crate::rig::{Place, config};
 use std::os::unix::fs::symlink;
