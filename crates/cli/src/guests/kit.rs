@@ -42,6 +42,7 @@ const RUST: &[File] = &[
     ("kit/schemes/Cargo.toml", include_str!("../../../../sdk/rust/start/schemes.toml")),
     ("kit/schemes/lib.rs", include_str!("../../../../sdk/rust/start/schemes.rs")),
     ("kit/schemes/wires.rs", include_str!("../../../schemes/src/wires.rs")),
+    ("kit/schemes/seen.rs", include_str!("../../../schemes/src/seen.rs")),
     ("kit/schemes/model.rs", include_str!("../../../schemes/src/model.rs")),
     ("kit/schemes/trial.rs", include_str!("../../../schemes/src/trial.rs")),
     ("kit/units/Cargo.toml", include_str!("../../../../sdk/rust/start/units.toml")),
