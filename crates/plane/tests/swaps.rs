@@ -119,7 +119,7 @@ fn swap_zero_loss_migrate() {
 #[test]
 fn swap_no_flow_reorder() {
     for change in SchemeChange::ALL {
-        swapped(change, |schemes, line| {
+        swapped(*change, |schemes, line| {
             let mut last = BTreeMap::new();
             for number in &line.came_out {
                 let before = last.insert(number * 7 % FLOWS, *number);
