@@ -35,6 +35,7 @@ pub(crate) enum What {
     Remarked { port: Option<PortId>, path: Option<PathId>, remark: plane::scheduler::task::Remark },
     FunctionFailed { path: PathId, what: String },
     GuestFailed { port: PortId, what: String, for_good: bool },
+    GuestSaid { port: PortId, line: String },
     WorkerFailed { worker: WorkerId, reason: String },
     WorkerRestarted { worker: WorkerId, reason: String, lost: u64 },
     WorkerStuck { worker: WorkerId, time: Nanos },
@@ -59,6 +60,7 @@ impl What {
                 What::FunctionFailed { path, what: remarks::misdeed(misdeed) }
             }
             Event::GuestFailed { port, what, for_good, .. } => What::GuestFailed { port, what: what.into(), for_good },
+            Event::GuestSaid { port, line, .. } => What::GuestSaid { port, line: line.into() },
             Event::PathDrained { path } => What::PathDrained(path),
             Event::PortDrained { port } => What::PortDrained(port),
             _ => return None,
@@ -86,6 +88,7 @@ impl What {
             What::Remarked { .. } => api::EventKind::Scheduling,
             What::FunctionFailed { .. } => api::EventKind::FunctionFailed,
             What::GuestFailed { .. } => api::EventKind::GuestFailed,
+            What::GuestSaid { .. } => api::EventKind::GuestSaid,
             What::WorkerFailed { .. } => api::EventKind::WorkerFailed,
             What::WorkerRestarted { .. } => api::EventKind::WorkerRestarted,
             What::WorkerStuck { .. } => api::EventKind::WorkerStuck,
@@ -100,7 +103,9 @@ impl What {
                 Some(names.port(*port))
             }
             What::PathDrained(path) | What::FunctionFailed { path, .. } => Some(names.path(*path)),
-            What::Remarked { port: Some(port), .. } | What::GuestFailed { port, .. } => Some(names.port(*port)),
+            What::Remarked { port: Some(port), .. } | What::GuestFailed { port, .. } | What::GuestSaid { port, .. } => {
+                Some(names.port(*port))
+            }
             What::Remarked { path: Some(path), .. } => Some(names.path(*path)),
             What::Neighbour { interface, .. }
             | What::AddressConflict { interface, .. }
@@ -152,6 +157,7 @@ impl What {
                 let then = if *for_good { "until there is another configuration" } else { "for a second" };
                 format!("the guest is put aside, and packets leave first come, first served, {then}: {what}")
             }
+            What::GuestSaid { line, .. } => format!("the guest says: {line}"),
             What::WorkerFailed { worker, reason } => format!("worker {worker} has failed: {reason}"),
             What::WorkerRestarted { worker, reason, lost } => {
                 let plural = if *lost == 1 { "" } else { "s" };

@@ -9,12 +9,15 @@ use crate::carry::{self, Books};
 use crate::fallback::Fallback;
 use crate::instance::{Fault, Instance};
 use crate::program::{LoadError, Program};
-use schemes::{Ahead, Next, Progress, Record, Scheme, Trouble};
+use schemes::{Ahead, Next, Progress, Record, Scheme, Size, Tell, Trouble};
 use std::fmt;
 use units::{Instant, Nanos, QueueId};
 
 /// Faults after which a guest is not tried again.
 pub const FAULTS: u32 = 3;
+/// What its counters are called.
+const COUNTERS: [&str; 8] =
+    ["counter 0", "counter 1", "counter 2", "counter 3", "counter 4", "counter 5", "counter 6", "counter 7"];
 /// How long one is put aside after a fault.
 const REST: Nanos = Nanos::secs(1);
 
@@ -291,6 +294,18 @@ impl<W: Ahead> Scheme<W> for Guest {
 
     fn trouble(&mut self) -> Option<Trouble> {
         self.trouble.take()
+    }
+
+    fn remark(&mut self) -> Option<String> {
+        self.instance.news().map(str::to_string)
+    }
+
+    /// Of the whole guest, said of its first queue: what it has counted since it began, and how often it was put aside.
+    fn state(&self, queue: QueueId, _: Instant, _: Size, tell: &mut Tell<'_>) {
+        if queue == QueueId(0) {
+            COUNTERS.iter().zip(self.counters()).for_each(|(name, count)| tell(name, count as f64));
+            tell("faults", f64::from(self.faults));
+        }
     }
 
     fn serve(&mut self, wires: &mut W) {

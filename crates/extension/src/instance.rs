@@ -61,6 +61,8 @@ pub(crate) struct Inside {
     counters: [u64; COUNTERS],
     /// What it logged last.
     line: String,
+    /// Nobody has asked for that yet.
+    news: bool,
 }
 
 impl Timed for Inside {
@@ -80,6 +82,7 @@ impl Inside {
             chance: SEED,
             counters: [0; COUNTERS],
             line: String::with_capacity(4 * LINE),
+            news: false,
         }
     }
 
@@ -104,6 +107,7 @@ impl Inside {
             let (at, length) = (at as u32 as usize, (length as u32 as usize).min(LINE));
             let Some(bytes) = memory.get(at..at + length) else { return };
             inside.line.clear();
+            inside.news = true;
             let shown = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
             bytes.utf8_chunks().for_each(|chunk| inside.line.extend(chunk.valid().chars().map(shown)));
         })?;
@@ -238,6 +242,12 @@ impl Instance {
     /// What it counted.
     pub fn counters(&self) -> [u64; COUNTERS] {
         self.store.data().counters
+    }
+
+    /// What it logged last, unless that has been asked for.
+    pub fn news(&mut self) -> Option<&str> {
+        let inside = self.store.data_mut();
+        std::mem::take(&mut inside.news).then_some(&*inside.line)
     }
 
     /// What it logged last; empty where it did not.

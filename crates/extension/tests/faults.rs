@@ -2,9 +2,9 @@
 
 use extension::{FAULTS, Program, Runtime};
 use schemes::model::{Fate, Model};
-use schemes::{Next, Scheme, Trouble};
+use schemes::{Next, Scheme, Size, Trouble};
 use std::time::Duration;
-use units::Nanos;
+use units::{Instant, Nanos, QueueId};
 
 /// A guest in text: these functions besides the usual ones. Its block is at 1024, its description at 8.
 fn text(arrive: &str, ready: &str) -> String {
@@ -186,6 +186,13 @@ fn it_may_count_and_log_and_draw() {
         let mut guest = program.guest(&[]).unwrap();
         Model::with(2).arrive(&mut guest, &[100]);
         assert_eq!((guest.line(), guest.counters()[3]), ("summary", 5));
+        let mut remark = || Scheme::<Model>::remark(&mut guest);
+        assert_eq!([remark(), remark()], [Some("summary".into()), None], "it is told once");
+        let mut told = Vec::new();
+        Scheme::<Model>::state(&guest, QueueId(0), Instant::START, Size::default(), &mut |name, value| {
+            told.push((name, value));
+        });
+        assert_eq!((told[3], told[8], told.len()), (("counter 3", 5.0), ("faults", 0.0), 9));
         guest.counters()[0]
     };
     assert_eq!(drawn(), drawn(), "every run is the same");

@@ -165,6 +165,15 @@ pub enum Event<'a> {
         /// It is not tried again.
         for_good: bool,
     },
+    /// A guest that decides over the queues of a port has logged something.
+    GuestSaid {
+        /// Whose worker.
+        worker: WorkerId,
+        /// The port.
+        port: PortId,
+        /// The last line of it.
+        line: &'a str,
+    },
     /// A removed path has no packets left.
     PathDrained {
         /// Which.

@@ -394,6 +394,11 @@ impl Link {
         self.scheme.trouble().or_else(|| self.incoming.as_mut()?.scheme.trouble())
     }
 
+    /// A line of a scheme for the operator, told once.
+    pub fn scheme_remark(&mut self) -> Option<String> {
+        self.scheme.remark().or_else(|| self.incoming.as_mut()?.scheme.remark())
+    }
+
     /// With whom its scheme shares, the newest where one takes the place of another.
     pub fn sharing(&self) -> Sharing {
         self.incoming.as_ref().map_or(&self.sharing, |newer| &newer.sharing).clone()

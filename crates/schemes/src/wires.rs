@@ -182,6 +182,11 @@ pub trait Scheme<W: Wires>: Send {
         None
     }
 
+    /// A line that it has for the operator, told once.
+    fn remark(&mut self) -> Option<String> {
+        None
+    }
+
     /// Takes the parameters of a scheme like itself, and keeps what it remembers. False where the other is of another kind, has other
     /// queues, or remembers other things: then the other is to take its place, for it may have taken some of them by then.
     fn tune(&mut self, other: &dyn Any, wires: &W) -> bool {

@@ -425,6 +425,8 @@ pub enum EventKind {
     /// The guest that decides over the queues of a port trapped, did not return, or decided nonsense. Its queues are served first
     /// come, first served, for a second, after the third time until there is another configuration.
     GuestFailed,
+    /// The guest that decides over the queues of a port has logged a line: the last one, where it was more than one within a tenth of a second.
+    GuestSaid,
     /// Something the operator should know of a port: what it could not have, or a capture that could not be written. The
     /// packets are forwarded all the same.
     Remark,

@@ -498,6 +498,9 @@ impl Worker {
                 let (worker, port) = (*id, PortId::at(index));
                 fates.event(&Event::GuestFailed { worker, port, what: &what, for_good });
             }
+            if let Some(line) = state.link.scheme_remark() {
+                fates.event(&Event::GuestSaid { worker: *id, port: PortId::at(index), line: &line });
+            }
             if !state.link.watch(fates) {
                 continue;
             }
