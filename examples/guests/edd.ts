@@ -7,6 +7,9 @@
 import { Packet, Scheme, backlog, enqueue, head, install, option, send } from "./switchpath";
 export * from "./exports";
 
+/** A queue for each: all its packets have the same bound, so the first of a queue is the most urgent one. */
+const CLASSES: u32 = 4;
+
 install(
   "summary The packet whose time is over first leaves first.\n" +
     "option limit count 1000 1 16384 Packets that wait at most.\n" +
@@ -16,9 +19,6 @@ install(
     "option bound3 time 5ms 0 3600000000000 How long one of class 3 may wait.",
   () => new EarliestDueDate()
 );
-
-/** A queue for each: all its packets have the same bound, so the first of a queue is the most urgent one. */
-const CLASSES: u32 = 4;
 
 class EarliestDueDate extends Scheme {
   limit: u32 = <u32>option(0);

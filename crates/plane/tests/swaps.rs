@@ -118,8 +118,9 @@ fn swap_zero_loss_migrate() {
 
 #[test]
 fn swap_no_flow_reorder() {
-    for change in SchemeChange::ALL {
-        swapped(*change, |schemes, line| {
+    // Of what is flushed nothing could overtake anything.
+    for change in [SchemeChange::Drain, SchemeChange::Migrate] {
+        swapped(change, |schemes, line| {
             let mut last = BTreeMap::new();
             for number in &line.came_out {
                 let before = last.insert(number * 7 % FLOWS, *number);
