@@ -6,6 +6,7 @@ mod cpu;
 pub(crate) mod hop;
 mod nat;
 mod path;
+mod policy;
 pub(crate) mod port;
 mod promises;
 pub(crate) mod route;
@@ -108,13 +109,16 @@ fn plan(report: &mut Report<'_>, catalogue: &Catalogue) -> Option<Plan> {
     let root = Section::open(report, table, 0..0, Path::Root, ROOT);
     let router = router::read(report, &root);
     let cpu = cpu::read(report, &root);
-    let shared = port::Shared { catalogue, jumbo: router.super_frames > 0, batch: cpu.input_limit() };
+    let policies = policy::Policies::read(report, &root, catalogue);
+    let (jumbo, batch) = (router.super_frames > 0, cpu.input_limit());
+    let shared = port::Shared { catalogue, jumbo, batch, policies: &policies };
     let (mut ports, connected) = port::read(report, &root, shared);
     let routes = route::read(report, &root, &connected);
     let neighbours = route::neighbours(report, &root, &connected);
     let paths = path::read(report, &root, &connected, catalogue, cpu.layout);
     let nat = nat::read(report, &root, &connected, (&ports, &paths));
     promises::Promises { cpu: &cpu, ports: &mut ports, paths: &paths }.settle(report, table);
+    policies.settle(report, &root, &ports, &paths);
     Some(Plan {
         name: router.name,
         workers: router.workers,
@@ -130,6 +134,8 @@ fn plan(report: &mut Report<'_>, catalogue: &Catalogue) -> Option<Plan> {
         neighbours,
         paths,
         nat,
+        objectives: policies.code_points,
+        policies: policies.policies,
     })
 }
 

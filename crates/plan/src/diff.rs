@@ -1,7 +1,7 @@
 //! The difference between two plans: what an apply has to do, and what `diff` prints.
 
 use crate::cpu::{CpuPlan, PathCpu, Reservation, wait_text};
-use crate::{Call, InterfacePlan, Name, NeighbourPlan, PathPlan, Plan, PortPlan, RoutePlan};
+use crate::{Call, InterfacePlan, Name, NeighbourPlan, Objective, PathPlan, Plan, PolicyPlan, PortPlan, RoutePlan};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fmt::{self, Display};
@@ -112,6 +112,28 @@ pub enum Change {
         /// What is different.
         what: Vec<Edit>,
     },
+    /// What code points ask for.
+    ObjectivesChanged {
+        /// What is different: the code points of each objective, before and after.
+        what: Vec<Edit>,
+    },
+    /// A new policy.
+    PolicyAdded {
+        /// The policy.
+        policy: Box<PolicyPlan>,
+    },
+    /// A policy is gone.
+    PolicyRemoved {
+        /// Its name.
+        name: Name,
+    },
+    /// Properties of a policy that stays.
+    PolicyChanged {
+        /// Its name.
+        name: Name,
+        /// What is different.
+        what: Vec<Edit>,
+    },
     /// A new path; its place follows from [`Change::PathsReordered`] or the new plan.
     PathAdded {
         /// The path.
@@ -154,6 +176,16 @@ pub fn diff(old: &Plan, new: &Plan) -> Vec<Change> {
     router(old, new, &mut changes);
     cpu(&old.cpu, &new.cpu, &mut changes);
     nat(old, new, &mut changes);
+    objectives(old, new, &mut changes);
+    sides(
+        &old.policies,
+        &new.policies,
+        |policy| &policy.name,
+        &mut changes,
+        |policy| Change::PolicyRemoved { name: policy.name.clone() },
+        |policy| Change::PolicyAdded { policy: Box::new(policy.clone()) },
+        policies,
+    );
     sides(
         &old.ports,
         &new.ports,
@@ -299,6 +331,35 @@ fn nat(old: &Plan, new: &Plan, changes: &mut Vec<Change>) {
     }
 }
 
+fn objectives(old: &Plan, new: &Plan, changes: &mut Vec<Change>) {
+    let mut what = Vec::new();
+    for objective in Objective::ALL {
+        let of = |plan: &Plan| joined(&plan.objectives.of(*objective));
+        edit(&mut what, objective.name(), of(old), of(new));
+    }
+    if !what.is_empty() {
+        changes.push(Change::ObjectivesChanged { what });
+    }
+}
+
+fn policies(old: &PolicyPlan, new: &PolicyPlan, changes: &mut Vec<Change>) {
+    let mut what = Vec::new();
+    edit(&mut what, "window", old.window, new.window);
+    edit(&mut what, "dwell", old.dwell, new.dwell);
+    edit(&mut what, "share", old.share, new.share);
+    edit(&mut what, "packets", old.packets, new.packets);
+    for objective in Objective::ALL {
+        let of = |policy: &PolicyPlan| or_none(&policy.schemes.get(objective));
+        edit(&mut what, objective.name(), of(old), of(new));
+        if let (Some(old), Some(new)) = (old.schemes.get(objective), new.schemes.get(objective))
+            && old.text == new.text
+        {
+            edit(&mut what, "build", build(old), build(new));
+        }
+    }
+    changes.push(Change::PolicyChanged { name: new.name.clone(), what });
+}
+
 fn ports(old: &PortPlan, new: &PortPlan, changes: &mut Vec<Change>) {
     let mut what = Vec::new();
     edit(&mut what, "device", &old.device, &new.device);
@@ -313,6 +374,7 @@ fn ports(old: &PortPlan, new: &PortPlan, changes: &mut Vec<Change>) {
         edit(&mut what, "build", build(&old.scheme), build(&new.scheme));
     }
     edit(&mut what, "scheme_change", old.scheme_change, new.scheme_change);
+    edit(&mut what, "policy", or_none(&old.policy), or_none(&new.policy));
     edit(&mut what, "share", or_none(&old.cpu.share), or_none(&new.cpu.share));
     edit(&mut what, "line_rate", or_none(&old.cpu.line_rate), or_none(&new.cpu.line_rate));
     edit(&mut what, "congestion", old.cpu.congestion, new.cpu.congestion);
@@ -336,6 +398,8 @@ fn ports(old: &PortPlan, new: &PortPlan, changes: &mut Vec<Change>) {
             edit(&mut what, "mtu", before.mtu, after.mtu);
             edit(&mut what, "redirects", before.redirects, after.redirects);
             edit(&mut what, "ra", or_none(&before.ra), or_none(&after.ra));
+            edit(&mut what, "trust", before.trust, after.trust);
+            edit(&mut what, "objective", before.objective, after.objective);
             changes.push(Change::InterfaceChanged { port: new.name.clone(), name: after.name.clone(), what });
         },
     );
@@ -355,6 +419,7 @@ fn paths(old: &PathPlan, new: &PathPlan, changes: &mut Vec<Change>) {
     edit(&mut what, "dispatch", quoted(&old.dispatch), quoted(&new.dispatch));
     edit(&mut what, "queue", queues(old), queues(new));
     edit(&mut what, "class", old.class, new.class);
+    edit(&mut what, "objective", wanted(old), wanted(new));
     path_cpu(&old.cpu, &new.cpu, &mut what);
     changes.push(Change::PathChanged { name: new.name.clone(), what });
 }
@@ -372,6 +437,11 @@ fn path_cpu(old: &PathCpu, new: &PathCpu, what: &mut Vec<Edit>) {
     edit(what, "cost", or_none(&old.cost), or_none(&new.cost));
     edit(what, "limit", or_none(&old.limit), or_none(&new.limit));
     edit(what, "preemptible", old.preemptible, new.preemptible);
+}
+
+/// What its packets want, where it says so.
+fn wanted(path: &PathPlan) -> &'static str {
+    path.objective.map_or("as they say", Objective::name)
 }
 
 /// The rate as it was said: in bits, or in packets.
@@ -412,7 +482,12 @@ fn interface_text(interface: &InterfacePlan) -> String {
     let own = interface.vrf.as_ref().map_or_else(String::new, |vrf| format!(" vrf {vrf}"));
     let redirects = if interface.redirects { " redirects true" } else { "" };
     let ra = interface.ra.as_ref().map_or_else(String::new, |ra| format!(" ra {ra}"));
-    format!("address {} mtu {}{own}{redirects}{ra}", joined(&interface.addresses), interface.mtu)
+    let trust = if interface.trust { " trust true" } else { "" };
+    let wants = match interface.objective {
+        Objective::None => String::new(),
+        objective => format!(" objective {objective}"),
+    };
+    format!("address {} mtu {}{own}{redirects}{ra}{trust}{wants}", joined(&interface.addresses), interface.mtu)
 }
 
 fn vrf(name: &Option<Name>) -> &str {
@@ -425,9 +500,14 @@ impl Display for Change {
         match self {
             Change::RouterChanged { what } => write!(f, "~ router: {}", edits(what)),
             Change::CpuChanged { what } => write!(f, "~ cpu: {}", edits(what)),
+            Change::ObjectivesChanged { what } => write!(f, "~ objectives: {}", edits(what)),
+            Change::PolicyAdded { policy } => write!(f, "+ policy {}: {policy}", policy.name),
+            Change::PolicyRemoved { name } => write!(f, "- policy {name}"),
+            Change::PolicyChanged { name, what } => write!(f, "~ policy {name}: {}", edits(what)),
             Change::NatChanged { what } => write!(f, "~ nat: {}", edits(what)),
             Change::PortAdded { port } => {
                 write!(f, "+ port {}: device {} scheme {}", port.name, port.device, port.scheme)?;
+                port.policy.iter().try_for_each(|policy| write!(f, " policy {policy}"))?;
                 port.interfaces.iter().try_for_each(|i| write!(f, ", {} {}", i.name, interface_text(i)))
             }
             Change::PortRemoved { name } => write!(f, "- port {name}"),
@@ -459,6 +539,7 @@ impl Display for Change {
                 write!(f, "+ path {name}: match {matching} functions {functions} queue {queue} class {class}")?;
                 let mut what = Vec::new();
                 path_cpu(&PathCpu::default(), cpu, &mut what);
+                path.objective.iter().try_for_each(|objective| write!(f, " objective {objective}"))?;
                 what.iter().try_for_each(|edit| write!(f, " {} {}", edit.what, edit.new))
             }
             Change::PathRemoved { name } => write!(f, "- path {name}"),

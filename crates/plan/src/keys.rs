@@ -4,14 +4,19 @@ mod advertise;
 mod cpu;
 mod faults;
 mod nat;
+mod policy;
+mod route;
 
 pub(crate) use advertise::{RA, RA_PREFIX};
 pub(crate) use cpu::{CPU, ESTIMATOR, TUNE};
 pub(crate) use faults::FAULTS;
 pub(crate) use nat::NAT;
+pub(crate) use policy::{MOST_POLICIES, OBJECTIVES, POLICY};
+pub(crate) use route::{NEIGHBOUR, ROUTE};
 
 use crate::cpu::Congestion;
 use crate::model::SchemeChange;
+use crate::objective::Objective;
 
 /// A key of a table.
 #[derive(Debug)]
@@ -92,6 +97,8 @@ pub(crate) enum Form {
     Domain,
     /// One of these.
     Choice(&'static [&'static str]),
+    CodePoint,
+    Policy,
     Batching,
     /// A part of a whole.
     Part,
@@ -147,6 +154,23 @@ const fn required(name: &'static str, kind: Kind, example: &'static str, doc: &'
     Key { name, kind, required: true, default: "", example, doc }
 }
 
+/// What ports and VLANs say alike.
+const REDIRECTS: Key = key(
+    "redirects",
+    Kind::Boolean,
+    "false",
+    "true",
+    "Whether senders on the link are told of a better first hop there (ICMP redirects). What leaves by the interface \
+     it came by takes the slower general path then.",
+);
+const ADVERTISES: Key = key(
+    "ra",
+    Kind::Table(RA),
+    "",
+    "{ lifetime = \"1800s\" }",
+    "Router advertisements, by which IPv6 hosts configure themselves; without the table there are none.",
+);
+
 /// The least MTU is IPv4's (RFC 791), the most as well: what its length field can say.
 const MTU: Kind = Kind::Integer { least: 68, most: 65_535 };
 /// The largest MTU of which a frame of the pool that is no super-frame holds a packet, with link header and tag.
@@ -177,6 +201,20 @@ pub(crate) const ROOT: &[Key] = &[
         "",
         "[{ name = \"voice\", match = \"ip dscp ef\" }]",
         "Switching paths, first match wins.",
+    ),
+    key(
+        "objectives",
+        Kind::Table(OBJECTIVES),
+        "",
+        "{ delay = [\"ef\"] }",
+        "What code points ask for where they are trusted.",
+    ),
+    key(
+        "policy",
+        Kind::Tables { name: crate::names::PORT_PATTERN, keys: POLICY },
+        "",
+        "{ edge = { delay = \"drr{codel}\" } }",
+        "Which schemes serve what is asked for, by name.",
     ),
     key(
         "nat",
@@ -262,21 +300,8 @@ pub(crate) const PORT: &[Key] = &[
     key("mac", Kind::Text(Form::Mac), "", "\"02:00:00:00:00:01\"", "The MAC address; without it, the device's own."),
     key("vrf", Kind::Text(Form::Vrf), "\"main\"", "\"red\"", VRF_DOC),
     key("mtu", MTU, "1500", "1500", "The largest IP packet in bytes; at least 1280 with an IPv6 address."),
-    key(
-        "redirects",
-        Kind::Boolean,
-        "false",
-        "true",
-        "Whether senders on the link are told of a better first hop there (ICMP redirects). What leaves by the interface \
-         it came by takes the slower general path then.",
-    ),
-    key(
-        "ra",
-        Kind::Table(RA),
-        "",
-        "{ lifetime = \"1800s\" }",
-        "Router advertisements, by which IPv6 hosts configure themselves; without the table there are none.",
-    ),
+    REDIRECTS,
+    ADVERTISES,
     key("scheme", Kind::Text(Form::Scheme), "\"fifo\"", "\"fifo(limit=1000)\"", "The queueing scheme of the link."),
     key(
         "scheme_change",
@@ -287,6 +312,16 @@ pub(crate) const PORT: &[Key] = &[
          one in the order in which they came, `drain` lets the old one send them first, `flush` drops them. A scheme of the \
          same kind with other parameters takes nobody's place: it goes on with those.",
     ),
+    key(
+        "policy",
+        Kind::Text(Form::Policy),
+        "",
+        "\"edge\"",
+        "The policy that gives the port another scheme where what its packets want asks for one; `scheme` serves what no line of \
+         it does.",
+    ),
+    policy::trust("false"),
+    policy::objective("\"none\""),
     key(
         "share",
         Kind::Text(Form::Part),
@@ -379,54 +414,10 @@ pub(crate) const VLAN: &[Key] = &[
     ),
     key("vrf", Kind::Text(Form::Vrf), "", "\"red\"", "The VRF; by default the port's."),
     key("mtu", MTU, "", "1500", "The largest IP packet in bytes; by default, and at most, the port's."),
-    key(
-        "redirects",
-        Kind::Boolean,
-        "false",
-        "true",
-        "Whether senders on the link are told of a better first hop there (ICMP redirects). What leaves by the interface \
-         it came by takes the slower general path then.",
-    ),
-    key(
-        "ra",
-        Kind::Table(RA),
-        "",
-        "{ lifetime = \"1800s\" }",
-        "Router advertisements, by which IPv6 hosts configure themselves; without the table there are none.",
-    ),
-];
-
-pub(crate) const ROUTE: &[Key] = &[
-    required("to", Kind::Text(Form::Destination), "\"10.0.0.0/8\"", "The destination prefix."),
-    key(
-        "via",
-        Kind::OneOrMore(Form::NextHop),
-        "",
-        "[\"203.0.113.1 weight 2\", \"203.0.113.2\"]",
-        "The next router, on a connected subnet; or IPv6 link-local, with `port`. Several share the packets, flow by flow.",
-    ),
-    key("blackhole", Kind::Boolean, "false", "true", "Drops the packets in silence."),
-    key("unreachable", Kind::Boolean, "false", "true", "Drops the packets and answers ICMP unreachable."),
-    key("port", Kind::Text(Form::Interface), "", "\"lan\"", "With `via`: the interface the next router is on."),
-    key("vrf", Kind::Text(Form::Vrf), "\"main\"", "\"red\"", "The VRF whose packets go by the route."),
-    key(
-        "leak",
-        Kind::Boolean,
-        "false",
-        "true",
-        "With `port`: the next router may be in another VRF, so that packets leave theirs by this route.",
-    ),
-];
-
-pub(crate) const NEIGHBOUR: &[Key] = &[
-    required(
-        "address",
-        Kind::Text(Form::Address),
-        "\"192.0.2.9\"",
-        "The neighbour's address, on a subnet of the interface.",
-    ),
-    required("mac", Kind::Text(Form::Mac), "\"02:00:00:00:00:09\"", "The neighbour's MAC address."),
-    required("port", Kind::Text(Form::Interface), "\"lan\"", "The interface it is on: `lan`, or `lan.20`."),
+    REDIRECTS,
+    policy::trust(""),
+    policy::objective(""),
+    ADVERTISES,
 ];
 
 const QUEUE: Kind = Kind::Integer { least: 1, most: 65_536 };
@@ -464,6 +455,13 @@ pub(crate) const PATH: &[Key] = &[
         "",
         "2",
         "The class that queueing schemes see; by default 1 with `reserve` and 0 without. The router's own packets have 255.",
+    ),
+    key(
+        "objective",
+        Kind::Text(Form::Choice(Objective::NAMES)),
+        "",
+        "\"delay\"",
+        "What its packets want, whatever their code points say: `throughput`, `delay`, `power`, `fct`, `tail`, `none`.",
     ),
     key(
         "reserve",
@@ -572,7 +570,8 @@ mod tests {
         let sections = [("router", ROUTER), ("port", PORT), ("vlan", VLAN), ("faults", FAULTS), ("route", ROUTE)];
         let others = [("neighbour", NEIGHBOUR), ("path", PATH), ("ra", RA), ("ra prefix", RA_PREFIX)];
         let cpu = [("cpu", CPU), ("tune", TUNE), ("estimator", ESTIMATOR), ("nat", NAT)];
-        for (name, keys) in sections.into_iter().chain(others).chain(cpu) {
+        let wanted = [("objectives", OBJECTIVES), ("policy", POLICY)];
+        for (name, keys) in sections.into_iter().chain(others).chain(cpu).chain(wanted) {
             let (from, to) = (format!("<!-- keys: {name} -->\n"), "<!-- end -->");
             let start = text.find(&from).unwrap_or_else(|| panic!("the page has no mark for '{name}'")) + from.len();
             let end = start + text[start..].find(to).expect("the mark is closed");
@@ -583,7 +582,7 @@ mod tests {
 
     #[test]
     fn defaults_are_within_their_ranges() {
-        let others = [RA, RA_PREFIX, CPU, TUNE, ESTIMATOR, NAT];
+        let others = [RA, RA_PREFIX, CPU, TUNE, ESTIMATOR, NAT, OBJECTIVES, POLICY];
         for key in [ROOT, ROUTER, PORT, VLAN, FAULTS, ROUTE, NEIGHBOUR, PATH].into_iter().chain(others).flatten() {
             if let (Kind::Integer { least, most }, false) = (&key.kind, key.default.is_empty()) {
                 assert!((*least..=*most).contains(&key.default.parse().unwrap()), "{}", key.name);

@@ -24,6 +24,7 @@ mod matching;
 mod model;
 mod names;
 mod nat;
+mod objective;
 mod render;
 mod ring;
 mod schema;
@@ -52,6 +53,7 @@ pub use model::{
     RouteAction, RoutePlan, SchemeChange,
 };
 pub use nat::{ForwardPlan, NatPlan};
+pub use objective::{CodePoints, Objective, PolicyPlan};
 pub use ring::Ring;
 pub use schema::schema;
 pub use text::{TextError, did_you_mean, quote};

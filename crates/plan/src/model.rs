@@ -4,7 +4,8 @@
 //! neighbours by address, and texts are canonical. Only the order of paths has a meaning.
 
 use crate::address::{mac_text, optional_mac_text};
-use crate::{Call, Cores, CpuPlan, DispatchRule, FilterRule, Layout, Match, NatPlan, PathCpu, PortCpu, Prefix, RaPlan};
+use crate::{Call, CodePoints, Cores, CpuPlan, DispatchRule, FilterRule, Layout, Match, NatPlan, Objective, PathCpu};
+use crate::{PolicyPlan, PortCpu, Prefix, RaPlan};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::net::IpAddr;
@@ -47,9 +48,15 @@ pub struct Plan {
     pub paths: Vec<PathPlan>,
     /// How hosts inside reach the outside; none where nothing is translated.
     pub nat: Option<NatPlan>,
+    /// What code points ask for where they are trusted.
+    #[serde(skip_serializing_if = "CodePoints::is_empty")]
+    pub objectives: CodePoints,
+    /// Which schemes serve what is asked for, sorted by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<PolicyPlan>,
 }
 
-fn nanoseconds<S: Serializer>(time: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn nanoseconds<S: Serializer>(time: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(time.get())
 }
 
@@ -57,6 +64,16 @@ impl Plan {
     /// Every interface of every port, in order.
     pub fn interfaces(&self) -> impl Iterator<Item = (&PortPlan, &InterfacePlan)> {
         self.ports.iter().flat_map(|port| port.interfaces.iter().map(move |interface| (port, interface)))
+    }
+
+    /// The policy of a port; none where it has none.
+    pub fn policy(&self, port: &PortPlan) -> Option<&PolicyPlan> {
+        self.policies.iter().find(|policy| Some(&policy.name) == port.policy.as_ref())
+    }
+
+    /// What serves an objective at a port: as its policy says, else its own scheme.
+    pub fn scheme<'p>(&'p self, port: &'p PortPlan, objective: Objective) -> &'p Call {
+        self.policy(port).and_then(|policy| policy.schemes.get(&objective)).unwrap_or(&port.scheme)
     }
 }
 
@@ -76,6 +93,8 @@ pub struct PortPlan {
     pub scheme: Call,
     /// What becomes of the packets that wait where that takes the place of another.
     pub scheme_change: SchemeChange,
+    /// The policy that may give it another scheme.
+    pub policy: Option<Name>,
     /// The file that all of its frames are captured to.
     pub capture: Option<String>,
     /// Faults put upon its frames.
@@ -234,6 +253,10 @@ pub struct InterfacePlan {
     pub redirects: bool,
     /// What it advertises to IPv6 hosts; nothing where it does not.
     pub ra: Option<RaPlan>,
+    /// Whether the code points of what comes in say what it wants.
+    pub trust: bool,
+    /// What everything else that comes in wants.
+    pub objective: Objective,
 }
 
 /// Faults put upon the frames of a port. Probabilities are in parts per million.
@@ -363,6 +386,9 @@ pub struct PathPlan {
     pub output_queue: u32,
     /// The class a queueing scheme sees.
     pub class: u8,
+    /// What its packets want, whatever they say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub objective: Option<Objective>,
     /// What it means to the processor.
     pub cpu: PathCpu,
 }

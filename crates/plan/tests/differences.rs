@@ -193,14 +193,21 @@ fn any_plan() -> impl Strategy<Value = Plan> {
     let paths = proptest::sample::subsequence(vec![0u8, 1, 2, 3], 0..=4).prop_shuffle();
     let neighbours = proptest::collection::btree_map(2u8..5, 1u8..3, 0..3);
     let cpu = (1u8..4, 1u8..3, prop::option::of(1u8..3));
-    let rest = (1u8..3, 0u8..2, cpu);
-    (ports, routes, paths, neighbours, rest).prop_map(|(ports, routes, paths, neighbours, (workers, class, cpu))| {
+    let policy = prop::option::of((1u8..3, 1u8..3));
+    let rest = (1u8..3, 0u8..2, cpu, policy);
+    (ports, routes, paths, neighbours, rest).prop_map(|(ports, routes, paths, neighbours, rest)| {
+        let (workers, class, cpu, policy) = rest;
         let mut text = format!("version = 1\nrouter.workers = {workers}\n");
         text += &format!("[cpu]\nlayout = {}\nforwarding = \"simple(packets={})\"\n", cpu.0, cpu.1);
+        if let Some((dwell, dscp)) = policy {
+            text += &format!("[objectives]\ndelay = [\"{dscp}\"]\n");
+            text += &format!("[policy.q{dscp}]\n[policy.q]\ndwell = \"{dwell}s\"\n");
+        }
         for (i, (vlans, scheme, captured)) in &ports {
             text += &format!("[port.p{i}]\ndevice = \"memory:m{i}\"\naddress = [\"10.{i}.0.1/24\"]\n");
             text += &if *captured { format!("capture = \"c{i}\"\n") } else { String::new() };
             text += ["", "scheme = \"fifo(limit=7)\"\n", "scheme = \"codel\"\n"][usize::from(*scheme)];
+            text += policy.map_or("", |_| "policy = \"q\"\ntrust = true\n");
             for (id, (_, numbered, mtu)) in vlans {
                 text += &format!("[port.p{i}.vlan.{id}]\nmtu = {mtu}\n");
                 text += &if *numbered { format!("address = [\"10.{i}.{id}.1/24\"]\n") } else { String::new() };
@@ -246,6 +253,7 @@ fn applied(old: &Plan, new: &Plan, changes: &[Change]) -> Plan {
                 for edit in what {
                     match edit.what {
                         "scheme" => port.scheme = target.scheme.clone(),
+                        "policy" => port.policy = target.policy.clone(),
                         "capture" => port.capture = target.capture.clone(),
                         "estimator" => port.cpu.estimator = target.cpu.estimator,
                         other => panic!("{other}"),
@@ -263,6 +271,7 @@ fn applied(old: &Plan, new: &Plan, changes: &[Change]) -> Plan {
                 let interface = port.interfaces.iter_mut().find(|i| i.name == name).unwrap();
                 for edit in what {
                     match edit.what {
+                        "trust" => interface.trust = edit.new.parse().unwrap(),
                         "mtu" => interface.mtu = edit.new.parse().unwrap(),
                         "address" if edit.new == "none" => interface.addresses.clear(),
                         "address" => interface.addresses = edit.new.split(' ').map(|a| a.parse().unwrap()).collect(),
@@ -277,6 +286,19 @@ fn applied(old: &Plan, new: &Plan, changes: &[Change]) -> Plan {
             Change::NeighbourRemoved { neighbour } => plan.neighbours.retain(|n| *n != neighbour),
             Change::NeighbourChanged { old, new } => *plan.neighbours.iter_mut().find(|n| **n == old).unwrap() = new,
             Change::NatChanged { .. } => plan.nat = new.nat.clone(),
+            Change::ObjectivesChanged { what } => {
+                assert!(what.iter().all(|edit| edit.what == "delay"));
+                plan.objectives = new.objectives.clone();
+            }
+            Change::PolicyAdded { policy } => plan.policies.push(*policy),
+            Change::PolicyRemoved { name } => plan.policies.retain(|policy| policy.name != name),
+            Change::PolicyChanged { name, what } => {
+                let policy = plan.policies.iter_mut().find(|policy| policy.name == name).unwrap();
+                for edit in what {
+                    assert_eq!(edit.what, "dwell");
+                    policy.dwell = edit.new.parse().unwrap();
+                }
+            }
             Change::PathAdded { path } => plan.paths.push(path),
             Change::PathRemoved { name } => plan.paths.retain(|p| p.name != name),
             Change::PathChanged { name, what } => {
@@ -296,6 +318,7 @@ fn applied(old: &Plan, new: &Plan, changes: &[Change]) -> Plan {
         }
     }
     plan.ports.sort_by(|a, b| a.name.cmp(&b.name));
+    plan.policies.sort_by(|a, b| a.name.cmp(&b.name));
     plan.ports.iter_mut().for_each(|port| port.interfaces.sort_by_key(|i| i.vlan));
     plan.routes.sort_by_key(|r| r.to);
     plan.neighbours.sort_by(|a, b| (&a.interface, a.address).cmp(&(&b.interface, b.address)));

@@ -89,7 +89,9 @@ fn an_example_fills_in_every_default() {
                   "vrf": null,
                   "mtu": 1500,
                   "redirects": false,
-                  "ra": null
+                  "ra": null,
+                  "trust": false,
+                  "objective": "none"
                 }
               ],
               "scheme": {
@@ -100,6 +102,7 @@ fn an_example_fills_in_every_default() {
                 "text": "fifo(limit=1000)"
               },
               "scheme_change": "migrate",
+              "policy": null,
               "capture": null,
               "faults": null,
               "cpu": {
@@ -131,7 +134,9 @@ fn an_example_fills_in_every_default() {
                   "vrf": null,
                   "mtu": 1500,
                   "redirects": false,
-                  "ra": null
+                  "ra": null,
+                  "trust": false,
+                  "objective": "none"
                 }
               ],
               "scheme": {
@@ -142,6 +147,7 @@ fn an_example_fills_in_every_default() {
                 "text": "fifo(limit=1000)"
               },
               "scheme_change": "migrate",
+              "policy": null,
               "capture": null,
               "faults": null,
               "cpu": {

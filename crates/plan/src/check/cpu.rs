@@ -56,7 +56,12 @@ fn batching(report: &mut Report<'_>, section: &Section<'_>, name: &'static str) 
 }
 
 /// A quantity within a range. None: left out or reported.
-fn within<T>(report: &mut Report<'_>, section: &Section<'_>, name: &'static str, range: RangeInclusive<T>) -> Option<T>
+pub(super) fn within<T>(
+    report: &mut Report<'_>,
+    section: &Section<'_>,
+    name: &'static str,
+    range: RangeInclusive<T>,
+) -> Option<T>
 where
     T: std::str::FromStr<Err = UnitError> + PartialOrd + std::fmt::Display,
 {
@@ -70,7 +75,7 @@ where
     None
 }
 
-fn time(
+pub(super) fn time(
     report: &mut Report<'_>,
     section: &Section<'_>,
     name: &'static str,

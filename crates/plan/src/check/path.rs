@@ -7,7 +7,7 @@ use crate::document::{Node, Path, Section, Text};
 use crate::keys::{MOST_FUNCTIONS, MOST_PATHS, MOST_RULES, PATH};
 use crate::names::{self, PATH_PATTERN, RESERVED_PATHS};
 use crate::text::{TextError, did_you_mean, quote};
-use crate::{Call, Catalogue, DispatchRule, FilterRule, Layout, Match, PathPlan};
+use crate::{Call, Catalogue, DispatchRule, FilterRule, Layout, Match, Objective, PathPlan};
 use std::collections::HashMap;
 use units::Nanos;
 
@@ -66,6 +66,7 @@ pub(super) fn read(
             Some(_) => section.integer(report, "class").unwrap_or(0) as u8,
             None => u8::from(cpu.reservation.is_some()),
         };
+        let objective = section.choice(report, "objective", Objective::ALL);
         if let (Some(name), Some((_, matching))) = (name, matching) {
             leads.extend(dispatch.iter().enumerate().map(|(rule, lead)| (index, rule, lead.path.clone())));
             paths.push(PathPlan {
@@ -77,6 +78,7 @@ pub(super) fn read(
                 input_queue,
                 output_queue,
                 class,
+                objective,
                 cpu,
             });
         }

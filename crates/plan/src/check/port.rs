@@ -3,12 +3,13 @@
 use super::advertise;
 use super::connected::{Connected, InterfaceIndex, MAIN, VrfIndex, edge_of, no_host};
 use super::cpu;
+use super::policy::Policies;
 use crate::diagnostic::Report;
 use crate::document::{Node, Path, Section, Text};
 use crate::keys::{FAULTS, FRAME_MTU, IPV6_MTU, MOST_ADDRESSES, MOST_INTERFACES, MOST_PORTS, MOST_VRFS, PORT, VLAN};
 use crate::names::{self, PORT_PATTERN};
 use crate::text::{TextError, did_you_mean, quote};
-use crate::{Call, Catalogue, DevicePlan, FaultsPlan, InterfacePlan, Name, PortPlan, Prefix, SchemeChange};
+use crate::{Call, Catalogue, DevicePlan, FaultsPlan, InterfacePlan, Name, Objective, PortPlan, Prefix, SchemeChange};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -31,6 +32,8 @@ pub(super) struct Shared<'c> {
     pub jumbo: bool,
     /// Packets that an input task takes at once.
     pub batch: Option<u16>,
+    /// What is said of objectives.
+    pub policies: &'c Policies,
 }
 
 /// What is shared between the ports while they are read.
@@ -115,11 +118,13 @@ impl Ports<'_> {
         }
         let vrf = self.vrf(report, section, MAIN);
         let mut interfaces = vec![self.interface(report, section, name.clone(), (None, vrf), mtu)];
+        (interfaces[0].trust, interfaces[0].objective) = wants(report, section, (false, Objective::None));
         self.vlans(report, section, (&name, vrf), mtu, &mut interfaces);
         PortPlan {
             mac: section.text(report, "mac").and_then(|text| mac(report, &text)),
             interfaces,
             scheme: self.scheme(report, section),
+            policy: self.policy(report, section),
             scheme_change: section.choice(report, "scheme_change", SchemeChange::ALL).unwrap_or_default(),
             capture: self.file(report, section, "capture"),
             faults: faults(report, section),
@@ -216,21 +221,24 @@ impl Ports<'_> {
                 none()
             });
         };
-        match Call::scheme(text.value, catalogue) {
-            Ok(call) => {
-                if call.is_anywhere(&|call| call.inner.is_empty() && call.option("limit") == Some(1)) {
-                    report.warning(text.span.clone(), text.path, || {
-                        let reason = "with a limit of 1 every burst loses all but one packet".to_string();
-                        (reason, "give a limit of a hundred or more".to_string())
-                    });
-                }
-                call
-            }
-            Err(error) => {
-                text.wrong(report, error);
-                none()
-            }
+        scheme(report, &text, catalogue).unwrap_or_else(none)
+    }
+
+    /// The name of its policy. None: left out or reported.
+    fn policy(&self, report: &mut Report<'_>, section: &Section<'_>) -> Option<Name> {
+        let text = section.text(report, "policy")?;
+        let mut names = self.by.policies.names();
+        let found = names.clone().find(|name| ***name == *text.value);
+        if found.is_none() {
+            text.error(report, || {
+                let hint = match names.next() {
+                    None => format!("add [policy.{}]", text.value),
+                    Some(_) => did_you_mean(text.value, self.by.policies.names().map(|name| &**name)),
+                };
+                (format!("no policy is called {}", quote(text.value)), hint)
+            });
         }
+        found.cloned()
     }
 
     fn vlans(
@@ -242,6 +250,7 @@ impl Ports<'_> {
         interfaces: &mut Vec<InterfacePlan>,
     ) {
         let parent = Path::Key(&section.path, "vlan");
+        let port_wants = (interfaces[0].trust, interfaces[0].objective);
         for (span, id, value) in section.tables(report, "vlan") {
             let path = Path::Key(&parent, id);
             let Some(vlan) = names::vlan_id(id) else {
@@ -272,7 +281,9 @@ impl Ports<'_> {
             }
             let name = Name::from(format!("{port}.{vlan}"));
             let vrf = self.vrf(report, &section, port_vrf);
-            interfaces.push(self.interface(report, &section, name, (Some(vlan), vrf), mtu));
+            let mut interface = self.interface(report, &section, name, (Some(vlan), vrf), mtu);
+            (interface.trust, interface.objective) = wants(report, &section, port_wants);
+            interfaces.push(interface);
         }
         interfaces.sort_by_key(|interface| interface.vlan);
     }
@@ -299,7 +310,8 @@ impl Ports<'_> {
         let redirects = section.boolean(report, "redirects");
         let ra = advertise::read(report, section, &addresses);
         let vrf = self.connected.vrf_name(vrf).cloned();
-        InterfacePlan { name, vlan, vrf, addresses, mtu: mtu as u16, redirects, ra }
+        let (trust, objective) = (false, Objective::None);
+        InterfacePlan { name, vlan, vrf, addresses, mtu: mtu as u16, redirects, ra, trust, objective }
     }
 
     /// The VRF of an interface, `default` where none is named.
@@ -347,6 +359,25 @@ impl Ports<'_> {
         self.connected.incomplete |= report.error_count() > before;
         addresses
     }
+}
+
+/// The scheme that a text names. None: reported.
+pub(super) fn scheme(report: &mut Report<'_>, text: &Text<'_>, catalogue: &Catalogue) -> Option<Call> {
+    let call = Call::scheme(text.value, catalogue).map_err(|error| text.wrong(report, error)).ok()?;
+    if call.is_anywhere(&|call| call.inner.is_empty() && call.option("limit") == Some(1)) {
+        report.warning(text.span.clone(), text.path, || {
+            let reason = "with a limit of 1 every burst loses all but one packet".to_string();
+            (reason, "give a limit of a hundred or more".to_string())
+        });
+    }
+    Some(call)
+}
+
+/// Whether an interface trusts what comes in, and what everything else wants; as `inherited` where it does not say.
+fn wants(report: &mut Report<'_>, section: &Section<'_>, inherited: (bool, Objective)) -> (bool, Objective) {
+    let said = section.node("trust").is_some();
+    let trust = if said { section.boolean(report, "trust") } else { inherited.0 };
+    (trust, section.choice(report, "objective", Objective::ALL).unwrap_or(inherited.1))
 }
 
 /// A file's name with `./a` and `a//b` made what they mean; links are left alone.
