@@ -1,5 +1,6 @@
 //! Layer 3 attachments: a port, or one VLAN of it, with its addresses.
 
+use crate::objective::Wants;
 use plan::RaPlan;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -35,6 +36,8 @@ pub struct Interface {
     pub redirects: bool,
     /// What it advertises to IPv6 hosts.
     pub ra: Option<Arc<RaPlan>>,
+    /// What packets want that come in by it.
+    pub wants: Arc<Wants>,
     /// Its IPv6 addresses; where there is any, the link-local one formed from the MAC (RFC 4862 5.3) is among them.
     pub ipv6: Vec<Attached<Ipv6Addr>>,
 }

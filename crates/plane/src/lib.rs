@@ -20,8 +20,10 @@ mod limits;
 mod link;
 pub mod meter;
 pub mod nat;
+pub mod objective;
 mod offload;
 mod path;
+pub mod policy;
 pub mod port;
 mod queueing;
 pub mod rig;
@@ -37,11 +39,12 @@ pub use link::{GroupReport, Lines, LinkCounters, LinkReport, QueueLength, Sample
 pub use path::PathCounters;
 pub use queueing::{Maker, Queueing, code};
 pub use router::{
-    ApplyError, Build, EditError, EditSummary, Edits, KnownCosts, Nudge, Opener, Prepared, Published, Router,
+    ApplyError, Build, Choice, EditError, EditSummary, Edits, KnownCosts, Nudge, Opener, PolicyReport, Prepared,
+    Published, Router,
 };
 pub use worker::{
     Adopted, Change, Command, Decorate, HalfAdopted, LinksReport, Mailbox, NewFunctions, NewPort, PathReport,
-    PortReport, QueueReport, Step, TaskReport, Watched, Worker, WorkerReport, add_counters,
+    PortReport, QueueReport, Reschedule, Step, TaskReport, Watched, Worker, WorkerReport, add_counters,
 };
 
 /// What a configuration may name: the schemes, the functions and the kinds of port of this build.

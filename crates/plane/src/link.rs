@@ -16,6 +16,7 @@ pub use told::{GroupReport, LinkReport, QueueLength, Sample, StateSeries};
 use crate::event::Stage;
 use crate::fates::Fates;
 use crate::latency::Since;
+use crate::objective::Demand;
 use crate::offload::wire_length;
 use crate::port::{Offloads, Port, Wire};
 use crate::queueing::{Queueing, Queues};
@@ -87,6 +88,9 @@ pub(crate) struct Link {
     offloads: Offloads,
     /// Whether the port is a relay: what it takes is transmitted by another worker.
     relayed: bool,
+    /// Whether it counts what packets want; what it has counted.
+    measures: bool,
+    demand: Demand,
     /// How much of the port's room is left to other workers.
     pub reserve: usize,
     /// What became of packets that no queue of the scheme had: they passed it by, or were another scheme's.
@@ -167,6 +171,8 @@ impl Link {
             up,
             offloads,
             relayed: false,
+            measures: false,
+            demand: Demand::default(),
             reserve: 0,
             others: Tally::default(),
             samples: Samples::default(),
@@ -202,6 +208,9 @@ impl Link {
             return 0;
         }
         since.note(self.lines.offered.as_mut_slice());
+        if self.measures {
+            self.demand.add(self.lines.offered.as_slice(), |packet| self.lines.length(packet));
+        }
         if fates.follows() {
             self.tell(self.lines.offered.as_slice(), false, fates);
         }
@@ -246,6 +255,9 @@ impl Link {
             });
             if fates.follows() {
                 self.tell(passing, true, fates);
+            }
+            if self.measures {
+                self.demand.add(passing, |packet| self.lines.length(packet));
             }
             let (packets, bytes) = (passing.len(), self.lines.bytes(passing));
             self.lines.counters.offered += packets as u64;
@@ -457,6 +469,16 @@ impl Link {
 
     pub fn counters(&self) -> LinkCounters {
         self.lines.counters
+    }
+
+    /// Counts from now on what packets want, or no longer.
+    pub fn measure(&mut self, measures: bool) {
+        self.measures = measures;
+    }
+
+    /// What the packets offered to its scheme wanted, while that was counted.
+    pub fn demand(&self) -> Demand {
+        self.demand
     }
 
     /// What the port takes besides plain packets.

@@ -4,7 +4,7 @@ use crate::interface::Interface;
 use crate::limits::HostLimits;
 use crate::nat;
 pub use plan::Layout;
-use plan::{Call, CpuPlan, DispatchRule, FilterRule, Match, PathCpu, PortCpu};
+use plan::{Call, CpuPlan, DispatchRule, FilterRule, Match, Objective, PathCpu, PortCpu};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use units::{Generation, InterfaceId, Mac, Nanos, PathId, PortId, Share};
@@ -25,8 +25,10 @@ pub struct PortView {
     pub name: Arc<str>,
     /// Its link-layer address.
     pub mac: Mac,
-    /// The queueing scheme of its link.
+    /// The queueing scheme of its link, as things stand.
     pub scheme: Call,
+    /// The objective in force; none where it has no policy, and nothing is counted.
+    pub objective: Option<Objective>,
     /// What it means to the processor.
     pub cpu: PortCpu,
     /// The parts of each core that its input and its output task get.
@@ -75,6 +77,8 @@ pub struct PathSpec {
     pub output_capacity: usize,
     /// The class a queueing scheme sees.
     pub class: u8,
+    /// What its packets want, where it knows better than they.
+    pub objective: Option<Objective>,
     /// What it means to the processor.
     pub cpu: PathCpu,
     /// The part of each core that its task gets.

@@ -5,6 +5,7 @@ use packet::DropReason;
 use packet::wire::{differences, summary};
 use plane::classify::{Exception, Finding, Outcome, RouteReport};
 use plane::explain::{Expected, Question, Step};
+use plane::objective::Because;
 use plane::snapshot::Snapshot;
 use units::{InterfaceId, PortId, VrfId};
 
@@ -22,6 +23,7 @@ pub(super) fn told(
     let teller = Teller { question, snapshot: question.snapshot };
     let mut lines: Vec<Line> = explanation.steps.iter().flat_map(|step| teller.lines(step)).collect();
     lines.extend(teller.egress(&explanation.expected));
+    lines.extend(teller.policy(explanation));
     let route = explanation.steps.iter().rev().find_map(|step| match step {
         Step::Routes(routes) => routes.first(),
         _ => None,
@@ -154,6 +156,20 @@ impl Teller<'_> {
                     format!("{source} to {destination}, {length} bytes: version, lengths and checksum are right");
                 ("header", Pass, text)
             }
+            Finding::Wants { dscp, objective, because } => {
+                let (point, wants) = (plan::dscp_name(dscp), wants(objective));
+                let text = match because {
+                    Because::CodePoint => format!("code points are trusted here, and {point} says: it {wants}"),
+                    Because::Silent => {
+                        format!("the code point {point} asks for nothing; as the interface says, it {wants}")
+                    }
+                    Because::Distrusted => {
+                        format!("code points are not trusted here; as the interface says, it {wants}")
+                    }
+                    Because::Path => format!("as its path says, it {wants}"),
+                };
+                ("objective", Note, text)
+            }
             Finding::Addresses => ("addresses", Pass, "a sender there can be, and somebody to send to".into()),
             Finding::Lookup { vrf, destination, outcome } => {
                 let within = if vrf == VrfId::MAIN { "" } else { " in the VRF of where it came in" };
@@ -249,6 +265,20 @@ impl Teller<'_> {
         lines
     }
 
+    /// What a policy makes of it where it leaves.
+    fn policy(&self, explanation: &plane::explain::Explanation) -> Option<Line> {
+        let Expected::Sent { port, .. } = explanation.expected else { return None };
+        let view = self.snapshot.port(port)?;
+        let in_force = view.objective?;
+        let wanted = explanation.steps.iter().rev().find_map(|step| match step {
+            Step::Found(Finding::Wants { objective, .. }) => Some(*objective),
+            _ => None,
+        });
+        let counts = wanted.unwrap_or_default();
+        let text = format!("counts as {counts}; in force is {in_force}, which {} serves", view.scheme);
+        Some(("policy", Note, text))
+    }
+
     fn conclusion(&self, explanation: &plane::explain::Explanation) -> (&'static str, String) {
         let fragments = explanation.steps.iter().filter(|step| matches!(step, Step::Fragment { .. })).count();
         match &explanation.expected {
@@ -267,6 +297,13 @@ impl Teller<'_> {
                 ("collected", "waits for the other fragments of its packet, which is for the router itself".into())
             }
         }
+    }
+}
+
+fn wants(objective: plan::Objective) -> String {
+    match objective {
+        plan::Objective::None => "wants nothing in particular".into(),
+        objective => format!("wants {objective}"),
     }
 }
 

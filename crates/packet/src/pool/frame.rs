@@ -44,6 +44,8 @@ pub struct Meta {
     pub ecn: u8,
     /// How often it was classified again: the general path is no loop.
     pub rounds: u8,
+    /// What it wants of the link it leaves by: a code of the plane's; zero for nothing in particular.
+    pub objective: u8,
     /// What it is to a connection: a code of the plane's; zero where no function looked.
     pub connection: u8,
 }

@@ -59,8 +59,11 @@ impl<W: Witness> Classifier<'_, W> {
             return refuse(packet, DropReason::PortRemoved);
         };
         self.witness.saw(|| Finding::Path(position));
-        meta.class = self.snapshot.paths[position].class;
-        let target = self.dispatch.instance(position, self.snapshot.egress(meta.out_interface).port);
+        let path = &self.snapshot.paths[position];
+        meta.class = path.class;
+        let out = meta.out_interface;
+        self.wanted_by(path, packet);
+        let target = self.dispatch.instance(position, self.snapshot.egress(out).port);
         if target == REFUSED { refuse(packet, DropReason::PortRemoved) } else { target }
     }
 
@@ -124,9 +127,11 @@ impl<W: Witness> Classifier<'_, W> {
         let parsed = Ipv4::parse(packet.bytes().get(l3..).unwrap_or_default()).map_err(reason4)?;
         let (source, destination) = (parsed.header.source(), parsed.header.destination());
         let (length, options, ecn) = (parsed.bytes.len(), !parsed.options.is_empty(), parsed.header.ecn());
+        let tos = parsed.header.dscp() << 2 | ecn;
         packet.resize(l3 + length);
         packet.meta_mut().ecn = ecn;
         self.saw_header(Family::V4, source.into(), destination.into(), length);
+        self.wants(packet, tos);
         if source.is_multicast() || source.is_broadcast() || source.is_loopback() || self.claims_ours(packet, source) {
             return Err(DropReason::MartianSource);
         }
@@ -179,9 +184,11 @@ impl<W: Witness> Classifier<'_, W> {
         let parsed = Ipv6::parse(packet.bytes().get(l3..).unwrap_or_default()).map_err(reason6)?;
         let (source, destination) = (parsed.header.source(), parsed.header.destination());
         let (length, next, ecn) = (parsed.bytes.len(), parsed.header.next_header(), parsed.header.ecn());
+        let tos = parsed.header.dscp() << 2 | ecn;
         packet.resize(l3 + length);
         packet.meta_mut().ecn = ecn;
         self.saw_header(Family::V6, source.into(), destination.into(), length);
+        self.wants(packet, tos);
         if source.is_multicast() || source.is_loopback() {
             return Err(DropReason::MartianSource);
         }
@@ -218,6 +225,17 @@ impl<W: Witness> Classifier<'_, W> {
         let vrf = self.tables.place(interface);
         self.witness.saw(|| Finding::Lookup { vrf, destination: destination.into(), outcome });
         self.route6(packet, source, outcome)
+    }
+
+    /// What the packet wants, by the interface it came in by and its type of service.
+    fn wants(&self, packet: &mut Packet, tos: u8) {
+        let Some(interface) = self.snapshot.interface(packet.meta().in_interface) else { return };
+        packet.meta_mut().objective = interface.wants.get(tos);
+        if interface.wants.speaks() {
+            let dscp = tos >> 2;
+            let (objective, because) = interface.wants.why(dscp);
+            self.witness.saw(|| Finding::Wants { dscp, objective, because });
+        }
     }
 
     fn saw_header(&self, family: Family, source: IpAddr, destination: IpAddr, length: usize) {

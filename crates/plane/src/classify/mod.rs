@@ -38,8 +38,9 @@ pub use tables::{
 pub use vrf::Vrf;
 pub use witness::{Finding, Unwitnessed, Witness};
 
+use crate::objective::{Because, Wants};
 use crate::offload::wire_length;
-use crate::snapshot::{Egress, PortView, Snapshot};
+use crate::snapshot::{Egress, PathSpec, PortView, Snapshot};
 use packet::wire::{flow_hash, ipv4};
 use packet::{BATCH, DropReason, Meta, Packet};
 use units::{AdjacencyId, GroupId, Instant, InterfaceId, PathId, PortId};
@@ -167,7 +168,9 @@ impl<W: Witness> Classifier<'_, W> {
         *offloads = false;
         let count = packets.len().min(BATCH);
         // Where untagged IPv4 has no interface nothing is plain: no station has the address of all ones in 64 bits.
-        let routed = self.snapshot.interface(view.untagged).is_some_and(|interface| !interface.ipv4.is_empty());
+        let interface = self.snapshot.interface(view.untagged);
+        let routed = interface.is_some_and(|interface| !interface.ipv4.is_empty());
+        let wants = interface.map_or(&Wants::NOTHING, |interface| &*interface.wants);
         let mac = if routed { view.mac.number() } else { u64::MAX };
         let mut bytes = 0;
         // All of one length, so that the loops below need no bounds checks.
@@ -205,9 +208,11 @@ impl<W: Witness> Classifier<'_, W> {
                 *meta = memo.meta;
                 meta.timestamp = timestamp;
                 meta.ecn = seen.tos & 3;
+                meta.objective = wants.get(seen.tos);
                 targets[i] = memo.target;
             } else if seen != Facts::NOT_PLAIN {
                 arrive(packet, came, id, view.untagged);
+                packet.meta_mut().objective = wants.get(seen.tos);
                 targets[i] = self.route_plain(packet, word, seen);
                 // What a group says holds for one flow.
                 let whole = Outcome::adjacency(word).is_some() && self.snapshot.rules.is_empty();
@@ -317,11 +322,21 @@ impl<W: Witness> Classifier<'_, W> {
         meta.out_interface = out;
         meta.path = path.id;
         meta.class = path.class;
+        self.wanted_by(path, packet);
         let target = self.dispatch.instance(position, egress.port);
         if target == REFUSED {
             return refuse(packet, DropReason::PortRemoved);
         }
         target
+    }
+
+    /// What a packet wants is what its path says, where that says anything.
+    #[inline(always)]
+    fn wanted_by(&self, path: &PathSpec, packet: &mut Packet) {
+        if let Some(objective) = path.objective {
+            self.witness.saw(|| Finding::Wants { dscp: 0, objective, because: Because::Path });
+            packet.meta_mut().objective = objective.index() as u8;
+        }
     }
 
     fn except(&self, packet: &mut Packet, exception: Exception) -> Target {

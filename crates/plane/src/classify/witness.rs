@@ -4,8 +4,9 @@
 //! is what happens.
 
 use super::{Exception, Outcome};
+use crate::objective::Because;
 use packet::wire::Family;
-use plan::Condition;
+use plan::{Condition, Objective};
 use std::net::IpAddr;
 use units::{AdjacencyId, GroupId, InterfaceId, Mac, VrfId};
 
@@ -44,6 +45,15 @@ pub enum Finding {
         destination: IpAddr,
         /// Length of the IP packet, in bytes.
         length: usize,
+    },
+    /// What it wants of the link it leaves by. Not told where nothing is said of objectives.
+    Wants {
+        /// Its code point.
+        dscp: u8,
+        /// What.
+        objective: Objective,
+        /// Why.
+        because: Because,
     },
     /// The addresses are those of a sender and of somebody to send to.
     Addresses,

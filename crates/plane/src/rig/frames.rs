@@ -53,11 +53,19 @@ impl Udp {
     /// # Panics
     /// When the length is too short for the headers and `payload`, or beyond an IPv4 packet's.
     pub fn frame(&self, payload: &[u8]) -> Vec<u8> {
+        self.coded(0, payload)
+    }
+
+    /// The same with this code point, of 0 to 63.
+    ///
+    /// # Panics
+    /// As [`Udp::frame`].
+    pub fn coded(&self, dscp: u8, payload: &[u8]) -> Vec<u8> {
         let mut frame = vec![0; self.length];
         let (link, rest) = frame.split_at_mut(14);
         ethernet::write_header(link, self.link.1, self.link.0, None, ethertype::IPV4).expect("14 bytes are enough");
         let spec = Ipv4Spec {
-            type_of_service: 0,
+            type_of_service: dscp << 2,
             identification: 0,
             dont_fragment: true,
             ttl: self.ttl,

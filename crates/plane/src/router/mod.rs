@@ -10,11 +10,13 @@ pub(crate) mod desired;
 mod edit;
 mod known;
 mod measured;
+mod policies;
 mod prepare;
 
 pub use crate::bell::Nudge;
 pub use edit::{EditError, EditSummary, Edits};
 pub use known::KnownCosts;
+pub use policies::{Choice, PolicyReport};
 pub use prepare::{ApplyError, Opener, Prepared};
 
 use crate::bell::Bell;
@@ -27,6 +29,7 @@ use desired::{Gateways, Key, Routes};
 use measured::Measured;
 use packet::{Pool, Region};
 use plan::{Name, Plan};
+use policies::Policies;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -65,6 +68,7 @@ pub struct Router {
     /// Neighbours that came by edits.
     given: HashMap<(InterfaceId, IpAddr), Mac>,
     measured: Measured,
+    policies: Policies,
 }
 
 /// Ids by name. An id keeps its name for as long as the router runs, and none is given twice.
@@ -151,6 +155,7 @@ impl Router {
             statics: HashMap::new(),
             given: HashMap::new(),
             measured,
+            policies: Policies::default(),
         };
         (router, workers)
     }
@@ -278,6 +283,7 @@ impl Router {
         self.withdraw_stranded();
         self.update_statics(statics);
         self.plan = Some(plan);
+        self.adopt_policies();
         self.snapshot.generation
     }
 

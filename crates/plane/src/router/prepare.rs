@@ -9,6 +9,7 @@ use crate::function;
 use crate::host::HostLimits;
 use crate::interface::{Attached, Interface};
 use crate::nat;
+use crate::objective::Wants;
 use crate::port::{Lane, Port, relay};
 use crate::queueing::Queueing;
 use crate::snapshot::{BEST_EFFORT, BUILT_IN, CONTROL, GENERAL, PathSpec, PortView, Rule, Snapshot};
@@ -17,7 +18,6 @@ use packet::Region;
 use packet::wire::ipv6;
 use plan::admission::{Figure, Source};
 use plan::{Admission, Call, CpuPlan, InterfacePlan, NatPlan, PathCpu, Plan, PortPlan};
-use schemes::Sharing;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::net::IpAddr;
@@ -145,7 +145,7 @@ impl Router {
         let mut snapshot = Snapshot::new(
             Generation(self.snapshot.generation.0 + 1),
             CpuPlan { layout: self.build.layout.unwrap_or(plan.cpu.layout), ..plan.cpu.clone() },
-            views(plan, &parts, &names),
+            self.views(plan, &parts, &names),
             interfaces,
             paths,
             rules(plan, &names),
@@ -213,9 +213,10 @@ impl Router {
             let reopened = old.is_none_or(|old| old.device != new.device);
             let redecorated =
                 reopened || old.is_some_and(|old| (&old.capture, old.faults) != (&new.capture, new.faults));
-            let rescheduled = old.is_none_or(|old| old.scheme != new.scheme);
-            if let Err(error) = self.prepare_port(new, id, (reopened, redecorated, rescheduled), opener, names, shares)
-            {
+            let scheme = self.scheme_of(plan, new, id);
+            let before = old.zip(self.plan.as_deref()).map(|(old, plan)| self.scheme_of(plan, old, id));
+            let scheme = Some(scheme).filter(|scheme| before != Some(*scheme));
+            if let Err(error) = self.prepare_port(new, id, (reopened, redecorated, scheme), opener, names, shares) {
                 errors.push(error);
             }
             names.macs.insert(id, mac_of(new, names.devices.get(&id).copied()));
@@ -227,24 +228,15 @@ impl Router {
         &self,
         plan: &PortPlan,
         id: PortId,
-        (reopened, redecorated, rescheduled): (bool, bool, bool),
+        (reopened, redecorated, scheme): (bool, bool, Option<&Call>),
         opener: &mut dyn Opener,
         names: &mut Names,
         shares: &mut [Share],
     ) -> Result<(), ApplyError> {
-        let (mut schemes, mut sharing) = (Vec::new(), Sharing::among(shares.len()));
-        for worker in 0..shares.len() {
-            sharing = sharing.of(worker);
-            let scheme = rescheduled.then(|| {
-                let queueing = Queueing::of(&plan.scheme, self.region.frames(), &mut sharing)?;
-                Ok(queueing.changing(plan.scheme_change))
-            });
-            schemes.push(
-                scheme
-                    .transpose()
-                    .map_err(|error: schemes::BuildError| broken(format!("port {}", plan.name), &error))?,
-            );
-        }
+        let schemes: Vec<Option<Queueing>> = match scheme {
+            Some(scheme) => self.schemes(plan, scheme)?.into_iter().map(Some).collect(),
+            None => shares.iter().map(|_| None).collect(),
+        };
         if reopened {
             let queues = opener.open(plan, &self.region, shares.len())?;
             assert!((1..=shares.len()).contains(&queues.len()), "a port for each queue, and at most as many as asked");
@@ -305,6 +297,29 @@ impl Router {
         opened.into_iter().flatten().collect()
     }
 
+    /// The ports as classifiers see them.
+    fn views(&self, plan: &Plan, shares: &Shares, names: &Names) -> Vec<Option<PortView>> {
+        let mut views = vec![None; names.next[0]];
+        for port in &plan.ports {
+            let id = names.ports[&port.name];
+            let of = |vlan: Option<u16>| port.interfaces.iter().find(|i| i.vlan == vlan);
+            let untagged = of(None).map_or(InterfaceId(u16::MAX), |i| names.interfaces[&i.name]);
+            let vlans = port.interfaces.iter().filter_map(|i| Some((i.vlan?, names.interfaces[&i.name]))).collect();
+            let (name, scheme) = (port.name.clone(), self.scheme_of(plan, port, id).clone());
+            views[id.index()] = Some(PortView {
+                name,
+                mac: names.macs[&id],
+                scheme,
+                objective: self.objective_of(port, id),
+                cpu: port.cpu,
+                shares: shares.of_port(port),
+                untagged,
+                vlans,
+            });
+        }
+        views
+    }
+
     /// Builds the functions of paths that are new, changed, or have a new port to serve.
     fn prepare_functions(
         &self,
@@ -333,7 +348,7 @@ impl Router {
     }
 }
 
-fn broken(place: String, error: &dyn std::error::Error) -> ApplyError {
+pub(super) fn broken(place: String, error: &dyn std::error::Error) -> ApplyError {
     ApplyError { place, reason: error.to_string(), hint: "run `switchpath check` on the configuration".into() }
 }
 
@@ -378,12 +393,13 @@ fn interfaces(plan: &Plan, names: &mut Names) -> Vec<Interface> {
             names.places.insert(id, vrf);
         }
         let port = names.ports[&port.name];
-        interfaces.push(attach(interface, id, port, names.macs[&port]));
+        let wants = Arc::new(Wants::of(interface.trust, interface.objective, &plan.objectives));
+        interfaces.push(attach(interface, id, port, names.macs[&port], wants));
     }
     interfaces
 }
 
-fn attach(plan: &InterfacePlan, id: InterfaceId, port: PortId, mac: Mac) -> Interface {
+fn attach(plan: &InterfacePlan, id: InterfaceId, port: PortId, mac: Mac, wants: Arc<Wants>) -> Interface {
     let (mut ipv4, mut ipv6) = (Vec::new(), Vec::new());
     for prefix in &plan.addresses {
         match prefix.address {
@@ -395,7 +411,8 @@ fn attach(plan: &InterfacePlan, id: InterfaceId, port: PortId, mac: Mac) -> Inte
         ipv6.push(Attached { address: ipv6::link_local(mac), length: 64 });
     }
     let (redirects, ra) = (plan.redirects, plan.ra.clone().map(Arc::new));
-    Interface { id, name: plan.name.to_string(), port, vlan: plan.vlan, mac, mtu: plan.mtu, redirects, ra, ipv4, ipv6 }
+    let (name, vlan, mtu) = (plan.name.to_string(), plan.vlan, plan.mtu);
+    Interface { id, name, port, vlan, mac, mtu, redirects, ra, wants, ipv4, ipv6 }
 }
 
 fn paths(plan: &Plan, shares: &Shares, names: &mut Names) -> Vec<PathSpec> {
@@ -408,6 +425,7 @@ fn paths(plan: &Plan, shares: &Shares, names: &mut Names) -> Vec<PathSpec> {
             capacity,
             output_capacity: capacity,
             class,
+            objective: None,
             cpu,
             share: shares.own(id),
             cost,
@@ -435,6 +453,7 @@ fn paths(plan: &Plan, shares: &Shares, names: &mut Names) -> Vec<PathSpec> {
         path_spec.filter = path.filter.iter().map(|rule| (rule.clone(), came(rule))).collect();
         path_spec.translates = path.functions.iter().any(|call| call.name == "nat");
         path_spec.output_capacity = path.output_queue as usize;
+        path_spec.objective = path.objective;
         (path_spec.cpu, path_spec.share) = (path.cpu, shares.of_path(path));
         path_spec.cpu.max_wait = shares.max_wait(path);
         let declared = Some(Figure::sum(&path.functions)).filter(|figure| figure.source == Source::Declared);
@@ -482,25 +501,4 @@ fn rules(plan: &Plan, names: &Names) -> Vec<Rule> {
         Rule { matching: path.matching.clone(), interface, path: position + BUILT_IN }
     };
     plan.paths.iter().enumerate().map(rule).collect()
-}
-
-fn views(plan: &Plan, shares: &Shares, names: &Names) -> Vec<Option<PortView>> {
-    let mut views = vec![None; names.next[0]];
-    for port in &plan.ports {
-        let id = names.ports[&port.name];
-        let of = |vlan: Option<u16>| port.interfaces.iter().find(|i| i.vlan == vlan);
-        let untagged = of(None).map_or(InterfaceId(u16::MAX), |i| names.interfaces[&i.name]);
-        let vlans = port.interfaces.iter().filter_map(|i| Some((i.vlan?, names.interfaces[&i.name]))).collect();
-        let (name, scheme) = (port.name.clone(), port.scheme.clone());
-        views[id.index()] = Some(PortView {
-            name,
-            mac: names.macs[&id],
-            scheme,
-            cpu: port.cpu,
-            shares: shares.of_port(port),
-            untagged,
-            vlans,
-        });
-    }
-    views
 }

@@ -1,7 +1,10 @@
 //! Adopting a configuration: everything that can fail was done before, on the control side; this only moves things in
 //! and out, between two steps, when no packet is on any path.
 
+mod reschedule;
 mod rule;
+
+pub use reschedule::Reschedule;
 
 use super::crew::Crew;
 use super::duties::Task;
@@ -173,6 +176,7 @@ impl Worker {
                     self.pending = Some(*change);
                 }
                 Command::Divide(snapshot) => self.divide(snapshot, now),
+                Command::Reschedule(new) => self.reschedule(*new),
                 Command::Report(reply) => drop(reply.send(self.report())),
                 Command::Links(port, reply) => drop(reply.send(self.links(port))),
                 Command::Watch(trace, reply) => drop(reply.send(self.watch(trace))),
@@ -261,24 +265,6 @@ impl Worker {
             }
         });
         self.statics = statics;
-    }
-
-    /// Another scheme for a link. Answers those that nothing needs any more.
-    fn replace_scheme(&mut self, id: PortId, scheme: Queueing) -> impl Iterator<Item = (PortId, Queueing)> + use<> {
-        let Worker { ports, duties, fates, .. } = self;
-        let old = match ports.get_mut(id.index()) {
-            Some(Some(PortState { link, output, .. })) => {
-                let (waited, dropped) = (link.backlog().packets, link.counters().dropped);
-                let drained = link.take_drained();
-                let (way, replaced) = link.replace_scheme(scheme, fates);
-                let dropped = u32::try_from(link.counters().dropped - dropped).unwrap_or(u32::MAX);
-                duties.urge(*output, fates.now);
-                fates.event(&Event::SchemeChanged { worker: self.id, port: id, way, packets: (waited, dropped) });
-                [replaced, drained]
-            }
-            _ => [Some(scheme), None],
-        };
-        old.into_iter().flatten().map(move |scheme| (id, scheme))
     }
 
     fn install_port(&mut self, new: NewPort, snapshot: &Snapshot, retired: &mut Vec<(PortId, Queueing)>) {

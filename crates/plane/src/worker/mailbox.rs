@@ -1,6 +1,6 @@
 //! How the control side talks to a worker: commands it reads between steps.
 
-use super::{Adopted, Change, LinksReport, Watched, WorkerReport};
+use super::{Adopted, Change, LinksReport, Reschedule, Watched, WorkerReport};
 use crate::scheduler::trace::Trace;
 use crate::snapshot::Snapshot;
 use std::collections::VecDeque;
@@ -17,6 +17,8 @@ pub enum Command {
     Adopt(Box<Change>, Sender<Adopted>),
     /// The configuration that runs divides the processor otherwise from now on; nothing else of it is another.
     Divide(Arc<Snapshot>),
+    /// A link has another scheme from now on; nothing else is another.
+    Reschedule(Box<Reschedule>),
     /// Tell what you have counted.
     Report(Sender<WorkerReport>),
     /// Tell of the links, or of one of them: what waits there, how long, and what the schemes remember.

@@ -24,7 +24,7 @@ mod stalled;
 mod team;
 
 pub(crate) use adopt::Opened;
-pub use adopt::{Adopted, Change, Decorate, NewFunctions, NewPort};
+pub use adopt::{Adopted, Change, Decorate, NewFunctions, NewPort, Reschedule};
 pub(crate) use crew::Crew;
 pub(crate) use lanes::Lanes;
 pub use mailbox::{Command, Mailbox};

@@ -7,6 +7,7 @@ use crate::function::Counter;
 use crate::host::NeighbourReport;
 use crate::latency::{Late, Latency};
 use crate::link::{LinkCounters, LinkReport};
+use crate::objective::Demand;
 use crate::path::{Fill, PathCounters};
 use crate::port::PortStatistics;
 use crate::scheduler::task::{Remark, TaskView, Times};
@@ -35,6 +36,8 @@ pub struct PortReport {
     pub received_bytes: u64,
     /// Its link.
     pub link: LinkCounters,
+    /// What the packets offered to it wanted, where it has a policy.
+    pub demand: Demand,
     /// Packets waiting in the queues of its link.
     pub backlog: u32,
     /// Bytes of those.
@@ -71,6 +74,7 @@ impl PortReport {
         self.received += other.received;
         self.received_bytes += other.received_bytes;
         self.link += other.link;
+        self.demand += other.demand;
         self.backlog += other.backlog;
         self.backlog_bytes += other.backlog_bytes;
         self.statistics.lost_before_receive += other.statistics.lost_before_receive;
@@ -284,6 +288,7 @@ impl Worker {
                 received: if state.role == Role::Relay { 0 } else { state.received },
                 received_bytes: if state.role == Role::Relay { 0 } else { state.received_bytes },
                 link: state.link.counters(),
+                demand: state.link.demand(),
                 backlog: backlog.packets,
                 backlog_bytes: backlog.bytes,
                 rate: state.link.port.link_rate(),

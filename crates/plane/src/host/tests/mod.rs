@@ -16,6 +16,7 @@ use super::*;
 use crate::classify::{Origin, Outcome, Tables};
 use crate::event::Event;
 use crate::interface::Attached;
+use crate::objective::Wants;
 use frames::Frame;
 use packet::wire::transport::verify_checksum;
 use packet::wire::{Ethernet, ethernet, ethertype, ipv6, summary};
@@ -23,6 +24,7 @@ use packet::{Pool, Region};
 use plan::Prefix;
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 use units::PortId;
 
 pub const LAN: InterfaceId = InterfaceId(1);
@@ -67,6 +69,7 @@ fn lan() -> Interface {
         mtu: 1500,
         redirects: false,
         ra: None,
+        wants: Arc::new(Wants::NOTHING),
         ipv4: vec![Attached { address: Ipv4Addr::new(10, 0, 1, 1), length: 24 }],
         ipv6: vec![
             Attached { address: "2001:db8:1::1".parse().unwrap(), length: 64 },
@@ -85,6 +88,7 @@ fn wan() -> Interface {
         mtu: 1400,
         redirects: false,
         ra: None,
+        wants: Arc::new(Wants::NOTHING),
         ipv4: vec![Attached { address: Ipv4Addr::new(10, 0, 2, 1), length: 24 }],
         ipv6: vec![
             Attached { address: "2001:db8:2::1".parse().unwrap(), length: 64 },

@@ -20,6 +20,7 @@ impl Worker {
         for (index, state) in self.ports.iter_mut().enumerate() {
             let Some(state) = state else { continue };
             let Some(view) = snapshot.port(PortId::at(index)) else { continue };
+            state.link.measure(view.objective.is_some());
             state.throttles = view.cpu.congestion == Congestion::Throttle;
             let agenda = &mut self.duties.agenda;
             let terms = |share| Terms { share, max_wait: None, capacity: u32::MAX, cost: None, prompt: false };
@@ -83,8 +84,9 @@ impl Worker {
         let Worker { ports, instances, .. } = self;
         let class = |target: &Target| instances.get(usize::from(*target)).and_then(Option::as_ref).map(|i| i.class);
         for state in ports.iter_mut().flatten() {
-            if state.link.ranks_classes() {
-                state.outputs.sort_by_key(|target| (std::cmp::Reverse(class(target)), *target));
+            match state.link.ranks_classes() {
+                true => state.outputs.sort_by_key(|target| (std::cmp::Reverse(class(target)), *target)),
+                false => state.outputs.sort_unstable(),
             }
         }
     }

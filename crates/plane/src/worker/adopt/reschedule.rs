@@ -1,0 +1,61 @@
+//! Another scheme for a link, with a generation or by itself.
+
+use crate::event::Event;
+use crate::queueing::Queueing;
+use crate::snapshot::Snapshot;
+use crate::worker::{PortState, Worker};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use units::PortId;
+
+/// Another scheme for the link of a port. It is the same generation still, and nothing else of it changes.
+#[derive(Debug)]
+pub struct Reschedule {
+    /// The generation, with the scheme in it.
+    pub snapshot: Arc<Snapshot>,
+    /// The port.
+    pub port: PortId,
+    /// The scheme.
+    pub scheme: Queueing,
+    /// Whom schemes are given that nothing needs any more, for their memory to be given back.
+    pub reply: Sender<Vec<(PortId, Queueing)>>,
+}
+
+impl Worker {
+    /// A port gets another scheme, unless another generation runs by now.
+    pub(super) fn reschedule(&mut self, new: Reschedule) {
+        let Reschedule { snapshot, port, scheme, reply } = new;
+        let retired = if self.pending.is_none() && self.snapshot.generation == snapshot.generation {
+            let retired = self.replace_scheme(port, scheme).collect();
+            self.snapshot = snapshot;
+            self.rank_outputs();
+            retired
+        } else {
+            vec![(port, scheme)]
+        };
+        // A control side that no longer listens is gone, and its memory with it.
+        let _ = reply.send(retired);
+    }
+
+    /// Another scheme for a link. Answers those that nothing needs any more.
+    pub(super) fn replace_scheme(
+        &mut self,
+        id: PortId,
+        scheme: Queueing,
+    ) -> impl Iterator<Item = (PortId, Queueing)> + use<> {
+        let Worker { ports, duties, fates, .. } = self;
+        let old = match ports.get_mut(id.index()) {
+            Some(Some(PortState { link, output, .. })) => {
+                let (waited, dropped) = (link.backlog().packets, link.counters().dropped);
+                let drained = link.take_drained();
+                let (way, replaced) = link.replace_scheme(scheme, fates);
+                let dropped = u32::try_from(link.counters().dropped - dropped).unwrap_or(u32::MAX);
+                duties.urge(*output, fates.now);
+                fates.event(&Event::SchemeChanged { worker: self.id, port: id, way, packets: (waited, dropped) });
+                [replaced, drained]
+            }
+            _ => [Some(scheme), None],
+        };
+        old.into_iter().flatten().map(move |scheme| (id, scheme))
+    }
+}

@@ -1,0 +1,293 @@
+//! What packets want brings the scheme that serves it, while they flow: none is lost, none overtakes another.
+
+use packet::wire::{Ipv6Spec, ethernet, ethertype, protocol};
+use plan::Objective;
+use plane::meter::Flat;
+use plane::objective::Demand;
+use plane::rig::{Rig, Team, Udp};
+use plane::snapshot::Layout;
+use plane::{Choice, WorkerReport};
+use proptest::prelude::*;
+use std::net::Ipv4Addr;
+use units::{Mac, Nanos, PortId};
+
+const WAN: PortId = PortId(1);
+const EF: u8 = 46;
+const CS1: u8 = 8;
+
+/// Hosts at `lan`, of which `lan` says something, and at its VLAN 7; `more` comes last.
+fn config(lan: &str, vlan: &str, more: &str) -> String {
+    format!(
+        "version = 1\n[objectives]\ndelay = ['ef']\nthroughput = ['cs1']\n\
+         [policy.edge]\nwindow = '100ms'\ndwell = '1s'\npackets = 10\n\
+         delay = 'codel(target=1ms)'\nthroughput = 'drr{{fifo(limit=4000)}}'\n\
+         [port.lan]\ndevice = 'memory:lan'\nmac = '02:00:00:00:00:01'\naddress = ['192.0.2.1/24', '2001:db8:1::1/64']\n{lan}\n\
+         [port.lan.vlan.7]\naddress = ['10.7.0.1/24']\n{vlan}\n\
+         [port.wan]\ndevice = 'memory:wan'\nmac = '02:00:00:00:00:02'\naddress = ['198.51.100.1/24', '2001:db8:2::1/64']\n\
+         scheme = 'fifo(limit=3000)'\npolicy = 'edge'\n\
+         [[neighbour]]\naddress = '198.51.100.9'\nmac = '02:00:00:00:00:99'\nport = 'wan'\n\
+         [[neighbour]]\naddress = '2001:db8:2::9'\nmac = '02:00:00:00:00:99'\nport = 'wan'\n{more}"
+    )
+}
+
+fn frame(dscp: u8, sequence: u32) -> Vec<u8> {
+    Udp { length: 64, ..Udp::crossing(9, 2) }.coded(dscp, &sequence.to_be_bytes())
+}
+
+fn number(frame: &[u8]) -> u32 {
+    u32::from_be_bytes(frame[42..46].try_into().unwrap())
+}
+
+/// The same packet in a VLAN.
+fn tagged(frame: &[u8], vlan: u16) -> Vec<u8> {
+    let mut tagged = frame[..12].to_vec();
+    tagged.extend([0x81, 0]);
+    tagged.extend(vlan.to_be_bytes());
+    tagged.extend(&frame[12..]);
+    tagged
+}
+
+fn over_ipv6(dscp: u8) -> Vec<u8> {
+    let mut frame = vec![0; 62];
+    let (link, rest) = frame.split_at_mut(14);
+    ethernet::write_header(link, Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 9]), None, ethertype::IPV6).unwrap();
+    let spec = Ipv6Spec {
+        traffic_class: dscp << 2,
+        flow_label: 0,
+        next_header: protocol::UDP,
+        hop_limit: 64,
+        source: "2001:db8:1::7".parse().unwrap(),
+        destination: "2001:db8:2::9".parse().unwrap(),
+    };
+    spec.write(rest, 8).unwrap();
+    frame
+}
+
+fn demand(reports: &[WorkerReport]) -> Demand {
+    let mut sum = Demand::default();
+    reports.iter().flat_map(|report| &report.ports).filter(|port| port.port == WAN).for_each(|port| sum += port.demand);
+    sum
+}
+
+/// Packets by objective that have been offered to `wan` since the rig was started, without what the router said itself.
+fn wanted(rig: &mut Rig, frames: &[Vec<u8>]) -> Vec<(Objective, u64)> {
+    let before = demand(&[rig.report()]);
+    frames.iter().for_each(|frame| rig.send("lan", frame));
+    rig.settle();
+    assert_eq!(rig.received("wan").len(), frames.len());
+    let since = demand(&[rig.report()]).since(&before);
+    let bytes: u64 = since.bytes.iter().sum();
+    // Without tags on the way out.
+    let sent: usize = frames.iter().map(|f| if f[12..14] == [0x81, 0] { f.len() - 4 } else { f.len() }).sum();
+    assert_eq!(bytes, sent as u64);
+    let all = Objective::ALL.iter().map(|objective| (*objective, since.packets[objective.index()]));
+    all.filter(|(_, packets)| *packets > 0).collect()
+}
+
+#[test]
+fn what_a_packet_wants_is_its_code_point_where_that_is_trusted_else_what_its_interface_says() {
+    use Objective::{Delay, Fct, None as Nothing, Tail};
+    let mut frames = vec![frame(EF, 0), frame(0, 1), over_ipv6(EF), over_ipv6(0)];
+    frames.extend([tagged(&frame(EF, 2), 7), tagged(&frame(0, 3), 7)]);
+    for (lan, vlan, expected) in [
+        ("trust = true", "", vec![(Nothing, 3), (Delay, 3)]),
+        ("", "trust = true", vec![(Nothing, 5), (Delay, 1)]),
+        ("trust = true", "trust = false", vec![(Nothing, 4), (Delay, 2)]),
+        ("trust = true\nobjective = 'fct'", "", vec![(Delay, 3), (Fct, 3)]),
+        ("objective = 'fct'", "objective = 'tail'", vec![(Fct, 4), (Tail, 2)]),
+        (
+            "trust = true\nobjective = 'fct'",
+            "trust = false\nobjective = 'none'",
+            vec![(Nothing, 2), (Delay, 2), (Fct, 2)],
+        ),
+    ] {
+        for layout in [Layout::One, Layout::Three] {
+            let mut rig = Rig::running(1024, layout, &config(lan, vlan, ""));
+            assert_eq!(wanted(&mut rig, &frames), expected, "{lan} {vlan}");
+        }
+    }
+}
+
+#[test]
+fn a_path_knows_better_than_its_packets() {
+    let path = |wants: &str| format!("[[path]]\nname = 'calls'\nmatch = 'udp dport 2'\n{wants}\n");
+    let frames = [frame(CS1, 0), frame(0, 1), over_ipv6(CS1)];
+    for (wants, expected) in [
+        ("", vec![(Objective::None, 1), (Objective::Throughput, 2)]),
+        ("objective = 'delay'", vec![(Objective::Throughput, 1), (Objective::Delay, 2)]),
+        ("objective = 'none'", vec![(Objective::None, 2), (Objective::Throughput, 1)]),
+    ] {
+        let mut rig = Rig::running(1024, Layout::Three, &config("trust = true", "", &path(wants)));
+        assert_eq!(wanted(&mut rig, &frames), expected, "{wants}");
+    }
+}
+
+#[test]
+fn nothing_is_counted_at_a_port_without_a_policy() {
+    let text = config("trust = true", "", "").replace("policy = 'edge'", "");
+    let mut rig = Rig::running(1024, Layout::Three, &text);
+    (0..50).for_each(|number| rig.send("lan", &frame(EF, number)));
+    rig.settle();
+    assert_eq!((rig.received("wan").len(), demand(&[rig.report()])), (50, Demand::default()));
+    assert_eq!((rig.router.consults_in(rig.now), rig.router.consult(rig.now, &[rig.report()])), (None, vec![]));
+}
+
+/// Traffic of one code point after another flows while the policies are consulted every 100 ms.
+struct Traffic {
+    rig: Rig,
+    sent: u32,
+    seen: u32,
+    choices: Vec<Choice>,
+}
+
+impl Traffic {
+    fn new(text: &str) -> Traffic {
+        Traffic { rig: Rig::running(8192, Layout::Three, text), sent: 0, seen: 0, choices: Vec::new() }
+    }
+
+    /// For so many windows, packets of these code points in turn.
+    fn flow(&mut self, windows: u64, dscps: &[u8]) {
+        for _ in 0..windows {
+            for round in 0..10 {
+                for dscp in dscps.iter().cycle().take(8) {
+                    self.rig.send("lan", &frame(*dscp, self.sent));
+                    self.sent += 1;
+                }
+                // Not so many that nothing waits anywhere when something changes.
+                for _ in 0..3 {
+                    self.rig.step(&mut Flat(Nanos::new(10)));
+                }
+                if round == 5 {
+                    self.consult();
+                }
+                self.receive();
+            }
+            self.rig.pass(Nanos::millis(100));
+        }
+    }
+
+    fn consult(&mut self) {
+        let reports = [self.rig.report()];
+        self.choices.extend(self.rig.router.consult(self.rig.now, &reports));
+    }
+
+    fn receive(&mut self) {
+        // What the router says itself goes over IPv6.
+        for frame in self.rig.received("wan").into_iter().filter(|frame| frame[12..14] == [8, 0]) {
+            assert_eq!(number(&frame), self.seen);
+            self.seen += 1;
+        }
+    }
+
+    fn finish(mut self) -> Vec<Choice> {
+        self.rig.settle();
+        self.receive();
+        assert_eq!(self.seen, self.sent);
+        let report = self.rig.report();
+        assert_eq!(report.ledger.dropped(), 0);
+        self.choices
+    }
+
+    /// The objective in force, and the scheme that the snapshot has.
+    fn in_force(&self) -> (Objective, String) {
+        let view = self.rig.router.snapshot().port(WAN).unwrap();
+        (view.objective.unwrap(), view.scheme.to_string())
+    }
+}
+
+#[test]
+fn a_port_gets_the_scheme_of_what_its_packets_want_and_loses_none() {
+    let mut traffic = Traffic::new(&config("trust = true", "", ""));
+    let generation = traffic.rig.router.snapshot().generation;
+    traffic.flow(5, &[0]);
+    assert!(traffic.in_force().1.starts_with("fifo(limit=3000"), "{:?}", traffic.in_force());
+    traffic.flow(5, &[EF]);
+    assert_eq!(traffic.in_force().0, Objective::Delay);
+    // Half of each is nobody's majority.
+    traffic.flow(20, &[EF, CS1]);
+    assert_eq!(traffic.in_force().0, Objective::Delay);
+    traffic.flow(5, &[CS1]);
+    assert!(traffic.in_force().1.starts_with("drr("), "{:?}", traffic.in_force());
+    // The dwell is not over.
+    traffic.flow(4, &[0]);
+    assert_eq!(traffic.in_force().0, Objective::Throughput);
+    traffic.flow(12, &[0]);
+    assert_eq!((traffic.in_force().0, traffic.rig.router.snapshot().generation), (Objective::None, generation));
+    let choices = traffic.finish();
+    let told: Vec<_> = choices.iter().map(|c| (c.port, c.decision.to, c.scheme.is_some(), c.failed.clone())).collect();
+    let expected = [Objective::Delay, Objective::Throughput, Objective::None];
+    assert_eq!(told, expected.map(|objective| (WAN, objective, true, None)));
+}
+
+#[test]
+fn another_configuration_goes_on_with_what_is_in_force_and_its_own_table() {
+    let text = config("trust = true", "", "");
+    let mut traffic = Traffic::new(&text);
+    traffic.flow(4, &[EF]);
+    let other = text.replace("codel(target=1ms)", "codel(target=2ms)");
+    traffic.rig.apply(&other).unwrap();
+    assert!(traffic.in_force().1.contains("target=2ms"), "{:?}", traffic.in_force());
+    // The port's own scheme is another, but not in force.
+    traffic.rig.apply(&other.replace("limit=3000", "limit=2000")).unwrap();
+    assert!(traffic.in_force().1.contains("target=2ms"), "{:?}", traffic.in_force());
+    // Without a policy the port has its own; a new one begins with that.
+    traffic.rig.apply(&other.replace("policy = 'edge'", "")).unwrap();
+    assert_eq!(traffic.rig.router.snapshot().port(WAN).unwrap().objective, None);
+    traffic.rig.apply(&text).unwrap();
+    assert_eq!(traffic.in_force().0, Objective::None);
+    // A table that has nothing for it: the own scheme serves it.
+    traffic.flow(4, &[EF]);
+    traffic.rig.apply(&text.replace("delay = 'codel(target=1ms)'", "")).unwrap();
+    let (objective, scheme) = traffic.in_force();
+    assert!(objective == Objective::Delay && scheme.starts_with("fifo(limit=3000"), "{objective} {scheme}");
+    traffic.finish();
+}
+
+#[test]
+fn several_workers_change_together() {
+    let mut team = Team::new(3, 2, 8192, Layout::Three);
+    team.apply(&config("trust = true", "", ""));
+    team.settle();
+    let (mut choices, mut arrived) = (Vec::new(), 0);
+    for round in 0..6u32 {
+        for flow in 0..40 {
+            let network = (Ipv4Addr::new(192, 0, 2, 10 + flow as u8), Ipv4Addr::new(198, 51, 100, 9));
+            let wire = if flow % 2 == 0 { "lan" } else { "lan#1" };
+            team.send(wire, &Udp { network, ..Udp::crossing(9, 2) }.coded(EF, &round.to_be_bytes()));
+        }
+        for worker in 0..3 {
+            team.step(worker);
+        }
+        let reports = team.reports();
+        choices.extend(team.router.consult(team.now, &reports));
+        team.settle();
+        arrived += team.received("wan").len() + team.received("wan#1").len();
+        team.pass(Nanos::millis(100));
+    }
+    assert_eq!((choices.len(), choices[0].decision.to), (1, Objective::Delay));
+    let reports = team.reports();
+    assert_eq!(reports.iter().map(|report| report.ledger.dropped()).sum::<u64>(), 0);
+    assert!(arrived >= 240, "{arrived}");
+    assert_eq!(demand(&reports).packets[Objective::Delay.index()], 240);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+    /// Whatever code points come in by a port that is not trusted, nothing is asked for and nothing changes.
+    #[test]
+    fn code_points_that_are_not_trusted_change_nothing(bursts in prop::collection::vec((0u8..64, 1usize..60), 1..12)) {
+        let mut traffic = Traffic::new(&config("", "trust = true", ""));
+        for (dscp, packets) in bursts {
+            for _ in 0..packets {
+                traffic.rig.send("lan", &frame(dscp, traffic.sent));
+                traffic.sent += 1;
+            }
+            traffic.rig.pass(Nanos::millis(150));
+            traffic.consult();
+            let counted = demand(&[traffic.rig.report()]);
+            prop_assert_eq!(counted.packets[1..].iter().sum::<u64>(), 0);
+            prop_assert!(counted.packets[0] >= u64::from(traffic.sent));
+        }
+        prop_assert_eq!(traffic.finish(), vec![]);
+    }
+}
