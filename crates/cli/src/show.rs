@@ -1,6 +1,7 @@
 //! `switchpath show`: what the running router tells of itself, as tables or JSON.
 
 mod links;
+mod policy;
 
 use crate::arguments::{Noun, Show};
 use crate::output::{Rows, brief, is_coloured, or_dash, print_json, rate, short, span, time_of_day};
@@ -44,6 +45,7 @@ pub fn show(arguments: &Show) -> Result<ExitCode> {
         }
         Noun::Functions => screen.show::<api::Functions>(&client, "/v1/functions"),
         Noun::Nat { limit } => screen.show::<api::Nat>(&client, &format!("/v1/nat?limit={limit}")),
+        Noun::Policy => screen.show::<api::Policies>(&client, "/v1/policy"),
         Noun::Neighbours => screen.show::<api::Neighbours>(&client, "/v1/neighbours"),
         Noun::Drops => screen.show::<api::Drops>(&client, "/v1/drops"),
         Noun::Events { since } => screen.show::<api::Events>(&client, &format!("/v1/events?since={since}")),

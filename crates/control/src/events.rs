@@ -32,6 +32,7 @@ pub(crate) enum What {
     AddressConflict { interface: InterfaceId, address: IpAddr, mac: Mac },
     RouterContradicts { interface: InterfaceId, router: Ipv6Addr, about: &'static str },
     SchemeChanged { worker: WorkerId, port: PortId, way: Way, packets: (u32, u32) },
+    Policy(Box<plane::Choice>),
     Remarked { port: Option<PortId>, path: Option<PathId>, remark: plane::scheduler::task::Remark },
     FunctionFailed { path: PathId, what: String },
     GuestFailed { port: PortId, what: String, for_good: bool },
@@ -85,6 +86,8 @@ impl What {
             What::AddressConflict { .. } => api::EventKind::AddressConflict,
             What::RouterContradicts { .. } => api::EventKind::RouterContradicts,
             What::SchemeChanged { .. } => api::EventKind::SchemeChanged,
+            What::Policy(choice) if choice.failed.is_some() => api::EventKind::PolicyFailed,
+            What::Policy(_) => api::EventKind::PolicyChanged,
             What::Remarked { .. } => api::EventKind::Scheduling,
             What::FunctionFailed { .. } => api::EventKind::FunctionFailed,
             What::GuestFailed { .. } => api::EventKind::GuestFailed,
@@ -102,6 +105,7 @@ impl What {
             What::PortLink { port, .. } | What::PortDrained(port) | What::SchemeChanged { port, .. } => {
                 Some(names.port(*port))
             }
+            What::Policy(choice) => Some(names.port(choice.port)),
             What::PathDrained(path) | What::FunctionFailed { path, .. } => Some(names.path(*path)),
             What::Remarked { port: Some(port), .. } | What::GuestFailed { port, .. } | What::GuestSaid { port, .. } => {
                 Some(names.port(*port))
@@ -151,6 +155,7 @@ impl What {
                 format!("the router {router} advertises something else than this one: {about}")
             }
             What::SchemeChanged { worker, way, packets, .. } => remarks::scheme_changed(*worker, *way, *packets),
+            What::Policy(choice) => remarks::chosen(choice),
             What::Remarked { remark, .. } => remarks::text(remark),
             What::FunctionFailed { what, .. } => what.clone(),
             What::GuestFailed { what, for_good, .. } => {
@@ -196,6 +201,7 @@ impl Entry {
                     "mend the guest and apply it anew (docs/guests.md), or give the port a scheme that is built in"
                         .into(),
                 ),
+                What::Policy(choice) => choice.failed.as_ref().map(|error| error.hint.clone()),
                 _ => None,
             },
         }

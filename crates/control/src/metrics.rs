@@ -2,7 +2,8 @@
 //! paths and drop reasons are labels.
 
 use crate::api::{
-    ApiError, Core, Latency, Link, Path, Port, Queue, QueueGroup, QueueStage, Task, Tasks, Worker, WorkerState,
+    ApiError, Core, Latency, Link, Path, Port, PortPolicy, Queue, QueueGroup, QueueStage, Task, Tasks, Wanted, Worker,
+    WorkerState,
 };
 use crate::daemon::Daemon;
 use plan::Receive;
@@ -107,6 +108,7 @@ pub(crate) fn page(daemon: &Daemon) -> Result<String, ApiError> {
     whole(daemon, r)?;
     ports(daemon, r)?;
     links(&daemon.links(None, 0)?.links, r);
+    policies(daemon, r)?;
     paths(daemon, r)?;
     scheduling(&daemon.tasks()?, r);
     queues(daemon, r)?;
@@ -315,6 +317,27 @@ fn links(links: &[Link], r: &mut Registry) {
         }
     }
     r.register("scheme_state", "What a scheme remembers of the longest of these queues, by its literature", state);
+}
+
+/// What packets want at ports with a policy, and what is in force.
+fn policies(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
+    let ports = daemon.policies()?.ports;
+    let of = |value: fn(&PortPolicy, &Wanted) -> u64| {
+        let each = ports.iter().flat_map(move |port| {
+            port.wanted.iter().map(move |wanted| -> (DropLabels, u64) {
+                let labels = [("port", port.port.clone()), ("objective", wanted.objective.clone())];
+                (labels, value(port, wanted))
+            })
+        });
+        each.collect::<Vec<_>>()
+    };
+    counter(r, "port_wanted_packets", "Packets offered to a port with a policy, by objective.", of(|_, w| w.packets));
+    counter(r, "port_wanted_bytes", "Bytes of those.", of(|_, w| w.bytes));
+    let in_force = of(|port, wanted| u64::from(port.objective == wanted.objective));
+    gauge(r, "port_objective", "1 for the objective in force at a port.", in_force);
+    let changes = ports.iter().map(|port| -> (PortLabel, u64) { ([("port", port.port.clone())], port.changes) });
+    counter(r, "port_objective_changes", "How often another objective came into force.", changes);
+    Ok(())
 }
 
 /// Whether the worker moves.

@@ -77,6 +77,16 @@ pub(crate) fn misdeed(misdeed: Misdeed<'_>) -> String {
 }
 
 /// How a link came to another queueing scheme; packets that waited, and those of them that were dropped.
+pub(crate) fn chosen(choice: &plane::Choice) -> String {
+    let plane::policy::Decision { from, to, share } = choice.decision;
+    let what = format!("{share} of the bytes want {to}");
+    match (&choice.failed, &choice.scheme) {
+        (Some(error), _) => format!("{what}, and {from} stays in force: {}", error.reason),
+        (None, Some(scheme)) => format!("{what}, which is in force now in place of {from}: {scheme} serves it"),
+        (None, None) => format!("{what}, which is in force now in place of {from} and served as that was"),
+    }
+}
+
 pub(crate) fn scheme_changed(worker: WorkerId, way: Way, (waited, dropped): (u32, u32)) -> String {
     let plural = if waited == 1 { "" } else { "s" };
     let then = match way {

@@ -53,6 +53,8 @@ pub enum Request {
     Workers,
     /// The tasks.
     Tasks,
+    /// What packets want, and which schemes it brings.
+    Policies,
     /// Routes.
     Routes {
         /// Only those within.
@@ -211,6 +213,7 @@ pub fn parse(method: &str, path: &str, query: &str, body: &[u8]) -> Result<Reque
         },
         "/v1/workers" => Request::Workers,
         "/v1/tasks" => Request::Tasks,
+        "/v1/policy" => Request::Policies,
         "/v1/routes" if method == "POST" => Request::Edit(text()?),
         "/v1/routes/batch" => Request::Editing,
         "/v1/routes" => Request::Routes {

@@ -49,6 +49,7 @@ pub(crate) fn respond(daemon: &Daemon, caller: &Caller, request: Request) -> Rep
         Request::Links { port, samples } => Reply::of(daemon.links(port.as_deref(), samples)),
         Request::Workers => Reply::of(Ok(daemon.workers())),
         Request::Tasks => Reply::of(daemon.tasks()),
+        Request::Policies => Reply::of(daemon.policies()),
         Request::Routes { within, origin, vrf, limit } => {
             let wanted = RouteQuery { vrf: None, within, origin };
             Reply::of(daemon.routes(wanted, vrf.as_deref(), limit))

@@ -11,6 +11,7 @@ mod functions;
 mod history;
 mod latency;
 mod links;
+mod policy;
 mod reports;
 mod traced;
 mod work;
@@ -25,6 +26,7 @@ pub use functions::{Function, FunctionCounter, Functions, Nat, NatConnection};
 pub use history::{Confirmed, History, HistoryEntry, HistoryState, Pending, Via, Who};
 pub use latency::{Latency, LatencyBucket};
 pub use links::{Link, LinkDrop, LinkSeries, Links, LongQueue, QueueGroup, StateSeries, StateValue};
+pub use policy::{CodePoints, InterfaceWants, Policies, PortPolicy, Wanted};
 pub use reports::{
     Capture, Confinement, Drop, DropAt, Drops, Event, EventKind, Events, Gateway, Interface, Ledger, Ledgers,
     Neighbour, Neighbours, Path, Paths, Port, Ports, Queue, QueueStage, Queues, Route, Routes, State, Status,

@@ -415,6 +415,11 @@ pub enum EventKind {
     /// Another queueing scheme decides over the link of a port, or the same one with other parameters: how many packets waited then,
     /// and how many of them were dropped for it.
     SchemeChanged,
+    /// Another objective is in force at a port, because most bytes of a window wanted it.
+    PolicyChanged,
+    /// Another objective should be in force at a port, and the scheme that serves it could not be built: the port keeps what it
+    /// has, and it is tried again when the policy's `dwell` is over.
+    PolicyFailed,
     /// The CPU scheduler has something to say of a task: it runs on time-outs only, its batches are near what its queues
     /// hold, a packet costs more than was declared, a port sleeps too long, or it waited too long for the processor. Each is
     /// told when it begins.

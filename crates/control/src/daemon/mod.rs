@@ -10,6 +10,7 @@ mod functions;
 mod guard;
 mod links;
 mod look;
+mod policy;
 mod pulse;
 mod report;
 mod watchdog;
@@ -343,6 +344,7 @@ impl Daemon {
         self.start_workers(workers).map_err(StartError::System)?;
         self.start_watchdog(stuck_after).map_err(StartError::System)?;
         self.start_dividing().map_err(StartError::System)?;
+        self.start_policies().map_err(StartError::System)?;
         let log = self.log.clone();
         let journal = self.attend("journal", Daemon::write_journal, move |next| drop(log.wait_since(next, JOURNAL)));
         journal.map_err(StartError::System)?;
@@ -389,6 +391,7 @@ impl Daemon {
                 | api::EventKind::Scheduling
                 | api::EventKind::FunctionFailed
                 | api::EventKind::GuestFailed
+                | api::EventKind::PolicyFailed
                 | api::EventKind::Remark => {
                     tracing::warn!("{subject}{}", event.text)
                 }

@@ -100,7 +100,7 @@ impl Daemon {
                 closing: report.closing,
                 link_rate_bps: (report.rate != Rate::MAX).then_some(report.rate.get()),
                 interfaces: plan.map_or_else(Vec::new, |plan| plan.interfaces.iter().map(interface).collect()),
-                scheme: plan.map_or_else(String::new, |plan| plan.scheme.to_string()),
+                scheme: snapshot.port(report.port).map_or_else(String::new, |view| view.scheme.to_string()),
                 received_packets: report.received,
                 received_bytes: report.received_bytes,
                 sent_packets: report.link.sent,

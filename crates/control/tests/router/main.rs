@@ -6,6 +6,7 @@ mod capturing;
 mod clients;
 mod explaining;
 mod guests;
+mod policies;
 mod rig;
 mod tracing;
 mod trials;

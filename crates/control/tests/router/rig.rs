@@ -64,10 +64,16 @@ impl Rig {
     /// Sends UDP packets from the host at `lan` to `destination`, with these times to live, numbered from `first` in the
     /// source port.
     pub fn send(&mut self, destination: [u8; 4], ttls: &[u8], first: u16) {
+        let numbered = ttls.iter().zip(0..);
+        self.send_frames(numbered.map(|(&ttl, i)| udp(destination, ttl, first.wrapping_add(i))));
+    }
+
+    /// Sends these frames, a batch at most, from the host at `lan`.
+    pub fn send_frames(&mut self, frames: impl Iterator<Item = Vec<u8>>) {
         let mut batch = Batch::new();
-        for (i, &ttl) in ttls.iter().enumerate() {
+        for frame in frames {
             let mut packet = self.lan.pool.take().unwrap();
-            assert!(packet.fill(&udp(destination, ttl, first.wrapping_add(i as u16))));
+            assert!(packet.fill(&frame));
             batch.push(packet);
         }
         until(|| (self.lan.end.room() >= batch.len()).then_some(()));

@@ -1,0 +1,101 @@
+//! Policies consulted again and again: ports get the schemes of what their packets want ([`plane::policy`]).
+
+use super::report::Answer;
+use super::{Daemon, RUNNING};
+use crate::api;
+use crate::events::What;
+use io::clock;
+use plan::Objective;
+use plane::PortReport;
+use std::io::Result;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use units::Nanos;
+
+/// How often it is looked whether there is a policy by now, or a window is over, at least and at most.
+const SELDOM: Nanos = Nanos::secs(1);
+const OFTEN: Nanos = Nanos::millis(10);
+
+impl Daemon {
+    /// Starts the thread that does it.
+    pub(super) fn start_policies(self: &Arc<Self>) -> Result<()> {
+        self.attend("policy", Daemon::consult, |pause: Nanos| thread::park_timeout(pause.into()))
+    }
+
+    /// Has the policies decide where a window is over. Answers how long to wait.
+    fn consult(&self) -> Nanos {
+        let pause = |daemon: &Daemon| daemon.control.lock().router.consults_in(clock::now());
+        match pause(self) {
+            Some(Nanos::ZERO) => {}
+            other => return other.unwrap_or(SELDOM).clamp(OFTEN, SELDOM),
+        }
+        let Ok(reports) = self.reports() else { return SELDOM };
+        let now = clock::now();
+        let choices = {
+            let mut control = self.control.lock();
+            // What no worker runs yet is decided about when it runs.
+            if control.late.is_some() || self.state.load(Ordering::Acquire) != RUNNING {
+                return OFTEN;
+            }
+            control.router.consult(now, &reports)
+        };
+        for choice in choices {
+            self.log.push(now, What::Policy(Box::new(choice)));
+        }
+        pause(self).unwrap_or(SELDOM).clamp(OFTEN, SELDOM)
+    }
+
+    /// What packets want, and what serves it.
+    pub fn policies(&self) -> Answer<api::Policies> {
+        let ports = PortReport::together(&self.reports()?);
+        let now = clock::now();
+        let control = self.control.lock();
+        let (snapshot, Some(plan)) = (control.router.snapshot(), control.router.plan()) else {
+            let (ports, code_points, interfaces) = (Vec::new(), Vec::new(), Vec::new());
+            return Ok(api::Policies { time_ns: self.now_ns(), ports, code_points, interfaces });
+        };
+        let told = |report: plane::PolicyReport| {
+            let view = snapshot.port(report.port)?;
+            let port = plan.ports.iter().find(|port| port.name == view.name)?;
+            let counted =
+                ports.iter().find(|port| port.port == report.port).map_or_else(Default::default, |p| p.demand);
+            let wanted = |objective: &Objective| {
+                let place = objective.index();
+                api::Wanted {
+                    objective: objective.to_string(),
+                    scheme: plan.scheme(port, *objective).to_string(),
+                    packets: counted.packets[place],
+                    bytes: counted.bytes[place],
+                    window_packets: report.lately.packets[place],
+                    window_bytes: report.lately.bytes[place],
+                }
+            };
+            Some(api::PortPolicy {
+                port: view.name.to_string(),
+                policy: port.policy.as_ref()?.to_string(),
+                objective: report.objective.to_string(),
+                scheme: view.scheme.to_string(),
+                changes: report.changes,
+                held_ns: report.held.get(),
+                wanted: Objective::ALL.iter().map(wanted).collect(),
+            })
+        };
+        let code_points = |objective: &Objective| api::CodePoints {
+            objective: objective.to_string(),
+            code_points: plan.objectives.of(*objective),
+        };
+        let says = |interface: &&plan::InterfacePlan| interface.trust || interface.objective != Objective::None;
+        let interface = |interface: &plan::InterfacePlan| api::InterfaceWants {
+            interface: interface.name.to_string(),
+            trust: interface.trust,
+            objective: interface.objective.to_string(),
+        };
+        Ok(api::Policies {
+            time_ns: self.now_ns(),
+            ports: control.router.policies(now).into_iter().filter_map(told).collect(),
+            code_points: Objective::ALL.iter().map(code_points).filter(|of| !of.code_points.is_empty()).collect(),
+            interfaces: plan.interfaces().map(|(_, interface)| interface).filter(says).map(interface).collect(),
+        })
+    }
+}
