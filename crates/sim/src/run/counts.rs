@@ -156,7 +156,8 @@ impl TaskCount {
 }
 
 impl Live<'_> {
-    fn reports(&self, node: usize) -> impl Iterator<Item = (WorkerReport, &super::Core)> {
+    /// What the workers of a router tell, each with its core.
+    pub(super) fn reports(&self, node: usize) -> impl Iterator<Item = (WorkerReport, &super::Core)> {
         self.cores.iter().filter(move |core| core.node == node).map(|core| (core.worker.report(), core))
     }
 

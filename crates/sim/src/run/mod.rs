@@ -10,6 +10,7 @@ mod counts;
 mod fair;
 mod look;
 mod measured;
+mod policies;
 mod real;
 #[cfg(test)]
 mod sabotage;
@@ -112,6 +113,8 @@ struct Live<'w> {
     looks: Looks,
     /// Whether the stations are real, and count by themselves.
     apart: bool,
+    /// Until when its policies have been consulted.
+    consulted: u64,
 }
 
 /// What happens at a time besides what the world says.
@@ -147,7 +150,7 @@ impl<'w> Live<'w> {
                 cores.push(Core::new(index, number, worker, meter, plan.spin));
             }
         }
-        Ok(Live { world, outside, nodes, cores, looks: Looks::default(), apart: false })
+        Ok(Live { world, outside, nodes, cores, looks: Looks::default(), apart: false, consulted: 0 })
     }
 
     /// Routers get their first configurations.
@@ -219,7 +222,7 @@ impl<'w> Live<'w> {
     fn run(&mut self, progress: Progress<'_>) -> Result<(), RunError> {
         let mut told = 0;
         for (time, due) in agenda(self.world) {
-            self.until(time);
+            self.consult_until(time)?;
             if !self.outside.lock().violations.is_empty() {
                 break;
             }

@@ -1,0 +1,127 @@
+//! Policies of routers, consulted in the time of the world: the same controllers as a running router has.
+
+use super::{Live, RunError, instant};
+use plane::WorkerReport;
+
+impl Live<'_> {
+    /// Steps cores until none is before `time`, and has policies decide whenever a window is over.
+    pub(super) fn consult_until(&mut self, time: u64) -> Result<(), RunError> {
+        while let Some((at, node)) = self.next_consultation().filter(|(at, _)| *at < time) {
+            self.until(at);
+            self.consulted = at;
+            if self.outside.lock().violations.is_empty() {
+                self.consult(node, at)?;
+            } else {
+                return Ok(());
+            }
+        }
+        self.until(time);
+        self.consulted = time;
+        Ok(())
+    }
+
+    /// When the first window is over, and of which router. A generation that is on its way comes first.
+    fn next_consultation(&self) -> Option<(u64, usize)> {
+        let settled = self.nodes.iter().enumerate().filter(|(_, node)| node.pending.is_none());
+        let waits =
+            settled.filter_map(|(index, node)| Some((node.router.consults_in(instant(self.consulted))?, index)));
+        waits.map(|(wait, index)| (self.consulted + wait.get(), index)).min()
+    }
+
+    fn consult(&mut self, node: usize, time: u64) -> Result<(), RunError> {
+        let reports: Vec<WorkerReport> = self.reports(node).map(|(report, _)| report).collect();
+        let choices = self.nodes[node].router.consult(instant(time), &reports);
+        let named = || self.nodes[node].plan.name.clone();
+        if let Some(error) = choices.iter().find_map(|choice| choice.failed.clone()) {
+            return Err(RunError::Apply(named(), vec![error]));
+        }
+        if !choices.is_empty() {
+            self.cores.iter_mut().filter(|core| core.node == node).for_each(|core| core.poke(time));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::run::{Live, instant};
+    use crate::{NoCaptures, World};
+    use plan::Objective;
+
+    /// Calls from the beginning, a backup from the third second on.
+    const WORLD: &str = r#"
+duration = "8s"
+sample = "1s"
+[[link]]
+between = ["out", "s"]
+rate = "10mbit"
+[[source]]
+name = "calls"
+card = "in"
+kind = "constant"
+rate = "500pps"
+size = "200b"
+dscp = "ef"
+destination = "10.0.0.1"
+[[source]]
+name = "backup"
+card = "in"
+kind = "constant"
+rate = "500pps"
+size = "1200b"
+dscp = "cs1"
+start = "3s"
+destination = "10.0.0.1"
+[[sink]]
+name = "s"
+[router.r.cost]
+input = "1us"
+[router.r]
+config = '''
+version = 1
+[objectives]
+delay = ["ef"]
+throughput = ["cs1"]
+[policy.edge]
+window = "500ms"
+dwell = "2s"
+delay = "fq{codel}"
+throughput = "fifo(limit=3000)"
+[port.in]
+device = "sim:in"
+address = ["192.0.2.1/24"]
+trust = true
+[port.out]
+device = "sim:out"
+address = ["198.51.100.1/24"]
+policy = "edge"
+[[neighbour]]
+address = "198.51.100.9"
+mac = "02:00:00:00:00:09"
+port = "out"
+[[route]]
+to = "10.0.0.0/8"
+via = "198.51.100.9"
+'''
+"#;
+
+    /// The objective in force at the end, how often it changed, its scheme, and what the sink has.
+    fn outcome() -> (Objective, u64, String, Option<f64>) {
+        let world = World::parse(WORLD, "policy.toml").unwrap_or_else(|wrong| panic!("{}", wrong.render(false)));
+        let mut live = Live::new(&world, &mut NoCaptures).unwrap();
+        live.run(&mut |_| {}).unwrap();
+        let router = &live.nodes[0].router;
+        let report = router.policies(instant(8_000_000_000)).remove(0);
+        let scheme = router.snapshot().port(report.port).unwrap().scheme.to_string();
+        let measured = live.finish().unwrap();
+        (report.objective, report.changes, scheme, measured.get("source.calls.delivery"))
+    }
+
+    #[test]
+    fn policies_decide_in_the_time_of_the_world_and_every_run_alike() {
+        let (objective, changes, scheme, delivery) = outcome();
+        assert_eq!((objective, changes, delivery), (Objective::Throughput, 2, Some(1.0)));
+        assert!(scheme.starts_with("fifo(limit=3000"), "{scheme}");
+        assert_eq!(outcome(), (objective, changes, scheme, delivery));
+    }
+}
