@@ -45,7 +45,7 @@ impl Link {
 }
 
 /// 100 ms behind the first packet that waited 5, and then 100/sqrt(1), 100/sqrt(2), 100/sqrt(3) ... ms behind each other, as
-/// RFC 8289 has it in sections 3.3 (the law) and 5.3 (drop_next goes on from itself, not from when the packet was dropped):
+/// RFC 8289 has it in sections 3.3 (the law) and 5.5 (drop_next goes on from itself, not from when the packet was dropped):
 /// 105, 205, 275.711, 333.446, 383.446, 428.167, 468.992, 506.788, 542.143, 575.476, 607.099; and the next not before 637.250.
 const TABLE: [u64; 11] = [105, 205, 276, 334, 384, 429, 469, 507, 543, 576, 608];
 
@@ -70,7 +70,7 @@ fn after_eleven() -> Link {
 
 #[test]
 fn drops_that_begin_again_soon_go_on_where_they_left() {
-    // Section 5.3 (5.4 of older texts): delta = count - lastcount = 11 - 1 = 10, more than 1 and sooner than 16 intervals: count = 10.
+    // Section 5.5: delta = count - lastcount = 11 - 1 = 10, more than 1 and sooner than 16 intervals: count = 10.
     // 805, + 31.623 = 836.623, + 30.151 = 866.774.
     let mut link = after_eleven();
     link.fill(700);
@@ -98,7 +98,7 @@ fn drops_are_forgotten_sixteen_intervals_after_the_next_was_due() {
 
 #[test]
 fn a_packet_that_waited_less_than_the_target_ends_it_all() {
-    // Section 5.2: "went below - stay below for at least INTERVAL". In the 300th millisecond there is one packet that has not
+    // Section 5.6: "went below - stay below for at least INTERVAL". In the 300th millisecond there is one packet that has not
     // waited; 5 ms later others have, and are dropped an interval after that.
     let mut link = Link::new("codel");
     link.fill(0);
@@ -112,7 +112,7 @@ fn a_packet_that_waited_less_than_the_target_ends_it_all() {
 
 #[test]
 fn nothing_is_dropped_with_a_packet_or_less_behind() {
-    // Section 5.2, "bytes <= maxpacket", and 4.1: of two packets that wait for a second neither is dropped, of three the first is.
+    // Section 5.6, "bytes <= maxpacket": of two packets that wait for a second neither is dropped, of three the first is.
     for (packets, dropped) in [(2, 0), (3, 1)] {
         let mut link = Link::new("codel(mtu=1500b)");
         let mut drops = 0;
