@@ -88,6 +88,15 @@ mod tests {
         let before = policies.clone();
         policies.time_ns += 1_000_000_000;
         policies.ports[0].wanted[1].bytes += 125_000;
-        expect![""].assert_eq(&shown(&policies, Some(&before)));
+        expect![[r#"
+            wan, policy wired: delay is in force, for 25s at least, served by codel; 1 change
+                objective  share  packets   bytes      rate  served by
+                none       10.0%       10    1000      0bit  fifo
+             *  delay      90.0%       90  134000  1.00mbit  codel
+            delay is asked for by ef cs5
+            on lan code points are trusted, others want none
+            on guests everything wants fct
+        "#]]
+        .assert_eq(&shown(&policies, Some(&before)));
     }
 }
