@@ -148,7 +148,7 @@ impl Guest {
             None => instance.recount(now, rate, records, part | 2)?,
         }
         self.next = self.instance.view().next();
-        Ok(())
+        self.is_sane()
     }
 
     /// It is put aside.
