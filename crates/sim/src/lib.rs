@@ -56,6 +56,7 @@ mod port;
 pub mod real;
 mod run;
 mod source;
+pub mod tcp;
 mod times;
 
 pub use check::{Law, Violation};

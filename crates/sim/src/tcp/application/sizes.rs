@@ -1,0 +1,124 @@
+//! How long the transfers of the Internet are: a table of a hundred thousand and one sizes in ascending order, from which one
+//! is drawn evenly. The table that the literature uses is a file of measurements (Allman, "Comments on Bufferbloat", CCR 43(1),
+//! 2013); where it is not at hand, one of the same quantiles takes its place.
+
+use crate::chance::Chance;
+use std::sync::Arc;
+use units::Bytes;
+
+/// A distribution of sizes.
+#[derive(Clone, Debug)]
+pub struct FlowSizes(Arc<[u64]>);
+
+/// How many draws differ: the last entry of the table is never drawn, as in the experiments that the table comes from.
+const DRAWS: usize = 100_000;
+/// Parts of the draws that are larger, and the size: quantiles of the measurements. Between two of them sizes follow Pareto's
+/// law; before the first they are zero.
+const QUANTILES: [(f64, f64); 7] = [
+    (1.0 - 0.073_94, 1.0),
+    (0.5, 542.0),
+    (0.1, 14_019.0),
+    (0.01, 247_533.0),
+    (0.001, 11_944_254.0),
+    (0.000_1, 119_593_306.0),
+    (0.000_01, TOP),
+];
+/// The size of the last draw, chosen for the mean of the measurements.
+const TOP: f64 = 2.761e9;
+/// The largest.
+const LARGEST: u64 = 3_288_637_712;
+
+impl FlowSizes {
+    /// The table made from the quantiles of the measurements: the same median, tails, mean (to a part in a thousand) and zeros.
+    pub fn fitted() -> FlowSizes {
+        let mut sizes: Vec<u64> = (0..DRAWS).map(|n| fitted(1.0 - n as f64 / DRAWS as f64)).collect();
+        sizes.push(LARGEST);
+        FlowSizes(sizes.into())
+    }
+
+    /// The table of a file: one size in bytes a line, ascending. An error tells the line.
+    pub fn parse(text: &str) -> Result<FlowSizes, String> {
+        let mut sizes = Vec::with_capacity(DRAWS + 1);
+        for (number, line) in text.lines().enumerate() {
+            let size: u64 =
+                line.trim().parse().map_err(|_| format!("line {}: '{line}' is no size in bytes", number + 1))?;
+            if sizes.last().is_some_and(|&before| before > size) {
+                return Err(format!("line {}: sizes are to ascend", number + 1));
+            }
+            sizes.push(size);
+        }
+        if sizes.len() <= DRAWS {
+            return Err(format!("{} sizes; there are to be {}", sizes.len(), DRAWS + 1));
+        }
+        Ok(FlowSizes(sizes.into()))
+    }
+
+    /// The size of a transfer.
+    pub(crate) fn draw(&self, chance: &mut Chance) -> Bytes {
+        Bytes::new(self.0[(chance.unit() * DRAWS as f64) as usize])
+    }
+
+    /// The size that this part of all is not larger than.
+    pub fn quantile(&self, part: f64) -> Bytes {
+        Bytes::new(self.0[((part * DRAWS as f64) as usize).min(DRAWS)])
+    }
+
+    /// The mean of the table.
+    pub fn mean(&self) -> f64 {
+        self.0.iter().map(|&size| size as f64).sum::<f64>() / self.0.len() as f64
+    }
+}
+
+/// The size that `larger` of all are larger than.
+fn fitted(larger: f64) -> u64 {
+    if larger > QUANTILES[0].0 {
+        return 0;
+    }
+    let between = |pair: &[(f64, f64)]| {
+        let [(a, from), (b, to)] = [pair[0], pair[1]];
+        // A little below, for quantiles are not exact in binary.
+        (larger >= b * (1.0 - 1e-9)).then(|| from * libm::pow(to / from, libm::log(a / larger) / libm::log(a / b)))
+    };
+    QUANTILES.windows(2).find_map(between).unwrap_or(TOP).round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn is_like_the_measurements(sizes: &FlowSizes, mean: f64) {
+        let quantile = |part| sizes.quantile(part).get();
+        assert_eq!(
+            [0.5, 0.9, 0.99, 0.999, 0.9999, 1.0].map(quantile),
+            [542, 14_019, 247_533, 11_944_254, 119_593_306, LARGEST]
+        );
+        assert!((sizes.mean() / mean - 1.0).abs() < 0.001, "{}", sizes.mean());
+        assert_eq!(sizes.0.iter().filter(|&&size| size == 0).count(), 7394);
+    }
+
+    #[test]
+    fn the_fitted_table_is_like_the_measured_one() {
+        is_like_the_measurements(&FlowSizes::fitted(), 139_460.0);
+    }
+
+    #[test]
+    #[expect(clippy::print_stderr, reason = "a test that had nothing to test says so")]
+    fn the_measured_table_is_read_where_there_is_one() {
+        let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
+        let data = std::env::var_os("SWITCHPATH_DATA").map_or_else(|| beside.into(), std::path::PathBuf::from);
+        match std::fs::read_to_string(data.join("links/flowcdf-allman-icsi.txt")) {
+            Ok(text) => is_like_the_measurements(&FlowSizes::parse(&text).unwrap(), 139_460.0),
+            Err(_) => eprintln!(
+                "skipped: no flow sizes; set SWITCHPATH_DATA to a directory with links/flowcdf-allman-icsi.txt"
+            ),
+        }
+    }
+
+    #[test]
+    fn a_table_that_is_none_is_refused_with_its_line() {
+        assert_eq!(FlowSizes::parse("1\nx\n").unwrap_err(), "line 2: 'x' is no size in bytes");
+        assert_eq!(FlowSizes::parse("2\n1\n").unwrap_err(), "line 2: sizes are to ascend");
+        assert_eq!(FlowSizes::parse("1\n2\n").unwrap_err(), "2 sizes; there are to be 100001");
+    }
+}

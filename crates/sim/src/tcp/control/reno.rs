@@ -1,0 +1,63 @@
+//! Reno: one packet more for each round trip, half as many at a loss (RFC 5681, section 3).
+
+use super::{Cause, Control, Progress};
+use crate::tcp::Settings;
+use units::Instant;
+
+/// Slow start and congestion avoidance.
+///
+/// At a loss it halves the window, as do the simulations of the literature and Linux; RFC 5681 (equation 4) halves what is
+/// under way, which is less only where the application did not fill the window.
+#[derive(Clone, Debug)]
+pub struct Reno {
+    window: f64,
+    threshold: f64,
+    counted: bool,
+}
+
+impl Reno {
+    /// With the initial window of `settings`.
+    pub fn new(settings: &Settings) -> Reno {
+        Reno { window: settings.initial_window as f64, threshold: f64::INFINITY, counted: settings.counted }
+    }
+}
+
+impl Control for Reno {
+    fn window(&self) -> f64 {
+        self.window
+    }
+
+    fn threshold(&self) -> f64 {
+        self.threshold
+    }
+
+    #[inline]
+    fn acknowledged(&mut self, progress: &Progress) {
+        if progress.recovering || self.counted && !progress.full {
+            return;
+        }
+        // By acknowledgement (RFC 5681, equations 2 and 3), or by packet (RFC 3465 without its limit).
+        let mut packets = if self.counted { progress.delivered as f64 } else { 1.0 };
+        if self.window < self.threshold {
+            let raised = (self.window + packets).min(self.threshold.max(self.window + 1.0));
+            packets -= raised - self.window;
+            self.window = raised;
+        }
+        if packets > 0.0 {
+            self.window += packets / self.window;
+        }
+    }
+
+    fn congested(&mut self, _: Instant, cause: Cause, _: u64) {
+        self.threshold = (self.window / 2.0).floor().max(2.0);
+        self.window = if cause == Cause::Timeout { 1.0 } else { self.threshold };
+    }
+
+    fn recovered(&mut self, _: Instant) {
+        self.window = self.threshold;
+    }
+
+    fn restart(&mut self, _: Instant, window: f64) {
+        self.window = self.window.min(window);
+    }
+}

@@ -1,0 +1,193 @@
+//! The smallest world: connections over one link of a constant rate whose queue holds so many packets, and a way back of nothing
+//! but delay.
+
+use crate::tcp::application::Application;
+use crate::tcp::{Ack, Control, Receiver, Segment, Sender, Settings};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use units::{Instant, Nanos};
+
+pub struct Flow {
+    pub sender: Sender,
+    pub receiver: Receiver,
+    pub application: Application,
+    /// The earliest timer that is among the events.
+    armed: Instant,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Event {
+    Timer(usize),
+    /// The link is free.
+    Free,
+    Segment(usize, Segment, bool),
+    Ack(usize, Ack),
+}
+
+struct At(Instant, u64, Event);
+
+impl PartialEq for At {
+    fn eq(&self, other: &At) -> bool {
+        (self.0, self.1) == (other.0, other.1)
+    }
+}
+impl Eq for At {}
+impl PartialOrd for At {
+    fn partial_cmp(&self, other: &At) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for At {
+    fn cmp(&self, other: &At) -> std::cmp::Ordering {
+        (self.0, self.1).cmp(&(other.0, other.1))
+    }
+}
+
+/// What a lossy world does to a packet of data: `true` loses it.
+pub type Loss = Box<dyn FnMut(usize, &Segment) -> bool>;
+
+pub struct Dumbbell {
+    pub now: Instant,
+    pub flows: Vec<Flow>,
+    events: BinaryHeap<Reverse<At>>,
+    number: u64,
+    queue: VecDeque<(usize, Segment, bool)>,
+    busy: bool,
+    /// How long a packet takes to leave.
+    pub service: Nanos,
+    /// Packets the queue holds besides the one that is leaving.
+    pub room: usize,
+    /// Packets are marked that find so many before them.
+    pub mark: usize,
+    /// From the link to the receiver, and from it back.
+    pub there: Nanos,
+    pub back: Nanos,
+    pub loss: Loss,
+    pub dropped: u64,
+    pub left: u64,
+    pub marked: u64,
+    pub longest: usize,
+}
+
+impl Dumbbell {
+    pub fn new(service: Nanos, room: usize, trip: Nanos) -> Dumbbell {
+        let half = Nanos::new(trip.get() / 2);
+        Dumbbell {
+            now: Instant::START,
+            flows: Vec::new(),
+            events: BinaryHeap::new(),
+            number: 0,
+            queue: VecDeque::new(),
+            busy: false,
+            service,
+            room,
+            mark: usize::MAX,
+            there: half,
+            back: half,
+            loss: Box::new(|_, _| false),
+            dropped: 0,
+            left: 0,
+            marked: 0,
+            longest: 0,
+        }
+    }
+
+    pub fn flow(&mut self, settings: Settings, control: Box<dyn Control>, application: Application) {
+        let (sender, receiver) = (Sender::new(settings, control), Receiver::new(&settings));
+        self.flows.push(Flow { sender, receiver, application, armed: Instant::FAR });
+    }
+
+    fn post(&mut self, at: Instant, event: Event) {
+        self.number += 1;
+        self.events.push(Reverse(At(at, self.number, event)));
+    }
+
+    /// Runs until `end`, and calls `look` after everything that happens to a flow.
+    pub fn run(&mut self, end: Instant, mut look: impl FnMut(Instant, usize, &Flow)) {
+        if self.now == Instant::START {
+            for number in 0..self.flows.len() {
+                let flow = &mut self.flows[number];
+                flow.application.begin(Instant::START, &mut flow.sender);
+                self.send(number);
+            }
+        }
+        while let Some(Reverse(At(at, _, event))) = self.events.pop() {
+            if at > end {
+                self.events.push(Reverse(At(at, 0, event)));
+                break;
+            }
+            assert!(at >= self.now, "time runs backwards");
+            self.now = at;
+            match event {
+                Event::Timer(number) => {
+                    let flow = &mut self.flows[number];
+                    flow.armed = Instant::FAR;
+                    flow.sender.expire(at);
+                    flow.application.expire(at, &mut flow.sender);
+                    let ack = flow.receiver.expire(at);
+                    self.answer(number, ack);
+                    self.send(number);
+                    look(at, number, &self.flows[number]);
+                }
+                Event::Free => {
+                    self.busy = false;
+                    self.serve();
+                }
+                Event::Segment(number, segment, marked) => {
+                    let ack = self.flows[number].receiver.segment(at, segment, marked);
+                    self.answer(number, ack);
+                    self.arm(number);
+                }
+                Event::Ack(number, ack) => {
+                    let flow = &mut self.flows[number];
+                    flow.sender.acknowledge(at, &ack);
+                    flow.application.acknowledged(at, &flow.sender);
+                    self.send(number);
+                    look(at, number, &self.flows[number]);
+                }
+            }
+        }
+        self.now = end;
+    }
+
+    fn answer(&mut self, number: usize, ack: Option<Ack>) {
+        if let Some(ack) = ack {
+            self.post(self.now + self.back, Event::Ack(number, ack));
+        }
+    }
+
+    fn send(&mut self, number: usize) {
+        while let Some(segment) = self.flows[number].sender.next(self.now) {
+            if (self.loss)(number, &segment) || self.queue.len() >= self.room {
+                self.dropped += 1;
+                continue;
+            }
+            let mark = self.flows[number].sender.takes_marks() && self.queue.len() >= self.mark;
+            self.marked += u64::from(mark);
+            self.queue.push_back((number, segment, mark));
+            self.longest = self.longest.max(self.queue.len());
+            self.serve();
+        }
+        self.arm(number);
+    }
+
+    fn serve(&mut self) {
+        if !self.busy
+            && let Some((number, segment, mark)) = self.queue.pop_front()
+        {
+            self.busy = true;
+            self.left += 1;
+            self.post(self.now + self.service, Event::Free);
+            self.post(self.now + self.service + self.there, Event::Segment(number, segment, mark));
+        }
+    }
+
+    fn arm(&mut self, number: usize) {
+        let flow = &mut self.flows[number];
+        let timers = [flow.sender.timer(), flow.application.timer(), flow.receiver.timer()];
+        if let Some(at) = timers.into_iter().flatten().min().filter(|&at| at < flow.armed) {
+            flow.armed = at;
+            self.post(at, Event::Timer(number));
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What holds for every connection, whatever is lost: everything arrives once and in order, nothing negative is under way, and while
+//! something is outstanding a timer runs.
+
+use super::dumbbell::Dumbbell;
+use crate::chance::Chance;
+use crate::tcp::application::Application;
+use crate::tcp::{Control, Reno, Settings};
+use proptest::prelude::*;
+use units::{Instant, Nanos, Parts};
+
+/// Settings and controls that the laws are tried with.
+pub fn connection(kind: usize) -> (Settings, Box<dyn Control>) {
+    let settings = Settings::plain();
+    _ = kind;
+    (settings, Box::new(Reno::new(&settings)))
+}
+
+pub const KINDS: usize = 1;
+
+fn transfer(kind: usize, packets: u64, lost: u32, room: usize, seed: u64) -> Result<(), TestCaseError> {
+    let (settings, control) = connection(kind);
+    let mut world = Dumbbell::new(Nanos::micros(300), room, Nanos::millis(40));
+    world.flow(settings, control, Application::Silent);
+    let mut chance = Chance::new(seed, "losses");
+    world.loss = Box::new(move |_, _| chance.happens(Parts::millionths(lost)));
+    world.flows[0].sender.offer(Instant::START, packets);
+    let (mut offered, mut before) = (packets, 0);
+    let mut law: Result<(), String> = Ok(());
+    // With half of all packets lost a minute's pause follows the other.
+    world.run(Instant::START + Nanos::secs(20_000), |now, _, flow| {
+        let sender = &flow.sender;
+        let outstanding = sender.acknowledged() < offered;
+        let wrong = if sender.acknowledged() < before {
+            "an acknowledgement was taken back"
+        } else if sender.acknowledged() > flow.receiver.received() {
+            "something was acknowledged that has not come"
+        } else if outstanding && sender.timer().is_none() {
+            "no timer runs"
+        } else if !outstanding && sender.timer().is_some() {
+            "a timer runs for nothing"
+        } else if sender.in_flight() > offered {
+            "more is under way than there is"
+        } else if sender.window() < 1.0 || sender.window().is_nan() {
+            "the window is closed"
+        } else {
+            ""
+        };
+        if !wrong.is_empty() && law.is_ok() {
+            law = Err(format!("{wrong} at {now:?}: {sender:?}"));
+        }
+        before = sender.acknowledged();
+        offered = sender.offered();
+    });
+    prop_assert_eq!(law, Ok(()));
+    let flow = &world.flows[0];
+    prop_assert_eq!(flow.sender.acknowledged(), packets, "{:?}", &flow.sender);
+    prop_assert_eq!(flow.receiver.received(), packets);
+    prop_assert_eq!(flow.receiver.waiting().0, 0);
+    let told = flow.sender.told();
+    prop_assert_eq!(told.sent - told.again, packets, "every packet is sent for the first time once");
+    prop_assert_eq!(told.sent, world.left + world.dropped, "packets are conserved");
+    prop_assert_eq!(world.left, packets + flow.receiver.duplicates(), "each arrives once but for those sent in vain");
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #[test]
+    fn everything_arrives_once_whatever_is_lost(
+        kind in 0..KINDS, packets in 1..3000u64, lost in 0..300_000u32, room in 1..200usize, seed: u64,
+    ) {
+        transfer(kind, packets, lost, room, seed)?;
+    }
+}
+
+#[test]
+fn most_packets_lost_are_only_a_matter_of_time() {
+    for kind in 0..KINDS {
+        transfer(kind, 200, 600_000, 50, 7).unwrap_or_else(|wrong| panic!("connection {kind}: {wrong}"));
+    }
+}

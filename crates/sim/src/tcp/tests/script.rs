@@ -1,0 +1,67 @@
+//! A sender alone, told step by step what comes.
+
+use crate::tcp::{Ack, Block, Control, Sender, Settings};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use units::{Instant, Nanos};
+
+/// Carries out the steps of `text` (separated by `;`) and tells after each what was sent, window, threshold and what is under way:
+///
+/// `offer N` packets, `ack N` everything before N has come, `dup N` N packets have come out of turn, `same N` so many came again,
+/// `sack A-B C-D` blocks beside what was acknowledged last, `mark N` as `ack` with a mark, `wait MS` lets time pass,
+/// `timer` lets it pass until the timer.
+pub fn script(settings: Settings, control: Box<dyn Control>, text: &str) -> String {
+    let mut sender = Sender::new(settings, control);
+    let (mut now, mut next) = (Instant::START, 0);
+    let mut sent: BTreeMap<u64, Instant> = BTreeMap::new();
+    let mut out = String::new();
+    for step in text.split(';').map(str::trim).filter(|step| !step.is_empty()) {
+        let (word, rest) = step.split_once(' ').unwrap_or((step, ""));
+        let number = || rest.parse::<u64>().unwrap_or_else(|_| panic!("'{step}' has no number"));
+        let echo = |next: u64| sent.get(&(next.max(1) - 1)).copied().unwrap_or(now);
+        match word {
+            "offer" => sender.offer(now, number()),
+            "wait" => now += Nanos::millis(number()),
+            "timer" => {
+                now = sender.timer().unwrap_or_else(|| panic!("'{step}': no timer runs"));
+                sender.expire(now);
+            }
+            "ack" | "mark" => {
+                next = number();
+                let marked = u32::from(word == "mark");
+                sender.acknowledge(now, &Ack { next, echo: echo(next), marked, ..Ack::default() });
+            }
+            "dup" | "same" => {
+                for _ in 0..number() {
+                    sender
+                        .acknowledge(now, &Ack { next, echo: echo(next), duplicate: word == "same", ..Ack::default() });
+                }
+            }
+            "sack" => {
+                let mut blocks = [Block::default(); 3];
+                for (block, range) in blocks.iter_mut().zip(rest.split(' ')) {
+                    let (from, to) = range.split_once('-').expect("a block is FROM-TO");
+                    let [from, to] = [from, to].map(|seq| seq.parse::<u64>().expect("a block has numbers"));
+                    *block = Block { after: (from - next) as u32, packets: (to - from) as u32 };
+                }
+                sender.acknowledge(now, &Ack { next, echo: echo(next), blocks, ..Ack::default() });
+            }
+            _ => panic!("'{step}' is no step"),
+        }
+        let segments: Vec<String> = std::iter::from_fn(|| sender.next(now))
+            .map(|segment| {
+                sent.insert(segment.seq, now);
+                format!("{}{}", segment.seq, if segment.again { "!" } else { "" })
+            })
+            .collect();
+        let (window, threshold) = (sender.window(), sender.threshold());
+        let (at, flight) = (now.get() / 1_000_000, sender.in_flight());
+        let sent = segments.join(" ");
+        writeln!(
+            out,
+            "{at:>6} {step:<14} window {window:<5.2} threshold {threshold:<4} flight {flight:<3} sends {sent}"
+        )
+        .unwrap();
+    }
+    out.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
