@@ -1,13 +1,14 @@
 //! The plane: receive, classify, functions, queue, transmit, on one worker a core.
 //!
-//! It is pure: it owns no thread, no socket and no source of randomness, and reads no clock. [`Router`] is its control
-//! side; it makes [`Worker`]s, and whoever drives one passes the time and a meter to [`Worker::step`]. So the daemon and
-//! a simulation run the same lines.
+//! It is pure: it owns no thread, no socket and no randomness that does not follow from a seed, and reads no clock.
+//! [`Router`] is its control side; it makes [`Worker`]s, and whoever drives one passes the time and a meter to
+//! [`Worker::step`]. So the daemon and a simulation run the same lines.
 
 #![forbid(unsafe_code)]
 
 pub mod aside;
 mod bell;
+mod chance;
 pub mod classify;
 pub mod event;
 pub mod explain;
@@ -18,6 +19,7 @@ pub mod interface;
 mod latency;
 mod limits;
 mod link;
+pub mod medium;
 pub mod meter;
 pub mod nat;
 pub mod objective;
@@ -34,6 +36,7 @@ pub mod snapshot;
 mod sync;
 mod worker;
 
+pub use chance::Chance;
 pub use latency::{Latency, Spread};
 pub use link::{GroupReport, Lines, LinkCounters, LinkReport, QueueLength, Sample, StateSeries};
 pub use path::PathCounters;

@@ -43,7 +43,6 @@
 
 #![forbid(unsafe_code)]
 
-mod chance;
 mod check;
 mod cost;
 mod describe;
@@ -51,7 +50,6 @@ pub mod experiment;
 mod frame;
 mod line;
 mod net;
-mod pace;
 mod port;
 pub mod real;
 mod run;
@@ -63,6 +61,5 @@ pub use check::{Law, Violation};
 pub use cost::{Cost, CostModel, Spent, Spread};
 pub use describe::{CardPlan, End, FlowFields, Happening, RouterPlan, SourcePlan, World, catalogue};
 pub use line::Medium;
-pub use pace::Pace;
 pub use run::{Measured, Progress, RunError, run, run_watched};
 pub use source::{Captures, NoCaptures, Pattern, Recorded};

@@ -1,8 +1,8 @@
 //! A link of a constant rate, with delay and loss. It needs no events: when a frame has left follows from when the one
 //! before it had.
 
-use crate::chance::Chance;
 use crate::pace::Exact;
+use plane::Chance;
 use std::collections::VecDeque;
 use units::{Nanos, Parts, Rate};
 

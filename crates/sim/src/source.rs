@@ -1,10 +1,9 @@
 //! When a source sends: constant, Poisson, on and off, rising in steps, or as a capture was recorded. Sources are not
 //! events: whoever looks at a card asks them for everything until now.
 
-use crate::chance::Chance;
-use crate::pace::{Exact, Pace};
+use plane::Chance;
 use std::sync::Arc;
-use units::{Nanos, PacketRate};
+use units::{Exact, Instant, Nanos, Pace, PacketRate};
 
 /// The law by which packets follow each other.
 #[derive(Clone, PartialEq, Debug)]
@@ -106,7 +105,7 @@ impl Schedule {
             _ => None,
         };
         let mut schedule = Schedule {
-            time: Exact::new(start),
+            time: Exact::new(Instant::new(start)),
             turn: start,
             began: start,
             gap,
@@ -118,14 +117,15 @@ impl Schedule {
             chance: chance.clone(),
         };
         if let Pattern::Poisson(_) = schedule.law {
-            schedule.time.at += schedule.exponential(schedule.mean_gap());
+            let gap = schedule.exponential(schedule.mean_gap());
+            schedule.time.wait(Nanos::new(gap));
         } else if staggered {
             let (part, whole) = schedule.mean_gap();
-            schedule.time.at += chance.below((part / whole).max(1));
+            schedule.time.wait(Nanos::new(chance.below((part / whole).max(1))));
         }
         if let Pattern::OnOff { spans, random, .. } = schedule.law {
-            schedule.began = schedule.time.at;
-            schedule.turn = schedule.time.at + schedule.span(spans.0, random);
+            schedule.began = schedule.time.at().get();
+            schedule.turn = schedule.time.at().get() + schedule.span(spans.0, random);
         }
         schedule
     }
@@ -133,8 +133,9 @@ impl Schedule {
     /// When the next packet comes; `u64::MAX` where none will.
     #[inline]
     pub fn next(&self) -> u64 {
-        let over = self.time.at >= self.end || matches!(self.law, Pattern::Replay { .. }) && self.recorded.is_empty();
-        if over { u64::MAX } else { self.time.at }
+        let over =
+            self.time.at().get() >= self.end || matches!(self.law, Pattern::Replay { .. }) && self.recorded.is_empty();
+        if over { u64::MAX } else { self.time.at().get() }
     }
 
     /// The packet that comes next has come. Answers its number, from 0.
@@ -152,18 +153,25 @@ impl Schedule {
     fn step(&mut self, number: u64) {
         match self.law {
             Pattern::Constant(_) | Pattern::Ramp { .. } => self.time.pass(self.gap_after(number)),
-            Pattern::Poisson(_) => self.time.at += self.exponential(self.gap_after(number)),
+            Pattern::Poisson(_) => {
+                let gap = self.exponential(self.gap_after(number));
+                self.time.wait(Nanos::new(gap));
+            }
             Pattern::OnOff { spans, random, .. } => {
                 self.time.pass(self.gap_after(number));
-                while self.time.at >= self.turn {
+                while self.time.at().get() >= self.turn {
                     let on = self.turn + self.span(spans.1, random);
-                    self.time = Exact::new(on);
+                    self.time = Exact::new(Instant::new(on));
                     self.turn = on.saturating_add(self.span(spans.0, random));
                 }
             }
             Pattern::Replay { pace: Some(_), again, .. } => {
                 let over = !again && self.sent as usize >= self.recorded.len();
-                if over { self.time = Exact::new(u64::MAX) } else { self.time.pass(self.gap_after(number)) }
+                if over {
+                    self.time = Exact::new(Instant::new(u64::MAX))
+                } else {
+                    self.time.pass(self.gap_after(number))
+                }
             }
             Pattern::Replay { pace: None, again, .. } => self.replay(again),
         }
@@ -177,12 +185,13 @@ impl Schedule {
             let last = self.recorded.last().map_or(0, |packet| packet.after.get());
             self.began += (last + last / (count - 1).max(1)).max(1);
             if !again {
-                self.time = Exact::new(u64::MAX);
+                self.time = Exact::new(Instant::new(u64::MAX));
                 return;
             }
         }
         // Where a capture's times go back, no packet overtakes another.
-        self.time = Exact::new((self.began + self.recorded[position as usize].after.get()).max(self.time.at));
+        let at = (self.began + self.recorded[position as usize].after.get()).max(self.time.at().get());
+        self.time = Exact::new(Instant::new(at));
     }
 
     /// From the packet of this number to the next.
@@ -196,13 +205,13 @@ impl Schedule {
             }
             _ => self.sizes[(number % self.sizes.len() as u64) as usize],
         };
-        self.pace_at(self.time.at).gap(size)
+        self.pace_at(self.time.at().get()).gap(size)
     }
 
     fn mean_gap(&self) -> (u64, u64) {
         match &self.law {
             Pattern::Replay { .. } => (1, 1),
-            _ => self.pace_at(self.time.at).gap(self.sizes.iter().sum::<u64>() / self.sizes.len() as u64),
+            _ => self.pace_at(self.time.at().get()).gap(self.sizes.iter().sum::<u64>() / self.sizes.len() as u64),
         }
     }
 

@@ -5,12 +5,11 @@ use super::tables::SourceTable;
 use super::text::{Text, parsed, quantity, quantity_or, within};
 use super::{FlowFields, SourcePlan};
 use crate::frame::{HEADERS, TAG};
-use crate::pace::Pace;
 use crate::source::Pattern;
 use plan::{Report, did_you_mean, quote};
 use std::net::Ipv4Addr;
 use toml::Spanned;
-use units::{Bytes, Instant, Nanos};
+use units::{Bytes, Instant, Nanos, Pace};
 
 impl Reader<'_> {
     pub fn sources(&mut self, tables: &[Spanned<SourceTable>], duration: Nanos) -> Vec<SourcePlan> {

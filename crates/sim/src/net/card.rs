@@ -1,13 +1,13 @@
 //! A card: the receive ring with what comes to it, the transmit ring and the link behind it.
 
 use super::cable::Cable;
-use crate::chance::Chance;
 use crate::check::RateBound;
 use crate::describe::{CardPlan, End};
 use crate::frame::{Tag, has_room};
 use crate::line::Line;
 use crate::source::Schedule;
 use packet::{DropReason, Packet};
+use plane::Chance;
 use std::collections::VecDeque;
 use units::Mac;
 

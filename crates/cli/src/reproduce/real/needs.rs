@@ -84,7 +84,7 @@ impl Own {
 
 /// Packets a second at most, of 64 bytes.
 fn rate(pattern: &Pattern) -> f64 {
-    let of = |pace: &sim::Pace| {
+    let of = |pace: &units::Pace| {
         let (part, whole) = pace.gap(64);
         whole as f64 * 1e9 / part.max(1) as f64
     };

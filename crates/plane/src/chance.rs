@@ -7,16 +7,21 @@ use units::Parts;
 
 /// A stream of random numbers.
 #[derive(Clone, Debug)]
-pub(crate) struct Chance(ChaCha8Rng);
+pub struct Chance(ChaCha8Rng);
 
 impl Chance {
-    /// The stream called `name` of a world's seed.
+    /// The stream called `name` of a seed.
     pub fn new(seed: u64, name: &str) -> Chance {
         // FNV-1a.
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(name.bytes().fold(0xcbf2_9ce4_8422_2325, step));
         Chance(rng)
+    }
+
+    /// Goes over to another stream, far away in the same one: for a second thing of the same name.
+    pub(crate) fn branch(&mut self) {
+        self.0.set_word_pos(1 << 60);
     }
 
     /// Evenly in `0.0..1.0`, in steps of 2^-53.
@@ -37,6 +42,12 @@ impl Chance {
     /// Exponentially distributed, mean one. With a logarithm of our own choice, so that every machine draws the same.
     pub fn exponential(&mut self) -> f64 {
         -libm::log(1.0 - self.unit())
+    }
+
+    /// Normally distributed, mean zero and deviation one (Box, Muller 1958).
+    pub fn normal(&mut self) -> f64 {
+        let radius = (2.0 * self.exponential()).sqrt();
+        radius * libm::cos(core::f64::consts::TAU * self.unit())
     }
 }
 

@@ -1,16 +1,16 @@
-//! How fast a source sends: in packets or in bits a second, exactly. No rounding adds up: the thousandth packet of a
-//! source of three a second comes at 333 s and a third, not some microseconds off.
+//! How fast something sends: in packets or in bits a second.
 
-use std::fmt;
-use std::str::FromStr;
-use units::{PacketRate, Rate, UnitError};
+use crate::{PacketRate, Rate, UnitError};
+use alloc::borrow::ToOwned;
+use core::fmt;
+use core::str::FromStr;
 
 /// A rate of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
     /// So many packets a second.
     Packets(PacketRate),
-    /// So many bits a second, of frames with their check sequence.
+    /// So many bits a second.
     Bits(Rate),
 }
 
@@ -59,8 +59,8 @@ impl FromStr for Pace {
             Pace::Bits(text.parse().map_err(either)?)
         };
         if pace.number() == 0 {
-            let reason = "a source that never sends is none".to_owned();
-            return Err(UnitError { reason, hint: "leave the source out".into() });
+            let reason = "nothing would ever be sent".to_owned();
+            return Err(UnitError { reason, hint: "write a rate above zero, or leave it out".into() });
         }
         Ok(pace)
     }
@@ -75,38 +75,12 @@ impl fmt::Display for Pace {
     }
 }
 
-/// A time that goes on by fractions of nanoseconds of which none is lost.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Exact {
-    /// Whole nanoseconds.
-    pub at: u64,
-    rest: u64,
-    over: u64,
-}
-
-impl Exact {
-    /// A whole number of nanoseconds.
-    pub fn new(at: u64) -> Exact {
-        Exact { at, rest: 0, over: 1 }
-    }
-
-    /// Goes on by `(part, whole)`: that many nanoseconds and parts of one.
-    #[inline]
-    pub fn pass(&mut self, (part, whole): (u64, u64)) {
-        if whole != self.over {
-            // Another denominator: what is left of the old one is rounded down, less than a nanosecond once.
-            self.rest = (u128::from(self.rest) * u128::from(whole) / u128::from(self.over.max(1))) as u64;
-            self.over = whole;
-        }
-        let sum = self.rest + part;
-        self.at = self.at.saturating_add(sum / whole);
-        self.rest = sum % whole;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString as _;
+    #[allow(unused_imports)]
+    use std::prelude::v1::*;
 
     #[test]
     fn rates_are_read_exactly_and_print_so_that_they_read_back() {
@@ -121,16 +95,6 @@ mod tests {
         for text in ["", "pps", "1..5pps", "0pps", "0bit", "-1pps", "10mbps", "99999999999999999kpps", "49"] {
             assert!(text.parse::<Pace>().is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn three_a_second_lose_nothing_to_rounding() {
-        let mut time = Exact::new(0);
-        (0..3000).for_each(|_| time.pass(Pace::Packets(PacketRate::pps(3)).gap(64)));
-        assert_eq!(time.at, 1_000_000_000_000);
-        let mut time = Exact::new(5);
-        (0..7).for_each(|_| time.pass(Pace::Bits(Rate::bits(7)).gap(1)));
-        assert_eq!(time.at, 8_000_000_005);
     }
 
     #[test]

@@ -1,0 +1,524 @@
+//! What a link is like, one way: how fast it takes packets, how long they are under way, what becomes of them there.
+//!
+//! Links of simulated worlds and the `link` of a real port say it by the same keys, which [`MediumPlan::read`] reads;
+//! `plane::medium` does what they say. The semantics of traces are those of the published tools (spec N-31).
+
+use crate::{Call, Report, TextError, did_you_mean, quote};
+use serde::{Serialize, Serializer};
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
+use units::{Bytes, Nanos, Pace, PacketRate, Parts, Rate, UnitError};
+
+/// A link, one way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MediumPlan {
+    /// When it takes packets.
+    pub service: Service,
+    /// How long a packet is under way after its last bit has left.
+    pub delay: Nanos,
+    /// How much longer at most, each time anew.
+    pub jitter: Nanos,
+    /// Which packets are lost on the way.
+    pub loss: Loss,
+    /// The part of its packets that come twice.
+    pub duplicate: Parts,
+    /// The part of its packets that come late, so that those behind them overtake them.
+    pub reorder: Parts,
+    /// How much later those come.
+    pub reorder_by: Nanos,
+    /// Bytes that a packet takes on the link besides those in memory; fewer where it is below zero. Ethernet has a check
+    /// sequence, a preamble and a gap, 24 bytes; where only IP packets count, it is the 14 bytes of the header less.
+    pub overhead: i32,
+}
+
+impl Default for MediumPlan {
+    fn default() -> MediumPlan {
+        MediumPlan {
+            service: Service::Constant(Rate::MAX),
+            delay: Nanos::ZERO,
+            jitter: Nanos::ZERO,
+            loss: Loss::default(),
+            duplicate: Parts::default(),
+            reorder: Parts::default(),
+            reorder_by: Nanos::millis(1),
+            overhead: ETHERNET,
+        }
+    }
+}
+
+/// What Ethernet adds to a frame.
+const ETHERNET: i32 = 24;
+/// The most that a packet takes more or less on a link than in memory, in bytes.
+const MOST_OVERHEAD: i32 = 4096;
+
+/// When a link takes packets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Service {
+    /// At a rate; [`Rate::MAX`] for no limit.
+    Constant(Rate),
+    /// At a rate, and so many bytes at once after a silence.
+    Bucket(Rate, Bytes),
+    /// As it was recorded.
+    Trace(TracePlan),
+    /// Each after a time of its own, exponentially distributed.
+    Poisson(Pace),
+    /// By chance as well, and the rate wanders.
+    Brownian(BrownianPlan),
+}
+
+/// A link as it was recorded: a file of the milliseconds in which it could send.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TracePlan {
+    /// Where they stand.
+    pub source: TraceSource,
+    /// What one of them carries.
+    pub mode: TraceMode,
+    /// What comes after the last.
+    pub end: TraceEnd,
+}
+
+/// Where the milliseconds of a trace stand.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TraceSource {
+    /// In a file.
+    File(String),
+    /// Nowhere: they are made up, as those of a mobile phone that moves.
+    Lte {
+        /// The rate on average, in lines of 1500 bytes.
+        mean: Rate,
+        /// How long it is.
+        length: Nanos,
+        /// What chance follows from.
+        seed: u64,
+    },
+}
+
+/// What an opportunity to send carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TraceMode {
+    /// One packet of any size. It is taken as soon as the one before has left, and waits on the link.
+    Packet,
+    /// So many bytes: of as many packets as fit, and of the first part of one more, which goes on with the next.
+    Bytes(u32),
+}
+
+crate::cpu::named! {
+    TraceEnd { Repeat "repeat", Stop "stop", Error "error" }
+}
+
+/// What comes after the last opportunity of a trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TraceEnd {
+    /// The trace again; its time zero is the time of the last opportunity.
+    #[default]
+    Repeat,
+    /// Nothing.
+    Stop,
+    /// Nothing, and that is an error.
+    Error,
+}
+
+/// A rate that wanders: each second it changes by a normally distributed step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BrownianPlan {
+    /// In the first second.
+    pub start: PacketRate,
+    /// The deviation of a step.
+    pub sigma: PacketRate,
+    /// Never more.
+    pub most: PacketRate,
+}
+
+/// Which packets are lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Loss {
+    /// Any, each with this probability.
+    Independent(Parts),
+    /// Some in good times, more in bad ones (Gilbert 1960, Elliott 1963). Chances are those of each packet.
+    Gilbert {
+        /// That a bad time begins with it.
+        begin: Parts,
+        /// That one ends with it.
+        end: Parts,
+        /// That it is lost in a good one.
+        good: Parts,
+        /// That it is lost in a bad one.
+        bad: Parts,
+    },
+}
+
+impl Default for Loss {
+    fn default() -> Loss {
+        Loss::Independent(Parts::default())
+    }
+}
+
+/// One key of a link with its text.
+#[derive(Clone, Debug)]
+pub struct MediumText<'t> {
+    /// The key.
+    pub key: &'static str,
+    /// Its value.
+    pub text: &'t str,
+    /// Where that stands in the file.
+    pub span: Range<usize>,
+}
+
+const fn option(
+    name: &'static str,
+    unit: Unit,
+    default: &'static str,
+    (least, most): (u64, u64),
+    doc: &'static str,
+) -> OptionDeclaration {
+    OptionDeclaration { name, unit, default, least, most, doc }
+}
+
+const WHOLE: (u64, u64) = (0, 1_000_000);
+
+/// What `loss` may be besides a part.
+const GILBERT: Declaration = Declaration {
+    name: "gilbert",
+    summary: "losses that come together",
+    source: "Gilbert 1960, Elliott 1963",
+    cost: DeclaredCost::None,
+    options: &[
+        option("begin", Unit::Part, "1%", WHOLE, "The chance that a bad time begins with a packet."),
+        option("end", Unit::Part, "30%", (1, 1_000_000), "The chance that a bad time ends with a packet."),
+        option("good", Unit::Part, "0%", WHOLE, "The chance that a packet is lost in good times."),
+        option("bad", Unit::Part, "100%", WHOLE, "The chance that a packet is lost in bad times."),
+    ],
+};
+
+/// What `trace` may be besides a file.
+const LTE: Declaration = Declaration {
+    name: "lte",
+    summary: "a trace that is made up, as of a mobile phone that moves",
+    source: "Winstein, Sivaraman, Balakrishnan, NSDI 2013",
+    cost: DeclaredCost::None,
+    options: &[
+        option("mean", Unit::Rate, "5mbit", (12_000, 1_000_000_000), "The rate on average, in lines of 1500 bytes."),
+        option("length", Unit::Time, "140s", (1_000_000_000, 3_600_000_000_000), "How long it is."),
+        option("seed", Unit::Count, "1", (0, i64::MAX as u64), "What chance follows from."),
+    ],
+};
+
+/// Keys that say when a link takes packets: at most one of them.
+const SERVICES: [&str; 4] = ["rate", "trace", "poisson", "brownian"];
+/// Keys that say more, and what they say more of.
+const DETAILS: [(&str, &str); 6] = [
+    ("burst", "rate"),
+    ("mode", "trace"),
+    ("end", "trace"),
+    ("sigma", "brownian"),
+    ("most", "brownian"),
+    ("reorder_by", "reorder"),
+];
+
+impl MediumPlan {
+    /// The link that `texts` describe; what they leave out is as in `base`. What is wrong with them is reported, `path`
+    /// being what the link is called.
+    pub fn read(report: &mut Report<'_>, path: &str, texts: &[MediumText<'_>], base: &MediumPlan) -> MediumPlan {
+        let mut reader = Reader { report, path, texts };
+        reader.clashes();
+        let service = reader.service().unwrap_or_else(|| base.service.clone());
+        // Where IP packets are counted, by their semantics: cellsim has 1500 bytes, mahimahi four more of a tunnel device.
+        let usual = match &service {
+            Service::Trace(TracePlan { mode: TraceMode::Bytes(1504), .. }) => -10,
+            Service::Trace(_) => -14,
+            _ => base.overhead,
+        };
+        MediumPlan {
+            service,
+            delay: reader.quantity("delay").unwrap_or(base.delay),
+            jitter: reader.quantity("jitter").unwrap_or(base.jitter),
+            loss: reader.read("loss", loss).unwrap_or(base.loss),
+            duplicate: reader.read("duplicate", part).unwrap_or(base.duplicate),
+            reorder: reader.read("reorder", part).unwrap_or(base.reorder),
+            reorder_by: reader.quantity("reorder_by").unwrap_or(base.reorder_by),
+            overhead: reader.read("overhead", overhead).unwrap_or(usual),
+        }
+    }
+}
+
+/// What is wrong with a text, and what to write.
+type Wrong = (String, String);
+
+struct Reader<'r, 's, 't> {
+    report: &'r mut Report<'s>,
+    path: &'r str,
+    texts: &'r [MediumText<'t>],
+}
+
+impl<'t> Reader<'_, '_, 't> {
+    fn text(&self, key: &str) -> Option<MediumText<'t>> {
+        self.texts.iter().find(|text| text.key == key).cloned()
+    }
+
+    fn read<T>(&mut self, key: &str, read: impl FnOnce(&str) -> Result<T, Wrong>) -> Option<T> {
+        let MediumText { text, span, .. } = self.text(key)?;
+        let read = read(text);
+        read.map_err(|wrong| self.report.error(span, format!("{}.{key}", self.path), || wrong)).ok()
+    }
+
+    fn quantity<T: FromStr<Err = UnitError>>(&mut self, key: &str) -> Option<T> {
+        self.read(key, quantity)
+    }
+
+    /// Keys that do not go together.
+    fn clashes(&mut self) {
+        let mut given = SERVICES.iter().filter_map(|key| self.text(key));
+        if let Some(first) = given.next()
+            && let Some(second) = given.next()
+        {
+            let reason = format!("'{}' and '{}' both say when the link takes packets", first.key, second.key);
+            let path = format!("{}.{}", self.path, second.key);
+            self.report.error(second.span, path, || (reason, "leave out one of them".into()));
+        }
+        for (detail, of) in DETAILS {
+            if let Some(text) = self.text(detail).filter(|_| self.text(of).is_none()) {
+                let say = || (format!("'{detail}' says more of '{of}', which is not there"), format!("add {of}"));
+                self.report.error(text.span, format!("{}.{detail}", self.path), say);
+            }
+        }
+    }
+
+    fn service(&mut self) -> Option<Service> {
+        if let Some(rate) = self.read("rate", rate) {
+            return Some(match self.quantity::<Bytes>("burst") {
+                Some(burst) => Service::Bucket(rate, burst),
+                None => Service::Constant(rate),
+            });
+        }
+        if let Some(source) = self.read("trace", trace) {
+            let mode = self.read("mode", mode).unwrap_or(TraceMode::Bytes(1504));
+            let end = self.read("end", end).unwrap_or_default();
+            return Some(Service::Trace(TracePlan { source, mode, end }));
+        }
+        if let Some(pace) = self.quantity("poisson") {
+            return Some(Service::Poisson(pace));
+        }
+        let start = self.quantity("brownian")?;
+        let sigma = self.quantity("sigma").unwrap_or(PacketRate::pps(100));
+        let most = self.quantity("most").unwrap_or(PacketRate::pps(1250));
+        if start > most || (start, sigma) == (PacketRate::ZERO, PacketRate::ZERO) {
+            let span = self.text("brownian")?.span;
+            let reason = format!("a rate cannot wander from {start} in steps of {sigma} up to {most}");
+            let hint = "write brownian = \"500pps\", sigma = \"100pps\", most = \"1250pps\"".into();
+            self.report.error(span, format!("{}.brownian", self.path), || (reason, hint));
+        }
+        Some(Service::Brownian(BrownianPlan { start, sigma, most }))
+    }
+}
+
+fn quantity<T: FromStr<Err = UnitError>>(text: &str) -> Result<T, Wrong> {
+    text.parse().map_err(|error: UnitError| (error.reason, error.hint))
+}
+
+fn rate(text: &str) -> Result<Rate, Wrong> {
+    match quantity(text)? {
+        Rate::ZERO => Err(("nothing would ever leave".into(), "write a rate above zero, or leave it out".into())),
+        rate => Ok(rate),
+    }
+}
+
+fn part(text: &str) -> Result<Parts, Wrong> {
+    let part: Parts = quantity(text)?;
+    if part > Parts::ONE { Err((format!("{part} is more than all"), "write at most 100%".into())) } else { Ok(part) }
+}
+
+fn called(text: &str, declaration: Declaration, what: &str) -> Result<Call, Wrong> {
+    Call::parse(text, &[declaration], what).map_err(|TextError { reason, hint, .. }| (reason, hint))
+}
+
+fn loss(text: &str) -> Result<Loss, Wrong> {
+    if !text.trim_start().starts_with(|c: char| c.is_ascii_alphabetic()) {
+        return part(text).map(Loss::Independent);
+    }
+    let call = called(text, GILBERT, "kind of loss")?;
+    let part = |name| Parts::millionths(call.option(name).unwrap_or(0) as u32);
+    Ok(Loss::Gilbert { begin: part("begin"), end: part("end"), good: part("good"), bad: part("bad") })
+}
+
+fn trace(text: &str) -> Result<TraceSource, Wrong> {
+    if text.is_empty() {
+        return Err(("no file is named".into(), "write trace = \"FILE\", or trace = \"lte\" for one made up".into()));
+    }
+    if text != LTE.name && !text.starts_with("lte(") {
+        return Ok(TraceSource::File(text.to_owned()));
+    }
+    let call = called(text, LTE, "made up trace")?;
+    let value = |name| call.option(name).unwrap_or(0);
+    let (mean, length) = (Rate::bits(value("mean")), Nanos::new(value("length")));
+    Ok(TraceSource::Lte { mean, length, seed: value("seed") })
+}
+
+fn mode(text: &str) -> Result<TraceMode, Wrong> {
+    if text == "packet" {
+        return Ok(TraceMode::Packet);
+    }
+    let bytes = text.strip_prefix("bytes(").and_then(|rest| rest.strip_suffix(')'));
+    match bytes.and_then(|bytes| bytes.parse().ok()).filter(|bytes| (1..=65_536).contains(bytes)) {
+        Some(bytes) => Ok(TraceMode::Bytes(bytes)),
+        None => Err((
+            format!("{} is nothing that an opportunity carries", quote(text)),
+            "write \"packet\", \"bytes(1500)\" or \"bytes(1504)\"".into(),
+        )),
+    }
+}
+
+fn end(text: &str) -> Result<TraceEnd, Wrong> {
+    TraceEnd::ALL.iter().find(|end| end.name() == text).copied().ok_or_else(|| {
+        (format!("{} is no end of a trace", quote(text)), did_you_mean(text, TraceEnd::NAMES.iter().copied()))
+    })
+}
+
+fn overhead(text: &str) -> Result<i32, Wrong> {
+    let (sign, size) = match text.trim().strip_prefix('-') {
+        Some(size) => (-1, size),
+        None => (1, text),
+    };
+    let bytes: Bytes = quantity(size)?;
+    let bytes = i32::try_from(bytes.get()).ok().filter(|bytes| *bytes <= MOST_OVERHEAD);
+    let hint = format!("write {MOST_OVERHEAD}b at most; \"-14b\" counts IP packets, \"24b\" what Ethernet adds");
+    bytes.map(|bytes| sign * bytes).ok_or_else(|| (format!("{} is too much", quote(text)), hint))
+}
+
+impl fmt::Display for MediumPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.service)?;
+        let usual = MediumPlan::default();
+        let mut add = |name: &str, said: bool, value: &dyn fmt::Display| match said {
+            true => write!(f, " {name} {value}"),
+            false => Ok(()),
+        };
+        add("delay", self.delay != usual.delay, &self.delay)?;
+        add("jitter", self.jitter != usual.jitter, &self.jitter)?;
+        add("loss", self.loss != usual.loss, &self.loss)?;
+        add("duplicate", self.duplicate != usual.duplicate, &self.duplicate)?;
+        add("reorder", self.reorder != usual.reorder, &self.reorder)?;
+        add("reorder_by", self.reorder_by != usual.reorder_by, &self.reorder_by)?;
+        add("overhead", self.overhead != usual.overhead, &format_args!("{}b", self.overhead))
+    }
+}
+
+impl Serialize for MediumPlan {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl fmt::Display for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Service::Constant(Rate::MAX) => f.write_str("rate unlimited"),
+            Service::Constant(rate) => write!(f, "rate {rate}"),
+            Service::Bucket(rate, burst) => write!(f, "rate {rate} burst {burst}"),
+            Service::Trace(TracePlan { source, mode, end }) => write!(f, "trace {source} mode {mode} end {end}"),
+            Service::Poisson(pace) => write!(f, "poisson {pace}"),
+            Service::Brownian(BrownianPlan { start, sigma, most }) => {
+                write!(f, "brownian {start} sigma {sigma} most {most}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for TraceSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TraceSource::File(file) => f.write_str(file),
+            TraceSource::Lte { mean, length, seed } => write!(f, "lte(mean={mean},length={length},seed={seed})"),
+        }
+    }
+}
+
+impl fmt::Display for TraceMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TraceMode::Packet => f.write_str("packet"),
+            TraceMode::Bytes(bytes) => write!(f, "bytes({bytes})"),
+        }
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Loss::Independent(part) => part.fmt(f),
+            Loss::Gilbert { begin, end, good, bad } => {
+                write!(f, "gilbert(begin={begin},end={end},good={good},bad={bad})")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A link as it is read and printed, or what is said of it.
+    fn read(texts: &[(&'static str, &'static str)]) -> String {
+        let mut report = Report::new("", "f");
+        let texts: Vec<_> = texts.iter().map(|&(key, text)| MediumText { key, text, span: 0..0 }).collect();
+        let plan = MediumPlan::read(&mut report, "link", &texts, &MediumPlan::default());
+        match report.failed() {
+            false => plan.to_string(),
+            true => {
+                let wrong = report.finish();
+                let said: Vec<String> =
+                    wrong.errors().map(|e| format!("{}: {}; {}", e.path, e.reason, e.hint)).collect();
+                said.join("\n")
+            }
+        }
+    }
+
+    #[test]
+    fn a_link_is_what_its_keys_say() {
+        assert_eq!(read(&[]), "rate unlimited");
+        assert_eq!(
+            read(&[("rate", "15mbit"), ("delay", "75ms"), ("loss", "0.1%")]),
+            "rate 15mbit delay 75ms loss 0.1%"
+        );
+        assert_eq!(
+            read(&[("rate", "1mbit"), ("burst", "10kb"), ("overhead", "-14b")]),
+            "rate 1mbit burst 10kb overhead -14b"
+        );
+        assert_eq!(read(&[("trace", "a.down")]), "trace a.down mode bytes(1504) end repeat overhead -10b");
+        assert_eq!(
+            read(&[("trace", "lte(seed=3)"), ("mode", "packet"), ("end", "stop"), ("overhead", "0b")]),
+            "trace lte(mean=5mbit,length=140s,seed=3) mode packet end stop overhead 0b"
+        );
+        assert_eq!(read(&[("poisson", "500pps"), ("jitter", "5ms")]), "poisson 500pps jitter 5ms");
+        assert_eq!(read(&[("brownian", "500pps")]), "brownian 500pps sigma 100pps most 1250pps");
+        assert_eq!(
+            read(&[("loss", "gilbert(begin=2%)"), ("duplicate", "1%"), ("reorder", "1%"), ("reorder_by", "3ms")]),
+            "rate unlimited loss gilbert(begin=2%,end=30%,good=0%,bad=100%) duplicate 1% reorder 1% reorder_by 3ms"
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_link_is_said_with_what_to_write() {
+        let expected = "link.trace: 'rate' and 'trace' both say when the link takes packets; leave out one of them\n\
+             link.sigma: 'sigma' says more of 'brownian', which is not there; add brownian";
+        assert_eq!(read(&[("rate", "1mbit"), ("trace", "a"), ("sigma", "1pps")]), expected);
+        for (texts, said) in [
+            (("rate", "0bit"), "link.rate: nothing would ever leave; write a rate above zero, or leave it out"),
+            (("loss", "101%"), "link.loss: 101% is more than all; write at most 100%"),
+            (("loss", "gilbert(end=0%)"), "link.loss: "),
+            (("loss", "markov"), "link.loss: no kind of loss is called 'markov'"),
+            (("trace", ""), "link.trace: no file is named; write trace = \"FILE\""),
+            (("trace", "lte(mean=1bit)"), "link.trace: "),
+            (("overhead", "1gb"), "link.overhead: '1gb' is too much; write 4096b at most"),
+            (("poisson", "0pps"), "link.poisson: nothing would ever be sent"),
+            (("brownian", "2kpps"), "link.brownian: a rate cannot wander from 2kpps in steps of 100pps up to 1250pps"),
+        ] {
+            let got = read(&[texts]);
+            assert!(got.starts_with(said), "{got}");
+        }
+        let got = read(&[("trace", "a"), ("mode", "bytes"), ("end", "repat")]);
+        assert!(got.contains("link.mode: 'bytes' is nothing that an opportunity carries"), "{got}");
+        assert!(got.contains("link.end: 'repat' is no end of a trace; did you mean 'repeat'?"), "{got}");
+    }
+}

@@ -1,0 +1,110 @@
+//! What becomes of a packet that has left: lost, delayed, doubled, overtaken.
+
+use crate::Chance;
+use plan::{Loss, MediumPlan};
+use units::{Instant, Nanos, Parts};
+
+/// What becomes of a packet on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Crossing {
+    /// It is lost.
+    Lost,
+    /// It arrives.
+    Once(Instant),
+    /// It arrives, and once more.
+    Twice(Instant, Instant),
+}
+
+/// The way over a link. Everything that chance decides has a stream of its own, so that a link which also loses packets
+/// delays the others as it would have done.
+#[derive(Clone, Debug)]
+pub(super) struct Road {
+    delay: Nanos,
+    jitter: Nanos,
+    loss: Loss,
+    duplicate: Parts,
+    reorder: Parts,
+    reorder_by: Nanos,
+    /// Whether the times are bad, of a link that has good ones and bad ones.
+    bad: bool,
+    /// When the last packet arrives that none behind it overtakes.
+    last: Instant,
+    losses: Chance,
+    /// None where nothing but losses is left to chance.
+    more: Option<Box<More>>,
+}
+
+/// What decides the rest.
+#[derive(Clone, Debug)]
+struct More {
+    jitter: Chance,
+    duplicates: Chance,
+    orders: Chance,
+}
+
+impl Road {
+    pub fn new(plan: &MediumPlan, seed: u64, name: &str) -> Road {
+        let MediumPlan { delay, jitter, loss, duplicate, reorder, reorder_by, .. } = *plan;
+        let none = Parts::default();
+        let plain = jitter == Nanos::ZERO && duplicate == none && reorder == none;
+        let stream = |what: &str| Chance::new(seed, &format!("{name} {what}"));
+        let more = || More { jitter: stream("jitter"), duplicates: stream("duplicate"), orders: stream("reorder") };
+        Road {
+            delay,
+            jitter,
+            loss,
+            duplicate,
+            reorder,
+            reorder_by,
+            bad: false,
+            last: Instant::START,
+            losses: Chance::new(seed, name),
+            more: (!plain).then(|| Box::new(more())),
+        }
+    }
+
+    /// Goes on as `other`, and nothing that is under way is overtaken.
+    pub fn succeed(self, other: Road) -> Road {
+        Road { last: self.last, bad: self.bad, ..other }
+    }
+
+    #[inline]
+    pub fn cross(&mut self, left: Instant) -> Crossing {
+        if self.loses() {
+            return Crossing::Lost;
+        }
+        let first = self.arrives(left);
+        let again = |more: &mut Box<More>| more.duplicates.happens(self.duplicate);
+        match self.more.as_mut().is_some_and(again) {
+            true => Crossing::Twice(first, self.arrives(left)),
+            false => Crossing::Once(first),
+        }
+    }
+
+    #[inline]
+    fn loses(&mut self) -> bool {
+        match self.loss {
+            Loss::Independent(part) => self.losses.happens(part),
+            Loss::Gilbert { begin, end, good, bad } => {
+                let turns = self.losses.happens(if self.bad { end } else { begin });
+                self.bad ^= turns;
+                self.losses.happens(if self.bad { bad } else { good })
+            }
+        }
+    }
+
+    #[inline]
+    fn arrives(&mut self, left: Instant) -> Instant {
+        let mut at = left + self.delay;
+        if let Some(more) = &mut self.more {
+            if self.jitter > Nanos::ZERO {
+                at += Nanos::new(more.jitter.below(self.jitter.get() + 1));
+            }
+            if more.orders.happens(self.reorder) {
+                return at.max(self.last) + self.reorder_by;
+            }
+        }
+        self.last = self.last.max(at);
+        self.last
+    }
+}

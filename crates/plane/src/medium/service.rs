@@ -1,0 +1,240 @@
+//! When a link takes packets, and how long each occupies it.
+
+use super::Opportunities;
+use super::opportunities::Recorded;
+use super::trace::Trace;
+use crate::Chance;
+use plan::{BrownianPlan, Service};
+use std::sync::Arc;
+use units::{Bytes, Exact, Instant, Nanos, Pace, PacketRate, Rate};
+
+const SECOND: u64 = 1_000_000_000;
+/// What a packet is reckoned to have where a link counts packets and its rate is asked for in bits.
+const MTU: u64 = 1500;
+/// The longest that a wandering rate is followed while nothing can be sent at all: with steps of one packet it is above zero
+/// in half of all seconds.
+const MOST_SECONDS: u64 = 1_000_000;
+
+/// The way onto a link.
+#[derive(Clone, Debug)]
+pub(super) enum Gate {
+    Constant(Constant),
+    Bucket(Bucket),
+    Recorded(Recorded),
+    Poisson(Poisson),
+    Brownian(Box<Brownian>),
+}
+
+impl Gate {
+    pub fn new(service: &Service, trace: Option<Arc<Trace>>, start: Instant, chance: Chance) -> Gate {
+        match service {
+            Service::Constant(rate) => Gate::Constant(Constant { rate: *rate, free: Exact::new(Instant::START) }),
+            Service::Bucket(rate, burst) => Gate::Bucket(Bucket::new(*rate, *burst, start)),
+            Service::Trace(plan) => {
+                let trace = trace.expect("a link with a trace is given it");
+                Gate::Recorded(Recorded::new(trace, plan.mode, plan.end, start))
+            }
+            Service::Poisson(pace) => Gate::Poisson(Poisson { pace: *pace, free: Instant::START, chance }),
+            Service::Brownian(plan) => Gate::Brownian(Box::new(Brownian::new(*plan, start, chance))),
+        }
+    }
+
+    /// See [`super::Medium::ready`].
+    #[inline]
+    pub fn ready(&mut self, now: Instant) -> Option<Instant> {
+        match self {
+            Gate::Recorded(recorded) => recorded.ready(now),
+            other => Some(other.free()),
+        }
+    }
+
+    /// When what it was given has left.
+    #[inline]
+    pub fn free(&self) -> Instant {
+        match self {
+            Gate::Constant(constant) => constant.free.at(),
+            Gate::Bucket(bucket) => bucket.free,
+            Gate::Recorded(recorded) => recorded.free(),
+            Gate::Poisson(poisson) => poisson.free,
+            Gate::Brownian(brownian) => brownian.free,
+        }
+    }
+
+    /// Takes nothing before `time`.
+    pub fn hold(&mut self, time: Instant) {
+        match self {
+            Gate::Constant(constant) => constant.free = Exact::new(constant.free.at().max(time)),
+            Gate::Bucket(bucket) => bucket.free = bucket.free.max(time),
+            Gate::Recorded(recorded) => recorded.hold(time),
+            Gate::Poisson(poisson) => poisson.free = poisson.free.max(time),
+            Gate::Brownian(brownian) => brownian.free = brownian.free.max(time),
+        }
+    }
+
+    /// A packet that takes so many bytes on the link. Answers when it has left.
+    #[inline]
+    pub fn send(&mut self, now: Instant, length: u64) -> Instant {
+        match self {
+            Gate::Constant(constant) => constant.send(now, length),
+            Gate::Bucket(bucket) => bucket.send(now, length),
+            Gate::Recorded(recorded) => recorded.send(now, length),
+            Gate::Poisson(poisson) => poisson.send(now, length),
+            Gate::Brownian(brownian) => brownian.send(now),
+        }
+    }
+
+    pub fn rate(&self, now: Instant) -> Rate {
+        match self {
+            Gate::Constant(constant) => constant.rate,
+            Gate::Bucket(bucket) => bucket.rate,
+            Gate::Recorded(recorded) => recorded.rate(now),
+            Gate::Poisson(Poisson { pace: Pace::Bits(rate), .. }) => *rate,
+            Gate::Poisson(Poisson { pace: Pace::Packets(rate), .. }) => in_bits(*rate),
+            Gate::Brownian(brownian) => in_bits(PacketRate::pps(brownian.rate as u64)),
+        }
+    }
+
+    pub fn opportunities(&self) -> Opportunities {
+        match self {
+            Gate::Recorded(recorded) => recorded.passed(),
+            _ => Opportunities::default(),
+        }
+    }
+
+    pub fn has_failed(&self) -> bool {
+        matches!(self, Gate::Recorded(recorded) if recorded.has_failed())
+    }
+}
+
+/// The bits of packets of 1500 bytes.
+pub(super) fn in_bits(rate: PacketRate) -> Rate {
+    Rate::bits(rate.get().saturating_mul(8 * MTU))
+}
+
+/// A constant rate.
+#[derive(Clone, Debug)]
+pub(super) struct Constant {
+    rate: Rate,
+    /// When the last packet has left, with the fraction of a nanosecond.
+    free: Exact,
+}
+
+impl Constant {
+    #[inline]
+    fn send(&mut self, now: Instant, length: u64) -> Instant {
+        // At that very nanosecond the link has not been idle: the fraction counts.
+        if self.free.at() < now {
+            self.free = Exact::new(now);
+        }
+        if self.rate != Rate::MAX {
+            self.free.pass((length * 8 * SECOND, self.rate.get().max(1)));
+        }
+        self.free.at()
+    }
+}
+
+/// A rate, and a burst after a silence. A packet waits on the link until there are tokens for it: so what leaves in any span
+/// of time is at most what the rate brings, and the burst, or one packet where that is larger.
+#[derive(Clone, Debug)]
+pub(super) struct Bucket {
+    rate: Rate,
+    /// In bits times nanoseconds, as `tokens`.
+    depth: u128,
+    tokens: u128,
+    /// When there were so many.
+    at: Instant,
+    free: Instant,
+}
+
+impl Bucket {
+    fn new(rate: Rate, burst: Bytes, start: Instant) -> Bucket {
+        let depth = u128::from(burst.get()) * 8 * u128::from(SECOND);
+        Bucket { rate, depth, tokens: depth, at: start, free: Instant::START }
+    }
+
+    fn send(&mut self, now: Instant, length: u64) -> Instant {
+        let start = now.max(self.free);
+        let rate = u128::from(self.rate.get().max(1));
+        let earned = |from: Instant, to: Instant| u128::from(to.since(from).get()) * rate;
+        let saved = self.tokens + earned(self.at, start);
+        // The rest of the nanosecond in which it was full is not lost.
+        self.tokens = if saved >= self.depth + rate { self.depth } else { saved };
+        self.at = self.at.max(start);
+        let needed = u128::from(length) * 8 * u128::from(SECOND);
+        let wait = needed.saturating_sub(self.tokens).div_ceil(rate);
+        let left = start + Nanos::new(u64::try_from(wait).unwrap_or(u64::MAX));
+        self.tokens = (self.tokens + earned(self.at, left)).saturating_sub(needed);
+        self.at = self.at.max(left);
+        self.free = left;
+        left
+    }
+}
+
+/// Each packet takes a time of its own.
+#[derive(Clone, Debug)]
+pub(super) struct Poisson {
+    pace: Pace,
+    free: Instant,
+    chance: Chance,
+}
+
+impl Poisson {
+    fn send(&mut self, now: Instant, length: u64) -> Instant {
+        let (part, whole) = self.pace.gap(length);
+        let mean = part as f64 / whole as f64;
+        let span = libm::round(self.chance.exponential() * mean);
+        self.free = now.max(self.free) + Nanos::new(span as u64);
+        self.free
+    }
+}
+
+/// Opportunities come by chance, and how often changes every second.
+#[derive(Clone, Debug)]
+pub(super) struct Brownian {
+    plan: BrownianPlan,
+    /// Packets a second.
+    rate: f64,
+    /// When the next second begins, and the rate changes.
+    turn: Instant,
+    free: Instant,
+    steps: Chance,
+    gaps: Chance,
+}
+
+impl Brownian {
+    fn new(plan: BrownianPlan, start: Instant, gaps: Chance) -> Brownian {
+        let mut steps = gaps.clone();
+        steps.branch();
+        let rate = plan.start.get() as f64;
+        Brownian { plan, rate, turn: start + Nanos::new(SECOND), free: Instant::START, steps, gaps }
+    }
+
+    fn step(&mut self) {
+        let step = self.steps.normal() * self.plan.sigma.get() as f64;
+        self.rate = (self.rate + step).clamp(0.0, self.plan.most.get() as f64);
+        self.turn += Nanos::new(SECOND);
+    }
+
+    /// The next opportunity: when so much has come of what an exponential draws, as time goes by at the rate of each second.
+    fn send(&mut self, now: Instant) -> Instant {
+        let mut at = now.max(self.free);
+        while self.turn <= at {
+            self.step();
+        }
+        let mut left = self.gaps.exponential();
+        for _ in 0..MOST_SECONDS {
+            let until = self.turn.since(at);
+            let comes = self.rate * until.as_secs_f64();
+            if left < comes {
+                let span = libm::round(left / self.rate * SECOND as f64) as u64;
+                self.free = at + Nanos::new(span.min(until.get()));
+                return self.free;
+            }
+            left -= comes;
+            at = self.turn;
+            self.step();
+        }
+        self.free = Instant::FAR;
+        self.free
+    }
+}

@@ -1,0 +1,129 @@
+//! The file of a recorded link: one opportunity a line, the milliseconds since the trace began, none earlier than the one
+//! before. The same number several times is several opportunities in that millisecond.
+
+use std::fmt;
+
+/// Lines that a trace may have. Each takes four bytes of memory.
+pub const MOST_LINES: usize = 1 << 24;
+/// The longest line that is repeated in a message.
+const QUOTED: usize = 40;
+
+/// When a link could send.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Trace {
+    /// Milliseconds, in order; not empty, and the last is not zero.
+    at: Box<[u32]>,
+}
+
+/// What is wrong with a trace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TraceError {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub reason: String,
+    /// What to do.
+    pub hint: String,
+}
+
+impl fmt::Display for TraceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}; {}", self.line, self.reason, self.hint)
+    }
+}
+
+impl std::error::Error for TraceError {}
+
+impl Trace {
+    /// Reads the text of a file. A last line may end without a line feed, and lines with carriage returns.
+    ///
+    /// # Errors
+    ///
+    /// The first line that is wrong.
+    pub fn parse(text: &[u8]) -> Result<Trace, TraceError> {
+        let text = text.strip_suffix(b"\n").unwrap_or(text);
+        if text.is_empty() {
+            return Err(wrong(1, "the trace is empty", "write one number of milliseconds a line, one for each packet"));
+        }
+        let mut at: Vec<u32> = Vec::new();
+        for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
+            let number = index + 1;
+            if index == MOST_LINES {
+                let reason = format!("the trace has more than {MOST_LINES} lines");
+                return Err(wrong(number, reason, "cut it into pieces"));
+            }
+            let millis = milliseconds(line).map_err(|(reason, hint)| wrong(number, reason, hint))?;
+            if at.last().is_some_and(|last| millis < *last) {
+                let reason = format!("{millis} ms comes after {} ms", at.last().unwrap_or(&0));
+                return Err(wrong(number, reason, "sort the lines: sort -n FILE"));
+            }
+            at.push(millis);
+        }
+        if at.last() == Some(&0) {
+            let hint = "the last line says how long the trace is: let it be 1 at least";
+            return Err(wrong(at.len(), "the trace takes no time", hint));
+        }
+        Ok(Trace { at: at.into() })
+    }
+
+    /// A trace of these milliseconds; none where they are not in order, or none of them is above zero.
+    pub fn from_millis(at: Vec<u32>) -> Option<Trace> {
+        let fits = at.len() <= MOST_LINES && at.is_sorted() && at.last().is_some_and(|last| *last > 0);
+        fits.then(|| Trace { at: at.into() })
+    }
+
+    /// The milliseconds, one for each opportunity.
+    pub fn millis(&self) -> &[u32] {
+        &self.at
+    }
+
+    /// The file that reads back as this trace.
+    pub fn to_text(&self) -> String {
+        use fmt::Write as _;
+        let mut text = String::with_capacity(self.at.len() * 7);
+        for at in &self.at {
+            _ = writeln!(text, "{at}");
+        }
+        text
+    }
+
+    /// Opportunities.
+    pub(super) fn len(&self) -> u64 {
+        self.at.len() as u64
+    }
+
+    /// Milliseconds until the last.
+    pub(super) fn length(&self) -> u64 {
+        self.at.last().copied().unwrap_or(1).into()
+    }
+
+    pub(super) fn at(&self, index: u64) -> u64 {
+        self.at[index as usize].into()
+    }
+
+    /// The first at so many milliseconds or later; their number where there is none.
+    pub(super) fn first(&self, millis: u64) -> u64 {
+        self.at.partition_point(|at| u64::from(*at) < millis) as u64
+    }
+}
+
+fn wrong(line: usize, reason: impl Into<String>, hint: impl Into<String>) -> TraceError {
+    TraceError { line, reason: reason.into(), hint: hint.into() }
+}
+
+fn milliseconds(line: &[u8]) -> Result<u32, (String, &'static str)> {
+    const HINT: &str = "write whole milliseconds since the trace began, and nothing else";
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    if line.is_empty() {
+        return Err(("the line is empty".into(), "remove it"));
+    }
+    let digits = line.iter().all(u8::is_ascii_digit);
+    let number = digits.then(|| std::str::from_utf8(line).ok()?.parse().ok()).flatten();
+    number.ok_or_else(|| {
+        let said = plan::quote(&String::from_utf8_lossy(&line[..line.len().min(QUOTED)]));
+        match digits {
+            true => (format!("{said} ms is longer than a trace can be"), "write at most 4294967295"),
+            false => (format!("{said} is no whole number"), HINT),
+        }
+    })
+}
