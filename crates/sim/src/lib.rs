@@ -60,6 +60,5 @@ mod times;
 pub use check::{Law, Violation};
 pub use cost::{Cost, CostModel, Spent, Spread};
 pub use describe::{CardPlan, End, FlowFields, Happening, RouterPlan, SourcePlan, World, catalogue};
-pub use line::Medium;
 pub use run::{Measured, Progress, RunError, run, run_watched};
 pub use source::{Captures, NoCaptures, Pattern, Recorded};

@@ -1,46 +1,34 @@
-//! A link of a constant rate, with delay and loss. It needs no events: when a frame has left follows from when the one
-//! before it had.
+//! One direction of a link with the transmit ring before it. It needs no events: when a frame has left follows from when the
+//! one before it had.
 
-use crate::pace::Exact;
-use plane::Chance;
+use plan::{MediumPlan, Service};
+use plane::medium::{Crossing, Medium, Trace};
 use std::collections::VecDeque;
-use units::{Nanos, Parts, Rate};
+use std::sync::Arc;
+use units::{Instant, Rate};
 
-/// What a link is like, one way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Medium {
-    /// What it carries; [`Rate::MAX`] for no limit.
-    pub rate: Rate,
-    /// How long a frame is under way after it has left.
-    pub delay: Nanos,
-    /// The part of its frames that are lost.
-    pub loss: Parts,
-    /// Bytes that a frame takes on the link besides those in memory: Ethernet has a check sequence, a preamble and a gap.
-    pub overhead: u64,
-}
-
-impl Default for Medium {
-    fn default() -> Medium {
-        Medium { rate: Rate::MAX, delay: Nanos::ZERO, loss: Parts::default(), overhead: 24 }
-    }
-}
-
-/// One direction of a link with the transmit ring before it.
 #[derive(Debug)]
 pub(crate) struct Line {
-    pub medium: Medium,
+    medium: Medium,
+    /// Bytes that a frame takes on the link besides those in memory.
+    overhead: i32,
+    /// Whether it takes no time to leave: then the ring is always empty.
+    instant: bool,
     slots: usize,
-    /// When the last frame has left.
-    free: Exact,
     /// When the frames in the ring will have left.
     ring: VecDeque<u64>,
-    chance: Chance,
 }
 
 impl Line {
-    pub fn new(medium: Medium, slots: usize, chance: Chance) -> Line {
-        let ring = VecDeque::with_capacity(slots.min(4096));
-        Line { medium, slots, free: Exact::new(0), ring, chance }
+    /// A link as it is described, whose ring has so many slots; `seed` and `name` say what chance does.
+    pub fn new(plan: &MediumPlan, trace: Option<Arc<Trace>>, slots: usize, seed: u64, name: &str) -> Line {
+        Line {
+            medium: Medium::new(plan, trace, Instant::START, seed, name),
+            overhead: plan.overhead,
+            instant: plan.service == Service::Constant(Rate::MAX),
+            slots,
+            ring: VecDeque::with_capacity(slots.min(4096)),
+        }
     }
 
     /// Frames that the transmit ring takes now.
@@ -54,21 +42,39 @@ impl Line {
     /// A frame of `length` bytes goes into the ring. Answers when its last bit has left.
     #[inline]
     pub fn send(&mut self, now: u64, length: usize) -> u64 {
-        if self.medium.rate == Rate::MAX {
+        if self.instant {
             return now;
         }
-        let bits = (length as u64 + self.medium.overhead) * 8;
-        if self.free.at <= now {
-            self.free = Exact::new(now);
-        }
-        self.free.pass((bits * 1_000_000_000, self.medium.rate.get().max(1)));
-        self.ring.push_back(self.free.at);
-        self.free.at
+        let left = self.medium.send(Instant::new(now), length as u32).get();
+        self.ring.push_back(left);
+        left
     }
 
-    /// Whether a frame that has left is lost on the way.
-    pub fn loses(&mut self) -> bool {
-        self.chance.happens(self.medium.loss)
+    /// What becomes of a frame that has left; one that never leaves, for the link's trace has ended, is lost.
+    #[inline]
+    pub fn cross(&mut self, left: u64) -> Crossing {
+        if left == u64::MAX { Crossing::Lost } else { self.medium.cross(Instant::new(left)) }
+    }
+
+    /// What it carries now.
+    pub fn rate(&self, now: u64) -> Rate {
+        self.medium.rate(Instant::new(now))
+    }
+
+    /// The bits of a frame on the link.
+    pub fn bits(&self, length: usize) -> u64 {
+        (length as i64 + i64::from(self.overhead)).max(1) as u64 * 8
+    }
+
+    /// Whether a trace had to go on and has ended.
+    pub fn has_failed(&self) -> bool {
+        self.medium.has_failed()
+    }
+
+    /// A link that carries more than it says, for a check to find.
+    #[cfg(test)]
+    pub fn replace(&mut self, plan: &MediumPlan) {
+        self.medium = Medium::new(plan, None, Instant::START, 1, "another");
     }
 }
 
@@ -77,7 +83,7 @@ mod tests {
     use super::*;
 
     fn line(rate: Rate, slots: usize) -> Line {
-        Line::new(Medium { rate, ..Medium::default() }, slots, Chance::new(1, "link"))
+        Line::new(&MediumPlan { service: Service::Constant(rate), ..MediumPlan::default() }, None, slots, 1, "link")
     }
 
     #[test]

@@ -13,15 +13,19 @@ pub(crate) use card::{Card, CardCounters};
 pub(crate) use sink::{Delivery, Sink};
 
 use crate::check::{Law, Violations};
-use crate::describe::{End, World};
+use crate::describe::{CardPlan, End, World};
 use crate::frame::{Tag, Template};
 use crate::source::{Pattern, Schedule};
 use crate::times::Times;
 use packet::{Batch, DropReason, Packet, Pool};
 use parking_lot::{Mutex, MutexGuard};
+use plane::medium::{Crossing, Trace};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use units::Mac;
+use units::{Mac, Parts};
+
+/// The trace of each card's link, where it has one.
+pub(crate) type Traces = Vec<Option<Arc<Trace>>>;
 
 /// Packets dropped, by reason.
 #[derive(Clone, Debug)]
@@ -62,6 +66,8 @@ pub(crate) struct Fates {
     pub link: u64,
     /// Behind a card with no link.
     pub nowhere: u64,
+    /// Made by a link that doubles some; each meets an end of its own.
+    pub doubled: u64,
     pub consumed: u64,
     /// By a router, by reason.
     pub dropped: Drops,
@@ -88,6 +94,7 @@ impl std::ops::AddAssign<&Fates> for Fates {
         self.down += other.down;
         self.link += other.link;
         self.nowhere += other.nowhere;
+        self.doubled += other.doubled;
         self.consumed += other.consumed;
         DropReason::ALL.iter().for_each(|&reason| self.dropped.add(reason, other.dropped.of(reason)));
     }
@@ -131,6 +138,8 @@ pub(crate) struct Net {
     pub violations: Violations,
     /// Fates of packets that are no source's.
     pub others: Fates,
+    /// Whether all links keep the order of what they carry.
+    ordered: bool,
     /// Packets in each router, but for those it has made itself.
     pub inside: Vec<i64>,
     /// From when on what is sent is measured.
@@ -160,14 +169,18 @@ impl Outside {
 
 impl Net {
     /// The outside of a world; `flows` are its sources.
-    pub fn new(world: &World, flows: Vec<Flow>) -> Net {
-        let cards: Vec<Card> = world.cards.iter().map(|plan| Card::new(plan, world.seed)).collect();
+    pub fn new(world: &World, flows: Vec<Flow>, traces: &Traces) -> Net {
+        let card = |(plan, trace): (&CardPlan, &Option<_>)| Card::new(plan, trace.clone(), world.seed);
+        let cards: Vec<Card> = world.cards.iter().zip(traces).map(card).collect();
         let width = world.sample.get();
         let (warmup, end) = (world.warmup.get(), world.duration.get());
         let sinks = world.sinks.iter().map(|name| Sink::new(name, (width, warmup, end), flows.len())).collect();
         let (pokes, violations, others) = (Vec::new(), Violations::default(), Fates::default());
 
-        Net { flows, cards, sinks, pokes, violations, others, inside: vec![0; world.routers.len()], warmup }
+        let keeps =
+            |card: &CardPlan| card.medium.reorder == Parts::default() && card.medium.duplicate == Parts::default();
+        let ordered = world.cards.iter().all(keeps);
+        Net { flows, cards, sinks, pokes, violations, others, ordered, inside: vec![0; world.routers.len()], warmup }
     }
 
     /// The sources begin: routers have their first configurations, and cards their addresses.
@@ -337,28 +350,36 @@ impl Net {
         for packet in batch.drain() {
             let bytes = packet.bytes();
             let tag = Tag::read(bytes);
-            if let Some(at) = self.depart(index, now, bytes.len(), tag) {
+            let came = match self.depart(index, now, bytes.len(), tag) {
+                Crossing::Lost => [None, None],
+                Crossing::Once(at) => [Some(at), None],
+                Crossing::Twice(at, again) => [Some(at), Some(again)],
+            };
+            for (copy, at) in came.into_iter().flatten().enumerate() {
+                if copy > 0 {
+                    self.fate(tag, |fates| fates.doubled += 1);
+                }
                 let waited = now.saturating_sub(packet.meta().timestamp.get());
                 match self.cards[index].end {
                     End::Nothing => self.fate(tag, |fates| fates.nowhere += 1),
-                    End::Card(other) => self.feed(other, at, bytes),
-                    End::Sink(sink) => self.deliver(sink, at, bytes.len(), tag, Some(waited)),
+                    End::Card(other) => self.feed(other, at.get(), bytes),
+                    End::Sink(sink) => self.deliver(sink, at.get(), bytes.len(), tag, Some(waited)),
                 }
             }
             pool.give(packet);
         }
     }
 
-    /// A frame goes out by a card. Answers when it is at the other end of the link, where it is not lost.
+    /// A frame goes out by a card. Answers when it is at the other end of the link.
     #[inline]
-    fn depart(&mut self, index: usize, now: u64, length: usize, tag: Option<Tag>) -> Option<u64> {
+    fn depart(&mut self, index: usize, now: u64, length: usize, tag: Option<Tag>) -> Crossing {
         let card = &mut self.cards[index];
         card.counters.transmitted += 1;
         card.counters.transmitted_bytes += length as u64;
         if !card.up {
             card.counters.down += 1;
             self.fate(tag, |fates| fates.down += 1);
-            return None;
+            return Crossing::Lost;
         }
         let left = card.line.send(now, length);
         if let Some(early) = card.carried(now, left, length) {
@@ -368,12 +389,12 @@ impl Net {
             });
         }
         let card = &mut self.cards[index];
-        if card.line.loses() {
+        let crossing = card.line.cross(left);
+        if crossing == Crossing::Lost {
             card.counters.lost += 1;
             self.fate(tag, |fates| fates.link += 1);
-            return None;
         }
-        Some(left + card.line.medium.delay.get())
+        crossing
     }
 
     fn feed(&mut self, other: usize, at: u64, bytes: &[u8]) {
@@ -381,14 +402,16 @@ impl Net {
         let mut copy = card.spare.pop().unwrap_or_default();
         copy.clear();
         copy.extend_from_slice(bytes);
-        card.feed.push_back(card::Waiting { at, what: card::Frame::Carried(copy) });
+        // A link that reorders brings some before others that were sent earlier.
+        let position = card.feed.iter().rposition(|frame| frame.at <= at).map_or(0, |before| before + 1);
+        card.feed.insert(position, card::Waiting { at, what: card::Frame::Carried(copy) });
         self.pokes.push(Poke { router: card.router, at });
     }
 
     /// A frame comes to a sink. It waited so long in its last router, where that is known here.
     #[inline]
     pub fn deliver(&mut self, sink: usize, at: u64, length: usize, tag: Option<Tag>, waited: Option<u64>) {
-        let Net { flows, sinks, violations, warmup, .. } = self;
+        let Net { flows, sinks, violations, warmup, ordered, .. } = self;
         let sink = &mut sinks[sink];
         let size = length as u64 + crate::frame::CHECK_SEQUENCE;
         let Some((tag, flow)) = tag.and_then(|tag| Some((tag, flows.get_mut(tag.source)?))) else {
@@ -403,7 +426,7 @@ impl Net {
         if let Some(waited) = waited.filter(|_| measured) {
             flow.wait.record(waited);
         }
-        if let Some(later) = sink.take(tag, at, size, measured, flow.flows) {
+        if let Some(later) = sink.take(tag, at, size, measured, flow.flows).filter(|_| *ordered) {
             let (sequence, source, sink) = (tag.sequence, &flow.name, &sink.name);
             violations.add(at, Law::Order, || {
                 format!("packet {sequence} of source {source} came to sink {sink} after packet {later} of its flow")

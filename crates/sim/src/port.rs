@@ -35,7 +35,8 @@ impl Port for CardPort {
     }
 
     fn link_rate(&self) -> Rate {
-        self.outside.lock().cards[self.card].line.medium.rate
+        let now = self.outside.now();
+        self.outside.lock().cards[self.card].line.rate(now)
     }
 
     fn ring(&self) -> u32 {

@@ -54,10 +54,15 @@ pub struct Recorded {
     pub frame: Vec<u8>,
 }
 
-/// Reads captures. The world itself opens no files but those it was given.
+/// Reads files of a world. The world itself opens no files but those it was given.
 pub trait Captures {
     /// Every packet of the capture, in order.
     fn read(&mut self, file: &str) -> Result<Vec<Recorded>, String>;
+
+    /// Any other file, as it stands: the trace of a link.
+    fn bytes(&mut self, file: &str) -> Result<Vec<u8>, String> {
+        Err(format!("'{file}' cannot be read: files are not opened here"))
+    }
 }
 
 /// There are no captures.

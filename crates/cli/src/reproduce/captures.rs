@@ -24,4 +24,9 @@ impl Captures for Folder {
         }
         Ok(recorded)
     }
+
+    fn bytes(&mut self, file: &str) -> Result<Vec<u8>, String> {
+        let path = self.0.join(file);
+        std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))
+    }
 }

@@ -7,9 +7,8 @@ mod tables;
 mod text;
 
 use crate::cost::CostModel;
-use crate::line::Medium;
 use crate::source::Pattern;
-use plan::{Diagnostics, Guests, Plan};
+use plan::{Diagnostics, Guests, MediumPlan, Plan};
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
@@ -67,7 +66,7 @@ pub struct CardPlan {
     /// Where what leaves goes.
     pub end: End,
     /// On the way there.
-    pub medium: Medium,
+    pub medium: MediumPlan,
 }
 
 /// What a link leads to.

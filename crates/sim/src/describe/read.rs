@@ -1,14 +1,13 @@
 //! From text to a world: what is wrong is found in one pass, but for the form of the file, whose first error ends it.
 
 use super::tables::{AtTable, CardTable, CostTable, File, LinkTable, RouterTable, SinkTable};
-use super::text::{Text, alone, parsed, part, quantity, quantity_or, within};
+use super::text::{Text, alone, quantity, quantity_or, within};
 use super::{CardPlan, End, Happening, RouterPlan, World};
 use crate::cost::{Cost, CostModel};
-use crate::line::Medium;
-use plan::{Catalogue, Diagnostics, Plan, Report, did_you_mean, quote};
+use plan::{Catalogue, Diagnostics, MediumPlan, Plan, Report, Service, did_you_mean, quote};
 use std::collections::BTreeMap;
 use toml::Spanned;
-use units::{Bytes, Instant, Nanos, Rate};
+use units::{Instant, Nanos, Rate};
 
 /// Sources, sinks, cards and events that a world may have each.
 const MOST: usize = 4096;
@@ -197,7 +196,8 @@ impl Reader<'_> {
             let transmit_ring = slots(&mut self.report, table.map(|table| &table.transmit_ring), "transmit_ring");
             let rate = table.and_then(|table| table.rate.as_ref());
             let rate = rate.and_then(|text| rate_of(&mut self.report, text, &format!("card.{name}.rate")));
-            let medium = Medium { rate: rate.unwrap_or(Rate::MAX), ..Medium::default() };
+            let service = Service::Constant(rate.unwrap_or(Rate::MAX));
+            let medium = MediumPlan { service, ..MediumPlan::default() };
             let name = name.clone();
             cards.push(CardPlan { name, router, ring, transmit_ring, end: End::Nothing, medium });
         }
@@ -266,15 +266,13 @@ impl Reader<'_> {
                     None => continue,
                 },
             };
-            let report = &mut self.report;
-            let rate = table.rate.as_ref().and_then(|text| rate_of(report, text, &format!("{path}.rate")));
-            let delay = quantity_or(report, &table.delay, format!("{path}.delay"), Nanos::ZERO);
-            let loss = table.loss.as_ref().and_then(|text| parsed(report, text, &format!("{path}.loss"), part));
-            let overhead = quantity_or(report, &table.overhead, format!("{path}.overhead"), Bytes::new(24)).get();
+            let texts = table.medium();
             let ends = [Some(card), if let End::Card(other) = end { Some(other) } else { None }];
-            for card in ends.into_iter().flatten() {
-                let rate = rate.unwrap_or(cards[card].medium.rate);
-                cards[card].medium = Medium { rate, delay, loss: loss.unwrap_or_default(), overhead };
+            for (turn, card) in ends.into_iter().flatten().enumerate() {
+                // What is wrong is said once.
+                let mut again = Report::new("", self.file);
+                let report = if turn == 0 { &mut self.report } else { &mut again };
+                cards[card].medium = MediumPlan::read(report, &path, &texts, &cards[card].medium);
             }
             self.join(cards, card, end, span.clone());
             if let End::Card(other) = end {

@@ -1,6 +1,7 @@
 //! The tables of a description, as they stand in the file.
 
 use super::text::Text;
+use plan::MediumText;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -61,9 +62,47 @@ pub(super) struct CardTable {
 pub(super) struct LinkTable {
     pub between: Spanned<Vec<Text>>,
     pub rate: Option<Text>,
+    pub burst: Option<Text>,
+    pub trace: Option<Text>,
+    pub mode: Option<Text>,
+    pub end: Option<Text>,
+    pub poisson: Option<Text>,
+    pub brownian: Option<Text>,
+    pub sigma: Option<Text>,
+    pub most: Option<Text>,
     pub delay: Option<Text>,
+    pub jitter: Option<Text>,
     pub loss: Option<Text>,
+    pub duplicate: Option<Text>,
+    pub reorder: Option<Text>,
+    pub reorder_by: Option<Text>,
     pub overhead: Option<Text>,
+}
+
+impl LinkTable {
+    /// What it says of the link itself.
+    pub fn medium(&self) -> Vec<MediumText<'_>> {
+        let keys = [
+            ("rate", &self.rate),
+            ("burst", &self.burst),
+            ("trace", &self.trace),
+            ("mode", &self.mode),
+            ("end", &self.end),
+            ("poisson", &self.poisson),
+            ("brownian", &self.brownian),
+            ("sigma", &self.sigma),
+            ("most", &self.most),
+            ("delay", &self.delay),
+            ("jitter", &self.jitter),
+            ("loss", &self.loss),
+            ("duplicate", &self.duplicate),
+            ("reorder", &self.reorder),
+            ("reorder_by", &self.reorder_by),
+            ("overhead", &self.overhead),
+        ];
+        let given = keys.into_iter().filter_map(|(key, text)| Some((key, text.as_ref()?)));
+        given.map(|(key, text)| MediumText { key, text: text.get_ref(), span: text.span() }).collect()
+    }
 }
 
 #[derive(Deserialize)]

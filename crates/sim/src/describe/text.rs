@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::ops::Range;
 use std::str::FromStr;
 use toml::Spanned;
-use units::{Parts, UnitError};
+use units::UnitError;
 
 /// A text with its place in the file.
 pub(super) type Text = Spanned<String>;
@@ -42,12 +42,6 @@ pub(super) fn quantity_or<T: FromStr<Err = UnitError>>(
     default: T,
 ) -> T {
     text.as_ref().and_then(|text| quantity(report, text, &path.to_string())).unwrap_or(default)
-}
-
-/// A part of a whole.
-pub(super) fn part(text: &str) -> Result<Parts, Wrong> {
-    let part = text.parse::<Parts>().map_err(|error| (error.reason, error.hint))?;
-    if part > Parts::ONE { Err((format!("{part} is more than all"), "write at most 100%".into())) } else { Ok(part) }
 }
 
 /// A number within bounds.

@@ -8,6 +8,7 @@ use super::{Card, Net};
 use crate::frame::Tag;
 use crate::net::card::{Frame, Waiting};
 use packet::{Batch, Pool};
+use plane::medium::Crossing;
 use plane::port::Port;
 use units::Instant;
 
@@ -87,7 +88,7 @@ impl Net {
         let Some(mut cable) = self.cards[index].cable.take() else { return };
         for packet in batch.drain() {
             let tag = Tag::read(packet.bytes());
-            if self.depart(index, now, packet.len(), tag).is_none() {
+            if self.depart(index, now, packet.len(), tag) == Crossing::Lost {
                 pool.give(packet);
                 continue;
             }

@@ -7,9 +7,11 @@ use crate::frame::{Tag, has_room};
 use crate::line::Line;
 use crate::source::Schedule;
 use packet::{DropReason, Packet};
-use plane::Chance;
+use plan::Service;
+use plane::medium::Trace;
 use std::collections::VecDeque;
-use units::Mac;
+use std::sync::Arc;
+use units::{Mac, Rate};
 
 /// A frame, made when it is handed out.
 #[derive(Debug)]
@@ -73,8 +75,11 @@ pub(crate) struct Card {
 }
 
 impl Card {
-    pub fn new(plan: &CardPlan, seed: u64) -> Card {
-        let chance = Chance::new(seed, &format!("link {}", plan.name));
+    pub fn new(plan: &CardPlan, trace: Option<Arc<Trace>>, seed: u64) -> Card {
+        let bound = match plan.medium.service {
+            Service::Constant(rate) => rate,
+            _ => Rate::MAX,
+        };
         Card {
             name: plan.name.clone(),
             router: plan.router,
@@ -87,11 +92,11 @@ impl Card {
             feed: VecDeque::new(),
             spare: Vec::new(),
             end: plan.end,
-            line: Line::new(plan.medium, plan.transmit_ring, chance),
+            line: Line::new(&plan.medium, trace, plan.transmit_ring, seed, &format!("link {}", plan.name)),
             up: true,
             mac: Mac::default(),
             counters: CardCounters::default(),
-            bound: RateBound::new(plan.medium.rate),
+            bound: RateBound::new(bound),
         }
     }
 
@@ -105,7 +110,7 @@ impl Card {
     /// What the rate bound says of a frame that leaves.
     #[inline]
     pub fn carried(&mut self, now: u64, left: u64, length: usize) -> Option<u64> {
-        self.bound.carried(now, left, (length as u64 + self.line.medium.overhead) * 8)
+        self.bound.carried(now, left, self.line.bits(length))
     }
 
     /// Makes `packet` a recorded one, to this card's station, with a tag where its payload has room for one.

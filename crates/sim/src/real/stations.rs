@@ -36,7 +36,7 @@ pub struct Stations {
 impl Stations {
     pub(crate) fn new(world: &World, flows: Vec<Flow>, common: Arc<Common>, ports: Vec<Box<dyn Port>>) -> Stations {
         let sent = vec![Vec::new(); flows.len()];
-        let net = Net::new(world, flows);
+        let net = Net::new(world, flows, &vec![None; world.cards.len()]);
         let (end, width) = (world.duration.get(), world.sample.get());
         let pool = Pool::new(Region::new(FRAMES));
         Stations { common, net, ports, pool, batch: Batch::new(), end, width, sent, late: 0 }

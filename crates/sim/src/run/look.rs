@@ -103,8 +103,8 @@ impl Live<'_> {
         let sources = self.world.sources.iter();
         for (flow, plan) in net.flows.iter().zip(sources) {
             let fates = flow.all();
-            if flow.flows > 0 && fates.ended() > fates.sent {
-                let (ended, sent) = (fates.ended(), fates.sent);
+            if flow.flows > 0 && fates.ended() > fates.sent + fates.doubled {
+                let (ended, sent) = (fates.ended(), fates.sent + fates.doubled);
                 broken.push(format!("{ended} packets of source {} have ended, and {sent} were sent", plan.name));
             }
             all += &fates;
@@ -126,7 +126,7 @@ impl Live<'_> {
             }
             (generated, inside) = (generated + made, inside + held);
         }
-        let (came, known) = (all.sent + generated, all.ended() + inside + waiting as u64);
+        let (came, known) = (all.sent + all.doubled + generated, all.ended() + inside + waiting as u64);
         if came != known {
             broken.push(format!(
                 "{came} packets were made, and {known} are known of: {} have ended, {inside} are in routers, {waiting} before cards",
@@ -233,7 +233,7 @@ impl Live<'_> {
                 put(&format!("lost.{}", reason.name()), fates.dropped.of(reason) as f64);
             }
             put("consumed", fates.consumed as f64);
-            put("under_way", fates.sent.saturating_sub(fates.ended()) as f64);
+            put("under_way", (fates.sent + fates.doubled).saturating_sub(fates.ended()) as f64);
             let mut latency = Times::new();
             let deliveries = net.sinks.iter().filter_map(|sink| sink.deliveries[index].as_deref());
             deliveries.for_each(|delivery| latency.add(&delivery.latency));

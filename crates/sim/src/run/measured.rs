@@ -92,10 +92,18 @@ pub(super) fn parameters(world: &World) -> Vec<(String, String)> {
     }
     for card in &world.cards {
         let medium = &card.medium;
-        let rate = if medium.rate == units::Rate::MAX { "unlimited".to_owned() } else { medium.rate.to_string() };
         let text = format!(
-            "ring {}, transmit ring {}, rate {rate}, delay {}, loss {}, overhead {}b",
-            card.ring, card.transmit_ring, medium.delay, medium.loss, medium.overhead
+            "ring {}, transmit ring {}, {}, delay {}, loss {}, jitter {}, duplicate {}, reorder {} by {}, overhead {}b",
+            card.ring,
+            card.transmit_ring,
+            medium.service,
+            medium.delay,
+            medium.loss,
+            medium.jitter,
+            medium.duplicate,
+            medium.reorder,
+            medium.reorder_by,
+            medium.overhead
         );
         list.push((format!("card.{}", card.name), text));
     }

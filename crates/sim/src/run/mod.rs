@@ -22,14 +22,15 @@ pub use real::Course;
 use self::core::Core;
 use crate::check::{Law, Violation};
 use crate::cost::{Cost, CostMeter};
-use crate::describe::{Happening, RouterPlan, SourcePlan, World};
-use crate::net::{Fates, Flow, Net, Outside};
+use crate::describe::{CardPlan, Happening, RouterPlan, SourcePlan, World};
+use crate::net::{Fates, Flow, Net, Outside, Traces};
 use crate::port::{Cards, Witness};
 use crate::source::{Captures, Pattern, Schedule};
 use crate::times::Times;
 use look::Looks;
 use plan::{Plan, Receive};
 use plane::host::HostLimits;
+use plane::medium::Medium;
 use plane::{ApplyError, Build, Chance, KnownCosts, Published, Router};
 use std::fmt;
 use std::sync::Arc;
@@ -40,6 +41,8 @@ use units::{Instant, Mac, Nanos, WorkerId};
 pub enum RunError {
     /// A capture cannot be replayed.
     Capture(String, String),
+    /// The link of a card cannot go by its trace, or no longer: the card, and why.
+    Trace(String, String),
     /// A configuration cannot run: the router, and why.
     Apply(String, Vec<ApplyError>),
     /// Laws of the world were broken, and how often besides these.
@@ -52,6 +55,7 @@ impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RunError::Capture(source, reason) => write!(f, "source {source}: {reason}"),
+            RunError::Trace(card, reason) => write!(f, "the link of card {card}: {reason}"),
             RunError::Apply(router, errors) => {
                 write!(f, "router {router} cannot run its configuration")?;
                 errors.iter().try_for_each(|error| write!(f, "; {error}"))
@@ -138,7 +142,8 @@ impl<'w> Live<'w> {
 
     /// Routers without configurations, and an outside in which nothing happens yet.
     fn idle(world: &'w World, captures: &mut dyn Captures) -> Result<Live<'w>, RunError> {
-        let outside = Outside::new(Net::new(world, flows(world, captures)?));
+        let traces = traces(world, captures)?;
+        let outside = Outside::new(Net::new(world, flows(world, captures)?, &traces));
         let (mut nodes, mut cores) = (Vec::new(), Vec::new());
         for (index, plan) in world.routers.iter().enumerate() {
             let (node, workers) = node(plan, index, &outside);
@@ -237,7 +242,11 @@ impl<'w> Live<'w> {
                 progress(part as f64 / 100.0);
             }
         }
-        Ok(())
+        let net = self.outside.lock();
+        match net.cards.iter().find(|card| card.line.has_failed()) {
+            Some(card) => Err(RunError::Trace(card.name.clone(), "its trace has ended before the world".into())),
+            None => Ok(()),
+        }
     }
 
     /// Steps cores until none is before `time`.
@@ -360,6 +369,15 @@ fn path_costs(router: &Router, plan: &RouterPlan) -> Vec<Cost> {
         costs[path.id.index()] = named.or(configured).unwrap_or(rest);
     }
     costs
+}
+
+/// The traces that links of a world go by.
+fn traces(world: &World, captures: &mut dyn Captures) -> Result<Traces, RunError> {
+    let trace = |card: &CardPlan| {
+        let read = Medium::trace(&card.medium, |file| captures.bytes(file));
+        read.map_err(|reason| RunError::Trace(card.name.clone(), reason))
+    };
+    world.cards.iter().map(trace).collect()
 }
 
 /// What sends in a world.

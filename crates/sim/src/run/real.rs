@@ -1,11 +1,12 @@
 //! A world on real packets, from the router's side.
 
 use super::{Live, Measured, Progress, RunError, flows};
-use crate::describe::{End, World};
+use crate::describe::{CardPlan, End, World};
 use crate::net::Cable;
 use crate::real::{Clock, Common, Ends, Leaves, OWN, Pacer, Stations};
 use crate::source::Captures;
 use packet::Pool;
+use plan::Service;
 use plane::port::Waiter;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,6 +27,10 @@ fn check(world: &World) -> Result<(), String> {
     }
     if world.cards.iter().any(|card| matches!(card.end, End::Card(_))) {
         return Err("cards are linked with each other".into());
+    }
+    let plain = |card: &CardPlan| matches!(card.medium.service, Service::Constant(_));
+    if !world.cards.iter().all(plain) {
+        return Err("a link has no constant rate".into());
     }
     if !world.events.is_empty() {
         return Err("things happen in it at times".into());

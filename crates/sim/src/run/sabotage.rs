@@ -113,7 +113,8 @@ fn a_link_that_hurries_is_found() {
     let (laws, what) = broken(&world("rate = \"100mbit\"", ""), |live| {
         let mut net = live.outside.lock();
         let card = net.cards.iter().position(|card| card.name == "out").unwrap();
-        net.cards[card].line.medium.rate = units::Rate::mbit(200);
+        let service = plan::Service::Constant(units::Rate::mbit(200));
+        net.cards[card].line.replace(&plan::MediumPlan { service, ..plan::MediumPlan::default() });
     });
     assert!(!laws.is_empty() && laws.iter().all(|&law| law == Law::RateBound), "{laws:?}");
     assert!(what.contains("the link of card out is done with a frame"), "{what}");
