@@ -128,7 +128,8 @@ impl Recorded {
         let used = if last.is_some() { count } else { self.trace.len() - self.next };
         self.next += used;
         self.passed.used += used;
-        self.credit = credit;
+        // Nothing is left of a trace that has ended in the middle of a packet.
+        self.credit = if last.is_some() { credit } else { 0 };
         last
     }
 
