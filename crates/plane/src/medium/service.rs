@@ -21,7 +21,7 @@ pub(super) enum Gate {
     Constant(Constant),
     Bucket(Bucket),
     Recorded(Recorded),
-    Poisson(Poisson),
+    Poisson(Box<Poisson>),
     Brownian(Box<Brownian>),
 }
 
@@ -34,7 +34,7 @@ impl Gate {
                 let trace = trace.expect("a link with a trace is given it");
                 Gate::Recorded(Recorded::new(trace, plan.mode, plan.end, start))
             }
-            Service::Poisson(pace) => Gate::Poisson(Poisson { pace: *pace, free: Instant::START, chance }),
+            Service::Poisson(pace) => Gate::Poisson(Box::new(Poisson { pace: *pace, free: Instant::START, chance })),
             Service::Brownian(plan) => Gate::Brownian(Box::new(Brownian::new(*plan, start, chance))),
         }
     }
@@ -88,8 +88,10 @@ impl Gate {
             Gate::Constant(constant) => constant.rate,
             Gate::Bucket(bucket) => bucket.rate,
             Gate::Recorded(recorded) => recorded.rate(now),
-            Gate::Poisson(Poisson { pace: Pace::Bits(rate), .. }) => *rate,
-            Gate::Poisson(Poisson { pace: Pace::Packets(rate), .. }) => in_bits(*rate),
+            Gate::Poisson(poisson) => match poisson.pace {
+                Pace::Bits(rate) => rate,
+                Pace::Packets(rate) => in_bits(rate),
+            },
             Gate::Brownian(brownian) => in_bits(PacketRate::pps(brownian.rate as u64)),
         }
     }
@@ -107,7 +109,7 @@ impl Gate {
 }
 
 /// The bits of packets of 1500 bytes.
-pub(super) fn in_bits(rate: PacketRate) -> Rate {
+fn in_bits(rate: PacketRate) -> Rate {
     Rate::bits(rate.get().saturating_mul(8 * MTU))
 }
 
