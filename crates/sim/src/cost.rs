@@ -1,7 +1,7 @@
 //! What work costs in virtual time: a distribution for each kind of work, and the meter that draws from them.
 
+use crate::chance::Chance;
 use crate::real::Pacer;
-use plane::Chance;
 use plane::meter::{Meter, Stage, Work};
 use std::fmt;
 use std::str::FromStr;

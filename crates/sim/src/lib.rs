@@ -43,6 +43,7 @@
 
 #![forbid(unsafe_code)]
 
+mod chance;
 mod check;
 mod cost;
 mod describe;

@@ -1,7 +1,7 @@
 //! When a source sends: constant, Poisson, on and off, rising in steps, or as a capture was recorded. Sources are not
 //! events: whoever looks at a card asks them for everything until now.
 
-use plane::Chance;
+use crate::chance::Chance;
 use std::sync::Arc;
 use units::{Exact, Instant, Nanos, Pace, PacketRate};
 

@@ -20,6 +20,7 @@ pub use measured::Measured;
 pub use real::Course;
 
 use self::core::Core;
+use crate::chance::Chance;
 use crate::check::{Law, Violation};
 use crate::cost::{Cost, CostMeter};
 use crate::describe::{CardPlan, Happening, RouterPlan, SourcePlan, World};
@@ -31,7 +32,7 @@ use look::Looks;
 use plan::{Plan, Receive};
 use plane::host::HostLimits;
 use plane::medium::Medium;
-use plane::{ApplyError, Build, Chance, KnownCosts, Published, Router};
+use plane::{ApplyError, Build, KnownCosts, Published, Router};
 use std::fmt;
 use std::sync::Arc;
 use units::{Instant, Mac, Nanos, WorkerId};
