@@ -97,3 +97,42 @@ fn what_leaves_by_a_card_without_a_link_is_gone() {
     let measured = run(&world_of(&config(""), world));
     assert_eq!((value(&measured, "source.a.sent"), value(&measured, "source.a.lost.nowhere")), (10.0, 10.0));
 }
+
+/// A link with these keys, and a source of 1000 packets a second for it.
+fn link(keys: &str) -> String {
+    format!(
+        "duration = \"2s\"\n[[link]]\nbetween = [\"out\", \"s\"]\n{keys}\n[[source]]\nname = \"a\"\ncard = \"in\"\n\
+         kind = \"poisson\"\nrate = \"1kpps\"\nsize = \"1000b\"\nstop = \"1s\"\ndestination = \"10.0.0.1\"\n[[sink]]\nname = \"s\"\n"
+    )
+}
+
+#[test]
+fn links_of_a_world_are_those_of_real_ports() {
+    // Two in three opportunities of 5 Mbit/s are of use, and 1000 packets a second are too many.
+    let measured =
+        run(&world_of(&config(""), &link("trace = \"lte(mean=3mbit,length=2s,seed=4)\"\nmode = \"packet\"")));
+    let received = value(&measured, "source.a.received");
+    assert!((200.0..560.0).contains(&received), "{received}");
+    let measured = run(&world_of(&config(""), &link("duplicate = \"10%\"\nreorder = \"5%\"\nreorder_by = \"7ms\"")));
+    let (sent, received) = (value(&measured, "source.a.sent"), value(&measured, "source.a.received"));
+    assert!((1.07..1.13).contains(&(received / sent)), "{sent} {received}");
+    let least = value(&measured, "source.a.latency.min");
+    assert!(value(&measured, "source.a.latency.p99") > least + 6.9e-3 * 1e6, "some come late");
+    for (keys, rate) in
+        [("poisson = \"500pps\"", 500.0), ("rate = \"4mbit\"\nburst = \"2kb\"\noverhead = \"0b\"", 502.0)]
+    {
+        let received = value(&run(&world_of(&config(""), &link(keys))), "source.a.received");
+        assert!((received / (2.0 * rate) - 1.0).abs() < 0.12, "{keys}: {received}");
+    }
+}
+
+#[test]
+fn a_trace_that_had_to_go_on_ends_its_world() {
+    let text = link("trace = \"lte(mean=3mbit,length=1s,seed=4)\"\nend = \"error\"");
+    let world = world_of(&config(""), &text);
+    let error = sim::run(&world, &mut sim::NoCaptures, &mut |_| {}).unwrap_err();
+    assert_eq!(error.to_string(), "the link of card out: its trace has ended before the world");
+    let world = world_of(&config(""), &link("trace = \"elsewhere\""));
+    let error = sim::run(&world, &mut sim::NoCaptures, &mut |_| {}).unwrap_err();
+    assert_eq!(error.to_string(), "the link of card out: 'elsewhere' cannot be read: files are not opened here");
+}
