@@ -116,8 +116,8 @@ fn links_of_a_world_are_those_of_real_ports() {
     let measured = run(&world_of(&config(""), &link("duplicate = \"10%\"\nreorder = \"5%\"\nreorder_by = \"7ms\"")));
     let (sent, received) = (value(&measured, "source.a.sent"), value(&measured, "source.a.received"));
     assert!((1.07..1.13).contains(&(received / sent)), "{sent} {received}");
-    let least = value(&measured, "source.a.latency.min");
-    assert!(value(&measured, "source.a.latency.p99") > least + 6.9e-3 * 1e6, "some come late");
+    let least = value(&measured, "source.a.latency_min_us");
+    assert!(value(&measured, "source.a.latency_p99_us") > least + 6900.0, "some come late");
     for (keys, rate) in
         [("poisson = \"500pps\"", 500.0), ("rate = \"4mbit\"\nburst = \"2kb\"\noverhead = \"0b\"", 502.0)]
     {
