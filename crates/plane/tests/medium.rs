@@ -1,5 +1,8 @@
 //! Links against departures reckoned by hand, against the loops of the published tools, and against laws.
 
+// What is not there to be tried is told.
+#![allow(clippy::print_stderr)]
+
 use plan::{BrownianPlan, Loss, MediumPlan, Service, TraceEnd, TraceMode, TracePlan, TraceSource};
 use plane::medium::{Crossing, Medium, Opportunities, Trace, lte};
 use proptest::prelude::*;
