@@ -1,8 +1,5 @@
 //! Links against departures reckoned by hand, against the loops of the published tools, and against laws.
 
-// What is not there to be tried is told.
-#![allow(clippy::print_stderr)]
-
 use plan::{BrownianPlan, Loss, MediumPlan, Service, TraceEnd, TraceMode, TracePlan, TraceSource};
 use plane::medium::{Crossing, Medium, Opportunities, Trace, lte};
 use proptest::prelude::*;
@@ -531,14 +528,16 @@ fn every_trace_of_the_corpus_is_taken_as_its_name_says() {
 
 /// The traces that were recorded, where they are: their numbers are those of their description.
 #[test]
+#[expect(clippy::print_stderr, reason = "a test that had nothing to test says so")]
 fn recorded_traces_are_read() {
-    let data = std::env::var("SWITCHPATH_DATA").unwrap_or_else(|_| "../../../shared/data".into());
+    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
+    let data = std::env::var_os("SWITCHPATH_DATA").map_or_else(|| beside.into(), std::path::PathBuf::from);
     for (name, lines, spread, gap) in
         [("Verizon-LTE-short.down", 58_655, 0.64, 1447), ("TMobile-LTE-driving.down", 505_078, 0.78, 1058)]
     {
-        let file = std::path::Path::new(&data).join("links").join(name);
+        let file = data.join("links").join(name);
         let Ok(text) = std::fs::read(&file) else {
-            eprintln!("{} is not there: nothing to read", file.display());
+            eprintln!("skipped: no traces; set SWITCHPATH_DATA to a directory with links/{name}");
             continue;
         };
         let trace = Trace::parse(&text).expect("a trace");
