@@ -11,7 +11,10 @@ Examples:
   switchpath bench
   switchpath bench forwarding -j
   sudo switchpath bench promises     a reserved flow beside a flood and a dear function on the same core
-  sudo switchpath bench io           every kind of port beside the kernel's own forwarding")]
+  sudo switchpath bench io           every kind of port beside the kernel's own forwarding
+
+`io` offers 64-byte packets at many rates, the same to every router, and tells the most that came out at any of them (RFC 2285,
+maximum forwarding rate), what was offered then, and what comes out of a flood.")]
 pub struct Bench {
     /// Only this group. Without one, those that this machine does not let be measured are left out.
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(crate::bench::groups()))]

@@ -3,9 +3,12 @@
 //! Every router has a lane of its own between two network namespaces ([`lane`]); in each round every lane has its turn, and
 //! the ratio to the kernel is that of the round. One processor makes the packets and runs the driver at the other end of
 //! the first cable; what is left is the router's. Where many packets are under way all of this goes before other programs.
+//!
+//! Of small packets it is told how many come out where the most do, over many loads that are the same for every lane ([`loads`]).
 
 mod echo;
 mod lane;
+mod loads;
 mod packets;
 mod processors;
 mod stream;
@@ -17,6 +20,7 @@ use io::bpf::{self, Program};
 use io::netns::Lab;
 use io::precedence::Precedence;
 use lane::{Kind, Lane, Wire};
+use loads::Beside;
 use packets::{Fared, Packets};
 use processors::Processors;
 use std::fmt::Write as _;
@@ -91,19 +95,24 @@ fn turns<T>(
     Ok(values)
 }
 
-/// 64-byte packets, as many as go through; then fewer.
+/// 64-byte packets: the most that come out over many loads ([`loads`]); then fewer.
 fn small(lab: &Lab, rounds: usize, progress: &Progress) -> Result<Vec<Figure>> {
     let lanes = lanes(progress, &[Kind::Xdp, Kind::Packet, Kind::Tap], |kind| Packets::new(lab, kind))?;
     let mut figures = Vec::new();
-    let values = turns(&lanes, rounds, (progress, "Mpps of 64 bytes", 1e6), Packets::rate)?;
-    for ((kind, values), (_, lane)) in values.iter().zip(&lanes[1..]) {
-        let (ours, kernel, ratio) = medians(values);
-        let name = format!("{}, 64 B, beside the kernel", kind.name());
-        let least = (*kind == Kind::Xdp).then_some(SMALL);
-        figures.push(Figure::at_least("io", name, (ours / 1e6, kernel / 1e6, ratio), "Mpps", least));
+    for (Beside { kind, ours, kernel, ratio, flooded }, (_, lane)) in
+        loads::compare(&lanes, rounds, progress)?.into_iter().zip(&lanes[1..])
+    {
+        let name = |what| format!("{}, 64 B, {what}", kind.name());
+        let least = (kind == Kind::Xdp).then_some(SMALL);
+        let most = (ours.rate / 1e6, kernel.rate / 1e6, ratio);
+        figures.push(Figure::at_least("io", name("the most that comes out, beside the kernel"), most, "Mpps", least));
+        let offered = (ours.offered / 1e6, kernel.offered / 1e6, ours.offered / kernel.offered);
+        figures.push(Figure::beside("io", name("offered then"), offered, "Mpps", None));
+        let flood = (ours.flooded / 1e6, kernel.flooded / 1e6, flooded);
+        figures.push(Figure::beside("io", name("what comes out of a flood"), flood, "Mpps", None));
         progress.say(&format!("io: {} below capacity", kind.name()));
-        let Fared { sent, lost, late } = lane.gently(ours * BELOW, GENTLY * rounds as u64)?;
-        let name = |what| format!("{}, {what} of {sent} at {:.0} % of that", kind.name(), BELOW * 100.0);
+        let Fared { sent, lost, late } = lane.gently(ours.rate * BELOW, GENTLY * rounds as u64)?;
+        let name = |what| format!("{}, {what} of {sent} at {:.0} % of the most", kind.name(), BELOW * 100.0);
         figures.push(Figure::alone("io", name("lost"), lost as f64, "packets", Some(0.0)));
         figures.push(Figure::alone("io", name("overtaken"), late as f64, "packets", Some(0.0)));
     }

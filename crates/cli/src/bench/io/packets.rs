@@ -1,4 +1,4 @@
-//! Small packets: how many a second, and whether any is lost or overtaken where there are fewer than that.
+//! Small packets: how many of those offered come out, and whether any is lost or overtaken where they are few.
 
 use super::lane::{Kind, Lane, Side, Wire, poll_in_driver};
 use super::processors::Processors;
@@ -12,9 +12,6 @@ use units::Nanos;
 
 /// Packets made by one call.
 const CALL: u32 = 4096;
-/// How long a measurement runs, and how long before it begins.
-const SPAN: Nanos = Nanos::millis(200);
-const WARMUP: Nanos = Nanos::millis(30);
 /// Packets sent at once where there is room for more.
 const GENTLE: u32 = 128;
 /// How long the last packets may take.
@@ -40,6 +37,24 @@ pub struct Fared {
     pub late: u64,
 }
 
+/// How many packets are sent.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Load {
+    /// So many a second, or as many of them as can be made.
+    Rate(f64),
+    /// As many as can be made.
+    Flood,
+}
+
+/// Packets a second while a load was offered.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Passed {
+    /// Those that were sent: what was asked for at most (RFC 2285, 3.5.2: the offered load, not the intended).
+    pub offered: f64,
+    /// Those that arrived.
+    pub out: f64,
+}
+
 impl Packets {
     /// A lane of that kind.
     pub fn new(lab: &Lab, kind: Kind) -> Result<Packets> {
@@ -61,23 +76,18 @@ impl Packets {
         Ok(Packets { lane, source, sink, _passage: passage })
     }
 
-    /// Packets a second that arrive when far more are sent.
-    pub fn rate(&self) -> Result<f64> {
-        self.lane.station(Side::Left).run(|| -> Result<f64> {
+    /// Offers packets; those of the time after `warmup` are counted.
+    pub fn offer(&self, load: Load, warmup: Nanos, span: Nanos) -> Result<Passed> {
+        self.lane.station(Side::Left).run(|| -> Result<Passed> {
             Processors::here()?.keep_to_first()?;
-            let flood = |span| -> Result<()> {
-                let end = clock::now() + span;
-                while clock::now() < end {
-                    self.source.send(CALL)?;
-                }
-                Ok(())
-            };
-            flood(WARMUP)?;
-            let (begun, before) = (clock::now(), self.sink.counted()?.packets);
-            flood(SPAN)?;
-            let (ended, after) = (clock::now(), self.sink.counted()?.packets);
-            anyhow::ensure!(after > before, "no packet comes through");
-            Ok((after - before) as f64 * 1e9 / ended.since(begun).get() as f64)
+            self.send(load, warmup)?;
+            let (begun, sent, arrived) = (clock::now(), self.source.sent()?, self.sink.counted()?.packets);
+            self.send(load, span)?;
+            let (ended, sent) = (clock::now(), self.source.sent()? - sent);
+            let arrived = self.sink.counted()?.packets - arrived;
+            anyhow::ensure!(arrived > 0, "no packet comes through");
+            let rate = |packets: u64| packets as f64 * 1e9 / ended.since(begun).get() as f64;
+            Ok(Passed { offered: rate(sent), out: rate(arrived) })
         })?
     }
 
@@ -87,21 +97,32 @@ impl Packets {
         let (sent, arrived) = (self.source.sent()?, self.sink.counted()?);
         self.lane.station(Side::Left).run(|| -> Result<()> {
             Processors::here()?.keep_to_first()?;
-            let mut sleeper = Sleeper::new(Waker::new()?);
-            let begun = clock::now();
-            let gap = Nanos::new((1e9 * f64::from(GENTLE) / rate) as u64);
-            let mut due = begun;
-            while due < begun + span {
-                self.source.send(GENTLE)?;
-                // What comes too late is not made up for: that would be more than was asked for.
-                due = (due + gap).max(clock::now());
-                sleeper.sleep([], due.since(clock::now()))?;
-            }
-            Ok(())
+            self.send(Load::Rate(rate), span)
         })??;
         let counted = self.settle()?;
         let sent = self.source.sent()? - sent;
         Ok(Fared { sent, lost: sent - (counted.packets - arrived.packets), late: counted.late - arrived.late })
+    }
+
+    /// Sends for a span, from a thread in the station's namespace.
+    fn send(&self, load: Load, span: Nanos) -> Result<()> {
+        let begun = clock::now();
+        let Load::Rate(rate) = load else {
+            while clock::now() < begun + span {
+                self.source.send(CALL)?;
+            }
+            return Ok(());
+        };
+        let mut sleeper = Sleeper::new(Waker::new()?);
+        let gap = Nanos::new((1e9 * f64::from(GENTLE) / rate) as u64);
+        let mut due = begun;
+        while due < begun + span {
+            self.source.send(GENTLE)?;
+            // What comes too late is not made up for: that would be more than was asked for.
+            due = (due + gap).max(clock::now());
+            sleeper.sleep([], due.since(clock::now()))?;
+        }
+        Ok(())
     }
 
     /// Waits until nothing arrives any more.

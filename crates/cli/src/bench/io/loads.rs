@@ -1,0 +1,177 @@
+//! The most packets that come out, over many loads: the maximum forwarding rate (MFR) of RFC 2285, section 3.6.3.
+//!
+//! Who floods a router with far more than it forwards measures how it throws packets away, most of all where it shares a
+//! processor with whoever makes them. So packets are offered at a number of rates, from far fewer than go through to far more, and the
+//! most that come out are what a router can do. What comes out of a flood (FRMOL, section 3.6.2) is one of the values, and is
+//! told as well.
+//!
+//! All routers are offered the very same loads, for the same time, one after the other, load by load and round by round. The
+//! rate at a load is the median over the rounds, so the greatest of them is not the luckiest. A router is compared
+//! with the kernel's by the pairs of rounds, each at the load at which it forwards the most.
+
+use super::super::{Progress, median, medians};
+use super::lane::Kind;
+use super::packets::{Load, Packets, Passed};
+use anyhow::{Context, Result};
+use std::fmt::Write as _;
+use units::Nanos;
+
+/// What is offered, as parts of what the best of all lanes forwards: close together where the rate of the kernel's and that of
+/// `xdp` are to be expected, on either side of it. A flood comes on top.
+const LOADS: [f64; 18] =
+    [0.25, 0.32, 0.4, 0.5, 0.6, 0.68, 0.74, 0.79, 0.84, 0.89, 0.94, 1.0, 1.06, 1.12, 1.2, 1.3, 1.45, 1.7];
+/// For how long a load is offered, and how long before it is counted.
+const SPAN: Nanos = Nanos::millis(70);
+const WARMUP: Nanos = Nanos::millis(20);
+/// Where it is found out what is to be offered: the first load in packets a second, the step from one to the next, and their
+/// number.
+const FIRST: f64 = 125e3;
+const STEP: f64 = 1.5;
+const STEPS: i32 = 14;
+
+/// What a lane forwards, in packets a second.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Most {
+    /// The most: the maximum forwarding rate.
+    pub rate: f64,
+    /// What was offered then.
+    pub offered: f64,
+    /// What is left of it in a flood: the forwarding rate at the maximum offered load.
+    pub flooded: f64,
+}
+
+/// A lane beside the kernel's.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Beside {
+    /// Whose.
+    pub kind: Kind,
+    /// What it forwards.
+    pub ours: Most,
+    /// What the kernel forwards.
+    pub kernel: Most,
+    /// Median of the ratios of rounds, each lane where it forwards the most.
+    pub ratio: f64,
+    /// The same in a flood.
+    pub flooded: f64,
+}
+
+/// What came of each load in each round.
+struct Rounds(Vec<Vec<Passed>>);
+
+impl Rounds {
+    /// The load at which the most comes out.
+    fn best(&self) -> usize {
+        let rate = |load: &usize| median(self.0.iter().map(|round| round[*load].out).collect());
+        (0..=LOADS.len()).max_by(|a, b| rate(a).total_cmp(&rate(b))).unwrap_or(0)
+    }
+
+    fn most(&self) -> Most {
+        let best = self.best();
+        let of = |value: &dyn Fn(&Vec<Passed>) -> f64| median(self.0.iter().map(value).collect());
+        Most {
+            rate: of(&|round| round[best].out),
+            offered: of(&|round| round[best].offered),
+            flooded: of(&|round| round[LOADS.len()].out),
+        }
+    }
+
+    /// The median of what each round came to, this beside another: each at the load that is told.
+    fn ratio(&self, load: usize, (other, its): (&Rounds, usize)) -> f64 {
+        let pairs: Vec<(f64, f64)> = self.0.iter().zip(&other.0).map(|(a, b)| (a[load].out, b[its].out)).collect();
+        medians(&pairs).2
+    }
+}
+
+/// Measures every lane at every load. The first lane is the kernel's.
+pub fn compare(lanes: &[(Kind, Packets)], rounds: usize, progress: &Progress) -> Result<Vec<Beside>> {
+    let unit = survey(lanes, progress)?;
+    let loads = LOADS.iter().map(|part| Load::Rate(part * unit)).chain([Load::Flood]);
+    let loads: Vec<Load> = loads.collect();
+    let mut measured: Vec<Rounds> = lanes.iter().map(|_| Rounds(Vec::new())).collect();
+    for round in 0..rounds {
+        measured.iter_mut().for_each(|lane| lane.0.push(Vec::new()));
+        for load in &loads {
+            for ((kind, lane), Rounds(seen)) in lanes.iter().zip(&mut measured) {
+                seen[round].push(lane.offer(*load, WARMUP, SPAN).with_context(|| kind.name())?);
+            }
+        }
+        let mut said = format!("io: Mpps of 64 bytes, round {} of {rounds}:", round + 1);
+        for ((kind, _), Rounds(seen)) in lanes.iter().zip(&measured) {
+            let out = |load: usize| seen[round][load].out;
+            let best = (0..loads.len()).max_by(|a, b| out(*a).total_cmp(&out(*b))).unwrap_or(0);
+            let Passed { offered, out } = seen[round][best];
+            let separator = if *kind == lanes[0].0 { "" } else { "," };
+            // Writing to a string cannot fail.
+            let _ = write!(said, "{separator} {} {:.2} of {:.2}", kind.name(), out / 1e6, offered / 1e6);
+        }
+        progress.say(&said);
+    }
+    let kernel = &measured[0];
+    let beside = |((kind, _), lane): (&(Kind, Packets), &Rounds)| Beside {
+        kind: *kind,
+        ours: lane.most(),
+        kernel: kernel.most(),
+        ratio: lane.ratio(lane.best(), (kernel, kernel.best())),
+        flooded: lane.ratio(LOADS.len(), (kernel, LOADS.len())),
+    };
+    Ok(lanes.iter().zip(&measured).skip(1).map(beside).collect())
+}
+
+/// What the best lane forwards, about: what the loads are told in.
+fn survey(lanes: &[(Kind, Packets)], progress: &Progress) -> Result<f64> {
+    let mut best: f64 = 0.0;
+    for step in 0..STEPS {
+        let load = FIRST * STEP.powi(step);
+        for (kind, lane) in lanes {
+            best = best.max(lane.offer(Load::Rate(load), WARMUP, SPAN).with_context(|| kind.name())?.out);
+        }
+        if load > 2.0 * best {
+            break;
+        }
+    }
+    progress.say(&format!(
+        "io: 64 bytes, about {:.2} Mpps at most; offered is {:.2} to {:.2} of it, then a flood",
+        best / 1e6,
+        LOADS[0],
+        LOADS[LOADS.len() - 1]
+    ));
+    Ok(best)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rounds of a router that forwards `most`, and less the more is offered beyond that.
+    fn rounds(most: f64, luck: &[f64]) -> Rounds {
+        let round = |luck: &f64| {
+            let passed = |offered: f64| {
+                let out = if offered <= most { offered } else { most - 0.3 * (offered - most) };
+                Passed { offered, out: out * luck }
+            };
+            LOADS.iter().map(|part| passed(*part)).chain([passed(2.5)]).collect()
+        };
+        Rounds(luck.iter().map(round).collect())
+    }
+
+    #[test]
+    fn the_most_that_comes_out_is_not_what_comes_out_of_a_flood() {
+        let most = rounds(1.0, &[1.0, 0.9, 1.1]).most();
+        assert_eq!((most.rate, most.offered), (1.0, 1.0));
+        assert!((most.flooded - 0.55).abs() < 1e-9, "{}", most.flooded);
+    }
+
+    #[test]
+    fn routers_are_compared_where_each_forwards_the_most_round_by_round() {
+        // The third round was bad for both alike: the ratio does not see it.
+        let (ours, kernel) = (rounds(0.89, &[1.0, 1.0, 0.5]), rounds(1.0, &[1.0, 1.0, 0.5]));
+        assert!((ours.ratio(ours.best(), (&kernel, kernel.best())) - 0.89).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_lucky_round_is_not_the_most() {
+        let mut measured = rounds(1.0, &[1.0, 1.0, 1.0]);
+        measured.0[1][0].out = 7.0;
+        assert_eq!(measured.most().rate, 1.0);
+    }
+}
