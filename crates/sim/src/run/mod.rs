@@ -7,6 +7,8 @@
 
 mod core;
 mod counts;
+#[cfg(test)]
+mod crossing;
 mod fair;
 mod look;
 mod measured;

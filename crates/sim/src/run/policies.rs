@@ -44,8 +44,8 @@ impl Live<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::run::{Live, instant};
-    use crate::{NoCaptures, World};
+    use crate::NoCaptures;
+    use crate::run::{Live, crossing, instant};
     use plan::Objective;
 
     /// Calls from the beginning, a backup from the third second on.
@@ -87,27 +87,12 @@ window = "500ms"
 dwell = "2s"
 delay = "fq{codel}"
 throughput = "fifo(limit=3000)"
-[port.in]
-device = "sim:in"
-address = ["192.0.2.1/24"]
-trust = true
-[port.out]
-device = "sim:out"
-address = ["198.51.100.1/24"]
-policy = "edge"
-[[neighbour]]
-address = "198.51.100.9"
-mac = "02:00:00:00:00:09"
-port = "out"
-[[route]]
-to = "10.0.0.0/8"
-via = "198.51.100.9"
-'''
+{ports}'''
 "#;
 
     /// The objective in force at the end, how often it changed, its scheme, and what the sink has.
     fn outcome() -> (Objective, u64, String, Option<f64>) {
-        let world = World::parse(WORLD, "policy.toml").unwrap_or_else(|wrong| panic!("{}", wrong.render(false)));
+        let world = crossing::world(&WORLD.replace("{ports}", &crossing::ports("trust = true", "policy = \"edge\"")));
         let mut live = Live::new(&world, &mut NoCaptures).unwrap();
         live.run(&mut |_| {}).unwrap();
         let router = &live.nodes[0].router;

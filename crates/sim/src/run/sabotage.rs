@@ -1,7 +1,7 @@
 //! Worlds in which a law is broken on purpose: each checker finds what it is there for.
 
 use super::core::STILL;
-use super::{Live, RunError};
+use super::{Live, RunError, crossing};
 use crate::check::Law;
 use crate::{Measured, NoCaptures, World};
 
@@ -27,23 +27,11 @@ name = "s"
 [router.r]
 config = '''
 version = 1
-[port.in]
-device = "sim:in"
-address = ["192.0.2.1/24"]
-[port.out]
-device = "sim:out"
-address = ["198.51.100.1/24"]
-[[neighbour]]
-address = "198.51.100.9"
-mac = "02:00:00:00:00:09"
-port = "out"
-[[route]]
-to = "10.0.0.0/8"
-via = "198.51.100.9"
-'''
-"#
+{}'''
+"#,
+        crossing::ports("", "")
     );
-    World::parse(&text, "sabotage.toml").unwrap_or_else(|wrong| panic!("{}", wrong.render(false)))
+    crossing::world(&text)
 }
 
 /// Runs a world of which something is changed after a quarter of it, and then another thing a little later.
@@ -166,22 +154,7 @@ layout = 2
 scheduler = "{scheduler}"
 forwarding = "none"
 input_share = "explicit"
-[port.in]
-share = "20%"
-device = "sim:in"
-address = ["192.0.2.1/24"]
-[port.out]
-share = "1%"
-device = "sim:out"
-address = ["198.51.100.1/24"]
-[[neighbour]]
-address = "198.51.100.9"
-mac = "02:00:00:00:00:09"
-port = "out"
-[[route]]
-to = "10.0.0.0/8"
-via = "198.51.100.9"
-[[path]]
+{}[[path]]
 name = "cheap"
 match = "ip dscp ef"
 share = "30%"
@@ -192,9 +165,10 @@ share = "30%"
 '''
 "#,
         source("a", "ef"),
-        source("b", "af11")
+        source("b", "af11"),
+        crossing::ports("share = \"20%\"", "share = \"1%\"")
     );
-    World::parse(&text, "rivals.toml").unwrap_or_else(|wrong| panic!("{}", wrong.render(false)))
+    crossing::world(&text)
 }
 
 #[test]
