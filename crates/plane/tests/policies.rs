@@ -1,14 +1,18 @@
 //! What packets want brings the scheme that serves it, while they flow: none is lost, none overtakes another.
 
 use packet::wire::{Ipv6Spec, ethernet, ethertype, protocol};
-use plan::Objective;
+use plan::{Catalogue, Code, Guests, Objective};
 use plane::meter::Flat;
 use plane::objective::Demand;
 use plane::rig::{Rig, Team, Udp};
 use plane::snapshot::Layout;
-use plane::{Choice, WorkerReport};
+use plane::{Choice, Lines, Maker, WorkerReport};
 use proptest::prelude::*;
+use schemes::{Layer, Scheme};
 use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use units::declare::{Declaration, DeclaredCost};
 use units::{Mac, Nanos, PortId};
 
 const WAN: PortId = PortId(1);
@@ -241,6 +245,87 @@ fn another_configuration_goes_on_with_what_is_in_force_and_its_own_table() {
     let (objective, scheme) = traffic.in_force();
     assert!(objective == Objective::Delay && scheme.starts_with("fifo(limit=3000"), "{objective} {scheme}");
     traffic.finish();
+}
+
+/// A scheme that can be built so often and no more.
+#[derive(Clone, Debug, Default)]
+struct Flaky(Arc<AtomicI64>);
+
+impl Maker for Flaky {
+    fn make(&self, _: &[u64]) -> Result<Box<dyn Scheme<Lines>>, String> {
+        if self.0.fetch_sub(1, Ordering::Relaxed) <= 0 {
+            return Err("it does not start".into());
+        }
+        let options = [("limit", 4000), ("bytes", 1 << 30), ("drop", 0), ("unbounded", 0)];
+        schemes::build(&Layer { name: "fifo", options: &options, inside: Vec::new() })
+            .map_err(|error| error.to_string())
+    }
+}
+
+impl Guests for Flaky {
+    fn find(&self, _: &str) -> Result<(Declaration, Code), (String, String)> {
+        let cost = DeclaredCost::None;
+        let declaration = Declaration { name: "guest:flaky", summary: "", cost, source: "", options: &[] };
+        Ok((declaration, plane::code(1, Arc::new(self.clone()))))
+    }
+}
+
+#[test]
+fn a_scheme_that_cannot_be_built_is_said_clearly_and_the_one_before_stays() {
+    let flaky = Flaky::default();
+    let catalogue = Catalogue { guests: Some(Arc::new(flaky.clone())), ..plane::catalogue() };
+    let plan = |text: &str| plan::check(text, "t", &catalogue).unwrap();
+    let plain = config("trust = true", "", "");
+    let text = plain.replace("'codel(target=1ms)'", "'guest:flaky'");
+    let mut traffic = Traffic::new(&plain);
+    // It is tried when the configuration is applied, though it is not in force.
+    let refused = traffic.rig.run(&plan(&text)).unwrap_err();
+    let told: Vec<_> = refused.iter().map(|error| (&*error.place, &*error.reason)).collect();
+    assert_eq!((told.len(), told[0].0), (1, "policy edge, guest:flaky"), "{told:?}");
+    assert!(told[0].1.contains("it does not start"), "{told:?}");
+    // Then it may still fail when it is wanted.
+    flaky.0.store(1, Ordering::Relaxed);
+    traffic.rig.run(&plan(&text)).unwrap();
+    traffic.flow(3, &[EF]);
+    assert_eq!(traffic.in_force(), (Objective::None, traffic.in_force().1));
+    assert!(traffic.in_force().1.starts_with("fifo(limit=3000"), "{:?}", traffic.in_force());
+    let failed = |choice: &Choice| choice.failed.as_ref().map(|error| (error.place.clone(), error.reason.clone()));
+    let [ref choice] = traffic.choices[..] else { panic!("{:?}", traffic.choices) };
+    let (place, reason) = failed(choice).unwrap();
+    assert!(place == "port wan" && reason.contains("it does not start"), "{place}: {reason}");
+    // And is tried again after the dwell.
+    flaky.0.store(1, Ordering::Relaxed);
+    traffic.flow(11, &[EF]);
+    assert_eq!(traffic.in_force(), (Objective::Delay, "guest:flaky".to_string()));
+    let choices = traffic.finish();
+    assert_eq!(choices.iter().map(|choice| failed(choice).is_some()).collect::<Vec<_>>(), [true, false]);
+}
+
+#[test]
+fn nothing_more_is_decided_while_a_worker_has_not_taken_the_last_change() {
+    let mut team = Team::new(2, 1, 4096, Layout::Three);
+    team.apply(&config("trust = true", "", "").replace("dwell = '1s'", "dwell = '100ms'"));
+    team.settle();
+    let mut wanted = Demand::default();
+    let mut consult = |team: &mut Team, objective: Objective| {
+        wanted.packets[objective.index()] += 1000;
+        wanted.bytes[objective.index()] += 64_000;
+        team.now += Nanos::millis(100);
+        let mut reports = team.reports();
+        reports[0].ports.iter_mut().filter(|port| port.port == WAN).for_each(|port| port.demand = wanted);
+        reports[1].ports.iter_mut().for_each(|port| port.demand = Demand::default());
+        team.router.consult(team.now, &reports).len()
+    };
+    consult(&mut team, Objective::Delay);
+    assert_eq!(consult(&mut team, Objective::Delay), 1);
+    // The second worker does not move.
+    for _ in 0..5 {
+        team.step(0);
+        assert_eq!(consult(&mut team, Objective::Throughput), 0);
+        assert!(team.router.consults_in(team.now) >= Some(Nanos::millis(100)));
+    }
+    team.settle();
+    assert_eq!(consult(&mut team, Objective::Throughput), 1);
 }
 
 #[test]

@@ -51,7 +51,15 @@ pub(super) struct Policies {
     retiring: Vec<Receiver<Vec<(PortId, Queueing)>>>,
 }
 
+/// How long to wait where a worker has not taken the change before yet: nothing more is posted to one that does not move.
+const PATIENCE: Nanos = Nanos::millis(100);
+
 impl Policies {
+    /// Whether every worker has the schemes that were decided on.
+    fn settled(&self) -> bool {
+        self.retiring.iter().all(|retired| !matches!(retired.try_recv(), Err(TryRecvError::Empty)))
+    }
+
     fn in_force(&self, port: PortId) -> Objective {
         self.controllers.get(&port).map_or(Objective::None, Controller::in_force)
     }
@@ -82,12 +90,17 @@ impl Router {
 
     /// How long until it is worth to [consult](Router::consult) the policies; nothing where there are none.
     pub fn consults_in(&self, now: Instant) -> Option<Nanos> {
-        self.policies.controllers.values().map(|controller| controller.next(now)).min()
+        let least = if self.policies.settled() { Nanos::ZERO } else { PATIENCE };
+        self.policies.controllers.values().map(|controller| controller.next(now).max(least)).min()
     }
 
-    /// Has the policies decide by what the workers tell, and the ports change. Not while a generation is on its way to them.
+    /// Has the policies decide by what the workers tell, and the ports change. Not while a generation is on its way to them; while
+    /// a change is, nothing is decided.
     pub fn consult(&mut self, now: Instant, reports: &[WorkerReport]) -> Vec<Choice> {
-        self.policies.retiring.retain(|retired| matches!(retired.try_recv(), Err(TryRecvError::Empty)));
+        if !self.policies.settled() {
+            return Vec::new();
+        }
+        self.policies.retiring.clear();
         let mut decided = Vec::new();
         for (&port, controller) in &mut self.policies.controllers {
             let mut counted = Demand::default();

@@ -18,6 +18,7 @@ use packet::Region;
 use packet::wire::ipv6;
 use plan::admission::{Figure, Source};
 use plan::{Admission, Call, CpuPlan, InterfacePlan, NatPlan, PathCpu, Plan, PortPlan};
+use schemes::Sharing;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::net::IpAddr;
@@ -221,6 +222,22 @@ impl Router {
             }
             names.macs.insert(id, mac_of(new, names.devices.get(&id).copied()));
         }
+        errors.extend(self.policies_that_cannot(plan));
+    }
+
+    /// What is wrong with schemes that policies may bring later: each that is new is built once, for that is what may fail.
+    fn policies_that_cannot(&self, plan: &Plan) -> Vec<ApplyError> {
+        let known = |scheme: &Call| {
+            self.plan.iter().flat_map(|plan| &plan.policies).any(|policy| policy.schemes.values().any(|s| s == scheme))
+        };
+        let used =
+            plan.policies.iter().filter(|policy| plan.ports.iter().any(|p| p.policy.as_ref() == Some(&policy.name)));
+        let each = used.flat_map(|policy| policy.schemes.values().map(move |scheme| (policy, scheme)));
+        let tried = each.filter(|(_, scheme)| !known(scheme)).filter_map(|(policy, scheme)| {
+            let error = Queueing::of(scheme, self.region.frames(), &mut Sharing::alone()).err()?;
+            Some(broken(format!("policy {}, {scheme}", policy.name), &error))
+        });
+        tried.collect()
     }
 
     /// What each worker gets of one port.
