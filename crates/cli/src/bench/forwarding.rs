@@ -156,8 +156,21 @@ impl Course {
 
     /// The same with more of a configuration behind it.
     fn with(layout: Layout, table: Table, frames: usize, more: &str) -> Course {
+        Course::running(layout, table, frames, &(table.config() + more))
+    }
+
+    /// With a queueing scheme before the port out that is asked about every packet, also while nothing waits.
+    fn managed(layout: Layout, frames: usize, scheme: &str) -> Course {
+        let out = format!("[port.out]\nscheme = '{scheme}'\n");
+        let mut course =
+            Course::running(layout, Table::Few, frames, &Table::Few.config().replace("[port.out]\n", &out));
+        course.rig.worker.ask_always();
+        course
+    }
+
+    fn running(layout: Layout, table: Table, frames: usize, config: &str) -> Course {
         let counter = CycleCounter::calibrated();
-        let mut rig = Rig::running(frames + 2048, layout, &(table.config() + more));
+        let mut rig = Rig::running(frames + 2048, layout, config);
         table.load(&rig);
         rig.settle();
         rig.received("in");
@@ -267,7 +280,9 @@ fn rounds(count: usize, courses: &mut [Course]) -> Vec<Vec<(f64, f64)>> {
 pub fn measure(Rounds(count): Rounds) -> Vec<Figure> {
     let layouts =
         [(Layout::Three, ""), (Layout::Two, ""), (Layout::One, ""), (Layout::Three, "[cpu]\ninline = true\n")];
-    let mut courses = layouts.map(|(layout, more)| Course::with(layout, Table::Few, 1024, more));
+    let plain = layouts.map(|(layout, more)| Course::with(layout, Table::Few, 1024, more));
+    let managed = Course::managed(Layout::Three, 1024, "codel");
+    let mut courses: Vec<Course> = plain.into_iter().chain([managed]).collect();
     let few = rounds(count, &mut courses);
     drop(courses);
     let names = [
@@ -275,8 +290,9 @@ pub fn measure(Rounds(count): Rounds) -> Vec<Figure> {
         "two tasks, 4 routes, 64 B",
         "one task, 4 routes, 64 B",
         "three tasks, forwarding inline, 4 routes, 64 B",
+        "three tasks, CoDel asked about each packet, 4 routes, 64 B",
     ];
-    let budgets = [Some(2.5), None, None, None];
+    let budgets = [Some(2.5), None, None, None, Some(3.2)];
     let figure = |i: usize| Figure::beside("forwarding", names[i], medians(&few[i]), "ns/packet", budgets[i]);
     let mut figures: Vec<Figure> = (0..names.len()).map(figure).collect();
     let against: Vec<(f64, f64)> = few[0].iter().zip(&few[2]).map(|(three, one)| (three.0, one.0)).collect();

@@ -482,6 +482,11 @@ impl Worker {
         assert_eq!(self.fates.ledger.held(), queued, "packets in the queues of worker {}", self.id);
     }
 
+    /// Asks the schemes of all links about every packet from now on, also where one may pass an idle link: to measure it.
+    pub fn ask_always(&mut self) {
+        self.ports.iter_mut().flatten().for_each(|state| state.link.ask_always());
+    }
+
     fn watch_ports(&mut self) {
         for index in 0..self.ports.len() {
             let Worker { ports, fates, .. } = self;
