@@ -4,6 +4,7 @@ use crate::api::{self, Who};
 use crate::names::Names;
 use crate::remarks;
 use parking_lot::{Condvar, Mutex};
+use plane::LinkCounters;
 use plane::event::{Event, NeighbourState, Way};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr};
@@ -31,10 +32,11 @@ pub(crate) enum What {
     Neighbour { interface: InterfaceId, address: IpAddr, mac: Option<Mac>, state: NeighbourState },
     AddressConflict { interface: InterfaceId, address: IpAddr, mac: Mac },
     RouterContradicts { interface: InterfaceId, router: Ipv6Addr, about: &'static str },
-    SchemeChanged { worker: WorkerId, port: PortId, way: Way, packets: (u32, u32) },
+    SchemeChanged { worker: WorkerId, port: PortId, way: Way, version: u32, before: LinkCounters, packets: (u32, u32) },
     Policy(Box<plane::Choice>),
     Remarked { port: Option<PortId>, path: Option<PathId>, remark: plane::scheduler::task::Remark },
     FunctionFailed { path: PathId, what: String },
+    SchemeFailed { worker: WorkerId, port: PortId, what: String },
     GuestFailed { port: PortId, what: String, for_good: bool },
     GuestSaid { port: PortId, line: String },
     WorkerFailed { worker: WorkerId, reason: String },
@@ -55,11 +57,14 @@ impl What {
                 What::RouterContradicts { interface, router, about }
             }
             Event::Adopted { worker, generation } => What::Adopted { worker, generation },
-            Event::SchemeChanged { worker, port, way, packets } => What::SchemeChanged { worker, port, way, packets },
+            Event::SchemeChanged { worker, port, way, version, before, packets } => {
+                What::SchemeChanged { worker, port, way, version, before, packets }
+            }
             Event::Remarked { port, path, remark, .. } => What::Remarked { port, path, remark },
             Event::FunctionFailed { path, misdeed, .. } => {
                 What::FunctionFailed { path, what: remarks::misdeed(misdeed) }
             }
+            Event::SchemeFailed { worker, port, what } => What::SchemeFailed { worker, port, what: what.into() },
             Event::GuestFailed { port, what, for_good, .. } => What::GuestFailed { port, what: what.into(), for_good },
             Event::GuestSaid { port, line, .. } => What::GuestSaid { port, line: line.into() },
             Event::PathDrained { path } => What::PathDrained(path),
@@ -90,6 +95,7 @@ impl What {
             What::Policy(_) => api::EventKind::PolicyChanged,
             What::Remarked { .. } => api::EventKind::Scheduling,
             What::FunctionFailed { .. } => api::EventKind::FunctionFailed,
+            What::SchemeFailed { .. } => api::EventKind::SchemeFailed,
             What::GuestFailed { .. } => api::EventKind::GuestFailed,
             What::GuestSaid { .. } => api::EventKind::GuestSaid,
             What::WorkerFailed { .. } => api::EventKind::WorkerFailed,
@@ -102,9 +108,10 @@ impl What {
 
     fn subject(&self, names: &Names) -> Option<String> {
         match self {
-            What::PortLink { port, .. } | What::PortDrained(port) | What::SchemeChanged { port, .. } => {
-                Some(names.port(*port))
-            }
+            What::PortLink { port, .. }
+            | What::PortDrained(port)
+            | What::SchemeChanged { port, .. }
+            | What::SchemeFailed { port, .. } => Some(names.port(*port)),
             What::Policy(choice) => Some(names.port(choice.port)),
             What::PathDrained(path) | What::FunctionFailed { path, .. } => Some(names.path(*path)),
             What::Remarked { port: Some(port), .. } | What::GuestFailed { port, .. } | What::GuestSaid { port, .. } => {
@@ -154,10 +161,17 @@ impl What {
             What::RouterContradicts { router, about, .. } => {
                 format!("the router {router} advertises something else than this one: {about}")
             }
-            What::SchemeChanged { worker, way, packets, .. } => remarks::scheme_changed(*worker, *way, *packets),
+            What::SchemeChanged { worker, way, version, before, packets, .. } => {
+                remarks::scheme_changed(*worker, (*way, *packets), *version, before)
+            }
             What::Policy(choice) => remarks::chosen(choice),
             What::Remarked { remark, .. } => remarks::text(remark),
             What::FunctionFailed { what, .. } => what.clone(),
+            What::SchemeFailed { worker, what, .. } => {
+                format!(
+                    "its queueing scheme panicked and is put aside, and packets leave first come, first served (worker {worker}): {what}"
+                )
+            }
             What::GuestFailed { what, for_good, .. } => {
                 let then = if *for_good { "until there is another configuration" } else { "for a second" };
                 format!("the guest is put aside, and packets leave first come, first served, {then}: {what}")
@@ -197,6 +211,11 @@ impl Entry {
             text: self.what.text(),
             hint: match &self.what {
                 What::Remarked { remark, .. } => Some(crate::remarks::hint(remark)),
+                What::SchemeFailed { .. } => Some(
+                    "it is a fault of this program: please report it; another scheme, or another option of this one, takes its place with \
+                     the next apply"
+                        .into(),
+                ),
                 What::GuestFailed { .. } => Some(
                     "mend the guest and apply it anew (docs/guests.md), or give the port a scheme that is built in"
                         .into(),

@@ -1,5 +1,6 @@
 //! What the plane has to say of its tasks and links, in words, and what to do about it.
 
+use plane::LinkCounters;
 use plane::event::{Misdeed, Way};
 use plane::scheduler::task::Remark;
 use units::{Nanos, WorkerId};
@@ -76,18 +77,25 @@ pub(crate) fn misdeed(misdeed: Misdeed<'_>) -> String {
     format!("{what}; it goes on with fresh ones")
 }
 
-/// How a link came to another queueing scheme; packets that waited, and those of them that were dropped.
+/// What a policy has decided, and what came of it.
 pub(crate) fn chosen(choice: &plane::Choice) -> String {
     let plane::policy::Decision { from, to, share } = choice.decision;
     let what = format!("{share} of the bytes want {to}");
     match (&choice.failed, &choice.scheme) {
-        (Some(error), _) => format!("{what}, and {from} stays in force: {}", error.reason),
+        (Some(error), _) => format!("{what}, and the port keeps what serves {from}: {}", error.reason),
         (None, Some(scheme)) => format!("{what}, which is in force now in place of {from}: {scheme} serves it"),
         (None, None) => format!("{what}, which is in force now in place of {from} and served as that was"),
     }
 }
 
-pub(crate) fn scheme_changed(worker: WorkerId, way: Way, (waited, dropped): (u32, u32)) -> String {
+/// How a link came to another queueing scheme, or to other parameters: packets that waited, those of them that were dropped, and what was
+/// counted since the change before.
+pub(crate) fn scheme_changed(
+    worker: WorkerId,
+    (way, (waited, dropped)): (Way, (u32, u32)),
+    version: u32,
+    before: &LinkCounters,
+) -> String {
     let plural = if waited == 1 { "" } else { "s" };
     let then = match way {
         Way::Tuned => "its queueing scheme goes on with other parameters",
@@ -95,7 +103,11 @@ pub(crate) fn scheme_changed(worker: WorkerId, way: Way, (waited, dropped): (u32
         Way::Draining => "another queueing scheme has what comes, when the one before has sent what waited",
         Way::Flushed => "another queueing scheme begins with nothing",
     };
-    format!("{then}: {waited} packet{plural}, {dropped} dropped (worker {worker})")
+    let LinkCounters { offered, sent, dropped: lost, marked, .. } = before;
+    format!(
+        "{then}: {waited} packet{plural}, {dropped} dropped (worker {worker}). It is version {version}; the one before was offered \
+         {offered}, of which {sent} were sent, {lost} dropped and {marked} marked"
+    )
 }
 
 /// What to do.

@@ -6,9 +6,9 @@
 
 use crate::classify::Tables;
 use crate::function::{Context, Counter, Function};
+use crate::link::words;
 use crate::snapshot::Snapshot;
 use packet::{Batch, Meta, Packet};
-use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl Errand {
     /// Runs the functions on the packets. Where one panics, that is kept for the worker to find.
     pub fn run(&mut self) {
         let done = catch_unwind(AssertUnwindSafe(|| self.process()));
-        self.panic = done.err().map(|panic| reason(&*panic));
+        self.panic = done.err().map(|panic| words(&*panic));
     }
 
     fn process(&mut self) {
@@ -101,12 +101,6 @@ impl Errand {
 fn frames(packets: &[Packet]) -> Vec<(usize, Vec<u8>)> {
     let followed = |(_, packet): &(usize, &Packet)| packet.meta().flags & Meta::FOLLOWED != 0;
     packets.iter().enumerate().filter(followed).map(|(index, packet)| (index, packet.bytes().to_vec())).collect()
-}
-
-/// What a panic says.
-fn reason(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-    text.unwrap_or("it panicked").to_owned()
 }
 
 /// Somebody who works on one errand at a time while the core is lent.

@@ -1,6 +1,7 @@
 //! What happens, told as it happens: one enum for counters, traces, captures, dashboards and goldens to subscribe to.
 //! The plane never prints.
 
+use crate::link::LinkCounters;
 use crate::scheduler::task::Remark;
 use packet::{DropReason, Meta, Packet};
 use std::net::{IpAddr, Ipv6Addr};
@@ -128,6 +129,10 @@ pub enum Event<'a> {
         port: PortId,
         /// How that was done.
         way: Way,
+        /// Which it is of those that the link has had, or sets of parameters; the first is 1.
+        version: u32,
+        /// What the link had counted since the change before.
+        before: LinkCounters,
         /// Packets that waited, and those of them that were dropped for it.
         packets: (u32, u32),
     },
@@ -153,6 +158,16 @@ pub enum Event<'a> {
         port: Option<PortId>,
         /// What they did.
         misdeed: Misdeed<'a>,
+    },
+    /// The queueing scheme of a port panicked and is put aside: what waits, and what comes, leaves first come, first served, until
+    /// there is another.
+    SchemeFailed {
+        /// Whose worker.
+        worker: WorkerId,
+        /// The port.
+        port: PortId,
+        /// What it said.
+        what: &'a str,
     },
     /// A guest that decides over the queues of a port is put aside: its queues are served first come, first served.
     GuestFailed {

@@ -7,10 +7,12 @@
 mod ahead;
 mod books;
 mod change;
+mod fallback;
 mod told;
 mod wires;
 
 pub(crate) use books::Books;
+pub(crate) use fallback::words;
 pub use told::{GroupReport, LinkReport, QueueLength, Sample, StateSeries};
 
 use crate::event::Stage;
@@ -22,7 +24,8 @@ use crate::port::{Offloads, Port, Wire};
 use crate::queueing::{Queueing, Queues};
 use books::Tally;
 use packet::{BATCH, Batch, DropReason, Packet, Queue, wire};
-use schemes::{Next, Record, Scheme, Sharing, Size, Trouble, Wires as _};
+use schemes::{Record, Scheme, Sharing, Size, Trouble, Wires as _};
+use std::cell::OnceCell;
 use told::Samples;
 use units::{Bytes, Instant, PathId, PortId, Rate};
 
@@ -67,6 +70,22 @@ impl std::ops::AddAssign for LinkCounters {
     }
 }
 
+impl LinkCounters {
+    /// What was counted since it was `before`.
+    pub fn since(&self, before: &LinkCounters) -> LinkCounters {
+        LinkCounters {
+            offered: self.offered.saturating_sub(before.offered),
+            sent: self.sent.saturating_sub(before.sent),
+            sent_bytes: self.sent_bytes.saturating_sub(before.sent_bytes),
+            dropped: self.dropped.saturating_sub(before.dropped),
+            marked: self.marked.saturating_sub(before.marked),
+            passed: self.passed.saturating_sub(before.passed),
+            wasted: self.wasted.saturating_sub(before.wasted),
+            withheld: self.withheld.saturating_sub(before.withheld),
+        }
+    }
+}
+
 /// A port with its queues and its scheme.
 pub(crate) struct Link {
     id: PortId,
@@ -78,6 +97,15 @@ pub(crate) struct Link {
     incoming: Option<Queueing>,
     /// A scheme that has been served to its end: whoever may give memory back takes it.
     drained: Option<Queueing>,
+    /// What a scheme said as it panicked, in whose place this is.
+    put_aside: Option<String>,
+    /// The same, to be told.
+    news: Option<String>,
+    /// What it said where it is still to be put aside.
+    amiss: OnceCell<String>,
+    /// How many schemes, or sets of parameters, there were, and what had been counted when the last one came.
+    version: u32,
+    before: LinkCounters,
     /// What the scheme says of itself: [`Scheme::passes_when_idle`].
     passing: bool,
     /// The same: [`Scheme::ranks_classes`].
@@ -181,6 +209,11 @@ impl Link {
             sharing,
             incoming,
             drained,
+            put_aside: None,
+            news: None,
+            amiss: OnceCell::new(),
+            version: 1,
+            before: LinkCounters::default(),
             lines,
         };
         link.lines.super_frames = offloads.super_frames;
@@ -229,7 +262,7 @@ impl Link {
     /// Raises `Arrival` for what was offered.
     #[inline(always)]
     fn arrive(&mut self) {
-        self.scheme.arrival(&mut self.lines);
+        self.insist(|scheme, lines| scheme.arrival(lines));
         // A scheme that stops early has refused the rest.
         while self.lines.arriving().is_some() {}
         if !self.lines.ended.is_empty() {
@@ -343,12 +376,13 @@ impl Link {
         }
         let mut sent = 0;
         self.lines.now = fates.now;
+        self.mend();
         loop {
             self.lines.room = self.room().min(BATCH);
-            self.scheme.serve(&mut self.lines);
+            self.insist(|scheme, lines| scheme.serve(lines));
             if self.incoming.is_some() && self.lines.backlog.packets == 0 {
                 self.succeed();
-                self.scheme.serve(&mut self.lines);
+                self.insist(|scheme, lines| scheme.serve(lines));
             }
             self.lines.transmit();
             self.settle(fates);
@@ -388,11 +422,6 @@ impl Link {
             None => self.lines.backlog,
             Some(other) => Size { packets: packets + other.backlog.packets, bytes: bytes + other.backlog.bytes },
         }
-    }
-
-    /// When the scheme wants to be asked again though nothing arrives.
-    pub fn next(&self) -> Next {
-        self.scheme.next(&self.lines)
     }
 
     /// Whether packets of a higher class go first.
@@ -449,7 +478,7 @@ impl Link {
                 }
             }
         }
-        self.scheme.recount(&self.lines);
+        self.insist(|scheme, lines| scheme.recount(lines));
         self.settle(fates);
     }
 
@@ -457,10 +486,10 @@ impl Link {
     pub fn forget(&mut self) {
         self.lines.queues.forget();
         self.succeed();
-        let Lines { queues, backlog, offered, arriving, hand, out, ended, counters, .. } = &mut self.lines;
+        let Lines { queues, backlog, offered, arriving, marking, hand, out, ended, counters, .. } = &mut self.lines;
         queues.forget();
         (*offered, *out, *arriving, *hand) = (Batch::new(), Batch::new(), None, None);
-        *backlog = Size::default();
+        (*backlog, *marking) = (Size::default(), false);
         ended.clear();
         counters.offered = counters.offered.max(counters.sent);
         counters.dropped = counters.offered - counters.sent;
@@ -469,6 +498,16 @@ impl Link {
 
     pub fn counters(&self) -> LinkCounters {
         self.lines.counters
+    }
+
+    /// What it has counted since its scheme, or the parameters of that, were the last to change.
+    pub fn lately(&self) -> LinkCounters {
+        self.lines.counters.since(&self.before)
+    }
+
+    /// How many schemes, or sets of parameters, it has had.
+    pub fn version(&self) -> u32 {
+        self.version
     }
 
     /// Counts from now on what packets want, or no longer.
@@ -504,7 +543,7 @@ impl Link {
 
     fn refit(&mut self, can: Offloads, fates: &mut Fates) {
         self.lines.refit(can, fates);
-        self.scheme.recount(&self.lines);
+        self.insist(|scheme, lines| scheme.recount(lines));
     }
 
     pub fn refresh_rate(&mut self) {

@@ -26,6 +26,8 @@ pub struct Queueing {
     pub(crate) books: Books,
     /// What becomes of the packets that wait where it takes the place of another.
     pub(crate) change: SchemeChange,
+    /// What another said as it panicked, in whose place this is.
+    pub(crate) put_aside: Option<String>,
 }
 
 /// Makes schemes of the code of a guest.
@@ -198,7 +200,7 @@ impl Queueing {
         };
         let (sharing, backlog, change) = (Sharing::alone(), Size::default(), SchemeChange::default());
         let books = Books::of(&*scheme);
-        Queueing { scheme, sharing, queues, backlog, books, change }
+        Queueing { scheme, sharing, queues, backlog, books, change, put_aside: None }
     }
 
     /// The same; where it takes the place of another, this becomes of the packets that wait.

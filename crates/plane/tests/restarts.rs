@@ -268,3 +268,98 @@ fn the_first_worker_remembers_neighbours_when_it_begins_anew() {
     trial.check();
     trial.end();
 }
+
+/// Schemes that remember what waits in their queues.
+const REMEMBERING: [&str; 9] = [
+    "fq",
+    "sfq",
+    "las",
+    "wf2q(flows=2000)",
+    "drr(by=class, flows=3)",
+    "priority(levels=3){codel}",
+    "fq(flows=16){pie}",
+    "tree{branch(class=1, weight=3){fq}, branch}",
+    "wfq(flows=16){fifo(limit=500, drop=head)}",
+];
+
+/// The configuration with this scheme for what leaves by `wan`, at two packets a millisecond.
+fn slowly(scheme: &str, change: &str) -> String {
+    let scheme = format!("scheme = 'shape(rate=1mbit, burst=0b){{{scheme}}}'\nscheme_change = '{change}'");
+    CONFIG.replace("scheme = \"fifo(limit=50)\"", &scheme)
+}
+
+impl Trial {
+    /// Has the worker panic with packets in its hands, and begin anew.
+    fn fail(&mut self, fuse: i64) {
+        self.fuses[0].store(fuse, Ordering::Relaxed);
+        while self.steps(200).is_none() {
+            self.send(50, 0);
+        }
+        self.restart(0);
+        self.fuses[0].store(-1, Ordering::Relaxed);
+    }
+
+    /// All forward as before: of 24 flows three have no gateway, and three an expired time to live.
+    fn forwards(&mut self, what: &str) {
+        self.check();
+        let before = self.delivered;
+        self.send(240, 0);
+        self.check();
+        assert!(self.delivered - before >= 178, "{what}: {} delivered", self.delivered - before);
+    }
+}
+
+#[test]
+fn nothing_that_a_scheme_remembers_outlives_a_panic_of_its_worker() {
+    for scheme in REMEMBERING {
+        for fuse in [3, 200, 901] {
+            let mut trial = Trial::begin(1, 1, Layout::Three);
+            trial.team.apply(&slowly(scheme, "migrate"));
+            trial.send(400, 0);
+            trial.fail(fuse);
+            trial.forwards(scheme);
+            trial.end();
+        }
+    }
+}
+
+#[test]
+fn a_worker_that_panics_while_a_scheme_drains_begins_anew_with_the_one_that_came() {
+    for (one, other) in REMEMBERING.iter().zip(REMEMBERING.iter().cycle().skip(1)) {
+        for change in ["drain", "migrate"] {
+            let mut trial = Trial::begin(1, 1, Layout::Three);
+            trial.team.apply(&slowly(one, change));
+            trial.send(400, 0);
+            trial.steps(50);
+            trial.team.apply(&slowly(other, change));
+            trial.send(100, 0);
+            trial.fail(100);
+            trial.forwards(other);
+            let wan = trial.team.router.snapshot().ports[1].as_ref().unwrap().scheme.to_string();
+            assert!(wan.contains(other.split(['(', '{']).next().unwrap()), "{wan}");
+            trial.end();
+        }
+    }
+}
+
+#[test]
+fn a_peer_that_goes_while_a_scheme_drains_costs_what_waited_and_nothing_else() {
+    for (one, other) in REMEMBERING.iter().zip(REMEMBERING.iter().cycle().skip(1)) {
+        let mut trial = Trial::begin(1, 1, Layout::Three);
+        trial.team.apply(&slowly(one, "drain"));
+        trial.send(400, 0);
+        trial.steps(50);
+        trial.team.apply(&slowly(other, "drain"));
+        trial.send(100, 0);
+        trial.steps(50);
+        trial.receive();
+        drop(trial.team.wires.far.remove("wan"));
+        let reports = trial.check();
+        let lost: u64 = reports.iter().map(|report| report.ledger.dropped_for(DropReason::PortDown)).sum();
+        assert!(lost > 300, "{one}, {other}: {lost}");
+        // Another is connected.
+        trial.team.apply(&slowly(other, "drain").replace("memory:wan", "memory:other"));
+        trial.forwards(other);
+        trial.end();
+    }
+}

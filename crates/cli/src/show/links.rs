@@ -40,7 +40,10 @@ impl Shown for Links {
 }
 
 fn one(link: &Link, before: Option<&Link>, out: &mut dyn Write) -> Result<()> {
-    writeln!(out, "{}, worker {}: {}", link.port, link.worker, link.scheme)?;
+    writeln!(out, "{}, worker {}: {}, version {}", link.port, link.worker, link.scheme, link.version)?;
+    if let Some(what) = &link.put_aside {
+        writeln!(out, "put aside, for it panicked; packets leave first come, first served: {what}")?;
+    }
     let columns = [
         "queues", ">arrived", ">sent", ">dropped", ">marked", ">waiting", ">bytes", ">p50", ">p99", ">p99.9", ">max",
         "state",

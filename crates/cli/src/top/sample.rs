@@ -324,7 +324,10 @@ impl Samples {
             let before = old.map(|(old, _)| old);
             LinkLine {
                 name: if several { format!("{}/{}", link.port, link.worker) } else { link.port.clone() },
-                scheme: link.scheme.clone(),
+                scheme: match &link.put_aside {
+                    None => link.scheme.clone(),
+                    Some(_) => format!("{} (put aside: it panicked)", link.scheme),
+                },
                 backlog_packets: link.backlog_packets,
                 backlog_bytes: link.backlog_bytes,
                 p50_ns: waited(link, before, 500),

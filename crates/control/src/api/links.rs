@@ -22,6 +22,10 @@ pub struct Link {
     pub worker: u16,
     /// The scheme, as configured.
     pub scheme: String,
+    /// Which it is of those that the link has had, or sets of parameters: the first is 1. Events tell of each.
+    pub version: u32,
+    /// What it said as it panicked; null where it did not. Drop tail with a thousand packets is in its place.
+    pub put_aside: Option<String>,
     /// Packets given to it.
     pub offered_packets: u64,
     /// Packets transmitted.

@@ -413,7 +413,7 @@ pub enum EventKind {
     /// A worker that was stuck moves again.
     WorkerRecovered,
     /// Another queueing scheme decides over the link of a port, or the same one with other parameters: how many packets waited then,
-    /// and how many of them were dropped for it.
+    /// and how many of them were dropped for it; which version of the link's scheme it is, and what the one before came to.
     SchemeChanged,
     /// Another objective is in force at a port, because most bytes of a window wanted it.
     PolicyChanged,
@@ -427,6 +427,9 @@ pub enum EventKind {
     /// Functions of a preemptible path panicked, were stopped at the path's limit, or did not return. They begin anew; it is
     /// told once a minute.
     FunctionFailed,
+    /// The queueing scheme of a port panicked: until there is another, packets leave first come, first served, and no more than a thousand
+    /// wait. What waited stays.
+    SchemeFailed,
     /// The guest that decides over the queues of a port trapped, did not return, or decided nonsense. Its queues are served first
     /// come, first served, for a second, after the third time until there is another configuration.
     GuestFailed,

@@ -56,6 +56,8 @@ fn link(report: &LinkReport) -> api::Link {
         port: String::new(),
         worker: 0,
         scheme: String::new(),
+        version: report.version,
+        put_aside: report.put_aside.clone(),
         offered_packets: counters.offered,
         sent_packets: counters.sent,
         sent_bytes: counters.sent_bytes,

@@ -380,7 +380,10 @@ impl Daemon {
             let event = entry.told(&names, self.epoch);
             let subject = event.subject.map_or_else(String::new, |subject| format!("{subject}: "));
             match event.kind {
-                api::EventKind::WorkerFailed | api::EventKind::WorkerRestarted | api::EventKind::WorkerStuck => {
+                api::EventKind::WorkerFailed
+                | api::EventKind::WorkerRestarted
+                | api::EventKind::WorkerStuck
+                | api::EventKind::SchemeFailed => {
                     tracing::error!("{subject}{}", event.text)
                 }
                 api::EventKind::Refused

@@ -141,4 +141,11 @@ fn how_a_link_came_to_another_scheme_is_told() {
     assert_eq!(ways, [flushed, "its queueing scheme goes on with other parameters", flushed]);
     assert_eq!((packets[0], packets[1].1, packets[2].0), ((0, 0), 0, packets[2].1));
     assert!(packets[1].0 > 90 && packets[2].0 > 80 && waits(&rig) == 0, "{packets:?}");
+    // Which it is, and what the one before came to.
+    let ends: Vec<&str> = told.iter().filter_map(|event| event.text.split_once("It is ")).map(|(_, end)| end).collect();
+    let offered = |end: &str| end.split([' ', ',', ';']).filter_map(|word| word.parse::<u64>().ok()).nth(1).unwrap();
+    assert!(ends[1].starts_with("version 3; the one before was offered ") && offered(ends[1]) >= 100, "{ends:?}");
+    assert!(ends[2].starts_with("version 4; the one before was offered ") && offered(ends[2]) < 100, "{ends:?}");
+    let links: api::Links = rig.client.get("/v1/links?port=wan").unwrap();
+    assert!(links.links.iter().all(|link| link.version == 4 && link.put_aside.is_none()), "{links:?}");
 }

@@ -6,6 +6,7 @@ mod capturing;
 mod clients;
 mod explaining;
 mod guests;
+mod panics;
 mod policies;
 mod rig;
 mod tracing;

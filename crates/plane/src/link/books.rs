@@ -214,7 +214,8 @@ impl Link {
             if *reason != DropReason::SchemeArrival {
                 continue;
             }
-            match self.scheme.queue_of(&self.lines.arrival(packet)) {
+            let record = self.lines.arrival(packet);
+            match self.insist(|scheme, _| scheme.queue_of(&record)) {
                 Some(queue) => self.lines.books.dropped(queue.index(), DropReason::SchemeArrival),
                 None => self.others.dropped(DropReason::SchemeArrival, 1),
             }

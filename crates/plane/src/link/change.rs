@@ -14,6 +14,7 @@ impl Link {
     /// nothing in its queues, for memory is neither taken nor given back here.
     pub fn replace_scheme(&mut self, mut other: Queueing, fates: &mut Fates) -> (Way, Option<Queueing>) {
         self.lines.now = fates.now;
+        self.begin_version();
         let drains = self.incoming.is_some();
         if !drains && self.tune(&mut other) {
             return (Way::Tuned, Some(other));
@@ -43,12 +44,19 @@ impl Link {
     fn tune(&mut self, other: &mut Queueing) -> bool {
         let fits = other.fits_into(&self.lines.queues);
         let like = other.scheme.tunable().filter(|_| fits);
-        let tuned = like.is_some_and(|like| self.scheme.tune(like, &self.lines));
+        let tuned = like.is_some_and(|like| self.ask(|scheme, lines| scheme.tune(like, lines)).unwrap_or(false));
         if tuned {
             std::mem::swap(&mut self.sharing, &mut other.sharing);
+            self.put_aside = None;
             self.ask_scheme();
         }
         tuned
+    }
+
+    /// What is counted from now on is another scheme's, or that of other parameters.
+    pub(super) fn begin_version(&mut self) {
+        self.version = self.version.saturating_add(1);
+        self.before = self.lines.counters;
     }
 
     /// Another scheme takes the place of this one, and of its packets; this one is left, with none.
@@ -57,9 +65,10 @@ impl Link {
             std::mem::swap(&mut self.scheme, &mut other.scheme);
             std::mem::swap(&mut self.sharing, &mut other.sharing);
             std::mem::swap(&mut self.lines.books, &mut other.books);
+            std::mem::swap(&mut self.put_aside, &mut other.put_aside);
             other.books.close(&mut self.others);
             self.ask_scheme();
-            self.scheme.recount(&self.lines);
+            self.insist(|scheme, lines| scheme.recount(lines));
         } else {
             self.exchange(&mut other);
             self.take_in(&mut other, fates);
@@ -89,12 +98,13 @@ impl Link {
     }
 
     /// This scheme and its queues, for another's.
-    fn exchange(&mut self, other: &mut Queueing) {
+    pub(super) fn exchange(&mut self, other: &mut Queueing) {
         std::mem::swap(&mut self.scheme, &mut other.scheme);
         std::mem::swap(&mut self.sharing, &mut other.sharing);
         std::mem::swap(&mut self.lines.queues, &mut other.queues);
         std::mem::swap(&mut self.lines.backlog, &mut other.backlog);
         std::mem::swap(&mut self.lines.books, &mut other.books);
+        std::mem::swap(&mut self.put_aside, &mut other.put_aside);
         self.ask_scheme();
     }
 
@@ -119,8 +129,18 @@ impl Link {
         }
     }
 
+    /// The worker begins anew with another scheme, and nothing waits: what the one before remembers is not to be believed, so
+    /// nothing of it stays, and it learns nothing.
+    pub fn begin_anew(&mut self, mut other: Queueing) -> Queueing {
+        self.begin_version();
+        self.exchange(&mut other);
+        other.books.close(&mut self.others);
+        other
+    }
+
     /// Learns what the scheme wants to know of packets.
     pub(super) fn ask_scheme(&mut self) {
+        self.amiss.take();
         self.lines.hash_key = self.scheme.wants_flow_hash().then_some(FLOW_KEY);
         self.lines.hosts = self.scheme.wants_hosts();
         (self.passing, self.ranking) = (self.scheme.passes_when_idle(), self.scheme.ranks_classes());

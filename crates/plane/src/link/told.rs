@@ -1,10 +1,10 @@
 //! What a link tells of itself to whoever asks, and what it keeps to tell: how it was at each of the latest looks.
 
 use super::books::{Place, SAMPLES, Tally};
-use super::{Link, LinkCounters};
+use super::{Lines, Link, LinkCounters};
 use crate::latency::Spread;
 use packet::DropReason;
-use schemes::Size;
+use schemes::{Scheme, Size};
 use std::collections::VecDeque;
 use units::{Bytes, Instant, Nanos, PortId, QueueId};
 
@@ -96,6 +96,10 @@ pub struct LinkReport {
     pub relayed: bool,
     /// What it has counted.
     pub counters: LinkCounters,
+    /// How many schemes, or sets of parameters, it has had.
+    pub version: u32,
+    /// What its scheme said as it panicked: drop tail is in its place.
+    pub put_aside: Option<String>,
     /// Packets that wait.
     pub packets: u32,
     /// Their bytes.
@@ -132,11 +136,11 @@ impl Link {
             self.samples.kept.pop_front();
         }
         self.samples.kept.push_back(Sample { time, packets, bytes, most, sent, mean, longest });
-        let Link { scheme, lines, .. } = self;
-        let queues = &lines.queues;
-        lines.books.note(&**scheme, time, |queue| {
-            let (packets, bytes) = queues.size(queue.index());
-            Size { packets, bytes: Bytes::new(bytes) }
+        self.insist(|scheme, Lines { queues, books, .. }| {
+            books.note(scheme, time, |queue| {
+                let (packets, bytes) = queues.size(queue.index());
+                Size { packets, bytes: Bytes::new(bytes) }
+            });
         });
     }
 
@@ -174,6 +178,8 @@ impl Link {
             port: self.id,
             relayed: self.relayed,
             counters: self.lines.counters,
+            version: self.version,
+            put_aside: self.put_aside.clone(),
             packets: backlog.packets,
             bytes: backlog.bytes,
             groups,
@@ -199,14 +205,18 @@ impl Link {
         longest
     }
 
-    fn groups(&self, now: Instant) -> Vec<GroupReport> {
-        self.lines.books.groups().map(|(place, tally)| self.group(place, tally, now)).collect()
+    fn groups(&mut self, now: Instant) -> Vec<GroupReport> {
+        self.insist(|scheme, lines| {
+            lines.books.groups().map(|(place, tally)| lines.group(scheme, place, tally, now)).collect()
+        })
     }
+}
 
-    fn group(&self, place: &Place, tally: &Tally, now: Instant) -> GroupReport {
+impl Lines {
+    fn group(&self, scheme: &dyn Scheme<Lines>, place: &Place, tally: &Tally, now: Instant) -> GroupReport {
         let (mut packets, mut bytes, mut longest) = (0, Bytes::ZERO, (QueueId(place.first), Size::default()));
         for queue in (place.first..place.first.saturating_add(place.queues)).map(QueueId) {
-            let (waiting, length) = self.lines.queues.size(queue.index());
+            let (waiting, length) = self.queues.size(queue.index());
             let size = Size { packets: waiting, bytes: Bytes::new(length) };
             packets += waiting;
             bytes += size.bytes;
@@ -215,7 +225,7 @@ impl Link {
             }
         }
         let mut state = Vec::new();
-        self.scheme.state(longest.0, now, longest.1, &mut |name, value| state.push((name, value)));
+        scheme.state(longest.0, now, longest.1, &mut |name, value| state.push((name, value)));
         GroupReport {
             name: place.name.clone(),
             queues: (QueueId(place.first), place.queues),

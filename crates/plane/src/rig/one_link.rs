@@ -50,6 +50,11 @@ impl OneLink {
         self.link.replace_scheme(queueing, &mut self.fates)
     }
 
+    /// What a scheme said as it panicked and was put aside since the last time.
+    pub fn put_aside(&mut self) -> Option<String> {
+        self.link.put_aside()
+    }
+
     /// What the link has counted.
     pub fn counters(&self) -> LinkCounters {
         self.link.counters()

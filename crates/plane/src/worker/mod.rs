@@ -503,6 +503,9 @@ impl Worker {
                 let (worker, port) = (*id, PortId::at(index));
                 fates.event(&Event::GuestFailed { worker, port, what: &what, for_good });
             }
+            if let Some(what) = state.link.put_aside() {
+                fates.event(&Event::SchemeFailed { worker: *id, port: PortId::at(index), what: &what });
+            }
             if let Some(line) = state.link.scheme_remark() {
                 fates.event(&Event::GuestSaid { worker: *id, port: PortId::at(index), line: &line });
             }

@@ -116,8 +116,8 @@ impl Worker {
             self.remains.push(Remains::Port(id, state.link.into_port()));
             return;
         };
-        // Nothing waits, and it had to be taken anyway.
-        drop(state.link.replace_scheme(scheme, &mut self.fates));
+        // Memory had to be taken anyway.
+        drop(state.link.begin_anew(scheme));
         (state.input, state.output) = self.add_port_tasks(id, &self.snapshot.clone());
         self.ports[id.index()] = Some(state);
     }

@@ -46,12 +46,13 @@ impl Worker {
         let Worker { ports, duties, fates, .. } = self;
         let old = match ports.get_mut(id.index()) {
             Some(Some(PortState { link, output, .. })) => {
-                let (waited, dropped) = (link.backlog().packets, link.counters().dropped);
+                let (waited, dropped, before) = (link.backlog().packets, link.counters().dropped, link.lately());
                 let drained = link.take_drained();
                 let (way, replaced) = link.replace_scheme(scheme, fates);
                 let dropped = u32::try_from(link.counters().dropped - dropped).unwrap_or(u32::MAX);
                 duties.urge(*output, fates.now);
-                fates.event(&Event::SchemeChanged { worker: self.id, port: id, way, packets: (waited, dropped) });
+                let (worker, version, packets) = (self.id, link.version(), (waited, dropped));
+                fates.event(&Event::SchemeChanged { worker, port: id, way, version, before, packets });
                 [replaced, drained]
             }
             _ => [Some(scheme), None],
