@@ -356,7 +356,8 @@ fn a_peer_that_goes_while_a_scheme_drains_costs_what_waited_and_nothing_else() {
         drop(trial.team.wires.far.remove("wan"));
         let reports = trial.check();
         let lost: u64 = reports.iter().map(|report| report.ledger.dropped_for(DropReason::PortDown)).sum();
-        assert!(lost > 300, "{one}, {other}: {lost}");
+        // It is noticed within 100 ms; some 200 packets went to nobody before that.
+        assert!(lost > 100, "{one}, {other}: {lost}");
         // Another is connected.
         trial.team.apply(&slowly(other, "drain").replace("memory:wan", "memory:other"));
         trial.forwards(other);
