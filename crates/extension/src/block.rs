@@ -33,7 +33,7 @@ pub const COMMANDS: usize = 512;
 pub const EVALUATIONS: usize = 32;
 /// Options at most.
 pub const OPTIONS: usize = 16;
-/// Queues at most.
+/// Queues at most: a verdict has 15 bits for the number of one, and a link may have more.
 pub const QUEUES: u32 = 32766;
 
 /// It looks at the hash of a packet's flow.
@@ -141,7 +141,7 @@ impl View<'_> {
             4 => Act::DropTail,
             _ => return None,
         };
-        Some(Order { act, place: self.0[at + 2], queue: QueueId(self.u16(at)) })
+        Some(Order { act, place: self.0[at + 2], queue: QueueId(self.u16(at).into()) })
     }
 
     /// The verdict over an arriving packet; `which` is below [`MOST`].
@@ -188,7 +188,9 @@ impl Sheet<'_> {
         bytes[12..16].copy_from_slice(&record.flow_hash.to_le_bytes());
         bytes[16..20].copy_from_slice(&record.source.to_le_bytes());
         bytes[20..24].copy_from_slice(&record.destination.to_le_bytes());
-        bytes[24..26].copy_from_slice(&record.queue.0.to_le_bytes());
+        // A guest knows no queues beyond those that it can have itself.
+        let queue = u16::try_from(record.queue.0).unwrap_or(u16::MAX);
+        bytes[24..26].copy_from_slice(&queue.to_le_bytes());
         (bytes[26], bytes[27], bytes[28]) = (record.class, record.dscp, record.ecn);
         self.put(RECORDS + which * RECORD, &bytes);
     }

@@ -86,7 +86,7 @@ fn verdict<W: Ahead>(verdict: u16, books: &mut Books, wires: &mut W) -> Result<(
     if queue >= books.queues {
         return Err(format!("it puts a packet on queue {queue}, and has {}", books.queues));
     }
-    if wires.enqueue(QueueId(queue)) {
+    if wires.enqueue(QueueId(queue.into())) {
         books.backlog += 1;
     } else {
         books.stale = true;

@@ -263,6 +263,6 @@ pub fn examine(program: &Program, options: &[u64], seeds: u64) -> Result<Examina
 impl Guest {
     /// How many queues it has.
     fn queues(&self) -> usize {
-        Scheme::<Model>::queues(self).into()
+        Scheme::<Model>::queues(self) as usize
     }
 }

@@ -36,10 +36,10 @@ impl Fallback {
 
     /// Sends the next packet.
     pub fn evaluate<W: Ahead>(&mut self, wires: &mut W, backlog: &mut u32) -> Progress {
-        while self.last > 0 && wires.size(QueueId(self.last)).packets == 0 {
+        while self.last > 0 && wires.size(QueueId(self.last.into())).packets == 0 {
             self.last -= 1;
         }
-        if wires.dequeue(QueueId(self.last)).is_none() {
+        if wires.dequeue(QueueId(self.last.into())).is_none() {
             return Progress::None;
         }
         wires.transmit();

@@ -130,14 +130,14 @@ impl Guest {
         records.clear();
         let (mut part, mut backlog, mut failed) = (1, 0, None);
         for queue in 0..self.books.queues {
-            wires.visit(QueueId(queue), &mut |record| {
+            wires.visit(QueueId(queue.into()), &mut |record| {
                 if records.len() == MOST && failed.is_none() {
                     failed = instance.recount(now, rate, records, part).err();
                     part = 0;
                     records.clear();
                 }
                 if records.len() < MOST {
-                    records.push(Record { queue: QueueId(queue), ..record });
+                    records.push(Record { queue: QueueId(queue.into()), ..record });
                 }
                 backlog += 1;
             });
@@ -272,8 +272,8 @@ impl<W: Ahead> Scheme<W> for Guest {
         self.has(PASSES)
     }
 
-    fn queues(&self) -> u16 {
-        self.books.queues
+    fn queues(&self) -> u32 {
+        self.books.queues.into()
     }
 
     fn holds_at_most(&self) -> u32 {
@@ -281,7 +281,7 @@ impl<W: Ahead> Scheme<W> for Guest {
     }
 
     fn recount(&mut self, wires: &W) {
-        let sizes = (0..self.books.queues).map(|queue| wires.size(QueueId(queue)).packets);
+        let sizes = (0..self.books.queues).map(|queue| wires.size(QueueId(queue.into())).packets);
         (self.books.backlog, self.books.stale) = (sizes.sum(), true);
         if let State::Rests(fallback, _) = &mut self.state {
             *fallback = Fallback::of(self.books.queues);

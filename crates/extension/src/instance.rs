@@ -186,7 +186,9 @@ impl Instance {
         }
         let Shape { queues, .. } = self.view().shape();
         if !(1..=QUEUES).contains(&queues) {
-            return Err(Fault::Nonsense(format!("it wants {queues} queues; there may be 1 to {QUEUES}")));
+            return Err(Fault::Nonsense(format!(
+                "it wants {queues} queues; a guest has 1 to {QUEUES}, whatever a link may have"
+            )));
         }
         self.touch();
         Ok(())

@@ -8,7 +8,7 @@ use crate::{Call, Catalogue};
 use units::declare::{Declaration, Inside, OrderDeclaration};
 
 /// Queues of a link at most.
-const QUEUES: u64 = 65534;
+const QUEUES: u64 = units::QueueId::MOST as u64;
 /// What the name of a guest begins with.
 const GUEST: &str = "guest:";
 /// Schemes inside one another at most.
@@ -279,8 +279,8 @@ mod tests {
         OptionDeclaration { name: "class", unit: Unit::Count, default: "0", least: 0, most: 255, doc: "The class." };
     const BRANCH: OrderDeclaration = order("branch", &[CLASS], Inside::Any, "fifo");
 
-    fn read(text: &str) -> Result<Call, TextError> {
-        let catalogue = Catalogue {
+    fn catalogue() -> Catalogue {
+        Catalogue {
             schemes: vec![declared("fifo", LIMIT), declared("codel", &[])],
             orders: vec![
                 OrderDeclaration { queues: Some("flows"), ..order("fq", FLOWS, Inside::Manager, "codel") },
@@ -289,8 +289,11 @@ mod tests {
                 order("tree", &[], Inside::Branches(&BRANCH, 3), "branch"),
             ],
             ..Catalogue::default()
-        };
-        Call::scheme(text, &catalogue)
+        }
+    }
+
+    fn read(text: &str) -> Result<Call, TextError> {
+        Call::scheme(text, &catalogue())
     }
 
     #[test]
@@ -360,14 +363,15 @@ mod tests {
 
     #[test]
     fn a_link_has_only_so_many_queues() {
-        let three = |inside: &str| {
-            format!("tree{{branch{{{inside}}},branch(class=1){{{inside}}},branch(class=2){{{inside}}}}}")
-        };
-        let many = three(&three("fq(flows=9000)"));
-        let error = read(&many).unwrap_err();
+        const MANY: &[OptionDeclaration] = &[OptionDeclaration { most: 1 << 20, ..count("flows", "1024") }];
+        let mut catalogue = catalogue();
+        catalogue.orders[0].declaration.options = MANY;
+        let two = |inside: &str| format!("tree{{branch{{{inside}}},branch(class=1){{{inside}}}}}");
+        let many = two(&two("fq(flows=300000)"));
+        let error = Call::scheme(&many, &catalogue).unwrap_err();
         assert_eq!((error.offset, error.length), (0, many.len()));
-        assert_eq!(error.reason, "all queues together are 81000; a link has 65534 at most");
-        assert!(read(&three(&three("fq(flows=7000)"))).is_ok());
+        assert_eq!(error.reason, "all queues together are 1200000; a link has 1048576 at most");
+        assert!(Call::scheme(&two(&two("fq(flows=200000)")), &catalogue).is_ok());
     }
 
     fn check(expected: Expect, texts: &[&str]) {

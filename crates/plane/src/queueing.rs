@@ -196,7 +196,7 @@ impl Queueing {
         let most = usize::try_from(scheme.holds_at_most()).map_or(capacity, |most| most.min(capacity));
         let queues = match scheme.queues() {
             0 | 1 => Queues::One(Queue::new(most.min(LONGEST)), 0),
-            many => Queues::Many(Shelf::new(many.into(), most)),
+            many => Queues::Many(Shelf::new(many as usize, most)),
         };
         let (sharing, backlog, change) = (Sharing::alone(), Size::default(), SchemeChange::default());
         let books = Books::of(&*scheme);

@@ -9,6 +9,7 @@ use crate::{Scheme, Wires, fifo, orders};
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
+use units::QueueId;
 use units::declare::Declaration;
 
 /// Every scheme that manages a queue.
@@ -44,7 +45,7 @@ pub fn build_for<W: Wires + 'static>(
     sharing: &mut Sharing,
 ) -> Result<Box<dyn Scheme<W>>, BuildError> {
     let stage = managed::<W>(layer, sharing)?;
-    if stage.queues() == u16::MAX {
+    if stage.queues() > QueueId::MOST {
         return Err(BuildError::TooManyQueues);
     }
     Ok(stage)

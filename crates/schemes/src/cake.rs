@@ -116,12 +116,12 @@ pub(crate) fn build<W: Wires + 'static>(
     let sorts = options.choice("tins", &[Tins::One, Tins::Three, Tins::Four])?;
     let all = [Isolate::Flows, Isolate::Sources, Isolate::Destinations, Isolate::Both];
     let (isolate, line, rate) = (options.choice("hosts", &all)?, Line::of(options)?, options.value("rate")?);
-    let flows = u16::try_from(options.count("flows")?).unwrap_or(u16::MAX);
+    let flows = options.count("flows")?;
     let limit = options.count("limit")?;
     let whole = sharing.meter(Rate::bits(rate), options.bytes("burst")?);
     let tin = |part: &u64| {
-        let aqm = Aqm::of(manager.name, &Values(manager.options), flows.into())?;
-        let bins = Bins::new(Hosts::new(flows.into(), isolate), aqm, By::Flow, flows, limit);
+        let aqm = Aqm::of(manager.name, &Values(manager.options), flows as usize)?;
+        let bins = Bins::new(Hosts::new(flows as usize, isolate), aqm, By::Flow, flows, limit);
         Ok(Tin { bins, part: sharing.meter(Rate::bits((rate * part / 16).max(1)), Bytes::ZERO) })
     };
     let tins: Result<Vec<Tin>, BuildError> = sorts.parts().iter().map(tin).collect();
@@ -179,8 +179,8 @@ impl<W: Wires> Scheme<W> for Cake {
         true
     }
 
-    fn queues(&self) -> u16 {
-        self.tins.iter().map(|tin| Scheme::<W>::queues(&tin.bins)).fold(0, u16::saturating_add)
+    fn queues(&self) -> u32 {
+        self.tins.iter().map(|tin| Scheme::<W>::queues(&tin.bins)).fold(0, u32::saturating_add)
     }
 
     fn holds_at_most(&self) -> u32 {
@@ -219,7 +219,7 @@ impl<W: Wires> Scheme<W> for Cake {
 }
 
 impl<W: Wires> Stage<W> for Cake {
-    fn begin_at(&mut self, mut first: u16) {
+    fn begin_at(&mut self, mut first: u32) {
         for tin in &mut self.tins {
             Stage::<W>::begin_at(&mut tin.bins, first);
             first = first.saturating_add(Scheme::<W>::queues(&tin.bins));

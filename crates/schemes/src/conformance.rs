@@ -170,7 +170,7 @@ impl Arrivals {
 
     /// Plays them over a scheme, and answers what it decided: a word for each event.
     pub fn play(&self, scheme: &mut (impl Scheme<Model> + ?Sized)) -> Vec<String> {
-        let mut model = Model::with(scheme.queues().into());
+        let mut model = Model::with(scheme.queues() as usize);
         let mut waiting = BTreeSet::new();
         let play = |&(now, event): &(Instant, Event)| {
             model.now = now;

@@ -14,7 +14,7 @@ use units::{Nanos, QueueId};
 const CASES: u32 = if cfg!(target_arch = "x86_64") { 1000 } else { 50 };
 
 fn record() -> impl Strategy<Value = Record> {
-    (64u32..1515, 0u8..4, 0u16..4, 0u32..5, 0u8..4).prop_map(|(length, class, queue, flow, ecn)| {
+    (64u32..1515, 0u8..4, 0u32..4, 0u32..5, 0u8..4).prop_map(|(length, class, queue, flow, ecn)| {
         let flow_hash = flow.wrapping_mul(0x9e37_79b9);
         let (source, destination, dscp) = (flow_hash ^ flow_hash << 16, flow.min(1), flow as u8 * 11);
         Record { length, class, queue: QueueId(queue), flow_hash, source, destination, dscp, ecn, ..Record::default() }
@@ -243,7 +243,7 @@ fn names_are_one_of_a_kind_and_nothing_is_left_without_a_word_and_a_source() {
 }
 
 /// FIFO that breaks a law.
-struct Outlaw(Law, u16);
+struct Outlaw(Law, u32);
 
 impl Scheme<Model> for Outlaw {
     fn arrival(&mut self, wires: &mut Model) {
@@ -257,7 +257,7 @@ impl Scheme<Model> for Outlaw {
     }
 
     fn link_ready(&mut self, wires: &mut Model) -> Progress {
-        let queue = QueueId(u16::from(wires.size(QueueId(1)).packets > 0));
+        let queue = QueueId(u32::from(wires.size(QueueId(1)).packets > 0));
         if self.0 == Law::WorkConservation || wires.dequeue(queue).is_none() {
             return Progress::None;
         }
@@ -276,7 +276,7 @@ impl Scheme<Model> for Outlaw {
         self.0 == Law::Passing
     }
 
-    fn queues(&self) -> u16 {
+    fn queues(&self) -> u32 {
         2
     }
 }

@@ -3,7 +3,7 @@
 use alloc::string::{String, ToString};
 use core::fmt;
 use units::declare::{OptionDeclaration, Unit};
-use units::{Bytes, Nanos, Parts};
+use units::{Bytes, Nanos, Parts, QueueId};
 
 /// Every option of a scheme with its value, in the order of the declaration, checked against it.
 pub type Options<'a> = &'a [(&'static str, u64)];
@@ -25,7 +25,7 @@ impl fmt::Display for BuildError {
             BuildError::Unknown(name) => write!(f, "there is no queueing scheme or option '{name}'"),
             BuildError::Guest(why) => f.write_str(why),
             BuildError::TooManyQueues => {
-                write!(f, "all its queues together are more than the 65534 that a link has at most")
+                write!(f, "all its queues together are more than the {} that a link has at most", QueueId::MOST)
             }
         }
     }

@@ -22,13 +22,14 @@ pub(crate) const FLOWS: OptionDeclaration = OptionDeclaration {
     unit: Unit::Count,
     default: "1024",
     least: 1,
-    most: 8192,
+    most: 1 << 17,
     doc: "queues that flows are spread over by their hash",
 };
 
 /// Packets of all queues.
 pub(crate) const TOGETHER: OptionDeclaration = OptionDeclaration {
     default: "10240",
+    most: 1 << 20,
     doc: "the most packets that wait in all queues; beyond that the longest loses half of its own, 64 at most, from its front",
     ..LIMIT
 };
@@ -209,17 +210,16 @@ fn ordering<W: Wires>(name: &str, options: &Values<'_>, manager: &Layer<'_>) -> 
     if !manager.inside.is_empty() {
         return Err(BuildError::Unknown(manager.name.to_string()));
     }
-    let count = |name: &str| options.count(name).map(|count| u16::try_from(count).unwrap_or(u16::MAX));
-    let aqm = |queues: u16| Aqm::of(manager.name, &Values(manager.options), queues.into());
+    let aqm = |queues: u32| Aqm::of(manager.name, &Values(manager.options), queues as usize);
     if name == "priority" {
-        let levels = count("levels")?.min(Rank::MOST as u16);
+        let levels = options.count("levels")?.min(Rank::MOST as u32);
         return Ok(whole(Bins::new(Rank::default(), aqm(levels)?, By::Class, levels, u32::MAX)));
     }
     let flows = match name {
-        "fq" | "drr" | "sfq" | "las" | "wfq" | "wf2q" => count("flows")?,
+        "fq" | "drr" | "sfq" | "las" | "wfq" | "wf2q" => options.count("flows")?,
         other => return Err(BuildError::Unknown(other.to_string())),
     };
-    let (bins, aqm, limit) = (usize::from(flows), aqm(flows)?, options.count("limit")?);
+    let (bins, aqm, limit) = (flows as usize, aqm(flows)?, options.count("limit")?);
     let quantum = || options.bytes("quantum").map(|quantum| u32::try_from(quantum.get()).unwrap_or(u32::MAX));
     let by = || options.choice("by", &[By::Flow, By::Class]);
     let weights = || options.value("weights").map(Weights::new);

@@ -16,22 +16,22 @@ pub struct Group {
     /// What is in them: `class 2`, `flows`, `voice`; [`Group::ALL`] where there is nothing to tell apart.
     pub name: String,
     /// How many they are.
-    pub queues: u16,
+    pub queues: u32,
 }
 
 impl Group {
     /// The name of the group that has all queues of a scheme.
     pub const ALL: &'static str = "all";
     /// With so many queues or fewer that nobody has a name for each is a group of its own.
-    const FEW: u16 = 8;
+    const FEW: u32 = 8;
 
     /// A group.
-    pub fn new(name: impl ToString, queues: u16) -> Group {
+    pub fn new(name: impl ToString, queues: u32) -> Group {
         Group { name: name.to_string(), queues }
     }
 
     /// Those of a scheme of which nothing is known but how many queues it has.
-    pub(crate) fn unnamed(queues: u16) -> Vec<Group> {
+    pub(crate) fn unnamed(queues: u32) -> Vec<Group> {
         match queues {
             2..=Group::FEW => (0..queues).map(|queue| Group::new(format!("queue {queue}"), 1)).collect(),
             _ => [Group::new(Group::ALL, queues.max(1))].into(),
@@ -75,11 +75,11 @@ mod tests {
         ("root", 0),
     ];
 
-    fn names(scheme: &dyn Scheme<Model>) -> Vec<(String, u16)> {
+    fn names(scheme: &dyn Scheme<Model>) -> Vec<(String, u32)> {
         scheme.groups().into_iter().map(|Group { name, queues }| (name, queues)).collect()
     }
 
-    fn state(scheme: &dyn Scheme<Model>, queue: u16, model: &Model) -> Vec<(&'static str, f64)> {
+    fn state(scheme: &dyn Scheme<Model>, queue: u32, model: &Model) -> Vec<(&'static str, f64)> {
         let mut told = Vec::new();
         let queue = QueueId(queue);
         scheme.state(queue, model.now, model.size(queue), &mut |name, value| told.push((name, value)));
@@ -107,7 +107,7 @@ mod tests {
             let before: Vec<u32> = (0..19).map(|queue| model.size(QueueId(queue)).packets).collect();
             let told = scheme.queue_of(&packet);
             model.arrive_all(&mut *scheme, [packet].into_iter());
-            let grown = (0..19).find(|queue| model.size(QueueId(*queue)).packets > before[usize::from(*queue)]);
+            let grown = (0..19).find(|queue| model.size(QueueId(*queue)).packets > before[*queue as usize]);
             assert_eq!(told, grown.map(QueueId), "class {class}");
         }
         assert_eq!(names(&*build::<Model>(&fifo()).expect("it is declared")), [("all".into(), 1)]);

@@ -156,7 +156,7 @@ impl<W: Wires + 'static> Scheme<W> for Shape<W> {
         self.inside.wants_hosts()
     }
 
-    fn queues(&self) -> u16 {
+    fn queues(&self) -> u32 {
         self.inside.queues()
     }
 
@@ -201,7 +201,7 @@ impl<W: Wires + 'static> Scheme<W> for Shape<W> {
 }
 
 impl<W: Wires + 'static> Stage<W> for Shape<W> {
-    fn begin_at(&mut self, first: u16) {
+    fn begin_at(&mut self, first: u32) {
         self.inside.begin_at(first);
     }
 

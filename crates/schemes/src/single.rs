@@ -76,7 +76,7 @@ impl<W: Wires, M: Manage> Scheme<W> for Single<M> {
 }
 
 impl<W: Wires, M: Manage> Stage<W> for Single<M> {
-    fn begin_at(&mut self, first: u16) {
+    fn begin_at(&mut self, first: u32) {
         self.queue = QueueId(first);
     }
 

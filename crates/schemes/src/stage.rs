@@ -6,7 +6,7 @@ use crate::{Record, Scheme, Wires};
 /// See the [module](self).
 pub(crate) trait Stage<W: Wires>: Scheme<W> {
     /// Its queues are those from this one on. Said before anything comes.
-    fn begin_at(&mut self, first: u16);
+    fn begin_at(&mut self, first: u32);
     /// The packet that arrives is to be put on one of its queues, marked or refused.
     fn arrive(&mut self, wires: &mut W, packet: &Record);
     /// One evaluation: at most one packet is dropped or sent.

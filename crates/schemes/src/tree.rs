@@ -54,7 +54,7 @@ impl<W: Wires> Tree<W> {
         tree
     }
 
-    fn number(&mut self, mut first: u16) {
+    fn number(&mut self, mut first: u32) {
         for branch in &mut self.branches {
             branch.inside.begin_at(first);
             first = first.saturating_add(branch.inside.queues());
@@ -154,8 +154,8 @@ impl<W: Wires + 'static> Scheme<W> for Tree<W> {
         self.branches.iter().any(|branch| branch.inside.wants_hosts())
     }
 
-    fn queues(&self) -> u16 {
-        self.branches.iter().map(|branch| branch.inside.queues()).fold(0, u16::saturating_add)
+    fn queues(&self) -> u32 {
+        self.branches.iter().map(|branch| branch.inside.queues()).fold(0, u32::saturating_add)
     }
 
     fn holds_at_most(&self) -> u32 {
@@ -194,7 +194,7 @@ impl<W: Wires + 'static> Scheme<W> for Tree<W> {
 }
 
 impl<W: Wires + 'static> Stage<W> for Tree<W> {
-    fn begin_at(&mut self, first: u16) {
+    fn begin_at(&mut self, first: u32) {
         self.number(first);
     }
 

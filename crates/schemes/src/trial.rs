@@ -79,7 +79,7 @@ pub struct Trial<S: Scheme<Model> + ?Sized = dyn Scheme<Model>> {
 impl<S: Scheme<Model> + ?Sized> Trial<S> {
     /// Of this scheme, with as many queues as it wants.
     pub fn new(scheme: Box<S>) -> Trial<S> {
-        let model = Model::with(scheme.queues().into());
+        let model = Model::with(scheme.queues() as usize);
         Trial { model, came: Vec::new(), scheme }
     }
 
@@ -247,7 +247,7 @@ impl Rounds {
         Record {
             length: 64 + self.draw(1451) as u32,
             timestamp: Instant::START,
-            queue: QueueId(self.draw(4) as u16),
+            queue: QueueId(self.draw(4) as u32),
             class: self.draw(4) as u8,
             flow_hash,
             source: flow_hash ^ flow_hash << 16,

@@ -142,7 +142,7 @@ pub trait Scheme<W: Wires>: Send {
     }
 
     /// How many queues it wants on its link; asked when it is put there.
-    fn queues(&self) -> u16 {
+    fn queues(&self) -> u32 {
         1
     }
 

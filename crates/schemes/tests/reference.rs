@@ -26,7 +26,7 @@ const ORDERING: &str = "# Schemes with others inside
 What is inside is written in braces. A scheme that orders queues has one of the above there, which manages each of them:
 `scheme = \"fq(quantum=1514b){codel(target=5ms)}\"`; CoDel reckons with what waits in all of them. `shape` may have any scheme inside, a tree
 branches, and a branch any scheme, or another tree: `tree{branch(class=1, weight=3, ceiling=50mbit){fq}, branch{shape(rate=10mbit){codel}}}`.
-A port has 65534 queues at most.
+A port has 1048576 queues at most.
 
 ";
 

@@ -36,7 +36,7 @@ ids! {
     /// A task of one worker: an input, forwarding or output continuation.
     TaskId(u32);
     /// A queue of one link.
-    QueueId(u16);
+    QueueId(u32);
     /// A worker: one core's tasks, queues and ring ends.
     WorkerId(u16);
     /// A neighbour as the fast path sees it: where to send, with what address.
@@ -47,6 +47,11 @@ ids! {
     VrfId(u16);
     /// A published configuration; counts up from 1.
     Generation(u64);
+}
+
+impl QueueId {
+    /// Queues of a link at most: what they cost in memory is bounded, and a number of them fits anywhere.
+    pub const MOST: u32 = 1 << 20;
 }
 
 impl VrfId {

@@ -10,6 +10,8 @@ pub const HOSTS: u32 = 2;
 pub const PASSES: u32 = 4;
 /// A higher class leaves before a lower one.
 pub const RANKS: u32 = 8;
+/// Queues at most: a verdict has 15 bits for the number of one.
+pub const QUEUES: u32 = 32766;
 /// In a verdict: mark it.
 pub const MARK: u16 = 0x8000;
 /// Commands of one arrival at most.

@@ -21,6 +21,8 @@ mod memory;
 mod mirror;
 mod wires;
 
+use alloc::format;
+
 pub use alloc::boxed::Box;
 pub use alloc::string::String;
 pub use alloc::vec::Vec;
@@ -29,7 +31,7 @@ pub use schemes::{self, Next, Progress, Record, Scheme, Size, Wires};
 pub use units::{self, Bytes, Instant, Nanos, QueueId, Rate};
 pub use wires::Link;
 
-use block::{FLOWS, HOSTS, PASSES, RANKS};
+use block::{FLOWS, HOSTS, PASSES, QUEUES, RANKS};
 use core::cell::UnsafeCell;
 use mirror::MOST;
 
@@ -82,13 +84,17 @@ pub fn start(build: Build) -> i32 {
         }
     };
     let flag = |is: bool, flag: u32| if is { flag } else { 0 };
-    block.queues = scheme.queues().into();
+    block.queues = scheme.queues();
+    if block.queues > QUEUES {
+        log(&format!("it wants {} queues, and a guest has {QUEUES} at most", block.queues));
+        return 1;
+    }
     block.holds = scheme.holds_at_most().min(MOST);
     block.flags = flag(scheme.wants_flow_hash(), FLOWS)
         | flag(scheme.wants_hosts(), HOSTS)
         | flag(scheme.passes_when_idle(), PASSES)
         | flag(scheme.ranks_classes(), RANKS);
-    let link = Link::new(scheme.queues().into(), block.holds, block);
+    let link = Link::new(scheme.queues() as usize, block.holds, block);
     // SAFETY: as in `with`.
     unsafe { *GUEST.0.get() = Some(Guest { scheme, link }) };
     0

@@ -146,7 +146,7 @@ fn told(place: &Place) -> Record {
     Record {
         length: place.length,
         timestamp: Instant::new(place.timestamp),
-        queue: QueueId(place.queue),
+        queue: QueueId(place.queue.into()),
         class: place.class,
         ecn: place.ecn,
         ..Record::default()

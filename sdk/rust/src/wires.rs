@@ -71,7 +71,7 @@ impl Link {
             self.mirror.clear();
         }
         for shown in &self.block.record[..self.block.count as usize] {
-            self.mirror.push(QueueId(shown.queue), shown);
+            self.mirror.push(QueueId(shown.queue.into()), shown);
         }
     }
 
@@ -89,7 +89,7 @@ impl Link {
         }
         // Before the verdict over the packet that was seen last, or behind it where that has been given.
         let place = if self.current { self.seen - 1 } else { self.seen };
-        self.block.command[self.commands] = act << 24 | (place as u32) << 16 | u32::from(queue.0);
+        self.block.command[self.commands] = act << 24 | (place as u32) << 16 | (queue.0 & 0xffff);
         self.commands += 1;
         self.left -= 1;
         true
@@ -132,7 +132,7 @@ impl Wires for Link {
         let shown = &self.block.record[self.seen - 1];
         let fits = self.mirror.push(queue, shown);
         if fits {
-            self.block.verdict[self.seen - 1] |= queue.0 + 1;
+            self.block.verdict[self.seen - 1] |= queue.0 as u16 + 1;
         } else {
             self.block.verdict[self.seen - 1] = 0;
         }
@@ -198,7 +198,7 @@ fn record(shown: &Shown) -> Record {
     Record {
         length: shown.length,
         timestamp: Instant::new(shown.timestamp),
-        queue: QueueId(shown.queue),
+        queue: QueueId(shown.queue.into()),
         class: shown.class,
         flow_hash: shown.flow_hash,
         source: shown.source,

@@ -162,7 +162,7 @@ impl Busy {
         order.sort_unstable();
         let hash = |flow: u32| (((u64::from(flow) << 32) + (1 << 31)) / flows as u64) as u32;
         let hashes = order.into_iter().map(|(_, flow)| hash(flow)).collect();
-        let desk = Desk::new(scheme.queues().into(), hashes);
+        let desk = Desk::new(scheme.queues() as usize, hashes);
         let mut busy = Busy { scheme, desk };
         busy.desk.offered = flows * standing;
         busy.scheme.arrival(&mut busy.desk);

@@ -39,7 +39,7 @@ pub struct Found {
 /// What it asks for with its options.
 #[derive(Serialize, Debug)]
 struct Shape {
-    queues: u16,
+    queues: u32,
     holds: u32,
     memory: usize,
     imports: Vec<String>,

@@ -46,7 +46,7 @@ struct Told {
 
 /// A link that sends a packet of 1000 bytes each millisecond. `arrivals` tells who sends in one: the flow or class, in any order.
 fn play(mut scheme: Box<dyn Scheme<Model>>, time: u64, arrivals: impl Fn(u64) -> Vec<usize>) -> Vec<Told> {
-    let mut model = Model::with(scheme.queues().into());
+    let mut model = Model::with(scheme.queues() as usize);
     let (mut told, mut seen, mut chance) = (Vec::new(), 0, 1u64);
     for now in 0..time {
         let mut from = arrivals(now);

@@ -79,7 +79,7 @@ pub struct QueueGroup {
     /// What is in them: `all`, `flows`, `class 2`, `voice`, `branch 1 flows`.
     pub name: String,
     /// How many queues they are.
-    pub queues: u16,
+    pub queues: u32,
     /// Packets that came.
     pub arrived_packets: u64,
     /// Packets that left, to be transmitted.
@@ -113,7 +113,7 @@ pub struct StateValue {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LongQueue {
     /// Its number on the link, from 0.
-    pub queue: u16,
+    pub queue: u32,
     /// The group it is in.
     pub group: String,
     /// Packets that wait in it.

@@ -18,6 +18,8 @@ pub struct Meta {
     pub adjacency: AdjacencyId,
     /// How long after it came in its functions were done, in nanoseconds, the most for longer: where it waits before a link.
     pub worked: u32,
+    /// Its queue on the link it leaves by.
+    pub queue: QueueId,
     /// The version of the adjacency when the route was looked up.
     pub version: u16,
     /// The switching path it takes.
@@ -28,8 +30,6 @@ pub struct Meta {
     pub in_interface: InterfaceId,
     /// The interface it leaves by.
     pub out_interface: InterfaceId,
-    /// Its queue on the link it leaves by.
-    pub queue: QueueId,
     /// Offset of the network header from the start of the frame, in bytes.
     pub l3: u16,
     /// Its class, as its path says.

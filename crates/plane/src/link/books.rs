@@ -69,8 +69,8 @@ impl Tally {
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub name: String,
-    pub first: u16,
-    pub queues: u16,
+    pub first: u32,
+    pub queues: u32,
 }
 
 /// See the [module](self).
@@ -92,7 +92,7 @@ impl Books {
     /// For the queues of a scheme.
     pub fn of(scheme: &dyn Scheme<Lines>) -> Books {
         let mut places: Vec<Place> = Vec::new();
-        let mut first = 0u16;
+        let mut first = 0u32;
         for Group { name, queues } in scheme.groups() {
             let full = places.len() == GROUPS;
             match places.last_mut() {
@@ -107,7 +107,8 @@ impl Books {
         let group_of = match places.len() {
             0 | 1 => Box::default(),
             _ => {
-                let each = places.iter().zip(0u8..).flat_map(|(place, g)| std::iter::repeat_n(g, place.queues.into()));
+                let each =
+                    places.iter().zip(0u8..).flat_map(|(place, g)| std::iter::repeat_n(g, place.queues as usize));
                 each.collect()
             }
         };

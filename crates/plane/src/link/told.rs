@@ -50,7 +50,7 @@ pub struct GroupReport {
     /// What is in them, as their scheme calls it: see [`schemes::Group`].
     pub name: String,
     /// The first of them, and how many they are.
-    pub queues: (QueueId, u16),
+    pub queues: (QueueId, u32),
     /// How long packets waited that were sent, from when their functions were done.
     pub sojourn: Spread,
     /// Packets dropped, by reason.
@@ -197,7 +197,7 @@ impl Link {
     fn longest(&self) -> Vec<QueueLength> {
         let lengths = (0..self.lines.queues.len()).map(|queue| {
             let (packets, bytes) = self.lines.queues.size(queue);
-            QueueLength { queue: QueueId(queue as u16), packets, bytes: Bytes::new(bytes) }
+            QueueLength { queue: QueueId(queue as u32), packets, bytes: Bytes::new(bytes) }
         });
         let mut longest: Vec<QueueLength> = lengths.filter(|queue| queue.packets > 0).collect();
         longest.sort_by_key(|queue| std::cmp::Reverse(queue.bytes));

@@ -84,8 +84,8 @@ pub(crate) struct Bins<O> {
     by: By,
     weights: Weights,
     /// The queue of the first bin; the others follow.
-    first: u16,
-    count: u16,
+    first: u32,
+    count: u32,
     /// Packets that all bins hold at most.
     limit: u32,
     /// What all bins hold.
@@ -95,7 +95,7 @@ pub(crate) struct Bins<O> {
 
 impl<O: Order> Bins<O> {
     /// `count` bins, which hold at most `limit` packets together.
-    pub fn new(order: O, aqm: Aqm, by: By, count: u16, limit: u32) -> Bins<O> {
+    pub fn new(order: O, aqm: Aqm, by: By, count: u32, limit: u32) -> Bins<O> {
         Bins { order, aqm, by, weights: Weights::EQUAL, first: 0, count: count.max(1), limit, packets: 0, bytes: 0 }
     }
 
@@ -106,7 +106,7 @@ impl<O: Order> Bins<O> {
 
     #[inline(always)]
     fn queue(&self, bin: usize) -> QueueId {
-        QueueId(self.first + bin as u16)
+        QueueId(self.first + bin as u32)
     }
 
     /// How long the first packet of a bin is, where the order wants to know.
@@ -117,7 +117,7 @@ impl<O: Order> Bins<O> {
 
     #[inline(always)]
     fn bin(&self, packet: &Record) -> usize {
-        let count = u32::from(self.count);
+        let count = self.count;
         let place = match self.by {
             // The upper bits of a product spread as evenly as a remainder, and cost no division.
             By::Flow => ((u64::from(packet.flow_hash) * u64::from(count)) >> 32) as u32,
@@ -162,7 +162,7 @@ impl<O: Order> Bins<O> {
     /// Drops packets at the front of the longest bin: half of them, or as many as may go at once.
     #[cold]
     fn relieve<W: Wires>(&mut self, wires: &mut W) {
-        let bins = 0..usize::from(self.count);
+        let bins = 0..self.count as usize;
         let Some(longest) = bins.max_by_key(|bin| wires.size(self.queue(*bin)).bytes) else { return };
         let surplus = wires.size(self.queue(longest)).packets.div_ceil(2).min(MOST_AT_ONCE);
         self.at(wires, longest, |_, at| {
@@ -221,7 +221,7 @@ impl<W: Wires, O: Order + 'static> Scheme<W> for Bins<O> {
         self.aqm.passes_when_idle()
     }
 
-    fn queues(&self) -> u16 {
+    fn queues(&self) -> u32 {
         self.count
     }
 
@@ -243,7 +243,7 @@ impl<W: Wires, O: Order + 'static> Scheme<W> for Bins<O> {
 
     fn state(&self, queue: QueueId, now: Instant, waiting: Size, tell: &mut Tell<'_>) {
         if let Some(bin) = queue.0.checked_sub(self.first).filter(|bin| *bin < self.count) {
-            self.aqm.state(bin.into(), now, waiting, tell);
+            self.aqm.state(bin as usize, now, waiting, tell);
         }
     }
 
@@ -273,7 +273,7 @@ impl<W: Wires, O: Order + 'static> Scheme<W> for Bins<O> {
     fn recount(&mut self, wires: &W) {
         self.order.clear();
         (self.packets, self.bytes) = (0, 0);
-        for bin in 0..usize::from(self.count) {
+        for bin in 0..self.count as usize {
             let size = wires.size(self.queue(bin));
             self.packets += size.packets;
             self.bytes += size.bytes.get();
@@ -285,7 +285,7 @@ impl<W: Wires, O: Order + 'static> Scheme<W> for Bins<O> {
 }
 
 impl<W: Wires, O: Order + 'static> Stage<W> for Bins<O> {
-    fn begin_at(&mut self, first: u16) {
+    fn begin_at(&mut self, first: u32) {
         self.first = first;
     }
 

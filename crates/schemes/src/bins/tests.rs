@@ -44,8 +44,23 @@ fn fair(quantum: u32, favours_new: bool) -> Bins<Deficit> {
     Bins::new(Deficit::new(4, quantum, favours_new), tail(1000, 4), By::Flow, 4, 1000)
 }
 
-fn ranked(levels: u16, limit: u64) -> Bins<Rank> {
-    Bins::new(Rank::default(), tail(limit, levels.into()), By::Class, levels, u32::MAX)
+fn ranked(levels: u32, limit: u64) -> Bins<Rank> {
+    Bins::new(Rank::default(), tail(limit, levels as usize), By::Class, levels, u32::MAX)
+}
+
+#[test]
+fn a_link_has_more_queues_than_sixteen_bits_can_tell() {
+    let (bins, flows) = (100_000, [0, 1, 65_535, 65_536, 99_999]);
+    let mut scheme = Bins::new(Deficit::new(bins, 1500, false), tail(10, bins), By::Flow, bins as u32, 100);
+    let mut model = Model::with(bins);
+    let packets = flows.map(|bin| Record { length: 1000, flow_hash: hash(bin, bins as u32), ..Record::default() });
+    model.arrive_all(&mut scheme, packets.into_iter());
+    assert!(packets.iter().zip(flows).all(|(packet, bin)| {
+        let queue = Scheme::<Model>::queue_of(&scheme, packet);
+        queue == Some(QueueId(bin)) && model.size(QueueId(bin)).packets == 1
+    }));
+    model.ready(&mut scheme, 9);
+    assert_eq!(model.fates, [0, 1, 2, 3, 4].map(Sent));
 }
 
 #[test]
@@ -160,7 +175,7 @@ fn fq_total_backlog_rule() {
     let mut scheme = Bins::new(Deficit::new(4, 1514, true), codel(4), By::Flow, 4, 1000);
     let mut model = Model::default();
     for _ in 0..400 {
-        let short: Vec<u32> = (0..4).filter(|bin| model.size(QueueId(*bin as u16)).packets < 3).collect();
+        let short: Vec<u32> = (0..4).filter(|bin| model.size(QueueId(*bin as u32)).packets < 3).collect();
         model.arrive_all(&mut scheme, short.iter().map(|bin| of(*bin, 500)));
         model.now += Nanos::millis(3);
         model.ready(&mut scheme, 1);
@@ -224,11 +239,11 @@ fn what_others_did_to_the_queues_is_counted_anew() {
 }
 
 /// What a list of packets with their classes, searched anew for each departure, would do.
-fn naive(steps: &[(Vec<(u32, u8)>, usize)], levels: u16, limit: usize) -> Vec<Fate> {
-    let (mut waiting, mut number, mut fates): (VecDeque<(usize, u16)>, _, _) = (VecDeque::new(), 0, Vec::new());
+fn naive(steps: &[(Vec<(u32, u8)>, usize)], levels: u32, limit: usize) -> Vec<Fate> {
+    let (mut waiting, mut number, mut fates): (VecDeque<(usize, u32)>, _, _) = (VecDeque::new(), 0, Vec::new());
     for (arrivals, room) in steps {
         for (_, class) in arrivals {
-            let level = u16::from(*class).min(levels - 1);
+            let level = u32::from(*class).min(levels - 1);
             match waiting.iter().filter(|(_, l)| *l == level).count() < limit {
                 true => waiting.push_back((number, level)),
                 false => fates.push(Refused(number)),
@@ -248,7 +263,7 @@ proptest! {
     #[test]
     fn priority_does_what_a_search_through_all_that_waits_would(
         steps in prop::collection::vec((prop::collection::vec((1u32..100, 0u8..9), 0..20), 0usize..20), 0..12),
-        levels in 2u16..=8,
+        levels in 2u32..=8,
         limit in 1usize..8,
     ) {
         let (mut scheme, mut model) = (ranked(levels, limit as u64), Model::default());

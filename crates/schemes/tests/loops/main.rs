@@ -86,7 +86,7 @@ impl Iterator for Traffic {
 /// What the scheme of this description decides, and what the loop does.
 fn both(scheme: &str, mut reference: impl Loops, steps: impl Iterator<Item = Step>) -> (Vec<Fate>, Vec<Fate>) {
     let mut scheme = described(scheme);
-    let (mut model, mut fates) = (Model::with(scheme.queues().into()), Vec::new());
+    let (mut model, mut fates) = (Model::with(scheme.queues() as usize), Vec::new());
     for step in steps {
         match step {
             Step::Arrives(pause, packet) => {

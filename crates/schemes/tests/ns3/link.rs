@@ -34,7 +34,7 @@ impl Outcome {
 /// What becomes of packets before a link with this scheme.
 pub fn here(scheme: &str, source: &Source) -> Outcome {
     let mut scheme = described(scheme);
-    let mut model = Model::with(scheme.queues().into());
+    let mut model = Model::with(scheme.queues() as usize);
     model.rate = RATE;
     let (mut busy, mut seen, mut outcome) = (None::<Instant>, 0, Outcome::default());
     let mut arrivals = source.packets().iter().peekable();

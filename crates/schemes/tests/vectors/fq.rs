@@ -17,7 +17,7 @@ struct Link {
 impl Link {
     fn new(scheme: &str) -> Link {
         let scheme = described(scheme);
-        let model = Model::with(scheme.queues().into());
+        let model = Model::with(scheme.queues() as usize);
         Link { scheme, model, came: Vec::new(), seen: 0 }
     }
 
