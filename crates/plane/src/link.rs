@@ -8,6 +8,7 @@ mod ahead;
 mod books;
 mod change;
 mod fallback;
+mod foreseen;
 mod told;
 mod wires;
 
@@ -23,6 +24,7 @@ use crate::offload::wire_length;
 use crate::port::{Offloads, Port, Wire};
 use crate::queueing::{Queueing, Queues};
 use books::Tally;
+use foreseen::Foreseen;
 use packet::{BATCH, Batch, DropReason, Packet, Queue, wire};
 use schemes::{Record, Scheme, Sharing, Size, Trouble, Wires as _};
 use std::cell::OnceCell;
@@ -143,6 +145,8 @@ pub struct Lines {
     /// What waits in all of them: there may be thousands.
     backlog: Size,
     offered: Batch,
+    /// The hashes of the first of those: they were looked at before their turn.
+    foreseen: Foreseen,
     arriving: Option<Packet>,
     hand: Option<Packet>,
     /// The queue that packet was in.
@@ -175,6 +179,7 @@ impl Link {
             queues,
             backlog: Size::default(),
             offered: Batch::new(),
+            foreseen: Foreseen::default(),
             arriving: None,
             hand: None,
             from: 0,
@@ -486,8 +491,10 @@ impl Link {
     pub fn forget(&mut self) {
         self.lines.queues.forget();
         self.succeed();
-        let Lines { queues, backlog, offered, arriving, marking, hand, out, ended, counters, .. } = &mut self.lines;
+        let Lines { queues, backlog, offered, foreseen, arriving, marking, hand, out, ended, counters, .. } =
+            &mut self.lines;
         queues.forget();
+        *foreseen = Foreseen::default();
         (*offered, *out, *arriving, *hand) = (Batch::new(), Batch::new(), None, None);
         (*backlog, *marking) = (Size::default(), false);
         ended.clear();

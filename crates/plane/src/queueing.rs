@@ -49,6 +49,11 @@ pub(crate) enum Queues {
     Many(Shelf),
 }
 
+/// When a packet came to the router.
+fn came(packet: &Packet) -> u64 {
+    packet.meta().timestamp.get()
+}
+
 impl Queues {
     /// How many there are.
     pub fn len(&self) -> usize {
@@ -68,12 +73,37 @@ impl Queues {
         }
     }
 
+    /// A hint: something is about to be done to that queue.
+    #[inline(always)]
+    pub fn soon(&self, queue: usize) {
+        if let Queues::Many(shelf) = self {
+            shelf.soon(queue);
+        }
+    }
+
     /// The first packet of a queue.
     #[inline(always)]
     pub fn front(&self, queue: usize) -> Option<&Packet> {
         match self {
             Queues::One(packets, _) => packets.front().filter(|_| queue == 0),
             Queues::Many(shelf) => shelf.front(queue),
+        }
+    }
+
+    /// Shows the first packet of one of many queues, and those behind it up to so many bytes, as far as that is quickly done.
+    #[inline(always)]
+    pub fn heads(&self, queue: usize, bytes: u32, see: impl FnMut(&Packet)) {
+        if let Queues::Many(shelf) = self {
+            shelf.heads(queue, bytes, see);
+        }
+    }
+
+    /// The bytes of that packet, as they were when it came; `length` knows them too.
+    #[inline(always)]
+    pub fn front_bytes(&self, queue: usize, length: impl FnOnce(&Packet) -> u64) -> Option<u64> {
+        match self {
+            Queues::One(..) => self.front(queue).map(length),
+            Queues::Many(shelf) => shelf.front_bytes(queue, length),
         }
     }
 
@@ -122,7 +152,7 @@ impl Queues {
     #[cold]
     pub fn sort(&mut self) {
         if let Queues::Many(shelf) = self {
-            shelf.sort();
+            shelf.sort(came);
         }
     }
 
@@ -130,7 +160,7 @@ impl Queues {
     pub fn pop_oldest(&mut self) -> Option<Packet> {
         match self {
             Queues::One(..) => self.pop(0, |packet| wire_length(packet) as u64).map(|(packet, _)| packet),
-            Queues::Many(shelf) => shelf.pop_oldest(),
+            Queues::Many(shelf) => shelf.pop_oldest(came, |packet| wire_length(packet) as u64),
         }
     }
 

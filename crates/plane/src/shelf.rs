@@ -1,53 +1,91 @@
-//! Many queues of packets that share their places: memory is for as many packets as wait in all of them, and the places used
-//! last are used again first, so that few packets stay in few cache lines however many queues there are.
+//! Many queues of packets that share their places: memory is for as many packets as wait in all of them.
+//!
+//! With tens of thousands of queues a packet costs what it takes to fetch what it touches, so that is little: a queue is one cache
+//! line, in which its first packets lie as well. Those behind them lie in places that all queues share, of which the one used
+//! last is used again first. Whoever knows which queue is next says so ([`Shelf::soon`]), and its line is there by then.
 
-use crate::offload::wire_length;
 use packet::Packet;
+use packet::pool::{prefetch, thicken};
 use units::Heap;
 
 /// No place.
 const NONE: u32 = u32::MAX;
+/// Packets that lie in the line of their queue.
+const NEAR: usize = 4;
 
-/// Queues, and what waits in them.
-pub(crate) struct Shelf {
-    places: Vec<Place>,
+/// Queues, and what waits in them: packets, or what stands for them in a measurement.
+pub struct Shelf<T = Packet> {
+    lines: Box<[Line<T>]>,
+    places: Vec<Place<T>>,
     /// The first of the places that are free again; the others have never been used.
     free: u32,
+    /// What waits in all queues, and how much may.
+    waiting: usize,
     capacity: usize,
-    queues: Box<[Line]>,
     /// The queues that are not empty, by when their first packet came: for [`Shelf::pop_oldest`].
     ages: Heap,
 }
 
-struct Place {
-    packet: Option<Packet>,
+struct Place<T> {
+    packet: Option<T>,
     before: u32,
     behind: u32,
 }
 
 /// One of the queues.
-#[derive(Clone, Copy)]
-struct Line {
+#[repr(align(64))]
+struct Line<T> {
+    bytes: u64,
+    packets: u32,
+    /// Those behind the ones that are near: they go there as long as any are there.
     first: u32,
     last: u32,
-    packets: u32,
-    bytes: u64,
+    /// Which of `near` is the first, and how many there are from it on, round and round.
+    start: u8,
+    count: u8,
+    near: [Option<T>; NEAR],
+    /// Their bytes, or [`LONG`].
+    lengths: [u16; NEAR],
 }
 
-const EMPTY: Line = Line { first: NONE, last: NONE, packets: 0, bytes: 0 };
+/// The packet itself knows how long it is: as long as that, or longer.
+const LONG: u16 = u16::MAX;
 
-impl Shelf {
+const _: () = assert!(size_of::<Line<Packet>>() == 64, "a queue is one cache line");
+
+impl<T> Line<T> {
+    const EMPTY: Line<T> = Line {
+        bytes: 0,
+        packets: 0,
+        first: NONE,
+        last: NONE,
+        start: 0,
+        count: 0,
+        near: [const { None }; NEAR],
+        lengths: [0; NEAR],
+    };
+
+    /// The near packet so many behind the first.
+    #[inline(always)]
+    fn place(&self, behind: u8) -> usize {
+        usize::from(self.start + behind) % NEAR
+    }
+}
+
+impl<T> Shelf<T> {
     /// So many queues, for so many packets together.
-    pub fn new(queues: usize, capacity: usize) -> Shelf {
+    pub fn new(queues: usize, capacity: usize) -> Shelf<T> {
         let capacity = capacity.min(NONE as usize);
+        let lines: Box<[Line<T>]> = (0..queues).map(|_| Line::EMPTY).collect();
+        thicken(&lines);
         let (places, mut ages) = (Vec::with_capacity(capacity), Heap::default());
         ages.grow(queues);
-        Shelf { places, free: NONE, capacity, queues: vec![EMPTY; queues].into(), ages }
+        Shelf { lines, places, free: NONE, waiting: 0, capacity, ages }
     }
 
     /// How many queues there are.
     pub fn queues(&self) -> usize {
-        self.queues.len()
+        self.lines.len()
     }
 
     /// Packets that all of them hold together.
@@ -58,118 +96,192 @@ impl Shelf {
     /// Packets and bytes of a queue; nothing where there is no such queue.
     #[inline(always)]
     pub fn size(&self, queue: usize) -> (u32, u64) {
-        self.queues.get(queue).map_or((0, 0), |line| (line.packets, line.bytes))
+        self.lines.get(queue).map_or((0, 0), |line| (line.packets, line.bytes))
+    }
+
+    /// A hint: something is about to be done to that queue.
+    #[inline(always)]
+    pub fn soon(&self, queue: usize) {
+        if let Some(line) = self.lines.get(queue) {
+            prefetch(line);
+        }
     }
 
     /// The first packet of a queue.
     #[inline(always)]
-    pub fn front(&self, queue: usize) -> Option<&Packet> {
-        self.places.get(self.queues.get(queue)?.first as usize)?.packet.as_ref()
+    pub fn front(&self, queue: usize) -> Option<&T> {
+        let line = self.lines.get(queue)?;
+        if line.count > 0 {
+            return line.near[line.place(0)].as_ref();
+        }
+        self.places.get(line.first as usize)?.packet.as_ref()
     }
 
-    /// Makes ready for [`Shelf::pop_oldest`].
-    pub fn sort(&mut self) {
-        self.ages.clear();
-        (0..self.queues.len()).for_each(|queue| self.note_age(queue));
-    }
-
-    fn note_age(&mut self, queue: usize) {
-        if let Some(packet) = self.front(queue) {
-            self.ages.insert(packet.meta().timestamp.get(), queue);
+    /// The bytes of the first packet of a queue; `length` knows them where they are not written down.
+    #[inline(always)]
+    pub fn front_bytes(&self, queue: usize, length: impl FnOnce(&T) -> u64) -> Option<u64> {
+        let line = self.lines.get(queue)?;
+        match line.lengths[line.place(0)] {
+            bytes if line.count > 0 && bytes < LONG => Some(bytes.into()),
+            _ => self.front(queue).map(length),
         }
     }
 
-    /// Takes out the packet that came to the router first of all. They have been [sorted](Shelf::sort), and nothing else was
-    /// done to them since.
-    pub fn pop_oldest(&mut self) -> Option<Packet> {
-        let (_, queue) = self.ages.pop()?;
-        let (packet, _) = self.pop(queue, |packet| wire_length(packet) as u64)?;
-        self.note_age(queue);
-        Some(packet)
+    /// Shows the first packet of a queue, and those behind it up to so many bytes, as far as they are near.
+    #[inline(always)]
+    pub fn heads(&self, queue: usize, bytes: u32, mut see: impl FnMut(&T)) {
+        let Some(line) = self.lines.get(queue) else { return };
+        let mut bytes = bytes;
+        for behind in 0..line.count {
+            let place = line.place(behind);
+            line.near[place].iter().for_each(&mut see);
+            bytes = bytes.saturating_sub(line.lengths[place].into());
+            if bytes == 0 {
+                return;
+            }
+        }
     }
 
     /// All packets of a queue, the first one first.
-    pub fn iter(&self, queue: usize) -> impl Iterator<Item = &Packet> {
-        let first = self.queues.get(queue).and_then(|line| self.places.get(line.first as usize));
-        std::iter::successors(first, |place| self.places.get(place.behind as usize))
-            .filter_map(|place| place.packet.as_ref())
+    pub fn iter(&self, queue: usize) -> impl Iterator<Item = &T> {
+        let line = self.lines.get(queue);
+        let near = line.into_iter().flat_map(|line| (0..line.count).map(|behind| &line.near[line.place(behind)]));
+        let first = line.and_then(|line| self.places.get(line.first as usize));
+        let far = std::iter::successors(first, |place| self.places.get(place.behind as usize));
+        near.chain(far.map(|place| &place.packet)).filter_map(Option::as_ref)
     }
 
     /// Puts a packet of so many bytes at the end of a queue, or gives it back where there is no room.
     #[inline(always)]
     #[must_use = "a packet that did not fit comes back"]
-    pub fn push(&mut self, queue: usize, packet: Packet, bytes: u64) -> Option<Packet> {
-        let Some(line) = self.queues.get_mut(queue) else { return Some(packet) };
-        let (before, mut number) = (line.last, self.free);
-        if let Some(place) = self.places.get_mut(number as usize) {
-            self.free = place.behind;
-            *place = Place { packet: Some(packet), before, behind: NONE };
-        } else if self.places.len() < self.capacity {
-            number = self.places.len() as u32;
-            self.places.push(Place { packet: Some(packet), before, behind: NONE });
-        } else {
+    pub fn push(&mut self, queue: usize, packet: T, bytes: u64) -> Option<T> {
+        let Some(line) = self.lines.get_mut(queue).filter(|_| self.waiting < self.capacity) else {
             return Some(packet);
+        };
+        line.packets += 1;
+        line.bytes += bytes;
+        self.waiting += 1;
+        if line.first == NONE && usize::from(line.count) < NEAR {
+            let place = line.place(line.count);
+            line.lengths[place] = u16::try_from(bytes).unwrap_or(LONG);
+            let before = line.near[place].replace(packet);
+            debug_assert!(before.is_none(), "nothing lies there");
+            // What is not there need not be dropped, and the compiler cannot know.
+            std::mem::forget(before);
+            line.count += 1;
+        } else {
+            self.push_behind(queue, packet);
+        }
+        None
+    }
+
+    /// Puts a packet behind those that are near.
+    fn push_behind(&mut self, queue: usize, packet: T) {
+        let line = &mut self.lines[queue];
+        let (before, mut number) = (line.last, self.free);
+        let place = Place { packet: Some(packet), before, behind: NONE };
+        if let Some(free) = self.places.get_mut(number as usize) {
+            self.free = free.behind;
+            *free = place;
+        } else {
+            number = self.places.len() as u32;
+            self.places.push(place);
         }
         match self.places.get_mut(before as usize) {
             Some(last) => last.behind = number,
             None => line.first = number,
         }
         line.last = number;
-        line.packets += 1;
-        line.bytes += bytes;
-        None
     }
 
     /// Takes the first packet of a queue, whose bytes `length` knows.
     #[inline(always)]
-    pub fn pop(&mut self, queue: usize, length: impl FnOnce(&Packet) -> u64) -> Option<(Packet, u64)> {
-        let line = self.queues.get_mut(queue)?;
-        let number = line.first;
-        let place = self.places.get_mut(number as usize)?;
-        let packet = place.packet.take()?;
-        let behind = std::mem::replace(&mut place.behind, self.free);
-        self.free = number;
-        line.first = behind;
-        match self.places.get_mut(behind as usize) {
-            Some(first) => first.before = NONE,
-            None => line.last = NONE,
-        }
+    pub fn pop(&mut self, queue: usize, length: impl FnOnce(&T) -> u64) -> Option<(T, u64)> {
+        let line = self.lines.get_mut(queue)?;
+        let packet = if line.count > 0 {
+            let packet = line.near[line.place(0)].take()?;
+            line.start = (line.start + 1) % NEAR as u8;
+            line.count -= 1;
+            packet
+        } else {
+            let number = line.first;
+            let place = self.places.get_mut(number as usize)?;
+            let packet = place.packet.take()?;
+            // That the one behind has nothing before it any more is known without saying so there.
+            line.first = std::mem::replace(&mut place.behind, self.free);
+            if line.first == NONE {
+                line.last = NONE;
+            }
+            self.free = number;
+            packet
+        };
         let bytes = length(&packet);
         line.packets -= 1;
         line.bytes -= bytes;
+        self.waiting -= 1;
         Some((packet, bytes))
     }
 
     /// Takes the last one.
-    pub fn pop_back(&mut self, queue: usize, length: impl FnOnce(&Packet) -> u64) -> Option<(Packet, u64)> {
-        let line = self.queues.get_mut(queue)?;
-        let number = line.last;
-        let place = self.places.get_mut(number as usize)?;
-        let packet = place.packet.take()?;
-        let before = place.before;
-        place.behind = self.free;
-        self.free = number;
-        line.last = before;
-        match self.places.get_mut(before as usize) {
-            Some(last) => last.behind = NONE,
-            None => line.first = NONE,
-        }
+    pub fn pop_back(&mut self, queue: usize, length: impl FnOnce(&T) -> u64) -> Option<(T, u64)> {
+        let line = self.lines.get_mut(queue)?;
+        let packet = if line.first == NONE {
+            line.count = line.count.checked_sub(1)?;
+            line.near[line.place(line.count)].take()?
+        } else {
+            let number = line.last;
+            let place = self.places.get_mut(number as usize)?;
+            let packet = place.packet.take()?;
+            let before = place.before;
+            place.behind = self.free;
+            self.free = number;
+            if line.first == number {
+                (line.first, line.last) = (NONE, NONE);
+            } else {
+                line.last = before;
+                if let Some(last) = self.places.get_mut(before as usize) {
+                    last.behind = NONE;
+                }
+            }
+            packet
+        };
         let bytes = length(&packet);
         line.packets -= 1;
         line.bytes -= bytes;
+        self.waiting -= 1;
         Some((packet, bytes))
     }
 
     /// Forgets what waits: its frames go home by themselves.
     pub fn forget(&mut self) {
-        *self = Shelf::new(self.queues.len(), self.capacity);
+        *self = Shelf::new(self.lines.len(), self.capacity);
     }
 
     /// Makes room for so many packets besides those that wait, where there is less.
     #[cold]
     pub fn grow(&mut self, packets: usize) {
-        let waiting: usize = self.queues.iter().map(|line| line.packets as usize).sum();
-        self.capacity = self.capacity.max(waiting + packets);
+        self.capacity = self.capacity.max(self.waiting + packets);
+    }
+
+    /// Makes ready for [`Shelf::pop_oldest`], `came` telling when a packet came.
+    pub fn sort(&mut self, came: impl Fn(&T) -> u64) {
+        self.ages.clear();
+        (0..self.lines.len()).for_each(|queue| self.note_age(queue, &came));
+    }
+
+    fn note_age(&mut self, queue: usize, came: impl Fn(&T) -> u64) {
+        if let Some(came) = self.front(queue).map(came) {
+            self.ages.insert(came, queue);
+        }
+    }
+
+    /// Takes out the packet that came first of all. They have been [sorted](Shelf::sort) by the same, and nothing else was
+    /// done to them since.
+    pub fn pop_oldest(&mut self, came: impl Fn(&T) -> u64, length: impl FnOnce(&T) -> u64) -> Option<T> {
+        let (_, queue) = self.ages.pop()?;
+        let (packet, _) = self.pop(queue, length)?;
+        self.note_age(queue, came);
+        Some(packet)
     }
 }
 
@@ -209,7 +321,7 @@ mod tests {
     proptest! {
         /// The fifth queue does not exist.
         #[test]
-        fn queues_that_share_places_are_queues(steps in prop::collection::vec(step(), 1..200), capacity in 1usize..20) {
+        fn queues_that_share_places_are_queues(steps in prop::collection::vec(step(), 1..200), capacity in 1usize..40) {
             let region = Region::new(256);
             let mut pool = Pool::new(region);
             let mut shelf = Shelf::new(4, capacity);

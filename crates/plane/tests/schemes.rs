@@ -10,7 +10,7 @@ use plane::rig::{LAN_AND_WAN, OneLink, Team, Udp};
 use plane::snapshot::Layout;
 use plane::{Lines, Queueing};
 use proptest::prelude::*;
-use schemes::{Next, Progress, Scheme, Wires};
+use schemes::{Next, Progress, Record, Scheme, Wires};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use units::declare::Declaration;
@@ -25,6 +25,7 @@ const SCHEMES: &[&str] = &[
     "priority(levels=3){codel(target=1us, interval=20us, mtu=0b)}",
     "fq(flows=16, limit=60){codel(target=1us, interval=20us, mtu=0b, ecn=on)}",
     "fq(flows=4, quantum=300b, limit=50){choke(min=1, max=40, weight=50%)}",
+    "fq(flows=3000, limit=50){choke(min=1, max=40, weight=50%)}",
     "drr(by=class, flows=3, limit=60){red(min=2, max=20, weight=20%)}",
     "sfq(flows=8, limit=60){fifo(limit=20, drop=head)}",
     "las(limit=60){threshold(mark=5)}",
@@ -455,6 +456,41 @@ fn handled(
     let kinds = payloads.iter().map(|payload| Kind { flow: 1, ecn: 0, payload: *payload }).collect();
     world.step(&Step::Offer(kinds));
     world
+}
+
+/// Looks at some packets before they arrive, and at others when some have.
+struct Foresees;
+
+impl Scheme<Lines> for Foresees {
+    fn arrival(&mut self, wires: &mut Lines) {
+        let (mut foreseen, mut arrived): (Vec<Record>, Vec<Record>) = Default::default();
+        foreseen.extend(std::iter::from_fn(|| wires.foresee()).take(3));
+        while let Some(packet) = wires.arriving() {
+            arrived.push(packet);
+            wires.enqueue(QUEUE);
+            foreseen.extend(std::iter::from_fn(|| wires.foresee()).take(arrived.len() % 3));
+        }
+        assert_eq!(foreseen, arrived);
+        assert!(arrived.windows(2).any(|two| two[0].flow_hash != two[1].flow_hash), "flows differ: {arrived:?}");
+    }
+    fn link_ready(&mut self, _: &mut Lines) -> Progress {
+        Progress::None
+    }
+    fn next(&self, _: &Lines) -> Next {
+        Next::Ready
+    }
+    fn wants_flow_hash(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn packets_that_are_foreseen_look_as_they_do_when_they_arrive() {
+    let mut world = World::new("fifo");
+    world.link.replace(world.now, Queueing::new(Box::new(Foresees), 4096));
+    let kinds = (0..50).map(|flow| Kind { flow: flow % 4, ecn: 0, payload: 100 + usize::from(flow % 4) }).collect();
+    world.step(&Step::Offer(kinds));
+    assert_eq!(world.link.waiting(), 50);
 }
 
 #[test]

@@ -235,8 +235,8 @@ impl<W: Wires> Stage<W> for Cake {
         let Some(place) = self.pick(wires) else { return Turn::Nothing };
         let tin = &mut self.tins[place];
         let turn = tin.bins.evaluate(wires);
-        if let Turn::Sent(packet) = turn {
-            tin.part.charge(self.line.takes(packet.length), wires.now());
+        if let Turn::Sent(length) = turn {
+            tin.part.charge(self.line.takes(length), wires.now());
         }
         turn
     }

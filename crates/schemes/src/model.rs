@@ -39,6 +39,8 @@ pub struct Model {
     pub capacity: usize,
     arriving: VecDeque<Numbered>,
     current: Option<Numbered>,
+    /// How many of those that are to arrive were seen before their turn.
+    foreseen: usize,
     queues: Vec<VecDeque<Numbered>>,
     hand: Option<Numbered>,
     count: usize,
@@ -65,6 +67,7 @@ impl Model {
             capacity: usize::MAX,
             arriving: VecDeque::new(),
             current: None,
+            foreseen: 0,
             queues: (0..queues).map(|_| VecDeque::new()).collect(),
             hand: None,
             count: 0,
@@ -138,6 +141,7 @@ impl Wires for Model {
     fn arriving(&mut self) -> Option<Record> {
         self.fates.extend(self.current.take().map(|(number, ..)| Fate::Refused(number)));
         self.current = self.arriving.pop_front();
+        self.foreseen = self.foreseen.saturating_sub(1);
         self.current.map(|(_, record)| record)
     }
     fn enqueue(&mut self, queue: QueueId) -> bool {
@@ -184,6 +188,11 @@ impl Wires for Model {
     }
     fn link_rate(&self) -> Rate {
         self.rate
+    }
+    fn foresee(&mut self) -> Option<Record> {
+        let (_, record) = self.arriving.get(self.foreseen)?;
+        self.foreseen += 1;
+        Some(*record)
     }
 }
 

@@ -218,8 +218,8 @@ impl<W: Wires + 'static> Stage<W> for Shape<W> {
             return Turn::Nothing;
         }
         let turn = self.inside.evaluate(wires);
-        if let Turn::Sent(packet) = turn {
-            self.meter.charge(self.line.takes(packet.length), wires.now());
+        if let Turn::Sent(length) = turn {
+            self.meter.charge(self.line.takes(length), wires.now());
             self.ready = self.meter.ready();
         }
         turn

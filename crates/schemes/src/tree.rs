@@ -207,10 +207,10 @@ impl<W: Wires + 'static> Stage<W> for Tree<W> {
         let Some(place) = self.pick(wires) else { return Turn::Nothing };
         let branch = &mut self.branches[place];
         let turn = branch.inside.evaluate(wires);
-        if let Turn::Sent(packet) = turn {
+        if let Turn::Sent(length) = turn {
             self.now = branch.start;
-            branch.start += (u128::from(packet.length) * UNIT / u128::from(branch.weight)).max(1);
-            branch.ceiling.iter_mut().for_each(|ceiling| ceiling.charge(Bytes::new(packet.length.into()), wires.now()));
+            branch.start += (u128::from(length) * UNIT / u128::from(branch.weight)).max(1);
+            branch.ceiling.iter_mut().for_each(|ceiling| ceiling.charge(Bytes::new(length.into()), wires.now()));
         }
         turn
     }

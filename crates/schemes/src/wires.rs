@@ -50,6 +50,10 @@ pub trait Wires {
     fn size(&self, queue: QueueId) -> Size;
     /// The record of the first packet of `queue`.
     fn head(&self, queue: QueueId) -> Option<Record>;
+    /// The length of that packet alone, which may be known without looking at it.
+    fn head_length(&self, queue: QueueId) -> Option<u32> {
+        self.head(queue).map(|head| head.length)
+    }
     /// Goes on to the next arriving packet. The one before it, if it was not enqueued, is dropped on arrival.
     fn arriving(&mut self) -> Option<Record>;
     /// Puts the arriving packet at the end of `queue`. False, and the packet is dropped, where the link's memory is full
@@ -71,6 +75,26 @@ pub trait Wires {
     fn link_ready(&self) -> bool;
     /// What the link carries, in bits per second.
     fn link_rate(&self) -> Rate;
+
+    /// The record of an arriving packet behind those that have been seen, also in this way; each of them is seen once more when its
+    /// turn comes. Nothing where there is none, or where the wires do not look ahead.
+    fn foresee(&mut self) -> Option<Record> {
+        None
+    }
+    /// A hint: `queue` is about to be asked about. Where there are many, fetching what is known of one from memory takes
+    /// longer than all that is done to it.
+    fn soon(&self, queue: QueueId) {
+        let _ = queue;
+    }
+    /// A hint for a queue that came [`Wires::soon`]: its first packet is about to be looked at, and with it those that make up
+    /// so many bytes.
+    fn head_soon(&self, queue: QueueId, bytes: u32) {
+        let _ = (queue, bytes);
+    }
+    /// A hint: the scheme is about to use what it keeps there.
+    fn fetch<T>(&self, kept: &T) {
+        let _ = kept;
+    }
 }
 
 /// What the host of a guest sees besides. A guest decides over many packets in one call, so they are shown to it before anything

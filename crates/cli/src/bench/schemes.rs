@@ -1,61 +1,69 @@
 //! What queueing schemes cost, on wires that do no more than they must: a record goes into a queue and comes out again.
 
 use super::parts::{each, sequence};
+use super::routes::resident;
 use super::{Figure, Rounds, median};
+use packet::pool::{prefetch, thicken};
+use plane::rig::Shelf;
 use schemes::{Ahead, Layer, Next, Progress, Record, Scheme, Size, Wires};
 use std::hint::black_box;
+use std::num::NonZeroU32;
 use units::{Bytes, Instant, Nanos, QueueId, Rate};
 
 /// Packets that arrive, and leave, at once.
 const BATCH: usize = 32;
-/// No place.
-const NONE: u32 = u32::MAX;
-
-/// Wires to nothing: queues of records that share their places.
+/// Flows at most.
+const MOST: usize = 100_000;
+/// Wires to nothing: queues as a link has them, of records that lie in a cache line each as those of packets do.
 pub(super) struct Desk {
     now: Instant,
     /// What is still to arrive in this call, from here on; they come round again.
     flows: Vec<u32>,
     next: usize,
     offered: usize,
+    /// Of those, how many were seen before their turn.
+    foreseen: usize,
     arriving: Option<Record>,
-    places: Vec<(Record, u32)>,
-    free: u32,
-    queues: Vec<Line>,
+    slots: Vec<Slot>,
+    /// The slots that are free, by their numbers, from one on; the one used last is used first.
+    free: Vec<NonZeroU32>,
+    queues: Shelf<NonZeroU32>,
     hand: Option<u32>,
     room: usize,
 }
 
-#[derive(Clone, Copy)]
-struct Line {
-    first: u32,
-    last: u32,
-    size: Size,
-}
+/// What is known of a packet.
+#[derive(Clone, Copy, Default)]
+#[repr(align(64))]
+struct Slot(Record);
 
 impl Desk {
-    fn new(queues: usize, flows: Vec<u32>) -> Desk {
-        let queues = vec![Line { first: NONE, last: NONE, size: Size::default() }; queues];
-        let (now, places) = (Instant::new(1), Vec::with_capacity(1 << 18));
-        Desk { now, flows, next: 0, offered: 0, arriving: None, places, free: NONE, queues, hand: None, room: 0 }
+    fn new(queues: usize, flows: Vec<u32>, packets: usize) -> Desk {
+        let slots = vec![Slot::default(); packets];
+        thicken(&slots);
+        let free = (1..=packets as u32).rev().filter_map(NonZeroU32::new).collect();
+        let (now, queues) = (Instant::new(1), Shelf::new(queues, packets));
+        let (arriving, hand) = (None, None);
+        Desk { now, flows, next: 0, offered: 0, foreseen: 0, arriving, slots, free, queues, hand, room: 0 }
     }
 
-    fn record(&self, flow_hash: u32) -> Record {
+    fn record(&self, place: usize) -> Record {
+        let place = self.next + place;
+        let flow_hash = self.flows[if place < self.flows.len() { place } else { place % self.flows.len() }];
         Record { length: 1000, timestamp: self.now, flow_hash, ..Record::default() }
     }
 
+    fn slot(&self, packet: NonZeroU32) -> &Slot {
+        &self.slots[packet.get() as usize - 1]
+    }
+
+    #[inline(always)]
     fn take(&mut self, queue: QueueId) -> Option<Record> {
-        let line = &mut self.queues[queue.index()];
-        let number = line.first;
-        let (record, behind) = self.places.get_mut(number as usize)?;
-        line.first = std::mem::replace(behind, self.free);
-        if line.first == NONE {
-            line.last = NONE;
-        }
-        self.free = number;
-        line.size.packets -= 1;
-        line.size.bytes = Bytes::new(line.size.bytes.get() - u64::from(record.length));
-        Some(*record)
+        let slots = &self.slots;
+        let length = |packet: &NonZeroU32| u64::from(slots[packet.get() as usize - 1].0.length);
+        let (packet, _) = self.queues.pop(queue.index(), length)?;
+        self.free.push(packet);
+        Some(self.slot(packet).0)
     }
 }
 
@@ -66,42 +74,32 @@ impl Wires for Desk {
     }
     #[inline(always)]
     fn size(&self, queue: QueueId) -> Size {
-        self.queues[queue.index()].size
+        let (packets, bytes) = self.queues.size(queue.index());
+        Size { packets, bytes: Bytes::new(bytes) }
     }
     #[inline(always)]
     fn head(&self, queue: QueueId) -> Option<Record> {
-        self.places.get(self.queues[queue.index()].first as usize).map(|(record, _)| *record)
+        self.queues.front(queue.index()).map(|packet| self.slot(*packet).0)
+    }
+    #[inline(always)]
+    fn head_length(&self, queue: QueueId) -> Option<u32> {
+        let length = |packet: &NonZeroU32| u64::from(self.slot(*packet).0.length);
+        self.queues.front_bytes(queue.index(), length).map(|bytes| bytes as u32)
     }
     #[inline(always)]
     fn arriving(&mut self) -> Option<Record> {
         self.offered = self.offered.checked_sub(1)?;
-        self.arriving = Some(self.record(self.flows[self.next]));
+        self.arriving = Some(self.record(0));
         self.next = if self.next + 1 == self.flows.len() { 0 } else { self.next + 1 };
+        self.foreseen = self.foreseen.saturating_sub(1);
         self.arriving
     }
     #[inline(always)]
     fn enqueue(&mut self, queue: QueueId) -> bool {
         let Some(record) = self.arriving.take() else { return false };
-        let number = match self.places.get_mut(self.free as usize) {
-            Some(place) => {
-                let number = std::mem::replace(&mut self.free, place.1);
-                *place = (record, NONE);
-                number
-            }
-            None => {
-                self.places.push((record, NONE));
-                self.places.len() as u32 - 1
-            }
-        };
-        let line = &mut self.queues[queue.index()];
-        line.size.packets += 1;
-        line.size.bytes += Bytes::new(record.length.into());
-        let last = std::mem::replace(&mut line.last, number);
-        match self.places.get_mut(last as usize) {
-            Some(place) => place.1 = number,
-            None => line.first = number,
-        }
-        true
+        let Some(packet) = self.free.pop() else { return false };
+        self.slots[packet.get() as usize - 1] = Slot(record);
+        self.queues.push(queue.index(), packet, record.length.into()).is_none()
     }
     #[inline(always)]
     fn drop_front(&mut self, queue: QueueId) -> Option<Record> {
@@ -131,21 +129,35 @@ impl Wires for Desk {
     fn link_rate(&self) -> Rate {
         Rate::gbit(10)
     }
+    #[inline(always)]
+    fn foresee(&mut self) -> Option<Record> {
+        let record = (self.foreseen < self.offered).then(|| self.record(self.foreseen))?;
+        self.foreseen += 1;
+        Some(record)
+    }
+    #[inline(always)]
+    fn soon(&self, queue: QueueId) {
+        self.queues.soon(queue.index());
+    }
+    #[inline(always)]
+    fn head_soon(&self, queue: QueueId, bytes: u32) {
+        self.queues.heads(queue.index(), bytes, |packet| prefetch(self.slot(*packet)));
+    }
+    #[inline(always)]
+    fn fetch<T>(&self, kept: &T) {
+        prefetch(kept);
+    }
 }
 
 impl Ahead for Desk {
     fn offered(&self, place: usize) -> Option<Record> {
-        (place < self.offered).then(|| self.record(self.flows[(self.next + place) % self.flows.len()]))
+        (place < self.offered).then(|| self.record(place))
     }
     fn room(&self) -> usize {
         self.room
     }
     fn visit(&self, queue: QueueId, see: &mut dyn FnMut(Record)) {
-        let mut next = self.queues[queue.index()].first;
-        while let Some((record, behind)) = self.places.get(next as usize) {
-            see(*record);
-            next = *behind;
-        }
+        self.queues.iter(queue.index()).for_each(|packet| see(self.slot(*packet).0));
     }
 }
 
@@ -162,7 +174,7 @@ impl Busy {
         order.sort_unstable();
         let hash = |flow: u32| (((u64::from(flow) << 32) + (1 << 31)) / flows as u64) as u32;
         let hashes = order.into_iter().map(|(_, flow)| hash(flow)).collect();
-        let desk = Desk::new(scheme.queues() as usize, hashes);
+        let desk = Desk::new(scheme.queues() as usize, hashes, flows * standing + 512);
         let mut busy = Busy { scheme, desk };
         busy.desk.offered = flows * standing;
         busy.scheme.arrival(&mut busy.desk);
@@ -233,6 +245,7 @@ pub(super) const PACKETS: usize = 1 << 14;
 /// without any.
 pub fn measure(rounds: Rounds) -> Vec<Figure> {
     let mut figures = super::parts::scheme(rounds);
+    figures.push(memory(rounds));
     for declaration in schemes::DECLARATIONS {
         let budget = matches!(declaration.name, "codel" | "red").then_some(10.0);
         let busy = Busy::new(built(declaration.name, 1), 1, 10);
@@ -244,6 +257,18 @@ pub fn measure(rounds: Rounds) -> Vec<Figure> {
         figures.extend(many(rounds, order.declaration.name));
     }
     figures
+}
+
+/// Cache lines changed all over as much memory as [`MOST`] flows with two packets each take, by whoever knows which they are: what the machine
+/// gives today.
+fn memory(rounds: Rounds) -> Figure {
+    let mut lines = vec![Slot::default(); 4 * MOST];
+    thicken(&lines);
+    let places: Vec<usize> =
+        sequence(13).map(|r| ((r >> 32) * lines.len() as u64 >> 32) as usize).take(1 << 17).collect();
+    let cost = each(rounds, places.len(), || places.iter().for_each(|&place| lines[place].0.length += 1));
+    black_box(&lines);
+    Figure::alone("schemes", "memory alone, 25.6 MB, a cache line changed", cost, "ns/line", None)
 }
 
 /// What several things cost above wires without a scheme, in nanoseconds a packet, round for round.
@@ -272,23 +297,32 @@ impl Above {
 
 /// An order of ever more queues.
 fn many(rounds: Rounds, name: &'static str) -> Vec<Figure> {
-    const FLOWS: [usize; 4] = [10, 1024, 8192, 65_534];
+    const FLOWS: [usize; 5] = [10, 1024, 8192, 65_536, MOST];
     let inside = if name == "fq" { "codel" } else { "fifo" };
-    let busy = |flows: usize| Busy::new(built(&format!("{name}{{{inside}}}"), flows), flows, 2);
+    let built = |flows: usize| built(&format!("{name}{{{inside}}}"), flows);
+    let busy = |flows: usize| Busy::new(built(flows), flows, 2);
     let above = Above::wires(rounds, FLOWS.map(busy).into());
     let budget = |flows: usize| match (name, flows) {
         ("fq", 1024) => Some(40.0),
         ("drr", _) => Some(25.0),
-        ("wf2q", 65_534) => Some(80.0),
+        ("wf2q", MOST) => Some(80.0),
         _ => None,
     };
     let figure = |(i, &flows)| above.figure(i, format!("{name} of {inside}, {flows} flows"), budget(flows));
     let mut figures: Vec<Figure> = FLOWS.iter().enumerate().map(figure).collect();
     if name == "drr" {
-        let [most, few] = [3, 0].map(|i| above.middle(|round| round[i]));
-        let compared = (most, few, above.middle(|round| round[3] / round[0]));
-        let name = format!("{name} of {inside}, {} flows against {}", FLOWS[3], FLOWS[0]);
+        let last = FLOWS.len() - 1;
+        let [most, few] = [last, 0].map(|i| above.middle(|round| round[i]));
+        let compared = (most, few, above.middle(|round| round[last] / round[0]));
+        let name = format!("{name} of {inside}, {MOST} flows against {}", FLOWS[0]);
         figures.push(Figure::beside("schemes", name, compared, "ns/packet", Some(2.0)));
+    }
+    if let "drr" | "wf2q" = name {
+        let before = resident();
+        let kept = (built(MOST), Shelf::<NonZeroU32>::new(MOST, 2 * MOST));
+        let name = format!("{name} of {inside}, {MOST} flows, its memory and that of its queues");
+        figures.push(Figure::alone("schemes", name, resident() - before, "MB", None));
+        drop(kept);
     }
     figures
 }

@@ -73,14 +73,33 @@ impl<T> Huge<T> {
     /// Has the kernel back the table by huge pages from now on, what is used already included (`MADV_COLLAPSE`, Linux
     /// 6.1). Costs the time to copy what is used. A kernel that has none to give leaves the table as it is.
     pub fn thicken(&self) {
-        let start = self.data.as_ptr().cast::<c_void>();
-        // SAFETY: the range is this table's mapping; the advice does not change what is read from it.
-        unsafe { libc::madvise(start, self.bytes(), libc::MADV_HUGEPAGE) };
-        // Page by page: asked for all at once the kernel stops at the first of which nothing was ever used.
-        for offset in (0..self.bytes()).step_by(PAGE) {
-            // SAFETY: a page within this table's mapping, and as above.
-            unsafe { libc::madvise(start.wrapping_byte_add(offset), PAGE, libc::MADV_COLLAPSE) };
-        }
+        // SAFETY: the range is this table's mapping.
+        unsafe { collapse(self.data.as_ptr().cast(), self.bytes()) }
+    }
+}
+
+/// The same for a table that lies in any memory: for as many huge pages as lie wholly within it.
+pub fn thicken<T>(table: &[T]) {
+    let start = table.as_ptr().cast_mut().cast::<c_void>();
+    let before = start.addr().next_multiple_of(PAGE) - start.addr();
+    let pages = size_of_val(table).saturating_sub(before) / PAGE;
+    // SAFETY: the range lies within the table, which is borrowed.
+    unsafe { collapse(start.wrapping_byte_add(before), pages * PAGE) }
+}
+
+/// Has the kernel back memory by huge pages.
+///
+/// # Safety
+/// The range is mapped, and whole huge pages.
+unsafe fn collapse(start: *mut c_void, length: usize) {
+    if length > 0 {
+        // SAFETY: the caller vouches for the range; the advice does not change what is read from it.
+        unsafe { libc::madvise(start, length, libc::MADV_HUGEPAGE) };
+    }
+    // Page by page: asked for all at once the kernel stops at the first of which nothing was ever used.
+    for offset in (0..length).step_by(PAGE) {
+        // SAFETY: a page within that range, and as above.
+        unsafe { libc::madvise(start.wrapping_byte_add(offset), PAGE, libc::MADV_COLLAPSE) };
     }
 }
 
@@ -171,6 +190,15 @@ mod tests {
             return println!("skipped: this kernel has no huge pages to give at once");
         }
         assert!(thick(&[2, 4]) >= Some((2 * PAGE) >> 10));
+    }
+
+    #[test]
+    fn a_table_anywhere_keeps_what_is_written_when_its_pages_grow() {
+        for length in [0, 1, PAGE / 8, 3 * PAGE / 8 + 1] {
+            let table: Vec<u64> = (0..length as u64).collect();
+            thicken(&table);
+            assert!(table.iter().copied().eq(0..length as u64), "{length}");
+        }
     }
 
     #[test]

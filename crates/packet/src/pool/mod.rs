@@ -14,7 +14,7 @@ mod region;
 
 pub use batch::{BATCH, Batch, Drain};
 pub use frame::{Meta, Packet, prefetch};
-pub use huge::Huge;
+pub use huge::{Huge, thicken};
 pub use offload::{Offload, PartialChecksum, Segmentation};
 pub use queue::Queue;
 pub use region::{Region, SUPER_FRAME, Umem};

@@ -16,6 +16,7 @@ impl Ahead for Lines {
             self.refuse();
         }
         self.arriving = self.offered.pop_front();
+        self.foreseen.take();
         self.arriving.is_some()
     }
 

@@ -1,7 +1,8 @@
 //! The wires of a link: what a scheme sees of it, and does to it.
 
 use super::{Lines, length};
-use packet::{DropReason, wire};
+use packet::pool::prefetch;
+use packet::{DropReason, Packet, wire};
 use schemes::{Record, Size, Wires};
 use units::{Bytes, Instant, Nanos, QueueId, Rate};
 
@@ -23,12 +24,20 @@ impl Wires for Lines {
     }
 
     #[inline(always)]
+    fn head_length(&self, queue: QueueId) -> Option<u32> {
+        self.queues.front_bytes(queue.index(), |packet| self.length(packet)).map(|bytes| bytes as u32)
+    }
+
+    #[inline(always)]
     fn arriving(&mut self) -> Option<Record> {
         if self.arriving.is_some() {
             self.refuse();
         }
         let packet = self.offered.pop_front()?;
-        let record = self.arrival(&packet);
+        let record = match self.foreseen.take() {
+            Some(flow_hash) => Record { flow_hash, ..self.record(&packet) },
+            None => self.arrival(&packet),
+        };
         self.arriving = Some(packet);
         Some(record)
     }
@@ -118,5 +127,30 @@ impl Wires for Lines {
 
     fn link_rate(&self) -> Rate {
         self.rate
+    }
+
+    #[inline(always)]
+    fn foresee(&mut self) -> Option<Record> {
+        if self.hosts || self.foreseen.is_full() {
+            return None;
+        }
+        let record = self.arrival(self.offered.as_slice().get(self.foreseen.len())?);
+        self.foreseen.add(record.flow_hash);
+        Some(record)
+    }
+
+    #[inline(always)]
+    fn soon(&self, queue: QueueId) {
+        self.queues.soon(queue.index());
+    }
+
+    #[inline(always)]
+    fn head_soon(&self, queue: QueueId, bytes: u32) {
+        self.queues.heads(queue.index(), bytes, Packet::prefetch_meta);
+    }
+
+    #[inline(always)]
+    fn fetch<T>(&self, kept: &T) {
+        prefetch(kept);
     }
 }

@@ -16,6 +16,8 @@ pub use one_link::OneLink;
 pub use straight::StraightLine;
 pub use team::Team;
 
+pub use crate::shelf::Shelf;
+
 use crate::classify::TableLimits;
 use crate::event::{Observer, Silent};
 use crate::host::HostLimits;

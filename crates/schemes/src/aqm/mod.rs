@@ -72,7 +72,7 @@ impl<W: Wires> At<'_, W> {
         match self.wires.dequeue(self.queue) {
             Some(record) => {
                 self.wires.transmit();
-                Turn::Sent(record)
+                Turn::Sent(record.length)
             }
             None => Turn::Nothing,
         }
@@ -84,7 +84,7 @@ impl<W: Wires> At<'_, W> {
             Some(record) => {
                 self.wires.mark();
                 self.wires.transmit();
-                Turn::Sent(record)
+                Turn::Sent(record.length)
             }
             None => Turn::Nothing,
         }
@@ -99,8 +99,8 @@ impl<W: Wires> At<'_, W> {
 /// What one evaluation of `LinkReady` came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turn {
-    /// A packet was given to the link.
-    Sent(Record),
+    /// A packet of so many bytes was given to the link.
+    Sent(u32),
     /// A packet was dropped, and the queue has not said its last.
     Dropped,
     /// The queue is empty.

@@ -25,6 +25,15 @@ impl<M: Manage> Each<M> {
         self.node.arrive(memory, at, packet)
     }
 
+    #[inline(always)]
+    fn fetch<W: Wires>(&self, queue: usize, wires: &W) {
+        if size_of::<M::Memory>() > 0
+            && let Some(memory) = self.queues.get(queue)
+        {
+            wires.fetch(memory);
+        }
+    }
+
     fn state(&self, queue: usize, now: Instant, waiting: Size, tell: &mut Tell<'_>) {
         if let Some(memory) = self.queues.get(queue) {
             self.node.state(memory, now, waiting, tell);
@@ -55,14 +64,37 @@ macro_rules! nodes {
 
         impl Aqm {
             /// The packet that arrives is to be put on the queue, marked or refused. Answers whether it is there.
-            #[inline]
+            #[inline(always)]
             pub fn arrive<W: Wires>(&mut self, queue: usize, at: &mut At<'_, W>, packet: &Record) -> bool {
+                // What is usual in an order of many, and done in less than it takes to find out which it is.
+                if let Aqm::Tail(each) = self {
+                    return each.arrive(queue, at, packet);
+                }
+                self.managed_arrival(queue, at, packet)
+            }
+
+            #[inline(never)]
+            fn managed_arrival<W: Wires>(&mut self, queue: usize, at: &mut At<'_, W>, packet: &Record) -> bool {
                 match self { $(Aqm::$kind(each) => each.arrive(queue, at, packet)),* }
             }
 
-            /// One evaluation of the queue.
+            /// A hint: the queue is about to be evaluated.
             #[inline]
+            pub fn fetch<W: Wires>(&self, queue: usize, wires: &W) {
+                match self { $(Aqm::$kind(each) => each.fetch(queue, wires)),* }
+            }
+
+            /// One evaluation of the queue.
+            #[inline(always)]
             pub fn evaluate<W: Wires>(&mut self, queue: usize, at: &mut At<'_, W>) -> Turn {
+                if let Aqm::Tail(each) = self {
+                    return each.evaluate(queue, at);
+                }
+                self.managed_evaluation(queue, at)
+            }
+
+            #[inline(never)]
+            fn managed_evaluation<W: Wires>(&mut self, queue: usize, at: &mut At<'_, W>) -> Turn {
                 match self { $(Aqm::$kind(each) => each.evaluate(queue, at)),* }
             }
 

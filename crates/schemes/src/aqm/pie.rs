@@ -257,11 +257,10 @@ impl Manage for Pie {
     #[inline]
     fn evaluate<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>) -> Turn {
         self.catch_up(memory, at);
-        let turn = at.send();
-        if let Turn::Sent(packet) = turn {
-            memory.delay = at.wires.now().since(packet.timestamp);
-        }
-        turn
+        let Some(packet) = at.wires.dequeue(at.queue) else { return Turn::Nothing };
+        at.wires.transmit();
+        memory.delay = at.wires.now().since(packet.timestamp);
+        Turn::Sent(packet.length)
     }
 
     fn state(&self, memory: &Memory, _: Instant, _: Size, tell: &mut Tell<'_>) {

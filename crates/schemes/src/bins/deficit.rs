@@ -1,38 +1,29 @@
 //! Deficit round robin: a bin that has its turn sends as many bytes as its quantum allows, and what it could not use of it counts
 //! the next time (Shreedhar and Varghese, SIGCOMM 1995). One of weight two has two quanta a turn. Bins that begin to send go before
 //! those that have sent already, once (RFC 8290, section 4.2). With a quantum of zero each packet is a turn.
+//!
+//! All that is known of a bin lies in its place in the round, in the order of the turns, and not by its number: however many bins
+//! there are, the next ones are in the cache line of this one.
 
 use super::Order;
-use super::list::{Links, List};
-use crate::Record;
+use super::round::{Round, Turn};
+use crate::{Record, Wires};
 use alloc::vec::Vec;
 
-/// Which list a bin is in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Place {
-    Nowhere,
-    New,
-    Old,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Bin {
-    place: Place,
-    /// Bytes of its turn.
-    quantum: u32,
-    /// Bytes it may send before the next has its turn.
-    credit: i64,
-}
+/// In no round.
+const NOWHERE: u32 = u32::MAX;
+/// In the round of those that begin to send; where in it are the other bits.
+const NEW: u32 = 1 << 31;
 
 /// See the [module](self).
 #[derive(Clone, Debug)]
 pub(crate) struct Deficit {
     /// Bytes of a turn.
     quantum: u32,
-    bins: Vec<Bin>,
-    links: Links,
-    new: List,
-    old: List,
+    /// By bin: where it waits for its turn.
+    places: Vec<u32>,
+    new: Round,
+    old: Round,
     /// Whether bins that begin to send go first.
     favours_new: bool,
 }
@@ -40,71 +31,88 @@ pub(crate) struct Deficit {
 impl Deficit {
     /// So many bins with turns of so many bytes; of one packet, where that is zero.
     pub fn new(bins: usize, quantum: u32, favours_new: bool) -> Deficit {
-        let (links, bins) = (Links::new(bins), alloc::vec![Bin { place: Place::Nowhere, quantum, credit: 0 }; bins]);
-        Deficit { quantum, bins, links, new: List::EMPTY, old: List::EMPTY, favours_new }
+        let new = Round::new(if favours_new { bins } else { 0 });
+        Deficit { quantum, places: alloc::vec![NOWHERE; bins], new, old: Round::new(bins), favours_new }
     }
 
-    fn leave(&mut self, bin: usize) {
-        match core::mem::replace(&mut self.bins[bin].place, Place::Nowhere) {
-            Place::New => self.links.remove(&mut self.new, bin),
-            Place::Old => self.links.remove(&mut self.old, bin),
-            Place::Nowhere => {}
+    /// Takes a bin out of its round.
+    fn leave(&mut self, bin: usize) -> Option<(Turn, bool)> {
+        let place = core::mem::replace(&mut self.places[bin], NOWHERE);
+        if place == NOWHERE {
+            return None;
         }
+        let is_new = place & NEW != 0;
+        let round = if is_new { &mut self.new } else { &mut self.old };
+        Some((round.remove(place & !NEW), is_new))
     }
 
-    fn enter(&mut self, bin: usize, place: Place) {
-        self.bins[bin].place = place;
-        let list = if place == Place::New { &mut self.new } else { &mut self.old };
-        self.links.push(list, bin);
+    /// Puts a bin at the end of the round of those that have sent already.
+    #[inline]
+    fn enter_old(&mut self, turn: Turn) {
+        if self.old.is_full() {
+            let places = &mut self.places;
+            self.old.close_up(|bin, place| places[bin as usize] = place);
+        }
+        self.places[turn.bin as usize] = self.old.push(turn);
+    }
+
+    fn enter_new(&mut self, turn: Turn) {
+        if self.new.is_full() {
+            let places = &mut self.places;
+            self.new.close_up(|bin, place| places[bin as usize] = place | NEW);
+        }
+        self.places[turn.bin as usize] = self.new.push(turn) | NEW;
     }
 }
 
 impl Order for Deficit {
     #[inline]
     fn wake(&mut self, bin: usize, weight: u32, _: &Record) {
-        match self.bins[bin].place {
-            Place::Nowhere => {
-                let quantum = self.quantum.saturating_mul(weight);
-                (self.bins[bin].quantum, self.bins[bin].credit) = (quantum, quantum.into());
-                self.enter(bin, if self.favours_new { Place::New } else { Place::Old });
-            }
-            // It had run empty, and its turn has not come since: it keeps its place and its credit.
-            Place::New | Place::Old => {}
+        // Else it had run empty, and its turn has not come since: it keeps its place and its credit.
+        if self.places[bin] == NOWHERE {
+            let quantum = self.quantum.saturating_mul(weight);
+            let turn = Turn { bin: bin as u32, quantum, credit: quantum.into() };
+            if self.favours_new { self.enter_new(turn) } else { self.enter_old(turn) }
         }
     }
 
     #[inline]
     fn pick(&mut self) -> Option<usize> {
         loop {
-            let bin = self.new.first().or_else(|| self.old.first())?;
-            let quantum = i64::from(self.bins[bin].quantum);
-            if self.bins[bin].credit > 0 || quantum == 0 && self.bins[bin].credit == 0 {
-                return Some(bin);
+            let round = if self.new.len() > 0 { &mut self.new } else { &mut self.old };
+            let &mut Turn { bin, quantum, credit } = round.first()?;
+            if credit > 0 || quantum == 0 && credit == 0 {
+                return Some(bin as usize);
             }
             // A turn is over; as many quanta as it takes to have credit again are given at once in the turns to come.
-            self.bins[bin].credit = if quantum == 0 { 0 } else { self.bins[bin].credit + quantum };
-            self.leave(bin);
-            self.enter(bin, Place::Old);
+            let credit = if quantum == 0 { 0 } else { credit + i64::from(quantum) };
+            round.pop();
+            self.enter_old(Turn { bin, quantum, credit });
         }
     }
 
     #[inline]
     fn sent(&mut self, bin: usize, length: u32, _: u32) {
-        self.bins[bin].credit -= i64::from(length);
+        // The bin that was picked is the first of its round.
+        let first = if self.new.len() > 0 { self.new.first() } else { self.old.first() };
+        if let Some(turn) = first {
+            debug_assert_eq!(turn.bin as usize, bin, "only the bin that has its turn sends");
+            turn.credit -= i64::from(length);
+        }
     }
 
     #[inline]
     fn empty(&mut self, bin: usize, length: u32) {
-        self.bins[bin].credit -= i64::from(length);
-        // RFC 8290, section 4.2: whether it is empty is found when its turn comes; a packet that comes before finds its place kept. A new
-        // one then goes behind the old ones first: else it could be new again and again.
-        if self.favours_new && length > 0 {
-            return;
+        if length > 0 {
+            self.sent(bin, length, 0);
+            // RFC 8290, section 4.2: whether it is empty is found when its turn comes; a packet that comes before finds its place kept. A
+            // new one then goes behind the old ones first: else it could be new again and again.
+            if self.favours_new {
+                return;
+            }
         }
-        let was_new = self.bins[bin].place == Place::New;
-        self.leave(bin);
-        if was_new {
-            self.enter(bin, Place::Old);
+        if let Some((turn, true)) = self.leave(bin) {
+            self.enter_old(turn);
         }
     }
 
@@ -115,8 +123,25 @@ impl Order for Deficit {
     }
 
     fn clear(&mut self) {
-        while let Some(bin) = self.new.first().or_else(|| self.old.first()) {
-            self.leave(bin);
-        }
+        self.places.fill(NOWHERE);
+        self.new.clear();
+        self.old.clear();
+    }
+
+    #[inline]
+    fn later(&self, turns: usize) -> Option<(usize, u32)> {
+        let new = self.new.len();
+        let turn = if turns < new { self.new.behind(turns) } else { self.old.behind(turns - new) };
+        turn.map(|turn| (turn.bin as usize, u32::try_from(turn.credit).unwrap_or(0)))
+    }
+
+    #[inline]
+    fn fetch<W: Wires>(&self, bin: usize, wires: &W) {
+        wires.fetch(&self.places[bin]);
+    }
+
+    #[inline]
+    fn fetch_later<W: Wires>(&self, wires: &W) {
+        self.old.fetch(wires);
     }
 }

@@ -12,35 +12,55 @@
 //! and, times its share, the longest of all (theorem 4 there).
 
 use super::Order;
-use super::groups::Groups;
+use super::groups::{Groups, NOWHERE};
+use super::list::{Link, Linked};
 use super::virtual_time::{Clock, EPOCH, Slope, Virtual};
-use crate::Record;
+use crate::{Record, Wires};
 use alloc::vec::Vec;
 use units::Heap;
 
-/// A bin's tags.
+/// A bin's tags, and where it waits: half a cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 pub(crate) struct Bin {
     /// Where its first packet begins; where its last one ended if it has none.
     pub start: Virtual,
     /// Where that ends.
     pub finish: Virtual,
-    weight: u32,
     slope: Slope,
+    /// Up to that of [`Weights`](super::Weights).
+    weight: u16,
+    /// For who has lists: which of them it is in, and who are its neighbours there.
+    pub(super) slot: u16,
+    pub(super) link: Link,
+}
+
+const _: () = assert!(size_of::<Bin>() == 32, "two bins are a cache line");
+
+impl Linked for Bin {
+    #[inline(always)]
+    fn link(&mut self) -> &mut Link {
+        &mut self.link
+    }
 }
 
 /// The bins that have something.
 pub(crate) trait Waiting: core::fmt::Debug + Send {
     fn new(bins: usize) -> Self;
-    fn contains(&self, bin: usize) -> bool;
+    fn contains(&self, bins: &[Bin], bin: usize) -> bool;
     /// A bin that is not there.
-    fn insert(&mut self, bins: &[Bin], bin: usize, now: Virtual);
+    fn insert(&mut self, bins: &mut [Bin], bin: usize, now: Virtual);
     /// A bin that is.
-    fn remove(&mut self, bin: usize);
+    fn remove(&mut self, bins: &mut [Bin], bin: usize);
     /// Whose turn it is, and what the time is then.
     fn pick(&mut self, bins: &[Bin], now: Virtual) -> Option<(usize, Virtual)>;
     /// All of them leave.
-    fn clear(&mut self);
+    fn clear(&mut self, bins: &mut [Bin]);
+    /// The bin that is next so many turns after `bin`, which has its turn, as far as that is known.
+    fn later(&self, bins: &[Bin], bin: usize, turns: usize) -> Option<usize> {
+        let _ = (bins, bin, turns);
+        None
+    }
 }
 
 /// See the [module](self).
@@ -52,6 +72,8 @@ pub(crate) struct Eligible<T> {
     count: usize,
     clock: Clock,
     latest: Virtual,
+    /// Whose turn it was last.
+    picked: usize,
 }
 
 /// With few bins.
@@ -62,16 +84,16 @@ pub(crate) type Grouped = Eligible<Groups>;
 impl<T: Waiting> Eligible<T> {
     /// So many bins, all empty.
     pub fn new(bins: usize) -> Eligible<T> {
-        let bin = Bin { start: 0, finish: 0, weight: 1, slope: Slope::of(1) };
+        let bin = Bin { start: 0, finish: 0, slope: Slope::of(1), weight: 1, slot: NOWHERE, link: Link::NONE };
         let waiting = T::new(bins);
-        Eligible { bins: alloc::vec![bin; bins], waiting, count: 0, clock: Clock::default(), latest: 0 }
+        Eligible { bins: alloc::vec![bin; bins], waiting, count: 0, clock: Clock::default(), latest: 0, picked: 0 }
     }
 
     #[inline]
     fn put(&mut self, bin: usize, length: u32) {
         let tags = &mut self.bins[bin];
         tags.finish = tags.start + tags.slope.span(length);
-        self.waiting.insert(&self.bins, bin, self.clock.now());
+        self.waiting.insert(&mut self.bins, bin, self.clock.now());
     }
 
     /// A packet of the bin was sent.
@@ -89,8 +111,8 @@ impl<T: Waiting> Eligible<T> {
         self.clock.set_back();
         self.latest = self.latest.saturating_sub(EPOCH);
         for bin in 0..self.bins.len() {
-            let waits = self.waiting.contains(bin);
-            self.waiting.remove(bin);
+            let waits = self.waiting.contains(&self.bins, bin);
+            self.waiting.remove(&mut self.bins, bin);
             let Bin { start, finish, .. } = &mut self.bins[bin];
             *start = start.saturating_sub(EPOCH);
             *finish = if waits { *finish - EPOCH } else { *start };
@@ -98,7 +120,7 @@ impl<T: Waiting> Eligible<T> {
         // A packet ends behind where it begins.
         for bin in 0..self.bins.len() {
             if self.bins[bin].finish > self.bins[bin].start {
-                self.waiting.insert(&self.bins, bin, self.clock.now());
+                self.waiting.insert(&mut self.bins, bin, self.clock.now());
             }
         }
     }
@@ -106,16 +128,20 @@ impl<T: Waiting> Eligible<T> {
 
 impl<T: Waiting> Order for Eligible<T> {
     const LOOKS: bool = true;
+    // Who is next is known from bin to bin, each of which has to be there to say it.
+    const AHEAD: (usize, usize) = (2, 1);
 
     #[inline]
     fn wake(&mut self, bin: usize, weight: u32, packet: &Record) {
-        if self.waiting.contains(bin) {
+        if self.waiting.contains(&self.bins, bin) {
             return;
         }
         let Bin { start, .. } = self.bins[bin];
         let start = start.max(self.clock.now());
-        self.bins[bin] = Bin { start, finish: start, weight, slope: Slope::of(weight) };
-        self.clock.add(weight);
+        let (slope, weight) = (Slope::of(weight), u16::try_from(weight).unwrap_or(u16::MAX));
+        let weighed = &mut self.bins[bin];
+        (weighed.start, weighed.finish, weighed.slope, weighed.weight) = (start, start, slope, weight);
+        self.clock.add(weight.into());
         self.count += 1;
         self.put(bin, packet.length);
     }
@@ -124,13 +150,14 @@ impl<T: Waiting> Order for Eligible<T> {
     fn pick(&mut self) -> Option<usize> {
         let (bin, time) = self.waiting.pick(&self.bins, self.clock.now())?;
         self.clock.reach(time);
+        self.picked = bin;
         Some(bin)
     }
 
     #[inline]
     fn sent(&mut self, bin: usize, length: u32, next: u32) {
         self.go_on(bin, length);
-        self.waiting.remove(bin);
+        self.waiting.remove(&mut self.bins, bin);
         self.put(bin, next);
         if self.clock.is_over() {
             self.set_back();
@@ -138,30 +165,40 @@ impl<T: Waiting> Order for Eligible<T> {
     }
 
     fn dropped(&mut self, bin: usize, next: u32) {
-        if self.waiting.contains(bin) {
-            self.waiting.remove(bin);
+        if self.waiting.contains(&self.bins, bin) {
+            self.waiting.remove(&mut self.bins, bin);
             self.put(bin, next);
         }
     }
 
     #[inline]
     fn empty(&mut self, bin: usize, length: u32) {
-        if !self.waiting.contains(bin) {
+        if !self.waiting.contains(&self.bins, bin) {
             return;
         }
         if length > 0 {
             self.go_on(bin, length);
         }
-        self.waiting.remove(bin);
-        self.clock.remove(self.bins[bin].weight);
+        self.waiting.remove(&mut self.bins, bin);
+        self.clock.remove(self.bins[bin].weight.into());
         self.count -= 1;
         if self.count == 0 {
             self.clock.rest(self.latest);
         }
     }
 
+    #[inline]
+    fn later(&self, turns: usize) -> Option<(usize, u32)> {
+        self.waiting.later(&self.bins, self.picked, turns).map(|bin| (bin, 0))
+    }
+
+    #[inline]
+    fn fetch<W: Wires>(&self, bin: usize, wires: &W) {
+        wires.fetch(&self.bins[bin]);
+    }
+
     fn clear(&mut self) {
-        self.waiting.clear();
+        self.waiting.clear(&mut self.bins);
         self.count = 0;
         self.clock.rest(self.latest);
     }
@@ -185,18 +222,18 @@ impl Waiting for Heaps {
     }
 
     #[inline]
-    fn contains(&self, bin: usize) -> bool {
+    fn contains(&self, _: &[Bin], bin: usize) -> bool {
         self.may.contains(bin) || self.ahead.contains(bin)
     }
 
     #[inline]
-    fn insert(&mut self, bins: &[Bin], bin: usize, now: Virtual) {
+    fn insert(&mut self, bins: &mut [Bin], bin: usize, now: Virtual) {
         let Bin { start, finish, .. } = bins[bin];
         if start <= now { self.may.insert(finish, bin) } else { self.ahead.insert(start, bin) }
     }
 
     #[inline]
-    fn remove(&mut self, bin: usize) {
+    fn remove(&mut self, _: &mut [Bin], bin: usize) {
         self.may.remove(bin);
         self.ahead.remove(bin);
     }
@@ -216,7 +253,7 @@ impl Waiting for Heaps {
         self.may.first().map(|(_, bin)| (bin, now))
     }
 
-    fn clear(&mut self) {
+    fn clear(&mut self, _: &mut [Bin]) {
         self.may.clear();
         self.ahead.clear();
     }

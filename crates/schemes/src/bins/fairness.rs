@@ -82,13 +82,13 @@ impl Waiting for Search {
     fn new(_: usize) -> Search {
         Search::default()
     }
-    fn contains(&self, bin: usize) -> bool {
+    fn contains(&self, _: &[super::eligible::Bin], bin: usize) -> bool {
         self.0.contains(&bin)
     }
-    fn insert(&mut self, _: &[super::eligible::Bin], bin: usize, _: Virtual) {
+    fn insert(&mut self, _: &mut [super::eligible::Bin], bin: usize, _: Virtual) {
         self.0.push(bin);
     }
-    fn remove(&mut self, bin: usize) {
+    fn remove(&mut self, _: &mut [super::eligible::Bin], bin: usize) {
         self.0.retain(|other| *other != bin);
     }
     fn pick(&mut self, bins: &[super::eligible::Bin], now: Virtual) -> Option<(usize, Virtual)> {
@@ -96,7 +96,7 @@ impl Waiting for Search {
         let may = self.0.iter().copied().filter(|bin| bins[*bin].start <= now);
         may.min_by_key(|bin| (bins[*bin].finish, *bin)).map(|bin| (bin, now))
     }
-    fn clear(&mut self) {
+    fn clear(&mut self, _: &mut [super::eligible::Bin]) {
         self.0.clear();
     }
 }
@@ -170,6 +170,115 @@ proptest! {
         prop_assert_eq!(drained(Exact::new(12), &steps), None);
         prop_assert_eq!(drained(Grouped::new(12), &steps), None);
         prop_assert_eq!(drained(Finish::new(12), &steps), None);
+    }
+}
+
+/// Deficit round robin with lists that are searched.
+#[derive(Debug)]
+struct Lists {
+    quantum: u32,
+    favours_new: bool,
+    /// Quantum and credit.
+    bins: [(u32, i64); 12],
+    new: Vec<usize>,
+    old: Vec<usize>,
+}
+
+impl Lists {
+    fn leave(&mut self, bin: usize) {
+        self.new.retain(|other| *other != bin);
+        self.old.retain(|other| *other != bin);
+    }
+}
+
+impl Order for Lists {
+    fn wake(&mut self, bin: usize, weight: u32, _: &Record) {
+        if !self.new.contains(&bin) && !self.old.contains(&bin) {
+            let quantum = self.quantum * weight;
+            self.bins[bin] = (quantum, quantum.into());
+            if self.favours_new { self.new.push(bin) } else { self.old.push(bin) }
+        }
+    }
+    fn pick(&mut self) -> Option<usize> {
+        loop {
+            let bin = *self.new.first().or(self.old.first())?;
+            let (quantum, credit) = self.bins[bin];
+            if credit > 0 || quantum == 0 && credit == 0 {
+                return Some(bin);
+            }
+            self.bins[bin].1 = if quantum == 0 { 0 } else { credit + i64::from(quantum) };
+            self.leave(bin);
+            self.old.push(bin);
+        }
+    }
+    fn sent(&mut self, bin: usize, length: u32, _: u32) {
+        self.bins[bin].1 -= i64::from(length);
+    }
+    fn empty(&mut self, bin: usize, length: u32) {
+        self.bins[bin].1 -= i64::from(length);
+        if self.favours_new && length > 0 {
+            return;
+        }
+        let was_new = self.new.contains(&bin);
+        self.leave(bin);
+        if was_new {
+            self.old.push(bin);
+        }
+    }
+    fn clear(&mut self) {
+        self.new.clear();
+        self.old.clear();
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_ring_with_gaps_does_what_lists_would(
+        steps in steps(),
+        quantum in prop::sample::select(alloc::vec![0u32, 300, 1514]),
+        favours_new: bool,
+    ) {
+        let bins = [(0, 0); 12];
+        let mut lists = Lists { quantum, favours_new, bins, new: Vec::new(), old: Vec::new() };
+        let mut ring = Deficit::new(12, quantum, favours_new);
+        let mut queues = alloc::vec![Vec::<u32>::new(); 12];
+        // To both the same is done, as bins do it.
+        macro_rules! both {
+            ($call:ident($($with:expr),*)) => {{
+                let done = lists.$call($($with),*);
+                prop_assert_eq!(done, ring.$call($($with),*));
+                done
+            }};
+        }
+        for Step { bin, length, what } in steps {
+            match what {
+                0..=2 => {
+                    queues[bin].push(length);
+                    if queues[bin].len() == 1 {
+                        both!(wake(bin, 1 + bin as u32 % 5, &packet(length)));
+                    }
+                }
+                3 | 4 if !queues[bin].is_empty() => {
+                    queues[bin].remove(0);
+                    match queues[bin].first() {
+                        Some(next) => both!(dropped(bin, *next)),
+                        None => both!(empty(bin, 0)),
+                    }
+                }
+                _ => while let Some(bin) = both!(pick()) {
+                    if queues[bin].is_empty() {
+                        both!(empty(bin, 0));
+                        continue;
+                    }
+                    let length = queues[bin].remove(0);
+                    match queues[bin].first() {
+                        Some(next) => both!(sent(bin, length, *next)),
+                        None => both!(empty(bin, length)),
+                    }
+                    break;
+                },
+            }
+        }
     }
 }
 

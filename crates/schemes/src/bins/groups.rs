@@ -8,7 +8,7 @@
 //! (QFQ, theorem 3), s being less than twice L/w: less than 6 L + 2 l w/W, where the exact form has L + l w/W.
 
 use super::eligible::{Bin, Waiting};
-use super::list::{Links, List};
+use super::list::List;
 use super::virtual_time::Virtual;
 use alloc::vec::Vec;
 
@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 type Slots = units::Slots<50>;
 
 /// The slot of a bin that is nowhere.
-const NOWHERE: u16 = u16::MAX;
+pub(super) const NOWHERE: u16 = u16::MAX;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -24,39 +24,31 @@ pub(crate) struct Groups {
     slots: Slots,
     /// What lies in each slot.
     lists: Vec<List>,
-    /// By bin: its slot.
-    places: Vec<u16>,
-    links: Links,
 }
 
 impl Waiting for Groups {
-    fn new(bins: usize) -> Groups {
-        Groups {
-            slots: Slots::default(),
-            lists: alloc::vec![List::EMPTY; Slots::COUNT],
-            places: alloc::vec![NOWHERE; bins],
-            links: Links::new(bins),
-        }
+    fn new(_: usize) -> Groups {
+        Groups { slots: Slots::default(), lists: alloc::vec![List::EMPTY; Slots::COUNT] }
     }
 
     #[inline]
-    fn contains(&self, bin: usize) -> bool {
-        self.places[bin] != NOWHERE
+    fn contains(&self, bins: &[Bin], bin: usize) -> bool {
+        bins[bin].slot != NOWHERE
     }
 
     #[inline]
-    fn insert(&mut self, bins: &[Bin], bin: usize, _: Virtual) {
+    fn insert(&mut self, bins: &mut [Bin], bin: usize, _: Virtual) {
         let Bin { start, finish, .. } = bins[bin];
         let (slot, _) = self.slots.open(start, finish);
-        self.links.push(&mut self.lists[slot], bin);
-        self.places[bin] = slot as u16;
+        self.lists[slot].push(bins, bin);
+        bins[bin].slot = slot as u16;
     }
 
     #[inline]
-    fn remove(&mut self, bin: usize) {
-        let slot = usize::from(core::mem::replace(&mut self.places[bin], NOWHERE));
+    fn remove(&mut self, bins: &mut [Bin], bin: usize) {
+        let slot = usize::from(core::mem::replace(&mut bins[bin].slot, NOWHERE));
         let Some(list) = self.lists.get_mut(slot) else { return };
-        self.links.remove(list, bin);
+        list.remove(bins, bin);
         if list.first().is_none() {
             self.slots.close(slot);
         }
@@ -74,9 +66,15 @@ impl Waiting for Groups {
         self.lists[self.slots.first(group)].first().map(|bin| (bin, now))
     }
 
-    fn clear(&mut self) {
-        for bin in 0..self.places.len() {
-            self.remove(bin);
+    fn clear(&mut self, bins: &mut [Bin]) {
+        for bin in 0..bins.len() {
+            self.remove(bins, bin);
         }
+    }
+
+    /// As far as they lie in the same slot.
+    #[inline]
+    fn later(&self, bins: &[Bin], bin: usize, turns: usize) -> Option<usize> {
+        (0..turns).try_fold(bin, |bin, _| bins[bin].link.behind())
     }
 }

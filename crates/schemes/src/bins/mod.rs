@@ -11,6 +11,7 @@ mod groups;
 mod hosts;
 mod list;
 mod rank;
+mod round;
 mod virtual_time;
 mod weights;
 
@@ -34,6 +35,8 @@ use units::{Bytes, Instant, QueueId};
 pub(crate) trait Order: core::fmt::Debug + Send {
     /// Whether it wants to know how long the first packet of a bin is; else zero is said.
     const LOOKS: bool = false;
+    /// How many turns before it has its own a bin is fetched, and then its first packet.
+    const AHEAD: (usize, usize) = (16, 8);
 
     /// This packet has come to a bin that had none, and that counts so much.
     fn wake(&mut self, bin: usize, weight: u32, packet: &Record);
@@ -58,6 +61,22 @@ pub(crate) trait Order: core::fmt::Debug + Send {
         Some(false)
     }
 
+    /// The bin that is next so many turns later, and how many bytes it sends then, as far as that is known by now.
+    fn later(&self, turns: usize) -> Option<(usize, u32)> {
+        let _ = turns;
+        None
+    }
+
+    /// A bin is about to be named: what is kept of it is fetched.
+    fn fetch<W: Wires>(&self, bin: usize, wires: &W) {
+        let _ = (bin, wires);
+    }
+
+    /// Fetches what it takes to say who is [later](Order::later).
+    fn fetch_later<W: Wires>(&self, wires: &W) {
+        let _ = wires;
+    }
+
     /// As [`Scheme::ranks_classes`], where bins are classes.
     fn ranks(&self) -> bool {
         false
@@ -73,6 +92,11 @@ pub(crate) enum By {
     Class,
 }
 
+/// With more bins than that they are fetched from memory before they are needed.
+const NEAR: u32 = 256;
+/// How many packets ahead of those that arrive.
+const ARRIVALS: usize = 16;
+
 /// How many packets of the longest bin go at once where all bins hold too many (RFC 8290, section 4.1).
 const MOST_AT_ONCE: u32 = 64;
 
@@ -86,6 +110,8 @@ pub(crate) struct Bins<O> {
     /// The queue of the first bin; the others follow.
     first: u32,
     count: u32,
+    /// Whose turn it was last.
+    turn: usize,
     /// Packets that all bins hold at most.
     limit: u32,
     /// What all bins hold.
@@ -96,7 +122,18 @@ pub(crate) struct Bins<O> {
 impl<O: Order> Bins<O> {
     /// `count` bins, which hold at most `limit` packets together.
     pub fn new(order: O, aqm: Aqm, by: By, count: u32, limit: u32) -> Bins<O> {
-        Bins { order, aqm, by, weights: Weights::EQUAL, first: 0, count: count.max(1), limit, packets: 0, bytes: 0 }
+        Bins {
+            order,
+            aqm,
+            by,
+            weights: Weights::EQUAL,
+            first: 0,
+            count: count.max(1),
+            turn: usize::MAX,
+            limit,
+            packets: 0,
+            bytes: 0,
+        }
     }
 
     /// With these weights of classes.
@@ -112,7 +149,7 @@ impl<O: Order> Bins<O> {
     /// How long the first packet of a bin is, where the order wants to know.
     #[inline(always)]
     fn next_of<W: Wires>(&self, wires: &W, bin: usize) -> u32 {
-        if O::LOOKS { wires.head(self.queue(bin)).map_or(0, |head| head.length) } else { 0 }
+        if O::LOOKS { wires.head_length(self.queue(bin)).unwrap_or(0) } else { 0 }
     }
 
     #[inline(always)]
@@ -142,6 +179,31 @@ impl<O: Order> Bins<O> {
         self.packets = self.packets + after.packets - before.packets;
         self.bytes = self.bytes + after.bytes.get() - before.bytes.get();
         (done, before.packets, after.packets)
+    }
+
+    /// Fetches what the next but so many packets that arrive will need.
+    #[inline]
+    fn foresee<W: Wires>(&self, wires: &mut W) {
+        if let Some(packet) = wires.foresee() {
+            let bin = self.bin(&packet);
+            wires.soon(self.queue(bin));
+            self.order.fetch(bin, wires);
+        }
+    }
+
+    /// Fetches what the turns to come will need.
+    #[inline]
+    fn look_ahead<W: Wires>(&self, wires: &W) {
+        self.order.fetch_later(wires);
+        let (bins, packets) = O::AHEAD;
+        if let Some((bin, _)) = self.order.later(bins) {
+            wires.soon(self.queue(bin));
+            self.order.fetch(bin, wires);
+            self.aqm.fetch(bin, wires);
+        }
+        if let Some((bin, bytes)) = self.order.later(packets) {
+            wires.head_soon(self.queue(bin), bytes);
+        }
     }
 
     #[inline]
@@ -180,16 +242,37 @@ impl<O: Order> Bins<O> {
     fn turn<W: Wires>(&mut self, wires: &mut W) -> Turn {
         // Each bin that is empty is named twice at most: the order then forgets it.
         while let Some(bin) = self.order.pick() {
-            if wires.size(self.queue(bin)).packets == 0 {
+            let (queue, backlog) = (self.queue(bin), Bytes::new(self.bytes));
+            let before = wires.size(queue);
+            if before.packets == 0 {
                 self.order.empty(bin, 0);
                 continue;
             }
-            let (turn, _, left) = self.at(wires, bin, |aqm, at| aqm.evaluate(bin, at));
+            if self.count > NEAR && bin != self.turn {
+                self.turn = bin;
+                self.look_ahead(wires);
+            }
+            let turn = self.aqm.evaluate(bin, &mut At { wires: &mut *wires, queue, backlog });
+            // One packet at most: what the queue holds now need not be asked again.
             match turn {
-                Turn::Sent(packet) if left > 0 => self.order.sent(bin, packet.length, self.next_of(wires, bin)),
-                Turn::Sent(packet) => self.order.empty(bin, packet.length),
-                Turn::Dropped | Turn::Nothing if left == 0 => self.order.empty(bin, 0),
-                Turn::Dropped => self.order.dropped(bin, self.next_of(wires, bin)),
+                Turn::Sent(length) => {
+                    self.packets -= 1;
+                    self.bytes -= u64::from(length);
+                    if before.packets > 1 {
+                        self.order.sent(bin, length, self.next_of(wires, bin));
+                    } else {
+                        self.order.empty(bin, length);
+                    }
+                }
+                Turn::Dropped => {
+                    self.packets -= 1;
+                    self.bytes = self.bytes + wires.size(queue).bytes.get() - before.bytes.get();
+                    if before.packets > 1 {
+                        self.order.dropped(bin, self.next_of(wires, bin));
+                    } else {
+                        self.order.empty(bin, 0);
+                    }
+                }
                 Turn::Nothing => {}
             }
             return turn;
@@ -201,7 +284,14 @@ impl<O: Order> Bins<O> {
 impl<W: Wires, O: Order + 'static> Scheme<W> for Bins<O> {
     #[inline]
     fn arrival(&mut self, wires: &mut W) {
-        arrive_all(self, wires);
+        if self.count <= NEAR {
+            return arrive_all(self, wires);
+        }
+        (0..ARRIVALS).for_each(|_| self.foresee(wires));
+        while let Some(packet) = wires.arriving() {
+            self.foresee(wires);
+            self.take(wires, &packet);
+        }
     }
 
     #[inline]

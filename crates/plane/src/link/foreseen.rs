@@ -1,0 +1,36 @@
+//! What was found out about packets before their turn to arrive, so that nobody has to find it out twice: the hashes of their flows.
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(super) struct Foreseen {
+    hashes: [u32; 32],
+    /// The first, counted up, and how many there are.
+    first: usize,
+    count: usize,
+}
+
+impl Foreseen {
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    #[inline(always)]
+    pub fn is_full(&self) -> bool {
+        self.count == self.hashes.len()
+    }
+
+    #[inline(always)]
+    pub fn add(&mut self, hash: u32) {
+        self.hashes[(self.first + self.count) % self.hashes.len()] = hash;
+        self.count += 1;
+    }
+
+    #[inline(always)]
+    pub fn take(&mut self) -> Option<u32> {
+        self.count = self.count.checked_sub(1)?;
+        let hash = self.hashes[self.first % self.hashes.len()];
+        self.first = self.first.wrapping_add(1);
+        Some(hash)
+    }
+}
