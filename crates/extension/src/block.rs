@@ -91,22 +91,29 @@ pub struct Shape {
 
 /// The block, to read.
 #[derive(Clone, Copy)]
-pub struct View<'a>(pub &'a [u8]);
+pub struct View<'a>(pub &'a [u8; SIZE]);
 
 impl View<'_> {
     #[inline(always)]
+    fn get<const N: usize>(self, at: usize) -> [u8; N] {
+        let found = self.0.get(at..).and_then(|bytes| bytes.first_chunk());
+        // Places are within the block: the others are those of nothing.
+        found.copied().unwrap_or([0; N])
+    }
+
+    #[inline(always)]
     fn u16(self, at: usize) -> u16 {
-        u16::from_le_bytes([self.0[at], self.0[at + 1]])
+        u16::from_le_bytes(self.get(at))
     }
 
     #[inline(always)]
     fn u32(self, at: usize) -> u32 {
-        u32::from(self.u16(at)) | u32::from(self.u16(at + 2)) << 16
+        u32::from_le_bytes(self.get(at))
     }
 
     #[inline(always)]
     fn u64(self, at: usize) -> u64 {
-        u64::from(self.u32(at)) | u64::from(self.u32(at + 4)) << 32
+        u64::from_le_bytes(self.get(at))
     }
 
     /// When the guest wants to be asked again.
@@ -131,17 +138,17 @@ impl View<'_> {
     }
 
     /// A command; none where it asks for what there is not. `which` is below [`COMMANDS`].
-    #[inline]
+    #[inline(always)]
     pub fn command(self, which: usize) -> Option<Order> {
-        let at = COMMAND + which * 4;
-        let act = match self.0[at + 3] {
+        let word = self.u32(COMMAND + which * 4);
+        let act = match word >> 24 {
             1 => Act::Send,
             2 => Act::SendMarked,
             3 => Act::DropFront,
             4 => Act::DropTail,
             _ => return None,
         };
-        Some(Order { act, place: self.0[at + 2], queue: QueueId(self.u16(at).into()) })
+        Some(Order { act, place: (word >> 16) as u8, queue: QueueId(u32::from(word as u16)) })
     }
 
     /// The verdict over an arriving packet; `which` is below [`MOST`].
@@ -152,46 +159,45 @@ impl View<'_> {
 }
 
 /// The block, to write.
-pub struct Sheet<'a>(pub &'a mut [u8]);
+pub struct Sheet<'a>(pub &'a mut [u8; SIZE]);
 
 impl Sheet<'_> {
     #[inline(always)]
-    fn put(&mut self, at: usize, bytes: &[u8]) {
-        self.0[at..at + bytes.len()].copy_from_slice(bytes);
+    fn put<const N: usize>(&mut self, at: usize, bytes: [u8; N]) {
+        if let Some(place) = self.0.get_mut(at..).and_then(|place| place.first_chunk_mut()) {
+            *place = bytes;
+        }
     }
 
     /// What every call begins with; `room` as in the table above.
     #[inline]
     pub fn head(&mut self, now: Instant, rate: Rate, count: usize, room: usize) {
-        let mut head = [0; 24];
-        head[..8].copy_from_slice(&now.get().to_le_bytes());
-        head[8..16].copy_from_slice(&rate.get().to_le_bytes());
-        head[16..20].copy_from_slice(&(count as u32).to_le_bytes());
-        head[20..].copy_from_slice(&u32::try_from(room).unwrap_or(u32::MAX).to_le_bytes());
-        self.put(0, &head);
-        self.put(32, &[0; 4]);
+        self.put(0, now.get().to_le_bytes());
+        self.put(8, rate.get().to_le_bytes());
+        self.put(16, (count as u32).to_le_bytes());
+        self.put(20, u32::try_from(room).unwrap_or(u32::MAX).to_le_bytes());
+        self.put(32, [0; 4]);
     }
 
     /// The values of the options.
     pub fn options(&mut self, values: &[u64]) {
         for (place, value) in values.iter().enumerate().take(OPTIONS) {
-            self.put(OPTION + place * 8, &value.to_le_bytes());
+            self.put(OPTION + place * 8, value.to_le_bytes());
         }
     }
 
-    /// A record; `which` is below [`MOST`].
+    /// A record; `which` is below [`MOST`]. Written as the words that it is read in, or parts of them: a processor that is to read at
+    /// once what was written in smaller pieces waits until all of them have arrived in its cache.
     #[inline(always)]
     pub fn record(&mut self, which: usize, record: &Record) {
-        let mut bytes = [0; RECORD];
-        bytes[..8].copy_from_slice(&record.timestamp.get().to_le_bytes());
-        bytes[8..12].copy_from_slice(&record.length.to_le_bytes());
-        bytes[12..16].copy_from_slice(&record.flow_hash.to_le_bytes());
-        bytes[16..20].copy_from_slice(&record.source.to_le_bytes());
-        bytes[20..24].copy_from_slice(&record.destination.to_le_bytes());
+        let at = RECORDS + which * RECORD;
+        let two = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let bytes = u32::from_le_bytes([record.class, record.dscp, record.ecn, 0]);
         // A guest knows no queues beyond those that it can have itself.
         let queue = u16::try_from(record.queue.0).unwrap_or(u16::MAX);
-        bytes[24..26].copy_from_slice(&queue.to_le_bytes());
-        (bytes[26], bytes[27], bytes[28]) = (record.class, record.dscp, record.ecn);
-        self.put(RECORDS + which * RECORD, &bytes);
+        self.put(at, record.timestamp.get().to_le_bytes());
+        self.put(at + 8, two(record.length, record.flow_hash).to_le_bytes());
+        self.put(at + 16, two(record.source, record.destination).to_le_bytes());
+        self.put(at + 24, (u64::from(queue) | u64::from(bytes) << 16).to_le_bytes());
     }
 }

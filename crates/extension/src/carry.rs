@@ -33,12 +33,11 @@ pub(crate) fn arrivals<W: Ahead>(
     }
     let mut given = 0;
     for place in 0..count {
-        let wrong = drops(view, &mut given, commands, place, books, wires).err();
+        let dropped = if given < commands { drops(view, &mut given, commands, place, books, wires) } else { Ok(()) };
         if !wires.advance() {
             break;
         }
-        let wrong = wrong.or_else(|| verdict(view.verdict(place), books, wires).err());
-        if let Some(wrong) = wrong {
+        if let Err(wrong) = dropped.and_then(|()| verdict(view.verdict(place), books, wires)) {
             // This one is taken all the same where there is room; those behind it are still to arrive.
             Fallback::admit(wires, &mut books.backlog);
             return Err(wrong);
@@ -49,7 +48,6 @@ pub(crate) fn arrivals<W: Ahead>(
 }
 
 /// The commands before the verdict over the packet at `place`.
-#[inline]
 fn drops<W: Ahead>(
     view: View<'_>,
     given: &mut usize,
@@ -72,11 +70,17 @@ fn drops<W: Ahead>(
     Ok(())
 }
 
+#[cold]
+fn nowhere(queue: u16, books: &Books) -> Nonsense {
+    format!("it puts a packet on queue {queue}, and has {}", books.queues)
+}
+
+#[cold]
 fn unknown() -> Nonsense {
     "it gives a command that there is not".into()
 }
 
-#[inline]
+#[inline(always)]
 fn verdict<W: Ahead>(verdict: u16, books: &mut Books, wires: &mut W) -> Result<(), Nonsense> {
     if verdict & MARK != 0 {
         // Where the sender does not understand it, nothing is marked.
@@ -84,7 +88,7 @@ fn verdict<W: Ahead>(verdict: u16, books: &mut Books, wires: &mut W) -> Result<(
     }
     let Some(queue) = (verdict & !MARK).checked_sub(1) else { return Ok(()) };
     if queue >= books.queues {
-        return Err(format!("it puts a packet on queue {queue}, and has {}", books.queues));
+        return Err(nowhere(queue, books));
     }
     if wires.enqueue(QueueId(queue.into())) {
         books.backlog += 1;

@@ -204,13 +204,15 @@ impl Instance {
     /// The block, to read.
     #[inline]
     pub fn view(&self) -> View<'_> {
-        View(&self.memory.data(&self.store)[self.block..self.block + block::SIZE])
+        let block = self.memory.data(&self.store)[self.block..].first_chunk();
+        View(block.expect("the block has been there since the start, and memory only grows"))
     }
 
     /// The block, to write.
     #[inline]
     pub fn sheet(&mut self) -> Sheet<'_> {
-        Sheet(&mut self.memory.data_mut(&mut self.store)[self.block..self.block + block::SIZE])
+        let block = self.memory.data_mut(&mut self.store)[self.block..].first_chunk_mut();
+        Sheet(block.expect("the block has been there since the start, and memory only grows"))
     }
 
     /// Packets have come, as many as the block has records.

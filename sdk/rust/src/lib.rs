@@ -17,8 +17,10 @@
 extern crate alloc;
 
 mod block;
+mod lists;
 mod memory;
 mod mirror;
+mod ring;
 mod wires;
 
 use alloc::format;

@@ -1,154 +1,84 @@
 //! What waits in the queues of the link, as the guest knows it: it has put it there itself.
 
 use crate::block::Shown;
-use alloc::vec;
-use alloc::vec::Vec;
+use crate::lists::Lists;
+use crate::ring::Ring;
 use schemes::{Record, Size};
-use units::{Bytes, Instant, QueueId};
+use units::QueueId;
 
 /// Packets that all queues of a guest hold at most.
 pub const MOST: u32 = 16384;
-/// No place.
-const NONE: u16 = u16::MAX;
-
-#[derive(Clone, Copy)]
-struct Place {
-    timestamp: u64,
-    length: u32,
-    before: u16,
-    behind: u16,
-    queue: u16,
-    class: u8,
-    ecn: u8,
-}
-
-#[derive(Clone, Copy)]
-struct Line {
-    bytes: u64,
-    packets: u32,
-    first: u16,
-    last: u16,
-}
-
-const EMPTY: Line = Line { bytes: 0, packets: 0, first: NONE, last: NONE };
 
 /// See the [module](self).
-pub struct Mirror {
-    places: Vec<Place>,
-    /// The first of the places that are free again; the others have never been used.
-    free: u16,
-    most: usize,
-    lines: Vec<Line>,
+pub enum Mirror {
+    /// A queue alone.
+    One(Ring),
+    /// Several.
+    Many(Lists),
 }
+
+use Mirror::{Many, One};
 
 impl Mirror {
     /// So many queues that hold so many packets together, at most [`MOST`].
     pub fn new(queues: usize, holds: u32) -> Mirror {
-        let most = holds.min(MOST) as usize;
-        Mirror { places: Vec::with_capacity(most), free: NONE, most, lines: vec![EMPTY; queues] }
+        let holds = holds.min(MOST);
+        if queues == 1 { One(Ring::new(holds)) } else { Many(Lists::new(queues, holds)) }
     }
 
     /// Nothing waits.
     pub fn clear(&mut self) {
-        self.places.clear();
-        self.free = NONE;
-        self.lines.fill(EMPTY);
+        match self {
+            One(ring) => ring.clear(),
+            Many(lists) => lists.clear(),
+        }
     }
 
     /// What waits in a queue.
-    #[inline]
+    #[inline(always)]
     pub fn size(&self, queue: QueueId) -> Size {
-        let line = self.lines.get(queue.index()).copied().unwrap_or(EMPTY);
-        Size { packets: line.packets, bytes: Bytes::new(line.bytes) }
+        match self {
+            One(ring) if queue.index() == 0 => ring.size(),
+            One(_) => Size::default(),
+            Many(lists) => lists.size(queue),
+        }
     }
 
     /// The first packet of a queue.
-    #[inline]
+    #[inline(always)]
     pub fn head(&self, queue: QueueId) -> Option<Record> {
-        let line = self.lines.get(queue.index())?;
-        self.places.get(usize::from(line.first)).map(told)
+        match self {
+            One(ring) if queue.index() == 0 => ring.head(),
+            One(_) => None,
+            Many(lists) => lists.head(queue),
+        }
     }
 
     /// A packet comes to the end of a queue. False where there is no room, or no such queue.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, queue: QueueId, shown: &Shown) -> bool {
-        let Some(line) = self.lines.get_mut(queue.index()) else { return false };
-        let (before, mut number) = (line.last, self.free);
-        let place = Place {
-            timestamp: shown.timestamp,
-            length: shown.length,
-            before,
-            behind: NONE,
-            queue: shown.queue,
-            class: shown.class,
-            ecn: shown.ecn,
-        };
-        if let Some(free) = self.places.get_mut(usize::from(number)) {
-            self.free = free.behind;
-            *free = place;
-        } else if self.places.len() < self.most {
-            number = self.places.len() as u16;
-            self.places.push(place);
-        } else {
-            return false;
+        match self {
+            One(ring) => queue.index() == 0 && ring.push(shown),
+            Many(lists) => lists.push(queue, shown),
         }
-        match self.places.get_mut(usize::from(before)) {
-            Some(last) => last.behind = number,
-            None => line.first = number,
-        }
-        line.last = number;
-        line.packets += 1;
-        line.bytes += u64::from(shown.length);
-        true
     }
 
     /// The first packet of a queue goes.
-    #[inline]
+    #[inline(always)]
     pub fn pop(&mut self, queue: QueueId) -> Option<Record> {
-        let line = self.lines.get_mut(queue.index())?;
-        let number = line.first;
-        let place = self.places.get_mut(usize::from(number))?;
-        let record = told(place);
-        let behind = core::mem::replace(&mut place.behind, self.free);
-        self.free = number;
-        line.first = behind;
-        match self.places.get_mut(usize::from(behind)) {
-            Some(first) => first.before = NONE,
-            None => line.last = NONE,
+        match self {
+            One(ring) if queue.index() == 0 => ring.pop(),
+            One(_) => None,
+            Many(lists) => lists.pop(queue),
         }
-        line.packets -= 1;
-        line.bytes -= u64::from(record.length);
-        Some(record)
     }
 
     /// The last one goes.
     pub fn pop_back(&mut self, queue: QueueId) -> Option<Record> {
-        let line = self.lines.get_mut(queue.index())?;
-        let number = line.last;
-        let place = self.places.get_mut(usize::from(number))?;
-        let record = told(place);
-        let before = place.before;
-        place.behind = self.free;
-        self.free = number;
-        line.last = before;
-        match self.places.get_mut(usize::from(before)) {
-            Some(last) => last.behind = NONE,
-            None => line.first = NONE,
+        match self {
+            One(ring) if queue.index() == 0 => ring.pop_back(),
+            One(_) => None,
+            Many(lists) => lists.pop_back(queue),
         }
-        line.packets -= 1;
-        line.bytes -= u64::from(record.length);
-        Some(record)
-    }
-}
-
-#[inline]
-fn told(place: &Place) -> Record {
-    Record {
-        length: place.length,
-        timestamp: Instant::new(place.timestamp),
-        queue: QueueId(place.queue.into()),
-        class: place.class,
-        ecn: place.ecn,
-        ..Record::default()
     }
 }

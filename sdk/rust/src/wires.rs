@@ -82,7 +82,7 @@ impl Link {
     }
 
     /// Writes a command down. False where there may be none any more.
-    #[inline]
+    #[inline(always)]
     fn command(&mut self, act: u32, queue: QueueId) -> bool {
         if self.left == 0 {
             return false;
@@ -97,22 +97,22 @@ impl Link {
 }
 
 impl Wires for Link {
-    #[inline]
+    #[inline(always)]
     fn now(&self) -> Instant {
         self.now
     }
 
-    #[inline]
+    #[inline(always)]
     fn size(&self, queue: QueueId) -> Size {
         self.mirror.size(queue)
     }
 
-    #[inline]
+    #[inline(always)]
     fn head(&self, queue: QueueId) -> Option<Record> {
         self.mirror.head(queue)
     }
 
-    #[inline]
+    #[inline(always)]
     fn arriving(&mut self) -> Option<Record> {
         self.current = self.seen < self.count;
         if !self.current {
@@ -124,7 +124,7 @@ impl Wires for Link {
         Some(record(shown))
     }
 
-    #[inline]
+    #[inline(always)]
     fn enqueue(&mut self, queue: QueueId) -> bool {
         if !core::mem::take(&mut self.current) {
             return false;
@@ -149,20 +149,24 @@ impl Wires for Link {
         self.mirror.pop_back(queue)
     }
 
-    #[inline]
+    #[inline(always)]
     fn dequeue(&mut self, queue: QueueId) -> Option<Record> {
         self.hand = None;
         if self.room == 0 {
             return None;
         }
-        let record = self.mirror.head(queue).filter(|_| self.command(SEND, queue))?;
-        self.mirror.pop(queue);
+        // Nothing is taken out where it cannot be told.
+        if self.left == 0 {
+            return None;
+        }
+        let record = self.mirror.pop(queue)?;
+        self.command(SEND, queue);
         self.room -= 1;
         self.hand = Some(record.ecn != 0);
         Some(record)
     }
 
-    #[inline]
+    #[inline(always)]
     fn transmit(&mut self) {
         self.hand = None;
     }
@@ -183,7 +187,7 @@ impl Wires for Link {
         true
     }
 
-    #[inline]
+    #[inline(always)]
     fn link_ready(&self) -> bool {
         self.room > 0 && self.left > 0
     }
@@ -193,7 +197,7 @@ impl Wires for Link {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn record(shown: &Shown) -> Record {
     Record {
         length: shown.length,

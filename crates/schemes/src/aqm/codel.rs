@@ -128,7 +128,7 @@ impl CoDel {
     }
 
     /// Whether the first packet has, with those before it, waited too long for too long.
-    #[inline]
+    #[inline(always)]
     fn is_too_late(&self, memory: &mut Memory, now: Instant, head: &Record, behind: Bytes, last: bool) -> bool {
         if now.since(head.timestamp) < self.target || behind <= self.mtu || last {
             memory.above = None;
@@ -144,6 +144,7 @@ impl CoDel {
     }
 
     /// Whether dropping begins with a packet that is too late; if so, what is counted from here on.
+    #[inline(never)]
     fn begin(&self, memory: &mut Memory, now: Instant) -> bool {
         let dropped = memory.count;
         let count = match self.again {
@@ -168,7 +169,34 @@ impl CoDel {
         true
     }
 
+    /// Where the next evaluation goes on, if the first packet is to get out of the way; nothing where it is sent.
+    #[inline(always)]
+    fn judge(&self, memory: &mut Memory, now: Instant, late: bool) -> Option<Step> {
+        let step = core::mem::take(&mut memory.step);
+        if step == Step::Begun {
+            return None;
+        }
+        if !memory.dropping {
+            return (late && self.begin(memory, now)).then_some(Step::Begun);
+        }
+        if !late {
+            memory.dropping = false;
+            return None;
+        }
+        if step == Step::Dropped {
+            memory.count += u32::from(self.again == Again::Sfqcodel);
+            memory.drop_next = self.law(memory.drop_next, memory.count);
+        }
+        if now < memory.drop_next {
+            return None;
+        }
+        // The queue of 2013 counts a drop once the next packet was found to be late too.
+        memory.count += u32::from(self.again != Again::Sfqcodel);
+        Some(Step::Dropped)
+    }
+
     /// Gets the first packet out of the way: marked where that is wanted and understood, else dropped.
+    #[inline(never)]
     fn punish<W: Wires>(&self, memory: &mut Memory, at: &mut At<'_, W>, head: &Record, step: Step) -> Turn {
         if self.ecn && head.ecn != 0 {
             if step == Step::Dropped {
@@ -231,7 +259,7 @@ impl Manage for CoDel {
         at.size().packets < self.limit && at.wires.enqueue(at.queue)
     }
 
-    #[inline]
+    #[inline(always)]
     fn evaluate<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>) -> Turn {
         let Some(head) = at.wires.head(at.queue) else {
             memory.empty();
@@ -240,30 +268,10 @@ impl Manage for CoDel {
         let now = at.wires.now();
         let behind = Bytes::new(at.backlog.get().saturating_sub(head.length.into()));
         let late = self.is_too_late(memory, now, &head, behind, at.size().packets == 1);
-        let step = core::mem::take(&mut memory.step);
-        if step == Step::Begun {
-            return memory.after(at.send(), at);
+        match self.judge(memory, now, late) {
+            None => memory.after(at.send(), at),
+            Some(step) => self.punish(memory, at, &head, step),
         }
-        if !memory.dropping {
-            if late && self.begin(memory, now) {
-                return self.punish(memory, at, &head, Step::Begun);
-            }
-            return memory.after(at.send(), at);
-        }
-        if !late {
-            memory.dropping = false;
-            return memory.after(at.send(), at);
-        }
-        if step == Step::Dropped {
-            memory.count += u32::from(self.again == Again::Sfqcodel);
-            memory.drop_next = self.law(memory.drop_next, memory.count);
-        }
-        if now < memory.drop_next {
-            return memory.after(at.send(), at);
-        }
-        // The queue of 2013 counts a drop once the next packet was found to be late too.
-        memory.count += u32::from(self.again != Again::Sfqcodel);
-        self.punish(memory, at, &head, Step::Dropped)
     }
 
     fn state(&self, memory: &Memory, now: Instant, _: Size, tell: &mut Tell<'_>) {

@@ -9,7 +9,7 @@ use crate::chance::Register;
 use crate::options::{BuildError, Values, switch};
 use crate::{Record, Size, Tell, Wires};
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
-use units::{Bytes, Instant, Parts, Rate};
+use units::{Bytes, Instant, Nanos, Parts, Rate};
 
 /// One packet, one whole: fixed-point numbers have 32 bits behind the point.
 const ONE: u64 = 1 << 32;
@@ -56,17 +56,24 @@ impl Memory {
     }
 
     /// The average with a packet arriving now.
-    #[inline]
+    #[inline(always)]
     pub(super) fn update(&mut self, weight: u64, waiting: u32, now: Instant, rate: Rate, mean: Bytes) {
         if waiting > 0 {
-            let (waiting, average) = (i128::from(waiting) << 32, i128::from(self.average));
-            self.average = (average + (((waiting - average) * i128::from(weight)) >> 32)) as u64;
+            let above = (i64::from(waiting) << 32).wrapping_sub_unsigned(self.average);
+            // Rounded down, below the average too: the whole packets, and what is behind the point.
+            let (whole, part) = (above >> 32, above as u64 & (ONE - 1));
+            let change = whole * weight as i64 + ((part * weight) >> 32) as i64;
+            self.average = self.average.wrapping_add_signed(change);
         } else if let Some(since) = self.idle {
-            let packet = rate.time_for(mean).get().max(1);
-            let packets = now.since(since).get() / packet;
-            self.average = times(self.average, power(ONE - weight, packets));
+            self.decay(weight, now.since(since), rate.time_for(mean));
         }
         self.idle = None;
+    }
+
+    /// Nothing has waited for so long, in which packets that take so long might have left.
+    #[inline(never)]
+    fn decay(&mut self, weight: u64, idle: Nanos, packet: Nanos) {
+        self.average = times(self.average, power(ONE - weight, idle.get() / packet.get().max(1)));
     }
 
     /// So many packets wait behind the one that left: where it is none the time an empty queue counts begins.
@@ -78,10 +85,10 @@ impl Memory {
     }
 }
 
-/// The product of two fixed-point numbers.
+/// The product of two fixed-point numbers, the second of which is one at most. In two steps, for WebAssembly multiplies 64 bits at most.
 #[inline]
 fn times(a: u64, b: u64) -> u64 {
-    ((u128::from(a) * u128::from(b)) >> 32) as u64
+    (a >> 32) * b + (((a & (ONE - 1)) * b) >> 32)
 }
 
 /// `base` to the power of `exponent`, by squaring.
@@ -232,6 +239,7 @@ impl Red {
     }
 
     /// The probability by the average alone, of 2^32; none below `least`.
+    #[inline]
     fn base(&self, average: u64) -> Option<u64> {
         let (least, most) = (u64::from(self.least) << 32, u64::from(self.most) << 32);
         if average < least {
@@ -249,6 +257,7 @@ impl Red {
     }
 
     /// Whether the packet that arrives is hit, by the average as it is.
+    #[inline(always)]
     pub(super) fn cast(&mut self, memory: &mut Memory, length: u32) -> Lot {
         let Some(mut base) = self.base(memory.average) else {
             memory.count = None;
@@ -260,11 +269,14 @@ impl Red {
         }
         let count = memory.count.map_or(0, |count| count.saturating_add(1));
         if let Some(mtu) = self.bytewise {
-            base = (u128::from(base) * u128::from(length) / u128::from(mtu.get().max(1))).min(u128::from(ONE)) as u64;
+            base = (base * u64::from(length) / mtu.get().max(1)).min(ONE);
         }
         let left = ONE.saturating_sub(base.saturating_mul(count.into()));
-        let odds = if base < left { (base << 32) / left } else { ONE };
-        let hit = left == 0 || self.chance.happens(odds);
+        // With the probability `base / left`, without a division: drawn < base * 2^32 / left, rounded down.
+        let hit = left == 0 || {
+            let drawn = u64::from(self.chance.draw());
+            base >= left || (base << 32).checked_sub(left).is_some_and(|most| drawn * left <= most)
+        };
         memory.count = Some(if hit { 0 } else { count });
         if hit { Lot::Hit } else { Lot::Spared }
     }
@@ -276,6 +288,7 @@ impl Red {
     }
 
     /// The average with a packet arriving now.
+    #[inline(always)]
     pub(super) fn average<W: Wires>(&self, memory: &mut Memory, at: &At<'_, W>, waiting: u32) {
         memory.update(self.weight, waiting, at.wires.now(), at.wires.link_rate(), self.mean);
     }
@@ -284,7 +297,7 @@ impl Red {
 impl Manage for Red {
     type Memory = Memory;
 
-    #[inline]
+    #[inline(always)]
     fn arrive<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>, packet: &Record) -> bool {
         let waiting = at.size().packets;
         self.average(memory, at, waiting);
@@ -297,7 +310,7 @@ impl Manage for Red {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn evaluate<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>) -> Turn {
         let turn = at.send();
         memory.left(at.size().packets, at.wires.now());
