@@ -7,6 +7,8 @@ FRAMES ?= 100000
 SOAK_FRAMES ?= 10000000
 # Faults of guests: a hundredth of these in `make test`.
 SOAK_FAULTS ?= 1000000
+# Packets of each scheme that guests and schemes at home are compared over: a tenth in `make test`.
+SOAK_PACKETS ?= 1000000
 # Seconds for each fuzz target, and which ones.
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= $(basename $(notdir $(wildcard fuzz/targets/*.rs)))
@@ -43,10 +45,11 @@ reproduce: ## run every published experiment in virtual time; results/index.html
 	@.ci/setup build
 	$(CARGO) run --locked --release --bin switchpath -- reproduce --out results $(ARGS)
 
-soak: ## long: ten million frames, random and mutated (SOAK_FRAMES), a million faults of guests; as root, published experiments on real packets
+soak: ## long: ten million frames, random and mutated (SOAK_FRAMES), a million faults of guests, a million packets of each scheme as a guest; as root, published experiments on real packets
 	@.ci/setup build
 	SWITCHPATH_FRAMES=$(SOAK_FRAMES) .ci/cargo-test --profile soak -p plane -p plan --test soak --test robust
-	SWITCHPATH_FAULTS=$(SOAK_FAULTS) .ci/cargo-test --profile soak -p extension --test containment
+	SWITCHPATH_FAULTS=$(SOAK_FAULTS) SWITCHPATH_PACKETS=$(SOAK_PACKETS) \
+		.ci/cargo-test --profile soak -p extension --test containment --test conformance
 	@if [ "$$(id -u)" = 0 ]; then \
 		$(CARGO) run --locked --release --bin switchpath -- reproduce scheduling --real --out results/real $(ARGS); \
 	else echo "published experiments on real packets are left out: they need root"; fi

@@ -28,6 +28,13 @@ impl Fate {
 /// A packet: its number, and what a scheme sees of it.
 type Numbered = (usize, Record);
 
+/// Packets that wait one behind the other, and their bytes.
+#[derive(Debug, Default)]
+struct Line {
+    packets: VecDeque<Numbered>,
+    bytes: u64,
+}
+
 /// Some queues, unbounded, before a link that is ready for `room` packets.
 #[derive(Debug)]
 pub struct Model {
@@ -41,7 +48,9 @@ pub struct Model {
     current: Option<Numbered>,
     /// How many of those that are to arrive were seen before their turn.
     foreseen: usize,
-    queues: Vec<VecDeque<Numbered>>,
+    queues: Vec<Line>,
+    /// Packets in all of them: there may be thousands.
+    waiting: usize,
     hand: Option<Numbered>,
     count: usize,
     /// Packets the link can take now.
@@ -68,7 +77,8 @@ impl Model {
             arriving: VecDeque::new(),
             current: None,
             foreseen: 0,
-            queues: (0..queues).map(|_| VecDeque::new()).collect(),
+            queues: (0..queues).map(|_| Line::default()).collect(),
+            waiting: 0,
             hand: None,
             count: 0,
             room: 0,
@@ -113,7 +123,7 @@ impl Model {
 
     /// Packets that wait.
     pub fn waiting(&self) -> usize {
-        self.queues.iter().map(VecDeque::len).sum()
+        self.waiting
     }
 
     /// How many packets had a fate.
@@ -121,8 +131,13 @@ impl Model {
         self.fates.iter().filter(|fate| is(**fate)).count()
     }
 
-    fn queue(&mut self, queue: QueueId) -> Option<&mut VecDeque<Numbered>> {
-        self.queues.get_mut(queue.index())
+    /// Takes a packet out of a queue.
+    fn take(&mut self, queue: QueueId, which: fn(&mut VecDeque<Numbered>) -> Option<Numbered>) -> Option<Numbered> {
+        let line = self.queues.get_mut(queue.index())?;
+        let packet = which(&mut line.packets)?;
+        line.bytes -= u64::from(packet.1.length);
+        self.waiting -= 1;
+        Some(packet)
     }
 }
 
@@ -131,12 +146,11 @@ impl Wires for Model {
         self.now
     }
     fn size(&self, queue: QueueId) -> Size {
-        let Some(queue) = self.queues.get(queue.index()) else { return Size::default() };
-        let bytes = queue.iter().map(|(_, record)| u64::from(record.length)).sum();
-        Size { packets: queue.len() as u32, bytes: Bytes::new(bytes) }
+        let Some(line) = self.queues.get(queue.index()) else { return Size::default() };
+        Size { packets: line.packets.len() as u32, bytes: Bytes::new(line.bytes) }
     }
     fn head(&self, queue: QueueId) -> Option<Record> {
-        Some(self.queues.get(queue.index())?.front()?.1)
+        Some(self.queues.get(queue.index())?.packets.front()?.1)
     }
     fn arriving(&mut self) -> Option<Record> {
         self.fates.extend(self.current.take().map(|(number, ..)| Fate::Refused(number)));
@@ -149,23 +163,25 @@ impl Wires for Model {
             return false;
         }
         let packet = self.current.take();
-        let Some(queue) = self.queue(queue) else { return false };
-        queue.extend(packet);
-        packet.is_some()
+        let (Some(line), Some(packet)) = (self.queues.get_mut(queue.index()), packet) else { return false };
+        line.bytes += u64::from(packet.1.length);
+        line.packets.push_back(packet);
+        self.waiting += 1;
+        true
     }
     fn drop_front(&mut self, queue: QueueId) -> Option<Record> {
-        let packet = self.queue(queue)?.pop_front()?;
+        let packet = self.take(queue, VecDeque::pop_front)?;
         self.fates.push(Fate::Dropped(packet.0));
         Some(packet.1)
     }
     fn drop_tail(&mut self, queue: QueueId) -> Option<Record> {
-        let packet = self.queue(queue)?.pop_back()?;
+        let packet = self.take(queue, VecDeque::pop_back)?;
         self.fates.push(Fate::Dropped(packet.0));
         Some(packet.1)
     }
     fn dequeue(&mut self, queue: QueueId) -> Option<Record> {
         self.transmit();
-        self.hand = self.queue(queue).and_then(VecDeque::pop_front);
+        self.hand = self.take(queue, VecDeque::pop_front);
         self.hand.map(|(_, record)| record)
     }
     fn transmit(&mut self) {
@@ -204,6 +220,7 @@ impl Ahead for Model {
         self.room
     }
     fn visit(&self, queue: QueueId, see: &mut dyn FnMut(Record)) {
-        self.queues.get(queue.index()).into_iter().flatten().for_each(|(_, record)| see(*record));
+        let line = self.queues.get(queue.index());
+        line.into_iter().flat_map(|line| &line.packets).for_each(|(_, record)| see(*record));
     }
 }

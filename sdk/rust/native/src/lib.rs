@@ -1,9 +1,12 @@
 //! Every scheme of the router as a guest: its number among those that manage a queue, or behind them among the orders; the number
-//! of what that has inside, with its defaults; and the values of its options.
+//! of what that has inside, with its defaults; and the values of its options. Or 99, and the text of any scheme in the bytes of the
+//! other options.
 
 #![no_std]
 
 extern crate alloc;
+
+mod described;
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -23,7 +26,16 @@ guest! {
     scheme
 }
 
+/// In place of a number: a text.
+const TEXT: u64 = 99;
+
 fn scheme(options: &Options) -> Result<Box<dyn Scheme<Link>>, String> {
+    if options.value(0) == TEXT {
+        let bytes: Vec<u8> = (1..16).flat_map(|place| options.value(place).to_le_bytes()).collect();
+        let text = core::str::from_utf8(&bytes).map_err(|_| "its text is not UTF-8")?;
+        let described = described::Described::read(text.trim_end_matches('\0'))?;
+        return build(&described.layer()).map_err(|error| format!("{error}"));
+    }
     let (which, inside) = (options.value(0) as usize, options.value(1) as usize);
     let given = |declaration: &Declaration| -> Vec<(&'static str, u64)> {
         declaration.options.iter().enumerate().map(|(place, o)| (o.name, options.value(place + 2))).collect()

@@ -1,0 +1,142 @@
+//! Same arrivals, same decisions: what is recorded of the schemes holds for them as guests, and over many packets a guest decides about
+//! each of them what the scheme that is built in does, asked once for many or once for each.
+
+#![allow(clippy::print_stdout)]
+
+mod built;
+#[path = "../../schemes/tests/described/mod.rs"]
+mod described;
+
+use described::described;
+use extension::{Guest, Program, Runtime};
+use schemes::conformance::{Arrivals, Recording};
+use schemes::model::{Fate, Model};
+use schemes::trial::{Round, Rounds};
+use schemes::{Progress, Scheme};
+use std::path::PathBuf;
+
+/// The number by which the guest of all schemes is given a text, and not another number.
+const TEXT: u64 = 99;
+/// Bytes of a text at most: those of the options behind that number.
+const LONGEST: usize = 15 * 8;
+
+fn path(of: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../schemes/tests/conformance").join(of)
+}
+
+/// All recordings, by their names.
+fn recordings() -> Vec<(String, Recording)> {
+    let files = std::fs::read_dir(path("decisions")).expect("they are there").map(|file| file.expect("it is").path());
+    let read = |file: PathBuf| {
+        let text = std::fs::read_to_string(&file).expect("it can be read");
+        let recording = Recording::read(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        (file.file_stem().expect("it has a name").to_string_lossy().into_owned(), recording)
+    };
+    let mut all: Vec<_> = files.map(read).collect();
+    all.sort_by(|(one, _), (other, _)| one.cmp(other));
+    all
+}
+
+fn program() -> Option<Program> {
+    let runtime = Runtime::counted().expect("it runs here");
+    built::native().map(|native| Program::load(&native, &runtime).expect("it is a guest"))
+}
+
+/// The scheme of this text as a guest.
+fn guest(program: &Program, scheme: &str) -> Guest {
+    assert!(scheme.len() <= LONGEST, "{scheme} is too long");
+    let mut bytes = [0; LONGEST];
+    bytes[..scheme.len()].copy_from_slice(scheme.as_bytes());
+    let words = bytes.chunks(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight of them")));
+    let values: Vec<u64> = [TEXT].into_iter().chain(words).collect();
+    program.guest(&values).unwrap_or_else(|error| panic!("{scheme}: {error}"))
+}
+
+#[test]
+fn guests_decide_as_recorded() {
+    let Some(program) = program() else { return };
+    let all = recordings();
+    assert!(all.len() > 20);
+    for (name, recording) in all {
+        let arrivals = std::fs::read_to_string(path("arrivals").join(recording.arrivals.clone() + ".txt"));
+        let arrivals = Arrivals::read(&arrivals.expect("they are there")).expect("they are arrivals");
+        let found = arrivals.play(&mut guest(&program, &recording.scheme));
+        if let Err(difference) = arrivals.compare(&recording.decisions, &found) {
+            panic!("{} as a guest does not decide as decisions/{name}.txt: {difference}", recording.scheme);
+        }
+    }
+}
+
+/// A scheme on its link, and how it is asked.
+struct Asked<'s> {
+    scheme: &'s mut dyn Scheme<Model>,
+    model: Model,
+    /// Once for each packet, and not once for all.
+    singly: bool,
+}
+
+impl<'s> Asked<'s> {
+    fn new(scheme: &'s mut dyn Scheme<Model>, singly: bool) -> Asked<'s> {
+        let model = Model::with(scheme.queues().into());
+        Asked { scheme, model, singly }
+    }
+
+    /// What was decided in a round: fates, and which packets were marked.
+    fn round(&mut self, Round { packets, pause, room }: &Round) -> (Vec<Fate>, Vec<usize>) {
+        let Asked { scheme, model, singly } = self;
+        match singly {
+            true => packets.iter().for_each(|packet| model.arrive_all(&mut **scheme, [*packet].into_iter())),
+            false => model.arrive_all(&mut **scheme, packets.iter().copied()),
+        }
+        model.now += *pause;
+        model.room = *room;
+        match singly {
+            true => while model.room > 0 && scheme.link_ready(model) == Progress::Made {},
+            false => scheme.serve(model),
+        }
+        (std::mem::take(&mut model.fates), std::mem::take(&mut model.marked))
+    }
+}
+
+/// Fates in an order that batches keep: packets that are not let in are told of when the next one comes.
+fn sorted(mut fates: Vec<Fate>) -> Vec<Fate> {
+    fates.sort_by_key(|fate| match fate {
+        Fate::Sent(_) => (true, 0),
+        Fate::Refused(number) | Fate::Dropped(number) => (false, *number),
+    });
+    fates
+}
+
+/// So many packets for each scheme: `SWITCHPATH_PACKETS`, or a tenth of what the soak has.
+fn wanted() -> usize {
+    std::env::var("SWITCHPATH_PACKETS").map_or(100_000, |text| text.parse().expect("SWITCHPATH_PACKETS is a number"))
+}
+
+#[test]
+fn guests_decide_about_each_of_many_packets_as_schemes_at_home() {
+    let Some(program) = program() else { return };
+    let mut lost = 0;
+    for (seed, (_, Recording { scheme, .. })) in recordings().into_iter().enumerate() {
+        let (mut many, mut single, mut guest) = (described(&scheme), described(&scheme), guest(&program, &scheme));
+        let mut many = Asked::new(&mut *many, false);
+        let mut single = Asked::new(&mut *single, true);
+        let mut guest = Asked::new(&mut guest, false);
+        let mut ended = 0;
+        for (number, round) in Rounds::seeded(1917 + seed as u64, usize::MAX).enumerate() {
+            let expected = many.round(&round);
+            let found = guest.round(&round);
+            assert!(found == expected, "{scheme}, round {number}: as a guest {found:?}, at home {expected:?}");
+            let (fates, marked) = single.round(&round);
+            let same = sorted(fates.clone()) == sorted(expected.0.clone()) && marked == expected.1;
+            assert!(same, "{scheme}, round {number}: one by one {fates:?} {marked:?}, at once {expected:?}");
+            ended += expected.0.len();
+            lost += expected.0.iter().filter(|fate| !matches!(fate, Fate::Sent(_))).count();
+            if many.model.offered() >= wanted() {
+                break;
+            }
+        }
+        assert!(ended > wanted() / 10 * 9, "{scheme}: {ended} packets have a fate");
+        assert!(Scheme::<Model>::trouble(guest.scheme).is_none());
+    }
+    assert!(lost > wanted(), "only {lost} packets are lost in all schemes");
+}
