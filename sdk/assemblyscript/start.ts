@@ -9,13 +9,6 @@
 import { PASSES, Packet, Scheme, count, dropFront, enqueue, head, install, now, option, packets, send } from "./switchpath";
 export * from "./exports";
 
-install(
-  "summary First in, first out; what has waited too long is dropped.\n" +
-    "option limit count 1000 1 10000 Packets that wait at most.\n" +
-    "option patience time 20ms 1000 - How long one may wait.",
-  () => new Patience()
-);
-
 /** The only queue. */
 const QUEUE: u32 = 0;
 /** A counter: packets that waited too long. */
@@ -49,3 +42,11 @@ class Patience extends Scheme {
     }
   }
 }
+
+// Last, for what it names has to stand above it.
+install(
+  "summary First in, first out; what has waited too long is dropped.\n" +
+    "option limit count 1000 1 10000 Packets that wait at most.\n" +
+    "option patience time 20ms 1000 - How long one may wait.",
+  () => new Patience()
+);
