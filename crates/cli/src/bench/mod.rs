@@ -142,6 +142,7 @@ const GROUPS: &[Group] = &[
     ("lookup", Measure::Here(parts::lookup)),
     ("routes", Measure::Here(routes::measure)),
     ("schemes", Measure::Here(schemes::measure)),
+    ("guests", Measure::Here(guests::measure)),
     ("scheduler", Measure::Here(parts::scheduler)),
     ("sim", Measure::Here(sim::measure)),
     ("promises", Measure::WithKernel(promises::measure)),
@@ -185,7 +186,8 @@ pub fn run(options: &Bench) -> anyhow::Result<bool> {
     Ok(figures.iter().all(|figure| figure.met != Some(false)))
 }
 
-fn table(figures: &[Figure]) -> Table {
+/// Figures for people.
+pub fn table(figures: &[Figure]) -> Table {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     table.set_header(["GROUP", "FIGURE", "VALUE", "UNIT", "REFERENCE", "RATIO", "BUDGET", "MET"]);

@@ -12,6 +12,8 @@ use units::{Bytes, Instant, Nanos, QueueId, Rate};
 
 /// Packets that arrive, and leave, at once.
 const BATCH: usize = 32;
+/// Packets that a guest is shown at once, or more.
+const AHEAD: usize = 256;
 /// Flows at most.
 const MOST: usize = 100_000;
 /// Wires to nothing: queues as a link has them, of records that lie in a cache line each as those of packets do.
@@ -150,6 +152,7 @@ impl Wires for Desk {
 }
 
 impl Ahead for Desk {
+    #[inline(always)]
     fn offered(&self, place: usize) -> Option<Record> {
         (place < self.offered).then(|| self.record(place))
     }
@@ -173,7 +176,9 @@ impl Busy {
         let mut order: Vec<(u64, u32)> = sequence(11).take(flows).zip(0..).collect();
         order.sort_unstable();
         let hash = |flow: u32| (((u64::from(flow) << 32) + (1 << 31)) / flows as u64) as u32;
-        let hashes = order.into_iter().map(|(_, flow)| hash(flow)).collect();
+        let hashes: Vec<u32> = order.into_iter().map(|(_, flow)| hash(flow)).collect();
+        // As many at least as a scheme may look ahead: then each comes round once at most.
+        let hashes = hashes.repeat(AHEAD.div_ceil(flows));
         let desk = Desk::new(scheme.queues() as usize, hashes, flows * standing + 512);
         let mut busy = Busy { scheme, desk };
         busy.desk.offered = flows * standing;

@@ -3,6 +3,7 @@
 use super::{Named, failed};
 use crate::arguments::BenchGuest;
 use crate::bench::guests::{BATCHES, compare};
+use crate::bench::{Figure, table};
 use crate::output::{Rows, brief, print_json};
 use anyhow::Result;
 use extension::Runtime;
@@ -20,6 +21,8 @@ struct Json<'a> {
     /// From the code to a guest that can work.
     instantiate_ns: u64,
     costs: Vec<JsonCost<'a>>,
+    /// Those that have a budget.
+    figures: &'a [Figure],
 }
 
 #[derive(Serialize)]
@@ -56,6 +59,7 @@ pub fn bench(arguments: &BenchGuest) -> Result<ExitCode> {
             compile_ns: compile.get(),
             instantiate_ns: instantiate.get(),
             costs: each().flat_map(cost).collect(),
+            figures: &costs.figures,
         };
         print_json(out, &json)?;
         return Ok(ExitCode::SUCCESS);
@@ -67,6 +71,7 @@ pub fn bench(arguments: &BenchGuest) -> Result<ExitCode> {
         rows.add([scheme.into(), one, some, many]);
     }
     rows.print(out)?;
+    writeln!(out, "{}", table(&costs.figures))?;
     writeln!(out, "compiled in {}, instantiated in {}", brief(compile.get()), brief(instantiate.get()))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,0 +1,97 @@
+//! What it takes to put another guest on a link while packets flow and a thousand wait, from the last call of the old one until the
+//! link has what the new one lets go.
+
+use super::super::{Figure, median};
+use extension::Program;
+use io::clock;
+use packet::{BATCH, Batch, Pool, Queue, Region};
+use plane::Queueing;
+use plane::port::{Memory, Port, Wire};
+use plane::rig::OneLink;
+use units::Instant;
+
+/// What it may take in the median, in microseconds.
+const REPLACED: f64 = 50.0;
+/// Packets that wait.
+const WAITING: usize = 1000;
+/// Packets that the wire holds, and that come between two replacements.
+const WIRE: usize = 32;
+/// Packets that the queues have room for.
+const CAPACITY: usize = 4096;
+
+/// The link, and what has come out of it.
+struct Line {
+    link: OneLink,
+    far: Memory,
+    pool: Pool,
+    queue: Queue,
+    batch: Batch,
+    offered: u64,
+    /// The number of the packet that came out last; those that came out in all, and those of them too late.
+    last: u64,
+    sent: u64,
+    late: u64,
+}
+
+impl Line {
+    fn offer(&mut self, packets: usize) {
+        for _ in 0..packets {
+            let mut packet = self.pool.take().expect("the pool has frames");
+            let mut bytes = [0; 60];
+            self.offered += 1;
+            bytes[..8].copy_from_slice(&self.offered.to_be_bytes());
+            assert!(packet.fill(&bytes));
+            drop(self.queue.push(packet));
+        }
+        while !self.queue.is_empty() {
+            self.link.pass(Instant::START, &mut self.queue);
+        }
+    }
+
+    /// Takes from the wire what is on it.
+    fn take(&mut self) {
+        self.far.receive(Instant::START, &mut self.batch, &mut self.pool);
+        for packet in self.batch.drain() {
+            let number = packet.bytes().first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+            self.late += u64::from(number < self.last);
+            (self.last, self.sent) = (number, self.sent + 1);
+            self.pool.give(packet);
+        }
+    }
+}
+
+/// So many replacements of a guest with these options by itself.
+///
+/// # Errors
+///
+/// It does not start.
+pub fn measure(program: &Program, options: &[u64], times: usize) -> anyhow::Result<Vec<Figure>> {
+    let region = Region::new(2 * CAPACITY);
+    let (near, far) = Wire::pair(WIRE);
+    let link = OneLink::new(Box::new(near), "fifo(limit=2000)", Pool::new(region.clone()));
+    let (pool, queue, batch) = (Pool::new(region), Queue::new(BATCH), Batch::new());
+    let mut line = Line { link, far, pool, queue, batch, offered: 0, last: 0, sent: 0, late: 0 };
+    for _ in 0..(WAITING + WIRE).div_ceil(WIRE) {
+        line.offer(WIRE);
+    }
+    let (mut took, mut dropped) = (Vec::with_capacity(times), 0);
+    for _ in 0..times {
+        let queueing = Queueing::new(Box::new(program.guest(options)?), CAPACITY);
+        line.take();
+        let before = line.link.counters().dropped;
+        let start = clock::now();
+        let (_, old) = line.link.replace(Instant::START, queueing);
+        let taken_over = line.link.counters().dropped;
+        line.link.pass(Instant::START, &mut line.queue);
+        took.push(clock::now().since(start).get() as f64 / 1000.0);
+        dropped += taken_over - before;
+        drop(old);
+        line.offer(WIRE);
+    }
+    let name = |what: &str| format!("replaced while {WAITING} packets wait{what}");
+    Ok(vec![
+        Figure::alone("guests", name(""), median(took), "us", Some(REPLACED)),
+        Figure::alone("guests", name(", dropped by it"), dropped as f64, "packets", Some(0.0)),
+        Figure::alone("guests", name(", of those sent overtaken"), line.late as f64, "packets", Some(0.0)),
+    ])
+}
