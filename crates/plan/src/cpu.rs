@@ -18,8 +18,8 @@ macro_rules! named {
         impl $type {
             /// All of them, in the order they are listed.
             pub const ALL: &'static [$type] = &[$($type::$member),*];
-            /// Their names.
-            pub(crate) const NAMES: &'static [&'static str] = &[$($name),*];
+            /// Their names, in the order of [`Self::ALL`].
+            pub const NAMES: &'static [&'static str] = &[$($name),*];
 
             /// As in the configuration.
             pub const fn name(self) -> &'static str {

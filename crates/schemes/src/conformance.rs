@@ -30,6 +30,15 @@ pub enum Event {
     Carries(Rate),
 }
 
+/// What was decided at one event.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Decided {
+    /// In the order in which packets met them.
+    pub fates: Vec<Fate>,
+    /// Packets that were marked.
+    pub marked: Vec<usize>,
+}
+
 /// Events in the order of time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Arrivals(Vec<(Instant, Event)>);
@@ -171,16 +180,25 @@ impl Arrivals {
     /// Plays them over a scheme, and answers what it decided: a word for each event.
     pub fn play(&self, scheme: &mut (impl Scheme<Model> + ?Sized)) -> Vec<String> {
         let mut model = Model::with(scheme.queues() as usize);
-        let mut waiting = BTreeSet::new();
-        let play = |&(now, event): &(Instant, Event)| {
+        self.play_over(|now, event| {
             model.now = now;
             match event {
                 Event::Arrives(record) => model.arrive_all(scheme, core::iter::once(record)),
                 Event::Takes(room) => model.ready(scheme, room),
                 Event::Carries(rate) => model.rate = rate,
             }
-            let came = matches!(event, Event::Arrives(_)).then(|| model.offered() - 1);
-            let (fates, marked) = (core::mem::take(&mut model.fates), core::mem::take(&mut model.marked));
+            Decided { fates: core::mem::take(&mut model.fates), marked: core::mem::take(&mut model.marked) }
+        })
+    }
+
+    /// Plays them over any link, which is told of each event and answers what was decided then; packets are numbered from zero as they
+    /// come. Answers a word for each event.
+    pub fn play_over(&self, mut decide: impl FnMut(Instant, Event) -> Decided) -> Vec<String> {
+        let (mut waiting, mut count) = (BTreeSet::new(), 0);
+        let play = |&(now, event): &(Instant, Event)| {
+            let came = matches!(event, Event::Arrives(_)).then_some(count);
+            count += usize::from(came.is_some());
+            let Decided { fates, marked } = decide(now, event);
             word(came, &fates, &marked, &mut waiting)
         };
         self.0.iter().map(play).collect()

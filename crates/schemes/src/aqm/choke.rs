@@ -12,7 +12,7 @@ use crate::options::{BuildError, Values};
 use crate::{Record, Size, Tell, Wires};
 use alloc::collections::VecDeque;
 use units::Instant;
-use units::declare::{Declaration, DeclaredCost};
+use units::declare::{Declaration, DeclaredCost, OptionDeclaration};
 
 /// CHOKe's parameters: RED's.
 #[derive(Clone, Debug)]
@@ -61,6 +61,9 @@ impl Memory {
     }
 }
 
+/// The most packets of the queue: their flows are remembered in memory taken beforehand.
+const LIMIT: OptionDeclaration = OptionDeclaration { most: 65536, ..super::LIMIT };
+
 impl Choke {
     /// As the configuration names it.
     pub const DECLARATION: Declaration = Declaration {
@@ -68,7 +71,7 @@ impl Choke {
         summary: "drops a packet and one of the same flow that waits, the likelier the more the flow has waiting; else as `red`",
         cost: DeclaredCost::None,
         source: "Pan, Prabhakar and Psounis, INFOCOM 2000",
-        options: &[red::LEAST, red::MOST, red::MAXP, red::WEIGHT, red::MEAN, super::LIMIT, red::SEED],
+        options: &[red::LEAST, red::MOST, red::MAXP, red::WEIGHT, red::MEAN, LIMIT, red::SEED],
     };
 
     /// With RED's parameters, and chance that begins with `seed`.

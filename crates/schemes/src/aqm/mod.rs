@@ -33,7 +33,7 @@ pub(crate) const LIMIT: OptionDeclaration = OptionDeclaration {
     unit: Unit::Count,
     default: "1000",
     least: 1,
-    most: 65536,
+    most: 100_000_000,
     doc: "the most packets that wait",
 };
 
