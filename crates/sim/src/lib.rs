@@ -49,6 +49,7 @@ mod cost;
 mod describe;
 pub mod experiment;
 mod frame;
+mod hosts;
 mod line;
 mod net;
 mod port;
@@ -60,6 +61,8 @@ mod times;
 
 pub use check::{Law, Violation};
 pub use cost::{Cost, CostModel, Spent, Spread};
-pub use describe::{CardPlan, End, FlowFields, Happening, RouterPlan, SourcePlan, World, catalogue};
+pub use describe::{
+    CardPlan, End, FlowFields, FlowPlan, Happening, HostLink, HostsPlan, RouterPlan, SourcePlan, World, catalogue,
+};
 pub use run::{Measured, Progress, RunError, run, run_watched};
 pub use source::{Captures, NoCaptures, Pattern, Recorded};

@@ -59,7 +59,7 @@ pub trait Captures {
     /// Every packet of the capture, in order.
     fn read(&mut self, file: &str) -> Result<Vec<Recorded>, String>;
 
-    /// Any other file, as it stands: the trace of a link.
+    /// Any other file that a world names: a trace of a link, the sizes of transfers.
     fn bytes(&mut self, file: &str) -> Result<Vec<u8>, String> {
         Err(format!("'{file}' cannot be read: files are not opened here"))
     }

@@ -36,6 +36,21 @@ impl Times {
         self.most = self.most.max(other.most);
     }
 
+    /// The mean in nanoseconds; nothing where nothing was recorded.
+    pub fn mean(&self) -> Option<f64> {
+        let count = self.histogram.len();
+        (count > 0).then(|| self.sum as f64 / count as f64)
+    }
+
+    /// The same with one more quantile, which is usual of networks.
+    pub fn tell_with_p95(&self, name: &str, values: &mut BTreeMap<String, f64>) {
+        self.tell(name, values);
+        if !self.histogram.is_empty() {
+            let micros = self.histogram.value_at_quantile(0.95).clamp(self.least, self.most) as f64 / 1e3;
+            values.insert(format!("{name}_p95_us"), micros);
+        }
+    }
+
     /// Microseconds, as values whose names begin with `name`; none where nothing was recorded.
     pub fn tell(&self, name: &str, values: &mut BTreeMap<String, f64>) {
         let count = self.histogram.len();

@@ -1,14 +1,18 @@
 //! A world as it is described: routers with their configurations and what work costs them, cards, links, sources, sinks,
 //! and what happens when.
 
+mod ends;
+mod hosts;
 mod read;
 mod source;
 mod tables;
 mod text;
 
+pub use hosts::{FlowPlan, HostLink, HostsPlan};
+
 use crate::cost::CostModel;
 use crate::source::Pattern;
-use plan::{Diagnostics, Guests, MediumPlan, Plan};
+use plan::{Call, Diagnostics, Guests, MediumPlan, Plan, SchemeChange, Service, TracePlan, TraceSource};
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
@@ -33,6 +37,8 @@ pub struct World {
     pub sources: Vec<SourcePlan>,
     /// In the order of the file.
     pub sinks: Vec<String>,
+    /// What there is besides routers, or rather instead of them.
+    pub hosts: HostsPlan,
     /// In the order they happen.
     pub events: Vec<(Instant, Happening)>,
 }
@@ -125,6 +131,10 @@ pub enum Happening {
     Apply(usize, String, Box<Plan>),
     /// The link of a card goes down or up; both its ends.
     Link(usize, bool),
+    /// A direction of a link between hosts gets another scheme: its position, the scheme, and what becomes of what waits.
+    Scheme(usize, Box<Call>, SchemeChange),
+    /// A direction of a link between hosts becomes another medium.
+    Medium(usize, Box<MediumPlan>),
 }
 
 impl World {
@@ -136,6 +146,17 @@ impl World {
     /// The same where its routers may have guests.
     pub fn parse_with(source: &str, file: &str, guests: Option<Arc<dyn Guests>>) -> Result<World, Diagnostics> {
         read::world(source, file, plan::Catalogue { guests, ..catalogue() })
+    }
+
+    /// The files it names besides captures: traces of links, sizes of transfers.
+    pub fn files(&self) -> impl Iterator<Item = &str> {
+        let links = self.hosts.links.iter().map(|link| &link.medium);
+        let traces =
+            links.chain(self.cards.iter().map(|card| &card.medium)).filter_map(|medium| match &medium.service {
+                Service::Trace(TracePlan { source: TraceSource::File(file), .. }) => Some(file.as_str()),
+                _ => None,
+            });
+        traces.chain(self.hosts.flows.iter().filter_map(|flow| flow.sizes.as_deref()))
     }
 
     /// Reads a file.

@@ -2,7 +2,7 @@
 
 use super::tables::{AtTable, CardTable, CostTable, File, LinkTable, RouterTable, SinkTable};
 use super::text::{Text, alone, quantity, quantity_or, within};
-use super::{CardPlan, End, Happening, RouterPlan, World};
+use super::{CardPlan, End, Happening, HostsPlan, RouterPlan, World};
 use crate::cost::{Cost, CostModel};
 use plan::{Catalogue, Diagnostics, MediumPlan, Plan, Report, Service, did_you_mean, quote};
 use std::collections::BTreeMap;
@@ -90,21 +90,40 @@ impl Reader<'_> {
             self.report.error(text.span(), "sample", say);
         }
         let seed = within(&mut self.report, &file.seed, "seed", (0, i64::MAX as u64), 1);
+        let hosts = self.hosts(&file);
+        self.either(&file);
         let routers = self.routers(file.router);
-        let mut events = self.events(&file.at, &routers);
+        let mut events = self.events(&file.at, duration, &routers, &hosts);
         let mut cards = self.cards(file.card);
         let sinks = self.sinks(&file.sink, &mut cards);
-        self.links(&file.link, &mut cards, &sinks);
+        let is_host = |name: &Text| hosts.hosts.contains(name.get_ref());
+        let (_, of_cards): (Vec<_>, Vec<_>) = file
+            .link
+            .into_iter()
+            .enumerate()
+            .partition(|(_, link)| link.get_ref().between.get_ref().iter().all(is_host));
+        self.links(&of_cards, &mut cards, &sinks);
         let sources = self.sources(&file.source, duration);
         events.sort_by_key(|(time, _)| *time);
-        Some(World { duration, warmup, sample, seed, routers, cards, sources, sinks, events })
+        Some(World { duration, warmup, sample, seed, routers, cards, sources, sinks, hosts, events })
+    }
+
+    /// A world is of routers or of hosts.
+    fn either(&mut self, file: &File) {
+        match (file.router.is_empty(), file.host.is_empty()) {
+            (true, true) => {
+                self.report.error(0..0, "router", || ("there is no router".into(), "add [router.r], or hosts".into()));
+            }
+            (false, false) => self.report.error(file.host[0].name.span(), "host", || {
+                let reason = "a world of routers has no hosts".to_owned();
+                (reason, "make it two worlds: one of routers and sources, one of hosts and flows".to_owned())
+            }),
+            _ => {}
+        }
     }
 
     fn routers(&mut self, tables: BTreeMap<String, Spanned<RouterTable>>) -> Vec<RouterPlan> {
         let mut routers = Vec::new();
-        if tables.is_empty() {
-            self.report.error(0..0, "router", || ("there is no router".into(), "add [router.r]".into()));
-        }
         for (index, (name, table)) in tables.into_iter().enumerate() {
             let path = format!("router.{name}");
             let table = table.into_inner();
@@ -249,8 +268,8 @@ impl Reader<'_> {
         cards[card].end = end;
     }
 
-    fn links(&mut self, tables: &[Spanned<LinkTable>], cards: &mut [CardPlan], sinks: &[String]) {
-        for (index, table) in tables.iter().enumerate() {
+    fn links(&mut self, tables: &[(usize, Spanned<LinkTable>)], cards: &mut [CardPlan], sinks: &[String]) {
+        for (index, table) in tables {
             let (span, table, path) = (table.get_ref().between.span(), table.get_ref(), format!("link[{index}]"));
             let [from, to] = &table.between.get_ref()[..] else {
                 self.report
@@ -281,7 +300,13 @@ impl Reader<'_> {
         }
     }
 
-    fn events(&mut self, tables: &[Spanned<AtTable>], routers: &[RouterPlan]) -> Vec<(Instant, Happening)> {
+    fn events(
+        &mut self,
+        tables: &[Spanned<AtTable>],
+        duration: Nanos,
+        routers: &[RouterPlan],
+        hosts: &HostsPlan,
+    ) -> Vec<(Instant, Happening)> {
         let mut events = Vec::new();
         let mut links = Vec::new();
         for (index, table) in tables.iter().enumerate() {
@@ -291,7 +316,7 @@ impl Reader<'_> {
             };
             let time = Instant::START + time;
             match table {
-                AtTable { router: Some(router), config: Some(config), card: None, up: None, .. } => {
+                AtTable { router: Some(router), config: Some(config), card: None, up: None, link: None, .. } => {
                     let Some(position) = routers.iter().position(|known| known.name == *router.get_ref()) else {
                         let hint = did_you_mean(router.get_ref(), routers.iter().map(|known| known.name.as_str()));
                         let reason = format!("there is no router {}", quote(router.get_ref()));
@@ -304,11 +329,20 @@ impl Reader<'_> {
                         events.push((time, apply));
                     }
                 }
-                AtTable { router: None, config: None, card: Some(card), up: Some(up), .. } => {
+                AtTable { router: None, config: None, card: Some(card), up: Some(up), link: None, .. } => {
                     links.push((time, card, *up))
                 }
+                AtTable { router: None, config: None, card: None, up: None, link: Some(link), .. } => {
+                    let Some(happens) = self.happens_to_link(hosts, table, link, &path) else { continue };
+                    let every = quantity_or(&mut self.report, &table.every, format!("{path}.every"), Nanos::ZERO);
+                    let times = std::iter::successors(Some(time), |time| Some(*time + every));
+                    let most = if every == Nanos::ZERO { 1 } else { MOST };
+                    let within = times.take(most).take_while(|time| time.since(Instant::START) < duration);
+                    events.extend(within.map(|time| (time, happens.clone())));
+                }
                 _ => self.report.error(span, path, || {
-                    ("it does not say what happens".into(), "give router and config, or card and up".into())
+                    let hint = "give router and config, card and up, link and scheme, or link and rate";
+                    ("it does not say what happens".into(), hint.into())
                 }),
             }
         }

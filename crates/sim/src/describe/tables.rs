@@ -13,7 +13,14 @@ pub(super) struct File {
     pub warmup: Option<Text>,
     pub sample: Option<Text>,
     pub seed: Option<Spanned<i64>>,
+    /// How the flows of hosts are told apart.
+    pub hash: Option<Text>,
+    #[serde(default)]
     pub router: BTreeMap<String, Spanned<RouterTable>>,
+    #[serde(default)]
+    pub host: Vec<HostTable>,
+    #[serde(default)]
+    pub flow: Vec<Spanned<FlowTable>>,
     #[serde(default)]
     pub card: BTreeMap<String, Spanned<CardTable>>,
     #[serde(default)]
@@ -57,52 +64,56 @@ pub(super) struct CardTable {
     pub rate: Option<Text>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct LinkTable {
-    pub between: Spanned<Vec<Text>>,
-    pub rate: Option<Text>,
-    pub burst: Option<Text>,
-    pub trace: Option<Text>,
-    pub mode: Option<Text>,
-    pub end: Option<Text>,
-    pub poisson: Option<Text>,
-    pub brownian: Option<Text>,
-    pub sigma: Option<Text>,
-    pub most: Option<Text>,
-    pub delay: Option<Text>,
-    pub jitter: Option<Text>,
-    pub loss: Option<Text>,
-    pub duplicate: Option<Text>,
-    pub reorder: Option<Text>,
-    pub reorder_by: Option<Text>,
-    pub overhead: Option<Text>,
+/// A table with the keys of a medium, besides those named first, and what they say.
+macro_rules! with_medium {
+    ($table:ident { $($field:ident: $of:ty),* } $($key:ident)*) => {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub(super) struct $table {
+            $(pub $field: $of,)*
+            pub scheme: Option<Text>,
+            pub buffer: Option<Spanned<i64>>,
+            $(pub $key: Option<Text>),*
+        }
+
+        impl $table {
+            /// What it says of the medium.
+            pub fn medium(&self) -> Vec<MediumText<'_>> {
+                let all = [$((stringify!($key), &self.$key)),*].into_iter();
+                all.filter_map(|(key, text)| {
+                    text.as_ref().map(|text| MediumText { key, text: text.get_ref(), span: text.span() })
+                }).collect()
+            }
+        }
+    };
 }
 
-impl LinkTable {
-    /// What it says of the link itself.
-    pub fn medium(&self) -> Vec<MediumText<'_>> {
-        let keys = [
-            ("rate", &self.rate),
-            ("burst", &self.burst),
-            ("trace", &self.trace),
-            ("mode", &self.mode),
-            ("end", &self.end),
-            ("poisson", &self.poisson),
-            ("brownian", &self.brownian),
-            ("sigma", &self.sigma),
-            ("most", &self.most),
-            ("delay", &self.delay),
-            ("jitter", &self.jitter),
-            ("loss", &self.loss),
-            ("duplicate", &self.duplicate),
-            ("reorder", &self.reorder),
-            ("reorder_by", &self.reorder_by),
-            ("overhead", &self.overhead),
-        ];
-        let given = keys.into_iter().filter_map(|(key, text)| Some((key, text.as_ref()?)));
-        given.map(|(key, text)| MediumText { key, text: text.get_ref(), span: text.span() }).collect()
-    }
+with_medium!(LinkTable { between: Spanned<Vec<Text>>, forward: Option<WayTable>, back: Option<WayTable> }
+    rate burst trace mode end poisson brownian sigma most delay jitter loss duplicate reorder reorder_by overhead);
+with_medium!(WayTable {}
+    rate burst trace mode end poisson brownian sigma most delay jitter loss duplicate reorder reorder_by overhead);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HostTable {
+    pub name: Text,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FlowTable {
+    pub name: Text,
+    pub from: Text,
+    pub to: Text,
+    pub transport: Option<Text>,
+    pub application: Option<Text>,
+    pub sizes: Option<String>,
+    pub packet: Option<Text>,
+    pub acknowledgement: Option<Text>,
+    pub start: Option<Text>,
+    pub look: Option<Text>,
+    pub class: Option<Spanned<i64>>,
+    pub dscp: Option<Spanned<i64>>,
 }
 
 #[derive(Deserialize)]
@@ -147,8 +158,13 @@ pub(super) struct SourceTable {
 #[serde(deny_unknown_fields)]
 pub(super) struct AtTable {
     pub time: Text,
+    pub every: Option<Text>,
     pub router: Option<Text>,
     pub config: Option<Text>,
     pub card: Option<Text>,
     pub up: Option<bool>,
+    pub link: Option<Text>,
+    pub scheme: Option<Text>,
+    pub change: Option<Text>,
+    pub rate: Option<Text>,
 }

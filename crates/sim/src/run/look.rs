@@ -193,7 +193,7 @@ impl Live<'_> {
         self.source_values(span, &mut values);
         self.sink_values(span, &mut values);
         let series = self.all_series();
-        Ok(Measured { parameters: parameters(self.world), values, series })
+        Ok(Measured { parameters: parameters(self.world), values, series, ..Measured::default() })
     }
 
     fn card_values(&self, cards: &[CardCounters], span: f64, values: &mut BTreeMap<String, f64>) {

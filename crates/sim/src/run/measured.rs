@@ -9,7 +9,7 @@ use std::fmt;
 ///
 /// Times of series are in seconds; a point stands for the interval that ends there. Values are about the measured time,
 /// from `warmup` to the end, unless the name says otherwise. Where there are several routers, names about one of them
-/// begin with its name: `r.path.b.forwarded`.
+/// begin with its name: `r.path.b.forwarded`. What is measured of worlds of hosts has tables in docs/simulation.md.
 ///
 /// | name | what |
 /// |---|---|
@@ -46,6 +46,9 @@ pub struct Measured {
     pub values: BTreeMap<String, f64>,
     /// Series by name: seconds and values.
     pub series: BTreeMap<String, Vec<(f64, f64)>>,
+    /// Samples by name, for what follows from those of many runs together: the times of transfers, in seconds.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub samples: BTreeMap<String, Vec<f64>>,
 }
 
 impl Measured {
@@ -73,7 +76,7 @@ impl fmt::Display for Measured {
 }
 
 /// Everything a result follows from.
-pub(super) fn parameters(world: &World) -> Vec<(String, String)> {
+pub(crate) fn parameters(world: &World) -> Vec<(String, String)> {
     let mut list: Vec<(String, String)> = vec![
         ("seed".into(), world.seed.to_string()),
         ("duration".into(), world.duration.to_string()),
@@ -119,12 +122,37 @@ pub(super) fn parameters(world: &World) -> Vec<(String, String)> {
         );
         list.push((format!("source.{}", source.name), text));
     }
+    let hosts = &world.hosts;
+    for link in &hosts.links {
+        let text = format!("{}, at most {} packets wait for {}", link.medium, link.buffer, link.scheme);
+        list.push((format!("link.{}", hosts.name(link)), text));
+    }
+    for flow in &hosts.flows {
+        let text = format!(
+            "{} from {} to {} for {}, packets of {}b, acknowledgements of {}b, from {} on, class {}, code point {}",
+            flow.transport,
+            hosts.hosts[flow.from],
+            hosts.hosts[flow.to],
+            flow.application,
+            flow.packet,
+            flow.acknowledgement,
+            flow.start.since(units::Instant::START),
+            flow.class,
+            flow.dscp
+        );
+        let sizes = flow.sizes.as_ref().map_or(String::new(), |file| format!(", sizes of {file}"));
+        list.push((format!("flow.{}", flow.name), text + &sizes));
+    }
     for (index, (time, what)) in world.events.iter().enumerate() {
         let text = match what {
             Happening::Apply(node, config, _) => format!("{} gets\n{}", world.routers[*node].name, config.trim()),
             Happening::Link(card, up) => {
                 format!("card {} {}", world.cards[*card].name, if *up { "up" } else { "down" })
             }
+            Happening::Scheme(link, scheme, change) => {
+                format!("link {} gets {scheme}, what waits is to {change}", hosts.name(&hosts.links[*link]))
+            }
+            Happening::Medium(link, medium) => format!("link {} is {medium}", hosts.name(&hosts.links[*link])),
         };
         list.push((format!("at[{index}] {}", time.since(units::Instant::START)), text));
     }

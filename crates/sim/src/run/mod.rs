@@ -19,6 +19,7 @@ mod sabotage;
 mod watched;
 
 pub use measured::Measured;
+pub(crate) use measured::parameters;
 pub use real::Course;
 
 use self::core::Core;
@@ -46,6 +47,8 @@ pub enum RunError {
     Capture(String, String),
     /// The link of a card cannot go by its trace, or no longer: the card, and why.
     Trace(String, String),
+    /// A link cannot be what it is described as: which, and why.
+    Link(String, String),
     /// A configuration cannot run: the router, and why.
     Apply(String, Vec<ApplyError>),
     /// Laws of the world were broken, and how often besides these.
@@ -59,6 +62,7 @@ impl fmt::Display for RunError {
         match self {
             RunError::Capture(source, reason) => write!(f, "source {source}: {reason}"),
             RunError::Trace(card, reason) => write!(f, "the link of card {card}: {reason}"),
+            RunError::Link(link, reason) => write!(f, "link {link}: {reason}"),
             RunError::Apply(router, errors) => {
                 write!(f, "router {router} cannot run its configuration")?;
                 errors.iter().try_for_each(|error| write!(f, "; {error}"))
@@ -81,6 +85,9 @@ pub type Progress<'a> = &'a mut dyn FnMut(f64);
 
 /// Runs a world to its end. The result depends on nothing but the world and the captures.
 pub fn run(world: &World, captures: &mut dyn Captures, progress: Progress<'_>) -> Result<Measured, RunError> {
+    if world.routers.is_empty() {
+        return crate::hosts::run(world, captures, progress);
+    }
     let mut live = Live::new(world, captures)?;
     live.run(progress)?;
     live.finish()
@@ -124,7 +131,7 @@ struct Live<'w> {
 }
 
 /// What happens at a time besides what the world says.
-enum Due {
+pub(crate) enum Due {
     /// A point of the series.
     Sample,
     /// What is measured begins.
@@ -310,13 +317,15 @@ impl<'w> Live<'w> {
                 net.admit(*card, time.saturating_sub(1));
                 net.set_link(*card, *up);
             }
+            // Of hosts.
+            Happening::Scheme(..) | Happening::Medium(..) => {}
         }
         Ok(())
     }
 }
 
 /// Everything that happens at a time, in its order.
-fn agenda(world: &World) -> Vec<(u64, Due)> {
+pub(crate) fn agenda(world: &World) -> Vec<(u64, Due)> {
     let end = world.duration.get();
     let mut agenda: Vec<(u64, Due)> = Vec::new();
     let happens = world.events.iter().enumerate().filter(|(_, (time, _))| time.get() < end);

@@ -52,6 +52,11 @@ impl FlowTimes {
         Some(*times.select_nth_unstable(index).1)
     }
 
+    /// All of them, in seconds.
+    pub fn seconds(&self) -> impl Iterator<Item = f64> + '_ {
+        self.times.iter().map(|time| time.as_secs_f64())
+    }
+
     /// The mean, in seconds; zero where there is none.
     pub fn mean(&self) -> f64 {
         self.times.iter().map(|time| time.as_secs_f64()).sum::<f64>() / self.times.len().max(1) as f64

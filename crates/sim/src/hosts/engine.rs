@@ -1,0 +1,322 @@
+//! What happens in a world of hosts, in the order in which it does: by time, ties by the number of what it happens to, links before flows.
+
+use super::flow::Flow;
+use super::link::Link;
+use super::measure::Meters;
+use super::packet::{Fields, Load, Packet};
+use super::queue::Queue;
+use super::wires::Fate;
+use crate::check::{Law, Violations};
+use crate::describe::{FlowPlan, Happening, World};
+use crate::run::{Due, Measured, Progress, RunError, agenda};
+use crate::source::Captures;
+use crate::tcp::application::{Application, FlowSizes};
+use crate::tcp::{Receiver, Sender};
+use plan::MediumPlan;
+use plane::medium::Medium;
+use units::{Heap, Instant};
+
+/// A world of hosts that runs.
+pub(super) struct Live<'w> {
+    pub world: &'w World,
+    pub links: Vec<Link>,
+    pub flows: Vec<Flow>,
+    /// What happens next to whom: to a link the service of what waits, then an arrival; to a flow its timer.
+    events: Heap,
+    /// What links have dropped in the call under way.
+    lost: Vec<(Packet, Fate)>,
+    /// Whether links wait for a time that their scheme has named.
+    held: Vec<bool>,
+    pub violations: Violations,
+    /// Packets that have been handled: given to the first link, of all flows.
+    pub packets: u64,
+}
+
+/// Runs a world of hosts to its end.
+pub(crate) fn run(world: &World, captures: &mut dyn Captures, progress: Progress<'_>) -> Result<Measured, RunError> {
+    let mut live = Live::new(world, captures)?;
+    let mut meters = Meters::new(&live);
+    let mut told = 0;
+    for (time, due) in agenda(world) {
+        live.until(time);
+        live.check(time);
+        if !live.violations.is_empty() {
+            break;
+        }
+        match due {
+            Due::Sample => meters.sample(&live, time),
+            Due::Warm => meters.warm(&mut live, time),
+            Due::Happens(index) => live.happen(index, time, captures)?,
+            Due::End => break,
+        }
+        let part = time * 100 / world.duration.get().max(1);
+        if part > told {
+            told = part;
+            progress(part as f64 / 100.0);
+        }
+    }
+    if !live.violations.is_empty() {
+        return Err(RunError::Broken(live.violations.list, live.violations.more));
+    }
+    if let Some(link) = live.links.iter().find(|link| link.medium.has_failed()) {
+        return Err(RunError::Link(link.name.clone(), "its trace has ended before the world".into()));
+    }
+    Ok(meters.finish(live))
+}
+
+/// The medium of a link, with its trace, if it has one.
+fn medium(
+    world: &World,
+    (plan, name): (&MediumPlan, &str),
+    now: u64,
+    captures: &mut dyn Captures,
+) -> Result<Medium, RunError> {
+    let trace = Medium::trace(plan, |file| captures.bytes(file));
+    let trace = trace.map_err(|reason| RunError::Link(name.to_owned(), reason))?;
+    Ok(Medium::new(plan, trace, Instant::new(now), world.seed, &format!("link {name}")))
+}
+
+/// The ends of a flow at work.
+fn ends(
+    world: &World,
+    flow: &FlowPlan,
+    captures: &mut dyn Captures,
+) -> Result<(Sender, Receiver, Application), RunError> {
+    let sizes = flow.sizes.as_ref().and_then(|file| captures.bytes(file).ok());
+    let sizes = sizes.map(|bytes| FlowSizes::parse(&String::from_utf8_lossy(&bytes))).transpose();
+    let sizes = sizes.map_err(|reason| RunError::Capture(flow.name.clone(), reason))?;
+    Ok((flow.sender(), Receiver::new(&flow.settings()), flow.application(world.seed, sizes)))
+}
+
+impl<'w> Live<'w> {
+    pub fn new(world: &'w World, captures: &mut dyn Captures) -> Result<Live<'w>, RunError> {
+        let plan = &world.hosts;
+        let mut links = Vec::new();
+        for link in &plan.links {
+            let name = plan.name(link);
+            let wrong = |error: schemes::BuildError| RunError::Link(name.clone(), error.to_string());
+            let queue = Queue::new(&link.scheme, link.buffer).map_err(wrong)?;
+            let medium = medium(world, (&link.medium, &name), 0, captures)?;
+            links.push(Link::new(name, queue, (&link.medium, medium)));
+        }
+        let mut flows = Vec::new();
+        for (index, flow) in plan.flows.iter().enumerate() {
+            let routes = plan.routes(flow).expect("a world is checked for that");
+            let ordered =
+                routes.each_ref().map(|route| route.iter().all(|link| plan.links[*link as usize].keeps_order()));
+            let ends = ends(world, flow, captures)?;
+            flows.push(Flow::new((index, flow), ends, plan.fields(index), routes, ordered));
+        }
+        let mut events = Heap::default();
+        events.grow(links.len() * 2 + flows.len());
+        let held = vec![false; links.len()];
+        let (lost, violations) = (Vec::new(), Violations::default());
+        let mut live = Live { world, links, flows, events, lost, held, violations, packets: 0 };
+        (0..live.flows.len()).for_each(|flow| live.arm(flow));
+        Ok(live)
+    }
+
+    fn timer(&self, flow: usize) -> usize {
+        self.links.len() * 2 + flow
+    }
+
+    /// Does everything that happens before `time`.
+    pub fn until(&mut self, time: u64) {
+        while let Some((now, what)) = self.events.first().filter(|(now, _)| *now < time) {
+            match (what / 2, what % 2) {
+                (link, _) if link >= self.links.len() => self.ring(what - self.links.len() * 2, now),
+                (link, 0) => self.serve(link, now),
+                (link, _) => self.arrive(link, now),
+            }
+            if !self.violations.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// The medium of a link takes what waits.
+    fn serve(&mut self, link: usize, now: u64) {
+        let before = self.links[link].counts;
+        self.links[link].serve(now, &mut self.lost);
+        self.mourn();
+        self.follow(link);
+        self.wait(link, now);
+        if self.links[link].counts == before && self.events.first() == Some((now, link * 2)) {
+            let name = &self.links[link].name;
+            let what = || format!("the scheme of link {name} wants the link, does nothing with it, and no time passes");
+            self.violations.add(now, Law::Progress, what);
+        }
+    }
+
+    /// Packets have come to the end of a link.
+    fn arrive(&mut self, link: usize, now: u64) {
+        while let Some(packet) = self.links[link].arrived(now) {
+            self.move_on(now, packet);
+        }
+        self.follow(link);
+    }
+
+    /// The first arrival of a link is another one.
+    #[inline]
+    fn follow(&mut self, link: usize) {
+        match self.links[link].next_arrival() {
+            Some(at) => self.events.set(at, link * 2 + 1),
+            None => self.events.remove(link * 2 + 1),
+        }
+    }
+
+    /// A link has been served: when it is to be served again.
+    #[inline]
+    fn wait(&mut self, link: usize, now: u64) {
+        let Some((at, held)) = self.links[link].next_service(now) else {
+            return self.events.remove(link * 2);
+        };
+        self.held[link] = held;
+        self.events.set(at, link * 2);
+    }
+
+    /// A packet comes to a link.
+    #[inline]
+    fn offer(&mut self, link: usize, now: u64, packet: Packet, fields: Fields) {
+        let of = &mut self.links[link];
+        let first = of.next_arrival();
+        of.offer(now, packet, fields, &mut self.lost);
+        if of.next_arrival() != first {
+            self.follow(link);
+        }
+        if self.links[link].queue.packets() > 0 && (self.held[link] || !self.events.contains(link * 2)) {
+            self.wait(link, now);
+        }
+        if !self.lost.is_empty() {
+            self.mourn();
+        }
+    }
+
+    /// Packets were dropped: their flows count them.
+    fn mourn(&mut self) {
+        for (packet, fate) in self.lost.drain(..) {
+            self.flows[packet.stream as usize / 2].dropped(&packet, fate);
+        }
+    }
+
+    /// A packet has a link behind it.
+    #[inline]
+    fn move_on(&mut self, now: u64, mut packet: Packet) {
+        let (flow, way) = (packet.stream as usize / 2, packet.stream as usize % 2);
+        packet.hop += 1;
+        let of = &mut self.flows[flow];
+        if let Some(&link) = of.routes[way].get(usize::from(packet.hop)) {
+            let fields = of.fields[way];
+            return self.offer(link as usize, now, packet, fields);
+        }
+        if let Some(other) = of.arrived(way, &packet) {
+            let name = &of.plan.name;
+            let what = || format!("packet {} of flow {name} came behind packet {other}", packet.place);
+            self.violations.add(now, Law::Order, what);
+        }
+        let time = Instant::new(now);
+        match &packet.load {
+            Load::Data(segment) => {
+                if let Some(ack) = of.segment(time, segment, packet.ecn == 3) {
+                    self.emit(flow, 1, now, Load::Ack(ack));
+                }
+            }
+            Load::Ack(ack) => {
+                of.acknowledged(time, ack);
+                self.send(flow, now);
+            }
+        }
+        self.arm(flow);
+    }
+
+    /// A flow sends what it may.
+    #[inline]
+    fn send(&mut self, flow: usize, now: u64) {
+        while let Some(segment) = self.flows[flow].sender.next(Instant::new(now)) {
+            self.emit(flow, 0, now, Load::Data(segment));
+        }
+    }
+
+    #[inline]
+    fn emit(&mut self, flow: usize, way: usize, now: u64, load: Load) {
+        let of = &mut self.flows[flow];
+        let packet = of.packet(way, load);
+        let (link, fields) = (of.routes[way][0] as usize, of.fields[way]);
+        self.packets += 1;
+        self.offer(link, now, packet, fields);
+    }
+
+    /// The timer of a flow is set to when it wants to be looked at, if that is sooner than it will be. Later ones wait until then.
+    #[inline]
+    fn arm(&mut self, flow: usize) {
+        let wanted = self.flows[flow].next();
+        if wanted < self.flows[flow].armed {
+            self.flows[flow].armed = wanted;
+            let timer = self.timer(flow);
+            self.events.set(wanted, timer);
+        }
+    }
+
+    /// The timer of a flow rings.
+    fn ring(&mut self, flow: usize, now: u64) {
+        let timer = self.timer(flow);
+        self.events.remove(timer);
+        let of = &mut self.flows[flow];
+        of.armed = u64::MAX;
+        if let Some(ack) = of.wake(Instant::new(now)) {
+            self.emit(flow, 1, now, Load::Ack(ack));
+        }
+        self.send(flow, now);
+        self.arm(flow);
+    }
+
+    /// Something that the world says happens.
+    fn happen(&mut self, index: usize, time: u64, captures: &mut dyn Captures) -> Result<(), RunError> {
+        match &self.world.events[index].1 {
+            Happening::Scheme(link, scheme, change) => {
+                let fields: Vec<Fields> = self.flows.iter().flat_map(|flow| flow.fields).collect();
+                let of = &mut self.links[*link];
+                let wrong = |error: schemes::BuildError| RunError::Link(of.name.clone(), error.to_string());
+                of.queue.replace((time, of.rate), scheme, *change, &fields).map_err(wrong)?;
+                of.settle(time, &mut self.lost);
+                self.mourn();
+                self.follow(*link);
+                self.wait(*link, time);
+            }
+            Happening::Medium(link, plan) => {
+                let name = &self.links[*link].name;
+                let new = medium(self.world, (plan, name), time, captures)?;
+                self.links[*link].change_medium(time, (plan, new));
+                self.wait(*link, time);
+            }
+            // Of routers.
+            Happening::Apply(..) | Happening::Link(..) => {}
+        }
+        Ok(())
+    }
+
+    /// Holds the world to its laws.
+    fn check(&mut self, time: u64) {
+        let Live { links, flows, violations, .. } = self;
+        let (mut within, mut made, mut gone) = (0, 0, 0);
+        for link in &*links {
+            if let Err(what) = link.is_conserved() {
+                violations.add(time, Law::Conservation, || what);
+            }
+            if let Some(early) = link.early {
+                let what = || format!("a packet left link {} {early} ns too early", link.name);
+                violations.add(time, Law::RateBound, what);
+            }
+            within += u64::from(link.queue.packets()) + link.in_flight() as u64;
+            made += link.counts.duplicated;
+            gone += link.counts.all_dropped() + link.counts.lost;
+        }
+        let emitted: u64 = flows.iter().flat_map(|flow| flow.counts.emitted).sum();
+        let arrived: u64 = flows.iter().flat_map(|flow| flow.counts.arrived).sum();
+        if emitted + made != arrived + gone + within {
+            let what =
+                || format!("{emitted} packets sent, {made} made, {arrived} arrived, {gone} gone, {within} within");
+            violations.add(time, Law::Conservation, what);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! What is measured of a world of hosts: values, series, and samples that many runs can pool.
+
+use super::engine::Live;
+use super::flow::Flow;
+use super::link::{self, Link};
+use super::wires::Fate;
+use crate::run::{Measured, parameters};
+use crate::tcp::Told;
+use crate::tcp::application::{FlowTimes, SmoothedRtt};
+use crate::times::Times;
+use std::collections::BTreeMap;
+use units::{Instant, Nanos};
+
+/// What a flow had come to at a time.
+#[derive(Clone, Copy, Default)]
+struct FlowMark {
+    counts: super::flow::Counts,
+    told: Told,
+    acknowledged: u64,
+    transfers: usize,
+}
+
+impl FlowMark {
+    fn of(flow: &Flow) -> FlowMark {
+        let transfers = flow.application.completions().len();
+        let acknowledged = flow.sender.acknowledged();
+        FlowMark { counts: flow.counts, told: flow.sender.told(), acknowledged, transfers }
+    }
+}
+
+/// What a link had come to at a time.
+#[derive(Clone, Copy, Default)]
+struct LinkMark {
+    counts: link::Counts,
+    used: u64,
+    wasted: u64,
+}
+
+impl LinkMark {
+    fn of(link: &Link) -> LinkMark {
+        let opportunities = link.medium.opportunities();
+        LinkMark { counts: link.counts, used: opportunities.used, wasted: opportunities.wasted }
+    }
+}
+
+/// Looks at a world now and then.
+pub(super) struct Meters {
+    /// When what is measured began.
+    begun: u64,
+    flows: Vec<FlowMark>,
+    links: Vec<LinkMark>,
+    /// When the last point was made, and what there was by then.
+    sampled: u64,
+    before: (Vec<FlowMark>, Vec<LinkMark>),
+    series: BTreeMap<String, Vec<(f64, f64)>>,
+}
+
+fn marks(live: &Live<'_>) -> (Vec<FlowMark>, Vec<LinkMark>) {
+    (live.flows.iter().map(FlowMark::of).collect(), live.links.iter().map(LinkMark::of).collect())
+}
+
+impl Meters {
+    pub fn new(live: &Live<'_>) -> Meters {
+        let (flows, links) = marks(live);
+        let before = (flows.clone(), links.clone());
+        Meters { begun: 0, flows, links, sampled: 0, before, series: BTreeMap::new() }
+    }
+
+    /// The warm-up is over: what is measured begins.
+    pub fn warm(&mut self, live: &mut Live<'_>, time: u64) {
+        (self.flows, self.links) = marks(live);
+        self.begun = time;
+        for flow in &mut live.flows {
+            flow.one_way = Times::new();
+            flow.smoothed = SmoothedRtt::new(flow.plan.look);
+        }
+        for link in &mut live.links {
+            (link.sojourn, link.most) = (Times::new(), link.queue.packets());
+        }
+    }
+
+    /// A point of each series.
+    pub fn sample(&mut self, live: &Live<'_>, time: u64) {
+        let span = (time - self.sampled) as f64 / 1e9;
+        let at = time as f64 / 1e9;
+        let now = marks(live);
+        let series = &mut self.series;
+        let mut put = |name: String, value: f64| series.entry(name).or_default().push((at, value));
+        for (index, flow) in live.flows.iter().enumerate() {
+            let name = &flow.plan.name;
+            let acknowledged = now.0[index].acknowledged - self.before.0[index].acknowledged;
+            put(format!("flow.{name}.goodput_bps"), bits(acknowledged, flow) / span);
+            put(format!("flow.{name}.cwnd"), flow.sender.window());
+            put(format!("flow.{name}.in_flight"), flow.sender.in_flight() as f64);
+            put(format!("flow.{name}.rto_ms"), millis(flow.sender.timeout()));
+            flow.sender.smoothed_rtt().into_iter().for_each(|rtt| put(format!("flow.{name}.srtt_ms"), millis(rtt)));
+        }
+        for (index, link) in live.links.iter().enumerate() {
+            let (name, since) = (&link.name, now.1[index].counts.since(&self.before.1[index].counts));
+            put(format!("link.{name}.backlog"), f64::from(link.queue.packets()));
+            put(format!("link.{name}.sent_bps"), since.sent_bytes as f64 * 8.0 / span);
+            put(format!("link.{name}.dropped"), since.all_dropped() as f64);
+            link.queue.state(Instant::new(time), &mut |what, value| put(format!("link.{name}.state.{what}"), value));
+        }
+        (self.sampled, self.before) = (time, now);
+    }
+
+    /// Everything.
+    pub fn finish(self, live: Live<'_>) -> Measured {
+        let end = live.world.duration.get();
+        let span = (end - self.begun) as f64 / 1e9;
+        let mut measured = Measured { parameters: parameters(live.world), series: self.series, ..Measured::default() };
+        for (flow, mark) in live.flows.iter().zip(&self.flows) {
+            of_flow(&mut measured, flow, mark, span, Instant::new(end));
+        }
+        for (link, mark) in live.links.iter().zip(&self.links) {
+            of_link(&mut measured.values, link, mark, span);
+        }
+        measured.values.insert("packets".into(), live.packets as f64);
+        measured
+    }
+}
+
+fn millis(time: Nanos) -> f64 {
+    time.get() as f64 / 1e6
+}
+
+/// The bits of so many packets of a flow, headers and all.
+fn bits(packets: u64, flow: &Flow) -> f64 {
+    packets as f64 * f64::from(flow.plan.packet) * 8.0
+}
+
+fn of_flow(measured: &mut Measured, flow: &Flow, from: &FlowMark, span: f64, end: Instant) {
+    let name = &flow.plan.name;
+    let now = FlowMark::of(flow);
+    let values = &mut measured.values;
+    let mut put = |key: &str, value: f64| _ = values.insert(format!("flow.{name}.{key}"), value);
+    let goodput = bits(now.acknowledged - from.acknowledged, flow) / span;
+    put("goodput_bps", goodput);
+    put("acknowledged", (now.acknowledged - from.acknowledged) as f64);
+    put("sent", (now.told.sent - from.told.sent) as f64);
+    put("sent_again", (now.told.again - from.told.again) as f64);
+    put("recoveries", (now.told.recoveries - from.told.recoveries) as f64);
+    put("timeouts", (now.told.timeouts - from.told.timeouts) as f64);
+    put("restarts", (now.told.restarts - from.told.restarts) as f64);
+    put("marked", (now.counts.marked - from.counts.marked) as f64);
+    put("acks_dropped", (now.counts.acks_dropped - from.counts.acks_dropped) as f64);
+    let dropped = now.counts.dropped.iter().zip(from.counts.dropped).map(|(now, then)| now - then);
+    let dropped: Vec<u64> = dropped.collect();
+    put("dropped", dropped.iter().sum::<u64>() as f64);
+    for ((_, reason), count) in Fate::DROPS.iter().zip(dropped) {
+        put(&format!("dropped.{reason}"), count as f64);
+    }
+    if let Some((seconds, looks)) = flow.smoothed.mean(end) {
+        put("srtt_mean_ms", seconds * 1e3);
+        put("srtt_looks", looks as f64);
+    }
+    if let Some(mean) = flow.one_way.mean() {
+        put("power", goodput / 1e6 / (mean / 1e9));
+    }
+    let transfers = &flow.application.completions()[from.transfers..];
+    let seconds = |unfinished| {
+        let mut times = FlowTimes::default();
+        times.add(transfers, end, unfinished);
+        times
+    };
+    if !transfers.is_empty() {
+        let (all, done) = (seconds(true), seconds(false));
+        put("transfers", all.count().0 as f64);
+        put("transfers_unfinished", all.count().1 as f64);
+        put("fct_mean_s", all.mean());
+        for (key, part) in [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999)] {
+            let time = all.quantile(part).map_or(0.0, Nanos::as_secs_f64);
+            put(&format!("fct_{key}_s"), time);
+        }
+        let list = |times: &FlowTimes| times.seconds().collect();
+        measured.samples.insert(format!("flow.{name}.fct_s"), list(&all));
+        measured.samples.insert(format!("flow.{name}.fct_done_s"), list(&done));
+    }
+    flow.one_way.tell_with_p95(&format!("flow.{name}.one_way"), &mut measured.values);
+}
+
+fn of_link(values: &mut BTreeMap<String, f64>, link: &Link, from: &LinkMark, span: f64) {
+    let name = &link.name;
+    let now = LinkMark::of(link);
+    let since = now.counts.since(&from.counts);
+    let mut put = |key: &str, value: f64| _ = values.insert(format!("link.{name}.{key}"), value);
+    put("offered", since.offered as f64);
+    put("sent", since.sent as f64);
+    put("sent_bps", since.sent_bytes as f64 * 8.0 / span);
+    put("dropped", since.all_dropped() as f64);
+    for ((_, reason), count) in Fate::DROPS.iter().zip(since.dropped) {
+        put(&format!("dropped.{reason}"), count as f64);
+    }
+    put("marked", since.marked as f64);
+    put("lost", since.lost as f64);
+    put("duplicated", since.duplicated as f64);
+    put("delivered", since.delivered as f64);
+    put("waiting", f64::from(link.queue.packets()));
+    put("waiting_max", f64::from(link.most));
+    if now.used + now.wasted > 0 {
+        put("opportunities_used", (now.used - from.used) as f64);
+        put("opportunities_wasted", (now.wasted - from.wasted) as f64);
+    }
+    link.sojourn.tell_with_p95(&format!("link.{name}.sojourn"), values);
+}

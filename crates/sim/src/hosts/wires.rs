@@ -1,0 +1,299 @@
+//! The queues before a link of a world of hosts, as a queueing scheme sees them: the very code that decides over the packets of a router
+//! decides over these records. All queues share their places, so that memory is for what waits however many queues there are.
+
+use super::packet::{Fields, Packet};
+use schemes::{Record, Scheme, Size, Wires};
+use std::collections::BinaryHeap;
+use units::{Bytes, Instant, QueueId, Rate};
+
+/// No place.
+const NONE: u32 = u32::MAX;
+
+/// What became of a packet that was offered to a scheme.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Fate {
+    /// It was given to the link.
+    Sent,
+    /// It was not let in.
+    Arrival,
+    /// It was let in, and dropped at the front.
+    Front,
+    /// It was let in, and dropped at the end.
+    Tail,
+    /// There was no room for it.
+    Full,
+    /// The scheme was replaced by another, which it did not go on to.
+    Flush,
+}
+
+impl Fate {
+    /// Those of dropped packets, as routers call them.
+    pub const DROPS: [(Fate, &'static str); 5] = [
+        (Fate::Arrival, "scheme_arrival"),
+        (Fate::Front, "scheme_front"),
+        (Fate::Tail, "scheme_tail"),
+        (Fate::Full, "buffer_full"),
+        (Fate::Flush, "scheme_flush"),
+    ];
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    packet: Packet,
+    before: u32,
+    behind: u32,
+}
+
+/// One of the queues.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    first: u32,
+    last: u32,
+    packets: u32,
+    bytes: u64,
+}
+
+const EMPTY: Line = Line { first: NONE, last: NONE, packets: 0, bytes: 0 };
+
+/// The queues of one scheme, and the registers between it and the link.
+#[derive(Debug)]
+pub(super) struct Lines {
+    /// The time of the call.
+    pub now: Instant,
+    /// What the link carries.
+    pub rate: Rate,
+    /// Packets that it takes now.
+    pub room: usize,
+    /// Packets that all queues hold together.
+    capacity: u32,
+    places: Vec<Place>,
+    /// The first of the places that are free again; the others have never been used.
+    free: u32,
+    queues: Box<[Line]>,
+    /// What waits in all of them.
+    waiting: Size,
+    offered: Option<(Packet, Fields)>,
+    arriving: Option<Packet>,
+    /// Whether the arriving packet found no room.
+    full: bool,
+    hand: Option<Packet>,
+    /// What became of packets, in the order in which it did.
+    pub fates: Vec<(Packet, Fate)>,
+    /// Packets that were marked, in the order in which they were: their streams and places.
+    pub marked: Vec<(u32, u32)>,
+}
+
+impl Lines {
+    /// So many queues, for so many packets together.
+    pub fn new(queues: u16, capacity: u32) -> Lines {
+        Lines {
+            now: Instant::START,
+            rate: Rate::ZERO,
+            room: 0,
+            capacity: capacity.min(NONE - 1),
+            places: Vec::new(),
+            free: NONE,
+            queues: vec![EMPTY; queues.max(1).into()].into(),
+            waiting: Size::default(),
+            offered: None,
+            arriving: None,
+            full: false,
+            hand: None,
+            fates: Vec::with_capacity(8),
+            marked: Vec::new(),
+        }
+    }
+
+    /// What waits in all queues.
+    pub fn waiting(&self) -> Size {
+        self.waiting
+    }
+
+    /// Raises `Arrival` for a packet.
+    pub fn arrive(&mut self, scheme: &mut (impl Scheme<Lines> + ?Sized), packet: Packet, fields: Fields) {
+        self.offered = Some((packet, fields));
+        scheme.arrival(self);
+        // A scheme that stops early has refused it.
+        while self.arriving().is_some() {}
+    }
+
+    /// Raises `LinkReady` for so many packets.
+    pub fn ready(&mut self, scheme: &mut (impl Scheme<Lines> + ?Sized), room: usize) {
+        self.room = room;
+        scheme.serve(self);
+        self.transmit();
+        self.room = 0;
+    }
+
+    /// Takes out everything that waits, by the time at which it came, the first one first.
+    pub fn drain(&mut self) -> Vec<Packet> {
+        let age = |lines: &Lines, queue: usize| {
+            let packet = lines.places.get(lines.queues[queue].first as usize)?.packet;
+            Some(std::cmp::Reverse((packet.came, queue)))
+        };
+        let mut ages: BinaryHeap<_> = (0..self.queues.len()).filter_map(|queue| age(self, queue)).collect();
+        let mut packets = Vec::with_capacity(self.waiting.packets as usize);
+        while let Some(std::cmp::Reverse((_, queue))) = ages.pop() {
+            packets.extend(self.take_first(queue));
+            ages.extend(age(self, queue));
+        }
+        packets
+    }
+
+    fn record(packet: &Packet) -> Record {
+        let timestamp = Instant::new(packet.came);
+        Record { length: packet.bytes, timestamp, ecn: packet.ecn, class: packet.class, ..Record::default() }
+    }
+
+    fn take_first(&mut self, queue: usize) -> Option<Packet> {
+        let line = self.queues.get_mut(queue)?;
+        let number = line.first;
+        let place = self.places.get_mut(number as usize)?;
+        let packet = place.packet;
+        line.first = std::mem::replace(&mut place.behind, self.free);
+        self.free = number;
+        let first = line.first;
+        match self.places.get_mut(first as usize) {
+            Some(first) => first.before = NONE,
+            None => line.last = NONE,
+        }
+        self.taken(queue, packet.bytes);
+        Some(packet)
+    }
+
+    fn take_last(&mut self, queue: usize) -> Option<Packet> {
+        let line = self.queues.get_mut(queue)?;
+        let number = line.last;
+        let place = self.places.get_mut(number as usize)?;
+        let packet = place.packet;
+        line.last = place.before;
+        place.behind = self.free;
+        self.free = number;
+        let last = line.last;
+        match self.places.get_mut(last as usize) {
+            Some(last) => last.behind = NONE,
+            None => line.first = NONE,
+        }
+        self.taken(queue, packet.bytes);
+        Some(packet)
+    }
+
+    #[inline(always)]
+    fn taken(&mut self, queue: usize, bytes: u32) {
+        let line = &mut self.queues[queue];
+        line.packets -= 1;
+        line.bytes -= u64::from(bytes);
+        self.waiting.packets -= 1;
+        self.waiting.bytes = Bytes::new(self.waiting.bytes.get() - u64::from(bytes));
+    }
+}
+
+impl Wires for Lines {
+    #[inline(always)]
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    #[inline(always)]
+    fn size(&self, queue: QueueId) -> Size {
+        let line = self.queues.get(queue.index());
+        line.map_or(Size::default(), |line| Size { packets: line.packets, bytes: Bytes::new(line.bytes) })
+    }
+
+    #[inline(always)]
+    fn head(&self, queue: QueueId) -> Option<Record> {
+        let place = self.places.get(self.queues.get(queue.index())?.first as usize)?;
+        Some(Lines::record(&place.packet))
+    }
+
+    #[inline(always)]
+    fn arriving(&mut self) -> Option<Record> {
+        if let Some(packet) = self.arriving.take() {
+            self.fates.push((packet, if self.full { Fate::Full } else { Fate::Arrival }));
+        }
+        let (packet, fields) = self.offered.take()?;
+        (self.arriving, self.full) = (Some(packet), false);
+        let Fields { flow_hash, source, destination, dscp } = fields;
+        Some(Record { flow_hash, source, destination, dscp, ..Lines::record(&packet) })
+    }
+
+    #[inline(always)]
+    fn enqueue(&mut self, queue: QueueId) -> bool {
+        let Some(packet) = self.arriving else { return false };
+        let Some(line) = self.queues.get_mut(queue.index()) else { return false };
+        if self.waiting.packets >= self.capacity {
+            self.full = true;
+            return false;
+        }
+        let (before, mut number) = (line.last, self.free);
+        let new = Place { packet, before, behind: NONE };
+        if let Some(place) = self.places.get_mut(number as usize) {
+            self.free = place.behind;
+            *place = new;
+        } else {
+            number = self.places.len() as u32;
+            self.places.push(new);
+        }
+        match self.places.get_mut(before as usize) {
+            Some(last) => last.behind = number,
+            None => line.first = number,
+        }
+        line.last = number;
+        line.packets += 1;
+        line.bytes += u64::from(packet.bytes);
+        self.waiting.packets += 1;
+        self.waiting.bytes += Bytes::new(packet.bytes.into());
+        self.arriving = None;
+        true
+    }
+
+    fn drop_front(&mut self, queue: QueueId) -> Option<Record> {
+        let packet = self.take_first(queue.index())?;
+        self.fates.push((packet, Fate::Front));
+        Some(Lines::record(&packet))
+    }
+
+    fn drop_tail(&mut self, queue: QueueId) -> Option<Record> {
+        let packet = self.take_last(queue.index())?;
+        self.fates.push((packet, Fate::Tail));
+        Some(Lines::record(&packet))
+    }
+
+    #[inline(always)]
+    fn dequeue(&mut self, queue: QueueId) -> Option<Record> {
+        self.transmit();
+        self.hand = self.take_first(queue.index());
+        self.hand.as_ref().map(Lines::record)
+    }
+
+    #[inline(always)]
+    fn transmit(&mut self) {
+        if let Some(packet) = self.hand.take() {
+            assert!(self.room > 0, "a packet is sent only while the link is ready");
+            self.room -= 1;
+            self.fates.push((packet, Fate::Sent));
+        }
+    }
+
+    fn mark(&mut self) -> bool {
+        let Some(packet) = self.hand.as_mut().or(self.arriving.as_mut()) else { return false };
+        if packet.ecn != 0 {
+            packet.ecn = 3;
+            self.marked.push((packet.stream, packet.place));
+        }
+        packet.ecn != 0
+    }
+
+    #[inline(always)]
+    fn link_ready(&self) -> bool {
+        self.room > 0
+    }
+
+    #[inline(always)]
+    fn link_rate(&self) -> Rate {
+        self.rate
+    }
+}
+
+#[cfg(test)]
+mod tests;

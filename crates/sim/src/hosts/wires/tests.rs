@@ -1,0 +1,91 @@
+use super::super::packet::Load;
+use super::*;
+use crate::tcp::Segment;
+use schemes::conformance::{Arrivals, Decided, Event, Recording};
+use schemes::model;
+use std::path::{Path, PathBuf};
+
+const ANY: Load = Load::Data(Segment { seq: 0, sent: Instant::START, again: false });
+
+fn recordings() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../schemes/tests/conformance")
+}
+
+fn text(of: &str, name: &str) -> String {
+    let path = recordings().join(of).join(format!("{name}.txt"));
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// What a scheme decides over these wires.
+fn play(arrivals: &Arrivals, scheme: &str) -> Vec<String> {
+    let call = plan::Call::scheme(scheme, &plane::catalogue()).unwrap_or_else(|error| panic!("{scheme}: {error:?}"));
+    let mut scheme = super::super::queue::scheme(&call).unwrap();
+    let mut lines = Lines::new(scheme.queues(), u32::MAX);
+    lines.rate = Rate::mbit(10);
+    let mut count = 0;
+    arrivals.play_over(|now, event| {
+        lines.now = now;
+        match event {
+            Event::Arrives(record) => {
+                let Record { length, class, ecn, flow_hash, source, destination, dscp, .. } = record;
+                let came = now.get();
+                let packet = Packet { stream: 0, place: count, bytes: length, hop: 0, ecn, class, came, load: ANY };
+                lines.arrive(&mut *scheme, packet, Fields { flow_hash, source, destination, dscp });
+                count += 1;
+            }
+            Event::Takes(room) => lines.ready(&mut *scheme, room),
+            Event::Carries(rate) => lines.rate = rate,
+        }
+        let fates = lines.fates.drain(..).map(|(packet, fate)| {
+            let number = packet.place as usize;
+            match fate {
+                Fate::Sent => model::Fate::Sent(number),
+                Fate::Arrival | Fate::Full => model::Fate::Refused(number),
+                Fate::Front | Fate::Tail | Fate::Flush => model::Fate::Dropped(number),
+            }
+        });
+        let fates = fates.collect();
+        Decided { fates, marked: lines.marked.drain(..).map(|(_, place)| place as usize).collect() }
+    })
+}
+
+#[test]
+fn every_scheme_decides_over_these_wires_as_recorded() {
+    let mut played = 0;
+    for file in std::fs::read_dir(recordings().join("decisions")).unwrap() {
+        let name = file.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned();
+        let recording = Recording::read(&text("decisions", &name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let arrivals = Arrivals::read(&text("arrivals", &recording.arrivals)).unwrap();
+        let found = play(&arrivals, &recording.scheme);
+        let compared = arrivals.compare(&recording.decisions, &found);
+        assert!(compared.is_ok(), "{name}: {}", compared.unwrap_err());
+        played += 1;
+    }
+    assert!(played > 20, "{played}");
+}
+
+#[test]
+fn what_waits_comes_out_by_the_time_it_came() {
+    let mut lines = Lines::new(3, u32::MAX);
+    for (came, queue) in [(1, 2u16), (2, 0), (3, 0), (4, 1), (5, 2)] {
+        let packet =
+            Packet { stream: 0, place: came, bytes: 100, hop: 0, ecn: 0, class: 0, came: came.into(), load: ANY };
+        lines.offered = Some((packet, Fields::default()));
+        assert!(lines.arriving().is_some() && lines.enqueue(QueueId(queue)));
+    }
+    let order: Vec<u32> = lines.drain().iter().map(|packet| packet.place).collect();
+    assert_eq!((order, lines.waiting()), (vec![1, 2, 3, 4, 5], Size::default()));
+}
+
+#[test]
+fn where_there_is_no_room_that_is_why() {
+    let mut lines = Lines::new(1, 1);
+    let call = plan::Call::scheme("fifo(unbounded=on)", &plane::catalogue()).unwrap();
+    let mut scheme = super::super::queue::scheme(&call).unwrap();
+    for place in 0..2 {
+        let packet = Packet { stream: 0, place, bytes: 100, hop: 0, ecn: 0, class: 0, came: 0, load: ANY };
+        lines.arrive(&mut *scheme, packet, Fields::default());
+    }
+    let fates: Vec<(u32, Fate)> = lines.fates.iter().map(|(packet, fate)| (packet.place, *fate)).collect();
+    assert_eq!(fates, [(1, Fate::Full)]);
+}

@@ -1,0 +1,224 @@
+//! Worlds of hosts: what can be worked out by hand, what must be equal, what must never be.
+
+use sim::{Measured, NoCaptures, World};
+
+/// A sender, a gateway and a far host; `bottleneck` is the link between the last two, and `rest` the flows and whatever else.
+fn world(bottleneck: &str, rest: &str) -> World {
+    let text = format!(
+        r#"
+duration = "20s"
+[[host]]
+name = "near"
+[[host]]
+name = "gateway"
+[[host]]
+name = "far"
+[[link]]
+between = ["near", "gateway"]
+rate = "1gbit"
+delay = "1ms"
+[[link]]
+between = ["gateway", "far"]
+{bottleneck}
+{rest}
+"#
+    );
+    World::parse(&text, "w.toml").unwrap_or_else(|wrong| panic!("{wrong}"))
+}
+
+fn run(world: &World) -> Measured {
+    sim::run(world, &mut NoCaptures, &mut |_| {}).unwrap_or_else(|error| panic!("{error}"))
+}
+
+const ONE: &str = r#"
+[[flow]]
+name = "one"
+from = "near"
+to = "far"
+"#;
+
+const TWO: &str = r#"
+[[flow]]
+name = "one"
+from = "near"
+to = "far"
+[[flow]]
+name = "two"
+from = "near"
+to = "far"
+application = "web"
+"#;
+
+#[test]
+fn a_window_that_a_buffer_cannot_hold_fills_the_link_and_no_more() {
+    // 10 packets of 1260 bytes at 8.064 Mbit/s take 12.5 ms, less than the round trip of 100 ms.
+    let flow = format!("{ONE}transport = \"newreno(receive=10)\"");
+    let measured = run(&world("rate = \"8064kbit\"\ndelay = \"49ms\"", &flow));
+    let get = |name: &str| measured.get(name).unwrap_or_else(|| panic!("{name}"));
+    // 1 ms, 10.08 us on the first link and 1.25 ms on the second; back 49.6 us for 50 bytes, and 0.4 us.
+    assert!((get("flow.one.one_way_min_us") - (1.0e3 + 10.08 + 49.0e3 + 1250.0)).abs() < 0.01);
+    assert_eq!(get("link.gateway-far.dropped"), 0.0);
+    let round = (100.0e3 + 10.08 + 1250.0 + 49.6 + 0.4) / 1e6;
+    let rounds = 20.0 / round;
+    // All but the first two or three, in which the window opens.
+    assert!((get("flow.one.acknowledged") / (10.0 * rounds) - 1.0).abs() < 0.02, "{}", get("flow.one.acknowledged"));
+    assert!((get("flow.one.srtt_mean_ms") / 1e3 / round - 1.0).abs() < 0.01);
+    assert_eq!(get("flow.one.sent"), get("link.near-gateway.sent"));
+    let sent = measured.series["flow.one.goodput_bps"].last().unwrap().1;
+    assert!((sent / (10.0 * 1260.0 * 8.0 / round) - 1.0).abs() < 0.1);
+}
+
+#[test]
+fn a_world_gives_the_same_byte_for_byte_and_another_seed_something_else() {
+    let bottleneck = "trace = \"lte(mean=5mbit, length=10s)\"\nmode = \"packet\"\ndelay = \"20ms\"\nscheme = \"fq\"";
+    let of = |seed: &str| run(&world(bottleneck, &format!("{TWO}\n"))).to_string() + seed;
+    assert_eq!(of(""), of(""));
+    let mut other = world(bottleneck, TWO);
+    other.seed = 2;
+    assert_ne!(run(&other).to_string(), of(""));
+}
+
+/// What was measured, without what it follows from, which differs by what the scheme is called.
+fn values(measured: Measured) -> Measured {
+    Measured { parameters: Vec::new(), ..measured }
+}
+
+#[test]
+fn bufferbloat_eq_codel_target_1000s() {
+    let with = |scheme: &str| {
+        let bottleneck = format!("rate = \"5mbit\"\ndelay = \"30ms\"\nscheme = \"sfq(limit=1000000){{{scheme}}}\"");
+        values(run(&world(&bottleneck, TWO)))
+    };
+    let deep = with("fifo(unbounded=on)");
+    assert!(deep.get("link.gateway-far.waiting_max").unwrap() > 1000.0);
+    assert_eq!(deep.get("link.gateway-far.dropped"), Some(0.0));
+    assert!(deep == with("codel(target=1000s, limit=1000000)"), "they are two names of the same");
+}
+
+#[test]
+fn fcfs_eq_fq_one_bin() {
+    let with = |scheme: &str| {
+        let bottleneck = format!("rate = \"5mbit\"\ndelay = \"30ms\"\nscheme = \"{scheme}\"");
+        let measured = values(run(&world(&bottleneck, TWO)));
+        assert!(measured.get("link.gateway-far.dropped.scheme_front").unwrap() > 3.0);
+        // What is told of a queue is told of a single one.
+        let series = measured.series.into_iter().filter(|(name, _)| !name.contains(".state.")).collect();
+        Measured { series, ..measured }
+    };
+    let one = with("codel(again=sfqcodel)");
+    for order in ["sfq", "fq", "drr"] {
+        let name = format!("{order}(flows=1){{codel(again=sfqcodel)}}");
+        assert!(one == with(&name), "{name}");
+    }
+}
+
+#[test]
+fn flows_have_queues_of_their_own_by_their_ports_or_exactly() {
+    for hash in ["tuple", "exact"] {
+        let flows: String = (0..8)
+            .map(|n| format!("[[flow]]\nname = \"f{n}\"\nfrom = \"near\"\nto = \"far\"\nstart = \"{n}ms\"\n"))
+            .collect();
+        let text = format!("{flows}\n");
+        let mut world =
+            world("rate = \"10mbit\"\ndelay = \"10ms\"\nscheme = \"drr(flows=1024){fifo(limit=100)}\"", &text);
+        world.hosts.exact = hash == "exact";
+        let measured = run(&world);
+        let rates: Vec<f64> = (0..8).map(|n| measured.get(&format!("flow.f{n}.goodput_bps")).unwrap()).collect();
+        let (least, most) = rates.iter().fold((f64::MAX, 0f64), |(a, b), &rate| (a.min(rate), b.max(rate)));
+        assert!(most / least < 1.15, "{hash}: {rates:?}");
+    }
+}
+
+const CHANGES: [&str; 3] = ["drain", "migrate", "flush"];
+
+#[test]
+fn schemes_take_each_others_place_and_only_flush_loses_what_waits() {
+    for change in CHANGES {
+        let at = |time: u32, scheme: &str| {
+            format!(
+                "[[at]]\ntime = \"{time}s\"\nevery = \"9s\"\nlink = \"gateway-far\"\nscheme = \"{scheme}\"\nchange = \"{change}\"\n"
+            )
+        };
+        let changes = at(3, "sfq(limit=100000){fifo(unbounded=on)}")
+            + &at(6, "fifo(unbounded=on)")
+            + &at(9, "fq(limit=100000){fifo(unbounded=on)}");
+        // Conservation, and the order of each flow, are laws of every world: what breaks one has no result.
+        let measured = run(&world(
+            "rate = \"5mbit\"\ndelay = \"30ms\"\nscheme = \"fifo(unbounded=on)\"",
+            &format!("{TWO}\n{changes}"),
+        ));
+        let dropped = |why: &str| measured.get(&format!("link.gateway-far.dropped{why}")).unwrap();
+        assert_eq!(dropped(".scheme_flush") > 0.0, change == "flush", "{change}");
+        if change == "flush" {
+            assert!(measured.get("flow.one.sent_again").unwrap() > 0.0);
+        } else {
+            assert_eq!((dropped(""), measured.get("flow.one.sent_again")), (0.0, Some(0.0)), "{change}");
+        }
+    }
+}
+
+#[test]
+fn a_link_changes_its_rate() {
+    let change = "[[at]]\ntime = \"10s\"\nlink = \"gateway-far\"\nrate = \"2mbit\"\n";
+    let measured =
+        run(&world("rate = \"8mbit\"\ndelay = \"5ms\"\nscheme = \"fifo(limit=50)\"", &format!("{ONE}{change}")));
+    let mean = |from: f64, to: f64| {
+        let points = measured.series["link.gateway-far.sent_bps"].iter().filter(|(at, _)| *at > from && *at <= to);
+        let rates: Vec<f64> = points.map(|(_, rate)| *rate).collect();
+        rates.iter().sum::<f64>() / rates.len() as f64 / 1e6
+    };
+    assert!(
+        (mean(5.0, 10.0) - 8.0).abs() < 0.1 && (mean(12.0, 20.0) - 2.0).abs() < 0.05,
+        "{} {}",
+        mean(5.0, 10.0),
+        mean(12.0, 20.0)
+    );
+}
+
+#[test]
+fn losses_duplicates_and_reordering_of_a_link_are_accounted_for() {
+    let bottleneck =
+        "rate = \"10mbit\"\ndelay = \"20ms\"\nloss = \"0.5%\"\nduplicate = \"1%\"\nreorder = \"1%\"\njitter = \"1ms\"";
+    let measured = run(&world(bottleneck, TWO));
+    let link = |name: &str| measured.get(&format!("link.gateway-far.{name}")).unwrap();
+    assert!(link("lost") > 10.0 && link("duplicated") > 20.0, "{} {}", link("lost"), link("duplicated"));
+    assert!(measured.get("flow.one.sent_again").unwrap() > 5.0);
+}
+
+#[test]
+fn directions_may_differ() {
+    let bottleneck = "delay = \"10ms\"\nforward = { rate = \"4mbit\", scheme = \"codel\" }\nback = { rate = \"1mbit\", delay = \"40ms\" }";
+    let world = world(bottleneck, ONE);
+    let schemes: Vec<&str> = world.hosts.links.iter().map(|link| link.scheme.name).collect();
+    assert_eq!(schemes, ["fifo", "fifo", "codel", "fifo"]);
+    let measured = run(&world);
+    // 1 ms there, 1 ms back, 10 and 40 ms; 1260 bytes at 1 Gbit/s and 4 Mbit/s, 50 bytes at 1 Mbit/s and 1 Gbit/s.
+    let least = 52.0 + 0.01008 + 2.52 + 0.4 + 0.0004;
+    let srtt = measured.series["flow.one.srtt_ms"].iter().map(|(_, ms)| *ms).fold(f64::MAX, f64::min);
+    assert!(srtt >= least - 0.1, "{srtt} {least}");
+    let goodput = measured.get("flow.one.goodput_bps").unwrap();
+    assert!(goodput > 2.5e6 && goodput < 4e6, "{goodput}");
+}
+
+#[test]
+fn what_is_wrong_with_a_world_of_hosts_is_said_with_its_place() {
+    let refused = |text: &str| World::parse(text, "w.toml").unwrap_err().to_string();
+    let hosts = "duration = \"1s\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n";
+    let link = "[[link]]\nbetween = [\"a\", \"b\"]\n";
+    for (more, said) in [
+        ("[[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"c\"\n", "there is no host 'c'"),
+        ("[[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\n", "no links lead from 'a' to 'b'"),
+        (&format!("{link}{link}"), "cannot have this link"),
+        (&format!("{link}scheme = \"codle\"\n"), "no scheme is called 'codle'"),
+        (&format!("{link}forward = {{ rate = \"1mbit\", trace = \"x\" }}\n"), "both say when the link takes packets"),
+        (&format!("{link}[[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\ntransport = \"vegas\"\n"), "called 'vegas'"),
+        (&format!("{link}[[at]]\ntime = \"0s\"\nlink = \"a-c\"\nrate = \"1mbit\"\n"), "there is no link 'a-c'"),
+        (
+            "[router.r]\nconfig = '''\nversion = 1\n[port.in]\ndevice = \"sim:in\"\naddress = [\"192.0.2.1/24\"]\n'''\n",
+            "a world of routers has no hosts",
+        ),
+    ] {
+        let got = refused(&format!("{hosts}{more}"));
+        assert!(got.contains(said), "{said}: {got}");
+    }
+}
