@@ -13,12 +13,12 @@ pub fn is_coloured(stream: &impl IsTerminal) -> bool {
 /// A table with one line a row: columns whose name starts with `>` are aligned right.
 pub struct Rows {
     table: Table,
-    columns: Vec<&'static str>,
+    columns: Vec<String>,
 }
 
 impl Rows {
     /// A table with these columns.
-    pub fn new(columns: &[&'static str]) -> Rows {
+    pub fn new(columns: &[&str]) -> Rows {
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         let bold = is_coloured(&std::io::stdout());
@@ -28,13 +28,18 @@ impl Rows {
             if bold { cell.add_attribute(Attribute::Bold) } else { cell }
         });
         table.set_header(header);
-        Rows { table, columns: columns.to_vec() }
+        Rows { table, columns: columns.iter().map(|name| (*name).to_owned()).collect() }
     }
 
     /// Adds a row; one cell for each column.
     pub fn add<const N: usize>(&mut self, cells: [String; N]) {
-        debug_assert_eq!(N, self.columns.len());
-        let cell = |(column, text): (&&str, String)| {
+        self.line(cells.into());
+    }
+
+    /// The same where it is not known beforehand how many there are.
+    pub fn line(&mut self, cells: Vec<String>) {
+        debug_assert_eq!(cells.len(), self.columns.len());
+        let cell = |(column, text): (&String, String)| {
             let align = if column.starts_with('>') { CellAlignment::Right } else { CellAlignment::Left };
             Cell::new(text).set_alignment(align)
         };

@@ -24,6 +24,7 @@ fn read(entry: &Entry) -> Experiment {
 /// Runs an experiment on two threads, for there are few cores and many runs.
 fn report(experiment: &Experiment) -> sim::experiment::Report {
     let jobs = experiment.jobs(&Parameters::new(), true).unwrap_or_else(|error| panic!("{error}"));
+    assert!(!jobs.is_empty(), "{}: nothing is run", experiment.file);
     let run = |job| {
         let measured = Simulation::default().run(job).unwrap_or_else(|error| panic!("{}: {error}", experiment.file));
         Run { parameters: job.parameters.clone(), measured }
@@ -74,6 +75,19 @@ experiments! {
     a_throttle_follows_the_load: "scheduling" "E13"
     switches_that_are_charged_take_from_nobody_else: "scheduling" "charge"
     one_task_for_everything_makes_promises_wait: "scheduling" "single"
+    pref_ba: "queueing" "NX1"
+    pref_ab: "queueing" "NX2"
+    pref_bc: "queueing" "NX3"
+    pref_cb: "queueing" "NX4"
+    pref_ca: "queueing" "NX5"
+    pref_ac: "queueing" "NX6"
+    every_scheme_is_better_than_every_other: "queueing" "NX7"
+    other_metrics_give_the_same_preferences: "queueing" "NX8"
+    fair_queueing_helps_the_web_on_lte: "queueing" "NX9"
+    one_queue_beats_two_on_some_static_links: "queueing" "NX10"
+    codel_pays_for_changing_rates: "queueing" "NX11"
+    two_codels_drop_more_than_one: "queueing" "NX12"
+    swaps_lose_nothing: "queueing" "NX18"
 }
 
 /// A golden as Markdown: its tables, with their titles.
@@ -110,7 +124,7 @@ fn cells(line: &str) -> Vec<String> {
 
 #[test]
 fn the_readme_of_a_paper_has_the_tables_of_its_goldens() {
-    for paper in ["scheduling"] {
+    for paper in ["scheduling", "queueing"] {
         let path = folder().join(paper).join("README.md");
         let text = std::fs::read_to_string(&path).unwrap();
         let mut body = String::from("\n");

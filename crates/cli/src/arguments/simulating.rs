@@ -87,6 +87,12 @@ pub struct Reproduce {
     /// The shorter runs that the tests make, where an experiment has such.
     #[arg(long)]
     pub quick: bool,
+    /// Any other trace of a link for the experiments that have one: a file of milliseconds, one for each opportunity to send.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "real")]
+    pub trace: Option<String>,
+    /// How senders react to congestion, in the experiments that have any: newreno, cubic, bbr or dctcp, with options.
+    #[arg(long, value_name = "NAME", conflicts_with = "real")]
+    pub transport: Option<String>,
     /// Run them on real packets, one after the other. Needs root, or CAP_SYS_ADMIN and CAP_NET_RAW.
     #[arg(long, conflicts_with = "jobs")]
     pub real: bool,

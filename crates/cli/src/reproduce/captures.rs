@@ -1,14 +1,15 @@
 //! Captures that sources of a world replay: pcap and pcapng files.
 
 use io::pcap::Reader;
+use sim::experiment::DataFiles;
 use sim::{Captures, Recorded};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::PathBuf;
 use units::Nanos;
 
-/// Captures of a folder, that of the world.
-pub struct Folder(pub PathBuf);
+/// Captures of a folder, that of the world, and other files.
+pub struct Folder(pub PathBuf, pub DataFiles);
 
 impl Captures for Folder {
     fn read(&mut self, file: &str) -> Result<Vec<Recorded>, String> {
@@ -26,7 +27,6 @@ impl Captures for Folder {
     }
 
     fn bytes(&mut self, file: &str) -> Result<Vec<u8>, String> {
-        let path = self.0.join(file);
-        std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))
+        self.1.read(file)
     }
 }

@@ -2,6 +2,7 @@
 
 mod captures;
 mod files;
+mod kept;
 mod page;
 mod plot;
 mod real;
@@ -14,9 +15,10 @@ use crate::arguments::{Reproduce, Simulate, Usage};
 use crate::guests;
 use crate::output::{Rows, print_json};
 use anyhow::{Context, Result, bail};
+use kept::Kept;
 use serde::Serialize;
 use sim::experiment::{
-    Answer, Entry, Experiment, Parameters, Report, Runner, Simulation, Value, entries, is_experiment,
+    Answer, DataFiles, Entry, Experiment, Parameters, Report, Runner, Simulation, Value, entries, is_experiment,
 };
 use std::io::Write;
 use std::path::Path;
@@ -55,12 +57,19 @@ pub fn reproduce(options: &Reproduce) -> Result<ExitCode> {
     if options.list {
         return list(&chosen).map(|()| ExitCode::SUCCESS);
     }
+    let files = DataFiles::of_environment(None);
+    let wanted = wanted(options);
     let order = |experiment: Experiment| {
+        // Only those that there are: an experiment on a constant link has no trace.
+        let set = wanted.iter().filter(|(name, _)| experiment.has_parameter(name));
+        let set = set.map(|(name, value)| (name.clone(), value.clone())).collect();
         let jobs = match options.real {
             true => experiment.real_jobs(options.quick),
-            false => experiment.jobs(&Parameters::new(), options.quick),
+            false => experiment.jobs(&set, options.quick),
         };
-        Ok(Order { experiment, jobs: jobs.map_err(anyhow::Error::msg)? })
+        let (jobs, missing) = experiment.with_files(jobs.map_err(anyhow::Error::msg)?, &files);
+        let remarks = missing.iter().map(|file| left_out(file)).collect();
+        Ok(Order { experiment, jobs, remarks })
     };
     let mut orders = chosen.into_iter().map(order).collect::<Result<Vec<Order>>>()?;
     let told = Told { folder: Some(&options.out), json: options.json, partly: false };
@@ -77,7 +86,8 @@ pub fn reproduce(options: &Reproduce) -> Result<ExitCode> {
         eprintln!("switchpath: left out are {}: {elsewhere}", left_out.join(", "));
     }
     if !options.real {
-        return carry_out(&orders, &Simulation::default(), options.jobs.unwrap_or_else(work::cores), told);
+        let simulation = Simulation { files, ..Simulation::default() };
+        return carry_out(&orders, &simulation, options.jobs.unwrap_or_else(work::cores), told);
     }
     let repeat = options.repeat.unwrap_or(if options.quick { 3 } else { 5 });
     let runner = RealPackets::new(options.slower, usize::from(repeat))?;
@@ -85,18 +95,32 @@ pub fn reproduce(options: &Reproduce) -> Result<ExitCode> {
     carry_out(&orders, &runner, 1, told)
 }
 
+/// What all experiments are asked to have that can.
+fn wanted(options: &Reproduce) -> Parameters {
+    let of = |name: &str, value: &Option<String>| value.clone().map(|value| (name.to_owned(), Value::Text(value)));
+    [of("trace", &options.trace), of("transport", &options.transport)].into_iter().flatten().collect()
+}
+
+/// What is said of a trace that is not there.
+fn left_out(file: &str) -> String {
+    format!("left out is {file}, which is not there; SWITCHPATH_DATA names the folder that has it in links/")
+}
+
 /// `switchpath sim`.
 pub fn simulate(options: &Simulate) -> Result<ExitCode> {
     let file = options.file.display().to_string();
     let text = std::fs::read_to_string(&options.file).with_context(|| format!("{file} cannot be read"))?;
     let set: Parameters = options.settings.iter().map(|(name, value)| (name.clone(), Value::read(value))).collect();
-    let simulation = Simulation { guests: guests::counted(&options.guests)? };
+    let folder = options.file.parent().unwrap_or(Path::new("."));
+    let files = DataFiles::of_environment(Some(folder));
+    let simulation = Simulation { guests: guests::counted(&options.guests)?, files: files.clone() };
     if !is_experiment(&text) {
         return world::world(&file, &text, &set, options, &simulation);
     }
-    let folder = options.file.parent().unwrap_or(Path::new("."));
     let experiment = Experiment::read(&file, &text, &|name| files::beside(folder, name)).map_err(anyhow::Error::msg)?;
     let jobs = experiment.jobs(&set, options.quick).map_err(anyhow::Error::msg)?;
+    let (jobs, missing) = experiment.with_files(jobs, &files);
+    let remarks = missing.iter().map(|file| left_out(file)).collect();
     if !options.json {
         let mut out = std::io::stdout().lock();
         for (number, job) in jobs.iter().enumerate() {
@@ -106,7 +130,7 @@ pub fn simulate(options: &Simulate) -> Result<ExitCode> {
     }
     let partly = !set.is_empty();
     let told = Told { folder: options.out.as_deref(), json: options.json, partly };
-    carry_out(&[Order { experiment, jobs }], &simulation, options.jobs.unwrap_or_else(work::cores), told)
+    carry_out(&[Order { experiment, jobs, remarks }], &simulation, options.jobs.unwrap_or_else(work::cores), told)
 }
 
 /// How one hears what came of experiments.
@@ -123,8 +147,9 @@ struct Told<'a> {
 fn carry_out(orders: &[Order], runner: &dyn Runner, threads: usize, told: Told<'_>) -> Result<ExitCode> {
     let Told { folder, json, partly } = told;
     folder.map_or(Ok(()), files::prepare)?;
+    let kept = folder.map_or(Kept::nowhere(), Kept::within);
     let mut outcomes = Vec::new();
-    work::carry_out(orders, runner, threads, |mut outcome| {
+    work::carry_out(orders, runner, threads, &kept, |mut outcome| {
         if partly {
             outcome.report.verdicts.retain(|verdict| verdict.error.is_none());
             outcome.report.errors.retain(|error| error.starts_with("the run "));
@@ -206,6 +231,13 @@ fn print(report: &Report) -> Result<()> {
         rows.add([verdict.claim.clone(), published, measured.trim().to_owned(), holds.into(), verdict.text.clone()]);
     }
     rows.print(&mut out)?;
+    for table in report.tables.iter().filter(|table| table.printed) {
+        writeln!(out, "\n {}", table.title)?;
+        let heads: Vec<&str> = table.columns.iter().map(String::as_str).collect();
+        let mut rows = Rows::new(&heads);
+        table.rows.iter().for_each(|row| rows.line(row.clone()));
+        rows.print(&mut out)?;
+    }
     for remark in &report.remarks {
         writeln!(out, " {remark}")?;
     }

@@ -54,11 +54,11 @@ fn squares() -> Experiment {
 fn outcomes(experiments: usize, threads: usize, most: f64) -> Result<Vec<Outcome>> {
     let order = || {
         let experiment = squares();
-        Order { jobs: experiment.jobs(&Parameters::new(), false).unwrap(), experiment }
+        Order { jobs: experiment.jobs(&Parameters::new(), false).unwrap(), experiment, remarks: Vec::new() }
     };
     let orders: Vec<Order> = (0..experiments).map(|_| order()).collect();
     let mut outcomes = Vec::new();
-    work::carry_out(&orders, &Squares { most }, threads, |outcome| {
+    work::carry_out(&orders, &Squares { most }, threads, &Kept::nowhere(), |outcome| {
         outcomes.push(outcome);
         Ok(())
     })?;
@@ -136,7 +136,7 @@ fn a_file_that_cannot_be_written_leaves_nothing_half_written_and_a_folder_is_tri
         }
     }
     let experiment = squares();
-    let order = Order { jobs: experiment.jobs(&Parameters::new(), false).unwrap(), experiment };
+    let order = Order { jobs: experiment.jobs(&Parameters::new(), false).unwrap(), experiment, remarks: Vec::new() };
     let error = carry_out(&[order], &Never, 1, told).unwrap_err();
     assert!(format!("{error:#}").starts_with("/dev/null/results cannot be made"), "{error:#}");
 }

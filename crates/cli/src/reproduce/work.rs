@@ -1,8 +1,10 @@
 //! Runs, side by side on the cores there are. What comes of them does not depend on how many.
 
+use super::kept::Kept;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sim::Measured;
 use sim::experiment::{Experiment, Job, Report, Run, Runner, describe};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -21,9 +23,11 @@ pub struct Order {
     pub experiment: Experiment,
     /// Its runs.
     pub jobs: Vec<Job>,
+    /// What is to be known of them, a line each.
+    pub remarks: Vec<String>,
 }
 
-/// Runs all of them on so many threads. `done` gets each experiment as soon as it and those before it are done, and what it
+/// Runs all of them on so many threads, but those that have been kept and those that are as another. `done` gets each experiment as soon as it and those before it are done, and what it
 /// prints is not torn by the progress bar. A run that fails is an error of its experiment's report.
 ///
 /// # Errors
@@ -33,10 +37,10 @@ pub fn carry_out(
     orders: &[Order],
     runner: &dyn Runner,
     threads: usize,
+    kept: &Kept,
     mut done: impl FnMut(Outcome) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let of_order = |(order, o): (usize, &'_ Order)| (0..o.jobs.len()).map(move |number| (order, number));
-    let tasks: Vec<(usize, usize)> = orders.iter().enumerate().flat_map(of_order).collect();
+    let tasks = tasks(orders, runner);
     let bar = progress(tasks.len());
     let next = AtomicUsize::new(0);
     let (results, arrivals) = mpsc::channel();
@@ -45,9 +49,10 @@ pub fn carry_out(
             let results = results.clone();
             let (tasks, next) = (&tasks, &next);
             scope.spawn(move || {
-                while let Some(&(order, number)) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let result = runner.run(&orders[order].jobs[number]);
-                    if results.send((order, number, result)).is_err() {
+                while let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let (order, number) = task.places[0];
+                    let result = kept.take_or(task.follows_from.as_deref(), || runner.run(&orders[order].jobs[number]));
+                    if results.send((&task.places[..], result)).is_err() {
                         // Nobody wants to know any more.
                         return;
                     }
@@ -59,13 +64,37 @@ pub fn carry_out(
     })
 }
 
+/// A run, and where it is wanted: several experiments may want the same.
+struct Task {
+    places: Vec<(usize, usize)>,
+    follows_from: Option<String>,
+}
+
+fn tasks(orders: &[Order], runner: &dyn Runner) -> Vec<Task> {
+    let mut tasks: Vec<Task> = Vec::new();
+    let mut known: HashMap<String, usize> = HashMap::new();
+    for (order, of) in orders.iter().enumerate() {
+        for (number, job) in of.jobs.iter().enumerate() {
+            let follows_from = runner.follows_from(job);
+            match follows_from.as_ref().and_then(|text| known.get(text)) {
+                Some(&task) => tasks[task].places.push((order, number)),
+                None => {
+                    known.extend(follows_from.iter().map(|text| (text.clone(), tasks.len())));
+                    tasks.push(Task { places: vec![(order, number)], follows_from });
+                }
+            }
+        }
+    }
+    tasks
+}
+
 /// What a run came to.
 type Came = Result<Measured, String>;
 
 fn gather(
     orders: &[Order],
     runner: &dyn Runner,
-    arrivals: mpsc::Receiver<(usize, usize, Came)>,
+    arrivals: mpsc::Receiver<(&[(usize, usize)], Came)>,
     bar: &ProgressBar,
     done: &mut impl FnMut(Outcome) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
@@ -81,16 +110,22 @@ fn gather(
             bar.finish_and_clear();
             return Ok(());
         }
-        let Ok((order, number, result)) = arrivals.recv() else {
+        let Ok((places, result)) = arrivals.recv() else {
             anyhow::bail!("a run ended without a result");
         };
-        bar.set_message(orders[order].experiment.document.experiment.clone());
+        bar.set_message(orders[places[0].0].experiment.document.experiment.clone());
         bar.inc(1);
-        came[order][number] = Some(result);
+        for &(order, number) in places {
+            came[order][number] = Some(result.clone());
+        }
     }
 }
 
-fn outcome(Order { experiment, jobs }: &Order, came: impl Iterator<Item = Came>, runner: &dyn Runner) -> Outcome {
+fn outcome(
+    Order { experiment, jobs, remarks }: &Order,
+    came: impl Iterator<Item = Came>,
+    runner: &dyn Runner,
+) -> Outcome {
     let (mut runs, mut errors) = (Vec::new(), Vec::new());
     for (job, came) in jobs.iter().zip(came) {
         match came {
@@ -100,6 +135,7 @@ fn outcome(Order { experiment, jobs }: &Order, came: impl Iterator<Item = Came>,
     }
     let mut report = experiment.report(runs.clone(), runner);
     report.errors.splice(0..0, errors);
+    report.remarks.extend(remarks.iter().cloned());
     Outcome { report, runs }
 }
 

@@ -36,6 +36,9 @@ pub struct Document {
     /// Parameters that follow from others: `name = expression`, one after the other, for each run.
     #[serde(default)]
     pub derive: Vec<String>,
+    /// Parameters of which each value is a case by itself: claims, tables and plots are of the runs of a case, and stand once for each.
+    #[serde(default)]
+    pub each: Vec<String>,
     /// What `--quick` and the tests run instead.
     #[serde(default)]
     pub quick: Quick,
@@ -92,6 +95,9 @@ pub struct Claim {
     pub text: String,
     /// What was published: a number, or words.
     pub published: Option<super::parameters::Value>,
+    /// *Expression* of the parameters: whether these runs decide it; where they do not, nothing is claimed.
+    #[serde(rename = "where")]
+    pub filter: Option<String>,
     /// *Expression*: what was measured, as a number, a text, a flag or a list of these.
     pub measured: String,
     /// *Expression*: whether the claim holds; `measured` is what was measured, `published` what was published. Left out: whether
@@ -134,6 +140,13 @@ pub struct Table {
     pub filter: Option<String>,
     /// The columns behind those of the parameters.
     pub columns: Vec<Column>,
+    /// Instead of `by` and of what columns say: rows, an *expression* for each column. They know claims by their names, and as `NAME_holds`
+    /// whether they hold.
+    #[serde(default)]
+    pub rows: Vec<Vec<String>>,
+    /// Whether it is printed with the verdicts, and not only written.
+    #[serde(default)]
+    pub printed: bool,
 }
 
 /// A column of a table.

@@ -42,7 +42,24 @@ const SCHEDULING: &[Entry] = folder!("scheduling":
     "single.toml"
 );
 
+const QUEUEING: &[Entry] = folder!("queueing":
+    "dumbbell.toml"
+    "NX1.toml"
+    "NX2.toml"
+    "NX3.toml"
+    "NX4.toml"
+    "NX5.toml"
+    "NX6.toml"
+    "NX7.toml"
+    "NX8.toml"
+    "NX9.toml"
+    "NX10.toml"
+    "NX11.toml"
+    "NX12.toml"
+    "NX18.toml"
+);
+
 /// Every file, in the order in which experiments are run.
 pub fn entries() -> impl Iterator<Item = &'static Entry> {
-    SCHEDULING.iter()
+    SCHEDULING.iter().chain(QUEUEING)
 }

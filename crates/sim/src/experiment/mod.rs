@@ -3,6 +3,7 @@
 //! [`Experiment::read`] understands the file, [`Experiment::jobs`] says what is to be run, a [`Runner`] runs it, and
 //! [`Experiment::report`] holds the claims against what was measured.
 
+mod data;
 mod expression;
 mod file;
 mod golden;
@@ -11,13 +12,14 @@ mod parameters;
 mod report;
 mod runner;
 
+pub use data::DataFiles;
 pub use expression::{Answer, Evaluator};
 pub use file::{Axis, Document, Measures, OnRealPackets, Quick, Reference};
 pub use golden::golden;
 pub use library::{Entry, entries};
 pub use parameters::{MOST_RUNS, Parameters, Sweep, Value, describe, substitute};
 pub use report::{Curve, Grid, Picture, Report, Verdict, written};
-pub use runner::{Job, Run, Runner, Simulation};
+pub use runner::{Job, Run, Runner, Simulation, digest};
 
 use parameters::expand;
 
@@ -136,6 +138,14 @@ impl Experiment {
         runs.into_iter().map(|parameters| self.job(&evaluator, parameters)).collect()
     }
 
+    /// Whether it has a parameter of that name.
+    pub fn has_parameter(&self, name: &str) -> bool {
+        let Document { parameters, sweep, variants, .. } = &self.document;
+        let in_variant =
+            |variant: &parameters::Variant| variant.set.contains_key(name) || variant.sweep.contains_key(name);
+        parameters.contains_key(name) || sweep.contains_key(name) || variants.iter().any(in_variant)
+    }
+
     fn names(&self) -> String {
         let document = &self.document;
         let of_variants = document.variants.iter().flat_map(|variant| variant.set.keys().chain(variant.sweep.keys()));
@@ -161,6 +171,23 @@ impl Experiment {
         let (file, world) = &self.world;
         let world = substitute(world, &parameters).map_err(|error| format!("{file}: {error}"))?;
         Ok(Job { file: file.clone(), world, measures: self.document.measures, parameters })
+    }
+
+    /// The jobs without those whose `trace` is a file that is not there, and which files these are.
+    pub fn with_files(&self, jobs: Vec<Job>, files: &DataFiles) -> (Vec<Job>, Vec<String>) {
+        let mut missing: Vec<String> = Vec::new();
+        let mut is_there = |job: &Job| match job.parameters.get("trace") {
+            Some(Value::Text(trace)) => {
+                let there = DataFiles::is_made_up(trace) || files.find(trace).is_some();
+                if !there && !missing.contains(trace) {
+                    missing.push(trace.clone());
+                }
+                there
+            }
+            _ => true,
+        };
+        let jobs = jobs.into_iter().filter(|job| is_there(job)).collect();
+        (jobs, missing)
     }
 
     /// Holds what is claimed against what was measured by the runs, which are those of [`Experiment::jobs`] in that order.

@@ -44,7 +44,7 @@ impl Value {
 /// The parameters of one run, by name.
 pub type Parameters = BTreeMap<String, Value>;
 
-/// The values that each swept parameter takes, by name.
+/// The values that each swept parameter takes, by name; `"1..74"` are all whole numbers from 1 to 74.
 pub type Sweep = BTreeMap<String, Vec<Value>>;
 
 /// Several parameters that change together, under a name that is itself the parameter `variant`.
@@ -90,6 +90,7 @@ pub fn expand(constants: &Parameters, variants: &[Variant], sweep: &Sweep) -> Re
 fn combinations(start: Parameters, sweep: &Sweep) -> Result<Vec<Parameters>, String> {
     let mut runs = vec![start];
     for (name, values) in sweep {
+        let values = &spread(values);
         if values.is_empty() {
             return Err(format!("`{name}` is swept over no values"));
         }
@@ -104,6 +105,24 @@ fn combinations(start: Parameters, sweep: &Sweep) -> Result<Vec<Parameters>, Str
         runs = runs.iter().flat_map(|run| values.iter().map(move |value| with(run, value))).collect();
     }
     Ok(runs)
+}
+
+/// The values, with all whole numbers in the place of a text like `1..74`.
+fn spread(values: &[Value]) -> Vec<Value> {
+    let mut all = Vec::new();
+    for value in values {
+        let ends = match value {
+            Value::Text(text) => {
+                text.split_once("..").and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)))
+            }
+            _ => None,
+        };
+        match ends {
+            Some((from, to)) => all.extend((from..=to).take(MOST_RUNS).map(|number: u32| Value::Number(number.into()))),
+            None => all.push(value.clone()),
+        }
+    }
+    all
 }
 
 /// The text with each `${name}` replaced by what the parameter is set to. There is no way to write a `${` that stays.
@@ -174,6 +193,10 @@ mod tests {
             ]
         );
         assert_eq!(expand(&constants, &[], &Sweep::new()).unwrap(), [constants]);
+        let range: Sweep = [("seed".to_owned(), vec![text("3..5"), number(9.0)])].into();
+        let seeds: Vec<Value> =
+            expand(&Parameters::new(), &[], &range).unwrap().iter().map(|run| run["seed"].clone()).collect();
+        assert_eq!(seeds, [3.0, 4.0, 5.0, 9.0].map(number));
     }
 
     #[test]

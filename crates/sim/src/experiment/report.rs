@@ -77,6 +77,9 @@ pub struct Grid {
     pub columns: Vec<String>,
     /// Its rows.
     pub rows: Vec<Vec<String>>,
+    /// Whether it is printed with the verdicts.
+    #[serde(skip)]
+    pub printed: bool,
 }
 
 /// What there is to draw.
@@ -139,9 +142,7 @@ pub(super) fn report(experiment: &Experiment, runs: Vec<Run>, runner: &dyn Runne
     let mut remarks = runner.remarks(&runs);
     let claims = if runner.is_real() { claims_of_real(document, &mut remarks) } else { document.claims.clone() };
     let runs: Vec<Arc<Run>> = runs.into_iter().map(Arc::new).collect();
-    let common = common(&runs);
-    let mut reader = Reader { evaluator: Evaluator::default(), runs, common, errors: Vec::new() };
-    Report {
+    let mut report = Report {
         paper: document.paper.clone(),
         experiment: document.experiment.clone(),
         title: document.title.clone(),
@@ -149,13 +150,36 @@ pub(super) fn report(experiment: &Experiment, runs: Vec<Run>, runner: &dyn Runne
         method: document.method.clone(),
         published: document.published.clone(),
         measured_by: runner.name().to_owned(),
-        runs: reader.runs.len(),
+        runs: runs.len(),
         remarks,
-        verdicts: claims.iter().map(|claim| reader.verdict(claim)).collect(),
-        tables: document.tables.iter().map(|table| reader.grid(table)).collect(),
-        pictures: document.plots.iter().map(|plot| reader.picture(plot)).collect(),
-        errors: reader.errors,
+        verdicts: Vec::new(),
+        tables: Vec::new(),
+        pictures: Vec::new(),
+        errors: Vec::new(),
+    };
+    for (case, runs) in cases(&document.each, runs) {
+        let common = common(&runs);
+        let mut reader = Reader { evaluator: Evaluator::default(), runs, common, errors: Vec::new() };
+        reader.add(document, &claims, &case, &mut report);
     }
+    report
+}
+
+/// The runs of each case, with what it is called, in the order of their first.
+fn cases(each: &[String], runs: Vec<Arc<Run>>) -> Vec<(String, Vec<Arc<Run>>)> {
+    let mut cases: Vec<(String, Vec<Arc<Run>>)> = Vec::new();
+    for run in runs {
+        let values = each.iter().filter_map(|name| run.parameters.get(name)).map(ToString::to_string);
+        let case = values.collect::<Vec<_>>().join(", ");
+        match cases.iter_mut().find(|(known, _)| *known == case) {
+            Some((_, runs)) => runs.push(run),
+            None => cases.push((case, vec![run])),
+        }
+    }
+    if cases.is_empty() {
+        cases.push((String::new(), Vec::new()));
+    }
+    cases
 }
 
 /// What is claimed of real packets. Remarks say what is not, or otherwise.
@@ -200,6 +224,52 @@ struct Reader {
 }
 
 impl Reader {
+    /// Adds everything about these runs, which are those of a case.
+    fn add(&mut self, document: &Document, claims: &[Claim], case: &str, report: &mut Report) {
+        let (mut verdicts, mut undecided) = (Vec::new(), Vec::new());
+        for claim in claims {
+            match self.decides(claim) {
+                Ok(true) => verdicts.push(self.verdict(claim)),
+                Ok(false) => {
+                    undecided.push(claim.id.clone());
+                    let remark = format!("claim `{}` is not decided by so few runs", claim.id);
+                    if !report.remarks.contains(&remark) {
+                        report.remarks.push(remark);
+                    }
+                }
+                Err(error) => self.errors.push(format!("claim `{}`, `where`: {error}", claim.id)),
+            }
+        }
+        let of_case = |name: &str, between: &str| match case {
+            "" => name.to_owned(),
+            case => format!("{name}{between}{case}"),
+        };
+        for table in &document.tables {
+            let grid = self.grid(table, (&verdicts, &undecided));
+            report.tables.push(Grid { title: of_case(&grid.title, ": "), ..grid });
+        }
+        for plot in &document.plots {
+            let picture = self.picture(plot);
+            let letters = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
+            let id = of_case(&picture.id, "-").chars().map(letters).collect();
+            report.pictures.push(Picture { id, title: of_case(&picture.title, ": "), ..picture });
+        }
+        report.verdicts.extend(verdicts.into_iter().map(|mut verdict| {
+            verdict.claim = of_case(&verdict.claim, " @ ");
+            verdict
+        }));
+        report.errors.append(&mut self.errors);
+    }
+
+    /// Whether a claim is decided by these runs.
+    fn decides(&self, claim: &Claim) -> Result<bool, String> {
+        let Some(filter) = &claim.filter else { return Ok(true) };
+        match self.evaluator.evaluate(filter, &self.runs, &self.common, &[])? {
+            Answer::Flag(decides) => Ok(decides),
+            other => Err(format!("gives {}, which is neither true nor false", written(&other, None))),
+        }
+    }
+
     fn verdict(&self, claim: &Claim) -> Verdict {
         let mut verdict = Verdict {
             claim: claim.id.clone(),
@@ -277,8 +347,40 @@ impl Reader {
         groups
     }
 
-    fn grid(&mut self, table: &Table) -> Grid {
+    /// Rows that are written one by one.
+    fn rows(&mut self, table: &Table, (verdicts, undecided): (&[Verdict], &[String]), of: &str) -> Vec<Vec<String>> {
+        let mut named: Vec<(String, Answer)> = Vec::new();
+        // Claims that these runs do not decide have names all the same.
+        for claim in undecided {
+            named.push((format!("{claim}_holds"), Answer::Flag(false)));
+            named.push((claim.clone(), Answer::Text(String::from("-"))));
+        }
+        for verdict in verdicts {
+            named.push((format!("{}_holds", verdict.claim), Answer::Flag(verdict.holds)));
+            named.extend(verdict.measured.clone().map(|measured| (verdict.claim.clone(), measured)));
+        }
+        let more: Vec<(&str, &Answer)> = named.iter().map(|(name, answer)| (name.as_str(), answer)).collect();
+        let mut rows = Vec::new();
+        for row in &table.rows {
+            let cells = row.iter().zip(&table.columns).map(|(expression, column)| {
+                let answer = self.evaluator.evaluate(expression, &self.runs, &self.common, &more);
+                answer.map(|answer| written(&answer, column.digits)).unwrap_or_else(|error| {
+                    self.errors.push(format!("{of}, column `{}`: {error}", column.name));
+                    String::from("error")
+                })
+            });
+            rows.push(cells.collect());
+        }
+        rows
+    }
+
+    fn grid(&mut self, table: &Table, verdicts: (&[Verdict], &[String])) -> Grid {
         let of = format!("table `{}`", table.title);
+        if !table.rows.is_empty() {
+            let rows = self.rows(table, verdicts, &of);
+            let columns = table.columns.iter().map(|column| column.name.clone()).collect();
+            return Grid { title: table.title.clone(), columns, rows, printed: table.printed };
+        }
         let groups = self.groups(&table.by, table.filter.as_ref(), &of);
         let columns = table.by.iter().chain(table.columns.iter().map(|column| &column.name)).cloned().collect();
         let mut rows = Vec::new();
@@ -289,7 +391,7 @@ impl Reader {
             }
             rows.push(row);
         }
-        Grid { title: table.title.clone(), columns, rows }
+        Grid { title: table.title.clone(), columns, rows, printed: table.printed }
     }
 
     fn cell(&mut self, column: &Column, row: usize, parameters: &Parameters, runs: &[Arc<Run>], of: &str) -> String {

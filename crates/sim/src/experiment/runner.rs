@@ -1,8 +1,9 @@
 //! Who carries out a run: the simulator here, real packets elsewhere.
 
+use super::data::DataFiles;
 use super::file::Measures;
 use super::parameters::Parameters;
-use crate::{Captures, Measured, NoCaptures, World, run};
+use crate::{Captures, Measured, World, run};
 use plan::Guests;
 use std::sync::Arc;
 
@@ -43,6 +44,11 @@ pub trait Runner: Sync {
         Vec::new()
     }
 
+    /// Everything that comes of a run follows from, but for the program: nothing where there is more to it than can be written down.
+    fn follows_from(&self, _job: &Job) -> Option<String> {
+        None
+    }
+
     /// Carries out one run.
     ///
     /// # Errors
@@ -56,6 +62,8 @@ pub trait Runner: Sync {
 pub struct Simulation {
     /// Where the guests of its routers come from; none where they may have none.
     pub guests: Option<Arc<dyn Guests>>,
+    /// Where the files are that worlds name.
+    pub files: DataFiles,
 }
 
 impl Runner for Simulation {
@@ -63,9 +71,29 @@ impl Runner for Simulation {
         "simulated"
     }
 
-    fn run(&self, job: &Job) -> Result<Measured, String> {
-        self.simulate(job, &mut NoCaptures, &mut |_| {})
+    fn follows_from(&self, job: &Job) -> Option<String> {
+        // A guest may have been built anew.
+        if self.guests.is_some() {
+            return None;
+        }
+        let world = World::parse(&job.world, &job.file).ok()?;
+        let mut all = job.world.clone();
+        for file in world.files() {
+            // What is not there does not become what it is by another name.
+            let bytes = self.files.read(file).unwrap_or_default();
+            all += &format!("\n# {file} {:016x}", digest(&bytes));
+        }
+        Some(all)
     }
+
+    fn run(&self, job: &Job) -> Result<Measured, String> {
+        self.simulate(job, &mut self.files.clone(), &mut |_| {})
+    }
+}
+
+/// FNV-1a of some bytes: tells one file from another where nobody means to deceive.
+pub fn digest(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 impl Simulation {

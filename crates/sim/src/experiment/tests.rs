@@ -217,3 +217,73 @@ fn numbers_have_the_digits_that_tell_something() {
         assert_eq!(written(&Answer::Number(number), digits), text);
     }
 }
+
+#[test]
+fn each_case_has_claims_tables_and_pictures_of_its_own_and_rows_know_claims() {
+    let text = r#"
+paper = "arithmetic"
+experiment = "S2"
+title = "Squares"
+question = "How fast do squares grow?"
+published = "Euclid, book II"
+each = ["factor"]
+world = "${side} ${factor}"
+
+[parameters]
+long = true
+
+[sweep]
+side = [1, 2]
+factor = ["1..3"]
+
+[quick]
+parameters = { long = false }
+
+[[claim]]
+id = "growth"
+text = "Doubled it is four times as much"
+measured = "get('area', side=2) / get('area', side=1)"
+holds = "measured == 4"
+
+[[claim]]
+id = "more"
+text = "More than one"
+where = "long"
+measured = "get('area', side=1)"
+holds = "measured > 1"
+
+[[table]]
+title = "By hand"
+printed = true
+columns = [{ name = "what" }, { name = "how", digits = 1 }]
+rows = [["'growth'", "growth"], ["'it holds'", "growth_holds"]]
+
+[[plot]]
+id = "areas"
+title = "Areas"
+x = { label = "side" }
+y = { label = "area" }
+line = [{ label = "area", x = "side", y = "get('area')" }]
+"#;
+    let experiment = Experiment::read("s2.toml", text, &|name| Err(format!("{name} is not there"))).unwrap();
+    let report = report_of(&experiment, false);
+    assert!(report.errors.is_empty(), "{:?}", report.errors);
+    let verdicts: Vec<(&str, bool)> = report.verdicts.iter().map(|v| (v.claim.as_str(), v.holds)).collect();
+    let expected = [
+        ("growth @ 1", true),
+        ("more @ 1", false),
+        ("growth @ 2", true),
+        ("more @ 2", true),
+        ("growth @ 3", true),
+        ("more @ 3", true),
+    ];
+    assert_eq!(verdicts, expected);
+    let ids: Vec<&str> = report.pictures.iter().map(|picture| picture.id.as_str()).collect();
+    assert_eq!(ids, ["areas-1", "areas-2", "areas-3"]);
+    assert_eq!(report.tables[1].title, "By hand: 2");
+    assert_eq!(report.tables[1].rows, [["growth", "4.0"], ["it holds", "yes"]]);
+    assert!(report.tables[1].printed);
+    let quick = report_of(&experiment, true);
+    assert_eq!(quick.verdicts.len(), 3);
+    assert_eq!(quick.remarks, ["claim `more` is not decided by so few runs"]);
+}

@@ -1,0 +1,96 @@
+//! The files that worlds name: traces of links, sizes of transfers.
+
+use crate::source::{Captures, Recorded};
+use plan::{MediumPlan, MediumText, Report};
+use plane::medium::Medium;
+use std::path::{Path, PathBuf};
+
+/// Folders in which files are looked for, after the place that their name says.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DataFiles {
+    folders: Vec<PathBuf>,
+}
+
+impl DataFiles {
+    /// Those of the environment: `SWITCHPATH_DATA`, else `../shared/data` where that is there; and `links` within. `beside` goes before them.
+    pub fn of_environment(beside: Option<&Path>) -> DataFiles {
+        let data = std::env::var_os("SWITCHPATH_DATA").map_or_else(|| PathBuf::from("../shared/data"), PathBuf::from);
+        DataFiles { folders: beside.into_iter().map(Path::to_owned).chain([data.join("links"), data]).collect() }
+    }
+
+    /// Whether a trace is not in a file.
+    pub fn is_made_up(trace: &str) -> bool {
+        trace == "lte" || trace.starts_with("lte(")
+    }
+
+    /// Where a file is.
+    pub fn find(&self, name: &str) -> Option<PathBuf> {
+        let places = [PathBuf::from(name)].into_iter().chain(self.folders.iter().map(|folder| folder.join(name)));
+        places.into_iter().find(|place| place.is_file())
+    }
+
+    /// What is in a file.
+    ///
+    /// # Errors
+    ///
+    /// That it is not there, or cannot be read.
+    pub fn read(&self, name: &str) -> Result<Vec<u8>, String> {
+        let Some(place) = self.find(name) else {
+            return Err(format!("there is no file '{name}'; SWITCHPATH_DATA names the folder that has it in links/"));
+        };
+        std::fs::read(&place).map_err(|error| format!("{}: {error}", place.display()))
+    }
+
+    /// The bits a second that a trace, by its name or description, carries in its first `seconds` with packets of `bytes`, one at each
+    /// opportunity. Where it is shorter it is repeated.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the trace.
+    pub fn trace_rate(&self, trace: &str, bytes: f64, seconds: f64) -> Result<f64, String> {
+        let text = MediumText { key: "trace", text: trace, span: 0..0 };
+        let mut report = Report::new("", trace);
+        let plan = MediumPlan::read(&mut report, "trace", &[text], &MediumPlan::default());
+        if report.failed() {
+            return Err(report.finish().to_string());
+        }
+        let trace = Medium::trace(&plan, |file| self.read(file))?.ok_or("it is no trace")?;
+        let (millis, end) = (trace.millis(), (seconds * 1000.0).max(1.0) as u64);
+        let last = u64::from(millis.last().copied().unwrap_or(1)).max(1);
+        let rest = millis.partition_point(|at| u64::from(*at) < end % last) as u64;
+        let lines = end / last * millis.len() as u64 + rest;
+        Ok(lines as f64 * bytes * 8.0 / (end as f64 / 1000.0))
+    }
+}
+
+impl Captures for DataFiles {
+    fn read(&mut self, file: &str) -> Result<Vec<Recorded>, String> {
+        Err(format!("'{file}' cannot be read: captures are not opened here"))
+    }
+
+    fn bytes(&mut self, file: &str) -> Result<Vec<u8>, String> {
+        DataFiles::read(self, file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_of_a_trace_is_that_of_its_lines() {
+        let folder = std::env::temp_dir().join(format!("switchpath-traces-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("a.down"), "0\n100\n200\n200\n500\n").unwrap();
+        let files = DataFiles { folders: vec![folder.clone()] };
+        // Four of 1250 bytes in 400 ms; ten in two rounds of 500 ms; and a line of zero behind these.
+        for seconds in [0.4, 1.0, 1.1] {
+            let rate = files.trace_rate("a.down", 1250.0, seconds).unwrap();
+            assert!((rate - 100_000.0).abs() < 0.001, "{seconds}: {rate}");
+        }
+        let made_up = files.trace_rate("lte(mean=6mbit, length=100s)", 1500.0, 100.0).unwrap();
+        assert!((made_up / 6e6 - 1.0).abs() < 0.2, "{made_up}");
+        assert!(files.trace_rate("b.down", 1250.0, 1.0).unwrap_err().contains("there is no file 'b.down'"));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}
