@@ -77,7 +77,7 @@ struct Asked<'s> {
 
 impl<'s> Asked<'s> {
     fn new(scheme: &'s mut dyn Scheme<Model>, singly: bool) -> Asked<'s> {
-        let model = Model::with(scheme.queues().into());
+        let model = Model::with(scheme.queues() as usize);
         Asked { scheme, model, singly }
     }
 

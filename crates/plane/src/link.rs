@@ -9,6 +9,7 @@ mod books;
 mod change;
 mod fallback;
 mod foreseen;
+mod lines;
 mod told;
 mod wires;
 
@@ -20,16 +21,15 @@ use crate::event::Stage;
 use crate::fates::Fates;
 use crate::latency::Since;
 use crate::objective::Demand;
-use crate::offload::wire_length;
 use crate::port::{Offloads, Port, Wire};
 use crate::queueing::{Queueing, Queues};
 use books::Tally;
 use foreseen::Foreseen;
-use packet::{BATCH, Batch, DropReason, Packet, Queue, wire};
-use schemes::{Record, Scheme, Sharing, Size, Trouble, Wires as _};
+use packet::{BATCH, Batch, DropReason, Packet, Queue};
+use schemes::{Scheme, Sharing, Size, Trouble, Wires as _};
 use std::cell::OnceCell;
 use told::Samples;
-use units::{Bytes, Instant, PathId, PortId, Rate};
+use units::{Instant, PathId, PortId, Rate};
 
 /// Keys the hash by which a scheme tells flows apart. Fixed, so that runs repeat.
 const FLOW_KEY: u64 = 0x517c_c1b7_2722_0a95;
@@ -555,86 +555,5 @@ impl Link {
 
     pub fn refresh_rate(&mut self) {
         self.lines.rate = self.port.link_rate();
-    }
-}
-
-#[inline(always)]
-fn length(super_frames: bool, packet: &Packet) -> u64 {
-    if super_frames { wire_length(packet) as u64 } else { packet.len() as u64 }
-}
-
-impl Lines {
-    /// Bytes of a packet on the wire.
-    #[inline(always)]
-    fn length(&self, packet: &Packet) -> u64 {
-        length(self.super_frames, packet)
-    }
-
-    /// Bytes of all packets of `batch` on the wire.
-    #[inline(always)]
-    fn bytes(&self, packets: &[Packet]) -> u64 {
-        if !self.super_frames {
-            return packets.iter().map(|packet| packet.len() as u64).sum();
-        }
-        packets.iter().map(|packet| self.length(packet)).sum()
-    }
-
-    /// Makes what waits fit a port that takes less than before: segments take the place of their super-frame.
-    fn refit(&mut self, can: Offloads, fates: &mut Fates) {
-        let Lines { queues, backlog, counters, books, .. } = self;
-        *backlog = Size::default();
-        for queue in 0..queues.len() {
-            let (before, _) = queues.size(queue);
-            let done = queues.refit(queue, can, fates);
-            (0..done.dropped).for_each(|_| books.dropped(queue, DropReason::BadOffload));
-            let (packets, bytes) = queues.size(queue);
-            counters.dropped += done.dropped;
-            counters.offered += u64::from(packets) + done.dropped - u64::from(before);
-            backlog.packets += packets;
-            backlog.bytes += Bytes::new(bytes);
-        }
-    }
-
-    /// A packet as its scheme sees it.
-    #[inline(always)]
-    fn record(&self, packet: &Packet) -> Record {
-        let meta = packet.meta();
-        Record {
-            length: self.length(packet) as u32,
-            timestamp: meta.timestamp,
-            queue: meta.queue,
-            class: meta.class,
-            ecn: meta.ecn,
-            ..Record::default()
-        }
-    }
-
-    /// The same for one that arrives: also what only its bytes tell.
-    #[inline(always)]
-    fn arrival(&self, packet: &Packet) -> Record {
-        let l3 = packet.meta().l3 as usize;
-        let flow_hash = self.hash_key.map_or(0, |key| wire::flow_hash(packet.bytes(), l3, key));
-        let mut record = Record { flow_hash, ..self.record(packet) };
-        if self.hosts {
-            let wire::Hosts { source, destination, dscp } = wire::hosts(packet.bytes(), l3, FLOW_KEY);
-            record = Record { source, destination, dscp, ..record };
-        }
-        record
-    }
-
-    /// The arriving packet was not enqueued: it is dropped.
-    #[cold]
-    fn refuse(&mut self) {
-        self.marking = false;
-        self.ended.extend(self.arriving.take().map(|packet| (packet, DropReason::SchemeArrival)));
-    }
-
-    #[inline(always)]
-    fn take(&mut self, queue: usize) -> Option<Packet> {
-        let super_frames = self.super_frames;
-        let (packet, length) = self.queues.pop(queue, |packet| length(super_frames, packet))?;
-        self.backlog.packets -= 1;
-        self.backlog.bytes = Bytes::new(self.backlog.bytes.get() - length);
-        Some(packet)
     }
 }

@@ -270,7 +270,7 @@ fn memory(rounds: Rounds) -> Figure {
     let mut lines = vec![Slot::default(); 4 * MOST];
     thicken(&lines);
     let places: Vec<usize> =
-        sequence(13).map(|r| ((r >> 32) * lines.len() as u64 >> 32) as usize).take(1 << 17).collect();
+        sequence(13).map(|r| (((r >> 32) * lines.len() as u64) >> 32) as usize).take(1 << 17).collect();
     let cost = each(rounds, places.len(), || places.iter().for_each(|&place| lines[place].0.length += 1));
     black_box(&lines);
     Figure::alone("schemes", "memory alone, 25.6 MB, a cache line changed", cost, "ns/line", None)

@@ -160,7 +160,7 @@ mod tests {
         fn wants_flow_hash(&self) -> bool {
             self.inner.wants_flow_hash()
         }
-        fn queues(&self) -> u16 {
+        fn queues(&self) -> u32 {
             self.inner.queues()
         }
         fn groups(&self) -> Vec<Group> {

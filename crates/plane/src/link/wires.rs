@@ -1,6 +1,7 @@
 //! The wires of a link: what a scheme sees of it, and does to it.
 
-use super::{Lines, length};
+use super::Lines;
+use super::lines::length;
 use packet::pool::prefetch;
 use packet::{DropReason, Packet, wire};
 use schemes::{Record, Size, Wires};

@@ -175,7 +175,7 @@ fn fq_total_backlog_rule() {
     let mut scheme = Bins::new(Deficit::new(4, 1514, true), codel(4), By::Flow, 4, 1000);
     let mut model = Model::default();
     for _ in 0..400 {
-        let short: Vec<u32> = (0..4).filter(|bin| model.size(QueueId(*bin as u32)).packets < 3).collect();
+        let short: Vec<u32> = (0..4).filter(|bin| model.size(QueueId(*bin)).packets < 3).collect();
         model.arrive_all(&mut scheme, short.iter().map(|bin| of(*bin, 500)));
         model.now += Nanos::millis(3);
         model.ready(&mut scheme, 1);

@@ -85,7 +85,7 @@ pub(super) struct Lines {
 
 impl Lines {
     /// So many queues, for so many packets together.
-    pub fn new(queues: u16, capacity: u32) -> Lines {
+    pub fn new(queues: u32, capacity: u32) -> Lines {
         Lines {
             now: Instant::START,
             rate: Rate::ZERO,
@@ -93,7 +93,7 @@ impl Lines {
             capacity: capacity.min(NONE - 1),
             places: Vec::new(),
             free: NONE,
-            queues: vec![EMPTY; queues.max(1).into()].into(),
+            queues: vec![EMPTY; queues.max(1) as usize].into(),
             waiting: Size::default(),
             offered: None,
             arriving: None,

@@ -189,6 +189,8 @@ fn medians(mut runs: Vec<Measured>) -> Measured {
         parameters: runs.pop().map(|run| run.parameters).unwrap_or_default(),
         values: values.into_iter().map(|(name, list)| (name, middle(list))).collect(),
         series: series.into_iter().map(|(name, runs)| (name, along(runs))).collect(),
+        // Worlds of hosts, whose samples are pooled, run in virtual time only.
+        samples: Default::default(),
     }
 }
 

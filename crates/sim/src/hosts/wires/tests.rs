@@ -67,7 +67,7 @@ fn every_scheme_decides_over_these_wires_as_recorded() {
 #[test]
 fn what_waits_comes_out_by_the_time_it_came() {
     let mut lines = Lines::new(3, u32::MAX);
-    for (came, queue) in [(1, 2u16), (2, 0), (3, 0), (4, 1), (5, 2)] {
+    for (came, queue) in [(1, 2u32), (2, 0), (3, 0), (4, 1), (5, 2)] {
         let packet =
             Packet { stream: 0, place: came, bytes: 100, hop: 0, ecn: 0, class: 0, came: came.into(), load: ANY };
         lines.offered = Some((packet, Fields::default()));

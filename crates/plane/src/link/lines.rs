@@ -1,0 +1,90 @@
+//! Packets as a scheme sees them: lengths on the wire, records, and what waits.
+
+use super::{FLOW_KEY, Lines};
+use crate::fates::Fates;
+use crate::offload::wire_length;
+use crate::port::Offloads;
+use packet::{DropReason, Packet, wire};
+use schemes::{Record, Size};
+use units::Bytes;
+
+#[inline(always)]
+pub(super) fn length(super_frames: bool, packet: &Packet) -> u64 {
+    if super_frames { wire_length(packet) as u64 } else { packet.len() as u64 }
+}
+
+impl Lines {
+    /// Bytes of a packet on the wire.
+    #[inline(always)]
+    pub(super) fn length(&self, packet: &Packet) -> u64 {
+        length(self.super_frames, packet)
+    }
+
+    /// Bytes of all packets of `batch` on the wire.
+    #[inline(always)]
+    pub(super) fn bytes(&self, packets: &[Packet]) -> u64 {
+        if !self.super_frames {
+            return packets.iter().map(|packet| packet.len() as u64).sum();
+        }
+        packets.iter().map(|packet| self.length(packet)).sum()
+    }
+
+    /// Makes what waits fit a port that takes less than before: segments take the place of their super-frame.
+    pub(super) fn refit(&mut self, can: Offloads, fates: &mut Fates) {
+        let Lines { queues, backlog, counters, books, .. } = self;
+        *backlog = Size::default();
+        for queue in 0..queues.len() {
+            let (before, _) = queues.size(queue);
+            let done = queues.refit(queue, can, fates);
+            (0..done.dropped).for_each(|_| books.dropped(queue, DropReason::BadOffload));
+            let (packets, bytes) = queues.size(queue);
+            counters.dropped += done.dropped;
+            counters.offered += u64::from(packets) + done.dropped - u64::from(before);
+            backlog.packets += packets;
+            backlog.bytes += Bytes::new(bytes);
+        }
+    }
+
+    /// A packet as its scheme sees it.
+    #[inline(always)]
+    pub(super) fn record(&self, packet: &Packet) -> Record {
+        let meta = packet.meta();
+        Record {
+            length: self.length(packet) as u32,
+            timestamp: meta.timestamp,
+            queue: meta.queue,
+            class: meta.class,
+            ecn: meta.ecn,
+            ..Record::default()
+        }
+    }
+
+    /// The same for one that arrives: also what only its bytes tell.
+    #[inline(always)]
+    pub(super) fn arrival(&self, packet: &Packet) -> Record {
+        let l3 = packet.meta().l3 as usize;
+        let flow_hash = self.hash_key.map_or(0, |key| wire::flow_hash(packet.bytes(), l3, key));
+        let mut record = Record { flow_hash, ..self.record(packet) };
+        if self.hosts {
+            let wire::Hosts { source, destination, dscp } = wire::hosts(packet.bytes(), l3, FLOW_KEY);
+            record = Record { source, destination, dscp, ..record };
+        }
+        record
+    }
+
+    /// The arriving packet was not enqueued: it is dropped.
+    #[cold]
+    pub(super) fn refuse(&mut self) {
+        self.marking = false;
+        self.ended.extend(self.arriving.take().map(|packet| (packet, DropReason::SchemeArrival)));
+    }
+
+    #[inline(always)]
+    pub(super) fn take(&mut self, queue: usize) -> Option<Packet> {
+        let super_frames = self.super_frames;
+        let (packet, length) = self.queues.pop(queue, |packet| length(super_frames, packet))?;
+        self.backlog.packets -= 1;
+        self.backlog.bytes = Bytes::new(self.backlog.bytes.get() - length);
+        Some(packet)
+    }
+}
