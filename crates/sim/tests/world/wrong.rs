@@ -50,7 +50,7 @@ time = "1ms"
             w:15:8: error: no kind of source is called 'bursty'; use one of constant, poisson, onoff, ramp, replay
             w:17:8: error: 'efx' is no code point; write "ef", "af31", "cs5" or a number
             w:19:11: error: a link has two ends; write between = ["p1", "p2"]
-            w:23:1: error: it does not say what happens; give router and config, or card and up
+            w:23:1: error: it does not say what happens; give router and config, card and up, link and scheme, or link and rate
             w:25:1: error: no router has a port on card 'nobody'; use one of in, out
         "#]],
     );
@@ -61,8 +61,8 @@ fn an_unknown_key_is_told_with_what_was_meant() {
     check(
         "waarmup = \"1ms\"",
         expect![[r#"
-        w:2:1: error: unknown field `waarmup`, expected one of `duration`, `warmup`, `sample`, `seed`, `router`, `card`, `link`, `source`, `sink`, `at`; did you mean 'warmup'?
-    "#]],
+            w:2:1: error: unknown field `waarmup`, expected one of `duration`, `warmup`, `sample`, `seed`, `hash`, `router`, `host`, `flow`, `card`, `link`, `source`, `sink`, `at`; did you mean 'warmup'?
+        "#]],
     );
 }
 
