@@ -29,7 +29,7 @@ fn loaded(module: &[u8], runtime: &Runtime) -> Program {
 }
 
 /// What guests cost of which the program has the code.
-pub fn measure(rounds: Rounds) -> Vec<Figure> {
+pub(super) fn measure(rounds: Rounds) -> Vec<Figure> {
     let runtime = Runtime::timed(clock::processor_time).expect("guests run here");
     let program = loaded(FIFO, &runtime);
     let Rounds(times) = rounds;
