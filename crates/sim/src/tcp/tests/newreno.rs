@@ -25,15 +25,15 @@ fn slow_start_adds_a_packet_for_each_acknowledgement() {
         plain(),
         EIGHT,
         expect![[r#"
-                 0 offer 1000     window 2.00  threshold inf  flight 2   sends 0 1
-               100 wait 100       window 2.00  threshold inf  flight 2   sends
-               100 ack 1          window 3.00  threshold inf  flight 3   sends 2 3
-               100 ack 2          window 4.00  threshold inf  flight 4   sends 4 5
-               200 wait 100       window 4.00  threshold inf  flight 4   sends
-               200 ack 3          window 5.00  threshold inf  flight 5   sends 6 7
-               200 ack 4          window 6.00  threshold inf  flight 6   sends 8 9
-               200 ack 5          window 7.00  threshold inf  flight 7   sends 10 11
-               200 ack 6          window 8.00  threshold inf  flight 8   sends 12 13
+            0     offer 1000     window 2.00  threshold inf  flight 2   sends 0 1
+            100   wait 100       window 2.00  threshold inf  flight 2   sends
+            100   ack 1          window 3.00  threshold inf  flight 3   sends 2 3
+            100   ack 2          window 4.00  threshold inf  flight 4   sends 4 5
+            200   wait 100       window 4.00  threshold inf  flight 4   sends
+            200   ack 3          window 5.00  threshold inf  flight 5   sends 6 7
+            200   ack 4          window 6.00  threshold inf  flight 6   sends 8 9
+            200   ack 5          window 7.00  threshold inf  flight 7   sends 10 11
+            200   ack 6          window 8.00  threshold inf  flight 8   sends 12 13
         "#]],
     );
 }
@@ -46,15 +46,15 @@ fn three_duplicates_send_again_and_halve_and_each_further_one_lets_a_packet_go()
         plain(),
         &format!("{EIGHT} wait 100; dup 1; dup 1; dup 1; dup 4; dup 1; dup 2; wait 100; ack 16"),
         expect![[r#"
-               300 wait 100       window 8.00  threshold inf  flight 8   sends
-               300 dup 1          window 8.00  threshold inf  flight 9   sends 14
-               300 dup 1          window 8.00  threshold inf  flight 10  sends 15
-               300 dup 1          window 4.00  threshold 4    flight 10  sends 6!
-               300 dup 4          window 4.00  threshold 4    flight 11  sends 16
-               300 dup 1          window 4.00  threshold 4    flight 12  sends 17
-               300 dup 2          window 4.00  threshold 4    flight 14  sends 18 19
-               400 wait 100       window 4.00  threshold 4    flight 14  sends
-               400 ack 16         window 4.25  threshold 4    flight 4   sends
+            300   wait 100       window 8.00  threshold inf  flight 8   sends
+            300   dup 1          window 8.00  threshold inf  flight 9   sends 14
+            300   dup 1          window 8.00  threshold inf  flight 10  sends 15
+            300   dup 1          window 4.00  threshold 4    flight 10  sends 6!
+            300   dup 4          window 4.00  threshold 4    flight 11  sends 16
+            300   dup 1          window 4.00  threshold 4    flight 12  sends 17
+            300   dup 2          window 4.00  threshold 4    flight 14  sends 18 19
+            400   wait 100       window 4.00  threshold 4    flight 14  sends
+            400   ack 16         window 4.25  threshold 4    flight 4   sends
         "#]],
     );
 }
@@ -66,15 +66,15 @@ fn partial_acknowledgements_send_the_next_lost_packet_at_once() {
         plain(),
         &format!("{EIGHT} wait 100; dup 6; wait 100; ack 9; dup 2; wait 100; ack 16; ack 17; ack 18"),
         expect![[r#"
-               300 wait 100       window 8.00  threshold inf  flight 8   sends
-               300 dup 6          window 4.00  threshold 4    flight 10  sends 6! 14 15
-               400 wait 100       window 4.00  threshold 4    flight 10  sends
-               400 ack 9          window 4.00  threshold 4    flight 8   sends 9! 16
-               400 dup 2          window 4.00  threshold 4    flight 10  sends 17 18
-               500 wait 100       window 4.00  threshold 4    flight 10  sends
-               500 ack 16         window 4.25  threshold 4    flight 4   sends 19
-               500 ack 17         window 4.49  threshold 4    flight 4   sends 20
-               500 ack 18         window 4.71  threshold 4    flight 4   sends 21
+            300   wait 100       window 8.00  threshold inf  flight 8   sends
+            300   dup 6          window 4.00  threshold 4    flight 10  sends 6! 14 15
+            400   wait 100       window 4.00  threshold 4    flight 10  sends
+            400   ack 9          window 4.00  threshold 4    flight 8   sends 9! 16
+            400   dup 2          window 4.00  threshold 4    flight 10  sends 17 18
+            500   wait 100       window 4.00  threshold 4    flight 10  sends
+            500   ack 16         window 4.25  threshold 4    flight 4   sends 19
+            500   ack 17         window 4.49  threshold 4    flight 4   sends 20
+            500   ack 18         window 4.71  threshold 4    flight 4   sends 21
         "#]],
     );
 }
@@ -86,13 +86,13 @@ fn only_the_first_partial_acknowledgement_starts_the_timer_anew() {
         plain(),
         &format!("{EIGHT} wait 100; dup 5; wait 100; ack 7; wait 100; ack 8; timer"),
         expect![[r#"
-               300 wait 100       window 8.00  threshold inf  flight 8   sends
-               300 dup 5          window 4.00  threshold 4    flight 9   sends 6! 14
-               400 wait 100       window 4.00  threshold 4    flight 9   sends
-               400 ack 7          window 4.00  threshold 4    flight 9   sends 7! 15
-               500 wait 100       window 4.00  threshold 4    flight 9   sends
-               500 ack 8          window 4.00  threshold 4    flight 9   sends 8! 16
-               600 timer          window 1.00  threshold 2    flight 1   sends 8!
+            300   wait 100       window 8.00  threshold inf  flight 8   sends
+            300   dup 5          window 4.00  threshold 4    flight 9   sends 6! 14
+            400   wait 100       window 4.00  threshold 4    flight 9   sends
+            400   ack 7          window 4.00  threshold 4    flight 9   sends 7! 15
+            500   wait 100       window 4.00  threshold 4    flight 9   sends
+            500   ack 8          window 4.00  threshold 4    flight 9   sends 8! 16
+            600   timer          window 1.00  threshold 2    flight 1   sends 8!
         "#]],
     );
 }
@@ -104,15 +104,15 @@ fn after_a_timeout_everything_is_sent_again_from_the_first_missing_packet() {
         plain(),
         &format!("{EIGHT} timer; wait 100; ack 7; same 3; wait 100; ack 14; same 4; wait 100; ack 16"),
         expect![[r#"
-               400 timer          window 1.00  threshold 4    flight 1   sends 6!
-               500 wait 100       window 1.00  threshold 4    flight 1   sends
-               500 ack 7          window 2.00  threshold 4    flight 2   sends 7! 8!
-               500 same 3         window 2.00  threshold 4    flight 2   sends
-               600 wait 100       window 2.00  threshold 4    flight 2   sends
-               600 ack 14         window 3.00  threshold 4    flight 3   sends 14 15 16
-               600 same 4         window 3.00  threshold 4    flight 3   sends
-               700 wait 100       window 3.00  threshold 4    flight 3   sends
-               700 ack 16         window 4.00  threshold 4    flight 4   sends 17 18 19
+            400   timer          window 1.00  threshold 4    flight 1   sends 6!
+            500   wait 100       window 1.00  threshold 4    flight 1   sends
+            500   ack 7          window 2.00  threshold 4    flight 2   sends 7! 8!
+            500   same 3         window 2.00  threshold 4    flight 2   sends
+            600   wait 100       window 2.00  threshold 4    flight 2   sends
+            600   ack 14         window 3.00  threshold 4    flight 3   sends 14 15 16
+            600   same 4         window 3.00  threshold 4    flight 3   sends
+            700   wait 100       window 3.00  threshold 4    flight 3   sends
+            700   ack 16         window 4.00  threshold 4    flight 4   sends 17 18 19
         "#]],
     );
 }
@@ -123,11 +123,11 @@ fn a_timer_that_expires_again_waits_twice_as_long_and_leaves_the_threshold() {
         plain(),
         &format!("{EIGHT} timer; timer; timer; wait 100; ack 7"),
         expect![[r#"
-               400 timer          window 1.00  threshold 4    flight 1   sends 6!
-               800 timer          window 1.00  threshold 4    flight 1   sends 6!
-              1600 timer          window 1.00  threshold 4    flight 1   sends 6!
-              1700 wait 100       window 1.00  threshold 4    flight 1   sends
-              1700 ack 7          window 2.00  threshold 4    flight 2   sends 7! 8!
+            400   timer          window 1.00  threshold 4    flight 1   sends 6!
+            800   timer          window 1.00  threshold 4    flight 1   sends 6!
+            1600  timer          window 1.00  threshold 4    flight 1   sends 6!
+            1700  wait 100       window 1.00  threshold 4    flight 1   sends
+            1700  ack 7          window 2.00  threshold 4    flight 2   sends 7! 8!
         "#]],
     );
 }
@@ -140,17 +140,17 @@ fn congestion_avoidance_adds_a_packet_a_round_trip() {
             "{EIGHT} wait 100; dup 8; wait 100; ack 16; wait 100; ack 17; ack 18; ack 19; ack 20; wait 100; ack 21"
         ),
         expect![[r#"
-               300 wait 100       window 8.00  threshold inf  flight 8   sends
-               300 dup 8          window 4.00  threshold 4    flight 12  sends 6! 14 15 16 17
-               400 wait 100       window 4.00  threshold 4    flight 12  sends
-               400 ack 16         window 4.25  threshold 4    flight 4   sends 18 19
-               500 wait 100       window 4.25  threshold 4    flight 4   sends
-               500 ack 17         window 4.49  threshold 4    flight 4   sends 20
-               500 ack 18         window 4.71  threshold 4    flight 4   sends 21
-               500 ack 19         window 4.92  threshold 4    flight 4   sends 22
-               500 ack 20         window 5.12  threshold 4    flight 5   sends 23 24
-               600 wait 100       window 5.12  threshold 4    flight 5   sends
-               600 ack 21         window 5.32  threshold 4    flight 5   sends 25
+            300   wait 100       window 8.00  threshold inf  flight 8   sends
+            300   dup 8          window 4.00  threshold 4    flight 12  sends 6! 14 15 16 17
+            400   wait 100       window 4.00  threshold 4    flight 12  sends
+            400   ack 16         window 4.25  threshold 4    flight 4   sends 18 19
+            500   wait 100       window 4.25  threshold 4    flight 4   sends
+            500   ack 17         window 4.49  threshold 4    flight 4   sends 20
+            500   ack 18         window 4.71  threshold 4    flight 4   sends 21
+            500   ack 19         window 4.92  threshold 4    flight 4   sends 22
+            500   ack 20         window 5.12  threshold 4    flight 5   sends 23 24
+            600   wait 100       window 5.12  threshold 4    flight 5   sends
+            600   ack 21         window 5.32  threshold 4    flight 5   sends 25
         "#]],
     );
 }
@@ -191,12 +191,12 @@ fn marks_halve_once_for_a_window() {
         settings,
         &format!("{EIGHT} wait 100; mark 7; mark 8; ack 14; wait 100; mark 15"),
         expect![[r#"
-               300 wait 100       window 8.00  threshold inf  flight 8   sends
-               300 mark 7         window 4.25  threshold 4    flight 7   sends
-               300 mark 8         window 4.49  threshold 4    flight 6   sends
-               300 ack 14         window 4.71  threshold 4    flight 4   sends 14 15 16 17
-               400 wait 100       window 4.71  threshold 4    flight 4   sends
-               400 mark 15        window 2.50  threshold 2    flight 3   sends
+            300   wait 100       window 8.00  threshold inf  flight 8   sends
+            300   mark 7         window 4.25  threshold 4    flight 7   sends
+            300   mark 8         window 4.49  threshold 4    flight 6   sends
+            300   ack 14         window 4.71  threshold 4    flight 4   sends 14 15 16 17
+            400   wait 100       window 4.71  threshold 4    flight 4   sends
+            400   mark 15        window 2.50  threshold 2    flight 3   sends
         "#]],
     );
 }
@@ -208,10 +208,10 @@ fn counted_windows_grow_by_packets_and_only_while_they_are_full() {
         settings,
         "offer 1000; wait 100; ack 2; ack 4",
         expect![[r#"
-                 0 offer 1000     window 4.00  threshold inf  flight 4   sends 0 1 2 3
-               100 wait 100       window 4.00  threshold inf  flight 4   sends
-               100 ack 2          window 6.00  threshold inf  flight 6   sends 4 5 6 7
-               100 ack 4          window 8.00  threshold inf  flight 8   sends 8 9 10 11
+            0     offer 1000     window 4.00  threshold inf  flight 4   sends 0 1 2 3
+            100   wait 100       window 4.00  threshold inf  flight 4   sends
+            100   ack 2          window 6.00  threshold inf  flight 6   sends 4 5 6 7
+            100   ack 4          window 8.00  threshold inf  flight 8   sends 8 9 10 11
         "#]],
     );
     // Of a window of four two are used: it could not have been too small. Three are more than half of it.
@@ -219,15 +219,15 @@ fn counted_windows_grow_by_packets_and_only_while_they_are_full() {
         settings,
         "offer 2; wait 100; ack 1; ack 2; offer 3; wait 100; ack 3; ack 4; ack 5",
         expect![[r#"
-                 0 offer 2        window 4.00  threshold inf  flight 2   sends 0 1
-               100 wait 100       window 4.00  threshold inf  flight 2   sends
-               100 ack 1          window 4.00  threshold inf  flight 1   sends
-               100 ack 2          window 4.00  threshold inf  flight 0   sends
-               100 offer 3        window 4.00  threshold inf  flight 3   sends 2 3 4
-               200 wait 100       window 4.00  threshold inf  flight 3   sends
-               200 ack 3          window 5.00  threshold inf  flight 2   sends
-               200 ack 4          window 5.00  threshold inf  flight 1   sends
-               200 ack 5          window 5.00  threshold inf  flight 0   sends
+            0     offer 2        window 4.00  threshold inf  flight 2   sends 0 1
+            100   wait 100       window 4.00  threshold inf  flight 2   sends
+            100   ack 1          window 4.00  threshold inf  flight 1   sends
+            100   ack 2          window 4.00  threshold inf  flight 0   sends
+            100   offer 3        window 4.00  threshold inf  flight 3   sends 2 3 4
+            200   wait 100       window 4.00  threshold inf  flight 3   sends
+            200   ack 3          window 5.00  threshold inf  flight 2   sends
+            200   ack 4          window 5.00  threshold inf  flight 1   sends
+            200   ack 5          window 5.00  threshold inf  flight 0   sends
         "#]],
     );
 }

@@ -59,7 +59,7 @@ pub fn script(settings: Settings, control: Box<dyn Control>, text: &str) -> Stri
         let sent = segments.join(" ");
         writeln!(
             out,
-            "{at:>6} {step:<14} window {window:<5.2} threshold {threshold:<4} flight {flight:<3} sends {sent}"
+            "{at:<5} {step:<14} window {window:<5.2} threshold {threshold:<4} flight {flight:<3} sends {sent}"
         )
         .unwrap();
     }
