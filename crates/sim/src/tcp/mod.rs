@@ -32,16 +32,19 @@
 
 pub mod application;
 mod control;
+mod delivery;
 mod newreno;
 mod ranges;
 mod receiver;
 mod rtt;
+mod scoreboard;
 mod sender;
 mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use control::{Cause, Control, Progress, Reno};
+pub use control::{Bbr, Cause, Control, Cubic, Dctcp, Progress, Reno};
+pub use delivery::Delivered;
 pub use receiver::Receiver;
 pub use sender::{Sender, Told};
 pub use settings::{Acknowledging, Floor, Restart, Settings, TCP_PACKET, TCP_PAYLOAD};

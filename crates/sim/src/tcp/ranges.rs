@@ -22,7 +22,6 @@ impl Ranges {
     }
 
     /// One behind the last.
-    #[cfg(test)]
     pub fn end(&self) -> Option<u64> {
         self.ranges.back().map(|&(_, to)| to)
     }
@@ -73,7 +72,6 @@ impl Ranges {
         }
     }
 
-    #[cfg(test)]
     /// Takes out everything below `seq`; answers how many packets that were. A range that begins at `seq` stays.
     pub fn remove_below(&mut self, seq: u64) -> u64 {
         let mut removed = 0;

@@ -1,8 +1,10 @@
 //! What a sender does: which packet goes next, and when; what acknowledgements and its timer mean.
 
 use super::control::{Cause, Control, Progress};
+use super::delivery::Delivery;
 use super::newreno::{NewReno, Verdict};
 use super::rtt::Rtt;
+use super::scoreboard::Scoreboard;
 use super::settings::{Restart, Settings};
 use super::{Ack, Segment};
 use units::{Instant, Nanos};
@@ -16,7 +18,8 @@ pub struct Sender {
     settings: Settings,
     control: Box<dyn Control>,
     rtt: Rtt,
-    losses: NewReno,
+    losses: Losses,
+    delivery: Option<Box<Delivery>>,
     /// The first packet that is not acknowledged.
     first: u64,
     /// The next to be sent; after a time-out one that has been sent before.
@@ -32,6 +35,8 @@ pub struct Sender {
     /// When the last packet was sent, and the last one acknowledged.
     sent: Instant,
     heard: Instant,
+    /// When something last was known to have come.
+    progressed: Instant,
     /// No packet before this, where the control spaces them, and whether one waits for it.
     spaced: Instant,
     waits: bool,
@@ -42,6 +47,29 @@ pub struct Sender {
     /// A round trip is over when this packet is acknowledged.
     round: u64,
     told: Told,
+}
+
+/// How losses are found out, and made up for.
+#[derive(Debug)]
+enum Losses {
+    Counted(NewReno),
+    Selective(Box<Scoreboard>),
+}
+
+impl Losses {
+    fn recovering(&self) -> bool {
+        match self {
+            Losses::Counted(losses) => losses.recovering(),
+            Losses::Selective(board) => board.recovering(),
+        }
+    }
+
+    fn open(&self) -> bool {
+        match self {
+            Losses::Counted(losses) => losses.open(),
+            Losses::Selective(board) => board.open(),
+        }
+    }
 }
 
 /// What has happened to a sender so far.
@@ -64,9 +92,14 @@ pub struct Told {
 impl Sender {
     /// A sender whose application has nothing yet.
     pub fn new(settings: Settings, control: Box<dyn Control>) -> Sender {
+        let losses = match settings.selective {
+            true => Losses::Selective(Box::default()),
+            false => Losses::Counted(NewReno::new(settings.limited_transmit)),
+        };
         Sender {
             rtt: Rtt::new(&settings),
-            losses: NewReno::new(settings.limited_transmit),
+            losses,
+            delivery: control.wants_delivery().then(Box::default),
             control,
             settings,
             first: 0,
@@ -77,6 +110,7 @@ impl Sender {
             due: Instant::FAR,
             sent: Instant::START,
             heard: Instant::START,
+            progressed: Instant::START,
             spaced: Instant::START,
             waits: false,
             full: false,
@@ -91,43 +125,46 @@ impl Sender {
         self.offered = self.offered.saturating_add(packets);
     }
 
-    /// How many packets may be outstanding now.
+    /// How many packets may be under way now.
     #[inline]
     fn room(&self) -> u64 {
-        let window = (self.control.window() as u64).max(1) + self.losses.extra();
-        window.min(self.settings.receive_window)
+        let window = (self.control.window() as u64).max(1);
+        match &self.losses {
+            Losses::Counted(losses) => window + losses.extra(),
+            Losses::Selective(board) if board.recovering() && !self.control.rules_recovery() => board.allowed(),
+            Losses::Selective(_) => window,
+        }
     }
 
     /// The packet to be sent now, if there is one. It counts as sent.
     #[inline]
     pub fn next(&mut self, now: Instant) -> Option<Segment> {
         self.waits = false;
-        if !self.repeat {
+        let in_flight = self.in_flight();
+        // After duplicates the first packet goes whatever the window says.
+        let full = !self.repeat && in_flight >= self.room();
+        let fresh = self.next < self.offered && self.next - self.first < self.settings.receive_window;
+        if self.first == self.fresh && self.fresh > 0 && fresh {
+            self.wake(now);
+        }
+        let gap = self.control.gap();
+        if full || gap.is_some() && now < self.spaced {
+            let wanted = fresh || !self.losses.open();
+            self.full |= full && wanted;
+            self.waits = !full && wanted;
+            return None;
+        }
+        let seq = self.choose(fresh)?;
+        if let Some(gap) = gap {
+            // Late by no more than one, so that there are no bursts.
+            self.spaced = self.spaced.max(now - gap) + gap;
+        }
+        if let Some(delivery) = &mut self.delivery {
+            delivery.sent(now, seq, in_flight);
             if self.next >= self.offered {
-                return None;
-            }
-            if self.first == self.fresh && self.fresh > 0 {
-                self.wake(now);
-            }
-            if self.next - self.first >= self.room() {
-                self.full = true;
-                return None;
+                delivery.idle(in_flight + 1);
             }
         }
-        if let Some(gap) = self.control.gap() {
-            if now < self.spaced {
-                self.waits = true;
-                return None;
-            }
-            self.spaced = now + gap;
-        }
-        let seq = if std::mem::take(&mut self.repeat) {
-            self.next = self.next.max(self.first + 1);
-            self.first
-        } else {
-            self.next += 1;
-            self.next - 1
-        };
         let again = seq < self.fresh;
         self.fresh = self.fresh.max(seq + 1);
         self.sent = now;
@@ -137,6 +174,27 @@ impl Sender {
             self.due = now + self.rtt.timeout();
         }
         Some(Segment { seq, sent: now, again })
+    }
+
+    /// What is sent next: what was lost, then what has never been sent, where the receiver has room.
+    #[inline]
+    fn choose(&mut self, fresh: bool) -> Option<u64> {
+        if let Losses::Selective(board) = &mut self.losses {
+            let seq = board.lost(self.first, self.fresh);
+            if seq.is_some() || fresh {
+                board.sent();
+            }
+            if seq.is_some() {
+                return seq;
+            }
+        } else if std::mem::take(&mut self.repeat) {
+            self.next = self.next.max(self.first + 1);
+            return Some(self.first);
+        }
+        fresh.then(|| {
+            self.next += 1;
+            self.next - 1
+        })
     }
 
     /// The first packet after nothing was outstanding: what was known of the path may be out of date.
@@ -169,11 +227,61 @@ impl Sender {
         if ack.marked > 0 && self.settings.marks {
             self.marked(now, ack);
         }
-        if ack.next > self.first {
-            self.advance(now, ack);
-        } else if ack.next == self.first && self.first < self.fresh && !ack.duplicate {
-            let verdict = self.losses.duplicate(self.first, self.fresh);
-            self.judge(now, verdict);
+        let in_flight = self.in_flight();
+        let advance = ack.next.saturating_sub(self.first);
+        let took = (advance > 0).then(|| now.since(ack.echo));
+        if let Some(took) = took {
+            self.rtt.sample(took, ack.next >= self.round);
+            if ack.next >= self.round {
+                self.round = self.fresh;
+            }
+        }
+        let (delivered, verdict) = self.lose(ack);
+        self.first = self.first.max(ack.next);
+        self.next = self.next.max(self.first);
+        if advance > 0 {
+            self.repeat = false;
+            self.heard = now;
+            // RFC 6582, 3.2 step 3: only the first of several partial acknowledgements starts the timer anew.
+            if verdict != Verdict::Partial(false) {
+                self.due = if self.first < self.fresh { now + self.rtt.timeout() } else { Instant::FAR };
+            }
+        }
+        self.judge(now, verdict, in_flight);
+        if delivered > 0 {
+            self.progress(now, ack, delivered, in_flight, took);
+        }
+        if let Losses::Selective(board) = &mut self.losses
+            && board.recovering()
+        {
+            let target = self.control.window() as u64;
+            board.reduce(delivered, target, self.first, self.fresh, verdict == Verdict::Lost);
+        }
+    }
+
+    /// What an acknowledgement says about losses: how many packets have come for the first time, and what it means.
+    #[inline]
+    fn lose(&mut self, ack: &Ack) -> (u64, Verdict) {
+        let advance = ack.next.saturating_sub(self.first);
+        match &mut self.losses {
+            Losses::Selective(board) => {
+                let delivery = &mut self.delivery;
+                board.acknowledge(self.first, ack, self.fresh, |seq| {
+                    if let Some(delivery) = delivery {
+                        delivery.came(seq);
+                    }
+                })
+            }
+            Losses::Counted(losses) if advance > 0 => {
+                if let Some(delivery) = &mut self.delivery {
+                    delivery.came(ack.next - 1);
+                }
+                (advance, losses.advance(ack.next, advance))
+            }
+            Losses::Counted(losses) if ack.next == self.first && self.first < self.fresh && !ack.duplicate => {
+                (0, losses.duplicate(self.first, self.fresh))
+            }
+            Losses::Counted(_) => (0, Verdict::Fine),
         }
     }
 
@@ -187,50 +295,37 @@ impl Sender {
         self.control.congested(now, Cause::Mark, self.in_flight());
     }
 
+    /// Tells the control what has come.
     #[inline]
-    fn advance(&mut self, now: Instant, ack: &Ack) {
-        let delivered = ack.next - self.first;
-        let in_flight = self.in_flight();
-        self.first = ack.next;
-        self.next = self.next.max(self.first);
-        self.repeat = false;
-        self.heard = now;
-        let took = now.since(ack.echo);
-        let round = ack.next >= self.round;
-        if round {
-            self.round = self.fresh;
-        }
-        self.rtt.sample(took, round);
-        let verdict = self.losses.advance(ack.next, delivered);
-        // RFC 6582, 3.2 step 3: only the first of several partial acknowledgements starts the timer anew.
-        if verdict != Verdict::Partial(false) {
-            self.due = if self.first < self.fresh { now + self.rtt.timeout() } else { Instant::FAR };
-        }
-        self.judge(now, verdict);
+    fn progress(&mut self, now: Instant, ack: &Ack, delivered: u64, in_flight: u64, rtt: Option<Nanos>) {
         let slow = self.control.window() < self.control.threshold();
+        let delivery = self.delivery.as_mut().and_then(|delivery| delivery.sample(now, delivered, self.first));
         self.control.acknowledged(&Progress {
             now,
+            before: std::mem::replace(&mut self.progressed, now),
             delivered,
             marked: u64::from(ack.marked),
             in_flight,
             full: self.full || slow && (2 * in_flight) as f64 > self.control.window(),
             recovering: self.losses.recovering(),
+            held: rtt.is_none() || self.losses.recovering(),
             next: self.first,
             sent: self.fresh,
-            rtt: Some(took),
+            rtt,
             smoothed: self.rtt.smoothed(),
+            delivery,
         });
         self.full = false;
     }
 
     #[inline]
-    fn judge(&mut self, now: Instant, verdict: Verdict) {
+    fn judge(&mut self, now: Instant, verdict: Verdict, in_flight: u64) {
         match verdict {
             Verdict::Fine => {}
             Verdict::Lost => {
                 self.told.recoveries += 1;
-                self.repeat = true;
-                self.control.congested(now, Cause::Loss, self.in_flight());
+                self.repeat = matches!(self.losses, Losses::Counted(_));
+                self.control.congested(now, Cause::Loss, in_flight);
                 self.due = now + self.rtt.timeout();
             }
             Verdict::Partial(_) => self.repeat = true,
@@ -256,17 +351,26 @@ impl Sender {
         if !self.rtt.backed_off() {
             self.control.congested(now, Cause::Timeout, self.in_flight());
         }
-        self.losses.expired(self.fresh);
         self.rtt.back_off();
-        // From the first that is missing on, everything again (RFC 5681, 3.1; RFC 6298, 5.4).
-        self.next = self.first;
+        match &mut self.losses {
+            // From the first that is missing on, everything again (RFC 5681, 3.1; RFC 6298, 5.4).
+            Losses::Counted(losses) => {
+                losses.expired(self.fresh);
+                self.next = self.first;
+            }
+            Losses::Selective(board) => board.expired(self.first, self.fresh),
+        }
         self.repeat = false;
         self.due = now + self.rtt.timeout();
     }
 
     /// Packets under way, as far as it knows.
+    #[inline]
     pub fn in_flight(&self) -> u64 {
-        self.next - self.first
+        match &self.losses {
+            Losses::Counted(_) => self.next - self.first,
+            Losses::Selective(board) => board.in_flight(self.first, self.fresh),
+        }
     }
 
     /// Packets acknowledged, all before which are as well.
@@ -279,9 +383,12 @@ impl Sender {
         self.offered
     }
 
-    /// The congestion window, in packets.
+    /// The congestion window, in packets; while losses are made up for, what may be under way by now.
     pub fn window(&self) -> f64 {
-        self.control.window()
+        match &self.losses {
+            Losses::Selective(board) if board.recovering() && !self.control.rules_recovery() => board.allowed() as f64,
+            _ => self.control.window(),
+        }
     }
 
     /// The slow start threshold, in packets.

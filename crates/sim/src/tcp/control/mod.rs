@@ -1,16 +1,26 @@
 //! Congestion controls: how much may be under way. Which packets are lost, and which are sent again, is the sender's to find out.
 
+mod bbr;
+mod cubic;
+mod dctcp;
+mod hystart;
 mod reno;
 
+pub use bbr::Bbr;
+pub use cubic::Cubic;
+pub use dctcp::Dctcp;
 pub use reno::Reno;
 
+use super::delivery::Delivered;
 use units::{Instant, Nanos};
 
 /// What an acknowledgement has told.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Progress {
     /// When it came.
     pub now: Instant,
+    /// When the one before came that told of new data.
+    pub before: Instant,
     /// Packets that are known for the first time to have come.
     pub delivered: u64,
     /// How many of them were marked.
@@ -19,8 +29,10 @@ pub struct Progress {
     pub in_flight: u64,
     /// Whether the window was all that held the sender back.
     pub full: bool,
-    /// Whether lost packets are being made up for, so that the window is not the control's to raise.
+    /// Whether lost packets are being made up for.
     pub recovering: bool,
+    /// Whether the window is to stay: they are, or nothing has come that was next in order.
+    pub held: bool,
     /// The packets before this one have been acknowledged, in order.
     pub next: u64,
     /// The packets before this one have been sent.
@@ -29,6 +41,8 @@ pub struct Progress {
     pub rtt: Option<Nanos>,
     /// The smoothed round-trip time.
     pub smoothed: Option<Nanos>,
+    /// How fast packets were delivered, for controls that want to know.
+    pub delivery: Option<Delivered>,
 }
 
 /// Why the window is to become smaller.
@@ -69,6 +83,11 @@ pub trait Control: std::fmt::Debug + Send {
 
     /// Whether the window holds also while losses are made up for; otherwise the sender takes it down in proportion.
     fn rules_recovery(&self) -> bool {
+        false
+    }
+
+    /// Whether it wants to know how fast packets are delivered ([`Progress::delivery`]), which costs memory for each packet under way.
+    fn wants_delivery(&self) -> bool {
         false
     }
 

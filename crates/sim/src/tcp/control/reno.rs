@@ -20,6 +20,12 @@ impl Reno {
     pub fn new(settings: &Settings) -> Reno {
         Reno { window: settings.initial_window as f64, threshold: f64::INFINITY, counted: settings.counted }
     }
+
+    /// Congestion avoidance goes on from this part of the window.
+    pub(super) fn scale(&mut self, part: f64) {
+        self.window = (self.window * part).max(2.0);
+        self.threshold = self.window;
+    }
 }
 
 impl Control for Reno {
@@ -33,7 +39,7 @@ impl Control for Reno {
 
     #[inline]
     fn acknowledged(&mut self, progress: &Progress) {
-        if progress.recovering || self.counted && !progress.full {
+        if progress.held || self.counted && !progress.full {
             return;
         }
         // By acknowledgement (RFC 5681, equations 2 and 3), or by packet (RFC 3465 without its limit).

@@ -64,6 +64,8 @@ pub struct Dumbbell {
     pub back: Nanos,
     pub loss: Loss,
     pub dropped: u64,
+    /// When, since the start.
+    pub drops: Vec<Nanos>,
     pub left: u64,
     pub marked: u64,
     pub longest: usize,
@@ -86,6 +88,7 @@ impl Dumbbell {
             back: half,
             loss: Box::new(|_, _| false),
             dropped: 0,
+            drops: Vec::new(),
             left: 0,
             marked: 0,
             longest: 0,
@@ -119,6 +122,8 @@ impl Dumbbell {
             assert!(at >= self.now, "time runs backwards");
             self.now = at;
             match event {
+                // Another one was put before it, and looks again.
+                Event::Timer(number) if self.flows[number].armed != at => {}
                 Event::Timer(number) => {
                     let flow = &mut self.flows[number];
                     flow.armed = Instant::FAR;
@@ -160,6 +165,7 @@ impl Dumbbell {
         while let Some(segment) = self.flows[number].sender.next(self.now) {
             if (self.loss)(number, &segment) || self.queue.len() >= self.room {
                 self.dropped += 1;
+                self.drops.push(self.now.since(Instant::START));
                 continue;
             }
             let mark = self.flows[number].sender.takes_marks() && self.queue.len() >= self.mark;

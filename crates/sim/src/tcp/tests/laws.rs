@@ -4,18 +4,27 @@
 use super::dumbbell::Dumbbell;
 use crate::chance::Chance;
 use crate::tcp::application::Application;
-use crate::tcp::{Control, Reno, Settings};
+use crate::tcp::{Acknowledging, Bbr, Control, Cubic, Dctcp, Reno, Settings};
 use proptest::prelude::*;
 use units::{Instant, Nanos, Parts};
 
 /// Settings and controls that the laws are tried with.
 pub fn connection(kind: usize) -> (Settings, Box<dyn Control>) {
-    let settings = Settings::plain();
-    _ = kind;
-    (settings, Box::new(Reno::new(&settings)))
+    let (plain, kernel) = (Settings::plain(), Settings::kernel());
+    let each = Settings { acknowledging: Acknowledging::Each, initial_window: 2, ..kernel };
+    match kind {
+        0 => (plain, Box::new(Reno::new(&plain))),
+        1 => (kernel, Box::new(Reno::new(&kernel))),
+        2 => (kernel, Box::new(Cubic::with_hystart(&kernel))),
+        3 => (kernel, Box::new(Bbr::new(&kernel))),
+        4 => (plain, Box::new(Cubic::new(&plain))),
+        5 => (plain, Box::new(Bbr::new(&plain))),
+        6 => (each, Box::new(Dctcp::new(&each))),
+        _ => (each, Box::new(Reno::new(&each))),
+    }
 }
 
-pub const KINDS: usize = 1;
+pub const KINDS: usize = 8;
 
 fn transfer(kind: usize, packets: u64, lost: u32, room: usize, seed: u64) -> Result<(), TestCaseError> {
     let (settings, control) = connection(kind);
@@ -64,7 +73,7 @@ fn transfer(kind: usize, packets: u64, lost: u32, room: usize, seed: u64) -> Res
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
     #[test]
     fn everything_arrives_once_whatever_is_lost(
         kind in 0..KINDS, packets in 1..3000u64, lost in 0..300_000u32, room in 1..200usize, seed: u64,

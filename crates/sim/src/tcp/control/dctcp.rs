@@ -1,0 +1,94 @@
+//! DCTCP (RFC 8257): the window goes down by as much as there are marks.
+
+use super::{Cause, Control, Progress, Reno};
+use crate::tcp::Settings;
+use units::Instant;
+
+/// The weight of a window in the estimate (RFC 8257, 3.3).
+const GAIN: f64 = 1.0 / 16.0;
+
+/// Reno, but for marks.
+#[derive(Clone, Debug)]
+pub struct Dctcp {
+    reno: Reno,
+    /// The part of packets that are marked, as estimated: `DCTCP.Alpha`.
+    marked: f64,
+    /// Of the window that is looked at: its end, packets delivered, and marked.
+    end: u64,
+    seen: (u64, u64),
+    /// Marks of packets before this one have been reacted to.
+    reacted: u64,
+}
+
+impl Dctcp {
+    /// With the initial window of `settings`.
+    pub fn new(settings: &Settings) -> Dctcp {
+        Dctcp { reno: Reno::new(settings), marked: 1.0, end: 0, seen: (0, 0), reacted: 0 }
+    }
+}
+
+impl Control for Dctcp {
+    fn window(&self) -> f64 {
+        self.reno.window()
+    }
+
+    fn threshold(&self) -> f64 {
+        self.reno.threshold()
+    }
+
+    fn acknowledged(&mut self, progress: &Progress) {
+        self.seen.0 += progress.delivered;
+        self.seen.1 += progress.marked.min(progress.delivered);
+        if progress.next >= self.end {
+            let part = self.seen.1 as f64 / self.seen.0.max(1) as f64;
+            self.marked += GAIN * (part - self.marked);
+            (self.end, self.seen) = (progress.sent, (0, 0));
+        }
+        if progress.marked > 0 && progress.next > self.reacted && !progress.recovering {
+            self.reacted = progress.sent;
+            self.reno.scale(1.0 - self.marked / 2.0);
+        }
+        self.reno.acknowledged(progress);
+    }
+
+    fn congested(&mut self, now: Instant, cause: Cause, in_flight: u64) {
+        self.reno.congested(now, cause, in_flight);
+    }
+
+    fn recovered(&mut self, now: Instant) {
+        self.reno.recovered(now);
+    }
+
+    fn restart(&mut self, now: Instant, window: f64) {
+        self.reno.restart(now, window);
+    }
+
+    fn counts_marks(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_goes_down_by_half_the_part_that_is_marked_once_a_window() {
+        let mut control = Dctcp::new(&Settings { initial_window: 100, ..Settings::plain() });
+        control.reno.congested(Instant::START, Cause::Mark, 0);
+        let mut next = 0;
+        // Windows of fifty packets of which ten are marked, the last ones: the estimate goes from one towards a fifth.
+        for _ in 0..200 {
+            let window = control.window();
+            for n in 0..50 {
+                next += 1;
+                let marked = u64::from(n >= 40);
+                let sent = next + 50;
+                control.acknowledged(&Progress { next, sent, delivered: 1, marked, ..Progress::default() });
+            }
+            let floor = window * (1.0 - control.marked / 2.0);
+            assert!(control.window() >= floor * 0.9, "one reduction a window: {window} to {}", control.window());
+        }
+        assert!((control.marked - 0.2).abs() < 0.01, "{}", control.marked);
+    }
+}

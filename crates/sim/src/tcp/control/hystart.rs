@@ -1,0 +1,103 @@
+//! HyStart++ (RFC 9406): slow start is left when round trips become longer, not when packets are lost.
+
+use super::Progress;
+use units::Nanos;
+
+/// The increase of the round-trip time that tells of a queue: an eighth, between these (RFC 9406, 4.3).
+const LEAST: Nanos = Nanos::millis(4);
+const MOST: Nanos = Nanos::millis(16);
+/// Round trips measured before one says something.
+const SAMPLES: u32 = 8;
+/// How much slower the window grows while it is found out whether it was a false alarm, and for how many round trips.
+const SLOWER: f64 = 0.25;
+const ROUNDS: u32 = 5;
+
+/// One slow start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct HyStart {
+    /// A round is over when this packet is acknowledged.
+    end: u64,
+    last: Nanos,
+    current: Nanos,
+    samples: u32,
+    /// In conservative slow start: the round-trip time that began it, and how many rounds are left.
+    doubt: Option<(Nanos, u32)>,
+}
+
+impl Default for HyStart {
+    fn default() -> HyStart {
+        HyStart { end: 0, last: Nanos::MAX, current: Nanos::MAX, samples: 0, doubt: None }
+    }
+}
+
+impl HyStart {
+    /// Takes an acknowledgement in; whether slow start is over.
+    pub fn is_over(&mut self, progress: &Progress) -> bool {
+        if progress.next >= self.end {
+            self.end = progress.sent;
+            (self.last, self.current, self.samples) = (self.current, Nanos::MAX, 0);
+            if let Some((_, left)) = &mut self.doubt {
+                *left -= 1;
+                if *left == 0 {
+                    return true;
+                }
+            }
+        }
+        let Some(rtt) = progress.rtt else { return false };
+        self.current = self.current.min(rtt);
+        self.samples += 1;
+        if self.samples < SAMPLES {
+            return false;
+        }
+        match self.doubt {
+            None if self.last < Nanos::MAX => {
+                let increase = Nanos::new(self.last.get() / 8).clamp(LEAST, MOST);
+                if self.current >= self.last + increase {
+                    self.doubt = Some((self.current, ROUNDS));
+                }
+            }
+            // It was jitter.
+            Some((baseline, _)) if self.current < baseline => self.doubt = None,
+            _ => {}
+        }
+        false
+    }
+
+    /// Packets by which a packet acknowledged raises the window.
+    pub fn growth(&self) -> f64 {
+        if self.doubt.is_some() { SLOWER } else { 1.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rounds of ten packets with these round-trip times; the growth after each, or -1 where slow start is over.
+    fn rounds(millis: &[u64]) -> Vec<f64> {
+        let (mut hystart, mut next) = (HyStart::default(), 0);
+        let round = |&millis: &u64| {
+            for _ in 0..10 {
+                next += 1;
+                let rtt = Some(Nanos::millis(millis));
+                if hystart.is_over(&Progress { next, sent: (next / 10 + 1) * 10 + 1, rtt, ..Progress::default() }) {
+                    return -1.0;
+                }
+            }
+            hystart.growth()
+        };
+        millis.iter().map(round).collect()
+    }
+
+    #[test]
+    fn longer_round_trips_slow_the_start_down_and_end_it_after_five_more() {
+        // An eighth of 100 ms is 12.5 ms.
+        assert_eq!(rounds(&[100, 100, 112, 112]), [1.0, 1.0, 1.0, 1.0]);
+        assert_eq!(rounds(&[100, 100, 113, 113, 113, 113, 113, 113]), [1.0, 1.0, 0.25, 0.25, 0.25, 0.25, 0.25, -1.0]);
+    }
+
+    #[test]
+    fn a_false_alarm_is_taken_back() {
+        assert_eq!(rounds(&[100, 130, 130, 100, 100]), [1.0, 0.25, 0.25, 1.0, 1.0]);
+    }
+}

@@ -1,0 +1,205 @@
+//! What is lost, told by selective acknowledgements (RFC 6675), as Linux does it: a packet is lost when later ones have come, three at
+//! first (RFC 8985 with no reordering seen), and what is sent while losses are made up for goes down to the new window in
+//! proportion (RFC 6937).
+
+use super::Ack;
+use super::newreno::Verdict;
+use super::ranges::Ranges;
+use std::collections::VecDeque;
+
+/// What the sender is doing about losses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Phase {
+    #[default]
+    Open,
+    Fast,
+    Timeout,
+}
+
+/// Packets that have come out of turn before one is given up.
+const DUPLICATES: u64 = 3;
+
+/// A sender's account of what has come. Of the packets from `first` on, those before `edge` that have not come are lost; of these,
+/// those before `cursor` have been sent again.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scoreboard {
+    phase: Phase,
+    came: Ranges,
+    edge: u64,
+    cursor: u64,
+    /// How many before `cursor` have not come.
+    resent: u64,
+    /// What was sent again, in that order, and what had never been sent by then: when that comes, the former is lost.
+    order: VecDeque<(u64, u64)>,
+    /// Those lost again, to be sent a third time.
+    again: VecDeque<u64>,
+    recover: u64,
+    /// Of the proportional reduction: under way when it began, delivered since, sent since, and how many may be under way now.
+    begun: u64,
+    delivered: u64,
+    sent: u64,
+    allowed: u64,
+}
+
+impl Scoreboard {
+    pub fn recovering(&self) -> bool {
+        self.phase == Phase::Fast
+    }
+
+    pub fn open(&self) -> bool {
+        self.phase == Phase::Open
+    }
+
+    /// Packets under way: sent, not known to have come, not lost.
+    #[inline]
+    pub fn in_flight(&self, first: u64, fresh: u64) -> u64 {
+        if self.phase == Phase::Open {
+            fresh - first - self.came.packets()
+        } else {
+            (fresh - self.edge.max(first)) + self.resent.saturating_sub(self.again.len() as u64)
+        }
+    }
+
+    /// How many may be under way while losses are made up for.
+    pub fn allowed(&self) -> u64 {
+        self.allowed
+    }
+
+    /// Takes an acknowledgement in; `first` and `fresh` as they were before. Answers how many packets have come for the first time,
+    /// and what it means. `newest` is called with the last of each range of these.
+    #[inline]
+    pub fn acknowledge(&mut self, first: u64, ack: &Ack, fresh: u64, mut newest: impl FnMut(u64)) -> (u64, Verdict) {
+        let mut delivered = 0;
+        if ack.next > first {
+            let middle = self.cursor.clamp(first, ack.next);
+            let missing = middle - first - self.came.remove_below(middle);
+            let rest = ack.next - middle - self.came.remove_below(ack.next);
+            self.resent -= missing;
+            delivered += missing + rest;
+            if missing + rest > 0 {
+                newest(ack.next - 1);
+            }
+        }
+        let Scoreboard { came, cursor, resent, .. } = self;
+        for (from, to) in ack.ranges() {
+            let (from, to) = (from.max(ack.next.max(first)), to.min(fresh));
+            if from < to {
+                came.insert(from, to, |from, to| {
+                    delivered += to - from;
+                    *resent -= to.min(*cursor).saturating_sub(from);
+                    newest(to - 1);
+                });
+            }
+        }
+        let first = ack.next.max(first);
+        (self.edge, self.cursor) = (self.edge.max(first), self.cursor.max(first));
+        (delivered, self.decide(first, fresh))
+    }
+
+    fn decide(&mut self, first: u64, fresh: u64) -> Verdict {
+        match self.phase {
+            Phase::Open if self.came.packets() >= DUPLICATES => {
+                self.phase = Phase::Fast;
+                (self.recover, self.begun, self.delivered, self.sent) = (fresh, fresh - first, 0, 0);
+                self.forget(first);
+                self.edge = self.came.end().unwrap_or(first);
+                return Verdict::Lost;
+            }
+            Phase::Open => (self.edge, self.cursor) = (first, first),
+            Phase::Fast | Phase::Timeout if first >= self.recover => {
+                // What has come beyond may tell of another loss; the next acknowledgement sees to that.
+                let fast = self.phase == Phase::Fast;
+                self.phase = Phase::Open;
+                self.forget(first);
+                if fast {
+                    return Verdict::Recovered;
+                }
+            }
+            Phase::Fast | Phase::Timeout => {
+                self.edge = self.edge.max(self.came.end().unwrap_or(first));
+                self.judge_resent(first);
+            }
+        }
+        Verdict::Fine
+    }
+
+    /// Nothing has been sent again, nothing is lost.
+    fn forget(&mut self, first: u64) {
+        (self.edge, self.cursor, self.resent) = (first, first, 0);
+        self.order.clear();
+        self.again.clear();
+    }
+
+    fn here(&self, first: u64, seq: u64) -> bool {
+        seq < first || self.came.around(seq).is_some()
+    }
+
+    /// What was sent again is lost again when something has come that was sent later.
+    fn judge_resent(&mut self, first: u64) {
+        let end = self.came.end().unwrap_or(first);
+        while let Some(&(seq, fresh)) = self.order.front() {
+            if !self.here(first, seq) {
+                if end <= fresh {
+                    break;
+                }
+                self.again.push_back(seq);
+            }
+            self.order.pop_front();
+        }
+        while self.again.front().is_some_and(|&seq| self.here(first, seq)) {
+            self.again.pop_front();
+        }
+    }
+
+    /// How many may be under way, after an acknowledgement that told of `delivered` packets: the proportional rate reduction towards
+    /// `target`, with its slow start below (RFC 6937, 3).
+    pub fn reduce(&mut self, delivered: u64, target: u64, first: u64, fresh: u64, begins: bool) {
+        self.delivered += delivered;
+        let under_way = self.in_flight(first, fresh);
+        let more = if under_way > target {
+            (self.delivered * target).div_ceil(self.begun.max(1)).saturating_sub(self.sent)
+        } else {
+            let limit = self.delivered.saturating_sub(self.sent).max(delivered) + 1;
+            (target - under_way).min(limit)
+        };
+        // The first lost packet always goes.
+        self.allowed = under_way + more.max(u64::from(begins));
+    }
+
+    /// The next packet to be sent again, where there is one; it counts as sent.
+    pub fn lost(&mut self, first: u64, fresh: u64) -> Option<u64> {
+        if self.phase == Phase::Open {
+            return None;
+        }
+        while let Some(seq) = self.again.pop_front() {
+            if !self.here(first, seq) {
+                self.order.push_back((seq, fresh));
+                return Some(seq);
+            }
+        }
+        let mut seq = self.cursor.max(first);
+        while let Some((_, to)) = self.came.around(seq) {
+            seq = to;
+        }
+        if seq >= self.edge {
+            return None;
+        }
+        self.cursor = seq + 1;
+        self.resent += 1;
+        self.order.push_back((seq, fresh));
+        Some(seq)
+    }
+
+    /// A packet has been sent, again or for the first time.
+    #[inline]
+    pub fn sent(&mut self) {
+        self.sent += 1;
+    }
+
+    /// The timer has expired: everything that has not come is lost (RFC 6675, 5.1).
+    pub fn expired(&mut self, first: u64, fresh: u64) {
+        self.phase = Phase::Timeout;
+        self.forget(first);
+        (self.recover, self.edge) = (fresh, fresh);
+    }
+}
