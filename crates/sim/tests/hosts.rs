@@ -222,3 +222,31 @@ fn what_is_wrong_with_a_world_of_hosts_is_said_with_its_place() {
         assert!(got.contains(said), "{said}: {got}");
     }
 }
+
+/// Goodput in parts of the link, mean round trip in milliseconds, packets dropped, packets marked.
+fn alone(transport: &str, scheme: &str) -> [f64; 4] {
+    let bottleneck = format!("rate = \"20mbit\"\ndelay = \"19ms\"\nscheme = \"{scheme}\"");
+    let measured = run(&world(&bottleneck, &format!("{ONE}transport = \"{transport}\"")));
+    let get = |name: &str| measured.get(name).unwrap_or_else(|| panic!("{name}"));
+    let goodput = get("flow.one.acknowledged") * 1260.0 * 8.0 / (20.0 * 20e6);
+    let link = |what: &str| get(&format!("link.gateway-far.{what}"));
+    [goodput, get("flow.one.srtt_mean_ms"), link("dropped"), link("marked")]
+}
+
+#[test]
+fn transports_fill_a_link_each_in_its_way() {
+    // 79 packets are on the way in 40 ms; the buffer holds as many again.
+    for transport in ["newreno", "cubic", "newreno(like=kernel)", "cubic(like=kernel)"] {
+        let [goodput, rtt, dropped, marked] = alone(transport, "fifo(limit=80)");
+        assert!(goodput > 0.93 && dropped > 0.0 && marked == 0.0, "{transport}: {goodput} {rtt} {dropped}");
+        assert!((50.0..85.0).contains(&rtt), "a sawtooth between one round trip and two: {transport}: {rtt}");
+    }
+    // BBR leaves next to nothing in the buffer, DCTCP about the threshold, and neither needs losses to know.
+    let [goodput, rtt, ..] = alone("bbr", "fifo(limit=400)");
+    assert!(goodput > 0.9 && rtt < 60.0, "bbr: {goodput} {rtt}");
+    let [goodput, rtt, dropped, marked] = alone("dctcp", "threshold(mark=20)");
+    assert!(
+        goodput > 0.93 && rtt < 60.0 && dropped == 0.0 && marked > 0.0,
+        "dctcp: {goodput} {rtt} {dropped} {marked}"
+    );
+}

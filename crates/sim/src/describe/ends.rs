@@ -2,7 +2,7 @@
 
 use super::FlowPlan;
 use crate::tcp::application::{Application, FlowSizes, Web, WebSettings};
-use crate::tcp::{Acknowledging, Control, Reno, Restart, Sender, Settings};
+use crate::tcp::{Acknowledging, Bbr, Control, Cubic, Dctcp, Reno, Restart, Sender, Settings};
 use plan::Call;
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 use units::{Bytes, Nanos};
@@ -90,8 +90,20 @@ const fn transport(name: &'static str, summary: &'static str, source: &'static s
 }
 
 /// How senders react to congestion.
-pub(super) const TRANSPORTS: &[Declaration] =
-    &[transport("newreno", "a packet more a round trip, half of all when one is lost", "RFC 5681, RFC 6582")];
+pub(super) const TRANSPORTS: &[Declaration] = &[
+    transport("newreno", "a packet more a round trip, half of all when one is lost", "RFC 5681, RFC 6582"),
+    transport(
+        "cubic",
+        "the window is a cubic function of the time since the last loss; seven tenths of it remain when a packet is lost",
+        "RFC 9438, RFC 9406",
+    ),
+    transport(
+        "bbr",
+        "packets are spaced at the rate at which the path has delivered them; a model of version 1",
+        "Cardwell et al., ACM Queue 14(5), 2016",
+    ),
+    transport("dctcp", "as much less as packets were marked; has `ecn` unless it is switched off", "RFC 8257"),
+];
 
 /// The application of a flow that is left out, for worlds in which a parameter says how many there are.
 pub(super) const NOTHING: &str = "none";
@@ -160,7 +172,7 @@ impl FlowPlan {
                 Some(1) => Acknowledging::Each,
                 Some(_) => Settings::kernel().acknowledging,
             },
-            marks: said(call, "ecn").map_or(usual.marks, |choice| choice == 2),
+            marks: said(call, "ecn").map_or(usual.marks || call.name == "dctcp", |choice| choice == 2),
             least_timeout: call.option("timeout").map_or(usual.least_timeout, Nanos::new),
             ..usual
         }
@@ -169,7 +181,12 @@ impl FlowPlan {
     /// Its sender.
     pub(crate) fn sender(&self) -> Sender {
         let settings = self.settings();
-        let control: Box<dyn Control> = Box::new(Reno::new(&settings));
+        let control: Box<dyn Control> = match self.transport.name {
+            "cubic" => Box::new(Cubic::new(&settings)),
+            "bbr" => Box::new(Bbr::new(&settings)),
+            "dctcp" => Box::new(Dctcp::new(&settings)),
+            _ => Box::new(Reno::new(&settings)),
+        };
         Sender::new(settings, control)
     }
 
