@@ -95,7 +95,7 @@ pub(super) const TRANSPORTS: &[Declaration] = &[
     transport(
         "cubic",
         "the window is a cubic function of the time since the last loss; seven tenths of it remain when a packet is lost",
-        "RFC 9438, RFC 9406",
+        "RFC 9438",
     ),
     transport(
         "bbr",
