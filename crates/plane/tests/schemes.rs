@@ -25,7 +25,7 @@ const SCHEMES: &[&str] = &[
     "priority(levels=3){codel(target=1us, interval=20us, mtu=0b)}",
     "fq(flows=16, limit=60){codel(target=1us, interval=20us, mtu=0b, ecn=on)}",
     "fq(flows=4, quantum=300b, limit=50){choke(min=1, max=40, weight=50%)}",
-    "fq(flows=3000, limit=50){choke(min=1, max=40, weight=50%)}",
+    "fq(flows=3000, limit=50){fifo(limit=20)}",
     "drr(by=class, flows=3, limit=60){red(min=2, max=20, weight=20%)}",
     "sfq(flows=8, limit=60){fifo(limit=20, drop=head)}",
     "las(limit=60){threshold(mark=5)}",

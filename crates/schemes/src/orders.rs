@@ -29,7 +29,6 @@ pub(crate) const FLOWS: OptionDeclaration = OptionDeclaration {
 /// Packets of all queues.
 pub(crate) const TOGETHER: OptionDeclaration = OptionDeclaration {
     default: "10240",
-    most: 1 << 20,
     doc: "the most packets that wait in all queues; beyond that the longest loses half of its own, 64 at most, from its front",
     ..LIMIT
 };

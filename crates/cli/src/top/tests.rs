@@ -36,7 +36,7 @@ fn link(port: &str, sent: u64) -> Value {
     let rise: Vec<u64> = (0..300).map(|i| if i < 100 { 0 } else { i - 99 }).collect();
     let zero = vec![0; 300];
     json!({
-        "port": port, "worker": 0, "scheme": "priority{codel}", "offered_packets": sent * 5 / 4, "sent_packets": sent, "sent_bytes": sent * 100,
+        "port": port, "worker": 0, "scheme": "priority{codel}", "version": 1, "put_aside": null, "offered_packets": sent * 5 / 4, "sent_packets": sent, "sent_bytes": sent * 100,
         "passed_packets": sent / 2, "dropped_packets": sent / 4, "marked_packets": 0, "backlog_packets": 6, "backlog_bytes": 9000,
         "opportunities_wasted": 9, "opportunities_withheld": 2, "handler_ns": sent * 100, "handler_packets": sent, "sojourn": sojourn,
         "drops": drops, "groups": [group("class 1", codel), group("class 0", json!([]))],
