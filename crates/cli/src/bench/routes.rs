@@ -44,7 +44,7 @@ fn timed<T>(counter: &CycleCounter, work: impl FnOnce() -> T) -> (f64, T) {
 }
 
 /// Bytes of memory the process uses (proc(5), statm), in MB.
-pub(super) fn resident() -> f64 {
+fn resident() -> f64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: f64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0.0);
     pages * 4096.0 / 1e6

@@ -1,7 +1,6 @@
 //! What queueing schemes cost, on wires that do no more than they must: a record goes into a queue and comes out again.
 
 use super::parts::{each, sequence};
-use super::routes::resident;
 use super::{Figure, Rounds, median};
 use packet::pool::{prefetch, thicken};
 use plane::rig::Shelf;
@@ -321,13 +320,6 @@ fn many(rounds: Rounds, name: &'static str) -> Vec<Figure> {
         let compared = (most, few, above.middle(|round| round[last] / round[0]));
         let name = format!("{name} of {inside}, {MOST} flows against {}", FLOWS[0]);
         figures.push(Figure::beside("schemes", name, compared, "ns/packet", Some(2.0)));
-    }
-    if let "drr" | "wf2q" = name {
-        let before = resident();
-        let kept = (built(MOST), Shelf::<NonZeroU32>::new(MOST, 2 * MOST));
-        let name = format!("{name} of {inside}, {MOST} flows, its memory and that of its queues");
-        figures.push(Figure::alone("schemes", name, resident() - before, "MB", None));
-        drop(kept);
     }
     figures
 }
