@@ -227,6 +227,5 @@ fn a_runaway_gives_the_processor_back() {
         })
         .collect();
     used.sort();
-    // Whoever counts the ticks has to be let run for it: on a machine that has more to do than it can, most of them come late.
-    assert!(used[1] < Nanos::millis(2), "{used:?}: a hundred microseconds, and what a busy machine adds");
+    assert!(used[4] < Nanos::millis(2), "{used:?}: a hundred microseconds, and what a busy machine adds");
 }
