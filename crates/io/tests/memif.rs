@@ -247,6 +247,8 @@ fn testpmd(role: &str, path: &Path) -> Option<Testpmd> {
     command.args(["--no-huge", "-m", "128", "--no-pci", "--no-telemetry", "--no-shconf", "-l", "0,1"]);
     command.args([&format!("--vdev={device}"), "--", "--forward-mode=macswap", "--port-topology=loop"]);
     command.args(["--no-mlockall", "--disable-link-check", "--total-num-mbufs=4096", "--auto-start"]);
+    // It throws away what has come before it begins to forward, unless told not to: the first frames after the link is up.
+    command.arg("--no-flush-rx");
     command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
     command.spawn().ok().map(Testpmd)
 }
