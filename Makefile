@@ -60,7 +60,7 @@ cross: ## build for 64-bit Arm and run the unit tests there, emulated
 
 loom: ## protocols between threads in every interleaving the memory model allows
 	@.ci/setup build
-	RUSTFLAGS="--cfg loom" $(CARGO) test --locked --profile soak -p plane --test loom --target-dir target/loom
+	RUSTFLAGS="--cfg loom" $(CARGO) test --locked --profile soak -p plane -p esp --test loom --target-dir target/loom
 
 fuzz: ## fuzz each target for FUZZ_SECONDS; needs a nightly toolchain
 	@.ci/fuzz $(FUZZ_SECONDS) $(FUZZ_TARGETS)

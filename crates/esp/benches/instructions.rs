@@ -1,0 +1,197 @@
+//! What each instruction costs a packet, in batches of 32: `cargo bench -p esp`. Packets are parsed, their checksums looked
+//! at, and what they ask for is done; nothing is forwarded. Budgets are ratios to the switching path, and measured by
+//! `switchpath bench`.
+
+use criterion::measurement::WallTime;
+use criterion::{BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
+use esp::isa::{Instruction, Opcode, Operator};
+use esp::site::{Fate, Location, Rules, Site};
+use esp::store::{Epochs, Grace, Store, StoreSpec};
+use esp::wire::{Addresses, Carriages, Locations, Part, dedicated};
+use packet::{Packet, Pool, Region};
+use std::cell::RefCell;
+use std::sync::Arc;
+use units::Instant;
+
+/// Packets of a measurement: eight batches.
+const PACKETS: usize = 256;
+/// Tags of a store that stays in the cache.
+const WARM: u64 = 1024;
+/// Entries of one that does not.
+const LARGE: u64 = 10_000_000;
+
+/// A walk through all numbers in no order (Steele et al. 2014, the finalizer of SplitMix64).
+fn scattered(n: u64) -> u64 {
+    let mut z = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}
+
+fn part(instruction: Instruction) -> Part {
+    let computation = 0x1234_5678_9abc_def0;
+    let locations = Locations::INPUT;
+    Part { locations, error: false, piggybacked: false, trace: false, computation, instruction }
+}
+
+/// An instruction about the `n`th of a set of tags, as it is where the computation is under way.
+fn instruction(opcode: Opcode, n: u64) -> Instruction {
+    let (tag, other, value) = (scattered(n), scattered(n ^ 1 << 60), 5);
+    match opcode {
+        Opcode::Nop => Instruction::Nop,
+        Opcode::Count => Instruction::Count { counter: tag, threshold: u32::MAX, inclusive: false },
+        Opcode::Compare => Instruction::Compare { tag, value, relation: Operator::Ge },
+        Opcode::Collect => Instruction::Collect { counter: tag, result: other, value, operator: Operator::Max },
+        Opcode::Rcollect => {
+            Instruction::Rcollect { counter: tag, result: other, child: n, value, operator: Operator::Max }
+        }
+        Opcode::Rchld => Instruction::Rchld { counter: tag, child: n },
+        Opcode::Mark => Instruction::Mark { tag, value },
+        Opcode::Test => Instruction::Test { tag },
+        Opcode::Get => Instruction::Get { tag, value },
+        Opcode::Put => Instruction::Put { tag, value },
+        Opcode::Setfwd => Instruction::Setfwd { tag, value, relation: Operator::Ge },
+    }
+}
+
+/// What has to be there before the instruction makes sense.
+fn before(opcode: Opcode, n: u64) -> Vec<Instruction> {
+    let Instruction::Put { tag, .. } = instruction(Opcode::Put, n) else { return Vec::new() };
+    match opcode {
+        // More than ever report.
+        Opcode::Collect => vec![Instruction::Put { tag, value: u64::MAX }],
+        Opcode::Rcollect => vec![instruction(Opcode::Rchld, n), Instruction::Put { tag, value: u64::MAX }],
+        Opcode::Nop => Vec::new(),
+        other => vec![instruction(other, n)],
+    }
+}
+
+struct Rig {
+    site: Site,
+    rules: Rules,
+    packets: Vec<Packet>,
+    fates: Vec<Fate>,
+    now: Instant,
+    drawn: u64,
+}
+
+impl Rig {
+    fn new(capacity: u64, batch: usize) -> Rig {
+        let mut pool = Pool::new(Region::new(PACKETS));
+        let mut store = Store::new(StoreSpec::of(capacity), &Arc::new(Epochs::new(1)), Grace::Counters);
+        let packets = (0..PACKETS).map(|_| pool.take().expect("there is a frame for each")).collect();
+        let site = Site::new(store.shards.remove(0));
+        let rules = Rules { batch, ..Rules::of(7) };
+        Rig { site, rules, packets, fates: vec![Fate::Passed; PACKETS], now: Instant::START, drawn: 0 }
+    }
+
+    fn fill(&mut self, instructions: impl Iterator<Item = Instruction>) {
+        let addresses = Addresses::V4([10, 0, 0, 1].into(), [10, 9, 9, 9].into());
+        for (packet, instruction) in self.packets.iter_mut().zip(instructions) {
+            let mut frame = vec![0; 14];
+            frame.extend(dedicated(&Carriages::default(), addresses, &part(instruction)));
+            assert!(packet.fill(&frame));
+            packet.meta_mut().l3 = 14;
+        }
+    }
+
+    fn run(&mut self) {
+        let at = (&self.rules, Location::Input);
+        self.site.process(at, self.now, &mut self.packets, &mut self.fates);
+    }
+
+    /// Prepares entries for `tags` tags.
+    fn populate(&mut self, opcode: Opcode, tags: u64) {
+        let mut queue = Vec::new();
+        for n in 0..tags {
+            queue.extend(before(opcode, n));
+            if queue.len() >= PACKETS || n + 1 == tags {
+                queue.drain(..).collect::<Vec<_>>().chunks(PACKETS).for_each(|chunk| {
+                    self.fill(chunk.iter().copied());
+                    self.run();
+                });
+            }
+        }
+        self.drawn = 0;
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        let aborted = self.fates.iter().find(|fate| matches!(fate, Fate::Aborted(_)));
+        assert_eq!(aborted, None, "the computation was under way");
+    }
+}
+
+/// Every instruction on tags that it finds in the cache.
+fn warm(c: &mut Criterion) {
+    let mut group = c.benchmark_group("warm");
+    group.throughput(Throughput::Elements(PACKETS as u64));
+    for opcode in Opcode::ALL {
+        let rig = RefCell::new(Rig::new(4 * WARM, 32));
+        rig.borrow_mut().populate(opcode, WARM);
+        measure(&mut group, opcode.name(), &rig, opcode, WARM, false);
+    }
+    let rig = RefCell::new(Rig::new(4 * WARM, 1));
+    rig.borrow_mut().populate(Opcode::Count, WARM);
+    measure(&mut group, "count, one at a time", &rig, Opcode::Count, WARM, false);
+    group.finish();
+}
+
+/// The same on one of ten million entries, in no order.
+fn large(c: &mut Criterion) {
+    let mut group = c.benchmark_group("10^7 entries");
+    group.throughput(Throughput::Elements(PACKETS as u64));
+    for (opcode, tags) in
+        [(Opcode::Count, LARGE), (Opcode::Collect, LARGE / 2), (Opcode::Rcollect, LARGE / 3), (Opcode::Test, LARGE)]
+    {
+        let rig = RefCell::new(Rig::new(LARGE + 1024, 32));
+        rig.borrow_mut().populate(opcode, tags);
+        measure(&mut group, opcode.name(), &rig, opcode, tags, true);
+    }
+    group.finish();
+}
+
+fn measure(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    name: &str,
+    rig: &RefCell<Rig>,
+    opcode: Opcode,
+    tags: u64,
+    at_random: bool,
+) {
+    let draw = || {
+        let mut rig = rig.borrow_mut();
+        let first = rig.drawn;
+        rig.drawn += PACKETS as u64;
+        let number = move |i: u64| if at_random { scattered(first + i) % tags } else { (first + i) % tags };
+        rig.fill((0..PACKETS as u64).map(|i| instruction(opcode, number(i))));
+    };
+    group.bench_function(name, |b| b.iter_batched(draw, |()| rig.borrow_mut().run(), BatchSize::PerIteration));
+}
+
+/// Entries that are made, in a store that is as full as it gets: each takes the place of one that has just expired.
+fn creating(c: &mut Criterion) {
+    let mut group = c.benchmark_group("creating");
+    group.throughput(Throughput::Elements(PACKETS as u64));
+    for (name, capacity) in [("warm", WARM), ("10^7 entries", LARGE)] {
+        let rig = RefCell::new(Rig::new(capacity, 32));
+        let draw = || {
+            let mut rig = rig.borrow_mut();
+            let first = rig.drawn;
+            rig.drawn += PACKETS as u64;
+            let lifetime = esp::store::LIFETIME.get();
+            rig.now = Instant::new((u128::from(first) * u128::from(lifetime) / u128::from(capacity)) as u64);
+            rig.fill((first..).map(|n| instruction(Opcode::Count, n)));
+        };
+        while rig.borrow().drawn < capacity + PACKETS as u64 {
+            draw();
+            rig.borrow_mut().run();
+        }
+        group.bench_function(name, |b| b.iter_batched(draw, |()| rig.borrow_mut().run(), BatchSize::PerIteration));
+    }
+    group.finish();
+}
+
+criterion_group!(benches, warm, large, creating);
+criterion_main!(benches);

@@ -1,0 +1,36 @@
+//! How large a store has to be so that it never overflows (Calvert et al. 2003, 2; spec E-04).
+//!
+//! Every piece of state costs the same: 64 bits for one lifetime. With at most *c* pieces created by a packet, and at most
+//! *R* packets a second, at most `c R τ` exist at a time.
+
+use units::{Bytes, Nanos, PacketRate, Rate};
+
+/// The most entries that one packet creates: an instruction of the built-in set creates two at most.
+pub const CREATES: u64 = 2;
+
+/// Bytes of the shortest frame on an Ethernet, with preamble, check sequence and gap (IEEE 802.3 4.2.3.2, 4.4.2).
+const SHORTEST: Bytes = Bytes::new(84);
+
+/// Entries that exist at a time at most, where each packet creates `creates` at most and each lives for `lifetime`.
+///
+/// Anything created within one lifetime exists at its end; what is created at its very end replaces what expires.
+pub fn entries(creates: u64, packets: PacketRate, lifetime: Nanos) -> u64 {
+    PacketRate::pps(creates.saturating_mul(packets.get())).within(lifetime)
+}
+
+/// The most packets a second that a line carries: its rate in frames of the shortest length.
+pub fn packets(line: Rate) -> PacketRate {
+    PacketRate::of(line, SHORTEST)
+}
+
+/// Entries of each of `shards` parts, so that together they have `capacity`. A part that is full is full, whatever room
+/// the others have; computations are spread over them by a hash.
+pub fn per_shard(capacity: u64, shards: usize) -> u64 {
+    capacity.div_ceil(shards.max(1) as u64)
+}
+
+/// The memory that a store of this capacity takes, in so many parts.
+pub fn memory(capacity: u64, shards: usize) -> Bytes {
+    let shards = shards.max(1);
+    Bytes::new(crate::store::Store::bytes(per_shard(capacity, shards)).saturating_mul(shards as u64))
+}

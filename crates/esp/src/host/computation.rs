@@ -1,0 +1,110 @@
+//! One computation of an end system: its number, its tags, and the instructions about them.
+
+use super::round::Round;
+use crate::isa::{Instruction, Operator};
+use crate::store::Key;
+use crate::wire::{Locations, Part};
+
+/// A computation. All its packets carry its number, by which routers keep them together and in order.
+#[derive(Clone, Debug)]
+pub struct Computation {
+    id: u64,
+    secret: Key,
+    drawn: u64,
+    locations: Locations,
+}
+
+impl Computation {
+    /// A new one, whose numbers are drawn from 128 bits of randomness: those of the operating system, or a seed.
+    ///
+    /// Nobody who does not know them meets its tags but by chance: one of 2^64 for each entry of a router.
+    pub fn new(randomness: [u64; 2]) -> Computation {
+        let secret = Key::new(randomness);
+        Computation { id: secret.hash(0), secret: secret.derive(1), drawn: 0, locations: Locations::INPUT }
+    }
+
+    /// Somebody else's, known by its number, with tags of one's own.
+    pub fn joined(id: u64, randomness: [u64; 2]) -> Computation {
+        Computation { id, ..Computation::new(randomness) }
+    }
+
+    /// Where routers are to execute what it sends; where nothing is said, at the port it comes in by.
+    #[must_use]
+    pub fn at(self, locations: Locations) -> Computation {
+        Computation { locations, ..self }
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// A tag that nobody has used.
+    pub fn tag(&mut self) -> u64 {
+        self.drawn += 1;
+        self.secret.hash(self.drawn)
+    }
+
+    /// The `attempt`th round of collecting a value from all members with `operator`. Everybody who knows the number of
+    /// the computation knows the tags of all rounds.
+    pub fn round(&self, attempt: u32, operator: Operator) -> Round {
+        Round::new(self.id, attempt, operator, self.locations)
+    }
+
+    /// A packet with an instruction.
+    pub fn part(&self, instruction: Instruction) -> Part {
+        let (locations, computation) = (self.locations, self.id);
+        Part { locations, error: false, piggybacked: false, trace: false, computation, instruction }
+    }
+
+    /// What costs a router the least.
+    pub fn nop(&self) -> Part {
+        self.part(Instruction::Nop)
+    }
+
+    /// Counts at `tag`; passes while fewer than `below` have come.
+    pub fn count(&self, tag: u64, below: u32) -> Part {
+        self.part(Instruction::Count { counter: tag, threshold: below, inclusive: false })
+    }
+
+    /// Passes each router only if no other with this tag has in a lifetime: filters duplicates, suppresses what others have
+    /// said already.
+    pub fn once(&self, tag: u64) -> Part {
+        self.count(tag, 2)
+    }
+
+    /// Passes a router only where `value` is greater than any before.
+    pub fn new_maximum(&self, tag: u64, value: u64) -> Part {
+        self.part(Instruction::Compare { tag, value, relation: Operator::Gt })
+    }
+
+    /// Passes a router only where `value` is less than any before.
+    pub fn new_minimum(&self, tag: u64, value: u64) -> Part {
+        self.part(Instruction::Compare { tag, value, relation: Operator::Lt })
+    }
+
+    /// Marks the way it goes.
+    pub fn mark(&self, tag: u64, value: u64) -> Part {
+        self.part(Instruction::Mark { tag, value })
+    }
+
+    /// Passes where the way is marked. Meant for data, at the output: see [`crate::wire::wrap`].
+    pub fn if_marked(&self, tag: u64) -> Part {
+        self.part(Instruction::Test { tag })
+    }
+
+    /// Brings along the value of the last router on its way; each of them has to have one.
+    pub fn get(&self, tag: u64) -> Part {
+        self.part(Instruction::Get { tag, value: 0 })
+    }
+
+    /// Puts a value on the way it goes.
+    pub fn put(&self, tag: u64, value: u64) -> Part {
+        self.part(Instruction::Put { tag, value })
+    }
+
+    /// Passes where at least `value` was put: the layers that a branch is allowed.
+    pub fn if_at_least(&self, tag: u64, value: u64) -> Part {
+        self.part(Instruction::Setfwd { tag, value, relation: Operator::Ge })
+    }
+}

@@ -1,0 +1,28 @@
+//! For end systems: computations, and the parts of them that hosts play (spec E-43 to E-49).
+//!
+//! Nothing here sends or receives, or knows the time: a host asks what to do ([`Action`]), and says what has come. How parts
+//! travel is [`crate::wire`]'s.
+
+mod computation;
+mod controller;
+mod reporter;
+mod round;
+
+pub use computation::Computation;
+pub use controller::{Controller, Outcome};
+pub use reporter::Reporter;
+pub use round::{Round, Schedule, TooShort};
+
+use crate::wire::Part;
+use units::Instant;
+
+/// What a host is to do next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action<T> {
+    /// Send this towards the root of the computation, and ask again.
+    Send(Part),
+    /// Nothing before this time, unless something comes.
+    Wait(Instant),
+    /// It is over.
+    Over(T),
+}

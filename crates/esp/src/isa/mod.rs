@@ -1,0 +1,318 @@
+//! The instructions that packets carry: straight lines over at most four values, without a loop (spec E-20 to E-28; Calvert
+//! et al. 2003, 2.1, names COUNT, COMPARE, COLLECT and RCOLLECT).
+//!
+//! An instruction does not know the store. What it may see and write is a [`View`](crate::store::View); the shard looks its tags up before and
+//! commits what it wrote afterwards.
+
+mod execute;
+mod operator;
+
+pub use execute::execute;
+pub use operator::{Operator, UnknownOperator};
+
+use crate::store::{Ended, Tags, mix};
+
+/// Which instruction: the second byte of the part of a packet that routers execute.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Opcode {
+    /// Does nothing, which tells what doing something costs.
+    Nop = 0,
+    /// Counts, and forwards below a threshold.
+    Count = 1,
+    /// Keeps a value, and forwards what compares to it as asked.
+    Compare = 2,
+    /// Combines what children report, and forwards the last one's with the result.
+    Collect = 3,
+    /// The same, where packets get lost and come twice.
+    Rcollect = 4,
+    /// Makes a child known to RCOLLECT.
+    Rchld = 5,
+    /// Creates a value where there is none.
+    Mark = 6,
+    /// Forwards where there is a value.
+    Test = 7,
+    /// Reads a value.
+    Get = 8,
+    /// Writes a value.
+    Put = 9,
+    /// Forwards where the packet's value compares as asked to the one there is.
+    Setfwd = 10,
+}
+
+/// The lowest opcode of instructions that an operator has registered.
+pub const REGISTERED: u8 = 128;
+
+impl Opcode {
+    /// Every instruction of the built-in set, in the order of their numbers.
+    pub const ALL: [Opcode; 11] = [
+        Opcode::Nop,
+        Opcode::Count,
+        Opcode::Compare,
+        Opcode::Collect,
+        Opcode::Rcollect,
+        Opcode::Rchld,
+        Opcode::Mark,
+        Opcode::Test,
+        Opcode::Get,
+        Opcode::Put,
+        Opcode::Setfwd,
+    ];
+
+    /// The instruction of a number, if it is one of the built-in set.
+    #[inline(always)]
+    pub fn of(number: u8) -> Option<Opcode> {
+        Opcode::ALL.get(usize::from(number)).copied()
+    }
+
+    /// Its number on the wire.
+    pub const fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Opcode::Nop => "nop",
+            Opcode::Count => "count",
+            Opcode::Compare => "compare",
+            Opcode::Collect => "collect",
+            Opcode::Rcollect => "rcollect",
+            Opcode::Rchld => "rchld",
+            Opcode::Mark => "mark",
+            Opcode::Test => "test",
+            Opcode::Get => "get",
+            Opcode::Put => "put",
+            Opcode::Setfwd => "setfwd",
+        }
+    }
+
+    /// Bytes of the part of a packet that carries it, its checksum included (spec E-15).
+    #[inline(always)]
+    pub const fn length(self) -> usize {
+        match self {
+            Opcode::Nop => 14,
+            Opcode::Test => 22,
+            Opcode::Count => 26,
+            Opcode::Collect => 38,
+            Opcode::Rcollect => 46,
+            _ => 30,
+        }
+    }
+
+    /// The most entries it creates (spec E-26).
+    pub const fn creates(self) -> u64 {
+        match self {
+            Opcode::Nop | Opcode::Test | Opcode::Get | Opcode::Setfwd => 0,
+            Opcode::Rchld => 2,
+            _ => 1,
+        }
+    }
+}
+
+impl std::fmt::Display for Opcode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// An instruction with its operands. Tags are chosen at random by whoever computes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Instruction {
+    /// Forwards.
+    Nop,
+    /// One more at `counter`, at least 1. Forwards where that is below `threshold`, or equal with `inclusive`.
+    Count {
+        /// Where it counts.
+        counter: u64,
+        /// What the count is compared to.
+        threshold: u32,
+        /// Whether being equal is enough.
+        inclusive: bool,
+    },
+    /// Puts `value` at `tag`, and forwards, where nothing is there or `value relation there` holds; drops otherwise.
+    Compare {
+        /// Where the value is.
+        tag: u64,
+        /// The packet's.
+        value: u64,
+        /// A comparison.
+        relation: Operator,
+    },
+    /// Combines `value` into `result` and takes one from `counter`, which setup has left there. Drops, but where nothing is
+    /// left: then it forwards with the result as its value.
+    Collect {
+        /// How many children are yet to report.
+        counter: u64,
+        /// Where the result is.
+        result: u64,
+        /// The packet's.
+        value: u64,
+        /// Combines.
+        operator: Operator,
+    },
+    /// The same for a child that [`Instruction::Rchld`] has made known, and only once for each.
+    Rcollect {
+        /// How many children are yet to report.
+        counter: u64,
+        /// Where the result is.
+        result: u64,
+        /// Who reports: a host by a random number, a router as it forwards writes its own.
+        child: u64,
+        /// The packet's.
+        value: u64,
+        /// Combines.
+        operator: Operator,
+    },
+    /// One more child at `counter`. Forwards the first one's, and that again where it comes again.
+    Rchld {
+        /// How many children there are.
+        counter: u64,
+        /// Who makes itself known.
+        child: u64,
+    },
+    /// Creates `tag` with `value` unless it is there. Forwards.
+    Mark {
+        /// What is marked.
+        tag: u64,
+        /// With what.
+        value: u64,
+    },
+    /// Forwards where `tag` is there.
+    Test {
+        /// What is looked for.
+        tag: u64,
+    },
+    /// Takes the value at `tag` along, and forwards.
+    Get {
+        /// What is read.
+        tag: u64,
+        /// What it takes along.
+        value: u64,
+    },
+    /// Puts `value` at `tag`, and forwards.
+    Put {
+        /// What is written.
+        tag: u64,
+        /// What it is to be.
+        value: u64,
+    },
+    /// Forwards where `tag` is there and `there relation value` holds: `allowed ge layer`.
+    Setfwd {
+        /// What is looked at.
+        tag: u64,
+        /// What it is compared to.
+        value: u64,
+        /// A comparison.
+        relation: Operator,
+    },
+}
+
+impl Instruction {
+    /// Which one it is.
+    pub const fn opcode(&self) -> Opcode {
+        match self {
+            Instruction::Nop => Opcode::Nop,
+            Instruction::Count { .. } => Opcode::Count,
+            Instruction::Compare { .. } => Opcode::Compare,
+            Instruction::Collect { .. } => Opcode::Collect,
+            Instruction::Rcollect { .. } => Opcode::Rcollect,
+            Instruction::Rchld { .. } => Opcode::Rchld,
+            Instruction::Mark { .. } => Opcode::Mark,
+            Instruction::Test { .. } => Opcode::Test,
+            Instruction::Get { .. } => Opcode::Get,
+            Instruction::Put { .. } => Opcode::Put,
+            Instruction::Setfwd { .. } => Opcode::Setfwd,
+        }
+    }
+
+    /// What it looks at, in the order in which [`execute`] numbers it.
+    #[inline(always)]
+    pub fn tags(&self) -> Tags {
+        match *self {
+            Instruction::Nop => Tags::default(),
+            Instruction::Count { counter: tag, .. }
+            | Instruction::Compare { tag, .. }
+            | Instruction::Mark { tag, .. }
+            | Instruction::Test { tag }
+            | Instruction::Get { tag, .. }
+            | Instruction::Put { tag, .. }
+            | Instruction::Setfwd { tag, .. } => Tags::of([tag]),
+            Instruction::Collect { counter, result, .. } => Tags::of([counter, result]),
+            Instruction::Rchld { counter, child } => Tags::of([counter, mix(child, counter)]),
+            Instruction::Rcollect { counter, result, child, .. } => Tags::of([counter, mix(child, counter), result]),
+        }
+    }
+}
+
+/// Why an instruction is not executed (spec E-06).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Abort {
+    /// The store has no room for what it creates.
+    Full,
+    /// A tag that has to be there is not.
+    AbsentTag,
+    /// There is no such instruction, or it has no such operator.
+    BadOpcode,
+    /// Its length is not that of the instruction.
+    BadLength,
+    /// Its checksum is wrong.
+    BadChecksum,
+    /// More children report than have been counted.
+    Underflow,
+    /// This router does not execute it.
+    NotEnabled,
+}
+
+impl Abort {
+    /// Every reason, in the order of their numbers.
+    pub const ALL: [Abort; 7] = [
+        Abort::Full,
+        Abort::AbsentTag,
+        Abort::BadOpcode,
+        Abort::BadLength,
+        Abort::BadChecksum,
+        Abort::Underflow,
+        Abort::NotEnabled,
+    ];
+
+    /// Its name in metrics and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Abort::Full => "full",
+            Abort::AbsentTag => "absent_tag",
+            Abort::BadOpcode => "bad_opcode",
+            Abort::BadLength => "bad_length",
+            Abort::BadChecksum => "bad_checksum",
+            Abort::Underflow => "underflow",
+            Abort::NotEnabled => "not_enabled",
+        }
+    }
+}
+
+impl std::fmt::Display for Abort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What becomes of the packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It goes on as it is.
+    Forward,
+    /// It goes on with other operands: [`execute`] has changed them.
+    Rewritten,
+    /// It ends here, and nobody is told.
+    Drop,
+    /// It was not executed.
+    Abort(Abort),
+}
+
+impl Ended for Verdict {
+    #[inline(always)]
+    fn commits(&self) -> bool {
+        !matches!(self, Verdict::Abort(_))
+    }
+}

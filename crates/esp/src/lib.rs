@@ -1,0 +1,25 @@
+//! Ephemeral state: packets carry one instruction each, and routers keep what it writes for ten seconds and no longer
+//! (Calvert, Griffioen, Imam, Li: "Challenges in implementing an ESP service", IWAN 2003).
+//!
+//! | module | what |
+//! |---|---|
+//! | [`store`] | values under tags: shards, their owners, what takes away the expired |
+//! | [`isa`] | the instructions and what they do |
+//! | [`wire`] | the bytes, and the packets that carry them |
+//! | [`bound`] | how large a store has to be |
+//! | [`host`] | the side of end systems: computations, rounds, who reports and who collects |
+//! | [`site`] | a batch of packets at one place of a router |
+//!
+//! Whoever reads of it in the command line, a configuration or a metric reads *ephemeral state*: to people ESP is IPsec.
+
+#![forbid(unsafe_code)]
+
+pub mod bound;
+pub mod host;
+pub mod isa;
+pub mod site;
+pub mod store;
+pub mod wire;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! Looking into a store from outside, while its owners work on it: it costs them nothing.
+
+use super::line::{Line, Place, SLOTS};
+use super::space::Space;
+use super::sync::{Arc, Ordering, fence};
+use super::time::Tick;
+use units::{Instant, Nanos};
+
+/// Looks into a store.
+#[derive(Clone, Debug)]
+pub struct Inspector(pub(super) Vec<Arc<Space>>);
+
+/// An entry of a store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// The shard it is in.
+    pub shard: usize,
+    /// Its tag, as the store keeps it.
+    pub tag: u64,
+    /// Its value.
+    pub value: u64,
+    /// How long ago it was created.
+    pub age: Nanos,
+    /// A hash of the computation that created it, where that is noted.
+    pub creator: Option<u16>,
+}
+
+/// How full a store is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Occupancy {
+    /// Entries there may be.
+    pub capacity: u64,
+    /// Entries that live.
+    pub live: u64,
+    /// Entries that have expired, and are not free yet.
+    pub expired: u64,
+    /// Entries created since the store was made.
+    pub created: u64,
+}
+
+impl Inspector {
+    /// Every entry that lives at `now`, shard by shard; what changes meanwhile is in it before or after.
+    pub fn entries(&self, now: Instant) -> impl Iterator<Item = Entry> + '_ {
+        let now = Tick::of(now);
+        let places = |space: &Arc<Space>| (0..space.lines().len()).flat_map(|line| (0..SLOTS).map(move |s| (line, s)));
+        self.0.iter().enumerate().flat_map(move |(shard, space)| {
+            places(space).filter_map(move |(line, slot)| {
+                let (tag, value, expiry) = read(space.line(line), slot, now)?;
+                let age = space.lifetime.span().saturating_sub(now.until(expiry));
+                Some(Entry { shard, tag, value, age, creator: space.creator(Place::new(line, slot)) })
+            })
+        })
+    }
+
+    /// How full its shards are at `now`, in their order.
+    pub fn occupancy(&self, now: Instant) -> Vec<Occupancy> {
+        let now = Tick::of(now);
+        self.0.iter().map(|space| occupancy(space, now)).collect()
+    }
+}
+
+/// A slot as it is at one time: read again where it changed hands meanwhile.
+fn read(line: &Line, slot: usize, now: Tick) -> Option<(u64, u64, u32)> {
+    for _ in 0..4 {
+        let expiry = line.expiries[slot].load(Ordering::Acquire);
+        if !now.is_before(expiry) {
+            return None;
+        }
+        let tag = line.tags[slot].load(Ordering::Relaxed);
+        let value = line.values[slot].load(Ordering::Relaxed);
+        fence(Ordering::Acquire);
+        if line.expiries[slot].load(Ordering::Relaxed) == expiry {
+            return Some((tag, value, expiry));
+        }
+    }
+    None
+}
+
+/// By the log, in which what lives comes after what has expired.
+fn occupancy(space: &Space, now: Tick) -> Occupancy {
+    let (created, freed) = (space.created.load(Ordering::Acquire), space.freed.load(Ordering::Acquire));
+    let (mut first, mut end) = (freed.min(created), created);
+    while first < end {
+        let middle = first + (end - first) / 2;
+        if now.is_before(space.record(space.position(middle)).expiry) {
+            end = middle;
+        } else {
+            first = middle + 1;
+        }
+    }
+    let live = created - first;
+    Occupancy { capacity: space.capacity, live, expired: first - freed.min(created), created }
+}

@@ -1,0 +1,41 @@
+//! Keyed hashing: where a tag lies and which shard a computation meets, so that nobody without the key can aim at one line
+//! or one shard (spec E-11).
+
+/// A secret, and the hash it makes: 64-bit keys to 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key([u64; 2]);
+
+/// Odd, with half its bits set (from the fractional part of pi).
+const ODD: u64 = 0x1319_8a2e_0370_7345;
+
+/// Multiplies to 128 bits and folds the halves, so that every bit of the product counts.
+#[inline(always)]
+const fn fold(a: u64, b: u64) -> u64 {
+    let product = a as u128 * b as u128;
+    product as u64 ^ (product >> 64) as u64
+}
+
+impl Key {
+    /// A key of 128 bits, drawn anew at every start; fixed in simulations.
+    pub const fn new(secret: [u64; 2]) -> Key {
+        Key(secret)
+    }
+
+    /// The hash of `word`. All of its bits count, the high ones as much as the low ones.
+    #[inline(always)]
+    pub const fn hash(self, word: u64) -> u64 {
+        fold(fold(word ^ self.0[0], ODD) ^ self.0[1], word ^ ODD.rotate_left(32))
+    }
+
+    /// Another key, for another purpose, made of this one.
+    #[must_use]
+    pub const fn derive(self, purpose: u64) -> Key {
+        Key([self.hash(purpose), self.hash(!purpose)])
+    }
+}
+
+/// A number below `bound` for a hash: the high bits of a product, instead of a division (Lemire 2019).
+#[inline(always)]
+pub const fn below(hash: u64, bound: u64) -> u64 {
+    ((hash as u128 * bound as u128) >> 64) as u64
+}

@@ -1,0 +1,108 @@
+//! The far end of a shard's log: what has expired is unlinked, and later freed.
+//!
+//! Between the two stands whoever may be using it: [`super::Cleaner`] waits for them, an owner that cleans its own shard
+//! between two batches has nobody to wait for.
+
+use super::space::Space;
+use super::sync::{Arc, Ordering};
+use super::time::{FREE, GAP, Tick, UNLINKED};
+use units::{Instant, Nanos};
+
+/// Records whose lines are fetched ahead.
+const AHEAD: usize = 8;
+
+/// How far a shard is cleaned.
+pub(super) struct Sweep {
+    space: Arc<Space>,
+    /// Entries unlinked so far, and where the next record is.
+    pub unlinked: u64,
+    next_unlinked: usize,
+    /// The same for those freed.
+    pub freed: u64,
+    next_freed: usize,
+    /// When it was last looked, and how much had been created.
+    looked: (Instant, u64),
+    /// What was created before has expired, whatever its ticks look like.
+    outdated: u64,
+    /// How long the entry unlinked last had been expired.
+    pub lag: Nanos,
+}
+
+impl Sweep {
+    pub fn new(space: Arc<Space>) -> Sweep {
+        let (looked, lag) = ((Instant::START, 0), Nanos::ZERO);
+        Sweep { space, unlinked: 0, next_unlinked: 0, freed: 0, next_freed: 0, looked, outdated: 0, lag }
+    }
+
+    /// Unlinks at most `most` entries that have expired by `now`: no instruction finds them any more. Answers how many.
+    pub fn unlink(&mut self, now: Instant, most: usize) -> usize {
+        let created = self.space.created.load(Ordering::Acquire);
+        if now.since(self.looked.0) > GAP {
+            self.outdated = self.looked.1;
+        }
+        self.looked = (now, created);
+        let tick = Tick::of(now);
+        let (length, mut count) = (self.space.log_length() as usize, 0);
+        while count < most && self.unlinked < created {
+            let record = self.space.record(self.next_unlinked);
+            if tick.is_before(record.expiry) && self.unlinked >= self.outdated {
+                break;
+            }
+            if self.unlinked + (AHEAD as u64) < created {
+                let ahead = self.next_unlinked + AHEAD;
+                let ahead = if ahead >= length { ahead - length } else { ahead };
+                self.space.fetch(self.space.record(ahead).place.line());
+            }
+            let line = self.space.line(record.place.line());
+            line.expiries[record.place.slot()].store(UNLINKED, Ordering::Release);
+            self.lag = tick.since(record.expiry);
+            self.unlinked += 1;
+            self.next_unlinked = next(self.next_unlinked, length);
+            count += 1;
+        }
+        count
+    }
+
+    /// Frees what was unlinked before the `end`th: nobody uses it.
+    pub fn free(&mut self, end: u64) -> u64 {
+        let (length, before) = (self.space.log_length() as usize, self.freed);
+        while self.freed < end {
+            let place = self.space.record(self.next_freed).place;
+            let line = self.space.line(place.line());
+            let home = self.space.home(line.tags[place.slot()].load(Ordering::Relaxed));
+            if home != place.line() {
+                self.space.line(home).unspill(place.line() - home);
+            }
+            line.expiries[place.slot()].store(FREE, Ordering::Release);
+            self.freed += 1;
+            self.next_freed = next(self.next_freed, length);
+        }
+        if self.freed != before {
+            self.space.freed.store(self.freed, Ordering::Release);
+        }
+        self.freed - before
+    }
+
+    /// Unlinks and frees at once, where nobody uses anything.
+    pub fn clean(&mut self, now: Instant, most: usize) -> usize {
+        let count = self.unlink(now, most);
+        self.free(self.unlinked);
+        count
+    }
+
+    /// When the next entry expires; none where there is none.
+    pub fn due(&self, now: Instant) -> Option<Instant> {
+        let created = self.space.created.load(Ordering::Acquire);
+        (self.unlinked < created).then(|| {
+            let expiry = self.space.record(self.next_unlinked).expiry;
+            let tick = Tick::of(now);
+            if tick.is_before(expiry) { now + tick.until(expiry) } else { now }
+        })
+    }
+}
+
+/// The place behind `at` in a log of this length.
+#[inline(always)]
+pub(super) fn next(at: usize, length: usize) -> usize {
+    if at + 1 == length { 0 } else { at + 1 }
+}

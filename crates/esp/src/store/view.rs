@@ -1,0 +1,125 @@
+//! What an instruction sees of a store: the values of at most four tags, looked up before, and what it wrote.
+//!
+//! An instruction has this and nothing else, so it is bounded by its type (spec E-27); and since nothing is in the store
+//! before it has ended, either all it writes is there or nothing (spec E-05).
+
+use super::Shard;
+
+/// The most tags of an instruction.
+pub const MAX_TAGS: usize = 4;
+
+/// The tags of an instruction, and where they have their home in the shard that is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Tags {
+    pub(super) tags: [u64; MAX_TAGS],
+    pub(super) homes: [u32; MAX_TAGS],
+    pub(super) count: usize,
+}
+
+impl Tags {
+    /// These tags, of which there are at most [`MAX_TAGS`].
+    #[inline(always)]
+    pub fn of<const COUNT: usize>(tags: [u64; COUNT]) -> Tags {
+        const { assert!(COUNT <= MAX_TAGS, "an instruction has at most four tags") };
+        let mut all = Tags { count: COUNT, ..Tags::default() };
+        all.tags[..COUNT].copy_from_slice(&tags);
+        all
+    }
+
+    /// How many there are.
+    #[inline(always)]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The tags, in order.
+    #[inline]
+    pub fn as_slice(&self) -> &[u64] {
+        &self.tags[..self.count.min(MAX_TAGS)]
+    }
+
+    /// The same tags as another store keeps them, which does not mix up those of different computations.
+    #[inline]
+    pub fn scoped(mut self, computation: u64) -> Tags {
+        self.tags.iter_mut().for_each(|tag| *tag = super::mix(*tag, computation));
+        self
+    }
+
+    /// Looks up their homes in `shard`, and has the processor fetch their lines.
+    #[inline(always)]
+    pub fn prepare(&mut self, shard: &Shard) {
+        for index in 0..self.count.min(MAX_TAGS) {
+            self.homes[index] = shard.fetch(self.tags[index]);
+        }
+    }
+}
+
+/// Values of at most [`MAX_TAGS`] tags, as an instruction finds and leaves them.
+#[derive(Clone, Copy, Debug)]
+pub struct View<const TAGS: usize = MAX_TAGS> {
+    values: [u64; TAGS],
+    /// The first tag that is the same: an instruction that names one twice has one entry.
+    pub(super) same: [u8; TAGS],
+    pub(super) present: u8,
+    pub(super) written: u8,
+}
+
+impl<const TAGS: usize> Default for View<TAGS> {
+    fn default() -> Self {
+        View::new()
+    }
+}
+
+impl<const TAGS: usize> View<TAGS> {
+    /// Of tags that are all absent.
+    #[inline(always)]
+    pub fn new() -> View<TAGS> {
+        const { assert!(TAGS <= 8, "a bit for each") };
+        View { values: [0; TAGS], same: std::array::from_fn(|index| index as u8), present: 0, written: 0 }
+    }
+
+    #[inline(always)]
+    fn index(&self, tag: usize) -> usize {
+        usize::from(self.same[tag]).min(TAGS - 1)
+    }
+
+    /// The value of a tag, numbered as in its [`Tags`]; none where it is absent.
+    #[inline(always)]
+    pub fn get(&self, tag: usize) -> Option<u64> {
+        let index = self.index(tag);
+        ((self.present | self.written) >> index & 1 != 0).then(|| self.values[index])
+    }
+
+    /// Gives a tag this value, creating it where it is absent.
+    #[inline(always)]
+    pub fn set(&mut self, tag: usize, value: u64) {
+        let index = self.index(tag);
+        self.values[index] = value;
+        self.written |= 1 << index;
+    }
+
+    /// The store has this value for a tag.
+    #[inline(always)]
+    pub fn found(&mut self, tag: usize, value: u64) {
+        self.values[tag] = value;
+        self.present |= 1 << tag;
+    }
+
+    /// A tag is the same as one before it.
+    #[inline(always)]
+    pub fn alias(&mut self, tag: usize, first: usize) {
+        self.same[tag] = first as u8;
+    }
+
+    /// What was written to a tag.
+    #[inline(always)]
+    pub(super) fn value(&self, tag: usize) -> u64 {
+        self.values[tag]
+    }
+
+    /// The tags, by bits, that were absent and have been written.
+    #[inline(always)]
+    pub fn created(&self) -> u8 {
+        self.written & !self.present
+    }
+}

@@ -1,0 +1,100 @@
+//! What takes away the expired, beside those who use it. What interleavings do is in `tests/loom.rs`.
+
+use super::{Place, put};
+use crate::isa::{Abort, Instruction};
+use crate::site::Fate;
+use crate::store::{Cleaning, Done, Ended, Epochs, Grace, LIFETIME, Store, StoreSpec, Tags, View};
+use std::sync::Arc;
+use units::{Instant, Nanos};
+
+fn spec(capacity: u64) -> StoreSpec {
+    StoreSpec { cleaning: Cleaning::Dedicated, ..StoreSpec::of(capacity) }
+}
+
+impl Ended for () {
+    fn commits(&self) -> bool {
+        true
+    }
+}
+
+/// While a worker is in the middle of something, what expires is found no more, and not free either.
+#[test]
+fn cleaner_unlink_before_free() {
+    let epochs = Arc::new(Epochs::new(1));
+    let mut store = Store::new(spec(1), &epochs, Grace::Counters);
+    let (mut shard, mut cleaner) = (store.shards.remove(0), store.cleaner.take().unwrap());
+    let set = |tag: u64| move |view: &mut View| view.set(0, tag);
+    let mut tags = Tags::of([1]);
+    tags.prepare(&shard);
+    assert_eq!(shard.begin(Instant::START).execute::<1, _>(&tags, 0, set(5)), Done::Executed(()));
+    // The worker's time is a moment ago; the cleaner's is now.
+    let mut session = shard.begin(Instant::new(LIFETIME.get() - 50_000));
+    let now = Instant::START + LIFETIME;
+    assert_eq!(cleaner.step(now), 1, "unlinked");
+    assert_eq!(session.execute::<1, _>(&tags, 0, |view| assert_eq!(view.get(0), None)), Done::Executed(()));
+    assert_eq!((cleaner.step(now), cleaner.counters().limbo), (0, 1), "and kept as long as the worker is active");
+    drop(session);
+    assert_eq!((cleaner.step(now), cleaner.counters().limbo, cleaner.counters().freed), (1, 0, 1));
+    assert_eq!(cleaner.counters().lag, Nanos::ZERO);
+}
+
+/// A worker that is active whenever the cleaner looks, each time with something else.
+#[test]
+fn cleaner_busy_worker_not_pinning() {
+    let freed = |grace| {
+        let epochs = Arc::new(Epochs::new(1));
+        let mut store = Store::new(spec(4), &epochs, grace);
+        let (mut shard, mut cleaner) = (store.shards.remove(0), store.cleaner.take().unwrap());
+        let mut tags = Tags::of([1]);
+        tags.prepare(&shard);
+        shard.begin(Instant::START).execute::<1, _>(&tags, 0, |view: &mut View| view.set(0, 1));
+        let mut now = Instant::START + LIFETIME;
+        for _ in 0..1000 {
+            let session = shard.begin(now);
+            cleaner.step(now);
+            drop(session);
+            now += Nanos::millis(20);
+        }
+        cleaner.counters().freed
+    };
+    assert_eq!(freed(Grace::Counters), 1);
+    assert_eq!(freed(Grace::Bits), 0, "with a bare bit it stays for ever: two lifetimes have passed");
+}
+
+#[test]
+fn a_store_is_as_large_as_it_is_said_to_be_however_late_its_cleaner() {
+    let mut place = Place::new(spec(100));
+    (0..100).for_each(|tag| assert_eq!(place.fate(put(tag, 0)), Fate::Forwarded));
+    assert_eq!(place.fate(put(100, 0)), Fate::Aborted(Abort::Full));
+    place.wait(LIFETIME);
+    // Nobody has cleaned; there is a quarter more room for that, and a few.
+    let made = (200..400).take_while(|tag| place.fate(put(*tag, 0)) == Fate::Forwarded).count();
+    assert_eq!(made, 25 + 64);
+    assert_eq!(place.site.shard().counters().late, 1);
+    let cleaner = place.cleaner.as_mut().unwrap();
+    assert_eq!(cleaner.due(place.now), Some(place.now));
+    while cleaner.step(place.now) > 0 {}
+    assert_eq!(cleaner.counters().freed, 100);
+    let due = cleaner.due(place.now).unwrap().since(place.now);
+    assert_eq!(due, LIFETIME, "when the first of the new ones expires");
+    let made = (400..600).take_while(|tag| place.fate(put(*tag, 0)) == Fate::Forwarded).count();
+    assert_eq!(made, 100 - 89);
+}
+
+/// An owner that cleans for itself keeps up whatever comes, and has nothing left to do when it is idle for a while.
+#[test]
+fn an_owner_that_cleans_keeps_up() {
+    let mut place = Place::new(StoreSpec::of(1000));
+    for n in 0..50_000 {
+        place.now = Instant::new(n * LIFETIME.get() / 1000);
+        assert_eq!(place.fate(put(n, n)), Fate::Forwarded, "the {n}th");
+        let occupancy = place.inspector.occupancy(place.now)[0];
+        assert!(occupancy.live <= 1000 && occupancy.expired <= 2, "{occupancy:?}");
+    }
+    let now = place.now + LIFETIME;
+    assert!(place.site.shard().due(now) == Some(now));
+    assert_eq!(place.site.shard().clean(now, 10_000), 1000);
+    assert_eq!(place.site.shard().due(now), None);
+    place.now = now;
+    assert_eq!(place.fate(Instruction::Test { tag: 49_999 }), Fate::Dropped);
+}

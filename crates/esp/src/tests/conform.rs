@@ -1,0 +1,120 @@
+//! Golden vectors: every instruction on tags that are absent, present, expired, and in a full store, as packets of bytes.
+//! Whoever writes another router can hold it to them. `UPDATE_EXPECT=1 cargo test -p esp` writes them anew; what they are
+//! compared to besides is the plain model.
+
+use super::model::Model;
+use super::{Place, part, part_of, put};
+use crate::isa::{Instruction, Opcode, Operator};
+use crate::site::{Fate, Location};
+use crate::store::{LIFETIME, StoreSpec};
+use std::fmt::Write;
+
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/conformance/vectors.txt");
+const CAPACITY: u64 = 8;
+const COUNTER: u64 = 0x11;
+const RESULT: u64 = 0x22;
+const CHILD: u64 = 0x33;
+
+/// Every instruction with every operator it has.
+pub fn variants() -> Vec<Instruction> {
+    let (tag, counter, result, child, value) = (COUNTER, COUNTER, RESULT, CHILD, 5);
+    let combining = || Operator::ALL.into_iter().filter(|operator| operator.combines());
+    let comparing = || Operator::ALL.into_iter().filter(|operator| !operator.combines());
+    let mut all = vec![Instruction::Nop];
+    all.extend([false, true].map(|inclusive| Instruction::Count { counter, threshold: 4, inclusive }));
+    all.extend(comparing().map(|relation| Instruction::Compare { tag, value, relation }));
+    all.extend(combining().map(|operator| Instruction::Collect { counter, result, value, operator }));
+    all.extend(combining().map(|operator| Instruction::Rcollect { counter, result, child, value, operator }));
+    all.push(Instruction::Rchld { counter, child });
+    all.extend([Instruction::Mark { tag, value }, Instruction::Test { tag }, Instruction::Get { tag, value }]);
+    all.push(put(tag, value));
+    all.extend(comparing().map(|relation| Instruction::Setfwd { tag, value, relation }));
+    all
+}
+
+/// What is there where an instruction finds its tags: two children have made themselves known, one has reported.
+fn setup(instruction: &Instruction) -> Vec<Instruction> {
+    let (counter, child) = (COUNTER, CHILD);
+    match instruction.opcode() {
+        Opcode::Collect => vec![put(COUNTER, 1), put(RESULT, 12)],
+        Opcode::Rcollect => vec![Instruction::Rchld { counter, child }, put(RESULT, 12)],
+        Opcode::Rchld => vec![Instruction::Rchld { counter, child }, Instruction::Rchld { counter, child: CHILD + 1 }],
+        _ => vec![put(COUNTER, 3)],
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes
+        .chunks(4)
+        .map(|word| word.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn entries(place: &Place) -> String {
+    let mut entries: Vec<_> =
+        place.inspector.entries(place.now).map(|e| format!("{:x}={:x}", e.tag, e.value)).collect();
+    entries.sort();
+    if entries.is_empty() { "nothing".to_owned() } else { entries.join(" ") }
+}
+
+fn vector(text: &mut String, instruction: Instruction, condition: &str) {
+    let mut place = Place::new(StoreSpec::of(CAPACITY));
+    let mut model = Model::new(CAPACITY as usize);
+    let before = match condition {
+        "absent" => Vec::new(),
+        "full" => (0..CAPACITY).map(|n| put(0xf0 + n, 0)).collect(),
+        _ => setup(&instruction),
+    };
+    model.at(place.now);
+    for instruction in before {
+        assert_eq!(place.run(instruction), model.run(instruction), "what comes before");
+    }
+    if condition == "expired" {
+        place.wait(LIFETIME);
+        model.at(place.now);
+    }
+    let there = entries(&place);
+    let mut packet = super::packet(&part(instruction));
+    let came = hex(&packet[20..]);
+    let fate = place.pass(Location::Input, &mut packet);
+    let goes = hex(&packet[20..]);
+    let after = part_of(&packet);
+    assert_eq!((fate, after.instruction), model.run(instruction), "{instruction:?} {condition}");
+    assert_eq!(after.error, matches!(fate, Fate::Aborted(_)));
+    let operator = match instruction {
+        Instruction::Count { inclusive, .. } => if inclusive { " le" } else { " lt" }.to_owned(),
+        Instruction::Compare { relation: operator, .. }
+        | Instruction::Setfwd { relation: operator, .. }
+        | Instruction::Collect { operator, .. }
+        | Instruction::Rcollect { operator, .. } => format!(" {operator}"),
+        _ => String::new(),
+    };
+    let fate = match fate {
+        Fate::Forwarded => "forwarded".to_owned(),
+        Fate::Dropped => "dropped".to_owned(),
+        Fate::Aborted(why) => format!("aborted {why}"),
+        Fate::Passed => "passed".to_owned(),
+    };
+    let goes = if goes == came { "the same".to_owned() } else { goes };
+    writeln!(text, "\n{}{operator}, {condition}", instruction.opcode()).unwrap();
+    for (name, line) in
+        [("there", there), ("packet", came), ("fate", fate), ("then", goes), ("leaves", entries(&place))]
+    {
+        writeln!(text, "  {name:<7}{line}").unwrap();
+    }
+}
+
+#[test]
+fn conform_golden_vectors() {
+    let mut text = String::from(
+        "# What each instruction does to a packet and to a store, as bytes of the part that routers execute (its carriage\n\
+         # apart). The node has number 7, the store holds eight entries, tags and values are in hexadecimal.\n",
+    );
+    for instruction in variants() {
+        for condition in ["absent", "present", "expired", "full"] {
+            vector(&mut text, instruction, condition);
+        }
+    }
+    expect_test::expect_file![FILE].assert_eq(&text);
+}

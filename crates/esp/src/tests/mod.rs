@@ -1,0 +1,99 @@
+//! Tests of the crate, a file for each subject. What they share is a place with a store, and packets to send through it.
+
+mod bound;
+mod cleaner;
+mod conform;
+mod corpus;
+mod instructions;
+mod model;
+mod packets;
+mod store;
+mod workers;
+
+use crate::isa::Instruction;
+use crate::site::{Fate, Location, Rules, Site};
+use crate::store::{Cleaner, Epochs, Grace, Inspector, Store, StoreSpec};
+use crate::wire::{Addresses, Carriages, Locations, Part, dedicated};
+use std::sync::Arc;
+use units::{Instant, Nanos};
+
+pub const NODE: u64 = 7;
+pub const COMPUTATION: u64 = 0x1122_3344_5566_7788;
+pub const V4: Addresses = Addresses::V4([10, 0, 0, 1].into(), [10, 9, 9, 9].into());
+
+pub fn part(instruction: Instruction) -> Part {
+    let (locations, computation) = (Locations::INPUT, COMPUTATION);
+    Part { locations, error: false, piggybacked: false, trace: false, computation, instruction }
+}
+
+/// An IPv4 packet with nothing but this instruction.
+pub fn packet(part: &Part) -> Vec<u8> {
+    dedicated(&Carriages::default(), V4, part)
+}
+
+/// The part of a packet, whatever carries it.
+pub fn part_of(packet: &[u8]) -> Part {
+    let (range, _) = Carriages::default().find(packet).expect("it carries one");
+    Part::read(&packet[range]).expect("it is sound")
+}
+
+/// A place of a router, at some time.
+pub struct Place {
+    pub site: Site,
+    pub cleaner: Option<Cleaner>,
+    pub inspector: Inspector,
+    pub rules: Rules,
+    pub now: Instant,
+}
+
+impl Place {
+    pub fn new(spec: StoreSpec) -> Place {
+        Place::with(spec, Grace::Counters)
+    }
+
+    pub fn with(spec: StoreSpec, grace: Grace) -> Place {
+        let Store { mut shards, cleaner, inspector } = Store::new(spec, &Arc::new(Epochs::new(1)), grace);
+        let site = Site::new(shards.remove(0));
+        Place { site, cleaner, inspector, rules: Rules::of(NODE), now: Instant::new(1_000_000_000) }
+    }
+
+    /// A store of a hundred entries.
+    pub fn small() -> Place {
+        Place::new(StoreSpec::of(100))
+    }
+
+    /// What becomes of a packet at `location`.
+    pub fn pass(&mut self, location: Location, packet: &mut Vec<u8>) -> Fate {
+        let mut fates = [Fate::Passed];
+        self.site.process((&self.rules, location), self.now, std::slice::from_mut(packet), &mut fates);
+        fates[0]
+    }
+
+    /// What becomes of an instruction on its way in, and what it is then.
+    pub fn run(&mut self, instruction: Instruction) -> (Fate, Instruction) {
+        let mut packet = packet(&part(instruction));
+        let fate = self.pass(Location::Input, &mut packet);
+        (fate, part_of(&packet).instruction)
+    }
+
+    pub fn fate(&mut self, instruction: Instruction) -> Fate {
+        self.run(instruction).0
+    }
+
+    /// The value of a tag; none where it is absent.
+    pub fn value(&self, tag: u64) -> Option<u64> {
+        self.inspector.entries(self.now).find(|entry| entry.tag == tag).map(|entry| entry.value)
+    }
+
+    pub fn wait(&mut self, span: Nanos) {
+        self.now += span;
+    }
+}
+
+pub fn put(tag: u64, value: u64) -> Instruction {
+    Instruction::Put { tag, value }
+}
+
+pub fn count(counter: u64, threshold: u32) -> Instruction {
+    Instruction::Count { counter, threshold, inclusive: false }
+}

@@ -1,0 +1,215 @@
+//! The specification written down once more, the plain way, and compared to what runs: a map from tags to values and the
+//! time they end.
+
+use super::{NODE, Place};
+use crate::isa::{Abort, Instruction, Operator};
+use crate::site::Fate;
+use crate::store::{Cleaning, LIFETIME, StoreSpec, mix};
+use proptest::prelude::*;
+use std::collections::HashMap;
+use units::{Instant, Nanos};
+
+/// A tick of the store: entries live up to one less than their lifetime.
+const TICK: u64 = 10_000;
+
+pub struct Model {
+    entries: HashMap<u64, (u64, u64)>,
+    capacity: usize,
+    now: u64,
+}
+
+impl Model {
+    pub fn new(capacity: usize) -> Model {
+        Model { entries: HashMap::new(), capacity, now: 0 }
+    }
+
+    pub fn at(&mut self, now: Instant) {
+        self.now = now.get() / TICK;
+        self.entries.retain(|_, (_, end)| *end > self.now);
+    }
+
+    pub fn get(&self, tag: u64) -> Option<u64> {
+        self.entries.get(&tag).map(|(value, _)| *value)
+    }
+
+    fn set(&mut self, tag: u64, value: u64) {
+        let end = self.now + LIFETIME.get() / TICK;
+        self.entries.entry(tag).or_insert((value, end)).0 = value;
+    }
+
+    /// What an instruction does: its fate, and what it has become. Where it is aborted the store is as it was.
+    pub fn run(&mut self, instruction: Instruction) -> (Fate, Instruction) {
+        let before = self.entries.clone();
+        let mut after = instruction;
+        let fate = match self.literally(&mut after) {
+            Ok(_) if self.entries.len() > self.capacity => Fate::Aborted(Abort::Full),
+            Ok(true) => Fate::Forwarded,
+            Ok(false) => Fate::Dropped,
+            Err(why) => Fate::Aborted(why),
+        };
+        if matches!(fate, Fate::Aborted(_)) {
+            self.entries = before;
+            return (fate, instruction);
+        }
+        (fate, after)
+    }
+
+    /// Spec E-20 to E-25, line by line.
+    fn literally(&mut self, instruction: &mut Instruction) -> Result<bool, Abort> {
+        let rel = |o: Operator, left: u64, right: u64| match o {
+            Operator::Lt => left < right,
+            Operator::Le => left <= right,
+            Operator::Eq => left == right,
+            Operator::Ne => left != right,
+            Operator::Ge => left >= right,
+            _ => left > right,
+        };
+        match instruction {
+            Instruction::Nop => Ok(true),
+            Instruction::Count { counter, threshold, inclusive } => {
+                let new = self.get(*counter).map_or(1, |c| c.saturating_add(1));
+                self.set(*counter, new);
+                Ok(if *inclusive { new <= u64::from(*threshold) } else { new < u64::from(*threshold) })
+            }
+            Instruction::Compare { tag, value, relation } => {
+                if let Some(there) = self.get(*tag)
+                    && !rel(*relation, *value, there)
+                {
+                    return Ok(false);
+                }
+                self.set(*tag, *value);
+                Ok(true)
+            }
+            Instruction::Collect { counter, result, value, operator } => {
+                if self.get(*counter).ok_or(Abort::AbsentTag)? == 0 {
+                    return Err(Abort::Underflow);
+                }
+                self.combine(*result, *value, *operator);
+                let left = self.entries[counter].0.saturating_sub(1);
+                self.set(*counter, left);
+                *value = if left == 0 { self.entries[result].0 } else { *value };
+                Ok(left == 0)
+            }
+            Instruction::Rchld { counter, child } => {
+                let k = mix(*child, *counter);
+                let first = match self.get(k) {
+                    Some(bits) => bits & 1 == 1,
+                    None => {
+                        let first = self.get(*counter).unwrap_or(0) == 0;
+                        let children = self.get(*counter).unwrap_or(0);
+                        self.set(k, u64::from(first));
+                        self.set(*counter, children + 1);
+                        first
+                    }
+                };
+                *child = if first { mix(NODE, *counter) } else { *child };
+                Ok(first)
+            }
+            Instruction::Rcollect { counter, result, child, value, operator } => {
+                let k = mix(*child, *counter);
+                let bits = self.get(k).ok_or(Abort::AbsentTag)?;
+                let left = self.get(*counter).ok_or(Abort::AbsentTag)?;
+                if bits & 2 == 0 {
+                    if left == 0 {
+                        return Err(Abort::Underflow);
+                    }
+                    self.set(k, bits | 2);
+                    self.combine(*result, *value, *operator);
+                    let left = self.entries[counter].0.saturating_sub(1);
+                    self.set(*counter, left);
+                }
+                if self.entries[counter].0 != 0 {
+                    return Ok(false);
+                }
+                *value = self.get(*result).ok_or(Abort::AbsentTag)?;
+                *child = mix(NODE, *counter);
+                Ok(true)
+            }
+            Instruction::Mark { tag, value } => {
+                if self.get(*tag).is_none() {
+                    self.set(*tag, *value);
+                }
+                Ok(true)
+            }
+            Instruction::Test { tag } => Ok(self.get(*tag).is_some()),
+            Instruction::Get { tag, value } => {
+                *value = self.get(*tag).ok_or(Abort::AbsentTag)?;
+                Ok(true)
+            }
+            Instruction::Put { tag, value } => {
+                self.set(*tag, *value);
+                Ok(true)
+            }
+            Instruction::Setfwd { tag, value, relation } => {
+                Ok(self.get(*tag).is_some_and(|there| rel(*relation, there, *value)))
+            }
+        }
+    }
+
+    fn combine(&mut self, tag: u64, comes: u64, operator: Operator) {
+        let new = self.get(tag).map_or(comes, |there| match operator {
+            Operator::Add => there.saturating_add(comes),
+            Operator::Min => there.min(comes),
+            Operator::Max => there.max(comes),
+            Operator::And => there & comes,
+            Operator::Or => there | comes,
+            Operator::Xor => there ^ comes,
+            Operator::First => there,
+            _ => comes,
+        });
+        self.set(tag, new);
+    }
+}
+
+/// Instructions about so few tags that they meet.
+pub fn meeting() -> impl Strategy<Value = Instruction> {
+    let tag = || 0u64..6;
+    let value = || prop_oneof![0u64..4, Just(u64::MAX)];
+    let combines = (0u8..8).prop_map(|number| Operator::of(number).unwrap());
+    let compares = || (8u8..14).prop_map(|number| Operator::of(number).unwrap());
+    prop_oneof![
+        (tag(), 0u32..4, any::<bool>())
+            .prop_map(|(counter, threshold, inclusive)| { Instruction::Count { counter, threshold, inclusive } }),
+        (tag(), value(), compares()).prop_map(|(tag, value, relation)| Instruction::Compare { tag, value, relation }),
+        (tag(), tag(), value(), combines.clone()).prop_map(|(counter, result, value, operator)| {
+            Instruction::Collect { counter, result, value, operator }
+        }),
+        (tag(), tag(), tag(), value(), combines).prop_map(|(counter, result, child, value, operator)| {
+            Instruction::Rcollect { counter, result, child, value, operator }
+        }),
+        (tag(), tag()).prop_map(|(counter, child)| Instruction::Rchld { counter, child }),
+        (tag(), value()).prop_map(|(tag, value)| Instruction::Mark { tag, value }),
+        tag().prop_map(|tag| Instruction::Test { tag }),
+        (tag(), value()).prop_map(|(tag, value)| Instruction::Get { tag, value }),
+        (tag(), value()).prop_map(|(tag, value)| Instruction::Put { tag, value }),
+        (tag(), value(), compares()).prop_map(|(tag, value, relation)| Instruction::Setfwd { tag, value, relation }),
+    ]
+}
+
+proptest! {
+    /// Any instructions at any times, in a store that is often full: the same fates, the same packets, the same entries.
+    #[test]
+    fn a_place_does_what_the_specification_says(
+        steps in proptest::collection::vec((meeting(), 0u64..4_000), 1..200),
+        capacity in 1usize..12,
+        dedicated: bool,
+    ) {
+        let cleaning = if dedicated { Cleaning::Dedicated } else { Cleaning::Inline };
+        let mut place = Place::new(StoreSpec { cleaning, ..StoreSpec::of(capacity as u64) });
+        let mut model = Model::new(capacity);
+        for (instruction, milliseconds) in steps {
+            place.wait(Nanos::millis(milliseconds));
+            model.at(place.now);
+            let expected = model.run(instruction);
+            prop_assert_eq!(place.run(instruction), expected, "{:?}", instruction);
+            let mut entries: Vec<(u64, u64)> = place.inspector.entries(place.now).map(|e| (e.tag, e.value)).collect();
+            let mut plain: Vec<(u64, u64)> = model.entries.iter().map(|(tag, (value, _))| (*tag, *value)).collect();
+            entries.sort_unstable();
+            plain.sort_unstable();
+            prop_assert_eq!(entries, plain);
+            if let Some(cleaner) = &mut place.cleaner {
+                while cleaner.step(place.now) > 0 {}
+            }
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Packets that carry instructions, and what becomes of them at the places of a router.
+
+use super::{COMPUTATION, Place, V4, count, packet, part, part_of};
+use crate::isa::{Abort, Instruction, Opcode, Operator};
+use crate::site::{Fate, Location};
+use crate::store::StoreSpec;
+use crate::wire::{
+    Addresses, Carriage, Carriages, Locations, Part, Unread, WrapError, datagram, dedicated, set_error, unwrap, wrap,
+};
+use packet::wire::checksum::sum;
+use packet::wire::{Ipv4, Ipv4Header, Ipv4Spec, Ipv6Header, complete_checksum, protocol, transport};
+use proptest::prelude::*;
+
+const V6: Addresses = Addresses::V6(
+    std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1),
+    std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2),
+);
+
+/// A datagram of somebody else.
+fn data(length: usize) -> Vec<u8> {
+    let (source, destination) = ([192, 0, 2, 1].into(), [198, 51, 100, 9].into());
+    let mut message = [&[0x13, 0xc4, 0, 53][..], &((length + 8) as u16).to_be_bytes(), &[0, 0]].concat();
+    message.extend((0..length).map(|n| n as u8));
+    transport::seal(std::net::IpAddr::V4(source), std::net::IpAddr::V4(destination), protocol::UDP, &mut message);
+    let (ttl, protocol) = (64, protocol::UDP);
+    let spec =
+        Ipv4Spec { type_of_service: 0, identification: 9, dont_fragment: false, ttl, protocol, source, destination };
+    let mut packet = vec![0; 20];
+    spec.write(&mut packet, message.len()).unwrap();
+    packet.extend(message);
+    packet
+}
+
+/// The paper's load: frames of the shortest length.
+#[test]
+fn min_frame_count_fits_64() {
+    let packet = packet(&part(count(1, 2)));
+    assert_eq!(14 + packet.len() + 4, 64);
+    let lengths = Opcode::ALL.map(Opcode::length);
+    assert_eq!(lengths, [14, 26, 30, 38, 46, 30, 30, 22, 30, 30, 30]);
+}
+
+#[test]
+fn the_bytes_are_those_of_the_specification() {
+    let (locations, trace) = (Locations { input: true, central: false, output: true }, true);
+    let part = Part { locations, trace, ..part(Instruction::Count { counter: 0xa1, threshold: 2, inclusive: true }) };
+    let bytes = part.to_bytes();
+    let expected =
+        [&[0b0011_0100, 1, 26, 0x80 | 9][..], &COMPUTATION.to_be_bytes(), &0xa1u64.to_be_bytes(), &2u32.to_be_bytes()];
+    assert_eq!(bytes[..24], expected.concat());
+    assert_eq!(sum(&bytes), 0xffff);
+}
+
+#[test]
+fn every_carriage_is_found_and_an_ordinary_packet_is_none() {
+    let carriages = Carriages::default();
+    let part = part(count(1, 2));
+    for addresses in [V4, V6] {
+        let bytes = dedicated(&carriages, addresses, &part);
+        let (range, carriage) = carriages.find(&bytes).unwrap();
+        assert_eq!((Part::read(&bytes[range]), carriage), (Ok(part), Carriage::Protocol));
+        let bytes = datagram(&carriages, addresses, 4000, &part).unwrap();
+        let (range, carriage) = carriages.find(&bytes).unwrap();
+        assert_eq!((Part::read(&bytes[range]), carriage), (Ok(part), Carriage::Udp));
+        let elsewhere = Carriages { protocol: 200, port: None };
+        assert_eq!(elsewhere.find(&bytes), None);
+    }
+    assert_eq!(carriages.find(&data(100)), None);
+    // IPv4 options before it.
+    let mut bytes = packet(&part);
+    bytes.splice(20..20, [1, 1, 1, 0]);
+    bytes[0] = 0x46;
+    bytes[3] += 4;
+    assert_eq!(part_of(&bytes), part);
+    // An IPv6 extension header before it.
+    let mut bytes = dedicated(&carriages, V6, &part);
+    bytes.splice(40..40, [Carriages::PROTOCOL, 0, 1, 4, 0, 0, 0, 0]);
+    let header = Ipv6Header::of_mut(&mut bytes).unwrap();
+    header.set_next_header(protocol::DESTINATION_OPTIONS);
+    header.set_payload_length(header.payload_length() as u16 + 8);
+    assert_eq!(part_of(&bytes), part);
+}
+
+/// A first fragment that has the whole of it is executed, others pass (spec E-16).
+#[test]
+fn fragment_passthrough() {
+    let mut place = Place::small();
+    let mut first = packet(&part(count(1, 2)));
+    Ipv4Header::of_mut(&mut first).unwrap().set_fragment(false, true, 0);
+    assert_eq!(place.pass(Location::Input, &mut first), Fate::Forwarded);
+    let mut later = packet(&part(count(1, 2)));
+    Ipv4Header::of_mut(&mut later).unwrap().set_fragment(false, false, 48);
+    let before = later.clone();
+    assert_eq!((place.pass(Location::Input, &mut later), later), (Fate::Passed, before));
+    assert_eq!(place.value(1), Some(1));
+}
+
+#[test]
+fn err_packet_not_executed() {
+    let mut place = Place::small();
+    let mut failed = packet(&Part { error: true, ..part(count(1, 2)) });
+    let before = failed.clone();
+    assert_eq!((place.pass(Location::Input, &mut failed), failed), (Fate::Passed, before));
+    assert_eq!((place.value(1), place.site.counters().failed_before), (None, 1));
+    // One that fails here says so from here on.
+    let mut fails = packet(&part(Instruction::Get { tag: 1, value: 0 }));
+    assert_eq!(place.pass(Location::Input, &mut fails), Fate::Aborted(Abort::AbsentTag));
+    assert!(part_of(&fails).error);
+    assert_eq!(place.pass(Location::Input, &mut fails), Fate::Passed);
+}
+
+/// The same packet at the port it comes in by and at the one it leaves by: executed at both, each on its own store.
+#[test]
+fn loc_in_then_out_same_packet() {
+    let (mut input, mut output) = (Place::small(), Place::small());
+    let both = Locations { input: true, central: false, output: true };
+    let mut bytes = packet(&Part { locations: both, ..part(count(1, 3)) });
+    let fates = [
+        input.pass(Location::Input, &mut bytes),
+        input.pass(Location::Central, &mut bytes),
+        output.pass(Location::Output, &mut bytes),
+    ];
+    assert_eq!(fates, [Fate::Forwarded, Fate::Passed, Fate::Forwarded]);
+    assert_eq!((input.value(1), output.value(1)), (Some(1), Some(1)));
+    // What was rewritten at the first is what the second executes.
+    input.fate(super::put(2, 9));
+    let get = Instruction::Get { tag: 2, value: 0 };
+    let mut bytes = packet(&Part { locations: both, ..part(get) });
+    assert_eq!(input.pass(Location::Input, &mut bytes), Fate::Forwarded);
+    assert_eq!(output.pass(Location::Output, &mut bytes), Fate::Aborted(Abort::AbsentTag));
+    assert_eq!(part_of(&bytes).instruction, Instruction::Get { tag: 2, value: 9 });
+}
+
+/// What a packet marks as it comes in, one that leaves by the same port finds: subcast needs it (spec E-09, E-45).
+#[test]
+fn one_store_per_port_both_directions() {
+    let mut ports = [Place::small(), Place::small()];
+    let mut setup = packet(&part(Instruction::Mark { tag: 1, value: 1 }));
+    assert_eq!(ports[0].pass(Location::Input, &mut setup), Fate::Forwarded);
+    let test = Part { locations: Locations::OUTPUT, ..part(Instruction::Test { tag: 1 }) };
+    let fates = ports.each_mut().map(|port| port.pass(Location::Output, &mut packet(&test)));
+    assert_eq!(fates, [Fate::Forwarded, Fate::Dropped], "only the branch that was marked");
+    // One store for all ports: every branch is marked, and subcast is none.
+    let mut all = Place::small();
+    all.pass(Location::Input, &mut packet(&part(Instruction::Mark { tag: 1, value: 1 })));
+    let fates = [0, 1].map(|_| all.pass(Location::Output, &mut packet(&test)));
+    assert_eq!(fates, [Fate::Forwarded, Fate::Forwarded]);
+}
+
+#[test]
+fn piggyback_drop_drops_data() {
+    let carriages = Carriages::default();
+    let mut place = Place::small();
+    let original = data(100);
+    let first = wrap(&carriages, &original, &part(count(1, 2))).unwrap();
+    assert_eq!(first.len(), original.len() + 26 + 2);
+    let (mut first, mut second) = (first.clone(), first);
+    assert_eq!(place.pass(Location::Input, &mut first), Fate::Forwarded);
+    assert_eq!(place.pass(Location::Input, &mut second), Fate::Dropped, "and the data with it");
+    let (inner, part) = unwrap(&carriages, &first).unwrap();
+    assert_eq!((part.piggybacked, part.instruction), (true, count(1, 2)));
+    let (inner, before) = (Ipv4::parse(&inner).unwrap(), Ipv4::parse(&original).unwrap());
+    assert_eq!((inner.payload, inner.header.protocol()), (before.payload, protocol::UDP));
+    assert!(inner.header.dont_fragment(), "it was not to be cut on its way");
+}
+
+#[test]
+fn what_cannot_carry_an_instruction_is_told_why() {
+    let (carriages, nop) = (Carriages::default(), part(Instruction::Nop));
+    assert_eq!(wrap(&carriages, &[0x45; 10], &nop), Err(WrapError::Malformed));
+    assert_eq!(wrap(&carriages, &[], &nop), Err(WrapError::Malformed));
+    assert_eq!(wrap(&carriages, &data(65_535 - 28), &nop), Err(WrapError::TooLong));
+    let mut fragment = data(100);
+    Ipv4Header::of_mut(&mut fragment).unwrap().set_fragment(false, true, 0);
+    assert_eq!(wrap(&carriages, &fragment, &nop), Err(WrapError::Fragment));
+    assert_eq!(unwrap(&carriages, &data(100)), Err(Unread::Foreign));
+    assert_eq!(unwrap(&carriages, &packet(&nop)), Err(Unread::Foreign), "nothing is in it");
+}
+
+#[test]
+fn what_is_wrong_with_a_packet_is_what_it_is_aborted_for() {
+    let check = |change: &dyn Fn(&mut Vec<u8>), expected: Fate| {
+        let mut place = Place::small();
+        let mut bytes = packet(&part(count(1, 2)));
+        change(&mut bytes);
+        assert_eq!(place.pass(Location::Input, &mut bytes), expected);
+        assert_eq!(place.inspector.entries(place.now).count(), 0, "nothing is written");
+    };
+    let aborted = Fate::Aborted;
+    check(&|packet| packet[20 + 23] ^= 1, aborted(Abort::BadChecksum));
+    check(&|packet| packet[20 + 2] = 30, aborted(Abort::BadLength));
+    check(&|packet| packet[3] -= 2, aborted(Abort::BadLength));
+    check(&|packet| packet[20 + 1] = 11, aborted(Abort::BadOpcode));
+    check(&|packet| packet[20 + 1] = 200, aborted(Abort::NotEnabled));
+    check(&|packet| packet[20] = 0x50, Fate::Passed);
+    check(&|packet| packet[3] = 25, Fate::Passed);
+    let with_operator = |number: u8| {
+        move |packet: &mut Vec<u8>| {
+            let mut bytes = part(count(1, 2)).to_bytes();
+            bytes[3] = number;
+            let end = bytes.len() - 2;
+            let sum = packet::wire::checksum::checksum(&bytes[..end]);
+            bytes[end..].copy_from_slice(&sum.to_be_bytes());
+            packet[20..].copy_from_slice(&bytes);
+        }
+    };
+    check(&with_operator(10), aborted(Abort::BadOpcode));
+    check(&with_operator(15), aborted(Abort::BadOpcode));
+    let mut place = Place::small();
+    place.rules.allowed &= !(1 << Opcode::Count.number());
+    assert_eq!(place.fate(count(1, 2)), aborted(Abort::NotEnabled));
+    assert_eq!(place.site.counters().aborted[Abort::NotEnabled as usize], 1);
+}
+
+/// A batch is executed in the order in which it came, also where it is longer than what is prepared at once.
+#[test]
+fn packets_of_a_batch_are_executed_in_their_order() {
+    for batch in [1, 2, 7, 32, 64, 1000] {
+        let mut place = Place::new(StoreSpec::of(1000));
+        place.rules.batch = batch;
+        let compare = |value| Instruction::Compare { tag: 1, value, relation: Operator::Gt };
+        let values = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9].repeat(20);
+        let mut packets: Vec<Vec<u8>> = values.iter().map(|value| packet(&part(compare(*value)))).collect();
+        let mut fates = vec![Fate::Passed; packets.len()];
+        place.site.process((&place.rules, Location::Input), place.now, &mut packets, &mut fates);
+        let passed: Vec<u64> =
+            values.iter().zip(&fates).filter(|(_, fate)| **fate == Fate::Forwarded).map(|(value, _)| *value).collect();
+        assert_eq!(passed, [3, 4, 5, 9], "batches of {batch}");
+    }
+}
+
+fn any_instruction() -> impl Strategy<Value = Instruction> {
+    let variants = super::conform::variants();
+    (0..variants.len(), any::<[u64; 4]>()).prop_map(move |(which, [a, b, c, d])| match variants[which] {
+        Instruction::Nop => Instruction::Nop,
+        Instruction::Count { inclusive, .. } => Instruction::Count { counter: a, threshold: b as u32, inclusive },
+        Instruction::Compare { relation, .. } => Instruction::Compare { tag: a, value: b, relation },
+        Instruction::Collect { operator, .. } => Instruction::Collect { counter: a, result: b, value: c, operator },
+        Instruction::Rcollect { operator, .. } => {
+            Instruction::Rcollect { counter: a, result: b, child: c, value: d, operator }
+        }
+        Instruction::Rchld { .. } => Instruction::Rchld { counter: a, child: b },
+        Instruction::Mark { .. } => Instruction::Mark { tag: a, value: b },
+        Instruction::Test { .. } => Instruction::Test { tag: a },
+        Instruction::Get { .. } => Instruction::Get { tag: a, value: b },
+        Instruction::Put { .. } => Instruction::Put { tag: a, value: b },
+        Instruction::Setfwd { relation, .. } => Instruction::Setfwd { tag: a, value: b, relation },
+    })
+}
+
+proptest! {
+    /// The sums of the part, of the datagram around it and of the IP header are right after whatever a router did.
+    #[test]
+    fn checksum_incremental(before in any_instruction(), after in any::<[u64; 2]>(), v6: bool) {
+        let carriages = Carriages::default();
+        let addresses = if v6 { V6 } else { V4 };
+        let mut bytes = datagram(&carriages, addresses, 4000, &part(before)).unwrap();
+        let (range, _) = carriages.find(&bytes).unwrap();
+        let mut changed = before;
+        match &mut changed {
+            Instruction::Collect { value, .. } | Instruction::Get { value, .. } => *value = after[0],
+            Instruction::Rchld { child, .. } => *child = after[0],
+            Instruction::Rcollect { child, value, .. } => (*child, *value) = (after[0], after[1]),
+            _ => {}
+        }
+        crate::wire::rewrite(&mut bytes[range.clone()], &changed);
+        set_error(&mut bytes[range.clone()]);
+        prop_assert_eq!(Part::read(&bytes[range]), Ok(Part { error: true, ..part(changed) }));
+        let mut summed = bytes.clone();
+        prop_assert!(complete_checksum(&mut summed).is_ok());
+        // A sum of zero has two forms (RFC 768); the incremental one keeps the other.
+        prop_assert!(summed == bytes || sum(&bytes) == sum(&summed), "the datagram's sum");
+    }
+
+    #[test]
+    fn what_is_written_reads_the_same(instruction in any_instruction(), bits in 0u8..32, computation: u64) {
+        let bit = |n: u8| bits >> n & 1 != 0;
+        let locations = Locations { input: bit(0), central: bit(1), output: bit(2) };
+        let part = Part { locations, error: bit(3), piggybacked: bit(4), trace: bit(1), computation, instruction };
+        prop_assert_eq!(Part::read(&part.to_bytes()), Ok(part));
+        crate::wire::exercise(&part.to_bytes());
+        crate::wire::exercise(&packet(&part));
+    }
+
+    #[test]
+    fn no_bytes_break_anything(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
+        crate::wire::exercise(&bytes);
+    }
+
+    #[test]
+    fn no_damaged_packet_breaks_anything(
+        instruction in any_instruction(),
+        damage in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 0..4),
+        cut in any::<proptest::sample::Index>(),
+        wrapped: bool,
+    ) {
+        let carriages = Carriages::default();
+        let part = part(instruction);
+        let mut bytes = if wrapped { wrap(&carriages, &data(40), &part).unwrap() } else { packet(&part) };
+        for (at, value) in damage {
+            let at = at.index(bytes.len());
+            bytes[at] = value;
+        }
+        bytes.truncate(cut.index(bytes.len() + 1));
+        crate::wire::exercise(&bytes);
+        let mut place = Place::small();
+        place.pass(Location::Input, &mut bytes);
+    }
+}

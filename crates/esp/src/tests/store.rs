@@ -1,0 +1,186 @@
+//! What entries live through.
+
+use super::{COMPUTATION, Place, count, part, put};
+use crate::isa::{Abort, Instruction, Operator};
+use crate::site::Fate;
+use crate::store::{Cleaning, Key, LIFETIME, StoreSpec, WhenFull};
+use crate::wire::Part;
+use units::{Instant, Nanos};
+
+#[test]
+fn ess_no_refresh() {
+    let mut place = Place::small();
+    place.fate(put(1, 5));
+    place.wait(Nanos::secs(9));
+    // Writes, reads and repeated creates.
+    assert_eq!(place.fate(put(1, 6)), Fate::Forwarded);
+    assert_eq!(
+        place.run(Instruction::Get { tag: 1, value: 0 }),
+        (Fate::Forwarded, Instruction::Get { tag: 1, value: 6 })
+    );
+    assert_eq!(place.fate(Instruction::Mark { tag: 1, value: 7 }), Fate::Forwarded);
+    assert_eq!(place.value(1), Some(6));
+    place.wait(Nanos::secs(1));
+    assert_eq!(place.value(1), None);
+    assert_eq!(place.fate(Instruction::Test { tag: 1 }), Fate::Dropped);
+}
+
+#[test]
+fn ess_expiry_exact() {
+    for cleaning in [Cleaning::Inline, Cleaning::Dedicated] {
+        // Nobody cleans in between: absent is what has expired, not what is taken away.
+        let mut place = Place::new(StoreSpec { cleaning, ..StoreSpec::of(100) });
+        place.fate(put(1, 5));
+        place.wait(Nanos::new(9_999_980_000));
+        assert_eq!(place.fate(Instruction::Test { tag: 1 }), Fate::Forwarded, "{cleaning:?}");
+        place.wait(Nanos::new(20_000));
+        assert_eq!(place.fate(Instruction::Test { tag: 1 }), Fate::Dropped, "{cleaning:?}");
+    }
+}
+
+#[test]
+fn other_lifetimes_are_as_exact_and_never_longer() {
+    for lifetime in [Nanos::millis(1), Nanos::new(123_456_789), Nanos::secs(1800)] {
+        // Also where ticks overflow.
+        for start in [Instant::START, Instant::new((1 << 32) * 10_000 - 40_000), Instant::new((1 << 32) * 10_000)] {
+            let mut place = Place::new(StoreSpec { lifetime, ..StoreSpec::of(100) });
+            place.now = start;
+            place.fate(put(1, 5));
+            place.now = start + lifetime.saturating_sub(Nanos::new(30_001));
+            assert_eq!(place.fate(Instruction::Test { tag: 1 }), Fate::Forwarded, "{lifetime:?} from {start:?}");
+            place.now = start + lifetime;
+            assert_eq!(place.fate(Instruction::Test { tag: 1 }), Fate::Dropped, "{lifetime:?} from {start:?}");
+        }
+    }
+}
+
+#[test]
+fn ess_recreate_after_expiry() {
+    let mut place = Place::small();
+    place.fate(count(1, 9));
+    place.fate(count(1, 9));
+    place.wait(LIFETIME);
+    place.fate(count(1, 9));
+    assert_eq!(place.value(1), Some(1), "a new entry");
+    place.wait(Nanos::millis(9_999));
+    assert_eq!(place.value(1), Some(1), "with a lifetime of its own");
+}
+
+/// RCHLD creates two entries: with room for one neither is there.
+#[test]
+fn ess_full_no_partial_write() {
+    let mut place = Place::new(StoreSpec::of(8));
+    (0..7).for_each(|tag| assert_eq!(place.fate(put(tag, tag)), Fate::Forwarded));
+    let child = Instruction::Rchld { counter: 100, child: 200 };
+    assert_eq!(place.run(child), (Fate::Aborted(Abort::Full), child));
+    assert_eq!(place.value(100), None);
+    assert_eq!(place.inspector.occupancy(place.now)[0].live, 7);
+    // What is there is worked on, what is not is not made.
+    place.fate(put(7, 7));
+    assert_eq!(place.fate(put(8, 8)), Fate::Aborted(Abort::Full));
+    assert_eq!(place.fate(count(3, 100)), Fate::Forwarded);
+    assert_eq!((place.value(3), place.value(8)), (Some(4), None));
+    assert_eq!(place.site.shard().counters().full, 2);
+}
+
+#[test]
+fn a_full_store_aborts_all_where_it_shall() {
+    let mut place = Place::new(StoreSpec { when_full: WhenFull::AbortAll, ..StoreSpec::of(8) });
+    (0..8).for_each(|tag| assert_eq!(place.fate(put(tag, tag)), Fate::Forwarded));
+    assert_eq!(place.fate(count(3, 100)), Fate::Aborted(Abort::Full));
+    assert_eq!(place.value(3), Some(3));
+    place.wait(LIFETIME);
+    assert_eq!(place.fate(count(3, 100)), Fate::Forwarded);
+}
+
+/// Tags that follow one another, or differ in high bits only, fill a store as those at random do: to its last entry.
+#[test]
+fn every_entry_finds_room_whatever_its_tag_and_is_found_in_few_lines() {
+    const CAPACITY: u64 = 20_000;
+    for (name, step) in [("in a row", 1), ("apart", 1 << 40), ("at random", 0x9e37_79b9_7f4a_7c15)] {
+        for key in 0..5 {
+            let key = Key::new([key, !key]);
+            let mut place = Place::new(StoreSpec { key, ..StoreSpec::of(CAPACITY) });
+            for n in 0..CAPACITY {
+                assert_eq!(place.fate(put(n.wrapping_mul(step), n)), Fate::Forwarded, "{name}, the {n}th");
+            }
+            let created = place.site.shard().counters();
+            for n in 0..CAPACITY {
+                assert_eq!(place.fate(Instruction::Test { tag: n.wrapping_mul(step) }), Fate::Forwarded, "{name}");
+            }
+            let probed = place.site.shard().counters().probed;
+            let beyond: u64 = probed.iter().zip(created.probed).map(|(now, then)| now - then).sum();
+            assert!(beyond < CAPACITY / 8, "{name}: {beyond} of {CAPACITY} in more than one line");
+            assert_eq!(probed[3], 0, "{name}: nobody looks at more than seven lines");
+        }
+    }
+}
+
+/// A process that stands still for longer than ticks can tell finds nothing when it goes on.
+#[test]
+fn nothing_is_found_after_a_very_long_absence() {
+    // Half of all ticks, and all but a few: what has long expired would look alive.
+    for away in [(1u64 << 31) + 5, (1 << 32) - 100, 1 << 32] {
+        for cleaning in [Cleaning::Inline, Cleaning::Dedicated] {
+            let mut place = Place::new(StoreSpec { cleaning, ..StoreSpec::of(8) });
+            (0..8).for_each(|tag| assert_eq!(place.fate(put(tag, 1)), Fate::Forwarded));
+            let mut step = |place: &mut Place| place.cleaner.as_mut().map_or(0, |cleaner| cleaner.step(place.now));
+            step(&mut place);
+            place.wait(Nanos::new(away * 10_000));
+            let fate = place.fate(Instruction::Test { tag: 3 });
+            if cleaning == Cleaning::Dedicated {
+                assert_eq!(fate, Fate::Aborted(Abort::Full), "until somebody has cleaned");
+                while step(&mut place) > 0 {}
+                assert_eq!(place.fate(Instruction::Test { tag: 3 }), Fate::Dropped);
+            } else {
+                assert_eq!(fate, Fate::Dropped);
+            }
+            assert_eq!(place.fate(put(3, 1)), Fate::Forwarded);
+        }
+    }
+}
+
+#[test]
+fn computations_that_use_the_same_tag_share_it_unless_they_are_told_apart() {
+    let of = |computation| Part { computation, ..part(count(1, 2)) };
+    for (scoped, second) in [(false, Fate::Dropped), (true, Fate::Forwarded)] {
+        let mut place = Place::new(StoreSpec { diagnostics: true, ..StoreSpec::of(100) });
+        place.rules.scoped = scoped;
+        let mut fate = |computation| place.pass(crate::site::Location::Input, &mut super::packet(&of(computation)));
+        assert_eq!(fate(COMPUTATION), Fate::Forwarded);
+        assert_eq!(fate(COMPUTATION + 1), second);
+        assert_eq!(place.site.shard().counters().collisions, u64::from(!scoped));
+    }
+}
+
+#[test]
+fn a_dump_tells_age_and_creator() {
+    let mut place = Place::new(StoreSpec { diagnostics: true, ..StoreSpec::of(100) });
+    place.fate(put(1, 5));
+    place.wait(Nanos::secs(3));
+    place.fate(put(2, 6));
+    let mut entries: Vec<_> = place.inspector.entries(place.now).collect();
+    entries.sort_by_key(|entry| entry.tag);
+    assert_eq!(
+        entries.iter().map(|e| (e.tag, e.value, e.age)).collect::<Vec<_>>(),
+        [(1, 5, Nanos::secs(3)), (2, 6, Nanos::ZERO)]
+    );
+    assert!(entries[0].creator.is_some() && entries[0].creator == entries[1].creator);
+    let occupancy = place.inspector.occupancy(place.now + Nanos::secs(8))[0];
+    assert_eq!((occupancy.live, occupancy.expired, occupancy.created), (1, 1, 2));
+    assert_eq!(place.site.shard().counters().high_water, 2);
+}
+
+/// An instruction that names one tag twice has one entry.
+#[test]
+fn a_tag_named_twice_is_one() {
+    let mut place = Place::small();
+    let collect = |value| Instruction::Collect { counter: 1, result: 1, value, operator: Operator::Add };
+    place.fate(put(1, 5));
+    // 5 + 2 - 1, then 6 + 0 - 1, and so on down.
+    assert_eq!(place.fate(collect(2)), Fate::Dropped);
+    assert_eq!(place.value(1), Some(6));
+    (0..5).for_each(|_| assert_eq!(place.fate(collect(0)), Fate::Dropped));
+    assert_eq!(place.run(collect(0)).0, Fate::Forwarded);
+    assert_eq!(place.inspector.entries(place.now).count(), 1);
+}

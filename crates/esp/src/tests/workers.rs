@@ -1,0 +1,182 @@
+//! Several workers: packets go to the owner of their computation's shard, and what becomes of each is what would without
+//! the others (spec E-29, E-30, E-X11).
+
+use super::{NODE, packet, part, part_of};
+use crate::isa::{Instruction, Operator};
+use crate::site::{Fate, Location, Rules, Site};
+use crate::store::{Epochs, Grace, Key, Store, StoreSpec, shard_of};
+use crate::wire::Part;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use units::Instant;
+
+const WORKERS: usize = 8;
+const COMPUTATIONS: u64 = 50;
+const PACKETS: u64 = 20_000;
+const KEY: Key = Key::new([3, 4]);
+
+/// SplitMix64 (Steele et al. 2014).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}
+
+fn draw(random: &mut Random) -> (u64, Part) {
+    let computation = random.below(COMPUTATIONS);
+    let tag = |n| computation << 8 | n;
+    let value = random.below(1000);
+    let instruction = match random.below(5) {
+        0 => Instruction::Count { counter: tag(0), threshold: 40, inclusive: false },
+        1 => Instruction::Compare { tag: tag(1), value, relation: Operator::Ne },
+        2 => Instruction::Put { tag: tag(2), value },
+        3 => Instruction::Get { tag: tag(2), value: 0 },
+        _ => Instruction::Collect { counter: tag(0), result: tag(3), value, operator: Operator::Add },
+    };
+    // The flow it came by has nothing to do with it: many hosts compute together.
+    (random.next(), Part { computation, ..part(instruction) })
+}
+
+/// What became of each packet, by computation, in the order of arrival there.
+type Told = BTreeMap<u64, Vec<(u64, Fate, Instruction)>>;
+
+fn sites(workers: usize) -> Vec<Site> {
+    let spec = StoreSpec { shards: workers, ..StoreSpec::of(10_000) };
+    let store = Store::new(spec, &Arc::new(Epochs::new(workers)), Grace::Counters);
+    store.shards.into_iter().map(Site::new).collect()
+}
+
+/// Packets in order of arrival at the workers that `dispatch` says; which worker goes on is by chance, and so is how many
+/// packets it takes.
+fn run(workers: usize, dispatch: impl Fn(u64, u64) -> usize, seed: u64) -> Told {
+    let (mut traffic, mut order) = (Random(1), Random(seed));
+    let mut queues: Vec<VecDeque<(u64, Part)>> = (0..workers).map(|_| VecDeque::new()).collect();
+    let (mut sites, rules, mut told) = (sites(workers), Rules::of(NODE), Told::new());
+    let (mut came, mut left) = (0, 0);
+    while left < PACKETS {
+        let worker = order.below(workers as u64 + 1) as usize;
+        let Some(queue) = queues.get_mut(worker) else {
+            for _ in 0..order.below(200).min(PACKETS - came) {
+                let (flow, part) = draw(&mut traffic);
+                queues[dispatch(flow, part.computation)].push_back((came, part));
+                came += 1;
+            }
+            continue;
+        };
+        let count = (order.below(64) as usize).min(queue.len());
+        let batch: Vec<(u64, Part)> = queue.drain(..count).collect();
+        let mut packets: Vec<Vec<u8>> = batch.iter().map(|(_, part)| packet(part)).collect();
+        let mut fates = vec![Fate::Passed; count];
+        sites[worker].process((&rules, Location::Input), Instant::new(left), &mut packets, &mut fates);
+        for (((number, part), packet), fate) in batch.iter().zip(&packets).zip(&fates) {
+            told.entry(part.computation).or_default().push((*number, *fate, part_of(packet).instruction));
+        }
+        left += count as u64;
+    }
+    told
+}
+
+fn alone() -> Told {
+    run(1, |_, _| 0, 0)
+}
+
+#[test]
+fn cid_dispatch_order() {
+    let expected = alone();
+    for seed in 1..6 {
+        let told = run(WORKERS, |_, computation| shard_of(KEY, computation, WORKERS), seed);
+        assert!(told == expected, "seed {seed}: something else became of a packet, or another came before it");
+    }
+}
+
+/// Dispatch by what tells flows apart, as cards do it, breaks computations.
+#[test]
+fn tuple_dispatch_negative_control() {
+    let told = run(WORKERS, |flow, _| (flow % WORKERS as u64) as usize, 1);
+    let expected = alone();
+    let differ = expected.keys().filter(|computation| told.get(computation) != expected.get(computation)).count();
+    assert_eq!(differ as u64, COMPUTATIONS, "every single one");
+}
+
+#[test]
+fn computations_are_spread_evenly_and_nobody_without_the_key_knows_how() {
+    for (name, step) in [("in a row", 1), ("apart", 1 << 48), ("at random", 0x9e37_79b9_7f4a_7c15)] {
+        let (mut load, mut other) = ([0u32; WORKERS], 0);
+        for n in 0..40_000u64 {
+            let computation = n.wrapping_mul(step);
+            let shard = shard_of(KEY, computation, WORKERS);
+            load[shard] += 1;
+            other += u32::from(shard == shard_of(Key::new([3, 5]), computation, WORKERS));
+        }
+        // Five standard deviations of a fair draw, 5000 each.
+        assert!(load.iter().all(|load| load.abs_diff(5000) < 5 * 66), "{name}: {load:?}");
+        assert!(other.abs_diff(5000) < 5 * 66, "{name}: another key, another place: {other}");
+    }
+}
+
+/// The same on real threads, each with its own shard of one store, and somebody who looks and one who cleans.
+#[test]
+fn threads_own_their_shards_beside_a_cleaner_and_an_onlooker() {
+    use crate::store::Cleaning;
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    let spec = StoreSpec { shards: 2, cleaning: Cleaning::Dedicated, ..StoreSpec::of(4000) };
+    let store = Store::new(spec, &Arc::new(Epochs::new(2)), Grace::Counters);
+    let (mut cleaner, inspector, done) = (store.cleaner.unwrap(), store.inspector, AtomicBool::new(false));
+    let (lifetime, clocks) = (crate::store::LIFETIME.get(), [AtomicU64::new(0), AtomicU64::new(0)]);
+    std::thread::scope(|scope| {
+        let (done, inspector, clocks) = (&done, &inspector, &clocks);
+        let workers: Vec<_> = store
+            .shards
+            .into_iter()
+            .zip(clocks)
+            .map(|(shard, clock)| {
+                scope.spawn(move || {
+                    let (mut site, rules) = (Site::new(shard), Rules::of(NODE));
+                    for n in 0..20_000u64 {
+                        let now = Instant::new(n * lifetime / 1000);
+                        let counter = n / 2;
+                        let mut packets =
+                            [packet(&part(Instruction::Count { counter, threshold: 3, inclusive: false }))];
+                        let mut fates = [Fate::Passed];
+                        site.process((&rules, Location::Input), now, &mut packets, &mut fates);
+                        clock.store(now.get(), Ordering::Relaxed);
+                        // There is room for four lifetimes, which is time for the cleaner.
+                        if fates[0] != Fate::Aborted(crate::isa::Abort::Full) {
+                            assert_eq!(fates[0], Fate::Forwarded, "the first or the second of its tag: {n}");
+                        }
+                    }
+                })
+            })
+            .collect();
+        let looks = scope.spawn(move || {
+            let mut most = 0;
+            while !done.load(Ordering::Relaxed) {
+                let entries = inspector.entries(Instant::new(20 * lifetime));
+                most = most.max(entries.inspect(|entry| assert!((1..=2).contains(&entry.value))).count());
+            }
+            most
+        });
+        let cleans = scope.spawn(move || {
+            while !done.load(Ordering::Relaxed) {
+                // Its clock is that of the slower worker.
+                let now = clocks.iter().map(|clock| clock.load(Ordering::Relaxed)).min();
+                cleaner.step(Instant::new(now.unwrap_or(0)));
+            }
+            while cleaner.step(Instant::new(100 * lifetime)) > 0 {}
+            cleaner.counters().freed
+        });
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        done.store(true, Ordering::Relaxed);
+        looks.join().unwrap();
+        assert_eq!(cleans.join().unwrap(), inspector.occupancy(Instant::START).iter().map(|o| o.created).sum::<u64>());
+    });
+}

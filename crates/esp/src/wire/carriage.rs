@@ -1,0 +1,86 @@
+//! Where in an IP packet the part lies that routers execute (spec E-16, E-18).
+
+use packet::wire::{Ipv4, Ipv4Header, Ipv6, ipv4, protocol, transport};
+use std::ops::Range;
+
+/// What carries a part.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Carriage {
+    /// The IP packet itself, by its protocol number.
+    Protocol,
+    /// A datagram, by its destination port.
+    Udp,
+}
+
+/// By which numbers parts are known. What is known by none of them is an ordinary packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Carriages {
+    /// The protocol of IPv4, and next header of IPv6.
+    pub protocol: u8,
+    /// The port of UDP; none where datagrams carry no parts.
+    pub port: Option<u16>,
+}
+
+impl Carriages {
+    /// The protocol number for experiments (RFC 3692 3.1).
+    pub const PROTOCOL: u8 = 253;
+    /// The port where nothing else is said.
+    pub const PORT: u16 = 5937;
+}
+
+impl Default for Carriages {
+    fn default() -> Carriages {
+        Carriages { protocol: Carriages::PROTOCOL, port: Some(Carriages::PORT) }
+    }
+}
+
+impl Carriages {
+    /// Where in an IP packet the bytes are that begin with a part, and what carries them; up to the packet's end.
+    ///
+    /// A first fragment has its part, if that is whole; later ones have none, and pass by.
+    #[inline(always)]
+    pub fn find(&self, l3: &[u8]) -> Option<(Range<usize>, Carriage)> {
+        // Most packets: IPv4 without options.
+        if let Some(0x45) = l3.first()
+            && let Some(header) = Ipv4Header::of(l3)
+        {
+            let end = header.total_length().min(l3.len());
+            if !header.is_first() {
+                return None;
+            }
+            return self.behind(header.protocol(), l3, ipv4::HEADER..end);
+        }
+        self.find_slowly(l3)
+    }
+
+    #[inline(never)]
+    fn find_slowly(&self, l3: &[u8]) -> Option<(Range<usize>, Carriage)> {
+        match l3.first()? >> 4 {
+            4 => {
+                let packet = Ipv4::parse_unsummed(l3).ok()?;
+                let upper = packet.header_length()..packet.bytes.len();
+                packet.header.is_first().then(|| self.behind(packet.header.protocol(), l3, upper))?
+            }
+            6 => {
+                let packet = Ipv6::parse(l3).ok()?;
+                let chain = packet.chain().ok()?;
+                self.behind(chain.protocol, l3, chain.offset?..packet.bytes.len())
+            }
+            _ => None,
+        }
+    }
+
+    /// The same of what follows the IP header.
+    #[inline(always)]
+    fn behind(&self, protocol: u8, l3: &[u8], upper: Range<usize>) -> Option<(Range<usize>, Carriage)> {
+        if protocol == self.protocol {
+            return (upper.start <= upper.end).then_some((upper, Carriage::Protocol));
+        }
+        if protocol != protocol::UDP {
+            return None;
+        }
+        let port = l3.get(upper.start + 2..upper.end)?.first_chunk::<2>()?;
+        let inner = upper.start + transport::UDP_HEADER..upper.end;
+        (Some(u16::from_be_bytes(*port)) == self.port && inner.start <= inner.end).then_some((inner, Carriage::Udp))
+    }
+}

@@ -1,0 +1,76 @@
+//! Every parser of parts on any bytes, with what must hold of every answer: the entry of fuzzing and corpora.
+
+use super::{Carriages, Part, Unread, peek, rewrite, set_error, unwrap, wrap};
+use crate::isa::{Abort, execute};
+use crate::store::View;
+use packet::wire::checksum::sum;
+
+/// Takes `bytes` for a part, and for an IP packet with one.
+///
+/// # Panics
+/// When an answer breaks an invariant: that is a bug here, whatever the bytes.
+pub fn exercise(bytes: &[u8]) {
+    of_part(bytes);
+    let carriages = Carriages::default();
+    if let Some((range, _)) = carriages.find(bytes) {
+        of_part(&bytes[range]);
+    }
+    if let Ok((inner, part)) = unwrap(&carriages, bytes) {
+        assert!(part.piggybacked && inner.len() < bytes.len(), "something was taken out");
+    }
+    let probe = Part { piggybacked: false, ..PROBE };
+    if let Ok(wrapped) = wrap(&carriages, bytes, &probe) {
+        let (inner, part) = unwrap(&carriages, &wrapped).expect("what was wrapped unwraps");
+        assert_eq!(part, Part { piggybacked: true, ..probe });
+        assert!(bytes.len() >= inner.len(), "without what was behind the packet");
+        let (range, _) = carriages.find(&wrapped).expect("a router finds it");
+        assert_eq!(Part::read(&wrapped[range]), Ok(part));
+    }
+}
+
+const PROBE: Part = Part {
+    locations: super::Locations::INPUT,
+    error: false,
+    piggybacked: false,
+    trace: false,
+    computation: 7,
+    instruction: crate::isa::Instruction::Test { tag: 8 },
+};
+
+fn of_part(bytes: &[u8]) {
+    let (peeked, read) = (peek(bytes), Part::read(bytes));
+    match read {
+        Err(Unread::Foreign) => return assert_eq!(peeked, None, "whoever peeks knows a version too"),
+        Err(Unread::Wrong(why)) => {
+            assert!(peeked.is_some());
+            let mut changed = bytes.to_vec();
+            set_error(&mut changed);
+            if changed != bytes {
+                // What was wrong stays wrong, for the same reason.
+                assert_eq!(Part::read(&changed), Err(Unread::Wrong(why)));
+                assert_eq!(peek(&changed).map(|(.., error, _)| error), Some(true));
+            }
+            return;
+        }
+        Ok(part) => assert_eq!(peeked, Some((part.locations, part.error, part.computation))),
+    }
+    let Ok(part) = read else { return };
+    let length = part.length();
+    assert_eq!(sum(&bytes[..length]), 0xffff);
+    assert_eq!(Part::read(&part.to_bytes()), Ok(part), "what is written reads the same");
+    let mut changed = bytes.to_vec();
+    set_error(&mut changed);
+    assert_eq!(Part::read(&changed), Ok(Part { error: true, ..part }));
+    for present in [0, 0b1111] {
+        let mut view: View = View::new();
+        (0..4).filter(|tag| present >> tag & 1 != 0).for_each(|tag| view.found(tag, 1));
+        let mut executed = part;
+        let verdict = execute(&mut executed.instruction, &mut view, 9);
+        assert!(!matches!(verdict, crate::isa::Verdict::Abort(why) if why == Abort::Full), "only a store is full");
+        let mut rewritten = bytes.to_vec();
+        rewrite(&mut rewritten, &executed.instruction);
+        assert_eq!(Part::read(&rewritten), Ok(executed), "what was executed is what goes on");
+        assert_eq!(sum(&rewritten[..length]), 0xffff);
+        assert_eq!(rewritten[length..], bytes[length..], "nothing behind it is touched");
+    }
+}

@@ -1,0 +1,20 @@
+//! Instructions on the wire: the part of a packet that routers execute, and what carries it (spec E-14 to E-17).
+//!
+//! | file | what |
+//! |---|---|
+//! | `part` | the part: version, location, instruction, computation, operands, checksum |
+//! | `carriage` | where in an IPv4 or IPv6 packet it lies |
+//! | `envelope` | packets that carry one: of their own, or with somebody else's data |
+//!
+//! Like `packet::wire`, everything here takes any bytes and panics on none.
+
+mod carriage;
+mod envelope;
+mod exercise;
+mod part;
+
+pub use carriage::{Carriage, Carriages};
+pub use envelope::{Addresses, WrapError, datagram, dedicated, unwrap, wrap};
+pub use exercise::exercise;
+pub(crate) use part::Checked;
+pub use part::{Locations, Part, Unread, peek, rewrite, set_error};

@@ -1,0 +1,413 @@
+//! The part of a packet that routers execute (spec E-15).
+//!
+//! | offset | field |
+//! |---|---|
+//! | 0 | version (3 bits) = 1, then one bit each: input, central, output, error, piggybacked |
+//! | 1 | opcode |
+//! | 2 | length in bytes, checksum included: fixed by the opcode |
+//! | 3 | flags (0x80: trace) and operator (4 bits each) |
+//! | 4 | computation |
+//! | 12 | operands: tags and values of 8 bytes, a threshold of 4 |
+//! | last 2 | Internet checksum over all of it |
+//!
+//! The checksum stays right with every change, so the sum over the whole part never changes: a UDP checksum around it stays
+//! right by itself (RFC 1071 2(B): the part is of even length, and begins at an even offset).
+
+use crate::isa::{Abort, Instruction, Opcode, Operator, REGISTERED};
+use packet::wire::checksum::{self, Sum};
+use zerocopy::byteorder::network_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+const VERSION: u8 = 1;
+const INPUT: u8 = 1 << 4;
+const CENTRAL: u8 = 1 << 3;
+const OUTPUT: u8 = 1 << 2;
+const ERROR: u8 = 1 << 1;
+const PIGGYBACKED: u8 = 1;
+const TRACE: u8 = 0x80;
+const CHECKSUM: usize = 2;
+
+/// The fixed beginning.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Head {
+    bits: u8,
+    opcode: u8,
+    length: u8,
+    operator: u8,
+    computation: U64,
+}
+
+const HEAD: usize = size_of::<Head>();
+
+/// COUNT.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct CountBody {
+    counter: U64,
+    threshold: U32,
+}
+
+/// Everything with two operands of 8 bytes: a tag and a value, or a counter and a child.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct PairBody {
+    tag: U64,
+    value: U64,
+}
+
+/// COLLECT.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct CollectBody {
+    counter: U64,
+    result: U64,
+    value: U64,
+}
+
+/// RCOLLECT.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RcollectBody {
+    counter: U64,
+    result: U64,
+    child: U64,
+    value: U64,
+}
+
+/// A bit of the first byte, or of the fourth.
+const fn bit(is: bool, bit: u8) -> u8 {
+    if is { bit } else { 0 }
+}
+
+/// Where in a router an instruction is to be executed: any of three places (spec E-37).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Locations {
+    /// At the port it comes in by.
+    pub input: bool,
+    /// In the middle.
+    pub central: bool,
+    /// At the port it leaves by, once for each copy.
+    pub output: bool,
+}
+
+impl Locations {
+    /// At the port it comes in by.
+    pub const INPUT: Locations = Locations { input: true, central: false, output: false };
+    /// In the middle.
+    pub const CENTRAL: Locations = Locations { input: false, central: true, output: false };
+    /// At the port it leaves by.
+    pub const OUTPUT: Locations = Locations { input: false, central: false, output: true };
+
+    const fn of(bits: u8) -> Locations {
+        Locations { input: bits & INPUT != 0, central: bits & CENTRAL != 0, output: bits & OUTPUT != 0 }
+    }
+
+    const fn bits(self) -> u8 {
+        bit(self.input, INPUT) | bit(self.central, CENTRAL) | bit(self.output, OUTPUT)
+    }
+
+    /// Whether each of these is among them.
+    pub const fn contain(self, others: Locations) -> bool {
+        self.bits() & others.bits() == others.bits()
+    }
+}
+
+/// The part, read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// Where it is to be executed.
+    pub locations: Locations,
+    /// Whether a router could not execute it: none behind it does.
+    pub error: bool,
+    /// Whether data of somebody else follows.
+    pub piggybacked: bool,
+    /// Whether its sender wants to be able to follow it.
+    pub trace: bool,
+    /// The computation it belongs to, by a number that its host has drawn.
+    pub computation: u64,
+    /// What is to be done.
+    pub instruction: Instruction,
+}
+
+/// Why there is nothing to execute.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unread {
+    /// It is of another version, or too short to say.
+    Foreign,
+    /// It is ours, and wrong.
+    Wrong(Abort),
+}
+
+/// What the first bytes say without a look at the rest: where it is to be executed, whether it failed before, and its
+/// computation. `None` where it is of another version, or too short.
+#[inline(always)]
+pub fn peek(bytes: &[u8]) -> Option<(Locations, bool, u64)> {
+    let head = bytes.first_chunk::<HEAD>()?;
+    let head: &Head = zerocopy::transmute_ref!(head);
+    (head.bits >> 5 == VERSION).then(|| (Locations::of(head.bits), head.bits & ERROR != 0, head.computation.get()))
+}
+
+/// A part whose length, checksum and opcode are right, not yet taken apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Checked {
+    pub opcode: Opcode,
+    bits: u8,
+    operator: u8,
+}
+
+impl Checked {
+    /// The part at the start of `bytes`, which may go on behind it.
+    #[inline(always)]
+    pub fn of(bytes: &[u8]) -> Result<Checked, Unread> {
+        let Some(head) = bytes.first_chunk::<HEAD>() else { return Err(Unread::Foreign) };
+        let head: &Head = zerocopy::transmute_ref!(head);
+        if head.bits >> 5 != VERSION {
+            return Err(Unread::Foreign);
+        }
+        let Some(opcode) = Opcode::of(head.opcode) else {
+            return Err(Unread::Wrong(if head.opcode >= REGISTERED { Abort::NotEnabled } else { Abort::BadOpcode }));
+        };
+        if usize::from(head.length) != opcode.length() || bytes.len() < opcode.length() {
+            return Err(Unread::Wrong(Abort::BadLength));
+        }
+        let summed = match opcode.length() {
+            14 => is_summed::<14>(bytes),
+            22 => is_summed::<22>(bytes),
+            26 => is_summed::<26>(bytes),
+            38 => is_summed::<38>(bytes),
+            46 => is_summed::<46>(bytes),
+            _ => is_summed::<30>(bytes),
+        };
+        if !summed {
+            return Err(Unread::Wrong(Abort::BadChecksum));
+        }
+        Ok(Checked { opcode, bits: head.bits, operator: head.operator })
+    }
+
+    /// Its instruction, from the same bytes; none where its operator is not one that it has.
+    #[inline(always)]
+    pub fn instruction(self, bytes: &[u8]) -> Option<Instruction> {
+        operands(self.opcode, self.operator & 0x0f, bytes.get(HEAD..self.opcode.length())?)
+    }
+}
+
+impl Part {
+    /// The part at the start of `bytes`, which may go on behind it.
+    #[inline]
+    pub fn read(bytes: &[u8]) -> Result<Part, Unread> {
+        let checked = Checked::of(bytes)?;
+        let instruction = checked.instruction(bytes).ok_or(Unread::Wrong(Abort::BadOpcode))?;
+        let (_, error, computation) = peek(bytes).ok_or(Unread::Foreign)?;
+        Ok(Part {
+            locations: Locations::of(checked.bits),
+            error,
+            piggybacked: checked.bits & PIGGYBACKED != 0,
+            trace: checked.operator & TRACE != 0,
+            computation,
+            instruction,
+        })
+    }
+
+    /// Bytes it takes.
+    pub const fn length(&self) -> usize {
+        self.instruction.opcode().length()
+    }
+
+    /// Writes it at the start of `bytes`. Answers how many it took; `None` where they are too few.
+    pub fn write(&self, bytes: &mut [u8]) -> Option<usize> {
+        let (opcode, length) = (self.instruction.opcode(), self.length());
+        let whole = bytes.get_mut(..length)?;
+        let error = bit(self.error, ERROR) | bit(self.piggybacked, PIGGYBACKED);
+        let head = Head {
+            bits: VERSION << 5 | self.locations.bits() | error,
+            opcode: opcode.number(),
+            length: length as u8,
+            operator: bit(self.trace, TRACE) | operator(&self.instruction).number(),
+            computation: U64::new(self.computation),
+        };
+        head.write_to_prefix(whole).ok()?;
+        write_operands(&self.instruction, &mut whole[HEAD..]);
+        let sum = checksum::checksum(&whole[..length - CHECKSUM]);
+        whole[length - CHECKSUM..].copy_from_slice(&sum.to_be_bytes());
+        Some(length)
+    }
+
+    /// The same as bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.length()];
+        self.write(&mut bytes);
+        bytes
+    }
+}
+
+/// Whether the checksum of a part of this length is right: all its words sum up to nothing.
+#[inline(always)]
+fn is_summed<const LENGTH: usize>(bytes: &[u8]) -> bool {
+    // Parts are 14 to 46 bytes long, each 6 more than words of 8, or 2: a straight line once the length is known.
+    let Some(whole) = bytes.first_chunk::<LENGTH>() else { return false };
+    let (words, rest) = whole.as_chunks::<8>();
+    let mut total = 0u64;
+    for word in words {
+        let word = u64::from_ne_bytes(*word);
+        total += (word & 0xffff_ffff) + (word >> 32);
+    }
+    let (pairs, _) = rest.as_chunks::<2>();
+    total += pairs.iter().map(|pair| u64::from(u16::from_ne_bytes(*pair))).sum::<u64>();
+    // Ones' complement sums do not mind the order of bytes (RFC 1071 2(B)).
+    total = (total & 0xffff_ffff) + (total >> 32);
+    total = (total & 0xffff) + (total >> 16);
+    total = (total & 0xffff) + (total >> 16);
+    total = (total & 0xffff) + (total >> 16);
+    total == 0xffff
+}
+
+/// The instruction of an opcode with these operands; none where its operator is not one that it has.
+#[inline(always)]
+fn operands(opcode: Opcode, operator: u8, bytes: &[u8]) -> Option<Instruction> {
+    let compares = || Operator::of(operator).filter(|operator| !operator.combines());
+    let combines = || Operator::of(operator).filter(|operator| operator.combines());
+    let pair = || PairBody::ref_from_prefix(bytes).ok().map(|(body, _)| (body.tag.get(), body.value.get()));
+    Some(match opcode {
+        Opcode::Nop => Instruction::Nop,
+        Opcode::Count => {
+            let body = CountBody::ref_from_prefix(bytes).ok()?.0;
+            // The operator that a packet has which asks for none is the one of number 0.
+            let inclusive = match Operator::of(operator)? {
+                Operator::Add | Operator::Lt => false,
+                Operator::Le => true,
+                _ => return None,
+            };
+            Instruction::Count { counter: body.counter.get(), threshold: body.threshold.get(), inclusive }
+        }
+        Opcode::Compare => {
+            let (tag, value) = pair()?;
+            Instruction::Compare { tag, value, relation: compares()? }
+        }
+        Opcode::Collect => {
+            let body = CollectBody::ref_from_prefix(bytes).ok()?.0;
+            let (counter, result, value) = (body.counter.get(), body.result.get(), body.value.get());
+            Instruction::Collect { counter, result, value, operator: combines()? }
+        }
+        Opcode::Rcollect => {
+            let body = RcollectBody::ref_from_prefix(bytes).ok()?.0;
+            let (counter, result) = (body.counter.get(), body.result.get());
+            let (child, value) = (body.child.get(), body.value.get());
+            Instruction::Rcollect { counter, result, child, value, operator: combines()? }
+        }
+        Opcode::Rchld => {
+            let (counter, child) = pair()?;
+            Instruction::Rchld { counter, child }
+        }
+        Opcode::Mark => {
+            let (tag, value) = pair()?;
+            Instruction::Mark { tag, value }
+        }
+        Opcode::Test => Instruction::Test { tag: u64::from_be_bytes(*bytes.first_chunk()?) },
+        Opcode::Get => {
+            let (tag, value) = pair()?;
+            Instruction::Get { tag, value }
+        }
+        Opcode::Put => {
+            let (tag, value) = pair()?;
+            Instruction::Put { tag, value }
+        }
+        Opcode::Setfwd => {
+            let (tag, value) = pair()?;
+            Instruction::Setfwd { tag, value, relation: compares()? }
+        }
+    })
+}
+
+/// The operator of an instruction; the one of number 0 for those that have none.
+fn operator(instruction: &Instruction) -> Operator {
+    match *instruction {
+        Instruction::Count { inclusive, .. } => {
+            if inclusive {
+                Operator::Le
+            } else {
+                Operator::Lt
+            }
+        }
+        Instruction::Compare { relation: operator, .. }
+        | Instruction::Setfwd { relation: operator, .. }
+        | Instruction::Collect { operator, .. }
+        | Instruction::Rcollect { operator, .. } => operator,
+        _ => Operator::Add,
+    }
+}
+
+fn write_operands(instruction: &Instruction, bytes: &mut [u8]) {
+    let mut pair = |tag: u64, value: u64| {
+        let _ = PairBody { tag: U64::new(tag), value: U64::new(value) }.write_to_prefix(bytes);
+    };
+    match *instruction {
+        Instruction::Nop => {}
+        Instruction::Count { counter, threshold, .. } => {
+            let body = CountBody { counter: U64::new(counter), threshold: U32::new(threshold) };
+            let _ = body.write_to_prefix(bytes);
+        }
+        Instruction::Test { tag } => {
+            let _ = U64::new(tag).write_to_prefix(bytes);
+        }
+        Instruction::Compare { tag, value, .. }
+        | Instruction::Mark { tag, value }
+        | Instruction::Get { tag, value }
+        | Instruction::Put { tag, value }
+        | Instruction::Setfwd { tag, value, .. } => pair(tag, value),
+        Instruction::Rchld { counter, child } => pair(counter, child),
+        Instruction::Collect { counter, result, value, .. } => {
+            let [counter, result, value] = [counter, result, value].map(U64::new);
+            let _ = CollectBody { counter, result, value }.write_to_prefix(bytes);
+        }
+        Instruction::Rcollect { counter, result, child, value, .. } => {
+            let [counter, result, child, value] = [counter, result, child, value].map(U64::new);
+            let _ = RcollectBody { counter, result, child, value }.write_to_prefix(bytes);
+        }
+    }
+}
+
+/// Writes what an executed instruction has changed, its value and its child, into the part it was read from; the checksum
+/// follows (RFC 1624). Bytes that are not that part stay as they are.
+#[inline(always)]
+pub fn rewrite(bytes: &mut [u8], instruction: &Instruction) {
+    let Some(whole) = bytes.get_mut(..instruction.opcode().length()) else { return };
+    match *instruction {
+        Instruction::Collect { value, .. } => replace(whole, HEAD + 16, value),
+        Instruction::Get { value, .. } => replace(whole, HEAD + 8, value),
+        Instruction::Rchld { child, .. } => replace(whole, HEAD + 8, child),
+        Instruction::Rcollect { child, value, .. } => {
+            replace(whole, HEAD + 16, child);
+            replace(whole, HEAD + 24, value);
+        }
+        _ => {}
+    }
+}
+
+/// Says in a part that it was not executed, so that no router behind does (spec E-06). Its length is what it says itself, for
+/// it may be none that we know; where that cannot be, nothing happens.
+pub fn set_error(bytes: &mut [u8]) {
+    let Some(&[before, opcode, length, ..]) = bytes.first_chunk::<HEAD>() else { return };
+    let length = usize::from(length);
+    let Some(at) = length.checked_sub(CHECKSUM).filter(|&at| at >= HEAD && at % 2 == 0 && length <= bytes.len()) else {
+        return;
+    };
+    let word = |first: u8| u16::from_be_bytes([first, opcode]);
+    bytes[0] = before | ERROR;
+    let sum = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+    let sum = checksum::update(sum, word(before), word(before | ERROR));
+    bytes[at..at + CHECKSUM].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// Replaces an operand of 8 bytes.
+#[inline(always)]
+fn replace(whole: &mut [u8], at: usize, new: u64) {
+    let end = whole.len() - CHECKSUM;
+    let Some(field) = whole[at..].first_chunk_mut::<8>() else { return };
+    let old = u64::from_be_bytes(*field);
+    *field = new.to_be_bytes();
+    let Some(sum) = whole[end..].first_chunk_mut::<CHECKSUM>() else { return };
+    let before = !u16::from_be_bytes(*sum);
+    let words = |field: u64, total: Sum| total.double((field >> 32) as u32).double(field as u32);
+    *sum = words(new, words(!old, Sum::new().word(before))).checksum().to_be_bytes();
+}

@@ -1,0 +1,178 @@
+//! The store between its owner, its cleaner and an onlooker, in every interleaving that the memory model allows: `make loom`.
+//! What runs here are the store's own files, with the model checker's atomics.
+
+#![cfg(loom)]
+// The files are taken whole, and a model needs a part of each.
+#![allow(dead_code, missing_docs, unused_imports)]
+
+mod sync {
+    pub use loom::sync::Arc;
+    pub use loom::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
+}
+mod memory {
+    pub type Table<T> = Vec<T>;
+
+    pub fn table<T: Default>(length: usize) -> Table<T> {
+        std::iter::repeat_with(T::default).take(length).collect()
+    }
+
+    pub fn fetch<T>(_: &T) {}
+}
+#[path = "../src/store/cleaner.rs"]
+mod cleaner;
+#[path = "../src/store/epochs.rs"]
+mod epochs;
+#[path = "../src/store/inspect.rs"]
+mod inspect;
+#[path = "../src/store/key.rs"]
+mod key;
+#[path = "../src/store/line.rs"]
+mod line;
+#[path = "../src/store/shard.rs"]
+mod shard;
+#[path = "../src/store/space.rs"]
+mod space;
+#[path = "../src/store/sweep.rs"]
+mod sweep;
+#[path = "../src/store/time.rs"]
+mod time;
+#[path = "../src/store/view.rs"]
+mod view;
+
+use cleaner::Cleaner;
+use epochs::{Epochs, Grace};
+use inspect::Inspector;
+use key::Key;
+use loom::sync::Arc;
+use loom::thread;
+use shard::{Done, Ended, Shard, WhenFull};
+use space::Space;
+use sweep::Sweep;
+use time::Lifetime;
+use units::{Instant, Nanos};
+use view::{Tags, View};
+
+const LIFETIME: Nanos = Nanos::secs(10);
+const KEY: Key = Key::new([1, 2]);
+/// Just before what was created at the start expires, and then.
+const BEFORE: Instant = Instant::new(LIFETIME.get() - 50_000);
+const THEN: Instant = Instant::new(LIFETIME.get());
+
+fn mix(first: u64, second: u64) -> u64 {
+    KEY.hash(KEY.hash(first) ^ second)
+}
+
+impl Ended for () {
+    fn commits(&self) -> bool {
+        true
+    }
+}
+
+/// Two tags with the same home.
+fn neighbours(space: &Space) -> [u64; 2] {
+    let home = space.home(1);
+    [1, (2..).find(|tag| space.home(*tag) == home).expect("there are few homes")]
+}
+
+fn store(capacity: u64) -> (Arc<Space>, Arc<Epochs>, Shard) {
+    let space = Arc::new(Space::new(capacity, Lifetime::of(LIFETIME), KEY, false));
+    let epochs = Arc::new(Epochs::new(1));
+    let shard = Shard::new(space.clone(), (epochs.clone(), 0), false, WhenFull::AbortCreates);
+    (space, epochs, shard)
+}
+
+fn set(shard: &mut Shard, now: Instant, tag: u64, value: u64) -> Done<()> {
+    let mut tags = Tags::of([tag]);
+    tags.prepare(shard);
+    shard.begin(now).execute::<1, _>(&tags, 0, |view: &mut View| view.set(0, value))
+}
+
+fn get(shard: &mut Shard, now: Instant, tag: u64) -> Option<u64> {
+    let (mut tags, mut found) = (Tags::of([tag]), None);
+    tags.prepare(shard);
+    shard.begin(now).execute::<1, _>(&tags, 0, |view: &mut View| found = view.get(0));
+    found
+}
+
+/// An instruction that writes to an entry it has found, and makes another, while that entry expires: a cleaner that frees
+/// it under its hands lets it write to the one it makes.
+fn meets(clean: impl Fn(Arc<Space>, Arc<Epochs>) + Send + Sync + Clone + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(move || {
+        let (space, epochs, mut shard) = store(2);
+        let [old, new] = neighbours(&space);
+        assert_eq!(set(&mut shard, Instant::START, old, 5), Done::Executed(()));
+        let clean = clean.clone();
+        let cleaner = thread::spawn(move || clean(space, epochs));
+        let mut tags = Tags::of([new, old]);
+        tags.prepare(&shard);
+        let mut found = None;
+        let done = shard.begin(BEFORE).execute::<2, _>(&tags, 0, |view: &mut View| {
+            found = view.get(1);
+            view.set(0, 100);
+            if found.is_some() {
+                view.set(1, 6);
+            }
+        });
+        assert!(found.is_none_or(|value| value == 5), "its value until it is gone");
+        if done == Done::Executed(()) {
+            assert_eq!(get(&mut shard, BEFORE, new), Some(100), "what was made is what it was made");
+        }
+        cleaner.join().unwrap();
+    });
+}
+
+#[test]
+fn what_an_instruction_has_found_is_its_own_until_it_ends() {
+    meets(|space, epochs| {
+        let mut cleaner = Cleaner::new(std::iter::once(space), epochs, Grace::Counters);
+        (0..3).for_each(|_| drop(cleaner.step(THEN)));
+    });
+}
+
+/// The same with a cleaner that does not wait: the model finds it out.
+#[test]
+#[should_panic]
+fn a_cleaner_that_does_not_wait_is_found_out() {
+    meets(|space, _| {
+        Sweep::new(space).clean(THEN, 8);
+    });
+}
+
+/// What is freed is seen to be free, and there is room for as much again.
+#[test]
+fn what_was_freed_is_room_again() {
+    loom::model(|| {
+        let (space, epochs, mut shard) = store(1);
+        assert_eq!(set(&mut shard, Instant::START, 1, 5), Done::Executed(()));
+        assert_eq!(set(&mut shard, BEFORE, 2, 6), Done::Full, "there is room for one");
+        let mut cleaner = Cleaner::new(std::iter::once(space.clone()), epochs, Grace::Counters);
+        let cleans = thread::spawn(move || (0..2).for_each(|_| drop(cleaner.step(THEN))));
+        // Whether it was cleaned by then or not.
+        assert_eq!(set(&mut shard, THEN, 2, 6), Done::Executed(()));
+        assert_eq!((get(&mut shard, THEN, 1), get(&mut shard, THEN, 2)), (None, Some(6)));
+        cleans.join().unwrap();
+    });
+}
+
+/// An onlooker sees no entry with another's value.
+#[test]
+fn an_onlooker_sees_entries_that_were_there() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let (space, epochs, mut shard) = store(1);
+        let [old, new] = neighbours(&space);
+        set(&mut shard, Instant::START, old, old);
+        let inspector = Inspector(vec![space.clone()]);
+        let looks = thread::spawn(move || {
+            let entries: Vec<_> = inspector.entries(BEFORE).collect();
+            entries.iter().for_each(|entry| assert_eq!(entry.tag, entry.value));
+        });
+        let mut cleaner = Cleaner::new(std::iter::once(space), epochs, Grace::Counters);
+        (0..2).for_each(|_| drop(cleaner.step(THEN)));
+        set(&mut shard, THEN, new, new);
+        looks.join().unwrap();
+    });
+}
