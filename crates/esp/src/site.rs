@@ -198,7 +198,7 @@ impl Site {
         for (packet, slot) in packets.iter().zip(prepared.iter_mut()) {
             slot.state = prepare((rules, location), &session, packet.network(), slot, counters);
         }
-        for ((packet, slot), fate) in packets.iter_mut().zip(prepared.iter_mut()).zip(fates) {
+        for ((packet, slot), fate) in packets.iter_mut().zip(prepared.iter()).zip(fates) {
             *fate = match slot.state {
                 State::Passed => Fate::Passed,
                 State::Aborted(why) => abort(packet, slot.at, why, counters),
@@ -259,7 +259,7 @@ fn run<C: Carrier>(
     let count = &mut counters.executed[usize::from(checked.opcode.number())];
     macro_rules! with {
         ($opcode:ident, $tags:literal) => {
-            one::<$tags>(rules, session, bytes, (slot, Checked { opcode: Opcode::$opcode, ..checked }))
+            one::<$tags>(rules, session, bytes, (slot, checked.known(Opcode::$opcode)))
         };
     }
     let done = match checked.opcode {

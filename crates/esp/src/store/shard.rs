@@ -255,7 +255,7 @@ impl Session<'_> {
         }
         for index in bits(created) {
             let (before, rest) = places.split_at_mut(index);
-            let taken = if created & ((1 << index) - 1) == 0 { &[][..] } else { before };
+            let taken = if created & ((1 << index) - 1) == 0 { &[][..] } else { &*before };
             let Some(place) = self.shard.space.vacant(tags.homes[index] as usize, taken) else { return false };
             rest[0] = place;
         }

@@ -59,7 +59,9 @@ fn collect_without_setup_aborts() {
 #[test]
 fn the_last_child_to_report_goes_on_with_the_result() {
     let mut place = Place::small();
-    (0..3).for_each(|_| drop(place.fate(count(1, 100))));
+    for _ in 0..3 {
+        place.fate(count(1, 100));
+    }
     assert_eq!(place.fate(collect(5)), Fate::Dropped);
     assert_eq!(place.fate(collect(6)), Fate::Dropped);
     assert_eq!(place.run(collect(7)), (Fate::Forwarded, collect(18)));
@@ -102,7 +104,9 @@ fn rchld_retransmit_first() {
 fn rcollect_duplicate() {
     let mut place = Place::small();
     assert_eq!(place.fate(rcollect(10, 5)), ABSENT, "nobody knows the child");
-    [10, 11].map(|child| place.fate(rchld(child)));
+    for child in [10, 11] {
+        place.fate(rchld(child));
+    }
     assert_eq!(place.fate(rcollect(10, 5)), Fate::Dropped);
     assert_eq!(place.fate(rcollect(10, 5)), Fate::Dropped, "counted once");
     assert_eq!((place.value(1), place.value(2)), (Some(1), Some(5)));
@@ -112,8 +116,12 @@ fn rcollect_duplicate() {
 #[test]
 fn rcollect_lost_upstream_repair() {
     let mut place = Place::small();
-    [10, 11].map(|child| place.fate(rchld(child)));
-    [10, 11].map(|child| place.fate(rcollect(child, 5)));
+    for child in [10, 11] {
+        place.fate(rchld(child));
+    }
+    for child in [10, 11] {
+        place.fate(rcollect(child, 5));
+    }
     // Whoever reports again once all have brings the result along again.
     for child in [10, 11, 10] {
         assert_eq!(place.run(rcollect(child, 5)), (Fate::Forwarded, rcollect(own(), 10)));
@@ -174,7 +182,9 @@ fn an_instruction_creates_no_more_than_it_is_said_to() {
     for instruction in super::conform::variants() {
         for before in [vec![], vec![put(0x11, 3)]] {
             let mut place = Place::small();
-            before.into_iter().for_each(|instruction| drop(place.fate(instruction)));
+            for instruction in before {
+                place.fate(instruction);
+            }
             let there = tags(&place);
             place.fate(instruction);
             assert!(tags(&place) - there <= instruction.opcode().creates(), "{instruction:?}");

@@ -4,6 +4,8 @@ mod bound;
 mod cleaner;
 mod conform;
 mod corpus;
+mod dissect;
+mod host;
 mod instructions;
 mod model;
 mod packets;
@@ -14,12 +16,13 @@ use crate::isa::Instruction;
 use crate::site::{Fate, Location, Rules, Site};
 use crate::store::{Cleaner, Epochs, Grace, Inspector, Store, StoreSpec};
 use crate::wire::{Addresses, Carriages, Locations, Part, dedicated};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use units::{Instant, Nanos};
 
 pub const NODE: u64 = 7;
 pub const COMPUTATION: u64 = 0x1122_3344_5566_7788;
-pub const V4: Addresses = Addresses::V4([10, 0, 0, 1].into(), [10, 9, 9, 9].into());
+pub const V4: Addresses = Addresses::V4(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 9, 9, 9));
 
 pub fn part(instruction: Instruction) -> Part {
     let (locations, computation) = (Locations::INPUT, COMPUTATION);

@@ -5,7 +5,7 @@ use crate::isa::{Abort, Instruction, Opcode, Operator};
 use crate::site::{Fate, Location};
 use crate::store::StoreSpec;
 use crate::wire::{
-    Addresses, Carriage, Carriages, Locations, Part, Unread, WrapError, datagram, dedicated, set_error, unwrap, wrap,
+    Addresses, Carriage, Carriages, Locations, Part, Unread, WrapError, datagram, dedicated, set_error, strip, wrap,
 };
 use packet::wire::checksum::sum;
 use packet::wire::{Ipv4, Ipv4Header, Ipv4Spec, Ipv6Header, complete_checksum, protocol, transport};
@@ -157,7 +157,7 @@ fn piggyback_drop_drops_data() {
     let (mut first, mut second) = (first.clone(), first);
     assert_eq!(place.pass(Location::Input, &mut first), Fate::Forwarded);
     assert_eq!(place.pass(Location::Input, &mut second), Fate::Dropped, "and the data with it");
-    let (inner, part) = unwrap(&carriages, &first).unwrap();
+    let (inner, part) = strip(&carriages, &first).unwrap();
     assert_eq!((part.piggybacked, part.instruction), (true, count(1, 2)));
     let (inner, before) = (Ipv4::parse(&inner).unwrap(), Ipv4::parse(&original).unwrap());
     assert_eq!((inner.payload, inner.header.protocol()), (before.payload, protocol::UDP));
@@ -173,8 +173,8 @@ fn what_cannot_carry_an_instruction_is_told_why() {
     let mut fragment = data(100);
     Ipv4Header::of_mut(&mut fragment).unwrap().set_fragment(false, true, 0);
     assert_eq!(wrap(&carriages, &fragment, &nop), Err(WrapError::Fragment));
-    assert_eq!(unwrap(&carriages, &data(100)), Err(Unread::Foreign));
-    assert_eq!(unwrap(&carriages, &packet(&nop)), Err(Unread::Foreign), "nothing is in it");
+    assert_eq!(strip(&carriages, &data(100)), Err(Unread::Foreign));
+    assert_eq!(strip(&carriages, &packet(&nop)), Err(Unread::Foreign), "nothing is in it");
 }
 
 #[test]

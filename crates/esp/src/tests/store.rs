@@ -98,7 +98,7 @@ fn a_full_store_aborts_all_where_it_shall() {
 fn every_entry_finds_room_whatever_its_tag_and_is_found_in_few_lines() {
     const CAPACITY: u64 = 20_000;
     for (name, step) in [("in a row", 1), ("apart", 1 << 40), ("at random", 0x9e37_79b9_7f4a_7c15)] {
-        for key in 0..5 {
+        for key in 0..2 {
             let key = Key::new([key, !key]);
             let mut place = Place::new(StoreSpec { key, ..StoreSpec::of(CAPACITY) });
             for n in 0..CAPACITY {

@@ -54,7 +54,7 @@ pub fn datagram(carriages: &Carriages, addresses: Addresses, from: u16, part: &P
     let part = part.to_bytes();
     let length = (transport::UDP_HEADER + part.len()) as u16;
     let fields = [from, carriages.port?, length, 0].map(u16::to_be_bytes);
-    let mut message = [fields.as_flattened(), &part].concat();
+    let mut message = [fields.as_flattened(), &part[..]].concat();
     let (source, destination): (IpAddr, IpAddr) = match addresses {
         Addresses::V4(source, destination) => (source.into(), destination.into()),
         Addresses::V6(source, destination) => (source.into(), destination.into()),
@@ -132,7 +132,7 @@ pub fn wrap(carriages: &Carriages, l3: &[u8], part: &Part) -> Result<Vec<u8>, Wr
 
 /// The packet as it was before [`wrap`], but for what routers have done to its header, and its part. `Err` where it carries
 /// none beside its data.
-pub fn unwrap(carriages: &Carriages, l3: &[u8]) -> Result<(Vec<u8>, Part), Unread> {
+pub fn strip(carriages: &Carriages, l3: &[u8]) -> Result<(Vec<u8>, Part), Unread> {
     let upper = upper(l3).map_err(|_| Unread::Foreign)?;
     if upper.protocol != carriages.protocol {
         return Err(Unread::Foreign);

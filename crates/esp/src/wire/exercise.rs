@@ -1,6 +1,6 @@
 //! Every parser of parts on any bytes, with what must hold of every answer: the entry of fuzzing and corpora.
 
-use super::{Carriages, Part, Unread, peek, rewrite, set_error, unwrap, wrap};
+use super::{Carriages, Part, Unread, peek, rewrite, set_error, strip, wrap};
 use crate::isa::{Abort, execute};
 use crate::store::View;
 use packet::wire::checksum::sum;
@@ -15,12 +15,12 @@ pub fn exercise(bytes: &[u8]) {
     if let Some((range, _)) = carriages.find(bytes) {
         of_part(&bytes[range]);
     }
-    if let Ok((inner, part)) = unwrap(&carriages, bytes) {
+    if let Ok((inner, part)) = strip(&carriages, bytes) {
         assert!(part.piggybacked && inner.len() < bytes.len(), "something was taken out");
     }
     let probe = Part { piggybacked: false, ..PROBE };
     if let Ok(wrapped) = wrap(&carriages, bytes, &probe) {
-        let (inner, part) = unwrap(&carriages, &wrapped).expect("what was wrapped unwraps");
+        let (inner, part) = strip(&carriages, &wrapped).expect("what was wrapped is there");
         assert_eq!(part, Part { piggybacked: true, ..probe });
         assert!(bytes.len() >= inner.len(), "without what was behind the packet");
         let (range, _) = carriages.find(&wrapped).expect("a router finds it");

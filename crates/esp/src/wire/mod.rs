@@ -14,7 +14,7 @@ mod exercise;
 mod part;
 
 pub use carriage::{Carriage, Carriages};
-pub use envelope::{Addresses, WrapError, datagram, dedicated, unwrap, wrap};
+pub use envelope::{Addresses, WrapError, datagram, dedicated, strip, wrap};
 pub use exercise::exercise;
 pub(crate) use part::Checked;
 pub use part::{Locations, Part, Unread, peek, rewrite, set_error};

@@ -185,6 +185,12 @@ impl Checked {
         Ok(Checked { opcode, bits: head.bits, operator: head.operator })
     }
 
+    /// The same, where it is known which instruction it is: nothing is left to be decided.
+    #[inline(always)]
+    pub fn known(self, opcode: Opcode) -> Checked {
+        Checked { opcode, ..self }
+    }
+
     /// Its instruction, from the same bytes; none where its operator is not one that it has.
     #[inline(always)]
     pub fn instruction(self, bytes: &[u8]) -> Option<Instruction> {

@@ -1,0 +1,86 @@
+//! A capture of every instruction, and what tshark makes of it with the dissector that comes with this crate.
+
+#![allow(clippy::print_stdout)]
+
+use super::{V4, count, packet, part};
+use crate::wire::{Addresses, Carriages, Locations, Part, datagram, dedicated, wrap};
+use std::path::Path;
+use std::process::Command;
+
+const HERE: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Packets of each instruction, of each carriage, and some that are wrong.
+fn packets() -> Vec<Vec<u8>> {
+    let carriages = Carriages::default();
+    let v6 = Addresses::V6("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap());
+    let locations = Locations { input: false, central: true, output: true };
+    let mut all: Vec<Vec<u8>> = super::conform::variants().into_iter().map(|i| packet(&part(i))).collect();
+    let ours = Part { locations, trace: true, ..part(count(0xabc, 2)) };
+    let data = datagram(&Carriages { port: Some(53), ..carriages }, V4, 4000, &ours).unwrap();
+    all.push(dedicated(&carriages, v6, &ours));
+    all.push(datagram(&carriages, V4, 4000, &ours).unwrap());
+    all.push(datagram(&carriages, v6, 4000, &ours).unwrap());
+    all.push(wrap(&carriages, &data, &ours).unwrap());
+    all.push(packet(&Part { error: true, ..ours }));
+    for (at, value) in [(21, 11), (21, 200), (22, 20), (45, 0)] {
+        let mut wrong = packet(&ours);
+        wrong[at] = value;
+        all.push(wrong);
+    }
+    all
+}
+
+/// As a capture in the form of tcpdump (draft-ietf-opsawg-pcap), of IP packets without link headers.
+fn capture() -> Vec<u8> {
+    const RAW_IP: u32 = 101;
+    let mut bytes = [0xa1b2_c3d4u32, 2 << 16 | 4, 0, 0, 65_535, RAW_IP].map(u32::to_be_bytes).as_flattened().to_vec();
+    for (number, packet) in packets().into_iter().enumerate() {
+        let length = packet.len() as u32;
+        bytes.extend([number as u32, 0, length, length].map(u32::to_be_bytes).as_flattened());
+        bytes.extend(packet);
+    }
+    bytes
+}
+
+#[test]
+fn the_capture_has_every_instruction() {
+    let path = Path::new(HERE).join("conformance/instructions.pcap");
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(&path, capture()).unwrap();
+    }
+    assert!(std::fs::read(&path).ok() == Some(capture()), "{}: UPDATE_EXPECT=1 writes it", path.display());
+}
+
+#[test]
+fn tshark_reads_every_field() {
+    let path = std::env::temp_dir().join(format!("ephemeral-{}.pcap", std::process::id()));
+    std::fs::write(&path, capture()).unwrap();
+    let fields = [
+        "_ws.col.Protocol",
+        "_ws.col.Info",
+        "ephemeral.location.input",
+        "ephemeral.location.output",
+        "ephemeral.computation",
+        "ephemeral.tag",
+        "ephemeral.counter",
+        "ephemeral.result",
+        "ephemeral.child",
+        "ephemeral.value",
+        "ephemeral.threshold",
+        "ephemeral.trace",
+        "ephemeral.next",
+        "_ws.expert.message",
+    ];
+    let mut tshark = Command::new("tshark");
+    tshark.arg("-X").arg(format!("lua_script:{HERE}/wireshark/ephemeral.lua"));
+    tshark.args(["-n", "-T", "fields", "-E", "separator= ", "-E", "occurrence=a"]);
+    tshark.args(fields.iter().flat_map(|field| ["-e", field])).arg("-r").arg(&path);
+    let output = tshark.output();
+    let _ = std::fs::remove_file(&path);
+    let Ok(output) = output else { return println!("skipped: there is no tshark") };
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !errors.contains("Lua"), "{errors}");
+    let lines: String =
+        String::from_utf8_lossy(&output.stdout).lines().map(|line| line.trim_end().to_owned() + "\n").collect();
+    expect_test::expect_file![format!("{HERE}/conformance/dissected.txt")].assert_eq(&lines);
+}

@@ -1,0 +1,158 @@
+//! End systems and routers together: what a computation comes to, over links that lose packets.
+
+use super::{Place, packet, part_of};
+use crate::host::{Action, Computation, Controller, Outcome, Reporter, Schedule, TooShort};
+use crate::isa::{Instruction, Operator};
+use crate::site::{Fate, Location};
+use crate::store::{LIFETIME, StoreSpec};
+use crate::wire::{Locations, Part};
+use units::{Instant, Nanos};
+
+const START: Instant = Instant::new(5_000_000_000);
+const DELAY: Nanos = Nanos::millis(50);
+
+/// A tree: members below leaf routers below one router below the root. What is sent arrives at once or never.
+struct Tree {
+    leaves: Vec<Place>,
+    top: Place,
+    /// Of a thousand packets on each link.
+    lost: u64,
+    drawn: u64,
+}
+
+impl Tree {
+    fn new(leaves: usize, lost: u64) -> Tree {
+        let router = |node| {
+            let mut place = Place::new(StoreSpec::of(10_000));
+            place.rules.node = node;
+            place
+        };
+        Tree { leaves: (0..leaves as u64).map(|n| router(100 + n)).collect(), top: router(1), lost, drawn: 0 }
+    }
+
+    fn loses(&mut self) -> bool {
+        self.drawn += 1;
+        let z = self.drawn.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let z = (z ^ z >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (z ^ z >> 32) % 1000 < self.lost
+    }
+
+    /// What comes to the root of a part that a member below this leaf sends.
+    fn up(&mut self, leaf: usize, now: Instant, part: &Part) -> Option<Part> {
+        let mut bytes = packet(part);
+        let lost = [self.loses(), self.loses(), self.loses()];
+        for (router, lost) in [&mut self.leaves[leaf], &mut self.top].into_iter().zip(lost) {
+            router.now = now;
+            if lost || router.pass(Location::Input, &mut bytes) != Fate::Forwarded {
+                return None;
+            }
+        }
+        (!lost[2]).then(|| part_of(&bytes))
+    }
+}
+
+/// Everybody reports what `value` says of them, and what the root makes of it, from how many packets.
+fn collect(tree: &mut Tree, members: u64, operator: Operator, value: impl Fn(u64) -> u64) -> (Outcome, u64) {
+    let round = Computation::new([1, 2]).round(0, operator);
+    let schedule = Schedule::plan(START, LIFETIME, (DELAY, Nanos::millis(10)), 12).unwrap();
+    let mut reporters: Vec<Reporter> =
+        (0..members).map(|n| Reporter::new(round, schedule, crate::store::mix(n, 77), value(n))).collect();
+    let (mut root, mut now, leaves) = (Controller::new(round, schedule), START, tree.leaves.len());
+    loop {
+        if let Action::Over(outcome) = root.poll(now) {
+            return (outcome, root.packets());
+        }
+        let mut next = schedule.end;
+        for (n, reporter) in reporters.iter_mut().enumerate() {
+            loop {
+                match reporter.poll(now) {
+                    Action::Send(part) => {
+                        if let Some(part) = tree.up(n % leaves, now, &part) {
+                            root.received(&part);
+                        }
+                    }
+                    Action::Wait(until) => {
+                        next = next.min(until);
+                        break;
+                    }
+                    Action::Over(()) => break,
+                }
+            }
+        }
+        now = next;
+    }
+}
+
+#[test]
+fn the_size_of_a_group_is_exact_and_the_root_hears_of_it_in_few_packets() {
+    let (size, packets) = collect(&mut Tree::new(8, 0), 100, Operator::Add, |_| 1);
+    assert_eq!(size, Outcome::Complete(100));
+    assert!(packets <= 14, "{packets} packets of {}", 100 * 2);
+}
+
+#[test]
+fn what_is_lost_is_repaired_and_the_result_exact() {
+    for lost in [10, 50] {
+        let (size, packets) = collect(&mut Tree::new(8, lost), 100, Operator::Add, |_| 1);
+        assert_eq!(size, Outcome::Complete(100), "{lost} of 1000 lost");
+        assert!(packets <= 12 + 12 * 8, "{packets} packets");
+    }
+}
+
+#[test]
+fn the_greatest_loss_and_the_least_rate_come_out() {
+    let value = |n: u64| n * 37 % 101;
+    for (operator, expected) in [(Operator::Max, 100), (Operator::Min, 0), (Operator::Or, 127)] {
+        assert_eq!(collect(&mut Tree::new(5, 10), 101, operator, value).0, Outcome::Complete(expected), "{operator}");
+    }
+}
+
+/// A link that is down: the root does not wait for ever, and says what it knows.
+#[test]
+fn a_round_without_anybody_ends_in_time() {
+    assert_eq!(collect(&mut Tree::new(3, 1000), 10, Operator::Add, |_| 1), (Outcome::Nobody, 0));
+}
+
+#[test]
+fn both_phases_and_the_skew_of_clocks_fit_into_a_lifetime() {
+    let plan = |lifetime, delay, skew, tries| Schedule::plan(START, lifetime, (delay, skew), tries);
+    let schedule = plan(LIFETIME, DELAY, Nanos::millis(100), 5).unwrap();
+    assert_eq!(schedule.end, START + LIFETIME);
+    assert!(schedule.retry >= DELAY);
+    let last = schedule.collect + schedule.retry * 4 + DELAY + Nanos::millis(100);
+    assert!(last <= schedule.end, "the last report of the latest clock is in time");
+    let short = Nanos::millis(500);
+    assert_eq!(plan(short, DELAY, Nanos::ZERO, 5), Err(TooShort { needed: Nanos::millis(600) }));
+    assert!(plan(short, DELAY, Nanos::ZERO, 4).is_ok());
+}
+
+#[test]
+fn rounds_and_computations_have_tags_of_their_own() {
+    let (one, other) = (Computation::new([1, 2]), Computation::new([1, 3]));
+    let rounds = [&one, &other].map(|computation| [0, 1].map(|attempt| computation.round(attempt, Operator::Add)));
+    let mut tags: Vec<u64> = rounds.iter().flatten().flat_map(|round| [round.counter, round.result]).collect();
+    let mut drawing = one.clone();
+    tags.extend((0..100).map(|_| drawing.tag()));
+    tags.sort_unstable();
+    tags.dedup();
+    assert_eq!(tags.len(), 8 + 100);
+    // Whoever has joined by its number has the same rounds.
+    assert_eq!(Computation::joined(one.id(), [9, 9]).round(1, Operator::Add), one.round(1, Operator::Add));
+}
+
+/// What a host marks on its way up is what its data is tested for on the way down (spec E-45), layer by layer (E-47).
+#[test]
+fn branches_are_marked_from_below_and_layers_shed_from_above() {
+    let mut computation = Computation::new([1, 2]);
+    let (tag, mut wanted, mut other) = (computation.tag(), Place::small(), Place::small());
+    let pass = |place: &mut Place, location, part: Part| place.pass(location, &mut packet(&part));
+    assert_eq!(pass(&mut wanted, Location::Input, computation.mark(tag, 1)), Fate::Forwarded);
+    let down = computation.clone().at(Locations::OUTPUT);
+    assert_eq!(pass(&mut wanted, Location::Output, down.if_marked(tag)), Fate::Forwarded);
+    assert_eq!(pass(&mut other, Location::Output, down.if_marked(tag)), Fate::Dropped);
+    let allowed = computation.tag();
+    pass(&mut wanted, Location::Output, down.put(allowed, 2));
+    let layers = [0, 1, 2, 3].map(|layer| pass(&mut wanted, Location::Output, down.if_at_least(allowed, layer)));
+    assert_eq!(layers.map(|fate| fate == Fate::Forwarded), [true, true, true, false]);
+    assert_eq!(down.once(tag).instruction, Instruction::Count { counter: tag, threshold: 2, inclusive: false });
+}
