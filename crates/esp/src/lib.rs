@@ -9,6 +9,7 @@
 //! | [`bound`] | how large a store has to be |
 //! | [`host`] | the side of end systems: computations, rounds, who reports and who collects |
 //! | [`site`] | a batch of packets at one place of a router |
+//! | [`station`] | all places of a router, as one worker has them |
 //!
 //! Whoever reads of it in the command line, a configuration or a metric reads *ephemeral state*: to people ESP is IPsec.
 
@@ -18,6 +19,7 @@ pub mod bound;
 pub mod host;
 pub mod isa;
 pub mod site;
+pub mod station;
 pub mod store;
 pub mod wire;
 

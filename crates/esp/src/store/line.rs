@@ -13,8 +13,8 @@ pub(super) const SLOTS: usize = 3;
 pub(super) const REACH: usize = 15;
 
 /// Three entries, and where else entries of this line are.
-#[cfg_attr(not(loom), derive(zerocopy::FromZeros))]
-#[cfg_attr(loom, derive(Default))]
+#[cfg_attr(not(all(loom, test)), derive(zerocopy::FromZeros))]
+#[cfg_attr(all(loom, test), derive(Default))]
 #[repr(C, align(64))]
 pub(super) struct Line {
     pub tags: [AtomicU64; SLOTS],

@@ -1,0 +1,115 @@
+//! A router's places: what is executed where, on which store.
+
+use super::{NODE, packet, part, part_of};
+use crate::isa::Instruction;
+use crate::site::{Fate, Rules};
+use crate::station::{Made, Place, PortSpec, RouterSpec, Station};
+use crate::store::{Key, LIFETIME, StoreSpec};
+use crate::wire::{Locations, Part};
+use units::{Instant, PortId};
+
+const UP: PortId = PortId(0);
+const LEFT: PortId = PortId(1);
+const RIGHT: PortId = PortId(3);
+
+fn router(workers: usize) -> RouterSpec {
+    let store = StoreSpec::of(1000);
+    let ports = [UP, LEFT, RIGHT].map(|port| PortSpec { port, store, input: true, output: true }).to_vec();
+    let (rules, key) = (Rules::of(NODE), Key::new([5, 6]));
+    RouterSpec { ports, central: Some(store), single: false, rules, key, workers }
+}
+
+fn alone(spec: &RouterSpec) -> (Station, Made) {
+    let mut made = spec.make();
+    (made.stations.remove(0), made)
+}
+
+fn visit(station: &mut Station, place: Place, packet: &mut Vec<u8>) -> Fate {
+    let mut fates = [Fate::Dropped];
+    station.visit(place, Instant::START, std::slice::from_mut(packet), &mut fates);
+    fates[0]
+}
+
+/// Subcast: one packet in, a copy for each branch, and each copy is looked at where it leaves.
+#[test]
+fn output_after_duplication() {
+    let (mut station, _made) = alone(&router(1));
+    let mark = packet(&part(Instruction::Mark { tag: 9, value: 1 }));
+    assert_eq!(visit(&mut station, Place::Input(LEFT), &mut mark.clone()), Fate::Forwarded);
+    let locations = Locations { input: true, central: false, output: true };
+    let test = Part { locations, ..part(Instruction::Mark { tag: 5, value: 1 }) };
+    // What is executed before duplication is executed once, what is behind it once a copy.
+    let mut data = packet(&test);
+    assert_eq!(visit(&mut station, Place::Input(UP), &mut data), Fate::Forwarded);
+    for port in [LEFT, RIGHT] {
+        assert_eq!(visit(&mut station, Place::Output(port), &mut data.clone()), Fate::Forwarded);
+    }
+    let executed = |station: &mut Station, port| {
+        let counters = station.site(Some(port)).unwrap().counters();
+        counters.executed.iter().map(|count| count.forwarded + count.dropped).sum::<u64>()
+    };
+    assert_eq!([UP, LEFT, RIGHT].map(|port| executed(&mut station, port)), [1, 2, 1]);
+    let subcast = packet(&Part { locations: Locations::OUTPUT, ..part(Instruction::Test { tag: 9 }) });
+    let copies = [LEFT, RIGHT].map(|port| visit(&mut station, Place::Output(port), &mut subcast.clone()));
+    assert_eq!(copies, [Fate::Forwarded, Fate::Dropped], "only the branch that somebody has marked");
+}
+
+/// With one store for all ports a branch that is marked marks them all.
+#[test]
+fn a_single_store_breaks_subcast() {
+    let (mut station, made) = alone(&RouterSpec { single: true, ..router(1) });
+    assert_eq!(made.inspectors.len(), 1);
+    visit(&mut station, Place::Input(LEFT), &mut packet(&part(Instruction::Mark { tag: 9, value: 1 })));
+    let subcast = packet(&Part { locations: Locations::OUTPUT, ..part(Instruction::Test { tag: 9 }) });
+    let copies = [LEFT, RIGHT].map(|port| visit(&mut station, Place::Output(port), &mut subcast.clone()));
+    assert_eq!(copies, [Fate::Forwarded, Fate::Forwarded]);
+}
+
+#[test]
+fn what_is_not_enabled_lets_packets_pass() {
+    let mut spec = router(1);
+    spec.central = None;
+    spec.ports[1].input = false;
+    let (mut station, _made) = alone(&spec);
+    let locations = Locations { input: true, central: true, output: true };
+    let mut bytes = packet(&Part { locations, ..part(Instruction::Mark { tag: 9, value: 1 }) });
+    let before = bytes.clone();
+    for place in [Place::Input(LEFT), Place::Central, Place::Input(PortId(2)), Place::Output(PortId(77))] {
+        assert_eq!(visit(&mut station, place, &mut bytes), Fate::Passed, "{place:?}");
+    }
+    assert_eq!(bytes, before);
+    assert_eq!(visit(&mut station, Place::Output(LEFT), &mut bytes), Fate::Forwarded);
+}
+
+/// All packets of a computation belong to one worker, and find there what others of it have left at any place.
+#[test]
+fn a_computation_is_on_one_worker_at_every_place() {
+    let made = router(4).make();
+    let mut stations = made.stations;
+    let mut load = [0; 4];
+    for computation in 0..200 {
+        let of = |locations, instruction| packet(&Part { computation, locations, ..part(instruction) });
+        let mark = of(Locations::INPUT, Instruction::Mark { tag: computation, value: 3 });
+        let mut get = of(Locations::OUTPUT, Instruction::Get { tag: computation, value: 0 });
+        let worker = stations[0].worker(&mark).unwrap();
+        assert!(stations.iter().all(|station| station.worker(&get) == Some(worker)), "all agree");
+        assert_eq!(visit(&mut stations[worker], Place::Input(UP), &mut mark.clone()), Fate::Forwarded);
+        assert_eq!(visit(&mut stations[worker], Place::Output(UP), &mut get), Fate::Forwarded);
+        assert_eq!(part_of(&get).instruction, Instruction::Get { tag: computation, value: 3 });
+        load[worker] += 1;
+    }
+    assert!(load.iter().all(|load| *load > 25), "{load:?}");
+    assert_eq!(stations[0].worker(&[0x45; 40]), None);
+}
+
+#[test]
+fn a_station_is_tended_when_something_has_expired() {
+    let (mut station, made) = alone(&router(1));
+    assert_eq!(station.tend(Instant::START, 100), Instant::FAR);
+    visit(&mut station, Place::Input(UP), &mut packet(&part(Instruction::Mark { tag: 9, value: 1 })));
+    let due = station.tend(Instant::START, 100);
+    assert_eq!(due, Instant::START + LIFETIME);
+    assert_eq!(station.tend(due, 100), Instant::FAR);
+    let occupancy = made.inspectors[0].1.occupancy(due)[0];
+    assert_eq!((occupancy.live, occupancy.expired, occupancy.created), (0, 0, 1));
+}
