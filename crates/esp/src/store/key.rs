@@ -5,8 +5,8 @@
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Key([u64; 2]);
 
-/// Odd, with half its bits set (from the fractional part of pi).
-const ODD: u64 = 0x1319_8a2e_0370_7345;
+/// Odd, with half their bits set (from the fractional parts of the golden ratio and of pi).
+const ODD: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xa409_3822_299f_31d1];
 
 /// Multiplies to 128 bits and folds the halves, so that every bit of the product counts.
 #[inline(always)]
@@ -24,7 +24,8 @@ impl Key {
     /// The hash of `word`. All of its bits count, the high ones as much as the low ones.
     #[inline(always)]
     pub const fn hash(self, word: u64) -> u64 {
-        fold(fold(word ^ self.0[0], ODD) ^ self.0[1], word ^ ODD.rotate_left(32))
+        // Neither factor that is multiplied is known to who chooses the word.
+        fold(fold(word ^ self.0[0], ODD[0]) ^ self.0[1], ODD[1])
     }
 
     /// Another key, for another purpose, made of this one.

@@ -58,9 +58,9 @@ impl Space {
     /// The most entries of a shard.
     pub const MOST: u64 = (Place::MOST_LINES - REACH) as u64;
 
-    /// Two slots for each entry: lines are five eighths full where cleaning is as late as it may be.
+    /// Eight slots for each five entries, those included that wait to be freed: about two for each that lives.
     fn homes(capacity: u64) -> u64 {
-        (2 * capacity).div_ceil(SLOTS as u64).max(8)
+        ((capacity + Space::slack(capacity)) * 8 / 5).div_ceil(SLOTS as u64)
     }
 
     /// How many expired entries may wait to be freed.

@@ -54,7 +54,7 @@ fn made() -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn the_corpus_is_what_is_made_here_and_more() {
+fn the_corpus_is_what_is_made_here_and_more_and_replays() {
     for (name, bytes) in made() {
         let path = Path::new(DIRECTORY).join(name + ".bin");
         if std::env::var_os("UPDATE_EXPECT").is_some() {
@@ -63,14 +63,7 @@ fn the_corpus_is_what_is_made_here_and_more() {
         }
         assert_eq!(std::fs::read(&path).ok(), Some(bytes), "{}: UPDATE_EXPECT=1 writes it", path.display());
     }
-}
-
-#[test]
-fn every_file_of_the_corpus_replays() {
-    let mut files = 0;
     for entry in std::fs::read_dir(DIRECTORY).unwrap() {
         exercise(&std::fs::read(entry.unwrap().path()).unwrap());
-        files += 1;
     }
-    assert!(files >= made().len());
 }

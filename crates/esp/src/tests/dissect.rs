@@ -16,7 +16,7 @@ fn packets() -> Vec<Vec<u8>> {
     let locations = Locations { input: false, central: true, output: true };
     let mut all: Vec<Vec<u8>> = super::conform::variants().into_iter().map(|i| packet(&part(i))).collect();
     let ours = Part { locations, trace: true, ..part(count(0xabc, 2)) };
-    let data = datagram(&Carriages { port: Some(53), ..carriages }, V4, 4000, &ours).unwrap();
+    let data = datagram(&Carriages { port: Some(9), ..carriages }, V4, 4000, &ours).unwrap();
     all.push(dedicated(&carriages, v6, &ours));
     all.push(datagram(&carriages, V4, 4000, &ours).unwrap());
     all.push(datagram(&carriages, v6, 4000, &ours).unwrap());

@@ -98,7 +98,7 @@ impl Model {
                         let first = self.get(*counter).unwrap_or(0) == 0;
                         let children = self.get(*counter).unwrap_or(0);
                         self.set(k, u64::from(first));
-                        self.set(*counter, children + 1);
+                        self.set(*counter, children.saturating_add(1));
                         first
                     }
                 };
