@@ -207,7 +207,7 @@ impl Session<'_> {
             self.shard.counters.full += 1;
             return Done::Full;
         }
-        for index in 0..TAGS {
+        for (index, found) in places.iter_mut().enumerate().take(TAGS) {
             let tag = tags.tags[index];
             if let Some(first) = tags.tags[..index].iter().position(|other| *other == tag) {
                 view.alias(index, first);
@@ -216,7 +216,7 @@ impl Session<'_> {
             let place = self.find(tag, tags.homes[index] as usize, computation);
             if place != Place::NONE {
                 view.found(index, self.shard.space.value(place));
-                places[index] = place;
+                *found = place;
             }
         }
         let ended = run(&mut view);

@@ -124,7 +124,7 @@ fn nothing_is_found_after_a_very_long_absence() {
         for cleaning in [Cleaning::Inline, Cleaning::Dedicated] {
             let mut place = Place::new(StoreSpec { cleaning, ..StoreSpec::of(8) });
             (0..8).for_each(|tag| assert_eq!(place.fate(put(tag, 1)), Fate::Forwarded));
-            let mut step = |place: &mut Place| place.cleaner.as_mut().map_or(0, |cleaner| cleaner.step(place.now));
+            let step = |place: &mut Place| place.cleaner.as_mut().map_or(0, |cleaner| cleaner.step(place.now));
             step(&mut place);
             place.wait(Nanos::new(away * 10_000));
             let fate = place.fate(Instruction::Test { tag: 3 });
