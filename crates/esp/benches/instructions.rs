@@ -106,7 +106,7 @@ impl Rig {
         for n in 0..tags {
             queue.extend(before(opcode, n));
             if queue.len() >= PACKETS || n + 1 == tags {
-                queue.drain(..).collect::<Vec<_>>().chunks(PACKETS).for_each(|chunk| {
+                std::mem::take(&mut queue).chunks(PACKETS).for_each(|chunk| {
                     self.fill(chunk.iter().copied());
                     self.run();
                 });

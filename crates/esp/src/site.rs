@@ -238,7 +238,7 @@ fn prepare(
     }
     let Some(instruction) = checked.instruction(bytes) else { return State::Aborted(Abort::BadOpcode) };
     slot.computation = computation;
-    slot.tags = instruction.tags();
+    instruction.put_tags(&mut slot.tags);
     if rules.scoped {
         slot.tags = slot.tags.scoped(computation);
     }

@@ -227,20 +227,28 @@ impl Instruction {
     }
 
     /// What it looks at, in the order in which [`execute`] numbers it.
-    #[inline(always)]
+    #[inline]
     pub fn tags(&self) -> Tags {
+        let mut tags = Tags::default();
+        self.put_tags(&mut tags);
+        tags
+    }
+
+    /// The same, where other tags were.
+    #[inline(always)]
+    pub(crate) fn put_tags(&self, tags: &mut Tags) {
         match *self {
-            Instruction::Nop => Tags::default(),
+            Instruction::Nop => tags.set([]),
             Instruction::Count { counter: tag, .. }
             | Instruction::Compare { tag, .. }
             | Instruction::Mark { tag, .. }
             | Instruction::Test { tag }
             | Instruction::Get { tag, .. }
             | Instruction::Put { tag, .. }
-            | Instruction::Setfwd { tag, .. } => Tags::of([tag]),
-            Instruction::Collect { counter, result, .. } => Tags::of([counter, result]),
-            Instruction::Rchld { counter, child } => Tags::of([counter, mix(child, counter)]),
-            Instruction::Rcollect { counter, result, child, .. } => Tags::of([counter, mix(child, counter), result]),
+            | Instruction::Setfwd { tag, .. } => tags.set([tag]),
+            Instruction::Collect { counter, result, .. } => tags.set([counter, result]),
+            Instruction::Rchld { counter, child } => tags.set([counter, mix(child, counter)]),
+            Instruction::Rcollect { counter, result, child, .. } => tags.set([counter, mix(child, counter), result]),
         }
     }
 }

@@ -221,11 +221,11 @@ impl Session<'_> {
         }
         let ended = run(&mut view);
         if view.written != 0 && ended.commits() {
-            if view.created() != 0 && !self.reserve(&view, tags, &mut places) {
+            if view.created() != 0 && !self.reserve::<TAGS>(&view, tags, &mut places) {
                 self.shard.counters.full += 1;
                 return Done::Full;
             }
-            self.write(&view, tags, &places, computation);
+            self.write::<TAGS>(&view, tags, &places, computation);
         }
         Done::Executed(ended)
     }
@@ -248,12 +248,12 @@ impl Session<'_> {
 
     /// Finds a slot for each entry that is to be made. Answers whether there are enough.
     #[inline(always)]
-    fn reserve(&mut self, view: &View, tags: &Tags, places: &mut [Place; MAX_TAGS]) -> bool {
+    fn reserve<const TAGS: usize>(&mut self, view: &View, tags: &Tags, places: &mut [Place; MAX_TAGS]) -> bool {
         let created = view.created();
         if self.shard.is_full(self.now, created.count_ones().into()) {
             return false;
         }
-        for index in bits(created) {
+        for index in (0..TAGS).filter(|index| created >> index & 1 != 0) {
             let (before, rest) = places.split_at_mut(index);
             let taken = if created & ((1 << index) - 1) == 0 { &[][..] } else { &*before };
             let Some(place) = self.shard.space.vacant(tags.homes[index] as usize, taken) else { return false };
@@ -263,10 +263,10 @@ impl Session<'_> {
     }
 
     #[inline(always)]
-    fn write(&mut self, view: &View, tags: &Tags, places: &[Place; MAX_TAGS], computation: u64) {
+    fn write<const TAGS: usize>(&mut self, view: &View, tags: &Tags, places: &[Place; MAX_TAGS], computation: u64) {
         let created = view.created();
         let Shard { space, created: count, next: at, .. } = &mut *self.shard;
-        for index in bits(view.written) {
+        for index in (0..TAGS).filter(|index| view.written >> index & 1 != 0) {
             let (place, value) = (places[index], view.value(index));
             if created >> index & 1 == 0 {
                 space.set(place, value);
@@ -301,18 +301,6 @@ impl Drop for Session<'_> {
             sweep.clean(now, created as usize * CLEANED.0 + CLEANED.1);
         }
     }
-}
-
-/// The bits of a number that are set, from the lowest on.
-#[inline(always)]
-fn bits(mut set: u8) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        (set != 0).then(|| {
-            let lowest = set.trailing_zeros() as usize;
-            set &= set - 1;
-            lowest & (MAX_TAGS - 1)
-        })
-    })
 }
 
 /// What an entry keeps of who created it.

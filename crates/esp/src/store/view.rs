@@ -20,10 +20,17 @@ impl Tags {
     /// These tags, of which there are at most [`MAX_TAGS`].
     #[inline(always)]
     pub fn of<const COUNT: usize>(tags: [u64; COUNT]) -> Tags {
-        const { assert!(COUNT <= MAX_TAGS, "an instruction has at most four tags") };
-        let mut all = Tags { count: COUNT, ..Tags::default() };
-        all.tags[..COUNT].copy_from_slice(&tags);
+        let mut all = Tags::default();
+        all.set(tags);
         all
+    }
+
+    /// The same in the place of others, of which nothing more than these is written.
+    #[inline(always)]
+    pub fn set<const COUNT: usize>(&mut self, tags: [u64; COUNT]) {
+        const { assert!(COUNT <= MAX_TAGS, "an instruction has at most four tags") };
+        self.count = COUNT;
+        self.tags[..COUNT].copy_from_slice(&tags);
     }
 
     /// How many there are.
