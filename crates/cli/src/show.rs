@@ -1,6 +1,7 @@
 //! `switchpath show`: what the running router tells of itself, as tables or JSON.
 
 mod links;
+mod multicast;
 mod policy;
 
 use crate::arguments::{Noun, Show};
@@ -46,6 +47,7 @@ pub fn show(arguments: &Show) -> Result<ExitCode> {
         Noun::Functions => screen.show::<api::Functions>(&client, "/v1/functions"),
         Noun::Nat { limit } => screen.show::<api::Nat>(&client, &format!("/v1/nat?limit={limit}")),
         Noun::Policy => screen.show::<api::Policies>(&client, "/v1/policy"),
+        Noun::Multicast => screen.show::<api::Multicast>(&client, "/v1/multicast"),
         Noun::Neighbours => screen.show::<api::Neighbours>(&client, "/v1/neighbours"),
         Noun::Drops => screen.show::<api::Drops>(&client, "/v1/drops"),
         Noun::Events { since } => screen.show::<api::Events>(&client, &format!("/v1/events?since={since}")),

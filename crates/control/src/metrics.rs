@@ -2,7 +2,7 @@
 //! paths and drop reasons are labels.
 
 use crate::api::{
-    ApiError, Core, Latency, Link, Path, Port, PortPolicy, Queue, QueueGroup, QueueStage, Task, Tasks, Wanted, Worker,
+    ApiError, Core, Latency, Link, MulticastGroup, Path, Port, PortPolicy, Queue, QueueGroup, QueueStage, Task, Tasks, Wanted, Worker,
     WorkerState,
 };
 use crate::daemon::Daemon;
@@ -109,6 +109,7 @@ pub(crate) fn page(daemon: &Daemon) -> Result<String, ApiError> {
     ports(daemon, r)?;
     links(&daemon.links(None, 0)?.links, r);
     policies(daemon, r)?;
+    multicast(daemon, r)?;
     paths(daemon, r)?;
     scheduling(&daemon.tasks()?, r);
     queues(daemon, r)?;
@@ -337,6 +338,24 @@ fn policies(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     gauge(r, "port_objective", "1 for the objective in force at a port.", in_force);
     let changes = ports.iter().map(|port| -> (PortLabel, u64) { ([("port", port.port.clone())], port.changes) });
     counter(r, "port_objective_changes", "How often another objective came into force.", changes);
+    Ok(())
+}
+
+/// What was copied for multicast groups.
+fn multicast(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
+    let groups = daemon.multicast()?.groups;
+    let of = |value: fn(&MulticastGroup) -> u64| {
+        let each = groups.iter().map(move |group| -> ([(&'static str, String); 3], u64) {
+            let or_any = |text: &Option<String>| text.clone().unwrap_or_default();
+            let labels = [("group", group.group.clone()), ("source", or_any(&group.source)), ("vrf", or_any(&group.vrf))];
+            (labels, value(group))
+        });
+        each.collect::<Vec<_>>()
+    };
+    counter(r, "multicast_packets", "Packets to a multicast group that were copied.", of(|group| group.packets));
+    counter(r, "multicast_bytes", "Bytes of those.", of(|group| group.bytes));
+    counter(r, "multicast_copies", "Copies that were put on a path.", of(|group| group.copies_packets));
+    counter(r, "multicast_dropped", "Copies that could not be made, or put there.", of(|group| group.dropped_packets));
     Ok(())
 }
 

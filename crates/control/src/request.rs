@@ -74,6 +74,8 @@ pub enum Request {
     Functions,
     /// What is translated, with at most so many connections.
     Nat(usize),
+    /// The multicast groups.
+    Multicast,
     /// The neighbours.
     Neighbours,
     /// Drops by reason.
@@ -224,6 +226,7 @@ pub fn parse(method: &str, path: &str, query: &str, body: &[u8]) -> Result<Reque
         },
         "/v1/functions" => Request::Functions,
         "/v1/nat" => Request::Nat(query.number("limit", 1, CONNECTIONS.1)?.unwrap_or(CONNECTIONS.0) as usize),
+        "/v1/multicast" => Request::Multicast,
         "/v1/neighbours" => Request::Neighbours,
         "/v1/drops" => Request::Drops,
         "/v1/events" => Request::Events { since: query.number("since", 0, u64::MAX)?.unwrap_or(0) },

@@ -58,6 +58,7 @@ pub(crate) fn respond(daemon: &Daemon, caller: &Caller, request: Request) -> Rep
         Request::Editing => Reply::json(&daemon.editing()),
         Request::Functions => Reply::of(daemon.functions()),
         Request::Nat(limit) => Reply::of(daemon.nat(limit)),
+        Request::Multicast => Reply::of(daemon.multicast()),
         Request::Neighbours => Reply::of(daemon.neighbours()),
         Request::Drops => Reply::of(daemon.drops()),
         Request::Events { since } => Reply::json(&daemon.events(since)),

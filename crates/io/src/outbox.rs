@@ -9,7 +9,8 @@ use std::{mem, ptr};
 /// The messages of one call, kept from call to call.
 pub(crate) struct Outbox {
     messages: Vec<libc::mmsghdr>,
-    parts: Vec<[libc::iovec; 2]>,
+    /// The header, the frame, and the rest of the frame where that is not in one piece.
+    parts: Vec<[libc::iovec; 3]>,
     headers: Vec<[u8; vnet::HEADER]>,
     /// Whether each frame is preceded by its header.
     prefixed: bool,
@@ -43,17 +44,18 @@ impl Outbox {
         headers.extend(packets.iter().map(vnet::header));
         let part = |bytes: &[u8]| libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
         parts.clear();
-        parts.extend(headers.iter().zip(packets).map(|(header, packet)| [part(header), part(packet.bytes())]));
+        parts.extend(headers.iter().zip(packets).map(|(header, packet)| [&header[..], packet.bytes(), packet.tail()].map(part)));
         messages.clear();
         messages.extend(parts.iter_mut().map(|parts| {
             // SAFETY: all zeros is a valid `mmsghdr`: no address, no control data.
             let mut message: libc::mmsghdr = unsafe { mem::zeroed() };
             let first = if *prefixed { 0 } else { 1 };
+            let end = if parts[2].iov_len == 0 { 2 } else { 3 };
             message.msg_hdr.msg_iov = ptr::from_mut(&mut parts[first]);
-            message.msg_hdr.msg_iovlen = (2 - first) as _;
+            message.msg_hdr.msg_iovlen = (end - first) as _;
             message
         }));
-        // SAFETY: each message points to one or two parts, and each part to the bytes of a header or of a packet, all of
+        // SAFETY: each message points to one to three parts, and each part to bytes of a header or of a packet, all of
         // which outlive the call; the kernel reads them, and writes the lengths in `messages`.
         let sent = unsafe {
             let fd = socket.as_fd().as_raw_fd();

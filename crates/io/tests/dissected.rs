@@ -18,7 +18,7 @@ use std::path::Path;
 use std::process::Command;
 use units::{Instant, Mac, Nanos};
 
-const WHOLE: Offloads = Offloads { super_frames: true, checksums: true };
+const WHOLE: Offloads = Offloads { super_frames: true, checksums: true, gather: true };
 const FROM4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 7);
 const FROM6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 7);
 /// Bytes of each stream.

@@ -1,12 +1,13 @@
 //! The ledger of one worker: every packet has one fate.
 
-use crate::{DropReason, Packet, Pool};
+use crate::{DropReason, Packet, Pool, Shared};
 use std::fmt;
 
 /// What became of every packet of one worker, in packets since it started.
 ///
 /// The law: `received + generated + taken_over = sent + consumed + dropped + handed_over + held`, where `held` is
-/// counted independently, by frames that have left the worker's pool. Every method is O(1).
+/// counted independently, by frames that have left the worker's pool. A packet of which copies are made is consumed, and
+/// each copy is generated; both are counted besides ([`Ledger::replicated`], [`Ledger::copies`]). Every method is O(1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ledger {
     received: u64,
@@ -16,6 +17,8 @@ pub struct Ledger {
     consumed: u64,
     dropped: u64,
     handed_over: u64,
+    replicated: u64,
+    copies: u64,
     reasons: [u64; DropReason::COUNT],
 }
 
@@ -29,6 +32,8 @@ impl Default for Ledger {
             consumed: 0,
             dropped: 0,
             handed_over: 0,
+            replicated: 0,
+            copies: 0,
             reasons: [0; DropReason::COUNT],
         }
     }
@@ -43,6 +48,26 @@ impl Ledger {
     /// The router made packets of its own.
     pub fn generate(&mut self, packets: u64) {
         self.generated += packets;
+    }
+
+    /// A copy was made of a packet.
+    pub fn copy(&mut self) {
+        self.generated += 1;
+        self.copies += 1;
+    }
+
+    /// A copy was to be made of a packet, and could not be.
+    pub fn miss_copy(&mut self, reason: DropReason) {
+        self.copy();
+        self.dropped += 1;
+        self.reasons[reason.index()] += 1;
+    }
+
+    /// All copies of a packet are made: it is consumed.
+    pub fn replicate(&mut self, shared: Shared, pool: &mut Pool) {
+        self.consumed += 1;
+        self.replicated += 1;
+        pool.give_shared(shared);
     }
 
     /// Packets went out by a port.
@@ -121,6 +146,14 @@ impl Ledger {
     pub fn consumed(&self) -> u64 {
         self.consumed
     }
+    /// Packets of which copies were made: of those consumed.
+    pub fn replicated(&self) -> u64 {
+        self.replicated
+    }
+    /// Copies of packets: of those generated.
+    pub fn copies(&self) -> u64 {
+        self.copies
+    }
     /// Packets dropped for any reason.
     pub fn dropped(&self) -> u64 {
         self.dropped
@@ -191,6 +224,25 @@ mod tests {
             assert_eq!((ledger.dropped(), ledger.taken_over()), (lost + 2, 2));
             ledger.check(0).unwrap();
         }
+    }
+
+    #[test]
+    fn copies_are_generated_and_what_they_are_copies_of_is_consumed() {
+        let mut pool = Pool::new(Region::new(3));
+        let mut ledger = Ledger::default();
+        ledger.receive(1);
+        let mut packet = pool.take().unwrap();
+        assert!(packet.fill(&[1; 1000]));
+        let shared = Shared::new(packet);
+        let copies: Vec<Packet> = std::iter::from_fn(|| shared.copy(&mut pool)).collect();
+        copies.iter().for_each(|_| ledger.copy());
+        ledger.miss_copy(DropReason::PoolEmpty);
+        ledger.replicate(shared, &mut pool);
+        ledger.check(pool.outside()).unwrap();
+        assert_eq!((ledger.replicated(), ledger.copies(), ledger.held()), (1, 3, 2));
+        copies.into_iter().for_each(|copy| ledger.drop(copy, DropReason::PathQueue, &mut pool));
+        ledger.check(pool.outside()).unwrap();
+        assert_eq!((pool.outside(), ledger.dropped()), (0, 3));
     }
 
     #[test]

@@ -9,5 +9,5 @@ mod reason;
 pub mod wire;
 
 pub use ledger::{Ledger, Unbalanced};
-pub use pool::{BATCH, Batch, Meta, Offload, Packet, Pool, Queue, Region};
+pub use pool::{BATCH, Batch, Meta, Offload, Packet, Pool, Queue, Region, Shared};
 pub use reason::DropReason;

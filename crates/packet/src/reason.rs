@@ -72,8 +72,11 @@ reasons! {
     LinkBroadcast "link_broadcast";
     /// A directed or limited broadcast is not forwarded (RFC 2644).
     Broadcast "broadcast";
-    /// Multicast is not forwarded, and the router is no member of the group.
+    /// No `[[multicast]]` says where packets to this group go, and the router is no member of it.
     Multicast "multicast";
+    /// It came by another interface than packets of its source to its group are to come by: forwarded, it could go round in
+    /// circles (RFC 7761 4.2).
+    ReversePath "reverse_path";
     /// A link-local address may not leave its link (RFC 4291 2.5.6, RFC 3927 2.7).
     LinkLocal "link_local";
     /// The time to live or hop limit ran out (RFC 1812 5.3.1, RFC 8200 3).

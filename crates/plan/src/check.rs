@@ -4,6 +4,7 @@ mod advertise;
 pub(crate) mod connected;
 mod cpu;
 pub(crate) mod hop;
+mod multicast;
 mod nat;
 mod path;
 mod policy;
@@ -115,6 +116,7 @@ fn plan(report: &mut Report<'_>, catalogue: &Catalogue) -> Option<Plan> {
     let (mut ports, connected) = port::read(report, &root, shared);
     let routes = route::read(report, &root, &connected);
     let neighbours = route::neighbours(report, &root, &connected);
+    let multicast = multicast::read(report, &root, &connected);
     let paths = path::read(report, &root, &connected, catalogue, cpu.layout);
     let nat = nat::read(report, &root, &connected, (&ports, &paths));
     promises::Promises { cpu: &cpu, ports: &mut ports, paths: &paths }.settle(report, table);
@@ -132,6 +134,7 @@ fn plan(report: &mut Report<'_>, catalogue: &Catalogue) -> Option<Plan> {
         ports,
         routes,
         neighbours,
+        multicast,
         paths,
         nat,
         objectives: policies.code_points,

@@ -1,7 +1,8 @@
 //! The difference between two plans: what an apply has to do, and what `diff` prints.
 
 use crate::cpu::{CpuPlan, PathCpu, Reservation, wait_text};
-use crate::{Call, InterfacePlan, Name, NeighbourPlan, Objective, PathPlan, Plan, PolicyPlan, PortPlan, RoutePlan};
+use crate::{Call, InterfacePlan, MulticastPlan, Name, NeighbourPlan, Objective, PathPlan, Plan, PolicyPlan};
+use crate::{PortPlan, RoutePlan};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fmt::{self, Display};
@@ -106,6 +107,23 @@ pub enum Change {
         old: NeighbourPlan,
         /// The neighbour of the same address on the same interface as it will be.
         new: NeighbourPlan,
+    },
+    /// A group is forwarded that was not.
+    MulticastAdded {
+        /// The group.
+        multicast: MulticastPlan,
+    },
+    /// A group is forwarded no more.
+    MulticastRemoved {
+        /// The group as it was.
+        multicast: MulticastPlan,
+    },
+    /// The packets of a group come from, or go to, other interfaces.
+    MulticastChanged {
+        /// The group as it was.
+        old: MulticastPlan,
+        /// The same group as it will be.
+        new: MulticastPlan,
     },
     /// Address and port translation, each side as text; `none` where there is none.
     NatChanged {
@@ -212,6 +230,15 @@ pub fn diff(old: &Plan, new: &Plan) -> Vec<Change> {
         |n| Change::NeighbourRemoved { neighbour: n.clone() },
         |n| Change::NeighbourAdded { neighbour: n.clone() },
         |old, new, changes| changes.push(Change::NeighbourChanged { old: old.clone(), new: new.clone() }),
+    );
+    sides(
+        &old.multicast,
+        &new.multicast,
+        |m| (&m.vrf, m.group, m.source),
+        &mut changes,
+        |m| Change::MulticastRemoved { multicast: m.clone() },
+        |m| Change::MulticastAdded { multicast: m.clone() },
+        |old, new, changes| changes.push(Change::MulticastChanged { old: old.clone(), new: new.clone() }),
     );
     sides(
         &old.paths,
@@ -531,6 +558,11 @@ impl Display for Change {
             }
             Change::NeighbourChanged { old, new } => {
                 write!(f, "~ neighbour {} port {}: mac {} -> {}", new.address, new.interface, old.mac, new.mac)
+            }
+            Change::MulticastAdded { multicast } => write!(f, "+ multicast {multicast}"),
+            Change::MulticastRemoved { multicast } => write!(f, "- multicast {multicast}"),
+            Change::MulticastChanged { old, new } => {
+                write!(f, "~ multicast {}: {} -> {}", new.title(), old.way(), new.way())
             }
             Change::PathAdded { path } => {
                 let functions = joined(&path.functions);

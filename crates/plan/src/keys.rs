@@ -3,6 +3,7 @@
 mod advertise;
 mod cpu;
 mod faults;
+mod multicast;
 mod nat;
 mod policy;
 mod route;
@@ -10,6 +11,7 @@ mod route;
 pub(crate) use advertise::{RA, RA_PREFIX};
 pub(crate) use cpu::{CPU, ESTIMATOR, TUNE};
 pub(crate) use faults::FAULTS;
+pub(crate) use multicast::{MOST_COPIES, MOST_GROUPS, MULTICAST};
 pub(crate) use nat::NAT;
 pub(crate) use policy::{MOST_POLICIES, OBJECTIVES, POLICY};
 pub(crate) use route::{NEIGHBOUR, ROUTE};
@@ -194,6 +196,13 @@ pub(crate) const ROOT: &[Key] = &[
         "",
         "[{ address = \"192.0.2.9\", mac = \"02:00:00:00:00:09\", port = \"lan\" }]",
         "Static neighbours.",
+    ),
+    key(
+        "multicast",
+        Kind::List(MULTICAST),
+        "",
+        "[{ group = \"239.1.2.3\", from = \"lan\", to = [\"wan\"] }]",
+        "Multicast groups that are forwarded.",
     ),
     key(
         "path",

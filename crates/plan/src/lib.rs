@@ -23,6 +23,7 @@ mod keys;
 mod matching;
 mod medium;
 mod model;
+mod multicast;
 mod names;
 mod nat;
 mod objective;
@@ -54,6 +55,7 @@ pub use model::{
     Checksums, DevicePlan, FaultsPlan, InterfacePlan, Name, NeighbourPlan, NextHopPlan, Pace, PathPlan, Plan, PortPlan,
     RouteAction, RoutePlan, SchemeChange,
 };
+pub use multicast::MulticastPlan;
 pub use nat::{ForwardPlan, NatPlan};
 pub use objective::{CodePoints, Objective, PolicyPlan};
 pub use ring::Ring;

@@ -270,7 +270,7 @@ lan = "eth0"
         expect![[r#"
             route| f:2:9: error: 'route' is a list, not a string; write route = [{ to = "10.0.0.0/8", blackhole = true }]
             path| f:3:8: error: 'path' is a list, not a table; write path = [{ name = "voice", match = "ip dscp ef" }]
-            colour| f:4:1: error: unknown key 'colour'; the keys here are version, router, cpu, port, route, neighbour, path, objectives, policy, nat
+            colour| f:4:1: error: unknown key 'colour'; the keys here are version, router, cpu, port, route, neighbour, multicast, path, objectives, policy, nat
             router| f:5:10: error: router is a table, not a whole number; write [router]
             port.lan| f:7:7: error: port.lan is a table, not a string; write [port.lan]
         "#]],
@@ -814,6 +814,35 @@ blackhole = true
             route[6]| f:28:1: warning: the route to 0.0.0.0/8 is never used: a router does not forward to addresses of 'this network'; remove it
         "#]],
     );
+}
+
+#[test]
+fn groups_come_from_one_interface_and_go_to_others() {
+    let group = |group: &str, rest: &str| format!("[[multicast]]\ngroup = \"{group}\"\n{rest}\n");
+    let way = "from = \"lan\"\nto = [\"wan\", \"wan.20\"]";
+    more(&(group("239.1.2.3", way) + &group("ff3e::1", way) + &group("232.1.1.1", &format!("source = \"192.0.2.7\"\n{way}"))), expect![""]);
+    let wrong: String = [
+        group("192.0.2.9", way),
+        group("224.0.0.251", way),
+        group("ff02::1:3", way),
+        group("ff05::2", way),
+        group("any", way),
+        group("239.1.2.3", "from = \"lan\"\nto = \"lan\""),
+        group("239.1.2.4", "from = \"lan\"\nto = [\"wan\", \"wan\"]"),
+        group("239.1.2.5", "from = \"lan\"\nto = []"),
+        group("239.1.2.6", "from = \"lam\"\nto = \"wan\""),
+        group("239.1.2.7", "from = \"lan\"\nto = \"wam\""),
+        group("239.1.2.8", "source = \"239.1.1.1\"\nfrom = \"lan\"\nto = \"wan\""),
+        group("239.1.2.9", "source = \"2001:db8::7\"\nfrom = \"lan\"\nto = \"wan\""),
+        group("ff3e::9", "from = \"wan\"\nto = \"lan\""),
+        group("239.1.2.10", way),
+        group("239.1.2.10", way),
+        "[[multicast]]\n".into(),
+    ]
+    .concat();
+    more(&wrong, expect![[r#""#]]);
+    let apart = "[port.red]\ndevice = \"packet:eth2\"\naddress = [\"192.0.2.1/24\"]\nvrf = \"red\"\n";
+    more(&(apart.to_string() + &group("239.1.2.3", "from = \"lan\"\nto = \"red\"")), expect![[r#""#]]);
 }
 
 #[test]

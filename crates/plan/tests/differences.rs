@@ -31,6 +31,10 @@ blackhole = true
 address = "192.0.2.9"
 mac = "02:00:00:00:00:09"
 port = "lan"
+[[multicast]]
+group = "239.1.2.3"
+from = "lan"
+to = "wan"
 [[path]]
 name = "voice"
 match = "ip dscp ef"
@@ -110,6 +114,14 @@ fn each_change_is_a_line() {
         expect![[r#"
         ~ neighbour 192.0.2.9 port lan: mac 02:00:00:00:00:09 -> 02:00:00:00:00:0a
     "#]],
+    );
+    check(
+        &[("239.1.2.3\"\nfrom = \"lan\"\nto = \"wan\"", "239.1.2.3\"\nfrom = \"wan\"\nto = [\"wan.20\", \"lan\"]")],
+        expect![[r#""#]],
+    );
+    check(
+        &[("group = \"239.1.2.3\"", "group = \"239.1.2.3\"\nsource = \"192.0.2.7\"")],
+        expect![[r#""#]],
     );
     check(
         &[("192.0.2.9", "192.0.2.8")],
@@ -194,9 +206,10 @@ fn any_plan() -> impl Strategy<Value = Plan> {
     let neighbours = proptest::collection::btree_map(2u8..5, 1u8..3, 0..3);
     let cpu = (1u8..4, 1u8..3, prop::option::of(1u8..3));
     let policy = prop::option::of((1u8..3, 1u8..3));
-    let rest = (1u8..3, 0u8..2, cpu, policy);
+    let groups = proptest::collection::btree_map(1u8..4, 0u8..2, 0..3);
+    let rest = (1u8..3, 0u8..2, cpu, policy, groups);
     (ports, routes, paths, neighbours, rest).prop_map(|(ports, routes, paths, neighbours, rest)| {
-        let (workers, class, cpu, policy) = rest;
+        let (workers, class, cpu, policy, groups) = rest;
         let mut text = format!("version = 1\nrouter.workers = {workers}\n");
         text += &format!("[cpu]\nlayout = {}\nforwarding = \"simple(packets={})\"\n", cpu.0, cpu.1);
         if let Some((dwell, dscp)) = policy {
@@ -221,6 +234,11 @@ fn any_plan() -> impl Strategy<Value = Plan> {
         }
         for (host, mac) in &neighbours {
             text += &format!("[[neighbour]]\naddress = \"10.{first}.0.{host}\"\nmac = \"02:00:00:00:00:0{mac}\"\nport = \"p{first}\"\n");
+        }
+        for (group, turned) in groups.iter().filter(|_| ports.len() > 1) {
+            let (near, far) = (first, ports.keys().next_back().unwrap());
+            let (from, to) = if *turned == 0 { (near, far) } else { (far, near) };
+            text += &format!("[[multicast]]\ngroup = \"239.0.0.{group}\"\nfrom = \"p{from}\"\nto = \"p{to}\"\n");
         }
         for path in &paths {
             text += &format!("[[path]]\nname = \"w{path}\"\nmatch = \"tcp dport {path}\"\nclass = {class}\n");
@@ -282,6 +300,9 @@ fn applied(old: &Plan, new: &Plan, changes: &[Change]) -> Plan {
             Change::RouteAdded { route } => plan.routes.push(route),
             Change::RouteRemoved { route } => plan.routes.retain(|r| *r != route),
             Change::RouteChanged { old, new } => *plan.routes.iter_mut().find(|r| **r == old).unwrap() = new,
+            Change::MulticastAdded { multicast } => plan.multicast.push(multicast),
+            Change::MulticastRemoved { multicast } => plan.multicast.retain(|m| *m != multicast),
+            Change::MulticastChanged { old, new } => *plan.multicast.iter_mut().find(|m| **m == old).unwrap() = new,
             Change::NeighbourAdded { neighbour } => plan.neighbours.push(neighbour),
             Change::NeighbourRemoved { neighbour } => plan.neighbours.retain(|n| *n != neighbour),
             Change::NeighbourChanged { old, new } => *plan.neighbours.iter_mut().find(|n| **n == old).unwrap() = new,
@@ -321,6 +342,7 @@ fn applied(old: &Plan, new: &Plan, changes: &[Change]) -> Plan {
     plan.policies.sort_by(|a, b| a.name.cmp(&b.name));
     plan.ports.iter_mut().for_each(|port| port.interfaces.sort_by_key(|i| i.vlan));
     plan.routes.sort_by_key(|r| r.to);
+    plan.multicast.sort_by(|a, b| (&a.vrf, a.group, a.source).cmp(&(&b.vrf, b.group, b.source)));
     plan.neighbours.sort_by(|a, b| (&a.interface, a.address).cmp(&(&b.interface, b.address)));
     plan
 }

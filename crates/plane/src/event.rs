@@ -234,6 +234,11 @@ pub enum Stage<'a> {
     Received(PortId),
     /// It was classified, for the first time or again: what was found is in its [`Meta`].
     Classified,
+    /// It is a copy of a packet to a multicast group.
+    Copied {
+        /// The number of that packet.
+        of: usize,
+    },
     /// It waits for the functions of its path.
     Waiting {
         /// Packets before it in the queue.

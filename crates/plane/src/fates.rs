@@ -3,7 +3,7 @@
 
 use crate::event::{Event, Fate, Observer, Stage, Wants};
 use crate::latency::Latencies;
-use packet::{Batch, DropReason, Ledger, Meta, Packet, Pool};
+use packet::{Batch, DropReason, Ledger, Meta, Packet, Pool, Shared};
 use units::{Instant, PortId};
 
 /// The worker's ledger, its pool and who wants to know.
@@ -65,7 +65,7 @@ impl Fates {
     #[cold]
     pub fn passed(&mut self, packet: &Packet, stage: Stage<'_>) {
         if self.wants.stages && packet.meta().flags & Meta::FOLLOWED != 0 {
-            let (frame, meta, number) = (packet.bytes(), packet.meta(), packet.number());
+            let (frame, meta, number) = (&*packet.whole(), packet.meta(), packet.number());
             self.observer.event(self.now, &Event::Passed { frame, meta, stage, number });
         }
     }
@@ -115,6 +115,23 @@ impl Fates {
         self.ledger.consume(packet, &mut self.pool);
     }
 
+    /// All copies of a packet are made.
+    pub fn replicate(&mut self, shared: Shared) {
+        if self.watched {
+            self.tell(shared.packet(), Fate::Consumed);
+        }
+        self.ledger.replicate(shared, &mut self.pool);
+    }
+
+    /// A copy of `packet` could not be made; counted at the port that came in by. Who follows it hears of the copies there
+    /// are.
+    pub fn miss_copy(&mut self, packet: &Packet, reason: DropReason) {
+        if let Some(counts) = self.drops.get_mut(packet.meta().in_port.index()) {
+            counts[reason.index()] += 1;
+        }
+        self.ledger.miss_copy(reason);
+    }
+
     /// The packets of `batch` are about to be transmitted by `port`; by another worker, where the port is `relayed`.
     #[inline]
     pub fn send(&mut self, port: PortId, batch: &Batch, relayed: bool) {
@@ -128,7 +145,7 @@ impl Fates {
     #[cold]
     fn tell(&mut self, packet: &Packet, fate: Fate) {
         if self.wants.packets || packet.meta().flags & Meta::FOLLOWED != 0 {
-            let (frame, meta, number) = (packet.bytes(), packet.meta(), packet.number());
+            let (frame, meta, number) = (&*packet.whole(), packet.meta(), packet.number());
             self.observer.event(self.now, &Event::Packet { frame, meta, fate, number });
         }
     }

@@ -21,6 +21,7 @@ mod limits;
 mod link;
 pub mod medium;
 pub mod meter;
+pub mod multicast;
 pub mod nat;
 pub mod objective;
 mod offload;

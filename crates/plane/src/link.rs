@@ -166,7 +166,7 @@ pub struct Lines {
     hash_key: Option<u64>,
     /// Whether the scheme looks at hosts and code points.
     hosts: bool,
-    /// Whether there may be super-frames among the packets, which are longer on the wire than here.
+    /// Whether there may be super-frames among the packets, or copies with a tail, which are longer on the wire than here.
     super_frames: bool,
 }
 
@@ -221,7 +221,7 @@ impl Link {
             before: LinkCounters::default(),
             lines,
         };
-        link.lines.super_frames = offloads.super_frames;
+        link.lines.super_frames = offloads.super_frames || offloads.gather;
         link.ask_scheme();
         link
     }
@@ -537,8 +537,11 @@ impl Link {
     pub fn refresh_offloads(&mut self, fates: &mut Fates) -> bool {
         let can = self.port.offloads();
         let had = std::mem::replace(&mut self.offloads, can);
-        self.lines.super_frames = can.super_frames;
-        let less = had.super_frames && !can.super_frames || had.checksums && !can.checksums;
+        self.lines.super_frames = can.super_frames || can.gather;
+        let lost = |had: bool, can: bool| had && !can;
+        let less = lost(had.super_frames, can.super_frames)
+            || lost(had.checksums, can.checksums)
+            || lost(had.gather, can.gather);
         if less {
             self.refit(can, fates);
             if self.incoming.is_some() {

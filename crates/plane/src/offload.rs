@@ -9,7 +9,7 @@
 use crate::fates::Fates;
 use crate::port::Offloads;
 use packet::wire::{Segmenter, offload};
-use packet::{DropReason, Meta, Offload, Packet, Queue};
+use packet::{DropReason, Meta, Offload, Packet, Pool, Queue};
 
 /// Bytes a packet puts on its link.
 #[inline]
@@ -19,6 +19,9 @@ pub(crate) fn wire_length(packet: &Packet) -> usize {
 
 #[cold]
 fn of_segments(packet: &Packet) -> usize {
+    if packet.has_tail() {
+        return packet.len() + packet.tail().len();
+    }
     offload::wire_length(packet.bytes(), usize::from(packet.meta().l3), packet.offload())
 }
 
@@ -65,13 +68,22 @@ pub(crate) fn must_cut(packet: &Packet, can: Offloads) -> bool {
     !can.super_frames && packet.is_offloaded() && packet.offload().is_super_frame()
 }
 
-/// Does to a packet that need not be cut what a port that takes `can` asks for.
+/// Does to a packet that need not be cut what a port that takes `can` asks for. False where there is no frame for it in one
+/// piece.
 #[inline]
-pub(crate) fn fit(packet: &mut Packet, can: Offloads) {
-    if packet.is_offloaded() && !packet.offload().is_super_frame() && !can.checksums {
+pub(crate) fn fit(packet: &mut Packet, can: Offloads, pool: &mut Pool) -> bool {
+    if !packet.is_offloaded() {
+        return true;
+    }
+    if packet.has_tail() {
+        // Copies have no checksum left to complete: that was done before they were made.
+        return can.gather || pool.join(packet);
+    }
+    if !packet.offload().is_super_frame() && !can.checksums {
         // The classifier has seen that the field is there.
         complete(packet);
     }
+    true
 }
 
 /// A super-frame of which some segments have left.
@@ -160,8 +172,12 @@ pub(crate) fn refitted(
     let (mut fitted, mut done) = (Vec::new(), Refitted::default());
     while let Some(mut packet) = take() {
         if !must_cut(&packet, can) {
-            fit(&mut packet, can);
-            fitted.push(packet);
+            if fit(&mut packet, can, &mut fates.pool) {
+                fitted.push(packet);
+            } else {
+                done.dropped += 1;
+                fates.drop(packet, DropReason::NoSuperFrame);
+            }
             continue;
         }
         let mut half = match Half::new(packet) {

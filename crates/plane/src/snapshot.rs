@@ -1,7 +1,9 @@
 //! One generation of the configuration, as workers read it: immutable, shared, swapped whole.
 
+use crate::function::Ip;
 use crate::interface::Interface;
 use crate::limits::HostLimits;
+use crate::multicast::MulticastRoutes;
 use crate::nat;
 pub use plan::Layout;
 use plan::{Call, CpuPlan, DispatchRule, FilterRule, Match, Objective, PathCpu, PortCpu};
@@ -89,6 +91,13 @@ pub struct PathSpec {
     pub translates: bool,
 }
 
+impl PathSpec {
+    /// Whether its functions work on the heads of packets: copies need not be in one piece for them.
+    pub(crate) fn takes_heads(&self) -> bool {
+        self.functions.iter().all(|call| call.name == Ip::DECLARATION.name)
+    }
+}
+
 /// Which packets take a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
@@ -121,6 +130,8 @@ pub struct Snapshot {
     pub limits: HostLimits,
     /// How addresses are translated; none where none are.
     pub nat: Option<nat::Rules>,
+    /// Where packets to multicast groups go.
+    pub multicast: MulticastRoutes,
     egress: Vec<Egress>,
     positions: Vec<Option<u16>>,
     own4_filter: u64,
@@ -166,6 +177,7 @@ impl Snapshot {
             rules,
             limits,
             nat: None,
+            multicast: MulticastRoutes::default(),
             egress,
             positions,
             own4_filter,

@@ -51,6 +51,10 @@ unreachable = true
 [[route]]
 to = "10.0.0.0/8"
 via = "10.7.0.9"
+[[multicast]]
+group = "239.9.9.9"
+from = "lan"
+to = ["wan", "lan.100", "wan.7"]
 [[path]]
 name = "voice"
 match = "udp dport 5060"
@@ -127,11 +131,27 @@ fn compare(rig: &mut Rig, fates: &Fates, wire: &str, frame: &[u8]) -> Expected {
         (Expected::Sent { port, frame, .. }, [(Fate::Sent(left), sent)]) => left == port && sent == frame,
         (Expected::Consumed, [(Fate::Consumed, _)]) => true,
         (Expected::Dropped(expected), [(Fate::Dropped(reason), _)]) => expected == reason,
+        (Expected::Copied(copies), happened) => are_these(copies, happened),
         (Expected::Waits { .. } | Expected::Collected, []) => waits,
         _ => false,
     };
     assert!(agrees, "{frame:02x?} by {wire}\n{explanation:#?}\nbut {happened:02x?}");
     explanation.expected
+}
+
+/// Whether the packet was consumed, and each of its copies had the fate that was foreseen for it.
+fn are_these(copies: &[Expected], happened: &[(Fate, Vec<u8>)]) -> bool {
+    let mut left = happened.to_vec();
+    let mut take = |wanted: &dyn Fn(&(Fate, Vec<u8>)) -> bool| {
+        let found = left.iter().position(wanted);
+        found.map(|at| left.remove(at)).is_some()
+    };
+    let each = copies.iter().all(|copy| match copy {
+        Expected::Sent { port, frame, .. } => take(&|(fate, sent)| *fate == Fate::Sent(*port) && sent == frame),
+        Expected::Dropped(reason) => take(&|(fate, _)| *fate == Fate::Dropped(*reason)),
+        _ => false,
+    });
+    each && take(&|(fate, _)| *fate == Fate::Consumed) && left.is_empty()
 }
 
 fn compare_random(layout: Layout, frames: usize, seed: u64) -> BTreeMap<String, usize> {
@@ -147,6 +167,7 @@ fn compare_random(layout: Layout, frames: usize, seed: u64) -> BTreeMap<String, 
         let kind = match expected {
             Expected::Sent { .. } => "sent".to_owned(),
             Expected::Consumed => "consumed".to_owned(),
+            Expected::Copied(_) => "copied".to_owned(),
             Expected::Dropped(reason) => reason.name().to_owned(),
             Expected::Waits { .. } => "waits".to_owned(),
             Expected::Collected => {
@@ -169,7 +190,7 @@ fn what_is_explained_is_what_the_router_does() {
     for (kind, times) in compare_random(Layout::One, 2000, 2) {
         *seen.entry(kind).or_default() += times;
     }
-    for kind in ["sent", "consumed", "waits", "collected", "blackhole", "unreachable", "too_big", "neighbour_failed"] {
+    for kind in ["sent", "consumed", "waits", "collected", "copied", "blackhole", "unreachable", "too_big", "neighbour_failed"] {
         assert!(seen.get(kind).is_some_and(|&times| times > 10), "hardly any was {kind}: {seen:?}");
     }
     assert!(seen.len() > 25, "only {seen:?}");
@@ -177,7 +198,7 @@ fn what_is_explained_is_what_the_router_does() {
 
 /// A UDP packet as there could be, to somewhere that matters here.
 fn plausible(station: [u8; 6], chance: &mut Chance) -> Vec<u8> {
-    const WHERE: [[u8; 4]; 10] = [
+    const WHERE: [[u8; 4]; 11] = [
         [8, 8, 8, 8],
         [10, 9, 9, 9],
         [192, 0, 2, 254],
@@ -188,6 +209,7 @@ fn plausible(station: [u8; 6], chance: &mut Chance) -> Vec<u8> {
         [198, 51, 100, 255],
         [203, 0, 113, 5],
         [224, 0, 0, 1],
+        [239, 9, 9, 9],
     ];
     let length = 60 + chance.below(1400);
     let ports = (1000, [53, 5060][chance.below(2)]);

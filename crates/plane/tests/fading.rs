@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use units::{Instant, Mac, Nanos, Rate};
 
-const EVERYTHING: Offloads = Offloads { super_frames: true, checksums: true };
+const EVERYTHING: Offloads = Offloads { super_frames: true, checksums: true, gather: false };
 /// Packets a wire of the rig holds.
 const WIRE: usize = 4096;
 

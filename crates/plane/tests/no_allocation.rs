@@ -2,13 +2,13 @@
 
 use packet::{Packet, Pool, Queue, Region};
 use plane::meter::Flat;
-use plane::port::{Port, Wire};
+use plane::port::{Offloads, Port, Wire};
 use plane::rig::{LAN_AND_WAN, OneLink, Rig, Team, Udp};
 use plane::snapshot::Layout;
 use std::alloc::{GlobalAlloc, Layout as Memory, System};
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use units::{Instant, Nanos};
+use units::{Instant, Mac, Nanos};
 
 struct Counting;
 
@@ -139,6 +139,46 @@ fn answer(frame: &[u8]) -> Vec<u8> {
     back
 }
 
+/// Packets to a group are copied to two ports, one of which takes copies as they are, again and again.
+fn copy_to_a_group() {
+    const PASSES: usize = 100;
+    let more = "[port.dmz]\ndevice = \"memory:dmz\"\naddress = [\"203.0.113.1/24\"]\n\
+                [[multicast]]\ngroup = \"239.1.2.3\"\nfrom = \"lan\"\nto = [\"wan\", \"dmz\"]\n";
+    let gather = Offloads { gather: true, ..Offloads::default() };
+    let mut rig = Rig::offloading(2048, Layout::Three, &format!("{LAN_AND_WAN}{more}"), &[("dmz", gather)]);
+    let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([1, 0, 0x5e, 1, 2, 3]));
+    let (group, length) = (Ipv4Addr::new(239, 1, 2, 3), 1000);
+    let network = (Ipv4Addr::new(192, 0, 2, 7), group);
+    let bytes = Udp { link, network, length, ..Udp::crossing(9, 9) }.frame(&[]);
+    let (mut batch, mut before) = (packet::Batch::new(), 0);
+    for pass in 0..PASSES {
+        if pass == 2 {
+            before = ALLOCATIONS.load(Ordering::Relaxed);
+        }
+        for _ in 0..100 {
+            let mut packet = rig.pool.take().expect("there are frames");
+            assert!(packet.fill(&bytes));
+            batch.push(packet);
+        }
+        let Rig { wires, pool, now, .. } = &mut rig;
+        wires.far.get_mut("lan").unwrap().transmit(*now, &mut batch, pool);
+        for wire in ["wan", "dmz"] {
+            while rig.wires.far[wire].waiting() < 100 {
+                rig.step(&mut Flat(Nanos::new(10)));
+            }
+            let Rig { wires, pool, now, .. } = &mut rig;
+            wires.far.get_mut(wire).unwrap().receive(*now, &mut batch, pool);
+            for packet in batch.drain() {
+                assert_eq!(packet.tail().is_empty(), wire == "wan");
+                pool.give(packet);
+            }
+        }
+    }
+    let allocated = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    assert_eq!(allocated, 0, "allocations while packets to a group were copied");
+    assert_eq!(rig.report().ledger.copies(), 200 * PASSES as u64);
+}
+
 /// Schemes take each other's place on a link on which packets wait.
 fn replace_schemes() {
     let region = Region::new(2048);
@@ -248,6 +288,7 @@ fn forwarding_allocates_nothing() {
     let back = translate(&mut rig, ("wan", "lan"), &mut frames, &answers);
     assert!(back.iter().all(|frame| frame[30..34] == [192, 0, 2, 7]), "they go inside");
     frames.drain(..).for_each(|packet| rig.pool.give(packet));
+    copy_to_a_group();
     replace_schemes();
     look_at_a_link();
 }

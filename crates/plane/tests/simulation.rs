@@ -71,7 +71,7 @@ impl Opener for Wires {
         let (near, far) = Wire::pair(self.length);
         // Of every wire its name says what it takes.
         let kind = plan.device.target.bytes().map(usize::from).sum::<usize>() % 3;
-        let near = near.with_offloads(Offloads { super_frames: kind == 2, checksums: kind > 0 });
+        let near = near.with_offloads(Offloads { super_frames: kind == 2, checksums: kind > 0, gather: false });
         assert!(self.far.insert(plan.device.target.clone(), far).is_none(), "each wire is laid once");
         Ok(vec![Box::new(near)])
     }

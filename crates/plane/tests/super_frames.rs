@@ -12,7 +12,7 @@ use plane::snapshot::Layout;
 use proptest::prelude::*;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-const EVERYTHING: Offloads = Offloads { super_frames: true, checksums: true };
+const EVERYTHING: Offloads = Offloads { super_frames: true, checksums: true, gather: false };
 const LAYOUTS: [Layout; 3] = [Layout::One, Layout::Two, Layout::Three];
 
 /// Two ports; the way out is tagged for the one network and not for the other.
@@ -359,7 +359,7 @@ fn datagrams_too_long_for_the_link_are_fragmented_each_by_itself() {
 #[test]
 fn partial_checksums_are_completed_where_the_port_does_not() {
     for (takes, kept) in
-        [(Offloads::default(), false), (Offloads { super_frames: true, checksums: false }, false), (EVERYTHING, true)]
+        [(Offloads::default(), false), (Offloads { super_frames: true, checksums: false, gather: false }, false), (EVERYTHING, true)]
     {
         let mut rig = Rig::offloading(4096, Layout::Three, &config(""), &[("wan", takes)]);
         for which in 0..3 {

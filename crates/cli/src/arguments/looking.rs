@@ -77,6 +77,8 @@ pub enum Noun {
     },
     /// What packets want at ports with a policy, and which scheme serves it.
     Policy,
+    /// The multicast groups that are forwarded, and what was copied for them.
+    Multicast,
     /// The neighbours.
     Neighbours,
     /// Drops by reason.

@@ -172,6 +172,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
         ..get("/v1/nat", "Address translation and its connections.", json::<Nat>("Nat"))
     },
     get("/v1/policy", "What packets want, and which schemes it brings.", json::<Policies>("Policies")),
+    get("/v1/multicast", "The multicast groups that are forwarded.", json::<Multicast>("Multicast")),
     get("/v1/neighbours", "The neighbours.", json::<Neighbours>("Neighbours")),
     get("/v1/drops", "Drops by reason.", json::<Drops>("Drops")),
     Endpoint {

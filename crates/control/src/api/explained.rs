@@ -12,7 +12,7 @@ pub struct Explanation {
     pub in_port: String,
     /// One thing after the other.
     pub steps: Vec<ExplainedStep>,
-    /// What becomes of it: `sent`, `consumed`, `dropped`, `waits` for a neighbour, or is `collected` with the other
+    /// What becomes of it: `sent`, `consumed`, `copied` to the interfaces of a group, `dropped`, `waits` for a neighbour, or is `collected` with the other
     /// fragments of its packet.
     pub verdict: String,
     /// The same in one sentence.

@@ -11,6 +11,7 @@ mod functions;
 mod history;
 mod latency;
 mod links;
+mod multicast;
 mod policy;
 mod reports;
 mod traced;
@@ -26,6 +27,7 @@ pub use functions::{Function, FunctionCounter, Functions, Nat, NatConnection};
 pub use history::{Confirmed, History, HistoryEntry, HistoryState, Pending, Via, Who};
 pub use latency::{Latency, LatencyBucket};
 pub use links::{Link, LinkDrop, LinkSeries, Links, LongQueue, QueueGroup, StateSeries, StateValue};
+pub use multicast::{Multicast, MulticastGroup};
 pub use policy::{CodePoints, InterfaceWants, Policies, PortPolicy, Wanted};
 pub use reports::{
     Capture, Confinement, Drop, DropAt, Drops, Event, EventKind, Events, Gateway, Interface, Ledger, Ledgers,

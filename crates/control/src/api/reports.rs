@@ -493,8 +493,14 @@ pub struct Ledger {
     pub taken_over_packets: u64,
     /// Packets that went out by a port.
     pub sent_packets: u64,
-    /// Packets that were for the router itself.
+    /// Packets that were for the router itself, or have become others.
     pub consumed_packets: u64,
+    /// Of those consumed: packets of which copies were made, for the interfaces of a multicast group.
+    #[serde(default)]
+    pub replicated_packets: u64,
+    /// Of those generated: the copies.
+    #[serde(default)]
+    pub copies_packets: u64,
     /// Packets dropped for any reason.
     pub dropped_packets: u64,
     /// Packets handed over to other workers.

@@ -10,6 +10,7 @@ mod functions;
 mod guard;
 mod links;
 mod look;
+mod multicast;
 mod policy;
 mod pulse;
 mod report;

@@ -478,6 +478,8 @@ pub(super) fn ledgers(reports: &[WorkerReport]) -> api::Ledgers {
         total.taken_over_packets += one.taken_over_packets;
         total.sent_packets += one.sent_packets;
         total.consumed_packets += one.consumed_packets;
+        total.replicated_packets += one.replicated_packets;
+        total.copies_packets += one.copies_packets;
         total.dropped_packets += one.dropped_packets;
         total.handed_over_packets += one.handed_over_packets;
         total.held_packets += one.held_packets;
@@ -493,6 +495,8 @@ fn ledger(worker: Option<u16>, ledger: &Ledger, held: u64) -> api::Ledger {
         taken_over_packets: ledger.taken_over(),
         sent_packets: ledger.sent(),
         consumed_packets: ledger.consumed(),
+        replicated_packets: ledger.replicated(),
+        copies_packets: ledger.copies(),
         dropped_packets: ledger.dropped(),
         handed_over_packets: ledger.handed_over(),
         held_packets: held,

@@ -118,6 +118,9 @@ impl Teller<'_> {
             Step::Answers { interface, frame } => {
                 vec![("answer", Note, format!("sends by {}: {}", self.interface(*interface), summary(frame)))]
             }
+            Step::Copy { interface } => {
+                vec![("copy", Note, format!("one is made that leaves by {}", self.interface(*interface)))]
+            }
             Step::Fragment { port, frame } => {
                 vec![("fragment", Note, format!("leaves by {}: {}", self.port(*port), summary(frame)))]
             }
@@ -186,6 +189,7 @@ impl Teller<'_> {
             Finding::Member { flow, .. } => {
                 ("flow", Pass, format!("the hash of its flow, {flow:08x}, picks one of them"))
             }
+            Finding::Group { route } => self.group(route),
             Finding::Hops { left } if left <= 1 => ("hops", Fail, format!("{left} left: it may not go further")),
             Finding::Hops { left } => ("hops", Pass, format!("{left} left")),
             Finding::Fits { interface, mtu: 0, .. } => {
@@ -206,6 +210,16 @@ impl Teller<'_> {
             Finding::Path(position) => ("path", Pass, format!("takes {}", self.path(position))),
             Finding::Exception(exception) => ("exception", Note, reason_of(exception).into()),
         }
+    }
+
+    fn group(&self, position: Option<usize>) -> Line {
+        let Some(route) = position.and_then(|position| self.snapshot.multicast.get(position)) else {
+            return ("group", Fail, "nothing says where packets to this group go".into());
+        };
+        let to: Vec<String> = route.to.iter().map(|&to| self.interface(to)).collect();
+        let of = route.key.source.map_or_else(String::new, |source| format!(" from {source}"));
+        let (group, from) = (route.key.group, self.interface(route.from));
+        ("group", Pass, format!("packets to {group}{of} come by {from} and go to {}", to.join(", ")))
     }
 
     fn rule(&self, position: usize, unmet: Option<plan::Condition>) -> Line {
@@ -283,6 +297,15 @@ impl Teller<'_> {
         let fragments = explanation.steps.iter().filter(|step| matches!(step, Step::Fragment { .. })).count();
         match &explanation.expected {
             Expected::Sent { port, .. } => ("sent", format!("sent by {}", self.port(*port))),
+            Expected::Copied(copies) => {
+                let each = copies.iter().map(|copy| match copy {
+                    Expected::Sent { port, .. } => format!("sent by {}", self.port(*port)),
+                    Expected::Dropped(reason) => format!("dropped: {}", reason.name()),
+                    _ => "kept".into(),
+                });
+                let each: Vec<String> = each.collect();
+                ("copied", format!("consumed, and copied {} times: {}", copies.len(), each.join(", ")))
+            }
             Expected::Consumed if fragments == 0 && is_cut(explanation) => {
                 ("consumed", "cut into fragments, which wait until the next hop answers".into())
             }

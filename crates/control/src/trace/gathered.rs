@@ -52,6 +52,8 @@ pub enum Seen {
         /// Why it is refused: a drop reason plus one, zero for none.
         refused: u8,
     },
+    /// Being made as a copy of a packet to a multicast group, to leave by this interface.
+    Copied(InterfaceId),
     /// Waiting for its path.
     Waiting {
         /// The path.
@@ -103,6 +105,7 @@ impl Gathered {
                 exception: meta.exception,
                 refused: meta.refused,
             },
+            Stage::Copied { .. } => Seen::Copied(meta.out_interface),
             Stage::Waiting { behind } => Seen::Waiting { path: meta.path, behind },
             Stage::Function { index, before } => {
                 Seen::Function { path: meta.path, index, changes: differences(before, frame) }

@@ -189,7 +189,14 @@ impl Traces {
 
     /// A followed packet has passed a stage.
     pub fn pass(&self, now: Instant, frame: &[u8], meta: &Meta, stage: Stage<'_>, number: usize) {
-        if let Some(flight) = self.flights.lock().get_mut(&number) {
+        let mut flights = self.flights.lock();
+        if let Stage::Copied { of } = stage
+            && let Some(copy) = flights.get(&of).and_then(Flight::copied).filter(|_| flights.len() < MOST_FLIGHTS)
+            && let Some(lost) = flights.insert(number, copy)
+        {
+            lost.land();
+        }
+        if let Some(flight) = flights.get_mut(&number) {
             flight.gathered.pass(now, frame, meta, stage);
         }
     }
@@ -205,6 +212,12 @@ impl Traces {
 }
 
 impl Flight {
+    /// The flight of a copy of its packet, for those who follow one packet more; it has come as far as that.
+    fn copied(&self) -> Option<Flight> {
+        let readers: Vec<Armed<Trace>> = self.readers.iter().filter(|armed| armed.watch.tap.take()).cloned().collect();
+        (!readers.is_empty()).then(|| Flight { readers, gathered: self.gathered.clone() })
+    }
+
     fn land(self) {
         let gathered = Arc::new(self.gathered);
         for Armed { watch, sender } in &self.readers {

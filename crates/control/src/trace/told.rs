@@ -72,6 +72,10 @@ impl Teller {
                 let why = Exception::of(*code).map_or("an exception", reason_of);
                 ("classified", format!("interface {}, {why}", self.names.interface(*interface)))
             }
+            Seen::Classified { interface, out, path, .. } if *out == plane::multicast::SEVERAL => {
+                let (from, path) = (self.names.interface(*interface), self.names.path(*path));
+                ("classified", format!("interface {from}, copies go to its group, path {path}"))
+            }
             Seen::Classified { interface, out, path, .. } => {
                 let (from, to) = (self.names.interface(*interface), self.names.interface(*out));
                 let route = self.route(*interface, &gathered.frame).unwrap_or_default();
@@ -84,6 +88,7 @@ impl Teller {
                     ),
                 )
             }
+            Seen::Copied(out) => ("copied", format!("a copy leaves by {}", self.names.interface(*out))),
             Seen::Waiting { path, behind } => {
                 ("queued", format!("on path {}, behind {behind} packets", self.names.path(*path)))
             }

@@ -223,7 +223,7 @@ impl Port for PacketPort {
     }
 
     fn offloads(&self) -> Offloads {
-        Offloads { super_frames: self.device.offloads, checksums: self.device.offloads }
+        Offloads { super_frames: self.device.offloads, checksums: self.device.offloads, gather: true }
     }
 
     fn ring(&self) -> u32 {

@@ -124,7 +124,7 @@ impl Port for TapPort {
     fn transmit(&mut self, _now: Instant, batch: &mut Batch, pool: &mut Pool) {
         for packet in batch.drain() {
             let header = vnet::header(&packet);
-            let parts = [IoSlice::new(&header), IoSlice::new(packet.bytes())];
+            let parts = [&header[..], packet.bytes(), packet.tail()].map(IoSlice::new);
             let written = loop {
                 match writev(self.descriptor(), &parts) {
                     Err(Errno::INTR) => {}
@@ -138,7 +138,7 @@ impl Port for TapPort {
     }
 
     fn offloads(&self) -> Offloads {
-        Offloads { super_frames: self.offloads, checksums: self.offloads }
+        Offloads { super_frames: self.offloads, checksums: self.offloads, gather: true }
     }
 
     fn link_rate(&self) -> Rate {

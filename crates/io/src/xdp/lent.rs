@@ -43,7 +43,7 @@ impl Lent {
     #[inline]
     pub(super) fn full(&mut self, packet: Packet) -> Result<u64, Packet> {
         let start = packet.bytes().as_ptr().addr().wrapping_sub(self.base);
-        if start >= self.length {
+        if start >= self.length || packet.has_tail() {
             return Err(packet);
         }
         // It lies in the memory of this region, and is the frame of its place.

@@ -185,7 +185,7 @@ impl Port for XdpPort {
             let Err(elsewhere) = socket.push(packet, pool) else { continue };
             // A frame of another kind, which the kernel was not told of: into one of those it knows.
             let copied = pool.take().and_then(|mut packet| {
-                packet.fill(elsewhere.bytes());
+                packet.fill(&elsewhere.whole());
                 socket.push(packet, pool).ok()
             });
             *lost_after_transmit += u64::from(copied.is_none());

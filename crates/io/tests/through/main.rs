@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout)]
 
 mod flooded;
+mod multicast;
 mod queues;
 mod revival;
 mod rig;

@@ -2,7 +2,9 @@
 
 use super::offload::{Offload, PartialChecksum, Segmentation};
 use super::region::{STRIDE, SUPER_FRAME, SUPER_STRIDE};
+use super::shared::{TAIL_AT, Tail};
 use super::{FRAME, HEADROOM, Region};
+use std::borrow::Cow;
 use std::fmt;
 use std::mem::forget;
 use std::ptr::NonNull;
@@ -72,7 +74,7 @@ impl Meta {
 pub(super) struct Slot {
     data: NonNull<u8>,
     len: u32,
-    /// Its index in the region; the highest bit says that it is a super-frame.
+    /// Its index in the region; the highest bit says that it is a super-frame, the next that it has a tail.
     name: u32,
     start: u16,
     /// The size of a segment.
@@ -87,13 +89,21 @@ pub(super) struct Slot {
 
 impl Slot {
     const SUPER: u32 = 1 << 31;
+    /// The rest of the packet lies in another frame.
+    const TAIL: u32 = 1 << 30;
     /// The checksum is partial.
     const PARTIAL: u8 = 0x80;
+    /// The packet has a tail: something to be done before a port takes it that takes frames in one piece only.
+    const SPLIT: u8 = 0x40;
 
-    /// Bytes of its memory.
+    /// Bytes of its memory, without those that say where its tail is.
     #[inline(always)]
     fn memory(&self) -> usize {
-        if self.name & Self::SUPER == 0 { STRIDE } else { SUPER_STRIDE }
+        match self.name >> 30 {
+            0 => STRIDE,
+            1 => TAIL_AT,
+            _ => SUPER_STRIDE,
+        }
     }
 }
 
@@ -171,14 +181,15 @@ impl Packet {
         &mut self.slot_mut().meta
     }
 
-    /// Length of the frame in bytes, without the frame check sequence.
+    /// Length of the frame in bytes, without the frame check sequence, and without [`Packet::tail`].
     #[inline(always)]
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.slot().len as usize
     }
 
-    /// The frame from its first link-layer byte.
+    /// The frame from its first link-layer byte. Where its payload is shared ([`Packet::tail`]) the beginning, with all
+    /// headers.
     #[inline(always)]
     pub fn bytes(&self) -> &[u8] {
         let slot = self.slot();
@@ -267,14 +278,91 @@ impl Packet {
         true
     }
 
-    /// Becomes the same packet as `other`: its bytes, what is known of it, and what is still to be done to it. Answers
-    /// whether it fits; if not, the frame is empty.
+    /// Becomes the same packet as `other`: its bytes in one piece, what is known of it, and what is still to be done to it.
+    /// Answers whether it fits; if not, the frame is empty.
     pub fn copy(&mut self, other: &Packet) -> bool {
         *self.meta_mut() = *other.meta();
-        self.fill(other.bytes()) && self.set_offload(other.offload())
+        self.fill(other.bytes()) && self.append(other.tail()) && self.set_offload(other.offload())
     }
 
-    /// Whether anything is still to be done to the packet: [`Packet::offload`] is not [`Offload::NONE`].
+    /// Adds `bytes` at the end of the frame. Answers whether they fit; if not, the frame is empty.
+    pub(super) fn append(&mut self, bytes: &[u8]) -> bool {
+        let length = self.len();
+        if !self.resize(length + bytes.len()) {
+            self.resize(0);
+            return false;
+        }
+        self.bytes_mut()[length..].copy_from_slice(bytes);
+        true
+    }
+
+    /// The rest of a packet whose payload lies in another frame, which other packets refer to as well; it goes on behind
+    /// [`Packet::bytes`]. Empty for packets in one piece, as all are that nobody has made copies of.
+    #[inline(always)]
+    pub fn tail(&self) -> &[u8] {
+        if self.has_tail() { self.tail_place().bytes() } else { &[] }
+    }
+
+    /// Whether the rest of the packet lies in another frame.
+    #[inline(always)]
+    pub fn has_tail(&self) -> bool {
+        self.slot().name & Slot::TAIL != 0
+    }
+
+    /// The whole frame: borrowed where it is in one piece. For who looks at few.
+    pub fn whole(&self) -> Cow<'_, [u8]> {
+        if self.has_tail() { Cow::Owned([self.bytes(), self.tail()].concat()) } else { Cow::Borrowed(self.bytes()) }
+    }
+
+    /// Whether its end takes more than to be put with the free frames of a pool.
+    #[inline(always)]
+    pub(super) fn is_special(&self) -> bool {
+        self.slot().name >= Slot::TAIL
+    }
+
+    /// Where what is said of its tail lies.
+    fn tail_said(&self) -> NonNull<Tail> {
+        // SAFETY: inside its memory, behind everything that a frame with a tail may use, and aligned as the memory is.
+        unsafe { self.slot().data.add(TAIL_AT).cast() }
+    }
+
+    fn tail_place(&self) -> &Tail {
+        assert!(self.has_tail());
+        // SAFETY: written by `set_tail` before the flag was set; nobody else writes there as long as it is.
+        unsafe { self.tail_said().as_ref() }
+    }
+
+    /// From now on the packet goes on in another frame. It is in no super-frame, has no tail yet, and ends before
+    /// [`TAIL_AT`].
+    pub(super) fn set_tail(&mut self, tail: Tail) {
+        assert!(!self.is_special() && self.slot().start as usize + self.len() <= TAIL_AT);
+        // SAFETY: the place is the packet's own memory.
+        unsafe { self.tail_said().write(tail) };
+        let slot = self.slot_mut();
+        slot.name |= Slot::TAIL;
+        slot.offload |= Slot::SPLIT;
+    }
+
+    /// Takes its tail away: the caller ends it.
+    pub(super) fn take_tail(&mut self) -> Option<Tail> {
+        if !self.has_tail() {
+            return None;
+        }
+        // SAFETY: as in `tail_place`; the flag is taken away, so it is not read again.
+        let tail = unsafe { self.tail_said().read() };
+        let slot = self.slot_mut();
+        slot.name &= !Slot::TAIL;
+        slot.offload &= !Slot::SPLIT;
+        Some(tail)
+    }
+
+    /// The beginning of its memory.
+    pub(super) fn memory(&self) -> NonNull<u8> {
+        self.slot().data
+    }
+
+    /// Whether anything is still to be done to the packet: [`Packet::offload`] is not [`Offload::NONE`], or it is not in one
+    /// piece ([`Packet::tail`]).
     #[inline(always)]
     pub fn is_offloaded(&self) -> bool {
         self.slot().offload != 0
@@ -310,7 +398,7 @@ impl Packet {
         }
         slot.segment = size;
         (slot.checksum, slot.checksum_offset) = (place.0, place.1);
-        slot.offload = place.2 | segmentation as u8;
+        slot.offload = slot.offload & Slot::SPLIT | place.2 | segmentation as u8;
         true
     }
 
@@ -334,11 +422,11 @@ impl Packet {
     /// packet again. The port that lends has its pool [`export`](super::Pool::export) it.
     ///
     /// # Panics
-    /// For a super-frame: their memory is not the kernel's to use.
+    /// For a super-frame, whose memory is not the kernel's to use, and for a packet with a tail.
     #[inline(always)]
     #[must_use = "a frame that is not reclaimed is lost"]
     pub fn lend(self) -> u32 {
-        assert!(!self.is_large(), "a super-frame is not lent");
+        assert!(!self.is_special(), "a super-frame is not lent, nor half a packet");
         let index = self.slot().name;
         forget(self);
         index
@@ -367,7 +455,7 @@ impl Drop for Packet {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: the packet owns its slot and is gone after this; its name has its number.
-        unsafe { Region::send_home(self.slot, self.slot().name & !Slot::SUPER) }
+        unsafe { Region::send_home(self.slot, self.slot().name & !(Slot::SUPER | Slot::TAIL)) }
     }
 }
 

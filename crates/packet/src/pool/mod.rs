@@ -11,6 +11,7 @@ mod huge;
 mod offload;
 mod queue;
 mod region;
+mod shared;
 
 pub use batch::{BATCH, Batch, Drain};
 pub use frame::{Meta, Packet, prefetch};
@@ -18,7 +19,9 @@ pub use huge::{Huge, thicken};
 pub use offload::{Offload, PartialChecksum, Segmentation};
 pub use queue::Queue;
 pub use region::{Region, SUPER_FRAME, Umem};
+pub use shared::{HEAD, Shared};
 
+use shared::Tail;
 use std::sync::Arc;
 
 /// Bytes kept free before a received frame: for a longer link header on the way out, and for what the kernel keeps there
@@ -79,9 +82,15 @@ impl Pool {
     #[inline]
     pub fn give(&mut self, packet: Packet) {
         self.outside = self.outside.wrapping_sub(1);
-        if packet.is_large() {
-            return self.give_super(packet);
+        if packet.is_special() {
+            return self.keep_special(packet);
         }
+        self.keep(packet);
+    }
+
+    /// Puts a frame with the free ones.
+    #[inline(always)]
+    fn keep(&mut self, packet: Packet) {
         self.free.push(packet);
         if self.free.len() == 2 * EXCHANGE {
             let keep = self.free.len() - EXCHANGE;
@@ -90,9 +99,54 @@ impl Pool {
     }
 
     #[cold]
-    fn give_super(&mut self, packet: Packet) {
-        // As many as the region has: the list has room for them.
-        self.region.lock().super_frames.push(packet);
+    #[inline(never)]
+    fn keep_special(&mut self, mut packet: Packet) {
+        if packet.is_large() {
+            // As many as the region has: the list has room for them.
+            return self.region.lock().super_frames.push(packet);
+        }
+        if let Some(last) = packet.take_tail().and_then(Tail::end) {
+            // Nobody else refers to it. It was counted out when its packet was.
+            self.keep_any(last);
+        }
+        self.keep(packet);
+    }
+
+    fn keep_any(&mut self, packet: Packet) {
+        if packet.is_special() { self.keep_special(packet) } else { self.keep(packet) }
+    }
+
+    /// Ends the packet that copies were made of; its frame can be taken again when the last of them has ended.
+    pub fn give_shared(&mut self, shared: Shared) {
+        self.outside = self.outside.wrapping_sub(1);
+        if let Some(last) = shared.end() {
+            self.keep_any(last);
+        }
+    }
+
+    /// Makes a packet one piece: its tail is copied behind its head, and referred to no more. False, and nothing changed,
+    /// where it takes a super-frame and there is none.
+    #[cold]
+    pub fn join(&mut self, packet: &mut Packet) -> bool {
+        if !packet.has_tail() {
+            return true;
+        }
+        if packet.len() + packet.tail().len() > FRAME {
+            let Some(mut whole) = self.take_super() else { return false };
+            let fits = whole.copy(packet);
+            debug_assert!(fits, "a super-frame holds every packet");
+            std::mem::swap(packet, &mut whole);
+            self.give(whole);
+            return true;
+        }
+        let Some(tail) = packet.take_tail() else { return true };
+        // A head begins at the headroom or in it, so head and tail end before what was said of the tail.
+        let fits = packet.append(tail.bytes());
+        debug_assert!(fits, "a frame holds what is no longer than a frame");
+        if let Some(last) = tail.end() {
+            self.keep_any(last);
+        }
+        true
     }
 
     /// Packets that came in through a port that shares the region: from now on this worker holds them.

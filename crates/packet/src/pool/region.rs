@@ -103,13 +103,15 @@ impl Region {
     #[cold]
     #[inline(never)]
     pub(super) unsafe fn send_home(slot: NonNull<Slot>, index: u32) {
+        // SAFETY: the caller gives the slot up; what is made of it here is forgotten.
+        let mut packet = ManuallyDrop::new(unsafe { Packet::back(slot) });
+        drop(packet.take_tail());
         // SAFETY: the way home lies before the first slot, was written before there was any packet, and stays as long as
         // any packet is not spare.
         let home = unsafe { slot.sub(index as usize + 1).cast::<Home>().as_ref() };
         // Without its region, the memory is kept for ever: somebody may still look at other frames of it.
         let Some(region) = home.upgrade() else { return };
-        // SAFETY: the caller gives the slot up.
-        let packet = unsafe { Packet::back(slot) };
+        let packet = ManuallyDrop::into_inner(packet);
         let mut spare = region.lock();
         if packet.is_large() { spare.super_frames.push(packet) } else { spare.frames.push(packet) }
     }

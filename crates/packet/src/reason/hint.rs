@@ -36,7 +36,11 @@ impl DropReason {
             MartianDestination => "A misconfigured sender: such an address is nobody's.",
             LinkBroadcast => "A misconfigured sender or an attack: nothing to do here.",
             Broadcast => "Meant so: directed broadcasts amplify attacks. Use multicast or unicast.",
-            Multicast => "Multicast is not routed: subscribe on the sender's link.",
+            Multicast => "Add a `[[multicast]]` for the group if it should be forwarded, and look at its `source`.",
+            ReversePath => {
+                "The `from` of its `[[multicast]]` is another interface: its source has moved, or a router behind sends back \
+                 what it was sent."
+            }
             LinkLocal => "Use an address that reaches further than its link.",
             TtlExpired => "A traceroute, or a routing loop: see whether `switchpath show routes` sends it back.",
             NoRoute => "Add a route, or a default route: `switchpath show routes` has those there are.",

@@ -116,6 +116,17 @@ impl Connected {
         &self.interfaces[index]
     }
 
+    /// The VRF of an interface.
+    pub fn place(&self, index: InterfaceIndex) -> VrfIndex {
+        self.places[index]
+    }
+
+    /// Whether an interface has an address of IPv4, or else IPv6: without one it takes no part in it.
+    pub fn speaks(&self, index: InterfaceIndex, ipv4: bool) -> bool {
+        let of = |a: &Attachment| a.interface == index && a.prefix.address.is_ipv4() == ipv4;
+        self.incomplete || self.attachments.iter().any(of)
+    }
+
     pub fn interface_count(&self) -> usize {
         self.interfaces.len()
     }

@@ -11,7 +11,7 @@ use crate::{NeighbourPlan, Prefix, RouteAction, RoutePlan};
 use std::net::IpAddr;
 
 /// The elements of a list of tables, at most so many.
-fn elements<'a>(
+pub(super) fn elements<'a>(
     report: &mut Report<'_>,
     root: &'a Section<'a>,
     name: &'static str,

@@ -1,6 +1,7 @@
 //! Classification of everything that is not plain: tags, ARP, IPv6, options, our own addresses, and whatever is wrong.
 
-use super::{Classifier, Exception, Finding, Outcome, REFUSED, Target, Witness, refuse};
+use super::{COPIED, Classifier, Exception, Finding, Outcome, REFUSED, Target, Witness, refuse};
+use crate::multicast::{COPY, SEVERAL};
 use crate::offload;
 use crate::snapshot::PortView;
 use packet::wire::{
@@ -8,7 +9,7 @@ use packet::wire::{
 };
 use packet::{DropReason, Meta, Packet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use units::InterfaceId;
+use units::{AdjacencyId, InterfaceId};
 
 /// Options were looked at already: the packet comes back from the general path.
 pub(crate) const OPTIONS_DONE: u8 = 0x80;
@@ -147,7 +148,11 @@ impl<W: Witness> Classifier<'_, W> {
         self.witness.saw(|| Finding::Addresses);
         if destination.is_multicast() {
             let ours = [Ipv4Addr::new(224, 0, 0, 1), Ipv4Addr::new(224, 0, 0, 2)].contains(&destination);
-            return if ours { Ok(self.except(packet, Exception::Local)) } else { Err(DropReason::Multicast) };
+            if ours {
+                return Ok(self.except(packet, Exception::Local));
+            }
+            let ttl = packet.bytes().get(l3 + 8).copied().unwrap_or(0);
+            return self.group(packet, (source.into(), destination.into()), ttl, options);
         }
         if packet.meta().flags & Meta::GROUP != 0 {
             return Err(DropReason::LinkBroadcast);
@@ -210,8 +215,11 @@ impl<W: Witness> Classifier<'_, W> {
             return Ok(self.except(packet, Exception::Options));
         }
         if destination.is_multicast() {
-            let ours = self.is_member6(interface, destination);
-            return if ours { Ok(self.except(packet, Exception::Local)) } else { Err(DropReason::Multicast) };
+            if self.is_member6(interface, destination) {
+                return Ok(self.except(packet, Exception::Local));
+            }
+            let hops = packet.bytes().get(l3 + 7).copied().unwrap_or(0);
+            return self.group(packet, (source.into(), destination.into()), hops, false);
         }
         if destination.is_unspecified() {
             // Never a destination (RFC 4291 2.5.2): no route leads there, and the sender hears it.
@@ -299,6 +307,54 @@ impl<W: Witness> Classifier<'_, W> {
             return Ok(self.except(packet, Exception::BeyondScope));
         }
         Ok(self.route(packet, outcome, hops))
+    }
+
+    /// A packet to a group that is not the router's own: copies of it go where its route says, if it came by the right
+    /// interface (RFC 7761 4.2). Nobody is told of one that does not go on (RFC 1812 4.3.2.7, RFC 4443 2.4).
+    #[cold]
+    fn group(&self, packet: &mut Packet, (source, group): (IpAddr, IpAddr), ttl: u8, options: bool) -> Verdict {
+        if packet.meta().adjacency == COPY {
+            // One of the copies, which a function has sent back.
+            return self.copied_again(packet);
+        }
+        let came = packet.meta().in_interface;
+        let position = self.snapshot.multicast.find(self.tables.place(came), source, group);
+        self.witness.saw(|| Finding::Group { route: position });
+        let route = position.and_then(|position| self.snapshot.multicast.get(position));
+        let (Some(position), Some(route)) = (position, route) else { return Err(DropReason::Multicast) };
+        match source {
+            IpAddr::V6(source) if source.is_unspecified() => return Err(DropReason::MartianSource),
+            IpAddr::V6(source) if source.is_unicast_link_local() => return Err(DropReason::LinkLocal),
+            _ => {}
+        }
+        if route.from != came {
+            return Err(DropReason::ReversePath);
+        }
+        self.witness.saw(|| Finding::Hops { left: ttl });
+        if ttl <= 1 {
+            return Err(DropReason::TtlExpired);
+        }
+        if options && packet.meta().flags & OPTIONS_DONE == 0 {
+            return Ok(self.except(packet, Exception::Options));
+        }
+        let path = self.matched(packet).unwrap_or(self.dispatch.best_effort);
+        self.witness.saw(|| Finding::Path(path));
+        let spec = &self.snapshot.paths[path];
+        let meta = packet.meta_mut();
+        (meta.path, meta.class) = (spec.id, spec.class);
+        (meta.adjacency, meta.version) = (AdjacencyId::at(position), path as u16);
+        meta.out_interface = SEVERAL;
+        self.wanted_by(spec, packet);
+        Ok(COPIED)
+    }
+
+    /// The path and the port that a copy had before.
+    fn copied_again(&self, packet: &Packet) -> Verdict {
+        let meta = packet.meta();
+        let path = self.snapshot.paths.iter().position(|path| path.id == meta.path);
+        let port = self.snapshot.egress(meta.out_interface).port;
+        let target = path.map_or(REFUSED, |path| self.dispatch.instance(path, port));
+        if target == REFUSED { Err(DropReason::PortRemoved) } else { Ok(target) }
     }
 
     /// Whether the router listens to `group` on `interface`: all nodes, all routers, the solicited-node groups of its

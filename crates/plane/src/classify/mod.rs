@@ -50,6 +50,9 @@ pub(crate) type Target = u16;
 /// The packet goes nowhere: its `refused` says why.
 pub(crate) const REFUSED: Target = Target::MAX;
 
+/// The packet goes to several places: its adjacency is the position of its multicast route, its version that of its path.
+pub(crate) const COPIED: Target = Target::MAX - 1;
+
 /// Which instance serves which path at which port, on one worker.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dispatch {

@@ -75,6 +75,11 @@ pub enum Finding {
         /// The member.
         adjacency: AdjacencyId,
     },
+    /// What is said of its group; its source is among those it is said for.
+    Group {
+        /// The position of the multicast route; nothing where there is none.
+        route: Option<usize>,
+    },
     /// Time to live or hop limit.
     Hops {
         /// As the packet says.

@@ -1,7 +1,7 @@
 //! A world in which nothing is done: what the host decides is noted.
 
 use super::{Expected, Step, Steps, Way};
-use crate::classify::{Exception, Origin, Outcome, REFUSED, RouteChange, RouteReport, TableLimits, Tables, Target};
+use crate::classify::{COPIED, Exception, Origin, Outcome, REFUSED, RouteChange, RouteReport, TableLimits, Tables, Target};
 use crate::event::Event;
 use crate::host::{Host, NeighbourReport, World};
 use crate::interface::Interface;
@@ -127,6 +127,11 @@ fn is_original(packet: &Packet) -> bool {
 impl Dry<'_> {
     fn travel(&mut self, packet: Packet, target: Target, host: &mut Host) {
         let original = is_original(&packet);
+        if target == COPIED {
+            let (expected, path) = self.way.copies(self.tables, packet, &mut self.pool);
+            (self.expected, self.path) = (Some(expected), path);
+            return;
+        }
         let position = self.way.position(target).filter(|_| target != REFUSED);
         if position.is_none() && target != REFUSED {
             if original {

@@ -10,9 +10,10 @@
 
 mod dry;
 
-use crate::classify::{Classifier, Dispatch, Finding, REFUSED, RouteReport, Tables, Target, Witness};
+use crate::classify::{COPIED, Classifier, Dispatch, Finding, REFUSED, RouteReport, Tables, Target, Witness};
 use crate::function::{self, Context};
 use crate::host::NeighbourReport;
+use crate::multicast::COPY;
 use crate::snapshot::{BEST_EFFORT, Snapshot};
 use crate::worker::{WorkerReport, refusal};
 use packet::{DropReason, Packet, Pool, Region};
@@ -71,6 +72,12 @@ pub enum Step {
         /// The frame.
         frame: Vec<u8>,
     },
+    /// A copy of it is made, to leave by this interface: what becomes of that one comes next, and what it comes to is among
+    /// [`Expected::Copied`].
+    Copy {
+        /// The interface.
+        interface: InterfaceId,
+    },
     /// A part of it, which the host has cut off, leaves by this port.
     Fragment {
         /// The port.
@@ -94,6 +101,8 @@ pub enum Expected {
         /// The frame as it leaves.
         frame: Vec<u8>,
     },
+    /// Each interface of its group gets a copy: what becomes of them, in their order.
+    Copied(Vec<Expected>),
     /// It ends here having done its work: it was for the router itself, or was cut into fragments.
     Consumed,
     /// It is dropped.
@@ -155,7 +164,10 @@ pub fn explain(question: &Question<'_>, port: PortId, frame: &[u8]) -> Explanati
     }
     let way = Way { question, dispatch: &dispatch, steps: &steps };
     let target = way.classifier(question.tables).one((port, view), question.now, &mut packet);
-    let (expected, path, awaited) = if target == REFUSED || way.position(target).is_some() {
+    let (expected, path, awaited) = if target == COPIED {
+        let (expected, path) = way.copies(question.tables, packet, &mut pool);
+        (expected, path, Vec::new())
+    } else if target == REFUSED || way.position(target).is_some() {
         let (expected, path) = way.end(question.tables, target, packet, &mut pool);
         (expected, path, Vec::new())
     } else {
@@ -247,6 +259,32 @@ impl Way<'_> {
         let path = (target != REFUSED).then(|| self.position(target)).flatten().map(|(path, _)| path);
         pool.give(packet);
         (expected, path)
+    }
+
+    /// What becomes of the copies of a packet; the path they take.
+    fn copies(&self, tables: &Tables, packet: Packet, pool: &mut Pool) -> (Expected, Option<usize>) {
+        let snapshot = self.question.snapshot;
+        let (position, path) = (packet.meta().adjacency.index(), usize::from(packet.meta().version));
+        let routes: &[InterfaceId] = snapshot.multicast.get(position).map_or(&[], |route| &route.to);
+        let copied = routes.iter().map(|&interface| {
+            self.steps.add(Step::Copy { interface });
+            let Some(mut copy) = pool.take_for(packet.len()) else { return Expected::Dropped(DropReason::PoolEmpty) };
+            copy.copy(&packet);
+            let meta = copy.meta_mut();
+            (meta.adjacency, meta.version, meta.out_interface) = (COPY, 0, interface);
+            let egress = snapshot.egress(interface);
+            let length = copy.len() - usize::from(copy.meta().l3);
+            self.steps.add(Step::Found(Finding::Fits { interface, length, mtu: egress.mtu }));
+            if length > usize::from(egress.mtu) {
+                pool.give(copy);
+                return Expected::Dropped(DropReason::TooBig);
+            }
+            let target = self.dispatch.instance(path, egress.port);
+            self.end(tables, target, copy, pool).0
+        });
+        let copied = copied.collect();
+        pool.give(packet);
+        (Expected::Copied(copied), Some(path))
     }
 
     /// Runs the functions of a path. Answers the packet with what becomes of it, or the packet alone where the host is to

@@ -5,10 +5,11 @@
 
 use super::{Context, Function};
 use crate::classify::Exception;
+use crate::multicast::COPY;
 use packet::wire::{ipv4, ipv6};
 use packet::{Meta, Packet};
 use units::declare::{Declaration, DeclaredCost};
-use units::{AdjacencyId, Nanos};
+use units::{AdjacencyId, Mac, Nanos};
 
 /// The function `ip`.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +66,8 @@ impl Rewrite {
     fn of(packet: &Packet) -> Rewrite {
         let meta = packet.meta();
         match packet.bytes().first_chunk::<12>() {
-            Some(&addresses) if meta.exception == 0 && meta.l3 == PLAIN => {
+            // Copies to different groups have one adjacency, and different addresses.
+            Some(&addresses) if meta.exception == 0 && meta.l3 == PLAIN && meta.adjacency != COPY => {
                 Rewrite { adjacency: meta.adjacency, version: meta.version, addresses }
             }
             _ => Rewrite::NONE,
@@ -93,6 +95,10 @@ impl Rewrite {
 #[inline(always)]
 pub(crate) fn forward(context: Context<'_>, packet: &mut Packet, lost: bool) {
     let meta = *packet.meta();
+    if meta.adjacency == COPY {
+        let mac = group_mac(packet);
+        return rewrite(context, packet, mac);
+    }
     let mut link = context.tables.adjacencies().load(meta.adjacency);
     if link.version() != meta.version {
         let (now, interface) = context.tables.adjacencies().hop(meta.adjacency);
@@ -102,6 +108,25 @@ pub(crate) fn forward(context: Context<'_>, packet: &mut Packet, lost: bool) {
         }
         link = now;
     }
+    rewrite(context, packet, link.mac());
+}
+
+/// The link-layer address of the group that a copy goes to (RFC 1112 6.4, RFC 2464 7).
+#[cold]
+fn group_mac(packet: &Packet) -> Mac {
+    let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();
+    if packet.meta().flags & Meta::IPV6 == 0 {
+        ipv4::Ipv4Header::of(l3).map(|header| ipv4::multicast_mac(header.destination()))
+    } else {
+        ipv6::Ipv6Header::of(l3).map(|header| ipv6::multicast_mac(header.destination()))
+    }
+    .unwrap_or_default()
+}
+
+/// Lowers the time to live and writes the link header, to `mac`.
+#[inline(always)]
+fn rewrite(context: Context<'_>, packet: &mut Packet, mac: Mac) {
+    let meta = *packet.meta();
     let egress = context.snapshot.egress(meta.out_interface);
     let (header, ethertype) = if meta.flags & Meta::IPV6 == 0 {
         lower_ttl(packet, meta.l3 as usize);
@@ -114,7 +139,7 @@ pub(crate) fn forward(context: Context<'_>, packet: &mut Packet, lost: bool) {
     packet.shift(meta.l3 as isize - header as isize);
     packet.meta_mut().l3 = header;
     let bytes = packet.bytes_mut();
-    let ends = (u128::from(link.mac().number()) << 80) | (u128::from(egress.mac) << 32);
+    let ends = (u128::from(mac.number()) << 80) | (u128::from(egress.mac) << 32);
     match egress.vlan {
         None => {
             let Some(place) = bytes.first_chunk_mut::<14>() else { return };

@@ -49,6 +49,8 @@ pub struct Offloads {
     pub super_frames: bool,
     /// Packets whose transport checksum is partial.
     pub checksums: bool,
+    /// Packets that are not in one piece ([`Packet::tail`](packet::Packet::tail)), as copies to a multicast group are.
+    pub gather: bool,
 }
 
 /// Packets of a receive ring where a port does not say otherwise.

@@ -72,10 +72,10 @@ pub(crate) fn stranded(ring: &Producer<Packet>) -> usize {
     if ring.is_abandoned() { ring.buffer().capacity() - ring.slots() } else { 0 }
 }
 
-/// One bit for super-frames, one for checksums.
+/// One bit each for super-frames, checksums, and packets that are not in one piece.
 fn offloads_of(device: &dyn Port) -> u8 {
-    let Offloads { super_frames, checksums } = device.offloads();
-    u8::from(super_frames) | u8::from(checksums) << 1
+    let Offloads { super_frames, checksums, gather } = device.offloads();
+    u8::from(super_frames) | u8::from(checksums) << 1 | u8::from(gather) << 2
 }
 
 impl Lane {
@@ -181,7 +181,7 @@ impl Port for Relay {
 
     fn offloads(&self) -> Offloads {
         let bits = self.mirror.offloads.load(Ordering::Relaxed);
-        Offloads { super_frames: bits & 1 != 0, checksums: bits & 2 != 0 }
+        Offloads { super_frames: bits & 1 != 0, checksums: bits & 2 != 0, gather: bits & 4 != 0 }
     }
 
     fn waiter(&self) -> Waiter {

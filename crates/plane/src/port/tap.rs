@@ -55,13 +55,13 @@ impl Tapped {
 impl Decoration for Tap {
     fn received(&mut self, came: Option<Instant>, batch: &mut Batch, first: usize, _pool: &mut Pool) {
         for packet in &batch.as_slice()[first..] {
-            self.0.frame(came.unwrap_or(packet.meta().timestamp), Direction::In, packet.bytes());
+            self.0.frame(came.unwrap_or(packet.meta().timestamp), Direction::In, &packet.whole());
         }
     }
 
     fn transmitting(&mut self, now: Instant, batch: &Batch) {
         for packet in batch.as_slice() {
-            self.0.frame(now, Direction::Out, packet.bytes());
+            self.0.frame(now, Direction::Out, &packet.whole());
         }
     }
 }

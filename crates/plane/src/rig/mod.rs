@@ -252,7 +252,7 @@ impl Rig {
         while far.waiting() > 0 {
             far.receive(self.now, &mut self.batch, &mut self.pool);
             for packet in self.batch.drain() {
-                frames.push((packet.bytes().to_vec(), packet.offload()));
+                frames.push((packet.whole().to_vec(), packet.offload()));
                 self.pool.give(packet);
             }
         }

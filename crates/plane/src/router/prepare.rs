@@ -8,6 +8,7 @@ use crate::classify::MOST_VRFS;
 use crate::function;
 use crate::host::HostLimits;
 use crate::interface::{Attached, Interface};
+use crate::multicast::{GroupKey, MulticastRoute, MulticastRoutes};
 use crate::nat;
 use crate::objective::Wants;
 use crate::port::{Lane, Port, relay};
@@ -153,6 +154,7 @@ impl Router {
             HostLimits { icmp_rate: plan.icmp_rate.into(), icmp_burst: plan.icmp_burst.into(), ..self.build.limits },
         );
         snapshot.nat = nat;
+        snapshot.multicast = multicast(plan, &names);
         let snapshot = Arc::new(snapshot);
         let statics = plan.neighbours.iter().map(|n| ((names.interfaces[&n.interface], n.address), n.mac)).collect();
         let change = |Share { ports, schemes, functions }| {
@@ -508,6 +510,16 @@ fn translation(plan: &NatPlan, names: &Names, interfaces: &[Interface], secret: 
         connections: plan.connections as usize,
         secret,
     }
+}
+
+/// What a plan says of multicast groups, by ids.
+fn multicast(plan: &Plan, names: &Names) -> MulticastRoutes {
+    let route = |group: &plan::MulticastPlan| {
+        let key = GroupKey { vrf: names.vrf(group.vrf.as_ref()), group: group.group, source: group.source };
+        let to = group.to.iter().filter_map(|name| names.interfaces.get(name).copied()).collect();
+        Some(MulticastRoute { key, from: *names.interfaces.get(&group.from)?, to })
+    };
+    MulticastRoutes::new(plan.multicast.iter().filter_map(route).collect())
 }
 
 /// The rules of the configured paths: they come after the three built-in ones.

@@ -234,6 +234,7 @@ impl Worker {
         self.note_promises(&snapshot);
         let promised = |path: &PathSpec| (path.id, path.cpu.reservation.and_then(|reservation| reservation.delay));
         self.fates.latencies.keep(snapshot.paths.iter().map(promised));
+        self.groups = snapshot.multicast.carry(&self.snapshot.multicast, &self.groups);
         self.snapshot = snapshot;
         self.forsake_gone();
         self.tell_ports();

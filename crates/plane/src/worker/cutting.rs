@@ -67,8 +67,10 @@ impl Worker {
         let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return 0 };
         for mut packet in batch.drain() {
             if !must_cut(&packet, can) {
-                fit(&mut packet, can);
-                if let Some(packet) = instance.output.push(packet) {
+                if !fit(&mut packet, can, &mut fates.pool) {
+                    instance.counters.dropped += 1;
+                    fates.drop(packet, DropReason::NoSuperFrame);
+                } else if let Some(packet) = instance.output.push(packet) {
                     // Room was counted before: only a path that generates can get here.
                     instance.counters.dropped += 1;
                     fates.drop(packet, DropReason::OutputQueue);

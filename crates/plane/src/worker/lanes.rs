@@ -143,8 +143,11 @@ impl Lanes {
                 fates.drop(packet, DropReason::PortDown);
                 continue;
             }
-            fit(&mut packet, can);
-            self.own.push(packet);
+            if fit(&mut packet, can, &mut fates.pool) {
+                self.own.push(packet);
+            } else {
+                fates.drop(packet, DropReason::NoSuperFrame);
+            }
         }
         drop(self.out.drain());
         std::mem::swap(&mut self.out, &mut self.own);
@@ -376,7 +379,7 @@ mod tests {
     /// no cutting, and is lost with a reason where it does.
     #[test]
     fn what_a_device_takes_no_longer_is_lost_with_a_reason_and_the_rest_made_to_fit() {
-        let all = Offloads { super_frames: true, checksums: true };
+        let all = Offloads { super_frames: true, checksums: true, gather: false };
         let (mut device, mut far, mut lanes, mut port, mut fates, mut pool) = rig(all);
         assert_eq!(port.offloads(), all);
         let partial = Some(PartialChecksum { start: 34, offset: 6 });

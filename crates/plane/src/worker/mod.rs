@@ -6,6 +6,7 @@
 
 mod adopt;
 mod aside;
+mod copying;
 mod crew;
 mod cutting;
 mod duties;
@@ -40,6 +41,7 @@ use crate::event::{Event, Observer};
 use crate::fates::Fates;
 use crate::host::{Host, HostLimits, Verdict};
 use crate::link::Link;
+use crate::multicast::GroupCounters;
 use crate::path::Instance;
 use crate::port::Port;
 use crate::scheduler::Agenda;
@@ -199,6 +201,8 @@ pub struct Worker {
     /// Frames to take in before the next dispatch, and whom to tell how many were.
     injected: VecDeque<(PortId, Vec<Vec<u8>>, Sender<u64>)>,
     scratch: Box<Scratch>,
+    /// What came to the groups of the snapshot, in the order of their routes.
+    groups: Vec<GroupCounters>,
     touched: Vec<Target>,
     /// Ports with packets that wait for room on their paths.
     stalls: Vec<PortId>,
@@ -260,6 +264,7 @@ impl Worker {
             injecting: false,
             injected: VecDeque::new(),
             scratch: Scratch::new(),
+            groups: Vec::new(),
             touched: Vec::with_capacity(16),
             stalls: Vec::new(),
             interrupted: None,

@@ -1,14 +1,16 @@
 //! The worker as the host sees it: where the router's own protocols put packets.
 
+use super::copying::Copier;
 use super::crew::NextHop;
 use super::duties::Duties;
 use super::stages::{enter, refusal};
 use super::{PortState, Worker};
-use crate::classify::{Classifier, Dispatch, REFUSED, Tables, Target, Unwitnessed};
+use crate::classify::{COPIED, Classifier, Dispatch, REFUSED, Tables, Target, Unwitnessed};
 use crate::event::{Event, Stage};
 use crate::fates::Fates;
 use crate::host::{Host, Verdict, World};
 use crate::interface::Interface;
+use crate::multicast::GroupCounters;
 use crate::path::Instance;
 use crate::snapshot::Snapshot;
 use packet::{DropReason, Meta, Packet};
@@ -28,6 +30,7 @@ pub(super) struct Outlet<'a> {
     ports: &'a [Option<PortState>],
     duties: &'a mut Duties,
     verdicts: &'a mut Vec<(NextHop, Verdict)>,
+    groups: &'a mut [GroupCounters],
     current: Target,
 }
 
@@ -42,6 +45,7 @@ impl Worker {
             ports: &self.ports,
             duties: &mut self.duties,
             verdicts: &mut self.verdicts,
+            groups: &mut self.groups,
             current,
         };
         let answer = work(&mut self.host, &mut outlet);
@@ -135,6 +139,11 @@ impl World for Outlet<'_> {
             return self.drop(packet, reason);
         }
         self.count(|counters| counters.diverted += 1);
+        if target == COPIED {
+            let Outlet { snapshot, dispatch, fates, instances, duties, groups: counters, .. } = self;
+            let mut copier = Copier { snapshot, dispatch, fates, instances, duties, counters, touched: None };
+            return copier.replicate(packet);
+        }
         let Some(instance) = self.instances.get_mut(usize::from(target)).and_then(Option::as_mut) else {
             return self.fates.drop(packet, DropReason::PortRemoved);
         };

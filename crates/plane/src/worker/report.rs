@@ -7,6 +7,7 @@ use crate::function::Counter;
 use crate::host::NeighbourReport;
 use crate::latency::{Late, Latency};
 use crate::link::{LinkCounters, LinkReport};
+use crate::multicast::GroupCounters;
 use crate::objective::Demand;
 use crate::path::{Fill, PathCounters};
 use crate::port::PortStatistics;
@@ -193,6 +194,8 @@ pub struct WorkerReport {
     /// Next hops that packets of this worker wait for, and how many. Those of the worker that knows the neighbours are
     /// counted there.
     pub waiting: Vec<((InterfaceId, IpAddr), usize)>,
+    /// What came to each multicast group of the generation, in the order of its routes.
+    pub groups: Vec<GroupCounters>,
 }
 
 /// Adds what the same functions have counted elsewhere.
@@ -229,6 +232,7 @@ impl Worker {
             switch_cost: self.duties.agenda.switch_cost(),
             neighbours: self.report_neighbours(),
             waiting: if self.id == WorkerId(0) { Vec::new() } else { self.holding.iter().collect() },
+            groups: self.groups.clone(),
         }
     }
 

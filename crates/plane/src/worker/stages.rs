@@ -2,7 +2,7 @@
 
 use super::Worker;
 use super::holding::Turn;
-use crate::classify::{Classifier, Exception, REFUSED, Target, Unwitnessed};
+use crate::classify::{COPIED, Classifier, Exception, REFUSED, Target, Unwitnessed};
 use crate::event::Stage;
 use crate::fates::Fates;
 use crate::function::{Context, Function};
@@ -141,6 +141,10 @@ impl Worker {
             let run = run_of(target, rest);
             rest = &rest[run..];
             let Some(Some(instance)) = instances.get_mut(usize::from(target)) else {
+                if target == COPIED {
+                    let done = batch_length - rest.len() - run;
+                    return self.spread_slowly(port, done);
+                }
                 state.refused += run as u64;
                 for packet in batch.drain().take(run) {
                     let reason = refusal(&packet).unwrap_or(DropReason::PortRemoved);

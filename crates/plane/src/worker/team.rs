@@ -6,7 +6,7 @@ use super::crew::{Crew, NextHop};
 use super::holding::{HoldingBounds, Turn, destination};
 use super::outlet::ROUNDS;
 use super::stages::{enter, refusal};
-use crate::classify::{Classifier, Exception, REFUSED, Target, Unwitnessed};
+use crate::classify::{COPIED, Classifier, Exception, REFUSED, Target, Unwitnessed};
 use crate::event::Stage;
 use crate::host::Verdict;
 use packet::{DropReason, Packet};
@@ -111,6 +111,10 @@ impl Worker {
         let Worker { ports, instances, fates, .. } = self;
         let Some(Some(state)) = ports.get_mut(port.index()) else { return };
         if !matches!(instances.get(usize::from(target)), Some(Some(_))) {
+            if target == COPIED {
+                state.passed += 1;
+                return self.replicate(packet);
+            }
             state.refused += 1;
             let reason = refusal(&packet).unwrap_or(DropReason::PortRemoved);
             return fates.drop_at(port, packet, reason);

@@ -1,0 +1,72 @@
+//! `switchpath show multicast`: the groups that are forwarded, and what was copied for them.
+
+use super::{Shown, per_second};
+use crate::output::{Rows, or_dash, rate};
+use anyhow::Result;
+use control::api;
+use std::io::Write;
+
+impl Shown for api::Multicast {
+    fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()> {
+        if self.groups.is_empty() {
+            return Ok(writeln!(out, "no group is forwarded: see [[multicast]] in docs/configuration.md")?);
+        }
+        let mut rows =
+            Rows::new(&["group", "source", "from", "to", ">packets", ">bytes", ">rate", ">copies", ">dropped"]);
+        for group in &self.groups {
+            let vrf = group.vrf.as_ref().map_or_else(String::new, |vrf| format!(" ({vrf})"));
+            let known = before.and_then(|before| {
+                let like = |old: &&api::MulticastGroup| {
+                    (&old.vrf, &old.group, &old.source) == (&group.vrf, &group.group, &group.source)
+                };
+                Some((before.groups.iter().find(like)?.bytes, before.time_ns))
+            });
+            rows.add([
+                format!("{}{vrf}", group.group),
+                or_dash(group.source.as_deref()),
+                group.from.clone(),
+                group.to.join(" "),
+                group.packets.to_string(),
+                group.bytes.to_string(),
+                per_second((group.bytes, self.time_ns), known, |bytes| rate(bytes * 8.0)),
+                group.copies_packets.to_string(),
+                group.dropped_packets.to_string(),
+            ]);
+        }
+        rows.print(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+
+    #[test]
+    fn groups_are_shown_with_what_was_copied() {
+        let group = |vrf: Option<&str>, group: &str, source: Option<&str>, packets: u64| api::MulticastGroup {
+            vrf: vrf.map(str::to_owned),
+            group: group.into(),
+            source: source.map(str::to_owned),
+            from: "lan".into(),
+            to: vec!["dmz".into(), "wan.20".into()],
+            packets,
+            bytes: packets * 1000,
+            copies_packets: packets * 2 - 1,
+            dropped_packets: 1,
+        };
+        let shown = |now: &api::Multicast, before| {
+            let mut out = Vec::new();
+            now.table(before, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let mut now = api::Multicast { time_ns: 0, groups: vec![] };
+        assert!(shown(&now, None).starts_with("no group is forwarded"));
+        now.groups.push(group(None, "239.1.2.3", Some("192.0.2.7"), 10));
+        now.groups.push(group(Some("red"), "ff3e::1", None, 5));
+        let before = now.clone();
+        now.time_ns += 1_000_000_000;
+        now.groups[0].bytes += 125_000;
+        expect![[r#""#]].assert_eq(&shown(&now, Some(&before)));
+    }
+}

@@ -1,0 +1,135 @@
+//! Copies of packets to multicast groups (adr 0042): one packet comes in, each interface of its route gets a copy, and the
+//! copies share the payload.
+//!
+//! It is done where the packet would be put on its path, so that a copy takes the path's instance at its port, with the queues,
+//! the functions and the scheme there. Whatever becomes of one copy, the others go on.
+
+use super::Worker;
+use super::duties::Duties;
+use super::stages::enter;
+use crate::classify::{Dispatch, Target};
+use crate::event::Stage;
+use crate::fates::Fates;
+use crate::multicast::{COPY, GroupCounters, MulticastRoute};
+use crate::offload::{self, Half, Segment};
+use crate::path::Instance;
+use crate::snapshot::Snapshot;
+use packet::{DropReason, Packet, Shared};
+use units::InterfaceId;
+
+/// Who makes copies, and what it needs for that of its worker.
+pub(super) struct Copier<'a> {
+    pub snapshot: &'a Snapshot,
+    pub dispatch: &'a Dispatch,
+    pub fates: &'a mut Fates,
+    pub instances: &'a mut [Option<Instance>],
+    pub duties: &'a mut Duties,
+    pub counters: &'a mut [GroupCounters],
+    /// The instances that have got something, where whoever asks wants to know.
+    pub touched: Option<&'a mut Vec<Target>>,
+}
+
+impl Worker {
+    /// Makes the copies of a packet that is to be copied. It is already counted at its port.
+    #[cold]
+    pub(super) fn replicate(&mut self, packet: Packet) {
+        let Worker { snapshot, dispatch, fates, instances, duties, groups, touched, .. } = self;
+        let counters = &mut groups[..];
+        Copier { snapshot, dispatch, fates, instances, duties, counters, touched: Some(touched) }.replicate(packet);
+    }
+}
+
+impl Copier<'_> {
+    /// Ends `packet`, whose route and path the classifier has noted, and puts copies of it on the path's instances. What is
+    /// still to be done to it is done before: once, not for each copy.
+    pub fn replicate(&mut self, mut packet: Packet) {
+        let snapshot = self.snapshot;
+        let position = packet.meta().adjacency.index();
+        let Some(route) = snapshot.multicast.get(position) else {
+            return self.fates.drop(packet, DropReason::PortRemoved);
+        };
+        if packet.is_offloaded() && packet.offload().is_super_frame() {
+            return self.replicate_segments(packet, (position, route));
+        }
+        if packet.is_offloaded() && !offload::complete(&mut packet) {
+            return self.fates.drop(packet, DropReason::BadOffload);
+        }
+        self.copy_to_all(packet, (position, route));
+    }
+
+    /// Of a super-frame its segments are copied.
+    fn replicate_segments(&mut self, packet: Packet, route: (usize, &MulticastRoute)) {
+        let mut half = match Half::new(packet) {
+            Ok(half) => half,
+            Err(packet) => return self.fates.drop(packet, DropReason::BadOffload),
+        };
+        loop {
+            match half.next(self.fates) {
+                Segment::Next(segment) => self.copy_to_all(segment, route),
+                Segment::All => return self.fates.consume(half.into_packet()),
+                Segment::NoFrame => return self.fates.drop(half.into_packet(), DropReason::PoolEmpty),
+            }
+        }
+    }
+
+    fn copy_to_all(&mut self, packet: Packet, (position, route): (usize, &MulticastRoute)) {
+        let (length, original) = (packet.len(), packet.number());
+        let shared = Shared::new(packet);
+        let mut copies = 0;
+        for &out in &route.to {
+            copies += u64::from(self.copy_to(&shared, out, original));
+        }
+        if let Some(counters) = self.counters.get_mut(position) {
+            counters.packets += 1;
+            counters.bytes += length as u64;
+            counters.copies += copies;
+            counters.dropped += route.to.len() as u64 - copies;
+        }
+        self.fates.replicate(shared);
+    }
+
+    /// Makes one copy. Answers whether it is on its path.
+    fn copy_to(&mut self, shared: &Shared, out: InterfaceId, original: usize) -> bool {
+        let Copier { snapshot, dispatch, fates, instances, duties, touched, .. } = self;
+        let Some(mut copy) = shared.copy(&mut fates.pool) else {
+            fates.miss_copy(shared.packet(), DropReason::PoolEmpty);
+            return false;
+        };
+        fates.ledger.copy();
+        let meta = copy.meta_mut();
+        // The classifier has left the position of the path where the version of an adjacency would be.
+        let path = usize::from(std::mem::take(&mut meta.version));
+        (meta.adjacency, meta.out_interface) = (COPY, out);
+        let egress = snapshot.egress(out);
+        let length = shared.packet().len() - usize::from(meta.l3);
+        fates.passed(&copy, Stage::Copied { of: original });
+        let target = dispatch.instance(path, egress.port);
+        let Some(Some(instance)) = instances.get_mut(usize::from(target)) else {
+            fates.drop(copy, DropReason::PortRemoved);
+            return false;
+        };
+        if length > usize::from(egress.mtu) {
+            // No ICMP error is sent about what went to a group (RFC 1812 4.3.2.7).
+            fates.drop(copy, DropReason::TooBig);
+            return false;
+        }
+        let takes_heads = snapshot.paths.get(path).is_some_and(|path| path.takes_heads());
+        if !takes_heads && !fates.pool.join(&mut copy) {
+            fates.drop(copy, DropReason::NoSuperFrame);
+            return false;
+        }
+        fates.passed(&copy, Stage::Waiting { behind: instance.input.len() });
+        let refused = enter(instance, copy);
+        let entered = refused.is_none();
+        if let Some(copy) = refused {
+            fates.drop(copy, DropReason::PathQueue);
+        }
+        duties.came(target, instance, 1, fates.now);
+        if let Some(touched) = touched
+            && !touched.contains(&target)
+        {
+            touched.push(target);
+        }
+        entered
+    }
+}
