@@ -2,8 +2,8 @@
 //! paths and drop reasons are labels.
 
 use crate::api::{
-    ApiError, Core, Latency, Link, MulticastGroup, Path, Port, PortPolicy, Queue, QueueGroup, QueueStage, Task, Tasks, Wanted, Worker,
-    WorkerState,
+    ApiError, Core, Latency, Link, MulticastGroup, Path, Port, PortPolicy, Queue, QueueGroup, QueueStage, Task, Tasks,
+    Wanted, Worker, WorkerState,
 };
 use crate::daemon::Daemon;
 use plan::Receive;
@@ -347,7 +347,8 @@ fn multicast(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     let of = |value: fn(&MulticastGroup) -> u64| {
         let each = groups.iter().map(move |group| -> ([(&'static str, String); 3], u64) {
             let or_any = |text: &Option<String>| text.clone().unwrap_or_default();
-            let labels = [("group", group.group.clone()), ("source", or_any(&group.source)), ("vrf", or_any(&group.vrf))];
+            let labels =
+                [("group", group.group.clone()), ("source", or_any(&group.source)), ("vrf", or_any(&group.vrf))];
             (labels, value(group))
         });
         each.collect::<Vec<_>>()

@@ -44,7 +44,9 @@ impl Outbox {
         headers.extend(packets.iter().map(vnet::header));
         let part = |bytes: &[u8]| libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
         parts.clear();
-        parts.extend(headers.iter().zip(packets).map(|(header, packet)| [&header[..], packet.bytes(), packet.tail()].map(part)));
+        parts.extend(
+            headers.iter().zip(packets).map(|(header, packet)| [&header[..], packet.bytes(), packet.tail()].map(part)),
+        );
         messages.clear();
         messages.extend(parts.iter_mut().map(|parts| {
             // SAFETY: all zeros is a valid `mmsghdr`: no address, no control data.

@@ -820,7 +820,12 @@ blackhole = true
 fn groups_come_from_one_interface_and_go_to_others() {
     let group = |group: &str, rest: &str| format!("[[multicast]]\ngroup = \"{group}\"\n{rest}\n");
     let way = "from = \"lan\"\nto = [\"wan\", \"wan.20\"]";
-    more(&(group("239.1.2.3", way) + &group("ff3e::1", way) + &group("232.1.1.1", &format!("source = \"192.0.2.7\"\n{way}"))), expect![""]);
+    more(
+        &(group("239.1.2.3", way)
+            + &group("ff3e::1", way)
+            + &group("232.1.1.1", &format!("source = \"192.0.2.7\"\n{way}"))),
+        expect![""],
+    );
     let wrong: String = [
         group("192.0.2.9", way),
         group("224.0.0.251", way),
@@ -840,9 +845,35 @@ fn groups_come_from_one_interface_and_go_to_others() {
         "[[multicast]]\n".into(),
     ]
     .concat();
-    more(&wrong, expect![[r#""#]]);
+    more(
+        &wrong,
+        expect![[r#"
+        multicast[0].group| f:11:9: error: 192.0.2.9 is no multicast address; write a group of wider scope, like '239.1.2.3'
+        multicast[1].group| f:15:9: error: 224.0.0.251 stays on its link; write a group of wider scope, like '239.1.2.3'
+        multicast[2].group| f:19:9: error: ff02::1:3 stays on its link; write a group of wider scope, like 'ff05::1:3'
+        multicast[3].group| f:23:9: error: ff05::2 is the router's own; write a group of wider scope, like 'ff05::1:3'
+        multicast[4].group| f:27:9: error: 'any' is no address; write an address, like '192.0.2.9' or '2001:db8::9'
+        multicast[5].to| f:33:6: error: 'lan' is where its packets come from: they would go round in circles; leave it out
+        multicast[6].to| f:37:14: error: 'wan' is named twice; leave one out: each interface gets one copy
+        multicast[7].to| f:41:6: error: 'to' is an empty list; write to = ["wan", "wan.20"]
+        multicast[8].from| f:44:8: error: there is no port or VLAN 'lam'; did you mean 'lan'?
+        multicast[9].to| f:49:6: error: there is no port or VLAN 'wam'; did you mean 'wan'?
+        multicast[10].source| f:52:10: error: 239.1.1.1 is a multicast address, and sends nothing; write the address of a host
+        multicast[11].group| f:56:9: error: 239.1.2.9 and its source are of different families; write two addresses of one
+        multicast[12].group| f:61:9: error: nothing to ff3e::9 comes by 'wan', which has no IPv6 address; give it one
+        multicast[14].group| f:69:9: error: where packets to 239.1.2.10 go is said already, by multicast[13]; make one of the two
+        multicast[15]| f:72:1: error: the key 'group' is missing; add group = "239.1.2.3"
+        multicast[15]| f:72:1: error: the key 'from' is missing; add from = "lan"
+        multicast[15]| f:72:1: error: the key 'to' is missing; add to = ["wan", "wan.20"]
+    "#]],
+    );
     let apart = "[port.red]\ndevice = \"packet:eth2\"\naddress = [\"192.0.2.1/24\"]\nvrf = \"red\"\n";
-    more(&(apart.to_string() + &group("239.1.2.3", "from = \"lan\"\nto = \"red\"")), expect![[r#""#]]);
+    more(
+        &(apart.to_string() + &group("239.1.2.3", "from = \"lan\"\nto = \"red\"")),
+        expect![[r#"
+        multicast[0].to| f:17:6: error: 'red' is in another VRF than 'lan'; leave it out
+    "#]],
+    );
 }
 
 #[test]

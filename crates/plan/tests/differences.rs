@@ -117,11 +117,16 @@ fn each_change_is_a_line() {
     );
     check(
         &[("239.1.2.3\"\nfrom = \"lan\"\nto = \"wan\"", "239.1.2.3\"\nfrom = \"wan\"\nto = [\"wan.20\", \"lan\"]")],
-        expect![[r#""#]],
+        expect![[r#"
+            ~ multicast 239.1.2.3: from lan to wan -> from wan to lan wan.20
+        "#]],
     );
     check(
         &[("group = \"239.1.2.3\"", "group = \"239.1.2.3\"\nsource = \"192.0.2.7\"")],
-        expect![[r#""#]],
+        expect![[r#"
+            - multicast 239.1.2.3 from lan to wan
+            + multicast 239.1.2.3 source 192.0.2.7 from lan to wan
+        "#]],
     );
     check(
         &[("192.0.2.9", "192.0.2.8")],

@@ -118,7 +118,10 @@ mod tests {
     fn the_route_of_the_source_goes_before_that_of_the_group() {
         let table = routes(&[key(1, None), key(1, Some(7)), key(2, Some(7))]);
         let find = |group: u8, host: u8| table.find(VrfId::MAIN, [192, 0, 2, host].into(), [239, 0, 0, group].into());
-        assert_eq!([find(1, 7), find(1, 8), find(2, 7), find(2, 8), find(3, 7)], [Some(1), Some(0), Some(2), None, None]);
+        assert_eq!(
+            [find(1, 7), find(1, 8), find(2, 7), find(2, 8), find(3, 7)],
+            [Some(1), Some(0), Some(2), None, None]
+        );
         assert_eq!(table.find(VrfId::at(1), [192, 0, 2, 7].into(), [239, 0, 0, 1].into()), None);
     }
 

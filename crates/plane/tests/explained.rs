@@ -190,7 +190,9 @@ fn what_is_explained_is_what_the_router_does() {
     for (kind, times) in compare_random(Layout::One, 2000, 2) {
         *seen.entry(kind).or_default() += times;
     }
-    for kind in ["sent", "consumed", "waits", "collected", "copied", "blackhole", "unreachable", "too_big", "neighbour_failed"] {
+    for kind in
+        ["sent", "consumed", "waits", "collected", "copied", "blackhole", "unreachable", "too_big", "neighbour_failed"]
+    {
         assert!(seen.get(kind).is_some_and(|&times| times > 10), "hardly any was {kind}: {seen:?}");
     }
     assert!(seen.len() > 25, "only {seen:?}");

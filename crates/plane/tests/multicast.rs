@@ -376,7 +376,8 @@ fn what_is_explained_is_what_happens() {
     let snapshot = rig.router.snapshot().clone();
     let reports = [rig.report()];
     let question = Question { snapshot: &snapshot, tables: rig.router.tables(), reports: &reports, now: rig.now };
-    let lan = PortId::at(snapshot.ports.iter().position(|port| port.as_ref().is_some_and(|p| &*p.name == "lan")).unwrap());
+    let lan =
+        PortId::at(snapshot.ports.iter().position(|port| port.as_ref().is_some_and(|p| &*p.name == "lan")).unwrap());
     let datagram = Datagram::to("239.1.2.3", 1400);
     let explained = explain(&question, lan, &datagram.frame());
     let Expected::Copied(copies) = &explained.expected else { panic!("{explained:?}") };
@@ -408,7 +409,11 @@ fn random_config(routes: &[Route]) -> String {
         let to: Vec<String> =
             (0..WIRES.len()).filter(|&i| i != from && to >> i & 1 != 0).map(|i| format!("\"{}\"", WIRES[i])).collect();
         let source = source.map_or_else(String::new, |host| format!("source = \"192.0.{from}.{host}\"\n"));
-        text += &format!("[[multicast]]\ngroup = \"239.0.0.{group}\"\n{source}from = \"{}\"\nto = [{}]\n", WIRES[from], to.join(", "));
+        text += &format!(
+            "[[multicast]]\ngroup = \"239.0.0.{group}\"\n{source}from = \"{}\"\nto = [{}]\n",
+            WIRES[from],
+            to.join(", ")
+        );
     }
     config(&text)
 }

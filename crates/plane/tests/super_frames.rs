@@ -358,9 +358,11 @@ fn datagrams_too_long_for_the_link_are_fragmented_each_by_itself() {
 
 #[test]
 fn partial_checksums_are_completed_where_the_port_does_not() {
-    for (takes, kept) in
-        [(Offloads::default(), false), (Offloads { super_frames: true, checksums: false, gather: false }, false), (EVERYTHING, true)]
-    {
+    for (takes, kept) in [
+        (Offloads::default(), false),
+        (Offloads { super_frames: true, checksums: false, gather: false }, false),
+        (EVERYTHING, true),
+    ] {
         let mut rig = Rig::offloading(4096, Layout::Three, &config(""), &[("wan", takes)]);
         for which in 0..3 {
             for flow in [Flow::tcp(destination(which)), Flow::udp(destination(which))] {

@@ -92,7 +92,9 @@ fn through(cables: [Cable; 2]) {
     println!("{cables:?}: {groups:?}");
     // Of the largest, fragments.
     let least = ROUNDS as u64;
-    assert!(groups.iter().all(|group| group.packets > least && group.copies == 2 * group.packets && group.dropped == 0));
+    assert!(
+        groups.iter().all(|group| group.packets > least && group.copies == 2 * group.packets && group.dropped == 0)
+    );
     assert_eq!(ledger.copies(), 2 * ledger.replicated());
 }
 

@@ -32,7 +32,10 @@ pub(super) fn read(report: &mut Report<'_>, root: &Section<'_>, connected: &Conn
         if !connected.speaks(from, group.is_ipv4()) {
             text.error(report, || {
                 let (name, family) = (connected.interface_name(from), if group.is_ipv4() { "IPv4" } else { "IPv6" });
-                (format!("nothing to {group} comes by '{name}', which has no {family} address"), "give it one".to_string())
+                (
+                    format!("nothing to {group} comes by '{name}', which has no {family} address"),
+                    "give it one".to_string(),
+                )
             });
         }
         let first = *seen.entry((connected.place(from), group, source)).or_insert(index);

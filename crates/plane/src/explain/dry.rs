@@ -1,7 +1,9 @@
 //! A world in which nothing is done: what the host decides is noted.
 
 use super::{Expected, Step, Steps, Way};
-use crate::classify::{COPIED, Exception, Origin, Outcome, REFUSED, RouteChange, RouteReport, TableLimits, Tables, Target};
+use crate::classify::{
+    COPIED, Exception, Origin, Outcome, REFUSED, RouteChange, RouteReport, TableLimits, Tables, Target,
+};
 use crate::event::Event;
 use crate::host::{Host, NeighbourReport, World};
 use crate::interface::Interface;
