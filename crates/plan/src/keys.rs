@@ -197,13 +197,7 @@ pub(crate) const ROOT: &[Key] = &[
         "[{ address = \"192.0.2.9\", mac = \"02:00:00:00:00:09\", port = \"lan\" }]",
         "Static neighbours.",
     ),
-    key(
-        "multicast",
-        Kind::List(MULTICAST),
-        "",
-        "[{ group = \"239.1.2.3\", from = \"lan\", to = [\"wan\"] }]",
-        "Multicast groups that are forwarded.",
-    ),
+    multicast::LIST,
     key(
         "path",
         Kind::List(PATH),

@@ -6,6 +6,14 @@ use super::{Form, Key, Kind, key, required};
 pub(crate) const MOST_GROUPS: usize = 16_384;
 pub(crate) const MOST_COPIES: usize = 64;
 
+pub(super) const LIST: Key = key(
+    "multicast",
+    Kind::List(MULTICAST),
+    "",
+    "[{ group = \"239.1.2.3\", from = \"lan\", to = [\"wan\"] }]",
+    "Multicast groups that are forwarded.",
+);
+
 pub(crate) const MULTICAST: &[Key] = &[
     required(
         "group",
