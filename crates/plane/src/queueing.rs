@@ -5,11 +5,12 @@ use crate::link::{Books, Lines};
 use crate::offload::{Refitted, refit, refitted, wire_length};
 use crate::port::Offloads;
 use crate::shelf::Shelf;
-use packet::{Packet, Queue};
+use packet::{Batch, Packet, Queue};
 use plan::{Call, Code, SchemeChange};
 use schemes::{BuildError, Layer, Scheme, Sharing, Size};
 use std::fmt;
 use std::sync::Arc;
+use units::Bytes;
 
 /// Packets that a single queue holds at most.
 const LONGEST: usize = 65536;
@@ -131,6 +132,50 @@ impl Queues {
             Queues::One(..) => Some(packet),
             Queues::Many(shelf) => shelf.push(queue, packet, length),
         }
+    }
+
+    /// Puts the first packets of `batch` at the end of a queue, as long as what waits there is then within `bounds`. Answers how many
+    /// and how long they are together. None where there are many queues: there each packet is asked about.
+    #[inline(always)]
+    pub fn append(&mut self, queue: usize, batch: &mut Batch, bounds: Size, length: impl Fn(&Packet) -> u64) -> Size {
+        let Queues::One(packets, bytes) = self else { return Size::default() };
+        let most = (bounds.packets as usize).min(packets.capacity()).saturating_sub(packets.len());
+        let left = bounds.bytes.get().saturating_sub(*bytes);
+        let mut taken = 0;
+        let fits = |packet: &&Packet| {
+            let with = taken + length(packet);
+            let fits = with <= left;
+            taken = if fits { with } else { taken };
+            fits
+        };
+        let most = if queue == 0 { most } else { 0 };
+        let count = batch.as_slice().iter().take(most).take_while(fits).count();
+        let count = packets.append(batch, count);
+        *bytes += taken;
+        Size { packets: count as u32, bytes: Bytes::new(taken) }
+    }
+
+    /// Moves the first packets of a queue, at most `most`, to the end of `batch`, as long as `see` says yes; `length` knows their bytes.
+    /// Answers how many and how long they are together. None where there are many queues: there each packet is asked about.
+    #[inline(always)]
+    pub fn pop_while(
+        &mut self,
+        (queue, most): (usize, usize),
+        batch: &mut Batch,
+        mut see: impl FnMut(&Packet) -> bool,
+        length: impl Fn(&Packet) -> u64,
+    ) -> Size {
+        let Queues::One(packets, bytes) = self else { return Size::default() };
+        let mut taken = 0;
+        let most = if queue == 0 { most.min(batch.room()) } else { 0 };
+        let count = packets.leading(most, |packet| {
+            let go = see(packet);
+            taken += if go { length(packet) } else { 0 };
+            go
+        });
+        packets.pop_into(batch, count);
+        *bytes -= taken;
+        Size { packets: count as u32, bytes: Bytes::new(taken) }
     }
 
     /// Takes the first packet of a queue, whose bytes `length` knows.

@@ -129,6 +129,27 @@ fn retuned(built: Built) -> BoxedStrategy<Built> {
         .boxed()
 }
 
+/// What becomes of all packets, and what the scheme tells of itself after each round.
+fn course(
+    vectors: bool,
+    built: &Built,
+    capacity: usize,
+    rounds: &[Round],
+) -> impl PartialEq + core::fmt::Debug + use<> {
+    let mut scheme = built.made();
+    let mut model = Model::with(1);
+    (model.vectors, model.capacity) = (vectors, capacity);
+    let mut told = Vec::new();
+    for Round { packets, pause, room } in rounds {
+        model.arrive_all(&mut *scheme, packets.iter().copied());
+        model.ready(&mut *scheme, *room);
+        let waiting = model.size(QueueId(0));
+        scheme.state(QueueId(0), model.now, waiting, &mut |name, value| told.push((name, value.to_bits())));
+        model.now += *pause;
+    }
+    (model.fates, model.marked, told)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(CASES))]
 
@@ -288,5 +309,19 @@ fn a_scheme_that_breaks_a_law_is_told_which() {
         let broken = Rounds::seeded(7, 100).find_map(|round| trial.try_round(&round).err());
         let broken = broken.or_else(|| trial.try_end().err()).expect("it breaks a law");
         assert_eq!(broken.law, law, "{broken}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(CASES))]
+
+    /// Wires that know a quicker way for many packets at once change nothing in what becomes of any of them.
+    #[test]
+    fn packets_fare_the_same_together_and_one_by_one(
+        scheme in alone(),
+        capacity in prop_oneof![Just(usize::MAX), 5usize..50],
+        rounds in rounds(),
+    ) {
+        prop_assert_eq!(course(true, &scheme, capacity, &rounds), course(false, &scheme, capacity, &rounds));
     }
 }

@@ -44,6 +44,8 @@ pub struct Model {
     pub rate: Rate,
     /// Packets that all queues hold together.
     pub capacity: usize,
+    /// Whether it knows of [`Wires::enqueue_while`] and [`Wires::send_while`].
+    pub vectors: bool,
     arriving: VecDeque<Numbered>,
     current: Option<Numbered>,
     /// How many of those that are to arrive were seen before their turn.
@@ -74,6 +76,7 @@ impl Model {
             now: Instant::START,
             rate: Rate::mbit(10),
             capacity: usize::MAX,
+            vectors: true,
             arriving: VecDeque::new(),
             current: None,
             foreseen: 0,
@@ -204,6 +207,27 @@ impl Wires for Model {
     }
     fn link_rate(&self) -> Rate {
         self.rate
+    }
+    fn enqueue_while(&mut self, queue: QueueId, bounds: Size) -> u32 {
+        let mut taken = 0;
+        while let Some((_, next)) = self.arriving.front().filter(|_| self.vectors && self.waiting < self.capacity) {
+            let Size { packets, bytes } = self.size(queue);
+            let fits = packets < bounds.packets && bytes + Bytes::new(next.length.into()) <= bounds.bytes;
+            if !fits || self.arriving().is_none() || !self.enqueue(queue) {
+                break;
+            }
+            taken += 1;
+        }
+        taken
+    }
+    fn send_while(&mut self, queue: QueueId, since: Instant) -> u32 {
+        let mut sent = 0;
+        while self.vectors && self.room > 0 && self.head(queue).is_some_and(|head| head.timestamp >= since) {
+            self.dequeue(queue);
+            self.transmit();
+            sent += 1;
+        }
+        sent
     }
     fn foresee(&mut self) -> Option<Record> {
         let (_, record) = self.arriving.get(self.foreseen)?;

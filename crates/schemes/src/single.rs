@@ -1,7 +1,7 @@
 //! One queue under one kind of management: packets leave in the order they came.
 
 use crate::aqm::{At, Manage, Turn};
-use crate::stage::{Stage, arrive_all};
+use crate::stage::Stage;
 use crate::{Next, Progress, Record, Scheme, Size, Tell, Wires};
 use core::any::Any;
 use units::{Instant, QueueId};
@@ -35,7 +35,14 @@ fn at<W: Wires>(wires: &mut W, queue: QueueId) -> At<'_, W> {
 impl<W: Wires, M: Manage> Scheme<W> for Single<M> {
     #[inline]
     fn arrival(&mut self, wires: &mut W) {
-        arrive_all(self, wires);
+        let bounds = self.node.takes_any_within();
+        loop {
+            if let Some(bounds) = bounds {
+                wires.enqueue_while(self.queue, bounds);
+            }
+            let Some(packet) = wires.arriving() else { return };
+            self.arrive(wires, &packet);
+        }
     }
 
     #[inline(always)]
@@ -72,6 +79,15 @@ impl<W: Wires, M: Manage> Scheme<W> for Single<M> {
 
     fn tunable(&self) -> Option<&dyn Any> {
         Some(self)
+    }
+
+    fn serve(&mut self, wires: &mut W) {
+        while wires.link_ready() {
+            self.node.send_unquestioned(&mut self.memory, &mut at(wires, self.queue));
+            if !wires.link_ready() || self.link_ready(wires) == Progress::None {
+                return;
+            }
+        }
     }
 }
 

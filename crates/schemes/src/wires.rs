@@ -76,6 +76,19 @@ pub trait Wires {
     /// What the link carries, in bits per second.
     fn link_rate(&self) -> Rate;
 
+    /// Takes arriving packets in order and puts each at the end of `queue`, as [`Wires::arriving`] and [`Wires::enqueue`] would, as
+    /// long as what waits there is then within `bounds`. Answers how many: none from wires that know no quicker way.
+    fn enqueue_while(&mut self, queue: QueueId, bounds: Size) -> u32 {
+        let _ = (queue, bounds);
+        0
+    }
+    /// Sends packets of `queue`, as [`Wires::dequeue`] and [`Wires::transmit`] would, as long as the link is ready and the first one
+    /// came no earlier than `since`. Answers how many: none from wires that know no quicker way.
+    fn send_while(&mut self, queue: QueueId, since: Instant) -> u32 {
+        let _ = (queue, since);
+        0
+    }
+
     /// The record of an arriving packet behind those that have been seen, also in this way; each of them is seen once more when its
     /// turn comes. Nothing where there is none, or where the wires do not look ahead.
     fn foresee(&mut self) -> Option<Record> {

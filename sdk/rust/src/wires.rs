@@ -3,7 +3,7 @@
 use crate::block::{Block, COMMANDS, EVALUATIONS, MARK, Shown};
 use crate::mirror::Mirror;
 use schemes::{Record, Size, Wires};
-use units::{Instant, QueueId, Rate};
+use units::{Bytes, Instant, QueueId, Rate};
 
 const SEND: u32 = 1;
 const SEND_MARKED: u32 = 2;
@@ -194,6 +194,38 @@ impl Wires for Link {
 
     fn link_rate(&self) -> Rate {
         Rate::bits(self.block.rate)
+    }
+
+    #[inline(always)]
+    fn enqueue_while(&mut self, queue: QueueId, bounds: Size) -> u32 {
+        self.current = false;
+        let before = self.seen;
+        while self.seen < self.count {
+            let (shown, waiting) = (&self.block.record[self.seen], self.mirror.size(queue));
+            let fits = waiting.packets < bounds.packets
+                && waiting.bytes + Bytes::new(shown.length.into()) <= bounds.bytes
+                && self.mirror.push(queue, shown);
+            if !fits {
+                break;
+            }
+            self.block.verdict[self.seen] = queue.0 as u16 + 1;
+            self.seen += 1;
+        }
+        (self.seen - before) as u32
+    }
+
+    #[inline(always)]
+    fn send_while(&mut self, queue: QueueId, since: Instant) -> u32 {
+        self.hand = None;
+        let most = self.room.min(self.left);
+        let mut sent = 0;
+        while sent < most && self.mirror.head(queue).is_some_and(|head| head.timestamp >= since) {
+            self.mirror.pop(queue);
+            self.command(SEND, queue);
+            sent += 1;
+        }
+        self.room -= sent;
+        sent
     }
 }
 

@@ -107,6 +107,19 @@ impl Queue {
         (0..self.len).map(|offset| unsafe { self.slots[self.slot(offset)].assume_init_ref() })
     }
 
+    /// How many of the first `most` packets, one behind the other, `see` says yes to. It is shown no other but the one behind them.
+    #[inline(always)]
+    pub fn leading(&self, most: usize, mut see: impl FnMut(&Packet) -> bool) -> usize {
+        let most = most.min(self.len);
+        for offset in 0..most {
+            // SAFETY: masked, and initialised as `offset` is below `len`.
+            if !see(unsafe { self.slots.get_unchecked(self.slot(offset)).assume_init_ref() }) {
+                return offset;
+            }
+        }
+        most
+    }
+
     /// A queue that has run empty starts over, so that a short one stays in few cache lines.
     #[inline(always)]
     pub fn rewind(&mut self) {

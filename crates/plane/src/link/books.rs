@@ -133,11 +133,11 @@ impl Books {
         &mut self.tallies[group.min(last)]
     }
 
-    /// A packet leaves `queue` to be sent, having waited so long.
+    /// Packets leave `queue` to be sent, having waited so long each.
     #[inline(always)]
-    pub fn left(&mut self, queue: usize, waited: Nanos) {
+    pub fn left(&mut self, queue: usize, waited: Nanos, packets: u64) {
         self.longest = self.longest.max(waited);
-        self.tally(queue).sojourn.record(waited, 1);
+        self.tally(queue).sojourn.record(waited, packets);
     }
 
     /// A packet of `queue`, or on its way to it, was dropped.

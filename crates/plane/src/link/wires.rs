@@ -7,6 +7,38 @@ use packet::{DropReason, Packet, wire};
 use schemes::{Record, Size, Wires};
 use units::{Bytes, Instant, Nanos, QueueId, Rate};
 
+/// How long a packet waited that came then and was worked on for so many nanoseconds.
+#[inline(always)]
+fn behind(now: Instant, (came, worked): (Instant, u32)) -> Nanos {
+    now.since(came).saturating_sub(Nanos::new(worked.into()))
+}
+
+/// Packets one behind the other that came together and were worked on together: they are counted, and told of at once.
+#[derive(Default)]
+struct Alike {
+    of: (Instant, u32),
+    packets: u64,
+}
+
+impl Alike {
+    /// One more. Answers those before it, where it is not like them.
+    #[inline(always)]
+    fn next(&mut self, of: (Instant, u32)) -> Option<((Instant, u32), u64)> {
+        if self.of == of {
+            self.packets += 1;
+            return None;
+        }
+        let before = std::mem::replace(self, Alike { of, packets: 1 });
+        before.rest()
+    }
+
+    /// Those that were not told of.
+    #[inline(always)]
+    fn rest(self) -> Option<((Instant, u32), u64)> {
+        (self.packets > 0).then_some((self.of, self.packets))
+    }
+}
+
 impl Wires for Lines {
     #[inline(always)]
     fn now(&self) -> Instant {
@@ -91,7 +123,7 @@ impl Wires for Lines {
         let packet = self.take(queue.index())?;
         let record = self.record(&packet);
         let (came, worked) = (packet.meta().timestamp, packet.meta().worked);
-        self.books.left(queue.index(), self.now.since(came).saturating_sub(Nanos::new(worked.into())));
+        self.books.left(queue.index(), behind(self.now, (came, worked)), 1);
         self.room -= 1;
         self.from = queue.index();
         self.hand = Some(packet);
@@ -128,6 +160,46 @@ impl Wires for Lines {
 
     fn link_rate(&self) -> Rate {
         self.rate
+    }
+
+    #[inline(always)]
+    fn enqueue_while(&mut self, queue: QueueId, bounds: Size) -> u32 {
+        // Their hashes would have to go with them.
+        if self.foreseen.len() > 0 {
+            return 0;
+        }
+        if self.arriving.is_some() {
+            self.refuse();
+        }
+        let super_frames = self.super_frames;
+        let taken = self.queues.append(queue.index(), &mut self.offered, bounds, |packet| length(super_frames, packet));
+        self.backlog.packets += taken.packets;
+        self.backlog.bytes += taken.bytes;
+        taken.packets
+    }
+
+    #[inline(always)]
+    fn send_while(&mut self, queue: QueueId, since: Instant) -> u32 {
+        self.transmit();
+        let Lines { now, queues, out, books, super_frames, .. } = self;
+        let mut waited = Alike::default();
+        let see = |packet: &Packet| {
+            let (came, worked) = (packet.meta().timestamp, packet.meta().worked);
+            let go = came >= since;
+            if go && let Some((alike, packets)) = waited.next((came, worked)) {
+                books.left(queue.index(), behind(*now, alike), packets);
+            }
+            go
+        };
+        let sent = queues.pop_while((queue.index(), self.room), out, see, |packet| length(*super_frames, packet));
+        if let Some((alike, packets)) = waited.rest() {
+            books.left(queue.index(), behind(*now, alike), packets);
+        }
+        self.room -= sent.packets as usize;
+        self.backlog.packets -= sent.packets;
+        self.backlog.bytes = Bytes::new(self.backlog.bytes.get() - sent.bytes.get());
+        self.counters.sent_bytes += sent.bytes.get();
+        sent.packets
     }
 
     #[inline(always)]

@@ -274,6 +274,19 @@ impl Manage for CoDel {
         }
     }
 
+    fn takes_any_within(&self) -> Option<Size> {
+        Some(Size { packets: self.limit, bytes: Bytes::new(u64::MAX) })
+    }
+
+    #[inline(always)]
+    fn send_unquestioned<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>) {
+        // Those that have not waited for long enough: each ends dropping, where no drop waits for its end.
+        let since = Instant::new((at.wires.now().get() + 1).saturating_sub(self.target.get()));
+        if memory.step == Step::Fresh && at.wires.send_while(at.queue, since) > 0 {
+            memory.empty();
+        }
+    }
+
     fn state(&self, memory: &Memory, now: Instant, _: Size, tell: &mut Tell<'_>) {
         tell("count", memory.count.into());
         tell("dropping", u8::from(memory.dropping).into());

@@ -138,6 +138,19 @@ pub(crate) trait Manage: Clone + Send + 'static {
         at.send()
     }
 
+    /// Within which bounds packets are let in as they come, nothing being remembered of it; where there are such.
+    #[inline(always)]
+    fn takes_any_within(&self) -> Option<Size> {
+        None
+    }
+
+    /// Sends those packets at once, from the first on, that as many evaluations would send one by one, with all that these would
+    /// remember. Wires that know a quicker way for many need not ask about each.
+    #[inline(always)]
+    fn send_unquestioned<W: Wires>(&mut self, memory: &mut Self::Memory, at: &mut At<'_, W>) {
+        let _ = (memory, at);
+    }
+
     /// Tells what it remembers of a queue in which so much waits.
     fn state(&self, memory: &Self::Memory, now: Instant, waiting: Size, tell: &mut Tell<'_>) {
         let _ = (memory, now, waiting, tell);

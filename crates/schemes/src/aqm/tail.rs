@@ -1,8 +1,8 @@
 //! Queues that do nothing until they are full: then the packet that comes is refused, or the one that waited longest goes.
 
 use super::{At, Manage};
-use crate::{Record, Wires};
-use units::Bytes;
+use crate::{Record, Size, Wires};
+use units::{Bytes, Instant};
 
 /// A packet that finds the queue full is refused.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +18,11 @@ pub(crate) struct Tail {
 pub(crate) struct Head(pub Tail);
 
 impl Tail {
+    /// What waits at most.
+    fn bounds(&self) -> Size {
+        Size { packets: self.limit, bytes: self.bytes }
+    }
+
     /// Whether so many bytes more would be within bounds.
     #[inline(always)]
     fn fits<W: Wires>(&self, at: &At<'_, W>, packet: &Record) -> bool {
@@ -32,6 +37,15 @@ impl Manage for Tail {
     #[inline(always)]
     fn arrive<W: Wires>(&mut self, (): &mut (), at: &mut At<'_, W>, packet: &Record) -> bool {
         self.fits(at, packet) && at.wires.enqueue(at.queue)
+    }
+
+    fn takes_any_within(&self) -> Option<Size> {
+        Some(self.bounds())
+    }
+
+    #[inline(always)]
+    fn send_unquestioned<W: Wires>(&mut self, (): &mut (), at: &mut At<'_, W>) {
+        at.wires.send_while(at.queue, Instant::START);
     }
 
     fn passes_when_idle(&self) -> bool {
@@ -53,6 +67,15 @@ impl Manage for Head {
             }
         }
         at.wires.enqueue(at.queue)
+    }
+
+    fn takes_any_within(&self) -> Option<Size> {
+        Some(self.0.bounds())
+    }
+
+    #[inline(always)]
+    fn send_unquestioned<W: Wires>(&mut self, (): &mut (), at: &mut At<'_, W>) {
+        at.wires.send_while(at.queue, Instant::START);
     }
 
     fn passes_when_idle(&self) -> bool {
