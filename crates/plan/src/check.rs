@@ -6,6 +6,7 @@ mod cpu;
 pub(crate) mod hop;
 mod multicast;
 mod nat;
+mod passthrough;
 mod path;
 mod policy;
 pub(crate) mod port;
@@ -117,6 +118,7 @@ fn plan(report: &mut Report<'_>, catalogue: &Catalogue) -> Option<Plan> {
     let routes = route::read(report, &root, &connected);
     let neighbours = route::neighbours(report, &root, &connected);
     let multicast = multicast::read(report, &root, &connected);
+    let passthrough = passthrough::read(report, &root, &connected, &ports);
     let paths = path::read(report, &root, &connected, catalogue, cpu.layout);
     let nat = nat::read(report, &root, &connected, (&ports, &paths));
     promises::Promises { cpu: &cpu, ports: &mut ports, paths: &paths }.settle(report, table);
@@ -135,6 +137,7 @@ fn plan(report: &mut Report<'_>, catalogue: &Catalogue) -> Option<Plan> {
         routes,
         neighbours,
         multicast,
+        passthrough,
         paths,
         nat,
         objectives: policies.code_points,

@@ -2,7 +2,7 @@
 
 use crate::cpu::{CpuPlan, PathCpu, Reservation, wait_text};
 use crate::{Call, InterfacePlan, MulticastPlan, Name, NeighbourPlan, Objective, PathPlan, Plan, PolicyPlan};
-use crate::{PortPlan, RoutePlan};
+use crate::{PassThroughPlan, PortPlan, RoutePlan};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fmt::{self, Display};
@@ -125,6 +125,16 @@ pub enum Change {
         /// The same group as it will be.
         new: MulticastPlan,
     },
+    /// Two ports are a piece of cable that were not.
+    PassThroughAdded {
+        /// The ports.
+        passthrough: PassThroughPlan,
+    },
+    /// Two ports are no piece of cable any more.
+    PassThroughRemoved {
+        /// The ports.
+        passthrough: PassThroughPlan,
+    },
     /// Address and port translation, each side as text; `none` where there is none.
     NatChanged {
         /// What is different.
@@ -240,6 +250,12 @@ pub fn diff(old: &Plan, new: &Plan) -> Vec<Change> {
         |m| Change::MulticastAdded { multicast: m.clone() },
         |old, new, changes| changes.push(Change::MulticastChanged { old: old.clone(), new: new.clone() }),
     );
+    let is_new = |pair: &&PassThroughPlan| !old.passthrough.contains(pair);
+    let is_gone = |pair: &&PassThroughPlan| !new.passthrough.contains(pair);
+    let gone = old.passthrough.iter().filter(is_gone).cloned();
+    changes.extend(gone.map(|passthrough| Change::PassThroughRemoved { passthrough }));
+    let come = new.passthrough.iter().filter(is_new).cloned();
+    changes.extend(come.map(|passthrough| Change::PassThroughAdded { passthrough }));
     sides(
         &old.paths,
         &new.paths,
@@ -564,6 +580,8 @@ impl Display for Change {
             Change::MulticastChanged { old, new } => {
                 write!(f, "~ multicast {}: {} -> {}", new.title(), old.way(), new.way())
             }
+            Change::PassThroughAdded { passthrough } => write!(f, "+ passthrough {passthrough}"),
+            Change::PassThroughRemoved { passthrough } => write!(f, "- passthrough {passthrough}"),
             Change::PathAdded { path } => {
                 let functions = joined(&path.functions);
                 let PathPlan { name, matching, class, cpu, .. } = path;

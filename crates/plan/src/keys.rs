@@ -5,6 +5,7 @@ mod cpu;
 mod faults;
 mod multicast;
 mod nat;
+mod passthrough;
 mod policy;
 mod route;
 
@@ -13,6 +14,7 @@ pub(crate) use cpu::{CPU, ESTIMATOR, TUNE};
 pub(crate) use faults::FAULTS;
 pub(crate) use multicast::{MOST_COPIES, MOST_GROUPS, MULTICAST};
 pub(crate) use nat::NAT;
+pub(crate) use passthrough::{MOST_PAIRS, PASSTHROUGH};
 pub(crate) use policy::{MOST_POLICIES, OBJECTIVES, POLICY};
 pub(crate) use route::{NEIGHBOUR, ROUTE};
 
@@ -198,6 +200,13 @@ pub(crate) const ROOT: &[Key] = &[
         "Static neighbours.",
     ),
     multicast::LIST,
+    key(
+        "passthrough",
+        Kind::List(PASSTHROUGH),
+        "",
+        "[{ ports = [\"line\", \"router\"] }]",
+        "Pairs of ports that are a piece of cable.",
+    ),
     key(
         "path",
         Kind::List(PATH),

@@ -27,6 +27,7 @@ mod multicast;
 mod names;
 mod nat;
 mod objective;
+mod passthrough;
 mod render;
 mod ring;
 mod schema;
@@ -58,6 +59,7 @@ pub use model::{
 pub use multicast::MulticastPlan;
 pub use nat::{ForwardPlan, NatPlan};
 pub use objective::{CodePoints, Objective, PolicyPlan};
+pub use passthrough::PassThroughPlan;
 pub use ring::Ring;
 pub use schema::schema;
 pub use text::{TextError, did_you_mean, quote};

@@ -5,7 +5,7 @@
 
 use crate::address::{mac_text, optional_mac_text};
 use crate::{Call, CodePoints, Cores, CpuPlan, DispatchRule, FilterRule, Layout, Match, NatPlan, Objective, PathCpu};
-use crate::{MulticastPlan, PolicyPlan, PortCpu, Prefix, RaPlan};
+use crate::{MulticastPlan, PassThroughPlan, PolicyPlan, PortCpu, Prefix, RaPlan};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::net::IpAddr;
@@ -47,6 +47,9 @@ pub struct Plan {
     /// The multicast groups that are forwarded, sorted by VRF, group and source.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub multicast: Vec<MulticastPlan>,
+    /// The pairs of ports that are a piece of cable, sorted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub passthrough: Vec<PassThroughPlan>,
     /// The paths in the order they are matched; the built-in path `best-effort` comes after them and is not listed.
     pub paths: Vec<PathPlan>,
     /// How hosts inside reach the outside; none where nothing is translated.

@@ -270,7 +270,7 @@ lan = "eth0"
         expect![[r#"
             route| f:2:9: error: 'route' is a list, not a string; write route = [{ to = "10.0.0.0/8", blackhole = true }]
             path| f:3:8: error: 'path' is a list, not a table; write path = [{ name = "voice", match = "ip dscp ef" }]
-            colour| f:4:1: error: unknown key 'colour'; the keys here are version, router, cpu, port, route, neighbour, multicast, path, objectives, policy, nat
+            colour| f:4:1: error: unknown key 'colour'; the keys here are version, router, cpu, port, route, neighbour, multicast, passthrough, path, objectives, policy, nat
             router| f:5:10: error: router is a table, not a whole number; write [router]
             port.lan| f:7:7: error: port.lan is a table, not a string; write [port.lan]
         "#]],
@@ -814,6 +814,28 @@ blackhole = true
             route[6]| f:28:1: warning: the route to 0.0.0.0/8 is never used: a router does not forward to addresses of 'this network'; remove it
         "#]],
     );
+}
+
+#[test]
+fn a_piece_of_cable_is_two_ports_with_nothing_of_their_own() {
+    let ports: String =
+        ["a", "b", "c"].iter().map(|name| format!("[port.{name}]\ndevice = \"memory:{name}\"\n")).collect();
+    let pairs = |pairs: &[&str]| -> String {
+        ports.clone() + &pairs.iter().map(|pair| format!("[[passthrough]]\nports = {pair}\n")).collect::<String>()
+    };
+    more(&pairs(&["[\"a\", \"b\"]"]), expect![""]);
+    let wrong = [
+        "[\"a\", \"a\"]",
+        "[\"b\", \"lan\"]",
+        "[\"b\", \"wan.20\"]",
+        "[\"b\", \"d\"]",
+        "[\"b\"]",
+        "[\"a\", \"b\", \"c\"]",
+        "[]",
+        "[\"b\", \"c\"]",
+        "[\"a\", \"c\"]",
+    ];
+    more(&pairs(&wrong), expect![[r#""#]]);
 }
 
 #[test]

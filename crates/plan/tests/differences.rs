@@ -305,6 +305,8 @@ fn applied(old: &Plan, new: &Plan, changes: &[Change]) -> Plan {
             Change::RouteAdded { route } => plan.routes.push(route),
             Change::RouteRemoved { route } => plan.routes.retain(|r| *r != route),
             Change::RouteChanged { old, new } => *plan.routes.iter_mut().find(|r| **r == old).unwrap() = new,
+            Change::PassThroughAdded { passthrough } => plan.passthrough.push(passthrough),
+            Change::PassThroughRemoved { passthrough } => plan.passthrough.retain(|pair| *pair != passthrough),
             Change::MulticastAdded { multicast } => plan.multicast.push(multicast),
             Change::MulticastRemoved { multicast } => plan.multicast.retain(|m| *m != multicast),
             Change::MulticastChanged { old, new } => *plan.multicast.iter_mut().find(|m| **m == old).unwrap() = new,
@@ -347,6 +349,7 @@ fn applied(old: &Plan, new: &Plan, changes: &[Change]) -> Plan {
     plan.policies.sort_by(|a, b| a.name.cmp(&b.name));
     plan.ports.iter_mut().for_each(|port| port.interfaces.sort_by_key(|i| i.vlan));
     plan.routes.sort_by_key(|r| r.to);
+    plan.passthrough.sort_by(|a, b| a.ports.cmp(&b.ports));
     plan.multicast.sort_by(|a, b| (&a.vrf, a.group, a.source).cmp(&(&b.vrf, b.group, b.source)));
     plan.neighbours.sort_by(|a, b| (&a.interface, a.address).cmp(&(&b.interface, b.address)));
     plan

@@ -9,6 +9,8 @@ use units::{AdjacencyId, InterfaceId, VrfId};
 
 /// The adjacency of a copy: no neighbour, its link-layer address follows from the group (RFC 1112 6.4, RFC 2464 7).
 pub(crate) const COPY: AdjacencyId = AdjacencyId(u32::MAX - 1);
+/// The adjacency of what passes through as it is, from one end of a piece of cable to the other.
+pub(crate) const THROUGH: AdjacencyId = AdjacencyId(u32::MAX - 2);
 
 /// The interface that a packet leaves by of which copies leave by several.
 pub const SEVERAL: InterfaceId = InterfaceId(u16::MAX);

@@ -35,6 +35,8 @@ pub struct PortView {
     pub cpu: PortCpu,
     /// The parts of each core that its input and its output task get.
     pub shares: (Share, Share),
+    /// The port that all its frames leave by, as they are: the other end of a piece of cable.
+    pub through: Option<PortId>,
     /// The interface of frames without a VLAN tag.
     pub untagged: InterfaceId,
     /// The interfaces of VLANs, by VLAN.

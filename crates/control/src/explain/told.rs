@@ -189,6 +189,9 @@ impl Teller<'_> {
             Finding::Member { flow, .. } => {
                 ("flow", Pass, format!("the hash of its flow, {flow:08x}, picks one of them"))
             }
+            Finding::Through(other) => {
+                ("passthrough", Pass, format!("all that comes by this port leaves by {}, as it is", self.port(other)))
+            }
             Finding::Group { route } => self.group(route),
             Finding::Hops { left } if left <= 1 => ("hops", Fail, format!("{left} left: it may not go further")),
             Finding::Hops { left } => ("hops", Pass, format!("{left} left")),

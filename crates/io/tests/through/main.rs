@@ -5,6 +5,7 @@
 
 mod flooded;
 mod multicast;
+mod passthrough;
 mod queues;
 mod revival;
 mod rig;

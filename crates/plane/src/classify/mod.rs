@@ -22,6 +22,7 @@ mod sequence;
 mod short;
 mod sync;
 mod tables;
+mod through;
 mod vrf;
 mod witness;
 
@@ -170,6 +171,9 @@ impl<W: Witness> Classifier<'_, W> {
         let Scratch { keys, words, facts, memo, targets, offloads } = scratch;
         *offloads = false;
         let count = packets.len().min(BATCH);
+        if view.through.is_some() {
+            return self.pass_all((id, view), came, &mut packets[..count], (&mut targets[..count], offloads));
+        }
         // Where untagged IPv4 has no interface nothing is plain: no station has the address of all ones in 64 bits.
         let interface = self.snapshot.interface(view.untagged);
         let routed = interface.is_some_and(|interface| !interface.ipv4.is_empty());
@@ -232,6 +236,9 @@ impl<W: Witness> Classifier<'_, W> {
     /// the same, and the witness hears of every reason for it.
     pub fn one(&self, (id, view): (PortId, &PortView), came: Instant, packet: &mut Packet) -> Target {
         arrive(packet, Some(came), id, view.untagged);
+        if view.through.is_some() {
+            return self.pass(view, packet);
+        }
         self.general(view, packet)
     }
 

@@ -8,7 +8,7 @@ use crate::objective::Because;
 use packet::wire::Family;
 use plan::{Condition, Objective};
 use std::net::IpAddr;
-use units::{AdjacencyId, GroupId, InterfaceId, Mac, VrfId};
+use units::{AdjacencyId, GroupId, InterfaceId, Mac, PortId, VrfId};
 
 /// Something the classifier has found, in the order in which it looks. What it was found wanting for is not here but in
 /// the verdict.
@@ -75,6 +75,8 @@ pub enum Finding {
         /// The member.
         adjacency: AdjacencyId,
     },
+    /// All that comes by the port leaves by this one, as it is.
+    Through(PortId),
     /// What is said of its group; its source is among those it is said for.
     Group {
         /// The position of the multicast route; nothing where there is none.

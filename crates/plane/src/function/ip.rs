@@ -5,7 +5,7 @@
 
 use super::{Context, Function};
 use crate::classify::Exception;
-use crate::multicast::COPY;
+use crate::multicast::{COPY, THROUGH};
 use packet::wire::{ipv4, ipv6};
 use packet::{Meta, Packet};
 use units::declare::{Declaration, DeclaredCost};
@@ -67,7 +67,7 @@ impl Rewrite {
         let meta = packet.meta();
         match packet.bytes().first_chunk::<12>() {
             // Copies to different groups have one adjacency, and different addresses.
-            Some(&addresses) if meta.exception == 0 && meta.l3 == PLAIN && meta.adjacency != COPY => {
+            Some(&addresses) if meta.exception == 0 && meta.l3 == PLAIN && meta.adjacency < THROUGH => {
                 Rewrite { adjacency: meta.adjacency, version: meta.version, addresses }
             }
             _ => Rewrite::NONE,
@@ -95,6 +95,9 @@ impl Rewrite {
 #[inline(always)]
 pub(crate) fn forward(context: Context<'_>, packet: &mut Packet, lost: bool) {
     let meta = *packet.meta();
+    if meta.adjacency == THROUGH {
+        return;
+    }
     if meta.adjacency == COPY {
         let mac = group_mac(packet);
         return rewrite(context, packet, mac);

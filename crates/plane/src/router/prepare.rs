@@ -325,6 +325,8 @@ impl Router {
             let untagged = of(None).map_or(InterfaceId(u16::MAX), |i| names.interfaces[&i.name]);
             let vlans = port.interfaces.iter().filter_map(|i| Some((i.vlan?, names.interfaces[&i.name]))).collect();
             let (name, scheme) = (port.name.clone(), self.scheme_of(plan, port, id).clone());
+            let pair = plan.passthrough.iter().find(|pair| pair.ports.contains(&name));
+            let through = pair.and_then(|pair| pair.ports.iter().find(|other| **other != name));
             views[id.index()] = Some(PortView {
                 name,
                 mac: names.macs[&id],
@@ -332,6 +334,7 @@ impl Router {
                 objective: self.objective_of(port, id),
                 cpu: port.cpu,
                 shares: shares.of_port(port),
+                through: through.and_then(|other| names.ports.get(other).copied()),
                 untagged,
                 vlans,
             });

@@ -1,0 +1,13 @@
+//! The keys of `[[passthrough]]`.
+
+use super::{Form, Key, Kind, required};
+
+/// Pairs of ports.
+pub(crate) const MOST_PAIRS: usize = 128;
+
+pub(crate) const PASSTHROUGH: &[Key] = &[required(
+    "ports",
+    Kind::OneOrMore(Form::Interface),
+    "[\"line\", \"router\"]",
+    "The two ports, which have neither addresses nor VLANs: what comes by one leaves by the other, unchanged.",
+)];

@@ -1,0 +1,66 @@
+//! Ports that are the two ends of a piece of cable: whatever comes by one leaves by the other, unchanged (spec E-40).
+//!
+//! Nothing is checked, for whatever a cable carries is sound: another station's frame, one of a protocol that nobody here
+//! speaks, a frame of bits. Only where an IP header begins is noted, for schemes that tell flows apart, and for what looks at
+//! packets as they pass.
+
+use super::{Classifier, Finding, REFUSED, Target, Witness, arrive, refuse};
+use crate::multicast::THROUGH;
+use crate::offload::wire_length;
+use crate::snapshot::{BEST_EFFORT, PortView};
+use packet::wire::{Carries, Ethernet, ethertype};
+use packet::{DropReason, Meta, Packet};
+use units::{Instant, PortId};
+
+impl<W: Witness> Classifier<'_, W> {
+    /// Classifies packets that came in by one end: see [`Classifier::batch`]. Answers the bytes that came.
+    #[inline(never)]
+    pub(super) fn pass_all(
+        &self,
+        (id, view): (PortId, &PortView),
+        came: Option<Instant>,
+        packets: &mut [Packet],
+        (targets, offloads): (&mut [Target], &mut bool),
+    ) -> u64 {
+        let mut bytes = 0;
+        for (packet, target) in packets.iter_mut().zip(targets) {
+            arrive(packet, came, id, view.untagged);
+            *target = self.pass(view, packet);
+            *offloads |= packet.is_offloaded();
+            bytes += wire_length(packet) as u64;
+        }
+        bytes
+    }
+
+    /// One packet leaves by the other end.
+    pub(super) fn pass(&self, view: &PortView, packet: &mut Packet) -> Target {
+        let Some(other) = view.through else { return REFUSED };
+        if packet.meta().refused != 0 {
+            return REFUSED;
+        }
+        self.witness.saw(|| Finding::Through(other));
+        let (l3, flags) = headers(packet);
+        let offload = if packet.is_offloaded() { Meta::OFFLOAD } else { 0 };
+        let meta = packet.meta_mut();
+        (meta.l3, meta.adjacency, meta.path) = (l3, THROUGH, BEST_EFFORT);
+        meta.flags |= flags | offload;
+        meta.out_interface = self.snapshot.port(other).map_or(meta.out_interface, |view| view.untagged);
+        let target = self.dispatch.instance(self.dispatch.best_effort, other);
+        if target == REFUSED { refuse(packet, DropReason::PortRemoved) } else { target }
+    }
+}
+
+/// Where the IP header of a frame begins, and of which version it is; where it has none, behind the frame, so that nobody takes
+/// anything for it.
+fn headers(packet: &Packet) -> (u16, u8) {
+    let frame = packet.bytes();
+    let nowhere = frame.len().min(usize::from(u16::MAX)) as u16;
+    match Ethernet::parse(frame) {
+        Ok(link) => match link.carries {
+            Carries::Ethertype(ethertype::IPV4) => (link.payload as u16, 0),
+            Carries::Ethertype(ethertype::IPV6) => (link.payload as u16, Meta::IPV6),
+            _ => (nowhere, 0),
+        },
+        Err(_) => (nowhere, 0),
+    }
+}

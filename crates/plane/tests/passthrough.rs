@@ -1,0 +1,191 @@
+//! Two ports that are a piece of cable: whatever comes by one leaves by the other, and nothing else does.
+
+mod random;
+
+use packet::Offload;
+use packet::pool::Segmentation;
+use packet::wire::{Fields, Ipv4};
+use plane::explain::{Expected, Question, explain};
+use plane::port::Offloads;
+use plane::rig::{Rig, Team, Udp};
+use plane::snapshot::Layout;
+use random::{Chance, frame, seeds};
+use std::net::Ipv4Addr;
+use units::{Mac, Nanos, PortId};
+
+const LAYOUTS: [Layout; 3] = [Layout::One, Layout::Two, Layout::Three];
+
+/// A piece of cable, beside two ports that route.
+const CONFIG: &str = r#"
+version = 1
+[port.line]
+device = "memory:line"
+[port.router]
+device = "memory:router"
+[port.lan]
+device = "memory:lan"
+mac = "02:00:00:00:00:01"
+address = ["192.0.2.1/24"]
+[port.wan]
+device = "memory:wan"
+mac = "02:00:00:00:00:02"
+address = ["198.51.100.1/24"]
+[[neighbour]]
+address = "198.51.100.9"
+mac = "02:00:00:00:00:22"
+port = "wan"
+[[passthrough]]
+ports = ["line", "router"]
+"#;
+
+/// Any frame: as others may send it, or a few bits.
+fn any(chance: &mut Chance, seeds: &[Vec<u8>], room: usize) -> Vec<u8> {
+    const STATIONS: [[u8; 6]; 5] = [
+        [2, 0, 0, 0, 0, 1],
+        [0xff; 6],
+        // Spanning tree, link layer discovery, pause (IEEE 802.1Q 8.6.3, 802.1AB 7.1).
+        [1, 0x80, 0xc2, 0, 0, 0],
+        [1, 0x80, 0xc2, 0, 0, 0xe],
+        [0x46, 0x60, 0x45, 0, 0, 9],
+    ];
+    let station = STATIONS[chance.below(STATIONS.len())];
+    match chance.below(4) {
+        0 => (0..1 + chance.below(room)).map(|_| chance.next() as u8).collect(),
+        1 => {
+            // A protocol nobody knows, behind two tags.
+            let mut bytes = [&station[..], &[2, 0, 0, 0, 0, 7, 0x88, 0xa8, 0, 5, 0x81, 0, 0, 9, 0x88, 0xcc]].concat();
+            bytes.extend((0..chance.below(1400)).map(|i| i as u8));
+            bytes
+        }
+        _ => frame(station, seeds, chance),
+    }
+}
+
+#[test]
+fn bump_in_wire_transparent() {
+    for (seed, layout) in LAYOUTS.into_iter().enumerate() {
+        let mut rig = Rig::running(4096, layout, CONFIG);
+        let (seeds, mut chance) = (seeds(), Chance(seed as u64));
+        let mut sent = 0;
+        for _ in 0..300 {
+            let [mut there, mut back] = [Vec::new(), Vec::new()];
+            for _ in 0..1 + chance.below(40) {
+                let (wire, frames) = if chance.one_in(3) { ("router", &mut back) } else { ("line", &mut there) };
+                // Jumbo frames as well, which lie in super-frames.
+                let room = if chance.one_in(20) { 9000 } else { 1500 };
+                let bytes = any(&mut chance, &seeds, room);
+                rig.send(wire, &bytes);
+                frames.push(bytes);
+                // What is routed beside it goes another way, though it may share its batch.
+                rig.send("lan", &Udp::crossing(9, 9).frame(&[]));
+                sent += 1;
+            }
+            rig.settle();
+            assert!(rig.received("router") == there, "{layout:?}: not what came by the line");
+            assert!(rig.received("line") == back, "{layout:?}: not what came by the router");
+            let routed = rig.received("wan");
+            assert!(
+                routed.len() == there.len() + back.len()
+                    && routed.iter().all(|frame| frame[..6] == [2, 0, 0, 0, 0, 0x22])
+            );
+        }
+        rig.pass(Nanos::secs(100));
+        assert!(
+            rig.received("line").is_empty() && rig.received("router").is_empty(),
+            "it says nothing of itself there"
+        );
+        let report = rig.report();
+        assert_eq!((report.ledger.received(), report.ledger.dropped(), report.held), (2 * sent, 0, 0));
+    }
+}
+
+#[test]
+fn workers_share_a_piece_of_cable_and_flows_stay_in_order() {
+    for workers in [2, 3] {
+        let mut team = Team::new(workers, 2, 8192, Layout::Three);
+        team.apply(&CONFIG.replace("version = 1\n", &format!("version = 1\n[router]\nworkers = {workers}\n")));
+        team.settle();
+        ["line", "line#1", "router", "router#1"].into_iter().for_each(|wire| drop(team.received(wire)));
+        let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 8]));
+        let mut sent = Vec::new();
+        for number in 0..600u32 {
+            let network = (Ipv4Addr::new(10, 0, 0, number as u8 % 20), Ipv4Addr::new(10, 9, 9, 9));
+            let bytes = Udp { link, network, ports: (7, 7), ttl: 1, length: 60 }.frame(&number.to_be_bytes());
+            team.send("line", &bytes);
+            sent.push(bytes);
+            (0..usize::from(workers)).for_each(|worker| _ = team.step(worker));
+        }
+        team.settle();
+        let came: Vec<Vec<u8>> = [team.received("router"), team.received("router#1")].concat();
+        for flow in 0..20 {
+            let of =
+                |frames: &[Vec<u8>]| -> Vec<Vec<u8>> { frames.iter().filter(|f| f[29] == flow).cloned().collect() };
+            assert_eq!(of(&came), of(&sent), "{workers} workers, flow {flow}");
+        }
+        assert_eq!(came.len(), sent.len());
+    }
+}
+
+#[test]
+fn super_frames_pass_whole_and_are_cut_where_the_other_end_does_not_take_them() {
+    let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 8]));
+    let network = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+    let bytes = Udp { link, network, ports: (7, 7), ttl: 1, length: 42 + 3500 }.frame(&[5; 3500]);
+    let offload = Offload { segmentation: Segmentation::Udp, size: 1000, checksum: None };
+    for takes in [true, false] {
+        let wires =
+            ["line", "router"].map(|wire| (wire, Offloads { super_frames: takes, checksums: takes, gather: takes }));
+        let mut rig = Rig::offloading(512, Layout::Three, CONFIG, &wires);
+        rig.send_as("line", &bytes, offload);
+        rig.settle();
+        let came = rig.received_as("router");
+        if takes {
+            assert_eq!(came, [(bytes.clone(), offload)]);
+            continue;
+        }
+        let payload: Vec<u8> =
+            came.iter().flat_map(|(frame, _)| Ipv4::parse(&frame[14..]).unwrap().payload[8..].to_vec()).collect();
+        assert_eq!((came.len(), payload), (4, vec![5; 3500]));
+        assert!(
+            came.iter().all(|(frame, _)| frame[..14] == bytes[..14] && Fields::of(frame).is_some() && frame[22] == 1)
+        );
+    }
+}
+
+#[test]
+fn a_cable_is_put_in_and_taken_out_while_packets_flow() {
+    let without = CONFIG.replace("[[passthrough]]\nports = [\"line\", \"router\"]\n", "");
+    let mut rig = Rig::running(2048, Layout::Three, CONFIG);
+    let bytes = Udp { ttl: 1, ..Udp::crossing(9, 9) }.frame(&[]);
+    let (mut sent, mut came) = (0, 0);
+    for round in 0..10 {
+        for _ in 0..20 {
+            rig.send("line", &bytes);
+            sent += 1;
+        }
+        rig.apply(if round % 2 == 0 { &without } else { CONFIG }).unwrap();
+        rig.settle();
+        let frames = rig.received("router");
+        assert!(frames.iter().all(|frame| *frame == bytes));
+        came += frames.len() as u64;
+    }
+    let report = rig.report();
+    // What comes while there is no cable is for another station.
+    assert!(came > 0 && report.ledger.dropped() > 0);
+    assert_eq!((came + report.ledger.dropped(), report.held), (sent, 0));
+}
+
+#[test]
+fn what_passes_is_explained() {
+    let rig = Rig::running(512, Layout::Three, CONFIG);
+    let snapshot = rig.router.snapshot().clone();
+    let reports = [rig.report()];
+    let question = Question { snapshot: &snapshot, tables: rig.router.tables(), reports: &reports, now: rig.now };
+    let named = |name: &str| {
+        PortId::at(snapshot.ports.iter().position(|port| port.as_ref().is_some_and(|p| &*p.name == name)).unwrap())
+    };
+    let bytes = [&[1u8, 0x80, 0xc2, 0, 0, 0xe, 2, 0, 0, 0, 0, 7, 0x88, 0xcc][..], &[1; 46]].concat();
+    let explained = explain(&question, named("router"), &bytes);
+    let Expected::Sent { port, frame, .. } = explained.expected else { panic!("{explained:?}") };
+    assert_eq!((port, frame), (named("line"), bytes));
+}
