@@ -200,13 +200,7 @@ pub(crate) const ROOT: &[Key] = &[
         "Static neighbours.",
     ),
     multicast::LIST,
-    key(
-        "passthrough",
-        Kind::List(PASSTHROUGH),
-        "",
-        "[{ ports = [\"line\", \"router\"] }]",
-        "Pairs of ports that are a piece of cable.",
-    ),
+    passthrough::LIST,
     key(
         "path",
         Kind::List(PATH),
