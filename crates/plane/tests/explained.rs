@@ -69,7 +69,8 @@ match = "ip6 saddr 2001:db8::/64"
 const LAN: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const WAN: [u8; 6] = [2, 0, 0, 0, 0, 2];
 
-type Ends = Vec<(Fate, Vec<u8>)>;
+type End = (Fate, Vec<u8>);
+type Ends = Vec<End>;
 
 /// The fates of packets that came in, and what left, in their order.
 #[derive(Clone, Default)]
@@ -140,9 +141,9 @@ fn compare(rig: &mut Rig, fates: &Fates, wire: &str, frame: &[u8]) -> Expected {
 }
 
 /// Whether the packet was consumed, and each of its copies had the fate that was foreseen for it.
-fn are_these(copies: &[Expected], happened: &[(Fate, Vec<u8>)]) -> bool {
+fn are_these(copies: &[Expected], happened: &[End]) -> bool {
     let mut left = happened.to_vec();
-    let mut take = |wanted: &dyn Fn(&(Fate, Vec<u8>)) -> bool| {
+    let mut take = |wanted: &dyn Fn(&End) -> bool| {
         let found = left.iter().position(wanted);
         found.map(|at| left.remove(at)).is_some()
     };
