@@ -577,7 +577,8 @@ mod tests {
         let others = [("neighbour", NEIGHBOUR), ("path", PATH), ("ra", RA), ("ra prefix", RA_PREFIX)];
         let cpu = [("cpu", CPU), ("tune", TUNE), ("estimator", ESTIMATOR), ("nat", NAT)];
         let wanted = [("objectives", OBJECTIVES), ("policy", POLICY)];
-        for (name, keys) in sections.into_iter().chain(others).chain(cpu).chain(wanted) {
+        let several = [("multicast", MULTICAST), ("passthrough", PASSTHROUGH)];
+        for (name, keys) in sections.into_iter().chain(others).chain(cpu).chain(wanted).chain(several) {
             let (from, to) = (format!("<!-- keys: {name} -->\n"), "<!-- end -->");
             let start = text.find(&from).unwrap_or_else(|| panic!("the page has no mark for '{name}'")) + from.len();
             let end = start + text[start..].find(to).expect("the mark is closed");

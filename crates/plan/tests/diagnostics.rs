@@ -835,7 +835,9 @@ fn a_piece_of_cable_is_two_ports_with_nothing_of_their_own() {
         "[\"b\", \"c\"]",
         "[\"a\", \"c\"]",
     ];
-    more(&pairs(&wrong), expect![[r#"
+    more(
+        &pairs(&wrong),
+        expect![[r#"
         passthrough[0].ports| f:17:15: error: 'a' is named twice; name two ports
         passthrough[1].ports| f:19:15: error: 'lan' has addresses or VLANs, and nothing that passes by comes to them; take them away: a pair of ports is a piece of cable
         passthrough[2].ports| f:21:15: error: 'wan.20' is a VLAN, and all that comes by a port passes; name the port
@@ -844,7 +846,8 @@ fn a_piece_of_cable_is_two_ports_with_nothing_of_their_own() {
         passthrough[5].ports| f:27:9: error: 3 ports are no pair; write ports = ["line", "router"]
         passthrough[6].ports| f:29:9: error: 'ports' is an empty list; write ports = ["line", "router"]
         passthrough[8].ports| f:33:15: error: 'c' is one of another pair; make one of the two
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
