@@ -25,6 +25,7 @@ mod run;
 mod schedule;
 mod seen;
 mod show;
+mod state;
 mod top;
 mod trace;
 
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Command::Replay(options) => replay::replay(&options),
         Command::Route(route) => routes::route(&route),
         Command::Neighbour(neighbour) => routes::neighbour(&neighbour),
+        Command::State(options) => state::state(&options),
         Command::Capture(capture) => capture::capture(&capture),
         Command::Sim(options) => reproduce::simulate(&options),
         Command::Reproduce(options) => reproduce::reproduce(&options),

@@ -3,6 +3,7 @@
 mod links;
 mod multicast;
 mod policy;
+mod state;
 
 use crate::arguments::{Noun, Show};
 use crate::output::{Rows, brief, is_coloured, or_dash, print_json, rate, short, span, time_of_day};
@@ -12,6 +13,7 @@ use control::api;
 use io::wait::{Sleeper, Waker};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+pub use state::entries;
 use std::io::{Write, stdout};
 use std::process::ExitCode;
 use units::Nanos;
@@ -46,6 +48,7 @@ pub fn show(arguments: &Show) -> Result<ExitCode> {
         }
         Noun::Functions => screen.show::<api::Functions>(&client, "/v1/functions"),
         Noun::Nat { limit } => screen.show::<api::Nat>(&client, &format!("/v1/nat?limit={limit}")),
+        Noun::State => screen.show::<api::Ephemeral>(&client, "/v1/state"),
         Noun::Policy => screen.show::<api::Policies>(&client, "/v1/policy"),
         Noun::Multicast => screen.show::<api::Multicast>(&client, "/v1/multicast"),
         Noun::Neighbours => screen.show::<api::Neighbours>(&client, "/v1/neighbours"),

@@ -1,6 +1,8 @@
 //! All counters in the text form of OpenMetrics, for Prometheus. The same names for the same things as everywhere: ports,
 //! paths and drop reasons are labels.
 
+mod ephemeral;
+
 use crate::api::{
     ApiError, Core, Latency, Link, MulticastGroup, Path, Port, PortPolicy, Queue, QueueGroup, QueueStage, Task, Tasks,
     Wanted, Worker, WorkerState,
@@ -113,6 +115,7 @@ pub(crate) fn page(daemon: &Daemon) -> Result<String, ApiError> {
     paths(daemon, r)?;
     scheduling(&daemon.tasks()?, r);
     queues(daemon, r)?;
+    ephemeral::told(&daemon.ephemeral()?, r);
     workers(daemon, r);
     let mut text = String::new();
     encode(&mut text, &registry).expect("writing to a string does not fail");

@@ -76,6 +76,10 @@ pub enum Request {
     Nat(usize),
     /// The multicast groups.
     Multicast,
+    /// Ephemeral state.
+    Ephemeral,
+    /// Of a store, or of all, at most so many entries.
+    EphemeralEntries(Option<String>, usize),
     /// The neighbours.
     Neighbours,
     /// Drops by reason.
@@ -225,6 +229,11 @@ pub fn parse(method: &str, path: &str, query: &str, body: &[u8]) -> Result<Reque
             limit: query.number("limit", 1, ROUTES.1 as u64)?.map_or(ROUTES.0, |limit| limit as usize),
         },
         "/v1/functions" => Request::Functions,
+        "/v1/state" => Request::Ephemeral,
+        "/v1/state/entries" => {
+            let limit = query.number("limit", 1, CONNECTIONS.1)?.unwrap_or(CONNECTIONS.0) as usize;
+            Request::EphemeralEntries(query.get("port").map(str::to_owned), limit)
+        }
         "/v1/nat" => Request::Nat(query.number("limit", 1, CONNECTIONS.1)?.unwrap_or(CONNECTIONS.0) as usize),
         "/v1/multicast" => Request::Multicast,
         "/v1/neighbours" => Request::Neighbours,

@@ -57,6 +57,8 @@ pub(crate) fn respond(daemon: &Daemon, caller: &Caller, request: Request) -> Rep
         Request::Edit(text) => Reply::of_apply(daemon.edit(&text.text, &text.name)),
         Request::Editing => Reply::json(&daemon.editing()),
         Request::Functions => Reply::of(daemon.functions()),
+        Request::Ephemeral => Reply::of(daemon.ephemeral()),
+        Request::EphemeralEntries(port, limit) => Reply::of(daemon.ephemeral_entries(port.as_deref(), limit)),
         Request::Nat(limit) => Reply::of(daemon.nat(limit)),
         Request::Multicast => Reply::of(daemon.multicast()),
         Request::Neighbours => Reply::of(daemon.neighbours()),

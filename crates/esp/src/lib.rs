@@ -10,18 +10,28 @@
 //! | [`host`] | the side of end systems: computations, rounds, who reports and who collects |
 //! | [`site`] | a batch of packets at one place of a router |
 //! | [`station`] | all places of a router, as one worker has them |
+//! | [`Executor`] | the stations of the plane, by a configuration |
+//! | [`conform`] | holding an implementation to the test vectors |
+//! | [`guard`], [`variables`] | what one source may, and what of a router packets may read |
 //!
 //! Whoever reads of it in the command line, a configuration or a metric reads *ephemeral state*: to people ESP is IPsec.
 
 #![forbid(unsafe_code)]
 
 pub mod bound;
+pub mod conform;
+mod executor;
+mod flows;
+pub mod guard;
 pub mod host;
 pub mod isa;
 pub mod site;
 pub mod station;
 pub mod store;
+pub mod variables;
 pub mod wire;
+
+pub use executor::Executor;
 
 #[cfg(test)]
 mod tests;

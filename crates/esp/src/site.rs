@@ -3,11 +3,14 @@
 //! A batch goes through in two stages (spec E-35): every packet is parsed, its tags are hashed and the lines of the store
 //! fetched; then all are executed in the order in which they came.
 
+use crate::guard::{Guard, Limits};
 use crate::isa::{Abort, Opcode, Verdict, execute};
-use crate::store::{Done, Session, Shard, Tags};
+use crate::store::{Done, Key, MAX_TAGS, Occupancy, Session, Shard, ShardCounters, Tags, View};
+use crate::variables::{self, Reading, Readings};
 use crate::wire::{Carriages, Checked, Locations, Unread, peek, rewrite, set_error};
-use packet::Packet;
-use units::Instant;
+use packet::{Meta, Packet};
+use plane::station::Variables;
+use units::{Instant, Nanos};
 
 /// The most packets of a batch: as many lines as a core can wait for several times over.
 pub const BATCH: usize = 64;
@@ -25,13 +28,16 @@ pub struct Rules {
     pub node: u64,
     /// Packets whose lines are fetched together, at most [`BATCH`].
     pub batch: usize,
+    /// What one source may.
+    pub limits: Limits,
 }
 
 impl Rules {
     /// Every instruction, as carried by default, in batches of 32.
     pub const fn of(node: u64) -> Rules {
         let carriages = Carriages { protocol: Carriages::PROTOCOL, port: Some(Carriages::PORT) };
-        Rules { carriages, allowed: u16::MAX, scoped: false, node, batch: 32 }
+        let limits = Limits { rate: None, creates: None };
+        Rules { carriages, allowed: u16::MAX, scoped: false, node, batch: 32, limits }
     }
 }
 
@@ -47,6 +53,18 @@ pub enum Location {
 }
 
 impl Location {
+    /// All of them, in the order in which a packet meets them.
+    pub const ALL: [Location; 3] = [Location::Input, Location::Central, Location::Output];
+
+    /// Its name in metrics and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Location::Input => "input",
+            Location::Central => "central",
+            Location::Output => "output",
+        }
+    }
+
     #[inline(always)]
     fn is_among(self, locations: Locations) -> bool {
         match self {
@@ -81,8 +99,12 @@ pub trait Carrier {
 }
 
 impl Carrier for Packet {
+    /// Nothing where it is refused, made by the router itself, or a super-frame, which holds several packets.
     #[inline(always)]
     fn network(&self) -> &[u8] {
+        if self.meta().refused != 0 || self.meta().flags & Meta::GENERATED != 0 || self.offload().is_super_frame() {
+            return &[];
+        }
         self.bytes().get(usize::from(self.meta().l3)..).unwrap_or_default()
     }
 
@@ -136,6 +158,10 @@ struct Prepared {
     at: u16,
     computation: u64,
     tags: Tags,
+    /// Whose it is, where sources are told apart.
+    source: u16,
+    /// Whether it reads something of the router.
+    reads: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -148,15 +174,30 @@ enum State {
 /// A store's shard, and what is done to the packets that come by.
 pub struct Site {
     shard: Shard,
-    counters: SiteCounters,
+    counters: [SiteCounters; Location::ALL.len()],
     prepared: Box<[Prepared; BATCH]>,
+    /// What sources have used; none where they may do as they like.
+    guard: Option<Box<Guard>>,
 }
 
 impl Site {
     /// The place of a shard.
     pub fn new(shard: Shard) -> Site {
-        let none = Prepared { state: State::Passed, at: 0, computation: 0, tags: Tags::default() };
-        Site { shard, counters: SiteCounters::default(), prepared: Box::new([none; BATCH]) }
+        let none =
+            Prepared { state: State::Passed, at: 0, computation: 0, tags: Tags::default(), source: 0, reads: false };
+        Site { shard, counters: Default::default(), prepared: Box::new([none; BATCH]), guard: None }
+    }
+
+    /// The same where sources are held to limits.
+    pub(crate) fn guarded(shard: Shard, limits: Limits, key: Key) -> Site {
+        let mut site = Site::new(shard);
+        site.guard_by(limits, key);
+        site
+    }
+
+    /// Holds sources to these limits from now on.
+    pub(crate) fn guard_by(&mut self, limits: Limits, key: Key) {
+        self.guard = limits.any().then(|| Box::new(Guard::new(limits, key)));
     }
 
     /// The shard, to be cleaned or asked.
@@ -164,23 +205,61 @@ impl Site {
         &mut self.shard
     }
 
-    /// What it has counted.
-    pub fn counters(&self) -> &SiteCounters {
-        &self.counters
+    /// What its shard has counted.
+    pub fn shard_counters(&self) -> ShardCounters {
+        self.shard.counters()
+    }
+
+    /// How full its shard is.
+    pub fn occupancy(&self, now: Instant) -> Occupancy {
+        self.shard.occupancy(now)
+    }
+
+    /// How late its owner frees what has expired; none where another does.
+    pub fn lag(&self) -> Option<Nanos> {
+        self.shard.lag()
+    }
+
+    /// What it has counted, at all places.
+    pub fn counters(&self) -> SiteCounters {
+        let mut sum = SiteCounters::default();
+        for counters in &self.counters {
+            for (sum, count) in sum.executed.iter_mut().zip(&counters.executed) {
+                sum.forwarded += count.forwarded;
+                sum.dropped += count.dropped;
+            }
+            sum.aborted.iter_mut().zip(counters.aborted).for_each(|(sum, count)| *sum += count);
+            sum.failed_before += counters.failed_before;
+        }
+        sum
+    }
+
+    /// What it has counted at one.
+    pub fn counters_at(&self, location: Location) -> &SiteCounters {
+        &self.counters[location as usize]
     }
 
     /// Executes what packets ask for at `location`, in their order. `fates` are as many as packets.
     #[inline]
-    pub fn process<C: Carrier>(
+    pub fn process<C: Carrier>(&mut self, of: (&Rules, Location), now: Instant, packets: &mut [C], fates: &mut [Fate]) {
+        let (permitted, of_port) = (Default::default(), Variables::default());
+        let readings = Readings { permitted, of_port, node: of.0.node, now };
+        self.process_reading(of, &readings, now, packets, fates);
+    }
+
+    /// The same where they may read something of the router.
+    #[inline]
+    pub(crate) fn process_reading<C: Carrier>(
         &mut self,
         (rules, location): (&Rules, Location),
+        readings: &Readings,
         now: Instant,
         packets: &mut [C],
         fates: &mut [Fate],
     ) {
         let batch = rules.batch.clamp(1, BATCH);
         for (packets, fates) in packets.chunks_mut(batch).zip(fates.chunks_mut(batch)) {
-            self.step((rules, location), now, packets, fates);
+            self.step((rules, location), readings, now, packets, fates);
         }
     }
 
@@ -188,30 +267,48 @@ impl Site {
     fn step<C: Carrier>(
         &mut self,
         (rules, location): (&Rules, Location),
+        readings: &Readings,
         now: Instant,
         packets: &mut [C],
         fates: &mut [Fate],
     ) {
-        let Site { shard, counters, prepared } = self;
+        let Site { shard, counters, prepared, guard } = self;
+        let counters = &mut counters[location as usize];
         let mut session = shard.begin(now);
         packets.iter().for_each(C::fetch);
         for (packet, slot) in packets.iter().zip(prepared.iter_mut()) {
-            slot.state = prepare((rules, location), &session, packet.network(), slot, counters);
+            slot.state = prepare((rules, location, readings), &session, packet.network(), slot, counters);
+            if let (Some(guard), State::Ready(_)) = (guard.as_deref_mut(), slot.state) {
+                slot.source = guard.source(packet.network()) as u16;
+                if !guard.instruction(slot.source.into(), now) {
+                    slot.state = State::Aborted(Abort::RateLimited);
+                }
+            }
         }
+        let mut means = Means { rules, session: &mut session, readings, guard: guard.as_deref_mut(), now };
         for ((packet, slot), fate) in packets.iter_mut().zip(prepared.iter()).zip(fates) {
             *fate = match slot.state {
                 State::Passed => Fate::Passed,
                 State::Aborted(why) => abort(packet, slot.at, why, counters),
-                State::Ready(checked) => run(rules, &mut session, packet, (slot, checked), counters),
+                State::Ready(checked) => run(&mut means, packet, (slot, checked), counters),
             };
         }
     }
 }
 
+/// What there is to execute with.
+struct Means<'a, 'b> {
+    rules: &'a Rules,
+    session: &'a mut Session<'b>,
+    readings: &'a Readings,
+    guard: Option<&'a mut Guard>,
+    now: Instant,
+}
+
 /// The first stage.
 #[inline(always)]
 fn prepare(
-    (rules, location): (&Rules, Location),
+    (rules, location, readings): (&Rules, Location, &Readings),
     session: &Session<'_>,
     l3: &[u8],
     slot: &mut Prepared,
@@ -239,6 +336,11 @@ fn prepare(
     let Some(instruction) = checked.instruction(bytes) else { return State::Aborted(Abort::BadOpcode) };
     slot.computation = computation;
     instruction.put_tags(&mut slot.tags);
+    slot.reads = slot.tags.as_slice().iter().any(|tag| *tag >= variables::FIRST);
+    if slot.reads && slot.tags.as_slice().iter().any(|tag| readings.of(*tag) == Reading::Closed) {
+        // As a router that knows nothing of it (spec E-19).
+        return State::Passed;
+    }
     if rules.scoped {
         slot.tags = slot.tags.scoped(computation);
     }
@@ -249,8 +351,7 @@ fn prepare(
 /// The second: a straight line for each instruction.
 #[inline(always)]
 fn run<C: Carrier>(
-    rules: &Rules,
-    session: &mut Session<'_>,
+    means: &mut Means<'_, '_>,
     packet: &mut C,
     (slot, checked): (&Prepared, Checked),
     counters: &mut SiteCounters,
@@ -259,7 +360,7 @@ fn run<C: Carrier>(
     let count = &mut counters.executed[usize::from(checked.opcode.number())];
     macro_rules! with {
         ($opcode:ident, $tags:literal) => {
-            one::<$tags>(rules, session, bytes, (slot, checked.known(Opcode::$opcode)))
+            one::<$tags>(means, bytes, (slot, checked.known(Opcode::$opcode)))
         };
     }
     let done = match checked.opcode {
@@ -291,14 +392,28 @@ fn run<C: Carrier>(
 /// Executes an instruction that has so many tags. Answers whether its packet goes on.
 #[inline(always)]
 fn one<const TAGS: usize>(
-    rules: &Rules,
-    session: &mut Session<'_>,
+    means: &mut Means<'_, '_>,
     bytes: &mut [u8],
     (slot, checked): (&Prepared, Checked),
 ) -> Result<bool, Abort> {
     let Some(mut instruction) = checked.instruction(bytes) else { return Err(Abort::BadOpcode) };
-    let executed =
-        session.execute::<TAGS, _>(&slot.tags, slot.computation, |view| execute(&mut instruction, view, rules.node));
+    let creates = checked.opcode.creates();
+    if let Some(guard) = &means.guard
+        && !guard.may_create(slot.source.into(), creates, means.now)
+    {
+        return Err(Abort::Quota);
+    }
+    let (node, before) = (means.rules.node, means.session.created());
+    let named = if slot.reads { instruction.tags() } else { Tags::default() };
+    let run = |view: &mut View| execute(&mut instruction, view, node);
+    let executed = if TAGS > 0 && slot.reads {
+        read_and_run::<TAGS>(means, slot, &named, run)?
+    } else {
+        means.session.execute::<TAGS, _>(&slot.tags, slot.computation, run)
+    };
+    if let Some(guard) = &mut means.guard {
+        guard.created(slot.source.into(), means.session.created() - before, means.now);
+    }
     match executed {
         Done::Executed(Verdict::Forward) => Ok(true),
         Done::Executed(Verdict::Rewritten) => {
@@ -309,6 +424,32 @@ fn one<const TAGS: usize>(
         Done::Executed(Verdict::Abort(why)) => Err(why),
         Done::Full => Err(Abort::Full),
     }
+}
+
+/// The same for an instruction that reads something of the router: it finds that among its values, and may not write it.
+#[cold]
+fn read_and_run<const TAGS: usize>(
+    means: &mut Means<'_, '_>,
+    slot: &Prepared,
+    named: &Tags,
+    run: impl FnOnce(&mut View) -> Verdict,
+) -> Result<Done<Verdict>, Abort> {
+    let mut found = [None; MAX_TAGS];
+    for (found, tag) in found.iter_mut().zip(named.as_slice()) {
+        if let Reading::Value(value) = means.readings.of(*tag) {
+            *found = Some(value);
+        }
+    }
+    Ok(means.session.execute::<TAGS, _>(&slot.tags, slot.computation, |view| {
+        for (index, value) in found.iter().enumerate().take(TAGS) {
+            if let Some(value) = value {
+                view.found(index, *value);
+            }
+        }
+        let verdict = run(view);
+        let wrote = (0..TAGS).any(|index| found[index].is_some() && view.wrote(index));
+        if wrote { Verdict::Abort(Abort::NotEnabled) } else { verdict }
+    }))
 }
 
 /// Says in the packet that it was not executed.

@@ -3,22 +3,16 @@
 //! Every store is divided into as many shards as there are workers, and worker `w` has shard `w` of each, so a computation
 //! whose packets all go to one worker meets one shard at every place (spec E-10, E-30; adr/0040).
 
+use crate::bound;
+use crate::flows::Flows;
 use crate::site::{Carrier, Fate, Location, Rules, Site};
 use crate::store::{Cleaner, Epochs, Grace, Inspector, Key, Store, StoreSpec, shard_of};
-use crate::wire::peek;
+use crate::variables::{Permitted, Readings};
+use crate::wire::{behind, peek};
+pub use plane::station::Place;
+use plane::station::Variables;
 use std::sync::Arc;
-use units::{Instant, PortId};
-
-/// Where a packet is.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Place {
-    /// At the port it came in by.
-    Input(PortId),
-    /// In the middle.
-    Central,
-    /// At the port it leaves by, one copy of those that there may be.
-    Output(PortId),
-}
+use units::{Bytes, Instant, Nanos, PortId};
 
 /// What a port executes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,6 +25,8 @@ pub struct PortSpec {
     pub input: bool,
     /// Whether what leaves is.
     pub output: bool,
+    /// What of the router may be read there.
+    pub variables: Permitted,
 }
 
 /// What a router executes, and where.
@@ -48,24 +44,42 @@ pub struct RouterSpec {
     pub key: Key,
     /// Those who work, at least one.
     pub workers: usize,
+    /// How long a flow that carried something is remembered.
+    pub lifetime: Nanos,
+    /// Whether it is.
+    pub flow_order: bool,
+    /// Whether packets that were not executed end.
+    pub drops_aborted: bool,
 }
 
 /// Everything made for a router.
 pub struct Made {
     /// A station for each worker, in their order.
     pub stations: Vec<Station>,
-    /// What cleans, unless workers do it themselves.
-    pub cleaners: Vec<Cleaner>,
-    /// For looking in: each store, with the port it belongs to, or none for the centre.
-    pub inspectors: Vec<(Option<PortId>, Inspector)>,
 }
 
-/// Which site a port has, and what it executes.
+/// Which store a port has, and what it executes.
 #[derive(Clone, Copy, Debug)]
 struct AtPort {
-    site: usize,
+    stall: usize,
     input: bool,
     output: bool,
+    variables: Permitted,
+}
+
+/// A store, as a worker has it.
+struct Stall {
+    /// The port it belongs to; none for the central one.
+    port: Option<PortId>,
+    /// What there is; none where the station before has it.
+    has: Option<Has>,
+}
+
+struct Has {
+    site: Site,
+    inspector: Inspector,
+    /// What cleans all of the store, where a worker does.
+    cleaner: Option<Cleaner>,
 }
 
 /// One worker's places.
@@ -73,51 +87,82 @@ pub struct Station {
     rules: Rules,
     key: Key,
     workers: usize,
-    sites: Vec<Site>,
+    stalls: Vec<Stall>,
     ports: Vec<Option<AtPort>>,
     central: Option<usize>,
+    drops_aborted: bool,
+    /// None where flows are not looked at: there is one worker, or nobody minds.
+    flows: Option<Flows>,
+    /// What became of the packets of a visit.
+    pub(crate) fates: Vec<Fate>,
 }
 
 impl RouterSpec {
+    /// The stores, each with the port it belongs to.
+    fn stores(&self) -> Vec<(Option<PortId>, StoreSpec)> {
+        let mut stores: Vec<(Option<PortId>, StoreSpec)> =
+            self.ports.iter().map(|port| (Some(port.port), port.store)).collect();
+        stores.extend(self.central.map(|store| (None, store)));
+        if self.single {
+            // Whichever ports come and go, it is the same.
+            stores.truncate(1);
+            stores.iter_mut().for_each(|(port, _)| *port = None);
+        }
+        stores
+    }
+
+    /// What all stores take.
+    pub fn memory(&self) -> Bytes {
+        let each = |(_, store): (Option<PortId>, StoreSpec)| bound::memory(store.capacity, self.workers);
+        self.stores().into_iter().map(each).fold(Bytes::ZERO, |sum, store| sum + store)
+    }
+
     /// Makes all stores, empty, and gives each worker its part of them.
     ///
     /// # Panics
     /// Where a store cannot be made as it is described, or there is no worker: the configuration was not checked.
     pub fn make(&self) -> Made {
-        let epochs = Arc::new(Epochs::new(self.workers));
-        let mut stores: Vec<(Option<PortId>, StoreSpec)> =
-            self.ports.iter().map(|port| (Some(port.port), port.store)).collect();
-        stores.extend(self.central.map(|store| (None, store)));
-        if self.single {
-            stores.truncate(1);
-        }
-        let site_of = |port: Option<PortId>| {
-            let own = stores.iter().position(|(of, _)| *of == port);
-            if self.single { 0 } else { own.unwrap_or(0) }
+        self.make_beside(None)
+    }
+
+    /// The same, but for those that `before` describes alike: they are taken [over](Station::take_from).
+    pub fn make_beside(&self, before: Option<&RouterSpec>) -> Made {
+        let stay = before.filter(|before| before.workers == self.workers).map(RouterSpec::stores).unwrap_or_default();
+        let stores = self.stores();
+        let stall_of = |port: Option<PortId>| {
+            if self.single { 0 } else { stores.iter().position(|(of, _)| *of == port).unwrap_or(0) }
         };
         let mut ports = vec![None; self.ports.iter().map(|port| port.port.index() + 1).max().unwrap_or(0)];
-        for PortSpec { port, input, output, .. } in self.ports.iter().copied() {
-            ports[port.index()] = Some(AtPort { site: site_of(Some(port)), input, output });
+        for PortSpec { port, input, output, variables, .. } in self.ports.iter().copied() {
+            ports[port.index()] = Some(AtPort { stall: stall_of(Some(port)), input, output, variables });
         }
+        let flows = || (self.flow_order && self.workers > 1).then(|| Flows::new(self.key.derive(3), self.lifetime));
         let station = |_| Station {
             rules: self.rules,
             key: self.key,
             workers: self.workers,
-            sites: Vec::new(),
+            stalls: Vec::new(),
             ports: ports.clone(),
-            central: self.central.map(|_| site_of(None)),
+            central: self.central.map(|_| stall_of(None)),
+            drops_aborted: self.drops_aborted,
+            flows: flows(),
+            fates: Vec::new(),
         };
-        let mut made =
-            Made { stations: (0..self.workers).map(station).collect(), cleaners: Vec::new(), inspectors: Vec::new() };
-        for (number, (port, spec)) in stores.into_iter().enumerate() {
-            // Tags that collide in one store do so in no other.
-            let (shards, key) = (self.workers, spec.key.derive(!(number as u64)));
-            let store = Store::new(StoreSpec { shards, key, ..spec }, &epochs, Grace::Counters);
-            for (station, shard) in made.stations.iter_mut().zip(store.shards) {
-                station.sites.push(Site::new(shard));
+        let mut made = Made { stations: (0..self.workers).map(station).collect() };
+        let epochs = Arc::new(Epochs::new(self.workers));
+        for (port, spec) in &stores {
+            if stay.contains(&(*port, *spec)) {
+                made.stations.iter_mut().for_each(|station| station.stalls.push(Stall { port: *port, has: None }));
+                continue;
             }
-            made.cleaners.extend(store.cleaner);
-            made.inspectors.push((port, store.inspector));
+            let store = Store::new(StoreSpec { shards: self.workers, ..*spec }, &epochs, Grace::Counters);
+            let mut cleaner = store.cleaner;
+            for (station, shard) in made.stations.iter_mut().zip(store.shards) {
+                let site = Site::guarded(shard, self.rules.limits, self.key.derive(5));
+                // The first worker cleans for all.
+                let has = Has { site, inspector: store.inspector.clone(), cleaner: cleaner.take() };
+                station.stalls.push(Stall { port: *port, has: Some(has) });
+            }
         }
         made
     }
@@ -132,38 +177,132 @@ impl Station {
         Some(shard_of(self.key, computation, self.workers))
     }
 
+    /// The same, and besides for flows that carried an instruction before `now`.
+    #[inline]
+    pub(crate) fn owner(&mut self, l3: &[u8], now: Instant) -> Option<usize> {
+        let Station { flows, rules, key, workers, .. } = self;
+        let Some((range, _)) = rules.carriages.find(l3) else {
+            return flows.as_ref().filter(|flows| flows.any(now))?.worker(l3, now);
+        };
+        let bytes = &l3[range];
+        let (_, _, computation) = peek(bytes)?;
+        let worker = shard_of(*key, computation, *workers);
+        if let (Some(flows), Some(inside)) = (flows, behind(bytes)) {
+            flows.note(l3, inside, worker, now);
+        }
+        Some(worker)
+    }
+
+    /// Whether [`Station::owner`] knows more than instructions at present.
+    #[inline]
+    pub(crate) fn follows_flows(&self, now: Instant) -> bool {
+        self.flows.as_ref().is_some_and(|flows| flows.any(now))
+    }
+
+    /// Whether packets may read something of the router at a place.
+    pub(crate) fn permits(&self, place: Place) -> bool {
+        self.at(place).is_some_and(|(_, _, variables)| variables.any())
+    }
+
+    /// Whether packets that could not be executed end.
+    pub(crate) fn drops_aborted(&self) -> bool {
+        self.drops_aborted
+    }
+
+    /// The store of a place that executes, where in a packet's life that is, and what may be read there.
+    #[inline]
+    fn at(&self, place: Place) -> Option<(usize, Location, Permitted)> {
+        let at_port = |port: PortId| self.ports.get(port.index()).copied().flatten();
+        match place {
+            Place::Input(port) => {
+                at_port(port).filter(|at| at.input).map(|at| (at.stall, Location::Input, at.variables))
+            }
+            Place::Central => Some((self.central?, Location::Central, Permitted::default())),
+            Place::Output(port) => {
+                at_port(port).filter(|at| at.output).map(|at| (at.stall, Location::Output, at.variables))
+            }
+        }
+    }
+
     /// Executes what packets ask for at a place, in their order. `fates` are as many as packets. A place that executes
     /// nothing lets all pass (spec E-19).
     #[inline]
     pub fn visit<C: Carrier>(&mut self, place: Place, now: Instant, packets: &mut [C], fates: &mut [Fate]) {
-        let at_port = |port: PortId| self.ports.get(port.index()).copied().flatten();
-        let (site, location) = match place {
-            Place::Input(port) => (at_port(port).filter(|at| at.input).map(|at| at.site), Location::Input),
-            Place::Central => (self.central, Location::Central),
-            Place::Output(port) => (at_port(port).filter(|at| at.output).map(|at| at.site), Location::Output),
-        };
-        match site.and_then(|site| self.sites.get_mut(site)) {
-            Some(site) => site.process((&self.rules, location), now, packets, fates),
-            None => fates.fill(Fate::Passed),
-        }
+        self.execute((place, Variables::default()), now, packets, fates);
     }
 
-    /// Cleans what is due where the owner does that, at most `most` entries of each store. Answers when there is more to
-    /// clean; [`Instant::FAR`] where there is nothing.
+    /// The same where something of the router may be read.
+    #[inline]
+    pub(crate) fn execute<C: Carrier>(
+        &mut self,
+        (place, of_port): (Place, Variables),
+        now: Instant,
+        packets: &mut [C],
+        fates: &mut [Fate],
+    ) {
+        let Some((stall, location, permitted)) = self.at(place) else { return fates.fill(Fate::Passed) };
+        let Some(has) = self.stalls.get_mut(stall).and_then(|stall| stall.has.as_mut()) else {
+            return fates.fill(Fate::Passed);
+        };
+        let readings = Readings { permitted, of_port, node: self.rules.node, now };
+        has.site.process_reading((&self.rules, location), &readings, now, packets, fates);
+    }
+
+    /// Cleans what is due where the owner does that, or this worker for all, at most `most` entries of each store. Answers
+    /// when there is more to clean; [`Instant::FAR`] where there is nothing.
     pub fn tend(&mut self, now: Instant, most: usize) -> Instant {
-        for site in &mut self.sites {
-            site.shard().clean(now, most);
+        let mut due = Instant::FAR;
+        for has in self.stalls.iter_mut().filter_map(|stall| stall.has.as_mut()) {
+            let shard = has.site.shard();
+            shard.clean(now, most);
+            due = due.min(shard.due(now).unwrap_or(Instant::FAR));
+            if let Some(cleaner) = &mut has.cleaner {
+                // Its own part is inactive between two visits: what is unlinked now may be free the next time.
+                for _ in 0..most {
+                    if cleaner.step(now) == 0 {
+                        break;
+                    }
+                }
+                due = due.min(cleaner.due(now).unwrap_or(Instant::FAR));
+            }
         }
-        let due = self.sites.iter_mut().filter_map(|site| site.shard().due(now)).min();
-        due.unwrap_or(Instant::FAR)
+        due
+    }
+
+    /// Takes the stores that the two have in common from the station before.
+    pub fn take_from(&mut self, old: Station) {
+        let mut old = old.stalls;
+        for stall in self.stalls.iter_mut().filter(|stall| stall.has.is_none()) {
+            if let Some(before) = old.iter_mut().find(|before| before.port == stall.port) {
+                stall.has = before.has.take();
+            }
+            if let Some(has) = &mut stall.has {
+                has.site.guard_by(self.rules.limits, self.key.derive(5));
+            }
+        }
+        // Flows keep their order over a change of generations: they part for a moment where none is remembered.
     }
 
     /// The site of a port, or the central one, to be asked what it has counted.
     pub fn site(&mut self, port: Option<PortId>) -> Option<&mut Site> {
-        let site = match port {
-            Some(port) => self.ports.get(port.index()).copied().flatten().map(|at| at.site),
+        let stall = match port {
+            Some(port) => self.ports.get(port.index()).copied().flatten().map(|at| at.stall),
             None => self.central,
         };
-        self.sites.get_mut(site?)
+        Some(&mut self.stalls.get_mut(stall?)?.has.as_mut()?.site)
+    }
+
+    /// Every store's site with the port it belongs to, and how late expired entries are freed.
+    pub(crate) fn sites(&self) -> impl Iterator<Item = (Option<PortId>, &Site, Option<Nanos>)> {
+        self.stalls.iter().filter_map(|stall| {
+            let has = stall.has.as_ref()?;
+            let lag = has.cleaner.as_ref().map(|cleaner| cleaner.counters().lag).or(has.site.lag());
+            Some((stall.port, &has.site, lag))
+        })
+    }
+
+    /// For looking in: each store, all workers' parts, with the port it belongs to, or none for the centre.
+    pub fn inspectors(&self) -> impl Iterator<Item = (Option<PortId>, Inspector)> {
+        self.stalls.iter().filter_map(|stall| Some((stall.port, stall.has.as_ref()?.inspector.clone())))
     }
 }

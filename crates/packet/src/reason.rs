@@ -140,6 +140,10 @@ reasons! {
     Filtered "filtered";
     /// A rule of its path's packet filter drops it and tells its sender (RFC 1812 5.2.7.1).
     Rejected "rejected";
+    /// The instruction it carries says that it ends here.
+    Instruction "instruction";
+    /// The instruction it carries could not be executed, and the configuration says to drop it (`on_abort` of `[state]`).
+    InstructionAborted "instruction_aborted";
     /// The output queue of the router's own packets is full.
     OutputQueue "output_queue";
     /// Too many packets wait for the worker it belongs to.

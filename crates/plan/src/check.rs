@@ -13,6 +13,7 @@ pub(crate) mod port;
 mod promises;
 pub(crate) mod route;
 mod router;
+mod state;
 
 use crate::diagnostic::{Diagnostics, Report};
 use crate::document::{Path, Section};
@@ -121,6 +122,7 @@ fn plan(report: &mut Report<'_>, catalogue: &Catalogue) -> Option<Plan> {
     let passthrough = passthrough::read(report, &root, &connected, &ports);
     let paths = path::read(report, &root, &connected, catalogue, cpu.layout);
     let nat = nat::read(report, &root, &connected, (&ports, &paths));
+    let state = state::read(report, &root, &ports);
     promises::Promises { cpu: &cpu, ports: &mut ports, paths: &paths }.settle(report, table);
     policies.settle(report, &root, &ports, &paths);
     Some(Plan {
@@ -140,6 +142,7 @@ fn plan(report: &mut Report<'_>, catalogue: &Catalogue) -> Option<Plan> {
         passthrough,
         paths,
         nat,
+        state,
         objectives: policies.code_points,
         policies: policies.policies,
     })

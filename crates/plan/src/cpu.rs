@@ -56,7 +56,10 @@ pub(crate) fn as_text<T: fmt::Display, S: Serializer>(value: &T, serializer: S) 
     serializer.collect_str(value)
 }
 
-fn as_optional_text<T: fmt::Display, S: Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn as_optional_text<T: fmt::Display, S: Serializer>(
+    value: &Option<T>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     match value {
         Some(value) => serializer.collect_str(value),
         None => serializer.serialize_none(),

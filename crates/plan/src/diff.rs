@@ -140,6 +140,11 @@ pub enum Change {
         /// What is different.
         what: Vec<Edit>,
     },
+    /// Ephemeral state, each side as text; `none` where there is none.
+    StateChanged {
+        /// What is different.
+        what: Vec<Edit>,
+    },
     /// What code points ask for.
     ObjectivesChanged {
         /// What is different: the code points of each objective, before and after.
@@ -204,6 +209,7 @@ pub fn diff(old: &Plan, new: &Plan) -> Vec<Change> {
     router(old, new, &mut changes);
     cpu(&old.cpu, &new.cpu, &mut changes);
     nat(old, new, &mut changes);
+    state(old, new, &mut changes);
     objectives(old, new, &mut changes);
     sides(
         &old.policies,
@@ -374,6 +380,14 @@ fn nat(old: &Plan, new: &Plan, changes: &mut Vec<Change>) {
     }
 }
 
+fn state(old: &Plan, new: &Plan, changes: &mut Vec<Change>) {
+    let mut what = Vec::new();
+    edit(&mut what, "rules", or_none(&old.state), or_none(&new.state));
+    if !what.is_empty() {
+        changes.push(Change::StateChanged { what });
+    }
+}
+
 fn objectives(old: &Plan, new: &Plan, changes: &mut Vec<Change>) {
     let mut what = Vec::new();
     for objective in Objective::ALL {
@@ -424,6 +438,7 @@ fn ports(old: &PortPlan, new: &PortPlan, changes: &mut Vec<Change>) {
     edit(&mut what, "estimator", or_none(&old.cpu.estimator), or_none(&new.cpu.estimator));
     edit(&mut what, "capture", file(&old.capture), file(&new.capture));
     edit(&mut what, "faults", or_none(&old.faults), or_none(&new.faults));
+    edit(&mut what, "state", &old.state, &new.state);
     if !what.is_empty() {
         changes.push(Change::PortChanged { name: new.name.clone(), what });
     }
@@ -548,6 +563,7 @@ impl Display for Change {
             Change::PolicyRemoved { name } => write!(f, "- policy {name}"),
             Change::PolicyChanged { name, what } => write!(f, "~ policy {name}: {}", edits(what)),
             Change::NatChanged { what } => write!(f, "~ nat: {}", edits(what)),
+            Change::StateChanged { what } => write!(f, "~ state: {}", edits(what)),
             Change::PortAdded { port } => {
                 write!(f, "+ port {}: device {} scheme {}", port.name, port.device, port.scheme)?;
                 port.policy.iter().try_for_each(|policy| write!(f, " policy {policy}"))?;

@@ -8,6 +8,8 @@ mod nat;
 mod passthrough;
 mod policy;
 mod route;
+mod router;
+mod state;
 
 pub(crate) use advertise::{RA, RA_PREFIX};
 pub(crate) use cpu::{CPU, ESTIMATOR, TUNE};
@@ -17,6 +19,8 @@ pub(crate) use nat::NAT;
 pub(crate) use passthrough::{MOST_PAIRS, PASSTHROUGH};
 pub(crate) use policy::{MOST_POLICIES, OBJECTIVES, POLICY};
 pub(crate) use route::{NEIGHBOUR, ROUTE};
+pub(crate) use router::ROUTER;
+pub(crate) use state::{PORT_STATE, STATE};
 
 use crate::cpu::Congestion;
 use crate::model::SchemeChange;
@@ -229,6 +233,13 @@ pub(crate) const ROOT: &[Key] = &[
         "{ outside = \"wan\" }",
         "Address and port translation, for paths with the function `nat`.",
     ),
+    key(
+        "state",
+        Kind::Table(STATE),
+        "",
+        "{ lifetime = \"10s\" }",
+        "Ephemeral state: what packets may leave in the router for a while; without the table they may not.",
+    ),
 ];
 
 /// Rules of one packet filter.
@@ -236,63 +247,6 @@ pub(crate) const MOST_RULES: usize = 1024;
 /// Interfaces that lead outside, and ports that lead inside.
 pub(crate) const MOST_OUTSIDE: usize = 8;
 pub(crate) const MOST_FORWARDS: usize = 256;
-
-pub(crate) const ROUTER: &[Key] = &[
-    key(
-        "name",
-        Kind::Text(Form::RouterName),
-        "\"switchpath\"",
-        "\"edge\"",
-        "The router's name, in `show` and in metrics.",
-    ),
-    key(
-        "workers",
-        Kind::Integer { least: 1, most: 64 },
-        "1",
-        "1",
-        "Worker threads: each has a queue of every port, or a relay to one. Where it is left out and `cores` is there, one \
-         for each core. A change takes a restart.",
-    ),
-    key(
-        "cores",
-        Kind::Text(Form::Cores),
-        "",
-        "\"0-1,3\"",
-        "The cores that workers are pinned to: the first worker to the first, and so on. Where it is left out they run where \
-         the system puts them. A change takes a restart.",
-    ),
-    key(
-        "spin",
-        Kind::Text(Form::Time),
-        "\"50us\"",
-        "\"50us\"",
-        "How long a worker without work looks for some before it sleeps, up to 1s. Longer saves the microseconds of waking it, \
-         and costs its core.",
-    ),
-    key(
-        "frames",
-        Kind::Integer { least: 256, most: 4_194_304 },
-        "16384",
-        "16384",
-        "Frames in the pool, 2 KB each: every packet in the router occupies one. A change takes a restart.",
-    ),
-    key(
-        "super_frames",
-        Kind::Integer { least: 0, most: 65_536 },
-        "256",
-        "256",
-        "Frames of 64 KB besides, for jumbo frames and for what senders leave unsegmented. Their memory is the system's until \
-         they are used. A change takes a restart.",
-    ),
-    key(
-        "icmp_rate",
-        Kind::Integer { least: 1, most: 1_000_000 },
-        "100",
-        "100",
-        "ICMP errors per second (RFC 1812 4.3.2.8, RFC 4443 2.4).",
-    ),
-    key("icmp_burst", Kind::Integer { least: 1, most: 100_000 }, "10", "10", "ICMP errors at once, after a silence."),
-];
 
 pub(crate) const PORT: &[Key] = &[
     required("device", Kind::Text(Form::Device), "\"packet:eth0\"", "What is behind the port: `KIND:TARGET`."),
@@ -371,6 +325,13 @@ pub(crate) const PORT: &[Key] = &[
         "true",
         "false",
         "`packet` and `tap` only: whether super-frames and partial checksums are taken and handed over as they are.",
+    ),
+    key(
+        "state",
+        Kind::Table(PORT_STATE),
+        "",
+        "{ at = \"output\" }",
+        "What the port does with ephemeral state, where there is `[state]`.",
     ),
     key(
         "faults",
@@ -576,7 +537,7 @@ mod tests {
         let sections = [("router", ROUTER), ("port", PORT), ("vlan", VLAN), ("faults", FAULTS), ("route", ROUTE)];
         let others = [("neighbour", NEIGHBOUR), ("path", PATH), ("ra", RA), ("ra prefix", RA_PREFIX)];
         let cpu = [("cpu", CPU), ("tune", TUNE), ("estimator", ESTIMATOR), ("nat", NAT)];
-        let wanted = [("objectives", OBJECTIVES), ("policy", POLICY)];
+        let wanted = [("objectives", OBJECTIVES), ("policy", POLICY), ("state", STATE), ("port state", PORT_STATE)];
         let several = [("multicast", MULTICAST), ("passthrough", PASSTHROUGH)];
         for (name, keys) in sections.into_iter().chain(others).chain(cpu).chain(wanted).chain(several) {
             let (from, to) = (format!("<!-- keys: {name} -->\n"), "<!-- end -->");
@@ -589,7 +550,7 @@ mod tests {
 
     #[test]
     fn defaults_are_within_their_ranges() {
-        let others = [RA, RA_PREFIX, CPU, TUNE, ESTIMATOR, NAT, OBJECTIVES, POLICY];
+        let others = [RA, RA_PREFIX, CPU, TUNE, ESTIMATOR, NAT, OBJECTIVES, POLICY, STATE, PORT_STATE];
         for key in [ROOT, ROUTER, PORT, VLAN, FAULTS, ROUTE, NEIGHBOUR, PATH].into_iter().chain(others).flatten() {
             if let (Kind::Integer { least, most }, false) = (&key.kind, key.default.is_empty()) {
                 assert!((*least..=*most).contains(&key.default.parse().unwrap()), "{}", key.name);

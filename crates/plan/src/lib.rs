@@ -32,6 +32,7 @@ mod render;
 mod ring;
 mod schema;
 mod scheme;
+pub mod state;
 mod text;
 pub mod throttle;
 
@@ -62,5 +63,6 @@ pub use objective::{CodePoints, Objective, PolicyPlan};
 pub use passthrough::PassThroughPlan;
 pub use ring::Ring;
 pub use schema::schema;
+pub use state::StatePlan;
 pub use text::{TextError, did_you_mean, quote};
 pub use units::Mac;

@@ -4,6 +4,7 @@
 //! neighbours by address, and texts are canonical. Only the order of paths has a meaning.
 
 use crate::address::{mac_text, optional_mac_text};
+use crate::state::{PortStatePlan, StatePlan};
 use crate::{Call, CodePoints, Cores, CpuPlan, DispatchRule, FilterRule, Layout, Match, NatPlan, Objective, PathCpu};
 use crate::{MulticastPlan, PassThroughPlan, PolicyPlan, PortCpu, Prefix, RaPlan};
 use serde::{Serialize, Serializer};
@@ -54,6 +55,9 @@ pub struct Plan {
     pub paths: Vec<PathPlan>,
     /// How hosts inside reach the outside; none where nothing is translated.
     pub nat: Option<NatPlan>,
+    /// What packets may leave in the router for a while; none where they may not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<StatePlan>,
     /// What code points ask for where they are trusted.
     #[serde(skip_serializing_if = "CodePoints::is_empty")]
     pub objectives: CodePoints,
@@ -105,6 +109,9 @@ pub struct PortPlan {
     pub capture: Option<String>,
     /// Faults put upon its frames.
     pub faults: Option<FaultsPlan>,
+    /// What it does with ephemeral state.
+    #[serde(skip_serializing_if = "PortStatePlan::is_default")]
+    pub state: PortStatePlan,
     /// What it means to the processor.
     pub cpu: PortCpu,
 }

@@ -314,6 +314,7 @@ fn applied(old: &Plan, new: &Plan, changes: &[Change]) -> Plan {
             Change::NeighbourRemoved { neighbour } => plan.neighbours.retain(|n| *n != neighbour),
             Change::NeighbourChanged { old, new } => *plan.neighbours.iter_mut().find(|n| **n == old).unwrap() = new,
             Change::NatChanged { .. } => plan.nat = new.nat.clone(),
+            Change::StateChanged { .. } => plan.state = new.state.clone(),
             Change::ObjectivesChanged { what } => {
                 assert!(what.iter().all(|edit| edit.what == "delay"));
                 plan.objectives = new.objectives.clone();

@@ -34,6 +34,7 @@ mod router;
 pub mod scheduler;
 mod shelf;
 pub mod snapshot;
+pub mod station;
 mod sync;
 mod worker;
 
@@ -47,8 +48,9 @@ pub use router::{
     Published, Router,
 };
 pub use worker::{
-    Adopted, Change, Command, Decorate, HalfAdopted, LinksReport, Mailbox, NewFunctions, NewPort, PathReport,
-    PortReport, QueueReport, Reschedule, Step, TaskReport, Watched, Worker, WorkerReport, add_counters,
+    Adopted, Change, Command, Decorate, HalfAdopted, LinksReport, Mailbox, NewFunctions, NewPort, NewStation,
+    Onlookers, PathReport, PortReport, QueueReport, Reschedule, Step, TaskReport, Watched, Worker, WorkerReport,
+    add_counters,
 };
 
 /// What a configuration may name: the schemes, the functions and the kinds of port of this build.

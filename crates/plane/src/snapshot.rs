@@ -5,6 +5,7 @@ use crate::interface::Interface;
 use crate::limits::HostLimits;
 use crate::multicast::MulticastRoutes;
 use crate::nat;
+use crate::station::{Marks, Stations};
 pub use plan::Layout;
 use plan::{Call, CpuPlan, DispatchRule, FilterRule, Match, Objective, PathCpu, PortCpu};
 use std::net::Ipv6Addr;
@@ -134,6 +135,10 @@ pub struct Snapshot {
     pub nat: Option<nat::Rules>,
     /// Where packets to multicast groups go.
     pub multicast: MulticastRoutes,
+    /// Where instructions are executed; none where they are not.
+    pub stations: Option<Arc<Stations>>,
+    /// How packets that carry one are known.
+    pub(crate) marks: Marks,
     egress: Vec<Egress>,
     positions: Vec<Option<u16>>,
     own4_filter: u64,
@@ -180,6 +185,8 @@ impl Snapshot {
             limits,
             nat: None,
             multicast: MulticastRoutes::default(),
+            stations: None,
+            marks: Marks::NONE,
             egress,
             positions,
             own4_filter,
@@ -190,6 +197,12 @@ impl Snapshot {
     pub fn empty() -> Snapshot {
         let limits = HostLimits::default();
         Snapshot::new(Generation(0), CpuPlan::default(), Vec::new(), Vec::new(), Vec::new(), Vec::new(), limits)
+    }
+
+    /// The same where instructions are executed.
+    pub fn executing(self, stations: Option<Arc<Stations>>) -> Snapshot {
+        let marks = stations.as_ref().map_or(Marks::NONE, |stations| stations.marks);
+        Snapshot { stations, marks, ..self }
     }
 
     /// What leaving by `interface` takes; an MTU of zero where it is gone.

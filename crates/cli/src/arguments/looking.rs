@@ -75,6 +75,8 @@ pub enum Noun {
         #[arg(long, default_value = "1000", value_parser = clap::value_parser!(u64).range(1..=100_000))]
         limit: u64,
     },
+    /// Ephemeral state: how full its stores are, and what packets asked for.
+    State,
     /// What packets want at ports with a policy, and which scheme serves it.
     Policy,
     /// The multicast groups that are forwarded, and what was copied for them.

@@ -7,6 +7,7 @@ mod machine;
 mod routes;
 mod running;
 mod simulating;
+mod state;
 
 pub use changing::*;
 use clap::{Args, Parser, Subcommand, ValueHint};
@@ -16,6 +17,7 @@ pub use machine::*;
 pub use routes::*;
 pub use running::*;
 pub use simulating::*;
+pub use state::*;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -82,6 +84,8 @@ pub enum Command {
     Route(Routes),
     /// Add and take away neighbours while the router runs.
     Neighbour(Neighbours),
+    /// Ephemeral state: what packets leave in routers for a while, and what hosts find out with it.
+    State(State),
     /// Watch packets as they meet their fates, or write them to a file.
     Capture(Capture),
     /// Watch the running router live: ports, paths, drops, workers, events.

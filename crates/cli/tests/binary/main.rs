@@ -19,5 +19,6 @@ mod replayed;
 mod rig;
 mod routes;
 mod shown;
+mod state;
 mod translated;
 mod trials;

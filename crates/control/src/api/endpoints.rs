@@ -171,6 +171,15 @@ pub const ENDPOINTS: &[Endpoint] = &[
         }],
         ..get("/v1/nat", "Address translation and its connections.", json::<Nat>("Nat"))
     },
+    get("/v1/state", "Ephemeral state: its stores, and what packets asked for.", json::<Ephemeral>("Ephemeral")),
+    Endpoint {
+        needs: Needs::Full,
+        parameters: &[
+            Parameter { name: "port", example: "lan", doc: "Only those of this port; `central` is in the middle." },
+            Parameter { name: "limit", example: "100", doc: "At most so many; 1000 where it is left out." },
+        ],
+        ..get("/v1/state/entries", "What is in its stores.", json::<EphemeralEntries>("EphemeralEntries"))
+    },
     get("/v1/policy", "What packets want, and which schemes it brings.", json::<Policies>("Policies")),
     get("/v1/multicast", "The multicast groups that are forwarded.", json::<Multicast>("Multicast")),
     get("/v1/neighbours", "The neighbours.", json::<Neighbours>("Neighbours")),

@@ -6,6 +6,7 @@
 
 mod changes;
 mod endpoints;
+mod ephemeral;
 mod explained;
 mod functions;
 mod history;
@@ -22,6 +23,9 @@ pub use changes::{
 };
 pub(crate) use endpoints::LINES;
 pub use endpoints::{ENDPOINTS, Endpoint, Needs, Parameter, openapi, reference};
+pub use ephemeral::{
+    Ephemeral, EphemeralAbort, EphemeralEntries, EphemeralEntry, EphemeralInstruction, EphemeralPlace, EphemeralStore,
+};
 pub use explained::{DropExplained, ExplainedStep, Explanation, FieldChange, StepOutcome};
 pub use functions::{Function, FunctionCounter, Functions, Nat, NatConnection};
 pub use history::{Confirmed, History, HistoryEntry, HistoryState, Pending, Via, Who};

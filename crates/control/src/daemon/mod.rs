@@ -6,6 +6,7 @@ mod confirm;
 mod divide;
 mod drive;
 mod edit;
+mod ephemeral;
 mod functions;
 mod guard;
 mod links;
@@ -277,6 +278,7 @@ impl Daemon {
             Box::new(Watcher { log: log.clone(), taps: taps.clone(), traces: traces.clone() })
         };
         let (mut router, workers) = Router::new(build, observer);
+        router.execute_by(Arc::new(esp::Executor));
         let wakers: Vec<Waker> =
             workers.iter().map(|_| Waker::new()).collect::<Result<_, _>>().map_err(StartError::System)?;
         for (index, waker) in wakers.iter().enumerate() {

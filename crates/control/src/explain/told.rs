@@ -4,7 +4,7 @@ use crate::api::{ExplainedStep, Explanation, FieldChange, StepOutcome};
 use packet::DropReason;
 use packet::wire::{differences, summary};
 use plane::classify::{Exception, Finding, Outcome, RouteReport};
-use plane::explain::{Expected, Question, Step};
+use plane::explain::{Expected, Instructed, Question, Step};
 use plane::objective::Because;
 use plane::snapshot::Snapshot;
 use units::{InterfaceId, PortId, VrfId};
@@ -124,8 +124,26 @@ impl Teller<'_> {
             Step::Fragment { port, frame } => {
                 vec![("fragment", Note, format!("leaves by {}: {}", self.port(*port), summary(frame)))]
             }
+            Step::Instruction(instructed) => vec![self.instruction(instructed)],
             Step::Again => {
                 vec![("again", Note, "the router's own protocols send it on: it is classified again".into())]
+            }
+        }
+    }
+
+    fn instruction(&self, instructed: &Instructed) -> Line {
+        let Instructed { asked, port, leaves, executed } = instructed;
+        let place = match (port, leaves) {
+            (None, _) => "in the middle".to_owned(),
+            (Some(port), false) => format!("where it comes in by {}", self.port(*port)),
+            (Some(port), true) => format!("where it leaves by {}", self.port(*port)),
+        };
+        let what = format!("{} of computation {:#x} {place}", asked.instruction, asked.computation);
+        match (&asked.not, executed) {
+            (Some(why), _) => ("instruction", Fail, format!("{what}: not executed, {why}")),
+            (None, false) => ("instruction", Note, format!("{what}: nothing is executed there")),
+            (None, true) => {
+                ("instruction", Note, format!("{what}: executed; whether it goes on depends on what others have left"))
             }
         }
     }

@@ -6,9 +6,11 @@
 
 mod execute;
 mod operator;
+mod text;
 
 pub use execute::execute;
 pub use operator::{Operator, UnknownOperator};
+pub use text::NoInstruction;
 
 use crate::store::{Ended, Tags, mix};
 
@@ -271,11 +273,15 @@ pub enum Abort {
     Underflow,
     /// This router does not execute it.
     NotEnabled,
+    /// Its source has more executed than one may.
+    RateLimited,
+    /// Its source creates more than one may.
+    Quota,
 }
 
 impl Abort {
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Abort; 7] = [
+    pub const ALL: [Abort; 9] = [
         Abort::Full,
         Abort::AbsentTag,
         Abort::BadOpcode,
@@ -283,6 +289,8 @@ impl Abort {
         Abort::BadChecksum,
         Abort::Underflow,
         Abort::NotEnabled,
+        Abort::RateLimited,
+        Abort::Quota,
     ];
 
     /// Its name in metrics and on the command line.
@@ -295,6 +303,8 @@ impl Abort {
             Abort::BadChecksum => "bad_checksum",
             Abort::Underflow => "underflow",
             Abort::NotEnabled => "not_enabled",
+            Abort::RateLimited => "rate_limited",
+            Abort::Quota => "quota",
         }
     }
 }

@@ -77,7 +77,7 @@ fn read(line: &Line, slot: usize, now: Tick) -> Option<(u64, u64, u32)> {
 }
 
 /// By the log, in which what lives comes after what has expired.
-fn occupancy(space: &Space, now: Tick) -> Occupancy {
+pub(super) fn occupancy(space: &Space, now: Tick) -> Occupancy {
     let (created, freed) = (space.created.load(Ordering::Acquire), space.freed.load(Ordering::Acquire));
     let (mut first, mut end) = (freed.min(created), created);
     while first < end {

@@ -143,6 +143,11 @@ impl Shard {
         self.sweep.as_ref().map(|sweep| sweep.lag)
     }
 
+    /// How full it is.
+    pub fn occupancy(&self, now: Instant) -> super::Occupancy {
+        super::inspect::occupancy(&self.space, Tick::of(now))
+    }
+
     /// What it has counted.
     pub fn counters(&self) -> ShardCounters {
         ShardCounters { created: self.created, ..self.counters }
@@ -187,6 +192,12 @@ pub struct Session<'a> {
 }
 
 impl Session<'_> {
+    /// Entries created so far.
+    #[inline]
+    pub fn created(&self) -> u64 {
+        self.shard.created
+    }
+
     /// Has the processor fetch the home of a tag.
     #[inline(always)]
     pub fn prepare(&self, tags: &mut Tags) {

@@ -112,6 +112,12 @@ impl<const TAGS: usize> View<TAGS> {
         self.present |= 1 << tag;
     }
 
+    /// Whether a tag was written.
+    #[inline]
+    pub fn wrote(&self, tag: usize) -> bool {
+        self.written >> self.index(tag) & 1 != 0
+    }
+
     /// A tag is the same as one before it.
     #[inline(always)]
     pub fn alias(&mut self, tag: usize, first: usize) {

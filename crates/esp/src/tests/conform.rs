@@ -106,6 +106,16 @@ fn vector(text: &mut String, instruction: Instruction, condition: &str) {
 }
 
 #[test]
+fn instructions_read_back_as_they_are_told() {
+    for instruction in variants() {
+        assert_eq!(instruction.to_string().parse(), Ok(instruction));
+    }
+    for text in ["", "nop 1", "count 1 under 3", "collect 1 2 lt 3", "compare 1 add 2", "mark 1", "test 0xg"] {
+        assert!(text.parse::<Instruction>().is_err(), "{text}");
+    }
+}
+
+#[test]
 fn conform_golden_vectors() {
     let mut text = String::from(
         "# What each instruction does to a packet and to a store, as bytes of the part that routers execute (its carriage\n\

@@ -5,6 +5,7 @@ use crate::isa::Instruction;
 use crate::site::{Fate, Rules};
 use crate::station::{Made, Place, PortSpec, RouterSpec, Station};
 use crate::store::{Key, LIFETIME, StoreSpec};
+use crate::variables::Permitted;
 use crate::wire::{Locations, Part};
 use units::{Instant, PortId};
 
@@ -14,9 +15,21 @@ const RIGHT: PortId = PortId(3);
 
 fn router(workers: usize) -> RouterSpec {
     let store = StoreSpec::of(1000);
-    let ports = [UP, LEFT, RIGHT].map(|port| PortSpec { port, store, input: true, output: true }).to_vec();
+    let ports = [UP, LEFT, RIGHT]
+        .map(|port| PortSpec { port, store, input: true, output: true, variables: Permitted::default() })
+        .to_vec();
     let (rules, key) = (Rules::of(NODE), Key::new([5, 6]));
-    RouterSpec { ports, central: Some(store), single: false, rules, key, workers }
+    RouterSpec {
+        ports,
+        central: Some(store),
+        single: false,
+        rules,
+        key,
+        workers,
+        lifetime: LIFETIME,
+        flow_order: true,
+        drops_aborted: false,
+    }
 }
 
 fn alone(spec: &RouterSpec) -> (Station, Made) {
@@ -57,8 +70,8 @@ fn output_after_duplication() {
 /// With one store for all ports a branch that is marked marks them all.
 #[test]
 fn a_single_store_breaks_subcast() {
-    let (mut station, made) = alone(&RouterSpec { single: true, ..router(1) });
-    assert_eq!(made.inspectors.len(), 1);
+    let (mut station, _made) = alone(&RouterSpec { single: true, ..router(1) });
+    assert_eq!(station.inspectors().count(), 1);
     visit(&mut station, Place::Input(LEFT), &mut packet(&part(Instruction::Mark { tag: 9, value: 1 })));
     let subcast = packet(&Part { locations: Locations::OUTPUT, ..part(Instruction::Test { tag: 9 }) });
     let copies = [LEFT, RIGHT].map(|port| visit(&mut station, Place::Output(port), &mut subcast.clone()));
@@ -104,12 +117,14 @@ fn a_computation_is_on_one_worker_at_every_place() {
 
 #[test]
 fn a_station_is_tended_when_something_has_expired() {
-    let (mut station, made) = alone(&router(1));
+    let (mut station, _made) = alone(&router(1));
     assert_eq!(station.tend(Instant::START, 100), Instant::FAR);
     visit(&mut station, Place::Input(UP), &mut packet(&part(Instruction::Mark { tag: 9, value: 1 })));
     let due = station.tend(Instant::START, 100);
     assert_eq!(due, Instant::START + LIFETIME);
     assert_eq!(station.tend(due, 100), Instant::FAR);
-    let occupancy = made.inspectors[0].1.occupancy(due)[0];
+    let (port, inspector) = station.inspectors().next().unwrap();
+    assert_eq!(port, Some(UP));
+    let occupancy = inspector.occupancy(due)[0];
     assert_eq!((occupancy.live, occupancy.expired, occupancy.created), (0, 0, 1));
 }

@@ -1,6 +1,6 @@
 //! Where in an IP packet the part lies that routers execute (spec E-16, E-18).
 
-use packet::wire::{Ipv4, Ipv4Header, Ipv6, ipv4, protocol, transport};
+use packet::wire::{Ipv4, Ipv4Header, Ipv6, Ipv6Header, ipv4, ipv6, protocol, transport};
 use std::ops::Range;
 
 /// What carries a part.
@@ -62,6 +62,13 @@ impl Carriages {
                 packet.header.is_first().then(|| self.behind(packet.header.protocol(), l3, upper))?
             }
             6 => {
+                // Also where the rest of a copy lies in another frame.
+                let header = Ipv6Header::of(l3)?;
+                let next = header.next_header();
+                if next == self.protocol || next == protocol::UDP {
+                    let end = (ipv6::HEADER + header.payload_length()).min(l3.len());
+                    return self.behind(next, l3, ipv6::HEADER..end);
+                }
                 let packet = Ipv6::parse(l3).ok()?;
                 let chain = packet.chain().ok()?;
                 self.behind(chain.protocol, l3, chain.offset?..packet.bytes.len())

@@ -17,4 +17,5 @@ pub use carriage::{Carriage, Carriages};
 pub use envelope::{Addresses, WrapError, datagram, dedicated, strip, wrap};
 pub use exercise::exercise;
 pub(crate) use part::Checked;
+pub(crate) use part::behind;
 pub use part::{Locations, Part, Unread, peek, rewrite, set_error};

@@ -148,6 +148,17 @@ pub fn peek(bytes: &[u8]) -> Option<(Locations, bool, u64)> {
     (head.bits >> 5 == VERSION).then(|| (Locations::of(head.bits), head.bits & ERROR != 0, head.computation.get()))
 }
 
+/// What a piggybacked part has behind it: the protocol of that, and its bytes. `None` where it is not piggybacked.
+pub(crate) fn behind(bytes: &[u8]) -> Option<(u8, &[u8])> {
+    let head = bytes.first_chunk::<HEAD>()?;
+    let head: &Head = zerocopy::transmute_ref!(head);
+    if head.bits & PIGGYBACKED == 0 {
+        return None;
+    }
+    let (&[protocol, _], inside) = bytes.get(usize::from(head.length)..)?.split_first_chunk::<2>()?;
+    Some((protocol, inside))
+}
+
 /// A part whose length, checksum and opcode are right, not yet taken apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Checked {

@@ -92,6 +92,13 @@ impl DropReason {
             NatFragment => "Fragments were reordered on the way here, or the first was lost: lower the sender's MTU.",
             NatUnknown => "An answer that came too late, or a host inside that speaks of what it never had.",
             Filtered | Rejected => "Meant so by a rule of its path: `switchpath show functions` counts each.",
+            Instruction => {
+                "Meant so by who computes: most reports of a group end where they are added up. `switchpath show state` has them \
+                 by instruction."
+            }
+            InstructionAborted => {
+                "`switchpath show state` has the reasons; where it is `full`, raise the capacity (`switchpath state size`)."
+            }
             OutputQueue => "The link is too slow for what the router itself sends: see `switchpath show queues`.",
             HandOverFull => {
                 "One worker gets more than it can take: see `switchpath show workers`. A single heavy flow stays on one worker."

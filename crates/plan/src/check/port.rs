@@ -128,6 +128,7 @@ impl Ports<'_> {
             scheme_change: section.choice(report, "scheme_change", SchemeChange::ALL).unwrap_or_default(),
             capture: self.file(report, section, "capture"),
             faults: faults(report, section),
+            state: super::state::of_port(report, section),
             cpu: cpu::port(report, section, self.by.batch),
             device,
             name,

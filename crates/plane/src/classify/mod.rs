@@ -147,13 +147,23 @@ pub(crate) struct Scratch {
     pub targets: [Target; BATCH],
     /// Whether something is left to be done to any of them before it is fit for every link.
     pub offloads: bool,
+    /// Whether any of them may carry an instruction.
+    pub stations: bool,
 }
 
 impl Scratch {
     pub fn new() -> Box<Scratch> {
         let memo = Memo { word: u32::MAX, target: REFUSED, mtu: 0, meta: Meta::default() };
         let (keys, words, targets) = ([0; BATCH], [0; BATCH], [REFUSED; BATCH]);
-        Box::new(Scratch { keys, words, facts: [Facts::NOT_PLAIN; BATCH], memo, targets, offloads: false })
+        Box::new(Scratch {
+            keys,
+            words,
+            facts: [Facts::NOT_PLAIN; BATCH],
+            memo,
+            targets,
+            offloads: false,
+            stations: false,
+        })
     }
 }
 
@@ -168,8 +178,8 @@ impl<W: Witness> Classifier<'_, W> {
         packets: &mut [Packet],
         scratch: &mut Scratch,
     ) -> u64 {
-        let Scratch { keys, words, facts, memo, targets, offloads } = scratch;
-        *offloads = false;
+        let Scratch { keys, words, facts, memo, targets, offloads, stations } = scratch;
+        (*offloads, *stations) = (false, false);
         let count = packets.len().min(BATCH);
         if view.through.is_some() {
             return self.pass_all((id, view), came, &mut packets[..count], (&mut targets[..count], offloads));
@@ -188,11 +198,12 @@ impl<W: Witness> Classifier<'_, W> {
         for i in 0..count {
             let packet = &mut packets[i];
             bytes += packet.len() as u64;
-            match self.plain_destination(mac, packet) {
+            match self.plain_destination(mac, packet, stations) {
                 Some((destination, seen)) => (keys[i], facts[i]) = (destination, seen),
                 None => {
                     (keys[i], facts[i]) = (0, Facts::NOT_PLAIN);
                     arrive(packet, came, id, view.untagged);
+                    *stations |= self.snapshot.marks.may_be_on(packet.bytes());
                     targets[i] = self.general(view, packet);
                     if packet.is_offloaded() {
                         *offloads = true;
@@ -243,9 +254,9 @@ impl<W: Witness> Classifier<'_, W> {
     }
 
     /// The destination of an untagged IPv4 packet for us to forward, without options and with nothing wrong; nothing
-    /// for all others.
+    /// for all others. Notes in `stations` where it may carry an instruction.
     #[inline(always)]
-    fn plain_destination(&self, mac: u64, packet: &mut Packet) -> Option<(u32, Facts)> {
+    fn plain_destination(&self, mac: u64, packet: &mut Packet, stations: &mut bool) -> Option<(u32, Facts)> {
         let bytes = packet.bytes();
         let frame = bytes.first_chunk::<PLAIN>()?;
         let (link, header) = frame.split_first_chunk::<ETHERNET>()?;
@@ -268,6 +279,7 @@ impl<W: Witness> Classifier<'_, W> {
         if !sound {
             return None;
         }
+        *stations |= self.snapshot.marks.may_carry(header[9], || bytes.get(PLAIN..)?.first_chunk().copied());
         if ETHERNET + length < packet.len() {
             // Padding of a short Ethernet frame is no part of the packet.
             packet.resize(ETHERNET + length);

@@ -9,6 +9,9 @@
 //! of its packet, what a queueing scheme will do with a backlog. How things stand there is in the reports it was given.
 
 mod dry;
+mod instruction;
+
+pub use instruction::Instructed;
 
 use crate::classify::{COPIED, Classifier, Dispatch, Finding, REFUSED, RouteReport, Tables, Target, Witness};
 use crate::function::{self, Context};
@@ -85,6 +88,8 @@ pub enum Step {
         /// The frame.
         frame: Vec<u8>,
     },
+    /// It carries an instruction for this place.
+    Instruction(Instructed),
     /// The host sends it on: it is classified again.
     Again,
 }
@@ -164,6 +169,7 @@ pub fn explain(question: &Question<'_>, port: PortId, frame: &[u8]) -> Explanati
     }
     let way = Way { question, dispatch: &dispatch, steps: &steps };
     let target = way.classifier(question.tables).one((port, view), question.now, &mut packet);
+    way.instructed_at_input(port, &packet);
     let (expected, path, awaited) = if target == COPIED {
         let (expected, path) = way.copies(question.tables, packet, &mut pool);
         (expected, path, Vec::new())
@@ -314,6 +320,7 @@ impl Way<'_> {
         if packet.meta().exception != 0 {
             return Err(packet);
         }
+        self.instructed_at_output(port, &packet);
         let down = self.question.reports.iter().flat_map(|report| &report.ports).any(|r| r.port == port && !r.up);
         let sent = |packet: &Packet| Expected::Sent {
             port,

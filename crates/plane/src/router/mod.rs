@@ -12,6 +12,7 @@ mod known;
 mod measured;
 mod policies;
 mod prepare;
+mod stations;
 
 pub use crate::bell::Nudge;
 pub use edit::{EditError, EditSummary, Edits};
@@ -69,6 +70,8 @@ pub struct Router {
     given: HashMap<(InterfaceId, IpAddr), Mac>,
     measured: Measured,
     policies: Policies,
+    /// Who makes stations; none where instructions are not executed.
+    maker: Option<Arc<dyn crate::station::Maker>>,
 }
 
 /// Ids by name. An id keeps its name for as long as the router runs, and none is given twice.
@@ -156,6 +159,7 @@ impl Router {
             given: HashMap::new(),
             measured,
             policies: Policies::default(),
+            maker: None,
         };
         (router, workers)
     }

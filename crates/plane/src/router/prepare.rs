@@ -142,6 +142,14 @@ impl Router {
         for share in &mut shares {
             share.functions = self.prepare_functions(plan, &paths, &names, &mut errors);
         }
+        let stations = self.stations(plan, &names).and_then(|stations| {
+            let made = self.make_stations(stations.as_deref())?;
+            Ok((stations, made))
+        });
+        let (stations, made) = stations.unwrap_or_else(|error| {
+            errors.push(error);
+            (None, Vec::new())
+        });
         let (Ok(gateways), true) = (gateways, errors.is_empty()) else { return Err(errors) };
         let nat = plan.nat.as_ref().map(|nat| translation(nat, &names, &interfaces, self.build.limits.secret));
         let mut snapshot = Snapshot::new(
@@ -155,14 +163,15 @@ impl Router {
         );
         snapshot.nat = nat;
         snapshot.multicast = multicast(plan, &names);
-        let snapshot = Arc::new(snapshot);
+        let snapshot = Arc::new(snapshot.executing(stations));
         let statics = plan.neighbours.iter().map(|n| ((names.interfaces[&n.interface], n.address), n.mac)).collect();
         let change = |Share { ports, schemes, functions }| {
             let mut change = Change::to(snapshot.clone());
             (change.ports, change.schemes, change.functions) = (ports, schemes, functions);
             change
         };
-        let changes = shares.into_iter().map(change).collect();
+        let mut changes: Vec<Change> = shares.into_iter().map(change).collect();
+        self.hand_out(made, &mut changes);
         Ok(Prepared { plan: Arc::new(plan.clone()), snapshot, changes, names, routes, gateways, statics })
     }
 

@@ -9,7 +9,7 @@ pub use reschedule::Reschedule;
 use super::crew::Crew;
 use super::duties::Task;
 use super::lanes::Lanes;
-use super::{Command, PortState, Remains, Role, Worker};
+use super::{Command, Mesh, NewStation, PortState, Remains, Role, Worker};
 use crate::classify::{Dispatch, REFUSED, Target};
 use crate::event::Event;
 use crate::function::Function;
@@ -79,6 +79,10 @@ pub struct Change {
     pub schemes: Vec<(PortId, Queueing)>,
     /// Paths that are new, or whose functions are others.
     pub functions: Vec<NewFunctions>,
+    /// Who executes instructions.
+    pub station: NewStation,
+    /// The ends of rings to the other workers, with the first station.
+    pub(crate) mesh: Option<Box<Mesh>>,
     pub(super) reply: Option<Sender<Adopted>>,
 }
 
@@ -93,7 +97,15 @@ pub struct Adopted {
 impl Change {
     /// A change to `snapshot` that needs nothing new.
     pub fn to(snapshot: Arc<Snapshot>) -> Change {
-        Change { snapshot, ports: Vec::new(), schemes: Vec::new(), functions: Vec::new(), reply: None }
+        Change {
+            snapshot,
+            ports: Vec::new(),
+            schemes: Vec::new(),
+            functions: Vec::new(),
+            station: NewStation::Stays,
+            mesh: None,
+            reply: None,
+        }
     }
 }
 
@@ -178,6 +190,7 @@ impl Worker {
                 Command::Divide(snapshot) => self.divide(snapshot, now),
                 Command::Reschedule(new) => self.reschedule(*new),
                 Command::Report(reply) => drop(reply.send(self.report())),
+                Command::Onlookers(reply) => drop(reply.send(self.onlookers())),
                 Command::Links(port, reply) => drop(reply.send(self.links(port))),
                 Command::Watch(trace, reply) => drop(reply.send(self.watch(trace))),
                 Command::Inject(port, frames, reply) => self.injected.push_back((port, frames, reply)),
@@ -214,7 +227,8 @@ impl Worker {
         let Some(change) = self.pending.take() else { return };
         self.adopting = true;
         (self.quiet, self.waits_since) = (0, None);
-        let Change { snapshot, ports, schemes, functions, reply } = change;
+        let Change { snapshot, ports, schemes, functions, station, mesh, reply } = change;
+        self.executing.adopt(station, mesh, now);
         let mut retired: Vec<(PortId, Queueing)> = Vec::new();
         self.fates.count_ports(snapshot.ports.len());
         for new in ports {
@@ -319,6 +333,7 @@ impl Worker {
             closing: None,
             role,
             spread: 0,
+            brought: 0,
             lanes,
             throttles: false,
             stalled: None,
@@ -499,6 +514,7 @@ impl Worker {
                 output: Queue::new(path.output_capacity),
                 half: None,
                 offloads: false,
+                stations: false,
                 functions: functions.unwrap_or_default(),
                 counters: PathCounters::default(),
                 minimal: false,
@@ -533,14 +549,16 @@ impl Worker {
                 batch.drain().for_each(|packet| fates.drop_at(PortId::at(index), packet, DropReason::Shutdown));
             }
         }
-        let Crew::First(colleagues) = crew else { return };
-        for colleague in colleagues {
-            while let Ok(packet) = colleague.handed.pop() {
-                fates.pool.import(1);
-                fates.ledger.take_over(1);
-                fates.drop(packet, DropReason::Shutdown);
+        if let Crew::First(colleagues) = crew {
+            for colleague in colleagues {
+                while let Ok(packet) = colleague.handed.pop() {
+                    fates.pool.import(1);
+                    fates.ledger.take_over(1);
+                    fates.drop(packet, DropReason::Shutdown);
+                }
             }
         }
+        self.discard_brought(DropReason::Shutdown);
     }
 
     /// Says farewell to hosts, and drops everything else the worker holds: it is about to end. A second call, when no worker runs any more, drops also what

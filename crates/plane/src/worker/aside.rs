@@ -161,6 +161,10 @@ impl Worker {
             self.renew_functions(target);
             self.accuse(target, Misdeed::Panicked(&reason));
         }
+        if let Some(port) = self.instances[usize::from(target)].as_ref().and_then(|instance| instance.port) {
+            let state = self.ports.get(port.index()).and_then(Option::as_ref);
+            odd |= !self.executing.leaving(port, state, self.fates.now, self.batch.as_mut_slice());
+        }
         if odd && self.send_on(target) {
             self.divert(target);
         }

@@ -3,6 +3,7 @@
 //! What is received is spread by the hash of its flow, so that a flow is always on one worker; what is not IP stays with
 //! the owner. What the others want transmitted goes out in turns, beside what the owner's own link sends.
 
+use super::executing::STAYS;
 use crate::fates::Fates;
 use crate::offload::{fit, must_cut};
 use crate::port::{Lane, Port};
@@ -66,13 +67,14 @@ impl Lanes {
     }
 
     /// Hands the packets of other workers over; in `batch` stay the owner's, and those that found no room: they are
-    /// refused. All keep their order.
+    /// refused. All keep their order. Where they are `marked` some are the owner's whatever their flow.
     #[inline]
-    pub fn spread(&mut self, batch: &mut Batch, stamped: bool, fates: &mut Fates) -> Spread {
+    pub fn spread(&mut self, batch: &mut Batch, (stamped, marked): (bool, bool), fates: &mut Fates) -> Spread {
         batch.as_slice().iter().for_each(Packet::prefetch_bytes);
         let workers = self.lanes.len() as u64 + 1;
         for packet in batch.drain() {
-            match member(&packet, workers) {
+            let stays = marked && packet.meta().rounds == STAYS;
+            match if stays { 0 } else { member(&packet, workers) } {
                 0 => self.own.push(packet),
                 other if self.gone >> other & 1 != 0 => self.own.push(packet),
                 other => self.sorted[other - 1].push(packet),
@@ -247,7 +249,7 @@ fn member(packet: &Packet, workers: u64) -> usize {
 
 /// Where the IP header begins; nothing in frames that carry something else.
 #[inline]
-fn network_header(frame: &[u8]) -> Option<usize> {
+pub(super) fn network_header(frame: &[u8]) -> Option<usize> {
     const VLAN: u16 = 0x8100;
     let kind = |at: usize| Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?));
     let at = if kind(12)? == VLAN { 16 } else { 12 };
@@ -427,7 +429,7 @@ mod tests {
                 batch.push(packet);
             }
             fates.ledger.receive(16);
-            let spread = lanes.spread(&mut batch, true, fates).packets;
+            let spread = lanes.spread(&mut batch, (true, false), fates).packets;
             let refused = batch.as_slice().iter().filter(|packet| packet.meta().refused != 0).count() as u64;
             batch.drain().for_each(|packet| fates.drop(packet, DropReason::NoRoute));
             fates.ledger.check(fates.pool.outside()).unwrap();

@@ -3,12 +3,16 @@
 use super::{Adopted, Change, LinksReport, Reschedule, Watched, WorkerReport};
 use crate::scheduler::trace::Trace;
 use crate::snapshot::Snapshot;
+use crate::station::Onlooker;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use units::{InterfaceId, Mac, PortId};
+
+/// Who looks into which store: that of a port, or the central one.
+pub type Onlookers = Vec<(Option<PortId>, Arc<dyn Onlooker>)>;
 
 /// Something for a worker to do between two steps.
 #[derive(Debug)]
@@ -27,6 +31,8 @@ pub enum Command {
     Inject(PortId, Vec<Vec<u8>>, Sender<u64>),
     /// A neighbour that is configured, or no longer (no address).
     Neighbour(InterfaceId, IpAddr, Option<Mac>),
+    /// Say who looks into the stores of ephemeral state; nobody where there are none.
+    Onlookers(Sender<Onlookers>),
     /// Keep what the CPU scheduler does in this trace from now on, or in none; answers what was kept until now.
     Watch(Option<Box<Trace>>, Sender<Watched>),
 }

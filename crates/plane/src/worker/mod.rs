@@ -10,6 +10,7 @@ mod copying;
 mod crew;
 mod cutting;
 mod duties;
+mod executing;
 mod holding;
 mod inject;
 mod inlined;
@@ -27,8 +28,10 @@ mod team;
 pub(crate) use adopt::Opened;
 pub use adopt::{Adopted, Change, Decorate, NewFunctions, NewPort, Reschedule};
 pub(crate) use crew::Crew;
+pub(crate) use executing::Mesh;
+pub use executing::NewStation;
 pub(crate) use lanes::Lanes;
-pub use mailbox::{Command, Mailbox};
+pub use mailbox::{Command, Mailbox, Onlookers};
 pub(crate) use outlet::ROUNDS;
 pub use report::{LinksReport, PathReport, PortReport, QueueReport, TaskReport, Watched, WorkerReport, add_counters};
 pub use restart::HalfAdopted;
@@ -49,6 +52,7 @@ use crate::snapshot::Snapshot;
 use adopt::Common;
 use crew::NextHop;
 use duties::Duties;
+use executing::Executing;
 use holding::Holding;
 use packet::{Batch, Pool};
 use schemes::{Next, Trouble};
@@ -85,6 +89,8 @@ struct PortState {
     role: Role,
     /// Packets of other workers that came in here.
     spread: u64,
+    /// Packets of this worker that another has received here.
+    brought: u64,
     /// The other workers that use this port's queue.
     lanes: Option<Box<Lanes>>,
     /// Whether it waits where the path of a packet is full, and the line loses what does not fit.
@@ -109,9 +115,9 @@ impl PortState {
     /// After the worker has failed: what waits is forgotten, uncounted, and the counters add up again.
     fn settle(&mut self) {
         self.stalled = None;
-        let known = self.refused + self.passed + self.spread;
-        self.refused += self.received.saturating_sub(known);
-        self.received = self.received.max(known);
+        let (known, came) = (self.refused + self.passed + self.spread, self.received + self.brought);
+        self.refused += came.saturating_sub(known);
+        self.received += known.saturating_sub(came);
         self.link.forget();
     }
 
@@ -212,6 +218,8 @@ pub struct Worker {
     asides: Box<dyn Asides>,
     /// Since when a new configuration waits for the paths to be empty.
     waits_since: Option<Instant>,
+    /// What is done with packets that carry instructions.
+    executing: Executing,
 }
 
 impl Worker {
@@ -270,6 +278,7 @@ impl Worker {
             interrupted: None,
             asides: Box::new(Virtual),
             waits_since: None,
+            executing: Executing::default(),
         }
     }
 
@@ -301,6 +310,12 @@ impl Worker {
         }
         if !self.alone {
             self.take_over(now);
+            if self.pending.is_none() && self.executing.mesh.is_some() {
+                self.take_brought();
+            }
+        }
+        if now >= self.executing.due {
+            self.executing.tend(now);
         }
         if !self.holding.is_empty() {
             self.tend(now);
@@ -372,7 +387,7 @@ impl Worker {
 
     /// `timer` is when a task is due.
     fn deadline_by(&self, now: Instant, timer: Instant) -> Instant {
-        let mut until = self.host_due.min(self.audit_due).min(self.watch_due).min(timer);
+        let mut until = self.host_due.min(self.audit_due).min(self.watch_due).min(timer).min(self.executing.due);
         if !self.holding.is_empty() {
             until = until.min(self.ask_due.max(now));
         }
@@ -434,8 +449,10 @@ impl Worker {
             (None, Role::Relay) => state.link.port.has_arrivals(),
             _ => false,
         };
-        let found =
-            self.mailbox.posted() != self.seen || self.crew.has_mail() || self.ports.iter().flatten().any(waits);
+        let found = self.mailbox.posted() != self.seen
+            || self.crew.has_mail()
+            || self.executing.has_mail()
+            || self.ports.iter().flatten().any(waits);
         if found {
             self.bell.get_up();
         }
@@ -482,7 +499,11 @@ impl Worker {
             assert_eq!(counters.offered, counters.sent + counters.dropped + backlog, "link {port}: {counters:?}");
             let stalled = state.stalled.as_ref().map_or(0, |stalled| stalled.len() as u64);
             queued += stalled;
-            assert_eq!(state.received, state.refused + state.passed + state.spread + stalled, "port {port}");
+            assert_eq!(
+                state.received + state.brought,
+                state.refused + state.passed + state.spread + stalled,
+                "port {port}"
+            );
         }
         assert_eq!(self.fates.ledger.held(), queued, "packets in the queues of worker {}", self.id);
     }

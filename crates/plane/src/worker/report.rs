@@ -1,7 +1,7 @@
 //! What a worker tells of itself: a copy of its counters, made between two steps.
 
 use super::duties::Task;
-use super::{Role, Worker};
+use super::{Onlookers, Role, Worker};
 use crate::event::Event;
 use crate::function::Counter;
 use crate::host::NeighbourReport;
@@ -14,6 +14,7 @@ use crate::port::PortStatistics;
 use crate::scheduler::task::{Remark, TaskView, Times};
 use crate::scheduler::trace::Trace;
 use crate::snapshot::Snapshot;
+use crate::station::StationReport;
 use packet::{DropReason, Ledger};
 use plan::Receive;
 use std::collections::BTreeMap;
@@ -196,6 +197,8 @@ pub struct WorkerReport {
     pub waiting: Vec<((InterfaceId, IpAddr), usize)>,
     /// What came to each multicast group of the generation, in the order of its routes.
     pub groups: Vec<GroupCounters>,
+    /// What it has of ephemeral state; none where instructions are not executed.
+    pub station: Option<StationReport>,
 }
 
 /// Adds what the same functions have counted elsewhere.
@@ -233,7 +236,18 @@ impl Worker {
             neighbours: self.report_neighbours(),
             waiting: if self.id == WorkerId(0) { Vec::new() } else { self.holding.iter().collect() },
             groups: self.groups.clone(),
+            station: self.report_station(),
         }
+    }
+
+    fn report_station(&self) -> Option<StationReport> {
+        let told = self.executing.station.as_ref()?.report(self.fates.now);
+        Some(StationReport { handed: self.executing.handed(), ..told })
+    }
+
+    /// Who looks into the stores of ephemeral state.
+    pub(super) fn onlookers(&self) -> Onlookers {
+        self.executing.station.as_ref().map_or_else(Vec::new, |station| station.onlookers())
     }
 
     /// From now on it is a lag worth telling where a path waits for longer than its queue lasts at the rate of `snapshot`.

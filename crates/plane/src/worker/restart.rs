@@ -97,6 +97,7 @@ impl Worker {
         self.asked_by.clear();
         self.verdicts.clear();
         self.ports.iter_mut().flatten().filter_map(|state| state.lanes.as_mut()).for_each(|lanes| lanes.clear());
+        self.clear_brought();
         for remains in &mut self.remains {
             if let Remains::Lanes(lanes) = remains {
                 lanes.clear();
@@ -143,6 +144,7 @@ impl Worker {
             output: Queue::new(behind),
             half: None,
             offloads: false,
+            stations: false,
             functions,
             inlined: false,
             ready: false,
@@ -184,6 +186,7 @@ impl Worker {
         if let Crew::Other(speaker) = &mut self.crew {
             lost += speaker.forsaken();
         }
+        lost += self.forsaken_on_the_way();
         if lost > 0 {
             self.fates.ledger.lose(lost as u64, DropReason::WorkerFailed);
         }

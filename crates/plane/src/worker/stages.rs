@@ -2,7 +2,7 @@
 
 use super::Worker;
 use super::holding::Turn;
-use crate::classify::{COPIED, Classifier, Exception, REFUSED, Target, Unwitnessed};
+use crate::classify::{COPIED, Exception, Target};
 use crate::event::Stage;
 use crate::fates::Fates;
 use crate::function::{Context, Function};
@@ -100,27 +100,16 @@ impl Worker {
     pub(super) fn arrive(&mut self, port: PortId) {
         let Some(Some(state)) = self.ports.get_mut(port.index()) else { return };
         state.arrived(self.batch.len() as u64, &mut self.fates);
+        let marked = self.executing.mesh.is_some() && !self.injecting && self.bring(port);
+        let Some(Some(state)) = self.ports.get_mut(port.index()) else { return };
         if let (Some(lanes), false) = (&mut state.lanes, self.injecting) {
-            let spread = lanes.spread(&mut self.batch, state.link.port.stamps(), &mut self.fates);
+            let how = (state.link.port.stamps(), marked);
+            let spread = lanes.spread(&mut self.batch, how, &mut self.fates);
             state.spread += spread.packets;
             state.received_bytes += spread.bytes;
         }
-        let snapshot = &*self.snapshot;
-        if let Some(view) = snapshot.port(port) {
-            let classifier =
-                Classifier { snapshot, tables: &self.tables, dispatch: &self.dispatch, witness: Unwitnessed };
-            let came = (!state.link.port.stamps()).then_some(self.fates.now);
-            let packets = self.batch.as_mut_slice();
-            state.received_bytes += classifier.batch((port, view), came, packets, &mut self.scratch);
-            if self.fates.follows() {
-                if self.injecting {
-                    self.batch.as_mut_slice().iter_mut().for_each(|packet| packet.meta_mut().flags |= Meta::FOLLOWED);
-                }
-                self.fates.choose(port, self.batch.as_mut_slice());
-            }
-        } else {
-            self.scratch.targets[..self.batch.len()].fill(REFUSED);
-        }
+        let came = (!state.link.port.stamps()).then_some(self.fates.now);
+        self.sort_out(port, came);
         self.spread(port);
     }
 
@@ -166,6 +155,7 @@ impl Worker {
             let alone = instance.minimal && !injecting && !instance.has_work() && !scratch.offloads;
             instance.inlined |= alone && duties.agenda.affords(state.input, instance.task);
             instance.offloads |= scratch.offloads;
+            instance.stations |= scratch.stations;
             instance.counters.entered += run as u64;
             let fitted = instance.input.append(batch, run);
             instance.counters.dropped += (run - fitted) as u64;
@@ -261,6 +251,8 @@ impl Worker {
         let bytes = if self.wants_bytes::<M>() { self.batch.bytes() } else { 0 };
         let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return Vector::default() };
         self.fates.latencies.begun(instance.path, self.batch.as_slice(), self.fates.now);
+        let stations = instance.stations;
+        instance.stations = stations && instance.has_work();
         let limit = instance.limit;
         let asked = Cell::default();
         let context = Context {
@@ -278,6 +270,10 @@ impl Worker {
             for function in &mut instance.functions {
                 odd |= !function.process(context, self.batch.as_mut_slice());
             }
+        }
+        if let (true, Some(port)) = (stations, instance.port) {
+            let state = self.ports.get(port.index()).and_then(Option::as_ref);
+            odd |= !self.executing.leaving(port, state, self.fates.now, self.batch.as_mut_slice());
         }
         let work = Work {
             path: Some(instance.path),
@@ -564,6 +560,8 @@ pub(crate) fn refusal(packet: &Packet) -> Option<DropReason> {
 pub(super) fn enter(instance: &mut Instance, packet: Packet) -> Option<Packet> {
     instance.counters.entered += 1;
     instance.offloads |= packet.is_offloaded();
+    // Nobody has looked.
+    instance.stations = true;
     let back = instance.input.push(packet);
     instance.counters.dropped += u64::from(back.is_some());
     back

@@ -11,6 +11,7 @@ pub(super) struct Stalled {
     packets: Batch,
     targets: Vec<Target>,
     offloads: bool,
+    stations: bool,
 }
 
 impl Stalled {
@@ -27,8 +28,8 @@ impl Worker {
         let Some(Some(state)) = self.ports.get_mut(port.index()) else { return };
         let packets = std::mem::take(&mut self.batch);
         let targets = self.scratch.targets[from..from + packets.len()].to_vec();
-        let offloads = self.scratch.offloads;
-        state.stalled = Some(Box::new(Stalled { packets, targets, offloads }));
+        let (offloads, stations) = (self.scratch.offloads, self.scratch.stations);
+        state.stalled = Some(Box::new(Stalled { packets, targets, offloads, stations }));
         if !self.stalls.contains(&port) {
             self.stalls.push(port);
         }
@@ -38,10 +39,10 @@ impl Worker {
     pub(super) fn unstall(&mut self, port: PortId) -> bool {
         let Some(Some(state)) = self.ports.get_mut(port.index()) else { return false };
         let Some(stalled) = state.stalled.take() else { return false };
-        let Stalled { packets, targets, offloads } = *stalled;
+        let Stalled { packets, targets, offloads, stations } = *stalled;
         self.batch = packets;
         self.scratch.targets[..targets.len()].copy_from_slice(&targets);
-        self.scratch.offloads = offloads;
+        (self.scratch.offloads, self.scratch.stations) = (offloads, stations);
         self.spread(port);
         self.ports[port.index()].as_ref().is_some_and(|state| state.stalled.is_some())
     }

@@ -1,0 +1,107 @@
+//! `switchpath show state`: ephemeral state.
+
+use super::{Screen, Shown, per_second};
+use crate::output::{Rows, brief, or_dash, short, span};
+use anyhow::Result;
+use control::{Client, api};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Shows the entries behind an address of the API, once.
+pub fn entries(client: &Client, target: &str, json: bool) -> Result<ExitCode> {
+    Screen { json, watch: None }.show::<api::EphemeralEntries>(client, target)
+}
+
+/// The store of a port, or the central one.
+fn store_name(port: Option<&String>) -> String {
+    port.map_or_else(|| "central".to_owned(), String::clone)
+}
+
+impl Shown for api::Ephemeral {
+    fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()> {
+        let Some(lifetime) = self.lifetime_ns else {
+            return Ok(writeln!(out, "packets leave nothing here: there is no [state]")?);
+        };
+        writeln!(out, "entries live {}; {} packets handed to other workers", span(lifetime), self.handed_packets)?;
+        let mut rows = Rows::new(&[
+            "store",
+            ">capacity",
+            ">live",
+            ">most",
+            ">expired",
+            ">created",
+            ">created/s",
+            ">lag",
+            ">far",
+            ">collisions",
+        ]);
+        for store in &self.stores {
+            let known = before.and_then(|before| {
+                let then = before.stores.iter().find(|then| then.port == store.port)?;
+                Some((then.created_entries, before.time_ns))
+            });
+            rows.add([
+                store_name(store.port.as_ref()),
+                store.capacity_entries.to_string(),
+                store.live_entries.to_string(),
+                store.high_water_entries.to_string(),
+                store.expired_entries.to_string(),
+                store.created_entries.to_string(),
+                per_second((store.created_entries, self.time_ns), known, short),
+                or_dash(store.lag_ns.map(brief).as_deref()),
+                store.probes.iter().sum::<u64>().to_string(),
+                store.collisions.to_string(),
+            ]);
+        }
+        rows.print(out)?;
+        let mut rows = Rows::new(&["store", "where", "instruction", ">forwarded", ">ended"]);
+        let mut aborts = Rows::new(&["store", "where", "not executed", ">packets"]);
+        let mut any = (false, false);
+        for store in &self.stores {
+            for place in &store.places {
+                let (name, location) = (store_name(store.port.as_ref()), place.location.clone());
+                for one in &place.instructions {
+                    any.0 = true;
+                    let (forwarded, dropped) = (one.forwarded_packets.to_string(), one.dropped_packets.to_string());
+                    rows.add([name.clone(), location.clone(), one.name.clone(), forwarded, dropped]);
+                }
+                let before = ("failed_before", place.failed_before_packets);
+                let reasons = place.aborts.iter().map(|abort| (abort.reason.as_str(), abort.packets));
+                for (reason, packets) in reasons.chain([before]).filter(|(_, packets)| *packets > 0) {
+                    any.1 = true;
+                    aborts.add([name.clone(), location.clone(), reason.to_owned(), packets.to_string()]);
+                }
+            }
+        }
+        if any.0 {
+            writeln!(out)?;
+            rows.print(out)?;
+        }
+        if any.1 {
+            writeln!(out)?;
+            aborts.print(out)?;
+        }
+        Ok(())
+    }
+}
+
+impl Shown for api::EphemeralEntries {
+    fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
+        let mut rows = Rows::new(&["store", ">worker", "tag", ">value", ">age", "creator"]);
+        for entry in &self.entries {
+            rows.add([
+                store_name(entry.port.as_ref()),
+                entry.worker.to_string(),
+                entry.tag.clone(),
+                entry.value.to_string(),
+                span(entry.age_ns),
+                or_dash(entry.creator.as_deref()),
+            ]);
+        }
+        rows.print(out)?;
+        if self.truncated {
+            writeln!(out, "and more: see --limit")?;
+        }
+        Ok(())
+    }
+}

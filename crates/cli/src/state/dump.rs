@@ -1,0 +1,107 @@
+//! The instructions in a capture.
+
+use crate::output::{date_and_time, print_json};
+use anyhow::{Context, Result};
+use esp::wire::{Carriage, Carriages, Part, Unread};
+use io::pcap::{LinkType, Reader};
+use packet::wire::{Ethernet, summary};
+use serde::Serialize;
+use std::fs::File;
+use std::io::{BufReader, Write, stdout};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// A packet with an instruction.
+#[derive(Serialize)]
+struct Dumped {
+    time_ns: u64,
+    packet: String,
+    carriage: &'static str,
+    computation: Option<String>,
+    at: Vec<&'static str>,
+    instruction: Option<String>,
+    piggybacked: bool,
+    error: bool,
+    /// Why no router executes it.
+    wrong: Option<&'static str>,
+}
+
+/// `switchpath state dump`
+pub fn dump(file: &Path, port: u16, json: bool) -> Result<ExitCode> {
+    let source = File::open(file).with_context(|| format!("'{}' cannot be read", file.display()))?;
+    let mut reader = Reader::new(BufReader::new(source)).with_context(|| file.display().to_string())?;
+    let carriages = Carriages { port: Some(port), ..Carriages::default() };
+    let (mut found, mut all) = (0u64, 0u64);
+    let mut out = stdout().lock();
+    while let Some(record) = reader.next_record().with_context(|| file.display().to_string())? {
+        all += 1;
+        let Some(l3) = network(record.link, record.data) else { continue };
+        let Some(mut dumped) = read(&carriages, l3) else { continue };
+        (dumped.time_ns, dumped.packet) = (record.time.get(), summary(record.data).to_string());
+        found += 1;
+        if json {
+            print_json(&mut out, &dumped)?;
+        } else {
+            writeln!(out, "{} {}", date_and_time(dumped.time_ns), line(&dumped))?;
+        }
+    }
+    if !json {
+        writeln!(out, "{found} of {all} packets carry an instruction")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The IP packet in a frame: of Ethernet, or without a link header.
+fn network(link: LinkType, frame: &[u8]) -> Option<&[u8]> {
+    if link == LinkType::ETHERNET { frame.get(Ethernet::parse(frame).ok()?.payload..) } else { Some(frame) }
+}
+
+fn read(carriages: &Carriages, l3: &[u8]) -> Option<Dumped> {
+    let (range, carriage) = carriages.find(l3)?;
+    let carriage = match carriage {
+        Carriage::Protocol => "ip",
+        Carriage::Udp => "udp",
+    };
+    let mut dumped = Dumped {
+        time_ns: 0,
+        packet: String::new(),
+        carriage,
+        computation: None,
+        at: Vec::new(),
+        instruction: None,
+        piggybacked: false,
+        error: false,
+        wrong: None,
+    };
+    match Part::read(&l3[range]) {
+        Ok(part) => {
+            let places = [
+                ("input", part.locations.input),
+                ("central", part.locations.central),
+                ("output", part.locations.output),
+            ];
+            dumped.at = places.into_iter().filter(|(_, at)| *at).map(|(name, _)| name).collect();
+            dumped.computation = Some(format!("{:#x}", part.computation));
+            dumped.instruction = Some(part.instruction.to_string());
+            (dumped.piggybacked, dumped.error) = (part.piggybacked, part.error);
+        }
+        Err(Unread::Foreign) => return None,
+        Err(Unread::Wrong(why)) => dumped.wrong = Some(why.name()),
+    }
+    Some(dumped)
+}
+
+fn line(dumped: &Dumped) -> String {
+    let Dumped { carriage, computation: Some(computation), instruction: Some(instruction), .. } = dumped else {
+        return format!("by {}: not executed, {}; {}", dumped.carriage, dumped.wrong.unwrap_or("wrong"), dumped.packet);
+    };
+    let mut notes = String::new();
+    if dumped.piggybacked {
+        notes.push_str(", carried along");
+    }
+    if dumped.error {
+        notes.push_str(", a router could not execute it");
+    }
+    let at = if dumped.at.is_empty() { "nowhere".to_owned() } else { dumped.at.join("+") };
+    format!("{instruction} of {computation} at {at} by {carriage}{notes}; {}", dumped.packet)
+}

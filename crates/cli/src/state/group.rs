@@ -1,0 +1,105 @@
+//! What a group of hosts finds out together: everybody reports, routers combine, and the root hears of it in few packets.
+
+use super::wire;
+use crate::arguments::Member;
+use crate::output::print_json;
+use anyhow::{Result, bail};
+use esp::host::{Action, Computation, Controller, Outcome, Reporter, Schedule};
+use esp::isa::Operator;
+use io::clock;
+use io::wait::{Sleeper, Waker};
+use serde::Serialize;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{Write, stdout};
+use std::net::IpAddr;
+use std::process::ExitCode;
+use units::{Instant, Nanos};
+
+/// What came of a round.
+#[derive(Serialize)]
+struct Collected {
+    result: Option<u64>,
+    complete: bool,
+    missing: usize,
+    packets: u64,
+}
+
+/// `switchpath state group-size`
+pub fn size(computation: u64, member: &Member, how: (u16, bool)) -> Result<ExitCode> {
+    collect(computation, Operator::Add, &Member { value: 1, ..*member }, how)
+}
+
+/// `switchpath state collect`
+pub fn collect(computation: u64, operator: Operator, member: &Member, (port, json): (u16, bool)) -> Result<ExitCode> {
+    if !operator.combines() {
+        bail!(crate::arguments::Usage(format!(
+            "'{operator}' compares; values are combined by add, min, max, and, or, xor"
+        )));
+    }
+    // Rounds begin at the same time for everybody whose clock is right, and each has tags of its own.
+    let period = member.lifetime * 2;
+    let (now, epoch) = (clock::now(), clock::epoch());
+    let today = (now + epoch).get();
+    let attempt = today / period.get() + 1;
+    let start = now + Nanos::new(attempt * period.get() - today);
+    let schedule = Schedule::plan(start, member.lifetime, (member.delay, member.delay), member.tries)?;
+    let random = RandomState::new();
+    let computation = Computation::joined(computation, [random.hash_one(0), random.hash_one(1)]);
+    let round = computation.round(attempt as u32, operator);
+    match member.to {
+        Some(root) => {
+            let mut reporter = Reporter::new(round, schedule, random.hash_one(2), member.value);
+            report(&mut reporter, root, port)
+        }
+        None => hear(&mut Controller::new(round, schedule), port, json),
+    }
+}
+
+fn report(reporter: &mut Reporter, root: IpAddr, port: u16) -> Result<ExitCode> {
+    let socket = wire::to(root, port)?;
+    let mut sleeper = Sleeper::new(Waker::new()?);
+    loop {
+        match reporter.poll(clock::now()) {
+            // Whatever became of the one before, this one is sent: nobody answers.
+            Action::Send(part) => drop(socket.send(&part.to_bytes())),
+            Action::Wait(until) => {
+                sleeper.sleep([], until.since(clock::now()))?;
+            }
+            Action::Over(()) => return Ok(ExitCode::SUCCESS),
+        }
+    }
+}
+
+fn hear(root: &mut Controller, port: u16, json: bool) -> Result<ExitCode> {
+    let socket = wire::here(port)?;
+    let outcome = loop {
+        let until: Instant = match root.poll(clock::now()) {
+            Action::Over(outcome) => break outcome,
+            Action::Wait(until) => until,
+            Action::Send(_) => bail!("a root sends nothing"),
+        };
+        if let Some((part, _)) = wire::next(&socket, until)? {
+            root.received(&part);
+        }
+    };
+    let (result, complete, missing) = match outcome {
+        Outcome::Complete(result) => (Some(result), true, 0),
+        Outcome::Incomplete { result, missing } => (result, false, missing),
+        Outcome::Failed | Outcome::Nobody => (None, false, 0),
+    };
+    let mut out = stdout().lock();
+    if json {
+        print_json(&mut out, &Collected { result, complete, missing, packets: root.packets() })?;
+    } else {
+        match outcome {
+            Outcome::Complete(result) => writeln!(out, "{result}, from {} packets", root.packets())?,
+            Outcome::Incomplete { result: Some(result), missing } => {
+                writeln!(out, "{result} without {missing} that have not reported")?;
+            }
+            Outcome::Incomplete { result: None, missing } => writeln!(out, "none of {missing} has reported")?,
+            Outcome::Failed => writeln!(out, "a router on the way could not execute what was asked")?,
+            Outcome::Nobody => writeln!(out, "nobody has made themselves known")?,
+        }
+    }
+    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

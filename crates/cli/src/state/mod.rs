@@ -1,0 +1,90 @@
+//! `switchpath state`: ephemeral state, for people.
+
+mod dump;
+mod generate;
+mod group;
+mod verify;
+mod wire;
+
+use crate::arguments::{State, StateCommand};
+use crate::output::{Rows, print_json};
+use crate::show;
+use anyhow::Result;
+use esp::bound;
+use esp::isa::Instruction;
+use serde::Serialize;
+use std::io::{Write, stdout};
+use std::process::ExitCode;
+use units::{Nanos, PacketRate, Rate};
+
+/// Does what is asked for.
+pub fn state(arguments: &State) -> Result<ExitCode> {
+    let State { command, json, port, socket } = arguments;
+    match command {
+        StateCommand::Size { line, pps, creates, lifetime } => size((*line, *pps), *creates, *lifetime, *json),
+        StateCommand::Show { store, limit } => {
+            let of = store.as_ref().map_or_else(String::new, |store| {
+                let mut query = form_urlencoded::Serializer::new(String::new());
+                format!("&{}", query.append_pair("port", store).finish())
+            });
+            show::entries(&socket.client(), &format!("/v1/state/entries?limit={limit}{of}"), *json)
+        }
+        StateCommand::Send { to, instruction, how } => {
+            wire::send(*to, *port, StateCommand::instruction(instruction)?, how)
+        }
+        StateCommand::Dedup { to, message, how } => {
+            let once = Instruction::Count { counter: *message, threshold: 2, inclusive: false };
+            wire::send(*to, *port, once, how)
+        }
+        StateCommand::Listen { count, time } => wire::listen(*port, *count, *time, *json),
+        StateCommand::Collect { computation, operator, member } => {
+            group::collect(*computation, *operator, member, (*port, *json))
+        }
+        StateCommand::GroupSize { computation, member } => group::size(*computation, member, (*port, *json)),
+        StateCommand::Generate { to, rate, time, new, computations, instruction, seed } => {
+            let kind = generate::Kind::named(instruction)?;
+            let load =
+                generate::Load { rate: *rate, time: *time, new: *new, computations: *computations, kind, seed: *seed };
+            generate::generate(*to, *port, &load)
+        }
+        StateCommand::Dump { file } => dump::dump(file, *port, *json),
+        StateCommand::Conform { vectors } => verify::conform(vectors.as_deref(), *json),
+    }
+}
+
+/// How large a store has to be.
+#[derive(Serialize)]
+struct Bound {
+    packets_per_second: u64,
+    creates: u64,
+    lifetime_ns: u64,
+    entries: u64,
+    memory_bytes: u64,
+}
+
+/// `switchpath state size`
+fn size(
+    (line, pps): (Option<Rate>, Option<PacketRate>),
+    creates: u64,
+    lifetime: Nanos,
+    json: bool,
+) -> Result<ExitCode> {
+    let packets = pps.or(line.map(bound::packets)).unwrap_or(PacketRate::ZERO);
+    let entries = bound::entries(creates, packets, lifetime);
+    let memory = bound::memory(entries, 1);
+    let mut out = stdout().lock();
+    if json {
+        let (packets_per_second, lifetime_ns, memory_bytes) = (packets.get(), lifetime.get(), memory.get());
+        print_json(&mut out, &Bound { packets_per_second, creates, lifetime_ns, entries, memory_bytes })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut rows = Rows::new(&["what", ">value"]);
+    rows.add(["packets a second".to_owned(), packets.get().to_string()]);
+    rows.add(["entries a packet creates, at most".to_owned(), creates.to_string()]);
+    rows.add(["lifetime".to_owned(), lifetime.to_string()]);
+    rows.add(["entries".to_owned(), entries.to_string()]);
+    rows.add(["memory".to_owned(), memory.to_string()]);
+    rows.print(&mut out)?;
+    writeln!(out, "\n[port.NAME.state]\ncapacity = {entries}")?;
+    Ok(ExitCode::SUCCESS)
+}

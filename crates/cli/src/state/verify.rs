@@ -1,0 +1,72 @@
+//! Instructions held to test vectors.
+
+use crate::output::{Rows, print_json};
+use anyhow::{Context, Result};
+use esp::conform::{VECTORS, Verdict, check};
+use serde::Serialize;
+use std::io::{Write, stdout};
+use std::path::Path;
+use std::process::ExitCode;
+
+const CONDITIONS: [&str; 4] = ["absent", "present", "expired", "full"];
+
+/// What came of it.
+#[derive(Serialize)]
+struct Told {
+    vectors: usize,
+    differ: Vec<Differs>,
+}
+
+#[derive(Serialize)]
+struct Differs {
+    instruction: String,
+    condition: String,
+    how: String,
+}
+
+/// `switchpath state conform`
+pub fn conform(file: Option<&Path>, json: bool) -> Result<ExitCode> {
+    let text = match file {
+        Some(file) => std::fs::read_to_string(file).with_context(|| format!("'{}' cannot be read", file.display()))?,
+        None => VECTORS.to_owned(),
+    };
+    let verdicts = check(&text).context("these are no vectors")?;
+    let differ = || verdicts.iter().filter(|verdict| verdict.differs.is_some());
+    let mut out = stdout().lock();
+    if json {
+        let of = |verdict: &Verdict| Differs {
+            instruction: verdict.instruction.clone(),
+            condition: verdict.condition.clone(),
+            how: verdict.differs.clone().unwrap_or_default(),
+        };
+        print_json(&mut out, &Told { vectors: verdicts.len(), differ: differ().map(of).collect() })?;
+    } else {
+        let mut rows = Rows::new(&["instruction", "absent", "present", "expired", "full"]);
+        let mut names: Vec<&str> = Vec::new();
+        for verdict in &verdicts {
+            if !names.contains(&verdict.instruction.as_str()) {
+                names.push(&verdict.instruction);
+            }
+        }
+        for name in names {
+            let mut line = vec![name.to_owned()];
+            line.extend(CONDITIONS.map(|condition| {
+                let of = |verdict: &&Verdict| verdict.instruction == name && verdict.condition == condition;
+                verdicts
+                    .iter()
+                    .find(of)
+                    .map_or("-", |v| if v.differs.is_none() { "holds" } else { "differs" })
+                    .to_owned()
+            }));
+            rows.line(line);
+        }
+        rows.print(&mut out)?;
+        for verdict in differ() {
+            let how = verdict.differs.as_deref().unwrap_or_default();
+            writeln!(out, "{}, {}: {how}", verdict.instruction, verdict.condition)?;
+        }
+        writeln!(out, "{} of {} vectors hold", verdicts.len() - differ().count(), verdicts.len())?;
+    }
+    let all = differ().next().is_none();
+    Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

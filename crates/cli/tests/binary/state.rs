@@ -1,0 +1,162 @@
+//! `state`: a router that executes instructions, and the tools around it.
+
+use crate::rig::{Place, config, until};
+use esp::isa::Instruction;
+use esp::wire::{Addresses, Carriages, Locations, Part, dedicated};
+use io::pcap::{Application, Direction, Interface, LinkType, Record, Writer};
+use packet::wire::{ethernet, ethertype};
+use std::fs::File;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::process::Stdio;
+use units::{Instant, Mac, Nanos};
+
+const STATE: &str = "[state]\nlifetime = \"60s\"\ndiagnostics = true\n";
+
+/// Counts of one computation, marks of tags each, and one that no router can execute.
+fn instructions() -> Vec<Instruction> {
+    let count = Instruction::Count { counter: 0x2a, threshold: 4, inclusive: false };
+    let marks = (0..5).map(|n| Instruction::Mark { tag: 0x100 + n, value: n });
+    std::iter::repeat_n(count, 6).chain(marks).chain([Instruction::Get { tag: 1, value: 0 }]).collect()
+}
+
+/// A capture of them.
+fn write(place: &Place) {
+    let file = File::create(place.path("in.pcapng")).unwrap();
+    let mut writer = Writer::new(file, &Application::default(), Nanos::ZERO).unwrap();
+    let link = LinkType::ETHERNET;
+    let interface = writer.add_interface(Interface { name: "x".into(), link, snap_length: 0 }).unwrap();
+    for (i, instruction) in instructions().into_iter().enumerate() {
+        let (locations, computation) = (Locations { input: true, central: false, output: true }, 7);
+        let part = Part { locations, error: false, piggybacked: false, trace: false, computation, instruction };
+        let addresses = Addresses::V4(Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::new(203, 0, 113, 5));
+        let l3 = dedicated(&Carriages::default(), addresses, &part);
+        let mut data = vec![0; 14];
+        let (to, from) = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 9]));
+        ethernet::write_header(&mut data, to, from, None, ethertype::IPV4).unwrap();
+        data.extend(l3);
+        let time = Instant::new(i as u64 * 1000);
+        let (original, direction) = (data.len() as u32, Direction::In);
+        writer.packet(&Record { time, interface, link, original, data: &data, direction, comment: "" }).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+#[test]
+fn a_router_tells_what_packets_left_and_asked_for() {
+    let place = Place::new(1);
+    write(&place);
+    let router = place.write("run.toml", &config("fast", STATE)).start();
+    let told = until(|| {
+        let told = place.json(&["show", "state"]);
+        let lan = told["stores"].as_array()?.iter().find(|store| store["port"] == "lan")?.clone();
+        (lan["created_entries"].as_u64() == Some(6) && lan["places"][0]["aborts"].as_array()?.len() == 1)
+            .then_some(told)
+    });
+    assert_eq!(told["lifetime_ns"], 60_000_000_000u64);
+    let store = |port: &str| told["stores"].as_array().unwrap().iter().find(|store| store["port"] == port).unwrap();
+    let count = &store("lan")["places"][0]["instructions"][0];
+    assert_eq!(
+        (&count["name"], &count["forwarded_packets"], &count["dropped_packets"]),
+        (&"count".into(), &3.into(), &3.into())
+    );
+    assert_eq!(store("lan")["places"][0]["aborts"][0]["reason"], "absent_tag");
+    assert_eq!((&store("lan")["live_entries"], &store("wan")["live_entries"]), (&6.into(), &6.into()));
+    assert_eq!(store("wan")["places"][0]["failed_before_packets"], 1);
+    assert!(place.good(&["show", "state"]).contains("absent_tag"));
+    let entries = place.json(&["state", "show", "lan"]);
+    let entries = entries["entries"].as_array().unwrap();
+    assert_eq!(entries.len(), 6);
+    let counter = entries.iter().find(|entry| entry["tag"] == "0x000000000000002a").unwrap();
+    assert_eq!((&counter["value"], &counter["port"]), (&6.into(), &"lan".into()));
+    assert!(counter["creator"].as_str().unwrap().starts_with("0x"));
+    assert!(place.good(&["state", "show", "--limit", "2"]).contains("and more"));
+    assert!(place.good(&["show", "drops"]).contains("instruction"));
+    router.stop();
+}
+
+#[test]
+fn explain_and_dump_name_the_instruction() {
+    let place = Place::new(1);
+    write(&place);
+    place.write("run.toml", &config("fast", STATE));
+    let explained = place.good(&["explain", "--config", "run.toml", "--pcap", "in.pcapng", "--port", "lan"]);
+    let line = "count 0x2a below 4 of computation 0x7 where it comes in by lan: executed";
+    assert!(explained.contains(line), "{explained}");
+    assert!(explained.contains("where it leaves by wan: executed"), "{explained}");
+    let dumped = place.good(&["state", "dump", "in.pcapng"]);
+    assert!(dumped.contains("mark 0x104 4 of 0x7 at input+output by ip; "), "{dumped}");
+    assert!(dumped.contains("12 of 12 packets carry an instruction"), "{dumped}");
+}
+
+#[test]
+fn sizes_and_vectors() {
+    let place = Place::new(1);
+    // The worked value of the paper: two million for a hundred thousand packets a second.
+    let size = place.json(&["state", "size", "--pps", "100kpps"]);
+    assert_eq!((&size["entries"], &size["creates"]), (&2_000_000.into(), &2.into()));
+    assert!(place.good(&["state", "size", "--line", "100mbit", "--lifetime", "1s"]).contains("297620"));
+    assert!(place.good(&["state", "conform"]).contains("vectors hold"));
+    place.write(
+        "wrong.txt",
+        "nop, absent\n  there  nothing\n  packet 00\n  fate   forwarded\n  then   the same\n  leaves nothing\n",
+    );
+    assert_eq!(place.run(&["state", "conform", "wrong.txt"]).status.code(), Some(1));
+    assert!(place.bad(1, &["state", "conform", "in.pcapng"]).contains("cannot be read"));
+}
+
+/// Without a router in between the root hears of each member by itself.
+#[test]
+fn members_report_and_the_root_adds_up() {
+    let place = Place::new(1);
+    // A port that nobody has at this moment.
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let common = ["--port", &port, "--lifetime", "2s", "--delay", "20ms"];
+    let root = ["state", "collect", "0x5eed", "--operator", "max", "-j"];
+    let start = |arguments: &[&str]| {
+        let mut command = place.command(&[arguments, &common].concat());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let heard = start(&root);
+    let members: Vec<_> = [17, 42, 5]
+        .map(|value| {
+            start(&[
+                "state",
+                "collect",
+                "0x5eed",
+                "--operator",
+                "max",
+                "--to",
+                "127.0.0.1",
+                "--value",
+                &value.to_string(),
+            ])
+        })
+        .into();
+    for member in members {
+        assert!(member.wait_with_output().unwrap().status.success());
+    }
+    let output = heard.wait_with_output().unwrap();
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&told["result"], &told["complete"]), (&42.into(), &true.into()), "{told}");
+    assert!(output.status.success());
+}
+
+#[test]
+fn what_is_sent_is_heard() {
+    let place = Place::new(1);
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let mut listens = place.command(&["state", "listen", "--port", &port, "--count", "2", "--time", "20s"]);
+    let listens = listens.stdout(Stdio::piped()).spawn().unwrap();
+    let until_heard = std::thread::scope(|scope| {
+        let waits = scope.spawn(|| listens.wait_with_output().unwrap());
+        until(|| {
+            place.good(&["state", "send", "127.0.0.1", "mark", "0x2a", "5", "--port", &port]);
+            waits.is_finished().then_some(())
+        });
+        waits.join().unwrap()
+    });
+    let text = String::from_utf8(until_heard.stdout).unwrap();
+    assert_eq!(text.lines().count(), 2, "{text}");
+    assert!(text.lines().all(|line| line.ends_with("computation 0x1 mark 0x2a 5")), "{text}");
+    assert!(place.bad(2, &["state", "send", "127.0.0.1", "mark"]).contains("write one of"));
+}

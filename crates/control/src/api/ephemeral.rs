@@ -1,0 +1,105 @@
+//! Ephemeral state: what packets have left in the router, and what they asked for.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Ephemeral state.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Ephemeral {
+    /// When it was looked at, since 1970-01-01 UTC.
+    pub time_ns: u64,
+    /// How long entries live; null where there is no `[state]`.
+    pub lifetime_ns: Option<u64>,
+    /// Packets that were handed to the worker they belong to.
+    pub handed_packets: u64,
+    /// The stores, all workers' parts together.
+    pub stores: Vec<EphemeralStore>,
+}
+
+/// A store.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct EphemeralStore {
+    /// The port it belongs to; null for the central one, and where there is one for all.
+    pub port: Option<String>,
+    /// Entries there may be.
+    pub capacity_entries: u64,
+    /// Entries that live.
+    pub live_entries: u64,
+    /// Entries that have expired and are not free yet.
+    pub expired_entries: u64,
+    /// Entries created since the store was made.
+    pub created_entries: u64,
+    /// The most entries there were at a time, those not yet free included.
+    pub high_water_entries: u64,
+    /// How long the entry freed last had been expired; null where none was.
+    pub lag_ns: Option<u64>,
+    /// Look-ups that read two lines of memory, three, four to seven, more. All others read one.
+    pub probes: Vec<u64>,
+    /// Look-ups that found another computation's entry; counted with `diagnostics`.
+    pub collisions: u64,
+    /// The memory it may use.
+    pub memory_bytes: u64,
+    /// What was executed there.
+    pub places: Vec<EphemeralPlace>,
+}
+
+/// What was executed at one place of a store.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct EphemeralPlace {
+    /// `input`, `central` or `output`.
+    pub location: String,
+    /// Packets that a router before could not execute.
+    pub failed_before_packets: u64,
+    /// By instruction.
+    pub instructions: Vec<EphemeralInstruction>,
+    /// Why instructions were not executed.
+    pub aborts: Vec<EphemeralAbort>,
+}
+
+/// What became of the packets with one instruction.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct EphemeralInstruction {
+    /// The instruction.
+    pub name: String,
+    /// Packets that went on.
+    pub forwarded_packets: u64,
+    /// Packets that ended.
+    pub dropped_packets: u64,
+}
+
+/// Instructions that were not executed for one reason.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct EphemeralAbort {
+    /// `full`, `absent_tag`, `underflow`, `bad_opcode`, `bad_length`, `bad_checksum`, `not_enabled`, `rate_limited`, `quota`.
+    pub reason: String,
+    /// Packets.
+    pub packets: u64,
+}
+
+/// What is in the stores.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct EphemeralEntries {
+    /// When it was looked at, since 1970-01-01 UTC.
+    pub time_ns: u64,
+    /// Whether there is more than was asked for.
+    pub truncated: bool,
+    /// Entries that live.
+    pub entries: Vec<EphemeralEntry>,
+}
+
+/// An entry.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct EphemeralEntry {
+    /// The port of its store; null for the central one.
+    pub port: Option<String>,
+    /// The worker whose part it is in.
+    pub worker: u16,
+    /// Its tag, in hexadecimal.
+    pub tag: String,
+    /// Its value.
+    pub value: u64,
+    /// How long ago it was created.
+    pub age_ns: u64,
+    /// A hash of the computation that created it, in hexadecimal; with `diagnostics`.
+    pub creator: Option<String>,
+}

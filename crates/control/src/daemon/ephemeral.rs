@@ -1,0 +1,96 @@
+//! Ephemeral state, with names for ids.
+
+use super::report::{Answer, Unanswered};
+use super::{Daemon, REPORT};
+use crate::api;
+use crate::names::Names;
+use io::clock;
+use plane::station::{PlaceReport, StationReport, StoreReport};
+use plane::{Command, Onlookers};
+use std::sync::mpsc::channel;
+use units::{PortId, WorkerId};
+
+impl Daemon {
+    /// What packets asked for, and how full the stores are.
+    pub fn ephemeral(&self) -> Answer<api::Ephemeral> {
+        let reports = self.reports()?;
+        let told = StationReport::together(reports.iter().filter_map(|report| report.station.as_ref()));
+        let snapshot = self.snapshot();
+        let names = self.names();
+        Ok(api::Ephemeral {
+            time_ns: self.now_ns(),
+            lifetime_ns: snapshot.stations.as_ref().map(|stations| stations.wanted.plan.lifetime.get()),
+            handed_packets: told.handed,
+            stores: told.stores.iter().map(|store| told_store(store, &names)).collect(),
+        })
+    }
+
+    /// At most `limit` of the entries that live, of the store of `port` or of all.
+    pub fn ephemeral_entries(&self, port: Option<&str>, limit: usize) -> Answer<api::EphemeralEntries> {
+        let wanted = port.filter(|name| *name != "central").map(|name| self.port_named(name)).transpose()?;
+        let of = |store: Option<PortId>| port.is_none() || store == wanted;
+        let onlookers = self.onlookers()?;
+        let (names, now) = (self.names(), clock::now());
+        let mut entries = Vec::new();
+        for (store, onlooker) in onlookers.iter().filter(|(store, _)| of(*store)) {
+            let port = store.map(|port| names.port(port));
+            // One more than asked, to know whether there are more.
+            let seen = onlooker.entries(now, limit + 1 - entries.len().min(limit));
+            entries.extend(seen.into_iter().map(|entry| api::EphemeralEntry {
+                port: port.clone(),
+                worker: entry.shard as u16,
+                tag: format!("{:#018x}", entry.tag),
+                value: entry.value,
+                age_ns: entry.age.get(),
+                creator: entry.creator.map(|creator| format!("{creator:#06x}")),
+            }));
+        }
+        let truncated = entries.len() > limit;
+        entries.truncate(limit);
+        Ok(api::EphemeralEntries { time_ns: self.now_ns(), truncated, entries })
+    }
+
+    /// Who looks into the stores. All of a store is seen by any worker that answers.
+    fn onlookers(&self) -> Answer<Onlookers> {
+        let Some(&first) = self.answering().first() else { return Err(Unanswered.into()) };
+        let first: WorkerId = first;
+        let (sender, receiver) = channel();
+        self.control.lock().router.post_to(first, Command::Onlookers(sender));
+        receiver.recv_timeout(REPORT).map_err(|_| Unanswered.into())
+    }
+}
+
+fn told_store(store: &StoreReport, names: &Names) -> api::EphemeralStore {
+    api::EphemeralStore {
+        port: store.port.map(|port| names.port(port)),
+        capacity_entries: store.capacity,
+        live_entries: store.live,
+        expired_entries: store.expired,
+        created_entries: store.created,
+        high_water_entries: store.high_water,
+        lag_ns: store.lag.map(|lag| lag.get()),
+        probes: store.probed.to_vec(),
+        collisions: store.collisions,
+        memory_bytes: store.memory.get(),
+        places: store.places.iter().filter(|place| is_used(place)).map(told_place).collect(),
+    }
+}
+
+/// Whether anything has come to a place.
+fn is_used(place: &PlaceReport) -> bool {
+    let executed = place.executed.iter().any(|(_, forwarded, dropped)| forwarded + dropped > 0);
+    executed || place.failed_before > 0 || place.aborted.iter().any(|(_, packets)| *packets > 0)
+}
+
+fn told_place(place: &PlaceReport) -> api::EphemeralPlace {
+    let instruction = |&(name, forwarded_packets, dropped_packets): &(&'static str, u64, u64)| {
+        api::EphemeralInstruction { name: name.into(), forwarded_packets, dropped_packets }
+    };
+    let abort = |&(reason, packets): &(&'static str, u64)| api::EphemeralAbort { reason: reason.into(), packets };
+    api::EphemeralPlace {
+        location: place.location.into(),
+        failed_before_packets: place.failed_before,
+        instructions: place.executed.iter().filter(|(_, f, d)| f + d > 0).map(instruction).collect(),
+        aborts: place.aborted.iter().filter(|(_, packets)| *packets > 0).map(abort).collect(),
+    }
+}

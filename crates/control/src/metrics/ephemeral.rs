@@ -1,0 +1,63 @@
+//! Ephemeral state (spec E-52): by store, and by what packets asked for.
+
+use super::{counter, gauge};
+use crate::api::{Ephemeral, EphemeralPlace, EphemeralStore};
+use prometheus_client::registry::Registry;
+
+/// The name of the central store.
+const CENTRAL: &str = "central";
+
+fn name(store: &EphemeralStore) -> String {
+    store.port.clone().unwrap_or_else(|| CENTRAL.to_owned())
+}
+
+pub(super) fn told(told: &Ephemeral, r: &mut Registry) {
+    if told.lifetime_ns.is_none() {
+        return;
+    }
+    let stores = &told.stores;
+    let of = |value: fn(&EphemeralStore) -> u64| {
+        stores.iter().map(move |store| ([("store", name(store))], value(store))).collect::<Vec<_>>()
+    };
+    gauge(r, "state_capacity_entries", "Entries a store of ephemeral state may have.", of(|s| s.capacity_entries));
+    gauge(r, "state_live_entries", "Entries that live.", of(|s| s.live_entries));
+    gauge(r, "state_expired_entries", "Entries that have expired and are not free yet.", of(|s| s.expired_entries));
+    gauge(r, "state_high_water_entries", "The most entries there were at a time.", of(|s| s.high_water_entries));
+    gauge(r, "state_lag_ns", "How late the entry freed last was freed.", of(|s| s.lag_ns.unwrap_or(0)));
+    gauge(r, "state_memory_bytes", "Memory a store may use.", of(|s| s.memory_bytes));
+    counter(r, "state_created_entries", "Entries created.", of(|s| s.created_entries));
+    counter(r, "state_collisions", "Look-ups that found another computation's entry.", of(|s| s.collisions));
+    let probes = stores.iter().flat_map(|store| {
+        let lines = ["2", "3", "4-7", "8-"].into_iter().zip(&store.probes);
+        lines.map(|(lines, &count)| ([("store", name(store)), ("lines", lines.to_owned())], count))
+    });
+    counter(r, "state_probes", "Look-ups that read more than one line of memory.", probes);
+    counter(
+        r,
+        "state_handed_packets",
+        "Packets handed to the worker they belong to.",
+        [([("to", "owner".to_owned())], told.handed_packets)],
+    );
+    let places = || stores.iter().flat_map(|store| store.places.iter().map(move |place| (store, place)));
+    let labels = |store: &EphemeralStore, place: &EphemeralPlace, kind: &'static str, what: &str| {
+        [("store", name(store)), ("location", place.location.clone()), (kind, what.to_owned())]
+    };
+    let instructions = |value: fn(&crate::api::EphemeralInstruction) -> u64| {
+        let each = |(store, place): (&EphemeralStore, &EphemeralPlace)| {
+            let one =
+                |one: &crate::api::EphemeralInstruction| (labels(store, place, "instruction", &one.name), value(one));
+            place.instructions.iter().map(one).collect::<Vec<_>>()
+        };
+        places().flat_map(each).collect::<Vec<_>>()
+    };
+    let help = "Packets whose instruction was executed and that went on.";
+    counter(r, "state_forwarded_packets", help, instructions(|one| one.forwarded_packets));
+    let help = "Packets whose instruction was executed and that ended.";
+    counter(r, "state_ended_packets", help, instructions(|one| one.dropped_packets));
+    let aborted = places().flat_map(|(store, place)| {
+        let before = ("failed_before", place.failed_before_packets);
+        let reasons = place.aborts.iter().map(|abort| (abort.reason.as_str(), abort.packets)).chain([before]);
+        reasons.map(|(reason, packets)| (labels(store, place, "reason", reason), packets)).collect::<Vec<_>>()
+    });
+    counter(r, "state_aborted_packets", "Packets whose instruction was not executed, by reason.", aborted);
+}

@@ -1,0 +1,182 @@
+//! Holding an implementation to the vectors: each says what is in a store, which packet comes, what becomes of it, and what
+//! is in the store then. The format is that of `conformance/vectors.txt`.
+
+use crate::isa::Instruction;
+use crate::site::{Fate, Location, Rules, Site};
+use crate::store::{Epochs, Grace, Inspector, Store, StoreSpec};
+use crate::wire::{Addresses, Carriages, Locations, Part, dedicated};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use units::Instant;
+
+/// The vectors of this build.
+pub const VECTORS: &str = include_str!("../conformance/vectors.txt");
+
+/// The number of the router in the vectors, and the entries of its store.
+const NODE: u64 = 7;
+const CAPACITY: u64 = 8;
+/// Bytes of an IPv4 header.
+const HEADER: usize = 20;
+
+/// A vector, and whether this build does what it says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Verdict {
+    /// The instruction with its operator, like `collect max`.
+    pub instruction: String,
+    /// `absent`, `present`, `expired` or `full`.
+    pub condition: String,
+    /// What is different, in words; none where nothing is.
+    pub differs: Option<String>,
+}
+
+/// A text that is none of vectors: which line, and what is wrong with it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Malformed {
+    /// The line, from 1 on.
+    pub line: usize,
+    /// What is wrong.
+    pub reason: &'static str,
+}
+
+impl std::fmt::Display for Malformed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "line {}: {}", self.line, self.reason)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// Runs every vector of a text.
+pub fn check(text: &str) -> Result<Vec<Verdict>, Malformed> {
+    let lines: Vec<(usize, &str)> =
+        text.lines().enumerate().map(|(at, line)| (at + 1, line)).filter(|(_, line)| !line.starts_with('#')).collect();
+    let blocks = lines.split(|(_, line)| line.trim().is_empty()).filter(|block| !block.is_empty());
+    blocks.map(one).collect()
+}
+
+fn one(block: &[(usize, &str)]) -> Result<Verdict, Malformed> {
+    let at = block.first().map_or(0, |(line, _)| *line);
+    let wrong = |reason| Malformed { line: at, reason };
+    let [head, fields @ ..] = block else { return Err(wrong("an empty vector")) };
+    let (instruction, condition) = head.1.split_once(", ").ok_or(wrong("it says not what is tried"))?;
+    let field = |name: &str| {
+        let found = fields.iter().find_map(|(_, line)| line.trim_start().strip_prefix(name));
+        found.map(str::trim).ok_or(wrong("a field is missing"))
+    };
+    let there = entries(field("there ")?).ok_or(wrong("what is there cannot be read"))?;
+    let packet = bytes(field("packet ")?).ok_or(wrong("the packet cannot be read"))?;
+    let then = match field("then ")? {
+        "the same" => packet.clone(),
+        other => bytes(other).ok_or(wrong("what goes on cannot be read"))?,
+    };
+    let (fate, leaves) = (field("fate ")?, field("leaves ")?);
+    let expected = entries(leaves).ok_or(wrong("what it leaves cannot be read"))?;
+    let (found_fate, found_then, found) = run(&there, &packet);
+    let differs = if found_fate != fate {
+        Some(format!("it is {found_fate}, and should be {fate}"))
+    } else if found_then != then {
+        Some("another packet goes on".to_owned())
+    } else if found != expected {
+        Some(format!("it leaves {}, and should leave {leaves}", text_of(&found)))
+    } else {
+        None
+    };
+    Ok(Verdict { instruction: instruction.to_owned(), condition: condition.to_owned(), differs })
+}
+
+type Entries = Vec<(u64, u64)>;
+
+fn entries(text: &str) -> Option<Entries> {
+    if text == "nothing" {
+        return Some(Vec::new());
+    }
+    let entry = |word: &str| {
+        let (tag, value) = word.split_once('=')?;
+        Some((u64::from_str_radix(tag, 16).ok()?, u64::from_str_radix(value, 16).ok()?))
+    };
+    let mut entries: Entries = text.split_ascii_whitespace().map(entry).collect::<Option<_>>()?;
+    entries.sort_unstable();
+    Some(entries)
+}
+
+fn text_of(entries: &Entries) -> String {
+    let all: Vec<String> = entries.iter().map(|(tag, value)| format!("{tag:x}={value:x}")).collect();
+    if all.is_empty() { "nothing".to_owned() } else { all.join(" ") }
+}
+
+fn bytes(text: &str) -> Option<Vec<u8>> {
+    let digits: String = text.split_ascii_whitespace().collect();
+    let pair = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
+    (0..digits.len()).step_by(2).map(pair).collect()
+}
+
+/// What becomes of a packet where this is there: its fate, the part that goes on, and what is there then.
+fn run(there: &Entries, packet: &[u8]) -> (String, Vec<u8>, Entries) {
+    let store = Store::new(StoreSpec::of(CAPACITY), &Arc::new(Epochs::new(1)), Grace::Counters);
+    let (rules, now) = (Rules::of(NODE), Instant::new(1_000_000_000));
+    let (inspector, mut shards) = (store.inspector, store.shards);
+    let mut site = Site::new(shards.remove(0));
+    let mut pass = |part: &[u8]| {
+        let mut packet = carrying(part);
+        let mut fates = [Fate::Passed];
+        site.process((&rules, Location::Input), now, std::slice::from_mut(&mut packet), &mut fates);
+        (fates[0], packet.split_off(HEADER))
+    };
+    for &(tag, value) in there {
+        let (locations, computation) = (Locations::INPUT, 1);
+        let instruction = Instruction::Put { tag, value };
+        pass(&Part { locations, error: false, piggybacked: false, trace: false, computation, instruction }.to_bytes());
+    }
+    let (fate, then) = pass(packet);
+    let fate = match fate {
+        Fate::Forwarded => "forwarded".to_owned(),
+        Fate::Dropped => "dropped".to_owned(),
+        Fate::Aborted(why) => format!("aborted {why}"),
+        Fate::Passed => "passed".to_owned(),
+    };
+    (fate, then, all(&inspector, now))
+}
+
+fn all(inspector: &Inspector, now: Instant) -> Entries {
+    let mut entries: Entries = inspector.entries(now).map(|entry| (entry.tag, entry.value)).collect();
+    entries.sort_unstable();
+    entries
+}
+
+/// An IP packet around any bytes of a part.
+fn carrying(part: &[u8]) -> Vec<u8> {
+    let (from, to) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2));
+    let (locations, computation) = (Locations::INPUT, 1);
+    let nop =
+        Part { locations, error: false, piggybacked: false, trace: false, computation, instruction: Instruction::Nop };
+    let mut packet = dedicated(&Carriages::default(), Addresses::V4(from, to), &nop);
+    packet.truncate(HEADER);
+    packet.extend_from_slice(part);
+    let length = (packet.len() as u16).to_be_bytes();
+    packet[2..4].copy_from_slice(&length);
+    packet
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_build_does_what_its_vectors_say_and_another_would_be_found_out() {
+        let verdicts = check(VECTORS).unwrap();
+        assert!(verdicts.len() > 100 && verdicts.iter().all(|verdict| verdict.differs.is_none()), "{verdicts:?}");
+        for (from, to) in
+            [("fate   dropped", "fate   forwarded"), ("leaves 11=4", "leaves 11=5"), ("leaves nothing", "leaves 1=1")]
+        {
+            let wrong = check(&VECTORS.replacen(from, to, 1)).unwrap();
+            assert_eq!(wrong.iter().filter(|verdict| verdict.differs.is_some()).count(), 1, "{to}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_vector_is_told_by_its_line() {
+        for (text, line) in [("x", 1), ("# c\n\nnop, absent\n  there 1\n", 3), ("nop, absent\n  there zz=1\n", 1)] {
+            assert_eq!(check(text).unwrap_err().line, line, "{text}");
+        }
+    }
+}

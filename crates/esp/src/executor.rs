@@ -1,0 +1,234 @@
+//! The plane's stations: what a configuration says becomes stores and places, and packets of the plane go through them.
+
+use crate::bound;
+use crate::guard::Limits;
+use crate::isa::{Abort, Opcode};
+use crate::site::{Fate, Location, Rules, SiteCounters};
+use crate::station::{PortSpec, RouterSpec, Station};
+use crate::store::{Cleaning, Inspector, Key, StoreSpec, WhenFull};
+use crate::variables::Permitted;
+use crate::wire::{Carriages, Part, Unread};
+use packet::{DropReason, Packet};
+use plan::StatePlan;
+use plan::state::{OnAbort, PortStatePlan};
+use plane::station::{
+    Asked, CannotMake, Entry, Maker, Onlooker, Place, PlaceReport, StationReport, StoreReport, Variables, Wanted,
+};
+use std::any::Any;
+use std::sync::Arc;
+use units::{Bytes, Instant, Nanos, PortId};
+
+/// Memory that all stores of a router may take together: beyond that a digit too many was written.
+const MOST_MEMORY: Bytes = Bytes::new(1 << 40);
+/// Entries that are cleaned at a time where nothing else happens.
+const CLEANED: usize = 4096;
+
+/// Makes stations that execute the instructions of this crate.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Executor;
+
+/// How packets are known that carry instructions.
+fn carriages(plan: &StatePlan) -> Carriages {
+    Carriages { protocol: plan.protocol, port: Some(plan.udp_port).filter(|&port| port > 0) }
+}
+
+/// What a configuration wants, as stores and rules.
+fn spec(wanted: &Wanted) -> RouterSpec {
+    let plan = &wanted.plan;
+    let key = Key::new([wanted.secret, !wanted.secret]);
+    let cleaning = match plan.cleaning {
+        plan::state::Cleaning::Inline => Cleaning::Inline,
+        plan::state::Cleaning::Assist => Cleaning::Assist,
+    };
+    let when_full = match plan.full {
+        plan::state::WhenFull::AbortCreates => WhenFull::AbortCreates,
+        plan::state::WhenFull::AbortAll => WhenFull::AbortAll,
+    };
+    let store = |capacity: u64, of: u64| StoreSpec {
+        capacity,
+        lifetime: plan.lifetime,
+        shards: wanted.workers,
+        cleaning,
+        when_full,
+        // Tags that collide in one store do so in no other.
+        key: key.derive(!of),
+        diagnostics: plan.diagnostics,
+    };
+    let of_port = |(port, says): &(PortId, PortStatePlan)| {
+        let (input, output) = says.at.are();
+        let capacity = if plan.single_store { plan.central } else { says.capacity.unwrap_or(plan.capacity) };
+        let variables = Permitted::of(&says.variables);
+        PortSpec { port: *port, store: store(capacity, port.index() as u64), input, output, variables }
+    };
+    RouterSpec {
+        ports: wanted.ports.iter().map(of_port).collect(),
+        central: (plan.central > 0).then(|| store(plan.central, 1 << 32)),
+        single: plan.single_store,
+        rules: Rules {
+            carriages: carriages(plan),
+            allowed: plan.instructions.iter().fold(0, |all, one| all | 1 << *one as u16),
+            scoped: plan.by_computation,
+            node: wanted.node,
+            batch: plan.batch.into(),
+            limits: Limits { rate: plan.source_rate, creates: plan.source_creates },
+        },
+        key,
+        workers: wanted.workers,
+        lifetime: plan.lifetime,
+        flow_order: plan.flow_order,
+        drops_aborted: plan.on_abort == OnAbort::Drop,
+    }
+}
+
+impl Maker for Executor {
+    fn make(
+        &self,
+        before: Option<&Wanted>,
+        wanted: &Wanted,
+    ) -> Result<Vec<Box<dyn plane::station::Station>>, CannotMake> {
+        let spec = spec(wanted);
+        let memory = spec.memory();
+        if memory > MOST_MEMORY {
+            let reason = format!("the stores take {memory} together");
+            return Err(CannotMake { reason, hint: "give them smaller capacities".to_string() });
+        }
+        let made = spec.make_beside(before.map(self::spec).as_ref());
+        Ok(made.stations.into_iter().map(|station| Box::new(station) as Box<dyn plane::station::Station>).collect())
+    }
+
+    fn read(&self, plan: &StatePlan, l3: &[u8]) -> Option<Asked> {
+        let (range, _) = carriages(plan).find(l3)?;
+        let bytes = &l3[range];
+        let part = match Part::read(bytes) {
+            Ok(part) => part,
+            Err(Unread::Foreign) => return None,
+            Err(Unread::Wrong(why)) => {
+                let (locations, _, computation) = crate::wire::peek(bytes)?;
+                let at = [locations.input, locations.central, locations.output];
+                let instruction = format!("instruction {}", bytes.get(1).copied().unwrap_or_default());
+                return Some(Asked { instruction, computation, at, not: Some(why.name().to_string()) });
+            }
+        };
+        let allowed = plan.instructions.iter().any(|one| *one as u8 == part.instruction.opcode().number());
+        let not = match (part.error, allowed) {
+            (true, _) => Some("a router before could not".to_string()),
+            (false, false) => Some(Abort::NotEnabled.name().to_string()),
+            (false, true) => None,
+        };
+        let at = [part.locations.input, part.locations.central, part.locations.output];
+        Some(Asked { instruction: part.instruction.to_string(), computation: part.computation, at, not })
+    }
+}
+
+impl Onlooker for Inspector {
+    fn entries(&self, now: Instant, most: usize) -> Vec<Entry> {
+        let entry = |entry: crate::store::Entry| {
+            let crate::store::Entry { shard, tag, value, age, creator } = entry;
+            Entry { shard, tag, value, age, creator }
+        };
+        Inspector::entries(self, now).take(most).map(entry).collect()
+    }
+}
+
+/// The reason of a drop as a packet's record has it.
+const fn refused(reason: DropReason) -> u8 {
+    reason.index() as u8 + 1
+}
+
+impl plane::station::Station for Station {
+    #[inline]
+    fn worker(&mut self, l3: &[u8], now: Instant) -> Option<usize> {
+        self.owner(l3, now)
+    }
+
+    #[inline]
+    fn follows(&mut self, now: Instant) -> bool {
+        self.follows_flows(now)
+    }
+
+    #[inline]
+    fn asks(&self, place: Place) -> bool {
+        self.permits(place)
+    }
+
+    #[inline]
+    fn visit(&mut self, place: Place, variables: Variables, now: Instant, packets: &mut [Packet]) -> bool {
+        let drops_aborted = self.drops_aborted();
+        let mut fates = std::mem::take(&mut self.fates);
+        fates.clear();
+        fates.resize(packets.len(), Fate::Passed);
+        self.execute((place, variables), now, packets, &mut fates);
+        let mut all = true;
+        for (packet, fate) in packets.iter_mut().zip(&fates) {
+            let reason = match fate {
+                Fate::Dropped => DropReason::Instruction,
+                Fate::Aborted(_) if drops_aborted => DropReason::InstructionAborted,
+                _ => continue,
+            };
+            packet.meta_mut().refused = refused(reason);
+            all = false;
+        }
+        self.fates = fates;
+        all
+    }
+
+    fn tend(&mut self, now: Instant) -> Instant {
+        Station::tend(self, now, CLEANED)
+    }
+
+    fn succeed(&mut self, old: Box<dyn plane::station::Station>) {
+        if let Ok(old) = old.into_any().downcast::<Station>() {
+            self.take_from(*old);
+        }
+    }
+
+    fn report(&self, now: Instant) -> StationReport {
+        StationReport { stores: self.stores(now), handed: 0 }
+    }
+
+    fn onlookers(&self) -> Vec<(Option<PortId>, Arc<dyn Onlooker>)> {
+        let onlooker =
+            |(port, inspector): (Option<PortId>, Inspector)| (port, Arc::new(inspector) as Arc<dyn Onlooker>);
+        self.inspectors().map(onlooker).collect()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// What was executed at one place, as it is told.
+fn place_report(location: Location, counters: &SiteCounters) -> PlaceReport {
+    let executed = Opcode::ALL.iter().zip(&counters.executed);
+    let aborted = Abort::ALL.iter().zip(&counters.aborted);
+    PlaceReport {
+        location: location.name(),
+        executed: executed.map(|(opcode, count)| (opcode.name(), count.forwarded, count.dropped)).collect(),
+        aborted: aborted.map(|(why, &count)| (why.name(), count)).collect(),
+        failed_before: counters.failed_before,
+    }
+}
+
+impl Station {
+    /// Each store, as this worker has it.
+    fn stores(&self, now: Instant) -> Vec<StoreReport> {
+        let report = |(port, site, lag): (Option<PortId>, &crate::site::Site, Option<Nanos>)| {
+            let (counters, occupancy) = (site.shard_counters(), site.occupancy(now));
+            let places = Location::ALL.iter().map(|&location| place_report(location, site.counters_at(location)));
+            StoreReport {
+                port,
+                places: places.collect(),
+                capacity: occupancy.capacity,
+                live: occupancy.live,
+                expired: occupancy.expired,
+                created: counters.created,
+                high_water: counters.high_water,
+                lag,
+                probed: counters.probed,
+                collisions: counters.collisions,
+                memory: bound::memory(occupancy.capacity, 1),
+            }
+        };
+        self.sites().map(report).collect()
+    }
+}

@@ -1,0 +1,469 @@
+//! Packets that carry instructions, through a whole router in memory.
+
+use esp::isa::{Instruction, Operator};
+use esp::wire::{Addresses, Carriages, Locations, Part, datagram, dedicated, strip, wrap};
+use esp::{Executor, variables};
+use packet::{DropReason, Offload};
+use plan::state::Variable;
+use plane::ApplyError;
+use plane::event::Silent;
+use plane::rig::{Rig, Team, Udp};
+use plane::snapshot::Layout;
+use plane::station::{StationReport, StoreReport};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+use units::{Mac, Nanos, PortId};
+
+const PORTS: &str = "version = 1\n[port.lan]\ndevice = 'memory:lan'\naddress = ['192.0.2.1/24', '2001:db8:1::1/64']\n\
+    mac = '02:00:00:00:00:01'\n[port.wan]\ndevice = 'memory:wan'\naddress = ['198.51.100.1/24', '2001:db8:2::1/64']\n\
+    mac = '02:00:00:00:00:02'\n\
+    [[neighbour]]\naddress = '192.0.2.9'\nmac = '02:00:00:00:00:09'\nport = 'lan'\n\
+    [[neighbour]]\naddress = '198.51.100.9'\nmac = '02:00:00:00:00:0a'\nport = 'wan'\n\
+    [[neighbour]]\naddress = '2001:db8:2::9'\nmac = '02:00:00:00:00:0a'\nport = 'wan'\n";
+
+const LAN: (Mac, Mac) = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
+const WAN: (Mac, Mac) = (Mac([2, 0, 0, 0, 0, 0x0a]), Mac([2, 0, 0, 0, 0, 2]));
+const THERE: Addresses = Addresses::V4(Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::new(198, 51, 100, 9));
+const BACK: Addresses = Addresses::V4(Ipv4Addr::new(198, 51, 100, 9), Ipv4Addr::new(192, 0, 2, 9));
+const EVERYWHERE: Locations = Locations { input: true, central: true, output: true };
+const CARRIAGES: Carriages = Carriages { protocol: 253, port: Some(5937) };
+/// What the link and IPv4 headers take.
+const HEADERS: usize = 34;
+
+fn config(state: &str) -> String {
+    format!("{PORTS}[state]\ncapacity = 1000\ncentral = 1000\n{state}")
+}
+
+fn rig_of(layout: Layout, config: &str) -> Rig {
+    let mut rig = Rig::new(512, layout, Box::new(Silent));
+    rig.router.execute_by(Arc::new(Executor));
+    rig.apply(config).unwrap_or_else(|errors| panic!("{errors:?}"));
+    rig.settle();
+    for wire in ["lan", "wan"] {
+        rig.received(wire);
+    }
+    rig
+}
+
+fn rig(state: &str) -> Rig {
+    rig_of(Layout::Three, &config(state))
+}
+
+fn part(locations: Locations, instruction: Instruction) -> Part {
+    Part { locations, error: false, piggybacked: false, trace: false, computation: 7, instruction }
+}
+
+fn frame((from, to): (Mac, Mac), l3: &[u8]) -> Vec<u8> {
+    let kind: [u8; 2] = if l3[0] >> 4 == 6 { [0x86, 0xdd] } else { [8, 0] };
+    [&to.0[..], &from.0[..], &kind[..], l3].concat()
+}
+
+/// Sends a part from the lan to the wan, and answers what comes out there.
+fn through(rig: &mut Rig, part: &Part) -> Option<Part> {
+    rig.send("lan", &frame(LAN, &dedicated(&CARRIAGES, THERE, part)));
+    rig.settle();
+    let mut came = rig.received("wan");
+    // What the router has to say of itself meanwhile.
+    came.retain(|frame| frame[12..14] == [8, 0]);
+    assert!(came.len() <= 1, "one packet in, one out");
+    came.pop().map(|frame| Part::read(&frame[HEADERS..]).unwrap())
+}
+
+fn station(rig: &Rig) -> StationReport {
+    rig.report().station.expect("it executes")
+}
+
+fn store(report: &StationReport, port: Option<u16>) -> &StoreReport {
+    report.stores.iter().find(|store| store.port == port.map(PortId)).expect("it has a store")
+}
+
+fn executed(store: &StoreReport, location: &str, instruction: &str) -> (u64, u64) {
+    let place = store.places.iter().find(|place| place.location == location).expect("it is told of");
+    let one = place.executed.iter().find(|(name, ..)| *name == instruction).expect("every instruction is told of");
+    (one.1, one.2)
+}
+
+fn dropped(rig: &Rig, reason: DropReason) -> u64 {
+    rig.report().ledger.dropped_for(reason)
+}
+
+const COUNT: Instruction = Instruction::Count { counter: 42, threshold: 3, inclusive: false };
+
+/// In the order of spec E-37, each place on its own store; the second copy of three ends at the input already.
+#[test]
+fn instructions_are_executed_where_packets_come_in_in_the_middle_and_where_they_leave() {
+    for layout in [Layout::One, Layout::Two, Layout::Three] {
+        let mut rig = rig_of(layout, &config(""));
+        let count = part(EVERYWHERE, COUNT);
+        let came: Vec<bool> = (0..3).map(|_| through(&mut rig, &count).is_some()).collect();
+        assert_eq!(came, [true, true, false], "{layout:?}");
+        let told = station(&rig);
+        let [lan, wan, central] = [Some(0), Some(1), None].map(|port| store(&told, port));
+        assert_eq!(executed(lan, "input", "count"), (2, 1));
+        assert_eq!(executed(central, "central", "count"), (2, 0));
+        assert_eq!(executed(wan, "output", "count"), (2, 0));
+        assert_eq!([lan, wan, central].map(|store| store.live), [1, 1, 1]);
+        assert_eq!(dropped(&rig, DropReason::Instruction), 1);
+        rig.report().ledger.check(rig.worker.report().held).unwrap();
+    }
+}
+
+/// What subcast needs: what somebody marked as it came in by a port is found by what leaves by it.
+#[test]
+fn what_comes_in_and_what_leaves_by_a_port_meet_one_store() {
+    for (state, goes) in [("", true), ("[port.lan.state]\nat = 'output'\n", false)] {
+        let mut rig = rig(state);
+        through(&mut rig, &part(Locations::INPUT, Instruction::Mark { tag: 9, value: 1 }));
+        for (tag, goes) in [(9, goes), (8, false)] {
+            let test = dedicated(&CARRIAGES, BACK, &part(Locations::OUTPUT, Instruction::Test { tag }));
+            rig.send("wan", &frame(WAN, &test));
+            rig.settle();
+            assert_eq!(rig.received("lan").len(), usize::from(goes), "{state} {tag}");
+        }
+    }
+}
+
+/// A single store for all of them marks every branch (spec E-09).
+#[test]
+fn a_single_store_is_that_of_all_ports() {
+    let mut rig = rig("single_store = true\n");
+    through(&mut rig, &part(Locations::INPUT, Instruction::Mark { tag: 9, value: 1 }));
+    assert!(through(&mut rig, &part(Locations::OUTPUT, Instruction::Test { tag: 9 })).is_some());
+    let told = station(&rig);
+    assert_eq!((told.stores.len(), told.stores[0].port, told.stores[0].live), (1, None, 1));
+}
+
+#[test]
+fn datagrams_ipv6_and_tags_of_vlans_carry_instructions_too() {
+    let mut rig = rig("");
+    let count = part(Locations::CENTRAL, COUNT);
+    let six = Addresses::V6("2001:db8:1::9".parse::<Ipv6Addr>().unwrap(), "2001:db8:2::9".parse().unwrap());
+    let packets = [
+        datagram(&CARRIAGES, THERE, 4000, &count).unwrap(),
+        dedicated(&CARRIAGES, six, &count),
+        datagram(&CARRIAGES, six, 4000, &count).unwrap(),
+    ];
+    let mut came = Vec::new();
+    for packet in &packets {
+        rig.send("lan", &frame(LAN, packet));
+        rig.settle();
+        came.push(rig.received("wan").len());
+    }
+    assert_eq!(came, [1, 1, 0], "the third is one too many");
+    assert_eq!(executed(store(&station(&rig), None), "central", "count"), (2, 1));
+    // Checksums of datagrams stand, for nothing sums up to anything else.
+    let get = part(Locations::CENTRAL, Instruction::Get { tag: 42, value: 0 });
+    rig.send("lan", &frame(LAN, &datagram(&CARRIAGES, THERE, 4000, &get).unwrap()));
+    rig.settle();
+    let answer = rig.received("wan").pop().unwrap();
+    let read = Part::read(&answer[HEADERS + 8..]).unwrap();
+    assert_eq!(read.instruction, Instruction::Get { tag: 42, value: 3 });
+    let expected = datagram(&CARRIAGES, THERE, 4000, &read).unwrap();
+    assert_eq!(answer[HEADERS..], expected[20..], "the very datagram that a sender would have made");
+}
+
+/// The data that carries it ends with it (spec E-17), and goes on with it as it was.
+#[test]
+fn what_is_carried_along_shares_the_fate_of_the_instruction() {
+    let mut rig = rig("");
+    let network = (Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::new(198, 51, 100, 9));
+    let plain = Udp { link: LAN, network, ports: (7, 8), ttl: 64, length: 200 }.frame(b"data");
+    let test = part(Locations::CENTRAL, Instruction::Test { tag: 5 });
+    let wrapped = frame(LAN, &wrap(&CARRIAGES, &plain[14..], &test).unwrap());
+    rig.send("lan", &wrapped);
+    rig.settle();
+    assert_eq!((rig.received("wan").len(), dropped(&rig, DropReason::Instruction)), (0, 1));
+    through(&mut rig, &part(Locations::CENTRAL, Instruction::Mark { tag: 5, value: 1 }));
+    rig.send("lan", &wrapped);
+    rig.settle();
+    let (data, carried) = strip(&CARRIAGES, &rig.received("wan").pop().unwrap()[14..]).unwrap();
+    assert_eq!(carried.instruction, test.instruction);
+    assert_eq!(data[20..], plain[34..], "what it carried");
+}
+
+#[test]
+fn an_instruction_that_cannot_be_executed_says_so_or_ends() {
+    for (state, goes) in [("", true), ("on_abort = 'drop'\n", false)] {
+        let mut rig = rig(state);
+        let get = part(EVERYWHERE, Instruction::Get { tag: 1, value: 0 });
+        let came = through(&mut rig, &get);
+        assert_eq!(came, goes.then_some(Part { error: true, ..get }), "{state}");
+        let told = station(&rig);
+        let aborted = |port, location: &str| {
+            let place = store(&told, port).places.iter().find(|place| place.location == location).unwrap();
+            (place.aborted.iter().find(|(why, _)| *why == "absent_tag").unwrap().1, place.failed_before)
+        };
+        let later = u64::from(goes);
+        assert_eq!([aborted(Some(0), "input"), aborted(None, "central")], [(1, 0), (0, later)]);
+        assert_eq!(dropped(&rig, DropReason::InstructionAborted), u64::from(!goes));
+    }
+}
+
+#[test]
+fn what_is_not_allowed_is_not_executed() {
+    let mut rig = rig("instructions = ['put']\n");
+    assert!(through(&mut rig, &part(EVERYWHERE, COUNT)).unwrap().error);
+    assert!(!through(&mut rig, &part(EVERYWHERE, Instruction::Put { tag: 1, value: 2 })).unwrap().error);
+}
+
+/// A router without `[state]`, a port that executes nothing, other numbers: packets pass as they are (spec E-18, E-19).
+#[test]
+fn where_nothing_is_executed_packets_pass_as_they_are() {
+    let nowhere = "central = 0\n[port.lan.state]\nat = 'none'\n[port.wan.state]\nat = 'input'\n";
+    let [without, nowhere, other] =
+        [PORTS.to_string(), config(nowhere).replace("central = 1000\n", ""), config("protocol = 254\nudp_port = 0\n")];
+    for config in [without, nowhere, other] {
+        let mut rig = rig_of(Layout::Three, &config);
+        let count = part(EVERYWHERE, Instruction::Count { counter: 42, threshold: 1, inclusive: false });
+        assert_eq!(through(&mut rig, &count), Some(count), "{config}");
+        let stores = rig.report().station.map_or(0, |told| told.stores.iter().map(|store| store.created).sum());
+        assert_eq!(stores, 0);
+    }
+}
+
+#[test]
+fn later_fragments_pass_and_what_is_refused_is_not_executed() {
+    let mut rig = rig("");
+    let whole = frame(LAN, &dedicated(&CARRIAGES, THERE, &part(EVERYWHERE, COUNT)));
+    let mut later = whole.clone();
+    // An offset of 8 bytes, and its checksum: RFC 1624 with words that do not overflow.
+    later[20..22].copy_from_slice(&[0, 1]);
+    let sum = packet::wire::checksum::checksum(&[&later[14..24], &[0, 0], &later[26..34]].concat());
+    later[24..26].copy_from_slice(&sum.to_be_bytes());
+    let mut broken = whole.clone();
+    broken[24] ^= 1;
+    let mut elsewhere = whole;
+    elsewhere[5] ^= 0x40;
+    for frame in [&later, &broken, &elsewhere] {
+        rig.send("lan", frame);
+    }
+    rig.settle();
+    assert_eq!(rig.received("wan").len(), 1, "the fragment");
+    assert!(station(&rig).stores.iter().all(|store| store.created == 0));
+}
+
+/// Exact at access, and nothing that is applied moves it; another lifetime is another store.
+#[test]
+fn stores_outlive_what_is_applied_unless_they_are_others() {
+    let mut rig = rig("");
+    let put = part(Locations::CENTRAL, Instruction::Put { tag: 1, value: 5 });
+    let get = part(Locations::CENTRAL, Instruction::Get { tag: 1, value: 0 });
+    let found = |rig: &mut Rig| !through(rig, &get).unwrap().error;
+    through(&mut rig, &put);
+    rig.pass(Nanos::secs(4));
+    let more = "[port.dmz]\ndevice = 'memory:dmz'\n[port.lan.state]\nvariables = ['queue']\n";
+    rig.apply(&config(&format!("batch = 1\non_abort = 'forward'\nfull = 'abort_creates'\n{more}"))).unwrap();
+    assert!(found(&mut rig), "the same store, beside another port's that is new");
+    assert_eq!(station(&rig).stores.len(), 4);
+    rig.pass(Nanos::millis(5990));
+    assert!(found(&mut rig), "9.99 s");
+    rig.pass(Nanos::millis(20));
+    assert!(!found(&mut rig), "its lifetime is over");
+    through(&mut rig, &put);
+    rig.apply(&config("lifetime = '9s'\n")).unwrap();
+    assert!(!found(&mut rig));
+    rig.apply(PORTS).unwrap();
+    assert!(rig.report().station.is_none() && found(&mut rig), "it passes");
+    rig.apply(&config("")).unwrap();
+    assert!(!found(&mut rig));
+}
+
+/// What has expired is freed though no packet comes any more.
+#[test]
+fn stores_are_cleaned_without_packets() {
+    for cleaner in ["inline", "assist"] {
+        let mut rig = rig(&format!("cleaner = '{cleaner}'\nlifetime = '1s'\n"));
+        for tag in 0..50 {
+            assert!(through(&mut rig, &part(EVERYWHERE, Instruction::Mark { tag, value: 1 })).is_some());
+        }
+        assert_eq!(store(&station(&rig), None).live, 50);
+        rig.pass(Nanos::millis(1100));
+        let told = station(&rig);
+        assert!(told.stores.iter().all(|store| (store.live, store.expired) == (0, 0)), "{cleaner}: {told:?}");
+        let lag = store(&told, None).lag.unwrap();
+        assert!(lag <= Nanos::millis(20), "{cleaner}: {lag}");
+    }
+}
+
+#[test]
+fn the_bound_holds_what_the_line_brings_and_less_does_not() {
+    for (capacity, full) in [(200, 0), (190, 10)] {
+        let mut rig = rig_of(Layout::Three, &config("").replace("central = 1000", &format!("central = {capacity}")));
+        for child in 0..100 {
+            through(&mut rig, &part(Locations::CENTRAL, Instruction::Rchld { counter: 1000 + child, child }));
+        }
+        let told = station(&rig);
+        let central = &store(&told, None).places.iter().find(|place| place.location == "central").unwrap().aborted;
+        assert_eq!(central.iter().find(|(why, _)| *why == "full").unwrap().1 * 2, full, "{capacity}");
+    }
+}
+
+#[test]
+fn a_source_may_have_so_much_executed_and_create_so_much() {
+    let mut rig = rig("source_creates = '10pps'\n");
+    let mark = |tag| part(Locations::CENTRAL, Instruction::Mark { tag, value: 1 });
+    let failed =
+        |rig: &mut Rig, tags: std::ops::Range<u64>| tags.filter(|tag| through(rig, &mark(*tag)).unwrap().error).count();
+    assert_eq!(failed(&mut rig, 0..15), 5, "a second's worth at once");
+    assert_eq!(failed(&mut rig, 0..10), 10, "it might create: nobody knows before");
+    rig.pass(Nanos::millis(500));
+    assert_eq!(failed(&mut rig, 20..30), 5);
+    let mut rig = self::rig("source_rate = '4pps'\n");
+    assert_eq!(failed(&mut rig, 0..10), 3 * 2, "at one of its places each is one");
+}
+
+#[test]
+fn something_of_the_router_can_be_read_where_a_port_permits_it() {
+    let mut rig = rig("[port.wan.state]\nvariables = ['rate', 'time', 'node']\n");
+    let ask = |locations, variable| part(locations, Instruction::Get { tag: variables::tag(variable), value: 1 });
+    let mut read = |locations, variable| match through(&mut rig, &ask(locations, variable)).unwrap() {
+        Part { instruction: Instruction::Get { value, .. }, error: false, .. } => value,
+        other => panic!("{other:?}"),
+    };
+    assert!(read(Locations::OUTPUT, Variable::Time) > 1);
+    assert!(read(Locations::OUTPUT, Variable::Rate) >= 1_000_000);
+    assert!(read(Locations::OUTPUT, Variable::Node) > 1);
+    // As at a router that knows nothing of it.
+    assert_eq!(read(Locations::OUTPUT, Variable::Queue), 1);
+    assert_eq!(read(Locations::INPUT, Variable::Rate), 1);
+    assert_eq!(read(Locations::CENTRAL, Variable::Rate), 1);
+    let put = part(Locations::OUTPUT, Instruction::Put { tag: variables::tag(Variable::Node), value: 1 });
+    assert!(through(&mut rig, &put).unwrap().error, "and never written");
+    let fast = |bits| {
+        let tag = variables::tag(Variable::Rate);
+        part(Locations::OUTPUT, Instruction::Setfwd { tag, value: bits, relation: Operator::Gt })
+    };
+    assert!(through(&mut rig, &fast(1)).is_some() && through(&mut rig, &fast(u64::MAX)).is_none());
+}
+
+#[test]
+fn super_frames_pass() {
+    let wires = [("lan", plane::port::Offloads { super_frames: true, checksums: true, ..Default::default() })];
+    let mut rig = Rig::new(512, Layout::Three, Box::new(Silent));
+    rig.wires.offloads = wires.iter().map(|&(wire, takes)| (wire.to_string(), takes)).collect();
+    rig.router.execute_by(Arc::new(Executor));
+    rig.apply(&config("")).unwrap();
+    rig.settle();
+    rig.received("wan");
+    let checksum = Some(packet::pool::PartialChecksum { start: 34, offset: 6 });
+    let offload = Offload { segmentation: packet::pool::Segmentation::Udp, size: 26, checksum };
+    let count = part(EVERYWHERE, COUNT).to_bytes();
+    let mut both = datagram(&CARRIAGES, THERE, 4000, &part(EVERYWHERE, COUNT)).unwrap();
+    both.extend_from_slice(&count);
+    let length = both.len() as u16;
+    both[2..4].copy_from_slice(&length.to_be_bytes());
+    both[24..26].copy_from_slice(&(length - 20).to_be_bytes());
+    both[10..12].fill(0);
+    let sum = packet::wire::checksum::checksum(&both[..20]);
+    both[10..12].copy_from_slice(&sum.to_be_bytes());
+    rig.send_as("lan", &frame(LAN, &both), offload);
+    rig.settle();
+    assert_eq!(rig.received("wan").len(), 2, "cut, not executed");
+    assert!(station(&rig).stores.iter().all(|store| store.created == 0));
+}
+
+#[test]
+fn what_cannot_be_made_is_refused() {
+    let mut rig = Rig::new(512, Layout::Three, Box::new(Silent));
+    let refused = |errors: Vec<ApplyError>| errors.into_iter().map(|error| error.reason).collect::<String>();
+    assert_eq!(refused(rig.apply(&config("")).unwrap_err()), "nobody executes instructions here");
+    rig.router.execute_by(Arc::new(Executor));
+    rig.apply(&config("")).unwrap();
+}
+
+/// Workers with a queue each, and workers that share one: packets of a computation meet one store, whatever their flows and
+/// wherever they came in, and in order.
+#[test]
+fn computations_are_on_one_worker_and_their_packets_in_order() {
+    const COMPUTATIONS: u64 = 20;
+    const ROUNDS: u64 = 30;
+    for (workers, queues) in [(3u16, 3), (3, 1), (4, 2), (2, 2)] {
+        let mut team = Team::new(workers, queues, 4096, Layout::Three);
+        team.router.execute_by(Arc::new(Executor));
+        team.apply(&config("by_computation = true\n"));
+        team.settle();
+        let far: Vec<String> = team.wires.far.keys().cloned().collect();
+        far.iter().for_each(|wire| drop(team.received(wire)));
+        let entries: Vec<String> = far.iter().filter(|wire| wire.starts_with("lan")).cloned().collect();
+        for round in 0..ROUNDS {
+            // What comes in by different queues has no order: each round waits for the one before.
+            let entry = &entries[(round % entries.len() as u64) as usize];
+            for value in 3 * round..3 * round + 3 {
+                for computation in 0..COMPUTATIONS {
+                    // A new maximum each time: whatever comes late does not pass.
+                    let newer = Instruction::Compare { tag: 1, value, relation: Operator::Gt };
+                    let part = Part { computation, ..part(Locations::INPUT, newer) };
+                    // Another flow each.
+                    let port = 2000 + (value * 31 + computation) as u16;
+                    team.send(entry, &frame(LAN, &datagram(&CARRIAGES, THERE, port, &part).unwrap()));
+                }
+            }
+            team.settle();
+        }
+        let came: usize = far.iter().map(|wire| team.received(wire).len()).sum();
+        let reports = team.reports();
+        let told = StationReport::together(reports.iter().filter_map(|report| report.station.as_ref()));
+        let lan = store(&told, Some(0));
+        let all = COMPUTATIONS * ROUNDS * 3;
+        assert_eq!(executed(lan, "input", "compare"), (all, 0), "{workers} workers, {queues} queues");
+        assert_eq!((came as u64, lan.live), (all, COMPUTATIONS));
+        assert!(told.handed > 0, "{workers} workers, {queues} queues");
+        let parts = reports.iter().filter(|report| report.station.as_ref().unwrap().stores[0].live > 0).count();
+        assert!(parts > 1, "{workers} workers, {queues} queues");
+    }
+}
+
+/// What a flow sends besides stays behind what it carries along (spec E-30).
+#[test]
+fn the_other_packets_of_a_flow_that_carries_instructions_stay_in_order() {
+    let network = (Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::new(198, 51, 100, 9));
+    for (order, moves) in [("true", true), ("false", false)] {
+        let mut team = Team::new(4, 1, 4096, Layout::Three);
+        team.router.execute_by(Arc::new(Executor));
+        team.apply(&config(&format!("flow_order = {order}\n")));
+        team.settle();
+        let handed = |team: &Team| {
+            let reports = team.reports();
+            StationReport::together(reports.iter().filter_map(|report| report.station.as_ref())).handed
+        };
+        let mut moved = 0;
+        for port in 100..120 {
+            let plain = Udp { link: LAN, network, ports: (port, 8), ttl: 64, length: 100 }.frame(b"data");
+            let nop = Part { computation: port.into(), ..part(Locations::CENTRAL, Instruction::Nop) };
+            team.send("lan", &frame(LAN, &wrap(&CARRIAGES, &plain[14..], &nop).unwrap()));
+            team.settle();
+            let before = handed(&team);
+            team.send("lan", &plain);
+            team.settle();
+            moved += handed(&team) - before;
+        }
+        assert_eq!(moved > 5, moves, "{moved} of 20 plain packets followed those that carried something");
+    }
+}
+
+/// Subcast (spec E-45): a packet to a group is copied, each copy is looked at where it leaves, and only the branch that
+/// somebody has marked gets one. With one store for all ports every branch does.
+#[test]
+fn output_after_duplication() {
+    let group = Addresses::V4(Ipv4Addr::new(198, 51, 100, 9), Ipv4Addr::new(239, 1, 2, 3));
+    let groups = "[[multicast]]\ngroup = '239.1.2.3'\nfrom = 'wan'\nto = ['lan', 'dmz']\n[port.dmz]\ndevice = 'memory:dmz'\n\
+        address = ['203.0.113.1/24']\nmac = '02:00:00:00:00:03'\n";
+    let to_group = (WAN.0, Mac([1, 0, 0x5e, 1, 2, 3]));
+    for (state, dmz) in [("", 0), ("single_store = true\n", 1)] {
+        let mut rig = rig_of(Layout::Three, &(config(state) + groups));
+        rig.received("dmz");
+        through(&mut rig, &part(Locations::INPUT, Instruction::Mark { tag: 9, value: 1 }));
+        // Long enough for its copies to share what is behind their heads.
+        let network = (Ipv4Addr::new(198, 51, 100, 9), Ipv4Addr::new(239, 1, 2, 3));
+        let data = Udp { link: WAN, network, ports: (7, 8), ttl: 64, length: 900 }.frame(b"data");
+        let test = part(Locations::OUTPUT, Instruction::Test { tag: 9 });
+        rig.send("wan", &frame(to_group, &wrap(&CARRIAGES, &data[14..], &test).unwrap()));
+        rig.send("wan", &frame(to_group, &dedicated(&CARRIAGES, group, &Part { computation: 8, ..test })));
+        rig.settle();
+        let of = |frames: Vec<Vec<u8>>| frames.iter().filter(|frame| frame[12..14] == [8, 0]).count();
+        assert_eq!((of(rig.received("lan")), of(rig.received("dmz"))), (2, 2 * dmz), "{state}");
+        let told = station(&rig);
+        let at = |port: u16| executed(store(&told, Some(port).filter(|_| dmz == 0)), "output", "test");
+        assert_eq!(at(0).0, if dmz == 0 { 2 } else { 4 });
+    }
+}

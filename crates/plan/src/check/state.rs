@@ -1,0 +1,120 @@
+//! `[state]`: ephemeral state.
+
+use super::cpu::{time, within};
+use crate::PortPlan;
+use crate::diagnostic::Report;
+use crate::document::{Node, Path, Section};
+use crate::keys::{PORT_STATE, STATE};
+use crate::state::{Cleaning, Instruction, OnAbort, Places, PortStatePlan, StatePlan, Variable, WhenFull};
+use crate::text::{did_you_mean, quote};
+use units::{Nanos, PacketRate};
+
+/// How long entries may live: the ticks of a store can tell no more apart.
+const LIFETIMES: std::ops::RangeInclusive<Nanos> = Nanos::millis(1)..=Nanos::secs(1800);
+const RATES: std::ops::RangeInclusive<PacketRate> = PacketRate::pps(1)..=PacketRate::pps(1_000_000_000);
+/// The most entries that one packet creates (Calvert et al. 2003, 2).
+const CREATES: u64 = 2;
+
+/// What a port says of it.
+pub(super) fn of_port(report: &mut Report<'_>, section: &Section<'_>) -> PortStatePlan {
+    let table = section.node("state").and_then(|node| node.section(report, PORT_STATE, "state = { at = \"both\" }"));
+    let Some(section) = table else { return PortStatePlan::default() };
+    PortStatePlan {
+        at: section.choice(report, "at", Places::ALL).unwrap_or_default(),
+        capacity: section.node("capacity").and_then(|_| section.integer(report, "capacity")),
+        variables: several(report, &section, "variables", Variable::ALL).unwrap_or_default(),
+    }
+}
+
+pub(super) fn read(report: &mut Report<'_>, root: &Section<'_>, ports: &[PortPlan]) -> Option<StatePlan> {
+    let Some(node) = root.node("state") else {
+        if let Some(port) = ports.iter().find(|port| !port.state.is_default()) {
+            report.warning(root.span.clone(), "port", || {
+                let reason =
+                    format!("port '{}' says what it does with ephemeral state, and there is no [state]", port.name);
+                (reason, "add [state]".to_string())
+            });
+        }
+        return None;
+    };
+    let span = node.span.clone();
+    let section = node.section(report, STATE, "[state]")?;
+    let plan = StatePlan {
+        lifetime: time(report, &section, "lifetime", LIFETIMES).unwrap_or(Nanos::secs(10)),
+        capacity: section.integer(report, "capacity").unwrap_or(1),
+        central: section.integer(report, "central").unwrap_or(0),
+        strict: section.boolean(report, "strict"),
+        full: section.choice(report, "full", WhenFull::ALL).unwrap_or_default(),
+        on_abort: section.choice(report, "on_abort", OnAbort::ALL).unwrap_or_default(),
+        cleaning: section.choice(report, "cleaner", Cleaning::ALL).unwrap_or_default(),
+        batch: section.integer(report, "batch").unwrap_or(1) as u8,
+        protocol: section.integer(report, "protocol").unwrap_or(253) as u8,
+        udp_port: section.integer(report, "udp_port").unwrap_or(0) as u16,
+        single_store: section.boolean(report, "single_store"),
+        by_computation: section.boolean(report, "by_computation"),
+        flow_order: section.boolean(report, "flow_order"),
+        diagnostics: section.boolean(report, "diagnostics"),
+        instructions: several(report, &section, "instructions", Instruction::ALL)
+            .unwrap_or_else(|| Instruction::ALL.to_vec()),
+        source_rate: within(report, &section, "source_rate", RATES),
+        source_creates: within(report, &section, "source_creates", RATES),
+    };
+    if plan.single_store && plan.central == 0 {
+        report.error(span.clone(), "state.single_store", || {
+            ("the one store is that of the centre, and has no entries".to_string(), "give `central` some".to_string())
+        });
+    }
+    for port in ports {
+        too_small(report, &plan, port, span.clone());
+    }
+    Some(plan)
+}
+
+/// Says so where the line of a port can bring more than its store holds (spec E-04).
+fn too_small(report: &mut Report<'_>, plan: &StatePlan, port: &PortPlan, span: std::ops::Range<usize>) {
+    let Some(rate) = port.cpu.line_rate.filter(|_| port.state.at != Places::None && !plan.single_store) else { return };
+    let bound = PacketRate::pps(rate.get().saturating_mul(CREATES)).within(plan.lifetime);
+    let capacity = port.state.capacity.unwrap_or(plan.capacity);
+    if capacity >= bound {
+        return;
+    }
+    let say = || {
+        let reason = format!("the store of port '{}' has {capacity} entries, and {rate} can fill {bound}", port.name);
+        (reason, format!("give it a capacity of {bound}, or what is more is aborted"))
+    };
+    match plan.strict {
+        true => report.error(span, "state.capacity", say),
+        false => report.warning(span, "state.capacity", say),
+    }
+}
+
+/// Those of `all` that a list names, in their own order. None: left out or reported.
+fn several<T: Copy + Ord + std::fmt::Display>(
+    report: &mut Report<'_>,
+    section: &Section<'_>,
+    name: &'static str,
+    all: &[T],
+) -> Option<Vec<T>> {
+    section.node(name)?;
+    let names: Vec<String> = all.iter().map(ToString::to_string).collect();
+    let parent = Path::Key(&section.path, name);
+    let mut found = Vec::new();
+    for (index, span, value) in section.list(report, name) {
+        let node = Node::new(value, span, Path::Index(&parent, index));
+        let Some(text) = node.text() else {
+            node.no_text(report, &format!("\"{}\"", names[0]));
+            return None;
+        };
+        match names.iter().position(|name| name == text.value) {
+            Some(at) => found.push(all[at]),
+            None => {
+                let hint = did_you_mean(text.value, names.iter().map(String::as_str));
+                text.error(report, || (format!("{} is nothing that '{name}' can have", quote(text.value)), hint));
+                return None;
+            }
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    Some(found)
+}

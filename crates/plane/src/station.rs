@@ -1,0 +1,308 @@
+//! Ephemeral state, as far as the plane knows of it: packets that carry an instruction are shown to a station where they
+//! come in, in the middle, and where they leave, and it says which of them end.
+//!
+//! What an instruction does, and where values are, is the station's; the plane finds its packets among all others for the
+//! price of a comparison, brings those of one computation to one worker, and counts what ends.
+//! [adr/0040](../../../adr/0040-ephemeral-state-has-one-owner-a-shard.md) says why there.
+
+use packet::Packet;
+use packet::wire::{ethertype, protocol};
+use plan::StatePlan;
+use plan::state::PortStatePlan;
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use units::{Bytes, Instant, Nanos, PortId, Rate};
+
+/// Where in the router a packet is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Place {
+    /// At the port it came in by.
+    Input(PortId),
+    /// In the middle.
+    Central,
+    /// At the port it leaves by: once for each copy of it.
+    Output(PortId),
+}
+
+/// What a packet may ask of the port where it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Variables {
+    /// Packets that wait at its link.
+    pub queue: u64,
+    /// Packets that its link has dropped.
+    pub drops: u64,
+    /// What its medium carries.
+    pub rate: Rate,
+}
+
+/// One worker's part of all stores.
+pub trait Station: Send {
+    /// Which worker the IP packet belongs to, which came at `now`; none where that is whoever has it.
+    fn worker(&mut self, l3: &[u8], now: Instant) -> Option<usize>;
+    /// Whether packets that carry no instruction may belong to a worker: somebody of their flow has carried one lately.
+    fn follows(&mut self, now: Instant) -> bool;
+    /// Whether [`Variables`] of a port are wanted.
+    fn asks(&self, place: Place) -> bool;
+    /// Executes what packets that are neither refused nor made here ask for, in their order. Sets `refused` on those that
+    /// end, and answers whether all go on.
+    fn visit(&mut self, place: Place, variables: Variables, now: Instant, packets: &mut [Packet]) -> bool;
+    /// Does what is due without a packet. Answers when to be called again; [`Instant::FAR`] where nothing will be.
+    fn tend(&mut self, now: Instant) -> Instant;
+    /// Takes the place of `old`, and whatever of it stays.
+    fn succeed(&mut self, old: Box<dyn Station>);
+    /// What it has counted, and what its stores hold.
+    fn report(&self, now: Instant) -> StationReport;
+    /// Looks into its stores, each with the port it belongs to, or none for the central one. All workers' parts.
+    fn onlookers(&self) -> Vec<(Option<PortId>, Arc<dyn Onlooker>)>;
+    /// Itself, for whoever knows what it is.
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+}
+
+/// Looks into a store while packets change it.
+pub trait Onlooker: fmt::Debug + Send + Sync {
+    /// At most `most` of the entries that live at `now`.
+    fn entries(&self, now: Instant, most: usize) -> Vec<Entry>;
+}
+
+/// An entry of a store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// The worker whose part it is in.
+    pub shard: usize,
+    /// Its tag.
+    pub tag: u64,
+    /// Its value.
+    pub value: u64,
+    /// How long ago it was created.
+    pub age: Nanos,
+    /// A hash of the computation that created it, where that is noted.
+    pub creator: Option<u16>,
+}
+
+/// What a configuration wants executed, by ids.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wanted {
+    /// What it says.
+    pub plan: StatePlan,
+    /// What it says of each port that executes anything.
+    pub ports: Vec<(PortId, PortStatePlan)>,
+    /// Workers.
+    pub workers: usize,
+    /// The number by which others know the router.
+    pub node: u64,
+    /// Nobody outside knows it: computations are spread over workers by it.
+    pub secret: u64,
+}
+
+/// Makes stations.
+pub trait Maker: Send + Sync {
+    /// A station for each worker, in their order. Stores that are in `before` as well, and that its workers have, are left
+    /// out: the stations will [succeed](Station::succeed) those.
+    fn make(&self, before: Option<&Wanted>, wanted: &Wanted) -> Result<Vec<Box<dyn Station>>, CannotMake>;
+    /// What an IP packet asks for, if it asks for anything. `None`: it carries no instruction.
+    fn read(&self, plan: &StatePlan, l3: &[u8]) -> Option<Asked>;
+}
+
+/// Why there is no station.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CannotMake {
+    /// What is wrong.
+    pub reason: String,
+    /// What to do about it.
+    pub hint: String,
+}
+
+impl fmt::Display for CannotMake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+impl std::error::Error for CannotMake {}
+
+/// What a packet asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Asked {
+    /// The instruction with its operands.
+    pub instruction: String,
+    /// Its computation.
+    pub computation: u64,
+    /// Whether it is to be executed where it comes in, in the middle, and where it leaves.
+    pub at: [bool; 3],
+    /// Why no router executes it; none where they do.
+    pub not: Option<String>,
+}
+
+/// What a station tells.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct StationReport {
+    /// Its stores.
+    pub stores: Vec<StoreReport>,
+    /// Packets handed to the workers they belong to.
+    pub handed: u64,
+}
+
+/// One worker's part of a store.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct StoreReport {
+    /// The port it belongs to; none for the central one, and where there is one for all.
+    pub port: Option<PortId>,
+    /// What was executed there.
+    pub places: Vec<PlaceReport>,
+    /// Entries there may be.
+    pub capacity: u64,
+    /// Entries that live.
+    pub live: u64,
+    /// Entries that have expired and are not free yet.
+    pub expired: u64,
+    /// Entries created.
+    pub created: u64,
+    /// The most entries there were at a time.
+    pub high_water: u64,
+    /// How long the entry freed last had been expired; none where nobody frees any.
+    pub lag: Option<Nanos>,
+    /// Look-ups that read two lines of memory, three, four to seven, more.
+    pub probed: [u64; 4],
+    /// Look-ups that found another computation's entry, where that is noted.
+    pub collisions: u64,
+    /// Its memory.
+    pub memory: Bytes,
+}
+
+/// What was executed at one place of a store.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PlaceReport {
+    /// `input`, `central` or `output`.
+    pub location: &'static str,
+    /// By instruction: its name, how many went on, how many ended.
+    pub executed: Vec<(&'static str, u64, u64)>,
+    /// By reason: its name, and how many were not executed for it.
+    pub aborted: Vec<(&'static str, u64)>,
+    /// Packets that a router before could not execute.
+    pub failed_before: u64,
+}
+
+impl StationReport {
+    /// What the workers of a router tell, together: a store that several have a part of is one.
+    pub fn together<'a>(reports: impl Iterator<Item = &'a StationReport>) -> StationReport {
+        let mut all = StationReport::default();
+        for report in reports {
+            all.handed += report.handed;
+            for store in &report.stores {
+                match all.stores.iter_mut().find(|known| known.port == store.port) {
+                    Some(known) => known.add(store),
+                    None => all.stores.push(store.clone()),
+                }
+            }
+        }
+        all
+    }
+}
+
+impl StoreReport {
+    fn add(&mut self, other: &StoreReport) {
+        for place in &other.places {
+            match self.places.iter_mut().find(|known| known.location == place.location) {
+                Some(known) => known.add(place),
+                None => self.places.push(place.clone()),
+            }
+        }
+        self.capacity += other.capacity;
+        self.live += other.live;
+        self.expired += other.expired;
+        self.created += other.created;
+        self.high_water += other.high_water;
+        self.lag = self.lag.max(other.lag);
+        self.probed.iter_mut().zip(other.probed).for_each(|(sum, more)| *sum += more);
+        self.collisions += other.collisions;
+        self.memory += other.memory;
+    }
+}
+
+impl PlaceReport {
+    fn add(&mut self, other: &PlaceReport) {
+        for (known, more) in self.executed.iter_mut().zip(&other.executed) {
+            debug_assert_eq!(known.0, more.0, "every worker names all instructions in one order");
+            known.1 += more.1;
+            known.2 += more.2;
+        }
+        self.aborted.iter_mut().zip(&other.aborted).for_each(|(known, more)| known.1 += more.1);
+        self.failed_before += other.failed_before;
+    }
+}
+
+/// By which numbers packets are known that may carry an instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Marks {
+    /// The protocol in an IP header; beyond all of them for none.
+    protocol: u16,
+    /// The UDP port; beyond all of them for none.
+    port: u32,
+}
+
+impl Marks {
+    /// Those of no packet.
+    pub const NONE: Marks = Marks { protocol: u16::MAX, port: u32::MAX };
+
+    /// Those that a configuration says.
+    pub fn of(plan: &StatePlan) -> Marks {
+        let port = if plan.udp_port == 0 { u32::MAX } else { plan.udp_port.into() };
+        Marks { protocol: plan.protocol.into(), port }
+    }
+
+    /// Whether an IP packet of this protocol may carry an instruction; `upper` is what follows its header.
+    #[inline(always)]
+    pub(crate) fn may_carry(self, protocol: u8, upper: impl FnOnce() -> Option<[u8; 4]>) -> bool {
+        u16::from(protocol) == self.protocol
+            || protocol == UDP
+                && upper().is_some_and(|ports| u32::from(u16::from_be_bytes([ports[2], ports[3]])) == self.port)
+    }
+
+    /// Whether a frame may have such a packet: never no where it has one.
+    #[inline]
+    pub(crate) fn may_be_on(self, frame: &[u8]) -> bool {
+        const PLAIN: usize = 34;
+        let Some(head) = frame.first_chunk::<PLAIN>() else { return false };
+        let upper = |at: usize| frame.get(at..).and_then(|rest| rest.first_chunk::<4>().copied());
+        match (u16::from_be_bytes([head[12], head[13]]), head[14]) {
+            (ethertype::IPV4, 0x45) => self.may_carry(head[23], || upper(PLAIN)),
+            (ethertype::IPV6, _) => match head[20] {
+                protocol::TCP | protocol::ICMPV6 => false,
+                UDP => self.may_carry(UDP, || upper(54)),
+                _ => self != Marks::NONE,
+            },
+            // Options, and tags: whoever is asked looks closely.
+            (ethertype::IPV4 | VLAN, _) => self != Marks::NONE,
+            _ => false,
+        }
+    }
+}
+
+const UDP: u8 = protocol::UDP;
+const VLAN: u16 = 0x8100;
+
+/// What a generation says of stations.
+#[derive(Clone)]
+pub struct Stations {
+    /// What it wants.
+    pub wanted: Wanted,
+    /// How its packets are known.
+    pub marks: Marks,
+    /// Who made them.
+    pub maker: Arc<dyn Maker>,
+}
+
+impl PartialEq for Stations {
+    fn eq(&self, other: &Stations) -> bool {
+        self.wanted == other.wanted
+    }
+}
+
+impl Eq for Stations {}
+
+impl fmt::Debug for Stations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stations of {:?}", self.wanted)
+    }
+}

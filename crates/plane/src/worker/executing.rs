@@ -1,0 +1,337 @@
+//! Packets that carry instructions, on one worker: shown to its station where they come in, in the middle and where they
+//! leave; brought from the worker that received them to the one they belong to (adr 0040).
+
+use super::{PortState, Worker};
+use crate::bell::Bell;
+use crate::classify::{Classifier, REFUSED, Scratch, Unwitnessed};
+use crate::port::stranded;
+use crate::station::{Place, Station, Variables};
+use packet::{BATCH, Batch, DropReason, Meta, Packet};
+use rtrb::{Consumer, Producer, RingBuffer};
+use std::sync::Arc;
+use units::{Instant, Nanos, PortId};
+
+/// Packets on their way from one worker to another.
+const RING: usize = 1024;
+/// What a packet has for `rounds` until it is classified that belongs to the worker that received it, whatever its flow.
+pub(super) const STAYS: u8 = u8::MAX;
+/// How soon a station is looked after that has executed something and was not looked after before; and how often at most.
+const TEND: Nanos = Nanos::millis(10);
+
+/// The station of a worker's next generation.
+pub enum NewStation {
+    /// The one it has stays, or none.
+    Stays,
+    /// There is none any more.
+    Goes,
+    /// Another, which takes the place of the one before.
+    Comes(Box<dyn Station>),
+}
+
+/// A worker's ends of the rings by which packets come to those they belong to: one ring for each pair, made with the first
+/// station and kept from then on.
+pub(crate) struct Mesh {
+    /// By worker; none to itself.
+    to: Vec<Option<Producer<Packet>>>,
+    from: Vec<Option<Consumer<Packet>>>,
+    bells: Vec<Arc<Bell>>,
+    /// Packets for each worker, while a batch is sorted.
+    sorted: Vec<Batch>,
+    kept: Batch,
+    /// Packets handed over.
+    handed: u64,
+    /// Workers whose rings were counted when they had gone.
+    mourned: u64,
+}
+
+impl Mesh {
+    /// The ends of all workers, in their order.
+    pub fn of(bells: &[Arc<Bell>]) -> Vec<Mesh> {
+        let count = bells.len();
+        let mesh = |_| Mesh {
+            to: (0..count).map(|_| None).collect(),
+            from: (0..count).map(|_| None).collect(),
+            bells: bells.to_vec(),
+            sorted: (0..count).map(|_| Batch::new()).collect(),
+            kept: Batch::new(),
+            handed: 0,
+            mourned: 0,
+        };
+        let mut all: Vec<Mesh> = (0..count).map(mesh).collect();
+        for (from, to) in (0..count).flat_map(|from| (0..count).map(move |to| (from, to))).filter(|(f, t)| f != t) {
+            let (producer, consumer) = RingBuffer::new(RING);
+            all[from].to[to] = Some(producer);
+            all[to].from[from] = Some(consumer);
+        }
+        all
+    }
+
+    fn has_mail(&self) -> bool {
+        self.from.iter().flatten().any(|ring| !ring.is_empty())
+    }
+
+    /// Packets handed to workers that are gone, counted once each.
+    fn forsaken(&mut self) -> usize {
+        let Mesh { to, mourned, .. } = self;
+        let gone = |(worker, ring): (usize, &Option<Producer<Packet>>)| {
+            let ring = ring.as_ref().filter(|ring| ring.is_abandoned() && *mourned >> worker & 1 == 0)?;
+            *mourned |= 1 << worker;
+            Some(stranded(ring))
+        };
+        to.iter().enumerate().filter_map(gone).sum()
+    }
+}
+
+/// What a worker has for ephemeral state.
+pub(super) struct Executing {
+    pub station: Option<Box<dyn Station>>,
+    /// When the station is to be looked after.
+    pub due: Instant,
+    /// The rings; none where there is no other worker.
+    pub mesh: Option<Box<Mesh>>,
+}
+
+impl Default for Executing {
+    fn default() -> Executing {
+        Executing { station: None, due: Instant::FAR, mesh: None }
+    }
+}
+
+impl Executing {
+    /// Whether something has come for this worker.
+    pub fn has_mail(&self) -> bool {
+        self.mesh.as_ref().is_some_and(|mesh| mesh.has_mail())
+    }
+
+    /// Packets handed to other workers.
+    pub fn handed(&self) -> u64 {
+        self.mesh.as_ref().map_or(0, |mesh| mesh.handed)
+    }
+
+    /// Takes on what a generation says.
+    pub fn adopt(&mut self, station: NewStation, mesh: Option<Box<Mesh>>, now: Instant) {
+        // What lies on the rings there are is not to be lost.
+        self.mesh = self.mesh.take().or(mesh);
+        match station {
+            NewStation::Stays => {}
+            NewStation::Goes => (self.station, self.due) = (None, Instant::FAR),
+            NewStation::Comes(mut new) => {
+                if let Some(old) = self.station.take() {
+                    new.succeed(old);
+                }
+                (self.station, self.due) = (Some(new), now);
+            }
+        }
+    }
+
+    /// Does what is due.
+    #[cold]
+    pub fn tend(&mut self, now: Instant) {
+        let due = self.station.as_mut().map_or(Instant::FAR, |station| station.tend(now));
+        self.due = if due == Instant::FAR { due } else { due.max(now + TEND) };
+    }
+
+    /// Shows packets of a batch that has come in by `port` to the station, those that were refused left out. What ends gets
+    /// no target.
+    #[inline(never)]
+    pub fn arrived(&mut self, port: PortId, state: &PortState, now: Instant, batch: &mut Batch, scratch: &mut Scratch) {
+        let Some(station) = &mut self.station else { return };
+        let packets = batch.as_mut_slice();
+        let mut all = true;
+        for place in [Place::Input(port), Place::Central] {
+            all &= station.visit(place, asked(&**station, place, Some(state)), now, packets);
+        }
+        if !all {
+            for (packet, target) in packets.iter().zip(&mut scratch.targets) {
+                *target = if packet.meta().refused == 0 { *target } else { REFUSED };
+            }
+        }
+        self.due = self.due.min(now + TEND);
+    }
+
+    /// Shows packets that are about to leave by `port` to the station. Those that do not leave by it, because they are to be
+    /// classified again or concern the router, are left out. Answers whether all go on.
+    #[inline(never)]
+    pub fn leaving(&mut self, port: PortId, state: Option<&PortState>, now: Instant, packets: &mut [Packet]) -> bool {
+        let Some(station) = &mut self.station else { return true };
+        let place = Place::Output(port);
+        let variables = asked(&**station, place, state);
+        let leaves = |packet: &Packet| packet.meta().exception == 0;
+        let mut all = true;
+        for packets in packets.chunk_by_mut(|one, next| leaves(one) == leaves(next)) {
+            if packets.first().is_some_and(leaves) {
+                all &= station.visit(place, variables, now, packets);
+            }
+        }
+        self.due = self.due.min(now + TEND);
+        all
+    }
+}
+
+fn asked(station: &dyn Station, place: Place, state: Option<&PortState>) -> Variables {
+    let Some(state) = state.filter(|_| station.asks(place)) else { return Variables::default() };
+    let (queue, drops) = (state.link.backlog().packets.into(), state.link.counters().dropped);
+    Variables { queue, drops, rate: state.link.port.link_rate() }
+}
+
+impl Worker {
+    /// Hands those packets of a batch that has come in by `port` to the workers they belong to. What finds no room stays, and
+    /// is refused. Answers whether some of the rest belong here, whatever their flow: they are marked.
+    #[inline(never)]
+    pub(super) fn bring(&mut self, port: PortId) -> bool {
+        let Worker { executing, batch, fates, ports, id, snapshot, .. } = self;
+        let (Some(station), Some(mesh)) = (&mut executing.station, &mut executing.mesh) else { return false };
+        let (Some(Some(state)), Some(stations)) = (ports.get_mut(port.index()), &snapshot.stations) else {
+            return false;
+        };
+        batch.as_slice().iter().for_each(Packet::prefetch_bytes);
+        let everybody = station.follows(fates.now);
+        let may = |packet: &Packet| packet.meta().refused == 0 && stations.marks.may_be_on(packet.bytes());
+        if !everybody && !batch.as_slice().iter().any(may) {
+            return false;
+        }
+        let stamped = state.link.port.stamps();
+        for mut packet in batch.drain() {
+            let asked = packet.meta().refused == 0 && (everybody || may(&packet));
+            let l3 = super::lanes::network_header(packet.bytes()).filter(|_| asked);
+            let owner = l3.and_then(|at| station.worker(packet.bytes().get(at..)?, fates.now));
+            let there = |owner: usize| mesh.to.get(owner).and_then(Option::as_ref).is_some_and(|r| !r.is_abandoned());
+            match owner {
+                Some(owner) if owner != id.index() && there(owner) => {
+                    let meta = packet.meta_mut();
+                    meta.in_port = port;
+                    meta.timestamp = if stamped { meta.timestamp } else { fates.now };
+                    mesh.sorted[owner].push(packet);
+                }
+                // Its own, or of somebody who is gone; or nobody's in particular.
+                owner => {
+                    packet.meta_mut().rounds = if owner.is_some() { STAYS } else { 0 };
+                    mesh.kept.push(packet);
+                }
+            }
+        }
+        std::mem::swap(batch, &mut mesh.kept);
+        for (owner, sorted) in mesh.sorted.iter_mut().enumerate().filter(|(_, sorted)| !sorted.is_empty()) {
+            let Some(ring) = &mut mesh.to[owner] else { continue };
+            let bytes = sorted.bytes();
+            let count = sorted.len().min(ring.slots());
+            if let Ok(chunk) = ring.write_chunk_uninit(count) {
+                chunk.fill_from_iter(sorted.drain().take(count));
+                fates.pool.export(count);
+                fates.ledger.hand_over(count as u64);
+                state.spread += count as u64;
+                state.received_bytes += bytes - sorted.bytes();
+                mesh.handed += count as u64;
+                mesh.bells[owner].ring();
+            }
+            for mut packet in sorted.drain() {
+                packet.meta_mut().refused = DropReason::HandOverFull as u8 + 1;
+                batch.push(packet);
+            }
+        }
+        true
+    }
+
+    /// Takes packets that other workers have received for this one, as far as the ports they came in by take any.
+    pub(super) fn take_brought(&mut self) {
+        let Some(mesh) = &self.executing.mesh else { return };
+        for from in 0..mesh.from.len() {
+            while let Some(port) = self.next_brought(from) {
+                self.arrive_brought(port);
+                self.quiet = 0;
+            }
+        }
+    }
+
+    /// Fills the batch with packets that worker `from` has received by one port. Answers which; none where there are none, or
+    /// that port waits.
+    fn next_brought(&mut self, from: usize) -> Option<PortId> {
+        let Worker { executing, batch, fates, ports, .. } = self;
+        let ring = executing.mesh.as_mut()?.from.get_mut(from)?.as_mut()?;
+        let port = ring.peek().ok()?.meta().in_port;
+        if port.index() >= ports.len() {
+            // Of a generation that this worker is about to adopt.
+            return None;
+        }
+        if ports.get(port.index()).and_then(Option::as_ref).is_some_and(|state| state.stalled.is_some()) {
+            return None;
+        }
+        while batch.len() < BATCH && ring.peek().is_ok_and(|packet| packet.meta().in_port == port) {
+            let Ok(packet) = ring.pop() else { break };
+            batch.push(packet);
+        }
+        fates.pool.import(batch.len());
+        fates.ledger.take_over(batch.len() as u64);
+        Some(port)
+    }
+
+    /// The batch was received by another worker, and is classified here.
+    fn arrive_brought(&mut self, port: PortId) {
+        let Some(Some(state)) = self.ports.get_mut(port.index()) else {
+            let Worker { batch, fates, .. } = self;
+            return batch.drain().for_each(|packet| fates.drop(packet, DropReason::PortRemoved));
+        };
+        state.brought += self.batch.len() as u64;
+        let counted = state.received_bytes;
+        self.sort_out(port, None);
+        // What is forwarded in the input task was received in it.
+        self.injecting = true;
+        self.spread(port);
+        self.injecting = false;
+        if let Some(Some(state)) = self.ports.get_mut(port.index()) {
+            // Whoever received them has counted their bytes.
+            state.received_bytes = counted;
+        }
+    }
+
+    /// Classifies what has come in by `port`, at `came` or stamped, and has its instructions executed.
+    #[inline(always)]
+    pub(super) fn sort_out(&mut self, port: PortId, came: Option<Instant>) {
+        let Some(Some(state)) = self.ports.get_mut(port.index()) else { return };
+        let snapshot = &*self.snapshot;
+        if let Some(view) = snapshot.port(port) {
+            let classifier =
+                Classifier { snapshot, tables: &self.tables, dispatch: &self.dispatch, witness: Unwitnessed };
+            let packets = self.batch.as_mut_slice();
+            state.received_bytes += classifier.batch((port, view), came, packets, &mut self.scratch);
+            if self.fates.follows() {
+                if self.injecting {
+                    self.batch.as_mut_slice().iter_mut().for_each(|packet| packet.meta_mut().flags |= Meta::FOLLOWED);
+                }
+                self.fates.choose(port, self.batch.as_mut_slice());
+            }
+            if self.scratch.stations && self.executing.station.is_some() {
+                let Worker { executing, fates, batch, scratch, .. } = self;
+                executing.arrived(port, state, fates.now, batch, scratch);
+            }
+        } else {
+            self.scratch.targets[..self.batch.len()].fill(REFUSED);
+        }
+    }
+
+    /// Packets that were handed to workers that are gone, counted once.
+    pub(super) fn forsaken_on_the_way(&mut self) -> usize {
+        self.executing.mesh.as_mut().map_or(0, |mesh| mesh.forsaken())
+    }
+
+    /// Drops what other workers have brought and nobody will look at.
+    pub(super) fn discard_brought(&mut self, reason: DropReason) {
+        let Worker { executing, fates, .. } = self;
+        let Some(mesh) = &mut executing.mesh else { return };
+        for ring in mesh.from.iter_mut().flatten() {
+            while let Ok(packet) = ring.pop() {
+                fates.pool.import(1);
+                fates.ledger.take_over(1);
+                fates.drop(packet, reason);
+            }
+        }
+    }
+
+    /// Drops what is in hand, uncounted: the worker has failed.
+    pub(super) fn clear_brought(&mut self) {
+        if let Some(mesh) = &mut self.executing.mesh {
+            mesh.sorted.iter_mut().for_each(|batch| *batch = Batch::new());
+            mesh.kept = Batch::new();
+        }
+    }
+}
