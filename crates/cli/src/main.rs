@@ -15,6 +15,7 @@ mod doctor;
 mod explain;
 mod guests;
 mod history;
+mod link;
 mod notify;
 mod output;
 mod reference;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Command::Neighbour(neighbour) => routes::neighbour(&neighbour),
         Command::State(options) => state::state(&options),
         Command::Capture(capture) => capture::capture(&capture),
+        Command::Link(options) => link::link(&options),
         Command::Sim(options) => reproduce::simulate(&options),
         Command::Reproduce(options) => reproduce::reproduce(&options),
         Command::Demo(options) => {

@@ -9,7 +9,7 @@ use crate::remarks::{OpenError, Remarks};
 use packet::Region;
 use plan::PortPlan;
 use plane::port::{FaultRates, Faulty, Memory, Port, SharedSink, Tapped, Wire};
-use plane::{ApplyError, Decorate, Opener};
+use plane::{ApplyError, Decorate, LinkWitness, Opener};
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,6 +29,8 @@ pub struct Devices {
     ends: HashMap<String, Memory>,
     recordings: Vec<(PathBuf, Recording)>,
     interfaces: Interfaces,
+    /// Who hears of the packets at links that ports pretend to have, by the ports.
+    witnesses: HashMap<String, Box<dyn LinkWitness>>,
 }
 
 impl Devices {
@@ -41,6 +43,19 @@ impl Devices {
     /// `packet:`, `xdp:` and `tap:` ports are interfaces of this namespace, whichever thread opens them.
     pub fn in_namespace(self, namespace: Arc<Namespace>) -> Self {
         Devices { namespace: Some(namespace), ..self }
+    }
+
+    /// What `packet:` ports receive came when the kernel got it, and not when it is found: for ports that pretend to have
+    /// links, whose times begin there.
+    pub fn stamped(mut self) -> Self {
+        self.interfaces.stamped = true;
+        self
+    }
+
+    /// `witness` hears of every packet at the link that the port so called pretends to have.
+    pub fn witnessed(mut self, port: &str, witness: Box<dyn LinkWitness>) -> Self {
+        self.witnesses.insert(port.to_owned(), witness);
+        self
     }
 
     /// What the operator should know: what a port could not have, and what goes wrong later.
@@ -161,5 +176,17 @@ impl Opener for Devices {
             })
         };
         Ok((0..queues).map(one).collect())
+    }
+
+    fn read(&mut self, plan: &PortPlan, file: &str) -> Result<Vec<u8>, ApplyError> {
+        std::fs::read(file).map_err(|error| ApplyError {
+            place: format!("port {}", plan.name),
+            reason: format!("the trace '{file}' cannot be read: {error}"),
+            hint: "name a file that is there, or write trace = \"lte\" for one that is made up".into(),
+        })
+    }
+
+    fn witness(&mut self, plan: &PortPlan) -> Option<Box<dyn LinkWitness>> {
+        self.witnesses.remove(&*plan.name)
     }
 }

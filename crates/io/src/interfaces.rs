@@ -21,6 +21,8 @@ pub(crate) const KINDS: [&str; 3] = ["packet", "xdp", "tap"];
 /// The interfaces of one router.
 #[derive(Default)]
 pub(crate) struct Interfaces {
+    /// See [`PacketOptions::stamped`].
+    pub(crate) stamped: bool,
     parts: Option<Parts>,
 }
 
@@ -79,7 +81,7 @@ impl Interfaces {
         // Without super-frames of the pool there is nowhere to put those of others.
         let offloads = plan.device.offloads && region.super_frames() > 0;
         let kind = match &*plan.device.kind {
-            "packet" => Kind::Packet(PacketOptions { offloads, ..PacketOptions::default() }),
+            "packet" => Kind::Packet(PacketOptions { offloads, stamped: self.stamped, ..PacketOptions::default() }),
             "xdp" => {
                 let options = XdpOptions { checksums: plan.device.checksums, ..XdpOptions::default() };
                 Kind::Xdp(options, region.clone())

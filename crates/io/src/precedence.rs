@@ -1,5 +1,6 @@
 //! Going before other programs of the machine, for measurements: what those are doing shall not be in the figures.
 
+use rustix::process::{getpriority_process, setpriority_process};
 use std::io;
 use std::marker::PhantomData;
 
@@ -23,6 +24,35 @@ impl Drop for Precedence {
     fn drop(&mut self) {
         // Anybody may give up what they have.
         let _ = schedule(libc::SCHED_OTHER, 0);
+    }
+}
+
+/// While this lives the calling thread, and every thread it starts meanwhile, has nearly all of a processor that it shares with ordinary
+/// ones (a nice value of -20, sched(7)); unlike with [`Precedence`] those go on, and a thread that never rests is not stopped.
+#[derive(Debug)]
+pub struct Favour {
+    /// What it was before. It is the thread's that took it.
+    before: i32,
+    _not_send: PhantomData<*const ()>,
+}
+
+impl Favour {
+    /// Needs CAP_SYS_NICE.
+    ///
+    /// # Errors
+    ///
+    /// Where that is not there.
+    pub fn take() -> io::Result<Favour> {
+        let before = getpriority_process(None)?;
+        setpriority_process(None, -20)?;
+        Ok(Favour { before, _not_send: PhantomData })
+    }
+}
+
+impl Drop for Favour {
+    fn drop(&mut self) {
+        // Anybody may give up what they have.
+        let _ = setpriority_process(None, self.before);
     }
 }
 
@@ -55,5 +85,18 @@ mod tests {
         assert_eq!((policy(), thread::spawn(policy).join().unwrap()), (libc::SCHED_RR, libc::SCHED_RR));
         drop(precedence);
         assert_eq!(policy(), libc::SCHED_OTHER);
+    }
+
+    #[test]
+    fn a_thread_is_favoured_with_those_it_starts_until_it_is_dropped() {
+        let nice = || getpriority_process(None).unwrap();
+        let before = nice();
+        let Ok(favour) = Favour::take() else {
+            assert_eq!(nice(), before, "nothing is changed without the right to");
+            return;
+        };
+        assert_eq!((nice(), thread::spawn(nice).join().unwrap()), (-20, -20));
+        drop(favour);
+        assert_eq!(nice(), before);
     }
 }

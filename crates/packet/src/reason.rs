@@ -162,6 +162,8 @@ reasons! {
     BufferFull "buffer_full";
     /// No frame was left in the pool.
     PoolEmpty "pool_empty";
+    /// It was lost on an emulated link, as its description says.
+    LinkLoss "link_loss";
     /// The port it should leave by is down.
     PortDown "port_down";
     /// The port it should leave by, or its path, was removed while it waited.

@@ -114,7 +114,8 @@ fn plan(report: &mut Report<'_>, catalogue: &Catalogue) -> Option<Plan> {
     let cpu = cpu::read(report, &root);
     let policies = policy::Policies::read(report, &root, catalogue);
     let (jumbo, batch) = (router.super_frames > 0, cpu.input_limit());
-    let shared = port::Shared { catalogue, jumbo, batch, policies: &policies };
+    let workers = router.workers;
+    let shared = port::Shared { catalogue, jumbo, workers, batch, policies: &policies };
     let (mut ports, connected) = port::read(report, &root, shared);
     let routes = route::read(report, &root, &connected);
     let neighbours = route::neighbours(report, &root, &connected);

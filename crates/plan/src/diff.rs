@@ -439,6 +439,7 @@ fn ports(old: &PortPlan, new: &PortPlan, changes: &mut Vec<Change>) {
     edit(&mut what, "capture", file(&old.capture), file(&new.capture));
     edit(&mut what, "faults", or_none(&old.faults), or_none(&new.faults));
     edit(&mut what, "state", &old.state, &new.state);
+    edit(&mut what, "link", or_none(&old.link), or_none(&new.link));
     if !what.is_empty() {
         changes.push(Change::PortChanged { name: new.name.clone(), what });
     }

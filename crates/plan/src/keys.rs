@@ -3,9 +3,11 @@
 mod advertise;
 mod cpu;
 mod faults;
+mod link;
 mod multicast;
 mod nat;
 mod passthrough;
+mod path;
 mod policy;
 mod route;
 mod router;
@@ -14,9 +16,11 @@ mod state;
 pub(crate) use advertise::{RA, RA_PREFIX};
 pub(crate) use cpu::{CPU, ESTIMATOR, TUNE};
 pub(crate) use faults::FAULTS;
+pub(crate) use link::LINK;
 pub(crate) use multicast::{MOST_COPIES, MOST_GROUPS, MULTICAST};
 pub(crate) use nat::NAT;
 pub(crate) use passthrough::{MOST_PAIRS, PASSTHROUGH};
+pub(crate) use path::PATH;
 pub(crate) use policy::{MOST_POLICIES, OBJECTIVES, POLICY};
 pub(crate) use route::{NEIGHBOUR, ROUTE};
 pub(crate) use router::ROUTER;
@@ -24,7 +28,6 @@ pub(crate) use state::{PORT_STATE, STATE};
 
 use crate::cpu::Congestion;
 use crate::model::SchemeChange;
-use crate::objective::Objective;
 
 /// A key of a table.
 #[derive(Debug)]
@@ -125,6 +128,14 @@ pub(crate) enum Form {
     PortRange,
     /// A port that leads inside.
     Forward,
+    /// Bits a second.
+    Rate,
+    /// What an opportunity of a trace carries.
+    TraceMode,
+    /// Which packets a link loses.
+    Loss,
+    /// Bytes more or fewer.
+    Overhead,
 }
 
 /// The version of the format that is read.
@@ -341,6 +352,14 @@ pub(crate) const PORT: &[Key] = &[
         "Faults put upon the frames of the port, for tests.",
     ),
     key(
+        "link",
+        Kind::Table(LINK),
+        "",
+        "{ rate = \"15mbit\", delay = \"75ms\" }",
+        "A link that what leaves by the port crosses first, as if it were there: its queueing scheme is asked when that would take a \
+         packet. Without the table there is none.",
+    ),
+    key(
         "write",
         Kind::Text(Form::File),
         "",
@@ -387,110 +406,6 @@ pub(crate) const VLAN: &[Key] = &[
     ADVERTISES,
 ];
 
-const QUEUE: Kind = Kind::Integer { least: 1, most: 65_536 };
-
-pub(crate) const PATH: &[Key] = &[
-    required("name", Kind::Text(Form::PathName), "\"voice\"", "The name of the path."),
-    required(
-        "match",
-        Kind::Text(Form::Match),
-        "\"ip dscp ef udp dport 5060\"",
-        "The packets that take it; see Matches.",
-    ),
-    key("functions", Kind::Texts(Form::Function), "[\"ip\"]", "[\"ip\"]", "What is done to each packet, in order."),
-    key(
-        "filter",
-        Kind::Texts(Form::FilterRule),
-        "[]",
-        "[\"tcp dport { 22, 443 } accept\", \"drop\"]",
-        "The rules of the function `filter`: the first that holds decides; what none is about goes on.",
-    ),
-    key(
-        "dispatch",
-        Kind::Texts(Form::DispatchRule),
-        "[]",
-        "[\"tls name *.example.org video\", \"payload 0 0x16 secure\"]",
-        "The rules of the function `dispatch`: what a packet carries (`tls name`, `http host`, `dns name`, or bytes of the \
-         payload from an offset on), and the path it takes; what none is about stays.",
-    ),
-    key("queue", QUEUE, "512", "512", "Packets that wait at most in each queue of the path."),
-    key("input_queue", QUEUE, "", "128", "Packets that wait at most for its functions; by default `queue`."),
-    key("output_queue", QUEUE, "", "1024", "Packets that wait at most for its port; by default `queue`."),
-    key(
-        "class",
-        Kind::Integer { least: 0, most: 255 },
-        "",
-        "2",
-        "The class that queueing schemes see; by default 1 with `reserve` and 0 without. The router's own packets have 255.",
-    ),
-    key(
-        "objective",
-        Kind::Text(Form::Choice(Objective::NAMES)),
-        "",
-        "\"delay\"",
-        "What its packets want, whatever their code points say: `throughput`, `delay`, `power`, `fct`, `tail`, `none`.",
-    ),
-    key(
-        "reserve",
-        Kind::Text(Form::Reserve),
-        "",
-        "\"49kpps\"",
-        "The rate it is promised, in packets or in bits a second; without it the path is best effort.",
-    ),
-    key(
-        "packet",
-        Kind::Text(Form::Size),
-        "",
-        "\"200b\"",
-        "With `reserve`: the size of its packets, Ethernet header included; needed where the rate is in bits.",
-    ),
-    key(
-        "delay",
-        Kind::Text(Form::Time),
-        "",
-        "\"2ms\"",
-        "With `reserve`: how long a packet may take through the router.",
-    ),
-    key(
-        "share",
-        Kind::Text(Form::Part),
-        "",
-        "\"5%\"",
-        "The forwarding task's part of the processor; by default it follows from the reservation, or best effort divides \
-         what is left.",
-    ),
-    key(
-        "max_wait",
-        Kind::Text(Form::Wait),
-        "",
-        "\"500us\"",
-        "Under `throttle`: how long it waits for more packets; `none` is as long as others have enough to do. By default \
-         as `[cpu]` says.",
-    ),
-    key(
-        "cost",
-        Kind::Text(Form::Cost),
-        "",
-        "\"1us + 2ns/b\"",
-        "What its functions take for a packet; by default as they declare, then as measured.",
-    ),
-    key(
-        "limit",
-        Kind::Text(Form::Time),
-        "",
-        "\"50us\"",
-        "A packet whose functions take longer is dropped, and counted; by default it may take as long as it takes.",
-    ),
-    key(
-        "preemptible",
-        Kind::Boolean,
-        "false",
-        "true",
-        "Whether its functions give the processor back when their slice is over, in the middle of a packet too: for those \
-         that are dear, or not trusted to return.",
-    ),
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -534,7 +449,8 @@ mod tests {
     fn the_reference_page_has_every_key() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
         let mut text = std::fs::read_to_string(page).unwrap();
-        let sections = [("router", ROUTER), ("port", PORT), ("vlan", VLAN), ("faults", FAULTS), ("route", ROUTE)];
+        let sections =
+            [("router", ROUTER), ("port", PORT), ("vlan", VLAN), ("faults", FAULTS), ("link", LINK), ("route", ROUTE)];
         let others = [("neighbour", NEIGHBOUR), ("path", PATH), ("ra", RA), ("ra prefix", RA_PREFIX)];
         let cpu = [("cpu", CPU), ("tune", TUNE), ("estimator", ESTIMATOR), ("nat", NAT)];
         let wanted = [("objectives", OBJECTIVES), ("policy", POLICY), ("state", STATE), ("port state", PORT_STATE)];
@@ -550,7 +466,7 @@ mod tests {
 
     #[test]
     fn defaults_are_within_their_ranges() {
-        let others = [RA, RA_PREFIX, CPU, TUNE, ESTIMATOR, NAT, OBJECTIVES, POLICY, STATE, PORT_STATE];
+        let others = [RA, RA_PREFIX, CPU, TUNE, ESTIMATOR, NAT, OBJECTIVES, POLICY, LINK, STATE, PORT_STATE];
         for key in [ROOT, ROUTER, PORT, VLAN, FAULTS, ROUTE, NEIGHBOUR, PATH].into_iter().chain(others).flatten() {
             if let (Kind::Integer { least, most }, false) = (&key.kind, key.default.is_empty()) {
                 assert!((*least..=*most).contains(&key.default.parse().unwrap()), "{}", key.name);

@@ -52,7 +52,9 @@ pub use filter::{FilterFields, FilterRule, FilterVerdict};
 pub use matching::{
     Condition, Family, Fields, Match, MatchError, dscp_name, dscp_number, protocol_name, protocol_number,
 };
-pub use medium::{BrownianPlan, Loss, MediumPlan, MediumText, Service, TraceEnd, TraceMode, TracePlan, TraceSource};
+pub use medium::{
+    BrownianPlan, LinkPlan, Loss, MediumPlan, MediumText, Service, TraceEnd, TraceMode, TracePlan, TraceSource,
+};
 pub use model::{
     Checksums, DevicePlan, FaultsPlan, InterfacePlan, Name, NeighbourPlan, NextHopPlan, Pace, PathPlan, Plan, PortPlan,
     RouteAction, RoutePlan, SchemeChange,

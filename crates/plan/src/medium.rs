@@ -48,6 +48,29 @@ impl Default for MediumPlan {
     }
 }
 
+/// The link that a port pretends to have.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LinkPlan {
+    /// What it is like.
+    pub medium: MediumPlan,
+    /// Packets that are under way at most.
+    pub hold: u32,
+    /// What chance follows from.
+    pub seed: u64,
+}
+
+impl fmt::Display for LinkPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} hold {} seed {}", self.medium, self.hold, self.seed)
+    }
+}
+
+impl Serialize for LinkPlan {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// What Ethernet adds to a frame.
 const ETHERNET: i32 = 24;
 /// The most that a packet takes more or less on a link than in memory, in bytes.

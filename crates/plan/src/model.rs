@@ -5,7 +5,9 @@
 
 use crate::address::{mac_text, optional_mac_text};
 use crate::state::{PortStatePlan, StatePlan};
-use crate::{Call, CodePoints, Cores, CpuPlan, DispatchRule, FilterRule, Layout, Match, NatPlan, Objective, PathCpu};
+use crate::{
+    Call, CodePoints, Cores, CpuPlan, DispatchRule, FilterRule, Layout, LinkPlan, Match, NatPlan, Objective, PathCpu,
+};
 use crate::{MulticastPlan, PassThroughPlan, PolicyPlan, PortCpu, Prefix, RaPlan};
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -112,6 +114,9 @@ pub struct PortPlan {
     /// What it does with ephemeral state.
     #[serde(skip_serializing_if = "PortStatePlan::is_default")]
     pub state: PortStatePlan,
+    /// The link that it pretends to have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<LinkPlan>,
     /// What it means to the processor.
     pub cpu: PortCpu,
 }

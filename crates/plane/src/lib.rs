@@ -40,7 +40,9 @@ mod worker;
 
 pub use chance::Chance;
 pub use latency::{Latency, Spread};
-pub use link::{GroupReport, Lines, LinkCounters, LinkReport, QueueLength, Sample, StateSeries};
+pub use link::{
+    Emulated, GroupReport, Lines, LinkCounters, LinkReport, LinkWitness, NewLink, QueueLength, Sample, StateSeries,
+};
 pub use path::PathCounters;
 pub use queueing::{Maker, Queueing, code};
 pub use router::{

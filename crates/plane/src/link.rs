@@ -7,6 +7,7 @@
 mod ahead;
 mod books;
 mod change;
+mod emulation;
 mod fallback;
 mod foreseen;
 mod lines;
@@ -14,6 +15,7 @@ mod told;
 mod wires;
 
 pub(crate) use books::Books;
+pub use emulation::{Emulated, LinkWitness, NewLink};
 pub(crate) use fallback::words;
 pub use told::{GroupReport, LinkReport, QueueLength, Sample, StateSeries};
 
@@ -123,6 +125,8 @@ pub(crate) struct Link {
     demand: Demand,
     /// How much of the port's room is left to other workers.
     pub reserve: usize,
+    /// The link that the port pretends to have.
+    emulation: Option<Box<emulation::Emulation>>,
     /// What became of packets that no queue of the scheme had: they passed it by, or were another scheme's.
     others: Tally,
     /// What was at each of the latest looks.
@@ -207,6 +211,7 @@ impl Link {
             measures: false,
             demand: Demand::default(),
             reserve: 0,
+            emulation: None,
             others: Tally::default(),
             samples: Samples::default(),
             port,
@@ -234,7 +239,7 @@ impl Link {
         if !self.up {
             return self.refuse(queue, most, fates);
         }
-        if self.passing && self.backlog().packets == 0 {
+        if self.passing && self.backlog().packets == 0 && self.emulation.is_none() {
             let passed = self.pass(Outgoing { path, queue, since }, most, fates);
             if passed > 0 {
                 return passed;
@@ -253,6 +258,9 @@ impl Link {
             self.tell(self.lines.offered.as_slice(), false, fates);
         }
         self.lines.now = fates.now;
+        if self.emulation.is_some() {
+            self.meet();
+        }
         self.lines.counters.offered += taken as u64;
         if self.incoming.is_none() {
             self.arrive();
@@ -339,6 +347,9 @@ impl Link {
     /// How many packets may be transmitted now.
     #[inline]
     pub fn room(&self) -> usize {
+        if self.emulation.is_some() {
+            return self.emulated_room();
+        }
         self.port.room().saturating_sub(self.reserve)
     }
 
@@ -376,6 +387,9 @@ impl Link {
     /// many packets the scheme has sent.
     #[inline]
     pub fn serve(&mut self, fates: &mut Fates) -> usize {
+        if self.emulation.is_some() {
+            return self.serve_emulated(fates);
+        }
         if !self.lines.out.is_empty() {
             self.transmit(fates);
         }
@@ -412,6 +426,9 @@ impl Link {
     fn settle(&mut self, fates: &mut Fates) {
         if self.lines.ended.is_empty() {
             return;
+        }
+        if self.emulation.is_some() {
+            self.witness_drops(fates.now);
         }
         self.lines.counters.dropped += self.lines.ended.len() as u64;
         for (packet, reason) in self.lines.ended.drain(..) {
@@ -460,7 +477,7 @@ impl Link {
 
     /// The port alone; nothing waits any more.
     pub fn into_port(self) -> Box<dyn Port> {
-        debug_assert_eq!(self.backlog().packets, 0);
+        debug_assert_eq!(self.backlog().packets as usize + self.under_way(), 0);
         self.port
     }
 
@@ -471,6 +488,7 @@ impl Link {
             self.succeed();
             self.clear_own(reason, fates);
         }
+        self.forget_under_way(reason, fates);
     }
 
     fn clear_own(&mut self, reason: DropReason, fates: &mut Fates) {
@@ -490,6 +508,7 @@ impl Link {
     /// Forgets what waits, uncounted: the worker has failed. The counters add up again.
     pub fn forget(&mut self) {
         self.lines.queues.forget();
+        self.lose_under_way();
         self.succeed();
         let Lines { queues, backlog, offered, foreseen, arriving, marking, hand, out, ended, counters, .. } =
             &mut self.lines;
@@ -535,7 +554,8 @@ impl Link {
     /// Asks the port what it takes. Where that is less than before, what waits is made to fit; answers whether so, for
     /// then more may wait on the paths that lead here.
     pub fn refresh_offloads(&mut self, fates: &mut Fates) -> bool {
-        let can = self.port.offloads();
+        // What is held back for a link is held back packet by packet.
+        let can = if self.emulation.is_some() { Offloads::default() } else { self.port.offloads() };
         let had = std::mem::replace(&mut self.offloads, can);
         self.lines.super_frames = can.super_frames || can.gather;
         let lost = |had: bool, can: bool| had && !can;
@@ -557,6 +577,9 @@ impl Link {
     }
 
     pub fn refresh_rate(&mut self) {
-        self.lines.rate = self.port.link_rate();
+        self.lines.rate = match &self.emulation {
+            Some(emulation) => emulation.rate(self.lines.now),
+            None => self.port.link_rate(),
+        };
     }
 }

@@ -86,11 +86,11 @@ impl Opener for Cards {
     }
 
     fn decorate(&mut self, plan: &PortPlan, queues: usize) -> Result<Vec<Decorate>, ApplyError> {
-        if plan.capture.is_some() || plan.faults.is_some() {
+        if plan.capture.is_some() || plan.faults.is_some() || plan.link.is_some() {
             return Err(ApplyError {
                 place: format!("port {}", plan.name),
-                reason: "a card has no captures and no faults of its own".into(),
-                hint: "give its link some loss".into(),
+                reason: "a card has no captures, no faults and no link of its own".into(),
+                hint: "describe the link with [[link]], and give it some loss".into(),
             });
         }
         Ok((0..queues).map(|_| Box::new(|port| port) as Decorate).collect())

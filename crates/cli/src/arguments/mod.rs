@@ -2,6 +2,7 @@
 
 mod changing;
 mod guests;
+mod link;
 mod looking;
 mod machine;
 mod routes;
@@ -12,6 +13,7 @@ mod state;
 pub use changing::*;
 use clap::{Args, Parser, Subcommand, ValueHint};
 pub use guests::*;
+pub use link::*;
 pub use looking::*;
 pub use machine::*;
 pub use routes::*;
@@ -96,6 +98,8 @@ pub enum Command {
     Explain(Explain),
     /// Put a capture through a configuration, or through two, and say what becomes of each packet.
     Replay(Replay),
+    /// Run a command behind a link that is not there.
+    Link(Link),
     /// Run a world, or an experiment, in virtual time.
     Sim(Simulate),
     /// Reproduce published results, each with its verdict.

@@ -8,6 +8,7 @@ mod forwarding;
 mod functions;
 pub mod guests;
 mod io;
+mod link;
 mod parts;
 mod promises;
 mod routes;
@@ -148,6 +149,7 @@ const GROUPS: &[Group] = &[
     ("promises", Measure::WithKernel(promises::measure)),
     ("workers", Measure::WithKernel(workers::measure)),
     ("io", Measure::WithKernel(io::measure)),
+    ("link", Measure::WithKernel(link::measure)),
 ];
 
 /// The names of all groups.

@@ -125,7 +125,7 @@ pub fn prepare(folder: &Path) -> Result<()> {
 }
 
 /// Writes a file whole or not at all: what stood there stays where there is no room for another.
-fn put(path: &Path, content: &[u8]) -> Result<()> {
+pub fn put(path: &Path, content: &[u8]) -> Result<()> {
     let beside = path.with_added_extension("partly");
     let written = fs::write(&beside, content).and_then(|()| fs::rename(&beside, path));
     written

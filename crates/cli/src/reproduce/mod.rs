@@ -1,10 +1,10 @@
 //! `switchpath reproduce` and `switchpath sim`: experiments, and worlds by themselves, in virtual time.
 
 mod captures;
-mod files;
+pub mod files;
 mod kept;
 mod page;
-mod plot;
+pub mod plot;
 mod real;
 mod work;
 mod world;

@@ -5,7 +5,7 @@ use crate::output::{Rows, brief, short};
 use crate::seen;
 use anyhow::Result;
 use control::Client;
-use control::api::{Latency, Link, Links, LongQueue};
+use control::api::{EmulatedLink, Latency, Link, Links, LongQueue};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -93,6 +93,9 @@ fn one(link: &Link, before: Option<&Link>, out: &mut dyn Write) -> Result<()> {
         short(held as f64),
         brief(each)
     )?;
+    if let Some(emulated) = &link.emulated {
+        pretends(emulated, out)?;
+    }
     let series = &link.series;
     let most = |values: &[u64]| values.iter().copied().max().unwrap_or(0);
     let seconds = series.time_ns.first().zip(series.time_ns.last()).map_or(0, |(first, last)| last - first);
@@ -104,6 +107,33 @@ fn one(link: &Link, before: Option<&Link>, out: &mut dyn Write) -> Result<()> {
         let queue = |queue: &LongQueue| format!("{} ({} packets)", queue.queue, queue.packets);
         let longest: Vec<String> = link.longest.iter().map(queue).collect();
         writeln!(out, "longest  queues {}", longest.join(", "))?;
+    }
+    Ok(())
+}
+
+/// The link that a port pretends to have, and how well it does.
+fn pretends(link: &EmulatedLink, out: &mut dyn Write) -> Result<()> {
+    writeln!(out, "pretends to be  {}", link.link)?;
+    writeln!(
+        out,
+        "on it    {} under way, {} arrived, {} lost, {} came twice; late p99 {}, most {}",
+        link.under_way_packets,
+        short(link.arrived_packets as f64),
+        short(link.lost_packets as f64),
+        short(link.doubled_packets as f64),
+        brief(link.late_p99_ns),
+        brief(link.late_max_ns)
+    )?;
+    if link.opportunities_used + link.opportunities_unused > 0 {
+        let (used, unused) = (short(link.opportunities_used as f64), short(link.opportunities_unused as f64));
+        writeln!(out, "trace    {used} opportunities used, {unused} unused")?;
+    }
+    if link.missed_packets > 0 {
+        let idle = brief(link.missed_ns);
+        writeln!(out, "THIS MACHINE is slower than the link: it was idle {idle} though packets waited")?;
+    }
+    if link.trace_ended {
+        writeln!(out, "THE TRACE HAS ENDED, and had to go on")?;
     }
     Ok(())
 }

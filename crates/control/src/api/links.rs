@@ -61,6 +61,39 @@ pub struct Link {
     pub longest: Vec<LongQueue>,
     /// How it was lately.
     pub series: LinkSeries,
+    /// The link that the port pretends to have; null where it has its own.
+    pub emulated: Option<EmulatedLink>,
+}
+
+/// A link that is emulated, and how well, since it was made.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct EmulatedLink {
+    /// What it is like.
+    pub link: String,
+    /// Packets under way.
+    pub under_way_packets: u64,
+    /// Packets that arrived at the far end.
+    pub arrived_packets: u64,
+    /// Packets lost on the way, or for which there was no room under way.
+    pub lost_packets: u64,
+    /// Packets that came twice.
+    pub doubled_packets: u64,
+    /// Packets that arrived more than 0.3 ms late: the machine was busy.
+    pub late_packets: u64,
+    /// How late 99 of 100 packets arrived at most.
+    pub late_p99_ns: u64,
+    /// The latest.
+    pub late_max_ns: u64,
+    /// Packets that the link got too late, so that it was idle though they waited: it was slower than it is said to be.
+    pub missed_packets: u64,
+    /// How long it was idle for that.
+    pub missed_ns: u64,
+    /// Opportunities of its trace that were used.
+    pub opportunities_used: u64,
+    /// Opportunities of its trace that found nothing to send.
+    pub opportunities_unused: u64,
+    /// Its trace has ended, and had to go on: `end = "error"`.
+    pub trace_ended: bool,
 }
 
 /// Packets that a link dropped for one reason.

@@ -30,7 +30,7 @@ pub use explained::{DropExplained, ExplainedStep, Explanation, FieldChange, Step
 pub use functions::{Function, FunctionCounter, Functions, Nat, NatConnection};
 pub use history::{Confirmed, History, HistoryEntry, HistoryState, Pending, Via, Who};
 pub use latency::{Latency, LatencyBucket};
-pub use links::{Link, LinkDrop, LinkSeries, Links, LongQueue, QueueGroup, StateSeries, StateValue};
+pub use links::{EmulatedLink, Link, LinkDrop, LinkSeries, Links, LongQueue, QueueGroup, StateSeries, StateValue};
 pub use multicast::{Multicast, MulticastGroup};
 pub use policy::{CodePoints, InterfaceWants, Policies, PortPolicy, Wanted};
 pub use reports::{

@@ -4,7 +4,7 @@
 use super::pulse::{Doing, Pulse};
 use io::aside::Threads;
 use io::clock::{self, CycleCounter};
-use io::wait::{Sleeper, Waker, Woken};
+use io::wait::{self, Sleeper, Waker, Woken};
 use plane::meter::{Meter, Stage, Work};
 use plane::port::Waiter;
 use plane::{Step, Worker, WorkerReport};
@@ -17,6 +17,8 @@ use units::{Generation, Instant, Nanos};
 
 /// How long a worker with a port that gives no sign sleeps, at first and at most.
 const NAPS: (Nanos, Nanos) = (Nanos::micros(50), Nanos::millis(1));
+/// How long before an emulated link has to be served a sleep ends: what a machine takes to wake a thread up, most times.
+const EARLY: Nanos = Nanos::micros(120);
 /// A worker that panics so often within so long is given up: it would again.
 const RESTARTS: (usize, Nanos) = (5, Nanos::secs(60));
 
@@ -144,6 +146,7 @@ impl Thread {
         let Driver { mut worker, waker, stop, pulse, spin, exhausted, fault } = driver;
         worker.lend_to(Box::new(Threads::new()));
         let counter = CycleCounter::calibrated();
+        wait::sleep_exactly();
         Thread {
             worker: Box::new(worker),
             stop,
@@ -216,10 +219,13 @@ impl Thread {
             self.pulse.does(Doing::Spinning);
             now
         });
-        if !self.worker.sleeps() && now.since(since).get() < self.spin.load(Ordering::Relaxed) {
+        let exactly = self.worker.due_exactly();
+        let looks = !self.worker.sleeps() && now.since(since).get() < self.spin.load(Ordering::Relaxed);
+        if looks || exactly.since(now) <= EARLY {
             return std::hint::spin_loop();
         }
-        let until = until.max(self.worker.rests_until());
+        let awake = Instant::new(exactly.get().saturating_sub(EARLY.get()));
+        let until = until.max(self.worker.rests_until()).min(awake);
         let Some(mut timeout) = waiting(&self.worker, &mut self.descriptors, now, until) else {
             if self.exhausted.is_some() && self.worker.report().held == 0 {
                 self.tell_exhausted();

@@ -5,7 +5,7 @@ use super::{Daemon, REPORT};
 use crate::api;
 use io::clock;
 use packet::DropReason;
-use plane::{Command, GroupReport, LinkReport, LinksReport, StateSeries};
+use plane::{Command, Emulated, GroupReport, LinkReport, LinksReport, StateSeries};
 use std::sync::mpsc::channel;
 use units::{Bytes, Nanos};
 
@@ -75,6 +75,26 @@ fn link(report: &LinkReport) -> api::Link {
         groups: report.groups.iter().map(group).collect(),
         longest: report.longest.iter().map(|queue| longest(queue, &report.groups)).collect(),
         series: api::LinkSeries::default(),
+        emulated: report.emulated.as_ref().map(emulated),
+    }
+}
+
+fn emulated(emulated: &Emulated) -> api::EmulatedLink {
+    let (used, unused) = emulated.opportunities;
+    api::EmulatedLink {
+        link: emulated.link.clone(),
+        under_way_packets: emulated.under_way,
+        arrived_packets: emulated.arrived,
+        lost_packets: emulated.lost,
+        doubled_packets: emulated.doubled,
+        late_packets: emulated.late,
+        late_p99_ns: emulated.late_p99.get(),
+        late_max_ns: emulated.late_most.get(),
+        missed_packets: emulated.missed,
+        missed_ns: emulated.missed_time.get(),
+        opportunities_used: used,
+        opportunities_unused: unused,
+        trace_ended: emulated.failed,
     }
 }
 

@@ -41,7 +41,7 @@ use plan::{Catalogue, Plan, PortPlan};
 use plane::host::HostLimits;
 use plane::port::Port;
 use plane::scheduler::calibrate;
-use plane::{ApplyError, Build, Decorate, Opener, Published, Router, Worker};
+use plane::{ApplyError, Build, Decorate, LinkWitness, Opener, Published, Router, Worker};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -156,6 +156,14 @@ impl Opener for Shared {
 
     fn decorate(&mut self, plan: &PortPlan, queues: usize) -> Result<Vec<Decorate>, ApplyError> {
         self.with(plan, |devices| devices.decorate(plan, queues))
+    }
+
+    fn read(&mut self, plan: &PortPlan, file: &str) -> Result<Vec<u8>, ApplyError> {
+        self.with(plan, |devices| devices.read(plan, file))
+    }
+
+    fn witness(&mut self, plan: &PortPlan) -> Option<Box<dyn LinkWitness>> {
+        self.0.lock().as_mut()?.witness(plan)
     }
 }
 

@@ -43,6 +43,19 @@ impl Host {
         Ok(host)
     }
 
+    /// The network of the calling thread, in which nothing is changed.
+    pub(super) fn here(name: &str, spawner: Arc<Spawner>) -> Result<Self, KernelError> {
+        let here = Namespace::of_this_thread();
+        let namespace = here.map_err(|error| KernelError::new("opening the network namespace of", name, error))?;
+        Ok(Host { name: name.into(), namespace: Arc::new(namespace), spawner })
+    }
+
+    /// Sends what goes to a network, with the length of its prefix, to `gateway`.
+    pub fn add_route(&self, destination: (IpAddr, u8), gateway: IpAddr) -> Result<(), KernelError> {
+        let route = Route { destination, gateway: Some(gateway), link: None };
+        self.run(|| Netlink::open()?.add_route(&route))?
+    }
+
     /// Its name, for people.
     pub fn name(&self) -> &str {
         &self.name

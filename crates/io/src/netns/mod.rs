@@ -92,6 +92,11 @@ impl Lab {
         Host::new(name, self.spawner.clone())
     }
 
+    /// The network that the calling thread is in, as a host: as it is, and what is done to it is left to the caller to undo.
+    pub fn here(&self, name: &str) -> Result<Host, KernelError> {
+        Host::here(name, self.spawner.clone())
+    }
+
     /// Lays a cable between two hosts: both plugs are switched on, and all offloads are off, so that what crosses it are
     /// the frames and checksums a wire would carry.
     pub fn cable(&self, one: &Plug<'_>, other: &Plug<'_>) -> Result<(), KernelError> {

@@ -3,7 +3,7 @@
 use super::outgoing::Outgoing;
 use super::ring::Received;
 use super::{Device, OpenError, PacketOptions, Tenure, open};
-use crate::{offload, sys, vnet};
+use crate::{clock, offload, sys, vnet};
 use packet::pool::{FRAME, SUPER_FRAME};
 use packet::wire::complete_checksum;
 use packet::{Batch, DropReason, Packet, Pool};
@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::io::IoSliceMut;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use units::{Instant, Mac, Rate};
+use units::{Instant, Mac, Nanos, Rate};
 
 /// Destination and source address: what comes before a tag.
 const MACS: usize = 12;
@@ -21,6 +21,8 @@ const TAG: usize = 4;
 const TPID_8021Q: u16 = 0x8100;
 /// Receives in a row that found nothing, after which the socket is asked whether it has failed.
 const QUIET: u32 = 16;
+/// The longest that a frame is believed to have lain in the ring: the system's clock may be set meanwhile.
+const LONGEST: Nanos = Nanos::millis(100);
 
 /// A `packet:` port, or one queue of it. Closing it gives the interface back to the host as it was.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub struct PacketPort {
     rate: Rate,
     /// The next slot to look at for a frame.
     receive: usize,
+    /// Frames have come when the kernel says so, and not when they are found.
+    stamped: bool,
     outgoing: Outgoing,
     lost_before_receive: Cell<u64>,
     /// Empty receives in a row.
@@ -55,6 +59,7 @@ impl PacketPort {
         let port = |device: Device| PacketPort {
             rate: offload::link_rate(&device.socket, interface).unwrap_or(Rate::MAX),
             receive: 0,
+            stamped: options.stamped,
             outgoing: Outgoing::new(device.offloads),
             device,
             lost_before_receive: Cell::new(0),
@@ -170,6 +175,12 @@ enum Missed {
     TooLong,
 }
 
+/// When a frame came that the kernel stamped so: no later than `now`, for what it waits for is counted from there.
+fn came(stamp: Nanos, epoch: Nanos, now: Instant) -> Instant {
+    let earliest = now.get().saturating_sub(LONGEST.get());
+    Instant::new(stamp.get().saturating_sub(epoch.get()).clamp(earliest, now.get()))
+}
+
 /// Fills in the checksum that a sender on this machine has left to a network card.
 fn complete(packet: &mut Packet) {
     let header = if packet.bytes().get(12..14) == Some(&TPID_8021Q.to_be_bytes()) { 18 } else { 14 };
@@ -181,9 +192,13 @@ fn complete(packet: &mut Packet) {
 
 impl Port for PacketPort {
     fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
-        let mut found = false;
+        let (mut found, mut epoch) = (false, None);
         while batch.room() > 0 {
             let Some(frame) = self.device.ring.received(self.receive) else { break };
+            let came = match self.stamped {
+                true => came(frame.came, *epoch.get_or_insert_with(clock::epoch), now),
+                false => now,
+            };
             let packet = match self.take_over(&frame, pool) {
                 Ok(packet) => Some(packet),
                 Err(Missed::NoFrame) => break,
@@ -197,7 +212,7 @@ impl Port for PacketPort {
                 }
             };
             if let Some(mut packet) = packet {
-                packet.meta_mut().timestamp = now;
+                packet.meta_mut().timestamp = came;
                 batch.push(packet);
             }
             found = true;
@@ -269,5 +284,20 @@ impl Port for PacketPort {
             lost_before_receive: self.lost_before_receive.get(),
             lost_after_transmit: self.outgoing.lost(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_is_believed_unless_the_clock_was_set() {
+        let (epoch, now) = (Nanos::secs(1_000), Instant::new(5_000_000_000));
+        let came = |nanos: u64| came(Nanos::new(epoch.get() + nanos), epoch, now).get();
+        assert_eq!(came(4_999_000_000), 4_999_000_000);
+        assert_eq!(came(5_000_000_007), 5_000_000_000, "nothing comes later than it is found");
+        assert_eq!(came(1), 4_900_000_000);
+        assert_eq!(super::came(Nanos::ZERO, epoch, now).get(), 4_900_000_000);
     }
 }

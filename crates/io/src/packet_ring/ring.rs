@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
+use units::Nanos;
 
 /// The slots of one socket, mapped.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub(super) struct Received<'a> {
     pub(super) status: u32,
     /// Bytes on the wire.
     pub(super) length: usize,
+    /// When the kernel got it, since 1970-01-01 UTC.
+    pub(super) came: Nanos,
     /// The 802.1Q tag that was taken out, valid where the status says so: control and protocol.
     pub(super) tag: (u16, u16),
     /// What is still to be done to it; zeros where the socket was not asked to say.
@@ -83,9 +86,10 @@ impl Ring {
         let header = slot.cast::<libc::tpacket2_hdr>().as_ptr();
         // SAFETY: the slot is ours since the acquire load, so the kernel writes none of these fields; the header is at
         // its start, and the fields are integers.
-        let (length, captured, start, tag) = unsafe {
+        let (length, captured, start, came, tag) = unsafe {
             let tag = ((*header).tp_vlan_tci, (*header).tp_vlan_tpid);
-            ((*header).tp_len as usize, (*header).tp_snaplen as usize, usize::from((*header).tp_mac), tag)
+            let came = u64::from((*header).tp_sec) * 1_000_000_000 + u64::from((*header).tp_nsec);
+            ((*header).tp_len as usize, (*header).tp_snaplen as usize, usize::from((*header).tp_mac), came, tag)
         };
         let captured = captured.min(self.slot.saturating_sub(start));
         // SAFETY: the slot is ours until `release`, which needs `&mut self`; `start + captured` lies within it, and the
@@ -96,7 +100,7 @@ impl Ring {
             // SAFETY: as above; the kernel leaves this room between its own header and the frame, and has filled it.
             noted = unsafe { slot.add(start - vnet::HEADER).cast::<[u8; vnet::HEADER]>().read() };
         }
-        Some(Received { status, length, tag, header: noted, bytes })
+        Some(Received { status, length, came: Nanos::new(came), tag, header: noted, bytes })
     }
 
     /// Gives a slot back to the kernel.

@@ -118,6 +118,7 @@ impl DropReason {
             }
             PortDown => "Connect the port's medium: `switchpath show ports`, `ip link set INTERFACE up`.",
             PortRemoved => "Packets that waited for what a new configuration removed. Nothing to do.",
+            LinkLoss => "Meant so by `link` of the port: its `loss`, or the end of its `trace`.",
             InjectedFault => "Meant so by `faults` of the port.",
             Shutdown => "Packets in queues when the router ended. Nothing to do.",
         }

@@ -6,10 +6,15 @@ use super::cpu;
 use super::policy::Policies;
 use crate::diagnostic::Report;
 use crate::document::{Node, Path, Section, Text};
-use crate::keys::{FAULTS, FRAME_MTU, IPV6_MTU, MOST_ADDRESSES, MOST_INTERFACES, MOST_PORTS, MOST_VRFS, PORT, VLAN};
+use crate::keys::{
+    FAULTS, FRAME_MTU, IPV6_MTU, Kind, LINK, MOST_ADDRESSES, MOST_INTERFACES, MOST_PORTS, MOST_VRFS, PORT, VLAN,
+};
 use crate::names::{self, PORT_PATTERN};
 use crate::text::{TextError, did_you_mean, quote};
-use crate::{Call, Catalogue, DevicePlan, FaultsPlan, InterfacePlan, Name, Objective, PortPlan, Prefix, SchemeChange};
+use crate::{
+    Call, Catalogue, DevicePlan, FaultsPlan, InterfacePlan, LinkPlan, MediumPlan, MediumText, Name, Objective,
+    PortPlan, Prefix, SchemeChange,
+};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -30,6 +35,8 @@ pub(super) struct Shared<'c> {
     pub catalogue: &'c Catalogue,
     /// Whether the pool has frames for packets longer than [`FRAME_MTU`].
     pub jumbo: bool,
+    /// Workers that the router has.
+    pub workers: u16,
     /// Packets that an input task takes at once.
     pub batch: Option<u16>,
     /// What is said of objectives.
@@ -106,6 +113,28 @@ fn too_many(report: &mut Report<'_>, span: Range<usize>, path: impl std::fmt::Di
 }
 
 impl Ports<'_> {
+    /// The link that a port pretends to have: one worker's, for it is one.
+    fn link(&self, report: &mut Report<'_>, section: &Section<'_>) -> Option<LinkPlan> {
+        let node = section.node("link")?;
+        let span = node.span.clone();
+        let section = node.section(report, LINK, "link = { rate = \"15mbit\", delay = \"75ms\" }")?;
+        if self.by.workers > 1 {
+            report.error(span, section.path, || {
+                let reason = format!("a link is one, and there are {} workers", self.by.workers);
+                (reason, "let the router have workers = 1".to_string())
+            });
+        }
+        let hold = section.integer(report, "hold").unwrap_or(8192) as u32;
+        let seed = section.integer(report, "seed").unwrap_or(1);
+        let keys = LINK.iter().filter(|key| matches!(key.kind, Kind::Text(_)));
+        let texts: Vec<(&'static str, Text<'_>)> =
+            keys.filter_map(|key| Some((key.name, section.text(report, key.name)?))).collect();
+        let texts: Vec<MediumText<'_>> =
+            texts.iter().map(|(key, text)| MediumText { key, text: text.value, span: text.span.clone() }).collect();
+        let medium = MediumPlan::read(report, &section.path.to_string(), &texts, &MediumPlan::default());
+        Some(LinkPlan { medium, hold, seed })
+    }
+
     fn port(&mut self, report: &mut Report<'_>, section: &Section<'_>, name: Name) -> PortPlan {
         let device = self.device(report, section, &name);
         let mtu = section.integer(report, "mtu").unwrap_or(1500);
@@ -129,6 +158,7 @@ impl Ports<'_> {
             capture: self.file(report, section, "capture"),
             faults: faults(report, section),
             state: super::state::of_port(report, section),
+            link: self.link(report, section),
             cpu: cpu::port(report, section, self.by.batch),
             device,
             name,

@@ -20,12 +20,13 @@ pub(crate) const SAMPLES: usize = 300;
 const COLUMNS: usize = 16;
 
 /// Why packets are dropped at a link; whatever else there is counts as the last.
-const KINDS: [DropReason; 9] = [
+const KINDS: [DropReason; 10] = [
     DropReason::SchemeArrival,
     DropReason::SchemeFront,
     DropReason::SchemeTail,
     DropReason::BufferFull,
     DropReason::SchemeFlush,
+    DropReason::LinkLoss,
     DropReason::PortDown,
     DropReason::PortRemoved,
     DropReason::Shutdown,

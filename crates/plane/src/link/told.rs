@@ -1,7 +1,7 @@
 //! What a link tells of itself to whoever asks, and what it keeps to tell: how it was at each of the latest looks.
 
 use super::books::{Place, SAMPLES, Tally};
-use super::{Lines, Link, LinkCounters};
+use super::{Emulated, Lines, Link, LinkCounters};
 use crate::latency::Spread;
 use packet::DropReason;
 use schemes::{Scheme, Size};
@@ -120,6 +120,8 @@ pub struct LinkReport {
     pub used: Nanos,
     /// Packets it moved.
     pub moved: u64,
+    /// How well the link was emulated that the port pretends to have; none where it has its own.
+    pub emulated: Option<Emulated>,
 }
 
 impl Link {
@@ -190,6 +192,7 @@ impl Link {
             states: self.lines.books.states().map(state).collect(),
             used: Nanos::ZERO,
             moved: 0,
+            emulated: self.emulated(),
         }
     }
 

@@ -116,6 +116,12 @@ impl Medium {
         self.gate.has_failed()
     }
 
+    /// What becomes of packets that have left is from now on as `other` says; nothing under way is overtaken.
+    pub fn reroute(&mut self, other: Medium) {
+        self.road = self.road.clone().succeed(other.road);
+        self.overhead = other.overhead;
+    }
+
     /// Goes on as `other`, from `now` on: what is being sent is sent to its end, and what is under way is not overtaken.
     pub fn change(&mut self, other: Medium, now: Instant) {
         let free = self.gate.free();

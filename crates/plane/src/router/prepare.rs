@@ -8,6 +8,8 @@ use crate::classify::MOST_VRFS;
 use crate::function;
 use crate::host::HostLimits;
 use crate::interface::{Attached, Interface};
+use crate::link::{LinkWitness, NewLink};
+use crate::medium::Medium;
 use crate::multicast::{GroupKey, MulticastRoute, MulticastRoutes};
 use crate::nat;
 use crate::objective::Wants;
@@ -48,6 +50,8 @@ struct Share {
     ports: Vec<NewPort>,
     /// Other schemes for links that stay.
     schemes: Vec<(PortId, Queueing)>,
+    /// Other links that ports pretend to have.
+    links: Vec<(PortId, Option<NewLink>)>,
     functions: Vec<NewFunctions>,
 }
 
@@ -59,6 +63,18 @@ pub trait Opener {
     /// Opens what the decorators of `plan` need (a capture file), and answers for each of `queues` queues how to put them
     /// around its port.
     fn decorate(&mut self, plan: &PortPlan, queues: usize) -> Result<Vec<Decorate>, ApplyError>;
+    /// Reads the file of a trace that the link of `plan` goes by.
+    fn read(&mut self, plan: &PortPlan, file: &str) -> Result<Vec<u8>, ApplyError> {
+        Err(ApplyError {
+            place: format!("port {}", plan.name),
+            reason: format!("'{file}' cannot be read: files are not opened here"),
+            hint: "write trace = \"lte\" for a trace that is made up".into(),
+        })
+    }
+    /// Who hears of every packet at the link that the port of `plan` pretends to have.
+    fn witness(&mut self, _plan: &PortPlan) -> Option<Box<dyn LinkWitness>> {
+        None
+    }
 }
 
 /// Why a configuration cannot run here and now. Nothing was changed.
@@ -165,9 +181,9 @@ impl Router {
         snapshot.multicast = multicast(plan, &names);
         let snapshot = Arc::new(snapshot.executing(stations));
         let statics = plan.neighbours.iter().map(|n| ((names.interfaces[&n.interface], n.address), n.mac)).collect();
-        let change = |Share { ports, schemes, functions }| {
+        let change = |Share { ports, schemes, links, functions }| {
             let mut change = Change::to(snapshot.clone());
-            (change.ports, change.schemes, change.functions) = (ports, schemes, functions);
+            (change.ports, change.schemes, change.links, change.functions) = (ports, schemes, links, functions);
             change
         };
         let mut changes: Vec<Change> = shares.into_iter().map(change).collect();
@@ -230,6 +246,13 @@ impl Router {
             let scheme = Some(scheme).filter(|scheme| before != Some(*scheme));
             if let Err(error) = self.prepare_port(new, id, (reopened, redecorated, scheme), opener, names, shares) {
                 errors.push(error);
+            }
+            if old.map_or(new.link.is_some(), |old| old.link != new.link) {
+                match new_link(new, opener) {
+                    // There is one worker where there is such a link.
+                    Ok(link) => shares[0].links.push((id, link)),
+                    Err(error) => errors.push(error),
+                }
             }
             names.macs.insert(id, mac_of(new, names.devices.get(&id).copied()));
         }
@@ -377,6 +400,24 @@ impl Router {
         }
         functions
     }
+}
+
+/// The link that a port pretends to have, with its trace.
+fn new_link(plan: &PortPlan, opener: &mut dyn Opener) -> Result<Option<NewLink>, ApplyError> {
+    let Some(link) = &plan.link else { return Ok(None) };
+    let mut unread = None;
+    let trace = Medium::trace(&link.medium, |file| {
+        opener.read(plan, file).map_err(|error| {
+            let reason = error.reason.clone();
+            unread = Some(error);
+            reason
+        })
+    });
+    let trace = trace.map_err(|reason| {
+        let hint = "a trace has one whole number of milliseconds a line, in order".into();
+        unread.unwrap_or(ApplyError { place: format!("port {}", plan.name), reason, hint })
+    })?;
+    Ok(Some(NewLink { plan: link.clone(), trace, witness: opener.witness(plan) }))
 }
 
 pub(super) fn broken(place: String, error: &dyn std::error::Error) -> ApplyError {

@@ -15,7 +15,7 @@ use crate::event::Event;
 use crate::function::Function;
 use crate::host::World;
 use crate::latency::Since;
-use crate::link::Link;
+use crate::link::{Link, NewLink};
 use crate::offload::Half;
 use crate::path::{Fill, Instance, PathCounters};
 use crate::port::{Port, Relay};
@@ -77,6 +77,8 @@ pub struct Change {
     pub ports: Vec<NewPort>,
     /// Links that stay and get another scheme.
     pub schemes: Vec<(PortId, Queueing)>,
+    /// Ports that pretend to have another link from now on, or no longer.
+    pub links: Vec<(PortId, Option<NewLink>)>,
     /// Paths that are new, or whose functions are others.
     pub functions: Vec<NewFunctions>,
     /// Who executes instructions.
@@ -101,6 +103,7 @@ impl Change {
             snapshot,
             ports: Vec::new(),
             schemes: Vec::new(),
+            links: Vec::new(),
             functions: Vec::new(),
             station: NewStation::Stays,
             mesh: None,
@@ -227,7 +230,7 @@ impl Worker {
         let Some(change) = self.pending.take() else { return };
         self.adopting = true;
         (self.quiet, self.waits_since) = (0, None);
-        let Change { snapshot, ports, schemes, functions, station, mesh, reply } = change;
+        let Change { snapshot, ports, schemes, links, functions, station, mesh, reply } = change;
         self.executing.adopt(station, mesh, now);
         let mut retired: Vec<(PortId, Queueing)> = Vec::new();
         self.fates.count_ports(snapshot.ports.len());
@@ -236,6 +239,9 @@ impl Worker {
         }
         for (id, scheme) in schemes {
             retired.extend(self.replace_scheme(id, scheme));
+        }
+        for (id, link) in links {
+            self.emulate(id, link, &snapshot);
         }
         for index in 0..self.ports.len() {
             if snapshot.port(PortId::at(index)).is_none() {
@@ -341,6 +347,18 @@ impl Worker {
         });
     }
 
+    /// A port pretends to have another link.
+    fn emulate(&mut self, id: PortId, link: Option<NewLink>, snapshot: &Snapshot) {
+        let Worker { ports, fates, emulated, .. } = self;
+        let Some(Some(state)) = ports.get_mut(id.index()) else { return };
+        let name = snapshot.port(id).map_or("port", |view| &*view.name);
+        state.link.emulate(link, name, fates);
+        emulated.retain(|port| *port != id);
+        if state.link.is_emulated() {
+            emulated.push(id);
+        }
+    }
+
     fn start_closing(&mut self, id: PortId, now: Instant) {
         let Some(Some(state)) = self.ports.get_mut(id.index()) else { return };
         if state.closing.is_none() {
@@ -382,6 +400,7 @@ impl Worker {
         }
         self.duties.remove(state.output, self.fates.now);
         self.blocked.retain(|&port| port != id);
+        self.emulated.retain(|&port| port != id);
         self.remains.extend(state.lanes.map(Remains::Lanes));
         self.remains.push(Remains::Port(id, state.link.into_port()));
         self.bury_remains();

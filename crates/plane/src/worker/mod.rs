@@ -123,7 +123,9 @@ impl PortState {
 
     /// Whether a removed port has nothing more to transmit.
     fn may_close(&self) -> bool {
-        self.link.backlog().packets == 0 && self.lanes.as_ref().is_none_or(|lanes| lanes.is_finished())
+        self.link.backlog().packets == 0
+            && self.link.under_way() == 0
+            && self.lanes.as_ref().is_none_or(|lanes| lanes.is_finished())
     }
 }
 
@@ -193,6 +195,8 @@ pub struct Worker {
     watch_due: Instant,
     /// Ports with packets that cannot leave yet: for want of room, or because their scheme waits for a time.
     blocked: Vec<PortId>,
+    /// Ports whose links are emulated.
+    emulated: Vec<PortId>,
     /// Since when none of them could go on.
     blocked_since: Instant,
     /// Dispatches in a row that moved nothing, since a task was last woken from outside.
@@ -264,6 +268,7 @@ impl Worker {
             audit_due: Instant::START,
             watch_due: Instant::START,
             blocked: Vec::new(),
+            emulated: Vec::new(),
             blocked_since: Instant::START,
             quiet: 0,
             stuck: 0,
@@ -339,6 +344,22 @@ impl Worker {
         if !self.blocked.is_empty() {
             self.retry_blocked(now);
         }
+        if !self.emulated.is_empty() {
+            self.attend(now);
+        }
+    }
+
+    /// Emulated links at which something has arrived, or that could take what waits, are served.
+    #[cold]
+    fn attend(&mut self, now: Instant) {
+        let Worker { emulated, ports, duties, quiet, .. } = self;
+        for port in emulated {
+            let Some(Some(state)) = ports.get(port.index()) else { continue };
+            if state.link.due() <= now {
+                duties.urge(state.output, now);
+                *quiet = 0;
+            }
+        }
     }
 
     fn retry_blocked(&mut self, now: Instant) {
@@ -412,7 +433,14 @@ impl Worker {
                 until = until.min(time);
             }
         }
-        until
+        until.min(self.due_exactly().max(now))
+    }
+
+    /// When the first of its emulated links has to be served, which is to happen exactly then: who sleeps had better be awake a moment
+    /// before. [`Instant::FAR`] where there is none.
+    pub fn due_exactly(&self) -> Instant {
+        let links = self.emulated.iter().filter_map(|port| Some(&self.ports.get(port.index())?.as_ref()?.link));
+        links.map(Link::due).min().unwrap_or(Instant::FAR)
     }
 
     /// What the driver of this worker may sleep on: every port it receives by. One whose input task sleeps brings nothing
@@ -495,7 +523,7 @@ impl Worker {
         assert_eq!(own.waiting(), own_queued, "paths of the router's own protocols: {own:?}");
         for (port, state) in self.ports.iter().enumerate().filter_map(|(i, p)| Some((i, p.as_ref()?))) {
             let (counters, backlog) = (state.link.counters(), u64::from(state.link.backlog().packets));
-            queued += backlog;
+            queued += backlog + state.link.under_way() as u64;
             assert_eq!(counters.offered, counters.sent + counters.dropped + backlog, "link {port}: {counters:?}");
             let stalled = state.stalled.as_ref().map_or(0, |stalled| stalled.len() as u64);
             queued += stalled;

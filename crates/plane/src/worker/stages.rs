@@ -503,12 +503,16 @@ impl Worker {
     fn after_output(&mut self, port: PortId, mut moved: usize, mut more: bool) -> (usize, bool) {
         let Worker { ports, fates, blocked, blocked_since, .. } = self;
         let Some(Some(state)) = ports.get_mut(port.index()) else { return (moved, more) };
-        if state.link.backlog().packets > 0 {
+        // A link that is emulated says itself when it is ready: see `attend`.
+        let by_itself = state.link.is_emulated() && state.link.next() == Next::Ready;
+        if state.link.backlog().packets > 0 || state.link.under_way() > 0 {
             if state.closing.is_some_and(|end| fates.now >= end) {
                 state.link.clear(DropReason::PortRemoved, fates);
-            } else if state.link.room() > 0 && state.link.next() == Next::Ready {
+            } else if state.link.backlog().packets > 0 && state.link.room() > 0 && state.link.next() == Next::Ready {
                 more = true;
-            } else if (state.closing.is_some() || state.link.next() != Next::Idle) && !blocked.contains(&port) {
+            } else if (state.closing.is_some() || state.link.next() != Next::Idle && !by_itself)
+                && !blocked.contains(&port)
+            {
                 blocked.push(port);
                 *blocked_since = fates.now;
             }

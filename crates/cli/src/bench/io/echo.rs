@@ -4,10 +4,11 @@ use super::lane::{Lane, Side};
 use crate::bench::median;
 use anyhow::{Context, Result};
 use io::clock;
+use io::netns::Host;
 use io::wait::{Sleeper, Waker};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 use rustix::time::{ClockId, clock_gettime};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use units::Nanos;
 
 /// Time between echo requests: far longer than a worker looks for work before it sleeps.
@@ -17,13 +18,17 @@ const PATIENCE: Nanos = Nanos::secs(1);
 
 /// The median round trip of `count` pings in microseconds, from left to right and back.
 pub fn round_trip(lane: &Lane, count: usize) -> Result<f64> {
-    let host = lane.station(Side::Left);
+    Ok(median(round_trips(lane.station(Side::Left), Side::Right.addresses().1, count)?))
+}
+
+/// The round trips of so many pings in microseconds.
+pub fn round_trips(host: &Host, to: Ipv4Addr, count: usize) -> Result<Vec<f64>> {
     // Who may open sockets for echo requests (icmp(7)).
     host.sysctl("net/ipv4/ping_group_range", "0 0")?;
     let open = || socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, Some(ipproto::ICMP));
     let socket = UdpSocket::from(host.run(open)?.context("no socket for echo requests can be had")?);
     socket.set_read_timeout(Some(PATIENCE.into()))?;
-    socket.connect(SocketAddr::new(IpAddr::V4(Side::Right.addresses().1), 0))?;
+    socket.connect(SocketAddr::new(IpAddr::V4(to), 0))?;
     let mut sleeper = Sleeper::new(Waker::new()?);
     let (mut times, mut reply) = (Vec::with_capacity(count), [0; 128]);
     for sequence in 0..count as u16 {
@@ -36,7 +41,7 @@ pub fn round_trip(lane: &Lane, count: usize) -> Result<f64> {
         socket.recv(&mut reply).context("no reply")?;
         times.push(clock::now().since(begun).get() as f64 / 1e3);
     }
-    Ok(median(times))
+    Ok(times)
 }
 
 /// The part of one processor that this process uses, in percent, while its router has nothing to do for `span`.

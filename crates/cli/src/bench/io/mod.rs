@@ -6,7 +6,7 @@
 //!
 //! Of small packets it is told how many come out where the most do, over many loads that are the same for every lane ([`loads`]).
 
-mod echo;
+pub mod echo;
 mod lane;
 mod loads;
 mod packets;

@@ -71,7 +71,7 @@ fn name(number: usize) -> String {
 
 fn open(host: &Host, number: usize) -> Result<Box<dyn Port>> {
     // Whole frames, as a wire carries them.
-    let options = PacketOptions { receive_slots: SLOTS, offloads: false, promiscuous: true };
+    let options = PacketOptions { receive_slots: SLOTS, offloads: false, ..PacketOptions::default() };
     let (port, _) =
         host.run(|| PacketPort::open(&name(number), &options))?.map_err(|error| anyhow::anyhow!("{error}"))?;
     Ok(Box::new(port))

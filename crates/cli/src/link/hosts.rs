@@ -1,0 +1,144 @@
+//! The networks on both sides of a link.
+
+use super::configuration::Level;
+use anyhow::{Context, Result};
+use io::netlink::{KernelError, Neighbour, Netlink};
+use io::netns::{Host, Lab, Plug};
+use io::wait::{Sleeper, Waker};
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::fs::read_to_string;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use units::{Mac, Nanos};
+
+/// How often and how long it is looked whether a server listens.
+const LOOK: Nanos = Nanos::millis(10);
+const LOOKS: usize = 200;
+/// How much of a TCP connection may be under way: the least, the default and the most of tcp(7).
+const TCP_WINDOW: &str = "4096 131072 1073741824";
+/// The state of a TCP socket that listens, in /proc/net/tcp.
+const LISTENS: &str = "0A";
+
+/// The command's host, the router's links, and the far end.
+pub struct Hosts {
+    inside: Host,
+    router: Host,
+    far: Host,
+    /// Of the far end, what to set back when this ends.
+    forwarded: Option<String>,
+    _lab: Lab,
+}
+
+impl Hosts {
+    /// Makes them, and lays the cables.
+    pub fn new(level: &Level) -> Result<Hosts> {
+        let lab = Lab::new()?;
+        let router = lab.host("switchpath")?;
+        router.silence_kernel()?;
+        let [inside_mac, far_mac] = level.macs();
+        let [to_inside, to_far] = level.router_macs();
+        let inside = lab.host("inside")?;
+        lab.cable(&plug(&inside, "eth0", inside_mac), &plug(&router, "inside", to_inside))?;
+        inside.add_address("eth0", level.inside_host().into(), 24)?;
+        know(&inside, "eth0", level.inside_router(), to_inside)?;
+        inside.add_default_route(level.inside_router().into())?;
+        let far = if level.outside { lab.here("outside")? } else { lab.host("far")? };
+        let name = if level.outside { format!("spath{}", std::process::id()) } else { "eth0".to_owned() };
+        let laid = lab.cable(&plug(&far, &name, far_mac), &plug(&router, "far", to_far));
+        laid.with_context(|| match level.outside {
+            true => "--outside needs root, or another link around this one",
+            false => "the far end cannot be joined",
+        })?;
+        far.add_address(&name, level.far_host().into(), 24)?;
+        know(&far, &name, level.far_router(), to_far)?;
+        for host in [Some(&inside), Some(&far).filter(|_| !level.outside)].into_iter().flatten() {
+            // Windows are what the link makes of them, and not what a machine has by default.
+            for setting in ["net/ipv4/tcp_rmem", "net/ipv4/tcp_wmem"] {
+                host.sysctl(setting, TCP_WINDOW)?;
+            }
+        }
+        let mut forwarded = None;
+        if level.outside {
+            let gateway: IpAddr = level.far_router().into();
+            for network in level.deeper().chain([level.own()]) {
+                far.add_route((network.into(), 16), gateway)?;
+            }
+            forwarded = read_to_string("/proc/sys/net/ipv4/ip_forward").ok();
+            far.sysctl("net/ipv4/ip_forward", "1")?;
+        } else {
+            far.add_default_route(level.far_router().into())?;
+        }
+        Ok(Hosts { inside, router, far, forwarded, _lab: lab })
+    }
+
+    /// The command's.
+    pub fn inside(&self) -> &Host {
+        &self.inside
+    }
+
+    /// The far end's.
+    pub fn far(&self) -> &Host {
+        &self.far
+    }
+
+    /// The router's links.
+    pub fn router(&self) -> &Host {
+        &self.router
+    }
+
+    /// Starts a command for the shell at the far end.
+    pub fn start_far(&self, command: &str) -> Result<Child> {
+        let mut shell = Command::new("/bin/sh");
+        // What it prints is not what the command prints.
+        shell.args(["-c", command]).stdin(Stdio::null()).stdout(std::io::stderr()).process_group(0);
+        self.far.spawn(shell).with_context(|| format!("'{command}' cannot be started at the far end"))
+    }
+
+    /// Ends what was started at the far end, with all that it has started.
+    pub fn end_far(&self, mut server: Child) {
+        // It may have ended by itself.
+        _ = kill_process_group(Pid::from_child(&server), Signal::KILL);
+        _ = server.wait();
+    }
+
+    /// Waits until something listens at the far end, for two seconds. Answers whether it does.
+    pub fn wait_until_it_listens(&self) -> Result<bool> {
+        let mut sleeper = Sleeper::new(Waker::new()?);
+        for _ in 0..LOOKS {
+            if self.far.run(listens)? {
+                return Ok(true);
+            }
+            sleeper.sleep([], LOOK)?;
+        }
+        Ok(false)
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        if let Some(before) = &self.forwarded {
+            // Nobody is left who could be told.
+            _ = self.far.sysctl("net/ipv4/ip_forward", before.trim());
+        }
+    }
+}
+
+fn plug<'a>(host: &'a Host, link: &'a str, mac: Mac) -> Plug<'a> {
+    Plug { host, link, mac: Some(mac) }
+}
+
+/// Tells a host its router's link address: asked for it, the router would answer over the link, however far and slow that is.
+fn know(host: &Host, link: &str, router: Ipv4Addr, mac: Mac) -> Result<(), KernelError> {
+    let neighbour = Neighbour { link, address: router.into(), mac };
+    host.run(|| Netlink::open()?.add_neighbour(&neighbour))?
+}
+
+/// Whether a socket of the calling thread's network waits for somebody.
+fn listens() -> bool {
+    let lines = |file: &str| read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default();
+    let tcp = ["tcp", "tcp6"]
+        .iter()
+        .any(|file| lines(file).lines().skip(1).any(|line| line.split_whitespace().nth(3) == Some(LISTENS)));
+    tcp || ["udp", "udp6"].iter().any(|file| lines(file).lines().count() > 1)
+}

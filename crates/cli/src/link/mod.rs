@@ -1,0 +1,154 @@
+//! `switchpath link`: a command behind a link that is not there, with the kernel's own TCP.
+//!
+//! The command's network is a namespace, joined by a virtual cable to the router's, and that to the far end's. The router is the one that
+//! `switchpath run` runs, in this process; its two ports pretend to have the links (adr/0037).
+
+mod capacity;
+pub mod configuration;
+pub mod hosts;
+mod log;
+mod page;
+pub mod report;
+mod tally;
+
+use crate::arguments::{Link, Usage};
+use crate::configuration::show_diagnostics;
+use anyhow::{Context, Result, anyhow, bail};
+use capacity::{Capacity, link_of};
+use configuration::{Level, Side};
+use control::{Daemon, Options};
+use hosts::Hosts;
+use io::clock;
+use io::devices::Devices;
+use io::netns;
+use io::precedence::Favour;
+use log::Log;
+use plan::Plan;
+use report::Report;
+use signal_hook::consts::{SIGINT, SIGQUIT};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use tally::{Tally, Witness};
+use units::Instant;
+
+/// The configuration in messages.
+const CONFIGURATION: &str = "link";
+
+/// Runs a command behind a link. Must be called before there is a second thread.
+///
+/// # Errors
+///
+/// Why the link cannot be made, or the command not be started.
+pub fn link(options: &Link) -> Result<ExitCode> {
+    let Some((program, arguments)) = options.command.split_first() else {
+        return Err(Usage("a command is missing: write it behind --".into()).into());
+    };
+    let level = Level::here(options)?;
+    let text = configuration::text(options, &level);
+    let checked = plan::examine(&text, CONFIGURATION, &plane::catalogue());
+    show_diagnostics(&checked.diagnostics)?;
+    if checked.plan.is_none() {
+        bail!("the link cannot be as its options say");
+    }
+    options.out.as_deref().map_or(Ok(()), page::look)?;
+    netns::enter()?;
+    // A key that interrupts is for the command; what happened is told when that has ended.
+    let ignored = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGQUIT] {
+        signal_hook::flag::register(signal, ignored.clone()).context("signals cannot be waited for")?;
+    }
+    let behind = Behind::start(options, level)?;
+    let far = options.far.as_ref().map(|command| behind.hosts.start_far(command)).transpose()?;
+    if far.is_some() && !behind.hosts.wait_until_it_listens()? {
+        eprintln!("switchpath: the far end does not listen on any port yet");
+    }
+    let far_address = behind.level.far.to_string();
+    let mut command = Command::new(program);
+    command.args(arguments.iter().map(|argument| argument.replace("{far}", &far_address)));
+    command.envs(behind.level.environment());
+    let start = clock::now();
+    let status = behind.hosts.inside().spawn(command).with_context(|| format!("{program} cannot be started"));
+    let status = status.and_then(|mut child: Child| child.wait().context("the command is lost"));
+    let end = clock::now();
+    if let Some(server) = far {
+        behind.hosts.end_far(server);
+    }
+    let report = behind.finish((start, end))?;
+    let status = status?;
+    report.print(options.json)?;
+    if let Some(folder) = &options.out {
+        page::write(folder, &report, options)?;
+        if !options.json {
+            eprintln!("All of it, with plots: {}", folder.join("index.html").display());
+        }
+    }
+    Ok(exit_code(status))
+}
+
+/// Hosts with a link between them, and the router that it is.
+pub struct Behind {
+    /// The hosts.
+    pub hosts: Hosts,
+    /// Their addresses.
+    pub level: Level,
+    plan: Plan,
+    daemon: Arc<Daemon>,
+    /// Of [`Side::BOTH`].
+    tallies: Vec<Arc<Mutex<Tally>>>,
+    logs: Vec<Log>,
+}
+
+impl Behind {
+    /// Makes them. This process may make network namespaces.
+    ///
+    /// # Errors
+    ///
+    /// What stands in the way.
+    pub fn start(options: &Link, level: Level) -> Result<Behind> {
+        let text = configuration::text(options, &level);
+        let plan = plan::check(&text, CONFIGURATION, &plane::catalogue()).map_err(|wrong| anyhow!("{wrong}"))?;
+        let hosts = Hosts::new(&level)?;
+        let epoch = clock::epoch();
+        let mut devices = Devices::new(epoch).in_namespace(hosts.router().namespace().clone()).stamped();
+        let (mut tallies, mut logs) = (Vec::new(), Vec::new());
+        for side in Side::BOTH {
+            let (lines, log) = Log::create(options, side, Capacity::of(&plan, side), epoch)?.unzip();
+            let overhead = link_of(&plan, side).map_or(0, |link| link.medium.overhead);
+            let witness = Witness::new(overhead, lines);
+            tallies.push(witness.tally());
+            logs.extend(log);
+            devices = devices.witnessed(side.port(), Box::new(witness));
+        }
+        // The router goes before the command, which would take its processor just when a packet is due. Only root may.
+        let favour = Favour::take();
+        let daemon = Daemon::start(&plan, Options::new(devices, &text, CONFIGURATION, |_| {}));
+        let daemon = daemon.map_err(|error| anyhow!("the link cannot be made here: {error}"))?;
+        drop(favour);
+        Ok(Behind { hosts, level, plan, daemon, tallies, logs })
+    }
+
+    /// Ends the router. What is told is of this span.
+    ///
+    /// # Errors
+    ///
+    /// Where a log cannot be written.
+    pub fn finish(self, (start, end): (Instant, Instant)) -> Result<Report> {
+        let Behind { plan, daemon, tallies, logs, .. } = self;
+        let closing = daemon.stop();
+        let mut report = Report::new(&plan, [&tallies[0], &tallies[1]], (start, end), &closing);
+        for log in logs {
+            let of = report.directions.iter().find(|direction| direction.side == log.side);
+            let remarks = of.map(report::Direction::machine).unwrap_or_default();
+            report.lost += log.finish(end, &remarks)?;
+        }
+        Ok(report)
+    }
+}
+
+/// As a shell tells how a command ended.
+fn exit_code(status: ExitStatus) -> ExitCode {
+    let number = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+    ExitCode::from(u8::try_from(number & 0xff).unwrap_or(1))
+}

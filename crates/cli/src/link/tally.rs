@@ -1,0 +1,213 @@
+//! What is counted of every packet at one of the links.
+
+use super::log::{Line, Lines, What};
+use packet::DropReason;
+use plane::LinkWitness;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use units::{Instant, Nanos};
+
+/// The interval of a series.
+pub const WIDTH: Nanos = Nanos::millis(100);
+/// Points of a series at most: a day.
+const MOST_POINTS: usize = 864_000;
+/// Parts that each power of two is divided into.
+const PARTS: u32 = 10;
+
+/// Times, by how often there were: to one in 1024.
+#[derive(Clone, Debug, Default)]
+pub struct Times {
+    bins: Vec<u64>,
+    pub count: u64,
+    pub most: u64,
+}
+
+impl Times {
+    fn add(&mut self, time: Nanos) {
+        let value = time.get();
+        let place = match value >> PARTS {
+            0 => value as usize,
+            _ => {
+                let shift = 63 - value.leading_zeros() - PARTS;
+                (((shift + 1) << PARTS) + ((value >> shift) & ((1 << PARTS) - 1)) as u32) as usize
+            }
+        };
+        if place >= self.bins.len() {
+            self.bins.resize(place + 1, 0);
+        }
+        self.bins[place] += 1;
+        self.count += 1;
+        self.most = self.most.max(value);
+    }
+
+    /// For a curve: times in milliseconds, and which part of all is not above each.
+    pub fn distribution(&self) -> Vec<(f64, f64)> {
+        let parts = (0..=999).map(|part| (self.per_mille(part).get() as f64 / 1e6, part as f64 / 1e3));
+        let mut points: Vec<(f64, f64)> = parts.filter(|_| self.count > 0).collect();
+        points.dedup_by(|later, earlier| {
+            let same = later.0 == earlier.0;
+            if same {
+                earlier.1 = later.1;
+            }
+            same
+        });
+        points
+    }
+
+    /// That which so many of a thousand are not above.
+    pub fn per_mille(&self, part: u64) -> Nanos {
+        let wanted = (self.count * part).div_ceil(1000).max(1);
+        let mut sum = 0;
+        for (place, count) in self.bins.iter().enumerate() {
+            sum += count;
+            if sum >= wanted {
+                let place = place as u64;
+                let value = match place >> PARTS {
+                    0 => place,
+                    // The last that is counted there.
+                    step => (((1 << PARTS) + (place & ((1 << PARTS) - 1)) + 1) << (step - 1)) - 1,
+                };
+                return Nanos::new(value.min(self.most));
+            }
+        }
+        Nanos::new(self.most)
+    }
+}
+
+/// One point of a series.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Point {
+    pub bytes: u64,
+    pub packets: u64,
+    pub waited: u64,
+}
+
+/// What was counted at one link: packets, and their bytes as the link counts them.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    pub came: (u64, u64),
+    pub left: (u64, u64),
+    pub arrived: u64,
+    /// When the first and the last left.
+    pub span: Option<(Instant, Instant)>,
+    /// From when a packet came until its last bit had left, and until it was at the far end.
+    pub queue: Times,
+    pub whole: Times,
+    /// How much later than it should have.
+    pub late: Times,
+    /// How often the link was idle though packets waited, and how long.
+    pub missed: (u64, u64),
+    pub drops: BTreeMap<&'static str, (u64, u64)>,
+    pub series: Vec<Point>,
+    /// The link began.
+    pub began: Option<Instant>,
+}
+
+/// Counts, and writes a log.
+pub struct Witness {
+    start: Instant,
+    /// Bytes that a frame has more on the link.
+    overhead: i32,
+    tally: Arc<Mutex<Tally>>,
+    lines: Option<Lines>,
+}
+
+impl Witness {
+    /// Of a link on which a frame has so many bytes more.
+    pub fn new(overhead: i32, lines: Option<Lines>) -> Witness {
+        Witness { start: Instant::START, overhead, tally: Arc::default(), lines }
+    }
+
+    fn size(&self, bytes: u32) -> u32 {
+        bytes.saturating_add_signed(self.overhead)
+    }
+
+    /// What it counts.
+    pub fn tally(&self) -> Arc<Mutex<Tally>> {
+        self.tally.clone()
+    }
+
+    fn count(&self, count: impl FnOnce(&mut Tally)) {
+        count(&mut self.tally.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn write(&self, line: Line) {
+        if let Some(lines) = &self.lines {
+            lines.write(line);
+        }
+    }
+}
+
+impl LinkWitness for Witness {
+    fn began(&mut self, at: Instant) {
+        self.start = at;
+        self.count(|tally| tally.began = Some(at));
+        self.write(Line::Began { at });
+    }
+
+    fn came(&mut self, at: Instant, bytes: u32) {
+        let size = self.size(bytes);
+        self.count(|tally| tally.came = (tally.came.0 + 1, tally.came.1 + u64::from(size)));
+        self.write(Line::Packet { at, what: What::Came(size) });
+    }
+
+    fn left(&mut self, at: Instant, bytes: u32, since: Instant) {
+        let (size, waited) = (self.size(bytes), at.since(since));
+        let place = (at.since(self.start).get() / WIDTH.get()) as usize;
+        self.count(|tally| {
+            tally.left = (tally.left.0 + 1, tally.left.1 + u64::from(size));
+            tally.span = Some(tally.span.map_or((at, at), |(first, last)| (first, last.max(at))));
+            tally.queue.add(waited);
+            if place < MOST_POINTS {
+                if place >= tally.series.len() {
+                    tally.series.resize(place + 1, Point::default());
+                }
+                let point = &mut tally.series[place];
+                *point = Point {
+                    bytes: point.bytes + u64::from(size),
+                    packets: point.packets + 1,
+                    waited: point.waited + waited.get(),
+                };
+            }
+        });
+        self.write(Line::Packet { at, what: What::Left(size, waited) });
+    }
+
+    fn dropped(&mut self, at: Instant, bytes: u32, reason: DropReason) {
+        let size = self.size(bytes);
+        self.count(|tally| {
+            let drops = tally.drops.entry(reason.name()).or_default();
+            *drops = (drops.0 + 1, drops.1 + u64::from(size));
+        });
+        self.write(Line::Packet { at, what: What::Dropped(size) });
+    }
+
+    fn arrived(&mut self, at: Instant, due: Instant, _bytes: u32, since: Instant) {
+        self.count(|tally| {
+            tally.arrived += 1;
+            tally.whole.add(at.since(since));
+            tally.late.add(at.since(due));
+        });
+    }
+
+    fn missed(&mut self, time: Nanos) {
+        self.count(|tally| tally.missed = (tally.missed.0 + 1, tally.missed.1 + time.get()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_right_to_one_in_1024_and_never_too_low() {
+        let mut times = Times::default();
+        (1..=100_000).for_each(|n| times.add(Nanos::new(n * 1000)));
+        for (part, exact) in [(500, 50_000_000.0), (950, 95_000_000.0), (990, 99_000_000.0)] {
+            let got = times.per_mille(part).get() as f64;
+            assert!((1.0..1.001).contains(&(got / exact)), "{part}: {got}");
+        }
+        assert!(times.per_mille(1000).get() <= times.most);
+        assert_eq!(Times::default().per_mille(500), Nanos::ZERO);
+    }
+}

@@ -1,0 +1,257 @@
+//! A port that pretends to have a link: its packets leave when they would have arrived, and each has one fate.
+
+use packet::DropReason;
+use plane::rig::{LAN_AND_WAN, Rig, Udp};
+use plane::snapshot::Layout;
+use proptest::prelude::*;
+use units::{Instant, Nanos};
+
+/// A router between two hosts, whose port to the second has this link and scheme.
+fn config(link: &str, scheme: &str) -> String {
+    let port = format!("[port.wan]\nscheme = \"{scheme}\"\n{link}");
+    LAN_AND_WAN.replace("[port.wan]", &port)
+}
+
+/// The same, once what the router says of itself at the beginning has crossed the link.
+fn rig(link: &str, scheme: &str) -> Rig {
+    let mut rig = Rig::running(4096, Layout::Three, &config(link, scheme));
+    rig.pass(Nanos::secs(5));
+    came(&mut rig);
+    rig
+}
+
+/// Sends so many packets of 1000 bytes with their numbers.
+fn send(rig: &mut Rig, numbers: std::ops::Range<u16>) {
+    let udp = Udp { length: 1000, ..Udp::crossing(1, 2) };
+    numbers.for_each(|number| rig.send("lan", &udp.frame(&number.to_be_bytes())));
+}
+
+/// The numbers of what has come, in the order in which it did.
+fn came(rig: &mut Rig) -> Vec<u16> {
+    rig.received("wan").iter().filter(|f| f.len() == 1000).map(|f| u16::from_be_bytes([f[42], f[43]])).collect()
+}
+
+fn drops(rig: &Rig, reason: DropReason) -> u64 {
+    let report = rig.report();
+    let ports = report.ports.iter().flat_map(|port| &port.drops);
+    ports.filter(|(why, _)| *why == reason).map(|(_, packets)| packets).sum()
+}
+
+/// 1000 bytes take 1 ms at 8 Mbit/s; 10 ms later they are there.
+#[test]
+fn packets_leave_when_they_would_have_arrived() {
+    let mut rig = rig("link = { rate = \"8mbit\", delay = \"10ms\", overhead = \"0b\" }", "fifo");
+    let start = rig.now;
+    send(&mut rig, 0..3);
+    let mut times = Vec::new();
+    while times.len() < 3 {
+        rig.pass(Nanos::micros(10));
+        let now = rig.now.since(start).get();
+        came(&mut rig).into_iter().for_each(|number| times.push((number, now)));
+        assert!(now < 20_000_000);
+    }
+    for (number, (got, at)) in times.into_iter().enumerate() {
+        let due = 10_000_000 + (number as u64 + 1) * 1_000_000;
+        assert_eq!(usize::from(got), number);
+        assert!((due..due + 30_000).contains(&at), "{number} came at {at}");
+    }
+}
+
+/// Those that wait do so in the scheme, not behind it: of thirty that come at one time nine find room.
+#[test]
+fn the_scheme_decides_when_the_link_is_ready() {
+    let mut rig = rig("link = { rate = \"8mbit\", delay = \"10ms\", overhead = \"0b\" }", "fifo(limit=9)");
+    send(&mut rig, 0..30);
+    rig.pass(Nanos::millis(100));
+    assert_eq!(came(&mut rig), (0..9).collect::<Vec<u16>>());
+    assert_eq!(drops(&rig, DropReason::SchemeArrival), 21);
+}
+
+/// A driver that sleeps has to be awake when the link is ready for the next packet, and when one arrives.
+#[test]
+fn it_is_told_when_the_link_is_due() {
+    let mut rig = rig("link = { rate = \"8mbit\", delay = \"10ms\", overhead = \"0b\" }", "fifo");
+    assert_eq!(rig.worker.due_exactly(), Instant::FAR);
+    let start = rig.now;
+    send(&mut rig, 0..2);
+    rig.settle();
+    let due = |rig: &Rig| rig.worker.due_exactly().since(start).get() / 1000;
+    assert_eq!(due(&rig), 1000);
+    rig.pass(Nanos::millis(2));
+    assert_eq!(due(&rig), 11_000);
+    rig.pass(Nanos::millis(20));
+    assert_eq!((came(&mut rig).len(), rig.worker.due_exactly()), (2, Instant::FAR));
+}
+
+#[test]
+fn a_worker_that_comes_late_loses_nothing_of_the_rate() {
+    let mut rig = rig("link = { rate = \"80mbit\", overhead = \"0b\" }", "fifo");
+    send(&mut rig, 0..200);
+    rig.settle();
+    // Each takes 100 us, and it is looked at every 700 us only: that is told, and costs nothing.
+    let mut all = Vec::new();
+    for _ in 0..29 {
+        rig.now += Nanos::micros(700);
+        rig.settle();
+        all.extend(came(&mut rig));
+    }
+    assert_eq!(all, (0..200).collect::<Vec<u16>>());
+    let told = rig.worker.links(None).links.into_iter().find_map(|link| link.emulated).expect("a link");
+    assert!(told.arrived >= 200 && told.missed == 0, "{told:?}");
+    assert!(told.late > 50 && told.late_most < Nanos::micros(701), "{told:?}");
+    assert!(told.late_p99 > Nanos::micros(500) && told.late_p99 <= told.late_most, "{told:?}");
+}
+
+#[test]
+fn losses_are_drops_with_a_reason_and_doubles_are_generated() {
+    let mut rig = rig("link = { delay = \"5ms\", loss = \"20%\", duplicate = \"30%\", seed = 3 }", "fifo");
+    for round in 0..10 {
+        send(&mut rig, round * 100..round * 100 + 100);
+        rig.pass(Nanos::millis(20));
+    }
+    let (all, lost) = (came(&mut rig), drops(&rig, DropReason::LinkLoss));
+    let mut once = all.clone();
+    once.dedup();
+    assert!((150..250).contains(&lost), "{lost}");
+    assert_eq!(once.len() as u64 + lost, 1000);
+    assert!((180..320).contains(&(all.len() - once.len())), "{}", all.len());
+    assert!(all.is_sorted(), "in order");
+}
+
+#[test]
+fn more_than_it_may_hold_is_dropped() {
+    let mut rig = rig("link = { delay = \"50ms\", hold = 10 }", "fifo");
+    send(&mut rig, 0..30);
+    rig.pass(Nanos::millis(100));
+    assert_eq!(came(&mut rig), (0..10).collect::<Vec<u16>>());
+    assert_eq!(drops(&rig, DropReason::BufferFull), 20);
+}
+
+/// The new delay is for those that come later; none overtakes those under way. Without the link everything leaves at once.
+#[test]
+fn a_link_changes_while_packets_are_under_way() {
+    let mut rig = rig("link = { delay = \"50ms\" }", "fifo");
+    send(&mut rig, 0..5);
+    rig.pass(Nanos::millis(1));
+    rig.apply(&config("link = { delay = \"1ms\" }", "fifo")).unwrap();
+    send(&mut rig, 5..8);
+    rig.pass(Nanos::millis(10));
+    assert_eq!(came(&mut rig), [0u16; 0]);
+    rig.pass(Nanos::millis(50));
+    assert_eq!(came(&mut rig), (0..8).collect::<Vec<u16>>());
+    send(&mut rig, 8..10);
+    rig.settle();
+    rig.apply(&config("", "fifo")).unwrap();
+    rig.settle();
+    assert_eq!(came(&mut rig), [8, 9]);
+}
+
+#[test]
+fn a_port_that_goes_takes_what_is_under_way_with_it() {
+    let mut rig = rig("link = { delay = \"60s\" }", "fifo");
+    send(&mut rig, 0..5);
+    rig.pass(Nanos::millis(1));
+    let without = config("", "fifo").replace("[port.wan]", "[port.other]").replace("memory:wan", "memory:other");
+    rig.apply(&without.replace("port = \"wan\"", "port = \"other\"")).unwrap();
+    rig.pass(Nanos::secs(2));
+    let report = rig.report();
+    assert_eq!(report.held, 0, "{report:?}");
+    assert_eq!(
+        report.ledger.sent() + report.ledger.dropped() + report.ledger.consumed(),
+        report.ledger.received() + report.ledger.generated()
+    );
+}
+
+/// A recorded link, made up: no more comes through in any time than its opportunities carry.
+#[test]
+fn a_trace_has_its_opportunities() {
+    let mut rig =
+        rig("link = { trace = \"lte(mean=5mbit,length=10s,seed=2)\", mode = \"packet\" }", "fifo(limit=4000)");
+    let trace = plane::medium::lte(units::Rate::mbit(5), Nanos::secs(10), 2);
+    let mut sum = 0;
+    for _ in 0..20 {
+        send(&mut rig, 0..60);
+        rig.pass(Nanos::millis(50));
+        sum += came(&mut rig).len();
+    }
+    let start = Instant::START;
+    let opportunities = trace.millis().iter().filter(|at| **at <= 1000).count();
+    let now = rig.now.since(start);
+    assert!(sum > opportunities / 2 && sum <= opportunities + 60, "{sum} of {opportunities} at {now}");
+}
+
+/// With bytes a packet stays in its queue until there is an opportunity for it, also where others have gone by unused.
+#[test]
+fn a_packet_waits_for_its_opportunity_in_the_queue() {
+    let mut rig = rig("link = { trace = \"lte(mean=1mbit,length=10s,seed=2)\", mode = \"bytes(1504)\" }", "fifo");
+    let trace = plane::medium::lte(units::Rate::mbit(1), Nanos::secs(10), 2);
+    let millis = |rig: &Rig| rig.now.since(Instant::START).get() / 1_000_000;
+    let mut waited = 0;
+    for number in 0..40 {
+        rig.pass(Nanos::micros(61_700));
+        let sent = millis(&rig);
+        send(&mut rig, number..number + 1);
+        rig.settle();
+        let due = trace.millis().iter().map(|at| u64::from(*at)).find(|at| *at > sent).expect("it is long enough");
+        while millis(&rig) < due {
+            let told = rig.worker.links(None).links.into_iter().find(|link| link.emulated.is_some()).expect("a link");
+            assert_eq!((told.packets, told.emulated.expect("it is there").under_way), (1, 0), "{number} at {sent}");
+            waited += 1;
+            rig.pass(Nanos::micros(500));
+        }
+        assert_eq!(came(&mut rig), [number], "sent at {sent}, due at {due}");
+    }
+    assert!(waited > 40, "{waited}");
+}
+
+/// A shaper lets a packet go when it may: there it begins, and not when the link was asked in vain.
+#[test]
+fn what_a_scheme_held_back_begins_when_it_lets_it_go() {
+    let mut rig =
+        rig("link = { rate = \"80mbit\", delay = \"5ms\", overhead = \"0b\" }", "shape(rate=1mbit,burst=1000b)");
+    send(&mut rig, 0..3);
+    rig.pass(Nanos::millis(30));
+    let last = came(&mut rig);
+    // At 1 Mbit/s the second goes 8 ms after the first, and the third as much later.
+    assert_eq!(last, [0, 1, 2]);
+    let told = rig.worker.links(None).links.into_iter().find_map(|link| link.emulated).expect("a link");
+    assert!(told.late_most < Nanos::micros(50) && told.missed == 0, "{told:?}");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_refuses_the_configuration() {
+    let mut rig = Rig::running(1024, Layout::Three, LAN_AND_WAN);
+    let errors = rig.apply(&config("link = { trace = \"nowhere\" }", "fifo")).unwrap_err();
+    assert!(errors[0].to_string().starts_with("port wan: 'nowhere' cannot be read"), "{errors:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// Whatever the link does: when all is over every packet has arrived, been dropped with a reason, or come twice.
+    #[test]
+    fn every_packet_has_one_fate(
+        rate in 1_000_000u64..1_000_000_000,
+        (delay, jitter) in (0u64..30_000, 0u64..10_000),
+        (loss, twice, late) in (0u32..300, 0u32..300, 0u32..300),
+        waits in prop::collection::vec((1u16..40, 0u64..8_000), 1..20),
+    ) {
+        let link = format!(
+            "link = {{ rate = \"{rate}bit\", delay = \"{delay}us\", jitter = \"{jitter}us\", loss = \"{loss}ppm\", \
+             duplicate = \"0.{twice:03}\", reorder = \"0.{late:03}\" }}"
+        );
+        let mut rig = rig(&link, "fifo(limit=30)");
+        let mut sent = 0;
+        for (packets, wait) in waits {
+            send(&mut rig, 0..packets);
+            sent += u64::from(packets);
+            rig.pass(Nanos::micros(wait));
+        }
+        rig.pass(Nanos::secs(1));
+        let all = came(&mut rig).len() as u64;
+        let report = rig.report();
+        let dropped: u64 = [DropReason::LinkLoss, DropReason::SchemeArrival].map(|why| drops(&rig, why)).iter().sum();
+        prop_assert_eq!(report.held, 0);
+        prop_assert!(all + dropped >= sent && all + dropped <= 2 * sent, "{} {} {}", all, dropped, sent);
+    }
+}
