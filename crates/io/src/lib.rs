@@ -29,6 +29,7 @@ pub mod remarks;
 pub mod revive;
 mod sys;
 pub mod tap;
+pub mod tcp;
 pub mod traffic;
 mod vnet;
 pub mod wait;

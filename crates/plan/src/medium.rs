@@ -409,21 +409,33 @@ fn overhead(text: &str) -> Result<i32, Wrong> {
     bytes.map(|bytes| sign * bytes).ok_or_else(|| (format!("{} is too much", quote(text)), hint))
 }
 
+impl MediumPlan {
+    /// The keys that say it, each with its text; those that are as usual are left out.
+    pub fn keys(&self) -> Vec<(&'static str, String)> {
+        let mut keys = self.service.keys();
+        let usual = MediumPlan::default();
+        let mut add = |key: &'static str, said: bool, value: &dyn fmt::Display| {
+            if said {
+                keys.push((key, value.to_string()));
+            }
+        };
+        add("delay", self.delay != usual.delay, &self.delay);
+        add("jitter", self.jitter != usual.jitter, &self.jitter);
+        add("loss", self.loss != usual.loss, &self.loss);
+        add("duplicate", self.duplicate != usual.duplicate, &self.duplicate);
+        add("reorder", self.reorder != usual.reorder, &self.reorder);
+        add("reorder_by", self.reorder_by != usual.reorder_by, &self.reorder_by);
+        add("overhead", self.overhead != usual.overhead, &format_args!("{}b", self.overhead));
+        keys
+    }
+}
+
 impl fmt::Display for MediumPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keys = self.keys();
+        let of_service = self.service.keys().len();
         write!(f, "{}", self.service)?;
-        let usual = MediumPlan::default();
-        let mut add = |name: &str, said: bool, value: &dyn fmt::Display| match said {
-            true => write!(f, " {name} {value}"),
-            false => Ok(()),
-        };
-        add("delay", self.delay != usual.delay, &self.delay)?;
-        add("jitter", self.jitter != usual.jitter, &self.jitter)?;
-        add("loss", self.loss != usual.loss, &self.loss)?;
-        add("duplicate", self.duplicate != usual.duplicate, &self.duplicate)?;
-        add("reorder", self.reorder != usual.reorder, &self.reorder)?;
-        add("reorder_by", self.reorder_by != usual.reorder_by, &self.reorder_by)?;
-        add("overhead", self.overhead != usual.overhead, &format_args!("{}b", self.overhead))
+        keys[of_service..].iter().try_for_each(|(key, value)| write!(f, " {key} {value}"))
     }
 }
 
@@ -433,18 +445,30 @@ impl Serialize for MediumPlan {
     }
 }
 
-impl fmt::Display for Service {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Service {
+    /// The keys that say it, each with its text; none where there is no limit.
+    pub fn keys(&self) -> Vec<(&'static str, String)> {
         match self {
-            Service::Constant(Rate::MAX) => f.write_str("rate unlimited"),
-            Service::Constant(rate) => write!(f, "rate {rate}"),
-            Service::Bucket(rate, burst) => write!(f, "rate {rate} burst {burst}"),
-            Service::Trace(TracePlan { source, mode, end }) => write!(f, "trace {source} mode {mode} end {end}"),
-            Service::Poisson(pace) => write!(f, "poisson {pace}"),
+            Service::Constant(Rate::MAX) => Vec::new(),
+            Service::Constant(rate) => vec![("rate", rate.to_string())],
+            Service::Bucket(rate, burst) => vec![("rate", rate.to_string()), ("burst", burst.to_string())],
+            Service::Trace(TracePlan { source, mode, end }) => {
+                vec![("trace", source.to_string()), ("mode", mode.to_string()), ("end", end.to_string())]
+            }
+            Service::Poisson(pace) => vec![("poisson", pace.to_string())],
             Service::Brownian(BrownianPlan { start, sigma, most }) => {
-                write!(f, "brownian {start} sigma {sigma} most {most}")
+                vec![("brownian", start.to_string()), ("sigma", sigma.to_string()), ("most", most.to_string())]
             }
         }
+    }
+}
+
+impl fmt::Display for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keys = self.keys();
+        let words: Vec<String> = keys.iter().map(|(key, value)| format!("{key} {value}")).collect();
+        f.write_str(if words.is_empty() { "rate unlimited" } else { "" })?;
+        f.write_str(&words.join(" "))
     }
 }
 

@@ -280,3 +280,45 @@ fn a_function_named_twice_is_refused() {
     let error = plan::check(text, "t.toml", &catalogue::catalogue()).unwrap_err().to_string();
     assert!(error.contains("t.toml:8:") && error.contains("'ip' is there already"), "{error}");
 }
+
+/// What a configuration of the experiments is called in the guide, by its scheme.
+fn configuration(scheme: &plan::Call) -> &'static str {
+    match (scheme.name, scheme.inner.first().map(|inner| inner.name)) {
+        ("codel", None) => "A",
+        ("fq" | "drr" | "sfq", Some("codel")) => "B",
+        ("fq" | "drr" | "sfq", Some("fifo")) => "C",
+        other => panic!("{other:?} is none of the experiments"),
+    }
+}
+
+#[test]
+fn the_guide_to_queues_and_the_policies_of_the_example_say_the_same() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let (guide, example_text) = (root.join("docs/which-queue.md"), root.join("examples/policy.toml"));
+    let text = std::fs::read_to_string(&guide).unwrap();
+    // Its policies are those of the example, letter by letter.
+    let whole = std::fs::read_to_string(example_text).unwrap();
+    let policies = &whole[whole.find("[objectives]").unwrap()..whole.find("\n[port.").unwrap()];
+    let (before, rest) = text.split_once("<!-- policy -->").expect("a place for the policy");
+    let (_, after) = rest.split_once("<!-- end -->").expect("its end");
+    let wanted = format!("{before}<!-- policy -->\n\n```toml\n{policies}```\n\n<!-- end -->{after}");
+    expect_test::expect_file![guide].assert_eq(&wanted);
+    // And they serve each objective as its table says.
+    let plan = example("policy.toml");
+    let port = |name: &str| plan.ports.iter().find(|port| &*port.name == name).unwrap();
+    let mut rows = 0;
+    for line in text.lines().filter(|line| line.starts_with("| ") && line.contains("(`")) {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let port = port(if cells[2] == "steady" { "wan" } else { "lte" });
+        for objective in cells[1].split('`').skip(1).step_by(2) {
+            let objective = plan::Objective::ALL.iter().copied().find(|known| known.name() == objective).unwrap();
+            let policy = plan.policy(port).unwrap();
+            match policy.schemes.get(&objective) {
+                Some(scheme) => assert_eq!(configuration(scheme), cells[3], "{line}"),
+                None => assert_eq!(cells[3], "what the port has", "{line}"),
+            }
+            rows += 1;
+        }
+    }
+    assert_eq!(rows, 10, "five objectives on each kind of link");
+}

@@ -88,6 +88,7 @@ experiments! {
     codel_pays_for_changing_rates: "queueing" "NX11"
     two_codels_drop_more_than_one: "queueing" "NX12"
     swaps_lose_nothing: "queueing" "NX18"
+    preferences_depend_on_the_transport: "queueing" "NX20"
 }
 
 /// A golden as Markdown: its tables, with their titles.

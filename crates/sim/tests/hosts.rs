@@ -250,3 +250,15 @@ fn transports_fill_a_link_each_in_its_way() {
         "dctcp: {goodput} {rtt} {dropped} {marked}"
     );
 }
+
+#[test]
+fn a_file_of_sizes_that_is_not_there_is_an_error_and_none_at_all_a_table() {
+    let with = |sizes: &str| {
+        let world = world("rate = \"5mbit\"\ndelay = \"30ms\"", &format!("{TWO}{sizes}"));
+        sim::run(&world, &mut sim::experiment::DataFiles::default(), &mut |_| {})
+    };
+    let error = with("sizes = \"nowhere.txt\"\n").unwrap_err().to_string();
+    assert!(error.starts_with("flow two: there is no file 'nowhere.txt'; "), "{error}");
+    assert!(error.ends_with("without `sizes` those of a table like the measured one are taken"), "{error}");
+    assert_eq!(with("sizes = \"\"\n"), with(""));
+}

@@ -60,11 +60,16 @@ Examples:
   switchpath reproduce --experiments experiments    those of a folder, as PAPER/NAME.toml in it
   sudo switchpath reproduce scheduling E3 --real    on real packets: namespaces, cables, the kernel between
   sudo switchpath reproduce scheduling --real --quick --repeat 1
+  sudo switchpath reproduce queueing --real         the kernel's TCP in namespaces, the links those of a router
+  switchpath reproduce queueing --transport cubic --trace my.down
 
 With --real the same worlds run on real packets: the router in a thread on one processor, sources and sinks in network
 namespaces of their own in a thread on another, virtual Ethernet cables and AF_PACKET rings between. All of it is slower
 than the world says by a whole number, so that this machine is faster than what it plays; what work costs there it takes
 here, by waiting. The time of a world stands still while other programs have one of the two processors.
+
+Worlds of hosts have the kernel at both ends of their flows instead, and run as long as they say, several at a time: each in namespaces of its
+own, with a router in between whose ports have the world's links.
 
 {EXIT}"))]
 pub struct Reproduce {
@@ -81,25 +86,25 @@ pub struct Reproduce {
     /// Experiments of this folder, instead of those that come with the program.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub experiments: Option<PathBuf>,
-    /// Runs that are carried out side by side [default: one for each core].
+    /// Runs that are carried out side by side [default: one for each core; of hosts with --real four].
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,
     /// The shorter runs that the tests make, where an experiment has such.
     #[arg(long)]
     pub quick: bool,
     /// Any other trace of a link for the experiments that have one: a file of milliseconds, one for each opportunity to send.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "real")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub trace: Option<String>,
     /// How senders react to congestion, in the experiments that have any: newreno, cubic, bbr or dctcp, with options.
-    #[arg(long, value_name = "NAME", conflicts_with = "real")]
+    #[arg(long, value_name = "NAME")]
     pub transport: Option<String>,
-    /// Run them on real packets, one after the other. Needs root, or CAP_SYS_ADMIN and CAP_NET_RAW.
-    #[arg(long, conflicts_with = "jobs")]
+    /// Run them on real packets: routers one after the other, hosts several at a time. Needs root, or CAP_SYS_ADMIN and CAP_NET_RAW.
+    #[arg(long)]
     pub real: bool,
-    /// With --real: run so many times slower than the world says [default: as slow as this machine needs].
+    /// With --real, of routers: run so many times slower than the world says [default: as slow as this machine needs].
     #[arg(long, value_name = "TIMES", requires = "real", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub slower: Option<u64>,
-    /// With --real: carry out each run so many times and take medians [default: 5, with --quick 3].
+    /// With --real, of routers: carry out each run so many times and take medians [default: 5, with --quick 3].
     #[arg(long, value_name = "TIMES", requires = "real", value_parser = clap::value_parser!(u16).range(1..=99))]
     pub repeat: Option<u16>,
     /// Print the claims as a JSON array: paper, experiment, claim, published, measured, holds.

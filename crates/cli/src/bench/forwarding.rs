@@ -12,6 +12,7 @@ use plane::meter::{Meter, Work};
 use plane::port::Port;
 use plane::rig::{Rig, StraightLine, Udp};
 use plane::snapshot::Layout;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use units::{AdjacencyId, Mac, Nanos, VrfId};
@@ -279,6 +280,12 @@ fn rounds(count: usize, courses: &mut [Course]) -> Vec<Vec<(f64, f64)>> {
         }
     }
     rounds
+}
+
+/// What a packet of 64 bytes costs on the whole path by way of CoDel, one task for all of it: nanoseconds, by name.
+pub fn managed(count: usize) -> BTreeMap<String, f64> {
+    let few = rounds(count, &mut [Course::managed(Layout::One, 1024, "codel")]);
+    [("whole path by way of codel, 64 B".to_owned(), medians(&few[0]).0)].into()
 }
 
 /// Three, two and one task against the loop; then all that a large table costs.

@@ -16,7 +16,9 @@ mod schemes;
 mod sim;
 mod workers;
 
+pub use forwarding::managed as path_costs;
 pub use functions::costs as function_costs;
+pub use schemes::costs as scheme_costs;
 
 use crate::arguments::Bench;
 use comfy_table::Table;

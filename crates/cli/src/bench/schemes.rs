@@ -5,6 +5,7 @@ use super::{Figure, Rounds, median};
 use packet::pool::{prefetch, thicken};
 use plane::rig::Shelf;
 use schemes::{Ahead, Layer, Next, Progress, Record, Scheme, Size, Wires};
+use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::num::NonZeroU32;
 use units::{Bytes, Instant, Nanos, QueueId, Rate};
@@ -261,6 +262,18 @@ pub fn measure(rounds: Rounds) -> Vec<Figure> {
         figures.extend(many(rounds, order.declaration.name));
     }
     figures
+}
+
+/// What it costs to ask a scheme of one queue about a packet that comes, and about one that leaves, with the wires that take it there: nanoseconds
+/// a packet, by the scheme's name, for those whose cost is published.
+pub fn costs(rounds: usize) -> BTreeMap<String, f64> {
+    ["codel", "red"]
+        .map(|name| {
+            let mut busy = Busy::new(built(name, 1), 1, 10);
+            let cost = each(Rounds(rounds), PACKETS, || busy.batches(PACKETS, BATCH));
+            (format!("{name}, one queue"), cost)
+        })
+        .into()
 }
 
 /// Cache lines changed all over as much memory as [`MOST`] flows with two packets each take, by whoever knows which they are: what the machine

@@ -9,7 +9,7 @@ mod real;
 mod work;
 mod world;
 
-pub use real::RealPackets;
+pub use real::{RealHosts, RealPackets};
 
 use crate::arguments::{Reproduce, Simulate, Usage};
 use crate::guests;
@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail};
 use kept::Kept;
 use serde::Serialize;
 use sim::experiment::{
-    Answer, DataFiles, Entry, Experiment, Parameters, Report, Runner, Simulation, Value, entries, is_experiment,
+    Answer, DataFiles, Entry, Experiment, Extent, Parameters, Report, Runner, Simulation, Value, entries, is_experiment,
 };
 use std::io::Write;
 use std::path::Path;
@@ -63,12 +63,9 @@ pub fn reproduce(options: &Reproduce) -> Result<ExitCode> {
         // Only those that there are: an experiment on a constant link has no trace.
         let set = wanted.iter().filter(|(name, _)| experiment.has_parameter(name));
         let set = set.map(|(name, value)| (name.clone(), value.clone())).collect();
-        let jobs = match options.real {
-            true => experiment.real_jobs(options.quick),
-            false => experiment.jobs(&set, options.quick),
-        };
-        let (jobs, missing) = experiment.with_files(jobs.map_err(anyhow::Error::msg)?, &files);
-        let remarks = missing.iter().map(|file| left_out(file)).collect();
+        let extent = Extent { quick: options.quick, real: options.real };
+        let jobs = experiment.jobs_with_files(&set, extent, &files);
+        let (jobs, remarks) = jobs.map_err(anyhow::Error::msg)?;
         Ok(Order { experiment, jobs, remarks })
     };
     let mut orders = chosen.into_iter().map(order).collect::<Result<Vec<Order>>>()?;
@@ -85,25 +82,33 @@ pub fn reproduce(options: &Reproduce) -> Result<ExitCode> {
     if !left_out.is_empty() {
         eprintln!("switchpath: left out are {}: {elsewhere}", left_out.join(", "));
     }
+    let threads = options.jobs.unwrap_or_else(work::cores);
     if !options.real {
         let simulation = Simulation { files, ..Simulation::default() };
-        return carry_out(&orders, &simulation, options.jobs.unwrap_or_else(work::cores), told);
+        return carry_out(&[(orders, &simulation, threads)], told);
     }
-    let repeat = options.repeat.unwrap_or(if options.quick { 3 } else { 5 });
-    let runner = RealPackets::new(options.slower, usize::from(repeat))?;
-    // Two at once would take each other's processors.
-    carry_out(&orders, &runner, 1, told)
+    let (hosts, routers): (Vec<Order>, Vec<Order>) =
+        orders.into_iter().partition(|order| order.jobs.first().is_some_and(RealHosts::can));
+    let mut batches: Vec<(Vec<Order>, &dyn Runner, usize)> = Vec::new();
+    let (of_routers, of_hosts);
+    if !routers.is_empty() {
+        let repeat = options.repeat.unwrap_or(if options.quick { 3 } else { 5 });
+        of_routers = RealPackets::new(options.slower, usize::from(repeat))?;
+        // Two at once would take each other's processors.
+        batches.push((routers, &of_routers, 1));
+    }
+    if !hosts.is_empty() {
+        let at_once = options.jobs.unwrap_or(work::cores() * RealHosts::ON_A_CORE);
+        of_hosts = RealHosts::new(files, at_once)?;
+        batches.push((hosts, &of_hosts, at_once));
+    }
+    carry_out(&batches, told)
 }
 
 /// What all experiments are asked to have that can.
 fn wanted(options: &Reproduce) -> Parameters {
     let of = |name: &str, value: &Option<String>| value.clone().map(|value| (name.to_owned(), Value::Text(value)));
     [of("trace", &options.trace), of("transport", &options.transport)].into_iter().flatten().collect()
-}
-
-/// What is said of a trace that is not there.
-fn left_out(file: &str) -> String {
-    format!("left out is {file}, which is not there; SWITCHPATH_DATA names the folder that has it in links/")
 }
 
 /// `switchpath sim`.
@@ -118,9 +123,8 @@ pub fn simulate(options: &Simulate) -> Result<ExitCode> {
         return world::world(&file, &text, &set, options, &simulation);
     }
     let experiment = Experiment::read(&file, &text, &|name| files::beside(folder, name)).map_err(anyhow::Error::msg)?;
-    let jobs = experiment.jobs(&set, options.quick).map_err(anyhow::Error::msg)?;
-    let (jobs, missing) = experiment.with_files(jobs, &files);
-    let remarks = missing.iter().map(|file| left_out(file)).collect();
+    let extent = Extent { quick: options.quick, real: false };
+    let (jobs, remarks) = experiment.jobs_with_files(&set, extent, &files).map_err(anyhow::Error::msg)?;
     if !options.json {
         let mut out = std::io::stdout().lock();
         for (number, job) in jobs.iter().enumerate() {
@@ -130,7 +134,8 @@ pub fn simulate(options: &Simulate) -> Result<ExitCode> {
     }
     let partly = !set.is_empty();
     let told = Told { folder: options.out.as_deref(), json: options.json, partly };
-    carry_out(&[Order { experiment, jobs, remarks }], &simulation, options.jobs.unwrap_or_else(work::cores), told)
+    let threads = options.jobs.unwrap_or_else(work::cores);
+    carry_out(&[(vec![Order { experiment, jobs, remarks }], &simulation, threads)], told)
 }
 
 /// How one hears what came of experiments.
@@ -142,14 +147,14 @@ struct Told<'a> {
     partly: bool,
 }
 
-/// Runs all of it, prints and writes what came of it. Where only a part of the runs was asked for, what is claimed of others
+/// Runs all of it, each batch by its runner on so many threads, prints and writes what came of it. Where only a part of the runs was asked for, what is claimed of others
 /// is left out.
-fn carry_out(orders: &[Order], runner: &dyn Runner, threads: usize, told: Told<'_>) -> Result<ExitCode> {
+fn carry_out(batches: &[(Vec<Order>, &dyn Runner, usize)], told: Told<'_>) -> Result<ExitCode> {
     let Told { folder, json, partly } = told;
     folder.map_or(Ok(()), files::prepare)?;
     let kept = folder.map_or(Kept::nowhere(), Kept::within);
     let mut outcomes = Vec::new();
-    work::carry_out(orders, runner, threads, &kept, |mut outcome| {
+    let mut done = |mut outcome: Outcome| {
         if partly {
             outcome.report.verdicts.retain(|verdict| verdict.error.is_none());
             outcome.report.errors.retain(|error| error.starts_with("the run "));
@@ -159,7 +164,10 @@ fn carry_out(orders: &[Order], runner: &dyn Runner, threads: usize, told: Told<'
         }
         outcomes.push(outcome);
         Ok(())
-    })?;
+    };
+    for (orders, runner, threads) in batches {
+        work::carry_out(orders, *runner, *threads, &kept, &mut done)?;
+    }
     let mut out = std::io::stdout().lock();
     if json {
         let all: Vec<Line> = outcomes.iter().flat_map(|outcome| lines(&outcome.report)).collect();

@@ -1,7 +1,7 @@
 //! What a flow may have at its ends: transports and applications, declared as schemes are.
 
 use super::FlowPlan;
-use crate::tcp::application::{Application, FlowSizes, Web, WebSettings};
+use crate::tcp::application::{Application, Draws, FlowSizes, Web, WebSettings};
 use crate::tcp::{Acknowledging, Bbr, Control, Cubic, Dctcp, Reno, Restart, Sender, Settings};
 use plan::Call;
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
@@ -194,20 +194,28 @@ impl FlowPlan {
     pub(crate) fn application(&self, seed: u64, sizes: Option<FlowSizes>) -> Application {
         match self.application.name {
             "interactive" => Application::Interactive,
-            "web" => {
-                let headers = 50;
-                let payload = Bytes::new(u64::from(self.packet).saturating_sub(headers).max(1));
-                let usual = WebSettings::new(sizes.unwrap_or_else(FlowSizes::fitted), payload);
-                let option = |name| self.application.option(name);
-                let settings = WebSettings {
-                    pause: option("pause").map_or(usual.pause, Nanos::new),
-                    extra: option("extra").map_or(usual.extra, Bytes::new),
-                    look: self.look,
-                    ..usual
-                };
-                Application::Web(Box::new(Web::new(settings, seed, &format!("flow {}", self.name))))
-            }
+            "web" => Application::Web(Box::new(Web::new(self.draws(seed, sizes)))),
             _ => Application::Bulk,
         }
+    }
+
+    /// Whether it has one transfer after the other, and not one without end.
+    pub fn is_web(&self) -> bool {
+        self.application.name == "web"
+    }
+
+    /// What its web source draws in a world with this seed; `sizes` are those of its file.
+    pub fn draws(&self, seed: u64, sizes: Option<FlowSizes>) -> Draws {
+        let headers = 50;
+        let payload = Bytes::new(u64::from(self.packet).saturating_sub(headers).max(1));
+        let usual = WebSettings::new(sizes.unwrap_or_else(FlowSizes::fitted), payload);
+        let option = |name| self.application.option(name);
+        let settings = WebSettings {
+            pause: option("pause").map_or(usual.pause, Nanos::new),
+            extra: option("extra").map_or(usual.extra, Bytes::new),
+            look: self.look,
+            ..usual
+        };
+        Draws::new(settings, seed, &format!("flow {}", self.name))
     }
 }

@@ -70,7 +70,7 @@ pub struct FlowPlan {
     pub transport: Call,
     /// What it has to send.
     pub application: Call,
-    /// The file with the sizes of its transfers; where it is not there, those of a table that is like the one of the literature.
+    /// The file with the sizes of its transfers; without one those of a table that is like the one of the literature.
     pub sizes: Option<String>,
     /// Bytes of a packet with its headers.
     pub packet: u32,

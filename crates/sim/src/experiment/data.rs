@@ -12,6 +12,9 @@ pub struct DataFiles {
 }
 
 impl DataFiles {
+    /// What to do about a file that is not there.
+    pub const HINT: &str = "SWITCHPATH_DATA names the folder that has it in links/";
+
     /// Those of the environment: `SWITCHPATH_DATA`, else `../shared/data` where that is there; and `links` within. `beside` goes before them.
     pub fn of_environment(beside: Option<&Path>) -> DataFiles {
         let data = std::env::var_os("SWITCHPATH_DATA").map_or_else(|| PathBuf::from("../shared/data"), PathBuf::from);
@@ -36,7 +39,7 @@ impl DataFiles {
     /// That it is not there, or cannot be read.
     pub fn read(&self, name: &str) -> Result<Vec<u8>, String> {
         let Some(place) = self.find(name) else {
-            return Err(format!("there is no file '{name}'; SWITCHPATH_DATA names the folder that has it in links/"));
+            return Err(format!("there is no file '{name}'; {}", DataFiles::HINT));
         };
         std::fs::read(&place).map_err(|error| format!("{}: {error}", place.display()))
     }

@@ -259,6 +259,17 @@ fn register_runs(environment: &mut Environment, selected: &Selected) {
         Ok::<_, Error>(Dynamic::from_object(Numbers(pool)))
     });
     let runs = Arc::clone(selected);
+    environment.add_function("every", move |name: &str, from: f64, to: f64, filter: Kwargs| {
+        let run = only(&runs, &filter)?;
+        let series = run.measured.series.get(name).ok_or_else(|| unknown(name, run.measured.series.keys()))?;
+        let rises = series.windows(2).filter(|pair| pair[1].1 > pair[0].1).map(|pair| pair[1].0);
+        let rises: Vec<f64> = rises.filter(|at| *at >= from && *at < to).collect();
+        match &rises[..] {
+            [first, .., last] => Ok((last - first) / (rises.len() - 1) as f64),
+            _ => Err(wrong(format!("`{name}` does not rise twice between {from} and {to} s"))),
+        }
+    });
+    let runs = Arc::clone(selected);
     environment.add_function("between", move |name: &str, from: f64, to: f64, filter: Kwargs| {
         let run = only(&runs, &filter)?;
         let series = run.measured.series.get(name).ok_or_else(|| unknown(name, run.measured.series.keys()))?;

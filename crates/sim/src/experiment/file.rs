@@ -71,6 +71,10 @@ pub enum Measures {
     World,
     /// What functions of paths cost a packet on this machine. There is no world, and nothing in virtual time.
     Functions,
+    /// The same of queueing schemes.
+    Schemes,
+    /// A world twice: on real packets, and beside it, in runs whose parameter `on` is `"model"`, in virtual time. Nothing in virtual time alone.
+    Beside,
 }
 
 /// What is different when there is little time, or on real packets.
@@ -118,10 +122,13 @@ pub struct Claim {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OnRealPackets {
-    /// *Expression*, in place of `holds`. Where neither this nor `tolerance` is given nothing is claimed of real packets.
+    /// *Expression*, in place of `holds`. Where neither this nor `tolerance` nor `only` is given nothing is claimed of real packets.
     pub holds: Option<String>,
     /// In place of `tolerance`.
     pub tolerance: Option<f64>,
+    /// Whether it is claimed of nothing but real packets, by what the claim itself says.
+    #[serde(default)]
+    pub only: bool,
     /// Why, in a sentence.
     pub why: String,
 }

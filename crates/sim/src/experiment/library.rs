@@ -56,7 +56,11 @@ const QUEUEING: &[Entry] = folder!("queueing":
     "NX10.toml"
     "NX11.toml"
     "NX12.toml"
+    "NX15.toml"
+    "NX16.toml"
     "NX18.toml"
+    "NX20.toml"
+    "models.toml"
 );
 
 /// Every file, in the order in which experiments are run.

@@ -34,6 +34,15 @@ pub struct Experiment {
     world: (String, String),
 }
 
+/// Which of its runs an experiment is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Extent {
+    /// What it says for little time.
+    pub quick: bool,
+    /// On real packets.
+    pub real: bool,
+}
+
 /// Whether the text is an experiment, as opposed to a world: it says which one it is.
 pub fn is_experiment(text: &str) -> bool {
     toml::from_str::<toml::Table>(text).is_ok_and(|table| table.contains_key("experiment"))
@@ -57,7 +66,9 @@ impl Experiment {
                 let text = beside(name).map_err(|error| format!("{file}: world_file `{name}`: {error}"))?;
                 (name.clone(), text)
             }
-            (None, None) if document.measures == Measures::Functions => (file.to_owned(), String::new()),
+            (None, None) if matches!(document.measures, Measures::Functions | Measures::Schemes) => {
+                (file.to_owned(), String::new())
+            }
             _ => return Err(format!("{file}: an experiment has either a `world` or a `world_file`")),
         };
         let experiment = Experiment { document, file: file.to_owned(), world };
@@ -101,9 +112,53 @@ impl Experiment {
     /// # Errors
     ///
     /// As of [`Experiment::jobs`].
-    pub fn real_jobs(&self, quick: bool) -> Result<Vec<Job>, String> {
+    pub fn real_jobs(&self, set: &Parameters, quick: bool) -> Result<Vec<Job>, String> {
         let Some(real) = &self.document.real else { return Ok(Vec::new()) };
-        self.jobs_with(&Parameters::new(), Some(real), quick)
+        self.jobs_with(set, Some(real), quick)
+    }
+
+    /// [`Experiment::jobs`] that can be carried out with the files there are, and what is to be said of the others, a line each: jobs whose `trace`
+    /// is not there are left out, and where the file of `sizes` is not there those of a table like it are taken.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Experiment::jobs`].
+    pub fn jobs_with_files(
+        &self,
+        set: &Parameters,
+        extent: Extent,
+        files: &DataFiles,
+    ) -> Result<(Vec<Job>, Vec<String>), String> {
+        let jobs = |set: &Parameters| match extent.real {
+            true => self.real_jobs(set, extent.quick),
+            false => self.jobs(set, extent.quick),
+        };
+        let of = |job: &Job, name: &str| match job.parameters.get(name) {
+            Some(Value::Text(file)) if !file.is_empty() => Some(file.clone()),
+            _ => None,
+        };
+        let is_there = |file: &str| files.find(file).is_some();
+        let mut remarks: Vec<String> = Vec::new();
+        let mut all = jobs(set)?;
+        if let Some(file) = all.iter().find_map(|job| of(job, "sizes").filter(|file| !is_there(file))) {
+            let mut set = set.clone();
+            set.insert("sizes".into(), Value::Text(String::new()));
+            all = jobs(&set)?;
+            remarks.push(format!(
+                "sizes of transfers are those of a table that is like {file}, which is not there; {}",
+                DataFiles::HINT
+            ));
+        }
+        all.retain(|job| {
+            let Some(trace) = of(job, "trace") else { return true };
+            let there = DataFiles::is_made_up(&trace) || is_there(&trace);
+            let remark = format!("left out is {trace}, which is not there; {}", DataFiles::HINT);
+            if !there && !remarks.contains(&remark) {
+                remarks.push(remark);
+            }
+            there
+        });
+        Ok((all, remarks))
     }
 
     fn jobs_with(&self, set: &Parameters, real: Option<&Quick>, quick: bool) -> Result<Vec<Job>, String> {
@@ -111,6 +166,13 @@ impl Experiment {
         let document = &self.document;
         let (mut constants, mut variants, mut sweep) =
             (document.parameters.clone(), document.variants.clone(), document.sweep.clone());
+        if let Some(real) = real {
+            variants.retain(|variant| variant.real.values().all(|values| !values.is_empty()));
+            // On real packets also what is not swept over in virtual time, where each run is like another.
+            let of_variant = |name: &String| variants.iter().any(|variant| variant.sweep.contains_key(name));
+            sweep.extend(real.sweep.clone().into_iter().filter(|(name, _)| !of_variant(name)));
+            variants.iter_mut().for_each(|variant| variant.sweep.extend(variant.real.clone()));
+        }
         for less in real.into_iter().chain(quick.then_some(&document.quick)) {
             constants.extend(less.parameters.clone());
             narrow(&mut sweep, &less.sweep);
@@ -171,23 +233,6 @@ impl Experiment {
         let (file, world) = &self.world;
         let world = substitute(world, &parameters).map_err(|error| format!("{file}: {error}"))?;
         Ok(Job { file: file.clone(), world, measures: self.document.measures, parameters })
-    }
-
-    /// The jobs without those whose `trace` is a file that is not there, and which files these are.
-    pub fn with_files(&self, jobs: Vec<Job>, files: &DataFiles) -> (Vec<Job>, Vec<String>) {
-        let mut missing: Vec<String> = Vec::new();
-        let mut is_there = |job: &Job| match job.parameters.get("trace") {
-            Some(Value::Text(trace)) => {
-                let there = DataFiles::is_made_up(trace) || files.find(trace).is_some();
-                if !there && !missing.contains(trace) {
-                    missing.push(trace.clone());
-                }
-                there
-            }
-            _ => true,
-        };
-        let jobs = jobs.into_iter().filter(|job| is_there(job)).collect();
-        (jobs, missing)
     }
 
     /// Holds what is claimed against what was measured by the runs, which are those of [`Experiment::jobs`] in that order.

@@ -48,7 +48,7 @@ pub type Parameters = BTreeMap<String, Value>;
 pub type Sweep = BTreeMap<String, Vec<Value>>;
 
 /// Several parameters that change together, under a name that is itself the parameter `variant`.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Default, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
     /// Its name.
@@ -59,6 +59,9 @@ pub struct Variant {
     /// What it sweeps over, instead of what the experiment does.
     #[serde(default)]
     pub sweep: Sweep,
+    /// What it sweeps over on real packets, instead of that; over nothing: it is left out there.
+    #[serde(default)]
+    pub real: Sweep,
 }
 
 /// The parameters of every run: for each variant in order, every combination of what is swept over. Parameters are swept in
@@ -68,7 +71,7 @@ pub struct Variant {
 ///
 /// More than [`MOST_RUNS`], and a parameter swept over no values, by name.
 pub fn expand(constants: &Parameters, variants: &[Variant], sweep: &Sweep) -> Result<Vec<Parameters>, String> {
-    let nameless = [Variant { name: String::new(), set: Parameters::new(), sweep: Sweep::new() }];
+    let nameless = [Variant::default()];
     let mut runs = Vec::new();
     for variant in if variants.is_empty() { &nameless[..] } else { variants } {
         let mut start = constants.clone();
@@ -173,11 +176,12 @@ mod tests {
             [("cost".to_owned(), vec![text("3us"), text("10us")]), ("limit".into(), vec![number(1.0), number(8.0)])]
                 .into();
         let variants = [
-            Variant { name: "a".into(), set: Parameters::new(), sweep: Sweep::new() },
+            Variant { name: "a".into(), ..Variant::default() },
             Variant {
                 name: "b".into(),
                 set: [("limit".to_owned(), number(64.0))].into(),
                 sweep: [("cost".to_owned(), vec![text("30us")])].into(),
+                ..Variant::default()
             },
         ];
         let runs = expand(&constants, &variants, &sweep).unwrap();

@@ -140,7 +140,7 @@ pub fn written(answer: &Answer, digits: Option<usize>) -> String {
 pub(super) fn report(experiment: &Experiment, runs: Vec<Run>, runner: &dyn Runner) -> Report {
     let document = &experiment.document;
     let mut remarks = runner.remarks(&runs);
-    let claims = if runner.is_real() { claims_of_real(document, &mut remarks) } else { document.claims.clone() };
+    let claims = if runner.is_real() { claims_of_real(document, &mut remarks) } else { claims_of_virtual(document) };
     let runs: Vec<Arc<Run>> = runs.into_iter().map(Arc::new).collect();
     let mut report = Report {
         paper: document.paper.clone(),
@@ -182,12 +182,18 @@ fn cases(each: &[String], runs: Vec<Arc<Run>>) -> Vec<(String, Vec<Arc<Run>>)> {
     cases
 }
 
+/// What is claimed in virtual time.
+fn claims_of_virtual(document: &Document) -> Vec<Claim> {
+    let everywhere = |claim: &&Claim| claim.real.as_ref().is_none_or(|real| !real.only);
+    document.claims.iter().filter(everywhere).cloned().collect()
+}
+
 /// What is claimed of real packets. Remarks say what is not, or otherwise.
 fn claims_of_real(document: &Document, remarks: &mut Vec<String>) -> Vec<Claim> {
     let mut claims = Vec::new();
     for claim in &document.claims {
         let mut claim = claim.clone();
-        if let Some(real) = claim.real.take() {
+        if let Some(real) = claim.real.take().filter(|real| !real.only) {
             if real.holds.is_none() && real.tolerance.is_none() {
                 remarks.push(format!("claim `{}` is of virtual time only: {}", claim.id, real.why));
                 continue;
@@ -386,8 +392,9 @@ impl Reader {
         let mut rows = Vec::new();
         for (number, (parameters, runs)) in groups.iter().enumerate() {
             let mut row: Vec<String> = table.by.iter().map(|name| parameters[name].to_string()).collect();
+            let known = common(runs);
             for column in &table.columns {
-                row.push(self.cell(column, number, parameters, runs, &of));
+                row.push(self.cell(column, number, &known, runs, &of));
             }
             rows.push(row);
         }

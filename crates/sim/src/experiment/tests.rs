@@ -162,6 +162,30 @@ fn parameters_are_swept_derived_and_set_from_outside() {
 }
 
 #[test]
+fn files_that_are_not_there_are_done_without_and_said_to_be() {
+    let text = SQUARES.replace("seed = 7", "seed = 7\nsizes = \"sizes.txt\"");
+    let text = text.replace("[sweep]", "[sweep]\ntrace = [\"lte\", \"a.down\"]");
+    let experiment = Experiment::read("squares.toml", &text, &|_| unreachable!()).unwrap();
+    let extent = Extent { quick: true, real: false };
+    let all = experiment.jobs(&Parameters::new(), true).unwrap();
+    let (jobs, remarks) = experiment.jobs_with_files(&Parameters::new(), extent, &DataFiles::default()).unwrap();
+    assert_eq!((all.len(), jobs.len()), (8, 4));
+    let text = |job: &Job, name: &str| job.parameters[name].to_string();
+    assert!(jobs.iter().all(|job| text(job, "trace") == "lte" && text(job, "sizes").is_empty()));
+    assert_eq!(
+        remarks,
+        [
+            "sizes of transfers are those of a table that is like sizes.txt, which is not there; SWITCHPATH_DATA names the \
+             folder that has it in links/",
+            "left out is a.down, which is not there; SWITCHPATH_DATA names the folder that has it in links/"
+        ]
+    );
+    let (none, _) =
+        experiment.jobs_with_files(&Parameters::new(), Extent { real: true, ..extent }, &DataFiles::default()).unwrap();
+    assert_eq!(none.len(), 0, "it says nothing of real packets");
+}
+
+#[test]
 fn an_experiment_that_cannot_be_understood_says_where() {
     let without = |line: &str| SQUARES.replace(line, "");
     for (text, why) in [

@@ -1,5 +1,6 @@
 //! What happens in a world of hosts, in the order in which it does: by time, ties by the number of what it happens to, links before flows.
 
+use super::events::Events;
 use super::flow::Flow;
 use super::link::Link;
 use super::measure::Meters;
@@ -14,7 +15,7 @@ use crate::tcp::application::{Application, FlowSizes};
 use crate::tcp::{Receiver, Sender};
 use plan::MediumPlan;
 use plane::medium::Medium;
-use units::{Heap, Instant};
+use units::Instant;
 
 /// A world of hosts that runs.
 pub(super) struct Live<'w> {
@@ -22,7 +23,7 @@ pub(super) struct Live<'w> {
     pub links: Vec<Link>,
     pub flows: Vec<Flow>,
     /// What happens next to whom: to a link the service of what waits, then an arrival; to a flow its timer.
-    events: Heap,
+    events: Events,
     /// What links have dropped in the call under way.
     lost: Vec<(Packet, Fate)>,
     /// Whether links wait for a time that their scheme has named.
@@ -82,9 +83,9 @@ fn ends(
     flow: &FlowPlan,
     captures: &mut dyn Captures,
 ) -> Result<(Sender, Receiver, Application), RunError> {
-    let sizes = flow.sizes.as_ref().and_then(|file| captures.bytes(file).ok());
-    let sizes = sizes.map(|bytes| FlowSizes::parse(&String::from_utf8_lossy(&bytes))).transpose();
-    let sizes = sizes.map_err(|reason| RunError::Capture(flow.name.clone(), reason))?;
+    let read = |file: &String| FlowSizes::parse(&String::from_utf8_lossy(&captures.bytes(file)?));
+    let sizes = flow.sizes.as_ref().map(read).transpose();
+    let sizes = sizes.map_err(|reason| RunError::Sizes(flow.name.clone(), reason))?;
     Ok((flow.sender(), Receiver::new(&flow.settings()), flow.application(world.seed, sizes)))
 }
 
@@ -107,8 +108,7 @@ impl<'w> Live<'w> {
             let ends = ends(world, flow, captures)?;
             flows.push(Flow::new((index, flow), ends, plan.fields(index), routes, ordered));
         }
-        let mut events = Heap::default();
-        events.grow(links.len() * 2 + flows.len());
+        let events = Events::new(links.len() * 2 + flows.len());
         let held = vec![false; links.len()];
         let (lost, violations) = (Vec::new(), Violations::default());
         let mut live = Live { world, links, flows, events, lost, held, violations, packets: 0 };

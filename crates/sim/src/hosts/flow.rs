@@ -145,8 +145,8 @@ impl Flow {
         if !self.begun {
             return self.plan.start.get();
         }
-        let timers = [self.sender.timer(), self.application.timer(), self.receiver.timer()];
-        timers.into_iter().flatten().min().map_or(u64::MAX, Instant::get)
+        let at = |timer: Option<Instant>| timer.map_or(u64::MAX, Instant::get);
+        at(self.sender.timer()).min(at(self.application.timer())).min(at(self.receiver.timer()))
     }
 
     /// It is looked at. Answers what its receiver sends.

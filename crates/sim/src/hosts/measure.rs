@@ -6,7 +6,7 @@ use super::link::{self, Link};
 use super::wires::Fate;
 use crate::run::{Measured, parameters};
 use crate::tcp::Told;
-use crate::tcp::application::{FlowTimes, SmoothedRtt};
+use crate::tcp::application::{Completion, FlowTimes, SmoothedRtt};
 use crate::times::Times;
 use std::collections::BTreeMap;
 use units::{Instant, Nanos};
@@ -93,6 +93,7 @@ impl Meters {
             put(format!("flow.{name}.cwnd"), flow.sender.window());
             put(format!("flow.{name}.in_flight"), flow.sender.in_flight() as f64);
             put(format!("flow.{name}.rto_ms"), millis(flow.sender.timeout()));
+            put(format!("flow.{name}.recoveries"), flow.sender.told().recoveries as f64);
             flow.sender.smoothed_rtt().into_iter().for_each(|rtt| put(format!("flow.{name}.srtt_ms"), millis(rtt)));
         }
         for (index, link) in live.links.iter().enumerate() {
@@ -138,10 +139,6 @@ fn of_flow(measured: &mut Measured, flow: &Flow, from: &FlowMark, span: f64, end
     let goodput = bits(now.acknowledged - from.acknowledged, flow) / span;
     put("goodput_bps", goodput);
     put("acknowledged", (now.acknowledged - from.acknowledged) as f64);
-    put("sent", (now.told.sent - from.told.sent) as f64);
-    put("sent_again", (now.told.again - from.told.again) as f64);
-    put("recoveries", (now.told.recoveries - from.told.recoveries) as f64);
-    put("timeouts", (now.told.timeouts - from.told.timeouts) as f64);
     put("restarts", (now.told.restarts - from.told.restarts) as f64);
     put("marked", (now.counts.marked - from.counts.marked) as f64);
     put("acks_dropped", (now.counts.acks_dropped - from.counts.acks_dropped) as f64);
@@ -151,33 +148,53 @@ fn of_flow(measured: &mut Measured, flow: &Flow, from: &FlowMark, span: f64, end
     for ((_, reason), count) in Fate::DROPS.iter().zip(dropped) {
         put(&format!("dropped.{reason}"), count as f64);
     }
-    if let Some((seconds, looks)) = flow.smoothed.mean(end) {
-        put("srtt_mean_ms", seconds * 1e3);
-        put("srtt_looks", looks as f64);
-    }
     if let Some(mean) = flow.one_way.mean() {
         put("power", goodput / 1e6 / (mean / 1e9));
     }
-    let transfers = &flow.application.completions()[from.transfers..];
-    let seconds = |unfinished| {
+    tell_transport(name, (&now.told, &from.told), flow.smoothed.mean(end), values);
+    flow.one_way.tell_with_p95(&format!("flow.{name}.one_way"), values);
+    tell_transfers(name, &flow.application.completions()[from.transfers..], end, measured);
+}
+
+/// What a sender has done since, and what round trips it has seen.
+pub(super) fn tell_transport(
+    name: &str,
+    (now, from): (&Told, &Told),
+    smoothed: Option<(f64, u64)>,
+    values: &mut BTreeMap<String, f64>,
+) {
+    let mut put = |key: &str, value: f64| _ = values.insert(format!("flow.{name}.{key}"), value);
+    put("sent", (now.sent - from.sent) as f64);
+    put("sent_again", (now.again - from.again) as f64);
+    put("recoveries", (now.recoveries - from.recoveries) as f64);
+    put("timeouts", (now.timeouts - from.timeouts) as f64);
+    if let Some((seconds, looks)) = smoothed {
+        put("srtt_mean_ms", seconds * 1e3);
+        put("srtt_looks", looks as f64);
+    }
+}
+
+/// How long transfers took.
+pub(super) fn tell_transfers(name: &str, transfers: &[Completion], end: Instant, measured: &mut Measured) {
+    if transfers.is_empty() {
+        return;
+    }
+    let times = |unfinished| {
         let mut times = FlowTimes::default();
         times.add(transfers, end, unfinished);
         times
     };
-    if !transfers.is_empty() {
-        let (all, done) = (seconds(true), seconds(false));
-        put("transfers", all.count().0 as f64);
-        put("transfers_unfinished", all.count().1 as f64);
-        put("fct_mean_s", all.mean());
-        for (key, part) in [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999)] {
-            let time = all.quantile(part).map_or(0.0, Nanos::as_secs_f64);
-            put(&format!("fct_{key}_s"), time);
-        }
-        let list = |times: &FlowTimes| times.seconds().collect();
-        measured.samples.insert(format!("flow.{name}.fct_s"), list(&all));
-        measured.samples.insert(format!("flow.{name}.fct_done_s"), list(&done));
+    let (all, done) = (times(true), times(false));
+    let mut put = |key: &str, value: f64| _ = measured.values.insert(format!("flow.{name}.{key}"), value);
+    put("transfers", all.count().0 as f64);
+    put("transfers_unfinished", all.count().1 as f64);
+    put("fct_mean_s", all.mean());
+    for (key, part) in [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999)] {
+        let time = all.quantile(part).map_or(0.0, Nanos::as_secs_f64);
+        put(&format!("fct_{key}_s"), time);
     }
-    flow.one_way.tell_with_p95(&format!("flow.{name}.one_way"), &mut measured.values);
+    measured.samples.insert(format!("flow.{name}.fct_s"), all.seconds().collect());
+    measured.samples.insert(format!("flow.{name}.fct_done_s"), done.seconds().collect());
 }
 
 fn of_link(values: &mut BTreeMap<String, f64>, link: &Link, from: &LinkMark, span: f64) {

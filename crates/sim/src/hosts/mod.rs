@@ -6,14 +6,19 @@
 //! comes. So the heap of events is as small as the world, whatever is under way in it.
 
 mod engine;
+mod events;
 mod flow;
 #[cfg(test)]
 mod level;
 mod link;
 mod measure;
 mod packet;
+mod passage;
 mod queue;
+mod watched;
 mod wires;
 
 pub(crate) use engine::run;
 pub(crate) use packet::Fields;
+pub use passage::{Direction, Passage};
+pub use watched::{Look, Watched};

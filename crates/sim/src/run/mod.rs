@@ -45,6 +45,8 @@ use units::{Instant, Mac, Nanos, WorkerId};
 pub enum RunError {
     /// A capture cannot be replayed.
     Capture(String, String),
+    /// The sizes of a flow's transfers cannot be had: the flow, and why.
+    Sizes(String, String),
     /// The link of a card cannot go by its trace, or no longer: the card, and why.
     Trace(String, String),
     /// A link cannot be what it is described as: which, and why.
@@ -61,6 +63,9 @@ impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RunError::Capture(source, reason) => write!(f, "source {source}: {reason}"),
+            RunError::Sizes(flow, reason) => {
+                write!(f, "flow {flow}: {reason}; without `sizes` those of a table like the measured one are taken")
+            }
             RunError::Trace(card, reason) => write!(f, "the link of card {card}: {reason}"),
             RunError::Link(link, reason) => write!(f, "link {link}: {reason}"),
             RunError::Apply(router, errors) => {

@@ -2,9 +2,12 @@
 //! on processors of their own that of its time ([`sim::real`]). A run is repeated, and medians are taken.
 
 mod bench;
+mod hosts;
 mod needs;
 
-use crate::bench::function_costs;
+pub use hosts::RealHosts;
+
+use crate::bench::{function_costs, path_costs, scheme_costs};
 use anyhow::{Context, Result, bail};
 use bench::{Cabling, MachineClock};
 use io::cores;
@@ -93,10 +96,15 @@ impl RealPackets {
         self.slower.unwrap_or_else(|| self.own.at_least(world))
     }
 
-    /// What functions cost, on the router's processor.
-    fn functions(&self) -> Result<Measured, String> {
+    /// What functions cost, or schemes, on the router's processor.
+    fn costs(&self, measures: Measures) -> Result<Measured, String> {
         let (router, rounds) = (self.processors.0, 3 * self.repeat);
-        let costs = move || cores::pin(router).map(|()| function_costs(rounds));
+        let costs = move || {
+            cores::pin(router).map(|()| match measures {
+                Measures::Schemes => scheme_costs(rounds).into_iter().chain(path_costs(rounds)).collect(),
+                _ => function_costs(rounds),
+            })
+        };
         let costs = thread::spawn(costs).join().map_err(|_| "a thread panicked".to_owned())?;
         Ok(Measured { values: costs.map_err(|error| error.to_string())?, ..Measured::default() })
     }
@@ -123,8 +131,8 @@ impl Runner for RealPackets {
     }
 
     fn run(&self, job: &Job) -> Result<Measured, String> {
-        if job.measures == Measures::Functions {
-            return self.functions();
+        if matches!(job.measures, Measures::Functions | Measures::Schemes) {
+            return self.costs(job.measures);
         }
         let world = World::parse(&job.world, &job.file).map_err(|wrong| wrong.render(false))?;
         let slower = self.slower.unwrap_or_else(|| self.own.slower(&world));

@@ -6,7 +6,7 @@ mod web;
 
 pub use sizes::FlowSizes;
 pub use times::{Completion, FlowTimes, SmoothedRtt};
-pub use web::{Web, WebSettings};
+pub use web::{Draws, Web, WebSettings};
 
 use super::Sender;
 use units::Instant;

@@ -27,15 +27,46 @@ impl WebSettings {
     }
 }
 
-/// A web source at work.
-///
-/// Sizes and pauses are drawn from streams of their own, one of each for a transfer. So the k-th transfer of a seed has the same size
-/// in every world, whatever else happens there, and worlds can be compared transfer by transfer.
+/// What a web source draws: how long its transfers are and its pauses, each from a stream of its own. So the k-th transfer of a seed has the
+/// same size in every world, whatever else happens there, and worlds can be compared transfer by transfer; with real packets too.
 #[derive(Debug)]
-pub struct Web {
+pub struct Draws {
     settings: WebSettings,
     sizes: Chance,
     pauses: Chance,
+}
+
+impl Draws {
+    /// Those of the source called `name` of a world's seed.
+    pub fn new(settings: WebSettings, seed: u64, name: &str) -> Draws {
+        Draws {
+            sizes: Chance::new(seed, &format!("{name}.sizes")),
+            pauses: Chance::new(seed, &format!("{name}.pauses")),
+            settings,
+        }
+    }
+
+    /// How long after the beginning the first transfer begins: half a pause.
+    pub fn first(&mut self) -> Nanos {
+        Nanos::new(self.pause().get() / 2)
+    }
+
+    /// The packets of the next transfer.
+    pub fn packets(&mut self) -> u64 {
+        let size = self.settings.sizes.draw(&mut self.sizes).get() + self.settings.extra.get();
+        size.div_ceil(self.settings.payload.get().max(1)).max(1)
+    }
+
+    /// How long it is silent behind it.
+    pub fn pause(&mut self) -> Nanos {
+        Nanos::new((self.pauses.exponential() * self.settings.pause.get() as f64) as u64)
+    }
+}
+
+/// A web source at work.
+#[derive(Debug)]
+pub struct Web {
+    draws: Draws,
     /// When the next transfer begins, where none is going on.
     next: Instant,
     /// Where the transfer ends that is going on, in packets of the connection.
@@ -44,25 +75,13 @@ pub struct Web {
 }
 
 impl Web {
-    /// The source called `name` of a world's seed.
-    pub fn new(settings: WebSettings, seed: u64, name: &str) -> Web {
-        Web {
-            sizes: Chance::new(seed, &format!("{name}.sizes")),
-            pauses: Chance::new(seed, &format!("{name}.pauses")),
-            settings,
-            next: Instant::FAR,
-            end: None,
-            transfers: Vec::new(),
-        }
+    /// The source with these draws.
+    pub fn new(draws: Draws) -> Web {
+        Web { draws, next: Instant::FAR, end: None, transfers: Vec::new() }
     }
 
-    fn pause(&mut self) -> Nanos {
-        Nanos::new((self.pauses.exponential() * self.settings.pause.get() as f64) as u64)
-    }
-
-    /// The first transfer begins after half a pause.
     pub(super) fn begin(&mut self, now: Instant) {
-        self.next = now + Nanos::new(self.pause().get() / 2);
+        self.next = now + self.draws.first();
     }
 
     #[inline]
@@ -75,8 +94,7 @@ impl Web {
             return;
         }
         self.next = Instant::FAR;
-        let size = self.settings.sizes.draw(&mut self.sizes).get() + self.settings.extra.get();
-        let packets = size.div_ceil(self.settings.payload.get().max(1)).max(1);
+        let packets = self.draws.packets();
         sender.offer(now, packets);
         self.end = Some(sender.offered());
         self.transfers.push(Completion { began: now, packets, over: None, heard: false });
@@ -89,11 +107,11 @@ impl Web {
         transfer.heard |= acknowledged > end - transfer.packets;
         if acknowledged >= end {
             // It looks at multiples of its interval: the next one sees it, and the pause begins.
-            let look = self.settings.look.get().max(1);
+            let look = self.draws.settings.look.get().max(1);
             let seen = Instant::new(now.get().div_ceil(look) * look);
             transfer.over = Some(seen);
             self.end = None;
-            self.next = seen + self.pause();
+            self.next = seen + self.draws.pause();
         }
     }
 

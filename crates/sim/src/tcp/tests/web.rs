@@ -1,12 +1,13 @@
 //! The web source and its connection.
 
 use super::dumbbell::Dumbbell;
-use crate::tcp::application::{Application, Completion, FlowSizes, Web, WebSettings};
+use crate::tcp::application::{Application, Completion, Draws, FlowSizes, Web, WebSettings};
 use crate::tcp::{Reno, Restart, Settings, TCP_PAYLOAD};
 use units::{Instant, Nanos};
 
 fn web(seed: u64) -> Application {
-    Application::Web(Box::new(Web::new(WebSettings::new(FlowSizes::fitted(), TCP_PAYLOAD), seed, "web")))
+    let draws = Draws::new(WebSettings::new(FlowSizes::fitted(), TCP_PAYLOAD), seed, "web");
+    Application::Web(Box::new(Web::new(draws)))
 }
 
 /// A web source beside a bulk flow for a minute over a link; its transfers, and how often its sender began anew.

@@ -1,0 +1,197 @@
+//! Both ends of a flow between real hosts: whoever sends by a world's application and looks at the connection, and whoever receives.
+
+use anyhow::{Context, Result};
+use io::clock;
+use io::tcp::{self, Doing};
+use io::wait::{Sleeper, Waker};
+use sim::tcp::application::{Completion, Draws};
+use sim::{Look, Watched};
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use units::{Instant, Nanos};
+
+/// Handed to the kernel, or taken from it, at once.
+const CHUNK: usize = 1 << 16;
+/// How long a receiver that gets nothing does not look whether the run is over.
+const NAP: Duration = Duration::from_millis(200);
+
+/// When a run begins, and when it ends, on the machine's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// The world's time zero.
+    pub begin: Instant,
+    /// Its last.
+    pub end: Instant,
+}
+
+/// What a sender has to send.
+pub enum Wants {
+    /// Everything it can.
+    Bulk,
+    /// One transfer after the other.
+    Web(Box<Draws>),
+}
+
+/// What comes of a sender.
+pub struct Sent {
+    /// What it has seen of the connection.
+    pub watched: Watched,
+    /// Its transfers.
+    pub transfers: Vec<Completion>,
+    /// Bytes that had come to the receiver at the end.
+    pub received: u64,
+}
+
+/// A sender of a flow.
+pub struct Source<'r> {
+    /// Its end of the connection.
+    pub stream: TcpStream,
+    /// What it has to send.
+    pub wants: Wants,
+    /// When it begins, since the world's time zero.
+    pub start: Nanos,
+    /// How often it looks at the connection.
+    pub look: Nanos,
+    /// Who is told what it sees.
+    pub watched: Watched,
+    /// What its receiver has counted.
+    pub received: &'r AtomicU64,
+}
+
+/// A web source's transfers: at which byte the one under way ends, and when the next begins.
+struct Web {
+    draws: Box<Draws>,
+    next: Option<Instant>,
+    end: Option<u64>,
+    transfers: Vec<Completion>,
+}
+
+impl Source<'_> {
+    /// Sends until the end.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says when it does not go on.
+    pub fn run(self, times: Times) -> Result<Sent> {
+        let Source { mut stream, wants, start, look, mut watched, received } = self;
+        stream.set_nonblocking(true)?;
+        let mut sleeper = Sleeper::new(Waker::new()?);
+        let before = tcp::state(&stream)?;
+        let segment = u64::from(before.segment.max(1));
+        let (begin, bytes) = (times.begin + start, vec![0x5a; CHUNK]);
+        let (mut offered, mut written) = (0, 0);
+        let mut web = match wants {
+            Wants::Bulk => None,
+            Wants::Web(mut draws) => {
+                let next = Some(begin + draws.first());
+                Some(Web { draws, next, end: None, transfers: Vec::new() })
+            }
+        };
+        let mut due = begin;
+        loop {
+            let now = clock::now();
+            if now >= times.end {
+                break;
+            }
+            if now >= due {
+                let state = tcp::state(&stream).context("looking at a connection")?;
+                let seen = seen(&state, &before);
+                watched.look(since(now, times.begin), seen);
+                if let Some(web) = &mut web {
+                    web.acknowledged(since(now, times.begin), times.begin, seen.acknowledged, segment);
+                }
+                while due <= now {
+                    due += look;
+                }
+            }
+            match &mut web {
+                None if now >= begin => offered = u64::MAX,
+                None => {}
+                Some(web) => web.begin(now, times.begin, &mut offered, segment),
+            }
+            while written < offered {
+                let most = (offered - written).min(CHUNK as u64) as usize;
+                match stream.write(&bytes[..most]) {
+                    Ok(count) => written += count as u64,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error).context("sending"),
+                }
+            }
+            let next = web.as_ref().and_then(|web| web.next).unwrap_or(Instant::FAR).min(due).min(times.end);
+            sleeper.sleep([], next.since(clock::now()))?;
+        }
+        let received = received.load(Ordering::Relaxed);
+        rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO))?;
+        Ok(Sent { watched, transfers: web.map_or_else(Vec::new, |web| web.transfers), received })
+    }
+}
+
+impl Web {
+    /// A transfer begins when its time has come.
+    fn begin(&mut self, now: Instant, zero: Instant, offered: &mut u64, segment: u64) {
+        if self.next.is_none_or(|next| now < next) {
+            return;
+        }
+        self.next = None;
+        let packets = self.draws.packets();
+        *offered += packets * segment;
+        self.end = Some(*offered);
+        self.transfers.push(Completion { began: since(now, zero), packets, over: None, heard: false });
+    }
+
+    /// So many bytes of the connection have been acknowledged.
+    fn acknowledged(&mut self, now: Instant, zero: Instant, bytes: u64, segment: u64) {
+        let (Some(end), Some(transfer)) = (self.end, self.transfers.last_mut()) else { return };
+        transfer.heard |= bytes > end - transfer.packets * segment;
+        if bytes >= end {
+            transfer.over = Some(now);
+            self.end = None;
+            self.next = Some(zero + now.since(Instant::START) + self.draws.pause());
+        }
+    }
+}
+
+/// A time of the machine as the world has it.
+fn since(now: Instant, zero: Instant) -> Instant {
+    Instant::START + now.since(zero)
+}
+
+/// What the kernel says of a connection, less what there was before the world began.
+fn seen(state: &tcp::State, before: &tcp::State) -> Look {
+    Look {
+        smoothed: Nanos::micros(state.smoothed_us.into()),
+        window: state.window,
+        threshold: state.threshold,
+        in_flight: state.in_flight(),
+        acknowledged: state.acknowledged - before.acknowledged,
+        sent: u64::from(state.sent.wrapping_sub(before.sent)),
+        again: u64::from(state.again.wrapping_sub(before.again)),
+        recovering: state.doing >= Doing::Recovering,
+        timed_out: state.doing == Doing::TimedOut,
+    }
+}
+
+/// Receives until the end, and counts.
+///
+/// # Errors
+///
+/// What the kernel says when it does not go on.
+pub fn receive(mut stream: TcpStream, times: Times, received: &AtomicU64) -> Result<()> {
+    stream.set_read_timeout(Some(NAP))?;
+    let mut bytes = vec![0; CHUNK];
+    while clock::now() < times.end {
+        match stream.read(&mut bytes) {
+            Ok(0) => break,
+            Ok(count) => _ = received.fetch_add(count as u64, Ordering::Relaxed),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            // The sender does not wait for what is still under way.
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
+            Err(error) => return Err(error).context("receiving"),
+        }
+    }
+    rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO))?;
+    Ok(())
+}

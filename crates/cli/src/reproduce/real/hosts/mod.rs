@@ -1,0 +1,197 @@
+//! Worlds of hosts on real packets: the kernel's TCP at both ends of each flow, and between them a router whose ports have the world's link. Several
+//! of them run at a time, each in a laboratory of its own: they take the time that their worlds last, and little of a processor.
+
+mod ends;
+mod laboratory;
+mod watch;
+
+use anyhow::{Context, Result, anyhow};
+use ends::{Source, Times, Wants, receive};
+use io::clock;
+use io::tcp::Manner;
+use laboratory::{Laboratory, waiting};
+use plan::Service;
+use sim::experiment::{DataFiles, Job, Run, Runner, Simulation, Value};
+use sim::tcp::application::FlowSizes;
+use sim::{FlowPlan, Measured, Passage, Watched, World};
+use std::sync::atomic::AtomicU64;
+use std::thread;
+use units::Nanos;
+use watch::Watch;
+
+/// The longest segment with its options: packets of 1260 bytes with 40 of headers.
+const HEADERS: u32 = 40;
+/// The timestamps among them.
+const OPTIONS: u32 = 12;
+/// Bytes that wait in a sender's socket before they are sent: more than it sends between two looks.
+const UNSENT: u32 = 1 << 19;
+/// How long after everything is made a run begins.
+const SOON: Nanos = Nanos::millis(50);
+/// A run of which both are said is simulated: the parameter, and its value.
+const SIMULATED: (&str, &str) = ("on", "model");
+
+/// Carries out worlds of hosts on real packets.
+pub struct RealHosts {
+    files: DataFiles,
+    /// What the kernel calls itself.
+    kernel: String,
+    at_once: usize,
+}
+
+impl RealHosts {
+    /// How many of them a core can have at a time: a link of some 10 Mbit/s takes it some hundredths.
+    pub const ON_A_CORE: usize = 4;
+
+    /// So many of them at once.
+    ///
+    /// # Errors
+    ///
+    /// Why there can be no laboratory here.
+    pub fn new(files: DataFiles, at_once: usize) -> Result<RealHosts> {
+        // Before anything is begun that takes minutes.
+        drop(io::netns::Lab::new().context("real packets need network namespaces: run it as root")?);
+        let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
+        Ok(RealHosts { files, kernel, at_once })
+    }
+
+    /// Whether runs are of hosts, and not of routers.
+    pub fn can(job: &Job) -> bool {
+        World::parse(&job.world, &job.file).is_ok_and(|world| !world.hosts.flows.is_empty())
+    }
+
+    fn simulation(&self) -> Simulation {
+        Simulation { files: self.files.clone(), ..Simulation::default() }
+    }
+
+    /// Runs a world.
+    pub fn once(&self, world: &World) -> Result<Measured> {
+        let flows = &world.hosts.flows;
+        let packet = flows.first().map_or(0, |flow| flow.packet);
+        if !world.events.is_empty() {
+            return Err(anyhow!("on real packets nothing happens to a world of hosts"));
+        }
+        let length = Nanos::new(world.duration.get());
+        let rate = |passage: &Passage| match &passage.forward.medium.service {
+            Service::Constant(rate) | Service::Bucket(rate, _) => Ok(rate.get() as f64),
+            Service::Trace(plan) => {
+                let name = plan.source.to_string();
+                self.files.trace_rate(&name, f64::from(packet), length.as_secs_f64())
+            }
+            other => Err(format!("on real packets a link has a rate or a trace, not {other}")),
+        };
+        let passage = world.hosts.passage(u64::MAX).map_err(anyhow::Error::msg)?;
+        let most = waiting(rate(&passage).map_err(anyhow::Error::msg)?, length, packet);
+        let passage = world.hosts.passage(most).map_err(anyhow::Error::msg)?;
+        let laboratory = Laboratory::new(&passage, most, world.seed, &self.files)?;
+        let mut ready = Vec::new();
+        for (number, flow) in flows.iter().enumerate() {
+            let segment = flow.packet.saturating_sub(HEADERS).clamp(88, 65_000) as u16;
+            let manner = Manner { control: control(flow), segment, unsent: UNSENT };
+            ready.push((flow, laboratory.connection(number, &manner)?, self.wants(world, flow)?));
+        }
+        let begin = clock::now() + SOON;
+        let times = Times { begin, end: begin + length };
+        let back = passage.back.medium.delay;
+        let counters: Vec<AtomicU64> = flows.iter().map(|_| AtomicU64::new(0)).collect();
+        let mut watch = Watch::new(&passage, Nanos::new(world.sample.get()));
+        let sent = thread::scope(|scope| {
+            let mut senders = Vec::new();
+            for ((flow, (near, far), wants), received) in ready.into_iter().zip(&counters) {
+                let payload = flow.packet.saturating_sub(HEADERS + OPTIONS);
+                let watched = Watched::new(flow, payload, back, Nanos::new(world.sample.get()));
+                let start = flow.start.since(units::Instant::START);
+                let source = Source { stream: near, wants, start, look: flow.look, watched, received };
+                scope.spawn(move || receive(far, times, received));
+                senders.push(scope.spawn(move || source.run(times)));
+            }
+            watch.run(&laboratory, times)?;
+            let gone = |_| anyhow!("a sender's thread panicked");
+            senders.into_iter().map(|sender| sender.join().map_err(gone)?).collect::<Result<Vec<_>>>()
+        })?;
+        let mut measured = Measured { parameters: self.parameters(&passage), ..Measured::default() };
+        let end = units::Instant::START + length;
+        for sent in sent {
+            sent.watched.finish(end, sent.received, &sent.transfers, &mut measured);
+        }
+        watch.finish(&mut measured);
+        Ok(measured)
+    }
+
+    fn parameters(&self, passage: &Passage) -> Vec<(String, String)> {
+        let of = |way: &sim::Direction| (format!("link.{}", way.name), format!("{}, {}", way.scheme, way.medium));
+        vec![("kernel".into(), self.kernel.clone()), of(&passage.forward), of(&passage.back)]
+    }
+
+    /// What a flow's sender has to send: the same transfers, and pauses, as in virtual time.
+    fn wants(&self, world: &World, flow: &FlowPlan) -> Result<Wants> {
+        if !flow.is_web() {
+            return Ok(Wants::Bulk);
+        }
+        let read = |file: &String| -> Result<FlowSizes, String> {
+            FlowSizes::parse(&String::from_utf8_lossy(&self.files.read(file)?))
+        };
+        let sizes = flow.sizes.as_ref().map(read).transpose().map_err(anyhow::Error::msg)?;
+        Ok(Wants::Web(Box::new(flow.draws(world.seed, sizes))))
+    }
+}
+
+/// What the kernel calls the transport of a flow.
+fn control(flow: &FlowPlan) -> &str {
+    if flow.transport.name == "newreno" { "reno" } else { flow.transport.name }
+}
+
+fn is_simulated(job: &Job) -> bool {
+    job.parameters.get(SIMULATED.0) == Some(&Value::Text(SIMULATED.1.into()))
+}
+
+impl Runner for RealHosts {
+    fn name(&self) -> &str {
+        "on real packets"
+    }
+
+    fn is_real(&self) -> bool {
+        true
+    }
+
+    fn follows_from(&self, job: &Job) -> Option<String> {
+        let all = self.simulation().follows_from(job)?;
+        // What was measured once need not be measured again, though it would not be quite the same.
+        Some(if is_simulated(job) { all } else { format!("{all}\n# on real packets of Linux {}", self.kernel) })
+    }
+
+    fn run(&self, job: &Job) -> Result<Measured, String> {
+        if is_simulated(job) {
+            return self.simulation().run(job);
+        }
+        let world = World::parse(&job.world, &job.file).map_err(|wrong| wrong.render(false))?;
+        self.once(&world).map_err(|error| format!("{error:#}"))
+    }
+
+    fn remarks(&self, runs: &[Run]) -> Vec<String> {
+        let most = |name: &str| runs.iter().filter_map(|run| run.measured.get(name)).fold(0.0, f64::max);
+        let lost: f64 = runs.iter().filter_map(|run| run.measured.get("real.kernel_lost")).sum();
+        let real = runs.iter().filter(|run| run.measured.get("real.kernel_lost").is_some()).count();
+        let mut remarks = vec![format!(
+            "TCP of Linux {} in network namespaces, packets of as many bytes as in virtual time, {real} runs on real packets, {} of all at a time",
+            self.kernel, self.at_once
+        )];
+        remarks.push(String::from(
+            "the kernel begins with a window of ten packets, acknowledges every second one and has selective acknowledgements: ratios are to be \
+             compared, and delays one way are smoothed round trips less the way back",
+        ));
+        remarks.push(format!(
+            "of the slowest run, 99 of 100 packets came out of their link no more than {:.0} us late, and it was idle for {:.1} ms though packets waited",
+            most("real.late_p99_us"),
+            most("real.missed_ms")
+        ));
+        if lost > 0.0 {
+            remarks.push(format!(
+                "the kernel itself lost {lost:.0} packets between the hosts and the router: this machine was too slow for as many runs at a time"
+            ));
+        }
+        remarks
+    }
+}
+
+#[cfg(test)]
+mod tests;
