@@ -1,6 +1,8 @@
 //! The difference between two plans: what an apply has to do, and what `diff` prints.
 
-use crate::cpu::{CpuPlan, PathCpu, Reservation, wait_text};
+mod cpu;
+
+use crate::cpu::{PathCpu, Reservation, wait_text};
 use crate::{Call, InterfacePlan, MulticastPlan, Name, NeighbourPlan, Objective, PathPlan, Plan, PolicyPlan};
 use crate::{PassThroughPlan, PortPlan, RoutePlan};
 use serde::Serialize;
@@ -207,7 +209,7 @@ impl Change {
 pub fn diff(old: &Plan, new: &Plan) -> Vec<Change> {
     let mut changes = Vec::new();
     router(old, new, &mut changes);
-    cpu(&old.cpu, &new.cpu, &mut changes);
+    cpu::cpu(&old.cpu, &new.cpu, &mut changes);
     nat(old, new, &mut changes);
     state(old, new, &mut changes);
     objectives(old, new, &mut changes);
@@ -342,33 +344,6 @@ fn router(old: &Plan, new: &Plan, changes: &mut Vec<Change>) {
     edit(&mut what, "icmp_burst", old.icmp_burst, new.icmp_burst);
     if !what.is_empty() {
         changes.push(Change::RouterChanged { what });
-    }
-}
-
-fn cpu(old: &CpuPlan, new: &CpuPlan, changes: &mut Vec<Change>) {
-    let mut what = Vec::new();
-    edit(&mut what, "layout", old.layout, new.layout);
-    edit(&mut what, "scheduler", old.scheduler, new.scheduler);
-    edit(&mut what, "receive", old.receive, new.receive);
-    edit(&mut what, "input", old.input, new.input);
-    edit(&mut what, "forwarding", old.forwarding, new.forwarding);
-    edit(&mut what, "output", old.output, new.output);
-    edit(&mut what, "vector", or_none(&old.vector), or_none(&new.vector));
-    edit(&mut what, "charge", old.charge, new.charge);
-    edit(&mut what, "switch_cost", or_none(&old.switch_cost), or_none(&new.switch_cost));
-    edit(&mut what, "strict", old.strict, new.strict);
-    edit(&mut what, "harvest", old.harvest, new.harvest);
-    edit(&mut what, "max_wait", or_none(&old.max_wait), or_none(&new.max_wait));
-    edit(&mut what, "tune", or_none(&old.tune), or_none(&new.tune));
-    edit(&mut what, "input_share", old.input_share, new.input_share);
-    let ratio = |cpu: &CpuPlan| cpu.balance.map(|part| part.to_string()).join(":");
-    edit(&mut what, "balance", ratio(old), ratio(new));
-    edit(&mut what, "best_effort", old.best_effort, new.best_effort);
-    edit(&mut what, "admission", old.admission, new.admission);
-    edit(&mut what, "classify_budget", or_none(&old.classify_budget), or_none(&new.classify_budget));
-    edit(&mut what, "inline", old.inline, new.inline);
-    if !what.is_empty() {
-        changes.push(Change::CpuChanged { what });
     }
 }
 

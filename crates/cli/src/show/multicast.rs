@@ -72,6 +72,6 @@ mod tests {
              239.1.2.3      192.0.2.7  lan   dmz wan.20       10  135000  1.00mbit      19        1
              ff3e::1 (red)  -          lan   dmz wan.20        5    5000      0bit       9        1
         "#]]
-        .assert_eq(&shown(&now, Some(&before)));
+        .assert_eq(&shown(&now, Some(&before)).lines().map(|line| line[1..].to_owned() + "\n").collect::<String>());
     }
 }

@@ -1,15 +1,17 @@
 //! Adopting a configuration: everything that can fail was done before, on the control side; this only moves things in
 //! and out, between two steps, when no packet is on any path.
 
+mod change;
 mod reschedule;
 mod rule;
 
+pub(crate) use change::Opened;
+pub use change::{Adopted, Change, Decorate, NewFunctions, NewPort};
 pub use reschedule::Reschedule;
 
 use super::crew::Crew;
 use super::duties::Task;
-use super::lanes::Lanes;
-use super::{Command, Mesh, NewStation, PortState, Remains, Role, Worker};
+use super::{Command, PortState, Remains, Role, Worker};
 use crate::classify::{Dispatch, REFUSED, Target};
 use crate::event::Event;
 use crate::function::Function;
@@ -18,7 +20,7 @@ use crate::latency::Since;
 use crate::link::{Link, NewLink};
 use crate::offload::Half;
 use crate::path::{Fill, Instance, PathCounters};
-use crate::port::{Port, Relay};
+use crate::port::Port;
 use crate::queueing::Queueing;
 use crate::scheduler::task::Terms;
 use crate::snapshot::{BEST_EFFORT, CONTROL, GENERAL, PathSpec, Snapshot};
@@ -26,91 +28,12 @@ use packet::{DropReason, Queue};
 use plan::Grouping;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
-use std::sync::mpsc::Sender;
-use units::{Generation, Instant, Nanos, PathId, PortId, TaskId, WorkerId};
+use units::{Instant, Nanos, PathId, PortId, TaskId, WorkerId};
 
 /// How long what waits for a removed port may take to leave.
 const CLOSING: Nanos = Nanos::secs(1);
 /// Batches taken from a port that is about to go: a wire in memory holds no more, and a busy network is not waited for.
 const LEFT_BEHIND: usize = 16;
-
-/// Puts decorators around a port.
-pub type Decorate = Box<dyn FnOnce(Box<dyn Port>) -> Box<dyn Port> + Send>;
-
-/// The port of a change.
-pub(crate) enum Opened {
-    /// A queue of a device, the first of them or another, with its decorators, and the relays of the workers that have no
-    /// queue of their own.
-    Queue { port: Box<dyn Port>, decorate: Decorate, first: bool, lanes: Option<Box<Lanes>> },
-    /// A relay to a queue of another worker.
-    Relay(Relay),
-    /// The worker's stays, with other decorators.
-    Redecorated(Decorate),
-}
-
-/// A port that is opened and ready.
-pub struct NewPort {
-    /// Its id. Where the worker has a port of this id, its link stays with all that waits, and only the port is another.
-    pub id: PortId,
-    /// What becomes of the port itself.
-    pub(crate) port: Opened,
-    /// The scheme of its link; none where that stays.
-    pub scheme: Option<Queueing>,
-}
-
-/// The functions of a path at one port.
-pub struct NewFunctions {
-    /// The path.
-    pub path: PathId,
-    /// The port.
-    pub port: PortId,
-    /// What is done, in order.
-    pub functions: Vec<Box<dyn Function>>,
-}
-
-/// A configuration for one worker, with everything it needs that the worker does not have yet.
-pub struct Change {
-    /// The generation to run.
-    pub snapshot: Arc<Snapshot>,
-    /// Ports that are new or opened again.
-    pub ports: Vec<NewPort>,
-    /// Links that stay and get another scheme.
-    pub schemes: Vec<(PortId, Queueing)>,
-    /// Ports that pretend to have another link from now on, or no longer.
-    pub links: Vec<(PortId, Option<NewLink>)>,
-    /// Paths that are new, or whose functions are others.
-    pub functions: Vec<NewFunctions>,
-    /// Who executes instructions.
-    pub station: NewStation,
-    /// The ends of rings to the other workers, with the first station.
-    pub(crate) mesh: Option<Box<Mesh>>,
-    pub(super) reply: Option<Sender<Adopted>>,
-}
-
-/// That a worker runs a configuration, and what it has no more use for: whoever asked gives the memory back.
-pub struct Adopted {
-    /// Which configuration.
-    pub generation: Generation,
-    /// The schemes that others have replaced.
-    pub retired: Vec<(PortId, Queueing)>,
-}
-
-impl Change {
-    /// A change to `snapshot` that needs nothing new.
-    pub fn to(snapshot: Arc<Snapshot>) -> Change {
-        Change {
-            snapshot,
-            ports: Vec::new(),
-            schemes: Vec::new(),
-            links: Vec::new(),
-            functions: Vec::new(),
-            station: NewStation::Stays,
-            mesh: None,
-            reply: None,
-        }
-    }
-}
 
 /// What paths have in common that share a task (spec ).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -18,6 +18,7 @@ mod lanes;
 mod mailbox;
 mod onward;
 mod outlet;
+mod ports;
 mod report;
 mod restart;
 mod run;
@@ -40,7 +41,7 @@ pub(crate) use stages::refusal;
 use crate::aside::{Asides, Virtual};
 use crate::bell::Bell;
 use crate::classify::{Dispatch, Scratch, Tables, Target};
-use crate::event::{Event, Observer};
+use crate::event::Observer;
 use crate::fates::Fates;
 use crate::host::{Host, HostLimits, Verdict};
 use crate::link::Link;
@@ -55,7 +56,7 @@ use duties::Duties;
 use executing::Executing;
 use holding::Holding;
 use packet::{Batch, Pool};
-use schemes::{Next, Trouble};
+use schemes::Next;
 use stalled::Stalled;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -540,58 +541,6 @@ impl Worker {
     pub fn ask_always(&mut self) {
         self.ports.iter_mut().flatten().for_each(|state| state.link.ask_always());
     }
-
-    fn watch_ports(&mut self) {
-        for index in 0..self.ports.len() {
-            let Worker { ports, fates, .. } = self;
-            let Some(state) = &mut ports[index] else { continue };
-            if state.link.refresh_offloads(fates) {
-                self.refit_paths(PortId::at(index));
-            }
-            let Worker { id, ports, fates, snapshot, tables, .. } = self;
-            let Some(state) = &mut ports[index] else { continue };
-            if let Some(lanes) = &state.lanes {
-                lanes.reflect(&*state.link.port);
-            }
-            if let Some(Trouble { what, for_good }) = state.link.trouble() {
-                let (worker, port) = (*id, PortId::at(index));
-                fates.event(&Event::GuestFailed { worker, port, what: &what, for_good });
-            }
-            if let Some(what) = state.link.put_aside() {
-                fates.event(&Event::SchemeFailed { worker: *id, port: PortId::at(index), what: &what });
-            }
-            if let Some(line) = state.link.scheme_remark() {
-                fates.event(&Event::GuestSaid { worker: *id, port: PortId::at(index), line: &line });
-            }
-            if !state.link.watch(fates) {
-                continue;
-            }
-            let (port, up) = (PortId::at(index), state.link.is_up());
-            if state.role == Role::Device {
-                fates.event(&Event::PortLink { port, up });
-                tell_tables(tables, snapshot, port, up);
-            }
-            if self.id == WorkerId(0) {
-                self.with_host(self.dispatch.control, |host, world| host.link_changed(port, up, world));
-                self.host_due = self.host.next();
-            }
-        }
-    }
-
-    /// Tells the tables which ports are up: groups of next hops leave out those behind a port that is not.
-    fn tell_ports(&self) {
-        for (index, state) in self.ports.iter().enumerate() {
-            let device = |state: &&PortState| state.role == Role::Device && state.closing.is_none();
-            if let Some(state) = state.as_ref().filter(device) {
-                tell_tables(&self.tables, &self.snapshot, PortId::at(index), state.link.is_up());
-            }
-        }
-    }
-}
-
-fn tell_tables(tables: &Tables, snapshot: &Snapshot, port: PortId, up: bool) {
-    let of = snapshot.interfaces.iter().filter(|interface| interface.port == port);
-    of.for_each(|interface| tables.set_up(interface.id, up));
 }
 
 impl Drop for Worker {

@@ -8,7 +8,7 @@
 
 use super::crew::Crew;
 use super::duties::Duties;
-use super::{PortState, Remains, Role, Worker, tell_tables};
+use super::{PortState, Remains, Role, Worker, ports::tell_tables};
 use crate::aside::Side;
 use crate::classify::Scratch;
 use crate::function;

@@ -1,0 +1,89 @@
+//! What a worker is given to adopt a configuration, and gives back.
+
+use super::super::lanes::Lanes;
+use super::super::{Mesh, NewStation};
+use crate::function::Function;
+use crate::link::NewLink;
+use crate::port::{Port, Relay};
+use crate::queueing::Queueing;
+use crate::snapshot::Snapshot;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use units::{Generation, PathId, PortId};
+
+/// Puts decorators around a port.
+pub type Decorate = Box<dyn FnOnce(Box<dyn Port>) -> Box<dyn Port> + Send>;
+
+/// The port of a change.
+pub(crate) enum Opened {
+    /// A queue of a device, the first of them or another, with its decorators, and the relays of the workers that have no
+    /// queue of their own.
+    Queue { port: Box<dyn Port>, decorate: Decorate, first: bool, lanes: Option<Box<Lanes>> },
+    /// A relay to a queue of another worker.
+    Relay(Relay),
+    /// The worker's stays, with other decorators.
+    Redecorated(Decorate),
+}
+
+/// A port that is opened and ready.
+pub struct NewPort {
+    /// Its id. Where the worker has a port of this id, its link stays with all that waits, and only the port is another.
+    pub id: PortId,
+    /// What becomes of the port itself.
+    pub(crate) port: Opened,
+    /// The scheme of its link; none where that stays.
+    pub scheme: Option<Queueing>,
+}
+
+/// The functions of a path at one port.
+pub struct NewFunctions {
+    /// The path.
+    pub path: PathId,
+    /// The port.
+    pub port: PortId,
+    /// What is done, in order.
+    pub functions: Vec<Box<dyn Function>>,
+}
+
+/// A configuration for one worker, with everything it needs that the worker does not have yet.
+pub struct Change {
+    /// The generation to run.
+    pub snapshot: Arc<Snapshot>,
+    /// Ports that are new or opened again.
+    pub ports: Vec<NewPort>,
+    /// Links that stay and get another scheme.
+    pub schemes: Vec<(PortId, Queueing)>,
+    /// Ports that pretend to have another link from now on, or no longer.
+    pub links: Vec<(PortId, Option<NewLink>)>,
+    /// Paths that are new, or whose functions are others.
+    pub functions: Vec<NewFunctions>,
+    /// Who executes instructions.
+    pub station: NewStation,
+    /// The ends of rings to the other workers, with the first station.
+    pub(crate) mesh: Option<Box<Mesh>>,
+    pub(in crate::worker) reply: Option<Sender<Adopted>>,
+}
+
+/// That a worker runs a configuration, and what it has no more use for: whoever asked gives the memory back.
+pub struct Adopted {
+    /// Which configuration.
+    pub generation: Generation,
+    /// The schemes that others have replaced.
+    pub retired: Vec<(PortId, Queueing)>,
+}
+
+impl Change {
+    /// A change to `snapshot` that needs nothing new.
+    pub fn to(snapshot: Arc<Snapshot>) -> Change {
+        Change {
+            snapshot,
+            ports: Vec::new(),
+            schemes: Vec::new(),
+            links: Vec::new(),
+            functions: Vec::new(),
+            station: NewStation::Stays,
+            mesh: None,
+            reply: None,
+        }
+    }
+}
