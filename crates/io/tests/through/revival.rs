@@ -3,7 +3,7 @@
 use crate::lab;
 use crate::rig::{Cable, Line, PATIENCE, Running, ip};
 use io::clock;
-use io::netlink::Netlink;
+use io::netlink::{Link, Netlink};
 use io::netns::{Host, Lab};
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,7 +65,9 @@ fn change(host: &Host, work: impl FnOnce(&mut Netlink) + Send) {
 /// Waits until the interface of that name and another index is there.
 fn await_new(host: &Host, name: &str, old: u32) {
     let deadline = clock::now() + PATIENCE;
-    let index = || host.run(|| Netlink::open().unwrap().link(name).map_or(0, |link| link.index)).unwrap();
+    // Switched on is what the router does last: before that it is not done with it.
+    let new = |link: Link| if link.up { link.index } else { 0 };
+    let index = || host.run(|| Netlink::open().unwrap().link(name).map_or(0, new)).unwrap();
     while [0, old].contains(&index()) {
         assert!(clock::now() < deadline, "{name} is not made again");
         thread::yield_now();
