@@ -7,7 +7,7 @@ use packet::pool::Segmentation;
 use packet::wire::{Fields, Ipv4};
 use plane::explain::{Expected, Question, explain};
 use plane::port::Offloads;
-use plane::rig::{Rig, Team, Udp};
+use plane::rig::{LAN_AND_WAN, Rig, Team, Udp};
 use plane::snapshot::Layout;
 use random::{Chance, frame, seeds};
 use std::net::Ipv4Addr;
@@ -15,28 +15,15 @@ use units::{Mac, Nanos, PortId};
 
 const LAYOUTS: [Layout; 3] = [Layout::One, Layout::Two, Layout::Three];
 
-/// A piece of cable, beside two ports that route.
-const CONFIG: &str = r#"
-version = 1
-[port.line]
-device = "memory:line"
-[port.router]
-device = "memory:router"
-[port.lan]
-device = "memory:lan"
-mac = "02:00:00:00:00:01"
-address = ["192.0.2.1/24"]
-[port.wan]
-device = "memory:wan"
-mac = "02:00:00:00:00:02"
-address = ["198.51.100.1/24"]
-[[neighbour]]
-address = "198.51.100.9"
-mac = "02:00:00:00:00:22"
-port = "wan"
-[[passthrough]]
-ports = ["line", "router"]
-"#;
+/// Two ports that route, and two more.
+fn apart() -> String {
+    LAN_AND_WAN.to_owned() + "[port.line]\ndevice = 'memory:line'\n[port.router]\ndevice = 'memory:router'\n"
+}
+
+/// The same, the two being a piece of cable.
+fn config() -> String {
+    apart() + "[[passthrough]]\nports = ['line', 'router']\n"
+}
 
 /// Any frame: as others may send it, or a few bits.
 fn any(chance: &mut Chance, seeds: &[Vec<u8>], room: usize) -> Vec<u8> {
@@ -64,7 +51,7 @@ fn any(chance: &mut Chance, seeds: &[Vec<u8>], room: usize) -> Vec<u8> {
 #[test]
 fn bump_in_wire_transparent() {
     for (seed, layout) in LAYOUTS.into_iter().enumerate() {
-        let mut rig = Rig::running(4096, layout, CONFIG);
+        let mut rig = Rig::running(4096, layout, &config());
         let (seeds, mut chance) = (seeds(), Chance(seed as u64));
         let mut sent = 0;
         for _ in 0..300 {
@@ -103,7 +90,7 @@ fn bump_in_wire_transparent() {
 fn workers_share_a_piece_of_cable_and_flows_stay_in_order() {
     for workers in [2, 3] {
         let mut team = Team::new(workers, 2, 8192, Layout::Three);
-        team.apply(&CONFIG.replace("version = 1\n", &format!("version = 1\n[router]\nworkers = {workers}\n")));
+        team.apply(&config().replace("version = 1\n", &format!("version = 1\n[router]\nworkers = {workers}\n")));
         team.settle();
         ["line", "line#1", "router", "router#1"].into_iter().for_each(|wire| drop(team.received(wire)));
         let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 8]));
@@ -135,7 +122,7 @@ fn super_frames_pass_whole_and_are_cut_where_the_other_end_does_not_take_them() 
     for takes in [true, false] {
         let wires =
             ["line", "router"].map(|wire| (wire, Offloads { super_frames: takes, checksums: takes, gather: takes }));
-        let mut rig = Rig::offloading(512, Layout::Three, CONFIG, &wires);
+        let mut rig = Rig::offloading(512, Layout::Three, &config(), &wires);
         rig.send_as("line", &bytes, offload);
         rig.settle();
         let came = rig.received_as("router");
@@ -154,8 +141,8 @@ fn super_frames_pass_whole_and_are_cut_where_the_other_end_does_not_take_them() 
 
 #[test]
 fn a_cable_is_put_in_and_taken_out_while_packets_flow() {
-    let without = CONFIG.replace("[[passthrough]]\nports = [\"line\", \"router\"]\n", "");
-    let mut rig = Rig::running(2048, Layout::Three, CONFIG);
+    let (with, without) = (config(), apart());
+    let mut rig = Rig::running(2048, Layout::Three, &with);
     let bytes = Udp { ttl: 1, ..Udp::crossing(9, 9) }.frame(&[]);
     let (mut sent, mut came) = (0, 0);
     for round in 0..10 {
@@ -163,7 +150,7 @@ fn a_cable_is_put_in_and_taken_out_while_packets_flow() {
             rig.send("line", &bytes);
             sent += 1;
         }
-        rig.apply(if round % 2 == 0 { &without } else { CONFIG }).unwrap();
+        rig.apply(if round % 2 == 0 { &without } else { &with }).unwrap();
         rig.settle();
         let frames = rig.received("router");
         assert!(frames.iter().all(|frame| *frame == bytes));
@@ -177,7 +164,7 @@ fn a_cable_is_put_in_and_taken_out_while_packets_flow() {
 
 #[test]
 fn what_passes_is_explained() {
-    let rig = Rig::running(512, Layout::Three, CONFIG);
+    let rig = Rig::running(512, Layout::Three, &config());
     let snapshot = rig.router.snapshot().clone();
     let reports = [rig.report()];
     let question = Question { snapshot: &snapshot, tables: rig.router.tables(), reports: &reports, now: rig.now };
