@@ -2,6 +2,7 @@
 //! is in the store then. The format is that of `conformance/vectors.txt`.
 
 use crate::isa::Instruction;
+use crate::seal::OperatorKey;
 use crate::site::{Fate, Location, Rules, Site};
 use crate::store::{Epochs, Grace, Inspector, Store, StoreSpec};
 use crate::wire::{Addresses, Carriages, Locations, Part, dedicated};
@@ -71,7 +72,9 @@ fn one(block: &[(usize, &str)]) -> Result<Verdict, Malformed> {
     };
     let (fate, leaves) = (field("fate ")?, field("leaves ")?);
     let expected = entries(leaves).ok_or(wrong("what it leaves cannot be read"))?;
-    let (found_fate, found_then, found) = run(&there, &packet);
+    let key = field("key ").ok().map(|text| text.parse::<OperatorKey>()).transpose();
+    let key = key.map_err(|_| wrong("the key cannot be read"))?;
+    let (found_fate, found_then, found) = run(&there, &packet, key);
     let differs = if found_fate != fate {
         Some(format!("it is {found_fate}, and should be {fate}"))
     } else if found_then != then {
@@ -110,24 +113,27 @@ fn bytes(text: &str) -> Option<Vec<u8>> {
     (0..digits.len()).step_by(2).map(pair).collect()
 }
 
-/// What becomes of a packet where this is there: its fate, the part that goes on, and what is there then.
-fn run(there: &Entries, packet: &[u8]) -> (String, Vec<u8>, Entries) {
+/// What becomes of a packet where this is there, and only what is sealed with a key is executed if there is one: its fate, the
+/// part that goes on, and what is there then.
+fn run(there: &Entries, packet: &[u8], key: Option<OperatorKey>) -> (String, Vec<u8>, Entries) {
     let store = Store::new(StoreSpec::of(CAPACITY), &Arc::new(Epochs::new(1)), Grace::Counters);
-    let (rules, now) = (Rules::of(NODE), Instant::new(1_000_000_000));
+    let (open, now) = (Rules::of(NODE), Instant::new(1_000_000_000));
+    let rules = key.map_or(open, |key| Rules { allowed: 0, sealed: Some((key, u16::MAX)), ..open });
     let (inspector, mut shards) = (store.inspector, store.shards);
     let mut site = Site::new(shards.remove(0));
-    let mut pass = |part: &[u8]| {
+    let mut pass = |rules: &Rules, part: &[u8]| {
         let mut packet = carrying(part);
         let mut fates = [Fate::Passed];
-        site.process((&rules, Location::Input), now, std::slice::from_mut(&mut packet), &mut fates);
+        site.process((rules, Location::Input), now, std::slice::from_mut(&mut packet), &mut fates);
         (fates[0], packet.split_off(HEADER))
     };
     for &(tag, value) in there {
         let (locations, computation) = (Locations::INPUT, 1);
         let instruction = Instruction::Put { tag, value };
-        pass(&Part { locations, error: false, piggybacked: false, trace: false, computation, instruction }.to_bytes());
+        let put = Part { locations, error: false, piggybacked: false, trace: false, computation, instruction };
+        pass(&open, &put.to_bytes());
     }
-    let (fate, then) = pass(packet);
+    let (fate, then) = pass(&rules, packet);
     let fate = match fate {
         Fate::Forwarded => "forwarded".to_owned(),
         Fate::Dropped => "dropped".to_owned(),

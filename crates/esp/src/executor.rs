@@ -3,6 +3,7 @@
 use crate::bound;
 use crate::guard::Limits;
 use crate::isa::{Abort, Opcode};
+use crate::seal::{self, NoKey, OperatorKey};
 use crate::site::{Fate, Location, Rules, SiteCounters};
 use crate::station::{PortSpec, RouterSpec, Station};
 use crate::store::{Cleaning, Inspector, Key, StoreSpec, WhenFull};
@@ -15,11 +16,15 @@ use plane::station::{
     Asked, CannotMake, Entry, Maker, Onlooker, Place, PlaceReport, StationReport, StoreReport, Variables, Wanted,
 };
 use std::any::Any;
+use std::fs::File;
+use std::io::Read;
 use std::sync::Arc;
 use units::{Bytes, Instant, Nanos, PortId};
 
 /// Memory that all stores of a router may take together: beyond that a digit too many was written.
 const MOST_MEMORY: Bytes = Bytes::new(1 << 40);
+/// Bytes of a key's file that are read: more is none.
+const MOST_KEY: u64 = 256;
 /// Entries that are cleaned at a time where nothing else happens.
 const CLEANED: usize = 4096;
 
@@ -32,8 +37,20 @@ fn carriages(plan: &StatePlan) -> Carriages {
     Carriages { protocol: plan.protocol, port: Some(plan.udp_port).filter(|&port| port > 0) }
 }
 
+/// The operator's key, where a configuration names one.
+fn operator_key(plan: &StatePlan) -> Result<Option<OperatorKey>, CannotMake> {
+    let Some(file) = &plan.key else { return Ok(None) };
+    let hint = "name a file with 32 hexadecimal digits that the router may read: `openssl rand -hex 16` draws them";
+    // What is wrong is told, and nothing of what is there.
+    let wrong = |why: String| CannotMake { reason: format!("the key in '{file}' {why}"), hint: hint.to_string() };
+    let mut text = String::new();
+    let read = File::open(file).and_then(|file| file.take(MOST_KEY).read_to_string(&mut text));
+    read.map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    text.parse().map(Some).map_err(|error: NoKey| wrong(format!("is none: {error}")))
+}
+
 /// What a configuration wants, as stores and rules.
-fn spec(wanted: &Wanted) -> RouterSpec {
+fn spec(wanted: &Wanted, key_of_operator: Option<OperatorKey>) -> RouterSpec {
     let plan = &wanted.plan;
     let key = Key::new([wanted.secret, !wanted.secret]);
     let cleaning = match plan.cleaning {
@@ -44,6 +61,7 @@ fn spec(wanted: &Wanted) -> RouterSpec {
         plan::state::WhenFull::AbortCreates => WhenFull::AbortCreates,
         plan::state::WhenFull::AbortAll => WhenFull::AbortAll,
     };
+    let allowed = plan.instructions.iter().fold(0, |all, one| all | 1 << *one as u16);
     let store = |capacity: u64, of: u64| StoreSpec {
         capacity,
         lifetime: plan.lifetime,
@@ -66,7 +84,8 @@ fn spec(wanted: &Wanted) -> RouterSpec {
         single: plan.single_store,
         rules: Rules {
             carriages: carriages(plan),
-            allowed: plan.instructions.iter().fold(0, |all, one| all | 1 << *one as u16),
+            allowed: if key_of_operator.is_some() { 0 } else { allowed },
+            sealed: key_of_operator.map(|key| (key, allowed)),
             scoped: plan.by_computation,
             node: wanted.node,
             batch: plan.batch.into(),
@@ -86,23 +105,39 @@ impl Maker for Executor {
         before: Option<&Wanted>,
         wanted: &Wanted,
     ) -> Result<Vec<Box<dyn plane::station::Station>>, CannotMake> {
-        let spec = spec(wanted);
+        let spec = spec(wanted, operator_key(&wanted.plan)?);
         let memory = spec.memory();
         if memory > MOST_MEMORY {
             let reason = format!("the stores take {memory} together");
             return Err(CannotMake { reason, hint: "give them smaller capacities".to_string() });
         }
-        let made = spec.make_beside(before.map(self::spec).as_ref());
+        let made = spec.make_beside(before.map(|before| self::spec(before, None)).as_ref());
         Ok(made.stations.into_iter().map(|station| Box::new(station) as Box<dyn plane::station::Station>).collect())
     }
 
     fn read(&self, plan: &StatePlan, l3: &[u8]) -> Option<Asked> {
         let (range, _) = carriages(plan).find(l3)?;
         let bytes = &l3[range];
-        let part = match Part::read(bytes) {
-            Ok(part) => part,
-            Err(Unread::Foreign) => return None,
-            Err(Unread::Wrong(why)) => {
+        let key = operator_key(plan);
+        let read = match &key {
+            Ok(Some(key)) => key.read(bytes),
+            // As routers do that have none: what is sealed is not theirs.
+            _ => Part::read(bytes),
+        };
+        let part = match (read, seal::read(bytes)) {
+            (Ok(part), _) => part,
+            (Err(Unread::Foreign), _) => return None,
+            (Err(why), Ok(Part { locations, computation, instruction, .. })) => {
+                let at = [locations.input, locations.central, locations.output];
+                let not = match (&key, why) {
+                    (Err(cannot), _) => cannot.reason.clone(),
+                    (_, Unread::Wrong(why)) => why.name().to_string(),
+                    _ => "it is sealed, and there is no key".to_string(),
+                };
+                return Some(Asked { instruction: instruction.to_string(), computation, at, not: Some(not) });
+            }
+            (Err(why), Err(_)) => {
+                let why = if let Unread::Wrong(why) = why { why } else { Abort::BadChecksum };
                 let (locations, _, computation) = crate::wire::peek(bytes)?;
                 let at = [locations.input, locations.central, locations.output];
                 let instruction = format!("instruction {}", bytes.get(1).copied().unwrap_or_default());

@@ -3,8 +3,11 @@
 //! A batch goes through in two stages (spec E-35): every packet is parsed, its tags are hashed and the lines of the store
 //! fetched; then all are executed in the order in which they came.
 
+mod unusual;
+
 use crate::guard::{Guard, Limits};
 use crate::isa::{Abort, Opcode, Verdict, execute};
+use crate::seal::OperatorKey;
 use crate::store::{Done, Key, MAX_TAGS, Occupancy, Session, Shard, ShardCounters, Tags, View};
 use crate::variables::{self, Reading, Readings};
 use crate::wire::{Carriages, Checked, Locations, Unread, peek, rewrite, set_error};
@@ -20,7 +23,7 @@ pub const BATCH: usize = 64;
 pub struct Rules {
     /// How packets with instructions are known.
     pub carriages: Carriages,
-    /// Instructions that are executed, a bit for each by its number.
+    /// Instructions that are executed of parts without a seal, a bit for each by its number.
     pub allowed: u16,
     /// Whether two computations that use the same tag mean two entries (spec E-12).
     pub scoped: bool,
@@ -30,6 +33,9 @@ pub struct Rules {
     pub batch: usize,
     /// What one source may.
     pub limits: Limits,
+    /// The operator's key, and the instructions that are executed of parts sealed with it. None: sealed ones pass, for what
+    /// was written into them could not be sealed anew.
+    pub sealed: Option<(OperatorKey, u16)>,
 }
 
 impl Rules {
@@ -37,7 +43,7 @@ impl Rules {
     pub const fn of(node: u64) -> Rules {
         let carriages = Carriages { protocol: Carriages::PROTOCOL, port: Some(Carriages::PORT) };
         let limits = Limits { rate: None, creates: None };
-        Rules { carriages, allowed: u16::MAX, scoped: false, node, batch: 32, limits }
+        Rules { carriages, allowed: u16::MAX, scoped: false, node, batch: 32, limits, sealed: None }
     }
 }
 
@@ -168,6 +174,8 @@ struct Prepared {
 enum State {
     Passed,
     Ready(Checked),
+    /// The same of a part that is sealed.
+    Sealed(Checked),
     Aborted(Abort),
 }
 
@@ -278,7 +286,10 @@ impl Site {
         packets.iter().for_each(C::fetch);
         for (packet, slot) in packets.iter().zip(prepared.iter_mut()) {
             slot.state = prepare((rules, location, readings), &session, packet.network(), slot, counters);
-            if let (Some(guard), State::Ready(_)) = (guard.as_deref_mut(), slot.state) {
+            if let State::Aborted(why) = slot.state {
+                slot.state = unusual::prepare(why, (rules, readings), &session, packet.network(), slot);
+            }
+            if let (Some(guard), State::Ready(_) | State::Sealed(_)) = (guard.as_deref_mut(), slot.state) {
                 slot.source = guard.source(packet.network()) as u16;
                 if !guard.instruction(slot.source.into(), now) {
                     slot.state = State::Aborted(Abort::RateLimited);
@@ -291,6 +302,7 @@ impl Site {
                 State::Passed => Fate::Passed,
                 State::Aborted(why) => abort(packet, slot.at, why, counters),
                 State::Ready(checked) => run(&mut means, packet, (slot, checked), counters),
+                State::Sealed(checked) => unusual::run_sealed(&mut means, packet, (slot, checked), counters),
             };
         }
     }
@@ -325,16 +337,29 @@ fn prepare(
         counters.failed_before += 1;
         return State::Passed;
     }
+    slot.computation = computation;
     let checked = match Checked::of(bytes) {
         Ok(checked) => checked,
         Err(Unread::Foreign) => return State::Passed,
         Err(Unread::Wrong(why)) => return State::Aborted(why),
+        Err(Unread::Sealed) => return State::Aborted(Abort::BadLength),
     };
     if rules.allowed >> checked.opcode.number() & 1 == 0 {
         return State::Aborted(Abort::NotEnabled);
     }
+    look_up((rules, readings), session, (checked, bytes), slot)
+}
+
+/// The tags of an instruction that is to be executed, with their lines fetched.
+#[inline(always)]
+fn look_up(
+    (rules, readings): (&Rules, &Readings),
+    session: &Session<'_>,
+    (checked, bytes): (Checked, &[u8]),
+    slot: &mut Prepared,
+) -> State {
+    let computation = slot.computation;
     let Some(instruction) = checked.instruction(bytes) else { return State::Aborted(Abort::BadOpcode) };
-    slot.computation = computation;
     instruction.put_tags(&mut slot.tags);
     slot.reads = slot.tags.as_slice().iter().any(|tag| *tag >= variables::FIRST);
     if slot.reads && slot.tags.as_slice().iter().any(|tag| readings.of(*tag) == Reading::Closed) {

@@ -1,6 +1,7 @@
 //! Packets that carry instructions, through a whole router in memory.
 
 use esp::isa::{Instruction, Operator};
+use esp::seal::OperatorKey;
 use esp::wire::{Addresses, Carriages, Locations, Part, datagram, dedicated, strip, wrap};
 use esp::{Executor, variables};
 use packet::{DropReason, Offload};
@@ -360,6 +361,50 @@ fn super_frames_pass() {
     rig.settle();
     assert_eq!(rig.received("wan").len(), 2, "cut, not executed");
     assert!(station(&rig).stores.iter().all(|store| store.created == 0));
+}
+
+/// With a key only what is sealed is executed; what is wrong with a key says which file, and nothing that is in it.
+#[test]
+fn with_an_operators_key_only_what_is_sealed_is_executed() {
+    const TEXT: &str = "00112233445566778899aabbccddeeff";
+    let file = std::env::temp_dir().join(format!("state-{}.key", std::process::id()));
+    let (name, key) = (file.display().to_string(), TEXT.parse::<OperatorKey>().unwrap());
+    let config = config(&format!("key = '{name}'\n"));
+    let mut rig = rig("");
+    for text in [None, Some("TOP SECRET"), Some("00112233")] {
+        match text {
+            Some(text) => std::fs::write(&file, text).unwrap(),
+            None => drop(std::fs::remove_file(&file)),
+        }
+        let refused = rig.apply(&config).unwrap_err();
+        let told = format!("{refused:?}");
+        assert!(told.contains(&name) && text.is_none_or(|text| !told.contains(text)), "{told}");
+    }
+    std::fs::write(&file, format!("{TEXT}\n")).unwrap();
+    rig.apply(&config).unwrap();
+    let put = part(EVERYWHERE, Instruction::Put { tag: 1, value: 5 });
+    assert!(through(&mut rig, &put).unwrap().error, "anybody's");
+    let mut sealed = |instruction| {
+        rig.send("lan", &frame(LAN, &dedicated(&CARRIAGES, THERE, &key.sealed(part(EVERYWHERE, instruction)))));
+        rig.settle();
+        rig.received("wan").iter().map(|frame| key.read(&frame[HEADERS..]).unwrap()).collect::<Vec<Part>>()
+    };
+    assert_eq!(sealed(put.instruction), [put]);
+    let get = |value| Instruction::Get { tag: 1, value };
+    assert_eq!(sealed(get(0)), [part(EVERYWHERE, get(5))], "sealed anew at each of its places");
+    let told = station(&rig);
+    let lan = &store(&told, Some(0)).places[0];
+    assert_eq!(lan.aborted.iter().find(|(why, _)| *why == "unauthenticated").unwrap().1, 1);
+    assert_eq!((executed(store(&told, Some(0)), "input", "put"), store(&told, Some(0)).live), ((1, 0), 1));
+    // What is explained, and what is printed of it: the file, never what it has.
+    let maker = Executor;
+    let plan = rig.router.plan().unwrap().state.clone().unwrap();
+    let asks = |packet: &[u8]| plane::station::Maker::read(&maker, &plan, packet).unwrap();
+    assert_eq!(asks(&dedicated(&CARRIAGES, THERE, &put)).not.as_deref(), Some("unauthenticated"));
+    assert_eq!(asks(&dedicated(&CARRIAGES, THERE, &key.sealed(put))).not, None);
+    let told = format!("{plan} {plan:?} {:?} {:?}", rig.router.snapshot(), asks(&dedicated(&CARRIAGES, THERE, &put)));
+    assert!(told.contains(&name) && !told.contains(&TEXT[4..12]), "{told}");
+    std::fs::remove_file(&file).unwrap();
 }
 
 #[test]

@@ -29,6 +29,7 @@ local f = {
     opcode = ProtoField.uint8("ephemeral.opcode", "Instruction", base.DEC, opcodes),
     length = ProtoField.uint8("ephemeral.length", "Length", base.DEC),
     trace = ProtoField.bool("ephemeral.trace", "Trace", 8, nil, 0x80),
+    sealed = ProtoField.bool("ephemeral.sealed", "Sealed", 8, nil, 0x40),
     operator = ProtoField.uint8("ephemeral.operator", "Operator", base.DEC, operators, 0x0f),
     computation = ProtoField.uint64("ephemeral.computation", "Computation", base.HEX),
     tag = ProtoField.uint64("ephemeral.tag", "Tag", base.HEX),
@@ -37,6 +38,7 @@ local f = {
     child = ProtoField.uint64("ephemeral.child", "Child", base.HEX),
     value = ProtoField.uint64("ephemeral.value", "Value", base.DEC),
     threshold = ProtoField.uint32("ephemeral.threshold", "Threshold", base.DEC),
+    seal = ProtoField.bytes("ephemeral.seal", "Seal"),
     checksum = ProtoField.uint16("ephemeral.checksum", "Checksum", base.HEX),
     next = ProtoField.uint8("ephemeral.next", "Carries", base.DEC),
 }
@@ -100,6 +102,7 @@ function ephemeral.dissector(tvb, pinfo, tree)
     local instruction = part:add(f.opcode, tvb(1, 1))
     local said = part:add(f.length, tvb(2, 1))
     part:add(f.trace, tvb(3, 1))
+    part:add(f.sealed, tvb(3, 1))
     if with_operator[opcode] then
         part:add(f.operator, tvb(3, 1))
         name = name .. " " .. (operators[tvb(3, 1):bitfield(4, 4)] or "?")
@@ -114,7 +117,9 @@ function ephemeral.dissector(tvb, pinfo, tree)
         instruction:add_proto_expert_info(e.opcode)
         return tvb:len()
     end
-    if length ~= lengths[opcode] or tvb:len() < length then
+    -- Of a part that is sealed with an operator's key: whether it is right says who has that.
+    local sealed = (tvb(3, 1):bitfield(1, 1) == 1 and length == lengths[opcode] + 8) and 8 or 0
+    if length ~= lengths[opcode] + sealed or tvb:len() < length then
         said:add_proto_expert_info(e.length)
         return tvb:len()
     end
@@ -122,6 +127,11 @@ function ephemeral.dissector(tvb, pinfo, tree)
     for _, operand in ipairs(operands[opcode]) do
         part:add(operand[1], tvb(at, operand[2]))
         at = at + operand[2]
+    end
+    if sealed > 0 then
+        part:add(f.seal, tvb(at, sealed))
+        at = at + sealed
+        pinfo.cols.info = name .. " [sealed]" .. (failed and " [not executed]" or "")
     end
     local checksum = part:add(f.checksum, tvb(at, 2))
     if sum(tvb, length) ~= 0xffff then

@@ -45,6 +45,8 @@ pub struct StatePlan {
     /// Entries a second that one source may create.
     #[serde(serialize_with = "crate::cpu::as_optional_text")]
     pub source_creates: Option<PacketRate>,
+    /// The file of the operator's key: with one, only parts that are sealed with it are executed.
+    pub key: Option<String>,
 }
 
 /// What a full store does.
@@ -195,6 +197,7 @@ impl fmt::Display for StatePlan {
         write!(f, " diagnostics {}", self.diagnostics)?;
         self.source_rate.iter().try_for_each(|rate| write!(f, " source_rate {rate}"))?;
         self.source_creates.iter().try_for_each(|rate| write!(f, " source_creates {rate}"))?;
+        self.key.iter().try_for_each(|file| write!(f, " key {file:?}"))?;
         if self.instructions.len() < Instruction::ALL.len() {
             write!(f, " instructions {}", all(&self.instructions))?;
         }

@@ -34,6 +34,10 @@ pub struct State {
     #[arg(long, value_name = "PORT", default_value = "5937", global = true,
           value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
+    /// The operator's key, for routers that execute nothing else: what is sent is sealed with it, and only what is sealed with
+    /// it is taken. A file of 32 hexadecimal digits.
+    #[arg(long, value_name = "FILE", global = true, value_hint = ValueHint::FilePath)]
+    pub key: Option<PathBuf>,
     #[command(flatten)]
     pub socket: Socket,
 }

@@ -2,6 +2,7 @@
 
 use crate::output::{date_and_time, print_json};
 use anyhow::{Context, Result};
+use esp::seal;
 use esp::wire::{Carriage, Carriages, Part, Unread};
 use io::pcap::{LinkType, Reader};
 use packet::wire::{Ethernet, summary};
@@ -21,6 +22,8 @@ struct Dumped {
     at: Vec<&'static str>,
     instruction: Option<String>,
     piggybacked: bool,
+    /// Whether it has a seal, which is not looked at.
+    sealed: bool,
     error: bool,
     /// Why no router executes it.
     wrong: Option<&'static str>,
@@ -70,10 +73,13 @@ fn read(carriages: &Carriages, l3: &[u8]) -> Option<Dumped> {
         at: Vec::new(),
         instruction: None,
         piggybacked: false,
+        sealed: false,
         error: false,
         wrong: None,
     };
-    match Part::read(&l3[range]) {
+    let bytes = &l3[range];
+    dumped.sealed = Part::read(bytes) == Err(Unread::Sealed);
+    match seal::read(bytes) {
         Ok(part) => {
             let places = [
                 ("input", part.locations.input),
@@ -85,7 +91,7 @@ fn read(carriages: &Carriages, l3: &[u8]) -> Option<Dumped> {
             dumped.instruction = Some(part.instruction.to_string());
             (dumped.piggybacked, dumped.error) = (part.piggybacked, part.error);
         }
-        Err(Unread::Foreign) => return None,
+        Err(Unread::Foreign | Unread::Sealed) => return None,
         Err(Unread::Wrong(why)) => dumped.wrong = Some(why.name()),
     }
     Some(dumped)
@@ -98,6 +104,9 @@ fn line(dumped: &Dumped) -> String {
     let mut notes = String::new();
     if dumped.piggybacked {
         notes.push_str(", carried along");
+    }
+    if dumped.sealed {
+        notes.push_str(", sealed");
     }
     if dumped.error {
         notes.push_str(", a router could not execute it");

@@ -1,6 +1,6 @@
 //! Many instructions, at a rate: what routers are measured with.
 
-use super::wire;
+use super::wire::Line;
 use crate::arguments::Usage;
 use anyhow::{Result, bail};
 use esp::isa::{Instruction, Operator};
@@ -88,11 +88,11 @@ impl Load {
 }
 
 /// `switchpath state generate`
-pub fn generate(host: IpAddr, port: u16, load: &Load) -> Result<ExitCode> {
+pub fn generate(host: IpAddr, line: Line, load: &Load) -> Result<ExitCode> {
     if load.rate == PacketRate::ZERO {
         bail!(Usage("a rate of nothing sends nothing".to_owned()));
     }
-    let socket = wire::to(host, port)?;
+    let socket = line.to(host)?;
     let mut sleeper = Sleeper::new(Waker::new()?);
     let start = clock::now();
     let (mut sent, mut refused) = (0u64, 0u64);
@@ -104,7 +104,7 @@ pub fn generate(host: IpAddr, port: u16, load: &Load) -> Result<ExitCode> {
         let due = load.rate.within(passed);
         while sent < due {
             // An answer to an earlier one, or a full queue of this host.
-            refused += u64::from(socket.send(&load.part(sent).to_bytes()).is_err());
+            refused += u64::from(socket.send(&line.bytes(&load.part(sent))).is_err());
             sent += 1;
         }
         sleeper.sleep([], Nanos::micros(200))?;

@@ -1,6 +1,6 @@
 //! What a group of hosts finds out together: everybody reports, routers combine, and the root hears of it in few packets.
 
-use super::wire;
+use super::wire::Line;
 use crate::arguments::Member;
 use crate::output::print_json;
 use anyhow::{Result, bail};
@@ -25,12 +25,12 @@ struct Collected {
 }
 
 /// `switchpath state group-size`
-pub fn size(computation: u64, member: &Member, how: (u16, bool)) -> Result<ExitCode> {
+pub fn size(computation: u64, member: &Member, how: (Line, bool)) -> Result<ExitCode> {
     collect(computation, Operator::Add, &Member { value: 1, ..*member }, how)
 }
 
 /// `switchpath state collect`
-pub fn collect(computation: u64, operator: Operator, member: &Member, (port, json): (u16, bool)) -> Result<ExitCode> {
+pub fn collect(computation: u64, operator: Operator, member: &Member, (line, json): (Line, bool)) -> Result<ExitCode> {
     if !operator.combines() {
         bail!(crate::arguments::Usage(format!(
             "'{operator}' compares; values are combined by add, min, max, and, or, xor"
@@ -49,19 +49,19 @@ pub fn collect(computation: u64, operator: Operator, member: &Member, (port, jso
     match member.to {
         Some(root) => {
             let mut reporter = Reporter::new(round, schedule, random.hash_one(2), member.value);
-            report(&mut reporter, root, port)
+            report(&mut reporter, root, line)
         }
-        None => hear(&mut Controller::new(round, schedule), port, json),
+        None => hear(&mut Controller::new(round, schedule), line, json),
     }
 }
 
-fn report(reporter: &mut Reporter, root: IpAddr, port: u16) -> Result<ExitCode> {
-    let socket = wire::to(root, port)?;
+fn report(reporter: &mut Reporter, root: IpAddr, line: Line) -> Result<ExitCode> {
+    let socket = line.to(root)?;
     let mut sleeper = Sleeper::new(Waker::new()?);
     loop {
         match reporter.poll(clock::now()) {
             // Whatever became of the one before, this one is sent: nobody answers.
-            Action::Send(part) => drop(socket.send(&part.to_bytes())),
+            Action::Send(part) => drop(socket.send(&line.bytes(&part))),
             Action::Wait(until) => {
                 sleeper.sleep([], until.since(clock::now()))?;
             }
@@ -70,15 +70,15 @@ fn report(reporter: &mut Reporter, root: IpAddr, port: u16) -> Result<ExitCode> 
     }
 }
 
-fn hear(root: &mut Controller, port: u16, json: bool) -> Result<ExitCode> {
-    let socket = wire::here(port)?;
+fn hear(root: &mut Controller, line: Line, json: bool) -> Result<ExitCode> {
+    let socket = line.here()?;
     let outcome = loop {
         let until: Instant = match root.poll(clock::now()) {
             Action::Over(outcome) => break outcome,
             Action::Wait(until) => until,
             Action::Send(_) => bail!("a root sends nothing"),
         };
-        if let Some((part, _)) = wire::next(&socket, until)? {
+        if let Some((part, _)) = line.next(&socket, until)? {
             root.received(&part);
         }
     };

@@ -19,7 +19,8 @@ use units::{Nanos, PacketRate, Rate};
 
 /// Does what is asked for.
 pub fn state(arguments: &State) -> Result<ExitCode> {
-    let State { command, json, port, socket } = arguments;
+    let State { command, json, port, key, socket } = arguments;
+    let line = || wire::Line::of(*port, key.as_deref());
     match command {
         StateCommand::Size { line, pps, creates, lifetime } => size((*line, *pps), *creates, *lifetime, *json),
         StateCommand::Show { store, limit } => {
@@ -30,22 +31,22 @@ pub fn state(arguments: &State) -> Result<ExitCode> {
             show::entries(&socket.client(), &format!("/v1/state/entries?limit={limit}{of}"), *json)
         }
         StateCommand::Send { to, instruction, how } => {
-            wire::send(*to, *port, StateCommand::instruction(instruction)?, how)
+            wire::send(*to, line()?, StateCommand::instruction(instruction)?, how)
         }
         StateCommand::Dedup { to, message, how } => {
             let once = Instruction::Count { counter: *message, threshold: 2, inclusive: false };
-            wire::send(*to, *port, once, how)
+            wire::send(*to, line()?, once, how)
         }
-        StateCommand::Listen { count, time } => wire::listen(*port, *count, *time, *json),
+        StateCommand::Listen { count, time } => wire::listen(line()?, *count, *time, *json),
         StateCommand::Collect { computation, operator, member } => {
-            group::collect(*computation, *operator, member, (*port, *json))
+            group::collect(*computation, *operator, member, (line()?, *json))
         }
-        StateCommand::GroupSize { computation, member } => group::size(*computation, member, (*port, *json)),
+        StateCommand::GroupSize { computation, member } => group::size(*computation, member, (line()?, *json)),
         StateCommand::Generate { to, rate, time, new, computations, instruction, seed } => {
             let kind = generate::Kind::named(instruction)?;
             let load =
                 generate::Load { rate: *rate, time: *time, new: *new, computations: *computations, kind, seed: *seed };
-            generate::generate(*to, *port, &load)
+            generate::generate(*to, line()?, &load)
         }
         StateCommand::Dump { file } => dump::dump(file, *port, *json),
         StateCommand::Conform { vectors } => verify::conform(vectors.as_deref(), *json),

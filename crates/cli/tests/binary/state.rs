@@ -10,6 +10,8 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Stdio;
 use units::{Instant, Mac, Nanos};
 
+const OURS: &str = "00112233445566778899aabbccddeeff\n";
+const OTHER: &str = "ffeeddccbbaa99887766554433221100\n";
 const STATE: &str = "[state]\nlifetime = \"60s\"\ndiagnostics = true\n";
 
 /// Counts of one computation, marks of tags each, and one that no router can execute.
@@ -144,19 +146,65 @@ fn members_report_and_the_root_adds_up() {
 #[test]
 fn what_is_sent_is_heard() {
     let place = Place::new(1);
+    for (name, key) in [("ours.key", OURS), ("other.key", OTHER)] {
+        place.write(name, key);
+    }
     let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-    let mut listens = place.command(&["state", "listen", "--port", &port, "--count", "2", "--time", "20s"]);
-    let listens = listens.stdout(Stdio::piped()).spawn().unwrap();
-    let until_heard = std::thread::scope(|scope| {
-        let waits = scope.spawn(|| listens.wait_with_output().unwrap());
-        until(|| {
-            place.good(&["state", "send", "127.0.0.1", "mark", "0x2a", "5", "--port", &port]);
-            waits.is_finished().then_some(())
+    for (listens, sends) in [(&[][..], &[][..]), (&["--key", "ours.key"], &["--key", "ours.key"])] {
+        let listen = ["state", "listen", "--port", &port, "--count", "2", "--time", "20s"];
+        let mut command = place.command(&[&listen[..], listens].concat());
+        let listens = command.stdout(Stdio::piped()).spawn().unwrap();
+        let until_heard = std::thread::scope(|scope| {
+            let waits = scope.spawn(|| listens.wait_with_output().unwrap());
+            until(|| {
+                let send = |value: &str, sealed: &[&str]| {
+                    let send = ["state", "send", "127.0.0.1", "mark", "0x2a", value, "--port", &port];
+                    place.good(&[&send[..], sealed].concat());
+                };
+                if !sends.is_empty() {
+                    send("6", &[]);
+                }
+                send("7", &["--key", "other.key"]);
+                send("5", sends);
+                waits.is_finished().then_some(())
+            });
+            waits.join().unwrap()
         });
-        waits.join().unwrap()
-    });
-    let text = String::from_utf8(until_heard.stdout).unwrap();
-    assert_eq!(text.lines().count(), 2, "{text}");
-    assert!(text.lines().all(|line| line.ends_with("computation 0x1 mark 0x2a 5")), "{text}");
+        let text = String::from_utf8(until_heard.stdout).unwrap();
+        assert_eq!(text.lines().count(), 2, "{text}");
+        assert!(text.lines().all(|line| line.ends_with("computation 0x1 mark 0x2a 5")), "{text}");
+    }
     assert!(place.bad(2, &["state", "send", "127.0.0.1", "mark"]).contains("write one of"));
+    let said = place.bad(1, &["state", "send", "127.0.0.1", "nop", "--key", "nowhere"]);
+    assert!(said.contains("nowhere"), "{said}");
+}
+
+/// The key's file is named, and what is in it never told.
+#[test]
+fn a_router_with_a_key_executes_what_is_sealed_and_tells_nobody_the_key() {
+    let place = Place::new(1);
+    write(&place);
+    place.write("ours.key", OURS);
+    let router = place.write("run.toml", &config("fast", &format!("{STATE}key = \"ours.key\"\n"))).start();
+    until(|| {
+        let told = place.json(&["show", "state"]);
+        let lan = told["stores"].as_array()?.iter().find(|store| store["port"] == "lan")?.clone();
+        let aborts = &lan["places"][0]["aborts"][0];
+        (aborts["reason"] == "unauthenticated" && aborts["packets"] == 12 && lan["created_entries"] == 0).then_some(())
+    });
+    let explained = place.good(&["explain", "--pcap", "in.pcapng", "--port", "lan"]);
+    assert!(explained.contains("unauthenticated"), "{explained}");
+    for command in [
+        &["show", "config"][..],
+        &["show", "state", "-j"],
+        &["show", "events"],
+        &["history"],
+        &["diff", "run.toml", "--no-color"],
+        &["check", "run.toml"],
+    ] {
+        let output = place.run(command);
+        let told = [output.stdout, output.stderr].concat();
+        assert!(!String::from_utf8_lossy(&told).contains(&OURS[8..16]), "{command:?}");
+    }
+    router.stop();
 }

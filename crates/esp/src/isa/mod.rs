@@ -277,11 +277,13 @@ pub enum Abort {
     RateLimited,
     /// Its source creates more than one may.
     Quota,
+    /// It is not sealed with the operator's key.
+    Unauthenticated,
 }
 
 impl Abort {
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Abort; 9] = [
+    pub const ALL: [Abort; 10] = [
         Abort::Full,
         Abort::AbsentTag,
         Abort::BadOpcode,
@@ -291,6 +293,7 @@ impl Abort {
         Abort::NotEnabled,
         Abort::RateLimited,
         Abort::Quota,
+        Abort::Unauthenticated,
     ];
 
     /// Its name in metrics and on the command line.
@@ -305,6 +308,7 @@ impl Abort {
             Abort::NotEnabled => "not_enabled",
             Abort::RateLimited => "rate_limited",
             Abort::Quota => "quota",
+            Abort::Unauthenticated => "unauthenticated",
         }
     }
 }

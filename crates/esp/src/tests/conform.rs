@@ -5,12 +5,14 @@
 use super::model::Model;
 use super::{Place, part, part_of, put};
 use crate::isa::{Instruction, Opcode, Operator};
+use crate::seal::OperatorKey;
 use crate::site::{Fate, Location};
 use crate::store::{LIFETIME, StoreSpec};
 use std::fmt::Write;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/conformance/vectors.txt");
 const CAPACITY: u64 = 8;
+const KEY: &str = "000102030405060708090a0b0c0d0e0f";
 const COUNTER: u64 = 0x11;
 const RESULT: u64 = 0x22;
 const CHILD: u64 = 0x33;
@@ -105,6 +107,51 @@ fn vector(text: &mut String, instruction: Instruction, condition: &str) {
     }
 }
 
+/// The same where only what is sealed is executed: sealed, with another key, changed on its way, not sealed.
+fn sealed(text: &mut String, instruction: Instruction) {
+    let key: OperatorKey = KEY.parse().unwrap();
+    let right = key.seal(&part(instruction));
+    let mut changed = part(instruction);
+    changed.computation ^= 1;
+    let mut changed = key.seal(&changed);
+    // Of a part for another computation: all of it is right but for its seal.
+    changed[4..12].copy_from_slice(&right[4..12]);
+    let end = changed.len() - 2;
+    let sum = packet::wire::checksum::checksum(&changed[..end]);
+    changed[end..].copy_from_slice(&sum.to_be_bytes());
+    let other = OperatorKey::new([0xff; 16]).seal(&part(instruction));
+    for (how, bytes) in [
+        ("sealed", right),
+        ("otherwise sealed", other),
+        ("changed", changed),
+        ("unsealed", part(instruction).to_bytes()),
+    ] {
+        let mut place = Place::new(StoreSpec::of(CAPACITY));
+        for instruction in setup(&instruction) {
+            place.fate(instruction);
+        }
+        let there = entries(&place);
+        place.rules.sealed = Some((key, std::mem::take(&mut place.rules.allowed)));
+        let mut packet = super::packet(&part(Instruction::Nop));
+        packet.truncate(20);
+        packet.extend(&bytes);
+        packet[3] = packet.len() as u8;
+        let fate = match place.pass(Location::Input, &mut packet) {
+            Fate::Aborted(why) => format!("aborted {why}"),
+            Fate::Dropped => "dropped".to_owned(),
+            fate => format!("{fate:?}").to_lowercase(),
+        };
+        assert_eq!(fate == "aborted unauthenticated", how != "sealed", "{instruction} {how}");
+        let goes = if packet[20..] == bytes { "the same".to_owned() } else { hex(&packet[20..]) };
+        writeln!(text, "\n{how} {}, present", instruction.opcode()).unwrap();
+        let lines =
+            [("key", KEY.to_owned()), ("there", there), ("packet", hex(&bytes)), ("fate", fate), ("then", goes)];
+        for (name, line) in lines.into_iter().chain([("leaves", entries(&place))]) {
+            writeln!(text, "  {name:<7}{line}").unwrap();
+        }
+    }
+}
+
 #[test]
 fn instructions_read_back_as_they_are_told() {
     for instruction in variants() {
@@ -119,12 +166,17 @@ fn instructions_read_back_as_they_are_told() {
 fn conform_golden_vectors() {
     let mut text = String::from(
         "# What each instruction does to a packet and to a store, as bytes of the part that routers execute (its carriage\n\
-         # apart). The node has number 7, the store holds eight entries, tags and values are in hexadecimal.\n",
+         # apart). The node has number 7, the store holds eight entries, tags and values are in hexadecimal. Where there is a key\n\
+         # only what is sealed with it is executed.\n",
     );
     for instruction in variants() {
         for condition in ["absent", "present", "expired", "full"] {
             vector(&mut text, instruction, condition);
         }
+    }
+    for opcode in Opcode::ALL {
+        let one = variants().into_iter().find(|instruction| instruction.opcode() == opcode).unwrap();
+        sealed(&mut text, one);
     }
     expect_test::expect_file![FILE].assert_eq(&text);
 }

@@ -3,6 +3,7 @@
 
 use super::{V4, count, packet, part};
 use crate::isa::{Instruction, Opcode};
+use crate::seal::OperatorKey;
 use crate::wire::{Addresses, Carriages, Part, datagram, dedicated, exercise, wrap};
 use std::path::Path;
 
@@ -33,6 +34,11 @@ fn made() -> Vec<(String, Vec<u8>)> {
         ("piggybacked", wrap(&carriages, &datagram(&carriages, V4, 4000, &ours).unwrap(), &ours).unwrap()),
         ("piggybacked-twice", nested),
         ("piggybacked-nothing", packet(&Part { piggybacked: true, ..ours })),
+        ("sealed", {
+            let key = OperatorKey::new([1; 16]);
+            dedicated(&carriages, V4, &key.sealed(ours))
+        }),
+        ("sealed-otherwise", dedicated(&carriages, v6, &OperatorKey::new([2; 16]).sealed(ours))),
         ("failed", packet(&Part { error: true, ..ours })),
         ("version-2", changed(|bytes| bytes[20] = 0x50)),
         ("opcode-11", changed(|bytes| bytes[21] = 11)),

@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout)]
 
 use super::{V4, count, packet, part};
+use crate::seal::OperatorKey;
 use crate::wire::{Addresses, Carriages, Locations, Part, datagram, dedicated, wrap};
 use std::path::Path;
 use std::process::Command;
@@ -22,6 +23,8 @@ fn packets() -> Vec<Vec<u8>> {
     all.push(datagram(&carriages, v6, 4000, &ours).unwrap());
     all.push(wrap(&carriages, &data, &ours).unwrap());
     all.push(packet(&Part { error: true, ..ours }));
+    all.push(dedicated(&carriages, V4, &OperatorKey::new([7; 16]).sealed(ours)));
+    all.push(wrap(&carriages, &data, &OperatorKey::new([7; 16]).sealed(part(count(1, 2)))).unwrap());
     for (at, value) in [(21, 11), (21, 200), (22, 20), (45, 0)] {
         let mut wrong = packet(&ours);
         wrong[at] = value;
@@ -68,6 +71,8 @@ fn tshark_reads_every_field() {
         "ephemeral.value",
         "ephemeral.threshold",
         "ephemeral.trace",
+        "ephemeral.sealed",
+        "ephemeral.seal",
         "ephemeral.next",
         "_ws.expert.message",
     ];

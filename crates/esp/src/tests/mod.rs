@@ -9,6 +9,7 @@ mod host;
 mod instructions;
 mod model;
 mod packets;
+mod seal;
 mod station;
 mod store;
 mod workers;

@@ -44,14 +44,26 @@ fn packet_of(addresses: Addresses, protocol: u8, payload: &[u8]) -> Option<Vec<u
     Some(bytes)
 }
 
+/// What packets carry: a [`Part`], or a [sealed](crate::seal::Sealed) one.
+pub trait Carried {
+    /// Its bytes, where data follows it or not.
+    fn carried(&self, piggybacked: bool) -> Vec<u8>;
+}
+
+impl Carried for Part {
+    fn carried(&self, piggybacked: bool) -> Vec<u8> {
+        Part { piggybacked: self.piggybacked || piggybacked, ..*self }.to_bytes()
+    }
+}
+
 /// An IP packet that carries nothing but a part.
-pub fn dedicated(carriages: &Carriages, addresses: Addresses, part: &Part) -> Vec<u8> {
-    packet_of(addresses, carriages.protocol, &part.to_bytes()).unwrap_or_default()
+pub fn dedicated(carriages: &Carriages, addresses: Addresses, part: &impl Carried) -> Vec<u8> {
+    packet_of(addresses, carriages.protocol, &part.carried(false)).unwrap_or_default()
 }
 
 /// The same as a datagram, from a port of the sender's choice. `None` where parts have no port.
-pub fn datagram(carriages: &Carriages, addresses: Addresses, from: u16, part: &Part) -> Option<Vec<u8>> {
-    let part = part.to_bytes();
+pub fn datagram(carriages: &Carriages, addresses: Addresses, from: u16, part: &impl Carried) -> Option<Vec<u8>> {
+    let part = part.carried(false);
     let length = (transport::UDP_HEADER + part.len()) as u16;
     let fields = [from, carriages.port?, length, 0].map(u16::to_be_bytes);
     let mut message = [fields.as_flattened(), &part[..]].concat();
@@ -118,11 +130,10 @@ fn upper(l3: &[u8]) -> Result<Upper, WrapError> {
 }
 
 /// The IP packet with a part in front of what it carries. It may not be fragmented from now on.
-pub fn wrap(carriages: &Carriages, l3: &[u8], part: &Part) -> Result<Vec<u8>, WrapError> {
+pub fn wrap(carriages: &Carriages, l3: &[u8], part: &impl Carried) -> Result<Vec<u8>, WrapError> {
     let upper = upper(l3)?;
-    let part = Part { piggybacked: true, ..*part };
     let mut bytes = l3[..upper.at].to_vec();
-    bytes.extend(part.to_bytes());
+    bytes.extend(part.carried(true));
     bytes.extend([upper.protocol, 0]);
     bytes.extend_from_slice(&l3[upper.at..upper.end]);
     bytes[upper.named_at] = carriages.protocol;
@@ -133,13 +144,25 @@ pub fn wrap(carriages: &Carriages, l3: &[u8], part: &Part) -> Result<Vec<u8>, Wr
 /// The packet as it was before [`wrap`], but for what routers have done to its header, and its part. `Err` where it carries
 /// none beside its data.
 pub fn strip(carriages: &Carriages, l3: &[u8]) -> Result<(Vec<u8>, Part), Unread> {
+    strip_by(carriages, l3, Part::read)
+}
+
+/// The same of a part that is read otherwise: [`OperatorKey::read`](crate::seal::OperatorKey::read), or
+/// [`seal::read`](crate::seal::read).
+pub fn strip_by(
+    carriages: &Carriages,
+    l3: &[u8],
+    read: impl FnOnce(&[u8]) -> Result<Part, Unread>,
+) -> Result<(Vec<u8>, Part), Unread> {
     let upper = upper(l3).map_err(|_| Unread::Foreign)?;
     if upper.protocol != carriages.protocol {
         return Err(Unread::Foreign);
     }
     let inside = &l3[upper.at..upper.end];
-    let part = Part::read(inside)?;
-    let trailer = inside.get(part.length()..).and_then(|rest| rest.split_first_chunk::<TRAILER>());
+    let part = read(inside)?;
+    // What was read says how long it is.
+    let length = inside.get(2).map_or(0, |length| usize::from(*length));
+    let trailer = inside.get(length..).and_then(|rest| rest.split_first_chunk::<TRAILER>());
     let (Some((&[protocol, _], data)), true) = (trailer, part.piggybacked) else { return Err(Unread::Foreign) };
     let mut bytes = l3[..upper.at].to_vec();
     bytes.extend_from_slice(data);

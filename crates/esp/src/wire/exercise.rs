@@ -2,6 +2,7 @@
 
 use super::{Carriages, Part, Unread, peek, rewrite, set_error, strip, wrap};
 use crate::isa::{Abort, execute};
+use crate::seal::{self, OperatorKey};
 use crate::store::View;
 use packet::wire::checksum::sum;
 
@@ -37,6 +38,29 @@ const PROBE: Part = Part {
     instruction: crate::isa::Instruction::Test { tag: 8 },
 };
 
+/// A sealed one: whoever has no key can say that it failed, and nothing else.
+fn of_sealed(bytes: &[u8]) {
+    let key = OperatorKey::new([1; 16]);
+    if let Ok(part) = key.read(bytes) {
+        assert_eq!(seal::read(bytes), Ok(part));
+    }
+    let mut changed = bytes.to_vec();
+    set_error(&mut changed);
+    let (before, after) = (seal::read(bytes), seal::read(&changed));
+    assert_eq!(after, before.map(|part| Part { error: true, ..part }));
+    let Ok(part) = before else { return };
+    let sealed = key.seal(&part);
+    assert_eq!((key.read(&sealed), seal::read(&sealed)), (Ok(part), Ok(part)));
+    let mut failed = sealed.clone();
+    set_error(&mut failed);
+    assert_eq!(key.read(&failed), Ok(Part { error: true, ..part }), "the error bit is anybody's to set");
+    for at in (0..sealed.len()).filter(|at| *at != 2) {
+        let mut forged = sealed.clone();
+        forged[at] ^= 0x20;
+        assert_ne!(key.read(&forged), Ok(part), "byte {at} is of the seal");
+    }
+}
+
 fn of_part(bytes: &[u8]) {
     let (peeked, read) = (peek(bytes), Part::read(bytes));
     match read {
@@ -52,6 +76,7 @@ fn of_part(bytes: &[u8]) {
             }
             return;
         }
+        Err(Unread::Sealed) => return of_sealed(bytes),
         Ok(part) => assert_eq!(peeked, Some((part.locations, part.error, part.computation))),
     }
     let Ok(part) = read else { return };

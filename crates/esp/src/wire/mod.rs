@@ -14,8 +14,8 @@ mod exercise;
 mod part;
 
 pub use carriage::{Carriage, Carriages};
-pub use envelope::{Addresses, WrapError, datagram, dedicated, strip, wrap};
+pub use envelope::{Addresses, Carried, WrapError, datagram, dedicated, strip, strip_by, wrap};
 pub use exercise::exercise;
-pub(crate) use part::Checked;
 pub(crate) use part::behind;
+pub(crate) use part::{Checked, SEALED};
 pub use part::{Locations, Part, Unread, peek, rewrite, set_error};

@@ -5,15 +5,18 @@
 //! | 0 | version (3 bits) = 1, then one bit each: input, central, output, error, piggybacked |
 //! | 1 | opcode |
 //! | 2 | length in bytes, checksum included: fixed by the opcode |
-//! | 3 | flags (0x80: trace) and operator (4 bits each) |
+//! | 3 | flags (0x80: trace, 0x40: sealed) and operator (4 bits each) |
 //! | 4 | computation |
 //! | 12 | operands: tags and values of 8 bytes, a threshold of 4 |
 //! | last 2 | Internet checksum over all of it |
+//!
+//! A sealed part has eight bytes more before its checksum: see [`crate::seal`].
 //!
 //! The checksum stays right with every change, so the sum over the whole part never changes: a UDP checksum around it stays
 //! right by itself (RFC 1071 2(B): the part is of even length, and begins at an even offset).
 
 use crate::isa::{Abort, Instruction, Opcode, Operator, REGISTERED};
+use crate::seal::SEAL;
 use packet::wire::checksum::{self, Sum};
 use zerocopy::byteorder::network_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -25,6 +28,8 @@ const OUTPUT: u8 = 1 << 2;
 const ERROR: u8 = 1 << 1;
 const PIGGYBACKED: u8 = 1;
 const TRACE: u8 = 0x80;
+/// The flag of a part that is sealed.
+pub(crate) const SEALED: u8 = 0x40;
 const CHECKSUM: usize = 2;
 
 /// The fixed beginning.
@@ -137,6 +142,8 @@ pub enum Unread {
     Foreign,
     /// It is ours, and wrong.
     Wrong(Abort),
+    /// It is sealed: whether it is right says who has the key ([`crate::seal`]).
+    Sealed,
 }
 
 /// What the first bytes say without a look at the rest: where it is to be executed, whether it failed before, and its
@@ -180,7 +187,7 @@ impl Checked {
             return Err(Unread::Wrong(if head.opcode >= REGISTERED { Abort::NotEnabled } else { Abort::BadOpcode }));
         };
         if usize::from(head.length) != opcode.length() || bytes.len() < opcode.length() {
-            return Err(Unread::Wrong(Abort::BadLength));
+            return Err(unusual(head, opcode, bytes.len()));
         }
         let summed = match opcode.length() {
             14 => is_summed::<14>(bytes),
@@ -207,6 +214,16 @@ impl Checked {
     pub fn instruction(self, bytes: &[u8]) -> Option<Instruction> {
         operands(self.opcode, self.operator & 0x0f, bytes.get(HEAD..self.opcode.length())?)
     }
+}
+
+/// Why a part is none whose length is not that of its instruction.
+#[cold]
+fn unusual(head: &Head, opcode: Opcode, there: usize) -> Unread {
+    let length = usize::from(head.length);
+    if head.operator & SEALED != 0 && length == opcode.length() + SEAL && there >= length {
+        return Unread::Sealed;
+    }
+    Unread::Wrong(Abort::BadLength)
 }
 
 impl Part {

@@ -38,9 +38,12 @@ pub fn directory_of(path: &Path) -> io::Result<PathBuf> {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).canonicalize()
 }
 
-/// The directories that the ports of a plan read from, and those they write to.
+/// The directories that a plan reads from, and those it writes to.
 pub fn directories(plan: &Plan) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let needs = plan.ports.iter().flat_map(needs);
+    // The key of ephemeral state is read again with every change of its table.
+    let key = plan.state.as_ref().and_then(|state| state.key.as_deref());
+    let key = key.map(|path| Need { path: path.into(), write: false });
+    let needs = plan.ports.iter().flat_map(needs).chain(key);
     let (write, read): (Vec<Need>, Vec<Need>) = needs.partition(|need| need.write);
     let directories = |needs: Vec<Need>| needs.iter().filter_map(|need| directory_of(&need.path).ok()).collect();
     (directories(read), directories(write))

@@ -58,6 +58,7 @@ pub(super) fn read(report: &mut Report<'_>, root: &Section<'_>, ports: &[PortPla
             .unwrap_or_else(|| Instruction::ALL.to_vec()),
         source_rate: within(report, &section, "source_rate", RATES),
         source_creates: within(report, &section, "source_creates", RATES),
+        key: file(report, &section, "key"),
     };
     if plan.single_store && plan.central == 0 {
         report.error(span.clone(), "state.single_store", || {
@@ -86,6 +87,17 @@ fn too_small(report: &mut Report<'_>, plan: &StatePlan, port: &PortPlan, span: s
         true => report.error(span, "state.capacity", say),
         false => report.warning(span, "state.capacity", say),
     }
+}
+
+/// The name of a file; none where it is left out or reported.
+fn file(report: &mut Report<'_>, section: &Section<'_>, name: &'static str) -> Option<String> {
+    let text = section.text(report, name)?;
+    if text.value.is_empty() || text.value.chars().any(char::is_control) {
+        let reason = format!("{} is no name of a file", quote(text.value));
+        text.error(report, || (reason, format!("write {name} = \"/etc/switchpath/state.key\"")));
+        return None;
+    }
+    Some(text.value.to_owned())
 }
 
 /// Those of `all` that a list names, in their own order. None: left out or reported.

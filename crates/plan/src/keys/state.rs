@@ -135,6 +135,14 @@ pub(crate) const STATE: &[Key] = &[
         "Entries a second that one source may create in each worker's part of a store, a second's worth at once; without it as \
          many as fit.",
     ),
+    key(
+        "key",
+        Kind::Text(Form::File),
+        "",
+        "\"/etc/switchpath/state.key\"",
+        "The file of the operator's key, 32 hexadecimal digits, read when the table is applied: with it, only instructions are \
+         executed that are sealed with this key. Another key is another file.",
+    ),
 ];
 
 pub(crate) const PORT_STATE: &[Key] = &[

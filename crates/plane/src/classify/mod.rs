@@ -182,6 +182,9 @@ impl<W: Witness> Classifier<'_, W> {
         (*offloads, *stations) = (false, false);
         let count = packets.len().min(BATCH);
         if view.through.is_some() {
+            // What passes is executed as well, by ports that do (spec E-40).
+            *stations = self.snapshot.stations.is_some()
+                && packets[..count].iter().any(|packet| self.snapshot.marks.may_be_on(packet.bytes()));
             return self.pass_all((id, view), came, &mut packets[..count], (&mut targets[..count], offloads));
         }
         // Where untagged IPv4 has no interface nothing is plain: no station has the address of all ones in 64 bits.

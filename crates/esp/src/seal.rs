@@ -1,0 +1,200 @@
+//! Parts that only those can make who have the operator's key (spec 4; adr/0049).
+//!
+//! A sealed part has flag 0x40, and eight bytes more than its instruction has operands:
+//!
+//! | offset | field |
+//! |---|---|
+//! | 0 to 11 | the head, as ever: flag 0x40 is set in byte 3, and byte 2 counts the seal |
+//! | 12 to length - 11 | the operands |
+//! | length - 10 | the seal, 8 bytes: SipHash-2-4 of all that stands before, under the key, its lowest byte first |
+//! | last 2 | Internet checksum over all of it |
+//!
+//! The seal is over everything before it but the error bit, which anybody may set: it only ever ends what would be executed.
+//! A router that writes a value or a child into a part has the key, and seals it anew. Source: Aumasson and Bernstein,
+//! "SipHash: a fast short-input PRF", INDOCRYPT 2012.
+
+use crate::isa::Abort;
+use crate::wire::{Carried, Part, SEALED, Unread};
+use packet::wire::checksum;
+use siphasher::sip::SipHasher24;
+use std::fmt;
+use std::str::FromStr;
+
+/// Bytes of a seal.
+pub const SEAL: usize = 8;
+const CHECKSUM: usize = 2;
+const HEAD: usize = 12;
+/// Bytes of the longest part without a seal: four tags and two values.
+pub(crate) const LONGEST: usize = HEAD + 6 * 8 + CHECKSUM;
+const ERROR: u8 = 1 << 1;
+
+/// What those share who may have instructions executed: 128 bits, drawn at random.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct OperatorKey([u8; 16]);
+
+/// A part without its seal, as it would be if it had none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Plain {
+    bytes: [u8; LONGEST],
+    length: u8,
+}
+
+impl Plain {
+    /// Takes the seal off a part, whatever it is; its length and its flag are what they should be.
+    pub fn of(sealed: &[u8]) -> Option<Plain> {
+        let length = usize::from(*sealed.get(2)?);
+        let plain = length.checked_sub(SEAL).filter(|plain| (HEAD + CHECKSUM..=LONGEST).contains(plain))?;
+        let whole = sealed.get(..length)?;
+        if whole[3] & SEALED == 0 || checksum::sum(whole) != 0xffff {
+            return None;
+        }
+        let mut bytes = [0; LONGEST];
+        bytes[..plain - CHECKSUM].copy_from_slice(&whole[..plain - CHECKSUM]);
+        bytes[2] = plain as u8;
+        bytes[3] &= !SEALED;
+        sum_up(&mut bytes[..plain]);
+        Some(Plain { bytes, length: plain as u8 })
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+
+    /// The same, to change.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[..usize::from(self.length)]
+    }
+}
+
+fn sum_up(part: &mut [u8]) {
+    let Some(end) = part.len().checked_sub(CHECKSUM) else { return };
+    let sum = checksum::checksum(&part[..end]);
+    part[end..].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// Whether a part says that it is sealed, and is long enough.
+pub(crate) fn is_sealed(bytes: &[u8]) -> bool {
+    bytes.first_chunk::<4>().is_some_and(|&[_, _, length, flags]| flags & SEALED != 0 && bytes.len() >= length.into())
+}
+
+/// Reads a part, sealed or not, without a look at its seal: to show it, not to believe it.
+pub fn read(bytes: &[u8]) -> Result<Part, Unread> {
+    match Part::read(bytes) {
+        Err(Unread::Sealed) => Part::read(Plain::of(bytes).ok_or(Unread::Wrong(Abort::BadChecksum))?.bytes()),
+        read => read,
+    }
+}
+
+impl OperatorKey {
+    /// The key of these bytes.
+    pub const fn new(bytes: [u8; 16]) -> OperatorKey {
+        OperatorKey(bytes)
+    }
+
+    fn seal_of(&self, before: &[u8]) -> [u8; SEAL] {
+        let mut bytes = [0; LONGEST];
+        let bytes = &mut bytes[..before.len().min(LONGEST)];
+        bytes.copy_from_slice(&before[..bytes.len()]);
+        bytes[0] &= !ERROR;
+        SipHasher24::new_with_key(&self.0).hash(bytes).to_le_bytes()
+    }
+
+    /// The bytes of a part, sealed.
+    pub fn seal(&self, part: &Part) -> Vec<u8> {
+        self.seal_bytes(&part.to_bytes())
+    }
+
+    /// Seals the bytes of a part that has no seal.
+    pub(crate) fn seal_bytes(&self, plain: &[u8]) -> Vec<u8> {
+        let end = plain.len() - CHECKSUM;
+        let mut bytes = plain[..end].to_vec();
+        bytes[2] += SEAL as u8;
+        bytes[3] |= SEALED;
+        bytes.extend(self.seal_of(&bytes));
+        bytes.extend([0; CHECKSUM]);
+        sum_up(&mut bytes);
+        bytes
+    }
+
+    /// Reads a part that is sealed with this key. Any other is [`Abort::Unauthenticated`].
+    pub fn read(&self, bytes: &[u8]) -> Result<Part, Unread> {
+        match Part::read(bytes) {
+            Err(Unread::Sealed) => Part::read(self.open(bytes).map_err(Unread::Wrong)?.bytes()),
+            Ok(_) => Err(Unread::Wrong(Abort::Unauthenticated)),
+            wrong => wrong,
+        }
+    }
+
+    /// The part in these bytes, without its seal, where that is right.
+    pub(crate) fn open(&self, sealed: &[u8]) -> Result<Plain, Abort> {
+        let plain = Plain::of(sealed).ok_or(Abort::BadChecksum)?;
+        let end = usize::from(plain.length) - CHECKSUM;
+        // Both are numbers of 64 bits: comparing them takes the same time wherever they differ.
+        let seal = sealed.get(end..).and_then(|rest| rest.first_chunk::<SEAL>());
+        let right =
+            seal.is_some_and(|seal| u64::from_le_bytes(*seal) == u64::from_le_bytes(self.seal_of(&sealed[..end])));
+        if right { Ok(plain) } else { Err(Abort::Unauthenticated) }
+    }
+
+    /// Writes what an executed instruction has changed into the part that `plain` was taken from, and seals that anew.
+    pub(crate) fn close(&self, sealed: &mut [u8], plain: &Plain) {
+        let end = usize::from(plain.length) - CHECKSUM;
+        let Some(whole) = sealed.get_mut(..end + SEAL + CHECKSUM) else { return };
+        whole[HEAD..end].copy_from_slice(&plain.bytes[HEAD..end]);
+        let seal = self.seal_of(&whole[..end]);
+        whole[end..end + SEAL].copy_from_slice(&seal);
+        sum_up(whole);
+    }
+
+    /// A part as packets carry it that is sealed with this key.
+    pub const fn sealed(self, part: Part) -> Sealed {
+        Sealed { key: self, part }
+    }
+}
+
+/// A part that is sealed as it is put into a packet: see [`crate::wire::dedicated`].
+#[derive(Clone, Copy, Debug)]
+pub struct Sealed {
+    key: OperatorKey,
+    part: Part,
+}
+
+impl Carried for Sealed {
+    fn carried(&self, piggybacked: bool) -> Vec<u8> {
+        self.key.seal(&Part { piggybacked: self.part.piggybacked || piggybacked, ..self.part })
+    }
+}
+
+/// A text that is no key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NoKey;
+
+impl fmt::Display for NoKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key is 32 digits from 0 to f: `openssl rand -hex 16` draws one")
+    }
+}
+
+impl std::error::Error for NoKey {}
+
+impl FromStr for OperatorKey {
+    type Err = NoKey;
+
+    /// 32 hexadecimal digits, and space around them.
+    fn from_str(text: &str) -> Result<OperatorKey, NoKey> {
+        let text = text.trim();
+        if text.len() != 32 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err(NoKey);
+        }
+        let number = u128::from_str_radix(text, 16).map_err(|_| NoKey)?;
+        Ok(OperatorKey(number.to_be_bytes()))
+    }
+}
+
+/// A secret is not printed.
+impl fmt::Debug for OperatorKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OperatorKey")
+    }
+}

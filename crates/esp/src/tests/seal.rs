@@ -1,0 +1,183 @@
+//! Parts that are sealed with the operator's key.
+
+use super::{Place, V4, packet, part, part_of, put};
+use crate::isa::{Abort, Instruction, Operator};
+use crate::seal::{self, OperatorKey};
+use crate::site::{Fate, Location};
+use crate::store::StoreSpec;
+use crate::wire::{Addresses, Carriages, Locations, Part, Unread, datagram, dedicated, strip, strip_by, wrap};
+use packet::wire::complete_checksum;
+use proptest::prelude::*;
+use siphasher::sip::SipHasher24;
+
+const KEY: OperatorKey = OperatorKey::new([0x5a; 16]);
+const OTHER: OperatorKey = OperatorKey::new([0x5b; 16]);
+
+/// A place that executes what is sealed with [`KEY`].
+fn guarded() -> Place {
+    let mut place = Place::new(StoreSpec::of(100));
+    place.rules.sealed = Some((KEY, std::mem::take(&mut place.rules.allowed)));
+    place
+}
+
+fn sealed(key: OperatorKey, instruction: Instruction) -> Vec<u8> {
+    dedicated(&Carriages::default(), V4, &key.sealed(part(instruction)))
+}
+
+/// The example of the paper's appendix A: what is computed is SipHash-2-4.
+#[test]
+fn the_seal_is_the_published_function() {
+    let (key, input): ([u8; 16], [u8; 15]) = (std::array::from_fn(|n| n as u8), std::array::from_fn(|n| n as u8));
+    assert_eq!(SipHasher24::new_with_key(&key).hash(&input), 0xa129_ca61_49be_45e5);
+    let part = part(Instruction::Test { tag: 1 });
+    let bytes = OperatorKey::new(key).seal(&part);
+    assert_eq!((bytes.len(), bytes[2], bytes[3]), (30, 30, 0x40));
+    let said = SipHasher24::new_with_key(&key).hash(&bytes[..20]).to_le_bytes();
+    assert_eq!(bytes[20..28], said);
+    assert_eq!(packet::wire::checksum::sum(&bytes), 0xffff);
+}
+
+#[test]
+fn only_what_is_sealed_with_the_key_is_executed() {
+    let mut place = guarded();
+    let unauthenticated = Fate::Aborted(Abort::Unauthenticated);
+    assert_eq!(place.pass(Location::Input, &mut sealed(KEY, put(1, 5))), Fate::Forwarded);
+    assert_eq!(place.pass(Location::Input, &mut sealed(OTHER, put(1, 6))), unauthenticated);
+    assert_eq!(place.pass(Location::Input, &mut packet(&part(put(1, 7)))), unauthenticated);
+    assert_eq!(place.value(1), Some(5));
+    // They go on, and say that they were not executed; a later router does not try.
+    for mut bytes in [sealed(OTHER, put(1, 6)), packet(&part(put(1, 7)))] {
+        place.pass(Location::Input, &mut bytes);
+        assert_eq!(place.pass(Location::Input, &mut bytes), Fate::Passed);
+        assert!(seal::read(&bytes[20..]).unwrap().error);
+    }
+    let counters = place.site.counters();
+    assert_eq!((counters.aborted[Abort::Unauthenticated as usize], counters.failed_before), (4, 2));
+}
+
+/// Whoever has no key could not seal what it writes: what is sealed passes, whatever it is.
+#[test]
+fn where_there_is_no_key_what_is_sealed_passes_as_it_is() {
+    let mut place = Place::small();
+    for instruction in [put(1, 5), Instruction::Get { tag: 1, value: 0 }] {
+        let mut bytes = sealed(KEY, instruction);
+        let before = bytes.clone();
+        assert_eq!((place.pass(Location::Input, &mut bytes), bytes), (Fate::Passed, before));
+    }
+    assert_eq!(place.value(1), None);
+}
+
+#[test]
+fn every_bit_but_that_of_the_error_is_sealed() {
+    let bytes = KEY.seal(&part(Instruction::Get { tag: 1, value: 3 }));
+    for bit in 0..8 * (bytes.len() - 2) {
+        let mut forged = bytes.clone();
+        forged[bit / 8] ^= 1 << (bit % 8);
+        let end = forged.len() - 2;
+        let sum = packet::wire::checksum::checksum(&forged[..end]);
+        forged[end..].copy_from_slice(&sum.to_be_bytes());
+        assert_eq!(KEY.read(&forged).is_ok(), bit == 1, "bit {bit}");
+    }
+}
+
+/// What a router writes is sealed by it, so that the next one finds it right, and reads what was written.
+#[test]
+fn what_a_router_writes_into_a_part_it_seals_anew() {
+    let mut places = [guarded(), guarded()];
+    for (place, value) in places.iter_mut().zip([7, 9]) {
+        assert_eq!(place.pass(Location::Input, &mut sealed(KEY, put(1, value))), Fate::Forwarded);
+    }
+    let mut bytes = sealed(KEY, Instruction::Get { tag: 1, value: 0 });
+    for (place, value) in places.iter_mut().zip([7, 9]) {
+        assert_eq!(place.pass(Location::Input, &mut bytes), Fate::Forwarded);
+        assert_eq!(KEY.read(&bytes[20..]).unwrap().instruction, Instruction::Get { tag: 1, value });
+    }
+    // A parent knows its children by the names that routers write: those are sealed as well.
+    let mut bytes = sealed(KEY, Instruction::Rchld { counter: 2, child: 77 });
+    assert_eq!(places[0].pass(Location::Input, &mut bytes), Fate::Forwarded);
+    assert!(
+        matches!(KEY.read(&bytes[20..]).unwrap().instruction, Instruction::Rchld { counter: 2, child } if child != 77)
+    );
+    assert_eq!(places[1].pass(Location::Input, &mut bytes), Fate::Forwarded);
+}
+
+#[test]
+fn data_that_carries_a_sealed_part_is_found_again() {
+    let carriages = Carriages::default();
+    let v6 = Addresses::V6("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap());
+    for addresses in [V4, v6] {
+        let data = datagram(&Carriages { port: Some(9), ..carriages }, addresses, 4000, &part(put(9, 9))).unwrap();
+        let mut wrapped = wrap(&carriages, &data, &KEY.sealed(part(put(1, 5)))).unwrap();
+        assert_eq!(guarded().pass(Location::Input, &mut wrapped), Fate::Forwarded);
+        assert_eq!(strip(&carriages, &wrapped), Err(Unread::Sealed));
+        let (inner, part) = strip_by(&carriages, &wrapped, |bytes| KEY.read(bytes)).unwrap();
+        assert_eq!((part.instruction, part.piggybacked), (put(1, 5), true));
+        assert_eq!(inner[inner.len() - 30..], data[data.len() - 30..]);
+        assert_eq!(
+            strip_by(&carriages, &wrapped, |bytes| OTHER.read(bytes)),
+            Err(Unread::Wrong(Abort::Unauthenticated))
+        );
+    }
+}
+
+#[test]
+fn a_key_is_read_and_never_told() {
+    let key: OperatorKey = " 000102030405060708090a0b0c0d0e0f\n".parse().unwrap();
+    assert_eq!(key, OperatorKey::new(std::array::from_fn(|n| n as u8)));
+    assert_eq!(format!("{key:?}"), "OperatorKey");
+    assert!(!format!("{:?}", guarded().rules).contains("90"), "0x5a");
+    let with_sign = format!("+{}", "1".repeat(31));
+    for text in ["", "00", &"g".repeat(32), &"0".repeat(33), &with_sign, &"é".repeat(16)] {
+        let error = text.parse::<OperatorKey>().unwrap_err().to_string();
+        assert!(text.is_empty() || !error.contains(text), "{error}");
+    }
+}
+
+fn any_instruction() -> impl Strategy<Value = Instruction> {
+    prop_oneof![
+        any::<u8>().prop_map(|threshold| Instruction::Count {
+            counter: 1,
+            threshold: threshold.into(),
+            inclusive: true
+        }),
+        any::<u64>().prop_map(|value| Instruction::Compare { tag: 2, value, relation: Operator::Gt }),
+        any::<u64>().prop_map(|value| Instruction::Collect { counter: 3, result: 4, value, operator: Operator::Max }),
+        any::<u8>().prop_map(|child| Instruction::Rchld { counter: 5, child: child.into() }),
+        (any::<u8>(), any::<u64>()).prop_map(|(child, value)| Instruction::Rcollect {
+            counter: 5,
+            result: 6,
+            child: child.into(),
+            value,
+            operator: Operator::Add,
+        }),
+        any::<u64>().prop_map(|value| Instruction::Get { tag: 2, value }),
+        any::<u8>().prop_map(|value| put(3, value.into())),
+    ]
+}
+
+proptest! {
+    /// A seal changes nothing of what is executed, and datagrams around it stay right.
+    #[test]
+    fn sealed_or_not_the_same_is_done(
+        instructions in proptest::collection::vec((any_instruction(), 0u8..8, any::<bool>()), 1..40),
+    ) {
+        let (mut open, mut guarded) = (Place::small(), guarded());
+        let carriages = Carriages::default();
+        for (instruction, bits, trace) in instructions {
+            let bit = |n: u8| bits >> n & 1 != 0;
+            let locations = Locations { input: bit(0), central: bit(1), output: bit(2) };
+            let part = Part { locations, trace, ..part(instruction) };
+            let (mut plain, mut sealed) = (
+                datagram(&carriages, V4, 4000, &part).unwrap(),
+                datagram(&carriages, V4, 4000, &KEY.sealed(part)).unwrap(),
+            );
+            let fate = open.pass(Location::Input, &mut plain);
+            prop_assert_eq!(guarded.pass(Location::Input, &mut sealed), fate);
+            prop_assert_eq!(KEY.read(&sealed[28..]), Ok(part_of(&plain)));
+            let mut summed = sealed.clone();
+            prop_assert!(complete_checksum(&mut summed).is_ok());
+            let sum = packet::wire::checksum::sum;
+            prop_assert!(summed == sealed || sum(&summed) == sum(&sealed), "the datagram's sum");
+        }
+    }
+}
