@@ -24,6 +24,7 @@ pub mod pcap;
 pub mod peer;
 pub mod precedence;
 pub mod privilege;
+pub mod quotes;
 pub mod recorder;
 pub mod remarks;
 pub mod revive;

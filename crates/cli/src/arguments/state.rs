@@ -13,6 +13,10 @@ use units::{Nanos, PacketRate, Rate};
 Examples:
   switchpath state size --line 1gbit                 how large the store of a port has to be
   switchpath state show lan                          what is in the store of a port of the running router
+  switchpath state ping 192.0.2.1                    which routers on the way execute instructions, and where
+  switchpath state branch 192.0.2.1 198.51.100.7     where the ways to several hosts part
+  switchpath state subcast 7 --from 192.0.2.1 --group 239.1.2.3   receive, of what is sent to those who ask for it
+  switchpath state subcast 7 --to 239.1.2.3 hello    send it: no branch without such a receiver gets a copy
   switchpath state collect 0x5eed --to 192.0.2.1 --value 17 --operator max
   switchpath state collect 0x5eed --operator max     the one that they report to: the largest value of all
   switchpath state group-size 0x5eed                 how many members there are
@@ -86,6 +90,62 @@ pub enum StateCommand {
         /// End after this time.
         #[arg(long, value_name = "TIME")]
         time: Option<Nanos>,
+        /// Also those sent to this multicast group.
+        #[arg(long, value_name = "ADDRESS")]
+        group: Option<IpAddr>,
+        /// Send each back as it came, with whatever it carries; routers on the way back leave it alone.
+        #[arg(long)]
+        answer: bool,
+    },
+    /// Find out which routers on the way to a host execute instructions, and at which of their places.
+    ///
+    /// Probes whose time to live ends at one router after the other come back as they arrived there, in ICMP errors. What a router
+    /// executes changes them. Behind one that could not execute a probe nothing is known: none does.
+    #[command(after_help = "\
+Examples:
+  switchpath state ping 192.0.2.1
+  switchpath state ping 2001:db8::1 --hops 8 --wait 300ms -j
+
+  yes     executes instructions there      no   forwards them like any packet
+  failed  could not: the store is full,    ?    it, or a neighbour, does not answer, or a router before has failed
+          or it does not execute this one")]
+    Ping {
+        /// The host, which need not know of any of this.
+        host: IpAddr,
+        #[command(flatten)]
+        way: Way,
+    },
+    /// Find the routers at which the ways from this host to several others part.
+    ///
+    /// All are asked with the same tag, which a router executes with the same answer: the ways are one for as long as the answers are.
+    /// Routers that execute nothing are told apart by their addresses.
+    #[command(after_help = "\
+Examples:
+  switchpath state branch 198.51.100.7 203.0.113.9
+  switchpath state branch 198.51.100.7 203.0.113.9 203.0.113.77 -j | jq '.branches[].router'")]
+    Branch {
+        /// The hosts.
+        #[arg(required = true, num_args = 2..=64)]
+        hosts: Vec<IpAddr>,
+        #[command(flatten)]
+        way: Way,
+    },
+    /// Send to a part of a multicast group: to those who ask for it; or receive as one of them.
+    ///
+    /// Receivers mark the ports by which what the source sends goes to them, again and again for as long as they run; copies of data leave
+    /// by marked ports only. A receiver that ends gets data for another two thirds of a lifetime at most.
+    #[command(after_help = "\
+Examples:
+  switchpath state subcast 7 --from 192.0.2.1 --group 239.1.2.3      a receiver; 192.0.2.1 is the source
+  switchpath state subcast 7 --to 239.1.2.3 --count 10 a message     the source
+  switchpath state subcast 7 --from 192.0.2.1 --group 239.1.2.3 --layer 2   wants layers 0 to 2
+  switchpath state subcast 7 --to 239.1.2.3 --layer 3 details        of a layer that some want")]
+    Subcast {
+        /// The computation: a number that the source and its receivers know.
+        #[arg(value_parser = number)]
+        computation: u64,
+        #[command(flatten)]
+        part: Subcasting,
     },
     /// Send a message of which no router lets a second copy pass within a lifetime.
     Dedup {
@@ -177,6 +237,58 @@ pub enum Place {
     Output,
 }
 
+/// How a way is searched.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct Way {
+    /// Look no farther.
+    #[arg(long, value_name = "N", default_value = "30", value_parser = clap::value_parser!(u8).range(1..=200))]
+    pub hops: u8,
+    /// How long an answer may take.
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    pub wait: Nanos,
+    /// How often to ask: answers get lost, and routers give few at a time.
+    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub tries: u8,
+}
+
+/// A source, or a receiver that asks for what it sends.
+#[derive(Args, Debug)]
+pub struct Subcasting {
+    /// A receiver, of what this source sends.
+    #[arg(long, value_name = "SOURCE", requires = "group", conflicts_with = "to", required_unless_present = "to")]
+    pub from: Option<IpAddr>,
+    /// The group that it receives.
+    #[arg(long, value_name = "ADDRESS", requires = "from")]
+    pub group: Option<IpAddr>,
+    /// The source, which sends to this group.
+    #[arg(long, value_name = "GROUP")]
+    pub to: Option<IpAddr>,
+    /// Of data: the layer it is of. Of a receiver: the highest it wants.
+    #[arg(long, value_name = "N")]
+    pub layer: Option<u64>,
+    /// A receiver changes its mind: each line of the standard input is the highest layer that it wants from then on.
+    #[arg(long, requires = "layer", requires = "from")]
+    pub ask: bool,
+    /// Send to everybody in the group, whoever asks for it.
+    #[arg(long, requires = "to", conflicts_with = "layer")]
+    pub everybody: bool,
+    /// How long routers keep entries.
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub lifetime: Nanos,
+    /// Packets to send, or to receive.
+    #[arg(short, long, value_name = "PACKETS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// The time from one packet to the next.
+    #[arg(long, value_name = "TIME", default_value = "1s", requires = "to")]
+    pub every: Nanos,
+    /// How long to receive.
+    #[arg(long, value_name = "TIME", requires = "from")]
+    pub time: Option<Nanos>,
+    /// What to send; `{n}` in it is the number of the packet, from 0.
+    #[arg(value_name = "DATA")]
+    pub data: Vec<String>,
+}
+
 /// A member of a group, or its root.
 #[derive(Args, Debug)]
 pub struct Member {
@@ -184,8 +296,11 @@ pub struct Member {
     #[arg(long, value_name = "ADDRESS")]
     pub to: Option<IpAddr>,
     /// What it reports.
-    #[arg(long, value_name = "N", default_value = "1")]
-    pub value: u64,
+    #[arg(long, value_name = "N", default_value = "1", value_delimiter = ',')]
+    pub value: Vec<u64>,
+    /// Be so many members, each with a socket of its own; they take the values in turn.
+    #[arg(long, value_name = "N", default_value = "1", requires = "to", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub members: u64,
     /// How long routers keep entries.
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub lifetime: Nanos,

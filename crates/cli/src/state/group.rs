@@ -6,6 +6,7 @@ use crate::output::print_json;
 use anyhow::{Result, bail};
 use esp::host::{Action, Computation, Controller, Outcome, Reporter, Schedule};
 use esp::isa::Operator;
+use esp::wire::Locations;
 use io::clock;
 use io::wait::{Sleeper, Waker};
 use serde::Serialize;
@@ -26,7 +27,7 @@ struct Collected {
 
 /// `switchpath state group-size`
 pub fn size(computation: u64, member: &Member, how: (Line, bool)) -> Result<ExitCode> {
-    collect(computation, Operator::Add, &Member { value: 1, ..*member }, how)
+    collect(computation, Operator::Add, &Member { value: vec![1], ..*member }, how)
 }
 
 /// `switchpath state collect`
@@ -44,42 +45,54 @@ pub fn collect(computation: u64, operator: Operator, member: &Member, (line, jso
     let start = now + Nanos::new(attempt * period.get() - today);
     let schedule = Schedule::plan(start, member.lifetime, (member.delay, member.delay), member.tries)?;
     let random = RandomState::new();
-    let computation = Computation::joined(computation, [random.hash_one(0), random.hash_one(1)]);
+    // Members come in by several ports of a router and leave by the one towards the root: there they meet (spec E-38).
+    let computation = Computation::joined(computation, [random.hash_one(0), random.hash_one(1)]).at(Locations::OUTPUT);
     let round = computation.round(attempt as u32, operator);
     match member.to {
         Some(root) => {
-            let mut reporter = Reporter::new(round, schedule, random.hash_one(2), member.value);
-            report(&mut reporter, root, line)
+            let values = member.value.iter().cycle().zip(0..member.members);
+            let reporter = |(value, n): (&u64, u64)| Reporter::new(round, schedule, random.hash_one(2 + n), *value);
+            report(values.map(reporter), root, line)
         }
         None => hear(&mut Controller::new(round, schedule), line, json),
     }
 }
 
-fn report(reporter: &mut Reporter, root: IpAddr, line: Line) -> Result<ExitCode> {
-    let socket = line.to(root)?;
+fn report(reporters: impl Iterator<Item = Reporter>, root: IpAddr, line: Line) -> Result<ExitCode> {
+    let mut members = reporters.map(|one| Ok((one, line.to(root)?))).collect::<Result<Vec<_>>>()?;
     let mut sleeper = Sleeper::new(Waker::new()?);
-    loop {
-        match reporter.poll(clock::now()) {
-            // Whatever became of the one before, this one is sent: nobody answers.
-            Action::Send(part) => drop(socket.send(&line.bytes(&part))),
-            Action::Wait(until) => {
-                sleeper.sleep([], until.since(clock::now()))?;
+    while !members.is_empty() {
+        let (now, mut next) = (clock::now(), Instant::FAR);
+        members.retain_mut(|(reporter, socket)| {
+            loop {
+                match reporter.poll(now) {
+                    // Whatever became of the one before, this one is sent: nobody answers.
+                    Action::Send(part) => drop(socket.send(&line.bytes(&part))),
+                    Action::Wait(until) => {
+                        next = next.min(until);
+                        return true;
+                    }
+                    Action::Over(()) => return false,
+                }
             }
-            Action::Over(()) => return Ok(ExitCode::SUCCESS),
+        });
+        if !members.is_empty() {
+            sleeper.sleep([], next.since(clock::now()))?;
         }
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn hear(root: &mut Controller, line: Line, json: bool) -> Result<ExitCode> {
-    let socket = line.here()?;
+    let socket = line.here(None)?;
     let outcome = loop {
         let until: Instant = match root.poll(clock::now()) {
             Action::Over(outcome) => break outcome,
             Action::Wait(until) => until,
             Action::Send(_) => bail!("a root sends nothing"),
         };
-        if let Some((part, _)) = line.next(&socket, until)? {
-            root.received(&part);
+        if let Some(came) = line.next(&socket, until)? {
+            root.received(&came.part);
         }
     };
     let (result, complete, missing) = match outcome {

@@ -1,9 +1,13 @@
 //! `switchpath state`: ephemeral state, for people.
 
+mod branch;
 mod dump;
 mod generate;
 mod group;
+mod ping;
+mod subcast;
 mod verify;
+mod walk;
 mod wire;
 
 use crate::arguments::{State, StateCommand};
@@ -37,7 +41,12 @@ pub fn state(arguments: &State) -> Result<ExitCode> {
             let once = Instruction::Count { counter: *message, threshold: 2, inclusive: false };
             wire::send(*to, line()?, once, how)
         }
-        StateCommand::Listen { count, time } => wire::listen(line()?, *count, *time, *json),
+        StateCommand::Listen { count, time, group, answer } => {
+            wire::listen(line()?, *group, wire::Ends::of(*count, *time), *answer, *json)
+        }
+        StateCommand::Ping { host, way } => ping::ping(*host, line()?, way, *json),
+        StateCommand::Branch { hosts, way } => branch::branch(hosts, line()?, way, *json),
+        StateCommand::Subcast { computation, part } => subcast::subcast(*computation, part, (line()?, *json)),
         StateCommand::Collect { computation, operator, member } => {
             group::collect(*computation, *operator, member, (line()?, *json))
         }

@@ -12,7 +12,7 @@ const LAYERS: &[&[&str]] = &[
     &["schemes"],
     &["plane"],
     &["sim", "io", "esp", "extension", "slice", "cluster"],
-    &["control"],
+    &["control", "esp-c"],
     &["switchpath"],
 ];
 

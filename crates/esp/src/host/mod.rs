@@ -3,15 +3,21 @@
 //! Nothing here sends or receives, or knows the time: a host asks what to do ([`Action`]), and says what has come. How parts
 //! travel is [`crate::wire`]'s.
 
+mod branches;
 mod computation;
 mod controller;
+mod epochs;
 mod reporter;
 mod round;
+mod survey;
 
+pub use branches::{Branch, Shared, branches};
 pub use computation::Computation;
 pub use controller::{Controller, Outcome};
+pub use epochs::Epochs;
 pub use reporter::Reporter;
 pub use round::{Round, Schedule, TooShort};
+pub use survey::{Executes, Probes, Question, Returned, Survey};
 
 use crate::wire::Part;
 use units::Instant;

@@ -109,7 +109,8 @@ fn rcollect(view: &mut View<MAX_TAGS>, value: &mut u64, operator: Operator) -> V
     let (Some(bits), Some(left)) = (view.get(CHILD), view.get(COUNTER)) else {
         return Verdict::Abort(Abort::AbsentTag);
     };
-    if bits & REPORTED == 0 {
+    let again = bits & REPORTED != 0;
+    if !again {
         if left == 0 {
             return Verdict::Abort(Abort::Underflow);
         }
@@ -117,10 +118,11 @@ fn rcollect(view: &mut View<MAX_TAGS>, value: &mut u64, operator: Operator) -> V
         combine_into::<RELIABLE_RESULT>(view, *value, operator);
         view.set(COUNTER, view.get(COUNTER).map_or(0, |left| left.saturating_sub(1)));
     }
-    if view.get(COUNTER) != Some(0) {
+    // The first child also brings it along when it repeats its report: what went upstream may be lost. One is enough; if all did, the root would
+    // hear from everybody after all.
+    if view.get(COUNTER) != Some(0) || again && bits & FIRST == 0 {
         return Verdict::Drop;
     }
-    // Also where the child has reported before: what went upstream then may be lost.
     let Some(result) = view.get(RELIABLE_RESULT) else { return Verdict::Abort(Abort::AbsentTag) };
     *value = result;
     Verdict::Rewritten

@@ -95,8 +95,8 @@ fn what_is_lost_is_repaired_and_the_result_exact() {
     for lost in [10, 50] {
         let (size, packets) = collect(&mut Tree::new(8, lost), 100, Operator::Add, |_| 1);
         assert_eq!(size, Outcome::Complete(100), "{lost} of 1000 lost");
-        // Of each of the twelve times that children make themselves known one, and those of the last time they report.
-        assert!(packets <= 12 + 100, "{packets} packets");
+        // One of each of the twelve times that children make themselves known, and of the twelve that they report.
+        assert!(packets <= 12 + 12, "{packets} packets");
     }
 }
 

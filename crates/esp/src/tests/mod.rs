@@ -5,6 +5,7 @@ mod cleaner;
 mod conform;
 mod corpus;
 mod dissect;
+mod epochs;
 mod host;
 mod instructions;
 mod model;
@@ -12,6 +13,7 @@ mod packets;
 mod seal;
 mod station;
 mod store;
+mod survey;
 mod workers;
 
 use crate::isa::Instruction;

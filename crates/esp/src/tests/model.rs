@@ -118,7 +118,7 @@ impl Model {
                     let left = self.entries[counter].0.saturating_sub(1);
                     self.set(*counter, left);
                 }
-                if self.entries[counter].0 != 0 {
+                if self.entries[counter].0 != 0 || bits & 3 == 2 {
                     return Ok(false);
                 }
                 *value = self.get(*result).ok_or(Abort::AbsentTag)?;

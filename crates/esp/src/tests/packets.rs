@@ -1,11 +1,13 @@
 //! Packets that carry instructions, and what becomes of them at the places of a router.
 
 use super::{COMPUTATION, Place, V4, count, packet, part, part_of};
+use crate::host::Computation;
 use crate::isa::{Abort, Instruction, Opcode, Operator};
 use crate::site::{Fate, Location};
 use crate::store::StoreSpec;
 use crate::wire::{
-    Addresses, Carriage, Carriages, Locations, Part, Unread, WrapError, datagram, dedicated, set_error, strip, wrap,
+    Addresses, Carriage, Carriages, Locations, Part, Unread, WrapError, before_data, datagram, dedicated, set_error,
+    strip, with_data, wrap,
 };
 use packet::wire::checksum::sum;
 use packet::wire::{Ipv4, Ipv4Header, Ipv4Spec, Ipv6Header, complete_checksum, protocol, transport};
@@ -306,4 +308,16 @@ proptest! {
         let mut place = Place::small();
         place.pass(Location::Input, &mut bytes);
     }
+}
+
+/// Hosts that send datagrams put a part in front of their data, where routers find it.
+#[test]
+fn a_datagram_has_a_part_in_front_of_its_data() {
+    let part = Computation::new([1, 2]).if_marked(9);
+    let bytes = before_data(&part, b"data");
+    assert_eq!(with_data(&bytes), Ok((Part { piggybacked: true, ..part }, Some(&b"data"[..]))));
+    assert_eq!(with_data(&before_data(&part, b"")).map(|(_, data)| data), Ok(Some(&b""[..])));
+    assert_eq!(with_data(&part.to_bytes()), Ok((part, None)));
+    assert_eq!(with_data(&[part.to_bytes(), b"data".to_vec()].concat()), Ok((part, None)), "it does not say so");
+    assert!(with_data(&bytes[..21]).is_err());
 }

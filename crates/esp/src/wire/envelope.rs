@@ -11,6 +11,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Bytes behind a piggybacked part: what follows, and padding.
 const TRAILER: usize = 2;
+/// Says that what follows is of no protocol.
+const NO_PROTOCOL: u8 = 59;
 /// What packets begin their way with.
 const HOPS: u8 = 64;
 
@@ -73,6 +75,31 @@ pub fn datagram(carriages: &Carriages, addresses: Addresses, from: u16, part: &i
     };
     transport::seal(source, destination, protocol::UDP, &mut message);
     packet_of(addresses, protocol::UDP, &message)
+}
+
+/// What a datagram says that has a part in front of `data`: for hosts that send datagrams and no IP packets. What follows the part is no
+/// protocol's (59, RFC 8200 4.7) but the sender's own.
+pub fn before_data(part: &impl Carried, data: &[u8]) -> Vec<u8> {
+    let mut bytes = part.carried(true);
+    bytes.extend([NO_PROTOCOL, 0]);
+    bytes.extend_from_slice(data);
+    bytes
+}
+
+/// The part in front of a datagram's data, and the data: none where there is nothing but a part.
+pub fn with_data(bytes: &[u8]) -> Result<(Part, Option<&[u8]>), Unread> {
+    with_data_by(bytes, Part::read)
+}
+
+/// The same of a part that is read otherwise, as by [`strip_by`].
+pub fn with_data_by(
+    bytes: &[u8],
+    read: impl FnOnce(&[u8]) -> Result<Part, Unread>,
+) -> Result<(Part, Option<&[u8]>), Unread> {
+    let part = read(bytes)?;
+    // What was read says how long it is.
+    let length = bytes.get(2).map_or(0, |length| usize::from(*length));
+    Ok((part, bytes.get(length + TRAILER..).filter(|_| part.piggybacked)))
 }
 
 /// Why a packet cannot carry a part.

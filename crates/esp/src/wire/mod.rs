@@ -14,7 +14,9 @@ mod exercise;
 mod part;
 
 pub use carriage::{Carriage, Carriages};
-pub use envelope::{Addresses, Carried, WrapError, datagram, dedicated, strip, strip_by, wrap};
+pub use envelope::{
+    Addresses, Carried, WrapError, before_data, datagram, dedicated, strip, strip_by, with_data, with_data_by, wrap,
+};
 pub use exercise::exercise;
 pub(crate) use part::behind;
 pub(crate) use part::{Checked, SEALED};

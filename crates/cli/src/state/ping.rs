@@ -1,0 +1,128 @@
+//! Which routers on the way to a host execute instructions.
+
+use super::walk::{End, Walked, walk};
+use super::wire::Line;
+use crate::arguments::Way;
+use crate::output::{Rows, brief, or_dash, print_json};
+use anyhow::Result;
+use esp::host::{Executes, Probes, Question};
+use serde::Serialize;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{Write, stdout};
+use std::net::IpAddr;
+use std::process::ExitCode;
+
+/// A way, as it is told.
+#[derive(Serialize)]
+struct Told {
+    host: String,
+    /// How it ended: `host`, `unreachable`, `silence`, `limit`.
+    end: &'static str,
+    hops: Vec<ToldHop>,
+}
+
+#[derive(Serialize)]
+struct ToldHop {
+    hop: usize,
+    address: Option<String>,
+    delay_ns: Option<u64>,
+    input: &'static str,
+    central: &'static str,
+    output: &'static str,
+    node: Option<String>,
+}
+
+impl ToldHop {
+    fn executes(&self) -> bool {
+        [self.input, self.central, self.output].contains(&word(Executes::Yes))
+    }
+}
+
+fn word(executes: Executes) -> &'static str {
+    match executes {
+        Executes::Yes => "yes",
+        Executes::No => "no",
+        Executes::Failed => "failed",
+        Executes::Unknown => "unknown",
+    }
+}
+
+/// Randomness of the operating system.
+pub fn randomness() -> [u64; 2] {
+    let random = RandomState::new();
+    [random.hash_one(0), random.hash_one(1)]
+}
+
+/// `switchpath state ping`
+pub fn ping(host: IpAddr, line: Line, way: &Way, json: bool) -> Result<ExitCode> {
+    let walked = walk(host, line, Probes::new(randomness()), &Question::ALL, way)?;
+    let told = tell(host, &walked);
+    let mut out = stdout().lock();
+    if json {
+        print_json(&mut out, &told)?;
+    } else {
+        print(&mut out, &told, walked.end)?;
+    }
+    Ok(if walked.end == End::Host { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn tell(host: IpAddr, Walked { hops, survey, end }: &Walked) -> Told {
+    let of = |(number, hop): (u8, &super::walk::Hop)| {
+        let executes = |question| word(survey.executes(question, number));
+        ToldHop {
+            hop: number.into(),
+            address: hop.address.map(|address| address.to_string()),
+            delay_ns: hop.delay.map(|delay| delay.get()),
+            input: executes(Question::Input),
+            central: executes(Question::Central),
+            output: executes(Question::Output),
+            node: survey.node(number).map(|node| format!("{node:#x}")),
+        }
+    };
+    let end = match end {
+        End::Host => "host",
+        End::Unreachable => "unreachable",
+        End::Silence => "silence",
+        End::Limit => "limit",
+    };
+    Told { host: host.to_string(), end, hops: (1..).zip(hops).map(of).collect() }
+}
+
+fn print(out: &mut dyn Write, told: &Told, end: End) -> Result<()> {
+    let mut rows = Rows::new(&[">hop", "address", ">delay", "input", "central", "output", "node"]);
+    for hop in &told.hops {
+        let cell = |word: &'static str| if word == "unknown" { "?".to_owned() } else { word.to_owned() };
+        // Nothing leaves by the host.
+        let last = end == End::Host && hop.hop == told.hops.len();
+        rows.add([
+            hop.hop.to_string(),
+            hop.address.clone().unwrap_or_else(|| "no answer".to_owned()),
+            hop.delay_ns.map_or_else(|| "-".to_owned(), brief),
+            cell(hop.input),
+            cell(hop.central),
+            if last { "-".to_owned() } else { cell(hop.output) },
+            or_dash(hop.node.as_deref()),
+        ]);
+    }
+    rows.print(out)?;
+    let routers = told.hops.len() - usize::from(end == End::Host);
+    let executing = told.hops.iter().filter(|hop| hop.executes()).count();
+    let silent = told.hops.iter().filter(|hop| hop.address.is_none()).count();
+    write!(out, "{executing} of {routers} routers are known to execute instructions")?;
+    if silent > 0 {
+        write!(out, ", {silent} do not answer")?;
+    }
+    let host = &told.host;
+    match end {
+        End::Host => writeln!(out, "; {host} is reached")?,
+        End::Unreachable => writeln!(out, "; the last says that {host} cannot be reached")?,
+        End::Silence => writeln!(out, "; {host} does not answer either, or is farther away")?,
+        End::Limit => writeln!(out, "; {host} is farther away")?,
+    }
+    if let Some(failed) =
+        told.hops.iter().find(|hop| [hop.input, hop.central, hop.output].contains(&word(Executes::Failed)))
+    {
+        writeln!(out, "hop {} could not execute a probe: what routers behind it do there is not known", failed.hop)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! Along the way to a host: probes whose time to live ends at one router after the other, and what comes back of them.
+
+use super::wire::Line;
+use crate::arguments::Way;
+use anyhow::{Context, Result};
+use esp::host::{Probes, Question, Returned, Survey};
+use io::clock;
+use io::quotes::{self, Quote, Why};
+use io::wait::{Sleeper, Waker};
+use std::io::ErrorKind;
+use std::net::{IpAddr, UdpSocket};
+use std::os::fd::AsFd;
+use units::{Instant, Nanos};
+
+/// After so many hops in a row that do not answer nothing is expected any more.
+const SILENT: usize = 4;
+/// More than any probe has.
+const LONGEST: usize = 256;
+
+/// What is known of a hop besides what it does with instructions.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Hop {
+    /// Who answered; none where nobody did.
+    pub address: Option<IpAddr>,
+    /// How long that took.
+    pub delay: Option<Nanos>,
+}
+
+/// Where a walk ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// At the host.
+    Host,
+    /// At a router that says it does not go on.
+    Unreachable,
+    /// Nobody answers any more.
+    Silence,
+    /// It was not to go farther.
+    Limit,
+}
+
+/// A way that was walked.
+pub struct Walked {
+    /// Its hops, the nearest first.
+    pub hops: Vec<Hop>,
+    /// What they do.
+    pub survey: Survey,
+    /// How it ended.
+    pub end: End,
+}
+
+/// A walk under way.
+struct Walk {
+    socket: UdpSocket,
+    host: IpAddr,
+    hops: Vec<Hop>,
+    survey: Survey,
+    end: Option<End>,
+    /// The attempt at the present hop, and when it was made.
+    attempt: (u8, Instant),
+}
+
+/// Walks to a host, and asks these questions of each router.
+pub fn walk(host: IpAddr, line: Line, probes: Probes, questions: &[Question], way: &Way) -> Result<Walked> {
+    let socket = line.to(host)?;
+    socket.set_nonblocking(true)?;
+    quotes::keep(&socket).context("this system does not tell what comes back of datagrams")?;
+    let survey = Survey::new(probes);
+    let mut walk = Walk { socket, host, hops: Vec::new(), survey, end: None, attempt: (0, clock::now()) };
+    let mut sleeper = Sleeper::new(Waker::new()?);
+    for hop in 1..=way.hops {
+        quotes::set_hops(&walk.socket, hop)?;
+        walk.hops.push(Hop::default());
+        for attempt in 0..way.tries {
+            let missing = |walk: &Walk| questions.iter().copied().filter(|&one| !walk.survey.has(one, hop)).collect();
+            let asked: Vec<Question> = missing(&walk);
+            walk.attempt = (attempt, clock::now());
+            for question in asked {
+                walk.send(&probes.datagram(question, hop, attempt, |part| line.bytes(part)))?;
+            }
+            let until = clock::now() + way.wait;
+            let mut left: Vec<Question> = missing(&walk);
+            while !left.is_empty() && clock::now() < until {
+                sleeper.sleep([walk.socket.as_fd()], until.since(clock::now()))?;
+                walk.receive()?;
+                left = missing(&walk);
+            }
+            if left.is_empty() {
+                break;
+            }
+        }
+        let silent = walk.hops.iter().rev().take_while(|hop| hop.address.is_none()).count();
+        if silent >= SILENT {
+            walk.end = walk.end.or(Some(End::Silence));
+        }
+        if walk.end.is_some() {
+            break;
+        }
+    }
+    Ok(Walked { hops: walk.hops, survey: walk.survey, end: walk.end.unwrap_or(End::Limit) })
+}
+
+impl Walk {
+    /// Sends a probe. A socket says of an earlier one that it came back before it takes another.
+    fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut sent = Ok(0);
+        for _ in 0..4 {
+            sent = self.socket.send(bytes);
+            match sent.as_ref().map_err(std::io::Error::kind) {
+                Err(kind) if is_of_an_answer(kind) => self.receive()?,
+                _ => break,
+            }
+        }
+        match sent {
+            Err(error) if !is_of_an_answer(error.kind()) => {
+                Err(error).with_context(|| format!("nothing can be sent to {}", self.host))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes what has come back.
+    fn receive(&mut self) -> Result<()> {
+        while let Some(Quote { from, why, data }) = quotes::next(&self.socket)? {
+            let returned = self.survey.came(&data);
+            // A quote that is too short to tell was most likely asked for last.
+            let hop = returned.map_or(self.hops.len(), |returned| usize::from(returned.hop));
+            self.answered(hop, returned, from);
+            let end = match why {
+                Why::Expired => None,
+                Why::NobodyListens => Some(End::Host),
+                Why::Unreachable => from.map(|from| if from == self.host { End::Host } else { End::Unreachable }),
+            };
+            self.end = self.end.or(end);
+        }
+        let mut bytes = [0; LONGEST];
+        loop {
+            match self.socket.recv(&mut bytes) {
+                Ok(length) => {
+                    if let Some(returned) = self.survey.came(&bytes[..length]) {
+                        self.answered(returned.hop.into(), Some(returned), Some(self.host));
+                        self.end = Some(End::Host);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if is_of_an_answer(error.kind()) => {}
+                Err(error) => return Err(error).context("nothing can be received"),
+            }
+        }
+    }
+
+    fn answered(&mut self, hop: usize, returned: Option<Returned>, from: Option<IpAddr>) {
+        let present = self.hops.len();
+        let Some(known) = hop.checked_sub(1).and_then(|hop| self.hops.get_mut(hop)) else { return };
+        known.address = known.address.or(from);
+        let (attempt, sent) = self.attempt;
+        if hop == present && returned.is_some_and(|returned| returned.attempt == attempt) {
+            known.delay = known.delay.or(Some(clock::now().since(sent)));
+        }
+    }
+}
+
+/// Whether an error of a socket says that something it sent has come back.
+fn is_of_an_answer(kind: ErrorKind) -> bool {
+    use ErrorKind::{ConnectionRefused, ConnectionReset, HostUnreachable, Interrupted, NetworkUnreachable};
+    matches!(kind, ConnectionRefused | ConnectionReset | HostUnreachable | NetworkUnreachable | Interrupted)
+}

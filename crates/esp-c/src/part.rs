@@ -1,0 +1,200 @@
+//! Parts as C has them, and packets that carry them.
+
+use crate::bytes;
+use esp::isa::{Instruction, Opcode, Operator};
+use esp::wire::{Carriages, Locations, Part, before_data, strip, with_data, wrap};
+
+/// Bytes of the longest part.
+const MOST: usize = 46;
+const INPUT: u8 = 1;
+const CENTRAL: u8 = 2;
+const OUTPUT: u8 = 4;
+const ERROR: u8 = 1;
+const PIGGYBACKED: u8 = 2;
+const TRACE: u8 = 4;
+
+/// `switchpath_part`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct CPart {
+    /// Its computation.
+    pub computation: u64,
+    /// What the instruction is about, in the order in which it is sent.
+    pub operands: [u64; 4],
+    /// The number of the instruction.
+    pub instruction: u8,
+    /// The number of the operator.
+    pub operation: u8,
+    /// Where it is executed.
+    pub places: u8,
+    /// Error, piggybacked, trace.
+    pub flags: u8,
+}
+
+const fn bit(is: bool, bit: u8) -> u8 {
+    if is { bit } else { 0 }
+}
+
+impl From<&Part> for CPart {
+    fn from(part: &Part) -> CPart {
+        let places = bit(part.locations.input, INPUT)
+            | bit(part.locations.central, CENTRAL)
+            | bit(part.locations.output, OUTPUT);
+        let flags = bit(part.error, ERROR) | bit(part.piggybacked, PIGGYBACKED) | bit(part.trace, TRACE);
+        let (operands, operator) = match part.instruction {
+            Instruction::Nop => ([0; 4], None),
+            Instruction::Count { counter, threshold, inclusive } => {
+                ([counter, threshold.into(), 0, 0], Some(if inclusive { Operator::Le } else { Operator::Lt }))
+            }
+            Instruction::Compare { tag, value, relation } | Instruction::Setfwd { tag, value, relation } => {
+                ([tag, value, 0, 0], Some(relation))
+            }
+            Instruction::Collect { counter, result, value, operator } => ([counter, result, value, 0], Some(operator)),
+            Instruction::Rcollect { counter, result, child, value, operator } => {
+                ([counter, result, child, value], Some(operator))
+            }
+            Instruction::Rchld { counter, child } => ([counter, child, 0, 0], None),
+            Instruction::Test { tag } => ([tag, 0, 0, 0], None),
+            Instruction::Mark { tag, value } | Instruction::Get { tag, value } | Instruction::Put { tag, value } => {
+                ([tag, value, 0, 0], None)
+            }
+        };
+        let (instruction, operation) = (part.instruction.opcode().number(), operator.map_or(0, Operator::number));
+        CPart { computation: part.computation, operands, instruction, operation, places, flags }
+    }
+}
+
+impl CPart {
+    /// The part; none where there is no such instruction, or it does not take the operator.
+    pub fn part(&self) -> Option<Part> {
+        let CPart { computation, operands: [first, second, third, fourth], places, flags, .. } = *self;
+        let operator = Operator::of(self.operation)?;
+        let relation = Some(operator).filter(|operator| !operator.combines());
+        let combine = Some(operator).filter(|operator| operator.combines());
+        let instruction = match Opcode::of(self.instruction)? {
+            Opcode::Nop => Instruction::Nop,
+            Opcode::Count => {
+                let inclusive = match operator {
+                    Operator::Le => true,
+                    Operator::Lt | Operator::Add => false,
+                    _ => return None,
+                };
+                Instruction::Count { counter: first, threshold: u32::try_from(second).ok()?, inclusive }
+            }
+            Opcode::Compare => Instruction::Compare { tag: first, value: second, relation: relation? },
+            Opcode::Collect => {
+                Instruction::Collect { counter: first, result: second, value: third, operator: combine? }
+            }
+            Opcode::Rcollect => Instruction::Rcollect {
+                counter: first,
+                result: second,
+                child: third,
+                value: fourth,
+                operator: combine?,
+            },
+            Opcode::Rchld => Instruction::Rchld { counter: first, child: second },
+            Opcode::Mark => Instruction::Mark { tag: first, value: second },
+            Opcode::Test => Instruction::Test { tag: first },
+            Opcode::Get => Instruction::Get { tag: first, value: second },
+            Opcode::Put => Instruction::Put { tag: first, value: second },
+            Opcode::Setfwd => Instruction::Setfwd { tag: first, value: second, relation: relation? },
+        };
+        let among = |place| places & place != 0;
+        let locations = Locations { input: among(INPUT), central: among(CENTRAL), output: among(OUTPUT) };
+        let is = |flag| flags & flag != 0;
+        let (error, piggybacked, trace) = (is(ERROR), is(PIGGYBACKED), is(TRACE));
+        Some(Part { locations, error, piggybacked, trace, computation, instruction })
+    }
+}
+
+/// The header says it.
+#[unsafe(no_mangle)]
+pub extern "C" fn switchpath_write(part: Option<&CPart>, into: Option<&mut [u8; MOST]>) -> usize {
+    let (Some(part), Some(into)) = (part.and_then(CPart::part), into) else { return 0 };
+    part.write(into).unwrap_or(0)
+}
+
+/// The header says it.
+///
+/// # Safety
+/// `from` is null or to `length` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn switchpath_read(part: Option<&mut CPart>, from: *const u8, length: usize) -> usize {
+    // SAFETY: as the caller promises.
+    let bytes = unsafe { bytes::read(from, length) };
+    let (Ok(read), Some(part)) = (Part::read(bytes), part) else { return 0 };
+    *part = CPart::from(&read);
+    read.length()
+}
+
+/// The header says it.
+///
+/// # Safety
+/// `data` is null or to `length` bytes, `into` is null or to `room`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn switchpath_before_data(
+    part: Option<&CPart>,
+    data: *const u8,
+    length: usize,
+    into: *mut u8,
+    room: usize,
+) -> usize {
+    let Some(part) = part.and_then(CPart::part) else { return 0 };
+    // SAFETY: as the caller promises.
+    let made = before_data(&part, unsafe { bytes::read(data, length) });
+    // SAFETY: as the caller promises.
+    unsafe { bytes::put(&made, into, room) }
+}
+
+/// The header says it.
+///
+/// # Safety
+/// `from` is null or to `length` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn switchpath_with_data(part: Option<&mut CPart>, from: *const u8, length: usize) -> usize {
+    // SAFETY: as the caller promises.
+    let bytes = unsafe { bytes::read(from, length) };
+    let (Ok((read, Some(data))), Some(part)) = (with_data(bytes), part) else { return 0 };
+    *part = CPart::from(&read);
+    bytes.len() - data.len()
+}
+
+/// The header says it.
+///
+/// # Safety
+/// `packet` is null or to `length` bytes, `into` is null or to `room`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn switchpath_wrap(
+    part: Option<&CPart>,
+    packet: *const u8,
+    length: usize,
+    into: *mut u8,
+    room: usize,
+) -> usize {
+    let Some(part) = part.and_then(CPart::part) else { return 0 };
+    // SAFETY: as the caller promises.
+    let Ok(made) = wrap(&Carriages::default(), unsafe { bytes::read(packet, length) }, &part) else { return 0 };
+    // SAFETY: as the caller promises.
+    unsafe { bytes::put(&made, into, room) }
+}
+
+/// The header says it.
+///
+/// # Safety
+/// `packet` is null or to `length` bytes, `into` is null or to `room`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn switchpath_strip(
+    part: Option<&mut CPart>,
+    packet: *const u8,
+    length: usize,
+    into: *mut u8,
+    room: usize,
+) -> usize {
+    // SAFETY: as the caller promises.
+    let Ok((made, read)) = strip(&Carriages::default(), unsafe { bytes::read(packet, length) }) else { return 0 };
+    if let Some(part) = part {
+        *part = CPart::from(&read);
+    }
+    // SAFETY: as the caller promises.
+    unsafe { bytes::put(&made, into, room) }
+}

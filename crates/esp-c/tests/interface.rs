@@ -1,0 +1,110 @@
+//! The C interface as a program in C has it: built by the compiler of the machine, against the header and each of the two libraries.
+
+use esp::host::Computation;
+use esp::isa::{Instruction, Opcode, Operator};
+use esp::wire::{Carriages, Locations, Part};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use switchpath_state::{COutcome, CPart, CSchedule};
+
+const HERE: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Where the libraries are: beside this test.
+fn libraries() -> PathBuf {
+    std::env::current_exe().unwrap().parent().unwrap().to_owned()
+}
+
+fn good(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+/// The C compiler, told to be strict.
+fn compile(arguments: &[&str], program: &Path) -> Command {
+    let mut command = Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".into()));
+    command.args(["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"]);
+    command.arg("-I").arg(Path::new(HERE).join("include")).arg(Path::new(HERE).join("tests/program.c"));
+    command.arg("-o").arg(program).args(arguments);
+    command
+}
+
+/// What the program prints: a line for each thing, by its first words.
+fn told(program: &Path) -> BTreeMap<String, String> {
+    let output = good(Command::new(program).env("LD_LIBRARY_PATH", libraries()));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let line = |line: &str| line.rsplit_once(' ').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    text.lines().filter_map(line).collect()
+}
+
+fn check(told: &BTreeMap<String, String>) {
+    let at = Locations { input: true, central: false, output: true };
+    let part = |locations, instruction| Part {
+        locations,
+        error: false,
+        piggybacked: false,
+        trace: false,
+        computation: 7,
+        instruction,
+    };
+    for (locations, instruction) in [
+        (Locations::CENTRAL, Instruction::Nop),
+        (at, Instruction::Count { counter: 1, threshold: 2, inclusive: false }),
+        (at, Instruction::Compare { tag: 1, value: 2, relation: Operator::Gt }),
+        (at, Instruction::Collect { counter: 1, result: 2, value: 3, operator: Operator::Max }),
+        (at, Instruction::Rcollect { counter: 1, result: 2, child: 3, value: 4, operator: Operator::Xor }),
+        (at, Instruction::Rchld { counter: 1, child: 2 }),
+        (at, Instruction::Mark { tag: 1, value: 2 }),
+        (at, Instruction::Test { tag: 1 }),
+        (at, Instruction::Get { tag: 1, value: 0 }),
+        (at, Instruction::Put { tag: 1, value: 2 }),
+        (at, Instruction::Setfwd { tag: 1, value: 2, relation: Operator::Le }),
+    ] {
+        let bytes: String = part(locations, instruction).to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(told[&instruction.opcode().to_string()], bytes, "{instruction}");
+    }
+    let mut own = Computation::new([3, 4]);
+    assert_eq!(told["number"], format!("{:016x}", own.id()));
+    assert_eq!(told["tag"], format!("{:016x}", own.tag()));
+    let opcodes = Opcode::ALL.map(|opcode| (opcode.to_string(), u64::from(opcode.number())));
+    let operators = Operator::ALL.map(|operator| (operator.name().to_owned(), u64::from(operator.number())));
+    let others = [("port", Carriages::PORT.into()), ("protocol", Carriages::PROTOCOL.into()), ("most", 46)];
+    let others = others.map(|(name, number): (&str, u64)| (name.to_owned(), number));
+    for (name, number) in opcodes.into_iter().chain(operators).chain(others) {
+        assert_eq!(told[&format!("value {}", name.to_uppercase())], number.to_string(), "{name}");
+    }
+    for (name, size) in [
+        ("part", size_of::<CPart>()),
+        ("schedule", size_of::<CSchedule>()),
+        ("outcome", size_of::<COutcome>()),
+        ("flags", std::mem::offset_of!(CPart, flags)),
+        ("ending", std::mem::offset_of!(COutcome, ending)),
+    ] {
+        assert_eq!(told[&format!("size {name}")], size.to_string(), "{name}");
+    }
+}
+
+#[test]
+fn a_program_in_c_has_it_from_either_library() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (own, shared) = (folder.join("state-own"), folder.join("state-shared"));
+    let archive = libraries().join("libswitchpath_state.a");
+    good(&mut compile(&[archive.to_str().unwrap(), "-lpthread", "-ldl", "-lm"], &own));
+    check(&told(&own));
+    let search = format!("-L{}", libraries().display());
+    good(&mut compile(&[&search, "-lswitchpath_state"], &shared));
+    check(&told(&shared));
+}
+
+#[test]
+fn the_header_is_c_plus_plus_too() {
+    let Ok(found) = Command::new("c++").arg("--version").output() else { return };
+    assert!(found.status.success());
+    let header = Path::new(HERE).join("include/switchpath-state.h");
+    good(
+        Command::new("c++")
+            .args(["-std=c++11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c++"])
+            .arg(header),
+    );
+}

@@ -1,0 +1,169 @@
+//! Ways that are searched by probes, and where several part.
+
+use super::{Place, packet, part_of};
+use crate::host::{Branch, Executes, Probes, Question, Returned, Survey, branches};
+use crate::site::{Fate, Location};
+use crate::store::StoreSpec;
+use crate::wire::Part;
+use Executes::{Failed, No, Unknown, Yes};
+
+/// What a router of a way is like.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Executes,
+    /// It knows nothing of instructions.
+    Plain,
+    /// Its store is full from the beginning.
+    Full,
+    /// It executes, and does not answer.
+    Silent,
+}
+
+fn router(kind: Kind, node: u64) -> Place {
+    let mut place = Place::new(StoreSpec::of(if kind == Kind::Full { 1 } else { 100 }));
+    place.rules.node = node;
+    place
+}
+
+/// The part at the start of a datagram goes through a way, until its time to live ends; the bytes that come back.
+fn probe(way: &mut [(Kind, Place)], bytes: &[u8], question: Question) -> Option<Vec<u8>> {
+    let part = Part::read(bytes).unwrap();
+    let hop = usize::from(bytes[part.length()]);
+    let mut l3 = packet(&part);
+    let leaves = [Question::Output, Question::NodeAtOutput].contains(&question);
+    let at = if leaves { Location::Output } else { Location::Input };
+    for (number, (kind, place)) in way.iter_mut().enumerate() {
+        let ends = number + 1 == hop;
+        let executes = *kind != Kind::Plain && question != Question::Central && !(ends && leaves);
+        let mut asked = l3.clone();
+        if executes && place.pass(at, &mut asked) == Fate::Dropped {
+            return None;
+        }
+        l3 = asked;
+        if ends {
+            return (*kind != Kind::Silent)
+                .then(|| [part_of(&l3).to_bytes(), bytes[part.length()..].to_vec()].concat());
+        }
+    }
+    // The host.
+    Some([part_of(&l3).to_bytes(), bytes[part.length()..].to_vec()].concat())
+}
+
+/// Walks a way, and one hop more: the host.
+fn survey(kinds: &[Kind]) -> Survey {
+    let probes = Probes::new([3, 4]);
+    let mut survey = Survey::new(probes);
+    let mut way: Vec<(Kind, Place)> = kinds.iter().zip(10..).map(|(kind, node)| (*kind, router(*kind, node))).collect();
+    for hop in 1..=kinds.len() as u8 + 1 {
+        for question in [Question::Input, Question::Central, Question::Output] {
+            // The same again is answered the same.
+            for attempt in 0..2 {
+                let sent = probes.datagram(question, hop, attempt, Part::to_bytes);
+                if let Some(bytes) = probe(&mut way, &sent, question) {
+                    assert_eq!(survey.came(&bytes), Some(Returned { question, hop, attempt }));
+                }
+            }
+        }
+    }
+    survey
+}
+
+fn executes(survey: &Survey, question: Question, hops: u8) -> Vec<Executes> {
+    (1..=hops).map(|hop| survey.executes(question, hop)).collect()
+}
+
+#[test]
+fn a_way_says_of_each_router_what_it_executes() {
+    let survey = survey(&[Kind::Plain, Kind::Executes, Kind::Executes, Kind::Plain]);
+    assert_eq!(executes(&survey, Question::Input, 5), [No, Yes, Yes, No, No]);
+    assert_eq!(executes(&survey, Question::Central, 5), [No; 5]);
+    // What the host would send on nobody sees.
+    assert_eq!(executes(&survey, Question::Output, 5), [No, Yes, Yes, No, Unknown]);
+    assert_eq!(survey.name(1), None);
+    assert!(survey.name(2).is_some() && survey.name(2) != survey.name(3));
+}
+
+#[test]
+fn what_is_not_known_is_not_guessed() {
+    let silent = survey(&[Kind::Executes, Kind::Silent, Kind::Executes, Kind::Executes]);
+    assert_eq!(
+        executes(&silent, Question::Input, 5),
+        [Yes, Unknown, Unknown, Yes, No],
+        "one of the second and third, or both"
+    );
+    assert_eq!(executes(&silent, Question::Output, 4), [Unknown, Unknown, Yes, Yes]);
+    let full = survey(&[Kind::Executes, Kind::Full, Kind::Executes]);
+    assert_eq!(executes(&full, Question::Input, 4), [Yes, Failed, Unknown, Unknown], "behind it nobody executes it");
+    let nothing = Survey::new(Probes::new([3, 4]));
+    assert_eq!(executes(&nothing, Question::Input, 2), [Unknown; 2]);
+}
+
+#[test]
+fn what_is_of_no_probe_or_too_short_says_nothing() {
+    let (probes, mut survey) = (Probes::new([3, 4]), Survey::new(Probes::new([3, 5])));
+    assert_eq!(survey.came(&probes.datagram(Question::Input, 1, 0, Part::to_bytes)), None, "another search's");
+    let mut survey = Survey::new(probes);
+    let sent = probes.datagram(Question::Input, 1, 0, Part::to_bytes);
+    for length in 0..sent.len() {
+        assert_eq!(survey.came(&sent[..length]), None);
+    }
+    assert!(survey.came(&sent).is_some() && survey.has(Question::Input, 1));
+}
+
+/// Two ways with the same probes: routers have the same names on both for as long as they are one.
+#[test]
+fn ways_with_the_same_tag_have_the_same_names_until_they_part() {
+    let probes = Probes::new([8, 9]);
+    let mut common = vec![(Kind::Executes, router(Kind::Executes, 1)), (Kind::Executes, router(Kind::Executes, 2))];
+    let names: Vec<Vec<Option<u64>>> = [3, 4]
+        .map(|node| {
+            common.push((Kind::Executes, router(Kind::Executes, node)));
+            let mut survey = Survey::new(probes);
+            for hop in 1..=4 {
+                let bytes =
+                    probe(&mut common, &probes.datagram(Question::Input, hop, 0, Part::to_bytes), Question::Input)
+                        .unwrap();
+                survey.came(&bytes).unwrap();
+            }
+            common.pop();
+            (1..=3).map(|hop| survey.name(hop)).collect()
+        })
+        .into();
+    assert!(names.iter().flatten().all(Option::is_some));
+    assert_eq!(names[0][..2], names[1][..2]);
+    assert_ne!(names[0][2], names[1][2]);
+}
+
+fn ways(text: &[&str]) -> Vec<Vec<Option<char>>> {
+    text.iter().map(|way| way.chars().map(|router| Some(router).filter(|router| *router != '*')).collect()).collect()
+}
+
+#[test]
+fn branches_are_found_where_ways_differ() {
+    let (shared, parted) = branches(&ways(&["abx", "aby", "acz"]));
+    let at: Vec<_> = shared.iter().map(|shared| (shared.hop, shared.router, shared.paths.as_slice())).collect();
+    let expected: [(usize, Option<char>, &[usize]); 6] = [
+        (1, Some('a'), &[0, 1, 2]),
+        (2, Some('b'), &[0, 1]),
+        (2, Some('c'), &[2]),
+        (3, Some('x'), &[0]),
+        (3, Some('y'), &[1]),
+        (3, Some('z'), &[2]),
+    ];
+    assert_eq!(at, expected);
+    let branch = |hop, router, towards| Branch { hop, router, exact: true, towards };
+    assert_eq!(parted, [branch(1, Some('a'), vec![vec![0, 1], vec![2]]), branch(2, Some('b'), vec![vec![0], vec![1]])]);
+    assert_eq!(branches(&ways(&["abc", "abc"])).1, []);
+    assert_eq!(
+        branches(&ways(&["ax", "by"])).1,
+        [Branch { hop: 0, router: None, exact: true, towards: vec![vec![0], vec![1]] }]
+    );
+}
+
+#[test]
+fn a_branch_behind_somebody_silent_is_said_to_be_somewhere_there() {
+    let (_, parted) = branches(&ways(&["a*x", "a*y"]));
+    assert_eq!(parted, [Branch { hop: 1, router: Some('a'), exact: false, towards: vec![vec![0], vec![1]] }]);
+    let (_, parted) = branches(&ways(&["a*x", "aby"]));
+    assert!(!parted[0].exact);
+}

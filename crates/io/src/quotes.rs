@@ -1,0 +1,151 @@
+//! What comes back of datagrams that did not arrive: routers and hosts on the way answer with an ICMP error that quotes them, and the kernel
+//! hands that to the socket which sent them, whoever owns it (ip(7) and ipv6(7), IP_RECVERR).
+
+use crate::sys::set_option;
+use std::io::{self, ErrorKind};
+use std::mem;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::os::fd::AsRawFd;
+
+/// Bytes of a datagram that are read of a quote.
+const MOST: usize = 2048;
+
+/// Why a datagram was sent back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Why {
+    /// Its time to live ended there.
+    Expired,
+    /// It arrived, and nobody listens on its port.
+    NobodyListens,
+    /// Anything else: there is no way, it is not let through, it is too long.
+    Unreachable,
+}
+
+/// A datagram that was sent back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Quote {
+    /// Who answered; none where this host found out by itself.
+    pub from: Option<IpAddr>,
+    /// Why.
+    pub why: Why,
+    /// What the datagram said, as it came to them, from behind its UDP header on; as much as they quoted of it.
+    pub data: Vec<u8>,
+}
+
+/// Has the kernel keep the quotes of what a socket sends, for [`next`].
+pub fn keep(socket: &UdpSocket) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    if socket.local_addr()?.is_ipv4() {
+        set_option(socket, libc::IPPROTO_IP, libc::IP_RECVERR, &on)
+    } else {
+        set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, &on)
+    }
+}
+
+/// What a socket sends from now on may go so many hops.
+pub fn set_hops(socket: &UdpSocket, hops: u8) -> io::Result<()> {
+    let hops = libc::c_int::from(hops);
+    if socket.local_addr()?.is_ipv4() {
+        set_option(socket, libc::IPPROTO_IP, libc::IP_TTL, &hops)
+    } else {
+        set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, &hops)
+    }
+}
+
+/// The next quote; none where there is none yet. Never waits.
+pub fn next(socket: &UdpSocket) -> io::Result<Option<Quote>> {
+    let mut data = vec![0u8; MOST];
+    // As `struct cmsghdr` is aligned; more than the two structures that the kernel puts there.
+    let mut control = [0u64; 64];
+    let mut part = libc::iovec { iov_base: data.as_mut_ptr().cast(), iov_len: data.len() };
+    // SAFETY: all zeros is a valid `msghdr`.
+    let mut message: libc::msghdr = unsafe { mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = mem::size_of_val(&control) as _;
+    let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+    // SAFETY: `message` names memory that is ours, as long as it says, and outlives the call.
+    let length = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
+    let Ok(length) = usize::try_from(length) else {
+        let error = io::Error::last_os_error();
+        let none = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted);
+        return if none { Ok(None) } else { Err(error) };
+    };
+    data.truncate(length);
+    let used = (message.msg_controllen as usize).min(mem::size_of_val(&control));
+    let bytes: Vec<u8> = control.iter().flat_map(|word| word.to_ne_bytes()).take(used).collect();
+    Ok(Some(read(&bytes, data)))
+}
+
+/// What the kernel says of a quote: headers of 16 bytes (length, level, type), and behind one of them `struct sock_extended_err` of 16 bytes and
+/// the address of whoever answered.
+fn read(mut control: &[u8], data: Vec<u8>) -> Quote {
+    let header = mem::size_of::<libc::cmsghdr>();
+    let mut quote = Quote { from: None, why: Why::Unreachable, data };
+    while control.len() >= header {
+        let length = usize::from_ne_bytes(control[..8].try_into().unwrap_or_default());
+        let number = |at: usize| i32::from_ne_bytes(control[at..at + 4].try_into().unwrap_or_default());
+        let (level, kind) = (number(8), number(12));
+        let Some(said) = control.get(header..length).filter(|said| said.len() >= 16) else { break };
+        match (level, kind) {
+            (libc::IPPROTO_IP, libc::IP_RECVERR) => {
+                quote.why = match (said[4], said[5], said[6]) {
+                    (libc::SO_EE_ORIGIN_ICMP, 11, _) => Why::Expired,
+                    (libc::SO_EE_ORIGIN_ICMP, 3, 3) => Why::NobodyListens,
+                    _ => Why::Unreachable,
+                };
+                let address = said.get(20..24).and_then(|bytes| bytes.first_chunk::<4>());
+                quote.from = address.filter(|_| said[4] == libc::SO_EE_ORIGIN_ICMP).map(|a| Ipv4Addr::from(*a).into());
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => {
+                quote.why = match (said[4], said[5], said[6]) {
+                    (libc::SO_EE_ORIGIN_ICMP6, 3, 0) => Why::Expired,
+                    (libc::SO_EE_ORIGIN_ICMP6, 1, 4) => Why::NobodyListens,
+                    _ => Why::Unreachable,
+                };
+                let address = said.get(24..40).and_then(|bytes| bytes.first_chunk::<16>());
+                quote.from = address.filter(|_| said[4] == libc::SO_EE_ORIGIN_ICMP6).map(|a| Ipv6Addr::from(*a).into());
+            }
+            _ => {}
+        }
+        // The next is aligned as a header.
+        control = control.get(length.next_multiple_of(mem::size_of::<usize>())..).unwrap_or_default();
+    }
+    quote
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wait::{Sleeper, Waker, Woken};
+    use std::os::fd::AsFd;
+    use units::Nanos;
+
+    /// On this host the answer is there at once: nobody listens on a port that was just given back.
+    #[test]
+    fn what_nobody_takes_is_quoted_to_whoever_sent_it() {
+        for here in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(other) = UdpSocket::bind(here) else { continue };
+            let (socket, port) = (UdpSocket::bind(here).unwrap(), other.local_addr().unwrap());
+            drop(other);
+            keep(&socket).unwrap();
+            set_hops(&socket, 3).unwrap();
+            assert_eq!(next(&socket).unwrap(), None);
+            socket.send_to(b"as it was", port).unwrap();
+            let mut sleeper = Sleeper::new(Waker::new().unwrap());
+            assert_eq!(sleeper.sleep([socket.as_fd()], Nanos::secs(10)).unwrap(), Woken::Ready);
+            let quote = next(&socket).unwrap().unwrap();
+            let told = Quote { from: Some(port.ip()), why: Why::NobodyListens, data: b"as it was".to_vec() };
+            assert_eq!(quote, told);
+            assert_eq!(next(&socket).unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_say_is_nobody_s() {
+        for control in [&[][..], &[1; 9], &[0; 64], &[0xff; 64]] {
+            assert_eq!(read(control, Vec::new()), Quote { from: None, why: Why::Unreachable, data: Vec::new() });
+        }
+    }
+}

@@ -1,0 +1,62 @@
+"""A receiver that wants as many layers as its branch carries: layers.sh runs it at each.
+
+What it hears it has from `switchpath state subcast`, which it tells how many layers it wants. Each second it looks at what it has lost of
+them: where that is more than a tenth it does without the highest, and waits twice as long as before until it asks for it again.
+
+    python3 layers.py NAME SECONDS HIGHEST COMMAND...
+"""
+
+import re
+import selectors
+import subprocess
+import sys
+import time
+
+LINE = re.compile(r" setfwd \S+ ge (\d+): (\d+)$")
+TOO_MUCH = 0.1
+
+
+def main():
+    name, seconds, highest, command = sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
+    tool = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+    wanted, patience, quiet = 0, 3, 1
+    first, last, came = {}, {}, {}
+    # Layers had, and packets of the lowest that were sent and came, by the second.
+    seconds_of = []
+    looks = selectors.DefaultSelector()
+    looks.register(tool.stdout, selectors.EVENT_READ)
+    begin = time.monotonic()
+    due = begin + 1
+    text = ""
+    while (now := time.monotonic()) < begin + seconds:
+        if looks.select(max(0.0, due - now)):
+            text += tool.stdout.buffer.read1().decode()
+            *lines, text = text.split("\n")
+            for found in filter(None, map(LINE.search, lines)):
+                layer, number = map(int, found.groups())
+                first.setdefault(layer, number)
+                last[layer] = number
+                came[layer] = came.get(layer, 0) + 1
+        if time.monotonic() < due:
+            continue
+        due += 1
+        had = [layer for layer in last if layer <= wanted]
+        sent = sum(last[layer] - first[layer] + 1 for layer in had)
+        lost = 1 - sum(came[layer] for layer in had) / sent if sent else 0.0
+        seconds_of.append((len(had), last[0] - first[0] + 1 if 0 in came else 0, came.get(0, 0)))
+        if lost > TOO_MUCH and wanted > 0:
+            # What is on its way already says nothing of the next second.
+            wanted, patience, quiet = wanted - 1, patience * 2, patience * 2
+        elif quiet > 0:
+            quiet -= 1
+        elif wanted < highest and sent:
+            wanted, quiet = wanted + 1, 2
+        print(wanted, file=tool.stdin, flush=True)
+        first, last, came = {}, {}, {}
+    tool.kill()
+    later = seconds_of[len(seconds_of) // 2 :]
+    base = 100 * (1 - sum(came for _, _, came in later) / max(1, sum(sent for _, sent, _ in later)))
+    print(f"{name}: lost {base:.1f}% of the lowest layer in the second half; layers by the second:", *(had for had, _, _ in seconds_of))
+
+
+main()
