@@ -6,6 +6,7 @@ mod conform;
 mod corpus;
 mod dissect;
 mod epochs;
+mod exchange;
 mod host;
 mod instructions;
 mod model;
