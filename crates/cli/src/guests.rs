@@ -3,6 +3,7 @@
 mod begin;
 mod build;
 mod check;
+mod instruction;
 mod kit;
 mod measure;
 mod tools;

@@ -39,6 +39,7 @@ pub(crate) enum What {
     SchemeFailed { worker: WorkerId, port: PortId, what: String },
     GuestFailed { port: PortId, what: String, for_good: bool },
     GuestSaid { port: PortId, line: String },
+    InstructionFailed { worker: WorkerId, instruction: String, what: String, for_good: bool },
     WorkerFailed { worker: WorkerId, reason: String },
     WorkerRestarted { worker: WorkerId, reason: String, lost: u64 },
     WorkerStuck { worker: WorkerId, time: Nanos },
@@ -66,6 +67,9 @@ impl What {
             }
             Event::SchemeFailed { worker, port, what } => What::SchemeFailed { worker, port, what: what.into() },
             Event::GuestFailed { port, what, for_good, .. } => What::GuestFailed { port, what: what.into(), for_good },
+            Event::InstructionFailed { worker, instruction, what, for_good } => {
+                What::InstructionFailed { worker, instruction: instruction.into(), what: what.into(), for_good }
+            }
             Event::GuestSaid { port, line, .. } => What::GuestSaid { port, line: line.into() },
             Event::PathDrained { path } => What::PathDrained(path),
             Event::PortDrained { port } => What::PortDrained(port),
@@ -98,6 +102,7 @@ impl What {
             What::SchemeFailed { .. } => api::EventKind::SchemeFailed,
             What::GuestFailed { .. } => api::EventKind::GuestFailed,
             What::GuestSaid { .. } => api::EventKind::GuestSaid,
+            What::InstructionFailed { .. } => api::EventKind::InstructionFailed,
             What::WorkerFailed { .. } => api::EventKind::WorkerFailed,
             What::WorkerRestarted { .. } => api::EventKind::WorkerRestarted,
             What::WorkerStuck { .. } => api::EventKind::WorkerStuck,
@@ -117,6 +122,7 @@ impl What {
             What::Remarked { port: Some(port), .. } | What::GuestFailed { port, .. } | What::GuestSaid { port, .. } => {
                 Some(names.port(*port))
             }
+            What::InstructionFailed { instruction, .. } => Some(instruction.clone()),
             What::Remarked { path: Some(path), .. } => Some(names.path(*path)),
             What::Neighbour { interface, .. }
             | What::AddressConflict { interface, .. }
@@ -176,6 +182,10 @@ impl What {
                 let then = if *for_good { "until there is another configuration" } else { "for a second" };
                 format!("the guest is put aside, and packets leave first come, first served, {then}: {what}")
             }
+            What::InstructionFailed { worker, what, for_good, .. } => {
+                let then = if *for_good { ", and is not executed until there is another configuration" } else { "" };
+                format!("the instruction failed, and its packet was not executed{then} (worker {worker}): {what}")
+            }
             What::GuestSaid { line, .. } => format!("the guest says: {line}"),
             What::WorkerFailed { worker, reason } => format!("worker {worker} has failed: {reason}"),
             What::WorkerRestarted { worker, reason, lost } => {
@@ -220,6 +230,9 @@ impl Entry {
                     "mend the guest and apply it anew (docs/guests.md), or give the port a scheme that is built in"
                         .into(),
                 ),
+                What::InstructionFailed { .. } => {
+                    Some("mend the guest and apply it anew (docs/guests.md), or take it out of [state]".into())
+                }
                 What::Policy(choice) => choice.failed.as_ref().map(|error| error.hint.clone()),
                 _ => None,
             },

@@ -3,8 +3,9 @@
 use crate::bound;
 use crate::guard::Limits;
 use crate::isa::{Abort, Opcode};
-use crate::seal::{self, NoKey, OperatorKey};
-use crate::site::{Fate, Location, Rules, SiteCounters};
+use crate::registered::{RegisteredPart, Registry};
+use crate::seal::{self, NoKey, OperatorKey, Plain};
+use crate::site::{Fate, Location, Rules, Site, SiteCounters};
 use crate::station::{PortSpec, RouterSpec, Station};
 use crate::store::{Cleaning, Inspector, Key, StoreSpec, WhenFull};
 use crate::variables::Permitted;
@@ -12,6 +13,7 @@ use crate::wire::{Carriages, Part, Unread};
 use packet::{DropReason, Packet};
 use plan::StatePlan;
 use plan::state::{OnAbort, PortStatePlan};
+use plane::registered::InstructionTrouble;
 use plane::station::{
     Asked, CannotMake, Entry, Maker, Onlooker, Place, PlaceReport, StationReport, StoreReport, Variables, Wanted,
 };
@@ -111,7 +113,12 @@ impl Maker for Executor {
             let reason = format!("the stores take {memory} together");
             return Err(CannotMake { reason, hint: "give them smaller capacities".to_string() });
         }
-        let made = spec.make_beside(before.map(|before| self::spec(before, None)).as_ref());
+        let mut made = spec.make_beside(before.map(|before| self::spec(before, None)).as_ref());
+        let hint = || "mend it, or take it out of [state]".to_string();
+        for station in &mut made.stations {
+            let registry = Registry::of(&wanted.plan.registered);
+            station.register(registry.map_err(|reason| CannotMake { reason, hint: hint() })?);
+        }
         Ok(made.stations.into_iter().map(|station| Box::new(station) as Box<dyn plane::station::Station>).collect())
     }
 
@@ -119,6 +126,9 @@ impl Maker for Executor {
         let (range, _) = carriages(plan).find(l3)?;
         let bytes = &l3[range];
         let key = operator_key(plan);
+        if let Some(asked) = read_registered(plan, &key, bytes) {
+            return Some(asked);
+        }
         let read = match &key {
             Ok(Some(key)) => key.read(bytes),
             // As routers do that have none: what is sealed is not theirs.
@@ -153,6 +163,29 @@ impl Maker for Executor {
         let at = [part.locations.input, part.locations.central, part.locations.output];
         Some(Asked { instruction: part.instruction.to_string(), computation: part.computation, at, not })
     }
+}
+
+/// What a packet asks for with an instruction that the operator may have registered; none where it has no such one.
+fn read_registered(plan: &StatePlan, key: &Result<Option<OperatorKey>, CannotMake>, bytes: &[u8]) -> Option<Asked> {
+    let plain = if seal::is_sealed(bytes) { Some(Plain::of(bytes)?) } else { None };
+    let part = RegisteredPart::read(plain.as_ref().map_or(bytes, Plain::bytes)).ok()?;
+    let RegisteredPart { locations, error, computation, instruction, .. } = part;
+    let known = plan.registered.iter().find(|one| one.number == instruction.number);
+    let not = match (key, plain, known) {
+        (Err(cannot), ..) => Some(cannot.reason.clone()),
+        (Ok(None), Some(_), _) => Some("it is sealed, and there is no key".to_string()),
+        (Ok(Some(_)), None, _) => Some(Abort::Unauthenticated.to_string()),
+        (Ok(Some(key)), Some(_), _) if key.open(bytes).is_err() => Some(Abort::Unauthenticated.to_string()),
+        _ if error => Some("a router before could not".to_string()),
+        (.., None) => Some(Abort::NotEnabled.to_string()),
+        (.., Some(known)) if usize::from(known.declared.tags) != instruction.tags().len() => {
+            Some(Abort::BadLength.to_string())
+        }
+        _ => None,
+    };
+    let name = known.map_or_else(String::new, |known| format!(", which is {}", known.declared.name));
+    let at = [locations.input, locations.central, locations.output];
+    Some(Asked { instruction: format!("{instruction}{name}"), computation, at, not })
 }
 
 impl Onlooker for Inspector {
@@ -217,6 +250,10 @@ impl plane::station::Station for Station {
         }
     }
 
+    fn trouble(&mut self) -> Option<InstructionTrouble> {
+        self.trouble_of_registered()
+    }
+
     fn report(&self, now: Instant) -> StationReport {
         StationReport { stores: self.stores(now), handed: 0 }
     }
@@ -233,12 +270,14 @@ impl plane::station::Station for Station {
 }
 
 /// What was executed at one place, as it is told.
-fn place_report(location: Location, counters: &SiteCounters) -> PlaceReport {
-    let executed = Opcode::ALL.iter().zip(&counters.executed);
+fn place_report(location: Location, site: &Site) -> PlaceReport {
+    let counters: &SiteCounters = site.counters_at(location);
+    let executed = Opcode::ALL.iter().map(|opcode| opcode.name()).zip(counters.executed.iter().copied());
+    let executed = executed.chain(site.registered_at(location));
     let aborted = Abort::ALL.iter().zip(&counters.aborted);
     PlaceReport {
         location: location.name(),
-        executed: executed.map(|(opcode, count)| (opcode.name(), count.forwarded, count.dropped)).collect(),
+        executed: executed.map(|(name, count)| (name, count.forwarded, count.dropped)).collect(),
         aborted: aborted.map(|(why, &count)| (why.name(), count)).collect(),
         failed_before: counters.failed_before,
     }
@@ -247,9 +286,9 @@ fn place_report(location: Location, counters: &SiteCounters) -> PlaceReport {
 impl Station {
     /// Each store, as this worker has it.
     fn stores(&self, now: Instant) -> Vec<StoreReport> {
-        let report = |(port, site, lag): (Option<PortId>, &crate::site::Site, Option<Nanos>)| {
+        let report = |(port, site, lag): (Option<PortId>, &Site, Option<Nanos>)| {
             let (counters, occupancy) = (site.shard_counters(), site.occupancy(now));
-            let places = Location::ALL.iter().map(|&location| place_report(location, site.counters_at(location)));
+            let places = Location::ALL.iter().map(|&location| place_report(location, site));
             StoreReport {
                 port,
                 places: places.collect(),

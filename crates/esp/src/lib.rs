@@ -11,6 +11,7 @@
 //! | [`site`] | a batch of packets at one place of a router |
 //! | [`station`] | all places of a router, as one worker has them |
 //! | [`Executor`] | the stations of the plane, by a configuration |
+//! | [`registered`] | instructions that an operator has registered |
 //! | [`seal`] | parts that only those can make who have the operator's key |
 //! | [`conform`] | holding an implementation to the test vectors |
 //! | [`guard`], [`variables`] | what one source may, and what of a router packets may read |
@@ -26,6 +27,7 @@ mod flows;
 pub mod guard;
 pub mod host;
 pub mod isa;
+pub mod registered;
 pub mod seal;
 pub mod site;
 pub mod station;

@@ -74,8 +74,14 @@ fn sum_up(part: &mut [u8]) {
 }
 
 /// Whether a part says that it is sealed, and is long enough.
-pub(crate) fn is_sealed(bytes: &[u8]) -> bool {
+pub fn is_sealed(bytes: &[u8]) -> bool {
     bytes.first_chunk::<4>().is_some_and(|&[_, _, length, flags]| flags & SEALED != 0 && bytes.len() >= length.into())
+}
+
+/// The bytes of a part without a seal, which is not looked at; the same bytes where there is none.
+pub fn unsealed(bytes: &[u8]) -> Vec<u8> {
+    let plain = if is_sealed(bytes) { Plain::of(bytes) } else { None };
+    plain.map_or_else(|| bytes.to_vec(), |plain| plain.bytes().to_vec())
 }
 
 /// Reads a part, sealed or not, without a look at its seal: to show it, not to believe it.
@@ -101,12 +107,12 @@ impl OperatorKey {
     }
 
     /// The bytes of a part, sealed.
-    pub fn seal(&self, part: &Part) -> Vec<u8> {
-        self.seal_bytes(&part.to_bytes())
+    pub fn seal(&self, part: &impl Carried) -> Vec<u8> {
+        self.seal_bytes(&part.carried(false))
     }
 
     /// Seals the bytes of a part that has no seal.
-    pub(crate) fn seal_bytes(&self, plain: &[u8]) -> Vec<u8> {
+    fn seal_bytes(&self, plain: &[u8]) -> Vec<u8> {
         let end = plain.len() - CHECKSUM;
         let mut bytes = plain[..end].to_vec();
         bytes[2] += SEAL as u8;
@@ -124,6 +130,14 @@ impl OperatorKey {
             Ok(_) => Err(Unread::Wrong(Abort::Unauthenticated)),
             wrong => wrong,
         }
+    }
+
+    /// The bytes of a part without its seal, where that is made with this key; otherwise [`Abort::Unauthenticated`].
+    pub fn unsealed(&self, bytes: &[u8]) -> Result<Vec<u8>, Abort> {
+        if !is_sealed(bytes) {
+            return Err(Abort::Unauthenticated);
+        }
+        self.open(bytes).map(|plain| plain.bytes().to_vec())
     }
 
     /// The part in these bytes, without its seal, where that is right.
@@ -148,21 +162,21 @@ impl OperatorKey {
     }
 
     /// A part as packets carry it that is sealed with this key.
-    pub const fn sealed(self, part: Part) -> Sealed {
+    pub const fn sealed<P: Carried>(self, part: P) -> Sealed<P> {
         Sealed { key: self, part }
     }
 }
 
 /// A part that is sealed as it is put into a packet: see [`crate::wire::dedicated`].
 #[derive(Clone, Copy, Debug)]
-pub struct Sealed {
+pub struct Sealed<P> {
     key: OperatorKey,
-    part: Part,
+    part: P,
 }
 
-impl Carried for Sealed {
+impl<P: Carried> Carried for Sealed<P> {
     fn carried(&self, piggybacked: bool) -> Vec<u8> {
-        self.key.seal(&Part { piggybacked: self.part.piggybacked || piggybacked, ..self.part })
+        self.key.seal_bytes(&self.part.carried(piggybacked))
     }
 }
 

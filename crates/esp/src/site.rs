@@ -7,6 +7,7 @@ mod unusual;
 
 use crate::guard::{Guard, Limits};
 use crate::isa::{Abort, Opcode, Verdict, execute};
+use crate::registered::{Registry, Tally};
 use crate::seal::OperatorKey;
 use crate::store::{Done, Key, MAX_TAGS, Occupancy, Session, Shard, ShardCounters, Tags, View};
 use crate::variables::{self, Reading, Readings};
@@ -14,6 +15,7 @@ use crate::wire::{Carriages, Checked, Locations, Unread, peek, rewrite, set_erro
 use packet::{Meta, Packet};
 use plane::station::Variables;
 use units::{Instant, Nanos};
+use unusual::Registers;
 
 /// The most packets of a batch: as many lines as a core can wait for several times over.
 pub const BATCH: usize = 64;
@@ -176,6 +178,8 @@ enum State {
     Ready(Checked),
     /// The same of a part that is sealed.
     Sealed(Checked),
+    /// An instruction that the operator has registered.
+    Registered,
     Aborted(Abort),
 }
 
@@ -186,6 +190,8 @@ pub struct Site {
     prepared: Box<[Prepared; BATCH]>,
     /// What sources have used; none where they may do as they like.
     guard: Option<Box<Guard>>,
+    /// What it has counted of registered instructions.
+    tally: Tally,
 }
 
 impl Site {
@@ -193,7 +199,13 @@ impl Site {
     pub fn new(shard: Shard) -> Site {
         let none =
             Prepared { state: State::Passed, at: 0, computation: 0, tags: Tags::default(), source: 0, reads: false };
-        Site { shard, counters: Default::default(), prepared: Box::new([none; BATCH]), guard: None }
+        Site {
+            shard,
+            counters: Default::default(),
+            prepared: Box::new([none; BATCH]),
+            guard: None,
+            tally: Tally::default(),
+        }
     }
 
     /// The same where sources are held to limits.
@@ -206,6 +218,16 @@ impl Site {
     /// Holds sources to these limits from now on.
     pub(crate) fn guard_by(&mut self, limits: Limits, key: Key) {
         self.guard = limits.any().then(|| Box::new(Guard::new(limits, key)));
+    }
+
+    /// These instructions are registered from now on.
+    pub(crate) fn register(&mut self, registry: &Registry) {
+        self.tally.rename(registry.names());
+    }
+
+    /// What it has counted of registered instructions at a location, by their names.
+    pub(crate) fn registered_at(&self, location: Location) -> impl Iterator<Item = (&'static str, OpcodeCounters)> {
+        self.tally.at(location)
     }
 
     /// The shard, to be cleaned or asked.
@@ -252,7 +274,7 @@ impl Site {
     pub fn process<C: Carrier>(&mut self, of: (&Rules, Location), now: Instant, packets: &mut [C], fates: &mut [Fate]) {
         let (permitted, of_port) = (Default::default(), Variables::default());
         let readings = Readings { permitted, of_port, node: of.0.node, now };
-        self.process_reading(of, &readings, now, packets, fates);
+        self.process_reading(of, &readings, &mut Registry::default(), now, packets, fates);
     }
 
     /// The same where they may read something of the router.
@@ -261,13 +283,14 @@ impl Site {
         &mut self,
         (rules, location): (&Rules, Location),
         readings: &Readings,
+        registry: &mut Registry,
         now: Instant,
         packets: &mut [C],
         fates: &mut [Fate],
     ) {
         let batch = rules.batch.clamp(1, BATCH);
         for (packets, fates) in packets.chunks_mut(batch).zip(fates.chunks_mut(batch)) {
-            self.step((rules, location), readings, now, packets, fates);
+            self.step((rules, location), readings, registry, now, packets, fates);
         }
     }
 
@@ -276,20 +299,23 @@ impl Site {
         &mut self,
         (rules, location): (&Rules, Location),
         readings: &Readings,
+        registry: &mut Registry,
         now: Instant,
         packets: &mut [C],
         fates: &mut [Fate],
     ) {
-        let Site { shard, counters, prepared, guard } = self;
+        let Site { shard, counters, prepared, guard, tally } = self;
         let counters = &mut counters[location as usize];
         let mut session = shard.begin(now);
         packets.iter().for_each(C::fetch);
         for (packet, slot) in packets.iter().zip(prepared.iter_mut()) {
             slot.state = prepare((rules, location, readings), &session, packet.network(), slot, counters);
             if let State::Aborted(why) = slot.state {
-                slot.state = unusual::prepare(why, (rules, readings), &session, packet.network(), slot);
+                slot.state = unusual::prepare(why, (rules, readings, registry), &session, packet.network(), slot);
             }
-            if let (Some(guard), State::Ready(_) | State::Sealed(_)) = (guard.as_deref_mut(), slot.state) {
+            if let (Some(guard), State::Ready(_) | State::Sealed(_) | State::Registered) =
+                (guard.as_deref_mut(), slot.state)
+            {
                 slot.source = guard.source(packet.network()) as u16;
                 if !guard.instruction(slot.source.into(), now) {
                     slot.state = State::Aborted(Abort::RateLimited);
@@ -302,7 +328,11 @@ impl Site {
                 State::Passed => Fate::Passed,
                 State::Aborted(why) => abort(packet, slot.at, why, counters),
                 State::Ready(checked) => run(&mut means, packet, (slot, checked), counters),
-                State::Sealed(checked) => unusual::run_sealed(&mut means, packet, (slot, checked), counters),
+                State::Sealed(checked) => unusual::run_sealed(&mut means, rules, packet, (slot, checked), counters),
+                State::Registered => {
+                    let mut registers = Registers { registry, tally, location };
+                    unusual::run_registered(&mut means, (rules, readings), &mut registers, packet, slot, counters)
+                }
             };
         }
     }

@@ -5,10 +5,12 @@
 
 use crate::bound;
 use crate::flows::Flows;
+use crate::registered::Registry;
 use crate::site::{Carrier, Fate, Location, Rules, Site};
 use crate::store::{Cleaner, Epochs, Grace, Inspector, Key, Store, StoreSpec, shard_of};
 use crate::variables::{Permitted, Readings};
 use crate::wire::{behind, peek};
+use plane::registered::InstructionTrouble;
 pub use plane::station::Place;
 use plane::station::Variables;
 use std::sync::Arc;
@@ -95,6 +97,8 @@ pub struct Station {
     flows: Option<Flows>,
     /// What became of the packets of a visit.
     pub(crate) fates: Vec<Fate>,
+    /// Instructions that the operator has registered.
+    registry: Registry,
 }
 
 impl RouterSpec {
@@ -147,6 +151,7 @@ impl RouterSpec {
             drops_aborted: self.drops_aborted,
             flows: flows(),
             fates: Vec::new(),
+            registry: Registry::default(),
         };
         let mut made = Made { stations: (0..self.workers).map(station).collect() };
         let epochs = Arc::new(Epochs::new(self.workers));
@@ -199,6 +204,19 @@ impl Station {
         self.flows.as_ref().is_some_and(|flows| flows.any(now))
     }
 
+    /// These instructions are registered by the operator.
+    pub(crate) fn register(&mut self, registry: Registry) {
+        self.registry = registry;
+        for has in self.stalls.iter_mut().filter_map(|stall| stall.has.as_mut()) {
+            has.site.register(&self.registry);
+        }
+    }
+
+    /// What one of them did wrong since this was asked last.
+    pub(crate) fn trouble_of_registered(&mut self) -> Option<InstructionTrouble> {
+        self.registry.trouble()
+    }
+
     /// Whether packets may read something of the router at a place.
     pub(crate) fn permits(&self, place: Place) -> bool {
         self.at(place).is_some_and(|(_, _, variables)| variables.any())
@@ -245,7 +263,7 @@ impl Station {
             return fates.fill(Fate::Passed);
         };
         let readings = Readings { permitted, of_port, node: self.rules.node, now };
-        has.site.process_reading((&self.rules, location), &readings, now, packets, fates);
+        has.site.process_reading((&self.rules, location), &readings, &mut self.registry, now, packets, fates);
     }
 
     /// Cleans what is due where the owner does that, or this worker for all, at most `most` entries of each store. Answers
@@ -278,6 +296,7 @@ impl Station {
             }
             if let Some(has) = &mut stall.has {
                 has.site.guard_by(self.rules.limits, self.key.derive(5));
+                has.site.register(&self.registry);
             }
         }
         // Flows keep their order over a change of generations: they part for a moment where none is remembered.

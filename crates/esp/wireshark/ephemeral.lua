@@ -113,6 +113,25 @@ function ephemeral.dissector(tvb, pinfo, tree)
     if failed then
         part:add_proto_expert_info(e.failed)
     end
+    if opcode >= 128 and length >= 22 and length <= 62 and tvb:len() >= length then
+        -- An operator's: as many tags as fit, and a value.
+        part:add(f.operator, tvb(3, 1))
+        local seal = tvb(3, 1):bitfield(1, 1) == 1 and 8 or 0
+        local at = 12
+        while at + 8 + 8 + seal + 2 <= length do
+            part:add(f.tag, tvb(at, 8))
+            at = at + 8
+        end
+        part:add(f.value, tvb(at, 8))
+        if seal > 0 then
+            part:add(f.seal, tvb(at + 8, 8))
+        end
+        local checksum = part:add(f.checksum, tvb(length - 2, 2))
+        if sum(tvb, length) ~= 0xffff then
+            checksum:add_proto_expert_info(e.checksum)
+        end
+        return tvb:len()
+    end
     if not operands[opcode] then
         instruction:add_proto_expert_info(e.opcode)
         return tvb:len()

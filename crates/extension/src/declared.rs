@@ -130,7 +130,7 @@ fn option(text: &str) -> Result<Opt, String> {
 }
 
 /// The same text, for as long as the process lives.
-fn kept(text: &str) -> &'static str {
+pub(crate) fn kept(text: &str) -> &'static str {
     static KEPT: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     all.get(text).copied().unwrap_or_else(|| {

@@ -1,9 +1,10 @@
 //! The directory in which a router finds guests: `guest:mine` of a configuration is its file `mine.wasm`.
 
-use crate::declared::is_name;
+use crate::declared::{is_name, kept};
+use crate::instruction::{Instruction, InstructionText};
 use crate::program::{LARGEST, LoadError, Program};
 use crate::runtime::Runtime;
-use plan::{Code, Guests};
+use plan::{Code, Guests, InstructionDeclaration};
 use plane::{Lines, Maker};
 use schemes::Scheme;
 use std::fs::{self, File};
@@ -34,6 +35,24 @@ impl Directory {
 
     /// The program of that name.
     pub fn load(&self, name: &str) -> Result<Program, LoadError> {
+        let (file, bytes) = self.bytes(name)?;
+        self.compiled(bytes).map_err(|error| in_file(&file, error))
+    }
+
+    /// Whether the guest of that name is an instruction of ephemeral state, as far as its exports tell.
+    pub fn has_instruction(&self, name: &str) -> bool {
+        let of = |bytes: Vec<u8>| crate::instruction::is_one(&bytes);
+        self.bytes(name).is_ok_and(|(_, bytes)| of(bytes))
+    }
+
+    /// The instruction of that name. It is compiled each time: configurations with instructions are seldom applied.
+    pub fn load_instruction(&self, name: &str) -> Result<Instruction, LoadError> {
+        let (file, bytes) = self.bytes(name)?;
+        Instruction::load(&bytes, &self.runtime).map_err(|error| in_file(&file, error))
+    }
+
+    /// The file of a guest, and what is in it.
+    fn bytes(&self, name: &str) -> Result<(PathBuf, Vec<u8>), LoadError> {
         if !is_name(name) {
             let hint = "a name has at most 32 of a-z, 0-9, - and _, the first one a letter: 'guest:mine' is the file mine.wasm";
             return Err(LoadError::new(format!("'{}' is no name of a guest", name.escape_debug()), hint));
@@ -43,8 +62,7 @@ impl Directory {
             ErrorKind::NotFound => self.missing(name),
             _ => LoadError::new(format!("{} cannot be read: {error}", file.display()), "let the router read it"),
         })?;
-        let named = |error: LoadError| LoadError { reason: format!("{}: {}", file.display(), error.reason), ..error };
-        self.compiled(bytes).map_err(named)
+        Ok((file, bytes))
     }
 
     fn compiled(&self, bytes: Vec<u8>) -> Result<Program, LoadError> {
@@ -92,6 +110,10 @@ impl Directory {
     }
 }
 
+fn in_file(file: &Path, error: LoadError) -> LoadError {
+    LoadError { reason: format!("{}: {}", file.display(), error.reason), ..error }
+}
+
 fn read(file: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     // One byte more than is taken, so that one that is too large is seen to be.
@@ -105,6 +127,14 @@ impl Guests for Directory {
         let declaration = program.declared().declaration(&format!("guest:{name}"));
         let digest = program.digest();
         Ok((declaration, plane::code(digest, Arc::new(program))))
+    }
+
+    fn instruction(&self, name: &str) -> Result<(InstructionDeclaration, Code), (String, String)> {
+        let instruction = self.load_instruction(name).map_err(|LoadError { reason, hint }| (reason, hint))?;
+        let InstructionText { summary, tags, creates } = instruction.text();
+        let declared =
+            InstructionDeclaration { name: kept(name), summary: kept(summary), tags: *tags, creates: *creates };
+        Ok((declared, plane::registered::code(instruction.digest(), Arc::new(instruction))))
     }
 }
 

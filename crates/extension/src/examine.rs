@@ -76,6 +76,26 @@ pub struct Verdict {
     pub broken: Option<Case>,
 }
 
+impl Verdict {
+    /// Of laws that nobody has looked at yet.
+    pub(crate) fn of(laws: &[(&'static str, &str)]) -> Vec<Verdict> {
+        laws.iter().map(|&(law, _)| Verdict { law, tried: 0, broken: None }).collect()
+    }
+
+    /// Whether none was broken.
+    pub(crate) fn are_good(all: &[Verdict]) -> bool {
+        all.iter().all(|verdict| verdict.broken.is_none())
+    }
+
+    /// A law was seen to be kept, or broken.
+    pub(crate) fn judge(all: &mut [Verdict], law: &str, case: Option<Case>) {
+        if let Some(verdict) = all.iter_mut().find(|verdict| verdict.law == law) {
+            verdict.tried += 1;
+            verdict.broken = verdict.broken.take().or(case);
+        }
+    }
+}
+
 /// What came of it all.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Examination {
@@ -100,14 +120,11 @@ pub struct Examination {
 impl Examination {
     /// Whether no law was broken.
     pub fn is_good(&self) -> bool {
-        self.verdicts.iter().all(|verdict| verdict.broken.is_none())
+        Verdict::are_good(&self.verdicts)
     }
 
     fn judge(&mut self, law: &str, case: Option<Case>) {
-        if let Some(verdict) = self.verdicts.iter_mut().find(|verdict| verdict.law == law) {
-            verdict.tried += 1;
-            verdict.broken = verdict.broken.take().or(case);
-        }
+        Verdict::judge(&mut self.verdicts, law, case);
     }
 
     fn add(&mut self, model: &Model, guest: &Guest) {
@@ -241,9 +258,8 @@ fn rounds(seed: u64) -> impl Iterator<Item = Round> {
 ///
 /// The guest does not start with these options.
 pub fn examine(program: &Program, options: &[u64], seeds: u64) -> Result<Examination, LoadError> {
-    let verdict = |&(law, _): &(&'static str, _)| Verdict { law, tried: 0, broken: None };
     let mut examination = Examination {
-        verdicts: LAWS.iter().map(verdict).collect(),
+        verdicts: Verdict::of(LAWS),
         runs: 0,
         sent: 0,
         refused: 0,

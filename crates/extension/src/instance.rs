@@ -86,6 +86,14 @@ impl Inside {
         }
     }
 
+    /// What an instance of a guest lives in.
+    pub fn store(runtime: &Runtime) -> Store<Inside> {
+        let mut store = Store::new(&runtime.engine, Inside::new());
+        store.limiter(|inside| &mut inside.limits);
+        runtime.equip(&mut store);
+        store
+    }
+
     /// What guests may import.
     pub fn offer(linker: &mut Linker<Inside>) -> Result<(), wasmtime::Error> {
         linker.func_wrap("switchpath", "random", |mut caller: Caller<'_, Inside>| -> i64 {
@@ -115,6 +123,24 @@ impl Inside {
     }
 }
 
+/// The text that begins there and ends with a zero byte.
+pub(crate) fn text(memory: &[u8], at: usize, longest: usize) -> Result<String, Fault> {
+    let text = memory.get(at..).unwrap_or_default();
+    let end = text.iter().take(longest).position(|byte| *byte == 0);
+    let end = end.ok_or_else(|| Fault::Nonsense(format!("its description has no end within {longest} bytes")))?;
+    match std::str::from_utf8(&text[..end]) {
+        Ok(text) => Ok(text.into()),
+        Err(_) => Err(Fault::Nonsense("its description is not UTF-8".into())),
+    }
+}
+
+/// Has the machine find a place for every page now, not when a packet waits for it.
+pub(crate) fn touch(memory: &mut [u8]) {
+    for page in memory.chunks_mut(PAGE) {
+        page[0] = std::hint::black_box(page[0]);
+    }
+}
+
 /// See the [module](self).
 pub(crate) struct Instance {
     runtime: Runtime,
@@ -131,9 +157,7 @@ pub(crate) struct Instance {
 impl Instance {
     /// With its memory as the module says, not started yet.
     pub fn new(runtime: &Runtime, module: &InstancePre<Inside>) -> Result<Instance, Fault> {
-        let mut store = Store::new(&runtime.engine, Inside::new());
-        store.limiter(|inside| &mut inside.limits);
-        runtime.equip(&mut store);
+        let mut store = Inside::store(runtime);
         // A module may have a function that runs when it comes into being.
         runtime.arm(&mut store)?;
         let instance = module.instantiate(&mut store)?;
@@ -161,13 +185,7 @@ impl Instance {
     pub fn describe(&mut self, longest: usize) -> Result<String, Fault> {
         version(self.ask("switchpath_version")?).map_err(Fault::Nonsense)?;
         let at = self.ask("switchpath_describe")? as u32 as usize;
-        let text = self.memory.data(&self.store).get(at..).unwrap_or_default();
-        let end = text.iter().take(longest).position(|byte| *byte == 0);
-        let end = end.ok_or_else(|| Fault::Nonsense(format!("its description has no end within {longest} bytes")))?;
-        match std::str::from_utf8(&text[..end]) {
-            Ok(text) => Ok(text.into()),
-            Err(_) => Err(Fault::Nonsense("its description is not UTF-8".into())),
-        }
+        text(self.memory.data(&self.store), at, longest)
     }
 
     /// Begins its work with these options.
@@ -190,15 +208,8 @@ impl Instance {
                 "it wants {queues} queues; a guest has 1 to {QUEUES}, whatever a link may have"
             )));
         }
-        self.touch();
+        touch(self.memory.data_mut(&mut self.store));
         Ok(())
-    }
-
-    /// Has the machine find a place for every page now, not when a packet waits for it.
-    fn touch(&mut self) {
-        for page in self.memory.data_mut(&mut self.store).chunks_mut(PAGE) {
-            page[0] = std::hint::black_box(page[0]);
-        }
     }
 
     /// The block, to read.

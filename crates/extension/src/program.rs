@@ -54,18 +54,11 @@ struct Code {
 impl Program {
     /// Compiles a module, or says why it is no guest. Runs only what says what it is.
     pub fn load(bytes: &[u8], runtime: &Runtime) -> Result<Program, LoadError> {
-        if bytes.len() > LARGEST {
-            let hint = "build it for release, without debugging information";
-            return Err(LoadError::new(format!("it has more than {} MiB", LARGEST >> 20), hint));
+        let module = compile(bytes, runtime)?;
+        if module.get_export(crate::instruction::MARK).is_some() {
+            let hint = "give it a number in [state.instruction.NAME]; a port takes schemes";
+            return Err(LoadError::new("it is an instruction of ephemeral state, no scheme", hint));
         }
-        if !bytes.starts_with(b"\0asm") {
-            return Err(LoadError::new("it is no WebAssembly module", "build it for wasm32: see docs/guests.md"));
-        }
-        if bytes.get(4..8) == Some(&[0x0d, 0, 1, 0]) {
-            return Err(LoadError::new("it is a component", "build a core module, without component tools"));
-        }
-        let module = Module::new(&runtime.engine, bytes)
-            .map_err(|error| LoadError::new(format!("it cannot be compiled: {error:#}"), "build it anew"))?;
         imports(&module)?;
         exports(&module)?;
         let mut linker = Linker::new(&runtime.engine);
@@ -117,7 +110,23 @@ impl fmt::Debug for Program {
     }
 }
 
-fn imports(module: &Module) -> Result<(), LoadError> {
+/// Compiles a module, whatever it is.
+pub(crate) fn compile(bytes: &[u8], runtime: &Runtime) -> Result<Module, LoadError> {
+    if bytes.len() > LARGEST {
+        let hint = "build it for release, without debugging information";
+        return Err(LoadError::new(format!("it has more than {} MiB", LARGEST >> 20), hint));
+    }
+    if !bytes.starts_with(b"\0asm") {
+        return Err(LoadError::new("it is no WebAssembly module", "build it for wasm32: see docs/guests.md"));
+    }
+    if bytes.get(4..8) == Some(&[0x0d, 0, 1, 0]) {
+        return Err(LoadError::new("it is a component", "build a core module, without component tools"));
+    }
+    Module::new(&runtime.engine, bytes)
+        .map_err(|error| LoadError::new(format!("it cannot be compiled: {error:#}"), "build it anew"))
+}
+
+pub(crate) fn imports(module: &Module) -> Result<(), LoadError> {
     for import in module.imports() {
         let (from, name) = (import.module(), import.name());
         let known = from == "switchpath" && matches!(name, "log" | "counter" | "random");
@@ -134,10 +143,12 @@ fn imports(module: &Module) -> Result<(), LoadError> {
     Ok(())
 }
 
-fn exports(module: &Module) -> Result<(), LoadError> {
-    let missing = |name: &str| {
-        LoadError::new(format!("it exports no '{name}'"), "build it with the kit in sdk/, or see docs/guests.md")
-    };
+fn missing(name: &str) -> LoadError {
+    LoadError::new(format!("it exports no '{name}'"), "build it with the kit in sdk/, or see docs/guests.md")
+}
+
+/// Its memory is one that a guest may have.
+pub(crate) fn has_memory(module: &Module) -> Result<(), LoadError> {
     let Some(ExternType::Memory(memory)) = module.get_export("memory") else { return Err(missing("memory")) };
     if memory.is_64() || memory.is_shared() {
         return Err(LoadError::new("its memory is shared, or has 64-bit addresses", "build it for wasm32"));
@@ -150,7 +161,12 @@ fn exports(module: &Module) -> Result<(), LoadError> {
             "give it a smaller stack ('-z stack-size=65536' for the linker), or less state",
         ));
     }
-    for (name, answers) in [
+    Ok(())
+}
+
+fn exports(module: &Module) -> Result<(), LoadError> {
+    has_memory(module)?;
+    let all = [
         ("switchpath_version", true),
         ("switchpath_describe", true),
         ("switchpath_block", true),
@@ -158,7 +174,13 @@ fn exports(module: &Module) -> Result<(), LoadError> {
         ("switchpath_arrive", false),
         ("switchpath_ready", false),
         ("switchpath_recount", false),
-    ] {
+    ];
+    functions(module, all)
+}
+
+/// It has these functions, which take nothing, and of which some answer.
+pub(crate) fn functions(module: &Module, all: impl IntoIterator<Item = (&'static str, bool)>) -> Result<(), LoadError> {
+    for (name, answers) in all {
         let Some(ExternType::Func(function)) = module.get_export(name) else { return Err(missing(name)) };
         let typed = function.params().len() == 0
             && function.results().len() == usize::from(answers)

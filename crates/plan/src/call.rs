@@ -32,6 +32,23 @@ pub struct Catalogue {
 pub trait Guests: fmt::Debug + Send + Sync {
     /// The guest of that name, declared as `guest:NAME`, or what is wrong with it and what to do.
     fn find(&self, name: &str) -> Result<(Declaration, Code), (String, String)>;
+    /// The instruction of ephemeral state of that name, or what is wrong with it and what to do.
+    fn instruction(&self, name: &str) -> Result<(InstructionDeclaration, Code), (String, String)> {
+        Err((format!("there is no instruction '{name}'"), "take it out".to_string()))
+    }
+}
+
+/// What an instruction of ephemeral state declares that is no part of this program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct InstructionDeclaration {
+    /// What it is called.
+    pub name: &'static str,
+    /// One sentence for the operator.
+    pub summary: &'static str,
+    /// Tags that its packets name, at most four.
+    pub tags: u8,
+    /// The most entries that it creates.
+    pub creates: u8,
 }
 
 /// The code of a guest, which whoever makes schemes of it knows how to read.

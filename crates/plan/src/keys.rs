@@ -24,7 +24,7 @@ pub(crate) use path::PATH;
 pub(crate) use policy::{MOST_POLICIES, OBJECTIVES, POLICY};
 pub(crate) use route::{NEIGHBOUR, ROUTE};
 pub(crate) use router::ROUTER;
-pub(crate) use state::{PORT_STATE, STATE};
+pub(crate) use state::{INSTRUCTION, PORT_STATE, STATE};
 
 use crate::cpu::Congestion;
 use crate::model::SchemeChange;

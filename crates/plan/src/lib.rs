@@ -38,7 +38,7 @@ pub mod throttle;
 
 pub use address::Prefix;
 pub use advertise::{Preference, RaPlan, RaPrefix};
-pub use call::{Call, Catalogue, Code, Guests};
+pub use call::{Call, Catalogue, Code, Guests, InstructionDeclaration};
 pub use check::{Checked, check, examine, examine_file, load};
 pub use cores::Cores;
 pub use cpu::{

@@ -1,6 +1,7 @@
 //! `[state]`: ephemeral state, what packets may leave in the router for a while, and what they may do with it.
 
 use crate::cpu::named;
+use crate::{Code, InstructionDeclaration};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use units::{Nanos, PacketRate};
@@ -47,6 +48,36 @@ pub struct StatePlan {
     pub source_creates: Option<PacketRate>,
     /// The file of the operator's key: with one, only parts that are sealed with it are executed.
     pub key: Option<String>,
+    /// Instructions that the operator has registered, by their numbers.
+    pub registered: Vec<RegisteredPlan>,
+}
+
+/// An instruction that the operator has registered.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct RegisteredPlan {
+    /// Its number in packets, 128 to 255.
+    pub number: u8,
+    /// What it declares.
+    pub declared: InstructionDeclaration,
+    /// What makes it. One that was built anew is another.
+    #[serde(skip)]
+    pub code: Code,
+}
+
+impl fmt::Display for RegisteredPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}@{:016x}", self.number, self.declared.name, self.code.digest)
+    }
+}
+
+/// The most entries that one packet with an instruction of the built-in set creates (Calvert et al. 2003, 2).
+const CREATES: u64 = 2;
+
+impl StatePlan {
+    /// The most entries that one packet creates.
+    pub fn creates(&self) -> u64 {
+        self.registered.iter().map(|one| one.declared.creates.into()).fold(CREATES, u64::max)
+    }
 }
 
 /// What a full store does.
@@ -198,6 +229,9 @@ impl fmt::Display for StatePlan {
         self.source_rate.iter().try_for_each(|rate| write!(f, " source_rate {rate}"))?;
         self.source_creates.iter().try_for_each(|rate| write!(f, " source_creates {rate}"))?;
         self.key.iter().try_for_each(|file| write!(f, " key {file:?}"))?;
+        if !self.registered.is_empty() {
+            write!(f, " registered {}", all(&self.registered))?;
+        }
         if self.instructions.len() < Instruction::ALL.len() {
             write!(f, " instructions {}", all(&self.instructions))?;
         }

@@ -5,7 +5,8 @@ mod catalogue;
 use catalogue::catalogue;
 use expect_test::{Expect, expect};
 use plan::state::{Cleaning, Instruction, OnAbort, Places, Variable, WhenFull};
-use plan::{Plan, diff, examine};
+use plan::{Catalogue, Code, Guests, InstructionDeclaration, Plan, diff, examine};
+use std::sync::Arc;
 use units::{Nanos, PacketRate};
 
 const PORTS: &str = "[port.lan]\ndevice = 'memory:a'\nline_rate = '100kpps'\n[port.lan.state]\ncapacity = 2000000\n\
@@ -57,6 +58,70 @@ fn everything_can_be_said() {
     assert_eq!(state.instructions, [Instruction::Count, Instruction::Put]);
     assert_eq!(state.source_rate, Some(PacketRate::kpps(1)));
     assert_eq!((state.full, state.on_abort, state.cleaning), (WhenFull::AbortAll, OnAbort::Drop, Cleaning::Assist));
+}
+
+/// Instructions of these names: all but one are there.
+#[derive(Debug)]
+struct Registered;
+
+impl Guests for Registered {
+    fn find(&self, _: &str) -> Result<(units::declare::Declaration, Code), (String, String)> {
+        Err(("there is no scheme here".to_string(), String::new()))
+    }
+
+    fn instruction(&self, name: &str) -> Result<(InstructionDeclaration, Code), (String, String)> {
+        let declared = InstructionDeclaration { name: "ours", summary: "Ours.", tags: 4, creates: 3 };
+        let code = Code { digest: name.len() as u64, maker: Arc::new(()) };
+        if name == "none" { Err(("it is not there".into(), "put it there".into())) } else { Ok((declared, code)) }
+    }
+}
+
+fn with_registered(state: &str, ports: &str) -> (Option<Plan>, String) {
+    let catalogue = Catalogue { guests: Some(Arc::new(Registered)), ..catalogue() };
+    let checked = examine(&format!("version = 1\n{state}{ports}"), "f", &catalogue);
+    let said = checked.diagnostics.list().iter().map(|d| format!("{}| {d}\n", d.path)).collect();
+    (checked.plan, said)
+}
+
+#[test]
+fn operators_register_instructions() {
+    let both = "[state]\n[state.instruction.three]\nnumber = 200\n[state.instruction.a]\nnumber = 128\n";
+    let (plan, said) = with_registered(both, &PORTS.replace("2000000", "3000000"));
+    assert_eq!(said, "");
+    let state = plan.unwrap().state.unwrap();
+    let numbers: Vec<(u8, u64)> = state.registered.iter().map(|one| (one.number, one.code.digest)).collect();
+    assert_eq!((numbers, state.creates()), (vec![(128, 1), (200, 5)], 3));
+    assert!(state.to_string().contains("registered 128:ours@0000000000000001 200:ours@0000000000000005"), "{state}");
+    // Three entries for each packet, for the worst of them creates three.
+    let (_, said) = with_registered(both, PORTS);
+    assert!(said.contains("can fill 3000000"), "{said}");
+    for (state, wrong) in [
+        (
+            "[state.instruction.a]\nnumber = 127\n",
+            "state.instruction.a.number| f:4:10: error: 127 is out of range; give 128 to 255",
+        ),
+        ("[state.instruction.a]\n", "state.instruction.a| f:3:1: error: the key 'number' is missing"),
+        ("[state.instruction.none]\nnumber = 128\n", "error: it is not there; put it there"),
+        (
+            "[state.instruction.a]\nnumber = 128\n[state.instruction.b]\nnumber = 128\n",
+            "state.instruction.b| f:5:20: error: 'ours' has the number 128 already; give each instruction a number of its own",
+        ),
+    ] {
+        let (plan, said) = with_registered(&format!("[state]\n{state}"), PORTS);
+        assert!(plan.is_none() && said.contains(wrong), "{state}: {said}");
+    }
+    let (plan, said) = check("[state]\n[state.instruction.a]\nnumber = 128\n", PORTS);
+    assert!(plan.is_none() && said.contains("there are no guests here"), "{said}");
+}
+
+/// What is told of a key is where it is.
+#[test]
+fn a_key_is_the_name_of_a_file() {
+    let state = read("[state]\nkey = '/etc/switchpath/state.key'\n").state.unwrap();
+    assert_eq!(state.key.as_deref(), Some("/etc/switchpath/state.key"));
+    assert!(state.to_string().ends_with("key \"/etc/switchpath/state.key\""), "{state}");
+    let (plan, said) = check("[state]\nkey = ''\n", PORTS);
+    assert!(plan.is_none() && said.contains("state.key| f:3:7: error: '' is no name of a file"), "{said}");
 }
 
 /// The bound of spec E-04: two entries for each packet of a lifetime.

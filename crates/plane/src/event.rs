@@ -180,6 +180,17 @@ pub enum Event<'a> {
         /// It is not tried again.
         for_good: bool,
     },
+    /// An instruction of ephemeral state that the operator has registered did something wrong: its packet was not executed.
+    InstructionFailed {
+        /// Whose worker.
+        worker: WorkerId,
+        /// Which.
+        instruction: &'a str,
+        /// What it did.
+        what: &'a str,
+        /// It is not tried again.
+        for_good: bool,
+    },
     /// A guest that decides over the queues of a port has logged something.
     GuestSaid {
         /// Whose worker.

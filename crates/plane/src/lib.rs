@@ -29,6 +29,7 @@ mod path;
 pub mod policy;
 pub mod port;
 mod queueing;
+pub mod registered;
 pub mod rig;
 mod router;
 pub mod scheduler;

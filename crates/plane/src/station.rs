@@ -5,6 +5,7 @@
 //! price of a comparison, brings those of one computation to one worker, and counts what ends.
 //! [adr/0040](../../../adr/0040-ephemeral-state-has-one-owner-a-shard.md) says why there.
 
+use crate::registered::InstructionTrouble;
 use packet::Packet;
 use packet::wire::{ethertype, protocol};
 use plan::StatePlan;
@@ -51,6 +52,10 @@ pub trait Station: Send {
     fn tend(&mut self, now: Instant) -> Instant;
     /// Takes the place of `old`, and whatever of it stays.
     fn succeed(&mut self, old: Box<dyn Station>);
+    /// What a registered instruction did wrong since this was asked last.
+    fn trouble(&mut self) -> Option<InstructionTrouble> {
+        None
+    }
     /// What it has counted, and what its stores hold.
     fn report(&self, now: Instant) -> StationReport;
     /// Looks into its stores, each with the port it belongs to, or none for the central one. All workers' parts.

@@ -10,6 +10,8 @@
 //! }
 //! ```
 //!
+//! Or an instruction of ephemeral state, by [`instruction!`].
+//!
 //! A guest has one thread and 1 MiB of memory, which it takes when it is started and never gives back.
 
 #![no_std]
@@ -17,6 +19,7 @@
 extern crate alloc;
 
 mod block;
+mod instruction;
 mod lists;
 mod memory;
 mod mirror;
@@ -29,6 +32,9 @@ pub use alloc::boxed::Box;
 pub use alloc::string::String;
 pub use alloc::vec::Vec;
 pub use block::Options;
+#[doc(hidden)]
+pub use instruction::{address as instruction_address, execute};
+pub use instruction::{Call, Outcome};
 pub use schemes::{self, Next, Progress, Record, Scheme, Size, Wires};
 pub use units::{self, Bytes, Instant, Nanos, QueueId, Rate};
 pub use wires::Link;
@@ -201,15 +207,23 @@ macro_rules! guest {
             extern "C" fn switchpath_recount() {
                 $crate::recount();
             }
-            // The end of a guest that panics: the host sees a trap, and serves its queues without it.
-            #[cfg(target_arch = "wasm32")]
-            #[panic_handler]
-            fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
-                if let Some(text) = info.message().as_str() {
-                    $crate::log(text);
-                }
-                core::arch::wasm32::unreachable()
-            }
+            $crate::end_of_panics!();
         };
+    };
+}
+
+/// The end of a guest that panics: the host sees a trap, and goes on without it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! end_of_panics {
+    () => {
+        #[cfg(target_arch = "wasm32")]
+        #[panic_handler]
+        fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+            if let Some(text) = info.message().as_str() {
+                $crate::log(text);
+            }
+            core::arch::wasm32::unreachable()
+        }
     };
 }

@@ -62,6 +62,7 @@ Examples to begin with:
   sfb   Rust            Stochastic Fair BLUE: holds back flows that do not yield
   afd   C               Approximate Fair Dropping: the same share of one queue for all flows
   edd   AssemblyScript  earliest due date: a bound for how long each class waits
+  mean  Rust            no scheme: an instruction of ephemeral state, the mean of what packets report
 
 {EXIT}"))]
 pub struct NewGuest {

@@ -3,6 +3,7 @@
 use super::{EXIT, Socket};
 use clap::{Args, Subcommand, ValueHint};
 use esp::isa::{Instruction, Operator};
+use esp::registered::{NoCall, RegisteredInstruction};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use units::{Nanos, PacketRate, Rate};
@@ -76,7 +77,8 @@ pub enum StateCommand {
     Send {
         /// To whom: the routers on the way execute it.
         to: IpAddr,
-        /// The instruction, like `count 0x2a below 3`, `mark 0x2a 1`, `get 0x2a`.
+        /// The instruction, like `count 0x2a below 3`, `mark 0x2a 1`, `get 0x2a`; one that the operator has registered as
+        /// `call NUMBER OPERATOR TAG ... VALUE`.
         #[arg(required = true, value_name = "INSTRUCTION")]
         instruction: Vec<String>,
         #[command(flatten)]
@@ -322,6 +324,11 @@ fn number(text: &str) -> Result<u64, String> {
 }
 
 impl StateCommand {
+    /// The instruction of words that the operator of a router has registered.
+    pub fn registered(words: &[String]) -> Result<RegisteredInstruction, super::Usage> {
+        words.join(" ").parse().map_err(|error: NoCall| super::Usage(error.to_string()))
+    }
+
     /// The instruction of words.
     pub fn instruction(words: &[String]) -> Result<Instruction, super::Usage> {
         words.join(" ").parse().map_err(|error: esp::isa::NoInstruction| super::Usage(error.to_string()))

@@ -36,7 +36,12 @@ pub fn begin(arguments: &NewGuest) -> Result<ExitCode> {
         writeln!(out, "  {how}    # {what}")?;
     }
     writeln!(out, "  switchpath guest build {} --guests guests", shell(folder))?;
-    writeln!(out, "  scheme = \"guest:{name}\"    # in the configuration, under a port")?;
+    if start.is_instruction() {
+        writeln!(out, "  [state.instruction.{name}]")?;
+        writeln!(out, "  number = 128    # in the configuration")?;
+    } else {
+        writeln!(out, "  scheme = \"guest:{name}\"    # in the configuration, under a port")?;
+    }
     writeln!(
         out,
         "  switchpath apply router.toml --guests guests    # to a router that was started with --guests guests"

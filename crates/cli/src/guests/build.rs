@@ -1,6 +1,6 @@
 //! `switchpath guest build`: from the folder to the directory in which the router finds guests.
 
-use super::check::{self, Found};
+use super::check::Checked;
 use super::tools::{self, Missing, missing, shell};
 use crate::arguments::{BuildGuest, Language};
 use anyhow::{Context, Result, bail};
@@ -40,8 +40,8 @@ pub fn build(arguments: &BuildGuest) -> Result<ExitCode> {
     let file = folder.join(name).with_extension("wasm");
     tools::build(language, &folder, &file)?;
     let shown = given.join(name).with_extension("wasm");
-    let found = Found::of(&file, None, SEEDS)?;
-    check::print(&found, &shown)?;
+    let found = Checked::of(&file, None, SEEDS)?;
+    found.print(&shown)?;
     if !found.is_good() {
         if arguments.guests.is_some() {
             bail!("it is not put where the router finds it before it keeps every law");
@@ -54,8 +54,9 @@ pub fn build(arguments: &BuildGuest) -> Result<ExitCode> {
             let place = guests.join(name).with_extension("wasm");
             writeln!(
                 stdout(),
-                "{} is in place: scheme = \"guest:{name}\", and --guests {}",
+                "{} is in place: {}, and --guests {}",
                 place.display(),
+                found.named(name),
                 shell(guests)
             )?;
         }

@@ -1,6 +1,6 @@
 //! `switchpath guest check`: what a guest declares, and how it keeps the laws of schemes.
 
-use super::{Named, failed};
+use super::{Named, failed, instruction};
 use crate::arguments::CheckGuest;
 use crate::output::{Rows, print_json};
 use anyhow::Result;
@@ -16,19 +16,61 @@ use units::declare::OptionDeclaration;
 /// Prints what was found; fails where a law is broken.
 pub fn check(arguments: &CheckGuest) -> Result<ExitCode> {
     let of = &arguments.of;
-    let found = match Found::of(&of.file, of.options.as_deref(), arguments.seeds) {
+    let found = match Checked::of(&of.file, of.options.as_deref(), arguments.seeds) {
         Ok(found) => found,
         Err(error) => return failed(&of.file, of.json, error),
     };
-    if of.json {
-        print_json(&mut stdout(), &found.json(&of.file))?
-    } else {
-        print(&found, &of.file)?
+    match &found {
+        Checked::Scheme(found) if of.json => print_json(&mut stdout(), &found.json(&of.file))?,
+        Checked::Instruction(found) if of.json => found.print_json(&of.file)?,
+        found => found.print(&of.file)?,
     }
     Ok(if found.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What was found.
+/// What was found of a guest, whichever kind it is.
+pub enum Checked {
+    /// A queueing scheme.
+    Scheme(Box<Found>),
+    /// An instruction of ephemeral state.
+    Instruction(Box<instruction::Found>),
+}
+
+impl Checked {
+    /// Looks at a guest, with options as a configuration has them, and tries it with so many seeds.
+    pub fn of(file: &Path, options: Option<&str>, seeds: u64) -> Result<Checked> {
+        if let Some(found) = instruction::Found::of(file, options, seeds)? {
+            return Ok(Checked::Instruction(Box::new(found)));
+        }
+        Ok(Checked::Scheme(Box::new(Found::of(file, options, seeds)?)))
+    }
+
+    /// Whether it keeps every law.
+    pub fn is_good(&self) -> bool {
+        match self {
+            Checked::Scheme(found) => found.is_good(),
+            Checked::Instruction(found) => found.is_good(),
+        }
+    }
+
+    /// For people.
+    pub fn print(&self, file: &Path) -> Result<()> {
+        match self {
+            Checked::Scheme(found) => print(found, file),
+            Checked::Instruction(found) => found.print(file),
+        }
+    }
+
+    /// What a configuration says to have it.
+    pub fn named(&self, name: &str) -> String {
+        match self {
+            Checked::Scheme(_) => format!("scheme = \"guest:{name}\""),
+            Checked::Instruction(_) => format!("[state.instruction.{name}] number = 128"),
+        }
+    }
+}
+
+/// What was found of a scheme.
 pub struct Found {
     named: Named,
     shape: Shape,
@@ -80,7 +122,7 @@ impl Shape {
 
 impl Found {
     /// Looks at a guest, with options as a configuration has them, and tries it with so many seeds.
-    pub fn of(file: &Path, options: Option<&str>, seeds: u64) -> Result<Found> {
+    fn of(file: &Path, options: Option<&str>, seeds: u64) -> Result<Found> {
         let runtime = Runtime::counted().map_err(super::no_runtime)?;
         let named = Named::find(file, options, runtime)?;
         let shape = Shape::of(&named.program, &named.values())?;
@@ -90,7 +132,7 @@ impl Found {
     }
 
     /// Whether it keeps every law.
-    pub fn is_good(&self) -> bool {
+    fn is_good(&self) -> bool {
         self.examination.is_good()
     }
 
@@ -183,7 +225,7 @@ struct JsonCase<'a> {
 }
 
 /// For people.
-pub fn print(found: &Found, file: &Path) -> Result<()> {
+fn print(found: &Found, file: &Path) -> Result<()> {
     let out = &mut stdout();
     let Found { named, shape, bytes, examination } = found;
     writeln!(out, "{}: {}", file.display(), named.declaration.summary)?;

@@ -18,6 +18,7 @@ pub struct Example {
 /// Those that there are.
 pub const EXAMPLES: &[Example] = &[
     Example { name: "sfb", language: Language::Rust, text: include_str!("../../../../examples/guests/sfb.rs") },
+    Example { name: "mean", language: Language::Rust, text: include_str!("../../../../examples/guests/mean.rs") },
     Example { name: "afd", language: Language::C, text: include_str!("../../../../examples/guests/afd.c") },
     Example {
         name: "edd",
@@ -36,6 +37,7 @@ const RUST: &[File] = &[
     ("kit/Cargo.toml", include_str!("../../../../sdk/rust/start/kit.toml")),
     ("kit/src/lib.rs", include_str!("../../../../sdk/rust/src/lib.rs")),
     ("kit/src/block.rs", include_str!("../../../../sdk/rust/src/block.rs")),
+    ("kit/src/instruction.rs", include_str!("../../../../sdk/rust/src/instruction.rs")),
     ("kit/src/lists.rs", include_str!("../../../../sdk/rust/src/lists.rs")),
     ("kit/src/memory.rs", include_str!("../../../../sdk/rust/src/memory.rs")),
     ("kit/src/mirror.rs", include_str!("../../../../sdk/rust/src/mirror.rs")),
@@ -93,6 +95,13 @@ impl Start {
         let files = [(scheme, text)].into_iter().chain(kit.iter().copied());
         let files = files.map(|(place, text)| (place, text.replace(NAME, name))).collect();
         Start { scheme, kit: place, files }
+    }
+}
+
+impl Start {
+    /// Whether it begins with an instruction of ephemeral state, not with a scheme.
+    pub fn is_instruction(&self) -> bool {
+        self.files.iter().any(|(place, text)| *place == self.scheme && text.contains("\ninstruction! {"))
     }
 }
 

@@ -2,8 +2,9 @@
 
 use crate::output::{date_and_time, print_json};
 use anyhow::{Context, Result};
+use esp::registered::RegisteredPart;
 use esp::seal;
-use esp::wire::{Carriage, Carriages, Part, Unread};
+use esp::wire::{Carriage, Carriages, Locations, Part, Unread};
 use io::pcap::{LinkType, Reader};
 use packet::wire::{Ethernet, summary};
 use serde::Serialize;
@@ -81,20 +82,30 @@ fn read(carriages: &Carriages, l3: &[u8]) -> Option<Dumped> {
     dumped.sealed = Part::read(bytes) == Err(Unread::Sealed);
     match seal::read(bytes) {
         Ok(part) => {
-            let places = [
-                ("input", part.locations.input),
-                ("central", part.locations.central),
-                ("output", part.locations.output),
-            ];
-            dumped.at = places.into_iter().filter(|(_, at)| *at).map(|(name, _)| name).collect();
+            dumped.at = names(part.locations);
             dumped.computation = Some(format!("{:#x}", part.computation));
             dumped.instruction = Some(part.instruction.to_string());
             (dumped.piggybacked, dumped.error) = (part.piggybacked, part.error);
         }
         Err(Unread::Foreign | Unread::Sealed) => return None,
-        Err(Unread::Wrong(why)) => dumped.wrong = Some(why.name()),
+        Err(Unread::Wrong(why)) => match RegisteredPart::read(&seal::unsealed(bytes)) {
+            Ok(part) => {
+                let RegisteredPart { locations, computation, instruction, piggybacked, error, .. } = part;
+                dumped.at = names(locations);
+                dumped.computation = Some(format!("{computation:#x}"));
+                dumped.instruction = Some(instruction.to_string());
+                (dumped.sealed, dumped.piggybacked, dumped.error) = (seal::is_sealed(bytes), piggybacked, error);
+            }
+            Err(_) => dumped.wrong = Some(why.name()),
+        },
     }
     Some(dumped)
+}
+
+/// Where it is to be executed, in words.
+fn names(locations: Locations) -> Vec<&'static str> {
+    let places = [("input", locations.input), ("central", locations.central), ("output", locations.output)];
+    places.into_iter().filter(|(_, at)| *at).map(|(name, _)| name).collect()
 }
 
 fn line(dumped: &Dumped) -> String {

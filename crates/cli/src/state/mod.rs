@@ -34,6 +34,9 @@ pub fn state(arguments: &State) -> Result<ExitCode> {
             });
             show::entries(&socket.client(), &format!("/v1/state/entries?limit={limit}{of}"), *json)
         }
+        StateCommand::Send { to, instruction, how } if instruction.join(" ").starts_with("call") => {
+            wire::call(*to, line()?, StateCommand::registered(instruction)?, how)
+        }
         StateCommand::Send { to, instruction, how } => {
             wire::send(*to, line()?, StateCommand::instruction(instruction)?, how)
         }

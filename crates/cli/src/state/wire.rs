@@ -4,8 +4,9 @@ use crate::arguments::{How, Place};
 use crate::output::print_json;
 use anyhow::{Context, Result};
 use esp::isa::Instruction;
+use esp::registered::{RegisteredInstruction, RegisteredPart};
 use esp::seal::OperatorKey;
-use esp::wire::{Locations, Part, before_data, with_data_by};
+use esp::wire::{Carried, Locations, Part, before_data, with_data_by};
 use io::clock;
 use serde::Serialize;
 use std::io::{ErrorKind, Write, stdout};
@@ -64,8 +65,8 @@ impl Line {
     }
 
     /// What is sent of a part.
-    pub fn bytes(self, part: &Part) -> Vec<u8> {
-        self.key.map_or_else(|| part.to_bytes(), |key| key.seal(part))
+    pub fn bytes(self, part: &impl Carried) -> Vec<u8> {
+        self.key.map_or_else(|| part.carried(false), |key| key.seal(part))
     }
 
     /// What is sent of a part in front of data.
@@ -130,7 +131,18 @@ fn locations(places: &[Place]) -> Locations {
 pub fn send(host: IpAddr, line: Line, instruction: Instruction, how: &How) -> Result<ExitCode> {
     let (locations, computation) = (locations(&how.at), how.computation);
     let part = Part { locations, error: false, piggybacked: false, trace: false, computation, instruction };
-    line.to(host)?.send(&line.bytes(&part)).with_context(|| format!("nothing can be sent to {host}"))?;
+    send_one(host, line, &part)
+}
+
+/// The same of an instruction that the operator of a router has registered.
+pub fn call(host: IpAddr, line: Line, instruction: RegisteredInstruction, how: &How) -> Result<ExitCode> {
+    let (locations, computation) = (locations(&how.at), how.computation);
+    let part = RegisteredPart { locations, error: false, piggybacked: false, trace: false, computation, instruction };
+    send_one(host, line, &part)
+}
+
+fn send_one(host: IpAddr, line: Line, part: &impl Carried) -> Result<ExitCode> {
+    line.to(host)?.send(&line.bytes(part)).with_context(|| format!("nothing can be sent to {host}"))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -2,7 +2,8 @@
 
 use crate::kits::{can_build, made};
 use crate::rig::Place;
-use extension::{Program, Runtime};
+use extension::{Instruction, Program, Runtime};
+use plane::registered::{Call, Outcome};
 use schemes::model::{Fate, Model};
 use schemes::{DECLARATIONS, Layer, Record, Scheme, build};
 use units::Nanos;
@@ -148,4 +149,29 @@ fn earliest_due_date_keeps_the_bounds_of_all_classes_where_fifo_does_not() {
     let flood = |now: u64| if now.is_multiple_of(50) { vec![3, 0] } else { vec![3] };
     let told = play(guest(&program, &[]), 5000, flood);
     assert!(worst(&told, 0) <= 300, "class 0 waits {} ms", worst(&told, 0));
+}
+
+/// No scheme: an instruction of ephemeral state, begun, tried by its own tests, built and checked as schemes are.
+#[test]
+fn an_instruction_keeps_means() {
+    if !can_build("rust") {
+        return;
+    }
+    let place = Place::new(0);
+    let said = made(&place, "mean", "rust", &["--example", "mean"]);
+    for wanted in ["an instruction of", "keeps every law", "[state.instruction.mean] number = 128"] {
+        assert!(said.contains(wanted), "no {wanted}: {said}");
+    }
+    let module = std::fs::read(place.path("guests/mean.wasm")).unwrap();
+    let instruction = Instruction::load(&module, &Runtime::counted().unwrap()).unwrap();
+    let mut mean = instruction.start().unwrap();
+    let (mut there, mut means) = ([None; 4], Vec::new());
+    for value in [10, 20, 60] {
+        let now = units::Instant::START;
+        let mut call = Call { now, node: 7, operator: 0, value, there, written: [None; 4] };
+        assert_eq!(mean.execute(&mut call), Ok(Outcome::Forward));
+        means.push(call.value);
+        there = call.written;
+    }
+    assert_eq!((means, there), (vec![10, 15, 30], [Some(3), Some(90), None, None]));
 }

@@ -1,8 +1,9 @@
 //! `state`: a router that executes instructions, and the tools around it.
 
 use crate::rig::{Place, config, until};
-use esp::isa::Instruction;
-use esp::wire::{Addresses, Carriages, Locations, Part, dedicated};
+use esp::isa::{Instruction, Operator};
+use esp::registered::{RegisteredInstruction, RegisteredPart};
+use esp::wire::{Addresses, Carriages, Carried, Locations, Part, dedicated};
 use io::pcap::{Application, Direction, Interface, LinkType, Record, Writer};
 use packet::wire::{ethernet, ethertype};
 use std::fs::File;
@@ -23,13 +24,20 @@ fn instructions() -> Vec<Instruction> {
 
 /// A capture of them.
 fn write(place: &Place) {
+    let part = |instruction| {
+        let (locations, computation) = (Locations { input: true, central: false, output: true }, 7);
+        Part { locations, error: false, piggybacked: false, trace: false, computation, instruction }
+    };
+    write_parts(place, instructions().into_iter().map(part));
+}
+
+/// A capture of these parts.
+fn write_parts<P: Carried>(place: &Place, parts: impl Iterator<Item = P>) {
     let file = File::create(place.path("in.pcapng")).unwrap();
     let mut writer = Writer::new(file, &Application::default(), Nanos::ZERO).unwrap();
     let link = LinkType::ETHERNET;
     let interface = writer.add_interface(Interface { name: "x".into(), link, snap_length: 0 }).unwrap();
-    for (i, instruction) in instructions().into_iter().enumerate() {
-        let (locations, computation) = (Locations { input: true, central: false, output: true }, 7);
-        let part = Part { locations, error: false, piggybacked: false, trace: false, computation, instruction };
+    for (i, part) in parts.enumerate() {
         let addresses = Addresses::V4(Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::new(203, 0, 113, 5));
         let l3 = dedicated(&Carriages::default(), addresses, &part);
         let mut data = vec![0; 14];
@@ -206,5 +214,71 @@ fn a_router_with_a_key_executes_what_is_sealed_and_tells_nobody_the_key() {
         let told = [output.stdout, output.stderr].concat();
         assert!(!String::from_utf8_lossy(&told).contains(&OURS[8..16]), "{command:?}");
     }
+    router.stop();
+}
+
+/// An instruction that adds up, in text; and one that errs.
+const SUM: &str = include_str!("../../../../examples/guests/sum.wat");
+
+/// Registered, checked, executed, built anew while the router runs, and put aside where it errs.
+#[test]
+fn an_operators_instruction_is_executed_replaced_and_put_aside() {
+    let place = Place::new(60000);
+    std::fs::create_dir(place.path("guests")).unwrap();
+    let put = |text: &str| std::fs::write(place.path("guests/sum.wasm"), wat::parse_str(text).unwrap()).unwrap();
+    let guests = ["--guests", "guests", "--socket", "control.sock"];
+    let socket = ["--socket", "control.sock"];
+    let registered = format!("{STATE}[state.instruction.sum]\nnumber = 130\n");
+    let (locations, computation) = (Locations { input: true, central: false, output: false }, 7);
+    let part = |value: u64| {
+        let instruction = RegisteredInstruction::new(130, Operator::Add, &[0x2a], value).unwrap();
+        RegisteredPart { locations, error: false, piggybacked: false, trace: false, computation, instruction }
+    };
+    write_parts(&place, (1..=10).map(part));
+    place.write("run.toml", &config("fast", &registered));
+    put(SUM);
+    let said = place.bad(1, &["check", "run.toml"]);
+    assert!(said.contains("there are no guests here"), "{said}");
+    place.good(&["check", "run.toml", "--guests", "guests"]);
+    let checked = place.json(&["guest", "check", "guests/sum.wasm"]);
+    assert_eq!((&checked["good"], &checked["tags"], &checked["creates"]), (&true.into(), &1.into(), &1.into()));
+    assert!(place.good(&["guest", "check", "guests/sum.wasm"]).contains("keeps every law"));
+
+    let router = place.start_as(place.command(&[&["run", "run.toml"], &guests[..]].concat()));
+    let lan = || {
+        let told = place.json(&[&["show", "state"], &socket[..]].concat());
+        told["stores"].as_array()?.iter().find(|store| store["port"] == "lan").cloned()
+    };
+    let executed = until(|| {
+        let executed = lan()?["places"][0]["instructions"][0].clone();
+        (executed["forwarded_packets"] == 10).then_some(executed)
+    });
+    assert_eq!(executed["name"], "sum");
+    let sum = || place.json(&[&["state", "show", "lan"], &socket[..]].concat())["entries"][0]["value"].clone();
+    assert_eq!(sum(), 55);
+    let explain = [&["explain", "--pcap", "in.pcapng", "--port", "lan"], &socket[..]].concat();
+    let explained = place.good(&explain);
+    assert!(explained.contains("call 130 add 0x2a 1, which is sum of computation 0x7"), "{explained}");
+    assert!(place.good(&["state", "dump", "in.pcapng"]).contains("call 130 add 0x2a 10 of 0x7 at input by ip"));
+    // Built anew it is another one, and the store stays.
+    let apply = [&["apply", "run.toml"], &guests[..]].concat();
+    assert!(place.good(&apply).contains("nothing"), "the same");
+    put(&SUM.replace("in text", "in other text"));
+    let applied = place.good(&apply);
+    assert!(applied.contains("state"), "{applied}");
+    assert_eq!((sum(), &lan().unwrap()["places"][0]["instructions"][0]["forwarded_packets"]), (55.into(), &10.into()));
+    router.stop();
+
+    put(&SUM.replace("(i32.const 0)))", "unreachable))"));
+    assert!(!place.run(&["guest", "check", "guests/sum.wasm"]).status.success());
+    let router = place.start_as(place.command(&[&["run", "run.toml"], &guests[..]].concat()));
+    until(|| (lan()?["places"][0]["aborts"][0]["packets"] == 10).then_some(()));
+    assert_eq!(lan().unwrap()["places"][0]["aborts"][0]["reason"], "guest_failed");
+    let events = until(|| {
+        let events = place.json(&[&["show", "events"], &socket[..]].concat());
+        let of = |event: &&serde_json::Value| event["kind"] == "instruction_failed";
+        events["events"].as_array()?.iter().find(of).cloned()
+    });
+    assert!(events["text"].as_str().unwrap().contains("unreachable"), "{events}");
     router.stop();
 }

@@ -70,7 +70,8 @@ pub struct EphemeralInstruction {
 /// Instructions that were not executed for one reason.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EphemeralAbort {
-    /// `full`, `absent_tag`, `underflow`, `bad_opcode`, `bad_length`, `bad_checksum`, `not_enabled`, `rate_limited`, `quota`.
+    /// `full`, `absent_tag`, `underflow`, `bad_opcode`, `bad_length`, `bad_checksum`, `not_enabled`, `rate_limited`, `quota`,
+    /// `unauthenticated`, `guest_failed`.
     pub reason: String,
     /// Packets.
     pub packets: u64,

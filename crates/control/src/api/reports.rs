@@ -435,6 +435,9 @@ pub enum EventKind {
     GuestFailed,
     /// The guest that decides over the queues of a port has logged a line: the last one, where it was more than one within a tenth of a second.
     GuestSaid,
+    /// An instruction of ephemeral state that `[state]` registers trapped, did not return, or answered nonsense: its packet was not
+    /// executed. After the third time none is until there is another configuration.
+    InstructionFailed,
     /// Something the operator should know of a port: what it could not have, or a capture that could not be written. The
     /// packets are forwarded all the same.
     Remark,

@@ -405,6 +405,7 @@ impl Daemon {
                 | api::EventKind::Scheduling
                 | api::EventKind::FunctionFailed
                 | api::EventKind::GuestFailed
+                | api::EventKind::InstructionFailed
                 | api::EventKind::PolicyFailed
                 | api::EventKind::Remark => {
                     tracing::warn!("{subject}{}", event.text)

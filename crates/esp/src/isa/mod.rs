@@ -279,11 +279,13 @@ pub enum Abort {
     Quota,
     /// It is not sealed with the operator's key.
     Unauthenticated,
+    /// It is registered by the operator, and what executes it has failed.
+    GuestFailed,
 }
 
 impl Abort {
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Abort; 10] = [
+    pub const ALL: [Abort; 11] = [
         Abort::Full,
         Abort::AbsentTag,
         Abort::BadOpcode,
@@ -294,6 +296,7 @@ impl Abort {
         Abort::RateLimited,
         Abort::Quota,
         Abort::Unauthenticated,
+        Abort::GuestFailed,
     ];
 
     /// Its name in metrics and on the command line.
@@ -309,6 +312,7 @@ impl Abort {
             Abort::RateLimited => "rate_limited",
             Abort::Quota => "quota",
             Abort::Unauthenticated => "unauthenticated",
+            Abort::GuestFailed => "guest_failed",
         }
     }
 }

@@ -1,43 +1,56 @@
-//! Packets off the straight line: parts that are sealed with an operator's key, or should be (adr/0049). They come here from where
-//! something seemed to be wrong with them, so that others pay nothing.
+//! Packets off the straight line: parts that are sealed with an operator's key, or should be (adr/0049), and instructions that
+//! an operator has registered (adr/0050). They come here from where something seemed to be wrong with them, so that others pay
+//! nothing.
 
-use super::{Carrier, Fate, Means, Prepared, Rules, SiteCounters, State, look_up, run};
-use crate::isa::Abort;
+use super::{Carrier, Fate, Means, Prepared, Rules, SiteCounters, State, abort, look_up, run};
+use crate::isa::{Abort, REGISTERED, Verdict};
+use crate::registered::{self, RegisteredPart, Registry, Tally};
 use crate::seal::{OperatorKey, Plain, is_sealed};
-use crate::store::Session;
-use crate::variables::Readings;
-use crate::wire::{Checked, set_error};
+use crate::site::Location;
+use crate::store::{Done, Session, Tags, View};
+use crate::variables::{FIRST, Reading, Readings};
+use crate::wire::{Checked, Unread, set_error};
+use plane::registered::{Call, Outcome, TAGS};
 
 /// What becomes of a part that `why` speaks against.
 #[cold]
 pub(super) fn prepare(
     why: Abort,
-    (rules, readings): (&Rules, &Readings),
+    (rules, readings, registry): (&Rules, &Readings, &Registry),
     session: &Session<'_>,
     l3: &[u8],
     slot: &mut Prepared,
 ) -> State {
     let bytes = l3.get(usize::from(slot.at)..).unwrap_or_default();
-    match (rules.sealed, why) {
-        // Its length is that of its instruction and a seal.
-        (None, Abort::BadLength) if is_sealed(bytes) => State::Passed,
-        (Some(key), Abort::BadLength) if is_sealed(bytes) => sealed(key, (rules, readings), session, bytes, slot),
-        (Some(_), Abort::NotEnabled) => State::Aborted(Abort::Unauthenticated),
+    let is_registered = bytes.get(1).is_some_and(|number| *number >= REGISTERED);
+    if !matches!((why, is_registered), (Abort::BadLength, false) | (Abort::NotEnabled, _)) {
+        return State::Aborted(why);
+    }
+    let plain = match (rules.sealed, is_sealed(bytes)) {
+        (None, true) => return State::Passed,
+        (Some((key, _)), true) => match key.open(bytes) {
+            Ok(plain) => Some(plain),
+            Err(why) => return State::Aborted(why),
+        },
+        // Of whatever length it is, there is no seal.
+        (Some(_), false) if why == Abort::NotEnabled => return State::Aborted(Abort::Unauthenticated),
+        (_, false) => None,
+    };
+    let plain = plain.as_ref();
+    match (is_registered, rules.sealed, plain) {
+        (true, ..) => prepare_registered((rules, readings, registry), session, plain.map_or(bytes, Plain::bytes), slot),
+        (false, Some((_, allowed)), Some(plain)) => prepare_sealed((rules, readings), allowed, session, plain, slot),
         _ => State::Aborted(why),
     }
 }
 
-fn sealed(
-    (key, allowed): (OperatorKey, u16),
+fn prepare_sealed(
     with: (&Rules, &Readings),
+    allowed: u16,
     session: &Session<'_>,
-    bytes: &[u8],
+    plain: &Plain,
     slot: &mut Prepared,
 ) -> State {
-    let plain = match key.open(bytes) {
-        Ok(plain) => plain,
-        Err(why) => return State::Aborted(why),
-    };
     let Ok(checked) = Checked::of(plain.bytes()) else { return State::Aborted(Abort::BadLength) };
     if allowed >> checked.opcode.number() & 1 == 0 {
         return State::Aborted(Abort::NotEnabled);
@@ -48,20 +61,52 @@ fn sealed(
     }
 }
 
-/// Executes a part without its seal, and seals it anew where something was written into it.
-#[inline(never)]
-pub(super) fn run_sealed<C: Carrier>(
-    means: &mut Means<'_, '_>,
-    packet: &mut C,
-    (slot, checked): (&Prepared, Checked),
-    counters: &mut SiteCounters,
-) -> Fate {
-    let at = usize::from(slot.at);
-    let (Some((key, _)), Some(before)) = (means.rules.sealed, packet.network().get(at..).and_then(Plain::of)) else {
-        return Fate::Passed;
+fn prepare_registered(
+    (rules, readings, registry): (&Rules, &Readings, &Registry),
+    session: &Session<'_>,
+    plain: &[u8],
+    slot: &mut Prepared,
+) -> State {
+    let Some((_, wanted, _)) = plain.get(1).and_then(|number| registry.find(*number)) else {
+        return State::Aborted(Abort::NotEnabled);
     };
+    let part = match RegisteredPart::read(plain) {
+        Ok(part) => part,
+        Err(Unread::Wrong(why)) => return State::Aborted(why),
+        Err(_) => return State::Passed,
+    };
+    let tags = part.instruction.tags();
+    if usize::from(wanted) != tags.len() {
+        return State::Aborted(Abort::BadLength);
+    }
+    if tags.iter().any(|tag| readings.of(*tag) == Reading::Closed) {
+        // As a router that knows nothing of it (spec E-19).
+        return State::Passed;
+    }
+    slot.tags = match *tags {
+        [] => Tags::of([]),
+        [a] => Tags::of([a]),
+        [a, b] => Tags::of([a, b]),
+        [a, b, c] => Tags::of([a, b, c]),
+        [a, b, c, d, ..] => Tags::of([a, b, c, d]),
+    };
+    if rules.scoped {
+        slot.tags = slot.tags.scoped(slot.computation);
+    }
+    session.prepare(&mut slot.tags);
+    State::Registered
+}
+
+/// Executes a part without its seal, and seals it anew where something was written into it.
+fn without_seal<C: Carrier>(
+    packet: &mut C,
+    at: usize,
+    key: Option<OperatorKey>,
+    execute: impl FnOnce(&mut Plain) -> Fate,
+) -> Fate {
+    let (Some(key), Some(before)) = (key, packet.network().get(at..).and_then(Plain::of)) else { return Fate::Passed };
     let mut plain = before;
-    let fate = run(means, &mut plain, (&Prepared { at: 0, ..*slot }, checked), counters);
+    let fate = execute(&mut plain);
     let bytes = packet.network_mut().get_mut(at..).unwrap_or_default();
     match fate {
         Fate::Aborted(_) => set_error(bytes),
@@ -69,6 +114,126 @@ pub(super) fn run_sealed<C: Carrier>(
         _ => {}
     }
     fate
+}
+
+/// Executes a sealed part.
+#[inline(never)]
+pub(super) fn run_sealed<C: Carrier>(
+    means: &mut Means<'_, '_>,
+    rules: &Rules,
+    packet: &mut C,
+    (slot, checked): (&Prepared, Checked),
+    counters: &mut SiteCounters,
+) -> Fate {
+    let key = rules.sealed.map(|(key, _)| key);
+    without_seal(packet, slot.at.into(), key, |plain| {
+        run(means, plain, (&Prepared { at: 0, ..*slot }, checked), counters)
+    })
+}
+
+/// What there is for registered instructions, and where they are counted.
+pub(super) struct Registers<'a> {
+    pub registry: &'a mut Registry,
+    pub tally: &'a mut Tally,
+    pub location: Location,
+}
+
+/// Executes a registered instruction, sealed or not.
+#[inline(never)]
+pub(super) fn run_registered<C: Carrier>(
+    means: &mut Means<'_, '_>,
+    (rules, readings): (&Rules, &Readings),
+    registers: &mut Registers<'_>,
+    packet: &mut C,
+    slot: &Prepared,
+    counters: &mut SiteCounters,
+) -> Fate {
+    let at = usize::from(slot.at);
+    if packet.network().get(at..).is_some_and(is_sealed) {
+        let key = rules.sealed.map(|(key, _)| key);
+        return without_seal(packet, at, key, |plain| {
+            call(means, readings, registers, plain, &Prepared { at: 0, ..*slot }, counters)
+        });
+    }
+    call(means, readings, registers, packet, slot, counters)
+}
+
+fn call<C: Carrier>(
+    means: &mut Means<'_, '_>,
+    readings: &Readings,
+    registers: &mut Registers<'_>,
+    packet: &mut C,
+    slot: &Prepared,
+    counters: &mut SiteCounters,
+) -> Fate {
+    let Registers { registry, tally, location } = registers;
+    let part = packet.network().get(usize::from(slot.at)..).map(RegisteredPart::read);
+    let Some(Ok(RegisteredPart { instruction, .. })) = part else { return Fate::Passed };
+    let Some((which, _, creates)) = registry.find(instruction.number) else { return Fate::Passed };
+    let may = means.guard.as_ref().is_none_or(|guard| guard.may_create(slot.source.into(), creates.into(), means.now));
+    if !may {
+        return abort(packet, slot.at, Abort::Quota, counters);
+    }
+    let tags = instruction.tags();
+    let (operator, value) = (instruction.operator.number(), instruction.value);
+    let (none, now, node) = ([None; TAGS], readings.now, readings.node);
+    let mut call = Call { now, node, operator, value, there: none, written: none };
+    // What is the router's is read, and not written.
+    let mut read = none;
+    for (read, tag) in read.iter_mut().zip(tags).filter(|(_, tag)| **tag >= FIRST) {
+        if let Reading::Value(value) = readings.of(*tag) {
+            *read = Some(value);
+        }
+    }
+    let before = means.session.created();
+    let execute = |view: &mut View| {
+        for (tag, value) in read.iter().enumerate() {
+            value.iter().for_each(|value| view.found(tag, *value));
+        }
+        (0..tags.len()).for_each(|tag| call.there[tag] = view.get(tag));
+        let outcome = match registry.execute(which, &mut call) {
+            Ok(outcome) => outcome,
+            Err(why) => return Verdict::Abort(why),
+        };
+        if read.iter().zip(&call.written).any(|(read, written)| read.is_some() && written.is_some()) {
+            return Verdict::Abort(Abort::NotEnabled);
+        }
+        for (tag, written) in call.written.iter().enumerate().take(tags.len()) {
+            written.iter().for_each(|value| view.set(tag, *value));
+        }
+        match outcome {
+            Outcome::Forward => Verdict::Rewritten,
+            Outcome::Drop => Verdict::Drop,
+            Outcome::Absent => Verdict::Abort(Abort::AbsentTag),
+            Outcome::Underflow => Verdict::Abort(Abort::Underflow),
+        }
+    };
+    let (session, computation) = (&mut *means.session, slot.computation);
+    let done = match tags.len() {
+        0 => session.execute::<0, _>(&slot.tags, computation, execute),
+        1 => session.execute::<1, _>(&slot.tags, computation, execute),
+        2 => session.execute::<2, _>(&slot.tags, computation, execute),
+        3 => session.execute::<3, _>(&slot.tags, computation, execute),
+        _ => session.execute::<4, _>(&slot.tags, computation, execute),
+    };
+    if let Some(guard) = &mut means.guard {
+        guard.created(slot.source.into(), means.session.created() - before, means.now);
+    }
+    match done {
+        Done::Executed(Verdict::Abort(why)) => return abort(packet, slot.at, why, counters),
+        Done::Full => return abort(packet, slot.at, Abort::Full, counters),
+        Done::Executed(verdict) => {
+            let goes_on = verdict != Verdict::Drop;
+            tally.count(which, *location, goes_on);
+            if !goes_on {
+                return Fate::Dropped;
+            }
+        }
+    }
+    if call.value != value {
+        registered::rewrite(packet.network_mut().get_mut(usize::from(slot.at)..).unwrap_or_default(), call.value);
+    }
+    Fate::Forwarded
 }
 
 impl Carrier for Plain {

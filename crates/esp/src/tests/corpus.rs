@@ -2,7 +2,8 @@
 //! finds can be put beside them: every file of `corpus/packets` is replayed. `UPDATE_EXPECT=1` writes those made here.
 
 use super::{V4, count, packet, part};
-use crate::isa::{Instruction, Opcode};
+use crate::isa::{Instruction, Opcode, Operator};
+use crate::registered::{RegisteredInstruction, RegisteredPart};
 use crate::seal::OperatorKey;
 use crate::wire::{Addresses, Carriages, Part, datagram, dedicated, exercise, wrap};
 use std::path::Path;
@@ -24,6 +25,9 @@ fn made() -> Vec<(String, Vec<u8>)> {
         .map(|instruction| (format!("v4-{}", instruction.opcode()), packet(&part(instruction))))
         .collect();
     let ours = part(count(1, 2));
+    let instruction = RegisteredInstruction::new(130, Operator::Max, &[5, 6], 7).unwrap();
+    let (locations, computation) = (ours.locations, ours.computation);
+    let own = RegisteredPart { locations, error: false, piggybacked: false, trace: true, computation, instruction };
     let nested = wrap(&carriages, &packet(&ours), &part(Instruction::Test { tag: 1 })).unwrap();
     for (name, bytes) in [
         ("empty", vec![]),
@@ -39,6 +43,8 @@ fn made() -> Vec<(String, Vec<u8>)> {
             dedicated(&carriages, V4, &key.sealed(ours))
         }),
         ("sealed-otherwise", dedicated(&carriages, v6, &OperatorKey::new([2; 16]).sealed(ours))),
+        ("registered", dedicated(&carriages, V4, &own)),
+        ("registered-sealed", dedicated(&carriages, V4, &OperatorKey::new([1; 16]).sealed(own))),
         ("failed", packet(&Part { error: true, ..ours })),
         ("version-2", changed(|bytes| bytes[20] = 0x50)),
         ("opcode-11", changed(|bytes| bytes[21] = 11)),

@@ -3,6 +3,8 @@
 #![allow(clippy::print_stdout)]
 
 use super::{V4, count, packet, part};
+use crate::isa::Operator;
+use crate::registered::{RegisteredInstruction, RegisteredPart};
 use crate::seal::OperatorKey;
 use crate::wire::{Addresses, Carriages, Locations, Part, datagram, dedicated, wrap};
 use std::path::Path;
@@ -25,6 +27,11 @@ fn packets() -> Vec<Vec<u8>> {
     all.push(packet(&Part { error: true, ..ours }));
     all.push(dedicated(&carriages, V4, &OperatorKey::new([7; 16]).sealed(ours)));
     all.push(wrap(&carriages, &data, &OperatorKey::new([7; 16]).sealed(part(count(1, 2)))).unwrap());
+    let (locations, computation) = (ours.locations, ours.computation);
+    let instruction = RegisteredInstruction::new(130, Operator::Max, &[0xabc, 0xdef], 77).unwrap();
+    let own = RegisteredPart { locations, error: false, piggybacked: false, trace: false, computation, instruction };
+    all.push(dedicated(&carriages, V4, &own));
+    all.push(dedicated(&carriages, V4, &OperatorKey::new([7; 16]).sealed(own)));
     for (at, value) in [(21, 11), (21, 200), (22, 20), (45, 0)] {
         let mut wrong = packet(&ours);
         wrong[at] = value;

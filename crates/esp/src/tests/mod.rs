@@ -11,6 +11,7 @@ mod host;
 mod instructions;
 mod model;
 mod packets;
+mod registered;
 mod seal;
 mod station;
 mod store;

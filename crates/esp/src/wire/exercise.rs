@@ -2,6 +2,7 @@
 
 use super::{Carriages, Part, Unread, peek, rewrite, set_error, strip, wrap};
 use crate::isa::{Abort, execute};
+use crate::registered::{RegisteredPart, rewrite as rewrite_registered};
 use crate::seal::{self, OperatorKey};
 use crate::store::View;
 use packet::wire::checksum::sum;
@@ -12,9 +13,11 @@ use packet::wire::checksum::sum;
 /// When an answer breaks an invariant: that is a bug here, whatever the bytes.
 pub fn exercise(bytes: &[u8]) {
     of_part(bytes);
+    of_registered(bytes);
     let carriages = Carriages::default();
     if let Some((range, _)) = carriages.find(bytes) {
-        of_part(&bytes[range]);
+        of_part(&bytes[range.clone()]);
+        of_registered(&bytes[range]);
     }
     if let Ok((inner, part)) = strip(&carriages, bytes) {
         assert!(part.piggybacked && inner.len() < bytes.len(), "something was taken out");
@@ -37,6 +40,23 @@ const PROBE: Part = Part {
     computation: 7,
     instruction: crate::isa::Instruction::Test { tag: 8 },
 };
+
+/// One that an operator has registered.
+fn of_registered(bytes: &[u8]) {
+    let plain = seal::unsealed(bytes);
+    let Ok(part) = RegisteredPart::read(&plain) else { return };
+    let length = part.to_bytes().len();
+    assert_eq!(RegisteredPart::read(&part.to_bytes()), Ok(part), "what is written reads the same");
+    let mut changed = plain.clone();
+    rewrite_registered(&mut changed, 9);
+    set_error(&mut changed);
+    let mut after = RegisteredPart { error: true, ..part };
+    after.instruction.value = 9;
+    assert_eq!(RegisteredPart::read(&changed), Ok(after));
+    assert_eq!(changed[length..], plain[length..], "nothing behind it is touched");
+    let key = OperatorKey::new([1; 16]);
+    assert_eq!(key.unsealed(&key.seal(&part)).as_deref(), Ok(&part.to_bytes()[..]));
+}
 
 /// A sealed one: whoever has no key can say that it failed, and nothing else.
 fn of_sealed(bytes: &[u8]) {

@@ -1,19 +1,19 @@
 //! `[state]`: ephemeral state.
 
 use super::cpu::{time, within};
-use crate::PortPlan;
 use crate::diagnostic::Report;
 use crate::document::{Node, Path, Section};
-use crate::keys::{PORT_STATE, STATE};
-use crate::state::{Cleaning, Instruction, OnAbort, Places, PortStatePlan, StatePlan, Variable, WhenFull};
+use crate::keys::{INSTRUCTION, PORT_STATE, STATE};
+use crate::state::{
+    Cleaning, Instruction, OnAbort, Places, PortStatePlan, RegisteredPlan, StatePlan, Variable, WhenFull,
+};
 use crate::text::{did_you_mean, quote};
+use crate::{Catalogue, PortPlan};
 use units::{Nanos, PacketRate};
 
 /// How long entries may live: the ticks of a store can tell no more apart.
 const LIFETIMES: std::ops::RangeInclusive<Nanos> = Nanos::millis(1)..=Nanos::secs(1800);
 const RATES: std::ops::RangeInclusive<PacketRate> = PacketRate::pps(1)..=PacketRate::pps(1_000_000_000);
-/// The most entries that one packet creates (Calvert et al. 2003, 2).
-const CREATES: u64 = 2;
 
 /// What a port says of it.
 pub(super) fn of_port(report: &mut Report<'_>, section: &Section<'_>) -> PortStatePlan {
@@ -26,7 +26,12 @@ pub(super) fn of_port(report: &mut Report<'_>, section: &Section<'_>) -> PortSta
     }
 }
 
-pub(super) fn read(report: &mut Report<'_>, root: &Section<'_>, ports: &[PortPlan]) -> Option<StatePlan> {
+pub(super) fn read(
+    report: &mut Report<'_>,
+    root: &Section<'_>,
+    ports: &[PortPlan],
+    catalogue: &Catalogue,
+) -> Option<StatePlan> {
     let Some(node) = root.node("state") else {
         if let Some(port) = ports.iter().find(|port| !port.state.is_default()) {
             report.warning(root.span.clone(), "port", || {
@@ -59,6 +64,7 @@ pub(super) fn read(report: &mut Report<'_>, root: &Section<'_>, ports: &[PortPla
         source_rate: within(report, &section, "source_rate", RATES),
         source_creates: within(report, &section, "source_creates", RATES),
         key: file(report, &section, "key"),
+        registered: registered(report, &section, catalogue),
     };
     if plan.single_store && plan.central == 0 {
         report.error(span.clone(), "state.single_store", || {
@@ -74,7 +80,7 @@ pub(super) fn read(report: &mut Report<'_>, root: &Section<'_>, ports: &[PortPla
 /// Says so where the line of a port can bring more than its store holds (spec E-04).
 fn too_small(report: &mut Report<'_>, plan: &StatePlan, port: &PortPlan, span: std::ops::Range<usize>) {
     let Some(rate) = port.cpu.line_rate.filter(|_| port.state.at != Places::None && !plan.single_store) else { return };
-    let bound = PacketRate::pps(rate.get().saturating_mul(CREATES)).within(plan.lifetime);
+    let bound = PacketRate::pps(rate.get().saturating_mul(plan.creates())).within(plan.lifetime);
     let capacity = port.state.capacity.unwrap_or(plan.capacity);
     if capacity >= bound {
         return;
@@ -87,6 +93,35 @@ fn too_small(report: &mut Report<'_>, plan: &StatePlan, port: &PortPlan, span: s
         true => report.error(span, "state.capacity", say),
         false => report.warning(span, "state.capacity", say),
     }
+}
+
+/// Instructions besides the built-in ones, in the order of their numbers.
+fn registered(report: &mut Report<'_>, section: &Section<'_>, catalogue: &Catalogue) -> Vec<RegisteredPlan> {
+    let parent = Path::Key(&section.path, "instruction");
+    let mut all: Vec<RegisteredPlan> = Vec::new();
+    for (span, name, value) in section.tables(report, "instruction") {
+        let node = Node::new(value.get_ref(), value.span(), Path::Key(&parent, name));
+        let Some(table) = node.section(report, INSTRUCTION, "{ number = 128 }") else { continue };
+        let Some(number) = table.integer(report, "number").map(|number| number as u8) else { continue };
+        if let Some(other) = all.iter().find(|other| other.number == number) {
+            let reason = format!("'{}' has the number {number} already", other.declared.name);
+            report.error(span, table.path, || (reason, "give each instruction a number of its own".to_string()));
+            continue;
+        }
+        let found = match &catalogue.guests {
+            Some(guests) => guests.instruction(name),
+            None => {
+                let hint = "name the directory they are in with --guests, or set SWITCHPATH_GUESTS".to_string();
+                Err(("there are no guests here".to_string(), hint))
+            }
+        };
+        match found {
+            Ok((declared, code)) => all.push(RegisteredPlan { number, declared, code }),
+            Err(wrong) => report.error(span, table.path, || wrong),
+        }
+    }
+    all.sort_unstable_by_key(|one| one.number);
+    all
 }
 
 /// The name of a file; none where it is left out or reported.

@@ -1,6 +1,6 @@
 //! The keys of `[state]`, and what ports say of it.
 
-use super::{Form, Key, Kind, key};
+use super::{Form, Key, Kind, key, required};
 use crate::state::{Cleaning, Instruction, OnAbort, Places, Variable, WhenFull};
 
 /// Entries of a store.
@@ -143,7 +143,17 @@ pub(crate) const STATE: &[Key] = &[
         "The file of the operator's key, 32 hexadecimal digits, read when the table is applied: with it, only instructions are \
          executed that are sealed with this key. Another key is another file.",
     ),
+    key(
+        "instruction",
+        Kind::Tables { name: "[a-z][a-z0-9_-]{0,31}", keys: INSTRUCTION },
+        "",
+        "{ mean = { number = 128 } }",
+        "Instructions besides the built-in ones, by their names: guests (`mean.wasm` in the directory of `--guests`).",
+    ),
 ];
+
+pub(crate) const INSTRUCTION: &[Key] =
+    &[required("number", Kind::Integer { least: 128, most: 255 }, "128", "The number by which packets name it.")];
 
 pub(crate) const PORT_STATE: &[Key] = &[
     key(

@@ -3,6 +3,7 @@
 use super::{PortState, Role, Worker};
 use crate::classify::Tables;
 use crate::event::Event;
+use crate::registered::InstructionTrouble;
 use crate::snapshot::Snapshot;
 use schemes::Trouble;
 use units::{PortId, WorkerId};
@@ -10,6 +11,11 @@ use units::{PortId, WorkerId};
 impl Worker {
     /// Looks at every port: what it takes, whether its medium is there, what its scheme has to say.
     pub(super) fn watch_ports(&mut self) {
+        if let Some(station) = &mut self.executing.station
+            && let Some(InstructionTrouble { instruction, what, for_good }) = station.trouble()
+        {
+            self.fates.event(&Event::InstructionFailed { worker: self.id, instruction, what: &what, for_good });
+        }
         for index in 0..self.ports.len() {
             let Worker { ports, fates, .. } = self;
             let Some(state) = &mut ports[index] else { continue };

@@ -1,0 +1,247 @@
+//! Instructions that an operator has registered, made of functions.
+
+use super::{Place, V4, part};
+use crate::isa::{Abort, Operator};
+use crate::registered::{NoCall, RegisteredInstruction, RegisteredPart, Registry};
+use crate::seal::OperatorKey;
+use crate::site::{Fate, Location};
+use crate::store::StoreSpec;
+use crate::wire::{Carriages, Locations, Unread, datagram, dedicated};
+use packet::wire::complete_checksum;
+use plan::InstructionDeclaration;
+use plan::state::RegisteredPlan;
+use plane::registered::{Call, Instructs, Outcome, Registered, code};
+use plane::station::Variables;
+use proptest::prelude::*;
+use std::sync::Arc;
+
+/// An instruction that is a function.
+#[derive(Clone, Copy)]
+struct Function(fn(&mut Call) -> Result<Outcome, String>);
+
+impl Registered for Function {
+    fn execute(&mut self, call: &mut Call) -> Result<Outcome, String> {
+        (self.0)(call)
+    }
+}
+
+impl Instructs for Function {
+    fn make(&self) -> Result<Box<dyn Registered>, String> {
+        Ok(Box::new(*self))
+    }
+}
+
+fn plan(number: u8, (tags, creates): (u8, u8), function: fn(&mut Call) -> Result<Outcome, String>) -> RegisteredPlan {
+    let declared = InstructionDeclaration { name: "ours", summary: "Ours.", tags, creates };
+    RegisteredPlan { number, declared, code: code(number.into(), Arc::new(Function(function))) }
+}
+
+/// Takes the packet's value from what is there, and goes on with what is left.
+fn take(call: &mut Call) -> Result<Outcome, String> {
+    let Some(there) = call.there[0] else { return Ok(Outcome::Absent) };
+    let Some(left) = there.checked_sub(call.value) else { return Ok(Outcome::Underflow) };
+    (call.written[0], call.value) = (Some(left), left);
+    Ok(if left == 0 { Outcome::Drop } else { Outcome::Forward })
+}
+
+fn called(number: u8, tags: &[u64], value: u64) -> RegisteredPart {
+    let instruction = RegisteredInstruction::new(number, Operator::Max, tags, value).unwrap();
+    let like = part(super::count(1, 2));
+    let (locations, computation) = (like.locations, like.computation);
+    RegisteredPart { locations, error: false, piggybacked: false, trace: true, computation, instruction }
+}
+
+fn pass(place: &mut Place, registry: &mut Registry, packet: &mut Vec<u8>) -> Fate {
+    let readings = crate::variables::Readings {
+        permitted: crate::variables::Permitted::of(&[plan::state::Variable::Node]),
+        of_port: Variables::default(),
+        node: 7,
+        now: place.now,
+    };
+    let mut fates = [Fate::Passed];
+    place.site.register(registry);
+    let packets = std::slice::from_mut(packet);
+    let of = (&place.rules, Location::Input);
+    place.site.process_reading(of, &readings, registry, place.now, packets, &mut fates);
+    fates[0]
+}
+
+#[test]
+fn a_registered_instruction_sees_its_tags_and_writes_them() {
+    let mut registry = Registry::of(&[plan(130, (1, 0), take)]).unwrap();
+    let mut place = Place::small();
+    let carriages = Carriages::default();
+    place.fate(super::put(5, 10));
+    for (value, fate, left) in
+        [(3, Fate::Forwarded, 7), (8, Fate::Aborted(Abort::Underflow), 7), (7, Fate::Dropped, 0), (0, Fate::Dropped, 0)]
+    {
+        let mut packet = datagram(&carriages, V4, 9, &called(130, &[5], value)).unwrap();
+        assert_eq!((pass(&mut place, &mut registry, &mut packet), place.value(5)), (fate, Some(left)), "{value}");
+        let then = RegisteredPart::read(&packet[28..]).unwrap();
+        let goes_on = if fate == Fate::Forwarded { left } else { then.instruction.value };
+        assert_eq!((then.instruction.value, then.error), (goes_on, matches!(fate, Fate::Aborted(_))));
+        let mut summed = packet.clone();
+        assert!(complete_checksum(&mut summed).is_ok() && packet::wire::checksum::sum(&summed[20..]) > 0);
+    }
+    let mut absent = dedicated(&carriages, V4, &called(130, &[6], 1));
+    assert_eq!(pass(&mut place, &mut registry, &mut absent), Fate::Aborted(Abort::AbsentTag));
+    let counted: Vec<_> = place.site.registered_at(Location::Input).collect();
+    assert_eq!((counted[0].0, counted[0].1.forwarded, counted[0].1.dropped), ("ours", 1, 2));
+}
+
+#[test]
+fn what_is_not_registered_or_has_another_length_is_not_executed() {
+    let mut registry = Registry::of(&[plan(130, (1, 0), take)]).unwrap();
+    let mut place = Place::small();
+    let carriages = Carriages::default();
+    for (part, why) in [
+        (called(131, &[5], 1), Abort::NotEnabled),
+        (called(130, &[5, 6], 1), Abort::BadLength),
+        (called(130, &[], 1), Abort::BadLength),
+    ] {
+        let mut packet = dedicated(&carriages, V4, &part);
+        assert_eq!(pass(&mut place, &mut registry, &mut packet), Fate::Aborted(why), "{part:?}");
+        assert!(RegisteredPart::read(&packet[20..]).unwrap().error);
+        assert_eq!(pass(&mut place, &mut registry, &mut packet), Fate::Passed, "a router before could not");
+    }
+    let mut damaged = dedicated(&carriages, V4, &called(130, &[5], 1));
+    damaged[40] ^= 1;
+    assert_eq!(pass(&mut place, &mut registry, &mut damaged), Fate::Aborted(Abort::BadChecksum));
+    assert_eq!(place.inspector.entries(place.now).count(), 0);
+}
+
+/// Nothing of what a fault asked for is done; after three it is not asked any more, and others go on.
+#[test]
+fn a_fault_costs_its_packet_and_three_the_instruction() {
+    fn faulty(call: &mut Call) -> Result<Outcome, String> {
+        call.written = [Some(1), None, None, None];
+        if call.value == 0 { Err("nothing there".into()) } else { Ok(Outcome::Forward) }
+    }
+    let mut registry = Registry::of(&[plan(130, (1, 1), faulty), plan(140, (1, 0), take)]).unwrap();
+    let mut place = Place::small();
+    let carriages = Carriages::default();
+    let mut call = |registry: &mut Registry, number, value| {
+        let mut packet = dedicated(&carriages, V4, &called(number, &[5], value));
+        (pass(&mut place, registry, &mut packet), place.value(5))
+    };
+    let failed = Fate::Aborted(Abort::GuestFailed);
+    for fault in 1..=3 {
+        assert_eq!(call(&mut registry, 130, 0), (failed, None));
+        let told = registry.trouble().unwrap();
+        assert_eq!((told.instruction, told.what.as_str(), told.for_good), ("ours", "nothing there", fault == 3));
+        assert_eq!(registry.trouble(), None, "said once");
+    }
+    assert_eq!(call(&mut registry, 130, 1), (failed, None), "it is not asked any more");
+    assert_eq!((call(&mut registry, 140, 1).0, registry.trouble()), (Fate::Aborted(Abort::AbsentTag), None));
+}
+
+/// Whatever it answers, it reaches no tag that its packet does not name, nor more entries than it declares.
+#[test]
+fn an_instruction_gets_no_further_than_it_declares() {
+    fn all(call: &mut Call) -> Result<Outcome, String> {
+        call.written = [Some(1); 4];
+        Ok(Outcome::Forward)
+    }
+    fn creates(call: &mut Call) -> Result<Outcome, String> {
+        call.written[..2].fill(Some(call.value));
+        Ok(Outcome::Forward)
+    }
+    let mut registry = Registry::of(&[plan(130, (2, 2), all), plan(131, (2, 1), creates)]).unwrap();
+    let mut place = Place::small();
+    let mut call = |registry: &mut Registry, part: &RegisteredPart| {
+        let mut packet = dedicated(&Carriages::default(), V4, part);
+        pass(&mut place, registry, &mut packet)
+    };
+    let failed = Fate::Aborted(Abort::GuestFailed);
+    assert_eq!(call(&mut registry, &called(130, &[1, 2], 1)), failed);
+    assert!(registry.trouble().unwrap().what.contains("writes tag 2, and has 2"));
+    assert_eq!(call(&mut registry, &called(131, &[1, 2], 1)), failed);
+    assert!(registry.trouble().unwrap().what.contains("creates 2 entries"));
+    // What of the router is read is not written.
+    let node = crate::variables::tag(plan::state::Variable::Node);
+    assert_eq!(call(&mut registry, &called(131, &[1, node], 1)), Fate::Aborted(Abort::NotEnabled));
+    assert_eq!(place.inspector.entries(place.now).count(), 0);
+}
+
+#[test]
+fn a_full_store_aborts_it_whole() {
+    fn both(call: &mut Call) -> Result<Outcome, String> {
+        call.written[..2].fill(Some(1));
+        Ok(Outcome::Forward)
+    }
+    let mut registry = Registry::of(&[plan(130, (2, 2), both)]).unwrap();
+    let mut place = Place::new(StoreSpec::of(3));
+    let fates: Vec<Fate> = (0..2)
+        .map(|n| {
+            pass(&mut place, &mut registry, &mut dedicated(&Carriages::default(), V4, &called(130, &[n, n + 10], 1)))
+        })
+        .collect();
+    assert_eq!(fates, [Fate::Forwarded, Fate::Aborted(Abort::Full)]);
+    assert_eq!(place.inspector.entries(place.now).count(), 2);
+}
+
+#[test]
+fn what_is_sealed_is_registered_as_well() {
+    let key = OperatorKey::new([3; 16]);
+    let mut registry = Registry::of(&[plan(130, (1, 0), take)]).unwrap();
+    let mut place = Place::small();
+    place.fate(super::put(5, 10));
+    let carriages = Carriages::default();
+    let packet = |sealed: bool| {
+        let part = called(130, &[5], 3);
+        if sealed { dedicated(&carriages, V4, &key.sealed(part)) } else { dedicated(&carriages, V4, &part) }
+    };
+    let (mut passes, before) = (packet(true), packet(true));
+    assert_eq!((pass(&mut place, &mut registry, &mut passes), passes), (Fate::Passed, before), "there is no key");
+    place.rules.sealed = Some((key, std::mem::take(&mut place.rules.allowed)));
+    assert_eq!(pass(&mut place, &mut registry, &mut packet(false)), Fate::Aborted(Abort::Unauthenticated));
+    let mut goes = packet(true);
+    assert_eq!((pass(&mut place, &mut registry, &mut goes), place.value(5)), (Fate::Forwarded, Some(7)));
+    assert_eq!(pass(&mut place, &mut registry, &mut goes), Fate::Dropped, "sealed anew, with the seven that were left");
+    assert_eq!(place.value(5), Some(0));
+}
+
+proptest! {
+    #[test]
+    fn a_registered_part_reads_back_the_same(
+        number in 128u8..,
+        operator in 0usize..14,
+        tags in proptest::collection::vec(any::<u64>(), 0..5),
+        (value, computation) in any::<(u64, u64)>(),
+        bits in 0u8..64,
+    ) {
+        let bit = |n: u8| bits >> n & 1 != 0;
+        let instruction = RegisteredInstruction::new(number, Operator::ALL[operator], &tags, value).unwrap();
+        prop_assert_eq!(instruction.to_string().parse(), Ok(instruction));
+        let locations = Locations { input: bit(0), central: bit(1), output: bit(2) };
+        let part =
+            RegisteredPart { locations, error: bit(3), piggybacked: bit(4), trace: bit(5), computation, instruction };
+        let bytes = part.to_bytes();
+        prop_assert_eq!(RegisteredPart::read(&bytes), Ok(part));
+        prop_assert_eq!(bytes.len(), 22 + 8 * tags.len());
+        crate::wire::exercise(&bytes);
+        for end in 0..bytes.len() {
+            prop_assert!(RegisteredPart::read(&bytes[..end]).is_err());
+        }
+    }
+
+    #[test]
+    fn no_bytes_break_a_registered_part(mut bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+        if let Some(first) = bytes.first_mut() {
+            *first = 0x20 | *first & 0x1f;
+        }
+        if let Ok(part) = RegisteredPart::read(&bytes) {
+            prop_assert_eq!(RegisteredPart::read(&part.to_bytes()), Ok(part));
+        }
+        prop_assert!(RegisteredPart::read(&bytes[..bytes.len().min(11)]) == Err(Unread::Foreign));
+    }
+}
+
+#[test]
+fn words_that_are_no_call_are_told() {
+    for text in
+        ["", "call", "call 127 add 1", "call 128 1", "call 128 add", "call 128 plus 1 2", "call 128 add 1 2 3 4 5 6"]
+    {
+        assert_eq!(text.parse::<RegisteredInstruction>(), Err(NoCall), "{text}");
+    }
+}

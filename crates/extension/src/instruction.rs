@@ -1,0 +1,273 @@
+//! Instructions of ephemeral state that are no part of this program (adr/0050): a module that sees what is under a packet's tags,
+//! and says what becomes of the packet and what is to be there.
+//!
+//! It exports its `memory`, and four functions that answer an `i32`:
+//!
+//! | function | does |
+//! |---|---|
+//! | `switchpath_instruction` | answers 1, the version of this table |
+//! | `switchpath_describe` | answers where its description is, which ends with a zero byte |
+//! | `switchpath_block` | answers where its block is, at a multiple of 8 |
+//! | `switchpath_execute` | executes it once: 0 forward, 1 drop, 2 a tag is absent that has to be there, 3 there is too little |
+//!
+//! The description has a line `summary SENTENCE`, one `tags N` and one `creates N`. In the block, lowest byte first:
+//!
+//! | byte | what | who writes |
+//! |---|---|---|
+//! | 0 | the time, in nanoseconds, 8 bytes | host |
+//! | 8 | the number by which others know the router, 8 bytes | host |
+//! | 16 | the packet's value, 8 bytes: another one goes on | both |
+//! | 24 | the packet's operator, 4 bytes | host |
+//! | 28 | a bit for each tag that is there, 4 bytes | host |
+//! | 32 | a bit for each tag that is written, 4 bytes | guest |
+//! | 40 | values of four tags, 8 bytes each | both |
+//!
+//! It is bounded as a scheme is: by time on a machine, by instructions in a simulation, and by 1 MiB of memory.
+
+use crate::instance::{Fault, Inside, MEMORY};
+use crate::program::{LARGEST, LoadError, compile, functions, has_memory, imports};
+use crate::runtime::Runtime;
+use plane::registered::{Call, Instructs, Outcome, Registered, TAGS};
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use wasmtime::{InstancePre, Linker, Memory, Store, TypedFunc};
+
+/// The version of the block and the functions around it.
+const VERSION: i32 = 1;
+/// Bytes of the block.
+const BLOCK: usize = 40 + TAGS * 8;
+/// Bytes of a description at most.
+const LONGEST: usize = 1024;
+/// The function that tells an instruction from a scheme.
+pub(crate) const MARK: &str = "switchpath_instruction";
+
+/// Whether a module exports what tells an instruction from a scheme: its name is in it then.
+pub(crate) fn is_one(bytes: &[u8]) -> bool {
+    bytes.windows(MARK.len()).any(|window| window == MARK.as_bytes())
+}
+
+/// What an instruction says of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InstructionText {
+    /// One sentence for the operator.
+    pub summary: String,
+    /// Tags that its packets name.
+    pub tags: u8,
+    /// The most entries that it creates.
+    pub creates: u8,
+}
+
+impl InstructionText {
+    /// Reads a description; the error says what is wrong with it.
+    pub fn read(text: &str) -> Result<InstructionText, String> {
+        let (mut summary, mut tags, mut creates) = (String::new(), None, None);
+        let number = |line: &str, text: &str| match text.trim().parse::<u8>() {
+            Ok(number) if usize::from(number) <= TAGS => Ok(Some(number)),
+            _ => Err(format!("'{line}' of its description: an instruction has at most {TAGS} tags")),
+        };
+        for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            if line.chars().any(char::is_control) {
+                return Err("a line of its description has control characters".into());
+            }
+            match line.split_once(' ') {
+                Some(("summary", text)) => summary = text.trim().into(),
+                Some(("tags", text)) => tags = number(line, text)?,
+                Some(("creates", text)) => creates = number(line, text)?,
+                _ => return Err(format!("'{line}' of its description is none of summary, tags, creates")),
+            }
+        }
+        match (tags, creates) {
+            (Some(tags), Some(creates)) if creates <= tags => Ok(InstructionText { summary, tags, creates }),
+            (Some(tags), Some(creates)) => Err(format!("it creates {creates} entries, and has {tags} tags")),
+            _ => Err("its description does not say how many 'tags' it has, and how many entries it 'creates'".into()),
+        }
+    }
+}
+
+/// The code of an instruction: compiled, and looked at before anything of it runs. Cheap to clone.
+#[derive(Clone)]
+pub struct Instruction {
+    code: Arc<Code>,
+}
+
+struct Code {
+    runtime: Runtime,
+    ready: InstancePre<Inside>,
+    text: InstructionText,
+    digest: u64,
+}
+
+impl Instruction {
+    /// Compiles a module, or says why it is no instruction. Runs only what says what it is.
+    pub fn load(bytes: &[u8], runtime: &Runtime) -> Result<Instruction, LoadError> {
+        debug_assert!(bytes.len() <= LARGEST + 1);
+        let module = compile(bytes, runtime)?;
+        if module.get_export(MARK).is_none() {
+            let reason = "it is no instruction: it exports no 'switchpath_instruction'";
+            return Err(LoadError::new(reason, "a scheme is named by a port; see docs/guests.md for instructions"));
+        }
+        imports(&module)?;
+        has_memory(&module)?;
+        let all = [MARK, "switchpath_describe", "switchpath_block", "switchpath_execute"];
+        functions(&module, all.into_iter().map(|name| (name, true)))?;
+        let mut linker = Linker::new(&runtime.engine);
+        Inside::offer(&mut linker).map_err(|error| LoadError::new(format!("{error:#}"), "report this"))?;
+        let ready = linker
+            .instantiate_pre(&module)
+            .map_err(|error| LoadError::new(format!("it cannot be linked: {error:#}"), "leave out what it imports"))?;
+        let mut hasher = DefaultHasher::new();
+        bytes.hash(&mut hasher);
+        let wrong = |wrong: String| LoadError::new(wrong, "see docs/guests.md for how an instruction describes itself");
+        let mut at_work = AtWork::new(runtime, &ready).map_err(|fault| wrong(fault.to_string()))?;
+        let text = at_work.describe().map_err(|fault| wrong(format!("it cannot say what it is: {fault}")))?;
+        let text = InstructionText::read(&text).map_err(wrong)?;
+        Ok(Instruction { code: Arc::new(Code { runtime: runtime.clone(), ready, text, digest: hasher.finish() }) })
+    }
+
+    /// What it says of itself.
+    pub fn text(&self) -> &InstructionText {
+        &self.code.text
+    }
+
+    /// A number that tells its code from all others.
+    pub fn digest(&self) -> u64 {
+        self.code.digest
+    }
+
+    /// What it asks of its host: names of `log`, `counter` and `random`.
+    pub fn imports(&self) -> Vec<String> {
+        self.code.ready.module().imports().map(|import| import.name().to_string()).collect()
+    }
+
+    /// It at work.
+    pub fn start(&self) -> Result<Box<dyn Registered>, String> {
+        let made = AtWork::new(&self.code.runtime, &self.code.ready).map_err(|fault| fault.to_string())?;
+        Ok(Box::new(made))
+    }
+}
+
+impl Instructs for Instruction {
+    fn make(&self) -> Result<Box<dyn Registered>, String> {
+        self.start()
+    }
+}
+
+impl fmt::Debug for Instruction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Instruction {:016x}", self.code.digest)
+    }
+}
+
+/// An instance of one.
+struct AtWork {
+    runtime: Runtime,
+    store: Store<Inside>,
+    instance: wasmtime::Instance,
+    memory: Memory,
+    /// Where the block begins.
+    block: usize,
+    execute: TypedFunc<(), i32>,
+}
+
+impl AtWork {
+    fn new(runtime: &Runtime, module: &InstancePre<Inside>) -> Result<AtWork, Fault> {
+        let mut store = Inside::store(runtime);
+        // A module may have a function that runs when it comes into being.
+        runtime.arm(&mut store)?;
+        let instance = module.instantiate(&mut store)?;
+        let memory =
+            instance.get_memory(&mut store, "memory").ok_or_else(|| Fault::Trapped("it has no memory".into()))?;
+        let execute = instance.get_typed_func(&mut store, "switchpath_execute")?;
+        let mut made = AtWork { runtime: runtime.clone(), store, instance, memory, block: 0, execute };
+        let version = made.ask(MARK)?;
+        if version != VERSION {
+            let reason = format!("it is built for version {version} of the interface, and this program has {VERSION}");
+            return Err(Fault::Nonsense(reason));
+        }
+        made.block = made.ask("switchpath_block")? as u32 as usize;
+        let there = made.memory.data(&made.store).len();
+        if made.block.saturating_add(BLOCK) > there || !made.block.is_multiple_of(8) {
+            return Err(Fault::Nonsense("its block is not in its memory, or not at a multiple of 8".into()));
+        }
+        debug_assert!(there <= MEMORY);
+        crate::instance::touch(made.memory.data_mut(&mut made.store));
+        Ok(made)
+    }
+
+    fn ask(&mut self, name: &str) -> Result<i32, Fault> {
+        let function: TypedFunc<(), i32> = self.instance.get_typed_func(&mut self.store, name)?;
+        self.runtime.arm(&mut self.store)?;
+        Ok(function.call(&mut self.store, ())?)
+    }
+
+    fn describe(&mut self) -> Result<String, Fault> {
+        let at = self.ask("switchpath_describe")? as u32 as usize;
+        crate::instance::text(self.memory.data(&self.store), at, LONGEST)
+    }
+
+    /// The block, to read or to write.
+    fn block(&mut self) -> &mut [u8; BLOCK] {
+        let block = self.memory.data_mut(&mut self.store)[self.block..].first_chunk_mut();
+        block.expect("the block has been there since the start, and memory only grows")
+    }
+
+    fn once(&mut self, call: &mut Call) -> Result<Outcome, Fault> {
+        let block = self.block();
+        let mut put = |at: usize, value: u64| block[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        let bits = (0..TAGS).filter(|&tag| call.there[tag].is_some()).fold(0u64, |bits, tag| bits | 1 << tag);
+        put(0, call.now.get());
+        put(8, call.node);
+        put(16, call.value);
+        put(24, bits << 32 | u64::from(call.operator));
+        put(32, 0);
+        (0..TAGS).for_each(|tag| put(40 + tag * 8, call.there[tag].unwrap_or(0)));
+        self.runtime.arm(&mut self.store)?;
+        let answer = self.execute.call(&mut self.store, ())?;
+        let block = self.block();
+        let get = |at: usize| block[at..].first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let written = get(32) as u32;
+        if written >> TAGS != 0 {
+            return Err(Fault::Nonsense(format!("it writes tags that there are not: {written:#x}")));
+        }
+        call.value = get(16);
+        for tag in (0..TAGS).filter(|tag| written >> tag & 1 != 0) {
+            call.written[tag] = Some(get(40 + tag * 8));
+        }
+        match answer {
+            0 => Ok(Outcome::Forward),
+            1 => Ok(Outcome::Drop),
+            2 => Ok(Outcome::Absent),
+            3 => Ok(Outcome::Underflow),
+            other => Err(Fault::Nonsense(format!("it answers {other}, which says nothing"))),
+        }
+    }
+}
+
+impl Registered for AtWork {
+    fn execute(&mut self, call: &mut Call) -> Result<Outcome, String> {
+        self.once(call).map_err(|fault| fault.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_description_says_how_much_an_instruction_may() {
+        let read = InstructionText::read("summary Means.\ntags 2\n\ncreates 1\n").unwrap();
+        assert_eq!((read.summary.as_str(), read.tags, read.creates), ("Means.", 2, 1));
+        for (text, wrong) in [
+            ("tags 2", "does not say how many"),
+            ("tags 5\ncreates 1", "at most 4 tags"),
+            ("tags x\ncreates 1", "at most 4 tags"),
+            ("tags 1\ncreates 2", "creates 2 entries, and has 1 tags"),
+            ("option a", "none of summary, tags, creates"),
+            ("summary \u{1b}[2J", "control characters"),
+        ] {
+            let error = InstructionText::read(text).unwrap_err();
+            assert!(error.contains(wrong), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! An instruction held to its laws before packets meet it: seeded calls, with nothing and with anything under its tags.
+
+use crate::examine::{Case, Verdict};
+use crate::instruction::Instruction;
+use crate::program::LoadError;
+use plane::registered::{Call, Outcome, Registered, TAGS};
+use units::Instant;
+
+/// Calls of a run.
+const CALLS: usize = 400;
+/// Every so often a call is made anew by one that has made no other.
+const AGAIN: usize = 8;
+
+/// What an instruction is held to, and what that means.
+pub const INSTRUCTION_LAWS: &[(&str, &str)] = &[
+    (DECISIONS, "it does not trap, returns in time, and answers what there is"),
+    (BOUND, "it writes no tag that it does not have, and creates no more than it says"),
+    (
+        FORGETTING,
+        "asked the same it answers the same, whatever it was asked before: it keeps nothing but what is under tags",
+    ),
+];
+const DECISIONS: &str = "sound decisions";
+const BOUND: &str = "bound";
+const FORGETTING: &str = "forgetting";
+
+/// What came of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tried {
+    /// One for each of [`INSTRUCTION_LAWS`].
+    pub verdicts: Vec<Verdict>,
+    /// Calls after which the packet went on, ended, and was not executed.
+    pub forwarded: u64,
+    /// It ended.
+    pub dropped: u64,
+    /// A tag was absent, or there was too little.
+    pub aborted: u64,
+    /// Calls after which it went on with another value.
+    pub rewritten: u64,
+    /// Entries that were created.
+    pub created: u64,
+}
+
+impl Tried {
+    /// Whether no law was broken.
+    pub fn is_good(&self) -> bool {
+        Verdict::are_good(&self.verdicts)
+    }
+}
+
+/// Numbers as they come (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014).
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// Any value, those at the ends most often.
+    fn value(&mut self) -> u64 {
+        match self.next() % 8 {
+            0 => 0,
+            1 => 1,
+            2 => u64::MAX,
+            3 => 1 << 63,
+            4 | 5 => self.next() % 100,
+            _ => self.next(),
+        }
+    }
+
+    fn call(&mut self, tags: u8) -> Call {
+        let now = Instant::new(self.next() >> 1);
+        let (operator, value) = ((self.next() % 16) as u8, self.value());
+        let mut there = [None; TAGS];
+        for tag in there.iter_mut().take(tags.into()) {
+            *tag = (!self.next().is_multiple_of(3)).then(|| self.value());
+        }
+        Call { now, node: 7, operator, value, there, written: [None; TAGS] }
+    }
+}
+
+/// Holds an instruction to [`INSTRUCTION_LAWS`], in so many runs.
+///
+/// # Errors
+///
+/// It does not start.
+pub fn try_instruction(instruction: &Instruction, seeds: u64) -> Result<Tried, LoadError> {
+    let start = || instruction.start().map_err(|reason| LoadError::new(reason, "mend it"));
+    let verdicts = Verdict::of(INSTRUCTION_LAWS);
+    let mut tried = Tried { verdicts, forwarded: 0, dropped: 0, aborted: 0, rewritten: 0, created: 0 };
+    for seed in 1..=seeds {
+        let mut at_work = start()?;
+        let broken = run(instruction, &mut *at_work, seed, &mut tried, &start)?;
+        let (law, case) = broken.unzip();
+        for &(each, _) in INSTRUCTION_LAWS {
+            // A run ends where a law is broken, and says nothing of the others.
+            if law.is_none_or(|law| law == each) {
+                Verdict::judge(&mut tried.verdicts, each, case.clone());
+            }
+        }
+    }
+    Ok(tried)
+}
+
+fn run(
+    instruction: &Instruction,
+    at_work: &mut dyn Registered,
+    seed: u64,
+    tried: &mut Tried,
+    start: &dyn Fn() -> Result<Box<dyn Registered>, LoadError>,
+) -> Result<Option<(&'static str, Case)>, LoadError> {
+    let (mut chance, text) = (Chance(seed), instruction.text());
+    for round in 0..CALLS {
+        let question = chance.call(text.tags);
+        let mut call = question;
+        let case = |how| Case { how, seed, round: Some(round), circumstance: "any call" };
+        let outcome = match at_work.execute(&mut call) {
+            Ok(outcome) => outcome,
+            Err(how) => return Ok(Some((DECISIONS, case(how)))),
+        };
+        if let Err(how) = call.within(text.tags, text.creates) {
+            return Ok(Some((BOUND, case(how))));
+        }
+        if round % AGAIN == AGAIN - 1 {
+            let mut again = question;
+            let other = start()?.execute(&mut again);
+            if other != Ok(outcome) || again != call {
+                let how = format!("{question:?}: at first {other:?} and {again:?}, later {outcome:?} and {call:?}");
+                return Ok(Some((FORGETTING, case(how))));
+            }
+        }
+        match outcome {
+            Outcome::Forward => {
+                tried.forwarded += 1;
+                tried.rewritten += u64::from(call.value != question.value);
+                tried.created += call.created() as u64;
+            }
+            Outcome::Drop => {
+                tried.dropped += 1;
+                tried.created += call.created() as u64;
+            }
+            Outcome::Absent | Outcome::Underflow => tried.aborted += 1,
+        }
+    }
+    Ok(None)
+}
