@@ -47,6 +47,7 @@ mod chance;
 mod check;
 mod cost;
 mod describe;
+pub mod ephemeral;
 pub mod experiment;
 mod frame;
 mod hosts;

@@ -2,9 +2,7 @@
 //!
 //! `UPDATE_EXPECT=1` rewrites goldens. What an experiment's `[quick]` says is what runs here; `make reproduce` runs all.
 
-use sim::experiment::{
-    Entry, Experiment, Measures, Parameters, Run, Runner, Simulation, entries, golden, is_experiment,
-};
+use sim::experiment::{Entry, Experiment, Parameters, Run, Runner, Simulation, entries, golden, is_experiment};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -89,6 +87,20 @@ experiments! {
     two_codels_drop_more_than_one: "queueing" "NX12"
     swaps_lose_nothing: "queueing" "NX18"
     preferences_depend_on_the_transport: "queueing" "NX20"
+    a_store_of_the_bound_never_overflows: "ephemeral" "EX1"
+    an_instruction_waits_for_memory: "ephemeral" "EX2"
+    one_thread_executes_and_cleans: "ephemeral" "EX3"
+    threads_hide_memory: "ephemeral" "EX4"
+    a_cleaner_assists: "ephemeral" "EX5"
+    one_tag_reaches_the_line: "ephemeral" "EX6"
+    throughput_is_linear_in_the_store: "ephemeral" "EX7"
+    instructions_look_up_tags: "ephemeral" "EX9"
+    workers_change_nothing: "ephemeral" "EX11"
+    the_cleaner_frees_in_time: "ephemeral" "EX12"
+    subcast_reaches_who_asked: "ephemeral" "EX13"
+    groups_are_counted: "ephemeral" "EX14"
+    a_lifetime_is_exact: "ephemeral" "EX15"
+    engines_scale: "ephemeral" "EX17"
 }
 
 /// A golden as Markdown: its tables, with their titles.
@@ -125,13 +137,13 @@ fn cells(line: &str) -> Vec<String> {
 
 #[test]
 fn the_readme_of_a_paper_has_the_tables_of_its_goldens() {
-    for paper in ["scheduling", "queueing"] {
+    for paper in ["scheduling", "queueing", "ephemeral"] {
         let path = folder().join(paper).join("README.md");
         let text = std::fs::read_to_string(&path).unwrap();
         let mut body = String::from("\n");
         for entry in entries().filter(|entry| entry.paper == paper && is_experiment(entry.text)) {
             let document = read(entry).document;
-            if document.measures != Measures::World {
+            if !document.measures.in_virtual_time() {
                 continue;
             }
             let name = &document.experiment;
@@ -164,7 +176,7 @@ fn every_file_of_the_folder_is_in_the_library_and_every_experiment_is_tested() {
     for entry in entries().filter(|entry| is_experiment(entry.text)) {
         let document = read(entry).document;
         // What a machine costs is no golden.
-        let tested = document.measures != Measures::World
+        let tested = !document.measures.in_virtual_time()
             || TESTED.iter().any(|(paper, name)| *paper == entry.paper && format!("{name}.toml") == entry.file);
         assert!(tested, "{} {} has no test above", entry.paper, entry.file);
         assert_eq!(

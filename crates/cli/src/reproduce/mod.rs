@@ -9,7 +9,7 @@ mod real;
 mod work;
 mod world;
 
-pub use real::{RealHosts, RealPackets};
+pub use real::{RealHosts, RealPackets, RealState};
 
 use crate::arguments::{Reproduce, Simulate, Usage};
 use crate::guests;
@@ -18,7 +18,8 @@ use anyhow::{Context, Result, bail};
 use kept::Kept;
 use serde::Serialize;
 use sim::experiment::{
-    Answer, DataFiles, Entry, Experiment, Extent, Parameters, Report, Runner, Simulation, Value, entries, is_experiment,
+    Answer, DataFiles, Entry, Experiment, Extent, Job, Parameters, Report, Runner, Simulation, Value, entries,
+    is_experiment,
 };
 use std::io::Write;
 use std::path::Path;
@@ -87,10 +88,10 @@ pub fn reproduce(options: &Reproduce) -> Result<ExitCode> {
         let simulation = Simulation { files, ..Simulation::default() };
         return carry_out(&[(orders, &simulation, threads)], told);
     }
-    let (hosts, routers): (Vec<Order>, Vec<Order>) =
-        orders.into_iter().partition(|order| order.jobs.first().is_some_and(RealHosts::can));
+    let (state, orders): (Vec<Order>, Vec<Order>) = orders.into_iter().partition(|order| is_of(order, RealState::can));
+    let (hosts, routers): (Vec<Order>, Vec<Order>) = orders.into_iter().partition(|order| is_of(order, RealHosts::can));
     let mut batches: Vec<(Vec<Order>, &dyn Runner, usize)> = Vec::new();
-    let (of_routers, of_hosts);
+    let (of_routers, of_hosts, of_state);
     if !routers.is_empty() {
         let repeat = options.repeat.unwrap_or(if options.quick { 3 } else { 5 });
         of_routers = RealPackets::new(options.slower, usize::from(repeat))?;
@@ -102,7 +103,17 @@ pub fn reproduce(options: &Reproduce) -> Result<ExitCode> {
         of_hosts = RealHosts::new(files, at_once)?;
         batches.push((hosts, &of_hosts, at_once));
     }
+    if !state.is_empty() {
+        let at_once = options.jobs.unwrap_or(work::cores() * RealState::ON_A_CORE);
+        of_state = RealState::new(at_once)?;
+        batches.push((state, &of_state, at_once));
+    }
     carry_out(&batches, told)
+}
+
+/// Whether the runs of an experiment are such.
+fn is_of(order: &Order, such: fn(&Job) -> bool) -> bool {
+    order.jobs.first().is_some_and(such)
 }
 
 /// What all experiments are asked to have that can.

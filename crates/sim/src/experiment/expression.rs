@@ -13,6 +13,7 @@
 //! | `min(list)`, `max(list)`, `sum(list)`, `mean(list)` | of numbers |
 //! | `spread(list)` | the greatest less the least |
 //! | `rises(list, slack)` | whether none is more than `slack` below the one before it |
+//! | `linear(x, y)` | how much of the spread of `y` a straight line over `x` explains: R squared |
 //! | `near(a, b, part)` | whether `a` is no further from `b` than that part of `b` |
 //! | `round(a, digits)` | rounded to so many digits behind the point |
 //! | `reversed(list)` | the last one first |
@@ -311,6 +312,16 @@ fn quantile(mut of: Vec<f64>, part: f64) -> f64 {
     *of.select_nth_unstable_by(index, f64::total_cmp).1
 }
 
+/// The coefficient of determination of a straight line through points, by least squares; one where all lie on one.
+fn linear(x: &[f64], y: &[f64]) -> f64 {
+    let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
+    let (mean_x, mean_y) = (mean(x), mean(y));
+    let products =
+        x.iter().zip(y).map(|(x, y)| ((x - mean_x).powi(2), (y - mean_y).powi(2), (x - mean_x) * (y - mean_y)));
+    let (xx, yy, xy) = products.fold((0.0, 0.0, 0.0), |sum, next| (sum.0 + next.0, sum.1 + next.1, sum.2 + next.2));
+    if xx * yy == 0.0 { 1.0 } else { xy * xy / (xx * yy) }
+}
+
 /// The least and the greatest of some numbers.
 fn ends(of: &[f64]) -> (f64, f64) {
     let least = of.iter().copied().fold(f64::INFINITY, f64::min);
@@ -330,6 +341,9 @@ fn register_lists(environment: &mut Environment) {
     environment.add_function("mean", |list: Dynamic| over(&list, |n| n.iter().sum::<f64>() / n.len() as f64));
     environment.add_function("quantile", |list: Dynamic, part: f64| over(&list, |n| quantile(n.to_vec(), part)));
     environment.add_function("rises", |list: Vec<f64>, slack: f64| list.windows(2).all(|p| p[1] >= p[0] - slack));
+    environment.add_function("linear", |x: Vec<f64>, y: Vec<f64>| {
+        if x.len() == y.len() && !x.is_empty() { Ok(linear(&x, &y)) } else { Err(wrong("a line is through points")) }
+    });
     environment.add_function("near", |a: f64, b: f64, part: f64| (a - b).abs() <= part * b.abs());
     environment.add_function("round", |a: f64, digits: u32| {
         let scale = 10f64.powi(digits.min(12) as i32);
@@ -393,6 +407,7 @@ mod tests {
             ("quantile(pooled('fct', limit=8), 0.5) + count(pooled('fct'))", 22.0),
             ("mean(pooled('fct', limit=1)) + quantile([3, 1, 2], 0.999)", 4.5),
             ("1 / 2", 0.5),
+            ("linear([1, 2, 3], [2, 4, 6]) + linear([0, 1, 0, 1], [0, 0, 1, 1])", 1.0),
             ("time('30us') / 1000", 30.0),
             ("round(2 / 3, 2) + reversed([1, 2])[0]", 2.67),
             ("1 if rises(all('efficiency'), 0) and not rises([2, 1.5], 0.2) and near(98, 100, 0.02) else 0", 1.0),

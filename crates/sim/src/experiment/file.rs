@@ -73,8 +73,19 @@ pub enum Measures {
     Functions,
     /// The same of queueing schemes.
     Schemes,
+    /// A trial of ephemeral state ([`crate::ephemeral`]), which stands where the world does; on real packets the same in a laboratory.
+    State,
+    /// Such a trial that there is in a laboratory only, and nothing in virtual time.
+    Laboratory,
     /// A world twice: on real packets, and beside it, in runs whose parameter `on` is `"model"`, in virtual time. Nothing in virtual time alone.
     Beside,
+}
+
+impl Measures {
+    /// Whether there is anything to be run without real packets or the machine's own processor.
+    pub fn in_virtual_time(self) -> bool {
+        matches!(self, Measures::World | Measures::State)
+    }
 }
 
 /// What is different when there is little time, or on real packets.

@@ -63,7 +63,25 @@ const QUEUEING: &[Entry] = folder!("queueing":
     "models.toml"
 );
 
+const EPHEMERAL: &[Entry] = folder!("ephemeral":
+    "EX1.toml"
+    "EX2.toml"
+    "EX3.toml"
+    "EX4.toml"
+    "EX5.toml"
+    "EX6.toml"
+    "EX7.toml"
+    "EX9.toml"
+    "EX11.toml"
+    "EX12.toml"
+    "EX13.toml"
+    "EX14.toml"
+    "EX15.toml"
+    "EX16.toml"
+    "EX17.toml"
+);
+
 /// Every file, in the order in which experiments are run.
 pub fn entries() -> impl Iterator<Item = &'static Entry> {
-    SCHEDULING.iter().chain(QUEUEING)
+    SCHEDULING.iter().chain(QUEUEING).chain(EPHEMERAL)
 }

@@ -101,7 +101,7 @@ impl Experiment {
     ///
     /// A parameter that the experiment does not have, or what is wrong with one, with the file.
     pub fn jobs(&self, set: &Parameters, quick: bool) -> Result<Vec<Job>, String> {
-        if self.document.measures != Measures::World {
+        if !self.document.measures.in_virtual_time() {
             return Ok(Vec::new());
         }
         self.jobs_with(set, None, quick)

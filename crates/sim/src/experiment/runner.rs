@@ -3,7 +3,7 @@
 use super::data::DataFiles;
 use super::file::Measures;
 use super::parameters::Parameters;
-use crate::{Captures, Measured, World, run};
+use crate::{Captures, Measured, World, ephemeral, run};
 use plan::Guests;
 use std::sync::Arc;
 
@@ -76,6 +76,9 @@ impl Runner for Simulation {
         if self.guests.is_some() {
             return None;
         }
+        if job.measures == Measures::State {
+            return Some(job.world.clone());
+        }
         let world = World::parse(&job.world, &job.file).ok()?;
         let mut all = job.world.clone();
         for file in world.files() {
@@ -87,6 +90,9 @@ impl Runner for Simulation {
     }
 
     fn run(&self, job: &Job) -> Result<Measured, String> {
+        if job.measures == Measures::State {
+            return ephemeral::run(&job.world, &job.file);
+        }
         self.simulate(job, &mut self.files.clone(), &mut |_| {})
     }
 }

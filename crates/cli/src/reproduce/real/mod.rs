@@ -4,8 +4,10 @@
 mod bench;
 mod hosts;
 mod needs;
+mod state;
 
 pub use hosts::RealHosts;
+pub use state::RealState;
 
 use crate::bench::{function_costs, path_costs, scheme_costs};
 use anyhow::{Context, Result, bail};

@@ -1,0 +1,158 @@
+//! The kernel's TCP over a bump in the wire that executes the instructions of others beside it (spec E-40, E-X16).
+
+use super::load::counted;
+use super::network::{ROUTER, started};
+use super::{Values, sleep_until};
+use anyhow::{Context, Result, anyhow};
+use esp::host::Computation;
+use esp::wire::{Carriages, Locations};
+use io::clock;
+use io::netns::{Host, Lab};
+use io::tcp::{self, Manner};
+use sim::ephemeral::CablePlan;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::thread;
+use std::time::Duration;
+use units::{Instant, Nanos};
+
+/// Of the addresses for benchmarks (RFC 2544, appendix C.2.2): who sends, and who receives.
+const HOSTS: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 18, 0, 2)];
+/// The two ends of the cable: what flows from the first to the second flows towards the router that is thought there.
+const PORTS: [&str; 2] = ["line", "inside"];
+/// How often senders look what is due.
+const LOOK: Nanos = Nanos::millis(1);
+/// How long things may be on their way, and hosts may take to find each other.
+const WAY: Nanos = Nanos::millis(300);
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What a full packet carries by TCP, with the timestamps that it has among its headers, and by UDP.
+const SEGMENT: u64 = 1448;
+const DATAGRAM: usize = 1472;
+
+/// Runs it.
+///
+/// | value | what |
+/// |---|---|
+/// | `offered_mbps`, `carried_mbps` | what the sender wrote, what the receiver read, a second |
+/// | `repeated` | segments sent again |
+/// | `instructions`, `executed` | sent beside it, and executed on the way |
+/// | `longest` | bytes of the longest IP packet that came through, of 1500 |
+pub fn run(plan: &CablePlan) -> Result<Values> {
+    let lab = Lab::new().context("real packets need network namespaces: run it as root")?;
+    let router = lab.host("cable")?;
+    router.silence_kernel()?;
+    let host = |n: usize| -> Result<Host> {
+        let host = lab.host(["sender", "receiver"][n])?;
+        lab.cable(&host.plug("eth0"), &router.plug(PORTS[n]))?;
+        host.add_address("eth0", HOSTS[n].into(), 24)?;
+        Ok(host)
+    };
+    let (sender, receiver) = (host(0)?, host(1)?);
+    let text = format!(
+        "version = 1\n{ROUTER}\n[state]\ncapacity = 200000\ncentral = 0\n[port.line]\ndevice = \"packet:line\"\n\
+         offloads = false\n[port.inside]\ndevice = \"packet:inside\"\noffloads = false\nstate = {{ at = \"none\" }}\n\
+         [[passthrough]]\nports = [\"line\", \"inside\"]\n"
+    );
+    let (daemon, _notices) = started(&text, &router)?;
+    let longest = longest(&sender, &receiver)?;
+    let manner = Manner { control: "reno", segment: 1460, unsent: 1 << 20 };
+    let at = SocketAddr::new(HOSTS[1].into(), 80);
+    let listener = receiver.run(|| manner.listen(at))?.context("listening")?;
+    let near = sender.run(|| manner.connect(at, PATIENCE))?.context("connecting over the cable")?;
+    let (far, _) = listener.accept().context("accepting a connection")?;
+    let instructions = sender.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))??;
+    let _taken = receiver.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, Carriages::PORT)))??;
+    let begin = clock::now() + WAY;
+    let (offered, carried, sent) = thread::scope(|scope| {
+        let writes = scope.spawn(|| write(plan, &near, begin));
+        let reads = scope.spawn(|| read(far, begin));
+        let loads = scope.spawn(|| load(plan, &instructions, begin));
+        let gone = |_| anyhow!("a host's thread panicked");
+        Ok::<_, anyhow::Error>((
+            writes.join().map_err(gone)??,
+            reads.join().map_err(gone)??,
+            loads.join().map_err(gone)??,
+        ))
+    })?;
+    sleep_until(clock::now() + WAY)?;
+    let state = tcp::state(&near).context("asking TCP how it went")?;
+    let told = daemon.ephemeral().map_err(|error| anyhow!("the cable does not answer: {error:?}"))?;
+    let executed: u64 = told.stores.iter().map(|store| counted(store).0).sum();
+    drop(daemon.stop());
+    let mbps = |(bytes, span): (u64, Nanos)| bytes as f64 * 8.0 / 1e6 / span.as_secs_f64().max(1e-9);
+    Ok([
+        ("offered_mbps", mbps(offered)),
+        ("carried_mbps", mbps(carried)),
+        ("repeated", f64::from(state.again)),
+        ("instructions", sent as f64),
+        ("executed", executed as f64),
+        ("longest", longest as f64),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into())
+}
+
+/// Bytes of the longest IP packet that passes, of those that hosts send.
+fn longest(sender: &Host, receiver: &Host) -> Result<usize> {
+    let to = receiver.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 9)))??;
+    let from = sender.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))??;
+    to.set_read_timeout(Some(Duration::from_millis(500)))?;
+    let mut bytes = [0; 2048];
+    for _ in 0..10 {
+        // The first one is lost where they have to find each other.
+        from.send_to(&bytes[..DATAGRAM], (HOSTS[1], 9))?;
+        if let Ok(length) = to.recv(&mut bytes) {
+            return Ok(length + 28);
+        }
+    }
+    Ok(0)
+}
+
+/// Writes what is due. Answers how many bytes, and how long it took.
+fn write(plan: &CablePlan, mut to: &TcpStream, begin: Instant) -> Result<(u64, Nanos)> {
+    let (block, mut written) = (vec![0x5a; 1 << 16], 0u64);
+    sleep_until(begin)?;
+    loop {
+        let passed = clock::now().since(begin).min(plan.duration);
+        let due = (u128::from(plan.rate.get()) * u128::from(passed.get()) / 8_000_000_000) as u64;
+        while written < due {
+            let count = (due - written).min(block.len() as u64) as usize;
+            written += to.write(&block[..count])? as u64;
+        }
+        if passed == plan.duration {
+            to.shutdown(std::net::Shutdown::Write)?;
+            return Ok((written, passed));
+        }
+        sleep_until(clock::now() + LOOK)?;
+    }
+}
+
+/// Reads until there is no more. Answers how many bytes, and how long after the beginning the last came.
+fn read(mut from: TcpStream, begin: Instant) -> Result<(u64, Nanos)> {
+    let (mut block, mut came, mut last) = (vec![0; 1 << 18], 0u64, begin);
+    loop {
+        match from.read(&mut block)? {
+            0 => return Ok((came, last.since(begin))),
+            count => (came, last) = (came + count as u64, clock::now()),
+        }
+    }
+}
+
+/// Sends instructions, as many as make up the wanted part of all packets. Answers how many.
+fn load(plan: &CablePlan, socket: &UdpSocket, begin: Instant) -> Result<u64> {
+    let segments = plan.rate.get() as f64 / 8.0 / SEGMENT as f64;
+    let rate = segments * plan.load as f64 / (100 - plan.load.min(99)) as f64;
+    let mut computation = Computation::new([begin.get(), 16]).at(Locations::INPUT);
+    let mut sent = 0u64;
+    sleep_until(begin)?;
+    while plan.load > 0 && clock::now() < begin + plan.duration {
+        let due = (rate * clock::now().since(begin).as_secs_f64()) as u64;
+        while sent < due {
+            let tag = computation.tag();
+            socket.send_to(&computation.count(tag, 2).to_bytes(), (HOSTS[1], Carriages::PORT))?;
+            sent += 1;
+        }
+        sleep_until(clock::now() + LOOK)?;
+    }
+    Ok(sent)
+}

@@ -1,0 +1,170 @@
+//! A group of datagram sockets on eight hosts that is asked for something, over four routers whose ports lose frames (spec E-X14).
+
+use super::network::{Network, receive};
+use super::{Values, sleep_until};
+use anyhow::{Result, anyhow};
+use esp::host::{Action, Computation, Controller, Outcome, Reporter, Schedule};
+use esp::isa::Instruction;
+use esp::store::Key;
+use esp::wire::{Carriages, Locations, Part};
+use io::clock;
+use sim::ephemeral::{By, GroupPlan};
+use std::net::UdpSocket;
+use std::thread;
+use std::time::Duration;
+use units::{Instant, Nanos};
+
+/// Receivers of each router of the last level: hosts, on which the members are.
+const HOSTS: [usize; 3] = [3, 3, 2];
+/// When it begins, after everything is there.
+const SOON: Nanos = Nanos::millis(100);
+/// How long packets may be on their way.
+const WAY: Nanos = Nanos::millis(300);
+
+/// What somebody is to send when.
+trait Says: Send {
+    fn next(&mut self, now: Instant) -> Action<()>;
+}
+
+impl Says for Reporter {
+    fn next(&mut self, now: Instant) -> Action<()> {
+        self.poll(now)
+    }
+}
+
+/// A member that says each thing once.
+struct Once(Vec<(Instant, Part)>);
+
+impl Says for Once {
+    fn next(&mut self, now: Instant) -> Action<()> {
+        match self.0.first() {
+            None => Action::Over(()),
+            Some((at, _)) if *at > now => Action::Wait(*at),
+            Some(_) => Action::Send(self.0.remove(0).1),
+        }
+    }
+}
+
+/// What the root was told.
+#[derive(Default)]
+struct Told {
+    result: Option<u64>,
+    known: Option<Instant>,
+    until_known: u64,
+    in_all: u64,
+}
+
+impl Told {
+    fn knows(&mut self, result: u64) {
+        if self.result.is_none() {
+            (self.result, self.known, self.until_known) = (Some(result), Some(clock::now()), self.in_all);
+        }
+    }
+}
+
+/// Runs it. What is measured has the names that it has in virtual time.
+pub fn run(plan: &GroupPlan) -> Result<Values> {
+    let lifetime = plan.lifetime.get();
+    let state = format!("[state]\ncapacity = 1000\ncentral = 10000\nlifetime = \"{lifetime}ns\"");
+    let loss = f64::from(plan.lost) / 1e6;
+    let keys =
+        if plan.lost > 0 { format!("faults = {{ loss = {loss}, seed = {} }}", plan.seed) } else { String::new() };
+    let network = Network::new(&HOSTS, &state, &keys)?;
+    let sockets = network.receivers.iter().map(Network::socket).collect::<Result<Vec<UdpSocket>>>()?;
+    let root = Network::socket(&network.root)?;
+    let to = network.root_address();
+    sockets.iter().try_for_each(|socket| socket.connect((to, Carriages::PORT)))?;
+    let begin = clock::now() + SOON;
+    let mut members: Vec<Vec<Box<dyn Says>>> = sockets.iter().map(|_| Vec::new()).collect();
+    let names = Key::new([plan.seed, begin.get()]);
+    // Members come in by several ports of a router.
+    let computation = Computation::new([plan.seed, begin.get()]).at(Locations::CENTRAL);
+    let round = computation.round(0, plan.operator());
+    let schedule = Schedule::plan(begin, plan.lifetime, (plan.delay, Nanos::ZERO), plan.tries)?;
+    for n in 0..plan.members {
+        let (host, value) = ((n % sockets.len() as u64) as usize, plan.value(n));
+        members[host].push(match plan.by {
+            By::Rcollect => Box::new(Reporter::new(round, schedule, names.hash(n), value)),
+            By::Collect => {
+                let (counter, result, operator) = (names.hash(0), names.hash(1), plan.operator());
+                let setup = Instruction::Count { counter, threshold: 1, inclusive: true };
+                let report = Instruction::Collect { counter, result, value, operator };
+                Box::new(Once(vec![(begin, computation.part(setup)), (begin + WAY * 2, computation.part(report))]))
+            }
+        });
+    }
+    let end = if plan.by == By::Collect { begin + WAY * 4 } else { schedule.end };
+    let (sent, told) = thread::scope(|scope| {
+        let work =
+            |(socket, members): (UdpSocket, Vec<Box<dyn Says>>)| scope.spawn(move || speak(&socket, members, end));
+        let speaking: Vec<_> = sockets.into_iter().zip(members).map(work).collect();
+        let told = listen(plan, &root, Controller::new(round, schedule), end);
+        let gone = |_| anyhow!("a host's thread panicked");
+        let sent = speaking.into_iter().map(|thread| thread.join().map_err(gone)?).sum::<Result<u64>>()?;
+        told.map(|told| (sent, told))
+    })?;
+    Ok([
+        ("result", told.result.unwrap_or(0) as f64),
+        ("expected", plan.expected() as f64),
+        ("complete", f64::from(u8::from(told.result.is_some()))),
+        ("routers", network.tree.routers.len() as f64),
+        ("levels", 2.0),
+        ("sent", sent as f64),
+        ("root_until_known", if told.known.is_some() { told.until_known } else { told.in_all } as f64),
+        ("root_in_all", told.in_all as f64),
+        ("known_after_s", told.known.map_or(0.0, |at| at.since(begin).as_secs_f64())),
+        ("real.lost", network.lost()? as f64),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into())
+}
+
+/// The members of a host say what they have to. Answers how many packets that were.
+fn speak(socket: &UdpSocket, mut members: Vec<Box<dyn Says>>, end: Instant) -> Result<u64> {
+    let mut sent = 0;
+    while clock::now() < end {
+        let mut next = end;
+        for member in &mut members {
+            loop {
+                match member.next(clock::now()) {
+                    Action::Send(part) => {
+                        socket.send(&part.to_bytes())?;
+                        sent += 1;
+                    }
+                    Action::Wait(until) => {
+                        next = next.min(until);
+                        break;
+                    }
+                    Action::Over(()) => break,
+                }
+            }
+        }
+        sleep_until(next)?;
+    }
+    Ok(sent)
+}
+
+/// The root hears until the end.
+fn listen(plan: &GroupPlan, root: &UdpSocket, mut controller: Controller, end: Instant) -> Result<Told> {
+    let mut told = Told::default();
+    while clock::now() < end {
+        let patience = Duration::from(end.since(clock::now())).min(Duration::from_millis(20));
+        let came = receive(root, patience)?;
+        told.in_all += u64::from(came.is_some());
+        match (plan.by, came) {
+            (By::Collect, Some((part, _))) => {
+                if let (Instruction::Collect { value, .. }, false) = (part.instruction, part.error) {
+                    told.knows(value);
+                }
+            }
+            (By::Rcollect, came) => {
+                came.iter().for_each(|(part, _)| controller.received(part));
+                if let Action::Over(Outcome::Complete(result)) = controller.poll(clock::now()) {
+                    told.knows(result);
+                }
+            }
+            (By::Collect, None) => {}
+        }
+    }
+    Ok(told)
+}

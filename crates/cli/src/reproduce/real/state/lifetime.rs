@@ -1,0 +1,65 @@
+//! When something is gone, by the clock of a machine (spec E-X15).
+
+use super::network::{Network, receive};
+use super::{Values, sleep_until};
+use anyhow::Result;
+use esp::host::Computation;
+use esp::isa::Instruction;
+use esp::store::Key;
+use esp::wire::{Carriages, Locations, Part};
+use io::clock;
+use sim::ephemeral::LifetimePlan;
+use std::time::Duration;
+use units::{Instant, Nanos};
+
+/// Between one entry and the next.
+const APART: Nanos = Nanos::millis(2);
+/// What a test says as its computation: the age that it looks at.
+fn says(part: &Part) -> Option<u64> {
+    matches!(part.instruction, Instruction::Test { .. }).then_some(part.computation)
+}
+
+/// What is to be sent when.
+fn sends(plan: &LifetimePlan, begin: Instant) -> Vec<(Instant, Part)> {
+    let (tags, computation) =
+        (Key::new([plan.seed, begin.get()]), Computation::new([plan.seed, 1]).at(Locations::INPUT));
+    let of = |thousandths: u64| Nanos::new(plan.lifetime.get() / 1000 * thousandths);
+    let mut all = Vec::new();
+    for n in 0..plan.entries {
+        let (tag, start) = (tags.hash(n), begin + APART * n);
+        all.push((start, computation.mark(tag, 1)));
+        let writes = [computation.put(tag, 5), computation.mark(tag, 6), computation.count(tag, 9)];
+        all.extend(writes.map(|part| (start + of(plan.writes), part)));
+        for age in &plan.looks {
+            // Behind what is written at the same age.
+            let at = start + of(*age) + Nanos::micros(50);
+            all.push((at, Part { computation: *age, ..computation.if_marked(tag) }));
+        }
+    }
+    all.sort_by_key(|(at, _)| *at);
+    all
+}
+
+/// Runs it: `present.AGE` as in virtual time, and how late packets were sent at most.
+pub fn run(plan: &LifetimePlan) -> Result<Values> {
+    let lifetime = plan.lifetime.get();
+    let network =
+        Network::new(&[1], &format!("[state]\ncapacity = 10000\ncentral = 1000\nlifetime = \"{lifetime}ns\""), "")?;
+    let (socket, root) = (Network::socket(&network.receivers[0])?, Network::socket(&network.root)?);
+    socket.connect((network.root_address(), Carriages::PORT))?;
+    let (mut came, mut late) = (Vec::new(), Nanos::ZERO);
+    for (at, part) in sends(plan, clock::now() + Nanos::millis(20)) {
+        sleep_until(at)?;
+        late = late.max(clock::now().since(at));
+        socket.send(&part.to_bytes())?;
+    }
+    while let Some((part, _)) = receive(&root, Duration::from_millis(100))? {
+        came.extend(says(&part));
+    }
+    let count = |age: u64| came.iter().filter(|came| **came == age).count() as f64;
+    let present = |age: &u64| (format!("present.{age}"), count(*age) / plan.entries.max(1) as f64);
+    let mut values: Values = plan.looks.iter().map(present).collect();
+    values.insert("late_us".to_owned(), late.get() as f64 / 1e3);
+    values.insert("real.lost".to_owned(), network.lost()? as f64);
+    Ok(values)
+}

@@ -1,0 +1,115 @@
+//! Packets that create state, at a rate, in the store of a router's port (spec E-X1, E-X7).
+
+use super::network::Network;
+use super::{Values, sleep_until};
+use anyhow::Result;
+use control::api::EphemeralStore;
+use esp::host::Computation;
+use esp::isa::Instruction;
+use esp::store::Key;
+use esp::wire::{Carriages, Locations, Part};
+use io::clock;
+use plane::Chance;
+use sim::ephemeral::{StorePlan, StoreWho};
+use std::net::UdpSocket;
+use units::Nanos;
+
+/// How often the sender looks which packets are due.
+const LOOK: Nanos = Nanos::micros(500);
+/// How long the last packets may be on their way.
+const WAY: Nanos = Nanos::millis(50);
+
+/// Executed at the input, and aborted for want of room.
+pub fn counted(store: &EphemeralStore) -> (u64, u64) {
+    let input = store.places.iter().filter(|place| place.location == "input");
+    let executed = |place: &control::api::EphemeralPlace| -> u64 {
+        place.instructions.iter().map(|one| one.forwarded_packets + one.dropped_packets).sum()
+    };
+    let aborted = |place: &control::api::EphemeralPlace| -> u64 {
+        place.aborts.iter().filter(|one| one.reason == "full").map(|one| one.packets).sum()
+    };
+    input.fold((0, 0), |(e, a), place| (e + executed(place), a + aborted(place)))
+}
+
+fn part(plan: &StorePlan, tags: Key, n: u64) -> Part {
+    let tag = tags.hash(n);
+    let instruction = match plan.creates {
+        1 => Instruction::Count { counter: tag, threshold: 2, inclusive: false },
+        _ => Instruction::Rchld { counter: tag, child: n },
+    };
+    Part { computation: tags.hash(!n), ..Computation::new([plan.seed, 0]).at(Locations::INPUT).part(instruction) }
+}
+
+/// Runs it, from a receiver to the root. What is measured has the names that it has in virtual time; besides, `sent`.
+pub fn run(plan: &StorePlan) -> Result<Values> {
+    let cleaning = if plan.cleaning == StoreWho::Inline { "inline" } else { "assist" };
+    let (capacity, lifetime) = (plan.capacity, plan.lifetime.get());
+    let state = format!(
+        "[state]\ncapacity = {capacity}\ncentral = 1000\nlifetime = \"{lifetime}ns\"\ncleaner = \"{cleaning}\""
+    );
+    let network = Network::new(&[1], &state, "")?;
+    let seat = network.tree.receivers[0];
+    let socket = Network::socket(&network.receivers[0])?;
+    socket.connect((network.root_address(), Carriages::PORT))?;
+    // Somebody takes them, else hosts are told that nobody does.
+    let _taken = Network::socket(&network.root)?;
+    let begin = clock::now() + Nanos::millis(50);
+    let (first, sent_before, lag_before) = {
+        let until = begin + plan.lifetime;
+        let sent = send(plan, &socket, (begin, Nanos::ZERO, plan.lifetime), 0)?;
+        sleep_until(until)?;
+        let store = network.store(seat)?;
+        (counted(&store), sent, store.lag_ns)
+    };
+    let sent = send(plan, &socket, (begin, plan.lifetime, plan.duration), sent_before)?;
+    sleep_until(begin + plan.duration)?;
+    // What came while the other end was asked is the same at both ends.
+    let store = network.store(seat)?;
+    let seconds = plan.duration.saturating_sub(plan.lifetime).as_secs_f64();
+    sleep_until(clock::now() + WAY)?;
+    let last = network.store(seat)?;
+    let ((executed, aborted), (behind, _)) = (counted(&last), counted(&store));
+    let executed_pps = (behind - first.0) as f64 / seconds;
+    let offered_pps = (sent - sent_before) as f64 / seconds;
+    let size = plan.capacity as f64 / plan.lifetime.as_secs_f64() / plan.creates.max(1) as f64;
+    let lag = [lag_before, last.lag_ns].into_iter().flatten().max().unwrap_or(0);
+    Ok([
+        ("sent", sent as f64),
+        ("executed", executed as f64),
+        ("aborted", aborted as f64),
+        ("executed_pps", executed_pps),
+        ("offered_pps", offered_pps),
+        ("size_pps", size),
+        ("of_size", executed_pps / size),
+        ("of_offered", executed_pps / offered_pps.max(1.0)),
+        ("high_water", last.high_water_entries as f64),
+        ("lag_us", lag as f64 / 1e3),
+        ("late", 0.0),
+        ("real.lost", (sent - (executed + aborted).min(sent)).max(network.lost()?) as f64),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into())
+}
+
+/// Sends what is due from one time after the beginning to another. Answers the number of the next packet.
+fn send(
+    plan: &StorePlan,
+    socket: &UdpSocket,
+    (begin, from, to): (units::Instant, Nanos, Nanos),
+    first: u64,
+) -> Result<u64> {
+    let (tags, mut chance) = (Key::new([plan.seed, clock::now().get()]), Chance::new(plan.seed ^ first, "arrivals"));
+    let gap = 1e9 / plan.rate.get().max(1) as f64;
+    let (mut at, mut n) = (from.get() as f64, first);
+    sleep_until(begin + from)?;
+    while at < to.get() as f64 {
+        let now = clock::now().since(begin).get() as f64;
+        while at <= now && at < to.get() as f64 {
+            socket.send(&part(plan, tags, n).to_bytes())?;
+            n += 1;
+            at += if plan.random { gap * chance.exponential() } else { gap };
+        }
+        sleep_until(clock::now() + LOOK)?;
+    }
+    Ok(n)
+}

@@ -1,0 +1,95 @@
+//! Trials of ephemeral state on real packets: the same texts, but hosts and routers are network namespaces of this machine, packets datagrams of the kernel's,
+//! and ten seconds ten seconds. Each router is the one that `switchpath run` runs, in this process.
+
+mod cable;
+mod group;
+mod lifetime;
+mod load;
+mod network;
+mod subcast;
+
+use anyhow::{Context, Result};
+use io::clock;
+use io::wait::{Sleeper, Waker};
+use sim::Measured;
+use sim::ephemeral::Trial;
+use sim::experiment::{Job, Measures, Run, Runner};
+use std::collections::BTreeMap;
+use units::Instant;
+
+/// What is measured, by its name.
+type Values = BTreeMap<String, f64>;
+
+/// Carries out trials on real packets.
+pub struct RealState {
+    at_once: usize,
+}
+
+impl RealState {
+    /// How many of them a core can have at a time: they wait for most of it.
+    pub const ON_A_CORE: usize = 2;
+
+    /// So many of them at once.
+    ///
+    /// # Errors
+    ///
+    /// Why there can be no laboratory here.
+    pub fn new(at_once: usize) -> Result<RealState> {
+        drop(io::netns::Lab::new().context("real packets need network namespaces: run it as root")?);
+        Ok(RealState { at_once })
+    }
+
+    /// Whether runs are trials of this kind.
+    pub fn can(job: &Job) -> bool {
+        matches!(job.measures, Measures::State | Measures::Laboratory)
+    }
+}
+
+impl Runner for RealState {
+    fn name(&self) -> &str {
+        "on real packets"
+    }
+
+    fn is_real(&self) -> bool {
+        true
+    }
+
+    fn run(&self, job: &Job) -> Result<Measured, String> {
+        let values = match Trial::read(&job.world, &job.file)? {
+            Trial::Store(plan) => load::run(&plan),
+            Trial::Subcast(plan) => subcast::run(&plan),
+            Trial::Group(plan) => group::run(&plan),
+            Trial::Lifetime(plan) => lifetime::run(&plan),
+            Trial::Cable(plan) => cable::run(&plan),
+            _ => return Err("there is nothing of it on real packets".to_owned()),
+        };
+        let values = values.map_err(|error| format!("{error:#}"))?;
+        Ok(Measured { values, ..Measured::default() })
+    }
+
+    fn remarks(&self, runs: &[Run]) -> Vec<String> {
+        let mut remarks = vec![format!(
+            "datagrams of the kernel, hosts and routers in network namespaces of this machine, {} runs at a time",
+            self.at_once
+        )];
+        let lost: f64 = runs.iter().filter_map(|run| run.measured.get("real.lost")).sum();
+        if lost > 0.0 {
+            remarks.push(format!(
+                "the kernel itself lost {lost:.0} packets: this machine was too slow for as many runs at a time"
+            ));
+        }
+        remarks
+    }
+}
+
+/// Sleeps until a point in time.
+fn sleep_until(at: Instant) -> Result<()> {
+    let mut sleeper = Sleeper::new(Waker::new()?);
+    while clock::now() < at {
+        sleeper.sleep([], at.since(clock::now()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

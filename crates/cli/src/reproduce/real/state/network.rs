@@ -1,0 +1,160 @@
+//! A tree of routers between hosts, each in a network namespace of its own.
+
+use anyhow::{Context, Result, anyhow};
+use control::api::EphemeralStore;
+use control::{Daemon, Notice, Options};
+use esp::wire::{Carriages, Part};
+use io::clock;
+use io::devices::Devices;
+use io::netns::{Host, Lab, Plug};
+use sim::ephemeral::{Seat, Tree, TreePort};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// What the configurations are called in messages.
+const CONFIGURATION: &str = "laboratory";
+/// Of every router: one worker that sleeps when there is nothing to do, so that many of them find room on a core.
+pub const ROUTER: &str = "[router]\nworkers = 1\nframes = 4096\nsuper_frames = 0\nspin = \"0ns\"";
+/// Of every port: frames as a wire carries them.
+const PORT: &str = "offloads = false";
+/// The interface of a host.
+const INTERFACE: &str = "eth0";
+
+/// The hosts and routers of a tree.
+pub struct Network {
+    /// Who is where.
+    pub tree: Tree,
+    /// The root's host.
+    pub root: Host,
+    /// Those of the receivers, in their order.
+    pub receivers: Vec<Host>,
+    daemons: Vec<(Arc<Daemon>, Receiver<Notice>)>,
+    _lab: Lab,
+}
+
+impl Network {
+    /// A tree whose routers keep what `state`, a table of a configuration, says, and of whose ports `keys` says more.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be had here.
+    pub fn new(receivers: &[usize], state: &str, keys: &str) -> Result<Network> {
+        let tree = Tree::new(receivers).map_err(anyhow::Error::msg)?;
+        let lab = Lab::new().context("real packets need network namespaces: run it as root")?;
+        let names = (0..tree.routers.len()).map(|number| format!("router{number}"));
+        let routers = names.map(|name| lab.host(&name)).collect::<Result<Vec<Host>, _>>()?;
+        routers.iter().try_for_each(Host::silence_kernel)?;
+        for (number, router) in tree.routers.iter().enumerate() {
+            for port in &router.ports {
+                // Each cable once: from the router nearer to the root.
+                let Some((other, at)) = port.router.filter(|(other, _)| *other > number) else { continue };
+                let far = &tree.routers[other].ports[at];
+                lab.cable(&plug(&routers[number], port), &plug(&routers[other], far)).context("laying a cable")?;
+            }
+        }
+        let host = |name: &str, seat: Seat| -> Result<Host> {
+            let (host, port) = (lab.host(name)?, tree.port(seat));
+            let here = Plug { host: &host, link: INTERFACE, mac: Some(port.far.1) };
+            lab.cable(&here, &plug(&routers[seat.router], port)).context("laying a cable")?;
+            host.add_address(INTERFACE, port.far.0.into(), 24)?;
+            host.add_default_route(port.own.0.into())?;
+            Ok(host)
+        };
+        let root = host("root", tree.root)?;
+        let seats = tree.receivers.iter().enumerate();
+        let receivers = seats.map(|(n, seat)| host(&format!("receiver{n}"), *seat)).collect::<Result<_>>()?;
+        let start = |(number, host): (usize, &Host)| -> Result<(Arc<Daemon>, Receiver<Notice>)> {
+            let text =
+                tree.routers[number].configuration("packet", &format!("{PORT}\n{keys}"), &format!("{ROUTER}\n{state}"));
+            started(&text, host)
+        };
+        let daemons = routers.iter().enumerate().map(start).collect::<Result<_>>()?;
+        Ok(Network { tree, root, receivers, daemons, _lab: lab })
+    }
+
+    /// A socket of a host, at the port of instructions.
+    pub fn socket(host: &Host) -> Result<UdpSocket> {
+        Ok(host.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, Carriages::PORT)))??)
+    }
+
+    /// The address of the root.
+    pub fn root_address(&self) -> IpAddr {
+        self.tree.host(self.tree.root).into()
+    }
+
+    /// The store of a router's port, as the router tells of it.
+    ///
+    /// # Errors
+    ///
+    /// That the router has failed.
+    pub fn store(&self, seat: Seat) -> Result<EphemeralStore> {
+        let (daemon, notices) = &self.daemons[seat.router];
+        if let Some(Notice::Failed(reason)) = notices.try_iter().next() {
+            return Err(anyhow!("a router has failed: {reason}"));
+        }
+        let told = daemon.ephemeral().map_err(|error| anyhow!("a router does not answer: {error:?}"))?;
+        let name = &self.tree.port(seat).name;
+        let store = told.stores.into_iter().find(|store| store.port.as_ref() == Some(name));
+        store.with_context(|| format!("port {name} has no store"))
+    }
+
+    /// Packets that the kernel lost on their way through all routers.
+    ///
+    /// # Errors
+    ///
+    /// That a router does not answer.
+    pub fn lost(&self) -> Result<u64> {
+        let mut lost = 0;
+        for (daemon, _) in &self.daemons {
+            let ports = daemon.ports().map_err(|error| anyhow!("a router does not answer: {error:?}"))?.ports;
+            lost += ports.iter().map(|p| p.lost_before_receive_packets + p.lost_after_transmit_packets).sum::<u64>();
+        }
+        Ok(lost)
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        self.daemons.iter().for_each(|(daemon, _)| drop(daemon.stop()));
+    }
+}
+
+/// A router of this configuration in a host.
+///
+/// # Errors
+///
+/// What is wrong with it, or why it cannot start.
+pub fn started(text: &str, host: &Host) -> Result<(Arc<Daemon>, Receiver<Notice>)> {
+    let plan = plan::check(text, CONFIGURATION, &plane::catalogue()).map_err(|wrong| anyhow!("{wrong}"))?;
+    let devices = Devices::new(clock::epoch()).in_namespace(host.namespace().clone());
+    let (notice, notices) = channel();
+    let options = Options::new(devices, text, CONFIGURATION, move |what| _ = notice.send(what));
+    let daemon = Daemon::start(&plan, options).map_err(|error| anyhow!("a router cannot start: {error}"))?;
+    Ok((daemon, notices))
+}
+
+fn plug<'a>(host: &'a Host, port: &'a TreePort) -> Plug<'a> {
+    Plug { host, link: &port.name, mac: Some(port.own.1) }
+}
+
+/// The next datagram with a part that has come, and what is behind that; none where nothing comes for a while.
+pub fn receive(socket: &UdpSocket, patience: Duration) -> Result<Option<(Part, usize)>> {
+    let mut bytes = [0; 2048];
+    socket.set_read_timeout(Some(patience.max(Duration::from_millis(1))))?;
+    loop {
+        match socket.recv(&mut bytes) {
+            Ok(length) => {
+                if let Ok(part) = Part::read(&bytes[..length]) {
+                    return Ok(Some((part, length - part.length())));
+                }
+            }
+            Err(error) if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {
+                return Ok(None);
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error).context("nothing can be received"),
+        }
+    }
+}

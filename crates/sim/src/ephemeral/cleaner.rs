@@ -1,0 +1,248 @@
+//! A cleaner among workers that mean ill: they hold on to what is being taken away, and are never found at rest (spec E-31, E-32, E-X12).
+//!
+//! What is looked for: that an entry is freed while somebody who was active when it was unlinked still is, that a worker finds another's value or a dead
+//! one, that it does not find a living one; and how long entries are kept that nobody needs.
+
+use super::{Values, quantity};
+use crate::chance::Chance;
+use esp::store::{
+    Cleaner, Cleaning, Done, Ended, Epochs, Grace, Inspector, Session, Shard, Store, StoreSpec, Tags, View,
+};
+use serde::Deserialize;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use units::{Instant, Nanos};
+
+/// Tags that each worker uses.
+const TAGS: u64 = 24;
+/// Rounds in a lifetime.
+const ROUNDS: u64 = 40;
+/// Store time goes in ticks of 10 µs: what expires within two of them may be found or not.
+const TICKS: Nanos = Nanos::micros(30);
+
+/// Who works, and how the cleaner waits.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    workers: usize,
+    /// Entries of each worker's shard.
+    capacity: u64,
+    /// What tells that nobody uses an entry: `counters` or `bits`.
+    grace: Waits,
+    /// Whether every worker is in the middle of something whenever the cleaner looks.
+    busy: bool,
+    #[serde(deserialize_with = "quantity")]
+    lifetime: Nanos,
+    /// How many lifetimes it goes on.
+    lifetimes: u64,
+    seed: u64,
+}
+
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "lowercase")]
+enum Waits {
+    Counters,
+    Bits,
+}
+
+/// What an instruction of the trial says of itself: that what it wrote is to stay.
+struct Stays;
+
+impl Ended for Stays {
+    fn commits(&self) -> bool {
+        true
+    }
+}
+
+/// What a worker's shard should hold.
+#[derive(Default)]
+struct Believed {
+    /// Values and when they were created, by tag.
+    entries: BTreeMap<u64, (u64, Instant)>,
+    /// When entries expire that are not known to be freed, in the order of their creation.
+    kept: VecDeque<Instant>,
+    /// Those who were active when something was unlinked that is not free yet.
+    limbo: Option<Vec<u64>>,
+    freed: u64,
+}
+
+struct Adversary<'a> {
+    plan: &'a Plan,
+    cleaner: Cleaner,
+    inspector: Inspector,
+    believed: Vec<Believed>,
+    chance: Chance,
+    now: Instant,
+    /// The cleaner's time when it last looked.
+    looked: Instant,
+    /// Sessions that are open, and how many there were.
+    open: Vec<u64>,
+    sessions: u64,
+    values: u64,
+    executed: u64,
+    full: u64,
+    violations: u64,
+    latest: Nanos,
+}
+
+/// Runs it.
+///
+/// | value | what |
+/// |---|---|
+/// | `violations` | of any kind: freed too soon, a wrong or dead value found, a living one not |
+/// | `executed`, `full` | instructions, and those that found no room |
+/// | `freed`, `kept` | entries freed; expired ones that were not when the workers stopped |
+/// | `freed_late` | the longest that an entry was kept after its end, in lifetimes |
+/// | `left` | entries not freed a lifetime after everybody has stopped |
+pub fn run(plan: &Plan) -> Values {
+    let grace = if plan.grace == Waits::Bits { Grace::Bits } else { Grace::Counters };
+    let spec = StoreSpec {
+        lifetime: plan.lifetime,
+        shards: plan.workers,
+        cleaning: Cleaning::Dedicated,
+        ..StoreSpec::of(plan.capacity * plan.workers as u64)
+    };
+    let Store { mut shards, cleaner, inspector } = Store::new(spec, &Arc::new(Epochs::new(plan.workers)), grace);
+    let Some(cleaner) = cleaner else { return Values::new() };
+    let mut adversary = Adversary {
+        plan,
+        cleaner,
+        inspector,
+        believed: (0..plan.workers).map(|_| Believed::default()).collect(),
+        chance: Chance::new(plan.seed, "adversary"),
+        now: Instant::START,
+        looked: Instant::START,
+        open: Vec::new(),
+        sessions: 0,
+        values: 0,
+        executed: 0,
+        full: 0,
+        violations: 0,
+        latest: Nanos::ZERO,
+    };
+    for _ in 0..plan.lifetimes * ROUNDS {
+        adversary.now += Nanos::new(plan.lifetime.get() / ROUNDS);
+        adversary.round(0, &mut shards);
+        if !plan.busy {
+            adversary.looks();
+        }
+    }
+    let now = adversary.now;
+    let due = adversary.believed.iter().flat_map(|shard| &shard.kept).filter(|expiry| **expiry <= now);
+    let (kept, oldest) = due.fold((0u64, now), |(count, oldest), expiry| (count + 1, oldest.min(*expiry)));
+    adversary.latest = adversary.latest.max(now.since(oldest));
+    let (freed, latest) = (adversary.cleaner.counters().freed, adversary.latest);
+    adversary.now += plan.lifetime * 2;
+    (0..8).for_each(|_| adversary.looks());
+    let left: usize = adversary.believed.iter().map(|shard| shard.kept.len()).sum();
+    [
+        ("violations", adversary.violations as f64),
+        ("executed", adversary.executed as f64),
+        ("full", adversary.full as f64),
+        ("freed", freed as f64),
+        ("kept", kept as f64),
+        ("freed_late", latest.as_secs_f64() / plan.lifetime.as_secs_f64()),
+        ("left", left as f64),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}
+
+impl Adversary<'_> {
+    /// The workers from `first` on do something, one within the other.
+    fn round(&mut self, first: usize, shards: &mut [Shard]) {
+        let Some((shard, others)) = shards.split_first_mut() else {
+            // Everybody is as far in as they go.
+            return self.looks();
+        };
+        if !self.plan.busy && self.chance.below(3) == 0 {
+            return self.round(first + 1, others);
+        }
+        self.sessions += 1;
+        self.open.push(self.sessions);
+        let mut session = shard.begin(self.now);
+        let began = self.now;
+        self.works(first, &mut session, began);
+        self.round(first + 1, others);
+        self.works(first, &mut session, began);
+        drop(session);
+        self.open.pop();
+        if !self.plan.busy && self.chance.below(2) == 0 {
+            self.looks();
+        }
+    }
+
+    /// A worker reads and writes a tag, and in the middle of it the cleaner may come by, at a later time.
+    fn works(&mut self, worker: usize, session: &mut Session<'_>, began: Instant) {
+        let tag = self.chance.below(TAGS);
+        let mut tags = Tags::of([tag]);
+        session.prepare(&mut tags);
+        self.values += 1;
+        let (value, looked) = (self.values, self.looked);
+        let mut found = None;
+        let comes = !self.plan.busy && self.chance.below(2) == 0;
+        if comes {
+            self.now += Nanos::new(self.plan.lifetime.get() / ROUNDS / 8);
+        }
+        let done = session.execute::<1, _>(&tags, 0, |view: &mut View| {
+            found = view.get(0);
+            if comes {
+                self.looks();
+            }
+            view.set(0, value);
+            Stays
+        });
+        self.executed += 1;
+        let lifetime = self.plan.lifetime;
+        let believed = &mut self.believed[worker];
+        let known = believed.entries.get(&tag).copied();
+        let expiry = known.map(|(_, created)| created + lifetime);
+        self.violations += u64::from(match (found, known) {
+            // Another's value, or one that nobody wrote.
+            (Some(found), Some((value, _))) if found != value => true,
+            (Some(_), None) => true,
+            // A dead one.
+            (Some(_), _) => expiry.is_some_and(|expiry| expiry <= began),
+            // A living one that was not found: neither by the worker's time nor by the cleaner's had it expired.
+            (None, _) => expiry.is_some_and(|expiry| expiry > looked.max(began) + TICKS),
+        });
+        if matches!(done, Done::Full) {
+            self.full += 1;
+            return;
+        }
+        let created = match (found, known) {
+            (Some(_), Some((_, created))) => created,
+            _ => {
+                believed.kept.push_back(began + lifetime);
+                began
+            }
+        };
+        believed.entries.insert(tag, (value, created));
+    }
+
+    /// The cleaner looks once; what it has done is held against what it may.
+    fn looks(&mut self) {
+        self.looked = self.now;
+        self.cleaner.step(self.now);
+        let occupancies = self.inspector.occupancy(self.now);
+        for (believed, is) in self.believed.iter_mut().zip(occupancies) {
+            let freed = is.created - is.live - is.expired;
+            if freed > believed.freed {
+                let waits = believed.limbo.take().unwrap_or_default();
+                self.violations += u64::from(waits.iter().any(|session| self.open.contains(session)));
+                for _ in believed.freed..freed {
+                    let Some(expiry) = believed.kept.pop_front() else {
+                        self.violations += 1;
+                        break;
+                    };
+                    self.violations += u64::from(expiry > self.now + TICKS);
+                    self.latest = self.latest.max(self.now.since(expiry));
+                }
+                believed.freed = freed;
+            }
+            if is.expired > 0 && believed.limbo.is_none() {
+                believed.limbo = Some(self.open.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Data along the marked branches of a multicast tree (Calvert et al. 2003, 4.2; spec E-45, E-X13): whole routers, with their forwarding, their copies and
+//! their stores, joined by cables without delay.
+
+use super::Values;
+use super::tree::{GROUP, Seat, Tree};
+use esp::Executor;
+use esp::host::Computation;
+use esp::wire::{Addresses, Carriages, Locations, datagram, dedicated, wrap};
+use packet::wire::ipv4::multicast_mac;
+use plane::event::Silent;
+use plane::rig::Rig;
+use plane::snapshot::Layout;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use units::Mac;
+
+/// Frames of each router.
+const FRAMES: usize = 512;
+/// The port of the data's datagrams.
+const PORT: u16 = 5004;
+
+/// The tree and who wants data.
+#[derive(Clone, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Receivers of each router of the last level.
+    pub receivers: Vec<usize>,
+    /// Those that want data, by their number through all routers, from 1.
+    pub marked: Vec<usize>,
+    /// Whether each router has one store for everything.
+    pub single_store: bool,
+    /// Packets of data.
+    pub packets: u64,
+}
+
+/// What came of it, by how many packets of data each receiver got.
+///
+/// | value | what |
+/// |---|---|
+/// | `copies.N` | packets of data that the Nth receiver got |
+/// | `wanted_least`, `wanted_most` | the fewest and the most that a marked receiver got |
+/// | `unwanted_most`, `unwanted` | the most that another got, and how many others got any |
+/// | `nodes` | hosts and routers |
+pub fn told(plan: &Plan, copies: &[usize]) -> Values {
+    let is_marked = |n: usize| plan.marked.contains(&(n + 1));
+    let of = |marked: bool| copies.iter().enumerate().filter(move |(n, _)| is_marked(*n) == marked).map(|(_, c)| *c);
+    let mut values: Values =
+        copies.iter().enumerate().map(|(n, copies)| (format!("copies.{}", n + 1), *copies as f64)).collect();
+    values.insert("wanted_least".to_owned(), of(true).min().unwrap_or(0) as f64);
+    values.insert("wanted_most".to_owned(), of(true).max().unwrap_or(0) as f64);
+    values.insert("unwanted_most".to_owned(), of(false).max().unwrap_or(0) as f64);
+    values.insert("unwanted".to_owned(), of(false).filter(|copies| *copies > 0).count() as f64);
+    values.insert("nodes".to_owned(), (2 + plan.receivers.len() + copies.len()) as f64);
+    values
+}
+
+/// What routers of the tree are to keep.
+pub fn state(plan: &Plan) -> String {
+    format!("[state]\ncapacity = 1000\ncentral = 1000\nsingle_store = {}", plan.single_store)
+}
+
+/// Runs it.
+///
+/// # Errors
+///
+/// A tree that there cannot be.
+pub fn run(plan: &Plan) -> Result<Values, String> {
+    let mut network = Network::new(plan)?;
+    let (root, seats) = (network.tree.root, network.tree.receivers.clone());
+    let to = network.tree.host(root);
+    let mut computation = Computation::new([13, 14]);
+    let tag = computation.tag();
+    let carriages = Carriages::default();
+    for number in &plan.marked {
+        let seat = *seats.get(number.wrapping_sub(1)).ok_or("nobody has that number")?;
+        let mark = computation.clone().at(Locations::INPUT).mark(tag, 1);
+        let addresses = Addresses::V4(network.tree.host(seat), to);
+        network.send(seat, None, &dedicated(&carriages, addresses, &mark));
+    }
+    let test = computation.at(Locations::OUTPUT).if_marked(tag);
+    for _ in 0..plan.packets {
+        // Any datagram: nobody looks at what is in it, for it is not to the port of instructions.
+        let elsewhere = Carriages { port: Some(PORT), ..carriages };
+        let data = datagram(&elsewhere, Addresses::V4(to, GROUP), PORT, &test).ok_or("a datagram has a port")?;
+        let data = wrap(&carriages, &data, &test).map_err(|error| error.to_string())?;
+        network.send(root, Some(multicast_mac(GROUP)), &data);
+    }
+    let copies: Vec<usize> = seats.iter().map(|seat| network.copies(*seat)).collect();
+    Ok(told(plan, &copies))
+}
+
+/// The routers and what hosts have received, by router and port.
+struct Network {
+    tree: Tree,
+    routers: Vec<Rig>,
+    received: BTreeMap<(usize, usize), Vec<Vec<u8>>>,
+}
+
+impl Network {
+    fn new(plan: &Plan) -> Result<Network, String> {
+        let tree = Tree::new(&plan.receivers)?;
+        let texts = tree.routers.iter().map(|router| router.configuration("memory", "", &state(plan)));
+        let routers = texts.map(|text| router(&text)).collect::<Result<Vec<Rig>, String>>()?;
+        Ok(Network { tree, routers, received: BTreeMap::new() })
+    }
+
+    /// A host sends an IP packet, to its router where no other link address is given, and everything happens that follows from it.
+    fn send(&mut self, seat: Seat, to: Option<Mac>, l3: &[u8]) {
+        let port = self.tree.port(seat);
+        let frame = [&to.unwrap_or(port.own.1).0[..], &port.far.1.0[..], &[8, 0], l3].concat();
+        let name = port.name.clone();
+        self.routers[seat.router].send(&name, &frame);
+        self.settle();
+    }
+
+    /// Lets all routers forward until nothing is on its way.
+    fn settle(&mut self) {
+        let Network { tree, routers, received } = self;
+        let mut moved = true;
+        while std::mem::take(&mut moved) {
+            for (number, router) in tree.routers.iter().enumerate() {
+                routers[number].settle();
+                for (of, port) in router.ports.iter().enumerate() {
+                    let frames = routers[number].received(&port.name);
+                    moved |= !frames.is_empty();
+                    match port.router {
+                        Some((other, at)) => {
+                            let name = &tree.routers[other].ports[at].name;
+                            frames.iter().for_each(|frame| routers[other].send(name, frame));
+                        }
+                        None => received.entry((number, of)).or_default().extend(frames),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Packets to the group that a host has received.
+    fn copies(&self, seat: Seat) -> usize {
+        let frames = self.received.get(&(seat.router, seat.port));
+        frames.map_or(0, |frames| frames.iter().filter(|frame| frame[..6] == multicast_mac(GROUP).0).count())
+    }
+}
+
+/// A router that has said already what it has to say of itself.
+fn router(text: &str) -> Result<Rig, String> {
+    let mut rig = Rig::new(FRAMES, Layout::Three, Box::new(Silent));
+    rig.router.execute_by(Arc::new(Executor));
+    rig.apply(text).map_err(|errors| format!("{errors:?}"))?;
+    rig.settle();
+    let wires: Vec<String> = rig.wires.far.keys().cloned().collect();
+    wires.iter().for_each(|wire| drop(rig.received(wire)));
+    Ok(rig)
+}

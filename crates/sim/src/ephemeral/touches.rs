@@ -1,0 +1,54 @@
+//! What each instruction reads and writes of a store: what its cost follows from where memory is what costs (spec E-X9).
+
+use super::Values;
+use super::spot::{Spot, part};
+use esp::isa::{Instruction, Opcode, Operator};
+use esp::site::Fate;
+use esp::store::StoreSpec;
+use serde::Deserialize;
+use units::Instant;
+
+/// Nothing is to be said.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {}
+
+/// Executes each instruction once, as it is where a computation is under way.
+///
+/// | value | what |
+/// |---|---|
+/// | `OPCODE.tags` | entries that it looks up |
+/// | `OPCODE.bytes` | of the packet's part |
+/// | `OPCODE.creates` | entries that it made, of tags that were not there |
+pub fn run(_: &Plan) -> Values {
+    let (tag, result, child, value, operator) = (1, 2, 3, 4, Operator::Max);
+    let instructions = [
+        (Instruction::Nop, None),
+        (Instruction::Count { counter: tag, threshold: 9, inclusive: false }, None),
+        (Instruction::Compare { tag, value, relation: Operator::Gt }, None),
+        (Instruction::Collect { counter: tag, result, value, operator }, Some(Instruction::Put { tag, value: 2 })),
+        (Instruction::Rchld { counter: tag, child }, None),
+        (
+            Instruction::Rcollect { counter: tag, result, child, value, operator },
+            Some(Instruction::Rchld { counter: tag, child }),
+        ),
+    ];
+    let mut values = Values::new();
+    for (instruction, before) in instructions {
+        let mut spot = Spot::of(StoreSpec::of(100), 7);
+        let mut pass = |instruction| spot.pass(Instant::START, &part(5, instruction));
+        before.map(&mut pass);
+        let aborted = matches!(pass(instruction), Fate::Aborted(_));
+        let (opcode, tags): (Opcode, usize) = (instruction.opcode(), instruction.tags().count());
+        let made = spot.site.shard_counters().created - before.map_or(0, |before| before.opcode().creates());
+        for (what, value) in [
+            ("tags", tags as f64),
+            ("bytes", opcode.length() as f64),
+            ("creates", made as f64),
+            ("aborted", f64::from(u8::from(aborted))),
+        ] {
+            values.insert(format!("{opcode}.{what}"), value);
+        }
+    }
+    values
+}

@@ -1,0 +1,128 @@
+//! A tree of routers between a root and receivers, for whoever has such: addresses, cables, and the configuration of each router.
+//!
+//! Below the root is one router, below that a router for each number of receivers, with so many receivers each.
+
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+use units::Mac;
+
+/// The group that the root sends to.
+pub const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
+/// The port of every router that leads towards the root.
+pub const UP: &str = "up";
+/// Routers below the first, and receivers of each, at most: their numbers are bytes of addresses.
+const MOST: usize = 60;
+
+/// The tree.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    /// The router next to the root, and those below it.
+    pub routers: Vec<TreeRouter>,
+    /// Where the root is.
+    pub root: Seat,
+    /// Where the receivers are, in their order through all routers.
+    pub receivers: Vec<Seat>,
+}
+
+/// A router of the tree.
+#[derive(Clone, Debug)]
+pub struct TreeRouter {
+    /// Its ports, the one towards the root first.
+    pub ports: Vec<TreePort>,
+    routes: String,
+}
+
+/// A port of a router.
+#[derive(Clone, Debug)]
+pub struct TreePort {
+    /// Its name.
+    pub name: String,
+    /// Its addresses.
+    pub own: (Ipv4Addr, Mac),
+    /// Those at the other end of its cable.
+    pub far: (Ipv4Addr, Mac),
+    /// The router at the other end and its port; none where a host is.
+    pub router: Option<(usize, usize)>,
+}
+
+/// Where a host is: the port of a router, both by their numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Seat {
+    /// The router.
+    pub router: usize,
+    /// Its port.
+    pub port: usize,
+}
+
+/// The link address of a router's port.
+fn mac(router: usize, port: usize) -> Mac {
+    Mac([2, 0, 0, 1, router as u8, port as u8])
+}
+
+impl Tree {
+    /// The tree whose routers of the last level have so many receivers each.
+    ///
+    /// # Errors
+    ///
+    /// That there are none, or more than addresses have room for.
+    pub fn new(receivers: &[usize]) -> Result<Tree, String> {
+        if receivers.is_empty() || receivers.len() > MOST || receivers.iter().any(|n| !(1..=MOST).contains(n)) {
+            return Err(format!("a tree has 1 to {MOST} routers below the first, with 1 to {MOST} receivers each"));
+        }
+        let host = |router: usize, port: usize, name: String, network: [u8; 3]| {
+            let [a, b, c] = network;
+            let far = (Ipv4Addr::new(a, b, c, 9), Mac([2, 0, 0, 2, router as u8, port as u8]));
+            TreePort { name, own: (Ipv4Addr::new(a, b, c, 1), mac(router, port)), far, router: None }
+        };
+        let below = |n: usize| format!("below{}", n + 1);
+        let mut first = TreeRouter { ports: vec![host(0, 0, UP.to_owned(), [10, 0, 0])], routes: String::new() };
+        let (mut others, mut seats) = (Vec::new(), Vec::new());
+        for (n, count) in receivers.iter().enumerate() {
+            let (number, router) = (n as u8 + 1, n + 1);
+            // The cable between the two routers.
+            let up = (Ipv4Addr::new(10, 200, number, 1), mac(0, router));
+            let down = (Ipv4Addr::new(10, 200, number, 2), mac(router, 0));
+            first.ports.push(TreePort { name: below(n), own: up, far: down, router: Some((router, 0)) });
+            _ = write!(first.routes, "[[route]]\nto = \"10.{number}.0.0/16\"\nvia = \"{}\"\n", down.0);
+            let mut ports = vec![TreePort { name: UP.to_owned(), own: down, far: up, router: Some((0, router)) }];
+            for host_number in 0..*count {
+                ports.push(host(router, host_number + 1, below(host_number), [10, number, host_number as u8 + 1]));
+                seats.push(Seat { router, port: host_number + 1 });
+            }
+            let routes = format!("[[route]]\nto = \"0.0.0.0/0\"\nvia = \"{}\"\n", up.0);
+            others.push(TreeRouter { ports, routes });
+        }
+        let routers = [vec![first], others].concat();
+        Ok(Tree { routers, root: Seat { router: 0, port: 0 }, receivers: seats })
+    }
+
+    /// The port that a host is at.
+    pub fn port(&self, seat: Seat) -> &TreePort {
+        &self.routers[seat.router].ports[seat.port]
+    }
+
+    /// The address of a host.
+    pub fn host(&self, seat: Seat) -> Ipv4Addr {
+        self.port(seat).far.0
+    }
+}
+
+impl TreeRouter {
+    /// Its configuration, with ports on devices of a kind, `keys` for each of them, and `state` for its stores. It sends what comes from the root for the
+    /// group to everybody below.
+    pub fn configuration(&self, device: &str, keys: &str, state: &str) -> String {
+        let mut text = format!("version = 1\n{state}\n");
+        for TreePort { name, own, far, .. } in &self.ports {
+            _ = write!(
+                text,
+                "[port.{name}]\ndevice = \"{device}:{name}\"\naddress = [\"{}/24\"]\nmac = \"{}\"\n{keys}\n\
+                 [[neighbour]]\naddress = \"{}\"\nmac = \"{}\"\nport = \"{name}\"\n",
+                own.0, own.1, far.0, far.1,
+            );
+        }
+        let below: Vec<String> = self.ports[1..].iter().map(|port| format!("\"{}\"", port.name)).collect();
+        let to = below.join(", ");
+        _ = write!(text, "{}[[multicast]]\ngroup = \"{GROUP}\"\nfrom = \"{UP}\"\nto = [{to}]\n", self.routes);
+        text
+    }
+}

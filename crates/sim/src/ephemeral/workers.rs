@@ -1,0 +1,157 @@
+//! Computations spread over workers, in any interleaving: what becomes of each is what becomes of it where there is one worker (spec E-29, E-30, E-X11).
+//!
+//! A deterministic scheduler says who goes on, and with how many packets at once. Stations are those of a router, and so is the dispatch.
+
+use super::Values;
+use super::spot::HEADER;
+use crate::chance::Chance;
+use crate::experiment::digest;
+use esp::isa::{Instruction, Operator};
+use esp::site::{Fate, Rules};
+use esp::station::{Place, PortSpec, RouterSpec, Station};
+use esp::store::{Key, LIFETIME, StoreSpec, mix};
+use esp::variables::Permitted;
+use esp::wire::{Addresses, Carriages, Locations, Part, dedicated};
+use serde::Deserialize;
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+use units::{Instant, PortId};
+
+/// The most packets that arrive before somebody works again, and that a worker takes at once.
+const ARRIVE: u64 = 200;
+const TAKE: u64 = 64;
+/// Where packets come in, and where they leave.
+const PORTS: [PortId; 2] = [PortId(0), PortId(1)];
+
+/// Who works on what.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    workers: usize,
+    computations: u64,
+    packets: u64,
+    /// What packets are spread by: `computation` or `addresses`.
+    dispatch: Dispatch,
+    seed: u64,
+}
+
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "lowercase")]
+enum Dispatch {
+    Computation,
+    Addresses,
+}
+
+/// Runs it, and the same packets past one worker.
+///
+/// | value | what |
+/// |---|---|
+/// | `differ` | computations of whose packets one had another fate or result, or came in another order |
+/// | `computations`, `forwarded`, `dropped`, `aborted` | of the sequential run: computations that had packets, fates of packets |
+pub fn run(plan: &Plan) -> Values {
+    let (expected, fates) = carry_out(plan, 1);
+    let (told, _) = carry_out(plan, plan.workers);
+    let differ = expected.iter().zip(&told).filter(|(one, other)| one != other).count();
+    let active = expected.iter().filter(|digest| **digest != 0).count();
+    let [forwarded, dropped, aborted] = fates;
+    [
+        ("differ", differ as f64),
+        ("computations", active as f64),
+        ("forwarded", forwarded as f64),
+        ("dropped", dropped as f64),
+        ("aborted", aborted as f64),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}
+
+fn stations(plan: &Plan, workers: usize) -> Vec<Station> {
+    let store = StoreSpec { shards: workers, ..StoreSpec::of(plan.computations * 16) };
+    let of_port = |port| PortSpec { port, store, input: true, output: true, variables: Permitted::default() };
+    let spec = RouterSpec {
+        ports: PORTS.map(of_port).to_vec(),
+        central: None,
+        single: false,
+        rules: Rules::of(7),
+        key: Key::new([3, 4]),
+        workers,
+        lifetime: LIFETIME,
+        flow_order: false,
+        drops_aborted: false,
+    };
+    spec.make().stations
+}
+
+/// A packet, and the number of its computation.
+fn draw(plan: &Plan, traffic: &mut Chance) -> (u64, Vec<u8>) {
+    let computation = traffic.below(plan.computations);
+    // Any host may take part in any computation, and more than one of them uses a tag.
+    let host = Ipv4Addr::from_bits(0xc633_6400 + traffic.below(250) as u32 + 1);
+    let (value, tag) = (traffic.below(1000), |n| computation << 8 | n);
+    let instruction = match traffic.below(6) {
+        0 => Instruction::Count { counter: tag(0), threshold: 40, inclusive: false },
+        1 => Instruction::Compare { tag: tag(1), value, relation: Operator::Ne },
+        2 => Instruction::Put { tag: tag(2), value },
+        3 => Instruction::Get { tag: tag(2), value: 0 },
+        4 => Instruction::Rchld { counter: tag(4), child: value % 8 },
+        _ => Instruction::Collect { counter: tag(0), result: tag(3), value, operator: Operator::Add },
+    };
+    let locations = Locations { input: true, central: false, output: true };
+    let part = Part { locations, error: false, piggybacked: false, trace: false, computation, instruction };
+    let addresses = Addresses::V4(host, Ipv4Addr::new(203, 0, 113, 9));
+    (computation, dedicated(&Carriages::default(), addresses, &part))
+}
+
+/// What came of each computation, in one number that follows from each packet's fate and bytes in their order; and how many packets had which fate.
+fn carry_out(plan: &Plan, workers: usize) -> (Vec<u64>, [u64; 3]) {
+    let (mut traffic, mut order) = (Chance::new(plan.seed, "traffic"), Chance::new(plan.seed, "interleaving"));
+    let mut queues: Vec<VecDeque<(u64, u64, Vec<u8>)>> = (0..workers).map(|_| VecDeque::new()).collect();
+    let mut stations = stations(plan, workers);
+    let (mut told, mut fates) = (vec![0u64; plan.computations as usize], [0; 3]);
+    let (mut came, mut left) = (0, 0);
+    while left < plan.packets {
+        let worker = order.below(workers as u64 + 1) as usize;
+        let Some(queue) = queues.get_mut(worker) else {
+            for _ in 0..order.below(ARRIVE).min(plan.packets - came) {
+                let (computation, packet) = draw(plan, &mut traffic);
+                let to = match plan.dispatch {
+                    Dispatch::Computation => stations[0].worker(&packet).unwrap_or(0),
+                    // As a card does by what tells flows apart.
+                    Dispatch::Addresses => digest(&packet[12..HEADER]) as usize % workers,
+                };
+                queues[to].push_back((came, computation, packet));
+                came += 1;
+            }
+            continue;
+        };
+        let count = (order.below(TAKE) as usize).min(queue.len());
+        let (mut numbers, mut packets) = (Vec::new(), Vec::new());
+        for (number, computation, packet) in queue.drain(..count) {
+            numbers.push((number, computation));
+            packets.push(packet);
+        }
+        let now = Instant::new(left);
+        let (mut first, mut second) = (vec![Fate::Passed; count], vec![Fate::Passed; count]);
+        stations[worker].visit(Place::Input(PORTS[0]), now, &mut packets, &mut first);
+        // What ended is not there any more when the others leave.
+        let ended = |fate: &Fate| *fate == Fate::Dropped;
+        packets.iter_mut().zip(&first).filter(|(_, fate)| ended(fate)).for_each(|(packet, _)| packet.clear());
+        stations[worker].visit(Place::Output(PORTS[1]), now, &mut packets, &mut second);
+        for (n, packet) in packets.iter().enumerate() {
+            let (number, computation) = numbers[n];
+            // What could not be executed is not executed later either.
+            let fate = if second[n] == Fate::Passed { first[n] } else { second[n] };
+            let code = |fate: Fate| match fate {
+                Fate::Passed | Fate::Forwarded => 0,
+                Fate::Dropped => 1,
+                Fate::Aborted(_) => 2,
+            };
+            fates[code(fate)] += 1;
+            let what = digest(packet) ^ mix(number, code(first[n]) as u64 * 3 + code(second[n]) as u64);
+            let told = &mut told[computation as usize];
+            *told = mix(*told, what);
+        }
+        left += count as u64;
+    }
+    (told, fates)
+}
