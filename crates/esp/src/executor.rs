@@ -15,7 +15,8 @@ use plan::StatePlan;
 use plan::state::{OnAbort, PortStatePlan};
 use plane::registered::InstructionTrouble;
 use plane::station::{
-    Asked, CannotMake, Entry, Maker, Onlooker, Place, PlaceReport, StationReport, StoreReport, Variables, Wanted,
+    Asked, CannotMake, Entry, Maker, Onlooker, Place, PlaceReport, StationReport, StoreReport, Variables, Visited,
+    Wanted,
 };
 use std::any::Any;
 use std::fs::File;
@@ -148,7 +149,8 @@ impl Maker for Executor {
             }
             (Err(why), Err(_)) => {
                 let why = if let Unread::Wrong(why) = why { why } else { Abort::BadChecksum };
-                let (locations, _, computation) = crate::wire::peek(bytes)?;
+                let head = crate::wire::peek(bytes)?;
+                let (locations, computation) = (head.locations(), head.computation);
                 let at = [locations.input, locations.central, locations.output];
                 let instruction = format!("instruction {}", bytes.get(1).copied().unwrap_or_default());
                 return Some(Asked { instruction, computation, at, not: Some(why.name().to_string()) });
@@ -220,12 +222,12 @@ impl plane::station::Station for Station {
     }
 
     #[inline]
-    fn visit(&mut self, place: Place, variables: Variables, now: Instant, packets: &mut [Packet]) -> bool {
+    fn visit(&mut self, place: Place, variables: Variables, now: Instant, packets: &mut [Packet]) -> Visited {
         let drops_aborted = self.drops_aborted();
         let mut fates = std::mem::take(&mut self.fates);
         fates.clear();
         fates.resize(packets.len(), Fate::Passed);
-        self.execute((place, variables), now, packets, &mut fates);
+        let asked = self.execute((place, variables), now, packets, &mut fates);
         let mut all = true;
         for (packet, fate) in packets.iter_mut().zip(&fates) {
             let reason = match fate {
@@ -237,7 +239,7 @@ impl plane::station::Station for Station {
             all = false;
         }
         self.fates = fates;
-        all
+        Visited { all, central: asked.central, output: asked.output }
     }
 
     fn tend(&mut self, now: Instant) -> Instant {

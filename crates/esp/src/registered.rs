@@ -110,11 +110,10 @@ pub struct RegisteredPart {
 impl RegisteredPart {
     /// The part at the start of `bytes`, which may go on behind it; how many tags it has follows from its length.
     pub fn read(bytes: &[u8]) -> Result<RegisteredPart, Unread> {
-        let (Some((locations, error, computation)), Some(&[bits, number, length, flags])) =
-            (peek(bytes), bytes.first_chunk::<4>())
-        else {
+        let (Some(head), Some(&[bits, number, length, flags])) = (peek(bytes), bytes.first_chunk::<4>()) else {
             return Err(Unread::Foreign);
         };
+        let (locations, error, computation) = (head.locations(), head.error(), head.computation);
         let wrong = |why| Err(Unread::Wrong(why));
         if number < REGISTERED {
             return wrong(Abort::BadOpcode);

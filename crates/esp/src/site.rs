@@ -6,12 +6,12 @@
 mod unusual;
 
 use crate::guard::{Guard, Limits};
-use crate::isa::{Abort, Opcode, Verdict, execute};
+use crate::isa::{Abort, Instruction, Opcode, Verdict, execute};
 use crate::registered::{Registry, Tally};
 use crate::seal::OperatorKey;
-use crate::store::{Done, Key, MAX_TAGS, Occupancy, Session, Shard, ShardCounters, Tags, View};
+use crate::store::{Done, Key, MAX_TAGS, Occupancy, Session, Shard, ShardCounters, Tags};
 use crate::variables::{self, Reading, Readings};
-use crate::wire::{Carriages, Checked, Locations, Unread, peek, rewrite, set_error};
+use crate::wire::{Carriages, Locations, Peeked, peek, rewrite, set_error};
 use packet::{Meta, Packet};
 use plane::station::Variables;
 use units::{Instant, Nanos};
@@ -73,12 +73,11 @@ impl Location {
         }
     }
 
-    #[inline(always)]
-    fn is_among(self, locations: Locations) -> bool {
+    const fn locations(self) -> Locations {
         match self {
-            Location::Input => locations.input,
-            Location::Central => locations.central,
-            Location::Output => locations.output,
+            Location::Input => Locations::INPUT,
+            Location::Central => Locations::CENTRAL,
+            Location::Output => Locations::OUTPUT,
         }
     }
 }
@@ -102,8 +101,6 @@ pub trait Carrier {
     fn network(&self) -> &[u8];
     /// The same, to change.
     fn network_mut(&mut self) -> &mut [u8];
-    /// Has the processor fetch it.
-    fn fetch(&self) {}
 }
 
 impl Carrier for Packet {
@@ -120,11 +117,6 @@ impl Carrier for Packet {
     fn network_mut(&mut self) -> &mut [u8] {
         let at = usize::from(self.meta().l3);
         self.bytes_mut().get_mut(at..).unwrap_or_default()
-    }
-
-    #[inline(always)]
-    fn fetch(&self) {
-        self.prefetch_bytes();
     }
 }
 
@@ -158,29 +150,68 @@ pub struct SiteCounters {
     pub failed_before: u64,
 }
 
-/// A packet between the two stages.
+/// A packet between the two stages: the second looks at its bytes again only to change them.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 struct Prepared {
-    state: State,
+    todo: Todo,
+    /// Why it is not executed.
+    why: Abort,
+    /// What is done with a part that is sealed, once it has none.
+    unsealed: Todo,
     /// Where its part begins, from the IP header.
     at: u16,
-    computation: u64,
-    tags: Tags,
     /// Whose it is, where sources are told apart.
     source: u16,
-    /// Whether it reads something of the router.
-    reads: bool,
+    computation: u64,
+    instruction: Instruction,
+    tags: Tags,
 }
 
+/// What the second stage does: execute one of the instructions, or anything else, told by one jump.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
-    Passed,
-    Ready(Checked),
-    /// The same of a part that is sealed.
-    Sealed(Checked),
-    /// An instruction that the operator has registered.
+enum Todo {
+    Nop,
+    Count,
+    Compare,
+    Collect,
+    Rcollect,
+    Rchld,
+    Mark,
+    Test,
+    Get,
+    Put,
+    Setfwd,
+    /// One that reads something of the router.
+    Read,
+    /// The instruction of a part that is sealed.
+    Sealed,
+    /// One that the operator has registered.
     Registered,
-    Aborted(Abort),
+    /// Nothing.
+    Pass,
+    /// Tell that it was not executed.
+    Abort,
+}
+
+impl Prepared {
+    const NONE: Prepared = Prepared {
+        todo: Todo::Pass,
+        why: Abort::NotEnabled,
+        unsealed: Todo::Pass,
+        at: 0,
+        source: 0,
+        computation: 0,
+        instruction: Instruction::Nop,
+        tags: Tags::NONE,
+    };
+
+    /// It is not to be executed.
+    #[cold]
+    fn aborted(&mut self, why: Abort) -> Todo {
+        self.why = why;
+        Todo::Abort
+    }
 }
 
 /// A store's shard, and what is done to the packets that come by.
@@ -197,15 +228,8 @@ pub struct Site {
 impl Site {
     /// The place of a shard.
     pub fn new(shard: Shard) -> Site {
-        let none =
-            Prepared { state: State::Passed, at: 0, computation: 0, tags: Tags::default(), source: 0, reads: false };
-        Site {
-            shard,
-            counters: Default::default(),
-            prepared: Box::new([none; BATCH]),
-            guard: None,
-            tally: Tally::default(),
-        }
+        let (prepared, tally) = (Box::new([Prepared::NONE; BATCH]), Tally::default());
+        Site { shard, counters: Default::default(), prepared, guard: None, tally }
     }
 
     /// The same where sources are held to limits.
@@ -274,75 +298,83 @@ impl Site {
     pub fn process<C: Carrier>(&mut self, of: (&Rules, Location), now: Instant, packets: &mut [C], fates: &mut [Fate]) {
         let (permitted, of_port) = (Default::default(), Variables::default());
         let readings = Readings { permitted, of_port, node: of.0.node, now };
-        self.process_reading(of, &readings, &mut Registry::default(), now, packets, fates);
+        self.process_reading(of, (&readings, &mut Registry::default()), now, packets, fates);
     }
 
-    /// The same where they may read something of the router.
+    /// The same where they may read something of the router. Answers where else one of them asks to be executed.
     #[inline]
     pub(crate) fn process_reading<C: Carrier>(
         &mut self,
         (rules, location): (&Rules, Location),
-        readings: &Readings,
-        registry: &mut Registry,
+        (readings, registry): (&Readings, &mut Registry),
         now: Instant,
         packets: &mut [C],
         fates: &mut [Fate],
-    ) {
+    ) -> Locations {
+        let mut asked = 0;
         let batch = rules.batch.clamp(1, BATCH);
+        let guarded = self.guard.is_some();
         for (packets, fates) in packets.chunks_mut(batch).zip(fates.chunks_mut(batch)) {
-            self.step((rules, location), readings, registry, now, packets, fates);
+            // Nobody pays for limits where there are none.
+            if guarded {
+                asked |= self.step::<C, true>((rules, location), (readings, registry), now, packets, fates);
+            } else {
+                asked |= self.step::<C, false>((rules, location), (readings, registry), now, packets, fates);
+            }
         }
+        Locations::of(asked)
     }
 
     #[inline]
-    fn step<C: Carrier>(
+    fn step<C: Carrier, const GUARDED: bool>(
         &mut self,
         (rules, location): (&Rules, Location),
-        readings: &Readings,
-        registry: &mut Registry,
+        (readings, registry): (&Readings, &mut Registry),
         now: Instant,
         packets: &mut [C],
         fates: &mut [Fate],
-    ) {
+    ) -> u8 {
         let Site { shard, counters, prepared, guard, tally } = self;
         let counters = &mut counters[location as usize];
         let mut session = shard.begin(now);
-        packets.iter().for_each(C::fetch);
+        let (wanted, mut asked) = (location.locations(), 0);
         for (packet, slot) in packets.iter().zip(prepared.iter_mut()) {
-            slot.state = prepare((rules, location, readings), &session, packet.network(), slot, counters);
-            if let State::Aborted(why) = slot.state {
-                slot.state = unusual::prepare(why, (rules, readings, registry), &session, packet.network(), slot);
+            let about = (wanted, &mut asked);
+            slot.todo = prepare((rules, readings), about, &session, packet.network(), slot, counters);
+            if slot.todo == Todo::Abort {
+                let with = (rules, readings, &*registry);
+                slot.todo = unusual::prepare(with, &session, packet.network(), slot);
             }
-            if let (Some(guard), State::Ready(_) | State::Sealed(_) | State::Registered) =
-                (guard.as_deref_mut(), slot.state)
+            if GUARDED
+                && let Some(guard) = guard
+                && !matches!(slot.todo, Todo::Pass | Todo::Abort)
             {
                 slot.source = guard.source(packet.network()) as u16;
                 if !guard.instruction(slot.source.into(), now) {
-                    slot.state = State::Aborted(Abort::RateLimited);
+                    slot.todo = slot.aborted(Abort::RateLimited);
                 }
             }
         }
-        let mut means = Means { rules, session: &mut session, readings, guard: guard.as_deref_mut(), now };
+        let guard = if GUARDED { guard.as_deref_mut() } else { None };
+        let mut means = Means { node: rules.node, session: &mut session, guard, now };
         for ((packet, slot), fate) in packets.iter_mut().zip(prepared.iter()).zip(fates) {
-            *fate = match slot.state {
-                State::Passed => Fate::Passed,
-                State::Aborted(why) => abort(packet, slot.at, why, counters),
-                State::Ready(checked) => run(&mut means, packet, (slot, checked), counters),
-                State::Sealed(checked) => unusual::run_sealed(&mut means, rules, packet, (slot, checked), counters),
-                State::Registered => {
+            *fate = match slot.todo {
+                Todo::Sealed => unusual::run_sealed(&mut means, (rules, readings), packet, slot, counters),
+                Todo::Registered => {
                     let mut registers = Registers { registry, tally, location };
                     unusual::run_registered(&mut means, (rules, readings), &mut registers, packet, slot, counters)
                 }
+                _ => run::<C, GUARDED>(&mut means, packet, (slot, readings), counters),
             };
         }
+        asked
     }
 }
 
 /// What there is to execute with.
 struct Means<'a, 'b> {
-    rules: &'a Rules,
+    node: u64,
     session: &'a mut Session<'b>,
-    readings: &'a Readings,
     guard: Option<&'a mut Guard>,
     now: Instant,
 }
@@ -350,161 +382,231 @@ struct Means<'a, 'b> {
 /// The first stage.
 #[inline(always)]
 fn prepare(
-    (rules, location, readings): (&Rules, Location, &Readings),
+    (rules, readings): (&Rules, &Readings),
+    (wanted, asked): (Locations, &mut u8),
     session: &Session<'_>,
     l3: &[u8],
     slot: &mut Prepared,
     counters: &mut SiteCounters,
-) -> State {
-    let Some((range, _)) = rules.carriages.find(l3) else { return State::Passed };
+) -> Todo {
+    let Some((range, _)) = rules.carriages.find(l3) else { return Todo::Pass };
     slot.at = range.start as u16;
     let bytes = &l3[range];
-    let Some((locations, error, computation)) = peek(bytes) else { return State::Passed };
-    if !location.is_among(locations) {
-        return State::Passed;
+    let Some(head) = peek(bytes) else { return Todo::Pass };
+    *asked |= head.bits();
+    if !head.asks(wanted) {
+        return Todo::Pass;
     }
-    if error {
+    if head.error() {
         counters.failed_before += 1;
-        return State::Passed;
+        return Todo::Pass;
     }
-    slot.computation = computation;
-    let checked = match Checked::of(bytes) {
-        Ok(checked) => checked,
-        Err(Unread::Foreign) => return State::Passed,
-        Err(Unread::Wrong(why)) => return State::Aborted(why),
-        Err(Unread::Sealed) => return State::Aborted(Abort::BadLength),
+    slot.computation = head.computation;
+    let opcode = match head.opcode() {
+        Ok(opcode) if rules.allowed >> opcode.number() & 1 == 0 => return slot.aborted(refused((opcode, head), bytes)),
+        Ok(opcode) => opcode,
+        Err(why) => return slot.aborted(why),
     };
-    if rules.allowed >> checked.opcode.number() & 1 == 0 {
-        return State::Aborted(Abort::NotEnabled);
-    }
-    look_up((rules, readings), session, (checked, bytes), slot)
+    prepare_each(opcode, head, (rules, readings), session, bytes, slot)
 }
 
-/// The tags of an instruction that is to be executed, with their lines fetched.
+/// What is to be done with an instruction that may be executed.
 #[inline(always)]
-fn look_up(
-    (rules, readings): (&Rules, &Readings),
+fn prepare_each(
+    opcode: Opcode,
+    head: Peeked,
+    with: (&Rules, &Readings),
     session: &Session<'_>,
-    (checked, bytes): (Checked, &[u8]),
+    bytes: &[u8],
     slot: &mut Prepared,
-) -> State {
-    let computation = slot.computation;
-    let Some(instruction) = checked.instruction(bytes) else { return State::Aborted(Abort::BadOpcode) };
-    instruction.put_tags(&mut slot.tags);
-    slot.reads = slot.tags.as_slice().iter().any(|tag| *tag >= variables::FIRST);
-    if slot.reads && slot.tags.as_slice().iter().any(|tag| readings.of(*tag) == Reading::Closed) {
-        // As a router that knows nothing of it (spec E-19).
-        return State::Passed;
-    }
-    if rules.scoped {
-        slot.tags = slot.tags.scoped(computation);
-    }
-    session.prepare(&mut slot.tags);
-    State::Ready(checked)
-}
-
-/// The second: a straight line for each instruction.
-#[inline(always)]
-fn run<C: Carrier>(
-    means: &mut Means<'_, '_>,
-    packet: &mut C,
-    (slot, checked): (&Prepared, Checked),
-    counters: &mut SiteCounters,
-) -> Fate {
-    let Some(bytes) = packet.network_mut().get_mut(usize::from(slot.at)..) else { return Fate::Passed };
-    let count = &mut counters.executed[usize::from(checked.opcode.number())];
-    macro_rules! with {
-        ($opcode:ident, $tags:literal) => {
-            one::<$tags>(means, bytes, (slot, checked.known(Opcode::$opcode)))
+) -> Todo {
+    macro_rules! known {
+        ($($opcode:ident $tags:literal)*) => {
+            match opcode {
+                $(Opcode::$opcode => {
+                    let known = (Opcode::$opcode, Todo::$opcode);
+                    prepare_known::<$tags>(known, head, with, session, bytes, slot)
+                })*
+            }
         };
     }
-    let done = match checked.opcode {
-        Opcode::Nop => with!(Nop, 0),
-        Opcode::Count => with!(Count, 1),
-        Opcode::Compare => with!(Compare, 1),
-        Opcode::Collect => with!(Collect, 2),
-        Opcode::Rcollect => with!(Rcollect, 3),
-        Opcode::Rchld => with!(Rchld, 2),
-        Opcode::Mark => with!(Mark, 1),
-        Opcode::Test => with!(Test, 1),
-        Opcode::Get => with!(Get, 1),
-        Opcode::Put => with!(Put, 1),
-        Opcode::Setfwd => with!(Setfwd, 1),
-    };
-    match done {
-        Ok(true) => {
-            count.forwarded += 1;
-            Fate::Forwarded
-        }
-        Ok(false) => {
-            count.dropped += 1;
-            Fate::Dropped
-        }
-        Err(why) => abort(packet, slot.at, why, counters),
-    }
+    known!(Nop 0 Count 1 Compare 1 Collect 2 Rcollect 3 Rchld 2 Mark 1 Test 1 Get 1 Put 1 Setfwd 1)
 }
 
-/// Executes an instruction that has so many tags. Answers whether its packet goes on.
-#[inline(always)]
-fn one<const TAGS: usize>(
-    means: &mut Means<'_, '_>,
-    bytes: &mut [u8],
-    (slot, checked): (&Prepared, Checked),
-) -> Result<bool, Abort> {
-    let Some(mut instruction) = checked.instruction(bytes) else { return Err(Abort::BadOpcode) };
-    let creates = checked.opcode.creates();
-    if let Some(guard) = &means.guard
-        && !guard.may_create(slot.source.into(), creates, means.now)
-    {
-        return Err(Abort::Quota);
-    }
-    let (node, before) = (means.rules.node, means.session.created());
-    let named = if slot.reads { instruction.tags() } else { Tags::default() };
-    let run = |view: &mut View| execute(&mut instruction, view, node);
-    let executed = if TAGS > 0 && slot.reads {
-        read_and_run::<TAGS>(means, slot, &named, run)?
-    } else {
-        means.session.execute::<TAGS, _>(&slot.tags, slot.computation, run)
-    };
-    if let Some(guard) = &mut means.guard {
-        guard.created(slot.source.into(), means.session.created() - before, means.now);
-    }
-    match executed {
-        Done::Executed(Verdict::Forward) => Ok(true),
-        Done::Executed(Verdict::Rewritten) => {
-            rewrite(bytes, &instruction);
-            Ok(true)
-        }
-        Done::Executed(Verdict::Drop) => Ok(false),
-        Done::Executed(Verdict::Abort(why)) => Err(why),
-        Done::Full => Err(Abort::Full),
-    }
-}
-
-/// The same for an instruction that reads something of the router: it finds that among its values, and may not write it.
+/// An instruction that is not executed here. If something else is wrong with it, that is told.
 #[cold]
-fn read_and_run<const TAGS: usize>(
+fn refused((opcode, head): (Opcode, Peeked), bytes: &[u8]) -> Abort {
+    let wrong = head.instruction(opcode, bytes).err().filter(|why| *why != Abort::BadOpcode);
+    wrong.unwrap_or(Abort::NotEnabled)
+}
+
+/// The same where it is known which instruction it is: a straight line for each.
+#[inline(always)]
+fn prepare_known<const TAGS: usize>(
+    (opcode, todo): (Opcode, Todo),
+    head: Peeked,
+    (rules, readings): (&Rules, &Readings),
+    session: &Session<'_>,
+    bytes: &[u8],
+    slot: &mut Prepared,
+) -> Todo {
+    let mut todo = todo;
+    let instruction = match head.instruction(opcode, bytes) {
+        Ok(instruction) => instruction,
+        Err(why) => return slot.aborted(why),
+    };
+    slot.instruction = instruction;
+    instruction.put_tags(&mut slot.tags);
+    if slot.tags.as_slice().iter().any(|tag| *tag >= variables::FIRST) {
+        if slot.tags.as_slice().iter().any(|tag| readings.of(*tag) == Reading::Closed) {
+            // As a router that knows nothing of it (spec E-19).
+            return Todo::Pass;
+        }
+        todo = Todo::Read;
+    }
+    if rules.scoped {
+        slot.tags = slot.tags.scoped(head.computation);
+    }
+    session.prepare::<TAGS>(&mut slot.tags);
+    todo
+}
+
+/// The second: again a straight line for each instruction.
+#[inline(always)]
+fn run<C: Carrier, const GUARDED: bool>(
     means: &mut Means<'_, '_>,
-    slot: &Prepared,
-    named: &Tags,
-    run: impl FnOnce(&mut View) -> Verdict,
-) -> Result<Done<Verdict>, Abort> {
-    let mut found = [None; MAX_TAGS];
-    for (found, tag) in found.iter_mut().zip(named.as_slice()) {
-        if let Reading::Value(value) = means.readings.of(*tag) {
-            *found = Some(value);
+    packet: &mut C,
+    (slot, readings): (&Prepared, &Readings),
+    counters: &mut SiteCounters,
+) -> Fate {
+    // Taken apart and put together, so that it is known in each line which one it is.
+    macro_rules! known {
+        ($($opcode:ident $tags:literal { $($operand:ident)* })*) => {
+            match slot.todo {
+                $(Todo::$opcode => {
+                    let Instruction::$opcode { $($operand,)* } = slot.instruction else { return Fate::Passed };
+                    let instruction = Instruction::$opcode { $($operand,)* };
+                    one::<C, GUARDED, $tags>(means, packet, (slot, instruction), counters)
+                })*
+                Todo::Read => read_and_run(means, packet, (slot, readings), counters),
+                Todo::Pass | Todo::Sealed | Todo::Registered => Fate::Passed,
+                Todo::Abort => abort(packet, slot.at, slot.why, counters),
+            }
+        };
+    }
+    known! {
+        Nop 0 { }
+        Count 1 { counter threshold inclusive }
+        Compare 1 { tag value relation }
+        Collect 2 { counter result value operator }
+        Rcollect 3 { counter result child value operator }
+        Rchld 2 { counter child }
+        Mark 1 { tag value }
+        Test 1 { tag }
+        Get 1 { tag value }
+        Put 1 { tag value }
+        Setfwd 1 { tag value relation }
+    }
+}
+
+/// Executes an instruction that has so many tags.
+#[inline(always)]
+fn one<C: Carrier, const GUARDED: bool, const TAGS: usize>(
+    means: &mut Means<'_, '_>,
+    packet: &mut C,
+    (slot, mut instruction): (&Prepared, Instruction),
+    counters: &mut SiteCounters,
+) -> Fate {
+    let before = means.session.created();
+    if GUARDED && !means.may_create(slot, instruction.opcode()) {
+        return abort(packet, slot.at, Abort::Quota, counters);
+    }
+    let done = match means.session.look_up::<TAGS>(&slot.tags, slot.computation) {
+        Some(mut found) => {
+            let verdict = execute(&mut instruction, &mut found.view, means.node);
+            means.session.commit::<TAGS, _>(&slot.tags, slot.computation, found, verdict)
+        }
+        None => Done::Full,
+    };
+    if GUARDED {
+        means.pay(slot, before);
+    }
+    ended(packet, (slot, &instruction), done, counters)
+}
+
+impl Means<'_, '_> {
+    /// Whether its source may create what an instruction creates.
+    fn may_create(&self, slot: &Prepared, opcode: Opcode) -> bool {
+        let source = slot.source.into();
+        self.guard.as_ref().is_none_or(|guard| guard.may_create(source, opcode.creates(), self.now))
+    }
+
+    /// Its source pays for what was created since so many were.
+    fn pay(&mut self, slot: &Prepared, before: u64) {
+        if let Some(guard) = &mut self.guard {
+            guard.created(slot.source.into(), self.session.created() - before, self.now);
         }
     }
-    Ok(means.session.execute::<TAGS, _>(&slot.tags, slot.computation, |view| {
-        for (index, value) in found.iter().enumerate().take(TAGS) {
+}
+
+/// What becomes of the packet.
+#[inline(always)]
+fn ended<C: Carrier>(
+    packet: &mut C,
+    (slot, instruction): (&Prepared, &Instruction),
+    done: Done<Verdict>,
+    counters: &mut SiteCounters,
+) -> Fate {
+    let count = &mut counters.executed[usize::from(instruction.opcode().number())];
+    match done {
+        Done::Executed(Verdict::Forward) => count.forwarded += 1,
+        Done::Executed(Verdict::Rewritten) => {
+            count.forwarded += 1;
+            if let Some(bytes) = packet.network_mut().get_mut(usize::from(slot.at)..) {
+                rewrite(bytes, instruction);
+            }
+        }
+        Done::Executed(Verdict::Drop) => {
+            count.dropped += 1;
+            return Fate::Dropped;
+        }
+        Done::Executed(Verdict::Abort(why)) => return abort(packet, slot.at, why, counters),
+        Done::Full => return abort(packet, slot.at, Abort::Full, counters),
+    }
+    Fate::Forwarded
+}
+
+/// Executes an instruction that reads something of the router: it finds that among its values, and may not write it.
+#[cold]
+fn read_and_run<C: Carrier>(
+    means: &mut Means<'_, '_>,
+    packet: &mut C,
+    (slot, readings): (&Prepared, &Readings),
+    counters: &mut SiteCounters,
+) -> Fate {
+    let mut instruction = slot.instruction;
+    let mut read = [None; MAX_TAGS];
+    for (read, tag) in read.iter_mut().zip(instruction.tags().as_slice()) {
+        if let Reading::Value(value) = readings.of(*tag) {
+            *read = Some(value);
+        }
+    }
+    let before = means.session.created();
+    if !means.may_create(slot, instruction.opcode()) {
+        return abort(packet, slot.at, Abort::Quota, counters);
+    }
+    let done = means.session.execute::<MAX_TAGS, _>(&slot.tags, slot.computation, |view| {
+        for (index, value) in read.iter().enumerate() {
             if let Some(value) = value {
                 view.found(index, *value);
             }
         }
-        let verdict = run(view);
-        let wrote = (0..TAGS).any(|index| found[index].is_some() && view.wrote(index));
+        let verdict = execute(&mut instruction, view, means.node);
+        let wrote = (0..MAX_TAGS).any(|index| read[index].is_some() && view.wrote(index));
         if wrote { Verdict::Abort(Abort::NotEnabled) } else { verdict }
-    }))
+    });
+    means.pay(slot, before);
+    ended(packet, (slot, &instruction), done, counters)
 }
 
 /// Says in the packet that it was not executed.

@@ -9,7 +9,7 @@ use crate::registered::Registry;
 use crate::site::{Carrier, Fate, Location, Rules, Site};
 use crate::store::{Cleaner, Epochs, Grace, Inspector, Key, Store, StoreSpec, shard_of};
 use crate::variables::{Permitted, Readings};
-use crate::wire::{behind, peek};
+use crate::wire::{Locations, behind, peek};
 use plane::registered::InstructionTrouble;
 pub use plane::station::Place;
 use plane::station::Variables;
@@ -178,8 +178,7 @@ impl Station {
     #[inline]
     pub fn worker(&self, l3: &[u8]) -> Option<usize> {
         let (range, _) = self.rules.carriages.find(l3)?;
-        let (_, _, computation) = peek(&l3[range])?;
-        Some(shard_of(self.key, computation, self.workers))
+        Some(shard_of(self.key, peek(&l3[range])?.computation, self.workers))
     }
 
     /// The same, and besides for flows that carried an instruction before `now`.
@@ -190,8 +189,7 @@ impl Station {
             return flows.as_ref().filter(|flows| flows.any(now))?.worker(l3, now);
         };
         let bytes = &l3[range];
-        let (_, _, computation) = peek(bytes)?;
-        let worker = shard_of(*key, computation, *workers);
+        let worker = shard_of(*key, peek(bytes)?.computation, *workers);
         if let (Some(flows), Some(inside)) = (flows, behind(bytes)) {
             flows.note(l3, inside, worker, now);
         }
@@ -249,7 +247,7 @@ impl Station {
         self.execute((place, Variables::default()), now, packets, fates);
     }
 
-    /// The same where something of the router may be read.
+    /// The same where something of the router may be read. Answers where one of them may ask to be executed.
     #[inline]
     pub(crate) fn execute<C: Carrier>(
         &mut self,
@@ -257,13 +255,18 @@ impl Station {
         now: Instant,
         packets: &mut [C],
         fates: &mut [Fate],
-    ) {
-        let Some((stall, location, permitted)) = self.at(place) else { return fates.fill(Fate::Passed) };
+    ) -> Locations {
+        let unknown = Locations { input: true, central: true, output: true };
+        let Some((stall, location, permitted)) = self.at(place) else {
+            fates.fill(Fate::Passed);
+            return unknown;
+        };
         let Some(has) = self.stalls.get_mut(stall).and_then(|stall| stall.has.as_mut()) else {
-            return fates.fill(Fate::Passed);
+            fates.fill(Fate::Passed);
+            return unknown;
         };
         let readings = Readings { permitted, of_port, node: self.rules.node, now };
-        has.site.process_reading((&self.rules, location), &readings, &mut self.registry, now, packets, fates);
+        has.site.process_reading((&self.rules, location), (&readings, &mut self.registry), now, packets, fates)
     }
 
     /// Cleans what is due where the owner does that, or this worker for all, at most `most` entries of each store. Answers

@@ -83,14 +83,16 @@ fn store(capacity: u64) -> (Arc<Space>, Arc<Epochs>, Shard) {
 
 fn set(shard: &mut Shard, now: Instant, tag: u64, value: u64) -> Done<()> {
     let mut tags = Tags::of([tag]);
-    tags.prepare(shard);
-    shard.begin(now).execute::<1, _>(&tags, 0, |view: &mut View| view.set(0, value))
+    let mut session = shard.begin(now);
+    session.prepare::<1>(&mut tags);
+    session.execute::<1, _>(&tags, 0, |view: &mut View| view.set(0, value))
 }
 
 fn get(shard: &mut Shard, now: Instant, tag: u64) -> Option<u64> {
     let (mut tags, mut found) = (Tags::of([tag]), None);
-    tags.prepare(shard);
-    shard.begin(now).execute::<1, _>(&tags, 0, |view: &mut View| found = view.get(0));
+    let mut session = shard.begin(now);
+    session.prepare::<1>(&mut tags);
+    session.execute::<1, _>(&tags, 0, |view: &mut View| found = view.get(0));
     found
 }
 
@@ -106,15 +108,17 @@ fn meets(clean: impl Fn(Arc<Space>, Arc<Epochs>) + Send + Sync + Clone + 'static
         let clean = clean.clone();
         let cleaner = thread::spawn(move || clean(space, epochs));
         let mut tags = Tags::of([new, old]);
-        tags.prepare(&shard);
         let mut found = None;
-        let done = shard.begin(BEFORE).execute::<2, _>(&tags, 0, |view: &mut View| {
+        let mut session = shard.begin(BEFORE);
+        session.prepare::<2>(&mut tags);
+        let done = session.execute::<2, _>(&tags, 0, |view: &mut View| {
             found = view.get(1);
             view.set(0, 100);
             if found.is_some() {
                 view.set(1, 6);
             }
         });
+        drop(session);
         assert!(found.is_none_or(|value| value == 5), "its value until it is gone");
         if done == Done::Executed(()) {
             assert_eq!(get(&mut shard, BEFORE, new), Some(100), "what was made is what it was made");

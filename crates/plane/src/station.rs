@@ -37,6 +37,17 @@ pub struct Variables {
     pub rate: Rate,
 }
 
+/// What became of packets at a place, and where they have to be shown yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Visited {
+    /// Whether all go on.
+    pub all: bool,
+    /// Whether one of them may ask for something in the middle.
+    pub central: bool,
+    /// Whether one of them may where it leaves.
+    pub output: bool,
+}
+
 /// One worker's part of all stores.
 pub trait Station: Send {
     /// Which worker the IP packet belongs to, which came at `now`; none where that is whoever has it.
@@ -46,8 +57,8 @@ pub trait Station: Send {
     /// Whether [`Variables`] of a port are wanted.
     fn asks(&self, place: Place) -> bool;
     /// Executes what packets that are neither refused nor made here ask for, in their order. Sets `refused` on those that
-    /// end, and answers whether all go on.
-    fn visit(&mut self, place: Place, variables: Variables, now: Instant, packets: &mut [Packet]) -> bool;
+    /// end.
+    fn visit(&mut self, place: Place, variables: Variables, now: Instant, packets: &mut [Packet]) -> Visited;
     /// Does what is due without a packet. Answers when to be called again; [`Instant::FAR`] where nothing will be.
     fn tend(&mut self, now: Instant) -> Instant;
     /// Takes the place of `old`, and whatever of it stays.

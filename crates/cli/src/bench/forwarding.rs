@@ -6,6 +6,7 @@
 use super::{Figure, Rounds, medians};
 use crate::bench::parts::{destinations, many};
 use io::clock::CycleCounter;
+use packet::wire::checksum;
 use packet::{Batch, Packet};
 use plane::classify::{Origin, Outcome, RouteChange, Tables};
 use plane::meter::{Meter, Work};
@@ -25,6 +26,8 @@ const TTL: (u8, u8) = (255, 3);
 const LENGTH: usize = 60;
 /// Frames offered at once: what a receive ring holds.
 const OFFERED: usize = 2048;
+/// Frames that a router has for itself.
+pub const SPARE: usize = 2048;
 /// Steps of the router within which they have come out.
 const STEPS: usize = 1_000_000;
 /// Next hops of a large table.
@@ -107,7 +110,7 @@ impl Table {
     }
 
     /// Where `count` frames go: all over the table, in no order.
-    fn destinations(self, count: usize) -> Vec<u32> {
+    pub fn destinations(self, count: usize) -> Vec<u32> {
         match self {
             // A multiplicative walk through 10/8 (Knuth, TAOCP 3, 6.4): all four routes.
             Table::Few => (0..count as u32).map(|i| 0x0a00_0000 | i.wrapping_mul(0x9e37_79b1) >> 8).collect(),
@@ -133,9 +136,18 @@ impl Meter for Counted {
     }
 }
 
-fn frame(destination: u32) -> Vec<u8> {
+pub fn frame(destination: u32) -> Vec<u8> {
     let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::from(destination));
     Udp { link: (Mac([2, 0, 0, 0, 0, 9]), IN), network, ports: (9, 9), ttl: TTL.0, length: LENGTH }.frame(&[])
+}
+
+/// Gives a frame back the time to live it started with.
+fn make_new(packet: &mut Packet) {
+    let header = &mut packet.bytes_mut()[14..34];
+    header[8] = TTL.0;
+    header[10..12].fill(0);
+    let sum = checksum::checksum(header);
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
 /// One router with its frames.
@@ -172,16 +184,32 @@ impl Course {
     }
 
     fn running(layout: Layout, table: Table, frames: usize, config: &str) -> Course {
-        let counter = CycleCounter::calibrated();
-        let mut rig = Rig::running(frames + 2048, layout, config);
+        let rig = Rig::running(frames + SPARE, layout, config);
         table.load(&rig);
+        Course::of(rig, table.destinations(frames).into_iter().map(frame))
+    }
+
+    /// A router that runs already, with these frames, which it sends from `in` to `out` and which come back as they left. It
+    /// has [`SPARE`] frames more of its own.
+    pub fn of(mut rig: Rig, frames: impl Iterator<Item = Vec<u8>>) -> Course {
+        let counter = CycleCounter::calibrated();
         rig.settle();
         rig.received("in");
         rig.received("out");
-        let back = Vec::with_capacity(frames);
-        let frames = table.destinations(frames).into_iter().map(|to| rig.packet(&frame(to))).collect();
+        let frames: Vec<Packet> = frames.map(|frame| rig.packet(&frame)).collect();
+        let back = Vec::with_capacity(frames.len());
         let meter = Counted { counter: counter.clone(), last: counter.read() };
         Course { rig, meter, counter, frames, back, hops: 0, batch: Batch::new() }
+    }
+
+    /// As many passes as a round has.
+    pub fn passes(&self) -> usize {
+        (PACKETS / self.frames.len()).max(1)
+    }
+
+    /// The frames, to be changed between two passes.
+    pub fn frames_mut(&mut self) -> &mut [Packet] {
+        &mut self.frames
     }
 
     /// Forwards every frame `passes` times through the router. Answers nanoseconds a packet.
@@ -232,11 +260,7 @@ impl Course {
         self.hops += 1;
         if self.hops > TTL.0 - TTL.1 {
             self.hops = 1;
-            for packet in &mut self.frames {
-                let bytes = packet.bytes();
-                let destination = u32::from_be_bytes([bytes[30], bytes[31], bytes[32], bytes[33]]);
-                assert!(packet.fill(&frame(destination)));
-            }
+            self.frames.iter_mut().for_each(make_new);
         }
     }
 
@@ -271,7 +295,7 @@ fn rounds(count: usize, courses: &mut [Course]) -> Vec<Vec<(f64, f64)>> {
     let mut rounds = vec![Vec::new(); courses.len()];
     for round in 0..=count {
         for (course, rounds) in courses.iter_mut().zip(&mut rounds) {
-            let passes = (PACKETS / course.frames.len()).max(1);
+            let passes = course.passes();
             let pair = (course.plane(passes), course.straight(passes));
             if round > 0 {
                 // The first round only warms up.

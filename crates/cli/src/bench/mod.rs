@@ -4,6 +4,7 @@
 //! that a noisy neighbour hits both.
 
 mod aside;
+mod ephemeral;
 mod forwarding;
 mod functions;
 pub mod guests;
@@ -142,6 +143,7 @@ struct Rounds(usize);
 const GROUPS: &[Group] = &[
     ("forwarding", Measure::Here(forwarding::measure)),
     ("functions", Measure::Here(functions::measure)),
+    ("ephemeral", Measure::Here(ephemeral::measure)),
     ("lookup", Measure::Here(parts::lookup)),
     ("routes", Measure::Here(routes::measure)),
     ("schemes", Measure::Here(schemes::measure)),

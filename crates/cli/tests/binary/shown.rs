@@ -45,8 +45,10 @@ fn the_queues_of_a_port_tell_how_long_packets_wait_what_is_dropped_and_what_the_
     let link = until(|| {
         let told = place.json(&["show", "queues", "wan"]);
         let link = &told["links"][0];
-        (link["dropped_packets"].as_u64() > Some(200) && link["series"]["time_ns"].as_array()?.len() > 3)
-            .then(|| link.clone())
+        // Until the time while the queue fills says nothing.
+        let many =
+            link["dropped_packets"].as_u64() > Some(200) && link["groups"][0]["sent_packets"].as_u64() > Some(400);
+        (many && link["series"]["time_ns"].as_array()?.len() > 3).then(|| link.clone())
     });
     let number = |value: &serde_json::Value| value.as_u64().unwrap();
     let group = &link["groups"][0];
@@ -55,9 +57,9 @@ fn the_queues_of_a_port_tell_how_long_packets_wait_what_is_dropped_and_what_the_
     assert_eq!(number(&group["arrived_packets"]), gone);
     let arrived = number(&group["arrived_packets"]) + number(&link["passed_packets"]);
     assert_eq!(number(&link["offered_packets"]), arrived, "{link:#}");
-    // Fifty packets wait for 62 ms before such a line.
+    // Fifty packets wait for 62 ms before such a line, and longer where the machine stands still meanwhile.
     let waits = number(&link["sojourn"]["p50_ns"]) / 1_000_000;
-    assert!((30..120).contains(&waits), "{waits} ms");
+    assert!((30..300).contains(&waits), "{waits} ms: {link:#}");
     assert!(number(&link["opportunities_withheld"]) > 0 && number(&link["handler_ns"]) > 0, "{link:#}");
     let backlogs = link["series"]["most_packets"].as_array().unwrap();
     assert!(backlogs.iter().any(|packets| number(packets) >= 49), "{backlogs:?}");

@@ -13,9 +13,10 @@ pub use operator::{Operator, UnknownOperator};
 pub use text::NoInstruction;
 
 use crate::store::{Ended, Tags, mix};
+use zerocopy::{Immutable, KnownLayout, TryFromBytes};
 
 /// Which instruction: the second byte of the part of a packet that routers execute.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, TryFromBytes, Immutable, KnownLayout)]
 #[repr(u8)]
 pub enum Opcode {
     /// Does nothing, which tells what doing something costs.
@@ -64,7 +65,7 @@ impl Opcode {
     /// The instruction of a number, if it is one of the built-in set.
     #[inline(always)]
     pub fn of(number: u8) -> Option<Opcode> {
-        Opcode::ALL.get(usize::from(number)).copied()
+        Opcode::try_read_from_bytes(&[number]).ok()
     }
 
     /// Its number on the wire.

@@ -2,45 +2,45 @@
 //! an operator has registered (adr/0050). They come here from where something seemed to be wrong with them, so that others pay
 //! nothing.
 
-use super::{Carrier, Fate, Means, Prepared, Rules, SiteCounters, State, abort, look_up, run};
+use super::{Carrier, Fate, Means, Prepared, Rules, SiteCounters, Todo, abort, prepare_each, run};
 use crate::isa::{Abort, REGISTERED, Verdict};
 use crate::registered::{self, RegisteredPart, Registry, Tally};
 use crate::seal::{OperatorKey, Plain, is_sealed};
 use crate::site::Location;
 use crate::store::{Done, Session, Tags, View};
 use crate::variables::{FIRST, Reading, Readings};
-use crate::wire::{Checked, Unread, set_error};
+use crate::wire::{Unread, peek, set_error};
 use plane::registered::{Call, Outcome, TAGS};
 
-/// What becomes of a part that `why` speaks against.
+/// What becomes of a part that is not to be executed as it is.
 #[cold]
 pub(super) fn prepare(
-    why: Abort,
     (rules, readings, registry): (&Rules, &Readings, &Registry),
     session: &Session<'_>,
     l3: &[u8],
     slot: &mut Prepared,
-) -> State {
+) -> Todo {
+    let why = slot.why;
     let bytes = l3.get(usize::from(slot.at)..).unwrap_or_default();
     let is_registered = bytes.get(1).is_some_and(|number| *number >= REGISTERED);
     if !matches!((why, is_registered), (Abort::BadLength, false) | (Abort::NotEnabled, _)) {
-        return State::Aborted(why);
+        return slot.aborted(why);
     }
     let plain = match (rules.sealed, is_sealed(bytes)) {
-        (None, true) => return State::Passed,
+        (None, true) => return Todo::Pass,
         (Some((key, _)), true) => match key.open(bytes) {
             Ok(plain) => Some(plain),
-            Err(why) => return State::Aborted(why),
+            Err(why) => return slot.aborted(why),
         },
         // Of whatever length it is, there is no seal.
-        (Some(_), false) if why == Abort::NotEnabled => return State::Aborted(Abort::Unauthenticated),
+        (Some(_), false) if why == Abort::NotEnabled => return slot.aborted(Abort::Unauthenticated),
         (_, false) => None,
     };
     let plain = plain.as_ref();
     match (is_registered, rules.sealed, plain) {
         (true, ..) => prepare_registered((rules, readings, registry), session, plain.map_or(bytes, Plain::bytes), slot),
         (false, Some((_, allowed)), Some(plain)) => prepare_sealed((rules, readings), allowed, session, plain, slot),
-        _ => State::Aborted(why),
+        _ => slot.aborted(why),
     }
 }
 
@@ -50,14 +50,20 @@ fn prepare_sealed(
     session: &Session<'_>,
     plain: &Plain,
     slot: &mut Prepared,
-) -> State {
-    let Ok(checked) = Checked::of(plain.bytes()) else { return State::Aborted(Abort::BadLength) };
-    if allowed >> checked.opcode.number() & 1 == 0 {
-        return State::Aborted(Abort::NotEnabled);
+) -> Todo {
+    let plain = plain.bytes();
+    let Some((head, Ok(opcode))) = peek(plain).map(|head| (head, head.opcode())) else {
+        return slot.aborted(Abort::BadLength);
+    };
+    if allowed >> opcode.number() & 1 == 0 {
+        return slot.aborted(Abort::NotEnabled);
     }
-    match look_up(with, session, (checked, plain.bytes()), slot) {
-        State::Ready(checked) => State::Sealed(checked),
-        other => other,
+    match prepare_each(opcode, head, with, session, plain, slot) {
+        other @ (Todo::Pass | Todo::Abort) => other,
+        todo => {
+            slot.unsealed = todo;
+            Todo::Sealed
+        }
     }
 }
 
@@ -66,22 +72,22 @@ fn prepare_registered(
     session: &Session<'_>,
     plain: &[u8],
     slot: &mut Prepared,
-) -> State {
+) -> Todo {
     let Some((_, wanted, _)) = plain.get(1).and_then(|number| registry.find(*number)) else {
-        return State::Aborted(Abort::NotEnabled);
+        return slot.aborted(Abort::NotEnabled);
     };
     let part = match RegisteredPart::read(plain) {
         Ok(part) => part,
-        Err(Unread::Wrong(why)) => return State::Aborted(why),
-        Err(_) => return State::Passed,
+        Err(Unread::Wrong(why)) => return slot.aborted(why),
+        Err(_) => return Todo::Pass,
     };
     let tags = part.instruction.tags();
     if usize::from(wanted) != tags.len() {
-        return State::Aborted(Abort::BadLength);
+        return slot.aborted(Abort::BadLength);
     }
     if tags.iter().any(|tag| readings.of(*tag) == Reading::Closed) {
         // As a router that knows nothing of it (spec E-19).
-        return State::Passed;
+        return Todo::Pass;
     }
     slot.tags = match *tags {
         [] => Tags::of([]),
@@ -93,8 +99,14 @@ fn prepare_registered(
     if rules.scoped {
         slot.tags = slot.tags.scoped(slot.computation);
     }
-    session.prepare(&mut slot.tags);
-    State::Registered
+    match tags.len() {
+        0 => {}
+        1 => session.prepare::<1>(&mut slot.tags),
+        2 => session.prepare::<2>(&mut slot.tags),
+        3 => session.prepare::<3>(&mut slot.tags),
+        _ => session.prepare::<4>(&mut slot.tags),
+    }
+    Todo::Registered
 }
 
 /// Executes a part without its seal, and seals it anew where something was written into it.
@@ -120,14 +132,15 @@ fn without_seal<C: Carrier>(
 #[inline(never)]
 pub(super) fn run_sealed<C: Carrier>(
     means: &mut Means<'_, '_>,
-    rules: &Rules,
+    (rules, readings): (&Rules, &Readings),
     packet: &mut C,
-    (slot, checked): (&Prepared, Checked),
+    slot: &Prepared,
     counters: &mut SiteCounters,
 ) -> Fate {
     let key = rules.sealed.map(|(key, _)| key);
     without_seal(packet, slot.at.into(), key, |plain| {
-        run(means, plain, (&Prepared { at: 0, ..*slot }, checked), counters)
+        let slot = Prepared { at: 0, todo: slot.unsealed, ..*slot };
+        run::<Plain, true>(means, plain, (&slot, readings), counters)
     })
 }
 
@@ -216,9 +229,7 @@ fn call<C: Carrier>(
         3 => session.execute::<3, _>(&slot.tags, computation, execute),
         _ => session.execute::<4, _>(&slot.tags, computation, execute),
     };
-    if let Some(guard) = &mut means.guard {
-        guard.created(slot.source.into(), means.session.created() - before, means.now);
-    }
+    means.pay(slot, before);
     match done {
         Done::Executed(Verdict::Abort(why)) => return abort(packet, slot.at, why, counters),
         Done::Full => return abort(packet, slot.at, Abort::Full, counters),

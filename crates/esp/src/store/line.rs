@@ -29,12 +29,17 @@ impl Line {
     #[inline(always)]
     pub fn find(&self, tag: u64, now: Tick) -> Option<usize> {
         // Without a branch for each slot: which one it is cannot be foretold.
-        let hit = |slot: usize| {
-            let lives = now.is_before(self.expiries[slot].load(Ordering::Relaxed));
-            u32::from((self.tags[slot].load(Ordering::Relaxed) == tag) & lives) << slot
-        };
-        let hits = hit(0) | hit(1) | hit(2);
-        (hits != 0).then(|| hits.trailing_zeros() as usize)
+        let hit = |slot: usize| u32::from(self.tags[slot].load(Ordering::Relaxed) == tag) << slot;
+        let mut hits = hit(0) | hit(1) | hit(2);
+        while hits != 0 {
+            let slot = hits.trailing_zeros() as usize;
+            // Nearly always: what has expired is taken away, and its tag is drawn at random.
+            if now.is_before(self.expiries[slot].load(Ordering::Relaxed)) {
+                return Some(slot);
+            }
+            hits &= hits - 1;
+        }
+        None
     }
 
     /// An empty slot but those whose bit is set in `but`.

@@ -33,7 +33,7 @@ pub use epochs::{Epochs, Grace};
 pub use inspect::{Entry, Inspector, Occupancy};
 pub use key::Key;
 pub(crate) use key::below;
-pub use shard::{Done, Ended, Session, Shard, ShardCounters, WhenFull};
+pub use shard::{Done, Ended, Found, Session, Shard, ShardCounters, WhenFull};
 pub use time::LONGEST as LONGEST_LIFETIME;
 pub use view::{MAX_TAGS, Tags, View};
 

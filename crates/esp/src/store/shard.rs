@@ -1,10 +1,10 @@
 //! The part of a store that one worker owns, and the only one to execute instructions on it.
 
 use super::epochs::Epochs;
-use super::line::Place;
+use super::line::{Line, Place};
 use super::space::{Record, Space};
 use super::sweep::{Sweep, next};
-use super::sync::{Arc, Ordering};
+use super::sync::{Arc, AtomicU64, Ordering};
 use super::time::{GAP, Tick};
 use super::view::{MAX_TAGS, Tags, View};
 use units::{Instant, Nanos};
@@ -57,6 +57,11 @@ pub struct ShardCounters {
 /// A worker's part of a store.
 pub struct Shard {
     space: Arc<Space>,
+    books: Books,
+}
+
+/// What the owner of a shard keeps beside it.
+struct Books {
     epochs: Arc<Epochs>,
     worker: usize,
     /// Cleans where the owner does that itself.
@@ -82,8 +87,7 @@ impl Shard {
         when_full: WhenFull,
     ) -> Shard {
         let sweep = cleans.then(|| Sweep::new(space.clone()));
-        Shard {
-            space,
+        let books = Books {
             epochs,
             worker,
             sweep,
@@ -94,53 +98,40 @@ impl Shard {
             last: Instant::START,
             outdated: 0,
             counters: ShardCounters::default(),
-        }
-    }
-
-    /// Has the processor fetch the home of a tag. Answers which it is.
-    #[inline(always)]
-    pub fn fetch(&self, tag: u64) -> u32 {
-        let home = self.space.home(tag);
-        self.space.fetch(home);
-        home as u32
+        };
+        Shard { space, books }
     }
 
     /// Begins a batch of instructions, all at `now`.
     #[inline]
     pub fn begin(&mut self, now: Instant) -> Session<'_> {
-        if now.since(self.last) > GAP {
-            self.after_long_absence(now);
+        let Shard { space, books } = self;
+        if now.since(books.last) > GAP {
+            books.after_long_absence(now);
         }
-        self.last = self.last.max(now);
-        if self.freed < self.outdated {
-            self.freed = self.space.freed.load(Ordering::Acquire);
+        books.last = books.last.max(now);
+        if books.freed < books.outdated {
+            books.freed = space.freed.load(Ordering::Acquire);
         }
-        self.epochs.enter(self.worker);
-        Session { now: Tick::of(self.last), begun: self.created, usable: self.freed >= self.outdated, shard: self }
-    }
-
-    /// Everything has expired, and ticks do not tell.
-    #[cold]
-    fn after_long_absence(&mut self, now: Instant) {
-        self.outdated = self.created;
-        if let Some(sweep) = &mut self.sweep {
-            while sweep.clean(now, 1 << 16) > 0 {}
-        }
+        books.epochs.enter(books.worker);
+        let usable = books.freed >= books.outdated;
+        let open = usable && books.when_full == WhenFull::AbortCreates;
+        Session { now: Tick::of(books.last), begun: books.created, usable, open, space, books }
     }
 
     /// Cleans what is due, where the owner does that, at most `most` entries. Answers how many.
     pub fn clean(&mut self, now: Instant, most: usize) -> usize {
-        self.sweep.as_mut().map_or(0, |sweep| sweep.clean(now, most))
+        self.books.sweep.as_mut().map_or(0, |sweep| sweep.clean(now, most))
     }
 
     /// When the owner has something to clean next; none where it never has.
     pub fn due(&self, now: Instant) -> Option<Instant> {
-        self.sweep.as_ref()?.due(now)
+        self.books.sweep.as_ref()?.due(now)
     }
 
     /// How long the entry that the owner freed last had been expired; none where the owner frees none.
     pub fn lag(&self) -> Option<Nanos> {
-        self.sweep.as_ref().map(|sweep| sweep.lag)
+        self.books.sweep.as_ref().map(|sweep| sweep.lag)
     }
 
     /// How full it is.
@@ -150,22 +141,33 @@ impl Shard {
 
     /// What it has counted.
     pub fn counters(&self) -> ShardCounters {
-        ShardCounters { created: self.created, ..self.counters }
+        ShardCounters { created: self.books.created, ..self.books.counters }
+    }
+}
+
+impl Books {
+    /// Everything has expired, and ticks do not tell.
+    #[cold]
+    fn after_long_absence(&mut self, now: Instant) {
+        self.outdated = self.created;
+        if let Some(sweep) = &mut self.sweep {
+            while sweep.clean(now, 1 << 16) > 0 {}
+        }
     }
 
     /// Whether an entry more is one too many: as many as there may be are alive, or not yet freed.
     #[inline(always)]
-    fn is_full(&mut self, now: Tick, more: u64) -> bool {
+    fn are_full(&mut self, space: &Space, now: Tick, more: u64) -> bool {
         // Those that are not freed are at least as many as those that live.
-        if self.created - self.freed + more <= self.space.capacity {
+        if self.created - self.freed + more <= space.capacity {
             return false;
         }
-        self.is_really_full(now, more)
+        self.are_really_full(space, now, more)
     }
 
     #[inline(never)]
-    fn is_really_full(&mut self, now: Tick, more: u64) -> bool {
-        let Shard { space, counters, created, .. } = self;
+    fn are_really_full(&mut self, space: &Space, now: Tick, more: u64) -> bool {
+        let Books { counters, created, .. } = self;
         self.freed = space.freed.load(Ordering::Acquire);
         let kept = *created - self.freed;
         if kept + more <= space.capacity {
@@ -183,28 +185,45 @@ impl Shard {
     }
 }
 
-/// A batch of instructions.
-pub struct Session<'a> {
-    shard: &'a mut Shard,
-    now: Tick,
-    begun: u64,
-    usable: bool,
+/// The values of an instruction's tags, and where they are.
+pub struct Found<'a> {
+    /// To be read and written.
+    pub view: View,
+    values: [Option<&'a AtomicU64>; MAX_TAGS],
 }
 
-impl Session<'_> {
+/// A batch of instructions.
+pub struct Session<'a> {
+    space: &'a Space,
+    books: &'a mut Books,
+    now: Tick,
+    begun: u64,
+    /// Whether anything may be executed at all.
+    usable: bool,
+    /// Whether it may be without a look at how full the store is.
+    open: bool,
+}
+
+impl<'a> Session<'a> {
     /// Entries created so far.
     #[inline]
     pub fn created(&self) -> u64 {
-        self.shard.created
+        self.books.created
     }
 
-    /// Has the processor fetch the home of a tag.
+    /// Looks up the homes of so many tags, and has the processor fetch them.
     #[inline(always)]
-    pub fn prepare(&self, tags: &mut Tags) {
-        tags.prepare(self.shard);
+    pub fn prepare<const TAGS: usize>(&self, tags: &mut Tags) {
+        const { assert!(TAGS <= MAX_TAGS, "an instruction has at most four tags") };
+        for index in 0..TAGS {
+            let home = self.space.home(tags.tags[index]);
+            self.space.fetch(home);
+            tags.homes[index] = home as u32;
+        }
     }
 
-    /// Executes one instruction of `computation` on the first so many of these tags, which were prepared for this shard.
+    /// Executes one instruction of `computation` on the first so many of these tags, which were prepared for this shard;
+    /// with [`MAX_TAGS`] on all there are.
     #[inline(always)]
     pub fn execute<const TAGS: usize, T: Ended>(
         &mut self,
@@ -212,103 +231,163 @@ impl Session<'_> {
         computation: u64,
         run: impl FnOnce(&mut View) -> T,
     ) -> Done<T> {
+        let Some(mut found) = self.look_up::<TAGS>(tags, computation) else { return Done::Full };
+        let ended = run(&mut found.view);
+        self.commit::<TAGS, T>(tags, computation, found, ended)
+    }
+
+    /// The first half: what the store has. `None` where nothing may be executed.
+    #[inline(always)]
+    pub fn look_up<const TAGS: usize>(&mut self, tags: &Tags, computation: u64) -> Option<Found<'a>> {
         const { assert!(TAGS <= MAX_TAGS, "an instruction has at most four tags") };
-        let (mut view, mut places) = (View::new(), [Place::NONE; MAX_TAGS]);
-        if !self.usable || self.shard.when_full == WhenFull::AbortAll && self.shard.is_full(self.now, 1) {
-            self.shard.counters.full += 1;
-            return Done::Full;
+        if !self.open && self.is_closed() {
+            self.books.counters.full += 1;
+            return None;
         }
-        for (index, found) in places.iter_mut().enumerate().take(TAGS) {
+        let mut found = Found { view: View::new(), values: [None; MAX_TAGS] };
+        let count = if TAGS == MAX_TAGS { tags.count.min(TAGS) } else { TAGS };
+        for index in 0..count {
             let tag = tags.tags[index];
             if let Some(first) = tags.tags[..index].iter().position(|other| *other == tag) {
-                view.alias(index, first);
+                found.view.alias(index, first);
                 continue;
             }
-            let place = self.find(tag, tags.homes[index] as usize, computation);
-            if place != Place::NONE {
-                view.found(index, self.shard.space.value(place));
-                *found = place;
+            if let Some(value) = self.find(tag, tags.homes[index] as usize, computation) {
+                found.view.found(index, value.load(Ordering::Relaxed));
+                found.values[index] = Some(value);
             }
         }
-        let ended = run(&mut view);
+        Some(found)
+    }
+
+    #[cold]
+    fn is_closed(&mut self) -> bool {
+        !self.usable || self.books.are_full(self.space, self.now, 1)
+    }
+
+    /// The second half, after the view has been written: all of that is in the store, or nothing.
+    #[inline(always)]
+    pub fn commit<const TAGS: usize, T: Ended>(
+        &mut self,
+        tags: &Tags,
+        computation: u64,
+        Found { view, values }: Found<'a>,
+        ended: T,
+    ) -> Done<T> {
         if view.written != 0 && ended.commits() {
-            if view.created() != 0 && !self.reserve::<TAGS>(&view, tags, &mut places) {
-                self.shard.counters.full += 1;
+            if view.created() != 0 && !self.create::<TAGS>((view.created(), view.values()), tags, computation) {
+                self.books.counters.full += 1;
                 return Done::Full;
             }
-            self.write::<TAGS>(&view, tags, &places, computation);
+            for index in (0..TAGS).filter(|index| view.written >> index & 1 != 0) {
+                if let Some(value) = values[index] {
+                    value.store(view.value(index), Ordering::Relaxed);
+                }
+            }
         }
         Done::Executed(ended)
     }
 
+    /// The value under a tag.
     #[inline(always)]
-    fn find(&mut self, tag: u64, home: usize, computation: u64) -> Place {
-        let Shard { space, counters, .. } = &mut *self.shard;
-        let (place, looked) = space.find(tag, home, self.now);
-        if looked > 1 {
-            let class = [2, 3, 7].iter().position(|most| looked <= *most).unwrap_or(3);
-            counters.probed[class] += 1;
+    fn find(&mut self, tag: u64, home: usize, computation: u64) -> Option<&'a AtomicU64> {
+        let (space, books) = (self.space, &mut *self.books);
+        let line = space.line(home);
+        let (line, slot) = match line.find(tag, self.now) {
+            Some(slot) => (line, slot),
+            None => match line.spilled.load(Ordering::Relaxed) {
+                0 => return None,
+                spilled => books.find_beyond(space, tag, (home, spilled), self.now)?,
+            },
+        };
+        if space.knows_creators() {
+            books.suspect(space, space.place_of(line, slot), computation);
         }
-        if place != Place::NONE
-            && let Some(creator) = space.creator(place)
-        {
-            counters.collisions += u64::from(creator != sign(computation));
-        }
-        place
+        line.values.get(slot)
     }
 
-    /// Finds a slot for each entry that is to be made. Answers whether there are enough.
-    #[inline(always)]
-    fn reserve<const TAGS: usize>(&mut self, view: &View, tags: &Tags, places: &mut [Place; MAX_TAGS]) -> bool {
-        let created = view.created();
-        if self.shard.is_full(self.now, created.count_ones().into()) {
+    /// Makes an entry for each tag that is there only since it was written. Answers whether there was room for all.
+    #[inline(never)]
+    fn create<const TAGS: usize>(
+        &mut self,
+        (created, values): (u8, [u64; MAX_TAGS]),
+        tags: &Tags,
+        computation: u64,
+    ) -> bool {
+        let space = self.space;
+        if self.books.are_full(space, self.now, created.count_ones().into()) {
             return false;
         }
+        let mut places = [Place::NONE; MAX_TAGS];
         for index in (0..TAGS).filter(|index| created >> index & 1 != 0) {
             let (before, rest) = places.split_at_mut(index);
             let taken = if created & ((1 << index) - 1) == 0 { &[][..] } else { &*before };
-            let Some(place) = self.shard.space.vacant(tags.homes[index] as usize, taken) else { return false };
+            let Some(place) = space.vacant(tags.homes[index] as usize, taken) else { return false };
             rest[0] = place;
+        }
+        let expiry = self.now.expiry(space.lifetime);
+        for index in (0..TAGS).filter(|index| created >> index & 1 != 0) {
+            let place = places[index];
+            space.put(place, (tags.tags[index], tags.homes[index] as usize), values[index], expiry);
+            if space.knows_creators() {
+                space.note(place, sign(computation));
+            }
+            space.write(self.books.next, Record { place, expiry });
+            self.books.created += 1;
+            self.books.next = next(self.books.next, space.log_length() as usize);
         }
         true
     }
+}
 
-    #[inline(always)]
-    fn write<const TAGS: usize>(&mut self, view: &View, tags: &Tags, places: &[Place; MAX_TAGS], computation: u64) {
-        let created = view.created();
-        let Shard { space, created: count, next: at, .. } = &mut *self.shard;
-        for index in (0..TAGS).filter(|index| view.written >> index & 1 != 0) {
-            let (place, value) = (places[index], view.value(index));
-            if created >> index & 1 == 0 {
-                space.set(place, value);
-                continue;
-            }
-            let expiry = self.now.expiry(space.lifetime);
-            space.put(place, (tags.tags[index], tags.homes[index] as usize), value, expiry);
-            space.note(place, sign(computation));
-            space.write(*at, Record { place, expiry });
-            *count += 1;
-            *at = next(*at, space.log_length() as usize);
+impl Books {
+    /// Looks for a tag in the lines that hold entries of its home.
+    #[inline(never)]
+    fn find_beyond<'a>(
+        &mut self,
+        space: &'a Space,
+        tag: u64,
+        (home, mut spilled): (usize, u32),
+        now: Tick,
+    ) -> Option<(&'a Line, usize)> {
+        let mut looked = 1;
+        let mut found = None;
+        while spilled != 0 && found.is_none() {
+            let distance = spilled.trailing_zeros() as usize / 2 + 1;
+            spilled &= !(3 << (2 * (distance - 1)));
+            looked += 1;
+            let line = space.line(home + distance);
+            found = line.find(tag, now).map(|slot| (line, slot));
         }
+        let class = [2, 3, 7].iter().position(|most| looked <= *most).unwrap_or(3);
+        self.counters.probed[class] += 1;
+        found
+    }
+
+    /// Counts a tag that another computation has created.
+    #[cold]
+    fn suspect(&mut self, space: &Space, place: Place, computation: u64) {
+        let creator = space.creator(place);
+        self.counters.collisions += u64::from(creator.is_some_and(|creator| creator != sign(computation)));
     }
 }
 
 impl Drop for Session<'_> {
     #[inline]
     fn drop(&mut self) {
-        let shard = &mut *self.shard;
-        let created = shard.created - self.begun;
+        let (space, books) = (self.space, &mut *self.books);
+        let created = books.created - self.begun;
         if created > 0 {
-            shard.space.created.store(shard.created, Ordering::Release);
-            let kept = shard.created - shard.freed;
-            if kept > shard.counters.high_water {
-                shard.freed = shard.space.freed.load(Ordering::Acquire);
-                shard.counters.high_water = shard.counters.high_water.max(shard.created - shard.freed);
+            space.created.store(books.created, Ordering::Release);
+            let kept = books.created - books.freed;
+            if kept > books.counters.high_water {
+                books.freed = space.freed.load(Ordering::Acquire);
+                books.counters.high_water = books.counters.high_water.max(books.created - books.freed);
             }
         }
-        shard.epochs.leave(shard.worker);
-        if let Some(sweep) = &mut shard.sweep {
-            let now = shard.last;
+        books.epochs.leave(books.worker);
+        if let Some(sweep) = &mut books.sweep {
+            let now = books.last;
             sweep.clean(now, created as usize * CLEANED.0 + CLEANED.1);
         }
     }

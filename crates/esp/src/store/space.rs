@@ -7,7 +7,7 @@ use super::key::{Key, below};
 use super::line::{Line, Place, REACH, SLOTS};
 use super::memory::{Table, fetch, table};
 use super::sync::{AtomicU16, AtomicU64, Ordering};
-use super::time::{Lifetime, Tick};
+use super::time::Lifetime;
 
 /// Lines, log, and how far both ends of the log are.
 pub(super) struct Space {
@@ -118,32 +118,10 @@ impl Space {
         (number % self.log_length()) as usize
     }
 
-    /// Where `tag` lies, if it does and has not expired, and how many lines were looked at.
-    #[inline(always)]
-    pub fn find(&self, tag: u64, home: usize, now: Tick) -> (Place, usize) {
-        let line = &self.lines[home];
-        if let Some(slot) = line.find(tag, now) {
-            return (Place::new(home, slot), 1);
-        }
-        match line.spilled.load(Ordering::Relaxed) {
-            0 => (Place::NONE, 1),
-            spilled => self.find_beyond(tag, home, spilled, now),
-        }
-    }
-
-    /// The same in the lines that hold entries of this home.
-    #[inline(never)]
-    fn find_beyond(&self, tag: u64, home: usize, mut spilled: u32, now: Tick) -> (Place, usize) {
-        let mut looked = 1;
-        while spilled != 0 {
-            let distance = spilled.trailing_zeros() as usize / 2 + 1;
-            spilled &= !(3 << (2 * (distance - 1)));
-            looked += 1;
-            if let Some(slot) = self.lines[home + distance].find(tag, now) {
-                return (Place::new(home + distance, slot), looked);
-            }
-        }
-        (Place::NONE, looked)
+    /// The place of a slot of one of its lines.
+    pub fn place_of(&self, line: &Line, slot: usize) -> Place {
+        let offset = std::ptr::from_ref(line).addr() - self.lines.as_ptr().addr();
+        Place::new(offset / size_of::<Line>(), slot)
     }
 
     /// An empty slot for a tag of this home, other than those in `taken`.
@@ -169,16 +147,10 @@ impl Space {
         }
     }
 
-    /// The value of an entry.
+    /// Whether it is kept who created what.
     #[inline(always)]
-    pub fn value(&self, place: Place) -> u64 {
-        self.lines[place.line()].values[place.slot()].load(Ordering::Relaxed)
-    }
-
-    /// Changes the value of an entry.
-    #[inline(always)]
-    pub fn set(&self, place: Place, value: u64) {
-        self.lines[place.line()].values[place.slot()].store(value, Ordering::Relaxed);
+    pub fn knows_creators(&self) -> bool {
+        self.creators.is_some()
     }
 
     /// Notes who created an entry.

@@ -3,8 +3,6 @@
 //! An instruction has this and nothing else, so it is bounded by its type (spec E-27); and since nothing is in the store
 //! before it has ended, either all it writes is there or nothing (spec E-05).
 
-use super::Shard;
-
 /// The most tags of an instruction.
 pub const MAX_TAGS: usize = 4;
 
@@ -17,6 +15,9 @@ pub struct Tags {
 }
 
 impl Tags {
+    /// None.
+    pub const NONE: Tags = Tags { tags: [0; MAX_TAGS], homes: [0; MAX_TAGS], count: 0 };
+
     /// These tags, of which there are at most [`MAX_TAGS`].
     #[inline(always)]
     pub fn of<const COUNT: usize>(tags: [u64; COUNT]) -> Tags {
@@ -50,14 +51,6 @@ impl Tags {
     pub fn scoped(mut self, computation: u64) -> Tags {
         self.tags.iter_mut().for_each(|tag| *tag = super::mix(*tag, computation));
         self
-    }
-
-    /// Looks up their homes in `shard`, and has the processor fetch their lines.
-    #[inline(always)]
-    pub fn prepare(&mut self, shard: &Shard) {
-        for index in 0..self.count.min(MAX_TAGS) {
-            self.homes[index] = shard.fetch(self.tags[index]);
-        }
     }
 }
 
@@ -128,6 +121,12 @@ impl<const TAGS: usize> View<TAGS> {
     #[inline(always)]
     pub(super) fn value(&self, tag: usize) -> u64 {
         self.values[tag]
+    }
+
+    /// What there is under each.
+    #[inline(always)]
+    pub(super) fn values(&self) -> [u64; TAGS] {
+        self.values
     }
 
     /// The tags, by bits, that were absent and have been written.

@@ -25,7 +25,7 @@ fn cleaner_unlink_before_free() {
     let (mut shard, mut cleaner) = (store.shards.remove(0), store.cleaner.take().unwrap());
     let set = |tag: u64| move |view: &mut View| view.set(0, tag);
     let mut tags = Tags::of([1]);
-    tags.prepare(&shard);
+    shard.begin(Instant::START).prepare::<1>(&mut tags);
     assert_eq!(shard.begin(Instant::START).execute::<1, _>(&tags, 0, set(5)), Done::Executed(()));
     // The worker's time is a moment ago; the cleaner's is now.
     let mut session = shard.begin(Instant::new(LIFETIME.get() - 50_000));
@@ -46,7 +46,7 @@ fn cleaner_busy_worker_not_pinning() {
         let mut store = Store::new(spec(4), &epochs, grace);
         let (mut shard, mut cleaner) = (store.shards.remove(0), store.cleaner.take().unwrap());
         let mut tags = Tags::of([1]);
-        tags.prepare(&shard);
+        shard.begin(Instant::START).prepare::<1>(&mut tags);
         shard.begin(Instant::START).execute::<1, _>(&tags, 0, |view: &mut View| view.set(0, 1));
         let mut now = Instant::START + LIFETIME;
         for _ in 0..1000 {

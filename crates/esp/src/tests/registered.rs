@@ -62,7 +62,7 @@ fn pass(place: &mut Place, registry: &mut Registry, packet: &mut Vec<u8>) -> Fat
     place.site.register(registry);
     let packets = std::slice::from_mut(packet);
     let of = (&place.rules, Location::Input);
-    place.site.process_reading(of, &readings, registry, place.now, packets, &mut fates);
+    place.site.process_reading(of, (&readings, registry), place.now, packets, &mut fates);
     fates[0]
 }
 

@@ -1,6 +1,6 @@
 //! Every parser of parts on any bytes, with what must hold of every answer: the entry of fuzzing and corpora.
 
-use super::{Carriages, Part, Unread, peek, rewrite, set_error, strip, wrap};
+use super::{Carriages, Part, Peeked, Unread, peek, rewrite, set_error, strip, wrap};
 use crate::isa::{Abort, execute};
 use crate::registered::{RegisteredPart, rewrite as rewrite_registered};
 use crate::seal::{self, OperatorKey};
@@ -92,12 +92,15 @@ fn of_part(bytes: &[u8]) {
             if changed != bytes {
                 // What was wrong stays wrong, for the same reason.
                 assert_eq!(Part::read(&changed), Err(Unread::Wrong(why)));
-                assert_eq!(peek(&changed).map(|(.., error, _)| error), Some(true));
+                assert_eq!(peek(&changed).map(Peeked::error), Some(true));
             }
             return;
         }
         Err(Unread::Sealed) => return of_sealed(bytes),
-        Ok(part) => assert_eq!(peeked, Some((part.locations, part.error, part.computation))),
+        Ok(part) => {
+            let peeked = peeked.map(|head| (head.locations(), head.error(), head.computation));
+            assert_eq!(peeked, Some((part.locations, part.error, part.computation)));
+        }
     }
     let Ok(part) = read else { return };
     let length = part.length();

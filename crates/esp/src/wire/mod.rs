@@ -18,6 +18,5 @@ pub use envelope::{
     Addresses, Carried, WrapError, before_data, datagram, dedicated, strip, strip_by, with_data, with_data_by, wrap,
 };
 pub use exercise::exercise;
-pub(crate) use part::behind;
-pub(crate) use part::{Checked, SEALED};
-pub use part::{Locations, Part, Unread, peek, rewrite, set_error};
+pub use part::{Locations, Part, Peeked, Unread, peek, rewrite, set_error};
+pub(crate) use part::{SEALED, behind};

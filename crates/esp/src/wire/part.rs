@@ -104,7 +104,8 @@ impl Locations {
     /// At the port it leaves by.
     pub const OUTPUT: Locations = Locations { input: false, central: false, output: true };
 
-    const fn of(bits: u8) -> Locations {
+    /// Those of the first byte of a part, or of several joined.
+    pub(crate) const fn of(bits: u8) -> Locations {
         Locations { input: bits & INPUT != 0, central: bits & CENTRAL != 0, output: bits & OUTPUT != 0 }
     }
 
@@ -146,13 +147,84 @@ pub enum Unread {
     Sealed,
 }
 
-/// What the first bytes say without a look at the rest: where it is to be executed, whether it failed before, and its
-/// computation. `None` where it is of another version, or too short.
+/// What the first bytes of a part say, without a look at the rest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Peeked {
+    bits: u8,
+    opcode: u8,
+    length: u8,
+    operator: u8,
+    /// The computation it belongs to.
+    pub computation: u64,
+}
+
+impl Peeked {
+    /// Where it is to be executed.
+    pub const fn locations(self) -> Locations {
+        Locations::of(self.bits)
+    }
+
+    /// The byte that says where it is to be executed.
+    #[inline(always)]
+    pub(crate) const fn bits(self) -> u8 {
+        self.bits
+    }
+
+    /// Whether it is to be executed at one of these.
+    #[inline(always)]
+    pub const fn asks(self, locations: Locations) -> bool {
+        self.bits & locations.bits() != 0
+    }
+
+    /// Whether a router could not execute it.
+    #[inline(always)]
+    pub const fn error(self) -> bool {
+        self.bits & ERROR != 0
+    }
+
+    /// Which instruction it says it is.
+    #[inline(always)]
+    pub(crate) fn opcode(self) -> Result<Opcode, Abort> {
+        let unknown = if self.opcode >= REGISTERED { Abort::NotEnabled } else { Abort::BadOpcode };
+        Opcode::of(self.opcode).ok_or(unknown)
+    }
+
+    /// Whether it has a seal, and the length of its instruction and that.
+    fn is_sealed(self, opcode: Opcode, bytes: &[u8]) -> bool {
+        let length = usize::from(self.length);
+        self.operator & SEALED != 0 && length == opcode.length() + SEAL && bytes.len() >= length
+    }
+
+    /// Its instruction, from the bytes that begin with it; `opcode` is what it says it is, so that where that is known
+    /// nothing is left to be decided. Length, checksum and operator have to be right.
+    #[inline(always)]
+    pub(crate) fn instruction(self, opcode: Opcode, bytes: &[u8]) -> Result<Instruction, Abort> {
+        if usize::from(self.length) != opcode.length() || bytes.len() < opcode.length() {
+            return Err(Abort::BadLength);
+        }
+        let summed = match opcode.length() {
+            14 => is_summed::<14>(bytes),
+            22 => is_summed::<22>(bytes),
+            26 => is_summed::<26>(bytes),
+            38 => is_summed::<38>(bytes),
+            46 => is_summed::<46>(bytes),
+            _ => is_summed::<30>(bytes),
+        };
+        if !summed {
+            return Err(Abort::BadChecksum);
+        }
+        let of = bytes.get(HEAD..opcode.length()).ok_or(Abort::BadLength)?;
+        operands(opcode, self.operator & 0x0f, of).ok_or(Abort::BadOpcode)
+    }
+}
+
+/// Looks at the first bytes. `None` where they are of another version, or too few.
 #[inline(always)]
-pub fn peek(bytes: &[u8]) -> Option<(Locations, bool, u64)> {
+pub fn peek(bytes: &[u8]) -> Option<Peeked> {
     let head = bytes.first_chunk::<HEAD>()?;
     let head: &Head = zerocopy::transmute_ref!(head);
-    (head.bits >> 5 == VERSION).then(|| (Locations::of(head.bits), head.bits & ERROR != 0, head.computation.get()))
+    let Head { bits, opcode, length, operator, computation } = *head;
+    (bits >> 5 == VERSION).then(|| Peeked { bits, opcode, length, operator, computation: computation.get() })
 }
 
 /// What a piggybacked part has behind it: the protocol of that, and its bytes. `None` where it is not piggybacked.
@@ -166,79 +238,22 @@ pub(crate) fn behind(bytes: &[u8]) -> Option<(u8, &[u8])> {
     Some((protocol, inside))
 }
 
-/// A part whose length, checksum and opcode are right, not yet taken apart.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Checked {
-    pub opcode: Opcode,
-    bits: u8,
-    operator: u8,
-}
-
-impl Checked {
-    /// The part at the start of `bytes`, which may go on behind it.
-    #[inline(always)]
-    pub fn of(bytes: &[u8]) -> Result<Checked, Unread> {
-        let Some(head) = bytes.first_chunk::<HEAD>() else { return Err(Unread::Foreign) };
-        let head: &Head = zerocopy::transmute_ref!(head);
-        if head.bits >> 5 != VERSION {
-            return Err(Unread::Foreign);
-        }
-        let Some(opcode) = Opcode::of(head.opcode) else {
-            return Err(Unread::Wrong(if head.opcode >= REGISTERED { Abort::NotEnabled } else { Abort::BadOpcode }));
-        };
-        if usize::from(head.length) != opcode.length() || bytes.len() < opcode.length() {
-            return Err(unusual(head, opcode, bytes.len()));
-        }
-        let summed = match opcode.length() {
-            14 => is_summed::<14>(bytes),
-            22 => is_summed::<22>(bytes),
-            26 => is_summed::<26>(bytes),
-            38 => is_summed::<38>(bytes),
-            46 => is_summed::<46>(bytes),
-            _ => is_summed::<30>(bytes),
-        };
-        if !summed {
-            return Err(Unread::Wrong(Abort::BadChecksum));
-        }
-        Ok(Checked { opcode, bits: head.bits, operator: head.operator })
-    }
-
-    /// The same, where it is known which instruction it is: nothing is left to be decided.
-    #[inline(always)]
-    pub fn known(self, opcode: Opcode) -> Checked {
-        Checked { opcode, ..self }
-    }
-
-    /// Its instruction, from the same bytes; none where its operator is not one that it has.
-    #[inline(always)]
-    pub fn instruction(self, bytes: &[u8]) -> Option<Instruction> {
-        operands(self.opcode, self.operator & 0x0f, bytes.get(HEAD..self.opcode.length())?)
-    }
-}
-
-/// Why a part is none whose length is not that of its instruction.
-#[cold]
-fn unusual(head: &Head, opcode: Opcode, there: usize) -> Unread {
-    let length = usize::from(head.length);
-    if head.operator & SEALED != 0 && length == opcode.length() + SEAL && there >= length {
-        return Unread::Sealed;
-    }
-    Unread::Wrong(Abort::BadLength)
-}
-
 impl Part {
     /// The part at the start of `bytes`, which may go on behind it.
     #[inline]
     pub fn read(bytes: &[u8]) -> Result<Part, Unread> {
-        let checked = Checked::of(bytes)?;
-        let instruction = checked.instruction(bytes).ok_or(Unread::Wrong(Abort::BadOpcode))?;
-        let (_, error, computation) = peek(bytes).ok_or(Unread::Foreign)?;
+        let head = peek(bytes).ok_or(Unread::Foreign)?;
+        let opcode = head.opcode().map_err(Unread::Wrong)?;
+        if head.is_sealed(opcode, bytes) {
+            return Err(Unread::Sealed);
+        }
+        let instruction = head.instruction(opcode, bytes).map_err(Unread::Wrong)?;
         Ok(Part {
-            locations: Locations::of(checked.bits),
-            error,
-            piggybacked: checked.bits & PIGGYBACKED != 0,
-            trace: checked.operator & TRACE != 0,
-            computation,
+            locations: head.locations(),
+            error: head.error(),
+            piggybacked: head.bits & PIGGYBACKED != 0,
+            trace: head.operator & TRACE != 0,
+            computation: head.computation,
             instruction,
         })
     }
@@ -278,22 +293,15 @@ impl Part {
 /// Whether the checksum of a part of this length is right: all its words sum up to nothing.
 #[inline(always)]
 fn is_summed<const LENGTH: usize>(bytes: &[u8]) -> bool {
-    // Parts are 14 to 46 bytes long, each 6 more than words of 8, or 2: a straight line once the length is known.
+    // Parts are 14 to 46 bytes long, each 2 more than words of 4: a straight line once the length is known.
     let Some(whole) = bytes.first_chunk::<LENGTH>() else { return false };
-    let (words, rest) = whole.as_chunks::<8>();
-    let mut total = 0u64;
-    for word in words {
-        let word = u64::from_ne_bytes(*word);
-        total += (word & 0xffff_ffff) + (word >> 32);
-    }
+    let (words, rest) = whole.as_chunks::<4>();
+    let total = words.iter().fold(0, |total, word| total + u64::from(u32::from_ne_bytes(*word)));
     let (pairs, _) = rest.as_chunks::<2>();
-    total += pairs.iter().map(|pair| u64::from(u16::from_ne_bytes(*pair))).sum::<u64>();
-    // Ones' complement sums do not mind the order of bytes (RFC 1071 2(B)).
-    total = (total & 0xffff_ffff) + (total >> 32);
-    total = (total & 0xffff) + (total >> 16);
-    total = (total & 0xffff) + (total >> 16);
-    total = (total & 0xffff) + (total >> 16);
-    total == 0xffff
+    let total = pairs.iter().fold(total, |total, pair| total + u64::from(u16::from_ne_bytes(*pair)));
+    // The ones' complement sum of all words is 0xffff where the sum of all is a multiple of that, and none of the words is
+    // nothing as the first is not. It does not mind the order of bytes (RFC 1071 2(B)).
+    total.is_multiple_of(0xffff)
 }
 
 /// The instruction of an opcode with these operands; none where its operator is not one that it has.
@@ -307,11 +315,11 @@ fn operands(opcode: Opcode, operator: u8, bytes: &[u8]) -> Option<Instruction> {
         Opcode::Count => {
             let body = CountBody::ref_from_prefix(bytes).ok()?.0;
             // The operator that a packet has which asks for none is the one of number 0.
-            let inclusive = match Operator::of(operator)? {
-                Operator::Add | Operator::Lt => false,
-                Operator::Le => true,
-                _ => return None,
-            };
+            const THESE: u16 = 1 << Operator::Add as u16 | 1 << Operator::Lt as u16 | 1 << Operator::Le as u16;
+            if THESE >> operator & 1 == 0 {
+                return None;
+            }
+            let inclusive = operator == Operator::Le.number();
             Instruction::Count { counter: body.counter.get(), threshold: body.threshold.get(), inclusive }
         }
         Opcode::Compare => {

@@ -137,11 +137,15 @@ impl Executing {
     pub fn arrived(&mut self, port: PortId, state: &PortState, now: Instant, batch: &mut Batch, scratch: &mut Scratch) {
         let Some(station) = &mut self.station else { return };
         let packets = batch.as_mut_slice();
-        let mut all = true;
-        for place in [Place::Input(port), Place::Central] {
-            all &= station.visit(place, asked(&**station, place, Some(state)), now, packets);
+        let place = Place::Input(port);
+        let mut visited = station.visit(place, asked(&**station, place, Some(state)), now, packets);
+        // Whoever shows them where they leave does that only if it is worth it.
+        scratch.stations = visited.output;
+        if visited.central {
+            let place = Place::Central;
+            visited.all &= station.visit(place, asked(&**station, place, Some(state)), now, packets).all;
         }
-        if !all {
+        if !visited.all {
             for (packet, target) in packets.iter().zip(&mut scratch.targets) {
                 *target = if packet.meta().refused == 0 { *target } else { REFUSED };
             }
@@ -160,7 +164,7 @@ impl Executing {
         let mut all = true;
         for packets in packets.chunk_by_mut(|one, next| leaves(one) == leaves(next)) {
             if packets.first().is_some_and(leaves) {
-                all &= station.visit(place, variables, now, packets);
+                all &= station.visit(place, variables, now, packets).all;
             }
         }
         self.due = self.due.min(now + TEND);

@@ -1,0 +1,253 @@
+//! What instructions of ephemeral state cost a packet, beside the path that all packets of the same run take: three tasks,
+//! four routes (spec E-42; experiments E-X8 to E-X10).
+//!
+//! Some go through the whole router, so what they add is what the path takes with them less what it takes without. The others
+//! end their packets, which then cannot come round again: they are executed at a store alone.
+
+use super::forwarding::{Course, SPARE, Table, frame};
+use super::{Figure, Rounds, median, medians};
+use esp::Executor;
+use esp::isa::{Instruction, Operator};
+use esp::site::{Fate, Location, Rules, Site};
+use esp::store::{Epochs, Grace, LIFETIME, Store, StoreSpec};
+use esp::wire::{Addresses, Carriages, Locations, Part, dedicated};
+use io::clock::CycleCounter;
+use packet::{Packet, Pool, Region};
+use plane::event::Silent;
+use plane::rig::Rig;
+use plane::snapshot::Layout;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use units::Instant;
+
+/// Frames of a course that stays in the cache, and its tags.
+const WARM: usize = 1024;
+/// Frames of a course that does not.
+const COLD: usize = 65536;
+/// Entries of a large store.
+const LARGE: u64 = 10_000_000;
+/// Packets at once, as the router has them.
+const BATCH: usize = 32;
+/// What the link and IPv4 headers take.
+const HEADERS: usize = 34;
+/// What a COUNT that has no end counts to.
+const ENDLESS: u32 = u32::MAX;
+
+/// Half a lifetime after a store was made.
+const HALFWAY: Instant = Instant::new(LIFETIME.get() / 2);
+
+/// A walk through all numbers in no order (Steele et al. 2014, the finalizer of SplitMix64).
+fn scattered(n: u64) -> u64 {
+    let mut z = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}
+
+/// Executes an instruction. Answers what goes on.
+type Execute<'a> = dyn FnMut(Instruction) -> Option<Instruction> + 'a;
+/// An instruction by its name in a figure. For the `n`th tags: which it is, after all that has to be executed before.
+type Kind = (&'static str, fn(u64, &mut Execute<'_>) -> Instruction);
+
+const NOP: Kind = ("NOP", |_, _| Instruction::Nop);
+const COUNT: Kind = ("COUNT", |n, _| counting(n));
+const COMPARE: Kind = ("COMPARE", |n, _| Instruction::Compare { tag: scattered(n), value: 5, relation: Operator::Ge });
+const COLLECT: Kind = ("COLLECT", |n, execute| {
+    let (counter, result) = (scattered(n), scattered(!n));
+    // More than ever report.
+    execute(Instruction::Put { tag: counter, value: u64::MAX });
+    Instruction::Collect { counter, result, value: 5, operator: Operator::Max }
+});
+/// A child that has reported and does so again brings the result along: so what is lost behind is repaired. The router writes its
+/// own name over the child's as it forwards; the child that reports again has that from the start.
+const RCOLLECT: Kind = ("RCOLLECT", |n, execute| {
+    let (counter, result) = (scattered(n), scattered(!n));
+    let collect = |child| Instruction::Rcollect { counter, result, child, value: 5, operator: Operator::Max };
+    let Some(Instruction::Rchld { child: own, .. }) = execute(Instruction::Rchld { counter, child: n }) else {
+        unreachable!("the first child goes on")
+    };
+    execute(Instruction::Rchld { counter, child: own });
+    execute(collect(n));
+    collect(own)
+});
+
+fn counting(n: u64) -> Instruction {
+    Instruction::Count { counter: scattered(n), threshold: ENDLESS, inclusive: false }
+}
+
+/// All instructions of the paper's table 2, and the one that does nothing.
+const KINDS: [Kind; 5] = [NOP, COUNT, COMPARE, COLLECT, RCOLLECT];
+
+fn part(locations: Locations, instruction: Instruction) -> Part {
+    let computation = 0x1234_5678_9abc_def0;
+    Part { locations, error: false, piggybacked: false, trace: false, computation, instruction }
+}
+
+/// A frame with an instruction to be executed where it comes in, to a host that the routes of a course lead to.
+fn carrying(instruction: Instruction, n: usize) -> Vec<u8> {
+    let mut carrying = frame(0x0a00_0000 | (n as u32).wrapping_mul(0x9e37_79b1) >> 8);
+    let to = Ipv4Addr::from(*carrying[30..34].first_chunk().expect("it is long enough"));
+    carrying.truncate(14);
+    let addresses = Addresses::V4(Ipv4Addr::new(192, 0, 2, 7), to);
+    carrying.extend(dedicated(&Carriages::default(), addresses, &part(Locations::INPUT, instruction)));
+    carrying
+}
+
+/// A router of three tasks with four routes and a store of so many entries.
+fn executing(frames: usize, entries: u64) -> Rig {
+    let config = format!("{}[state]\nlifetime = \"1800s\"\ncapacity = {entries}\n", Table::Few.config());
+    let mut rig = Rig::new(frames + SPARE, Layout::Three, Box::new(Silent));
+    rig.router.execute_by(Arc::new(Executor));
+    rig.apply(&config).unwrap_or_else(|errors| panic!("{errors:?}"));
+    rig
+}
+
+/// A course of frames that all carry an instruction of a kind.
+fn course((_, instruction): Kind, frames: usize, entries: u64) -> Course {
+    let mut rig = executing(frames, entries);
+    rig.settle();
+    rig.received("out");
+    let frames: Vec<Vec<u8>> = (0..frames)
+        .map(|n| {
+            let mut execute = |instruction| {
+                rig.send("in", &carrying(instruction, n));
+                rig.settle();
+                rig.received("out").first().map(|frame| read(&frame[HEADERS..]))
+            };
+            carrying(instruction(n as u64, &mut execute), n)
+        })
+        .collect();
+    Course::of(rig, frames.into_iter())
+}
+
+/// The instruction of a part that was executed.
+fn read(part: &[u8]) -> Instruction {
+    Part::read(part).expect("it was sound before").instruction
+}
+
+/// Gives each frame the next tags, and its part the checksum of that.
+fn draw(course: &mut Course, from: &mut u64) {
+    for packet in course.frames_mut() {
+        *from += 1;
+        let count = part(Locations::INPUT, counting(scattered(*from) % LARGE));
+        count.write(&mut packet.bytes_mut()[HEADERS..]).expect("it was one of the same length");
+    }
+}
+
+fn fill(packet: &mut Packet, frame: &[u8]) {
+    assert!(packet.fill(frame), "it is not long");
+    packet.meta_mut().l3 = 14;
+}
+
+/// A store by itself, and packets with instructions on it.
+struct Place {
+    site: Site,
+    rules: Rules,
+    packets: Vec<Packet>,
+    fates: Vec<Fate>,
+    counter: CycleCounter,
+}
+
+impl Place {
+    fn new((_, instruction): Kind) -> Place {
+        let mut pool = Pool::new(Region::new(WARM + 1));
+        let spec = StoreSpec::of(4 * WARM as u64);
+        let mut store = Store::new(spec, &Arc::new(Epochs::new(1)), Grace::Counters);
+        let mut packets: Vec<Packet> = (0..=WARM).map(|_| pool.take().expect("there is a frame for each")).collect();
+        let mut scratch = packets.split_off(WARM);
+        let (mut site, rules) = (Site::new(store.shards.remove(0)), Rules { batch: BATCH, ..Rules::of(7) });
+        for (n, packet) in packets.iter_mut().enumerate() {
+            let mut execute = |instruction| {
+                fill(&mut scratch[0], &carrying(instruction, n));
+                let mut fates = [Fate::Passed];
+                site.process((&rules, Location::Input), HALFWAY, &mut scratch, &mut fates);
+                (fates == [Fate::Forwarded]).then(|| read(&scratch[0].bytes()[HEADERS..]))
+            };
+            fill(packet, &carrying(instruction(n as u64, &mut execute), n));
+        }
+        let fates = vec![Fate::Passed; WARM];
+        let mut place = Place { site, rules, packets, fates, counter: CycleCounter::calibrated() };
+        place.execute(1);
+        place
+    }
+
+    /// Executes all packets so many times. Answers nanoseconds a packet.
+    fn execute(&mut self, passes: usize) -> f64 {
+        let begun = self.counter.read();
+        for _ in 0..passes {
+            for (packets, fates) in self.packets.chunks_mut(256).zip(self.fates.chunks_mut(256)) {
+                self.site.process((&self.rules, Location::Input), HALFWAY, packets, fates);
+            }
+        }
+        let spent = self.counter.between(begun, self.counter.read()).get();
+        let aborted = self.fates.iter().find(|fate| matches!(fate, Fate::Aborted(_) | Fate::Passed));
+        assert_eq!(aborted, None, "the computation was under way");
+        spent as f64 / (passes * WARM) as f64
+    }
+}
+
+pub fn measure(Rounds(count): Rounds) -> Vec<Figure> {
+    let mut plain = Course::new(Layout::Three, Table::Few, WARM);
+    let others = Table::Few;
+    let mut others = Course::of(executing(WARM, 4 * WARM as u64), others.destinations(WARM).into_iter().map(frame));
+    let through = [NOP, COUNT, COMPARE, RCOLLECT];
+    let mut courses = through.map(|kind| course(kind, WARM, 4 * WARM as u64));
+    let mut places = KINDS.map(Place::new);
+    let mut costs: Vec<Vec<(f64, f64)>> = vec![Vec::new(); 1 + through.len() + KINDS.len()];
+    for round in 0..=count {
+        let path = plain.plane(plain.passes());
+        let mut one = vec![others.plane(others.passes())];
+        one.extend(courses.iter_mut().map(|course| course.plane(course.passes()) - path));
+        one.extend(places.iter_mut().map(|place| place.execute(400)));
+        if round > 0 {
+            // The first only warms up.
+            costs.iter_mut().zip(one).for_each(|(costs, cost)| costs.push((cost, path)));
+        }
+    }
+    drop(courses);
+    let beside = |name: String, costs: &[(f64, f64)], budget| {
+        Figure::beside("ephemeral", name, medians(costs), "ns/packet", budget)
+    };
+    let mut figures =
+        vec![beside("packets without instructions, where others have them".to_owned(), &costs[0], Some(1.03))];
+    for ((name, _), costs) in through.iter().zip(&costs[1..]) {
+        let budget = match *name {
+            "COUNT" => Some(0.6),
+            "RCOLLECT" => Some(1.2),
+            _ => None,
+        };
+        figures.push(beside(format!("{name} adds to the whole path"), costs, budget));
+        if *name == "COUNT" {
+            let rate = median(costs.iter().map(|(added, path)| 1e3 / (added + path)).collect());
+            let name = "packets with COUNT through the whole path";
+            figures.push(Figure::no_less("ephemeral", name, rate, "10^6/s", 10.0));
+        }
+    }
+    for ((name, _), costs) in KINDS.iter().zip(&costs[1 + through.len()..]) {
+        figures.push(beside(format!("{name} at a store alone"), costs, None));
+    }
+    figures.push(large(count));
+    figures
+}
+
+/// COUNT on a store of ten million entries, each time on other tags.
+fn large(count: usize) -> Figure {
+    let mut plain = Course::new(Layout::Three, Table::Few, COLD);
+    let mut course = course(COUNT, COLD, LARGE + 2 * COLD as u64);
+    let mut from = 0;
+    let mut costs = Vec::new();
+    // Until nearly all tags have been drawn once, which are those of ten million entries.
+    while from < 3 * LARGE {
+        draw(&mut course, &mut from);
+        course.plane(1);
+    }
+    for _ in 0..count {
+        draw(&mut course, &mut from);
+        // The others are looked at as well, for their frames to be as warm.
+        plain.frames_mut().iter_mut().for_each(|packet| packet.bytes_mut()[HEADERS..].reverse());
+        let path = plain.plane(1);
+        costs.push((course.plane(1) - path, path));
+    }
+    let name = "COUNT adds to the whole path, 10^7 entries, random tags";
+    Figure::beside("ephemeral", name, medians(&costs), "ns/packet", Some(2.0))
+}
