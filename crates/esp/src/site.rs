@@ -1,7 +1,8 @@
 //! A place of a router where instructions are executed: the store of a port, or the central one, as one worker has it.
 //!
 //! A batch goes through in two stages (spec E-35): every packet is parsed, its tags are hashed and the lines of the store
-//! fetched; then all are executed in the order in which they came.
+//! fetched; then all are executed in the order in which they came. What the first has read the second does not read again, and in both
+//! each instruction has its own straight line, in which it is known how many tags it has and what may become of it: two jumps a packet.
 
 mod unusual;
 
