@@ -7,9 +7,9 @@
 use super::forwarding::{Course, SPARE, Table, frame};
 use super::{Figure, Rounds, median, medians};
 use esp::Executor;
-use esp::isa::{Instruction, Operator};
+use esp::isa::{self, Instruction, Operator};
 use esp::site::{Fate, Location, Rules, Site};
-use esp::store::{Epochs, Grace, LIFETIME, Store, StoreSpec};
+use esp::store::{Epochs, Grace, LIFETIME, Store, StoreSpec, View};
 use esp::wire::{Addresses, Carriages, Locations, Part, dedicated};
 use io::clock::CycleCounter;
 use packet::{Packet, Pool, Region};
@@ -44,31 +44,30 @@ fn scattered(n: u64) -> u64 {
     z ^ z >> 31
 }
 
-/// Executes an instruction. Answers what goes on.
-type Execute<'a> = dyn FnMut(Instruction) -> Option<Instruction> + 'a;
-/// An instruction by its name in a figure. For the `n`th tags: which it is, after all that has to be executed before.
-type Kind = (&'static str, fn(u64, &mut Execute<'_>) -> Instruction);
+/// Executes an instruction.
+type Execute<'a> = dyn FnMut(Instruction) + 'a;
+/// An instruction by its name in a figure. For the `n`th tags at a router: which it is, after all that has to be executed before.
+type Kind = (&'static str, fn(u64, u64, &mut Execute<'_>) -> Instruction);
 
-const NOP: Kind = ("NOP", |_, _| Instruction::Nop);
-const COUNT: Kind = ("COUNT", |n, _| counting(n));
-const COMPARE: Kind = ("COMPARE", |n, _| Instruction::Compare { tag: scattered(n), value: 5, relation: Operator::Ge });
-const COLLECT: Kind = ("COLLECT", |n, execute| {
+const NOP: Kind = ("NOP", |_, _, _| Instruction::Nop);
+const COUNT: Kind = ("COUNT", |n, _, _| counting(n));
+const COMPARE: Kind =
+    ("COMPARE", |n, _, _| Instruction::Compare { tag: scattered(n), value: 5, relation: Operator::Ge });
+const COLLECT: Kind = ("COLLECT", |n, _, execute| {
     let (counter, result) = (scattered(n), scattered(!n));
     // More than ever report.
     execute(Instruction::Put { tag: counter, value: u64::MAX });
     Instruction::Collect { counter, result, value: 5, operator: Operator::Max }
 });
-/// A child that has reported and does so again brings the result along: so what is lost behind is repaired. The router writes its
-/// own name over the child's as it forwards; the child that reports again has that from the start.
-const RCOLLECT: Kind = ("RCOLLECT", |n, execute| {
+/// The first child that has reported and does so again brings the result along: so what is lost behind is repaired. The router
+/// writes its own name over the child's as it forwards; the child here has that name from the start.
+const RCOLLECT: Kind = ("RCOLLECT", |n, node, execute| {
     let (counter, result) = (scattered(n), scattered(!n));
-    let collect = |child| Instruction::Rcollect { counter, result, child, value: 5, operator: Operator::Max };
-    let Some(Instruction::Rchld { child: own, .. }) = execute(Instruction::Rchld { counter, child: n }) else {
-        unreachable!("the first child goes on")
-    };
-    execute(Instruction::Rchld { counter, child: own });
-    execute(collect(n));
-    collect(own)
+    let mut known = Instruction::Rchld { counter, child: 0 };
+    isa::execute(&mut known, &mut View::new(), node);
+    let Instruction::Rchld { child, .. } = known else { unreachable!("it is the same instruction") };
+    execute(known);
+    Instruction::Rcollect { counter, result, child, value: 5, operator: Operator::Max }
 });
 
 fn counting(n: u64) -> Instruction {
@@ -106,23 +105,18 @@ fn executing(frames: usize, entries: u64) -> Rig {
 fn course((_, instruction): Kind, frames: usize, entries: u64) -> Course {
     let mut rig = executing(frames, entries);
     rig.settle();
-    rig.received("out");
+    let node = rig.router.tables().flow_key();
     let frames: Vec<Vec<u8>> = (0..frames)
         .map(|n| {
             let mut execute = |instruction| {
                 rig.send("in", &carrying(instruction, n));
                 rig.settle();
-                rig.received("out").first().map(|frame| read(&frame[HEADERS..]))
+                rig.received("out");
             };
-            carrying(instruction(n as u64, &mut execute), n)
+            carrying(instruction(n as u64, node, &mut execute), n)
         })
         .collect();
     Course::of(rig, frames.into_iter())
-}
-
-/// The instruction of a part that was executed.
-fn read(part: &[u8]) -> Instruction {
-    Part::read(part).expect("it was sound before").instruction
 }
 
 /// Gives each frame the next tags, and its part the checksum of that.
@@ -159,11 +153,9 @@ impl Place {
         for (n, packet) in packets.iter_mut().enumerate() {
             let mut execute = |instruction| {
                 fill(&mut scratch[0], &carrying(instruction, n));
-                let mut fates = [Fate::Passed];
-                site.process((&rules, Location::Input), HALFWAY, &mut scratch, &mut fates);
-                (fates == [Fate::Forwarded]).then(|| read(&scratch[0].bytes()[HEADERS..]))
+                site.process((&rules, Location::Input), HALFWAY, &mut scratch, &mut [Fate::Passed]);
             };
-            fill(packet, &carrying(instruction(n as u64, &mut execute), n));
+            fill(packet, &carrying(instruction(n as u64, rules.node, &mut execute), n));
         }
         let fates = vec![Fate::Passed; WARM];
         let mut place = Place { site, rules, packets, fates, counter: CycleCounter::calibrated() };
