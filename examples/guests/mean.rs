@@ -44,10 +44,15 @@ mod tests {
     #[test]
     fn the_mean_of_what_was_reported_goes_on() {
         let mut call = Call::of(0, 10, &[None, None]);
-        assert_eq!((mean(&mut call), call.value, call.get(COUNT), call.get(SUM)), (Outcome::Forward, 10, Some(1), Some(10)));
+        assert_eq!(
+            (mean(&mut call), call.value, call.get(COUNT), call.get(SUM)),
+            (Outcome::Forward, 10, Some(1), Some(10))
+        );
         let mut call = Call::of(0, 20, &[Some(1), Some(10)]);
         assert_eq!((mean(&mut call), call.value), (Outcome::Forward, 15));
-        for (operator, value, outcome) in [(LT, 5, Outcome::Forward), (LT, 60, Outcome::Drop), (GT, 60, Outcome::Forward)] {
+        for (operator, value, outcome) in
+            [(LT, 5, Outcome::Forward), (LT, 60, Outcome::Drop), (GT, 60, Outcome::Forward)]
+        {
             let mut call = Call::of(operator, value, &[Some(2), Some(30)]);
             assert_eq!(mean(&mut call), outcome);
         }

@@ -32,9 +32,9 @@ pub use alloc::boxed::Box;
 pub use alloc::string::String;
 pub use alloc::vec::Vec;
 pub use block::Options;
+pub use instruction::{Call, Outcome};
 #[doc(hidden)]
 pub use instruction::{address as instruction_address, execute};
-pub use instruction::{Call, Outcome};
 pub use schemes::{self, Next, Progress, Record, Scheme, Size, Wires};
 pub use units::{self, Bytes, Instant, Nanos, QueueId, Rate};
 pub use wires::Link;
