@@ -141,7 +141,7 @@ pub fn frame(destination: u32) -> Vec<u8> {
     Udp { link: (Mac([2, 0, 0, 0, 0, 9]), IN), network, ports: (9, 9), ttl: TTL.0, length: LENGTH }.frame(&[])
 }
 
-/// Gives a frame back the time to live it started with.
+/// Gives a frame the time to live that it starts with.
 fn make_new(packet: &mut Packet) {
     let header = &mut packet.bytes_mut()[14..34];
     header[8] = TTL.0;
@@ -196,7 +196,8 @@ impl Course {
         rig.settle();
         rig.received("in");
         rig.received("out");
-        let frames: Vec<Packet> = frames.map(|frame| rig.packet(&frame)).collect();
+        let mut frames: Vec<Packet> = frames.map(|frame| rig.packet(&frame)).collect();
+        frames.iter_mut().for_each(make_new);
         let back = Vec::with_capacity(frames.len());
         let meter = Counted { counter: counter.clone(), last: counter.read() };
         Course { rig, meter, counter, frames, back, hops: 0, batch: Batch::new() }
