@@ -176,7 +176,7 @@ impl Adversary<'_> {
     fn works(&mut self, worker: usize, session: &mut Session<'_>, began: Instant) {
         let tag = self.chance.below(TAGS);
         let mut tags = Tags::of([tag]);
-        session.prepare(&mut tags);
+        session.prepare::<1>(&mut tags);
         self.values += 1;
         let (value, looked) = (self.values, self.looked);
         let mut found = None;
