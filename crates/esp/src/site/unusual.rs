@@ -2,7 +2,8 @@
 //! an operator has registered (adr/0050). They come here from where something seemed to be wrong with them, so that others pay
 //! nothing.
 
-use super::{Carrier, Fate, Means, Prepared, Rules, SiteCounters, Todo, abort, prepare_each, run};
+use super::stages::{Means, abort, prepare_each, run};
+use super::{Carrier, Fate, Prepared, Rules, SiteCounters, Todo};
 use crate::isa::{Abort, REGISTERED, Verdict};
 use crate::registered::{self, RegisteredPart, Registry, Tally};
 use crate::seal::{OperatorKey, Plain, is_sealed};

@@ -1,0 +1,256 @@
+//! The two stages of a batch: what a packet asks for is read, and what was read is executed. In both each instruction has its own
+//! straight line.
+
+use super::{Carrier, Fate, Prepared, Rules, SiteCounters, Todo};
+use crate::guard::Guard;
+use crate::isa::{Abort, Instruction, Opcode, Verdict, execute};
+use crate::store::{Done, MAX_TAGS, Session};
+use crate::variables::{self, Reading, Readings};
+use crate::wire::{Locations, Peeked, peek, rewrite, set_error};
+use units::Instant;
+
+/// What there is to execute with.
+pub(super) struct Means<'a, 'b> {
+    pub node: u64,
+    pub session: &'a mut Session<'b>,
+    pub guard: Option<&'a mut Guard>,
+    pub now: Instant,
+}
+
+/// The first stage.
+#[inline(always)]
+pub(super) fn prepare(
+    (rules, readings): (&Rules, &Readings),
+    (wanted, asked): (Locations, &mut u8),
+    session: &Session<'_>,
+    l3: &[u8],
+    slot: &mut Prepared,
+    counters: &mut SiteCounters,
+) -> Todo {
+    let Some((range, _)) = rules.carriages.find(l3) else { return Todo::Pass };
+    slot.at = range.start as u16;
+    let bytes = &l3[range];
+    let Some(head) = peek(bytes) else { return Todo::Pass };
+    *asked |= head.bits();
+    if !head.asks(wanted) {
+        return Todo::Pass;
+    }
+    if head.error() {
+        counters.failed_before += 1;
+        return Todo::Pass;
+    }
+    slot.computation = head.computation;
+    let opcode = match head.opcode() {
+        Ok(opcode) if rules.allowed >> opcode.number() & 1 == 0 => return slot.aborted(refused((opcode, head), bytes)),
+        Ok(opcode) => opcode,
+        Err(why) => return slot.aborted(why),
+    };
+    prepare_each(opcode, head, (rules, readings), session, bytes, slot)
+}
+
+/// What is to be done with an instruction that may be executed.
+#[inline(always)]
+pub(super) fn prepare_each(
+    opcode: Opcode,
+    head: Peeked,
+    with: (&Rules, &Readings),
+    session: &Session<'_>,
+    bytes: &[u8],
+    slot: &mut Prepared,
+) -> Todo {
+    macro_rules! known {
+        ($($opcode:ident $tags:literal)*) => {
+            match opcode {
+                $(Opcode::$opcode => {
+                    let known = (Opcode::$opcode, Todo::$opcode);
+                    prepare_known::<$tags>(known, head, with, session, bytes, slot)
+                })*
+            }
+        };
+    }
+    known!(Nop 0 Count 1 Compare 1 Collect 2 Rcollect 3 Rchld 2 Mark 1 Test 1 Get 1 Put 1 Setfwd 1)
+}
+
+/// An instruction that is not executed here. If something else is wrong with it, that is told.
+#[cold]
+fn refused((opcode, head): (Opcode, Peeked), bytes: &[u8]) -> Abort {
+    let wrong = head.instruction(opcode, bytes).err().filter(|why| *why != Abort::BadOpcode);
+    wrong.unwrap_or(Abort::NotEnabled)
+}
+
+/// The same where it is known which instruction it is: a straight line for each.
+#[inline(always)]
+fn prepare_known<const TAGS: usize>(
+    (opcode, todo): (Opcode, Todo),
+    head: Peeked,
+    (rules, readings): (&Rules, &Readings),
+    session: &Session<'_>,
+    bytes: &[u8],
+    slot: &mut Prepared,
+) -> Todo {
+    let mut todo = todo;
+    let instruction = match head.instruction(opcode, bytes) {
+        Ok(instruction) => instruction,
+        Err(why) => return slot.aborted(why),
+    };
+    slot.instruction = instruction;
+    instruction.put_tags(&mut slot.tags);
+    if slot.tags.as_slice().iter().any(|tag| *tag >= variables::FIRST) {
+        if slot.tags.as_slice().iter().any(|tag| readings.of(*tag) == Reading::Closed) {
+            // As a router that knows nothing of it (spec E-19).
+            return Todo::Pass;
+        }
+        todo = Todo::Read;
+    }
+    if rules.scoped {
+        slot.tags = slot.tags.scoped(head.computation);
+    }
+    session.prepare::<TAGS>(&mut slot.tags);
+    todo
+}
+
+/// The second: again a straight line for each instruction.
+#[inline(always)]
+pub(super) fn run<C: Carrier, const GUARDED: bool>(
+    means: &mut Means<'_, '_>,
+    packet: &mut C,
+    (slot, readings): (&Prepared, &Readings),
+    counters: &mut SiteCounters,
+) -> Fate {
+    // Taken apart and put together, so that it is known in each line which one it is.
+    macro_rules! known {
+        ($($opcode:ident $tags:literal { $($operand:ident)* })*) => {
+            match slot.todo {
+                $(Todo::$opcode => {
+                    let Instruction::$opcode { $($operand,)* } = slot.instruction else { return Fate::Passed };
+                    let instruction = Instruction::$opcode { $($operand,)* };
+                    one::<C, GUARDED, $tags>(means, packet, (slot, instruction), counters)
+                })*
+                Todo::Read => read_and_run(means, packet, (slot, readings), counters),
+                Todo::Pass | Todo::Sealed | Todo::Registered => Fate::Passed,
+                Todo::Abort => abort(packet, slot.at, slot.why, counters),
+            }
+        };
+    }
+    known! {
+        Nop 0 { }
+        Count 1 { counter threshold inclusive }
+        Compare 1 { tag value relation }
+        Collect 2 { counter result value operator }
+        Rcollect 3 { counter result child value operator }
+        Rchld 2 { counter child }
+        Mark 1 { tag value }
+        Test 1 { tag }
+        Get 1 { tag value }
+        Put 1 { tag value }
+        Setfwd 1 { tag value relation }
+    }
+}
+
+/// Executes an instruction that has so many tags.
+#[inline(always)]
+fn one<C: Carrier, const GUARDED: bool, const TAGS: usize>(
+    means: &mut Means<'_, '_>,
+    packet: &mut C,
+    (slot, mut instruction): (&Prepared, Instruction),
+    counters: &mut SiteCounters,
+) -> Fate {
+    let before = means.session.created();
+    if GUARDED && !means.may_create(slot, instruction.opcode()) {
+        return abort(packet, slot.at, Abort::Quota, counters);
+    }
+    let done = match means.session.look_up::<TAGS>(&slot.tags, slot.computation) {
+        Some(mut found) => {
+            let verdict = execute(&mut instruction, &mut found.view, means.node);
+            means.session.commit::<TAGS, _>(&slot.tags, slot.computation, found, verdict)
+        }
+        None => Done::Full,
+    };
+    if GUARDED {
+        means.pay(slot, before);
+    }
+    ended(packet, (slot, &instruction), done, counters)
+}
+
+impl Means<'_, '_> {
+    /// Whether its source may create what an instruction creates.
+    pub fn may_create(&self, slot: &Prepared, opcode: Opcode) -> bool {
+        let source = slot.source.into();
+        self.guard.as_ref().is_none_or(|guard| guard.may_create(source, opcode.creates(), self.now))
+    }
+
+    /// Its source pays for what was created since so many were.
+    pub fn pay(&mut self, slot: &Prepared, before: u64) {
+        if let Some(guard) = &mut self.guard {
+            guard.created(slot.source.into(), self.session.created() - before, self.now);
+        }
+    }
+}
+
+/// What becomes of the packet.
+#[inline(always)]
+fn ended<C: Carrier>(
+    packet: &mut C,
+    (slot, instruction): (&Prepared, &Instruction),
+    done: Done<Verdict>,
+    counters: &mut SiteCounters,
+) -> Fate {
+    let count = &mut counters.executed[usize::from(instruction.opcode().number())];
+    match done {
+        Done::Executed(Verdict::Forward) => count.forwarded += 1,
+        Done::Executed(Verdict::Rewritten) => {
+            count.forwarded += 1;
+            if let Some(bytes) = packet.network_mut().get_mut(usize::from(slot.at)..) {
+                rewrite(bytes, instruction);
+            }
+        }
+        Done::Executed(Verdict::Drop) => {
+            count.dropped += 1;
+            return Fate::Dropped;
+        }
+        Done::Executed(Verdict::Abort(why)) => return abort(packet, slot.at, why, counters),
+        Done::Full => return abort(packet, slot.at, Abort::Full, counters),
+    }
+    Fate::Forwarded
+}
+
+/// Executes an instruction that reads something of the router: it finds that among its values, and may not write it.
+#[cold]
+fn read_and_run<C: Carrier>(
+    means: &mut Means<'_, '_>,
+    packet: &mut C,
+    (slot, readings): (&Prepared, &Readings),
+    counters: &mut SiteCounters,
+) -> Fate {
+    let mut instruction = slot.instruction;
+    let mut read = [None; MAX_TAGS];
+    for (read, tag) in read.iter_mut().zip(instruction.tags().as_slice()) {
+        if let Reading::Value(value) = readings.of(*tag) {
+            *read = Some(value);
+        }
+    }
+    let before = means.session.created();
+    if !means.may_create(slot, instruction.opcode()) {
+        return abort(packet, slot.at, Abort::Quota, counters);
+    }
+    let done = means.session.execute::<MAX_TAGS, _>(&slot.tags, slot.computation, |view| {
+        for (index, value) in read.iter().enumerate() {
+            if let Some(value) = value {
+                view.found(index, *value);
+            }
+        }
+        let verdict = execute(&mut instruction, view, means.node);
+        let wrote = (0..MAX_TAGS).any(|index| read[index].is_some() && view.wrote(index));
+        if wrote { Verdict::Abort(Abort::NotEnabled) } else { verdict }
+    });
+    means.pay(slot, before);
+    ended(packet, (slot, &instruction), done, counters)
+}
+
+/// Says in the packet that it was not executed.
+#[cold]
+pub(super) fn abort<C: Carrier>(packet: &mut C, at: u16, why: Abort, counters: &mut SiteCounters) -> Fate {
+    counters.aborted[why as usize] += 1;
+    set_error(packet.network_mut().get_mut(usize::from(at)..).unwrap_or_default());
+    Fate::Aborted(why)
+}
