@@ -9,6 +9,8 @@ use units::{Nanos, Rate};
 #[derive(Clone, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
+    /// Whether there is anything between the hosts but a cable.
+    pub bump: bool,
     /// What the TCP sender has to send.
     #[serde(deserialize_with = "quantity")]
     pub rate: Rate,

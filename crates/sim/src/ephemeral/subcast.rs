@@ -100,7 +100,7 @@ struct Network {
 impl Network {
     fn new(plan: &Plan) -> Result<Network, String> {
         let tree = Tree::new(&plan.receivers)?;
-        let texts = tree.routers.iter().map(|router| router.configuration("memory", "", &state(plan)));
+        let texts = tree.routers.iter().map(|router| router.configuration("memory", |_| String::new(), &state(plan)));
         let routers = texts.map(|text| router(&text)).collect::<Result<Vec<Rig>, String>>()?;
         Ok(Network { tree, routers, received: BTreeMap::new() })
     }

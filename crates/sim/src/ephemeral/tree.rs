@@ -108,16 +108,20 @@ impl Tree {
 }
 
 impl TreeRouter {
-    /// Its configuration, with ports on devices of a kind, `keys` for each of them, and `state` for its stores. It sends what comes from the root for the
-    /// group to everybody below.
-    pub fn configuration(&self, device: &str, keys: &str, state: &str) -> String {
+    /// Its configuration, with ports on devices of a kind, `keys` for each of them by its number, and `state` for its stores. It sends what comes from the
+    /// root for the group to everybody below.
+    pub fn configuration(&self, device: &str, keys: impl Fn(usize) -> String, state: &str) -> String {
         let mut text = format!("version = 1\n{state}\n");
-        for TreePort { name, own, far, .. } in &self.ports {
+        for (number, TreePort { name, own, far, .. }) in self.ports.iter().enumerate() {
             _ = write!(
                 text,
                 "[port.{name}]\ndevice = \"{device}:{name}\"\naddress = [\"{}/24\"]\nmac = \"{}\"\n{keys}\n\
                  [[neighbour]]\naddress = \"{}\"\nmac = \"{}\"\nport = \"{name}\"\n",
-                own.0, own.1, far.0, far.1,
+                own.0,
+                own.1,
+                far.0,
+                far.1,
+                keys = keys(number),
             );
         }
         let below: Vec<String> = self.ports[1..].iter().map(|port| format!("\"{}\"", port.name)).collect();

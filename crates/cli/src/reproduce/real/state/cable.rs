@@ -20,6 +20,8 @@ use units::{Instant, Nanos};
 const HOSTS: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 18, 0, 2)];
 /// The two ends of the cable: what flows from the first to the second flows towards the router that is thought there.
 const PORTS: [&str; 2] = ["line", "inside"];
+/// The interface of a host.
+const INTERFACE: &str = "eth0";
 /// How often senders look what is due.
 const LOOK: Nanos = Nanos::millis(1);
 /// How long things may be on their way, and hosts may take to find each other.
@@ -39,21 +41,20 @@ const DATAGRAM: usize = 1472;
 /// | `longest` | bytes of the longest IP packet that came through, of 1500 |
 pub fn run(plan: &CablePlan) -> Result<Values> {
     let lab = Lab::new().context("real packets need network namespaces: run it as root")?;
-    let router = lab.host("cable")?;
-    router.silence_kernel()?;
-    let host = |n: usize| -> Result<Host> {
-        let host = lab.host(["sender", "receiver"][n])?;
-        lab.cable(&host.plug("eth0"), &router.plug(PORTS[n]))?;
-        host.add_address("eth0", HOSTS[n].into(), 24)?;
-        Ok(host)
-    };
-    let (sender, receiver) = (host(0)?, host(1)?);
-    let text = format!(
-        "version = 1\n{ROUTER}\n[state]\ncapacity = 200000\ncentral = 0\n[port.line]\ndevice = \"packet:line\"\n\
-         offloads = false\n[port.inside]\ndevice = \"packet:inside\"\noffloads = false\nstate = {{ at = \"none\" }}\n\
-         [[passthrough]]\nports = [\"line\", \"inside\"]\n"
-    );
-    let (daemon, _notices) = started(&text, &router)?;
+    let (sender, receiver) = (lab.host("sender")?, lab.host("receiver")?);
+    let mut bump = None;
+    if plan.bump {
+        let router = lab.host("bump")?;
+        router.silence_kernel()?;
+        lab.cable(&sender.plug(INTERFACE), &router.plug(PORTS[0]))?;
+        lab.cable(&receiver.plug(INTERFACE), &router.plug(PORTS[1]))?;
+        bump = Some(started(&configuration(), &router)?);
+    } else {
+        lab.cable(&sender.plug(INTERFACE), &receiver.plug(INTERFACE))?;
+    }
+    for (host, address) in [&sender, &receiver].into_iter().zip(HOSTS) {
+        host.add_address(INTERFACE, address.into(), 24)?;
+    }
     let longest = longest(&sender, &receiver)?;
     let manner = Manner { control: "reno", segment: 1460, unsent: 1 << 20 };
     let at = SocketAddr::new(HOSTS[1].into(), 80);
@@ -76,9 +77,12 @@ pub fn run(plan: &CablePlan) -> Result<Values> {
     })?;
     sleep_until(clock::now() + WAY)?;
     let state = tcp::state(&near).context("asking TCP how it went")?;
-    let told = daemon.ephemeral().map_err(|error| anyhow!("the cable does not answer: {error:?}"))?;
-    let executed: u64 = told.stores.iter().map(|store| counted(store).0).sum();
-    drop(daemon.stop());
+    let mut executed = 0;
+    if let Some((daemon, _notices)) = bump {
+        let told = daemon.ephemeral().map_err(|error| anyhow!("the bump does not answer: {error:?}"))?;
+        executed = told.stores.iter().map(|store| counted(store).0).sum();
+        drop(daemon.stop());
+    }
     let mbps = |(bytes, span): (u64, Nanos)| bytes as f64 * 8.0 / 1e6 / span.as_secs_f64().max(1e-9);
     Ok([
         ("offered_mbps", mbps(offered)),
@@ -90,6 +94,16 @@ pub fn run(plan: &CablePlan) -> Result<Values> {
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into())
+}
+
+/// The configuration of what is between the hosts.
+fn configuration() -> String {
+    let [line, inside] = PORTS;
+    format!(
+        "version = 1\n{ROUTER}\n[state]\ncapacity = 200000\ncentral = 0\n[port.{line}]\ndevice = \"packet:{line}\"\n\
+         offloads = false\n[port.{inside}]\ndevice = \"packet:{inside}\"\noffloads = false\nstate = {{ at = \"none\" }}\n\
+         [[passthrough]]\nports = [\"{line}\", \"{inside}\"]\n"
+    )
 }
 
 /// Bytes of the longest IP packet that passes, of those that hosts send.

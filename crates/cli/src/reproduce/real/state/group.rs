@@ -67,9 +67,12 @@ pub fn run(plan: &GroupPlan) -> Result<Values> {
     let lifetime = plan.lifetime.get();
     let state = format!("[state]\ncapacity = 1000\ncentral = 10000\nlifetime = \"{lifetime}ns\"");
     let loss = f64::from(plan.lost) / 1e6;
-    let keys =
-        if plan.lost > 0 { format!("faults = {{ loss = {loss}, seed = {} }}", plan.seed) } else { String::new() };
-    let network = Network::new(&HOSTS, &state, &keys)?;
+    // Each port loses others.
+    let keys = |router: usize, port: usize| match plan.lost {
+        0 => String::new(),
+        _ => format!("faults = {{ loss = {loss}, seed = {} }}", plan.seed + 100 * router as u64 + port as u64),
+    };
+    let network = Network::new(&HOSTS, &state, keys)?;
     let sockets = network.receivers.iter().map(Network::socket).collect::<Result<Vec<UdpSocket>>>()?;
     let root = Network::socket(&network.root)?;
     let to = network.root_address();

@@ -1,19 +1,24 @@
 //! When something is gone, by the clock of a machine (spec E-X15).
 
-use super::network::{Network, receive};
+use super::network::{Network, plain, receive};
 use super::{Values, sleep_until};
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use esp::host::Computation;
 use esp::isa::Instruction;
 use esp::store::Key;
 use esp::wire::{Carriages, Locations, Part};
 use io::clock;
 use sim::ephemeral::LifetimePlan;
+use std::net::UdpSocket;
+use std::thread;
 use std::time::Duration;
 use units::{Instant, Nanos};
 
 /// Between one entry and the next.
 const APART: Nanos = Nanos::millis(2);
+/// How long the last packets may be on their way.
+const WAY: Nanos = Nanos::millis(200);
+
 /// What a test says as its computation: the age that it looks at.
 fn says(part: &Part) -> Option<u64> {
     matches!(part.instruction, Instruction::Test { .. }).then_some(part.computation)
@@ -40,22 +45,35 @@ fn sends(plan: &LifetimePlan, begin: Instant) -> Vec<(Instant, Part)> {
     all
 }
 
+/// What comes to the root until the end: the ages at which something was found.
+fn hear(root: &UdpSocket, end: Instant) -> Result<Vec<u64>> {
+    let mut came = Vec::new();
+    while clock::now() < end {
+        came.extend(receive(root, Duration::from_millis(20))?.and_then(|(part, _)| says(&part)));
+    }
+    Ok(came)
+}
+
 /// Runs it: `present.AGE` as in virtual time, and how late packets were sent at most.
 pub fn run(plan: &LifetimePlan) -> Result<Values> {
     let lifetime = plan.lifetime.get();
-    let network =
-        Network::new(&[1], &format!("[state]\ncapacity = 10000\ncentral = 1000\nlifetime = \"{lifetime}ns\""), "")?;
+    let state = format!("[state]\ncapacity = 10000\ncentral = 1000\nlifetime = \"{lifetime}ns\"");
+    let network = Network::new(&[1], &state, plain)?;
     let (socket, root) = (Network::socket(&network.receivers[0])?, Network::socket(&network.root)?);
     socket.connect((network.root_address(), Carriages::PORT))?;
-    let (mut came, mut late) = (Vec::new(), Nanos::ZERO);
-    for (at, part) in sends(plan, clock::now() + Nanos::millis(20)) {
-        sleep_until(at)?;
-        late = late.max(clock::now().since(at));
-        socket.send(&part.to_bytes())?;
-    }
-    while let Some((part, _)) = receive(&root, Duration::from_millis(100))? {
-        came.extend(says(&part));
-    }
+    let all = sends(plan, clock::now() + Nanos::millis(20));
+    let end = all.last().map_or(Instant::START, |(at, _)| *at) + WAY;
+    let (late, came) = thread::scope(|scope| {
+        let hears = scope.spawn(|| hear(&root, end));
+        let mut late = Nanos::ZERO;
+        for (at, part) in all {
+            sleep_until(at)?;
+            late = late.max(clock::now().since(at));
+            socket.send(&part.to_bytes())?;
+        }
+        let came = hears.join().map_err(|_| anyhow!("the root's thread panicked"))??;
+        Ok::<_, anyhow::Error>((late, came))
+    })?;
     let count = |age: u64| came.iter().filter(|came| **came == age).count() as f64;
     let present = |age: &u64| (format!("present.{age}"), count(*age) / plan.entries.max(1) as f64);
     let mut values: Values = plan.looks.iter().map(present).collect();

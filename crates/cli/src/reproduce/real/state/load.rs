@@ -1,6 +1,6 @@
 //! Packets that create state, at a rate, in the store of a router's port (spec E-X1, E-X7).
 
-use super::network::Network;
+use super::network::{Network, plain};
 use super::{Values, sleep_until};
 use anyhow::Result;
 use control::api::EphemeralStore;
@@ -47,7 +47,7 @@ pub fn run(plan: &StorePlan) -> Result<Values> {
     let state = format!(
         "[state]\ncapacity = {capacity}\ncentral = 1000\nlifetime = \"{lifetime}ns\"\ncleaner = \"{cleaning}\""
     );
-    let network = Network::new(&[1], &state, "")?;
+    let network = Network::new(&[1], &state, plain)?;
     let seat = network.tree.receivers[0];
     let socket = Network::socket(&network.receivers[0])?;
     socket.connect((network.root_address(), Carriages::PORT))?;

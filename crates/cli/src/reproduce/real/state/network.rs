@@ -35,12 +35,12 @@ pub struct Network {
 }
 
 impl Network {
-    /// A tree whose routers keep what `state`, a table of a configuration, says, and of whose ports `keys` says more.
+    /// A tree whose routers keep what `state`, a table of a configuration, says, and of whose ports `keys` says more, by the numbers of the router and of the port.
     ///
     /// # Errors
     ///
     /// Why it cannot be had here.
-    pub fn new(receivers: &[usize], state: &str, keys: &str) -> Result<Network> {
+    pub fn new(receivers: &[usize], state: &str, keys: impl Fn(usize, usize) -> String) -> Result<Network> {
         let tree = Tree::new(receivers).map_err(anyhow::Error::msg)?;
         let lab = Lab::new().context("real packets need network namespaces: run it as root")?;
         let names = (0..tree.routers.len()).map(|number| format!("router{number}"));
@@ -66,8 +66,8 @@ impl Network {
         let seats = tree.receivers.iter().enumerate();
         let receivers = seats.map(|(n, seat)| host(&format!("receiver{n}"), *seat)).collect::<Result<_>>()?;
         let start = |(number, host): (usize, &Host)| -> Result<(Arc<Daemon>, Receiver<Notice>)> {
-            let text =
-                tree.routers[number].configuration("packet", &format!("{PORT}\n{keys}"), &format!("{ROUTER}\n{state}"));
+            let keys = |port| format!("{PORT}\n{}", keys(number, port));
+            let text = tree.routers[number].configuration("packet", keys, &format!("{ROUTER}\n{state}"));
             started(&text, host)
         };
         let daemons = routers.iter().enumerate().map(start).collect::<Result<_>>()?;
@@ -137,6 +137,11 @@ pub fn started(text: &str, host: &Host) -> Result<(Arc<Daemon>, Receiver<Notice>
 
 fn plug<'a>(host: &'a Host, port: &'a TreePort) -> Plug<'a> {
     Plug { host, link: &port.name, mac: Some(port.own.1) }
+}
+
+/// Nothing more is said of ports.
+pub fn plain(_: usize, _: usize) -> String {
+    String::new()
 }
 
 /// The next datagram with a part that has come, and what is behind that; none where nothing comes for a while.

@@ -1,6 +1,6 @@
 //! Data along the marked branches of a multicast tree of thirteen nodes (spec E-45, E-X13).
 
-use super::network::{Network, receive};
+use super::network::{Network, plain, receive};
 use super::{Values, sleep_until};
 use anyhow::{Context, Result};
 use esp::host::Computation;
@@ -23,7 +23,7 @@ const DATA: &[u8] = b"what the marked want to have";
 
 /// Runs it.
 pub fn run(plan: &SubcastPlan) -> Result<Values> {
-    let network = Network::new(&plan.receivers, &subcast_state(plan), "")?;
+    let network = Network::new(&plan.receivers, &subcast_state(plan), plain)?;
     let join = |host: &Host| -> Result<UdpSocket> {
         let socket = Network::socket(host)?;
         host.run(|| socket.join_multicast_v4(&GROUP, &Ipv4Addr::UNSPECIFIED))??;
