@@ -192,11 +192,7 @@ fn read_registered(plan: &StatePlan, key: &Result<Option<OperatorKey>, CannotMak
 
 impl Onlooker for Inspector {
     fn entries(&self, now: Instant, most: usize) -> Vec<Entry> {
-        let entry = |entry: crate::store::Entry| {
-            let crate::store::Entry { shard, tag, value, age, creator } = entry;
-            Entry { shard, tag, value, age, creator }
-        };
-        Inspector::entries(self, now).take(most).map(entry).collect()
+        Inspector::entries(self, now).take(most).collect()
     }
 }
 

@@ -4,26 +4,12 @@ use super::line::{Line, Place, SLOTS};
 use super::space::Space;
 use super::sync::{Arc, Ordering, fence};
 use super::time::Tick;
-use units::{Instant, Nanos};
+use plane::station::Entry;
+use units::Instant;
 
 /// Looks into a store.
 #[derive(Clone, Debug)]
 pub struct Inspector(pub(super) Vec<Arc<Space>>);
-
-/// An entry of a store.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Entry {
-    /// The shard it is in.
-    pub shard: usize,
-    /// Its tag, as the store keeps it.
-    pub tag: u64,
-    /// Its value.
-    pub value: u64,
-    /// How long ago it was created.
-    pub age: Nanos,
-    /// A hash of the computation that created it, where that is noted.
-    pub creator: Option<u16>,
-}
 
 /// How full a store is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -30,9 +30,10 @@ mod view;
 
 pub use cleaner::{Cleaner, CleanerCounters, Cleaning};
 pub use epochs::{Epochs, Grace};
-pub use inspect::{Entry, Inspector, Occupancy};
+pub use inspect::{Inspector, Occupancy};
 pub use key::Key;
 pub(crate) use key::below;
+pub use plane::station::Entry;
 pub use shard::{Done, Ended, Found, Session, Shard, ShardCounters, WhenFull};
 pub use time::LONGEST as LONGEST_LIFETIME;
 pub use view::{MAX_TAGS, Tags, View};
