@@ -33,6 +33,7 @@
 pub mod application;
 mod control;
 mod delivery;
+mod frames;
 mod newreno;
 mod ranges;
 mod receiver;
@@ -60,6 +61,8 @@ pub struct Segment {
     pub sent: Instant,
     /// Whether it has been sent before.
     pub again: bool,
+    /// Whether the receiver is not to wait for more before it answers: the PSH flag.
+    pub pushed: bool,
 }
 
 /// Packets that have come while an earlier one has not: a block of the selective acknowledgement option (RFC 2018), beside

@@ -61,7 +61,7 @@ impl Receiver {
             }
             return match self.acknowledging {
                 // What fills a hole is answered at once (RFC 5681, 4.2).
-                Acknowledging::Delayed(wait) if !hole && self.unanswered < 2 => {
+                Acknowledging::Delayed(wait) if !hole && self.unanswered < 2 && !segment.pushed => {
                     self.due = now + wait;
                     None
                 }

@@ -2,6 +2,7 @@
 
 use super::control::{Cause, Control, Progress};
 use super::delivery::Delivery;
+use super::frames::{Frames, Moment};
 use super::newreno::{NewReno, Verdict};
 use super::rtt::Rtt;
 use super::scoreboard::Scoreboard;
@@ -46,6 +47,8 @@ pub struct Sender {
     reacted: u64,
     /// A round trip is over when this packet is acknowledged.
     round: u64,
+    /// How packets are cut, where that is told.
+    frames: Option<Box<Frames>>,
     told: Told,
 }
 
@@ -116,6 +119,7 @@ impl Sender {
             full: false,
             reacted: 0,
             round: 0,
+            frames: settings.super_frames.then(Box::default),
             told: Told::default(),
         }
     }
@@ -154,6 +158,21 @@ impl Sender {
             self.waits = !full && wanted;
             return None;
         }
+        let moment = Moment {
+            now,
+            first: self.first,
+            room: self.room().saturating_sub(in_flight),
+            window: self.control.window(),
+            threshold: self.control.threshold(),
+            smoothed: self.rtt.smoothed(),
+        };
+        if let Some(frames) = &mut self.frames
+            && self.losses.open()
+            && frames.wait(&moment)
+        {
+            self.full = true;
+            return None;
+        }
         let seq = self.choose(fresh)?;
         if let Some(gap) = gap {
             // Late by no more than one, so that there are no bursts.
@@ -166,6 +185,14 @@ impl Sender {
             }
         }
         let again = seq < self.fresh;
+        let pushed = match &mut self.frames {
+            Some(frames) if !again => frames.send(seq, &moment),
+            Some(frames) => {
+                frames.repeat(now);
+                false
+            }
+            None => false,
+        };
         self.fresh = self.fresh.max(seq + 1);
         self.sent = now;
         self.told.sent += 1;
@@ -173,7 +200,7 @@ impl Sender {
         if self.due == Instant::FAR {
             self.due = now + self.rtt.timeout();
         }
-        Some(Segment { seq, sent: now, again })
+        Some(Segment { seq, sent: now, again, pushed })
     }
 
     /// What is sent next: what was lost, then what has never been sent, where the receiver has room.

@@ -68,6 +68,9 @@ pub struct Settings {
     /// Whether windows grow by packets acknowledged, and only while the window was what held the sender back; otherwise by
     /// acknowledgements, always.
     pub counted: bool,
+    /// Whether packets that are sent at once are super-frames of several, cut when they leave. As Linux cuts them the last one of each is
+    /// pushed, and a receiver that has read everything answers such a packet though no second one has come.
+    pub super_frames: bool,
     /// Whether packets may be marked in place of being dropped (ECN).
     pub marks: bool,
 }
@@ -88,6 +91,7 @@ impl Settings {
             longest_timeout: Nanos::secs(60),
             floor: Floor::Whole,
             counted: false,
+            super_frames: false,
             marks: false,
         }
     }
@@ -107,6 +111,7 @@ impl Settings {
             longest_timeout: Nanos::secs(120),
             floor: Floor::Variation,
             counted: true,
+            super_frames: true,
             marks: false,
         }
     }

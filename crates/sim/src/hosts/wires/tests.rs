@@ -5,7 +5,7 @@ use schemes::conformance::{Arrivals, Decided, Event, Recording};
 use schemes::model;
 use std::path::{Path, PathBuf};
 
-const ANY: Load = Load::Data(Segment { seq: 0, sent: Instant::START, again: false });
+const ANY: Load = Load::Data(Segment { seq: 0, sent: Instant::START, again: false, pushed: false });
 
 fn recordings() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../schemes/tests/conformance")

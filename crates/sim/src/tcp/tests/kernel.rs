@@ -59,14 +59,22 @@ fn models_do_on_a_link_as_the_kernel_does() {
         check("throughput", ours.throughput, kernel.throughput, 5.0);
         check("period", ours.period, kernel.period, 15.0);
         check("highest window", ours.highest, kernel.highest, 5.0);
-        // CUBIC loses several packets at each tooth; Reno one or two, as acknowledgements happen to come in pairs, so that the rates of Reno differ
-        // by up to a half though periods do not: no more than a packet a tooth may be said of it.
         if control == "cubic" {
             check("drop rate", ours.dropped, kernel.dropped, 12.0);
-        } else {
-            let tooth = |did: &Did| did.dropped * 1e-4 * did.throughput * 1e6 / 10_080.0 * did.period;
-            check("drops a tooth, less the kernel's", 100.0 + tooth(&ours) - tooth(&kernel), 100.0, 1.0);
         }
     }
     assert!(far.is_empty(), "{}", far.join("\n"));
+}
+
+/// What the kernel's Reno dropped at a tooth over ten minutes, in the mean of the teeth at which this machine did not stumble (302 and 143), with rooms
+/// of so many packets down to three fewer. Each time it was one packet or two.
+const A_TOOTH: [(usize, f64); 2] = [(30, 1.613), (100, 1.650)];
+
+#[test]
+fn reno_drops_as_many_packets_at_a_tooth_as_the_kernel_does() {
+    for (room, kernel) in A_TOOTH {
+        let tooth = |did: Did| did.dropped * 1e-4 * did.throughput * 1e6 / 10_080.0 * did.period;
+        let ours = (0..4).map(|less| tooth(model("reno", room - less))).sum::<f64>() / 4.0;
+        assert!((ours / kernel - 1.0).abs() < 0.12, "{room} packets: {ours:.3}, the kernel's {kernel:.3}");
+    }
 }

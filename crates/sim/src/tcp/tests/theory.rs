@@ -95,9 +95,9 @@ fn a_queue_without_bound_grows_with_the_root_of_time() {
     assert_eq!((world.dropped, world.flows[0].sender.told().timeouts), (0, 0));
 }
 
-/// What Linux does, but every packet is acknowledged.
+/// What Linux does, but every packet is acknowledged, and none waits for another to go with.
 fn each() -> Settings {
-    Settings { acknowledging: Acknowledging::Each, ..Settings::kernel() }
+    Settings { acknowledging: Acknowledging::Each, super_frames: false, ..Settings::kernel() }
 }
 
 #[test]

@@ -1,0 +1,169 @@
+//! How Linux cuts what is sent into packets: a socket's data lies in buffers of up to 64 KB, a super-frame of several packets is cut off
+//! whenever the window lets some go, and the last packet of each is pushed. A packet that would go alone waits for the next acknowledgement where that
+//! is due (`tcp_tso_autosize`, `tcp_tso_should_defer`). No document asks for this; but a receiver answers a pushed packet though it is the only one, and
+//! so it decides whether acknowledgements tell of two packets or of one, and at which of them a window grows.
+
+use std::collections::VecDeque;
+use units::{Instant, Nanos};
+
+/// Packets of a super-frame: the fewest, where the window has room for so many, and the time's worth of packets that is sized by.
+const LEAST: u64 = 2;
+const WORTH: Nanos = Nanos::new(1_000_000_000 / 1024);
+/// Packets in a buffer: of 1208 bytes, in 64 KB less what headers may take. There are no longer super-frames.
+const BUFFER: u64 = 54;
+/// An acknowledgement is due that comes within this time; and only who has sent within it waits.
+const SOON: Nanos = Nanos::millis(1);
+/// Super-frames under way whose times are known; those beyond count as sent with the last of them. No queue is told from another by them.
+const KNOWN: usize = 1 << 14;
+/// Who may send a third of the window does not wait.
+const PART: u64 = 3;
+
+/// What the window and the path are like when packets are to be sent for the first time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    pub now: Instant,
+    /// The first packet that is not acknowledged.
+    pub first: u64,
+    /// How many packets may be sent now.
+    pub room: u64,
+    pub window: f64,
+    pub threshold: f64,
+    pub smoothed: Option<Nanos>,
+}
+
+impl Moment {
+    /// Packets of a super-frame at most: what would be sent in a millisecond by a sender that spaced its packets.
+    fn frame(&self) -> u64 {
+        let faster = if self.window < self.threshold / 2.0 { 2.0 } else { 1.2 };
+        let worth = |smoothed: Nanos| faster * self.window * WORTH.get() as f64 / smoothed.get().max(1) as f64;
+        (self.smoothed.map_or(0.0, worth) as u64).clamp(LEAST, BUFFER)
+    }
+}
+
+/// The super-frames of one sender.
+#[derive(Clone, Debug)]
+pub(super) struct Frames {
+    /// The first packet of each that is under way, and when they were sent.
+    sent: VecDeque<(u64, Instant)>,
+    /// When the last packet was sent, or the last one sent again.
+    last: Instant,
+    /// Packets of the one that is being sent that are still to come, and whether it has several.
+    open: u64,
+    several: bool,
+    /// Packets left in the buffer.
+    left: u64,
+}
+
+impl Default for Frames {
+    fn default() -> Frames {
+        Frames { sent: VecDeque::new(), last: Instant::START, open: 0, several: false, left: BUFFER }
+    }
+}
+
+impl Frames {
+    fn begins(&self, now: Instant) -> bool {
+        self.open == 0 || now > self.last
+    }
+
+    /// Whether what may be sent waits for the next acknowledgement, to go with what that lets go.
+    pub fn wait(&mut self, moment: &Moment) -> bool {
+        let Moment { now, first, room, .. } = *moment;
+        while self.sent.get(1).is_some_and(|next| next.0 <= first) {
+            self.sent.pop_front();
+        }
+        let enough = room >= moment.frame().min(self.left) || room >= moment.window as u64 / PART;
+        if !self.begins(now) || enough || now.since(self.last) > SOON {
+            return false;
+        }
+        let oldest = self.sent.front().zip(moment.smoothed);
+        oldest.is_some_and(|(&(_, sent), smoothed)| sent + smoothed <= now + SOON.min(Nanos::new(smoothed.get() / 2)))
+    }
+
+    /// Packet `seq` is sent for the first time. Answers whether it is pushed.
+    pub fn send(&mut self, seq: u64, moment: &Moment) -> bool {
+        if self.begins(moment.now) {
+            self.open = moment.frame().min(moment.room).max(1);
+            self.several = self.open > 1;
+            if self.sent.len() < KNOWN {
+                self.sent.push_back((seq, moment.now));
+            }
+        }
+        self.last = moment.now;
+        self.open -= 1;
+        self.left -= 1;
+        let last = self.left == 0;
+        if last {
+            self.left = BUFFER;
+        }
+        self.open == 0 && (self.several || last)
+    }
+
+    /// A packet is sent again.
+    pub fn repeat(&mut self, now: Instant) {
+        (self.last, self.open) = (now, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(micros: u64, first: u64, room: u64) -> Moment {
+        let now = Instant::START + Nanos::micros(micros);
+        Moment { now, first, room, window: 100.0, threshold: 50.0, smoothed: Some(Nanos::millis(100)) }
+    }
+
+    /// Sends what may be sent, and answers of each packet whether it was pushed.
+    fn send(frames: &mut Frames, seq: &mut u64, moment: Moment) -> Vec<bool> {
+        let mut pushed = Vec::new();
+        for sent in 0..moment.room {
+            let moment = Moment { room: moment.room - sent, ..moment };
+            if frames.wait(&moment) {
+                break;
+            }
+            pushed.push(frames.send(*seq, &moment));
+            *seq += 1;
+        }
+        pushed
+    }
+
+    #[test]
+    fn the_last_of_a_super_frame_is_pushed_and_a_packet_alone_is_not() {
+        let (mut frames, mut seq) = (Frames::default(), 0);
+        // Nothing is known of the path: two at a time.
+        let unknown = |room| Moment { smoothed: None, ..at(0, 0, room) };
+        assert_eq!(send(&mut frames, &mut seq, unknown(5)), [false, true, false, true, false]);
+        // At 12 Mbit/s as well; ten times as fast a millisecond is worth eleven.
+        let fast = |room| Moment { window: 1000.0, ..at(150_000, 5, room) };
+        let pushed = send(&mut frames, &mut seq, fast(500));
+        assert_eq!(pushed.iter().position(|pushed| *pushed), Some(10));
+        frames.repeat(Instant::START + Nanos::micros(150_000));
+        assert!(!frames.send(seq, &fast(1)));
+    }
+
+    #[test]
+    fn one_packet_waits_where_the_next_acknowledgement_is_due() {
+        let (mut frames, mut seq) = (Frames::default(), 0);
+        assert_eq!(send(&mut frames, &mut seq, at(0, 0, 2)), [false, true]);
+        assert_eq!(send(&mut frames, &mut seq, at(2000, 0, 2)), [false, true]);
+        // The first two are acknowledged, and there is room for three: the next acknowledgement is two milliseconds away.
+        assert_eq!(send(&mut frames, &mut seq, at(100_000, 2, 3)), [false, true, false]);
+        // One of the next two is acknowledged by itself: the other is due.
+        assert_eq!(send(&mut frames, &mut seq, at(102_000, 3, 3)), [false, true]);
+        assert_eq!(send(&mut frames, &mut seq, at(102_500, 4, 2)), [false, true]);
+        // Who has sent nothing for a millisecond sends the one.
+        assert_eq!(send(&mut frames, &mut seq, at(104_500, 4, 1)), [false]);
+    }
+
+    #[test]
+    fn the_end_of_a_buffer_goes_alone_and_is_pushed() {
+        let (mut frames, mut seq) = (Frames::default(), 0);
+        for pair in 0..26 {
+            assert_eq!(send(&mut frames, &mut seq, at(pair * 2000, 0, 2)), [false, true]);
+        }
+        assert_eq!(send(&mut frames, &mut seq, at(60_000, 0, 1)), [false]);
+        assert_eq!(send(&mut frames, &mut seq, at(70_000, 0, 1)), [true]);
+        // A super-frame reaches over the end of the next.
+        assert_eq!(frames.left, BUFFER);
+    }
+}
