@@ -9,6 +9,7 @@
 //! | [`bound`] | how large a store has to be |
 //! | [`host`] | the side of end systems: computations, rounds, who reports and who collects |
 //! | [`site`] | a batch of packets at one place of a router |
+//! | [`elements`] | the same taken apart, to compare with |
 //! | [`station`] | all places of a router, as one worker has them |
 //! | [`Executor`] | the stations of the plane, by a configuration |
 //! | [`registered`] | instructions that an operator has registered |
@@ -22,6 +23,7 @@
 
 pub mod bound;
 pub mod conform;
+pub mod elements;
 mod executor;
 mod flows;
 pub mod guard;

@@ -1,5 +1,5 @@
 //! What instructions of ephemeral state cost a packet, beside the path that all packets of the same run take: three tasks,
-//! four routes (spec E-42; experiments E-X8 to E-X10).
+//! four routes (spec E-42; experiments E-X8 to E-X10, E-X18).
 //!
 //! Some go through the whole router, so what they add is what the path takes with them less what it takes without. The others
 //! end their packets, which then cannot come round again: they are executed at a store alone.
@@ -7,6 +7,7 @@
 use super::forwarding::{Course, SPARE, Table, frame};
 use super::{Figure, Rounds, median, medians};
 use esp::Executor;
+use esp::elements::Graph;
 use esp::isa::{self, Instruction, Operator};
 use esp::site::{Fate, Location, Rules, Site};
 use esp::store::{Epochs, Grace, LIFETIME, Store, StoreSpec, View};
@@ -16,6 +17,7 @@ use packet::{Packet, Pool, Region};
 use plane::event::Silent;
 use plane::rig::Rig;
 use plane::snapshot::Layout;
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use units::Instant;
@@ -133,9 +135,17 @@ fn fill(packet: &mut Packet, frame: &[u8]) {
     packet.meta_mut().l3 = 14;
 }
 
+/// Who executes.
+enum At {
+    /// The place that does all in one.
+    Whole(Box<Site>),
+    /// A graph of elements, one for each step.
+    Elements(Box<Graph>),
+}
+
 /// A store by itself, and packets with instructions on it.
 struct Place {
-    site: Site,
+    at: At,
     rules: Rules,
     packets: Vec<Packet>,
     fates: Vec<Fate>,
@@ -143,66 +153,132 @@ struct Place {
 }
 
 impl Place {
-    fn new((_, instruction): Kind) -> Place {
+    fn new((_, instruction): Kind, decomposed: bool) -> Place {
         let mut pool = Pool::new(Region::new(WARM + 1));
         let spec = StoreSpec::of(4 * WARM as u64);
         let mut store = Store::new(spec, &Arc::new(Epochs::new(1)), Grace::Counters);
         let mut packets: Vec<Packet> = (0..=WARM).map(|_| pool.take().expect("there is a frame for each")).collect();
         let mut scratch = packets.split_off(WARM);
-        let (mut site, rules) = (Site::new(store.shards.remove(0)), Rules { batch: BATCH, ..Rules::of(7) });
+        let (shard, rules) = (store.shards.remove(0), Rules { batch: BATCH, ..Rules::of(7) });
+        let at = match decomposed {
+            true => At::Elements(Box::new(Graph::new(shard, rules, Location::Input))),
+            false => At::Whole(Box::new(Site::new(shard))),
+        };
+        let (fates, counter) = (vec![Fate::Passed; WARM], CycleCounter::calibrated());
+        let mut place = Place { at, rules, packets: Vec::new(), fates, counter };
         for (n, packet) in packets.iter_mut().enumerate() {
             let mut execute = |instruction| {
                 fill(&mut scratch[0], &carrying(instruction, n));
-                site.process((&rules, Location::Input), HALFWAY, &mut scratch, &mut [Fate::Passed]);
+                place.process(&mut scratch, &mut [Fate::Passed]);
             };
             fill(packet, &carrying(instruction(n as u64, rules.node, &mut execute), n));
         }
-        let fates = vec![Fate::Passed; WARM];
-        let mut place = Place { site, rules, packets, fates, counter: CycleCounter::calibrated() };
+        place.packets = packets;
         place.execute(1);
         place
     }
 
+    fn process(&mut self, packets: &mut [Packet], fates: &mut [Fate]) {
+        match &mut self.at {
+            At::Whole(site) => site.process((&self.rules, Location::Input), HALFWAY, packets, fates),
+            At::Elements(graph) => graph.process(HALFWAY, packets, fates),
+        }
+    }
+
     /// Executes all packets so many times. Answers nanoseconds a packet.
     fn execute(&mut self, passes: usize) -> f64 {
+        let (mut all, mut fates) = (std::mem::take(&mut self.packets), std::mem::take(&mut self.fates));
         let begun = self.counter.read();
         for _ in 0..passes {
-            for (packets, fates) in self.packets.chunks_mut(256).zip(self.fates.chunks_mut(256)) {
-                self.site.process((&self.rules, Location::Input), HALFWAY, packets, fates);
+            for (packets, fates) in all.chunks_mut(256).zip(fates.chunks_mut(256)) {
+                self.process(packets, fates);
             }
         }
         let spent = self.counter.between(begun, self.counter.read()).get();
-        let aborted = self.fates.iter().find(|fate| matches!(fate, Fate::Aborted(_) | Fate::Passed));
+        let aborted = fates.iter().find(|fate| matches!(fate, Fate::Aborted(_) | Fate::Passed));
         assert_eq!(aborted, None, "the computation was under way");
+        (self.packets, self.fates) = (all, fates);
         spent as f64 / (passes * WARM) as f64
     }
 }
 
-pub fn measure(Rounds(count): Rounds) -> Vec<Figure> {
-    let mut plain = Course::new(Layout::Three, Table::Few, WARM);
-    let others = Table::Few;
-    let mut others = Course::of(executing(WARM, 4 * WARM as u64), others.destinations(WARM).into_iter().map(frame));
-    let through = [NOP, COUNT, COMPARE, RCOLLECT];
-    let mut courses = through.map(|kind| course(kind, WARM, 4 * WARM as u64));
-    let mut places = KINDS.map(Place::new);
-    let mut costs: Vec<Vec<(f64, f64)>> = vec![Vec::new(); 1 + through.len() + KINDS.len()];
-    for round in 0..=count {
-        let path = plain.plane(plain.passes());
-        let mut one = vec![others.plane(others.passes())];
-        one.extend(courses.iter_mut().map(|course| course.plane(course.passes()) - path));
-        one.extend(places.iter_mut().map(|place| place.execute(400)));
-        if round > 0 {
+/// Instructions that can go through the whole router again and again.
+const THROUGH: [Kind; 4] = [NOP, COUNT, COMPARE, RCOLLECT];
+
+/// Nanoseconds a packet, in each round beside what they are compared with.
+struct Costs {
+    /// Packets without instructions where others have them, beside the path.
+    others: Vec<(f64, f64)>,
+    /// What each of [`THROUGH`] adds, beside the path.
+    through: [Vec<(f64, f64)>; THROUGH.len()],
+    /// What each of [`KINDS`] takes at a store alone, beside the path.
+    alone: [Vec<(f64, f64)>; KINDS.len()],
+    /// The same by a graph of elements, beside the place that does all in one.
+    elements: [Vec<(f64, f64)>; KINDS.len()],
+}
+
+impl Costs {
+    fn measure(count: usize) -> Costs {
+        let mut plain = Course::new(Layout::Three, Table::Few, WARM);
+        let table = Table::Few;
+        let destinations = table.destinations(WARM).into_iter().map(frame);
+        let mut others = Course::of(executing(WARM, 4 * WARM as u64), destinations);
+        let mut courses = THROUGH.map(|kind| course(kind, WARM, 4 * WARM as u64));
+        let [mut places, mut graphs] = [false, true].map(|decomposed| KINDS.map(|kind| Place::new(kind, decomposed)));
+        let mut costs = Costs {
+            others: Vec::new(),
+            through: Default::default(),
+            alone: Default::default(),
+            elements: Default::default(),
+        };
+        for round in 0..=count {
             // The first only warms up.
-            costs.iter_mut().zip(one).for_each(|(costs, cost)| costs.push((cost, path)));
+            let add = |of: &mut Vec<(f64, f64)>, cost| {
+                if round > 0 {
+                    of.push(cost)
+                }
+            };
+            let path = plain.plane(plain.passes());
+            add(&mut costs.others, (others.plane(others.passes()), path));
+            for (course, of) in courses.iter_mut().zip(&mut costs.through) {
+                add(of, (course.plane(course.passes()) - path, path));
+            }
+            let places = places.iter_mut().zip(&mut costs.alone);
+            for ((place, alone), (graph, elements)) in places.zip(graphs.iter_mut().zip(&mut costs.elements)) {
+                let took = place.execute(400);
+                add(alone, (took, path));
+                add(elements, (graph.execute(400), took));
+            }
         }
+        costs
     }
-    drop(courses);
+}
+
+/// What instructions cost, by name: `path.ns`, `others.ns`, and of each `KIND.added_ns` to the whole path, `KIND.alone_ns` at a store alone,
+/// `KIND.elements_ns` by a graph of elements.
+pub fn costs(count: usize) -> BTreeMap<String, f64> {
+    let Costs { others, through, alone, elements } = Costs::measure(count);
+    let (others, path, _) = medians(&others);
+    let mut values = BTreeMap::from([("path.ns".to_owned(), path), ("others.ns".to_owned(), others)]);
+    let mut of = |kinds: &[Kind], costs: &[Vec<(f64, f64)>], what: &str| {
+        for ((name, _), costs) in kinds.iter().zip(costs) {
+            values.insert(format!("{}.{what}", name.to_lowercase()), medians(costs).0);
+        }
+    };
+    of(&THROUGH, &through, "added_ns");
+    of(&KINDS, &alone, "alone_ns");
+    of(&KINDS, &elements, "elements_ns");
+    values
+}
+
+pub fn measure(Rounds(count): Rounds) -> Vec<Figure> {
+    let Costs { others, through, alone, elements } = Costs::measure(count);
     let beside = |name: String, costs: &[(f64, f64)], budget| {
         Figure::beside("ephemeral", name, medians(costs), "ns/packet", budget)
     };
     let mut figures =
-        vec![beside("packets without instructions, where others have them".to_owned(), &costs[0], Some(1.03))];
-    for ((name, _), costs) in through.iter().zip(&costs[1..]) {
+        vec![beside("packets without instructions, where others have them".to_owned(), &others, Some(1.03))];
+    for ((name, _), costs) in THROUGH.iter().zip(&through) {
         let budget = match *name {
             "COUNT" => Some(0.6),
             "RCOLLECT" => Some(1.2),
@@ -215,8 +291,11 @@ pub fn measure(Rounds(count): Rounds) -> Vec<Figure> {
             figures.push(Figure::no_less("ephemeral", name, rate, "10^6/s", 10.0));
         }
     }
-    for ((name, _), costs) in KINDS.iter().zip(&costs[1 + through.len()..]) {
+    for ((name, _), costs) in KINDS.iter().zip(&alone) {
         figures.push(beside(format!("{name} at a store alone"), costs, None));
+    }
+    for ((name, _), costs) in KINDS.iter().zip(&elements) {
+        figures.push(beside(format!("{name} by a graph of elements, against that"), costs, None));
     }
     figures.push(large(count));
     figures

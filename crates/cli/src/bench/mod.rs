@@ -17,6 +17,7 @@ mod schemes;
 mod sim;
 mod workers;
 
+pub use ephemeral::costs as ephemeral_costs;
 pub use forwarding::managed as path_costs;
 pub use functions::costs as function_costs;
 pub use schemes::costs as scheme_costs;

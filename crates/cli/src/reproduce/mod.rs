@@ -9,7 +9,7 @@ mod real;
 mod work;
 mod world;
 
-pub use real::{RealHosts, RealPackets, RealState};
+pub use real::{RealHosts, RealPackets, RealProcessor, RealState};
 
 use crate::arguments::{Reproduce, Simulate, Usage};
 use crate::guests;
@@ -88,10 +88,15 @@ pub fn reproduce(options: &Reproduce) -> Result<ExitCode> {
         let simulation = Simulation { files, ..Simulation::default() };
         return carry_out(&[(orders, &simulation, threads)], told);
     }
+    let (of_processor, orders): (Vec<Order>, Vec<Order>) =
+        orders.into_iter().partition(|order| is_of(order, RealProcessor::can));
     let (state, orders): (Vec<Order>, Vec<Order>) = orders.into_iter().partition(|order| is_of(order, RealState::can));
     let (hosts, routers): (Vec<Order>, Vec<Order>) = orders.into_iter().partition(|order| is_of(order, RealHosts::can));
     let mut batches: Vec<(Vec<Order>, &dyn Runner, usize)> = Vec::new();
     let (of_routers, of_hosts, of_state);
+    if !of_processor.is_empty() {
+        batches.push((of_processor, &RealProcessor, 1));
+    }
     if !routers.is_empty() {
         let repeat = options.repeat.unwrap_or(if options.quick { 3 } else { 5 });
         of_routers = RealPackets::new(options.slower, usize::from(repeat))?;

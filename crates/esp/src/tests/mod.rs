@@ -5,6 +5,7 @@ mod cleaner;
 mod conform;
 mod corpus;
 mod dissect;
+mod elements;
 mod epochs;
 mod exchange;
 mod host;

@@ -28,27 +28,27 @@ const RECENT: usize = 1024;
 const MANY: u64 = 1 << 20;
 
 /// The engines and what comes.
-#[derive(Deserialize, Debug)]
+#[derive(Clone, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// Cycles a second.
     clock: u64,
     /// Engines, each with a store of its own.
     #[serde(default = "one")]
-    engines: usize,
+    pub engines: usize,
     /// Threads of each that execute instructions and do nothing else.
-    threads: usize,
+    pub threads: usize,
     /// What its cleaner does: `none`, `apart` (cleans only), `assists` (executes when there is nothing to clean).
-    cleaner: Cleans,
+    pub cleaner: Cleans,
     /// Lines that packets come by to all engines together, and packets a second on each.
     lines: u64,
     #[serde(deserialize_with = "quantity")]
     line: PacketRate,
     /// Of a hundred packets so many with a tag that was not used before; the others have one that is there.
-    new: u64,
+    pub new: u64,
     /// Tags of the others: `recent`, those made last, or `one` for all packets.
     #[serde(default)]
-    tags: Which,
+    pub tags: Which,
     /// Whether all packets are of one computation.
     #[serde(default)]
     one_computation: bool,
@@ -64,28 +64,36 @@ pub struct Plan {
     duration: Nanos,
     #[serde(deserialize_with = "quantity")]
     warmup: Nanos,
-    /// Entries of each store.
-    capacity: u64,
-    seed: u64,
+    /// Entries of each store; on a real processor 0 for as many as take sixteen times its last cache.
+    pub capacity: u64,
+    /// What packets and latencies are drawn from.
+    pub seed: u64,
 }
 
 fn one() -> usize {
     1
 }
 
+/// What a cleaner does.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "lowercase")]
-enum Cleans {
+pub enum Cleans {
+    /// There is none.
     None,
+    /// It cleans only.
     Apart,
+    /// It executes when there is nothing to clean.
     Assists,
 }
 
+/// Which tags packets have that are to find one.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[serde(rename_all = "lowercase")]
-enum Which {
+pub enum Which {
+    /// Those made last.
     #[default]
     Recent,
+    /// All packets the same.
     One,
 }
 

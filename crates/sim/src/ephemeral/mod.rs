@@ -16,6 +16,7 @@
 //! | `cable` | the kernel's TCP over a bump in the wire, in a laboratory only | `cable` |
 
 mod cable;
+mod carries;
 mod cleaner;
 mod engine;
 mod group;
@@ -37,10 +38,13 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 pub use cable::Plan as CablePlan;
+pub use carries::Carries;
+pub use engine::{Cleans as EngineCleans, Plan as EnginePlan, Which as EngineTags};
 pub use group::{Asked, By, Plan as GroupPlan};
 pub use lifetime::Plan as LifetimePlan;
 pub use store::{Plan as StorePlan, Who as StoreWho};
 pub use subcast::{Plan as SubcastPlan, state as subcast_state, told as subcast_told};
+pub use touches::Plan as TouchesPlan;
 pub use tree::{GROUP, Seat, Tree, TreePort, TreeRouter, UP};
 
 /// What is measured, by its name.

@@ -8,10 +8,18 @@ use esp::store::StoreSpec;
 use serde::Deserialize;
 use units::Instant;
 
-/// Nothing is to be said.
+/// How long it is measured.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {}
+pub struct Plan {
+    /// Rounds on a real processor, where it is measured what instructions cost; in virtual time there is nothing to repeat.
+    #[serde(default = "rounds")]
+    pub rounds: u16,
+}
+
+fn rounds() -> u16 {
+    10
+}
 
 /// Executes each instruction once, as it is where a computation is under way.
 ///

@@ -71,7 +71,9 @@ const EPHEMERAL: &[Entry] = folder!("ephemeral":
     "EX5.toml"
     "EX6.toml"
     "EX7.toml"
+    "EX8.toml"
     "EX9.toml"
+    "EX10.toml"
     "EX11.toml"
     "EX12.toml"
     "EX13.toml"
@@ -79,6 +81,7 @@ const EPHEMERAL: &[Entry] = folder!("ephemeral":
     "EX15.toml"
     "EX16.toml"
     "EX17.toml"
+    "EX18.toml"
 );
 
 /// Every file, in the order in which experiments are run.

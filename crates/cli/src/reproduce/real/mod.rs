@@ -7,7 +7,7 @@ mod needs;
 mod state;
 
 pub use hosts::RealHosts;
-pub use state::RealState;
+pub use state::{RealProcessor, RealState};
 
 use crate::bench::{function_costs, path_costs, scheme_costs};
 use anyhow::{Context, Result, bail};

@@ -6,6 +6,7 @@ mod group;
 mod lifetime;
 mod load;
 mod network;
+mod processor;
 mod subcast;
 
 use anyhow::{Context, Result};
@@ -16,6 +17,8 @@ use sim::ephemeral::Trial;
 use sim::experiment::{Job, Measures, Run, Runner};
 use std::collections::BTreeMap;
 use units::Instant;
+
+pub use processor::RealProcessor;
 
 /// What is measured, by its name.
 type Values = BTreeMap<String, f64>;

@@ -1,0 +1,391 @@
+//! What the published engine is laid beside: this machine's processor, on which packets of a batch wait for memory at the same time as threads do there
+//! (spec E-X2 to E-X6, E-X17), and what instructions add to the path of a packet (E-X8 to E-X10, E-X18).
+
+use super::Values;
+use crate::bench::ephemeral_costs;
+use anyhow::{Context, Result, anyhow, bail};
+use esp::host::Computation;
+use esp::isa::Instruction;
+use esp::site::{Fate, Location, Rules, Site};
+use esp::store::{Cleaner, Cleaning, Epochs, Grace, Key, LIFETIME, Store, StoreSpec};
+use esp::wire::{Addresses, Carriages, dedicated};
+use io::clock::CycleCounter;
+use io::cores;
+use plane::Chance;
+use sim::Measured;
+use sim::ephemeral::{EngineCleans, EnginePlan, EngineTags, Trial};
+use sim::experiment::{Job, Measures, Run, Runner};
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread::{self, JoinHandle};
+use units::Instant;
+
+/// Packets between two looks at the clock.
+const BLOCK: usize = 1024;
+/// Blocks that are measured, of which the median is told.
+const BLOCKS: usize = 2000;
+/// Entries of a store that stays near.
+const NEAR: u64 = 8192;
+/// Where a part begins.
+const HEADER: usize = 20;
+/// Bits of the shortest frame, as the paper counts them.
+const FRAME: f64 = 512.0;
+/// How much larger than the last cache a store is where a plan says nothing of its size (spec E-X2), and the most memory it takes.
+const BEYOND: u64 = 16;
+const MOST: u64 = 8 << 30;
+/// The last cache where nobody says how large it is.
+const CACHE: u64 = 32 << 20;
+
+/// Carries out trials of the engine, and of what instructions cost, on processors of its own, one after the other.
+pub struct RealProcessor;
+
+impl RealProcessor {
+    /// Whether runs are such trials.
+    pub fn can(job: &Job) -> bool {
+        let such = |trial| matches!(trial, Ok(Trial::Engine(_) | Trial::Touches(_)));
+        matches!(job.measures, Measures::State | Measures::Laboratory) && such(Trial::read(&job.world, &job.file))
+    }
+}
+
+impl Runner for RealProcessor {
+    fn name(&self) -> &str {
+        "on this machine's processor"
+    }
+
+    fn is_real(&self) -> bool {
+        true
+    }
+
+    fn run(&self, job: &Job) -> Result<Measured, String> {
+        let trial = Trial::read(&job.world, &job.file)?;
+        let values = thread::spawn(move || match trial {
+            Trial::Engine(plan) => engines(&plan),
+            Trial::Touches(plan) => pin_last(0).map(|()| ephemeral_costs(usize::from(plan.rounds))),
+            _ => bail!("it is of no processor"),
+        });
+        let values = values.join().map_err(|_| "a thread panicked".to_owned())?;
+        Ok(Measured { values: values.map_err(|error| format!("{error:#}"))?, ..Measured::default() })
+    }
+
+    fn remarks(&self, runs: &[Run]) -> Vec<String> {
+        let most = |name: &str| runs.iter().filter_map(|run| run.measured.get(name)).fold(0.0, f64::max);
+        if most("store_mib") == 0.0 {
+            return vec!["what is added is what a path of three tasks takes with and without it, in turns".to_owned()];
+        }
+        vec![format!(
+            "stores by themselves of up to {:.0} MiB, the last cache has {:.0}; batches of as many packets as there would be threads, \
+             medians of blocks of {BLOCK} packets",
+            most("store_mib"),
+            most("cache_mib")
+        )]
+    }
+}
+
+/// The calling thread runs on the last processor that it may, or so many before it.
+fn pin_last(before: usize) -> Result<()> {
+    let allowed = cores::allowed()?;
+    let core = allowed.len().checked_sub(before + 1).and_then(|at| allowed.get(at));
+    cores::pin(*core.ok_or_else(|| anyhow!("it needs {} processors, there are {}", before + 1, allowed.len()))?)?;
+    Ok(())
+}
+
+/// Bytes of the last cache, as Linux tells it.
+fn last_cache() -> Option<u64> {
+    let size = |index: usize| {
+        let text = std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index{index}/size")).ok()?;
+        text.trim().strip_suffix('K')?.parse::<u64>().ok().map(|kib| kib << 10)
+    };
+    (0..8).map_while(size).max()
+}
+
+/// Measures as many processors as there are engines. Nanoseconds stand where in virtual time there are cycles.
+///
+/// | value | what |
+/// |---|---|
+/// | `offered_pps`, `executed_pps`, `executed_mbps` | packets a second of all together, and in frames of 64 bytes |
+/// | `cycles` | nanoseconds a packet |
+/// | `memory_cycles` | of them those that it does not take on a store that stays near |
+/// | `created_pps`, `cleaned_pps` | entries made, and taken away |
+/// | `aborted` | instructions that were not executed |
+/// | `store_mib`, `cache_mib` | the memory of a store, and of the last cache |
+fn engines(plan: &EnginePlan) -> Result<Values> {
+    let cache = last_cache().unwrap_or(CACHE);
+    let mut plan = plan.clone();
+    if plan.capacity == 0 {
+        let entry = Store::bytes(1 << 20) >> 20;
+        plan.capacity = (cache * BEYOND).min(MOST) / entry.max(1);
+    }
+    let together = Barrier::new(plan.engines);
+    let far: Vec<Took> = thread::scope(|scope| {
+        let engine = |number: usize| {
+            let (plan, together) = (&plan, &together);
+            scope.spawn(move || {
+                // Whoever cannot begin must not keep the others from it.
+                let pinned = pin_last(number);
+                let bench = Bench::new(plan, plan.capacity, number);
+                let took = bench.measure(Some(together));
+                pinned.and(took)
+            })
+        };
+        let threads: Vec<_> = (0..plan.engines).map(engine).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?)
+            .collect::<Result<_>>()
+    })?;
+    pin_last(0)?;
+    let near = Bench::new(&plan, NEAR, 0).measure(None)?;
+    let rate: f64 = far.iter().map(|far| 1e9 / far.each).sum();
+    let each = far.iter().map(|far| far.each).sum::<f64>() / far.len().max(1) as f64;
+    let part = |of: fn(&Took) -> u64| {
+        let (what, packets) = far.iter().fold((0, 0), |(sum, all), far| (sum + of(far), all + far.packets));
+        what as f64 / packets.max(1) as f64
+    };
+    Ok([
+        ("offered_pps", rate),
+        ("executed_pps", rate * (1.0 - part(|far| far.aborted))),
+        ("executed_mbps", rate * FRAME / 1e6),
+        ("cycles", each),
+        ("memory_cycles", (each - near.each).max(0.0)),
+        ("created_pps", rate * part(|far| far.created)),
+        ("cleaned_pps", rate * part(|far| far.cleaned)),
+        ("aborted", far.iter().map(|far| far.aborted).sum::<u64>() as f64),
+        ("store_mib", Store::bytes(plan.capacity) as f64 / (1 << 20) as f64),
+        ("cache_mib", cache as f64 / (1 << 20) as f64),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into())
+}
+
+/// What came of a measurement.
+struct Took {
+    /// Nanoseconds a packet.
+    each: f64,
+    packets: u64,
+    created: u64,
+    cleaned: u64,
+    aborted: u64,
+}
+
+/// Who takes away what has expired.
+enum Cleans {
+    /// The owner of the store, after each of its batches.
+    Owner,
+    /// The same thread, between two blocks; it is a part of what a packet takes.
+    Between(Cleaner),
+    /// The same thread, and nobody counts it.
+    Uncounted(Cleaner),
+    /// A thread on another processor.
+    Apart(Apart),
+}
+
+/// A thread that cleans.
+struct Apart {
+    /// Up to when it is to clean, and up to when it has, in nanoseconds.
+    times: Arc<(AtomicU64, AtomicU64)>,
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Apart {
+    fn begin(mut cleaner: Cleaner) -> Apart {
+        let (times, over) = (Arc::new((AtomicU64::new(0), AtomicU64::new(0))), Arc::new(AtomicBool::new(false)));
+        let (of, ends) = (times.clone(), over.clone());
+        let thread = thread::spawn(move || {
+            // Where there is no other processor, it takes turns with who executes.
+            let _elsewhere = pin_last(1);
+            while !ends.load(Ordering::Relaxed) {
+                let now = of.0.load(Ordering::Acquire);
+                while cleaner.step(Instant::new(now)) > 0 {}
+                of.1.store(now, Ordering::Release);
+                thread::yield_now();
+            }
+        });
+        Apart { times, over, thread: Some(thread) }
+    }
+
+    /// It may clean until then, and has until some time ago.
+    fn told(&self, now: Instant, before: Instant) {
+        self.times.0.store(now.get(), Ordering::Release);
+        while self.times.1.load(Ordering::Acquire) < before.get() {
+            thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Apart {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It has nothing to tell.
+            drop(thread.join());
+        }
+    }
+}
+
+/// A store and packets for it.
+struct Bench {
+    site: Site,
+    cleans: Cleans,
+    rules: Rules,
+    packets: Vec<Vec<u8>>,
+    fates: Vec<Fate>,
+    computation: Computation,
+    tags: Key,
+    chance: Chance,
+    /// Tags that were used so far.
+    used: u64,
+    capacity: u64,
+    /// The time of the block before.
+    before: Instant,
+    new: u64,
+    one: bool,
+}
+
+impl Bench {
+    fn new(plan: &EnginePlan, capacity: u64, number: usize) -> Bench {
+        let seed = plan.seed ^ (number as u64) << 32;
+        // A thread that cleans besides does so as owners do; one beside others is the cleaner that assists them.
+        let alone = plan.cleaner == EngineCleans::Assists && plan.threads == 0;
+        let cleaning = if alone { Cleaning::Inline } else { Cleaning::Assist };
+        let spec = StoreSpec { cleaning, ..StoreSpec::of(capacity) };
+        let mut store = Store::new(spec, &Arc::new(Epochs::new(1)), Grace::Counters);
+        let cleans = match (store.cleaner, plan.cleaner) {
+            (None, _) => Cleans::Owner,
+            (Some(cleaner), EngineCleans::Assists) => Cleans::Between(cleaner),
+            (Some(cleaner), EngineCleans::None) => Cleans::Uncounted(cleaner),
+            (Some(cleaner), EngineCleans::Apart) => Cleans::Apart(Apart::begin(cleaner)),
+        };
+        let computation = Computation::new([seed, 4]);
+        let addresses = Addresses::V4(Ipv4Addr::new(198, 51, 100, 9), Ipv4Addr::new(203, 0, 113, 9));
+        let packet = dedicated(&Carriages::default(), addresses, &computation.count(0, u32::MAX));
+        let batch = (plan.threads + usize::from(plan.cleaner == EngineCleans::Assists)).max(1);
+        Bench {
+            site: Site::new(store.shards.remove(0)),
+            cleans,
+            rules: Rules { batch, ..Rules::of(1) },
+            packets: vec![packet; BLOCK],
+            fates: vec![Fate::Passed; BLOCK],
+            computation,
+            tags: Key::new([seed, 5]),
+            chance: Chance::new(seed, "packets"),
+            used: 0,
+            capacity,
+            before: Instant::START,
+            new: plan.new,
+            one: plan.tags == EngineTags::One,
+        }
+    }
+
+    /// The next block: new tags, and such that are somewhere in the half of the store that was made last.
+    fn draw(&mut self) {
+        for packet in &mut self.packets {
+            let number = if self.one {
+                0
+            } else if self.used == 0 || self.chance.below(100) < self.new {
+                self.used += 1;
+                self.used
+            } else {
+                self.used - self.chance.below(self.used.min(self.capacity / 2).max(1))
+            };
+            let counter = self.tags.hash(number);
+            let part = self.computation.part(Instruction::Count { counter, threshold: u32::MAX, inclusive: true });
+            part.write(&mut packet[HEADER..]);
+        }
+    }
+
+    /// The time at which as many entries live as there may be, less those of some blocks, which may not be cleaned yet: each that is made takes
+    /// the place of one that has expired.
+    fn now(&self) -> Instant {
+        let spare = (self.capacity / 8).max(4 * BLOCK as u64);
+        let lifetimes = self.used as f64 / self.capacity.saturating_sub(spare).max(1) as f64;
+        Instant::new((lifetimes * LIFETIME.get() as f64) as u64)
+    }
+
+    /// Executes a block. Answers the nanoseconds it took.
+    fn block(&mut self, counter: &CycleCounter) -> u64 {
+        self.draw();
+        let now = self.now();
+        if let Cleans::Apart(apart) = &self.cleans {
+            apart.told(now, self.before);
+        }
+        self.before = now;
+        let begun = counter.read();
+        self.site.process((&self.rules, Location::Input), now, &mut self.packets, &mut self.fates);
+        if let Cleans::Between(cleaner) = &mut self.cleans {
+            while cleaner.step(now) > 0 {}
+        }
+        let spent = counter.between(begun, counter.read()).get();
+        if let Cleans::Uncounted(cleaner) = &mut self.cleans {
+            while cleaner.step(now) > 0 {}
+        }
+        spent
+    }
+
+    /// Fills the store until as much expires as is made, and measures then. All of `together` begin at once.
+    fn measure(mut self, together: Option<&Barrier>) -> Result<Took> {
+        let counter = CycleCounter::calibrated();
+        let filled = if self.one || self.new == 0 { 0 } else { self.capacity + self.capacity / 8 };
+        while self.used < filled {
+            self.block(&counter);
+        }
+        // One that is not measured: code and packets are at hand, and what is made once is.
+        self.block(&counter);
+        let (before, aborted) = (self.living(), self.aborted());
+        together.map(Barrier::wait);
+        let mut blocks: Vec<u64> = (0..BLOCKS).map(|_| self.block(&counter)).collect();
+        let (after, packets) = (self.living(), (blocks.len() * BLOCK) as u64);
+        let aborted = self.aborted() - aborted;
+        blocks.sort_unstable();
+        let median = blocks.get(blocks.len() / 2).context("a block was measured")?;
+        let each = *median as f64 / BLOCK as f64;
+        let (created, kept) = (after.0 - before.0, after.1 as i64 - before.1 as i64);
+        Ok(Took { each, packets, created, cleaned: (created as i64 - kept).max(0) as u64, aborted })
+    }
+
+    /// Entries created so far, and those that are not freed.
+    fn living(&self) -> (u64, u64) {
+        let occupancy = self.site.occupancy(self.before);
+        (occupancy.created, occupancy.live + occupancy.expired)
+    }
+
+    fn aborted(&self) -> u64 {
+        self.site.counters().aborted.iter().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A trial of the engine on a small store.
+    fn of(more: &str) -> Values {
+        let cost = "{ cycles = 1, accesses = 1 }";
+        let text = format!(
+            "kind = 'engine'\nclock = 1\nlines = 1\nline = '1pps'\naccess = 1\ncreate = {cost}\nfind = {cost}\nclean = {cost}\n\
+             lifetime = '10s'\nduration = '1s'\nwarmup = '0s'\ncapacity = 20000\nseed = 1\n{more}"
+        );
+        let Trial::Engine(plan) = Trial::read(&text, "trial.toml").unwrap() else { unreachable!("it says so") };
+        engines(&plan).unwrap()
+    }
+
+    #[test]
+    fn whoever_cleans_takes_away_as_much_as_is_made_and_nothing_is_aborted() {
+        for (threads, cleaner) in [(0, "assists"), (3, "assists"), (1, "none"), (8, "apart")] {
+            let values = of(&format!("threads = {threads}\ncleaner = '{cleaner}'\nnew = 50\n"));
+            assert_eq!(values["aborted"], 0.0, "{cleaner}: {values:?}");
+            let cleaned = values["cleaned_pps"] / values["created_pps"];
+            assert!((0.9..1.1).contains(&cleaned), "{threads} {cleaner}: {values:?}");
+            let created = values["created_pps"] / values["executed_pps"];
+            assert!((0.45..0.55).contains(&created), "half of the packets have a new tag: {values:?}");
+        }
+    }
+
+    #[test]
+    fn one_tag_makes_one_entry() {
+        let values = of("threads = 3\ncleaner = 'assists'\nnew = 0\ntags = 'one'\n");
+        assert_eq!((values["aborted"], values["created_pps"]), (0.0, 0.0), "{values:?}");
+        assert!(values["executed_pps"] > 0.0);
+    }
+}

@@ -1,0 +1,74 @@
+//! The graph of elements is held to the place that does all in one.
+
+use super::*;
+use crate::elements::Graph;
+use crate::isa::{Abort, Operator};
+use plane::Chance;
+
+fn drawn(chance: &mut Chance) -> Instruction {
+    let mut tag = || chance.below(12);
+    let (counter, result, child) = (tag(), 20 + tag(), 40 + tag());
+    let value = chance.below(1 << 40);
+    match chance.below(12) {
+        0 => Instruction::Nop,
+        1 => count(counter, 3),
+        2 => Instruction::Compare { tag: counter, value, relation: Operator::Gt },
+        3 => Instruction::Collect { counter, result, value, operator: Operator::Max },
+        4 => Instruction::Rcollect { counter, result, child, value, operator: Operator::Add },
+        5 => Instruction::Rchld { counter, child },
+        6 => Instruction::Mark { tag: counter, value },
+        7 => Instruction::Test { tag: child },
+        8 => Instruction::Get { tag: counter, value },
+        9 => Instruction::Setfwd { tag: counter, value: 2, relation: Operator::Le },
+        10 => put(chance.below(1000), value),
+        // Of the router's own: as where nothing may be read.
+        _ => Instruction::Get { tag: u64::MAX, value },
+    }
+}
+
+/// A packet with an instruction, and now and then with something wrong.
+fn any(chance: &mut Chance) -> Vec<u8> {
+    let mut packet = packet(&part(drawn(chance)));
+    let last = packet.len() - 1;
+    match chance.below(20) {
+        0 => packet[last] ^= 1,
+        1 => packet[20 + 1] = 99,
+        2 => packet[20 + 2] = 24,
+        3 => packet[20] ^= 1 << 4,
+        4 => packet[20] |= 1 << 1,
+        5 => packet[9] = 17,
+        _ => {}
+    }
+    packet
+}
+
+#[test]
+fn elements_do_what_the_place_does_that_has_all_of_them_in_one() {
+    let mut seen = std::collections::BTreeSet::new();
+    for (seed, scoped) in (0..20).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let spec = StoreSpec { lifetime: Nanos::millis(50), ..StoreSpec::of(30) };
+        let mut place = Place::new(spec);
+        place.rules = Rules { batch: 8, scoped, allowed: !(1 << 9), ..place.rules };
+        let mut other = Store::new(spec, &Arc::new(Epochs::new(1)), Grace::Counters);
+        let mut graph = Graph::new(other.shards.remove(0), place.rules, Location::Input);
+        let mut chance = Chance::new(seed, "elements");
+        for _ in 0..40 {
+            let mut packets: Vec<Vec<u8>> = (0..20).map(|_| any(&mut chance)).collect();
+            let mut same = packets.clone();
+            let (mut fates, mut others) = ([Fate::Passed; 20], [Fate::Passed; 20]);
+            place.site.process((&place.rules, Location::Input), place.now, &mut packets, &mut fates);
+            graph.process(place.now, &mut same, &mut others);
+            assert_eq!((fates, packets), (others, same), "seed {seed}");
+            seen.extend(fates.iter().map(|fate| format!("{fate:?}")));
+            place.wait(Nanos::millis(5));
+        }
+    }
+    for fate in [Fate::Passed, Fate::Forwarded, Fate::Dropped].map(|fate| format!("{fate:?}")) {
+        assert!(seen.contains(&fate), "{fate} was not tried: {seen:?}");
+    }
+    for why in
+        [Abort::Full, Abort::AbsentTag, Abort::BadLength, Abort::BadChecksum, Abort::BadOpcode, Abort::NotEnabled]
+    {
+        assert!(seen.contains(&format!("{:?}", Fate::Aborted(why))), "{why:?} was not tried: {seen:?}");
+    }
+}
