@@ -4,6 +4,7 @@
 //! touch it. A frame of 64 bytes (60 without the check sequence) has room for exactly that.
 
 use crate::describe::FlowFields;
+use crate::ephemeral::Carries;
 use packet::Packet;
 use packet::wire::{Ipv4Spec, ethernet, ethertype, protocol};
 use units::Mac;
@@ -70,11 +71,12 @@ pub(crate) struct Template {
     frames: Vec<Vec<u8>>,
     flows: u64,
     port: u16,
+    carries: Option<Carries>,
 }
 
 impl Template {
-    /// Frames of these sizes, which count the check sequence.
-    pub fn new(fields: &FlowFields, sizes: &[u64], mac: Mac) -> Template {
+    /// Frames of these sizes, which count the check sequence, and have room for what they carry.
+    pub fn new((fields, carries): (&FlowFields, Option<Carries>), sizes: &[u64], mac: Mac) -> Template {
         let frame = |&size: &u64| {
             let mut frame = vec![0; (size - CHECK_SEQUENCE) as usize];
             let length = frame.len();
@@ -95,9 +97,12 @@ impl Template {
             frame[36..38].copy_from_slice(&fields.ports.1.to_be_bytes());
             // Without checksum, which RFC 768 allows: the tag is another in each packet.
             frame[38..40].copy_from_slice(&((length - 34) as u16).to_be_bytes());
+            if let Some(carries) = carries {
+                carries.part(0).write(&mut frame[HEADERS..]).expect("the size was checked");
+            }
             frame
         };
-        Template { frames: sizes.iter().map(frame).collect(), flows: fields.flows, port: fields.ports.0 }
+        Template { frames: sizes.iter().map(frame).collect(), flows: fields.flows, port: fields.ports.0, carries }
     }
 
     /// The length of a packet.
@@ -119,6 +124,9 @@ impl Template {
         if self.flows > 1 {
             let port = self.port.wrapping_add((tag.sequence % self.flows) as u16);
             bytes[34..36].copy_from_slice(&port.to_be_bytes());
+        }
+        if let Some(carries) = self.carries.filter(|carries| carries.computations != 1) {
+            carries.part(tag.sequence).write(&mut bytes[HEADERS..]);
         }
         tag.write(bytes);
     }
@@ -163,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_frame_of_64_bytes_has_its_headers_and_its_tag_and_nothing_else() {
-        let template = Template::new(&fields(), &[64, 1518], Mac([2, 0, 0, 0, 0, 9]));
+        let template = Template::new((&fields(), None), &[64, 1518], Mac([2, 0, 0, 0, 0, 9]));
         let mut pool = Pool::new(Region::new(4));
         let mut packet = pool.take().unwrap();
         let tag = Tag { born: u64::MAX - 5, sequence: (1 << 48) - 2, source: 65_000 };

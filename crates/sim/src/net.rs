@@ -196,7 +196,7 @@ impl Net {
         self.cards[card].mac = mac;
         for (flow, source) in self.flows.iter_mut().zip(&world.sources).filter(|(_, source)| source.card == card) {
             if !matches!(source.pattern, Pattern::Replay { .. }) {
-                flow.template = Some(Template::new(&source.fields, &source.sizes, mac));
+                flow.template = Some(Template::new((&source.fields, source.carries), &source.sizes, mac));
             }
         }
     }

@@ -11,6 +11,7 @@ mod text;
 pub use hosts::{FlowPlan, HostLink, HostsPlan};
 
 use crate::cost::CostModel;
+use crate::ephemeral::Carries;
 use crate::source::Pattern;
 use plan::{Call, Diagnostics, Guests, MediumPlan, Plan, SchemeChange, Service, TracePlan, TraceSource};
 use std::net::Ipv4Addr;
@@ -97,6 +98,8 @@ pub struct SourcePlan {
     pub sizes: Vec<u64>,
     /// What its packets say.
     pub fields: FlowFields,
+    /// What they carry besides.
+    pub carries: Option<Carries>,
     /// When it sends.
     pub pattern: Pattern,
     /// When it begins.

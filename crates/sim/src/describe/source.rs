@@ -4,8 +4,11 @@ use super::read::Reader;
 use super::tables::SourceTable;
 use super::text::{Text, parsed, quantity, quantity_or, within};
 use super::{FlowFields, SourcePlan};
-use crate::frame::{HEADERS, TAG};
+use crate::ephemeral::Carries;
+use crate::frame::{CHECK_SEQUENCE, HEADERS, TAG};
 use crate::source::Pattern;
+use esp::isa::NoInstruction;
+use esp::wire::{Carriages, Locations};
 use plan::{Report, did_you_mean, quote};
 use std::net::Ipv4Addr;
 use toml::Spanned;
@@ -24,25 +27,27 @@ impl Reader<'_> {
                 self.report.error(table.name.span(), &path, || (reason, "give each source a name of its own".into()));
             }
             let card = self.card(&table.card, &format!("{path}.card"));
-            let sizes = self.sizes(table, &path);
+            let carries = carries(&mut self.report, table, &path);
+            let sizes = self.sizes(table, &path, carries.map_or(0, |carries| carries.length()));
             let report = &mut self.report;
             let start = Instant::START + quantity_or(report, &table.start, format!("{path}.start"), Nanos::ZERO);
             let stop = Instant::START + quantity_or(report, &table.stop, format!("{path}.stop"), duration);
             let staggered = table.phase.as_ref().and_then(|text| parsed(report, text, &path, phase)).unwrap_or(false);
             let pattern = pattern(report, table, &path, start);
             let replays = matches!(pattern, Some(Pattern::Replay { .. }));
-            let fields = fields(report, table, &path, index, !replays, span);
+            let fields = fields(report, table, &path, (index, carries.is_some()), !replays, span);
             if let (Some(card), Some(pattern), Some(fields)) = (card, pattern, fields) {
                 let stop = stop.min(Instant::START + duration);
-                sources.push(SourcePlan { name, card, sizes, fields, pattern, start, stop, staggered });
+                sources.push(SourcePlan { name, card, sizes, fields, carries, pattern, start, stop, staggered });
             }
         }
         sources
     }
 
-    fn sizes(&mut self, table: &SourceTable, path: &str) -> Vec<u64> {
-        let Some(text) = &table.size else { return vec![64] };
-        let least = (HEADERS + TAG) as u64 + 4;
+    /// `carried` bytes are of an instruction.
+    fn sizes(&mut self, table: &SourceTable, path: &str, carried: usize) -> Vec<u64> {
+        let least = (HEADERS + carried + TAG) as u64 + CHECK_SEQUENCE;
+        let Some(text) = &table.size else { return vec![least] };
         let mut sizes = Vec::new();
         for word in text.get_ref().split([',', ' ']).filter(|word| !word.is_empty()) {
             let size = word.parse::<Bytes>().map_err(|error| (error.reason, error.hint)).and_then(|size| {
@@ -55,8 +60,50 @@ impl Reader<'_> {
                 Err(wrong) => self.report.error(text.span(), format!("{path}.size"), || wrong),
             }
         }
-        if sizes.is_empty() { vec![64] } else { sizes }
+        if sizes.is_empty() { vec![least] } else { sizes }
     }
+}
+
+/// What packets of a source carry. Keys that say more of it without an instruction are told, as is one of a capture.
+fn carries(report: &mut Report<'_>, table: &SourceTable, path: &str) -> Option<Carries> {
+    let Some(text) = &table.instruction else {
+        let at = table.at.as_ref().map(|text| (text.span(), "at"));
+        for (span, key) in at.into_iter().chain(table.computations.as_ref().map(|n| (n.span(), "computations"))) {
+            let reason = format!("'{key}' is said of an instruction, and there is none");
+            report.error(span, format!("{path}.{key}"), || (reason, "add instruction = \"count 0x2a upto 1\"".into()));
+        }
+        return None;
+    };
+    let read = |text: &str| {
+        text.parse().map_err(|no: NoInstruction| (format!("{} is no instruction", quote(text)), no.to_string()))
+    };
+    let instruction = parsed(report, text, &format!("{path}.instruction"), read)?;
+    if table.kind.get_ref() == "replay" {
+        let reason = "packets of a capture carry what they were recorded with".to_owned();
+        let say = || (reason, "take the instruction out, or give the source another kind".into());
+        report.error(text.span(), format!("{path}.instruction"), say);
+    }
+    let at =
+        table.at.as_ref().map_or(Some(Locations::INPUT), |at| parsed(report, at, &format!("{path}.at"), places))?;
+    let computations = within(report, &table.computations, format!("{path}.computations"), (0, 1 << 40), 1);
+    Some(Carries { instruction, at, computations })
+}
+
+/// `"input, output"`.
+fn places(text: &str) -> Result<Locations, (String, String)> {
+    let mut all = Locations { input: false, central: false, output: false };
+    for word in text.split([',', ' ']).filter(|word| !word.is_empty()) {
+        match word {
+            "input" => all.input = true,
+            "central" => all.central = true,
+            "output" => all.output = true,
+            other => {
+                let hint = "write one or several of input, central and output".to_owned();
+                return Err((format!("no place of a router is called {}", quote(other)), hint));
+            }
+        }
+    }
+    Ok(all)
 }
 
 fn phase(text: &str) -> Result<bool, (String, String)> {
@@ -159,7 +206,7 @@ fn fields(
     report: &mut Report<'_>,
     table: &SourceTable,
     path: &str,
-    index: usize,
+    (index, carries): (usize, bool),
     needed: bool,
     span: std::ops::Range<usize>,
 ) -> Option<FlowFields> {
@@ -189,7 +236,8 @@ fn fields(
         Some(text) => parsed(report, text, &format!("{path}.dscp"), dscp)?,
         None => 0,
     };
-    let ports = table.ports.as_ref().map_or([1024 + index as u16, 9], |ports| *ports.get_ref());
+    let port = if carries { Carriages::PORT } else { 9 };
+    let ports = table.ports.as_ref().map_or([1024 + index as u16, port], |ports| *ports.get_ref());
     let ttl = within(report, &table.ttl, format!("{path}.ttl"), (2, 255), 64) as u8;
     let flows = within(report, &table.flows, format!("{path}.flows"), (1, 60_000), 1);
     Some(FlowFields { source, destination, ports: (ports[0], ports[1]), dscp, ttl, flows })

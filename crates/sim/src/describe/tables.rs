@@ -152,6 +152,10 @@ pub(super) struct SourceTable {
     pub rise: Option<Text>,
     pub file: Option<Text>,
     pub again: Option<Spanned<bool>>,
+    /// An instruction of ephemeral state, where it is executed, and of how many computations.
+    pub instruction: Option<Text>,
+    pub at: Option<Text>,
+    pub computations: Option<Spanned<i64>>,
 }
 
 #[derive(Deserialize)]

@@ -1,10 +1,11 @@
 //! What a router has counted, all its workers together, and the values that follow from two such counts.
 
-use super::Live;
+use super::{Live, state};
 use crate::cost::Spent;
 use crate::net::Drops;
 use packet::DropReason;
 use plane::scheduler::task::State;
+use plane::station::StationReport;
 use plane::{Latency, PathCounters, QueueReport, TaskReport, WorkerReport};
 use std::collections::BTreeMap;
 use units::Nanos;
@@ -19,6 +20,8 @@ pub(super) struct Counts {
     drops: Drops,
     /// Received, sent, generated, dropped, consumed, and those inside.
     pub ledger: [u64; 6],
+    /// What was executed, where anything is.
+    state: Option<StationReport>,
     /// Of each core, where its time went and how much of it was idle.
     cores: Vec<(Spent, u64)>,
 }
@@ -192,6 +195,10 @@ impl Live<'_> {
                 let polls = task.port.filter(|_| task.kind == "input").map(|port| core.meter.polls(port));
                 counts.tasks.entry(name).or_default().add(task, polls);
             }
+            if let Some(station) = &report.station {
+                let before = counts.state.take();
+                counts.state = Some(StationReport::together(before.iter().chain([station])));
+            }
             let ledger = &report.ledger;
             ledger.drops().for_each(|(reason, packets)| counts.drops.add(reason, packets));
             // What is handed over from one worker to another stays inside.
@@ -226,6 +233,12 @@ impl Live<'_> {
             if dropped > 0 {
                 put(format!("drop.{}", reason.name()), dropped as f64);
             }
+        }
+        if let Some(state) = &now.state {
+            let snapshot = self.nodes[node].router.snapshot();
+            let name = |port| snapshot.port(port).map(|port| port.name.to_string());
+            let was = before.state.clone().unwrap_or_default();
+            state::tell(state, &was, name, |key, value| put(format!("state.{key}"), value));
         }
         tell_times(&spent, idle, span, |key, value| put(format!("cpu.{key}"), value));
         if now.cores.len() > 1 {

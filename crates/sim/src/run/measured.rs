@@ -33,6 +33,9 @@ use std::fmt;
 /// | `task.T.active_max_us` | the longest it was active before it ran, since the beginning |
 /// | `task.T.behind_max_us`, `behind_bound_us` | of a path: the most its service was behind its share while it could run, and its longest run and the longest of another (under SFQ and stride: of all others) together, since the beginning |
 /// | `task.T.cost_mean_us`, `cost_deviation_us`, `estimator.average`, `estimator.sleep_us` | what the router thinks at the end |
+/// | `state.STORE.executed`, `dropped`, `aborted`, `created` | instructions on a store, of a port by its name or `central`; those that ended their packet, those that could not be executed; entries |
+/// | `state.STORE.live`, `high_water`, `lag_us` | entries that live at the end, the most there were since the beginning, how late expired ones were freed last |
+/// | `state.aborted.REASON`, `state.handed` | in all stores; packets handed to the worker they belong to |
 /// | `drop.REASON` | packets a router dropped |
 /// | `cpu.idle`, `useful`, `polling`, `switching` | parts of the cores' time |
 /// | `cpu.efficiency`, `cpu.efficiency_literal` | work on packets, in parts of all time but idle time; the second counts looking in vain as work |
@@ -120,7 +123,8 @@ pub(crate) fn parameters(world: &World) -> Vec<(String, String)> {
             source.sizes,
             source.fields
         );
-        list.push((format!("source.{}", source.name), text));
+        let carries = source.carries.map_or(String::new(), |carries| format!(", {carries:?}"));
+        list.push((format!("source.{}", source.name), text + &carries));
     }
     let hosts = &world.hosts;
     for link in &hosts.links {

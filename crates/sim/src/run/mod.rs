@@ -16,6 +16,7 @@ mod policies;
 mod real;
 #[cfg(test)]
 mod sabotage;
+mod state;
 mod watched;
 
 pub use measured::Measured;
@@ -353,6 +354,7 @@ fn node(plan: &RouterPlan, index: usize, outside: &Outside) -> (Node, Vec<plane:
     };
     let (mut router, workers) = Router::new(build, |_| Box::new(Witness(outside.clone(), index)));
     router.know(known(plan));
+    router.execute_by(Arc::new(esp::Executor));
     (Node { router, plan: plan.clone(), pending: None }, workers)
 }
 
@@ -411,6 +413,10 @@ fn flow(world: &World, source: &SourcePlan, captures: &mut dyn Captures) -> Resu
         }
         _ => Vec::new(),
     };
+    if let Some(carries) = source.carries {
+        // Computations of one flow may go to different workers: order is that of each.
+        flows = carries.flows(flows);
+    }
     let chance = Chance::new(world.seed, &format!("source {}", source.name));
     let span = (source.start.get(), source.stop.get());
     let schedule = Schedule::new(

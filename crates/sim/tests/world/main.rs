@@ -4,4 +4,5 @@ mod common;
 mod laws;
 mod links;
 mod routers;
+mod state;
 mod wrong;

@@ -57,6 +57,41 @@ time = "1ms"
 }
 
 #[test]
+fn what_is_wrong_with_the_instructions_of_a_source_is_told() {
+    check(
+        r#"[[source]]
+name = "a"
+card = "in"
+kind = "constant"
+rate = "1kpps"
+destination = "10.0.0.1"
+instruction = "count 0x2a"
+[[source]]
+name = "b"
+card = "in"
+kind = "constant"
+rate = "1kpps"
+destination = "10.0.0.1"
+size = "64b"
+at = "input, behind"
+instruction = "test 0x2a"
+[[source]]
+name = "c"
+card = "in"
+kind = "constant"
+rate = "1kpps"
+destination = "10.0.0.1"
+computations = 3
+"#,
+        expect![[r#"
+            w:8:15: error: 'count 0x2a' is no instruction; write one of: nop, count TAG below|upto N, compare TAG OPERATOR N, collect COUNTER RESULT OPERATOR N, rcollect COUNTER RESULT CHILD OPERATOR N, rchld COUNTER CHILD, mark TAG N, test TAG, get TAG, put TAG N, setfwd TAG OPERATOR N
+            w:16:6: error: no place of a router is called 'behind'; write one or several of input, central and output
+            w:24:16: error: 'computations' is said of an instruction, and there is none; add instruction = "count 0x2a upto 1"
+        "#]],
+    );
+}
+
+#[test]
 fn an_unknown_key_is_told_with_what_was_meant() {
     check(
         "waarmup = \"1ms\"",
