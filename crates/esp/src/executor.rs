@@ -43,7 +43,7 @@ fn carriages(plan: &StatePlan) -> Carriages {
 /// The operator's key, where a configuration names one.
 fn operator_key(plan: &StatePlan) -> Result<Option<OperatorKey>, CannotMake> {
     let Some(file) = &plan.key else { return Ok(None) };
-    let hint = "name a file with 32 hexadecimal digits that the router may read: `openssl rand -hex 16` draws them";
+    let hint = "name a file with 32 hexadecimal digits that the router may read, or two lines of them: `openssl rand -hex 16` draws them";
     // What is wrong is told, and nothing of what is there.
     let wrong = |why: String| CannotMake { reason: format!("the key in '{file}' {why}"), hint: hint.to_string() };
     let mut text = String::new();
@@ -121,6 +121,11 @@ impl Maker for Executor {
             station.register(registry.map_err(|reason| CannotMake { reason, hint: hint() })?);
         }
         Ok(made.stations.into_iter().map(|station| Box::new(station) as Box<dyn plane::station::Station>).collect())
+    }
+
+    fn print(&self, plan: &StatePlan, secret: u64) -> u64 {
+        // What cannot be read is told when stations are made.
+        operator_key(plan).ok().flatten().map_or(0, |key| key.print(secret))
     }
 
     fn read(&self, plan: &StatePlan, l3: &[u8]) -> Option<Asked> {

@@ -28,9 +28,13 @@ const HEAD: usize = 12;
 pub(crate) const LONGEST: usize = HEAD + 6 * 8 + CHECKSUM;
 const ERROR: u8 = 1 << 1;
 
-/// What those share who may have instructions executed: 128 bits, drawn at random.
+/// What those share who may have instructions executed: 128 bits, drawn at random. While one key takes the place of another there are two: what is made
+/// is sealed with the first, and what is sealed with either is read, and sealed anew with the one that it came with.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct OperatorKey([u8; 16]);
+pub struct OperatorKey {
+    own: [u8; 16],
+    also: Option<[u8; 16]>,
+}
 
 /// A part without its seal, as it would be if it had none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,15 +99,26 @@ pub fn read(bytes: &[u8]) -> Result<Part, Unread> {
 impl OperatorKey {
     /// The key of these bytes.
     pub const fn new(bytes: [u8; 16]) -> OperatorKey {
-        OperatorKey(bytes)
+        OperatorKey { own: bytes, also: None }
     }
 
-    fn seal_of(&self, before: &[u8]) -> [u8; SEAL] {
-        let mut bytes = [0; LONGEST];
-        let bytes = &mut bytes[..before.len().min(LONGEST)];
-        bytes.copy_from_slice(&before[..bytes.len()]);
-        bytes[0] &= !ERROR;
-        SipHasher24::new_with_key(&self.0).hash(bytes).to_le_bytes()
+    /// The same, which reads what is sealed with another as well.
+    pub const fn or(self, other: [u8; 16]) -> OperatorKey {
+        OperatorKey { also: Some(other), ..self }
+    }
+
+    /// Whose seal a part has, of which `end` bytes are before that.
+    fn sealed_by(&self, sealed: &[u8], end: usize) -> Option<[u8; 16]> {
+        let seal = sealed.get(end..).and_then(|rest| rest.first_chunk::<SEAL>())?;
+        // Both are numbers of 64 bits: comparing them takes the same time wherever they differ.
+        let is = |key: &[u8; 16]| u64::from_le_bytes(*seal) == u64::from_le_bytes(seal_of(key, &sealed[..end]));
+        [Some(self.own), self.also].into_iter().flatten().find(is)
+    }
+
+    /// Tells keys apart, by a secret of whoever asks, without telling what they are.
+    pub(crate) fn print(&self, secret: u64) -> u64 {
+        let keys = [self.own, self.also.unwrap_or_default()].concat();
+        SipHasher24::new_with_keys(secret, u64::from(self.also.is_some())).hash(&keys)
     }
 
     /// The bytes of a part, sealed.
@@ -117,7 +132,7 @@ impl OperatorKey {
         let mut bytes = plain[..end].to_vec();
         bytes[2] += SEAL as u8;
         bytes[3] |= SEALED;
-        bytes.extend(self.seal_of(&bytes));
+        bytes.extend(seal_of(&self.own, &bytes));
         bytes.extend([0; CHECKSUM]);
         sum_up(&mut bytes);
         bytes
@@ -144,19 +159,17 @@ impl OperatorKey {
     pub(crate) fn open(&self, sealed: &[u8]) -> Result<Plain, Abort> {
         let plain = Plain::of(sealed).ok_or(Abort::BadChecksum)?;
         let end = usize::from(plain.length) - CHECKSUM;
-        // Both are numbers of 64 bits: comparing them takes the same time wherever they differ.
-        let seal = sealed.get(end..).and_then(|rest| rest.first_chunk::<SEAL>());
-        let right =
-            seal.is_some_and(|seal| u64::from_le_bytes(*seal) == u64::from_le_bytes(self.seal_of(&sealed[..end])));
-        if right { Ok(plain) } else { Err(Abort::Unauthenticated) }
+        self.sealed_by(sealed, end).map(|_| plain).ok_or(Abort::Unauthenticated)
     }
 
     /// Writes what an executed instruction has changed into the part that `plain` was taken from, and seals that anew.
     pub(crate) fn close(&self, sealed: &mut [u8], plain: &Plain) {
         let end = usize::from(plain.length) - CHECKSUM;
         let Some(whole) = sealed.get_mut(..end + SEAL + CHECKSUM) else { return };
+        // Who comes behind may have no other.
+        let key = if self.also.is_some() { self.sealed_by(whole, end).unwrap_or(self.own) } else { self.own };
         whole[HEAD..end].copy_from_slice(&plain.bytes[HEAD..end]);
-        let seal = self.seal_of(&whole[..end]);
+        let seal = seal_of(&key, &whole[..end]);
         whole[end..end + SEAL].copy_from_slice(&seal);
         sum_up(whole);
     }
@@ -165,6 +178,15 @@ impl OperatorKey {
     pub const fn sealed<P: Carried>(self, part: P) -> Sealed<P> {
         Sealed { key: self, part }
     }
+}
+
+/// The seal of what stands before it, less the error bit.
+fn seal_of(key: &[u8; 16], before: &[u8]) -> [u8; SEAL] {
+    let mut bytes = [0; LONGEST];
+    let bytes = &mut bytes[..before.len().min(LONGEST)];
+    bytes.copy_from_slice(&before[..bytes.len()]);
+    bytes[0] &= !ERROR;
+    SipHasher24::new_with_key(key).hash(bytes).to_le_bytes()
 }
 
 /// A part that is sealed as it is put into a packet: see [`crate::wire::dedicated`].
@@ -186,7 +208,9 @@ pub struct NoKey;
 
 impl fmt::Display for NoKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key is 32 digits from 0 to f: `openssl rand -hex 16` draws one")
+        f.write_str(
+            "a key is 32 digits from 0 to f, and maybe a second line with another: `openssl rand -hex 16` draws one",
+        )
     }
 }
 
@@ -195,14 +219,17 @@ impl std::error::Error for NoKey {}
 impl FromStr for OperatorKey {
     type Err = NoKey;
 
-    /// 32 hexadecimal digits, and space around them.
+    /// 32 hexadecimal digits, and space around them; or two lines of them, of which the second is that of another key.
     fn from_str(text: &str) -> Result<OperatorKey, NoKey> {
-        let text = text.trim();
-        if text.len() != 32 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-            return Err(NoKey);
-        }
-        let number = u128::from_str_radix(text, 16).map_err(|_| NoKey)?;
-        Ok(OperatorKey(number.to_be_bytes()))
+        let mut keys = text.split_whitespace().map(|digits| {
+            if digits.len() != 32 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+                return Err(NoKey);
+            }
+            u128::from_str_radix(digits, 16).map(u128::to_be_bytes).map_err(|_| NoKey)
+        });
+        let own = OperatorKey::new(keys.next().ok_or(NoKey)??);
+        let key = keys.next().transpose()?.map_or(own, |also| own.or(also));
+        keys.next().map_or(Ok(key), |_| Err(NoKey))
     }
 }
 

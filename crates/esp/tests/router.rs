@@ -396,6 +396,7 @@ fn with_an_operators_key_only_what_is_sealed_is_executed() {
     let lan = &store(&told, Some(0)).places[0];
     assert_eq!(lan.aborted.iter().find(|(why, _)| *why == "unauthenticated").unwrap().1, 1);
     assert_eq!((executed(store(&told, Some(0)), "input", "put"), store(&told, Some(0)).live), ((1, 0), 1));
+    renewed(&mut rig, (&file, TEXT), key);
     // What is explained, and what is printed of it: the file, never what it has.
     let maker = Executor;
     let plan = rig.router.plan().unwrap().state.clone().unwrap();
@@ -405,6 +406,33 @@ fn with_an_operators_key_only_what_is_sealed_is_executed() {
     let told = format!("{plan} {plan:?} {:?} {:?}", rig.router.snapshot(), asks(&dedicated(&CARRIAGES, THERE, &put)));
     assert!(told.contains(&name) && !told.contains(&TEXT[4..12]), "{told}");
     std::fs::remove_file(&file).unwrap();
+}
+
+/// Another key takes the place of this one under the same name, by two lines: stores stay, and no part is refused that has one of the keys.
+fn renewed(rig: &mut Rig, (file, text): (&std::path::Path, &str), old: OperatorKey) {
+    const NEW: &str = "ffeeddccbbaa99887766554433221100";
+    let new: OperatorKey = NEW.parse().unwrap();
+    let plan = rig.router.plan().unwrap().clone();
+    let get = |value| part(EVERYWHERE, Instruction::Get { tag: 1, value });
+    let steps = [
+        (format!("{text}\n{NEW}\n"), [true, true]),
+        (format!("{NEW}\n{text}"), [true, true]),
+        (NEW.into(), [false, true]),
+    ];
+    for (lines, executed) in steps {
+        assert!(!rig.router.renews(&plan), "nothing was written yet");
+        std::fs::write(file, &lines).unwrap();
+        assert!(rig.router.renews(&plan), "{lines}");
+        rig.run(&plan).unwrap();
+        for (key, executed) in [old, new].into_iter().zip(executed) {
+            rig.send("lan", &frame(LAN, &dedicated(&CARRIAGES, THERE, &key.sealed(get(0)))));
+            rig.settle();
+            let came = key.read(&rig.received("wan")[0][HEADERS..]).unwrap();
+            assert_eq!((came.error, came.instruction == get(5).instruction), (!executed, executed), "{lines}");
+        }
+    }
+    std::fs::write(file, text).unwrap();
+    rig.run(&plan).unwrap();
 }
 
 #[test]

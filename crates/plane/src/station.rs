@@ -109,6 +109,8 @@ pub struct Wanted {
     pub node: u64,
     /// Nobody outside knows it: computations are spread over workers by it.
     pub secret: u64,
+    /// Tells apart what was in the files that the plan names.
+    pub print: u64,
 }
 
 /// Makes stations.
@@ -116,6 +118,10 @@ pub trait Maker: Send + Sync {
     /// A station for each worker, in their order. Stores that are in `before` as well, and that its workers have, are left
     /// out: the stations will [succeed](Station::succeed) those.
     fn make(&self, before: Option<&Wanted>, wanted: &Wanted) -> Result<Vec<Box<dyn Station>>, CannotMake>;
+    /// Tells apart what is in the files that a plan names, without telling what that is: nobody finds out who does not know `secret`.
+    fn print(&self, _plan: &StatePlan, _secret: u64) -> u64 {
+        0
+    }
     /// What an IP packet asks for, if it asks for anything. `None`: it carries no instruction.
     fn read(&self, plan: &StatePlan, l3: &[u8]) -> Option<Asked>;
 }

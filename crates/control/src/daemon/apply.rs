@@ -257,6 +257,10 @@ impl Daemon {
             return Err(ApplyFailure::RestartNeeded(fixed));
         }
         let mut remarks = Vec::new();
+        let renews = control.router.renews(&plan);
+        if renews && let Some(file) = plan.state.as_ref().and_then(|state| state.key.as_ref()) {
+            remarks.push(format!("the key in '{file}' has changed, and was read anew"));
+        }
         let mut answer = api::Applied {
             generation: running,
             changes: changes.iter().map(told).collect(),
@@ -265,7 +269,7 @@ impl Daemon {
             pending: None,
             restores: order.restores,
         };
-        if changes.is_empty() {
+        if changes.is_empty() && !renews {
             remarks.extend(control.history.reword(&order.name, &order.text).err());
             (control.text, control.name) = (order.text.into(), order.name.into());
             return Ok(api::Applied { remarks, ..answer });

@@ -120,12 +120,37 @@ fn data_that_carries_a_sealed_part_is_found_again() {
     }
 }
 
+/// While one takes the place of another: a part is sealed anew with the key that it came with.
+#[test]
+fn two_keys_are_read_and_each_part_keeps_its_own() {
+    let both = KEY.or([0x5b; 16]);
+    let mut place = guarded();
+    place.rules.sealed = place.rules.sealed.map(|(_, allowed)| (both, allowed));
+    assert_eq!(place.pass(Location::Input, &mut sealed(KEY, put(1, 5))), Fate::Forwarded);
+    for key in [KEY, OTHER, both] {
+        let mut bytes = sealed(key, Instruction::Get { tag: 1, value: 0 });
+        assert_eq!(place.pass(Location::Input, &mut bytes), Fate::Forwarded);
+        let own = if key == OTHER { OTHER } else { KEY };
+        assert_eq!(own.read(&bytes[20..]).unwrap().instruction, Instruction::Get { tag: 1, value: 5 });
+    }
+    let third = OperatorKey::new([0x5c; 16]);
+    assert_eq!(place.pass(Location::Input, &mut sealed(third, put(1, 6))), Fate::Aborted(Abort::Unauthenticated));
+    assert_eq!(both.seal(&part(put(1, 5))), KEY.seal(&part(put(1, 5))), "what is made has the first");
+    let prints = [KEY, OTHER, both, OTHER.or([0x5a; 16])].map(|key| key.print(1));
+    assert!((0..4).all(|one| (0..one).all(|other| prints[one] != prints[other])), "{prints:?}");
+    assert_ne!(KEY.print(1), KEY.print(2), "nobody finds out without the secret");
+}
+
 #[test]
 fn a_key_is_read_and_never_told() {
     let key: OperatorKey = " 000102030405060708090a0b0c0d0e0f\n".parse().unwrap();
     assert_eq!(key, OperatorKey::new(std::array::from_fn(|n| n as u8)));
     assert_eq!(format!("{key:?}"), "OperatorKey");
     assert!(!format!("{:?}", guarded().rules).contains("90"), "0x5a");
+    let lines = "000102030405060708090a0b0c0d0e0f\r\n5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b\n";
+    assert_eq!(lines.parse::<OperatorKey>().unwrap(), key.or([0x5b; 16]));
+    let third = lines.to_owned() + &"1".repeat(32);
+    assert!(third.parse::<OperatorKey>().is_err() && lines[..60].parse::<OperatorKey>().is_err());
     let with_sign = format!("+{}", "1".repeat(31));
     for text in ["", "00", &"g".repeat(32), &"0".repeat(33), &with_sign, &"é".repeat(16)] {
         let error = text.parse::<OperatorKey>().unwrap_err().to_string();

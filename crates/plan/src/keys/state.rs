@@ -140,8 +140,8 @@ pub(crate) const STATE: &[Key] = &[
         Kind::Text(Form::File),
         "",
         "\"/etc/switchpath/state.key\"",
-        "The file of the operator's key, 32 hexadecimal digits, read when the table is applied: with it, only instructions are \
-         executed that are sealed with this key. Another key is another file.",
+        "The file of the operator's key, 32 hexadecimal digits, read with each apply and reload: with it, only instructions are \
+         executed that are sealed with this key, or with that of a second line.",
     ),
     key(
         "instruction",

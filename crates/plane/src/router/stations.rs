@@ -15,6 +15,13 @@ impl Router {
         self.maker = Some(maker);
     }
 
+    /// Whether a file that `plan` names has changed since it was read, where the running generation names it as well.
+    pub fn renews(&self, plan: &Plan) -> bool {
+        let (Some(state), Some(maker)) = (&plan.state, &self.maker) else { return false };
+        let running = self.snapshot.stations.as_ref().filter(|stations| stations.wanted.plan == *state);
+        running.is_some_and(|running| running.wanted.print != maker.print(state, self.build.limits.secret))
+    }
+
     /// What `plan` wants executed; none where nothing is.
     pub(super) fn stations(&self, plan: &Plan, names: &Names) -> Result<Option<Arc<Stations>>, ApplyError> {
         let Some(state) = &plan.state else { return Ok(None) };
@@ -34,6 +41,7 @@ impl Router {
             workers: self.mailboxes.len(),
             node: names.flow_key(plan),
             secret: self.build.limits.secret,
+            print: maker.print(state, self.build.limits.secret),
         };
         Ok(Some(Arc::new(Stations { wanted, marks: Marks::of(state), maker: maker.clone() })))
     }
