@@ -3,7 +3,9 @@
 //! A batch goes through in two stages (spec E-35): every packet is parsed, its tags are hashed and the lines of the store
 //! fetched; then all are executed in the order in which they came. What the first has read the second does not read again, and in both
 //! each instruction has its own straight line, in which it is known how many tags it has and what may become of it: two jumps a packet.
+//! Where entries are so few that they stay near the processor there is nothing to fetch, and both stages are one.
 
+mod near;
 mod stages;
 mod unusual;
 
@@ -11,9 +13,10 @@ use crate::guard::{Guard, Limits};
 use crate::isa::{Abort, Instruction, Opcode};
 use crate::registered::{Registry, Tally};
 use crate::seal::OperatorKey;
-use crate::store::{Key, Occupancy, Shard, ShardCounters, Tags};
+use crate::store::{Key, Occupancy, Session, Shard, ShardCounters, Tags};
 use crate::variables::Readings;
 use crate::wire::{Carriages, Locations};
+use near::execute_at_once;
 use packet::{Meta, Packet};
 use plane::station::Variables;
 use stages::{Means, prepare, run};
@@ -110,7 +113,7 @@ impl Carrier for Packet {
     /// Nothing where it is refused, made by the router itself, or a super-frame, which holds several packets.
     #[inline(always)]
     fn network(&self) -> &[u8] {
-        if self.meta().refused != 0 || self.meta().flags & Meta::GENERATED != 0 || self.offload().is_super_frame() {
+        if !executes(self) {
             return &[];
         }
         self.bytes().get(usize::from(self.meta().l3)..).unwrap_or_default()
@@ -118,9 +121,18 @@ impl Carrier for Packet {
 
     #[inline(always)]
     fn network_mut(&mut self) -> &mut [u8] {
+        if !executes(self) {
+            return &mut [];
+        }
         let at = usize::from(self.meta().l3);
         self.bytes_mut().get_mut(at..).unwrap_or_default()
     }
+}
+
+/// Whether anything of a packet is executed.
+#[inline(always)]
+fn executes(packet: &Packet) -> bool {
+    packet.meta().refused == 0 && packet.meta().flags & Meta::GENERATED == 0 && !packet.offload().is_super_frame()
 }
 
 impl Carrier for Vec<u8> {
@@ -341,13 +353,26 @@ impl Site {
         let counters = &mut counters[location as usize];
         let mut session = shard.begin(now);
         let (wanted, mut asked) = (location.locations(), 0);
+        if !GUARDED
+            && !rules.scoped
+            && let Some(near) = session.near()
+        {
+            let mut means = Means { node: rules.node, session: &mut session, guard: None, now };
+            for (packet, fate) in packets.iter_mut().zip(fates) {
+                *fate = match execute_at_once(&near, rules, (wanted, &mut asked), packet, counters) {
+                    Some(fate) => fate,
+                    None => {
+                        let mut registers = Registers { registry, tally, location };
+                        let about = (wanted, &mut asked);
+                        unusual::alone(&mut means, (rules, readings), &mut registers, about, packet, counters)
+                    }
+                };
+            }
+            return asked;
+        }
         for (packet, slot) in packets.iter().zip(prepared.iter_mut()) {
             let about = (wanted, &mut asked);
-            slot.todo = prepare((rules, readings), about, &session, packet.network(), slot, counters);
-            if slot.todo == Todo::Abort {
-                let with = (rules, readings, &*registry);
-                slot.todo = unusual::prepare(with, &session, packet.network(), slot);
-            }
+            slot.todo = read((rules, readings, registry), about, &session, packet.network(), slot, counters);
             if GUARDED
                 && let Some(guard) = guard
                 && !matches!(slot.todo, Todo::Pass | Todo::Abort)
@@ -360,16 +385,41 @@ impl Site {
         }
         let guard = if GUARDED { guard.as_deref_mut() } else { None };
         let mut means = Means { node: rules.node, session: &mut session, guard, now };
+        let mut registers = Registers { registry, tally, location };
         for ((packet, slot), fate) in packets.iter_mut().zip(prepared.iter()).zip(fates) {
-            *fate = match slot.todo {
-                Todo::Sealed => unusual::run_sealed(&mut means, (rules, readings), packet, slot, counters),
-                Todo::Registered => {
-                    let mut registers = Registers { registry, tally, location };
-                    unusual::run_registered(&mut means, (rules, readings), &mut registers, packet, slot, counters)
-                }
-                _ => run::<C, GUARDED>(&mut means, packet, (slot, readings), counters),
-            };
+            *fate = act::<C, GUARDED>(&mut means, (rules, readings), &mut registers, packet, slot, counters);
         }
         asked
+    }
+}
+
+/// The first stage of a packet, whatever it asks for.
+#[inline(always)]
+fn read(
+    (rules, readings, registry): (&Rules, &Readings, &Registry),
+    about: (Locations, &mut u8),
+    session: &Session<'_>,
+    l3: &[u8],
+    slot: &mut Prepared,
+    counters: &mut SiteCounters,
+) -> Todo {
+    let todo = prepare((rules, readings), about, session, l3, slot, counters);
+    if todo == Todo::Abort { unusual::prepare((rules, readings, registry), session, l3, slot) } else { todo }
+}
+
+/// The second.
+#[inline(always)]
+fn act<C: Carrier, const GUARDED: bool>(
+    means: &mut Means<'_, '_>,
+    (rules, readings): (&Rules, &Readings),
+    registers: &mut Registers<'_>,
+    packet: &mut C,
+    slot: &Prepared,
+    counters: &mut SiteCounters,
+) -> Fate {
+    match slot.todo {
+        Todo::Sealed => unusual::run_sealed(means, (rules, readings), packet, slot, counters),
+        Todo::Registered => unusual::run_registered(means, (rules, readings), registers, packet, slot, counters),
+        _ => run::<C, GUARDED>(means, packet, (slot, readings), counters),
     }
 }

@@ -4,7 +4,7 @@
 use super::{Carrier, Fate, Prepared, Rules, SiteCounters, Todo};
 use crate::guard::Guard;
 use crate::isa::{Abort, Instruction, Opcode, Verdict, execute};
-use crate::store::{Done, MAX_TAGS, Session};
+use crate::store::{Done, MAX_TAGS, Session, Tags};
 use crate::variables::{self, Reading, Readings};
 use crate::wire::{Locations, Peeked, peek, rewrite, set_error};
 use units::Instant;
@@ -124,7 +124,8 @@ pub(super) fn run<C: Carrier, const GUARDED: bool>(
                 $(Todo::$opcode => {
                     let Instruction::$opcode { $($operand,)* } = slot.instruction else { return Fate::Passed };
                     let instruction = Instruction::$opcode { $($operand,)* };
-                    one::<C, GUARDED, $tags>(means, packet, (slot, instruction), counters)
+                    let about = (&slot.tags, slot.computation);
+                    one::<C, GUARDED, $tags>(means, packet, (slot.at, slot.source), about, instruction, counters)
                 })*
                 Todo::Read => read_and_run(means, packet, (slot, readings), counters),
                 Todo::Pass | Todo::Sealed | Todo::Registered => Fate::Passed,
@@ -152,37 +153,38 @@ pub(super) fn run<C: Carrier, const GUARDED: bool>(
 fn one<C: Carrier, const GUARDED: bool, const TAGS: usize>(
     means: &mut Means<'_, '_>,
     packet: &mut C,
-    (slot, mut instruction): (&Prepared, Instruction),
+    (at, source): (u16, u16),
+    (tags, computation): (&Tags, u64),
+    mut instruction: Instruction,
     counters: &mut SiteCounters,
 ) -> Fate {
     let before = means.session.created();
-    if GUARDED && !means.may_create(slot, instruction.opcode()) {
-        return abort(packet, slot.at, Abort::Quota, counters);
+    if GUARDED && !means.may_create(source, instruction.opcode()) {
+        return abort(packet, at, Abort::Quota, counters);
     }
-    let done = match means.session.look_up::<TAGS>(&slot.tags, slot.computation) {
+    let done = match means.session.look_up::<TAGS>(tags, computation) {
         Some(mut found) => {
             let verdict = execute(&mut instruction, &mut found.view, means.node);
-            means.session.commit::<TAGS, _>(&slot.tags, slot.computation, found, verdict)
+            means.session.commit::<TAGS, _>(tags, computation, found, verdict)
         }
         None => Done::Full,
     };
     if GUARDED {
-        means.pay(slot, before);
+        means.pay(source, before);
     }
-    ended(packet, (slot, &instruction), done, counters)
+    ended(packet, (at, &instruction), done, counters)
 }
 
 impl Means<'_, '_> {
     /// Whether its source may create what an instruction creates.
-    pub fn may_create(&self, slot: &Prepared, opcode: Opcode) -> bool {
-        let source = slot.source.into();
-        self.guard.as_ref().is_none_or(|guard| guard.may_create(source, opcode.creates(), self.now))
+    pub fn may_create(&self, source: u16, opcode: Opcode) -> bool {
+        self.guard.as_ref().is_none_or(|guard| guard.may_create(source.into(), opcode.creates(), self.now))
     }
 
     /// Its source pays for what was created since so many were.
-    pub fn pay(&mut self, slot: &Prepared, before: u64) {
+    pub fn pay(&mut self, source: u16, before: u64) {
         if let Some(guard) = &mut self.guard {
-            guard.created(slot.source.into(), self.session.created() - before, self.now);
+            guard.created(source.into(), self.session.created() - before, self.now);
         }
     }
 }
@@ -191,7 +193,7 @@ impl Means<'_, '_> {
 #[inline(always)]
 fn ended<C: Carrier>(
     packet: &mut C,
-    (slot, instruction): (&Prepared, &Instruction),
+    (at, instruction): (u16, &Instruction),
     done: Done<Verdict>,
     counters: &mut SiteCounters,
 ) -> Fate {
@@ -200,7 +202,7 @@ fn ended<C: Carrier>(
         Done::Executed(Verdict::Forward) => count.forwarded += 1,
         Done::Executed(Verdict::Rewritten) => {
             count.forwarded += 1;
-            if let Some(bytes) = packet.network_mut().get_mut(usize::from(slot.at)..) {
+            if let Some(bytes) = packet.network_mut().get_mut(usize::from(at)..) {
                 rewrite(bytes, instruction);
             }
         }
@@ -208,8 +210,8 @@ fn ended<C: Carrier>(
             count.dropped += 1;
             return Fate::Dropped;
         }
-        Done::Executed(Verdict::Abort(why)) => return abort(packet, slot.at, why, counters),
-        Done::Full => return abort(packet, slot.at, Abort::Full, counters),
+        Done::Executed(Verdict::Abort(why)) => return abort(packet, at, why, counters),
+        Done::Full => return abort(packet, at, Abort::Full, counters),
     }
     Fate::Forwarded
 }
@@ -230,7 +232,7 @@ fn read_and_run<C: Carrier>(
         }
     }
     let before = means.session.created();
-    if !means.may_create(slot, instruction.opcode()) {
+    if !means.may_create(slot.source, instruction.opcode()) {
         return abort(packet, slot.at, Abort::Quota, counters);
     }
     let done = means.session.execute::<MAX_TAGS, _>(&slot.tags, slot.computation, |view| {
@@ -243,8 +245,8 @@ fn read_and_run<C: Carrier>(
         let wrote = (0..MAX_TAGS).any(|index| read[index].is_some() && view.wrote(index));
         if wrote { Verdict::Abort(Abort::NotEnabled) } else { verdict }
     });
-    means.pay(slot, before);
-    ended(packet, (slot, &instruction), done, counters)
+    means.pay(slot.source, before);
+    ended(packet, (slot.at, &instruction), done, counters)
 }
 
 /// Says in the packet that it was not executed.

@@ -3,14 +3,14 @@
 //! nothing.
 
 use super::stages::{Means, abort, prepare_each, run};
-use super::{Carrier, Fate, Prepared, Rules, SiteCounters, Todo};
+use super::{Carrier, Fate, Prepared, Rules, SiteCounters, Todo, act, read};
 use crate::isa::{Abort, REGISTERED, Verdict};
 use crate::registered::{self, RegisteredPart, Registry, Tally};
 use crate::seal::{OperatorKey, Plain, is_sealed};
 use crate::site::Location;
 use crate::store::{Done, Session, Tags, View};
 use crate::variables::{FIRST, Reading, Readings};
-use crate::wire::{Unread, peek, set_error};
+use crate::wire::{Locations, Unread, peek, set_error};
 use plane::registered::{Call, Outcome, TAGS};
 
 /// What becomes of a part that is not to be executed as it is.
@@ -43,6 +43,22 @@ pub(super) fn prepare(
         (false, Some((_, allowed)), Some(plain)) => prepare_sealed((rules, readings), allowed, session, plain, slot),
         _ => slot.aborted(why),
     }
+}
+
+/// Both stages of one packet that is in some way unusual, where all others are executed at once.
+#[cold]
+#[inline(never)]
+pub(super) fn alone<C: Carrier>(
+    means: &mut Means<'_, '_>,
+    (rules, readings): (&Rules, &Readings),
+    registers: &mut Registers<'_>,
+    about: (Locations, &mut u8),
+    packet: &mut C,
+    counters: &mut SiteCounters,
+) -> Fate {
+    let (mut slot, with) = (Prepared::NONE, (rules, readings, &*registers.registry));
+    slot.todo = read(with, about, means.session, packet.network(), &mut slot, counters);
+    act::<C, false>(means, (rules, readings), registers, packet, &slot, counters)
 }
 
 fn prepare_sealed(
@@ -230,7 +246,7 @@ fn call<C: Carrier>(
         3 => session.execute::<3, _>(&slot.tags, computation, execute),
         _ => session.execute::<4, _>(&slot.tags, computation, execute),
     };
-    means.pay(slot, before);
+    means.pay(slot.source, before);
     match done {
         Done::Executed(Verdict::Abort(why)) => return abort(packet, slot.at, why, counters),
         Done::Full => return abort(packet, slot.at, Abort::Full, counters),

@@ -25,7 +25,13 @@ impl Key {
     #[inline(always)]
     pub const fn hash(self, word: u64) -> u64 {
         // Neither factor that is multiplied is known to who chooses the word.
-        fold(fold(word ^ self.0[0], ODD[0]) ^ self.0[1], ODD[1])
+        self.join(word, 0)
+    }
+
+    /// The hash of two words, of which neither can take the place of the other.
+    #[inline(always)]
+    pub const fn join(self, first: u64, second: u64) -> u64 {
+        fold(fold(first ^ self.0[0], ODD[0]) ^ self.0[1] ^ second, ODD[1])
     }
 
     /// Another key, for another purpose, made of this one.

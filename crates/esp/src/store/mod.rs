@@ -34,7 +34,7 @@ pub use inspect::{Inspector, Occupancy};
 pub use key::Key;
 pub(crate) use key::below;
 pub use plane::station::Entry;
-pub use shard::{Done, Ended, Found, Session, Shard, ShardCounters, WhenFull};
+pub use shard::{Done, Ended, Found, Near, Session, Shard, ShardCounters, Value, WhenFull};
 pub use time::LONGEST as LONGEST_LIFETIME;
 pub use view::{MAX_TAGS, Tags, View};
 
@@ -131,5 +131,5 @@ pub fn shard_of(key: Key, computation: u64, shards: usize) -> usize {
 pub const fn mix(first: u64, second: u64) -> u64 {
     // A key for everybody: nothing is secret here, and it shall be the same everywhere.
     const EVERYBODY: Key = Key::new([0x243f6a8885a308d3, 0xa4093822299f31d0]);
-    EVERYBODY.hash(EVERYBODY.hash(first).rotate_left(17) ^ second)
+    EVERYBODY.join(first, second)
 }

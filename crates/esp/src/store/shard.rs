@@ -12,6 +12,9 @@ use units::{Instant, Nanos};
 /// Records that an owner cleans after a batch for each that it has created in it, and besides.
 const CLEANED: (usize, usize) = (2, 8);
 
+/// Entries whose lines a core has near it, with as much besides: half a megabyte. Server cores have one or two to themselves.
+const NEAR: u64 = (1 << 19) / size_of::<Line>() as u64;
+
 /// What became of an instruction, as far as the store is concerned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Done<T> {
@@ -192,6 +195,43 @@ pub struct Found<'a> {
     values: [Option<&'a AtomicU64>; MAX_TAGS],
 }
 
+/// The entries of a shard that a core keeps near it.
+#[derive(Clone, Copy)]
+pub struct Near<'a> {
+    space: &'a Space,
+    now: Tick,
+}
+
+/// A value of the store.
+#[derive(Clone, Copy)]
+pub struct Value<'a>(&'a AtomicU64);
+
+impl Value<'_> {
+    /// What it is.
+    #[inline(always)]
+    pub fn get(self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Gives it another.
+    #[inline(always)]
+    pub fn set(self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+}
+
+impl<'a> Near<'a> {
+    /// The values under tags, which are different. `None` where one of them is not where it has its home.
+    #[inline(always)]
+    pub fn find<const TAGS: usize>(&self, tags: [u64; TAGS]) -> Option<[Value<'a>; TAGS]> {
+        let mut values = [Value(&self.space.created); TAGS];
+        for (value, tag) in values.iter_mut().zip(tags) {
+            *value = Value(self.space.line(self.space.home(tag)).value(tag, self.now)?);
+        }
+        Some(values)
+    }
+}
+
 /// A batch of instructions.
 pub struct Session<'a> {
     space: &'a Space,
@@ -209,6 +249,18 @@ impl<'a> Session<'a> {
     #[inline]
     pub fn created(&self) -> u64 {
         self.books.created
+    }
+
+    /// The entries as whoever needs not fetch them sees them; none where they are more than a core keeps near it, or who
+    /// creates them is written down.
+    #[inline]
+    pub fn near(&mut self) -> Option<Near<'a>> {
+        let Session { space, books, now, open, .. } = self;
+        if books.created - books.freed > NEAR {
+            books.freed = space.freed.load(Ordering::Acquire);
+        }
+        let near = *open && books.created - books.freed <= NEAR && !space.knows_creators();
+        near.then_some(Near { space, now: *now })
     }
 
     /// Looks up the homes of so many tags, and has the processor fetch them.

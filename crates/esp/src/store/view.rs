@@ -34,6 +34,17 @@ impl Tags {
         self.tags[..COUNT].copy_from_slice(&tags);
     }
 
+    /// The first so many, if they are all different.
+    #[inline(always)]
+    pub fn apart<const COUNT: usize>(&self) -> Option<[u64; COUNT]> {
+        const { assert!(COUNT <= 3, "of more, not all pairs are compared") };
+        let [first, second, third, _] = self.tags;
+        if COUNT > 1 && first == second || COUNT > 2 && (first == third || second == third) {
+            return None;
+        }
+        self.tags.first_chunk().copied()
+    }
+
     /// How many there are.
     #[inline(always)]
     pub fn count(&self) -> usize {

@@ -11,6 +11,7 @@ mod exchange;
 mod host;
 mod instructions;
 mod model;
+mod near;
 mod packets;
 mod registered;
 mod seal;

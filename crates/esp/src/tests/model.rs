@@ -192,10 +192,11 @@ proptest! {
     fn a_place_does_what_the_specification_says(
         steps in proptest::collection::vec((meeting(), 0u64..4_000), 1..200),
         capacity in 1usize..12,
-        dedicated: bool,
+        (dedicated, diagnostics) in any::<(bool, bool)>(),
     ) {
         let cleaning = if dedicated { Cleaning::Dedicated } else { Cleaning::Inline };
-        let mut place = Place::new(StoreSpec { cleaning, ..StoreSpec::of(capacity as u64) });
+        // Where creators are noted down packets go through two stages; else they are executed at once.
+        let mut place = Place::new(StoreSpec { cleaning, diagnostics, ..StoreSpec::of(capacity as u64) });
         let mut model = Model::new(capacity);
         for (instruction, milliseconds) in steps {
             place.wait(Nanos::millis(milliseconds));

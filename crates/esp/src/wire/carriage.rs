@@ -41,8 +41,8 @@ impl Carriages {
     #[inline(always)]
     pub fn find(&self, l3: &[u8]) -> Option<(Range<usize>, Carriage)> {
         // Most packets: IPv4 without options.
-        if let Some(0x45) = l3.first()
-            && let Some(header) = Ipv4Header::of(l3)
+        if let Some(header) = Ipv4Header::of(l3)
+            && (header.version(), header.header_length()) == (4, ipv4::HEADER)
         {
             let end = header.total_length().min(l3.len());
             if !header.is_first() {

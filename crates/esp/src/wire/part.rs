@@ -293,12 +293,23 @@ impl Part {
 /// Whether the checksum of a part of this length is right: all its words sum up to nothing.
 #[inline(always)]
 fn is_summed<const LENGTH: usize>(bytes: &[u8]) -> bool {
-    // Parts are 14 to 46 bytes long, each 2 more than words of 4: a straight line once the length is known.
+    // Parts are 14 to 46 bytes long: a straight line once the length is known.
     let Some(whole) = bytes.first_chunk::<LENGTH>() else { return false };
-    let (words, rest) = whole.as_chunks::<4>();
-    let total = words.iter().fold(0, |total, word| total + u64::from(u32::from_ne_bytes(*word)));
-    let (pairs, _) = rest.as_chunks::<2>();
-    let total = pairs.iter().fold(total, |total, pair| total + u64::from(u16::from_ne_bytes(*pair)));
+    let (words, mut rest) = whole.as_chunks::<8>();
+    let mut total = 0;
+    for word in words {
+        total += u128::from(u64::from_ne_bytes(*word));
+    }
+    if let Some((word, behind)) = rest.split_first_chunk::<4>() {
+        total += u128::from(u32::from_ne_bytes(*word));
+        rest = behind;
+    }
+    if let Some(pair) = rest.first_chunk::<2>() {
+        total += u128::from(u16::from_ne_bytes(*pair));
+    }
+    // What is above 64 bits counts as much as what is below.
+    let (total, more) = (total as u64).overflowing_add((total >> 64) as u64);
+    let total = total + u64::from(more);
     // The ones' complement sum of all words is 0xffff where the sum of all is a multiple of that, and none of the words is
     // nothing as the first is not. It does not mind the order of bytes (RFC 1071 2(B)).
     total.is_multiple_of(0xffff)
@@ -415,13 +426,10 @@ fn write_operands(instruction: &Instruction, bytes: &mut [u8]) {
 pub fn rewrite(bytes: &mut [u8], instruction: &Instruction) {
     let Some(whole) = bytes.get_mut(..instruction.opcode().length()) else { return };
     match *instruction {
-        Instruction::Collect { value, .. } => replace(whole, HEAD + 16, value),
-        Instruction::Get { value, .. } => replace(whole, HEAD + 8, value),
-        Instruction::Rchld { child, .. } => replace(whole, HEAD + 8, child),
-        Instruction::Rcollect { child, value, .. } => {
-            replace(whole, HEAD + 16, child);
-            replace(whole, HEAD + 24, value);
-        }
+        Instruction::Collect { value, .. } => replace(whole, [(HEAD + 16, value)]),
+        Instruction::Get { value, .. } => replace(whole, [(HEAD + 8, value)]),
+        Instruction::Rchld { child, .. } => replace(whole, [(HEAD + 8, child)]),
+        Instruction::Rcollect { child, value, .. } => replace(whole, [(HEAD + 16, child), (HEAD + 24, value)]),
         _ => {}
     }
 }
@@ -441,15 +449,18 @@ pub fn set_error(bytes: &mut [u8]) {
     bytes[at..at + CHECKSUM].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Replaces an operand of 8 bytes.
+/// Replaces operands of 8 bytes.
 #[inline(always)]
-fn replace(whole: &mut [u8], at: usize, new: u64) {
+fn replace<const OPERANDS: usize>(whole: &mut [u8], operands: [(usize, u64); OPERANDS]) {
     let end = whole.len() - CHECKSUM;
-    let Some(field) = whole[at..].first_chunk_mut::<8>() else { return };
-    let old = u64::from_be_bytes(*field);
-    *field = new.to_be_bytes();
-    let Some(sum) = whole[end..].first_chunk_mut::<CHECKSUM>() else { return };
-    let before = !u16::from_be_bytes(*sum);
-    let words = |field: u64, total: Sum| total.double((field >> 32) as u32).double(field as u32);
-    *sum = words(new, words(!old, Sum::new().word(before))).checksum().to_be_bytes();
+    let Some(sum) = whole[end..].first_chunk::<CHECKSUM>() else { return };
+    // The sum does not mind the order of bytes (RFC 1071 2(B)).
+    let mut total = Sum::new().word(!u16::from_ne_bytes(*sum));
+    for (at, new) in operands {
+        let Some(field) = whole[at..].first_chunk_mut::<8>() else { return };
+        let (old, new) = (*field, new.to_be_bytes());
+        total = total.quad(!u64::from_ne_bytes(old)).quad(u64::from_ne_bytes(new));
+        *field = new;
+    }
+    whole[end..].copy_from_slice(&total.checksum().to_ne_bytes());
 }

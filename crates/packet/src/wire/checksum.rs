@@ -35,6 +35,13 @@ impl Sum {
         Self(self.0 + (field >> 16) as u64 + (field & 0xffff) as u64)
     }
 
+    /// Adds a 64-bit field as four words.
+    #[must_use]
+    pub const fn quad(self, field: u64) -> Self {
+        // Halves of 32 bits count as much as their words do.
+        Self(self.0 + (field >> 32) + (field & 0xffff_ffff))
+    }
+
     /// Adds the IPv4 pseudo-header of an upper-layer packet of `length` bytes (RFC 768, RFC 9293 3.1).
     #[must_use]
     pub fn pseudo4(self, source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, length: u16) -> Self {

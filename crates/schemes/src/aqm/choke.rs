@@ -88,7 +88,6 @@ impl Choke {
 
 impl Manage for Choke {
     type Memory = Memory;
-    const PUSHES_OUT: bool = true;
 
     fn memory(&self) -> Memory {
         Memory { waiting: VecDeque::with_capacity(self.red.limit as usize), ..Memory::default() }
@@ -99,7 +98,7 @@ impl Manage for Choke {
     }
 
     fn arrive<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>, packet: &Record) -> bool {
-        let stored = at.waiting.packets;
+        let stored = at.size().packets;
         memory.agree(stored);
         let waiting = stored.saturating_sub(memory.doomed);
         self.red.average(&mut memory.red, at, waiting);
@@ -122,7 +121,7 @@ impl Manage for Choke {
     }
 
     fn evaluate<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>) -> Turn {
-        memory.agree(at.waiting.packets);
+        memory.agree(at.size().packets);
         let turn = if memory.leave() == Some(Waiting::Doomed) { at.drop_front() } else { at.send() };
         memory.red.left(at.size().packets.saturating_sub(memory.doomed), at.wires.now());
         turn

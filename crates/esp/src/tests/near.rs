@@ -1,0 +1,58 @@
+//! What is executed at once is what two stages do: the same packets to two stores that differ in nothing else.
+
+use super::{Place, V4, model::meeting, part};
+use crate::site::{Fate, Location};
+use crate::store::StoreSpec;
+use crate::wire::{Addresses, Carriages, Locations, datagram, dedicated};
+use proptest::prelude::*;
+use std::net::Ipv6Addr;
+use units::Nanos;
+
+/// A packet with an instruction, in any carriage, to be executed anywhere; and sometimes one of its bytes is another.
+fn packets() -> impl Strategy<Value = Vec<u8>> {
+    let changed = proptest::option::weighted(0.3, (any::<proptest::sample::Index>(), 1u8..));
+    let locations = (any::<bool>(), any::<bool>(), any::<bool>());
+    (meeting(), locations, 0u8..3, changed, 0usize..4).prop_map(
+        |(instruction, (input, central, output), how, changed, cut)| {
+            let mut part = part(instruction);
+            part.locations = Locations { input, central, output };
+            let v6 = Addresses::V6(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST);
+            let mut packet = match how {
+                0 => dedicated(&Carriages::default(), V4, &part),
+                1 => dedicated(&Carriages::default(), v6, &part),
+                _ => datagram(&Carriages::default(), V4, 9, &part).expect("datagrams are carried by default"),
+            };
+            if let Some((index, bits)) = changed {
+                let index = index.index(packet.len());
+                packet[index] ^= bits;
+                packet.truncate(packet.len() - cut);
+            }
+            packet
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn at_once_is_as_in_two_stages(
+        batches in proptest::collection::vec((proptest::collection::vec(packets(), 1..20), 0u64..4_000), 1..30),
+        capacity in 1u64..12,
+        allowed: u16,
+    ) {
+        // Only one that does not note down who created what executes at once.
+        let mut places = [false, true].map(|diagnostics| Place::new(StoreSpec { diagnostics, ..StoreSpec::of(capacity) }));
+        for (number, (batch, milliseconds)) in batches.into_iter().enumerate() {
+            let location = Location::ALL[number % 3];
+            let mut seen = places.iter_mut().map(|place| {
+                place.rules.allowed = allowed | 1 << (number % 16);
+                place.wait(Nanos::millis(milliseconds));
+                let (mut packets, mut fates) = (batch.clone(), vec![Fate::Passed; batch.len()]);
+                place.site.process((&place.rules, location), place.now, &mut packets, &mut fates);
+                let entries: Vec<_> = place.inspector.entries(place.now).map(|entry| (entry.tag, entry.value)).collect();
+                (packets, fates, entries, *place.site.counters_at(location))
+            });
+            let (at_once, staged) = (seen.next(), seen.next());
+            prop_assert_eq!(at_once, staged);
+        }
+    }
+}
