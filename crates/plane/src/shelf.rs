@@ -130,14 +130,22 @@ impl<T> Shelf<T> {
     /// Shows the first packet of a queue, and those behind it up to so many bytes, as far as they are near.
     #[inline(always)]
     pub fn heads(&self, queue: usize, bytes: u32, mut see: impl FnMut(&T)) {
-        let Some(line) = self.lines.get(queue) else { return };
-        let mut bytes = bytes;
-        for behind in 0..line.count {
-            let place = line.place(behind);
-            line.near[place].iter().for_each(&mut see);
-            bytes = bytes.saturating_sub(line.lengths[place].into());
-            if bytes == 0 {
-                return;
+        let Some(line) = self.lines.get(queue).filter(|line| line.count > 0) else { return };
+        let [first, second] = [0, 1].map(|behind| line.place(behind));
+        line.near[first].iter().for_each(&mut see);
+        // Whether one or two are to be seen is what nobody can guess: without a jump it costs less, if the first is seen twice.
+        let mut bytes = bytes.saturating_sub(line.lengths[first].into());
+        let both = (bytes > 0) & (line.count > 1);
+        line.near[if both { second } else { first }].iter().for_each(&mut see);
+        bytes = bytes.saturating_sub(line.lengths[second].into());
+        if bytes > 0 {
+            for behind in 2..line.count {
+                let place = line.place(behind);
+                line.near[place].iter().for_each(&mut see);
+                bytes = bytes.saturating_sub(line.lengths[place].into());
+                if bytes == 0 {
+                    return;
+                }
             }
         }
     }

@@ -28,8 +28,8 @@ impl<M: Manage> Single<M> {
 
 #[inline(always)]
 fn at<W: Wires>(wires: &mut W, queue: QueueId) -> At<'_, W> {
-    let backlog = wires.size(queue).bytes;
-    At { wires, queue, backlog }
+    let waiting = wires.size(queue);
+    At { wires, queue, waiting, backlog: waiting.bytes }
 }
 
 impl<W: Wires, M: Manage> Scheme<W> for Single<M> {

@@ -16,7 +16,9 @@ const BATCH: usize = 32;
 const AHEAD: usize = 256;
 /// Flows at most.
 const MOST: usize = 100_000;
-/// Wires to nothing: queues as a link has them, of records that lie in a cache line each as those of packets do.
+/// Wires to nothing: queues as a link has them, of records that lie in a cache line each as those of packets do. The arriving one, too: across
+/// two pages it would cost each packet 10 ns, by chance.
+#[repr(align(64))]
 pub(super) struct Desk {
     now: Instant,
     /// What is still to arrive in this call, from here on; they come round again.

@@ -42,6 +42,7 @@ pub use witness::{Finding, Unwitnessed, Witness};
 use crate::objective::{Because, Wants};
 use crate::offload::wire_length;
 use crate::snapshot::{Egress, PathSpec, PortView, Snapshot};
+use crate::station::Marks;
 use packet::wire::{flow_hash, ipv4};
 use packet::{BATCH, DropReason, Meta, Packet};
 use units::{AdjacencyId, GroupId, Instant, InterfaceId, PathId, PortId};
@@ -192,6 +193,8 @@ impl<W: Witness> Classifier<'_, W> {
         let routed = interface.is_some_and(|interface| !interface.ipv4.is_empty());
         let wants = interface.map_or(&Wants::NOTHING, |interface| &*interface.wants);
         let mac = if routed { view.mac.number() } else { u64::MAX };
+        // Seldom any: found out once, and not of every packet.
+        let marks = Some(self.snapshot.marks).filter(|marks| *marks != Marks::NONE);
         let mut bytes = 0;
         // All of one length, so that the loops below need no bounds checks.
         let packets = &mut packets[..count];
@@ -201,7 +204,7 @@ impl<W: Witness> Classifier<'_, W> {
         for i in 0..count {
             let packet = &mut packets[i];
             bytes += packet.len() as u64;
-            match self.plain_destination(mac, packet, stations) {
+            match self.plain_destination(mac, packet, marks, stations) {
                 Some((destination, seen)) => (keys[i], facts[i]) = (destination, seen),
                 None => {
                     (keys[i], facts[i]) = (0, Facts::NOT_PLAIN);
@@ -259,19 +262,26 @@ impl<W: Witness> Classifier<'_, W> {
     /// The destination of an untagged IPv4 packet for us to forward, without options and with nothing wrong; nothing
     /// for all others. Notes in `stations` where it may carry an instruction.
     #[inline(always)]
-    fn plain_destination(&self, mac: u64, packet: &mut Packet, stations: &mut bool) -> Option<(u32, Facts)> {
+    fn plain_destination(
+        &self,
+        mac: u64,
+        packet: &mut Packet,
+        marks: Option<Marks>,
+        stations: &mut bool,
+    ) -> Option<(u32, Facts)> {
         let bytes = packet.bytes();
         let frame = bytes.first_chunk::<PLAIN>()?;
         let (link, header) = frame.split_first_chunk::<ETHERNET>()?;
         let header: &[u8; ipv4::HEADER] = header.first_chunk()?;
         let station = u64::from_be_bytes(*link.first_chunk()?) >> 16;
-        let kind = u32::from_be_bytes([link[12], link[13], header[0], 0]);
+        // What is in it, the version and length of its header, and, in one look with them, the type of service.
+        let kind = u32::from_be_bytes([frame[12], frame[13], frame[14], frame[15]]);
         let length = usize::from(u16::from_be_bytes([header[2], header[3]]));
         let source = u32::from_be_bytes([header[12], header[13], header[14], header[15]]);
         let destination = u32::from_be_bytes([header[16], header[17], header[18], header[19]]);
-        let seen = Facts { length: length as u16, ttl: header[8], tos: header[1] };
+        let seen = Facts { length: length as u16, ttl: header[8], tos: kind as u8 };
         let sound = station == mac
-            && kind == 0x0800_4500
+            && kind & !0xff == 0x0800_4500
             && length >= ipv4::HEADER
             && ETHERNET + length <= bytes.len()
             && ipv4::header_checksum_ok_20(header)
@@ -282,7 +292,9 @@ impl<W: Witness> Classifier<'_, W> {
         if !sound {
             return None;
         }
-        *stations |= self.snapshot.marks.may_carry(header[9], || bytes.get(PLAIN..)?.first_chunk().copied());
+        if let Some(marks) = marks {
+            *stations |= marks.may_carry(header[9], || bytes.get(PLAIN..)?.first_chunk().copied());
+        }
         if ETHERNET + length < packet.len() {
             // Padding of a short Ethernet frame is no part of the packet.
             packet.resize(ETHERNET + length);

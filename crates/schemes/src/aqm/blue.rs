@@ -98,7 +98,7 @@ impl Manage for Blue {
 
     #[inline]
     fn arrive<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>, _: &Record) -> bool {
-        if at.size().packets >= self.limit {
+        if at.waiting.packets >= self.limit {
             self.change(memory, at.wires.now(), |probability| probability + self.rise);
             return false;
         }

@@ -88,6 +88,7 @@ impl Choke {
 
 impl Manage for Choke {
     type Memory = Memory;
+    const PUSHES_OUT: bool = true;
 
     fn memory(&self) -> Memory {
         Memory { waiting: VecDeque::with_capacity(self.red.limit as usize), ..Memory::default() }
@@ -98,7 +99,7 @@ impl Manage for Choke {
     }
 
     fn arrive<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>, packet: &Record) -> bool {
-        let stored = at.size().packets;
+        let stored = at.waiting.packets;
         memory.agree(stored);
         let waiting = stored.saturating_sub(memory.doomed);
         self.red.average(&mut memory.red, at, waiting);
@@ -121,7 +122,7 @@ impl Manage for Choke {
     }
 
     fn evaluate<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>) -> Turn {
-        memory.agree(at.size().packets);
+        memory.agree(at.waiting.packets);
         let turn = if memory.leave() == Some(Waiting::Doomed) { at.drop_front() } else { at.send() };
         memory.red.left(at.size().packets.saturating_sub(memory.doomed), at.wires.now());
         turn

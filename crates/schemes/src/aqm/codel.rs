@@ -256,7 +256,7 @@ impl Manage for CoDel {
 
     #[inline(always)]
     fn arrive<W: Wires>(&mut self, _: &mut Memory, at: &mut At<'_, W>, _: &Record) -> bool {
-        at.size().packets < self.limit && at.wires.enqueue(at.queue)
+        at.waiting.packets < self.limit && at.wires.enqueue(at.queue)
     }
 
     #[inline(always)]
@@ -267,7 +267,7 @@ impl Manage for CoDel {
         };
         let now = at.wires.now();
         let behind = Bytes::new(at.backlog.get().saturating_sub(head.length.into()));
-        let late = self.is_too_late(memory, now, &head, behind, at.size().packets == 1);
+        let late = self.is_too_late(memory, now, &head, behind, at.waiting.packets == 1);
         match self.judge(memory, now, late) {
             None => memory.after(at.send(), at),
             Some(step) => self.punish(memory, at, &head, step),

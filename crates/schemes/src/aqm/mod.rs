@@ -55,12 +55,14 @@ const ECN: OptionDeclaration =
 pub(crate) struct At<'a, W> {
     pub wires: &'a mut W,
     pub queue: QueueId,
+    /// What waited in the queue when the node was asked.
+    pub waiting: Size,
     /// Bytes that wait in all queues of the node.
     pub backlog: Bytes,
 }
 
 impl<W: Wires> At<'_, W> {
-    /// What waits in the queue.
+    /// What waits in the queue by now.
     #[inline(always)]
     pub fn size(&self) -> Size {
         self.wires.size(self.queue)
@@ -122,6 +124,8 @@ impl Turn {
 pub(crate) trait Manage: Clone + Send + 'static {
     /// What is remembered of a queue.
     type Memory: Clone + Default + core::fmt::Debug + Send;
+    /// Whether others that wait may have to go for a packet that arrives.
+    const PUSHES_OUT: bool = false;
 
     /// What is remembered of a queue that nothing has come to, with room for all that will be.
     fn memory(&self) -> Self::Memory {

@@ -5,7 +5,7 @@ use crate::options::{BuildError, Values};
 use crate::{Record, Size, Tell, Wires, fifo};
 use alloc::string::ToString;
 use alloc::vec::Vec;
-use units::Instant;
+use units::{Bytes, Instant};
 
 /// A node and what it remembers of each queue.
 #[derive(Clone, Debug)]
@@ -20,9 +20,14 @@ impl<M: Manage> Each<M> {
     }
 
     #[inline(always)]
-    fn arrive<W: Wires>(&mut self, queue: usize, at: &mut At<'_, W>, packet: &Record) -> bool {
-        let Some(memory) = self.queues.get_mut(queue) else { return false };
-        self.node.arrive(memory, at, packet)
+    fn arrive<W: Wires>(&mut self, queue: usize, at: &mut At<'_, W>, packet: &Record) -> Size {
+        let Size { packets, bytes } = at.waiting;
+        let Some(memory) = self.queues.get_mut(queue) else { return at.waiting };
+        match self.node.arrive(memory, at, packet) {
+            _ if M::PUSHES_OUT => at.size(),
+            true => Size { packets: packets + 1, bytes: bytes + Bytes::new(packet.length.into()) },
+            false => at.waiting,
+        }
     }
 
     #[inline(always)]
@@ -63,39 +68,46 @@ macro_rules! nodes {
         pub(crate) enum Aqm { $($kind(Each<$kind>)),* }
 
         impl Aqm {
-            /// The packet that arrives is to be put on the queue, marked or refused. Answers whether it is there.
+            /// The packet that arrives is to be put on the queue, marked or refused. Answers what waits there then.
             #[inline(always)]
-            pub fn arrive<W: Wires>(&mut self, queue: usize, at: &mut At<'_, W>, packet: &Record) -> bool {
+            pub fn arrive<W: Wires>(&mut self, queue: usize, mut at: At<'_, W>, packet: &Record) -> Size {
                 // What is usual in an order of many, and done in less than it takes to find out which it is.
                 if let Aqm::Tail(each) = self {
-                    return each.arrive(queue, at, packet);
+                    return each.arrive(queue, &mut at, packet);
                 }
                 self.managed_arrival(queue, at, packet)
             }
 
             #[inline(never)]
-            fn managed_arrival<W: Wires>(&mut self, queue: usize, at: &mut At<'_, W>, packet: &Record) -> bool {
-                match self { $(Aqm::$kind(each) => each.arrive(queue, at, packet)),* }
+            fn managed_arrival<W: Wires>(&mut self, queue: usize, mut at: At<'_, W>, packet: &Record) -> Size {
+                match self { $(Aqm::$kind(each) => each.arrive(queue, &mut at, packet)),* }
             }
 
             /// A hint: the queue is about to be evaluated.
-            #[inline]
+            #[inline(always)]
             pub fn fetch<W: Wires>(&self, queue: usize, wires: &W) {
+                if !matches!(self, Aqm::Tail(_)) {
+                    self.managed_fetch(queue, wires);
+                }
+            }
+
+            #[inline(never)]
+            fn managed_fetch<W: Wires>(&self, queue: usize, wires: &W) {
                 match self { $(Aqm::$kind(each) => each.fetch(queue, wires)),* }
             }
 
             /// One evaluation of the queue.
             #[inline(always)]
-            pub fn evaluate<W: Wires>(&mut self, queue: usize, at: &mut At<'_, W>) -> Turn {
+            pub fn evaluate<W: Wires>(&mut self, queue: usize, mut at: At<'_, W>) -> Turn {
                 if let Aqm::Tail(each) = self {
-                    return each.evaluate(queue, at);
+                    return each.evaluate(queue, &mut at);
                 }
                 self.managed_evaluation(queue, at)
             }
 
             #[inline(never)]
-            fn managed_evaluation<W: Wires>(&mut self, queue: usize, at: &mut At<'_, W>) -> Turn {
-                match self { $(Aqm::$kind(each) => each.evaluate(queue, at)),* }
+            fn managed_evaluation<W: Wires>(&mut self, queue: usize, mut at: At<'_, W>) -> Turn {
+                match self { $(Aqm::$kind(each) => each.evaluate(queue, &mut at)),* }
             }
 
             /// Tells what is remembered of a queue.

@@ -175,7 +175,7 @@ impl Pie {
         }
         let missed = now.since(due).get() / self.period.get().max(1) + 1;
         memory.due = Some(due + self.period * missed);
-        if at.size().packets == 0 {
+        if at.waiting.packets == 0 {
             memory.delay = Nanos::ZERO;
         }
         (0..missed.min(MOST_UPDATES)).for_each(|_| self.update(memory));
@@ -223,7 +223,7 @@ impl Pie {
         if memory.before.get() < self.reference.get() / 2 && memory.probability < ONE / 5 {
             return false;
         }
-        if at.size().bytes.get() <= 2 * self.mean.get() {
+        if at.waiting.bytes.get() <= 2 * self.mean.get() {
             return false;
         }
         memory.spent = if memory.probability == 0 { 0 } else { memory.spent.saturating_add(memory.probability) };
@@ -244,7 +244,7 @@ impl Manage for Pie {
     #[inline]
     fn arrive<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>, _: &Record) -> bool {
         self.catch_up(memory, at);
-        if at.size().packets >= self.limit {
+        if at.waiting.packets >= self.limit {
             return false;
         }
         if !self.hits(memory, at) {
@@ -382,7 +382,8 @@ mod tests {
         let mut scheme = Single::new(pie());
         model.arrive(&mut scheme, &[1000, 1000]);
         let mut ask = |memory: Memory, model: &mut Model| {
-            let at = At { backlog: Bytes::ZERO, queue: units::QueueId(0), wires: model };
+            let queue = units::QueueId(0);
+            let at = At { backlog: Bytes::ZERO, queue, waiting: model.size(queue), wires: model };
             (0..100).any(|_| node.hits(&mut memory.clone(), &at))
         };
         let (late, short) = (Nanos::millis(15), Nanos::millis(4));

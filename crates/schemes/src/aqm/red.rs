@@ -299,7 +299,7 @@ impl Manage for Red {
 
     #[inline(always)]
     fn arrive<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>, packet: &Record) -> bool {
-        let waiting = at.size().packets;
+        let waiting = at.waiting.packets;
         self.average(memory, at, waiting);
         if waiting >= self.limit {
             return false;

@@ -23,10 +23,9 @@ impl Tail {
         Size { packets: self.limit, bytes: self.bytes }
     }
 
-    /// Whether so many bytes more would be within bounds.
+    /// Whether this packet, too, would be within bounds where so much waits.
     #[inline(always)]
-    fn fits<W: Wires>(&self, at: &At<'_, W>, packet: &Record) -> bool {
-        let size = at.size();
+    fn fits(&self, size: Size, packet: &Record) -> bool {
         size.packets < self.limit && size.bytes + Bytes::new(packet.length.into()) <= self.bytes
     }
 }
@@ -36,7 +35,7 @@ impl Manage for Tail {
 
     #[inline(always)]
     fn arrive<W: Wires>(&mut self, (): &mut (), at: &mut At<'_, W>, packet: &Record) -> bool {
-        self.fits(at, packet) && at.wires.enqueue(at.queue)
+        self.fits(at.waiting, packet) && at.wires.enqueue(at.queue)
     }
 
     fn takes_any_within(&self) -> Option<Size> {
@@ -55,13 +54,14 @@ impl Manage for Tail {
 
 impl Manage for Head {
     type Memory = ();
+    const PUSHES_OUT: bool = true;
 
     fn arrive<W: Wires>(&mut self, (): &mut (), at: &mut At<'_, W>, packet: &Record) -> bool {
         if u64::from(packet.length) > self.0.bytes.get() {
             return false;
         }
         // One small packet for a large one may not do; the largest there is bounds how many go.
-        while !self.0.fits(at, packet) {
+        while !self.0.fits(at.size(), packet) {
             if at.wires.drop_front(at.queue).is_none() {
                 return false;
             }

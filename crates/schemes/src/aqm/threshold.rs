@@ -47,7 +47,7 @@ impl Manage for Threshold {
 
     #[inline]
     fn arrive<W: Wires>(&mut self, (): &mut (), at: &mut At<'_, W>, _: &Record) -> bool {
-        let waiting = at.size().packets;
+        let waiting = at.waiting.packets;
         if waiting >= self.limit {
             return false;
         }

@@ -11,10 +11,10 @@
 //! **The bound.** The work of a bin that waits is never further behind its share of what the link sends than its longest packet
 //! and, times its share, the longest of all (theorem 4 there).
 
-use super::Order;
 use super::groups::{Groups, NOWHERE};
 use super::list::{Link, Linked};
 use super::virtual_time::{Clock, EPOCH, Slope, Virtual};
+use super::{Order, Soon};
 use crate::{Record, Wires};
 use alloc::vec::Vec;
 use units::Heap;
@@ -128,8 +128,6 @@ impl<T: Waiting> Eligible<T> {
 
 impl<T: Waiting> Order for Eligible<T> {
     const LOOKS: bool = true;
-    // Who is next is known from bin to bin, each of which has to be there to say it.
-    const AHEAD: (usize, usize) = (2, 1);
 
     #[inline]
     fn wake(&mut self, bin: usize, weight: u32, packet: &Record) {
@@ -187,9 +185,17 @@ impl<T: Waiting> Order for Eligible<T> {
         }
     }
 
+    /// Not far: who is next is known from bin to bin, each of which has to be there to say it.
     #[inline]
-    fn later(&self, turns: usize) -> Option<(usize, u32)> {
-        self.waiting.later(&self.bins, self.picked, turns).map(|bin| (bin, 0))
+    fn look_ahead<W: Wires>(&mut self, soon: &Soon<'_, W>) {
+        let later = |turns| self.waiting.later(&self.bins, self.picked, turns);
+        if let Some(bin) = later(2) {
+            soon.bin(bin);
+            soon.fetch(&self.bins[bin]);
+        }
+        if let Some(bin) = later(1) {
+            soon.head(bin, 0);
+        }
     }
 
     #[inline]

@@ -255,7 +255,9 @@ proptest! {
                 0..=2 => {
                     queues[bin].push(length);
                     if queues[bin].len() == 1 {
-                        both!(wake(bin, 1 + bin as u32 % 5, &packet(length)));
+                        // Those that are favoured all weigh the same.
+                        let weight = if favours_new { 1 } else { 1 + bin as u32 % 5 };
+                        both!(wake(bin, weight, &packet(length)));
                     }
                 }
                 3 | 4 if !queues[bin].is_empty() => {

@@ -24,7 +24,7 @@ pub(crate) use rank::Rank;
 pub(crate) use weights::Weights;
 
 use crate::aqm::{Aqm, At, Turn};
-use crate::stage::{Stage, arrive_all};
+use crate::stage::Stage;
 use crate::{Group, Next, Progress, Record, Scheme, Size, Tell, Wires};
 use alloc::vec::Vec;
 use core::any::Any;
@@ -35,8 +35,6 @@ use units::{Bytes, Instant, QueueId};
 pub(crate) trait Order: core::fmt::Debug + Send {
     /// Whether it wants to know how long the first packet of a bin is; else zero is said.
     const LOOKS: bool = false;
-    /// How many turns before it has its own a bin is fetched, and then its first packet.
-    const AHEAD: (usize, usize) = (16, 8);
 
     /// This packet has come to a bin that had none, and that counts so much.
     fn wake(&mut self, bin: usize, weight: u32, packet: &Record);
@@ -61,10 +59,9 @@ pub(crate) trait Order: core::fmt::Debug + Send {
         Some(false)
     }
 
-    /// The bin that is next so many turns later, and how many bytes it sends then, as far as that is known by now.
-    fn later(&self, turns: usize) -> Option<(usize, u32)> {
-        let _ = turns;
-        None
+    /// A bin was [picked](Order::pick): says which will be before long, as far as that is known by now, and has what they take fetched.
+    fn look_ahead<W: Wires>(&mut self, soon: &Soon<'_, W>) {
+        let _ = soon;
     }
 
     /// A bin is about to be named: what is kept of it is fetched.
@@ -72,14 +69,42 @@ pub(crate) trait Order: core::fmt::Debug + Send {
         let _ = (bin, wires);
     }
 
-    /// Fetches what it takes to say who is [later](Order::later).
-    fn fetch_later<W: Wires>(&self, wires: &W) {
-        let _ = wires;
-    }
-
     /// As [`Scheme::ranks_classes`], where bins are classes.
     fn ranks(&self) -> bool {
         false
+    }
+}
+
+/// Where an order says which bins it will name before long.
+pub(crate) struct Soon<'a, W> {
+    wires: &'a W,
+    aqm: &'a Aqm,
+    first: u32,
+}
+
+impl<W: Wires> Soon<'_, W> {
+    #[inline(always)]
+    fn queue(&self, bin: usize) -> QueueId {
+        QueueId(self.first + bin as u32)
+    }
+
+    /// This one.
+    #[inline(always)]
+    pub fn bin(&self, bin: usize) {
+        self.wires.soon(self.queue(bin));
+        self.aqm.fetch(bin, self.wires);
+    }
+
+    /// This one, which was said before, even sooner: the first packet of it, and those behind that make up so many bytes.
+    #[inline(always)]
+    pub fn head(&self, bin: usize, bytes: u32) {
+        self.wires.head_soon(self.queue(bin), bytes);
+    }
+
+    /// The order itself will use what it keeps there.
+    #[inline(always)]
+    pub fn fetch<T>(&self, kept: &T) {
+        self.wires.fetch(kept);
     }
 }
 
@@ -110,8 +135,6 @@ pub(crate) struct Bins<O> {
     /// The queue of the first bin; the others follow.
     first: u32,
     count: u32,
-    /// Whose turn it was last.
-    turn: usize,
     /// Packets that all bins hold at most.
     limit: u32,
     /// What all bins hold.
@@ -122,18 +145,7 @@ pub(crate) struct Bins<O> {
 impl<O: Order> Bins<O> {
     /// `count` bins, which hold at most `limit` packets together.
     pub fn new(order: O, aqm: Aqm, by: By, count: u32, limit: u32) -> Bins<O> {
-        Bins {
-            order,
-            aqm,
-            by,
-            weights: Weights::EQUAL,
-            first: 0,
-            count: count.max(1),
-            turn: usize::MAX,
-            limit,
-            packets: 0,
-            bytes: 0,
-        }
+        Bins { order, aqm, by, weights: Weights::EQUAL, first: 0, count: count.max(1), limit, packets: 0, bytes: 0 }
     }
 
     /// With these weights of classes.
@@ -163,22 +175,11 @@ impl<O: Order> Bins<O> {
         place as usize
     }
 
-    /// Something is done to a bin; what it holds then is counted. Answers also how many packets it held before, and holds now.
+    /// What waits in a bin has changed.
     #[inline(always)]
-    fn at<W: Wires, T>(
-        &mut self,
-        wires: &mut W,
-        bin: usize,
-        act: impl FnOnce(&mut Aqm, &mut At<'_, W>) -> T,
-    ) -> (T, u32, u32) {
-        let queue = self.queue(bin);
-        let before = wires.size(queue);
-        let backlog = Bytes::new(self.bytes);
-        let done = act(&mut self.aqm, &mut At { wires: &mut *wires, queue, backlog });
-        let after = wires.size(queue);
+    fn account(&mut self, before: Size, after: Size) {
         self.packets = self.packets + after.packets - before.packets;
         self.bytes = self.bytes + after.bytes.get() - before.bytes.get();
-        (done, before.packets, after.packets)
     }
 
     /// Fetches what the next but so many packets that arrive will need.
@@ -191,26 +192,14 @@ impl<O: Order> Bins<O> {
         }
     }
 
-    /// Fetches what the turns to come will need.
-    #[inline]
-    fn look_ahead<W: Wires>(&self, wires: &W) {
-        self.order.fetch_later(wires);
-        let (bins, packets) = O::AHEAD;
-        if let Some((bin, _)) = self.order.later(bins) {
-            wires.soon(self.queue(bin));
-            self.order.fetch(bin, wires);
-            self.aqm.fetch(bin, wires);
-        }
-        if let Some((bin, bytes)) = self.order.later(packets) {
-            wires.head_soon(self.queue(bin), bytes);
-        }
-    }
-
-    #[inline]
+    #[inline(always)]
     fn take<W: Wires>(&mut self, wires: &mut W, packet: &Record) {
         let bin = self.bin(packet);
-        let (_, before, after) = self.at(wires, bin, |aqm, at| aqm.arrive(bin, at, packet));
-        match (before, after) {
+        let queue = self.queue(bin);
+        let (before, backlog) = (wires.size(queue), Bytes::new(self.bytes));
+        let after = self.aqm.arrive(bin, At { wires: &mut *wires, queue, waiting: before, backlog }, packet);
+        self.account(before, after);
+        match (before.packets, after.packets) {
             (0, 0) => {}
             (0, _) => self.order.wake(bin, self.weights.of(packet.class), packet),
             (_, 0) => self.order.empty(bin, 0),
@@ -226,19 +215,20 @@ impl<O: Order> Bins<O> {
     fn relieve<W: Wires>(&mut self, wires: &mut W) {
         let bins = 0..self.count as usize;
         let Some(longest) = bins.max_by_key(|bin| wires.size(self.queue(*bin)).bytes) else { return };
-        let surplus = wires.size(self.queue(longest)).packets.div_ceil(2).min(MOST_AT_ONCE);
-        self.at(wires, longest, |_, at| {
-            for _ in 0..surplus {
-                at.wires.drop_front(at.queue);
-            }
-        });
-        match wires.size(self.queue(longest)).packets {
+        let queue = self.queue(longest);
+        let before = wires.size(queue);
+        for _ in 0..before.packets.div_ceil(2).min(MOST_AT_ONCE) {
+            wires.drop_front(queue);
+        }
+        let after = wires.size(queue);
+        self.account(before, after);
+        match after.packets {
             0 => self.order.empty(longest, 0),
             _ => self.order.dropped(longest, self.next_of(wires, longest)),
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn turn<W: Wires>(&mut self, wires: &mut W) -> Turn {
         // Each bin that is empty is named twice at most: the order then forgets it.
         while let Some(bin) = self.order.pick() {
@@ -248,11 +238,10 @@ impl<O: Order> Bins<O> {
                 self.order.empty(bin, 0);
                 continue;
             }
-            if self.count > NEAR && bin != self.turn {
-                self.turn = bin;
-                self.look_ahead(wires);
+            if self.count > NEAR {
+                self.order.look_ahead(&Soon { wires: &*wires, aqm: &self.aqm, first: self.first });
             }
-            let turn = self.aqm.evaluate(bin, &mut At { wires: &mut *wires, queue, backlog });
+            let turn = self.aqm.evaluate(bin, At { wires: &mut *wires, queue, waiting: before, backlog });
             // One packet at most: what the queue holds now need not be asked again.
             match turn {
                 Turn::Sent(length) => {
@@ -284,12 +273,14 @@ impl<O: Order> Bins<O> {
 impl<W: Wires, O: Order + 'static> Scheme<W> for Bins<O> {
     #[inline]
     fn arrival(&mut self, wires: &mut W) {
-        if self.count <= NEAR {
-            return arrive_all(self, wires);
+        let far = self.count > NEAR;
+        if far {
+            (0..ARRIVALS).for_each(|_| self.foresee(wires));
         }
-        (0..ARRIVALS).for_each(|_| self.foresee(wires));
         while let Some(packet) = wires.arriving() {
-            self.foresee(wires);
+            if far {
+                self.foresee(wires);
+            }
             self.take(wires, &packet);
         }
     }
@@ -360,6 +351,11 @@ impl<W: Wires, O: Order + 'static> Scheme<W> for Bins<O> {
         Some(self)
     }
 
+    fn serve(&mut self, wires: &mut W) {
+        // With the evaluation compiled into it: it is most of what a packet costs.
+        while wires.link_ready() && self.turn(wires) != Turn::Nothing {}
+    }
+
     fn recount(&mut self, wires: &W) {
         self.order.clear();
         (self.packets, self.bytes) = (0, 0);
@@ -384,7 +380,7 @@ impl<W: Wires, O: Order + 'static> Stage<W> for Bins<O> {
         self.take(wires, packet);
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn evaluate(&mut self, wires: &mut W) -> Turn {
         self.turn(wires)
     }

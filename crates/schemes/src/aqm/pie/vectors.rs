@@ -116,7 +116,9 @@ fn drops_are_neither_close_together_nor_far_apart() {
     let (mut gaps, mut gap) = (alloc::vec::Vec::new(), 0);
     while gaps.len() < 2000 {
         gap += 1;
-        if node.hits(&mut memory, &At { backlog: Bytes::ZERO, queue: units::QueueId(0), wires: &mut model }) {
+        let queue = units::QueueId(0);
+        let waiting = model.size(queue);
+        if node.hits(&mut memory, &At { backlog: Bytes::ZERO, queue, waiting, wires: &mut model }) {
             gaps.push(gap);
             gap = 0;
         }
