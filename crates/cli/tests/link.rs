@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-/// Says which end to be: `receive FILE`, `send BYTES`, `datagrams COUNT LENGTH`, `count FILE`.
+/// Says which end to be: `receive FILE`, `send BYTES`, `datagrams COUNT LENGTH`, `count FILE`; the first two with a 6 over IPv6.
 const ROLE: &str = "LINK_TEST_PEER";
 /// Where the far end is.
 const FAR: &str = "SWITCHPATH_FAR";
+const FAR_V6: &str = "SWITCHPATH_FAR6";
 const PORT: u16 = 5001;
 /// How long anything may stand still.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -87,9 +88,11 @@ fn peer() {
     let words: Vec<&str> = role.split(' ').collect();
     let number = |place: usize| words[place].parse::<usize>().expect("a number");
     let far = || format!("{}:{PORT}", std::env::var(FAR).expect("the far end has an address"));
+    let far_v6 = || format!("[{}]:{PORT}", std::env::var(FAR_V6).expect("the far end has an address"));
     match words[0] {
-        "receive" => {
-            let listener = TcpListener::bind(("0.0.0.0", PORT)).expect("the port is free");
+        role @ ("receive" | "receive6") => {
+            let listener =
+                TcpListener::bind((if role == "receive" { "0.0.0.0" } else { "::" }, PORT)).expect("the port is free");
             let (mut from, _) = listener.accept().expect("somebody comes");
             let (begun, mut bytes, mut buffer) = (io::clock::now(), 0, vec![0; 1 << 16]);
             loop {
@@ -103,8 +106,8 @@ fn peer() {
             // Only now the other end goes.
             from.write_all(b"all").expect("the connection stands");
         }
-        "send" => {
-            let mut to = TcpStream::connect(far()).expect("somebody listens");
+        role @ ("send" | "send6") => {
+            let mut to = TcpStream::connect(if role == "send" { far() } else { far_v6() }).expect("somebody listens");
             to.set_read_timeout(Some(PATIENCE)).expect("it is not zero");
             to.write_all(&vec![0x5a; number(1)]).expect("the connection stands");
             to.shutdown(std::net::Shutdown::Write).expect("the connection stands");
@@ -190,16 +193,19 @@ fn a_round_trip_takes_twice_the_delay() {
 
 #[test]
 fn links_are_put_one_inside_the_other() {
-    if !can() {
-        return;
+    let v6 = Path::new("/proc/sys/net/ipv6").exists();
+    for far in ["{far}", "{far6}"].into_iter().take(if v6 { 2 } else { 1 }) {
+        if !can() {
+            return;
+        }
+        let inner =
+            [env!("CARGO_BIN_EXE_switchpath"), "link", "--delay", "15ms", "--", "ping", "-c", "4", "-i", "0.2", far];
+        let ping = link(&[&["--delay", "10ms", "--"][..], &inner].concat());
+        let Some(times) = pings(&ping) else { return };
+        assert_eq!(times.len(), 4, "{ping:?}");
+        assert!(times.iter().all(|time| *time >= 50.0), "{times:?}");
+        assert!(times.iter().copied().fold(f64::MAX, f64::min) < 60.0, "{times:?}");
     }
-    let inner =
-        [env!("CARGO_BIN_EXE_switchpath"), "link", "--delay", "15ms", "--", "ping", "-c", "4", "-i", "0.2", "{far}"];
-    let ping = link(&[&["--delay", "10ms", "--"][..], &inner].concat());
-    let Some(times) = pings(&ping) else { return };
-    assert_eq!(times.len(), 4, "{ping:?}");
-    assert!(times.iter().all(|time| *time >= 50.0), "{times:?}");
-    assert!(times.iter().copied().fold(f64::MAX, f64::min) < 60.0, "{times:?}");
 }
 
 #[test]
@@ -227,6 +233,28 @@ fn tcp_of_the_kernel_has_what_the_link_carries() {
     assert!(came > 5_000_000 / 1448, "{up}");
     // CoDel keeps the queue short, which is what it is there for.
     assert!(up["queue_delay"]["p50_ms"].as_f64().unwrap() < 60.0, "{up}");
+    assert_eq!(report(&output)["balanced"], true);
+}
+
+#[test]
+fn ipv6_goes_by_the_link_as_ipv4_does() {
+    if !can() || !Path::new("/proc/sys/net/ipv6").exists() {
+        return;
+    }
+    let folder = folder("ipv6");
+    let (file, prefix) = (folder.join("received"), folder.join("run"));
+    let log_to = prefix.to_str().expect("it is text");
+    let links = ["--up", "20mbit", "--delay", "10ms", "-j", "--log", log_to];
+    let near = format!("ping -c 3 -i 0.2 $SWITCHPATH_FAR6 || test $? = 127; {}", end("send6 500000"));
+    let output = between(&links, &end(&format!("receive6 {}", file.display())), &near);
+    let text = fs::read_to_string(&file).expect("the receiver has ended");
+    assert!(text.starts_with("500000 "), "{text}");
+    let times = pings(&output).expect("the shell tells of no ping");
+    assert!(times.iter().all(|time| *time >= 20.0), "{times:?}");
+    let (_, lines) = log(&prefix.with_extension("up"));
+    // Segments of 1428 bytes: the header of IPv6 has 20 more.
+    let whole = lines.iter().filter(|(_, words)| words[0] == "-" && words[1] == "1500").count();
+    assert!((300..=351).contains(&whole), "{whole} whole packets of 500000 bytes");
     assert_eq!(report(&output)["balanced"], true);
 }
 

@@ -95,6 +95,10 @@ pub struct State {
     pub sent: u32,
     /// See there.
     pub again: u32,
+    /// Segments sent again of which the receiver said that it had them, and times that acknowledgements told of segments that had overtaken others.
+    pub in_vain: u32,
+    /// See there.
+    pub reordered: u32,
 }
 
 impl State {
@@ -104,8 +108,8 @@ impl State {
     }
 }
 
-/// Words of `struct tcp_info` until `tcpi_data_segs_out`.
-const WORDS: usize = 40;
+/// Words of `struct tcp_info` until `tcpi_reord_seen`; what a kernel does not tell is zero.
+const WORDS: usize = 56;
 
 /// How a connection is doing now.
 ///
@@ -136,6 +140,8 @@ pub fn state(connection: impl AsFd) -> io::Result<State> {
         acknowledged: acknowledged.try_into().map_or(0, u64::from_ne_bytes),
         again: word(100),
         sent: word(156),
+        in_vain: word(216),
+        reordered: word(220),
     })
 }
 

@@ -65,6 +65,6 @@ pub use cost::{Cost, CostModel, Spent, Spread};
 pub use describe::{
     CardPlan, End, FlowFields, FlowPlan, Happening, HostLink, HostsPlan, RouterPlan, SourcePlan, World, catalogue,
 };
-pub use hosts::{Direction, Look, Passage, Watched};
+pub use hosts::{Change, Direction, Look, Passage, Watched};
 pub use run::{Measured, Progress, RunError, run, run_watched};
 pub use source::{Captures, NoCaptures, Pattern, Recorded};

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// this is started in, so that links can be put one inside the other. Needs no root where user namespaces are allowed (--outside does, but inside of another link).
 ///
 /// A link is a rate (`15mbit`), a file of milliseconds as mahimahi and cellsim have them, or `lte(mean=5mbit,seed=1)`, one that is made
-/// up. Rates count IP packets. The delay is that of each way: a round trip takes twice as long.
+/// up. IPv4 and IPv6 go by it alike. Rates count IP packets. The delay is that of each way: a round trip takes twice as long.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -18,9 +18,11 @@ Examples:
   switchpath link --down Verizon-LTE-short.down --up Verizon-LTE-short.up --delay 20ms --scheme codel \\
       --far 'iperf3 -s -1' --log run --out results -- iperf3 -c '{far}' -R -t 60
   switchpath link --down 'lte(mean=5mbit)' --scheme 'fq{codel}' --loss 0.1% --far 'nc -lk 9' -- ./my-test '{far}'
+  switchpath link --delay 20ms -- ping -c 5 '{far6}'
   switchpath link --delay 40ms --far 'iperf3 -s -1' -- switchpath link --down 5mbit -- iperf3 -c '{far}' -t 5
 
-'{far}' in the command is the address of the far end; so is SWITCHPATH_FAR in its environment.
+'{far}' in the command is the IPv4 address of the far end, '{far6}' its IPv6 address; so are SWITCHPATH_FAR and SWITCHPATH_FAR6 in
+its environment.
 With --log run, run.down and run.up have every packet: 't + size' came, 't d packets bytes' was dropped, 't - size delay' left, 't # size'
 an opportunity of a trace; t and delay in milliseconds, sizes those of IP packets.
 

@@ -68,7 +68,7 @@ pub fn measure(Rounds(rounds): Rounds, progress: &Progress) -> Result<Vec<Figure
     let (rate, mut busy) = saturated(&behind, Nanos::secs(1 + rounds))?;
     progress.say("link: ping");
     let wire = (20 + 64) as f64 * 8.0 / RATE as f64 * 1e6;
-    let pings = round_trips(behind.hosts.inside(), behind.level.far_host(), PINGS * rounds as usize)?;
+    let pings = round_trips(behind.hosts.inside(), behind.level.far_host().v4, PINGS * rounds as usize)?;
     let expected = 2.0 * (DELAY.get() as f64 / 1e3 + wire);
     let mut pings: Vec<f64> = pings.into_iter().map(|time| time - expected).collect();
     progress.say("link: one TCP connection");
@@ -117,7 +117,7 @@ impl End {
         let ([_, far], [_, router]) = (level.macs(), level.router_macs());
         let frame = Udp {
             link: (far, router),
-            network: (level.far_host(), level.inside_host()),
+            network: (level.far_host().v4, level.inside_host().v4),
             ports: PORTS,
             ttl: 64,
             length: FRAME,
@@ -232,7 +232,7 @@ fn saturated(behind: &Behind, span: Nanos) -> Result<(f64, Vec<f64>)> {
 
 /// Bits a second of one TCP connection, from the far end to the command's, as its program has them.
 fn stream(behind: &Behind, span: Nanos) -> Result<f64> {
-    let at = SocketAddr::new(IpAddr::V4(behind.level.inside_host()), 0);
+    let at = SocketAddr::new(IpAddr::V4(behind.level.inside_host().v4), 0);
     let listener = behind.hosts.inside().run(|| TcpListener::bind(at))??;
     let target = listener.local_addr()?;
     let connected = behind.hosts.far().run(|| TcpStream::connect_timeout(&target, PATIENCE.into()))?;

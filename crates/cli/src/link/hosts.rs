@@ -1,14 +1,15 @@
 //! The networks on both sides of a link.
 
-use super::configuration::Level;
+use super::configuration::{Both, Level};
 use anyhow::{Context, Result};
 use io::netlink::{KernelError, Neighbour, Netlink};
 use io::netns::{Host, Lab, Plug};
 use io::wait::{Sleeper, Waker};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::read_to_string;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use units::{Mac, Nanos};
 
@@ -25,8 +26,8 @@ pub struct Hosts {
     inside: Host,
     router: Host,
     far: Host,
-    /// Of the far end, what to set back when this ends.
-    forwarded: Option<String>,
+    /// Settings of the far end to be set back when this ends, and what they were.
+    before: Vec<(&'static str, String)>,
     _lab: Lab,
 }
 
@@ -40,9 +41,10 @@ impl Hosts {
         let [to_inside, to_far] = level.router_macs();
         let inside = lab.host("inside")?;
         lab.cable(&plug(&inside, "eth0", inside_mac), &plug(&router, "inside", to_inside))?;
-        inside.add_address("eth0", level.inside_host().into(), 24)?;
-        know(&inside, "eth0", level.inside_router(), to_inside)?;
-        inside.add_default_route(level.inside_router().into())?;
+        join(&inside, "eth0", level.inside_host(), (level.inside_router(), to_inside))?;
+        for gateway in families(level.inside_router(), &inside)? {
+            inside.add_default_route(gateway)?;
+        }
         let far = if level.outside { lab.here("outside")? } else { lab.host("far")? };
         let name = if level.outside { format!("spath{}", std::process::id()) } else { "eth0".to_owned() };
         let laid = lab.cable(&plug(&far, &name, far_mac), &plug(&router, "far", to_far));
@@ -50,26 +52,33 @@ impl Hosts {
             true => "--outside needs root, or another link around this one",
             false => "the far end cannot be joined",
         })?;
-        far.add_address(&name, level.far_host().into(), 24)?;
-        know(&far, &name, level.far_router(), to_far)?;
+        join(&far, &name, level.far_host(), (level.far_router(), to_far))?;
         for host in [Some(&inside), Some(&far).filter(|_| !level.outside)].into_iter().flatten() {
             // Windows are what the link makes of them, and not what a machine has by default.
             for setting in ["net/ipv4/tcp_rmem", "net/ipv4/tcp_wmem"] {
                 host.sysctl(setting, TCP_WINDOW)?;
             }
         }
-        let mut forwarded = None;
+        let mut before = Vec::new();
         if level.outside {
-            let gateway: IpAddr = level.far_router().into();
-            for network in level.deeper().chain([level.own()]) {
-                far.add_route((network.into(), 16), gateway)?;
+            for networks in level.deeper().chain([level.own()]) {
+                for (network, gateway) in networks.into_iter().zip(families(level.far_router(), &far)?) {
+                    far.add_route(network, gateway)?;
+                }
             }
-            forwarded = read_to_string("/proc/sys/net/ipv4/ip_forward").ok();
-            far.sysctl("net/ipv4/ip_forward", "1")?;
+            // A machine that forwards IPv6 no longer listens to its own router: that is for whoever runs it to decide.
+            let settings = [Some("net/ipv4/ip_forward"), level.is_inside().then_some("net/ipv6/conf/all/forwarding")];
+            for setting in settings.into_iter().flatten() {
+                let Ok(was) = read_to_string(Path::new("/proc/sys").join(setting)) else { continue };
+                before.push((setting, was));
+                far.sysctl(setting, "1")?;
+            }
         } else {
-            far.add_default_route(level.far_router().into())?;
+            for gateway in families(level.far_router(), &far)? {
+                far.add_default_route(gateway)?;
+            }
         }
-        Ok(Hosts { inside, router, far, forwarded, _lab: lab })
+        Ok(Hosts { inside, router, far, before, _lab: lab })
     }
 
     /// The command's.
@@ -117,9 +126,9 @@ impl Hosts {
 
 impl Drop for Hosts {
     fn drop(&mut self) {
-        if let Some(before) = &self.forwarded {
+        for (setting, was) in &self.before {
             // Nobody is left who could be told.
-            _ = self.far.sysctl("net/ipv4/ip_forward", before.trim());
+            _ = self.far.sysctl(setting, was.trim());
         }
     }
 }
@@ -128,10 +137,24 @@ fn plug<'a>(host: &'a Host, link: &'a str, mac: Mac) -> Plug<'a> {
     Plug { host, link, mac: Some(mac) }
 }
 
-/// Tells a host its router's link address: asked for it, the router would answer over the link, however far and slow that is.
-fn know(host: &Host, link: &str, router: Ipv4Addr, mac: Mac) -> Result<(), KernelError> {
-    let neighbour = Neighbour { link, address: router.into(), mac };
-    host.run(|| Netlink::open()?.add_neighbour(&neighbour))?
+/// Gives a host's link its addresses, and tells it its router's link address: asked for it, the router would answer over the link, however far and slow
+/// that is.
+fn join(host: &Host, link: &str, own: Both, (router, mac): (Both, Mac)) -> Result<(), KernelError> {
+    for (address, length) in own.on_link().take(families(own, host)?.len()) {
+        host.add_address(link, address, length)?;
+    }
+    for address in families(router, host)? {
+        let neighbour = Neighbour { link, address, mac };
+        host.run(|| Netlink::open()?.add_neighbour(&neighbour))??;
+    }
+    Ok(())
+}
+
+/// Those addresses whose family the kernel speaks at a host: it may be without IPv6.
+fn families(addresses: Both, host: &Host) -> Result<Vec<IpAddr>, KernelError> {
+    let setting = || read_to_string("/proc/sys/net/ipv6/conf/default/disable_ipv6");
+    let speaks = host.run(setting)?.is_ok_and(|disabled| disabled.trim() == "0");
+    Ok(addresses.each().into_iter().take(if speaks { 2 } else { 1 }).collect())
 }
 
 /// Whether a socket of the calling thread's network waits for somebody.

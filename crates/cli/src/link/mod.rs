@@ -64,9 +64,9 @@ pub fn link(options: &Link) -> Result<ExitCode> {
     if far.is_some() && !behind.hosts.wait_until_it_listens()? {
         eprintln!("switchpath: the far end does not listen on any port yet");
     }
-    let far_address = behind.level.far.to_string();
+    let [v4, v6] = behind.level.far.each().map(|address| address.to_string());
     let mut command = Command::new(program);
-    command.args(arguments.iter().map(|argument| argument.replace("{far}", &far_address)));
+    command.args(arguments.iter().map(|argument| argument.replace("{far}", &v4).replace("{far6}", &v6)));
     command.envs(behind.level.environment());
     let start = clock::now();
     let status = behind.hosts.inside().spawn(command).with_context(|| format!("{program} cannot be started"));

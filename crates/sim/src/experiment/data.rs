@@ -2,8 +2,9 @@
 
 use crate::source::{Captures, Recorded};
 use plan::{MediumPlan, MediumText, Report};
-use plane::medium::Medium;
+use plane::medium::{Medium, Trace};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Folders in which files are looked for, after the place that their name says.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -51,18 +52,46 @@ impl DataFiles {
     ///
     /// What is wrong with the trace.
     pub fn trace_rate(&self, trace: &str, bytes: f64, seconds: f64) -> Result<f64, String> {
+        let trace = self.trace(trace)?;
+        let (millis, end) = (trace.millis(), (seconds * 1000.0).max(1.0) as u64);
+        let last = u64::from(millis.last().copied().unwrap_or(1)).max(1);
+        let rest = millis.partition_point(|at| u64::from(*at) < end % last) as u64;
+        let lines = end / last * millis.len() as u64 + rest;
+        Ok(lines as f64 * bytes * 8.0 / (end as f64 / 1000.0))
+    }
+
+    /// How much the rate of a trace varies in its first `seconds`: the deviation of its opportunities in each `part` of a second or of several, over their mean.
+    /// Where it is shorter it is repeated.
+    ///
+    /// # Errors
+    ///
+    /// As of [`DataFiles::trace_rate`].
+    pub fn trace_spread(&self, trace: &str, seconds: f64, part: f64) -> Result<f64, String> {
+        let trace = self.trace(trace)?;
+        let part = ((part * 1000.0) as u64).max(1);
+        let mut counts = vec![0.0; ((seconds * 1000.0) as u64 / part).max(1) as usize];
+        let last = u64::from(trace.millis().last().copied().unwrap_or(1)).max(1);
+        for round in 0..=counts.len() as u64 * part / last {
+            for at in trace.millis() {
+                if let Some(count) = counts.get_mut(((round * last + u64::from(*at)) / part) as usize) {
+                    *count += 1.0;
+                }
+            }
+        }
+        let mean = counts.iter().sum::<f64>() / counts.len() as f64;
+        let variance = counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / counts.len() as f64;
+        Ok(if mean > 0.0 { variance.sqrt() / mean } else { 0.0 })
+    }
+
+    /// A trace, by its name or description.
+    fn trace(&self, trace: &str) -> Result<Arc<Trace>, String> {
         let text = MediumText { key: "trace", text: trace, span: 0..0 };
         let mut report = Report::new("", trace);
         let plan = MediumPlan::read(&mut report, "trace", &[text], &MediumPlan::default());
         if report.failed() {
             return Err(report.finish().to_string());
         }
-        let trace = Medium::trace(&plan, |file| self.read(file))?.ok_or("it is no trace")?;
-        let (millis, end) = (trace.millis(), (seconds * 1000.0).max(1.0) as u64);
-        let last = u64::from(millis.last().copied().unwrap_or(1)).max(1);
-        let rest = millis.partition_point(|at| u64::from(*at) < end % last) as u64;
-        let lines = end / last * millis.len() as u64 + rest;
-        Ok(lines as f64 * bytes * 8.0 / (end as f64 / 1000.0))
+        Medium::trace(&plan, |file| self.read(file))?.ok_or_else(|| "it is no trace".to_owned())
     }
 }
 
@@ -91,6 +120,10 @@ mod tests {
             let rate = files.trace_rate("a.down", 1250.0, seconds).unwrap();
             assert!((rate - 100_000.0).abs() < 0.001, "{seconds}: {rate}");
         }
+        // Four in the first quarter of a second, and none in the next; and a rate that is always the same.
+        std::fs::write(folder.join("even.down"), "50\n100\n").unwrap();
+        assert!((files.trace_spread("a.down", 0.5, 0.25).unwrap() - 1.0).abs() < 1e-9);
+        assert!(files.trace_spread("even.down", 20.0, 1.0).unwrap() < 0.02);
         let made_up = files.trace_rate("lte(mean=6mbit, length=100s)", 1500.0, 100.0).unwrap();
         assert!((made_up / 6e6 - 1.0).abs() < 0.2, "{made_up}");
         assert!(files.trace_rate("b.down", 1250.0, 1.0).unwrap_err().contains("there is no file 'b.down'"));

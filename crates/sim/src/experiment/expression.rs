@@ -10,6 +10,8 @@
 //! | `pooled(name, p=v)` | the samples under that name of all runs that are so, in one list |
 //! | `quantile(list, part)` | the one at index `floor(part n)` of the list in order |
 //! | `count(list)` | how many there are |
+//! | `sums(name, from, to, p=v)` | the list of the sums of that, over all runs that are so |
+//! | `compared(list, other)` | the least, the likeliest and the most that the mean of one list of measurements may be of that of the other, by how they differ among themselves: the 95 % interval |
 //! | `min(list)`, `max(list)`, `sum(list)`, `mean(list)` | of numbers |
 //! | `spread(list)` | the greatest less the least |
 //! | `rises(list, slack)` | whether none is more than `slack` below the one before it |
@@ -18,6 +20,7 @@
 //! | `round(a, digits)` | rounded to so many digits behind the point |
 //! | `reversed(list)` | the last one first |
 //! | `trace_rate(trace, bytes, seconds)` | bits a second that a trace carries in its first so many seconds with packets of so many bytes, one at each opportunity; zero where it is not there |
+//! | `trace_spread(trace, seconds, part)` | how much its rate varies in its first so many seconds: the deviation of single parts, of so many seconds, over their mean; zero where it is not there |
 //! | `time("30us")` | the nanoseconds of a time as configurations write it |
 //!
 //! Besides that `+ - * / ** ( )`, `< <= == != >= >`, `and`, `or`, `not`, `a if condition else b`, lists `[a, b]`. Dividing
@@ -274,9 +277,42 @@ fn register_runs(environment: &mut Environment, selected: &Selected) {
     environment.add_function("between", move |name: &str, from: f64, to: f64, filter: Kwargs| {
         let run = only(&runs, &filter)?;
         let series = run.measured.series.get(name).ok_or_else(|| unknown(name, run.measured.series.keys()))?;
-        let within = series.iter().filter(|(x, _)| *x >= from && *x < to);
-        Ok::<_, Error>(within.map(|&(_, y)| y).collect::<Vec<f64>>())
+        Ok::<_, Error>(within(series, from, to).collect::<Vec<f64>>())
     });
+    let runs = Arc::clone(selected);
+    environment.add_function("sums", move |name: &str, from: f64, to: f64, filter: Kwargs| {
+        let mut sums: Vec<f64> = Vec::new();
+        for run in chosen(&runs, &filter)? {
+            let series = run.measured.series.get(name).ok_or_else(|| unknown(name, run.measured.series.keys()))?;
+            sums.push(within(series, from, to).sum::<f64>());
+        }
+        Ok::<_, Error>(sums)
+    });
+}
+
+/// What a run recorded from a second on and until another.
+fn within(series: &[(f64, f64)], from: f64, to: f64) -> impl Iterator<Item = f64> {
+    series.iter().filter(move |(x, _)| *x >= from && *x < to).map(|&(_, y)| y)
+}
+
+/// The mean of one list over that of another, with its 95 % interval: the logarithm of the quotient is normally distributed, by Student's t. Lists of
+/// one number say nothing of how they vary.
+fn compared(list: &[f64], other: &[f64]) -> Result<[f64; 3], Error> {
+    let (mut variance, mut freedom, mut means) = (0.0, 0.0, [0.0; 2]);
+    for (mean, list) in means.iter_mut().zip([list, other]) {
+        let count = list.len() as f64;
+        *mean = list.iter().sum::<f64>() / count;
+        if list.len() < 2 || *mean <= 0.0 {
+            return Err(wrong("there have to be two measurements of each at least, and their means above zero"));
+        }
+        let squares: f64 = list.iter().map(|value| (value / *mean - 1.0).powi(2)).sum();
+        variance += squares / (count - 1.0) / count;
+        freedom += count - 1.0;
+    }
+    // The quantile of Student's t, to a hundredth from four degrees of freedom on.
+    let quantile: f64 = 1.96 + 2.4 / freedom + 3.3 / (freedom * freedom);
+    let (ratio, width) = (means[0] / means[1], quantile * variance.sqrt());
+    Ok([ratio * (-width).exp(), ratio, ratio * width.exp()])
 }
 
 /// Numbers that are many, so that they are not copied from function to function.
@@ -351,6 +387,7 @@ fn register_lists(environment: &mut Environment) {
         if digits == 0 && rounded.abs() < 1e15 { Dynamic::from(rounded as i64) } else { Dynamic::from(rounded) }
     });
     environment.add_function("reversed", |list: Vec<f64>| list.into_iter().rev().collect::<Vec<f64>>());
+    environment.add_function("compared", |list: Vec<f64>, other: Vec<f64>| compared(&list, &other).map(Vec::from));
     environment.add_function("trace_rate", |trace: &str, bytes: f64, seconds: f64| {
         let files = DataFiles::of_environment(None);
         // Runs with a trace that is not there are left out.
@@ -358,6 +395,13 @@ fn register_lists(environment: &mut Environment) {
             return Ok(0.0);
         }
         files.trace_rate(trace, bytes, seconds).map_err(wrong)
+    });
+    environment.add_function("trace_spread", |trace: &str, seconds: f64, part: f64| {
+        let files = DataFiles::of_environment(None);
+        if !DataFiles::is_made_up(trace) && files.find(trace).is_none() {
+            return Ok(0.0);
+        }
+        files.trace_spread(trace, seconds, part).map_err(wrong)
     });
     environment.add_function("time", |text: &str| {
         let nanos: Result<units::Nanos, _> = text.parse();
@@ -404,6 +448,9 @@ mod tests {
             ("max(all('efficiency'))", 0.75),
             ("spread(all('efficiency', cost='3us'))", 0.125),
             ("mean(between('path.a.rate', 0, 2, limit=1))", 1.5),
+            ("sums('path.a.rate', 0, 2, cost='3us')[1]", 3.0),
+            ("compared([2, 2, 2], [1, 1])[0] + compared([9, 11], [4, 6])[1]", 4.0),
+            ("1 if compared([9, 11], [4, 6])[0] < 2 and compared([9, 11], [4, 6])[2] > 2 else 0", 1.0),
             ("quantile(pooled('fct', limit=8), 0.5) + count(pooled('fct'))", 22.0),
             ("mean(pooled('fct', limit=1)) + quantile([3, 1, 2], 0.999)", 4.5),
             ("1 / 2", 0.5),
@@ -434,6 +481,7 @@ mod tests {
             ("1\n  + nonsense", "line 2, column 5: `nonsense` is neither a parameter nor a function"),
             ("max([])", "an empty list"),
             ("max(['a'])", "line 1, column 1: "),
+            ("compared([1], [1, 2])", "two measurements of each at least"),
             ("{}", "gives map, which is no number, flag, text or list"),
         ] {
             let error = say(expression).unwrap_err();

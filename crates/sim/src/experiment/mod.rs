@@ -178,6 +178,8 @@ impl Experiment {
             narrow(&mut sweep, &less.sweep);
             variants.iter_mut().for_each(|variant| narrow(&mut variant.sweep, &less.sweep));
         }
+        // Without values for what it sweeps over there is nothing of it where there is little time.
+        variants.retain(|variant| variant.sweep.values().all(|values| !values.is_empty()));
         for (name, value) in set {
             let mut known = constants.contains_key(name) | sweep.remove(name).is_some();
             for variant in &mut variants {

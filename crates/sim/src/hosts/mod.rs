@@ -20,5 +20,5 @@ mod wires;
 
 pub(crate) use engine::run;
 pub(crate) use packet::Fields;
-pub use passage::{Direction, Passage};
+pub use passage::{Change, Direction, Passage};
 pub use watched::{Look, Watched};

@@ -1,9 +1,9 @@
 //! A world of hosts as a laboratory of real hosts can have it: all senders on one side, all receivers on the other, and between them one link in each
 //! direction that matters.
 
-use crate::describe::{FlowPlan, HostLink, HostsPlan};
-use plan::{MediumPlan, Service};
-use units::{Nanos, Rate};
+use crate::describe::{FlowPlan, Happening, HostLink, HostsPlan, World};
+use plan::{MediumPlan, SchemeChange, Service};
+use units::{Instant, Nanos, Rate};
 
 /// Links that are at least so fast are only as long as their delay.
 const FAST: Rate = Rate::mbit(500);
@@ -19,6 +19,19 @@ pub struct Direction {
     pub scheme: String,
     /// The link, with the delays of all others on the way. It counts IP packets.
     pub medium: MediumPlan,
+    /// The schemes that take its scheme's place, in the order of their times.
+    pub changes: Vec<Change>,
+}
+
+/// Another scheme before a link.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Change {
+    /// When.
+    pub at: Instant,
+    /// Which.
+    pub scheme: String,
+    /// What becomes of what waits.
+    pub waiting: SchemeChange,
 }
 
 /// What lies between senders and receivers.
@@ -30,13 +43,35 @@ pub struct Passage {
     pub back: Direction,
 }
 
-impl HostsPlan {
-    /// What lies between the senders and the receivers of all flows. Schemes take `most` packets at most.
+impl World {
+    /// What lies between its senders and its receivers, and what happens to that. Schemes take `most` packets at most.
     ///
     /// # Errors
     ///
-    /// Why a laboratory cannot have it: flows in both directions, or several links that are not merely long.
+    /// Why a laboratory cannot have it: flows in both directions, several links that are not merely long, a link that becomes another.
     pub fn passage(&self, most: u64) -> Result<Passage, String> {
+        let mut passage = self.hosts.passage(most)?;
+        for (at, happening) in &self.events {
+            let (link, scheme, waiting) = match happening {
+                Happening::Scheme(link, scheme, waiting) => (&self.hosts.links[*link], scheme, *waiting),
+                _ => return Err("on real packets a link gets another scheme, and nothing else happens".into()),
+            };
+            let name = self.hosts.name(link);
+            let Some(way) = [&mut passage.forward, &mut passage.back].into_iter().find(|way| way.name == name) else {
+                return Err(format!("on real packets {name} is no more than a delay, and gets no other scheme"));
+            };
+            way.changes.push(Change { at: *at, scheme: bounded(&scheme.text, most), waiting });
+        }
+        for way in [&mut passage.forward, &mut passage.back] {
+            way.changes.sort_by_key(|change| change.at);
+        }
+        Ok(passage)
+    }
+}
+
+impl HostsPlan {
+    /// What lies between the senders and the receivers of all flows, as it is at first.
+    fn passage(&self, most: u64) -> Result<Passage, String> {
         let routes: Vec<(&FlowPlan, [Vec<u32>; 2])> =
             self.flows.iter().filter_map(|flow| Some((flow, self.routes(flow)?))).collect();
         if routes.is_empty() {
@@ -75,7 +110,7 @@ impl HostsPlan {
         }
         let link = link(&chosen);
         let medium = MediumPlan { delay: delay.unwrap_or_default(), overhead: IP_ONLY, ..link.medium.clone() };
-        Ok(Direction { name: self.name(link), scheme: bounded(&link.scheme.text, most), medium })
+        Ok(Direction { name: self.name(link), scheme: bounded(&link.scheme.text, most), medium, changes: Vec::new() })
     }
 }
 
@@ -105,7 +140,7 @@ mod tests {
     use super::*;
     use crate::World;
 
-    fn world(extra: &str) -> HostsPlan {
+    fn world(extra: &str) -> World {
         let text = format!(
             r#"
 duration = "20s"
@@ -131,7 +166,7 @@ to = "far"
 {extra}
 "#
         );
-        World::parse(&text, "w.toml").unwrap_or_else(|wrong| panic!("{wrong}")).hosts
+        World::parse(&text, "w.toml").unwrap_or_else(|wrong| panic!("{wrong}"))
     }
 
     const TWO: &str = "[[flow]]\nname = \"two\"\nfrom = \"b\"\nto = \"far\"\n";
@@ -149,15 +184,35 @@ to = "far"
     }
 
     #[test]
+    fn schemes_take_each_others_place_in_the_order_of_their_times() {
+        let at = |time: &str, link: &str, what: &str| {
+            format!("[[at]]\ntime = \"{time}\"\nlink = \"{link}\"\n{what}\nevery = \"8s\"\n")
+        };
+        let (codel, fifo) = ("scheme = \"codel(limit=100000000)\"\nchange = \"drain\"", "scheme = \"fifo\"");
+        let both = at("4s", "gateway-far", codel) + &at("2s", "gateway-far", fifo);
+        let passage = world(&both).passage(5000).unwrap();
+        let told: Vec<String> =
+            passage.forward.changes.iter().map(|c| format!("{} {}", c.at.get(), c.scheme)).collect();
+        assert_eq!(told.len(), 5, "{told:?}");
+        assert!(told[0].starts_with("2000000000 fifo(") && told[1].contains(",limit=5000,"), "{told:?}");
+        assert_eq!(passage.forward.changes[1].waiting, SchemeChange::Drain);
+        assert!(passage.back.changes.is_empty());
+        let access = world(&at("4s", "a-gateway", codel)).passage(9).unwrap_err();
+        assert_eq!(access, "on real packets a-gateway is no more than a delay, and gets no other scheme");
+        let slower = world(&at("4s", "gateway-far", "rate = \"1mbit\"")).passage(9).unwrap_err();
+        assert_eq!(slower, "on real packets a link gets another scheme, and nothing else happens");
+    }
+
+    #[test]
     fn what_a_laboratory_cannot_have_is_told() {
         let back = "[[flow]]\nname = \"two\"\nfrom = \"far\"\nto = \"b\"\n";
         assert_eq!(world(back).passage(9).unwrap_err(), "no link is on the way of all flows");
         let mut two = world(TWO);
-        two.links[0].medium.service = Service::Constant(Rate::mbit(2));
+        two.hosts.links[0].medium.service = Service::Constant(Rate::mbit(2));
         let error = two.passage(9).unwrap_err();
         assert_eq!(error, "on real packets only one link is slow; a-gateway is, besides gateway-far");
         let mut two = world(TWO);
-        two.links[2].medium.delay = Nanos::millis(9);
+        two.hosts.links[2].medium.delay = Nanos::millis(9);
         assert_eq!(two.passage(9).unwrap_err(), "on real packets all flows have one delay; two has another");
     }
 }

@@ -26,6 +26,10 @@ pub struct Look {
     pub sent: u64,
     /// See there.
     pub again: u64,
+    /// Packets sent again that had come.
+    pub in_vain: u64,
+    /// Times that packets were seen to have overtaken others.
+    pub reordered: u64,
     /// Whether losses are being made up for, and whether for a time-out.
     pub recovering: bool,
     /// See there.
@@ -99,6 +103,8 @@ impl Watched {
         measured.values.insert(format!("flow.{name}.goodput_bps"), goodput);
         measured.values.insert(format!("flow.{name}.acknowledged"), packets);
         tell_transport(name, (&self.told, &Told::default()), self.smoothed.mean(end), &mut measured.values);
+        measured.values.insert(format!("flow.{name}.in_vain"), self.last.in_vain as f64);
+        measured.values.insert(format!("flow.{name}.reordered"), self.last.reordered as f64);
         if let Some(mean) = self.one_way.mean() {
             measured.values.insert(format!("flow.{name}.power"), goodput / 1e6 / (mean / 1e9));
         }

@@ -169,6 +169,8 @@ fn seen(state: &tcp::State, before: &tcp::State) -> Look {
         acknowledged: state.acknowledged - before.acknowledged,
         sent: u64::from(state.sent.wrapping_sub(before.sent)),
         again: u64::from(state.again.wrapping_sub(before.again)),
+        in_vain: u64::from(state.in_vain.wrapping_sub(before.in_vain)),
+        reordered: u64::from(state.reordered.wrapping_sub(before.reordered)),
         recovering: state.doing >= Doing::Recovering,
         timed_out: state.doing == Doing::TimedOut,
     }

@@ -7,8 +7,9 @@ use io::clock;
 use io::devices::Devices;
 use io::netns::{Host, Lab};
 use io::tcp::Manner;
+use plan::SchemeChange;
 use sim::experiment::DataFiles;
-use sim::{Direction, Passage};
+use sim::{Change, Direction, Passage};
 use std::fmt::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -39,6 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Laboratory {
     senders: Host,
     receivers: Host,
+    description: Description,
     daemon: Arc<Daemon>,
     notices: Receiver<Notice>,
     _lab: Lab,
@@ -69,8 +71,9 @@ impl Laboratory {
     /// # Errors
     ///
     /// Why it cannot be had here.
-    pub fn new(passage: &Passage, waiting: u64, seed: u64, files: &DataFiles) -> Result<Laboratory> {
-        let text = configuration(passage, waiting, seed, files);
+    pub fn new(passage: Passage, waiting: u64, seed: u64, files: DataFiles) -> Result<Laboratory> {
+        let description = Description { passage, waiting, seed, files, change: SchemeChange::default() };
+        let text = description.configuration();
         let plan = plan::check(&text, CONFIGURATION, &plane::catalogue()).map_err(|wrong| anyhow!("{wrong}"))?;
         let lab = Lab::new().context("real packets need network namespaces: run it as root")?;
         let router = lab.host("router")?;
@@ -97,7 +100,21 @@ impl Laboratory {
         let (notice, notices) = channel();
         let options = Options::new(devices, &text, CONFIGURATION, move |what| _ = notice.send(what));
         let daemon = Daemon::start(&plan, options).map_err(|error| anyhow!("the router cannot start: {error}"))?;
-        Ok(Laboratory { senders, receivers, daemon, notices, _lab: lab })
+        Ok(Laboratory { senders, receivers, description, daemon, notices, _lab: lab })
+    }
+
+    /// Another scheme takes the place of the one before the link to the receivers, or of that back.
+    ///
+    /// # Errors
+    ///
+    /// That the router does not have it.
+    pub fn change(&mut self, back: bool, change: &Change) -> Result<()> {
+        let Passage { forward, back: other } = &mut self.description.passage;
+        let way = if back { other } else { forward };
+        way.scheme.clone_from(&change.scheme);
+        self.description.change = change.waiting;
+        let applied = self.daemon.apply(&self.description.configuration(), CONFIGURATION);
+        applied.map(drop).map_err(|error| anyhow!("the router does not take {}: {error:?}", change.scheme))
     }
 
     /// A connection of so many, as `manner` says: the sender's end and the receiver's.
@@ -137,7 +154,7 @@ impl Laboratory {
 }
 
 /// How a run went, seen from its end.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct Went {
     /// How long 95 of 100 packets waited before the link at most, in microseconds.
     pub sojourn_p95_us: f64,
@@ -147,6 +164,8 @@ pub struct Went {
     pub late_p99_us: f64,
     /// How long the link was idle though packets waited, in milliseconds: this machine was too slow.
     pub missed_ms: f64,
+    /// Packets that the link's scheme dropped, by reason.
+    pub drops: Vec<(String, u64)>,
 }
 
 impl Laboratory {
@@ -165,6 +184,9 @@ impl Laboratory {
                 opportunities: emulated.map_or((0, 0), |link| (link.opportunities_used, link.opportunities_unused)),
                 late_p99_us: emulated.map_or(0.0, |link| link.late_p99_ns as f64 / 1e3),
                 missed_ms: emulated.map_or(0.0, |link| link.missed_ns as f64 / 1e6),
+                drops: link.map_or_else(Vec::new, |link| {
+                    link.drops.iter().map(|drop| (drop.reason.clone(), drop.packets)).collect()
+                }),
             }
         }))
     }
@@ -192,33 +214,48 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// The router's configuration.
-fn configuration(passage: &Passage, waiting: u64, seed: u64, files: &DataFiles) -> String {
-    let mut text = format!(
-        "version = 1\n[router]\nname = \"laboratory\"\nworkers = 1\nframes = {}\nsuper_frames = 0\nspin = \"0ns\"\n",
-        2 * UNDER_WAY + SPARE + waiting
-    );
-    let sides = [
-        ("receivers", RECEIVERS, MACS[1], &passage.forward, 2 * seed),
-        ("senders", SENDERS, MACS[0], &passage.back, 2 * seed + 1),
-    ];
-    for (name, [own, host], mac, Direction { scheme, medium, .. }, seed) in sides {
-        let mut keys = Vec::new();
-        for (key, value) in medium.keys() {
-            let file = files.find(&value).filter(|_| key == "trace");
-            let value = file.map_or(value, |file| file.display().to_string());
-            keys.push(format!("{key} = {}", quoted(&value)));
-        }
-        _ = write!(
-            text,
-            "[port.{name}]\ndevice = \"packet:{name}\"\naddress = [\"{own}/24\"]\noffloads = false\nscheme = {}\n\
-             link = {{ {}, hold = {UNDER_WAY}, seed = {seed} }}\n\
-             [[neighbour]]\naddress = \"{host}\"\nmac = \"{mac}\"\nport = \"{name}\"\n",
-            quoted(scheme),
-            keys.join(", ")
+/// What the router is to be like.
+struct Description {
+    passage: Passage,
+    /// Packets that may wait before each link.
+    waiting: u64,
+    seed: u64,
+    files: DataFiles,
+    /// What becomes of what waits when a scheme is changed.
+    change: SchemeChange,
+}
+
+impl Description {
+    /// The router's configuration.
+    fn configuration(&self) -> String {
+        let Description { passage, waiting, seed, files, change } = self;
+        let mut text = format!(
+            "version = 1\n[router]\nname = \"laboratory\"\nworkers = 1\nframes = {}\nsuper_frames = 0\nspin = \"0ns\"\n",
+            2 * UNDER_WAY + SPARE + waiting
         );
+        let sides = [
+            ("receivers", RECEIVERS, MACS[1], &passage.forward, 2 * seed),
+            ("senders", SENDERS, MACS[0], &passage.back, 2 * seed + 1),
+        ];
+        for (name, [own, host], mac, Direction { scheme, medium, .. }, seed) in sides {
+            let mut keys = Vec::new();
+            for (key, value) in medium.keys() {
+                let file = files.find(&value).filter(|_| key == "trace");
+                let value = file.map_or(value, |file| file.display().to_string());
+                keys.push(format!("{key} = {}", quoted(&value)));
+            }
+            _ = write!(
+                text,
+                "[port.{name}]\ndevice = \"packet:{name}\"\naddress = [\"{own}/24\"]\noffloads = false\nscheme = {}\n\
+             scheme_change = \"{}\"\nlink = {{ {}, hold = {UNDER_WAY}, seed = {seed} }}\n\
+             [[neighbour]]\naddress = \"{host}\"\nmac = \"{mac}\"\nport = \"{name}\"\n",
+                quoted(scheme),
+                change.name(),
+                keys.join(", ")
+            );
+        }
+        text
     }
-    text
 }
 
 /// How many packets may wait before a link that carries so many bits a second for so long, if nothing is ever dropped: a sender with its window

@@ -67,9 +67,6 @@ impl RealHosts {
     pub fn once(&self, world: &World) -> Result<Measured> {
         let flows = &world.hosts.flows;
         let packet = flows.first().map_or(0, |flow| flow.packet);
-        if !world.events.is_empty() {
-            return Err(anyhow!("on real packets nothing happens to a world of hosts"));
-        }
         let length = Nanos::new(world.duration.get());
         let rate = |passage: &Passage| match &passage.forward.medium.service {
             Service::Constant(rate) | Service::Bucket(rate, _) => Ok(rate.get() as f64),
@@ -79,10 +76,10 @@ impl RealHosts {
             }
             other => Err(format!("on real packets a link has a rate or a trace, not {other}")),
         };
-        let passage = world.hosts.passage(u64::MAX).map_err(anyhow::Error::msg)?;
+        let passage = world.passage(u64::MAX).map_err(anyhow::Error::msg)?;
         let most = waiting(rate(&passage).map_err(anyhow::Error::msg)?, length, packet);
-        let passage = world.hosts.passage(most).map_err(anyhow::Error::msg)?;
-        let laboratory = Laboratory::new(&passage, most, world.seed, &self.files)?;
+        let passage = world.passage(most).map_err(anyhow::Error::msg)?;
+        let mut laboratory = Laboratory::new(passage.clone(), most, world.seed, self.files.clone())?;
         let mut ready = Vec::new();
         for (number, flow) in flows.iter().enumerate() {
             let segment = flow.packet.saturating_sub(HEADERS).clamp(88, 65_000) as u16;
@@ -104,7 +101,7 @@ impl RealHosts {
                 scope.spawn(move || receive(far, times, received));
                 senders.push(scope.spawn(move || source.run(times)));
             }
-            watch.run(&laboratory, times)?;
+            watch.run(&mut laboratory, times)?;
             let gone = |_| anyhow!("a sender's thread panicked");
             senders.into_iter().map(|sender| sender.join().map_err(gone)?).collect::<Result<Vec<_>>>()
         })?;
@@ -184,6 +181,10 @@ impl Runner for RealHosts {
             most("real.late_p99_us"),
             most("real.missed_ms")
         ));
+        let late = most("real.changed_late_ms");
+        if late > 0.0 {
+            remarks.push(format!("schemes were changed {late:.1} ms late at most"));
+        }
         if lost > 0.0 {
             remarks.push(format!(
                 "the kernel itself lost {lost:.0} packets between the hosts and the router: this machine was too slow for as many runs at a time"

@@ -5,16 +5,30 @@ use super::laboratory::{Laboratory, Passed, Went};
 use anyhow::Result;
 use io::clock;
 use io::wait::{Sleeper, Waker};
-use sim::{Measured, Passage};
-use std::collections::BTreeMap;
-use units::Nanos;
+use sim::{Change, Measured, Passage};
+use std::collections::{BTreeMap, VecDeque};
+use units::{Instant, Nanos};
 
-/// Looks at a laboratory's router now and then.
+/// What schemes drop packets for: told also where there was none.
+const DROPS: [&str; 5] = ["scheme_arrival", "scheme_front", "scheme_tail", "buffer_full", "scheme_flush"];
+
+/// A time of the world as the machine has it.
+fn of(times: Times, at: Instant) -> Instant {
+    times.begin + at.since(Instant::START)
+}
+
+/// Looks at a laboratory's router now and then, and tells it of other schemes.
 pub struct Watch {
     names: [String; 2],
     every: Nanos,
     last: [Passed; 2],
+    /// The most packets that were seen waiting.
+    most: [u64; 2],
     went: [Went; 2],
+    /// What is still to happen to the link back, or to that to the receivers, in the order of its times.
+    changes: VecDeque<(bool, Change)>,
+    /// The latest that a scheme was changed.
+    late: Nanos,
     series: BTreeMap<String, Vec<(f64, f64)>>,
 }
 
@@ -22,25 +36,42 @@ impl Watch {
     /// A point of each series is made so often.
     pub fn new(passage: &Passage, every: Nanos) -> Watch {
         let names = [passage.forward.name.clone(), passage.back.name.clone()];
-        Watch { names, every, last: Default::default(), went: Default::default(), series: BTreeMap::new() }
+        let of = |back: bool, changes: &[Change]| -> Vec<(bool, Change)> {
+            changes.iter().map(|change| (back, change.clone())).collect()
+        };
+        let mut changes = [of(false, &passage.forward.changes), of(true, &passage.back.changes)].concat();
+        changes.sort_by_key(|(_, change)| change.at);
+        let (last, most, went) = Default::default();
+        Watch { names, every, last, most, went, changes: changes.into(), late: Nanos::ZERO, series: BTreeMap::new() }
     }
 
-    /// Looks until the end.
+    /// Looks until the end, and changes schemes when it is time to.
     ///
     /// # Errors
     ///
-    /// That the router has failed.
-    pub fn run(&mut self, laboratory: &Laboratory, times: Times) -> Result<()> {
+    /// That the router has failed, or does not have a scheme.
+    pub fn run(&mut self, laboratory: &mut Laboratory, times: Times) -> Result<()> {
         let mut sleeper = Sleeper::new(Waker::new()?);
         let mut due = times.begin;
         let mut before = due;
         loop {
             let now = clock::now();
+            let next = self.changes.front().map_or(Instant::FAR, |(_, change)| of(times, change.at));
+            if now >= next
+                && let Some((back, change)) = self.changes.pop_front()
+            {
+                laboratory.change(back, &change)?;
+                self.late = self.late.max(clock::now().since(next));
+                continue;
+            }
             if now < due {
-                sleeper.sleep([], due.since(now))?;
+                sleeper.sleep([], due.min(next).since(now))?;
                 continue;
             }
             let passed = laboratory.passed()?;
+            for (most, passed) in self.most.iter_mut().zip(&passed) {
+                *most = (*most).max(passed.waiting);
+            }
             if now > times.begin {
                 let (at, span) = (now.since(times.begin).as_secs_f64(), now.since(before).as_secs_f64());
                 for ((name, passed), last) in self.names.iter().zip(&passed).zip(&self.last) {
@@ -63,16 +94,22 @@ impl Watch {
 
     /// Adds what was measured.
     pub fn finish(self, measured: &mut Measured) {
-        for ((name, passed), went) in self.names.iter().zip(self.last).zip(self.went) {
+        if self.late > Nanos::ZERO {
+            measured.values.insert("real.changed_late_ms".into(), self.late.get() as f64 / 1e6);
+        }
+        for (((name, passed), most), went) in self.names.iter().zip(self.last).zip(self.most).zip(self.went) {
             let mut put = |what: &str, value: f64| _ = measured.values.insert(format!("link.{name}.{what}"), value);
             put("offered", passed.offered as f64);
             put("sent", passed.sent as f64);
             put("dropped", passed.dropped as f64);
             put("marked", passed.marked as f64);
             put("waiting", passed.waiting as f64);
+            put("waiting_max", most as f64);
             put("sojourn_p95_us", went.sojourn_p95_us);
             put("late_p99_us", went.late_p99_us);
             put("missed_ms", went.missed_ms);
+            DROPS.iter().for_each(|reason| put(&format!("dropped.{reason}"), 0.0));
+            went.drops.iter().for_each(|(reason, packets)| put(&format!("dropped.{reason}"), *packets as f64));
             if went.opportunities != (0, 0) {
                 put("opportunities_used", went.opportunities.0 as f64);
                 put("opportunities_wasted", went.opportunities.1 as f64);
