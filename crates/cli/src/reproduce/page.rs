@@ -67,8 +67,9 @@ fn section(report: &Report) -> String {
         e(&report.measured_by),
         e(&report.question)
     );
-    if !report.method.is_empty() {
-        let _ = writeln!(out, "<p><b>Method.</b> {}</p>", e(&report.method));
+    for (number, paragraph) in report.method.split("\n\n").filter(|text| !text.trim().is_empty()).enumerate() {
+        let head = if number == 0 { "<b>Method.</b> " } else { "" };
+        let _ = writeln!(out, "<p>{head}{}</p>", e(paragraph.trim()));
     }
     out += &claims(&report.verdicts);
     for remark in &report.remarks {

@@ -6,6 +6,7 @@ use super::file::{Axis, Claim, Column, Document, Line, Plot, Reference, Table};
 use super::parameters::{Parameters, Value, substitute};
 use super::runner::{Run, Runner};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What came of an experiment.
@@ -157,10 +158,20 @@ pub(super) fn report(experiment: &Experiment, runs: Vec<Run>, runner: &dyn Runne
         pictures: Vec::new(),
         errors: Vec::new(),
     };
+    let mut undecided: Vec<String> = Vec::new();
     for (case, runs) in cases(&document.each, runs) {
         let common = common(&runs);
         let mut reader = Reader { evaluator: Evaluator::default(), runs, common, errors: Vec::new() };
-        reader.add(document, &claims, &case, &mut report);
+        let more = reader.add(document, &claims, &case, &mut report);
+        undecided.extend(more.into_iter().map(|claim| format!("`{claim}`")));
+    }
+    // Each once, though several cases do not decide it.
+    let mut known = BTreeSet::new();
+    undecided.retain(|claim| known.insert(claim.clone()));
+    match &undecided[..] {
+        [] => {}
+        [claim] => report.remarks.push(format!("claim {claim} is not decided by so few runs")),
+        claims => report.remarks.push(format!("not decided by so few runs are {}", claims.join(", "))),
     }
     report
 }
@@ -231,18 +242,13 @@ struct Reader {
 
 impl Reader {
     /// Adds everything about these runs, which are those of a case.
-    fn add(&mut self, document: &Document, claims: &[Claim], case: &str, report: &mut Report) {
+    /// Answers which claims they do not decide.
+    fn add(&mut self, document: &Document, claims: &[Claim], case: &str, report: &mut Report) -> Vec<String> {
         let (mut verdicts, mut undecided) = (Vec::new(), Vec::new());
         for claim in claims {
             match self.decides(claim) {
                 Ok(true) => verdicts.push(self.verdict(claim)),
-                Ok(false) => {
-                    undecided.push(claim.id.clone());
-                    let remark = format!("claim `{}` is not decided by so few runs", claim.id);
-                    if !report.remarks.contains(&remark) {
-                        report.remarks.push(remark);
-                    }
-                }
+                Ok(false) => undecided.push(claim.id.clone()),
                 Err(error) => self.errors.push(format!("claim `{}`, `where`: {error}", claim.id)),
             }
         }
@@ -265,6 +271,7 @@ impl Reader {
             verdict
         }));
         report.errors.append(&mut self.errors);
+        undecided
     }
 
     /// Whether a claim is decided by these runs.
