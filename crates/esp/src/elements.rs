@@ -111,13 +111,7 @@ impl Look for Hash {
         if self.0.scoped {
             notes.tags = notes.tags.scoped(notes.computation);
         }
-        match notes.tags.count() {
-            0 => {}
-            1 => session.prepare::<1>(&mut notes.tags),
-            2 => session.prepare::<2>(&mut notes.tags),
-            3 => session.prepare::<3>(&mut notes.tags),
-            _ => session.prepare::<4>(&mut notes.tags),
-        }
+        session.prepare::<MAX_TAGS>(&mut notes.tags);
         Next::On
     }
 }

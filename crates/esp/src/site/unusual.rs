@@ -8,7 +8,7 @@ use crate::isa::{Abort, REGISTERED, Verdict};
 use crate::registered::{self, RegisteredPart, Registry, Tally};
 use crate::seal::{OperatorKey, Plain, is_sealed};
 use crate::site::Location;
-use crate::store::{Done, Session, Tags, View};
+use crate::store::{Done, MAX_TAGS, Session, Tags, View};
 use crate::variables::{FIRST, Reading, Readings};
 use crate::wire::{Locations, Unread, peek, set_error};
 use plane::registered::{Call, Outcome, TAGS};
@@ -116,13 +116,7 @@ fn prepare_registered(
     if rules.scoped {
         slot.tags = slot.tags.scoped(slot.computation);
     }
-    match tags.len() {
-        0 => {}
-        1 => session.prepare::<1>(&mut slot.tags),
-        2 => session.prepare::<2>(&mut slot.tags),
-        3 => session.prepare::<3>(&mut slot.tags),
-        _ => session.prepare::<4>(&mut slot.tags),
-    }
+    session.prepare::<MAX_TAGS>(&mut slot.tags);
     Todo::Registered
 }
 

@@ -263,11 +263,12 @@ impl<'a> Session<'a> {
         near.then_some(Near { space, now: *now })
     }
 
-    /// Looks up the homes of so many tags, and has the processor fetch them.
+    /// Looks up the homes of so many tags, with [`MAX_TAGS`] of all there are, and has the processor fetch them.
     #[inline(always)]
     pub fn prepare<const TAGS: usize>(&self, tags: &mut Tags) {
         const { assert!(TAGS <= MAX_TAGS, "an instruction has at most four tags") };
-        for index in 0..TAGS {
+        let count = if TAGS == MAX_TAGS { tags.count.min(TAGS) } else { TAGS };
+        for index in 0..count {
             let home = self.space.home(tags.tags[index]);
             self.space.fetch(home);
             tags.homes[index] = home as u32;

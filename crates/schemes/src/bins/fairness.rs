@@ -255,9 +255,10 @@ proptest! {
                 0..=2 => {
                     queues[bin].push(length);
                     if queues[bin].len() == 1 {
-                        // Those that are favoured all weigh the same.
-                        let weight = if favours_new { 1 } else { 1 + bin as u32 % 5 };
-                        both!(wake(bin, weight, &packet(length)));
+                        // Where new ones are favoured all weigh the same, whatever is said of them.
+                        let weight = 1 + bin as u32 % 5;
+                        lists.wake(bin, if favours_new { 1 } else { weight }, &packet(length));
+                        ring.wake(bin, weight, &packet(length));
                     }
                 }
                 3 | 4 if !queues[bin].is_empty() => {
