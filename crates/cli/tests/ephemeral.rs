@@ -57,6 +57,20 @@ fn a_way_says_which_routers_execute_and_ways_say_where_they_part() {
     assert_eq!([hop("1"), hop("2"), hop("3")], [1, 3, 4], "{told}");
 }
 
+#[test]
+fn a_way_of_ipv6_says_the_same() {
+    let Some(told) = run("paths6.sh", &[]) else { return };
+    let way = table(&told, "the way to receiver 1");
+    let cells = |hop: usize| [way[hop][1], way[hop][3], way[hop][4], way[hop][5]].map(String::from);
+    assert_eq!(way.len(), 3, "{told}");
+    assert_eq!(cells(0), ["2001:db8:1::1", "yes", "yes", "yes"], "{told}");
+    assert_eq!(cells(1), ["2001:db8:2::2", "yes", "no", "yes"], "{told}");
+    assert_eq!(cells(2), ["2001:db8:3::2", "no", "no", "-"], "{told}");
+    assert!(told.contains("2 of 2 routers are known to execute instructions; 2001:db8:3::2 is reached"), "{told}");
+    let parts = "the ways part at 2001:db8:1::1: 2001:db8:3::2 | 2001:db8:4::2";
+    assert!(told.lines().any(|line| line == parts), "{told}");
+}
+
 /// How many packets each receiver has had.
 fn received(told: &str, behind: &str) -> Vec<u64> {
     let line = told.lines().find(|line| line.starts_with(behind)).unwrap_or_else(|| panic!("{behind}: {told}"));

@@ -70,9 +70,13 @@ impl<L: Labels> EncodeMetric for Histograms<L> {
 
 impl<L> Counted<L> {
     fn of(labels: L, latency: &Latency) -> Counted<L> {
+        Counted::within(labels, latency, bounds())
+    }
+
+    fn within(labels: L, latency: &Latency, bounds: impl Iterator<Item = u64>) -> Counted<L> {
         let mut counted = latency.buckets.iter().peekable();
         let mut buckets: Vec<(f64, u64)> = Vec::new();
-        for bound in bounds() {
+        for bound in bounds {
             let mut packets = 0;
             while let Some(bucket) = counted.next_if(|bucket| bucket.most_ns <= bound) {
                 packets += bucket.packets;

@@ -155,6 +155,25 @@ size_t switchpath_wrap(const switchpath_part *part, const uint8_t *packet, size_
 /* The IP packet as it was before, and its part: how many bytes of `into` it takes, or 0 where they are too few or it carries none. */
 size_t switchpath_strip(switchpath_part *part, const uint8_t *packet, size_t length, uint8_t *into, size_t room);
 
+/* The operator's key, where routers execute only what is sealed with it. */
+typedef struct switchpath_key switchpath_key;
+/* Bytes of the longest part with its seal. */
+#define SWITCHPATH_MOST_SEALED 54
+/* The key in the text of its file: 32 hexadecimal digits, and maybe a second line with another that is read, too. NULL where it is none. */
+switchpath_key *switchpath_key_new(const char *text, size_t length);
+void switchpath_key_free(switchpath_key *key);
+/* What the functions without `_sealed` do, with parts that are sealed with a key: what is made has its seal, and nothing is read that has none, or
+ * that of another key. A sealed part takes 8 bytes more. */
+size_t switchpath_write_sealed(const switchpath_part *part, const switchpath_key *key, uint8_t bytes[SWITCHPATH_MOST_SEALED]);
+size_t switchpath_read_sealed(switchpath_part *part, const switchpath_key *key, const uint8_t *bytes, size_t length);
+size_t switchpath_before_data_sealed(const switchpath_part *part, const switchpath_key *key, const uint8_t *data, size_t length, uint8_t *into,
+                                     size_t room);
+size_t switchpath_with_data_sealed(switchpath_part *part, const switchpath_key *key, const uint8_t *bytes, size_t length);
+size_t switchpath_wrap_sealed(const switchpath_part *part, const switchpath_key *key, const uint8_t *packet, size_t length, uint8_t *into,
+                              size_t room);
+size_t switchpath_strip_sealed(switchpath_part *part, const switchpath_key *key, const uint8_t *packet, size_t length, uint8_t *into,
+                               size_t room);
+
 /* A computation: its number, and tags that nobody has used. */
 typedef struct switchpath_computation switchpath_computation;
 /* A new one, from 128 bits of randomness of the operating system's. */

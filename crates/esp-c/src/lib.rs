@@ -7,6 +7,7 @@
 mod bytes;
 mod part;
 mod rounds;
+mod sealed;
 
 pub use part::CPart;
 pub use rounds::{COutcome, CSchedule};

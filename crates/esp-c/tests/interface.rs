@@ -2,6 +2,7 @@
 
 use esp::host::Computation;
 use esp::isa::{Instruction, Opcode, Operator};
+use esp::seal::OperatorKey;
 use esp::wire::{Carriages, Locations, Part};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -64,6 +65,9 @@ fn check(told: &BTreeMap<String, String>) {
         let bytes: String = part(locations, instruction).to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(told[&instruction.opcode().to_string()], bytes, "{instruction}");
     }
+    let key: OperatorKey = "000102030405060708090a0b0c0d0e0f".parse().unwrap();
+    let sealed = key.seal(&part(Locations::INPUT, Instruction::Put { tag: 1, value: 2 }));
+    assert_eq!(told["sealed"], sealed.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
     let mut own = Computation::new([3, 4]);
     assert_eq!(told["number"], format!("{:016x}", own.id()));
     assert_eq!(told["tag"], format!("{:016x}", own.tag()));

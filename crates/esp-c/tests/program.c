@@ -149,9 +149,45 @@ static void numbers(void) {
     printf("size ending %d\n", (int)offsetof(switchpath_outcome, ending));
 }
 
+/* Parts that only those read who have the key. */
+static void sealed(void) {
+    static const uint8_t packet[24] = {0x45, 0, 0, 24, 0, 0, 0x40, 0, 64, 200, 0x26, 0x1c, 10, 0, 0, 1, 10, 0, 0, 2, 1, 2, 3, 4};
+    static const char text[] = "000102030405060708090a0b0c0d0e0f\n", third[] = "5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b";
+    static const char both[] = "5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b\n000102030405060708090a0b0c0d0e0f\n";
+    switchpath_key *key = switchpath_key_new(text, sizeof text - 1), *other = switchpath_key_new(third, sizeof third - 1);
+    switchpath_key *either = switchpath_key_new(both, sizeof both - 1);
+    const switchpath_part put = switchpath_put(7, SWITCHPATH_INPUT, 1, 2);
+    switchpath_part part;
+    uint8_t bytes[SWITCHPATH_MOST_SEALED], made[100], back[100];
+    size_t length = switchpath_write_sealed(&put, key, bytes), i, at;
+    CHECK(key && other && either && length == 38);
+    CHECK(switchpath_read_sealed(&part, key, bytes, length) == length && part.operands[1] == 2);
+    CHECK(switchpath_read_sealed(&part, either, bytes, length) == length);
+    CHECK(switchpath_read_sealed(&part, other, bytes, length) == 0 && switchpath_read(&part, bytes, length) == 0);
+    printf("sealed ");
+    for (i = 0; i < length; i++) printf("%02x", bytes[i]);
+    printf("\n");
+    length = switchpath_before_data_sealed(&put, key, packet, sizeof packet, made, sizeof made);
+    at = switchpath_with_data_sealed(&part, key, made, length);
+    CHECK(length == 38 + SWITCHPATH_TRAILER + sizeof packet && at == length - sizeof packet);
+    CHECK(memcmp(made + at, packet, sizeof packet) == 0 && switchpath_with_data_sealed(&part, other, made, length) == 0);
+    length = switchpath_wrap_sealed(&put, key, packet, sizeof packet, made, sizeof made);
+    CHECK(length == 38 + SWITCHPATH_TRAILER + sizeof packet);
+    CHECK(switchpath_strip_sealed(&part, other, made, length, back, sizeof back) == 0);
+    CHECK(switchpath_strip_sealed(&part, key, made, length, back, sizeof back) == sizeof packet);
+    CHECK(memcmp(back, packet, sizeof packet) == 0 && part.operands[1] == 2);
+    CHECK(switchpath_key_new("none", 4) == NULL && switchpath_key_new(NULL, 32) == NULL);
+    CHECK(switchpath_write_sealed(&put, NULL, bytes) == 0 && switchpath_read_sealed(&part, NULL, bytes, 38) == 0);
+    switchpath_key_free(key);
+    switchpath_key_free(other);
+    switchpath_key_free(either);
+    switchpath_key_free(NULL);
+}
+
 int main(void) {
     instructions();
     carried_along();
+    sealed();
     a_round();
     numbers();
     return 0;

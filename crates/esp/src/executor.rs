@@ -1,13 +1,15 @@
 //! The plane's stations: what a configuration says becomes stores and places, and packets of the plane go through them.
 
+use crate::apart::Cleaners;
 use crate::bound;
 use crate::guard::Limits;
 use crate::isa::{Abort, Opcode};
 use crate::registered::{RegisteredPart, Registry};
 use crate::seal::{self, NoKey, OperatorKey, Plain};
+use crate::seen::{Clock, Seen};
 use crate::site::{Fate, Location, Rules, Site, SiteCounters};
 use crate::station::{PortSpec, RouterSpec, Station};
-use crate::store::{Cleaning, Inspector, Key, StoreSpec, WhenFull};
+use crate::store::{Cleaned, Cleaning, Inspector, Key, StoreSpec, WhenFull};
 use crate::variables::Permitted;
 use crate::wire::{Carriages, Part, Unread};
 use packet::{DropReason, Packet};
@@ -22,7 +24,7 @@ use std::any::Any;
 use std::fs::File;
 use std::io::Read;
 use std::sync::Arc;
-use units::{Bytes, Instant, Nanos, PortId};
+use units::{Bytes, Instant, PortId};
 
 /// Memory that all stores of a router may take together: beyond that a digit too many was written.
 const MOST_MEMORY: Bytes = Bytes::new(1 << 40);
@@ -32,8 +34,28 @@ const MOST_KEY: u64 = 256;
 const CLEANED: usize = 4096;
 
 /// Makes stations that execute the instructions of this crate.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Executor;
+#[derive(Clone, Debug, Default)]
+pub struct Executor {
+    clock: Option<Clock>,
+    cleaners: Option<Cleaners>,
+}
+
+impl Executor {
+    /// One without a clock, so that no instruction is timed, and without another thread: what is to be cleaned by one the first worker cleans.
+    pub const fn new() -> Executor {
+        Executor { clock: None, cleaners: None }
+    }
+
+    /// One whose stations time some of their batches.
+    pub fn timed_by(self, clock: Clock) -> Executor {
+        Executor { clock: Some(clock), ..self }
+    }
+
+    /// One that gives cleaners of stores which are cleaned apart to whoever calls these.
+    pub fn cleaned_by(self, cleaners: Cleaners) -> Executor {
+        Executor { cleaners: Some(cleaners), ..self }
+    }
+}
 
 /// How packets are known that carry instructions.
 fn carriages(plan: &StatePlan) -> Carriages {
@@ -59,6 +81,7 @@ fn spec(wanted: &Wanted, key_of_operator: Option<OperatorKey>) -> RouterSpec {
     let cleaning = match plan.cleaning {
         plan::state::Cleaning::Inline => Cleaning::Inline,
         plan::state::Cleaning::Assist => Cleaning::Assist,
+        plan::state::Cleaning::Dedicated => Cleaning::Dedicated,
     };
     let when_full = match plan.full {
         plan::state::WhenFull::AbortCreates => WhenFull::AbortCreates,
@@ -119,6 +142,13 @@ impl Maker for Executor {
         for station in &mut made.stations {
             let registry = Registry::of(&wanted.plan.registered);
             station.register(registry.map_err(|reason| CannotMake { reason, hint: hint() })?);
+            if let (Some(cleaners), plan::state::Cleaning::Dedicated) = (&self.cleaners, wanted.plan.cleaning) {
+                station.give_cleaners(cleaners);
+            }
+            self.clock.iter().for_each(|clock| station.timed_by(clock.clone()));
+            if wanted.plan.overload == plan::state::Overload::Pass {
+                station.passes_when_short();
+            }
         }
         Ok(made.stations.into_iter().map(|station| Box::new(station) as Box<dyn plane::station::Station>).collect())
     }
@@ -218,6 +248,11 @@ impl plane::station::Station for Station {
     }
 
     #[inline]
+    fn looked(&mut self, at: Place, now: Instant, packets: usize, more: bool) {
+        self.note_look(at, now, packets, more);
+    }
+
+    #[inline]
     fn asks(&self, place: Place) -> bool {
         self.permits(place)
     }
@@ -228,9 +263,11 @@ impl plane::station::Station for Station {
         let mut fates = std::mem::take(&mut self.fates);
         fates.clear();
         fates.resize(packets.len(), Fate::Passed);
+        self.note_order(place, packets);
         let asked = self.execute((place, variables), now, packets, &mut fates);
-        let mut all = true;
+        let (mut all, mut executed) = (true, 0);
         for (packet, fate) in packets.iter_mut().zip(&fates) {
+            executed += u32::from(*fate != Fate::Passed);
             let reason = match fate {
                 Fate::Dropped => DropReason::Instruction,
                 Fate::Aborted(_) if drops_aborted => DropReason::InstructionAborted,
@@ -240,7 +277,7 @@ impl plane::station::Station for Station {
             all = false;
         }
         self.fates = fates;
-        Visited { all, central: asked.central, output: asked.output }
+        Visited { all, central: asked.central, output: asked.output, executed }
     }
 
     fn tend(&mut self, now: Instant) -> Instant {
@@ -273,7 +310,7 @@ impl plane::station::Station for Station {
 }
 
 /// What was executed at one place, as it is told.
-fn place_report(location: Location, site: &Site) -> PlaceReport {
+fn place_report(location: Location, site: &Site, seen: &Seen) -> PlaceReport {
     let counters: &SiteCounters = site.counters_at(location);
     let executed = Opcode::ALL.iter().map(|opcode| opcode.name()).zip(counters.executed.iter().copied());
     let executed = executed.chain(site.registered_at(location));
@@ -283,15 +320,18 @@ fn place_report(location: Location, site: &Site) -> PlaceReport {
         executed: executed.map(|(name, count)| (name, count.forwarded, count.dropped)).collect(),
         aborted: aborted.map(|(why, &count)| (why.name(), count)).collect(),
         failed_before: counters.failed_before,
+        overloaded: seen.overloaded_at(location),
+        reordered: seen.overtaken_at(location),
+        spent: seen.spent_at(location).collect(),
     }
 }
 
 impl Station {
     /// Each store, as this worker has it.
     fn stores(&self, now: Instant) -> Vec<StoreReport> {
-        let report = |(port, site, lag): (Option<PortId>, &Site, Option<Nanos>)| {
+        let report = |(port, site, cleaned, seen): (Option<PortId>, &Site, Cleaned, &Seen)| {
             let (counters, occupancy) = (site.shard_counters(), site.occupancy(now));
-            let places = Location::ALL.iter().map(|&location| place_report(location, site));
+            let places = Location::ALL.iter().map(|&location| place_report(location, site, seen));
             StoreReport {
                 port,
                 places: places.collect(),
@@ -300,7 +340,11 @@ impl Station {
                 expired: occupancy.expired,
                 created: counters.created,
                 high_water: counters.high_water,
-                lag,
+                lag: cleaned.lag,
+                lags: cleaned.lags,
+                freed: cleaned.freed,
+                limbo: cleaned.limbo,
+                cleaning: seen.cleaning,
                 probed: counters.probed,
                 collisions: counters.collisions,
                 memory: bound::memory(occupancy.capacity, 1),

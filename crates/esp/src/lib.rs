@@ -11,6 +11,8 @@
 //! | [`site`] | a batch of packets at one place of a router |
 //! | [`elements`] | the same taken apart, to compare with |
 //! | [`station`] | all places of a router, as one worker has them |
+//! | [`Cleaners`] | those of stores that a thread of its own cleans |
+//! | [`Clock`] | the time, where instructions are to be timed |
 //! | [`Executor`] | the stations of the plane, by a configuration |
 //! | [`registered`] | instructions that an operator has registered |
 //! | [`seal`] | parts that only those can make who have the operator's key |
@@ -21,6 +23,7 @@
 
 #![forbid(unsafe_code)]
 
+mod apart;
 pub mod bound;
 pub mod conform;
 pub mod elements;
@@ -29,15 +32,20 @@ mod flows;
 pub mod guard;
 pub mod host;
 pub mod isa;
+mod order;
 pub mod registered;
 pub mod seal;
+mod seen;
 pub mod site;
 pub mod station;
 pub mod store;
+mod strain;
 pub mod variables;
 pub mod wire;
 
+pub use apart::Cleaners;
 pub use executor::Executor;
+pub use seen::Clock;
 
 #[cfg(test)]
 mod tests;

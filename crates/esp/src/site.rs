@@ -13,7 +13,7 @@ use crate::guard::{Guard, Limits};
 use crate::isa::{Abort, Instruction, Opcode};
 use crate::registered::{Registry, Tally};
 use crate::seal::OperatorKey;
-use crate::store::{Key, Occupancy, Session, Shard, ShardCounters, Tags};
+use crate::store::{Cleaned, Key, Occupancy, Session, Shard, ShardCounters, Tags};
 use crate::variables::Readings;
 use crate::wire::{Carriages, Locations};
 use near::execute_at_once;
@@ -79,7 +79,7 @@ impl Location {
         }
     }
 
-    const fn locations(self) -> Locations {
+    pub(crate) const fn locations(self) -> Locations {
         match self {
             Location::Input => Locations::INPUT,
             Location::Central => Locations::CENTRAL,
@@ -287,6 +287,11 @@ impl Site {
     /// How late its owner frees what has expired; none where another does.
     pub fn lag(&self) -> Option<Nanos> {
         self.shard.lag()
+    }
+
+    /// What its owner has cleaned.
+    pub(crate) fn cleaned(&self) -> Cleaned {
+        self.shard.cleaned()
     }
 
     /// What it has counted, at all places.

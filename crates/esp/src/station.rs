@@ -3,13 +3,17 @@
 //! Every store is divided into as many shards as there are workers, and worker `w` has shard `w` of each, so a computation
 //! whose packets all go to one worker meets one shard at every place (spec E-10, E-30; adr/0040).
 
+use crate::apart::{Cleaners, Told};
 use crate::bound;
 use crate::flows::Flows;
 use crate::registered::Registry;
+use crate::seen::{Clock, Seen};
 use crate::site::{Carrier, Fate, Location, Rules, Site};
-use crate::store::{Cleaner, Epochs, Grace, Inspector, Key, Store, StoreSpec, shard_of};
+use crate::store::{Cleaned, Cleaner, Epochs, Grace, Inspector, Key, Store, StoreSpec, shard_of};
+use crate::strain::Strain;
 use crate::variables::{Permitted, Readings};
 use crate::wire::{Locations, behind, peek};
+use packet::Packet;
 use plane::registered::InstructionTrouble;
 pub use plane::station::Place;
 use plane::station::Variables;
@@ -82,6 +86,10 @@ struct Has {
     inspector: Inspector,
     /// What cleans all of the store, where a worker does.
     cleaner: Option<Cleaner>,
+    /// What it tells, where another thread has it.
+    apart: Option<Told>,
+    /// What else is noted of it.
+    seen: Seen,
 }
 
 /// One worker's places.
@@ -99,6 +107,10 @@ pub struct Station {
     pub(crate) fates: Vec<Fate>,
     /// Instructions that the operator has registered.
     registry: Registry,
+    /// By which instructions are timed.
+    clock: Option<Clock>,
+    /// Whether the worker keeps up; none where nobody minds.
+    strain: Option<Strain>,
 }
 
 impl RouterSpec {
@@ -152,6 +164,8 @@ impl RouterSpec {
             flows: flows(),
             fates: Vec::new(),
             registry: Registry::default(),
+            clock: None,
+            strain: None,
         };
         let mut made = Made { stations: (0..self.workers).map(station).collect() };
         let epochs = Arc::new(Epochs::new(self.workers));
@@ -165,7 +179,8 @@ impl RouterSpec {
             for (station, shard) in made.stations.iter_mut().zip(store.shards) {
                 let site = Site::guarded(shard, self.rules.limits, self.key.derive(5));
                 // The first worker cleans for all.
-                let has = Has { site, inspector: store.inspector.clone(), cleaner: cleaner.take() };
+                let seen = Seen::new(spec.diagnostics.then(|| self.key.derive(7)));
+                let has = Has { site, inspector: store.inspector.clone(), cleaner: cleaner.take(), apart: None, seen };
                 station.stalls.push(Stall { port: *port, has: Some(has) });
             }
         }
@@ -207,6 +222,41 @@ impl Station {
         self.registry = registry;
         for has in self.stalls.iter_mut().filter_map(|stall| stall.has.as_mut()) {
             has.site.register(&self.registry);
+        }
+    }
+
+    /// Some batches of instructions are timed, and cleaning.
+    pub(crate) fn timed_by(&mut self, clock: Clock) {
+        self.clock = Some(clock);
+    }
+
+    /// What was made with a cleaner that is to have a thread of its own gives it away.
+    pub(crate) fn give_cleaners(&mut self, to: &Cleaners) {
+        for has in self.stalls.iter_mut().filter_map(|stall| stall.has.as_mut()) {
+            has.apart = has.cleaner.take().map(|cleaner| to.take(cleaner));
+        }
+    }
+
+    /// Where its worker does not keep up packets pass unexecuted.
+    pub(crate) fn passes_when_short(&mut self) {
+        self.strain = Some(Strain::default());
+    }
+
+    /// So many packets were taken from where they wait for a place, and there may be more.
+    #[inline]
+    pub(crate) fn note_look(&mut self, place: Place, now: Instant, packets: usize, more: bool) {
+        if let Some(strain) = &mut self.strain {
+            strain.looked(place, now, packets, more);
+        }
+    }
+
+    /// Packets of the plane, which know when they came, are about to be executed at a place.
+    #[inline]
+    pub(crate) fn note_order(&mut self, place: Place, packets: &[Packet]) {
+        let Some((stall, location, _)) = self.at(place) else { return };
+        let Station { stalls, rules, .. } = self;
+        if let Some(has) = stalls.get_mut(stall).and_then(|stall| stall.has.as_mut()) {
+            has.seen.in_order(rules, location, packets);
         }
     }
 
@@ -261,19 +311,33 @@ impl Station {
             fates.fill(Fate::Passed);
             return unknown;
         };
-        let Some(has) = self.stalls.get_mut(stall).and_then(|stall| stall.has.as_mut()) else {
+        let Station { stalls, rules, registry, clock, strain, .. } = self;
+        let Some(has) = stalls.get_mut(stall).and_then(|stall| stall.has.as_mut()) else {
             fates.fill(Fate::Passed);
             return unknown;
         };
-        let readings = Readings { permitted, of_port, node: self.rules.node, now };
-        has.site.process_reading((&self.rules, location), (&readings, &mut self.registry), now, packets, fates)
+        if strain.as_mut().is_some_and(|strain| strain.is_short(now)) {
+            return has.seen.pass(rules, location, packets, fates);
+        }
+        let readings = Readings { permitted, of_port, node: rules.node, now };
+        let with = (&readings, registry);
+        let Some(clock) = clock.as_ref().filter(|_| has.seen.is_turn()) else {
+            return has.site.process_reading((rules, location), with, now, packets, fates);
+        };
+        let (before, begun) = (*has.site.counters_at(location), clock.now());
+        let asked = has.site.process_reading((rules, location), with, now, packets, fates);
+        let time = clock.now().saturating_sub(begun);
+        has.seen.took(location, time, packets.len(), (&before, has.site.counters_at(location)));
+        asked
     }
 
     /// Cleans what is due where the owner does that, or this worker for all, at most `most` entries of each store. Answers
     /// when there is more to clean; [`Instant::FAR`] where there is nothing.
     pub fn tend(&mut self, now: Instant, most: usize) -> Instant {
         let mut due = Instant::FAR;
-        for has in self.stalls.iter_mut().filter_map(|stall| stall.has.as_mut()) {
+        let Station { stalls, clock, .. } = self;
+        for has in stalls.iter_mut().filter_map(|stall| stall.has.as_mut()) {
+            let begun = clock.as_ref().map(Clock::now);
             let shard = has.site.shard();
             shard.clean(now, most);
             due = due.min(shard.due(now).unwrap_or(Instant::FAR));
@@ -285,6 +349,9 @@ impl Station {
                     }
                 }
                 due = due.min(cleaner.due(now).unwrap_or(Instant::FAR));
+            }
+            if let (Some(clock), Some(begun)) = (clock.as_ref(), begun) {
+                has.seen.cleaning += clock.now().saturating_sub(begun);
             }
         }
         due
@@ -314,12 +381,16 @@ impl Station {
         Some(&mut self.stalls.get_mut(stall?)?.has.as_mut()?.site)
     }
 
-    /// Every store's site with the port it belongs to, and how late expired entries are freed.
-    pub(crate) fn sites(&self) -> impl Iterator<Item = (Option<PortId>, &Site, Option<Nanos>)> {
+    /// Every store's site with the port it belongs to, how it is cleaned, and what else is noted of it.
+    pub(crate) fn sites(&self) -> impl Iterator<Item = (Option<PortId>, &Site, Cleaned, &Seen)> {
         self.stalls.iter().filter_map(|stall| {
             let has = stall.has.as_ref()?;
-            let lag = has.cleaner.as_ref().map(|cleaner| cleaner.counters().lag).or(has.site.lag());
-            Some((stall.port, &has.site, lag))
+            let cleaned = match (&has.cleaner, &has.apart) {
+                (Some(cleaner), _) => cleaner.cleaned(),
+                (None, Some(told)) => told.read(),
+                (None, None) => has.site.cleaned(),
+            };
+            Some((stall.port, &has.site, cleaned, &has.seen))
         })
     }
 

@@ -23,7 +23,7 @@ const HEADERS: usize = 34;
 
 fn rig() -> Rig {
     let mut rig = Rig::new(1024, Layout::Three, Box::new(Silent));
-    rig.router.execute_by(Arc::new(Executor));
+    rig.router.execute_by(Arc::new(Executor::new()));
     rig.apply(CONFIG).unwrap_or_else(|errors| panic!("{errors:?}"));
     rig.settle();
     rig
@@ -170,7 +170,7 @@ fn a_store_that_is_full_stops_nothing() {
 #[test]
 fn computations_of_a_cable_meet_one_worker() {
     let mut team = Team::new(3, 3, 4096, Layout::Three);
-    team.router.execute_by(Arc::new(Executor));
+    team.router.execute_by(Arc::new(Executor::new()));
     team.apply(&CONFIG.replace("version = 1\n", "version = 1\n[router]\nworkers = 3\n"));
     team.settle();
     let far: Vec<String> = team.wires.far.keys().cloned().collect();

@@ -3,7 +3,7 @@
 use esp::isa::{Instruction, Operator};
 use esp::seal::OperatorKey;
 use esp::wire::{Addresses, Carriages, Locations, Part, datagram, dedicated, strip, wrap};
-use esp::{Executor, variables};
+use esp::{Cleaners, Clock, Executor, variables};
 use packet::{DropReason, Offload};
 use plan::state::Variable;
 use plane::ApplyError;
@@ -13,7 +13,8 @@ use plane::snapshot::Layout;
 use plane::station::{StationReport, StoreReport};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
-use units::{Mac, Nanos, PortId};
+use std::sync::atomic::{AtomicU64, Ordering};
+use units::{Instant, Mac, Nanos, PortId};
 
 const PORTS: &str = "version = 1\n[port.lan]\ndevice = 'memory:lan'\naddress = ['192.0.2.1/24', '2001:db8:1::1/64']\n\
     mac = '02:00:00:00:00:01'\n[port.wan]\ndevice = 'memory:wan'\naddress = ['198.51.100.1/24', '2001:db8:2::1/64']\n\
@@ -37,7 +38,7 @@ fn config(state: &str) -> String {
 
 fn rig_of(layout: Layout, config: &str) -> Rig {
     let mut rig = Rig::new(512, layout, Box::new(Silent));
-    rig.router.execute_by(Arc::new(Executor));
+    rig.router.execute_by(Arc::new(Executor::new()));
     rig.apply(config).unwrap_or_else(|errors| panic!("{errors:?}"));
     rig.settle();
     for wire in ["lan", "wan"] {
@@ -342,7 +343,7 @@ fn super_frames_pass() {
     let wires = [("lan", plane::port::Offloads { super_frames: true, checksums: true, ..Default::default() })];
     let mut rig = Rig::new(512, Layout::Three, Box::new(Silent));
     rig.wires.offloads = wires.iter().map(|&(wire, takes)| (wire.to_string(), takes)).collect();
-    rig.router.execute_by(Arc::new(Executor));
+    rig.router.execute_by(Arc::new(Executor::new()));
     rig.apply(&config("")).unwrap();
     rig.settle();
     rig.received("wan");
@@ -398,7 +399,7 @@ fn with_an_operators_key_only_what_is_sealed_is_executed() {
     assert_eq!((executed(store(&told, Some(0)), "input", "put"), store(&told, Some(0)).live), ((1, 0), 1));
     renewed(&mut rig, (&file, TEXT), key);
     // What is explained, and what is printed of it: the file, never what it has.
-    let maker = Executor;
+    let maker = Executor::new();
     let plan = rig.router.plan().unwrap().state.clone().unwrap();
     let asks = |packet: &[u8]| plane::station::Maker::read(&maker, &plan, packet).unwrap();
     assert_eq!(asks(&dedicated(&CARRIAGES, THERE, &put)).not.as_deref(), Some("unauthenticated"));
@@ -435,12 +436,62 @@ fn renewed(rig: &mut Rig, (file, text): (&std::path::Path, &str), old: OperatorK
     rig.run(&plan).unwrap();
 }
 
+/// What has expired is freed by whoever has the cleaners, which go with their stores.
+#[test]
+fn a_thread_of_its_own_may_clean() {
+    let cleaners = Cleaners::default();
+    let mut rig = Rig::new(512, Layout::Three, Box::new(Silent));
+    rig.router.execute_by(Arc::new(Executor::new().cleaned_by(cleaners.clone())));
+    rig.apply(&config("lifetime = '1s'\ncleaner = 'dedicated'\n")).unwrap();
+    rig.settle();
+    assert_eq!(cleaners.count(), 3, "of two ports and the centre");
+    assert!(through(&mut rig, &part(Locations::INPUT, COUNT)).is_some());
+    let told = |rig: &Rig| {
+        let store = store(&station(rig), Some(0)).clone();
+        (store.live, store.expired, store.freed)
+    };
+    assert_eq!((told(&rig), cleaners.clean(rig.now) > rig.now), ((1, 0, 0), true));
+    rig.pass(Nanos::secs(2));
+    rig.settle();
+    assert_eq!(told(&rig), (0, 1, 0), "no worker does it");
+    assert_eq!(cleaners.clean(rig.now), Instant::FAR);
+    assert_eq!(told(&rig), (0, 0, 1));
+    let lags = store(&station(&rig), Some(0)).lags.clone();
+    assert_eq!((lags.count(), lags.most() >= Nanos::millis(999)), (1, true), "{lags:?}");
+    // Another configuration of what is no store's business leaves it where it is.
+    rig.apply(&config("lifetime = '1s'\ncleaner = 'dedicated'\non_abort = 'drop'\n")).unwrap();
+    cleaners.clean(rig.now);
+    assert_eq!(cleaners.count(), 3);
+    rig.apply(PORTS).unwrap();
+    cleaners.clean(rig.now);
+    assert_eq!(cleaners.count(), 0);
+}
+
+/// A batch of 32 is timed, of which all packets have the same instruction.
+#[test]
+fn instructions_are_timed_where_there_is_a_clock() {
+    let ticks = AtomicU64::new(0);
+    let clock = Clock::new(move || Nanos::new(70 * ticks.fetch_add(1, Ordering::Relaxed)));
+    let mut rig = Rig::new(512, Layout::Three, Box::new(Silent));
+    rig.router.execute_by(Arc::new(Executor::new().timed_by(clock)));
+    rig.apply(&config("")).unwrap();
+    rig.settle();
+    for value in 0..96 {
+        through(&mut rig, &part(Locations::INPUT, Instruction::Put { tag: 1, value }));
+    }
+    let told = station(&rig);
+    let spent = &store(&told, Some(0)).places[0].spent;
+    let [(name, spread)] = &spent[..] else { panic!("one instruction: {spent:?}") };
+    assert_eq!((*name, spread.count(), spread.most()), ("put", 3, Nanos::new(70)));
+    assert!(store(&told, Some(1)).places.iter().all(|place| place.spent.is_empty()));
+}
+
 #[test]
 fn what_cannot_be_made_is_refused() {
     let mut rig = Rig::new(512, Layout::Three, Box::new(Silent));
     let refused = |errors: Vec<ApplyError>| errors.into_iter().map(|error| error.reason).collect::<String>();
     assert_eq!(refused(rig.apply(&config("")).unwrap_err()), "nobody executes instructions here");
-    rig.router.execute_by(Arc::new(Executor));
+    rig.router.execute_by(Arc::new(Executor::new()));
     rig.apply(&config("")).unwrap();
 }
 
@@ -452,7 +503,7 @@ fn computations_are_on_one_worker_and_their_packets_in_order() {
     const ROUNDS: u64 = 30;
     for (workers, queues) in [(3u16, 3), (3, 1), (4, 2), (2, 2)] {
         let mut team = Team::new(workers, queues, 4096, Layout::Three);
-        team.router.execute_by(Arc::new(Executor));
+        team.router.execute_by(Arc::new(Executor::new()));
         team.apply(&config("by_computation = true\n"));
         team.settle();
         let far: Vec<String> = team.wires.far.keys().cloned().collect();
@@ -492,7 +543,7 @@ fn the_other_packets_of_a_flow_that_carries_instructions_stay_in_order() {
     let network = (Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::new(198, 51, 100, 9));
     for (order, moves) in [("true", true), ("false", false)] {
         let mut team = Team::new(4, 1, 4096, Layout::Three);
-        team.router.execute_by(Arc::new(Executor));
+        team.router.execute_by(Arc::new(Executor::new()));
         team.apply(&config(&format!("flow_order = {order}\n")));
         team.settle();
         let handed = |team: &Team| {

@@ -22,6 +22,8 @@ pub struct StatePlan {
     pub full: WhenFull,
     /// What becomes of packets whose instruction cannot be executed.
     pub on_abort: OnAbort,
+    /// What becomes of instructions where a worker has too little of the processor.
+    pub overload: Overload,
     /// Who takes away what has expired.
     pub cleaning: Cleaning,
     /// Packets whose memory is fetched together.
@@ -100,6 +102,16 @@ pub enum OnAbort {
     Drop,
 }
 
+/// What becomes of instructions where more packets come than a worker keeps up with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Overload {
+    /// They are executed; packets that find no room are dropped, with instructions or without.
+    #[default]
+    Execute,
+    /// Packets pass without being executed until the worker has caught up.
+    Pass,
+}
+
 /// Who takes away what has expired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Cleaning {
@@ -108,6 +120,8 @@ pub enum Cleaning {
     Inline,
     /// A worker beside its other work.
     Assist,
+    /// A thread of its own.
+    Dedicated,
 }
 
 /// An instruction of the built-in set.
@@ -169,7 +183,8 @@ pub enum Places {
 named! {
     WhenFull { AbortCreates "abort_creates", AbortAll "abort_all" }
     OnAbort { Forward "forward", Drop "drop" }
-    Cleaning { Inline "inline", Assist "assist" }
+    Overload { Execute "execute", Pass "pass" }
+    Cleaning { Inline "inline", Assist "assist", Dedicated "dedicated" }
     Instruction {
         Nop "nop", Count "count", Compare "compare", Collect "collect", Rcollect "rcollect", Rchld "rchld", Mark "mark",
         Test "test", Get "get", Put "put", Setfwd "setfwd",
@@ -222,6 +237,9 @@ impl fmt::Display for StatePlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "lifetime {} capacity {} central {}", self.lifetime, self.capacity, self.central)?;
         write!(f, " strict {} full {} on_abort {}", self.strict, self.full, self.on_abort)?;
+        if self.overload != Overload::default() {
+            write!(f, " overload {}", self.overload)?;
+        }
         write!(f, " cleaner {} batch {} protocol {}", self.cleaning, self.batch, self.protocol)?;
         write!(f, " udp_port {} single_store {}", self.udp_port, self.single_store)?;
         write!(f, " by_computation {} flow_order {}", self.by_computation, self.flow_order)?;

@@ -150,7 +150,7 @@ fn mistakes_are_told_where_they_are() {
         expect![[r#"
             state.lifetime| f:3:12: error: 'h' is no unit of time; use one of s, ms, us, ns, like '5ms'
             state.protocol| f:4:12: error: 50 is out of range; give 143 to 254; the default is 253
-            state.cleaner| f:5:11: error: 'none' is nothing that 'cleaner' can be; use one of inline, assist
+            state.cleaner| f:5:11: error: 'none' is nothing that 'cleaner' can be; use one of inline, assist, dedicated
             state.instructions[0]| f:6:17: error: 'cuont' is nothing that 'instructions' can have; did you mean 'count'?
             state.batch| f:7:9: error: 65 is out of range; give 1 to 64; the default is 32
         "#]],

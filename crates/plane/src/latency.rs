@@ -17,7 +17,7 @@ const BUCKETS: usize = ((OCTAVES - STEP_BITS + 1) * STEPS) as usize;
 /// Times of packets in buckets, sixteen an octave, with their exact sum and the longest. Recording one takes a handful of
 /// instructions and never allocates.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Histogram {
+pub struct Histogram {
     buckets: Box<[u64; BUCKETS]>,
     sum: u64,
     most: u64,

@@ -40,7 +40,7 @@ mod sync;
 mod worker;
 
 pub use chance::Chance;
-pub use latency::{Latency, Spread};
+pub use latency::{Histogram, Latency, Spread};
 pub use link::{
     Emulated, GroupReport, Lines, LinkCounters, LinkReport, LinkWitness, NewLink, QueueLength, Sample, StateSeries,
 };

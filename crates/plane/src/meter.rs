@@ -31,6 +31,8 @@ pub struct Work {
     pub packets: u32,
     /// Their bytes; zero unless the meter asks for them ([`Meter::BYTES`]).
     pub bytes: u32,
+    /// Instructions of these packets that were executed.
+    pub instructions: u32,
     /// How long a packet of the path may take: a cost model goes no further, for what takes longer is stopped.
     pub limit: Option<Nanos>,
     /// Time that functions want spent, besides what they did: a meter of virtual time adds it, one of real time waits for
@@ -52,10 +54,16 @@ impl Work {
             path: None,
             packets: packets as u32,
             bytes: bytes as u32,
+            instructions: 0,
             limit: None,
             asked: Nanos::ZERO,
             foretold: None,
         }
+    }
+
+    /// The same with so many instructions executed.
+    pub const fn executing(self, instructions: u32) -> Work {
+        Work { instructions, ..self }
     }
 
     /// The same at a port.

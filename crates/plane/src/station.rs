@@ -5,6 +5,7 @@
 //! price of a comparison, brings those of one computation to one worker, and counts what ends.
 //! [adr/0040](../../../adr/0040-ephemeral-state-has-one-owner-a-shard.md) says why there.
 
+use crate::latency::Spread;
 use crate::registered::InstructionTrouble;
 use packet::Packet;
 use packet::wire::{ethertype, protocol};
@@ -46,6 +47,8 @@ pub struct Visited {
     pub central: bool,
     /// Whether one of them may where it leaves.
     pub output: bool,
+    /// Instructions that were executed.
+    pub executed: u32,
 }
 
 /// One worker's part of all stores.
@@ -59,6 +62,9 @@ pub trait Station: Send {
     /// Executes what packets that are neither refused nor made here ask for, in their order. Sets `refused` on those that
     /// end.
     fn visit(&mut self, place: Place, variables: Variables, now: Instant, packets: &mut [Packet]) -> Visited;
+    /// So many packets were taken from where they wait for a place: a port, a path that leads to one, or, for the centre, what other workers have
+    /// received. Where there is always more, the worker does not keep up.
+    fn looked(&mut self, _at: Place, _now: Instant, _packets: usize, _more: bool) {}
     /// Does what is due without a packet. Answers when to be called again; [`Instant::FAR`] where nothing will be.
     fn tend(&mut self, now: Instant) -> Instant;
     /// Takes the place of `old`, and whatever of it stays.
@@ -184,6 +190,14 @@ pub struct StoreReport {
     pub high_water: u64,
     /// How long the entry freed last had been expired; none where nobody frees any.
     pub lag: Option<Nanos>,
+    /// How long entries had been expired that were freed last when somebody looked: after each batch, and each cleaning.
+    pub lags: Spread,
+    /// Entries freed.
+    pub freed: u64,
+    /// Entries unlinked and not free yet; nothing where owners clean.
+    pub limbo: u64,
+    /// The time that cleaning took besides batches; nothing where there is no clock.
+    pub cleaning: Nanos,
     /// Look-ups that read two lines of memory, three, four to seven, more.
     pub probed: [u64; 4],
     /// Look-ups that found another computation's entry, where that is noted.
@@ -203,6 +217,12 @@ pub struct PlaceReport {
     pub aborted: Vec<(&'static str, u64)>,
     /// Packets that a router before could not execute.
     pub failed_before: u64,
+    /// Packets that passed unexecuted, because the worker did not keep up.
+    pub overloaded: u64,
+    /// Packets that were executed behind others of their computation that had come later; counted with diagnostics.
+    pub reordered: u64,
+    /// How long instructions take, by their names: batches of which all packets had the same, some of them. Nothing where there is no clock.
+    pub spent: Vec<(&'static str, Spread)>,
 }
 
 impl StationReport {
@@ -236,6 +256,10 @@ impl StoreReport {
         self.created += other.created;
         self.high_water += other.high_water;
         self.lag = self.lag.max(other.lag);
+        self.lags.add(&other.lags);
+        self.freed += other.freed;
+        self.limbo += other.limbo;
+        self.cleaning += other.cleaning;
         self.probed.iter_mut().zip(other.probed).for_each(|(sum, more)| *sum += more);
         self.collisions += other.collisions;
         self.memory += other.memory;
@@ -251,6 +275,14 @@ impl PlaceReport {
         }
         self.aborted.iter_mut().zip(&other.aborted).for_each(|(known, more)| known.1 += more.1);
         self.failed_before += other.failed_before;
+        self.overloaded += other.overloaded;
+        self.reordered += other.reordered;
+        for (name, more) in &other.spent {
+            match self.spent.iter_mut().find(|(known, _)| known == name) {
+                Some((_, known)) => known.add(more),
+                None => self.spent.push((name, more.clone())),
+            }
+        }
     }
 }
 

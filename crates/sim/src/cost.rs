@@ -192,6 +192,8 @@ pub struct CostModel {
     pub forwarding: Cost,
     /// The queueing scheme and transmission.
     pub output: Cost,
+    /// An instruction of ephemeral state, besides what its packet costs.
+    pub instruction: Cost,
     /// The functions of a path, by its name.
     pub paths: Vec<(String, Cost)>,
 }
@@ -205,6 +207,7 @@ impl Default for CostModel {
             interrupt: Cost::NOTHING,
             forwarding: Cost::NOTHING,
             output: Cost::NOTHING,
+            instruction: Cost::NOTHING,
             paths: Vec::new(),
         }
     }
@@ -380,6 +383,10 @@ impl Meter for CostMeter {
             },
             Stage::Output => draw(&model.output),
         };
+        let cost = match work.instructions {
+            0 => cost,
+            executed => cost + model.instruction.draw(executed, 0, chance),
+        };
         let cost = match &mut self.pacer {
             Some(pacer) => pacer.spend(work, cost),
             None => cost,
@@ -469,6 +476,7 @@ mod tests {
             path,
             packets,
             bytes,
+            instructions: 0,
             limit: None,
             asked: Nanos::ZERO,
             foretold: None,

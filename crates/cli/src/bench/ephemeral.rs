@@ -98,7 +98,7 @@ fn carrying(instruction: Instruction, n: usize) -> Vec<u8> {
 fn executing(frames: usize, entries: u64) -> Rig {
     let config = format!("{}[state]\nlifetime = \"1800s\"\ncapacity = {entries}\n", Table::Few.config());
     let mut rig = Rig::new(frames + SPARE, Layout::Three, Box::new(Silent));
-    rig.router.execute_by(Arc::new(Executor));
+    rig.router.execute_by(Arc::new(Executor::new()));
     rig.apply(&config).unwrap_or_else(|errors| panic!("{errors:?}"));
     rig
 }

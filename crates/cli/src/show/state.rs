@@ -31,7 +31,10 @@ impl Shown for api::Ephemeral {
             ">expired",
             ">created",
             ">created/s",
+            ">freed",
             ">lag",
+            ">lag p99",
+            ">limbo",
             ">far",
             ">collisions",
         ]);
@@ -48,13 +51,16 @@ impl Shown for api::Ephemeral {
                 store.expired_entries.to_string(),
                 store.created_entries.to_string(),
                 per_second((store.created_entries, self.time_ns), known, short),
+                store.freed_entries.to_string(),
                 or_dash(store.lag_ns.map(brief).as_deref()),
+                or_dash(store.lags.as_ref().map(|lags| brief(lags.p99_ns)).as_deref()),
+                store.limbo_entries.to_string(),
                 store.probes.iter().sum::<u64>().to_string(),
                 store.collisions.to_string(),
             ]);
         }
         rows.print(out)?;
-        let mut rows = Rows::new(&["store", "where", "instruction", ">forwarded", ">ended"]);
+        let mut rows = Rows::new(&["store", "where", "instruction", ">forwarded", ">ended", ">takes", ">p99"]);
         let mut aborts = Rows::new(&["store", "where", "not executed", ">packets"]);
         let mut any = (false, false);
         for store in &self.stores {
@@ -63,11 +69,18 @@ impl Shown for api::Ephemeral {
                 for one in &place.instructions {
                     any.0 = true;
                     let (forwarded, dropped) = (one.forwarded_packets.to_string(), one.dropped_packets.to_string());
-                    rows.add([name.clone(), location.clone(), one.name.clone(), forwarded, dropped]);
+                    let spent = one.spent.as_ref();
+                    let [takes, p99] = [spent.map(|spent| spent.p50_ns), spent.map(|spent| spent.p99_ns)]
+                        .map(|time| or_dash(time.map(brief).as_deref()));
+                    rows.add([name.clone(), location.clone(), one.name.clone(), forwarded, dropped, takes, p99]);
                 }
                 let before = ("failed_before", place.failed_before_packets);
+                let overloaded = ("overloaded, passed", place.overloaded_packets);
+                let reordered = ("out of order, executed", place.reordered_packets);
                 let reasons = place.aborts.iter().map(|abort| (abort.reason.as_str(), abort.packets));
-                for (reason, packets) in reasons.chain([before]).filter(|(_, packets)| *packets > 0) {
+                for (reason, packets) in
+                    reasons.chain([before, overloaded, reordered]).filter(|(_, packets)| *packets > 0)
+                {
                     any.1 = true;
                     aborts.add([name.clone(), location.clone(), reason.to_owned(), packets.to_string()]);
                 }

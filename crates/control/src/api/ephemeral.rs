@@ -1,5 +1,6 @@
 //! Ephemeral state: what packets have left in the router, and what they asked for.
 
+use super::Latency;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +34,14 @@ pub struct EphemeralStore {
     pub high_water_entries: u64,
     /// How long the entry freed last had been expired; null where none was.
     pub lag_ns: Option<u64>,
+    /// How late expired entries were freed: all that were taken away together as late as the first of them; null where none was.
+    pub lags: Option<Latency>,
+    /// Entries freed since the store was made.
+    pub freed_entries: u64,
+    /// Entries that nobody finds any more and that are not free yet, because somebody may be using them.
+    pub limbo_entries: u64,
+    /// The time that cleaning took besides batches of packets.
+    pub cleaning_ns: u64,
     /// Look-ups that read two lines of memory, three, four to seven, more. All others read one.
     pub probes: Vec<u64>,
     /// Look-ups that found another computation's entry; counted with `diagnostics`.
@@ -50,6 +59,10 @@ pub struct EphemeralPlace {
     pub location: String,
     /// Packets that a router before could not execute.
     pub failed_before_packets: u64,
+    /// Packets that passed unexecuted because the worker did not keep up (`overload = "pass"`).
+    pub overloaded_packets: u64,
+    /// Packets that were behind others of their computation that had come later; counted with `diagnostics`.
+    pub reordered_packets: u64,
     /// By instruction.
     pub instructions: Vec<EphemeralInstruction>,
     /// Why instructions were not executed.
@@ -65,6 +78,9 @@ pub struct EphemeralInstruction {
     pub forwarded_packets: u64,
     /// Packets that ended.
     pub dropped_packets: u64,
+    /// How long it takes, of batches of packets that all had it, one of 32; null where there was none. `mixed` is an instruction of its own here: batches of
+    /// several.
+    pub spent: Option<Latency>,
 }
 
 /// Instructions that were not executed for one reason.

@@ -4,13 +4,31 @@ use super::report::{Answer, Unanswered};
 use super::{Daemon, REPORT};
 use crate::api;
 use crate::names::Names;
+use esp::Cleaners;
 use io::clock;
 use plane::station::{PlaceReport, StationReport, StoreReport};
 use plane::{Command, Onlookers};
+use std::sync::Arc;
 use std::sync::mpsc::channel;
-use units::{PortId, WorkerId};
+use std::thread;
+use units::{Nanos, PortId, WorkerId};
+
+/// How soon a cleaner looks again, at most and at least, and where there is none.
+const OFTEN: Nanos = Nanos::millis(1);
+const SELDOM: Nanos = Nanos::millis(10);
+const NOBODY: Nanos = Nanos::millis(100);
 
 impl Daemon {
+    /// Starts the thread that cleans stores with a cleaner of their own.
+    pub(super) fn start_cleaning(self: &Arc<Self>, cleaners: Cleaners) -> Result<(), std::io::Error> {
+        let clean = move |_: &Daemon| {
+            let now = clock::now();
+            let due = cleaners.clean(now);
+            if cleaners.count() == 0 { NOBODY } else { due.since(now).clamp(OFTEN, SELDOM) }
+        };
+        self.attend("cleaner", clean, |pause: Nanos| thread::park_timeout(pause.into()))
+    }
+
     /// What packets asked for, and how full the stores are.
     pub fn ephemeral(&self) -> Answer<api::Ephemeral> {
         let reports = self.reports()?;
@@ -69,6 +87,10 @@ fn told_store(store: &StoreReport, names: &Names) -> api::EphemeralStore {
         created_entries: store.created,
         high_water_entries: store.high_water,
         lag_ns: store.lag.map(|lag| lag.get()),
+        lags: api::Latency::of(&store.lags),
+        freed_entries: store.freed,
+        limbo_entries: store.limbo,
+        cleaning_ns: store.cleaning.get(),
         probes: store.probed.to_vec(),
         collisions: store.collisions,
         memory_bytes: store.memory.get(),
@@ -79,18 +101,29 @@ fn told_store(store: &StoreReport, names: &Names) -> api::EphemeralStore {
 /// Whether anything has come to a place.
 fn is_used(place: &PlaceReport) -> bool {
     let executed = place.executed.iter().any(|(_, forwarded, dropped)| forwarded + dropped > 0);
-    executed || place.failed_before > 0 || place.aborted.iter().any(|(_, packets)| *packets > 0)
+    executed || place.failed_before + place.overloaded > 0 || place.aborted.iter().any(|(_, packets)| *packets > 0)
 }
 
 fn told_place(place: &PlaceReport) -> api::EphemeralPlace {
-    let instruction = |&(name, forwarded_packets, dropped_packets): &(&'static str, u64, u64)| {
-        api::EphemeralInstruction { name: name.into(), forwarded_packets, dropped_packets }
-    };
+    let spent = |name: &str| place.spent.iter().find(|(known, _)| *known == name).map(|(_, spent)| spent);
+    let instruction =
+        |(name, forwarded_packets, dropped_packets): (&'static str, u64, u64)| api::EphemeralInstruction {
+            name: name.into(),
+            forwarded_packets,
+            dropped_packets,
+            spent: spent(name).and_then(api::Latency::of),
+        };
+    // What several took together is none's in particular.
+    let several = place.spent.iter().filter(|(name, _)| place.executed.iter().all(|(known, ..)| known != name));
+    let executed = place.executed.iter().copied().filter(|(_, f, d)| f + d > 0);
+    let executed = executed.chain(several.map(|(name, _)| (*name, 0, 0)));
     let abort = |&(reason, packets): &(&'static str, u64)| api::EphemeralAbort { reason: reason.into(), packets };
     api::EphemeralPlace {
         location: place.location.into(),
         failed_before_packets: place.failed_before,
-        instructions: place.executed.iter().filter(|(_, f, d)| f + d > 0).map(instruction).collect(),
+        overloaded_packets: place.overloaded,
+        reordered_packets: place.reordered,
+        instructions: executed.map(instruction).collect(),
         aborts: place.aborted.iter().filter(|(_, packets)| *packets > 0).map(abort).collect(),
     }
 }

@@ -286,7 +286,11 @@ impl Daemon {
             Box::new(Watcher { log: log.clone(), taps: taps.clone(), traces: traces.clone() })
         };
         let (mut router, workers) = Router::new(build, observer);
-        router.execute_by(Arc::new(esp::Executor));
+        let counter = CycleCounter::calibrated();
+        let begun = counter.read();
+        let clock = esp::Clock::new(move || counter.between(begun, counter.read()));
+        let cleaners = esp::Cleaners::default();
+        router.execute_by(Arc::new(esp::Executor::new().timed_by(clock).cleaned_by(cleaners.clone())));
         let wakers: Vec<Waker> =
             workers.iter().map(|_| Waker::new()).collect::<Result<_, _>>().map_err(StartError::System)?;
         for (index, waker) in wakers.iter().enumerate() {
@@ -342,7 +346,7 @@ impl Daemon {
             started: clock::now(),
             epoch: clock::epoch(),
         });
-        let begun = daemon.spawn(workers, stuck_after);
+        let begun = daemon.spawn(workers, stuck_after, cleaners);
         if let Err(error) = begun.and_then(|()| daemon.first_adoption()) {
             daemon.stop();
             return Err(error);
@@ -351,11 +355,17 @@ impl Daemon {
         Ok(daemon)
     }
 
-    fn spawn(self: &Arc<Self>, workers: Vec<Worker>, stuck_after: Nanos) -> Result<(), StartError> {
+    fn spawn(
+        self: &Arc<Self>,
+        workers: Vec<Worker>,
+        stuck_after: Nanos,
+        cleaners: esp::Cleaners,
+    ) -> Result<(), StartError> {
         self.start_workers(workers).map_err(StartError::System)?;
         self.start_watchdog(stuck_after).map_err(StartError::System)?;
         self.start_dividing().map_err(StartError::System)?;
         self.start_policies().map_err(StartError::System)?;
+        self.start_cleaning(cleaners).map_err(StartError::System)?;
         let log = self.log.clone();
         let journal = self.attend("journal", Daemon::write_journal, move |next| drop(log.wait_since(next, JOURNAL)));
         journal.map_err(StartError::System)?;

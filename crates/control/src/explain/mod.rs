@@ -74,7 +74,7 @@ pub(crate) fn readdress(frame: &mut [u8], to: Mac) {
 pub fn offline(plan: &Plan, asked: &Asked) -> Result<api::Explanation, ApiError> {
     let mut rig = Rig::new(FRAMES, Layout::Three, Box::new(Silent));
     rig.wires = Wires::standing_in();
-    rig.router.execute_by(std::sync::Arc::new(esp::Executor));
+    rig.router.execute_by(std::sync::Arc::new(esp::Executor::new()));
     rig.run(plan).map_err(|errors| ApiError {
         problems: errors.iter().map(api::Problem::from).collect(),
         ..ApiError::new(ErrorKind::CannotRun, "the configuration cannot run", "")

@@ -1,8 +1,14 @@
 //! Ephemeral state (spec E-52): by store, and by what packets asked for.
 
-use super::{counter, gauge};
+use super::{Counted, Histograms, counter, gauge};
 use crate::api::{Ephemeral, EphemeralPlace, EphemeralStore};
 use prometheus_client::registry::Registry;
+
+/// Bounds of the buckets of what an instruction takes: 1, 2, 5 of each decade from 10 nanoseconds to 100 microseconds.
+fn bounds() -> impl Iterator<Item = u64> {
+    let decades = (1..5).map(|exponent| 10u64.pow(exponent));
+    decades.flat_map(|decade| [1, 2, 5].map(|n| n * decade)).chain([100_000])
+}
 
 /// The name of the central store.
 const CENTRAL: &str = "central";
@@ -26,6 +32,11 @@ pub(super) fn told(told: &Ephemeral, r: &mut Registry) {
     gauge(r, "state_lag_ns", "How late the entry freed last was freed.", of(|s| s.lag_ns.unwrap_or(0)));
     gauge(r, "state_memory_bytes", "Memory a store may use.", of(|s| s.memory_bytes));
     counter(r, "state_created_entries", "Entries created.", of(|s| s.created_entries));
+    counter(r, "state_freed_entries", "Entries freed.", of(|s| s.freed_entries));
+    gauge(r, "state_limbo_entries", "Entries that nobody finds and that are not free yet.", of(|s| s.limbo_entries));
+    let lags = stores.iter().filter_map(|s| Some(Counted::of([("store", name(s))], s.lags.as_ref()?)));
+    r.register("state_freed_late_seconds", "How late expired entries were freed", Histograms(lags.collect()));
+    counter(r, "state_cleaning_ns", "Time that cleaning took besides batches of packets.", of(|s| s.cleaning_ns));
     counter(r, "state_collisions", "Look-ups that found another computation's entry.", of(|s| s.collisions));
     let probes = stores.iter().flat_map(|store| {
         let lines = ["2", "3", "4-7", "8-"].into_iter().zip(&store.probes);
@@ -54,6 +65,25 @@ pub(super) fn told(told: &Ephemeral, r: &mut Registry) {
     counter(r, "state_forwarded_packets", help, instructions(|one| one.forwarded_packets));
     let help = "Packets whose instruction was executed and that ended.";
     counter(r, "state_ended_packets", help, instructions(|one| one.dropped_packets));
+    let spent = places().flat_map(|(store, place)| {
+        let one = |one: &crate::api::EphemeralInstruction| {
+            let labels = labels(store, place, "instruction", &one.name);
+            Some(Counted::within(labels, one.spent.as_ref()?, bounds()))
+        };
+        place.instructions.iter().filter_map(one).collect::<Vec<_>>()
+    });
+    let help = "How long instructions take, by batches of packets that all had the same, one of 32";
+    r.register("state_instruction_seconds", help, Histograms(spent.collect()));
+    let by_place = |value: fn(&EphemeralPlace) -> u64| {
+        let of = |(store, place): (&EphemeralStore, &EphemeralPlace)| {
+            ([("store", name(store)), ("location", place.location.clone())], value(place))
+        };
+        places().map(of).collect::<Vec<_>>()
+    };
+    let help = "Packets that passed unexecuted because the worker did not keep up.";
+    counter(r, "state_overloaded_packets", help, by_place(|place| place.overloaded_packets));
+    let help = "Packets that were behind others of their computation that had come later.";
+    counter(r, "state_reordered_packets", help, by_place(|place| place.reordered_packets));
     let aborted = places().flat_map(|(store, place)| {
         let before = ("failed_before", place.failed_before_packets);
         let reasons = place.aborts.iter().map(|abort| (abort.reason.as_str(), abort.packets)).chain([before]);

@@ -129,7 +129,7 @@ impl World {
     pub fn start(plan: &Plan, keeps: bool) -> Result<World, ApiError> {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let mut rig = Rig::new(FRAMES, Layout::Three, Box::new(Watcher(seen.clone())));
-        rig.router.execute_by(std::sync::Arc::new(esp::Executor));
+        rig.router.execute_by(std::sync::Arc::new(esp::Executor::new()));
         rig.wires = Wires::standing_in();
         rig.run(plan).map_err(|errors| ApiError {
             problems: errors.iter().map(api::Problem::from).collect(),

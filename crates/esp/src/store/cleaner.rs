@@ -5,7 +5,7 @@
 
 use super::epochs::{Epochs, Grace, Waiting};
 use super::space::Space;
-use super::sweep::Sweep;
+use super::sweep::{Cleaned, Sweep};
 use super::sync::Arc;
 use units::{Instant, Nanos};
 
@@ -94,6 +94,13 @@ impl Cleaner {
     pub fn due(&self, now: Instant) -> Option<Instant> {
         let due = |(sweep, limbo): &(Sweep, Option<Limbo>)| if limbo.is_some() { Some(now) } else { sweep.due(now) };
         self.shards.iter().filter_map(due).min()
+    }
+
+    /// What it has taken away.
+    pub fn cleaned(&self) -> Cleaned {
+        let mut all = Cleaned::default();
+        self.shards.iter().for_each(|(sweep, _)| all.add(&sweep.cleaned()));
+        all
     }
 
     /// What it has counted.

@@ -35,6 +35,7 @@ pub use key::Key;
 pub(crate) use key::below;
 pub use plane::station::Entry;
 pub use shard::{Done, Ended, Found, Near, Session, Shard, ShardCounters, Value, WhenFull};
+pub use sweep::Cleaned;
 pub use time::LONGEST as LONGEST_LIFETIME;
 pub use view::{MAX_TAGS, Tags, View};
 

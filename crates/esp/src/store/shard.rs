@@ -3,7 +3,7 @@
 use super::epochs::Epochs;
 use super::line::{Line, Place};
 use super::space::{Record, Space};
-use super::sweep::{Sweep, next};
+use super::sweep::{Cleaned, Sweep, next};
 use super::sync::{Arc, AtomicU64, Ordering};
 use super::time::{GAP, Tick};
 use super::view::{MAX_TAGS, Tags, View};
@@ -135,6 +135,11 @@ impl Shard {
     /// How long the entry that the owner freed last had been expired; none where the owner frees none.
     pub fn lag(&self) -> Option<Nanos> {
         self.books.sweep.as_ref().map(|sweep| sweep.lag)
+    }
+
+    /// What the owner has cleaned; nothing where another does.
+    pub fn cleaned(&self) -> Cleaned {
+        self.books.sweep.as_ref().map_or_else(Cleaned::default, Sweep::cleaned)
     }
 
     /// How full it is.

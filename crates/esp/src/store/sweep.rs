@@ -6,10 +6,34 @@
 use super::space::Space;
 use super::sync::{Arc, Ordering};
 use super::time::{FREE, GAP, Tick, UNLINKED};
+use plane::{Histogram, Spread};
 use units::{Instant, Nanos};
 
 /// Records whose lines are fetched ahead.
 const AHEAD: usize = 8;
+
+/// What was taken away of a store.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Cleaned {
+    /// Entries freed.
+    pub freed: u64,
+    /// Entries unlinked and not free yet.
+    pub limbo: u64,
+    /// How long the entry unlinked last had been expired; none where none was.
+    pub lag: Option<Nanos>,
+    /// How long entries had been expired: all that were unlinked together as long as the first of them.
+    pub lags: Spread,
+}
+
+impl Cleaned {
+    /// Adds what was taken away of another part.
+    pub fn add(&mut self, other: &Cleaned) {
+        self.freed += other.freed;
+        self.limbo += other.limbo;
+        self.lag = self.lag.max(other.lag);
+        self.lags.add(&other.lags);
+    }
+}
 
 /// How far a shard is cleaned.
 pub(super) struct Sweep {
@@ -26,12 +50,23 @@ pub(super) struct Sweep {
     outdated: u64,
     /// How long the entry unlinked last had been expired.
     pub lag: Nanos,
+    lags: Histogram,
 }
 
 impl Sweep {
     pub fn new(space: Arc<Space>) -> Sweep {
         let (looked, lag) = ((Instant::START, 0), Nanos::ZERO);
-        Sweep { space, unlinked: 0, next_unlinked: 0, freed: 0, next_freed: 0, looked, outdated: 0, lag }
+        Sweep {
+            space,
+            unlinked: 0,
+            next_unlinked: 0,
+            freed: 0,
+            next_freed: 0,
+            looked,
+            outdated: 0,
+            lag,
+            lags: Histogram::default(),
+        }
     }
 
     /// Unlinks at most `most` entries that have expired by `now`: no instruction finds them any more. Answers how many.
@@ -42,7 +77,7 @@ impl Sweep {
         }
         self.looked = (now, created);
         let tick = Tick::of(now);
-        let (length, mut count) = (self.space.log_length() as usize, 0);
+        let (length, mut count, mut first) = (self.space.log_length() as usize, 0, Nanos::ZERO);
         while count < most && self.unlinked < created {
             let record = self.space.record(self.next_unlinked);
             if tick.is_before(record.expiry) && self.unlinked >= self.outdated {
@@ -56,11 +91,21 @@ impl Sweep {
             let line = self.space.line(record.place.line());
             line.expiries[record.place.slot()].store(UNLINKED, Ordering::Release);
             self.lag = tick.since(record.expiry);
+            first = if count == 0 { self.lag } else { first };
             self.unlinked += 1;
             self.next_unlinked = next(self.next_unlinked, length);
             count += 1;
         }
+        if count > 0 {
+            self.lags.record(first, count as u64);
+        }
         count
+    }
+
+    /// What was taken away so far.
+    pub fn cleaned(&self) -> Cleaned {
+        let lag = (self.unlinked > 0).then_some(self.lag);
+        Cleaned { freed: self.freed, limbo: self.unlinked - self.freed, lag, lags: self.lags.told() }
     }
 
     /// Frees what was unlinked before the `end`th: nobody uses it.

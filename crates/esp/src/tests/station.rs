@@ -7,6 +7,7 @@ use crate::station::{Made, Place, PortSpec, RouterSpec, Station};
 use crate::store::{Key, LIFETIME, StoreSpec};
 use crate::variables::Permitted;
 use crate::wire::{Locations, Part};
+use packet::{Pool, Region};
 use units::{Instant, PortId};
 
 const UP: PortId = PortId(0);
@@ -127,4 +128,27 @@ fn a_station_is_tended_when_something_has_expired() {
     assert_eq!(port, Some(UP));
     let occupancy = inspector.occupancy(due)[0];
     assert_eq!((occupancy.live, occupancy.expired, occupancy.created), (0, 0, 1));
+}
+
+/// By when they came to the router; a computation that is in order stays so whatever others do.
+#[test]
+fn packets_that_overtook_others_of_their_computation_are_counted_with_diagnostics() {
+    for (diagnostics, counted) in [(false, 0), (true, 1)] {
+        let mut spec = router(1);
+        spec.ports.iter_mut().for_each(|port| port.store.diagnostics = diagnostics);
+        let (mut station, _made) = alone(&spec);
+        let mut pool = Pool::new(Region::new(5));
+        let mut packets = [(1, 10), (1, 30), (2, 15), (1, 20), (2, 40)].map(|(computation, came)| {
+            let mut one = pool.take().unwrap();
+            one.fill(&packet(&Part { computation, ..part(Instruction::Nop) }));
+            one.meta_mut().timestamp = Instant::new(came);
+            one
+        });
+        let variables = plane::station::Variables::default();
+        plane::station::Station::visit(&mut station, Place::Input(UP), variables, Instant::START, &mut packets);
+        let told = plane::station::Station::report(&station, Instant::START);
+        let reordered: u64 = told.stores.iter().flat_map(|store| &store.places).map(|place| place.reordered).sum();
+        assert_eq!(reordered, counted);
+        packets.into_iter().for_each(|packet| pool.give(packet));
+    }
 }

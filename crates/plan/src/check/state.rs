@@ -5,7 +5,7 @@ use crate::diagnostic::Report;
 use crate::document::{Node, Path, Section};
 use crate::keys::{INSTRUCTION, PORT_STATE, STATE};
 use crate::state::{
-    Cleaning, Instruction, OnAbort, Places, PortStatePlan, RegisteredPlan, StatePlan, Variable, WhenFull,
+    Cleaning, Instruction, OnAbort, Overload, Places, PortStatePlan, RegisteredPlan, StatePlan, Variable, WhenFull,
 };
 use crate::text::{did_you_mean, quote};
 use crate::{Catalogue, PortPlan};
@@ -51,6 +51,7 @@ pub(super) fn read(
         strict: section.boolean(report, "strict"),
         full: section.choice(report, "full", WhenFull::ALL).unwrap_or_default(),
         on_abort: section.choice(report, "on_abort", OnAbort::ALL).unwrap_or_default(),
+        overload: section.choice(report, "overload", Overload::ALL).unwrap_or_default(),
         cleaning: section.choice(report, "cleaner", Cleaning::ALL).unwrap_or_default(),
         batch: section.integer(report, "batch").unwrap_or(1) as u8,
         protocol: section.integer(report, "protocol").unwrap_or(253) as u8,

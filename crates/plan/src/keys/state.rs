@@ -1,7 +1,7 @@
 //! The keys of `[state]`, and what ports say of it.
 
 use super::{Form, Key, Kind, key, required};
-use crate::state::{Cleaning, Instruction, OnAbort, Places, Variable, WhenFull};
+use crate::state::{Cleaning, Instruction, OnAbort, Overload, Places, Variable, WhenFull};
 
 /// Entries of a store.
 pub(crate) const MOST_ENTRIES: u64 = 1 << 28;
@@ -53,12 +53,21 @@ pub(crate) const STATE: &[Key] = &[
          `drop` drops them.",
     ),
     key(
+        "overload",
+        Kind::Text(Form::Choice(Overload::NAMES)),
+        "\"execute\"",
+        "\"pass\"",
+        "What becomes of instructions where more packets come than a worker keeps up with: `execute` executes them, and what \
+         finds no room is dropped, with an instruction or without; `pass` lets packets pass unexecuted until the worker has \
+         caught up.",
+    ),
+    key(
         "cleaner",
         Kind::Text(Form::Choice(Cleaning::NAMES)),
         "\"inline\"",
         "\"assist\"",
         "Who takes away what has expired: `inline` the worker that owns the part, with each batch; `assist` the first worker, \
-         beside its other work.",
+         beside its other work; `dedicated` a thread of its own.",
     ),
     key(
         "batch",

@@ -89,11 +89,13 @@ pub(super) struct Executing {
     pub due: Instant,
     /// The rings; none where there is no other worker.
     pub mesh: Option<Box<Mesh>>,
+    /// Instructions executed since somebody asked.
+    executed: u32,
 }
 
 impl Default for Executing {
     fn default() -> Executing {
-        Executing { station: None, due: Instant::FAR, mesh: None }
+        Executing { station: None, due: Instant::FAR, mesh: None, executed: 0 }
     }
 }
 
@@ -101,6 +103,20 @@ impl Executing {
     /// Whether something has come for this worker.
     pub fn has_mail(&self) -> bool {
         self.mesh.as_ref().is_some_and(|mesh| mesh.has_mail())
+    }
+
+    /// Instructions executed since this was asked last.
+    #[inline(always)]
+    pub fn take_executed(&mut self) -> u32 {
+        std::mem::take(&mut self.executed)
+    }
+
+    /// A batch was taken from where packets wait for a place, and whether there may be more.
+    #[inline(always)]
+    pub fn looked(&mut self, at: Place, now: Instant, batch: &Batch, more: bool) {
+        if let Some(station) = &mut self.station {
+            station.looked(at, now, batch.len(), more);
+        }
     }
 
     /// Packets handed to other workers.
@@ -143,8 +159,11 @@ impl Executing {
         scratch.stations = visited.output;
         if visited.central {
             let place = Place::Central;
-            visited.all &= station.visit(place, asked(&**station, place, Some(state)), now, packets).all;
+            let there = station.visit(place, asked(&**station, place, Some(state)), now, packets);
+            visited.all &= there.all;
+            visited.executed += there.executed;
         }
+        self.executed += visited.executed;
         if !visited.all {
             for (packet, target) in packets.iter().zip(&mut scratch.targets) {
                 *target = if packet.meta().refused == 0 { *target } else { REFUSED };
@@ -164,7 +183,9 @@ impl Executing {
         let mut all = true;
         for packets in packets.chunk_by_mut(|one, next| leaves(one) == leaves(next)) {
             if packets.first().is_some_and(leaves) {
-                all &= station.visit(place, variables, now, packets).all;
+                let visited = station.visit(place, variables, now, packets);
+                all &= visited.all;
+                self.executed += visited.executed;
             }
         }
         self.due = self.due.min(now + TEND);
@@ -266,6 +287,7 @@ impl Worker {
         }
         fates.pool.import(batch.len());
         fates.ledger.take_over(batch.len() as u64);
+        executing.looked(Place::Central, fates.now, batch, batch.room() == 0);
         Some(port)
     }
 

@@ -10,6 +10,7 @@ use crate::host::World;
 use crate::meter::{Meter, Stage as Of, Work};
 use crate::path::Instance;
 use crate::snapshot::Layout;
+use crate::station::Place;
 use packet::{BATCH, DropReason, Meta, Packet};
 use schemes::Next;
 use std::cell::Cell;
@@ -65,6 +66,8 @@ impl Worker {
             let Some(Some(state)) = self.ports.get_mut(port.index()) else { return done };
             self.batch.limit(most);
             state.link.port.receive(self.fates.now, &mut self.batch, &mut self.fates.pool);
+            let more = self.batch.room() == 0;
+            self.executing.looked(Place::Input(port), self.fates.now, &self.batch, more);
             self.batch.unlimit();
         }
         done.received = self.batch.len();
@@ -80,7 +83,9 @@ impl Worker {
         }
         let stage = if self.interrupted.is_some() { Of::Interrupt } else { Of::Input };
         if done.received + done.drained > 0 || stage == Of::Input {
-            done.used = self.lap(meter, Work::new(stage, done.received + done.drained, bytes).at(port));
+            let work = Work::new(stage, done.received + done.drained, bytes).at(port);
+            let executed = self.executing.take_executed();
+            done.used = self.lap(meter, work.executing(executed));
         }
         if done.received > 0
             && let Some(Some(state)) = self.ports.get(port.index())
@@ -253,6 +258,10 @@ impl Worker {
         self.fates.latencies.begun(instance.path, self.batch.as_slice(), self.fates.now);
         let stations = instance.stations;
         instance.stations = stations && instance.has_work();
+        if let (true, Some(port)) = (stations, instance.port) {
+            let more = instance.stations;
+            self.executing.looked(Place::Output(port), self.fates.now, &self.batch, more);
+        }
         let limit = instance.limit;
         let asked = Cell::default();
         let context = Context {
@@ -280,7 +289,7 @@ impl Worker {
             port: instance.port,
             limit,
             asked: asked.get(),
-            ..Work::new(Of::Forwarding, moved, bytes)
+            ..Work::new(Of::Forwarding, moved, bytes).executing(self.executing.take_executed())
         };
         let used = self.lap(meter, work);
         if let Some(limit) = limit {

@@ -150,6 +150,7 @@ impl Reader<'_> {
             |text: &Option<Text>, name: &str| quantity_or(report, text, format!("{path}.cost.{name}"), Cost::NOTHING);
         let (input, interrupt) = (cost(&table.input, "input"), cost(&table.interrupt, "interrupt"));
         let (forwarding, output) = (cost(&table.forwarding, "forwarding"), cost(&table.output, "output"));
+        let instruction = cost(&table.instruction, "instruction");
         let mut paths = Vec::new();
         for (name, text) in &table.path {
             if let Some(cost) = quantity(report, text, &format!("{path}.cost.path.{name}")) {
@@ -160,7 +161,7 @@ impl Reader<'_> {
         let switch = time(&table.switch, "switch", Nanos::ZERO);
         // As in the prototype: 0.3 us for 1.6 us (Qie et al. 2001, section 5).
         let poll = time(&table.poll, "poll", Nanos::new((input.mean(60) * 0.3 / 1.6) as u64));
-        CostModel { switch, poll, input, interrupt, forwarding, output, paths }
+        CostModel { switch, poll, input, interrupt, forwarding, output, instruction, paths }
     }
 
     /// The plan of a configuration, or what is wrong with it, at its place in the file.

@@ -52,6 +52,7 @@ pub(super) struct CostTable {
     pub interrupt: Option<Text>,
     pub forwarding: Option<Text>,
     pub output: Option<Text>,
+    pub instruction: Option<Text>,
     #[serde(default)]
     pub path: BTreeMap<String, Text>,
 }

@@ -146,7 +146,7 @@ impl Network {
 /// A router that has said already what it has to say of itself.
 fn router(text: &str) -> Result<Rig, String> {
     let mut rig = Rig::new(FRAMES, Layout::Three, Box::new(Silent));
-    rig.router.execute_by(Arc::new(Executor));
+    rig.router.execute_by(Arc::new(Executor::new()));
     rig.apply(text).map_err(|errors| format!("{errors:?}"))?;
     rig.settle();
     let wires: Vec<String> = rig.wires.far.keys().cloned().collect();

@@ -1,5 +1,6 @@
 //! What a run has measured.
 
+use crate::cost::Cost;
 use crate::describe::{Happening, World};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -33,7 +34,7 @@ use std::fmt;
 /// | `task.T.active_max_us` | the longest it was active before it ran, since the beginning |
 /// | `task.T.behind_max_us`, `behind_bound_us` | of a path: the most its service was behind its share while it could run, and its longest run and the longest of another (under SFQ and stride: of all others) together, since the beginning |
 /// | `task.T.cost_mean_us`, `cost_deviation_us`, `estimator.average`, `estimator.sleep_us` | what the router thinks at the end |
-/// | `state.STORE.executed`, `dropped`, `aborted`, `created` | instructions on a store, of a port by its name or `central`; those that ended their packet, those that could not be executed; entries |
+/// | `state.STORE.executed`, `dropped`, `aborted`, `overloaded`, `created` | instructions on a store, of a port by its name or `central`; those that ended their packet, those that could not be executed, those that passed because the worker did not keep up; entries |
 /// | `state.STORE.live`, `high_water`, `lag_us` | entries that live at the end, the most there were since the beginning, how late expired ones were freed last |
 /// | `state.aborted.REASON`, `state.handed` | in all stores; packets handed to the worker they belong to |
 /// | `drop.REASON` | packets a router dropped |
@@ -92,6 +93,9 @@ pub(crate) fn parameters(world: &World) -> Vec<(String, String)> {
             "switch {}, poll {}, input {}, interrupt {}, forwarding {}, output {}",
             cost.switch, cost.poll, cost.input, cost.interrupt, cost.forwarding, cost.output
         );
+        if cost.instruction != Cost::NOTHING {
+            text += &format!(", instruction {}", cost.instruction);
+        }
         cost.paths.iter().for_each(|(path, cost)| text += &format!(", path {path} {cost}"));
         list.push((format!("router.{}.cost", router.name), text));
         list.push((format!("router.{}.config", router.name), router.config.trim().to_owned()));

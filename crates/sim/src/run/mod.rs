@@ -354,7 +354,7 @@ fn node(plan: &RouterPlan, index: usize, outside: &Outside) -> (Node, Vec<plane:
     };
     let (mut router, workers) = Router::new(build, |_| Box::new(Witness(outside.clone(), index)));
     router.know(known(plan));
-    router.execute_by(Arc::new(esp::Executor));
+    router.execute_by(Arc::new(esp::Executor::new()));
     (Node { router, plan: plan.clone(), pending: None }, workers)
 }
 

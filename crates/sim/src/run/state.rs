@@ -20,6 +20,7 @@ pub(super) fn tell(
         put(format!("{of}.executed"), since(&|store| executed(store, |(_, on, ended)| on + ended)));
         put(format!("{of}.dropped"), since(&|store| executed(store, |(_, _, ended)| ended)));
         put(format!("{of}.aborted"), since(&|store| aborted(store, |_| true)));
+        put(format!("{of}.overloaded"), since(&|store| store.places.iter().map(|place| place.overloaded).sum()));
         put(format!("{of}.created"), since(&|store| store.created));
         put(format!("{of}.live"), store.live as f64);
         put(format!("{of}.high_water"), store.high_water as f64);

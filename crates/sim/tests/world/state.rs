@@ -84,3 +84,27 @@ fn several_workers_count_what_one_does() {
     assert_eq!(value(&one, "state.handed"), 0.0);
     assert!(value(&two, "state.handed") > 0.0);
 }
+
+/// Half a microsecond to receive a packet, and one to execute its instruction: of a million packets a second two thirds are more than there is time for. By default what finds no
+/// room before the card is lost; where packets may pass, all of them do, and as many instructions are executed as there is time for.
+#[test]
+fn a_worker_that_is_short_of_time_may_let_packets_pass_and_loses_none() {
+    let of = |more: &str| {
+        let state = format!("[state]\nlifetime = \"1s\"\ncapacity = 100\ncentral = 0\n{more}");
+        let count = "rate = \"1mpps\"\ninstruction = \"count 0x2a below 4000000000\"\n";
+        let text = format!(
+            "duration = \"100ms\"\n[router.r.cost]\ninput = \"500ns\"\ninstruction = \"1us\"\n[card.in]\nring = 4096\n\
+             [[source]]\nname = \"s\"\ncard = \"in\"\nkind = \"constant\"\ndestination = \"10.1.2.3\"\n{count}\
+             [[sink]]\nname = \"k\"\ncard = \"out\"\n"
+        );
+        run(&world_of(&config(&state), &text))
+    };
+    let (executes, passes) = (of(""), of("overload = \"pass\"\n"));
+    assert!(value(&executes, "source.s.lost.ring") > 20_000.0, "a third of 100000, less what is in the ring");
+    assert_eq!(value(&executes, "state.in.overloaded"), 0.0);
+    assert_eq!((value(&passes, "source.s.lost"), value(&passes, "source.s.lost.ring")), (0.0, 0.0));
+    let (executed, passed) = (value(&passes, "state.in.executed"), value(&passes, "state.in.overloaded"));
+    // Half of the time is left for instructions of a microsecond, and the ring holds some packets in the end.
+    assert!((35_000.0..=51_000.0).contains(&executed) && passed > 40_000.0, "{executed} {passed}");
+    assert!(executed + passed <= 100_000.0 && executed + passed > 99_000.0, "{executed} {passed}");
+}

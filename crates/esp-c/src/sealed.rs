@@ -1,0 +1,142 @@
+//! Parts that are sealed with an operator's key.
+
+use crate::bytes;
+use crate::part::CPart;
+use esp::seal::OperatorKey;
+use esp::wire::{Carriages, before_data, strip_by, with_data_by, wrap};
+
+/// Bytes of the longest part with its seal.
+const MOST: usize = 54;
+
+/// The header says it.
+///
+/// # Safety
+/// `text` is null or to `length` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn switchpath_key_new(text: *const u8, length: usize) -> Option<Box<OperatorKey>> {
+    // SAFETY: as the caller promises.
+    let text = std::str::from_utf8(unsafe { bytes::read(text, length) }).ok()?;
+    text.parse().ok().map(Box::new)
+}
+
+/// The header says it.
+#[unsafe(no_mangle)]
+pub extern "C" fn switchpath_key_free(key: Option<Box<OperatorKey>>) {
+    drop(key);
+}
+
+/// The header says it.
+#[unsafe(no_mangle)]
+pub extern "C" fn switchpath_write_sealed(
+    part: Option<&CPart>,
+    key: Option<&OperatorKey>,
+    into: Option<&mut [u8; MOST]>,
+) -> usize {
+    let (Some(part), Some(key), Some(into)) = (part.and_then(CPart::part), key, into) else { return 0 };
+    let sealed = key.seal(&part);
+    into[..sealed.len()].copy_from_slice(&sealed);
+    sealed.len()
+}
+
+/// The header says it.
+///
+/// # Safety
+/// `from` is null or to `length` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn switchpath_read_sealed(
+    part: Option<&mut CPart>,
+    key: Option<&OperatorKey>,
+    from: *const u8,
+    length: usize,
+) -> usize {
+    // SAFETY: as the caller promises.
+    let bytes = unsafe { bytes::read(from, length) };
+    let (Some(part), Some(Ok(read))) = (part, key.map(|key| key.read(bytes))) else { return 0 };
+    *part = CPart::from(&read);
+    // What was read says how long it is.
+    bytes.get(2).map_or(0, |length| usize::from(*length))
+}
+
+/// The header says it.
+///
+/// # Safety
+/// `data` is null or to `length` bytes, `into` is null or to `room`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn switchpath_before_data_sealed(
+    part: Option<&CPart>,
+    key: Option<&OperatorKey>,
+    data: *const u8,
+    length: usize,
+    into: *mut u8,
+    room: usize,
+) -> usize {
+    let (Some(part), Some(key)) = (part.and_then(CPart::part), key) else { return 0 };
+    // SAFETY: as the caller promises.
+    let made = before_data(&key.sealed(part), unsafe { bytes::read(data, length) });
+    // SAFETY: as the caller promises.
+    unsafe { bytes::put(&made, into, room) }
+}
+
+/// The header says it.
+///
+/// # Safety
+/// `from` is null or to `length` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn switchpath_with_data_sealed(
+    part: Option<&mut CPart>,
+    key: Option<&OperatorKey>,
+    from: *const u8,
+    length: usize,
+) -> usize {
+    // SAFETY: as the caller promises.
+    let bytes = unsafe { bytes::read(from, length) };
+    let (Some(part), Some(key)) = (part, key) else { return 0 };
+    let Ok((read, Some(data))) = with_data_by(bytes, |bytes| key.read(bytes)) else { return 0 };
+    *part = CPart::from(&read);
+    bytes.len() - data.len()
+}
+
+/// The header says it.
+///
+/// # Safety
+/// `packet` is null or to `length` bytes, `into` is null or to `room`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn switchpath_wrap_sealed(
+    part: Option<&CPart>,
+    key: Option<&OperatorKey>,
+    packet: *const u8,
+    length: usize,
+    into: *mut u8,
+    room: usize,
+) -> usize {
+    let (Some(part), Some(key)) = (part.and_then(CPart::part), key) else { return 0 };
+    // SAFETY: as the caller promises.
+    let packet = unsafe { bytes::read(packet, length) };
+    let Ok(made) = wrap(&Carriages::default(), packet, &key.sealed(part)) else { return 0 };
+    // SAFETY: as the caller promises.
+    unsafe { bytes::put(&made, into, room) }
+}
+
+/// The header says it.
+///
+/// # Safety
+/// `packet` is null or to `length` bytes, `into` is null or to `room`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn switchpath_strip_sealed(
+    part: Option<&mut CPart>,
+    key: Option<&OperatorKey>,
+    packet: *const u8,
+    length: usize,
+    into: *mut u8,
+    room: usize,
+) -> usize {
+    let Some(key) = key else { return 0 };
+    // SAFETY: as the caller promises.
+    let packet = unsafe { bytes::read(packet, length) };
+    let Ok((made, read)) = strip_by(&Carriages::default(), packet, |bytes| key.read(bytes)) else { return 0 };
+    if let Some(part) = part {
+        *part = CPart::from(&read);
+    }
+    // SAFETY: as the caller promises.
+    unsafe { bytes::put(&made, into, room) }
+}
