@@ -13,7 +13,9 @@ use std::sync::mpsc::channel;
 use std::thread;
 use units::{Nanos, PortId, WorkerId};
 
-/// How soon a cleaner looks again, at most and at least, and where there is none.
+/// How soon a cleaner looks again: where there is more, or a worker to be waited for, whose batches take some microseconds; where something expires
+/// soon, which then is cleaned together with more; at the latest; and where there are no stores.
+const AT_ONCE: Nanos = Nanos::micros(50);
 const OFTEN: Nanos = Nanos::millis(1);
 const SELDOM: Nanos = Nanos::millis(10);
 const NOBODY: Nanos = Nanos::millis(100);
@@ -23,8 +25,11 @@ impl Daemon {
     pub(super) fn start_cleaning(self: &Arc<Self>, cleaners: Cleaners) -> Result<(), std::io::Error> {
         let clean = move |_: &Daemon| {
             let now = clock::now();
-            let due = cleaners.clean(now);
-            if cleaners.count() == 0 { NOBODY } else { due.since(now).clamp(OFTEN, SELDOM) }
+            match cleaners.clean(now) {
+                _ if cleaners.count() == 0 => NOBODY,
+                due if due <= now => AT_ONCE,
+                due => due.since(now).clamp(OFTEN, SELDOM),
+            }
         };
         self.attend("cleaner", clean, |pause: Nanos| thread::park_timeout(pause.into()))
     }
