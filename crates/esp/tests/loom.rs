@@ -41,7 +41,7 @@ mod view;
 
 use cleaner::Cleaner;
 use epochs::{Epochs, Grace};
-use inspect::Inspector;
+use inspect::{Inspector, Occupancy};
 use key::Key;
 use loom::sync::Arc;
 use loom::thread;
