@@ -1,7 +1,8 @@
 """A receiver that wants as many layers as its branch carries: layers.sh runs it at each.
 
-What it hears it has from `switchpath state subcast`, which it tells how many layers it wants. Each second it looks at what it has lost of
-them: where that is more than a tenth it does without the highest, and waits twice as long as before until it asks for it again.
+What it hears it has from `switchpath state subcast`, which it tells up to which layer it wants everything. Each second, all receivers at the same moment,
+it looks at what it has lost: where that is more than a tenth it does without the highest layer, and waits twice as long as before until it asks for that
+again. When it did without one, and when the last packet of that came, it says at the end.
 
     python3 layers.py NAME SECONDS HIGHEST COMMAND...
 """
@@ -12,8 +13,14 @@ import subprocess
 import sys
 import time
 
-LINE = re.compile(r" setfwd \S+ ge (\d+): (\d+)$")
+LINE = re.compile(r": layer (\d+) number (\d+) ")
 TOO_MUCH = 0.1
+
+
+def tell_end(layer, without, last_of):
+    if layer in without:
+        did_without = without.pop(layer)
+        print(f"did without layer {layer} at {did_without:.3f}, its last packet came at {max(did_without, last_of.get(layer, 0)):.3f}")
 
 
 def main():
@@ -25,10 +32,12 @@ def main():
     seconds_of = []
     looks = selectors.DefaultSelector()
     looks.register(tool.stdout, selectors.EVENT_READ)
-    begin = time.monotonic()
-    due = begin + 1
+    # By layer: when it did without it, and when the last packet came since.
+    without, last_of = {}, {}
+    begin = time.time()
+    due = int(begin) + 2
     text = ""
-    while (now := time.monotonic()) < begin + seconds:
+    while (now := time.time()) < begin + seconds:
         if looks.select(max(0.0, due - now)):
             text += tool.stdout.buffer.read1().decode()
             *lines, text = text.split("\n")
@@ -37,7 +46,8 @@ def main():
                 first.setdefault(layer, number)
                 last[layer] = number
                 came[layer] = came.get(layer, 0) + 1
-        if time.monotonic() < due:
+                last_of[layer] = time.time()
+        if time.time() < due:
             continue
         due += 1
         had = [layer for layer in last if layer <= wanted]
@@ -46,14 +56,18 @@ def main():
         seconds_of.append((len(had), last[0] - first[0] + 1 if 0 in came else 0, came.get(0, 0)))
         if lost > TOO_MUCH and wanted > 0:
             # What is on its way already says nothing of the next second.
+            without[wanted] = time.time()
             wanted, patience, quiet = wanted - 1, patience * 2, patience * 2
         elif quiet > 0:
             quiet -= 1
         elif wanted < highest and sent:
             wanted, quiet = wanted + 1, 2
+            tell_end(wanted, without, last_of)
         print(wanted, file=tool.stdin, flush=True)
         first, last, came = {}, {}, {}
     tool.kill()
+    for layer in list(without):
+        tell_end(layer, without, last_of)
     later = seconds_of[len(seconds_of) // 2 :]
     base = 100 * (1 - sum(came for _, _, came in later) / max(1, sum(sent for _, sent, _ in later)))
     print(f"{name}: lost {base:.1f}% of the lowest layer in the second half; layers by the second:", *(had for had, _, _ in seconds_of))

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lab.sh"
 seconds="${1:-25}"
 group=239.1.2.4
-# What is said for an epoch is heard of a second later at the latest.
+# Who is gone is forgotten a second later at the latest.
 state='[state]
 lifetime = "1500ms"'
 
@@ -43,10 +43,10 @@ done
 } | router top
 
 # 40 packets a second of each layer, of 500 bytes with all headers.
-filler="$(printf '%0396d' 0)"
+filler="$(printf '%0376d' 0)"
 for layer in 0 1 2 3; do
     start source /dev/null "$switchpath" state subcast 9 --to "$group" --layer "$layer" --lifetime 1500ms \
-        --every 25ms --count $((seconds * 40 + 200)) "$filler{n}"
+        --every 25ms --count $((seconds * 40 + 200)) "layer $layer number {n} $filler"
 done
 receivers=""
 for receiver in 1 2 3 4; do
@@ -55,7 +55,21 @@ for receiver in 1 2 3 4; do
     receivers="$receivers $!"
 done
 for pid in $receivers; do wait "$pid"; done
-cat "$scratch"/said*
+grep -hv '^did without' "$scratch"/said*
+# A layer ends on the branch when the last behind it has done without it.
+python3 - "$scratch/said3" "$scratch/said4" <<'END'
+import re, sys
+LINE = re.compile(r"did without layer (\d+) at (\S+), its last packet came at (\S+)")
+found = [[(int(layer), float(at), float(last)) for layer, at, last in LINE.findall(open(name).read())] for name in sys.argv[1:]]
+ends = [
+    max(last, other_last) - max(at, other_at)
+    for layer, at, last in found[0]
+    for other, other_at, other_last in found[1]
+    if layer == other and abs(at - other_at) < 0.9
+]
+if ends:
+    print(f"a layer ended at the slow branch {1000 * max(ends):.0f} ms after the last behind it did without it, at most ({len(ends)} times)")
+END
 shed="$("$switchpath" show state --json --socket "$scratch/top.sock" | python3 -c '
 import json, sys
 stores = json.load(sys.stdin)["stores"]

@@ -127,6 +127,10 @@ fn layers_are_shed_on_the_branch_that_is_too_slow_for_them() {
         assert!(had.contains(&layers), "{receiver}: {told}");
         assert!(lost <= 10.0, "{receiver}: {told}");
     }
+    // What waits before the slow link, 200 ms at most, still comes; half an epoch is 250 ms, and two epochs were it by forgetting alone.
+    let ended = told.lines().find_map(|line| line.strip_prefix("a layer ended at the slow branch "));
+    let after = ended.and_then(|rest| rest.split_once(" ms")?.0.parse::<u64>().ok());
+    assert!(after.is_some_and(|ms| ms <= 450), "{told}");
     let shed =
         told.lines().find_map(|line| line.strip_prefix("packets of layers that top let end at the slow branch: "));
     assert!(shed.and_then(|count| count.parse::<u64>().ok()).is_some_and(|count| count > 100), "{told}");

@@ -9,7 +9,7 @@ use crate::flows::Flows;
 use crate::registered::Registry;
 use crate::seen::{Clock, Seen};
 use crate::site::{Carrier, Fate, Location, Rules, Site};
-use crate::store::{Cleaned, Cleaner, Epochs, Grace, Inspector, Key, Store, StoreSpec, shard_of};
+use crate::store::{Cleaned, Cleaner, Epochs, Grace, Inspector, Key, Store, StoreSpec, mix, shard_of};
 use crate::strain::Strain;
 use crate::variables::{Permitted, Readings};
 use crate::wire::{Locations, behind, peek};
@@ -77,6 +77,8 @@ struct AtPort {
 struct Stall {
     /// The port it belongs to; none for the central one.
     port: Option<PortId>,
+    /// What is done where packets come in.
+    entered: Rules,
     /// What there is; none where the station before has it.
     has: Option<Has>,
 }
@@ -127,6 +129,13 @@ impl RouterSpec {
         stores
     }
 
+    /// What is done where packets come in by a port. The store there is one of several of the router, and those behind each of them are other children to
+    /// the router before it: each has a name of its own.
+    fn entered(&self, port: Option<PortId>) -> Rules {
+        let node = port.map_or(self.rules.node, |port| mix(self.rules.node, u64::from(port.0)));
+        Rules { node, ..self.rules }
+    }
+
     /// What all stores take.
     pub fn memory(&self) -> Bytes {
         let each = |(_, store): (Option<PortId>, StoreSpec)| bound::memory(store.capacity, self.workers);
@@ -170,8 +179,10 @@ impl RouterSpec {
         let mut made = Made { stations: (0..self.workers).map(station).collect() };
         let epochs = Arc::new(Epochs::new(self.workers));
         for (port, spec) in &stores {
+            let entered = self.entered(*port);
             if stay.contains(&(*port, *spec)) {
-                made.stations.iter_mut().for_each(|station| station.stalls.push(Stall { port: *port, has: None }));
+                let stall = || Stall { port: *port, entered, has: None };
+                made.stations.iter_mut().for_each(|station| station.stalls.push(stall()));
                 continue;
             }
             let store = Store::new(StoreSpec { shards: self.workers, ..*spec }, &epochs, Grace::Counters);
@@ -181,7 +192,7 @@ impl RouterSpec {
                 // The first worker cleans for all.
                 let seen = Seen::new(spec.diagnostics.then(|| self.key.derive(7)));
                 let has = Has { site, inspector: store.inspector.clone(), cleaner: cleaner.take(), apart: None, seen };
-                station.stalls.push(Stall { port: *port, has: Some(has) });
+                station.stalls.push(Stall { port: *port, entered, has: Some(has) });
             }
         }
         made
@@ -312,14 +323,16 @@ impl Station {
             return unknown;
         };
         let Station { stalls, rules, registry, clock, strain, .. } = self;
-        let Some(has) = stalls.get_mut(stall).and_then(|stall| stall.has.as_mut()) else {
+        let Some(Stall { entered, has: Some(has), .. }) = stalls.get_mut(stall) else {
             fates.fill(Fate::Passed);
             return unknown;
         };
+        let node = rules.node;
+        let rules = if location == Location::Input { &*entered } else { &*rules };
         if strain.as_mut().is_some_and(|strain| strain.is_short(now)) {
             return has.seen.pass(rules, location, packets, fates);
         }
-        let readings = Readings { permitted, of_port, node: rules.node, now };
+        let readings = Readings { permitted, of_port, node, now };
         let with = (&readings, registry);
         let Some(clock) = clock.as_ref().filter(|_| has.seen.is_turn()) else {
             return has.site.process_reading((rules, location), with, now, packets, fates);

@@ -268,7 +268,7 @@ pub struct Subcasting {
     /// Of data: the layer it is of. Of a receiver: the highest it wants.
     #[arg(long, value_name = "N")]
     pub layer: Option<u64>,
-    /// A receiver changes its mind: each line of the standard input is the highest layer that it wants from then on.
+    /// A receiver changes its mind: each line of the standard input is the highest layer that it wants from then on, or `none`.
     #[arg(long, requires = "layer", requires = "from")]
     pub ask: bool,
     /// Send to everybody in the group, whoever asks for it.

@@ -1,9 +1,10 @@
 //! To a part of a multicast group: receivers mark their way, data leaves by marked ports.
 
+use super::ping::randomness;
 use super::wire::{self, Line};
 use crate::arguments::{Subcasting, Usage};
 use anyhow::{Context, Result, bail};
-use esp::host::Epochs;
+use esp::host::{Action, Epochs, Layers};
 use esp::wire::Part;
 use io::clock;
 use io::wait::{Sleeper, Waker};
@@ -11,11 +12,10 @@ use rustix::net::sockopt::set_ipv6_multicast_hops;
 use std::io::{Write, stdin, stdout};
 use std::net::{IpAddr, UdpSocket};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use units::{Instant, Nanos};
 
-/// How often a receiver says what it wants in an epoch: against losses.
+/// How often a receiver marks its way in an epoch: against losses.
 const TIMES: u64 = 3;
 /// What a datagram holds besides a part.
 const MOST: usize = 1200;
@@ -89,18 +89,19 @@ fn receive(
     if !how.data.is_empty() {
         bail!(Usage("a receiver sends nothing: leave the data away".to_owned()));
     }
-    let (socket, towards) = (line.here(Some(group))?, line.to(source)?);
-    let ends = wire::Ends::of(how.count, how.time);
-    let layer = how.layer.map(|layer| Arc::new(AtomicU64::new(layer)));
-    if let (true, Some(layer)) = (how.ask, layer.clone()) {
-        std::thread::spawn(move || listen_to(&layer));
+    let socket = line.here(Some(group))?;
+    let layers = how.layer.map(|layer| Layers::new(*epochs, randomness()[0], layer.saturating_add(1)));
+    let wish = Wish { epochs: *epochs, line, towards: line.to(source)?, layers: layers.map(Mutex::new) };
+    let (wish, ends) = (Arc::new(wish), wire::Ends::of(how.count, how.time));
+    if how.ask {
+        let wish = wish.clone();
+        std::thread::spawn(move || wish.follow_input());
     }
     let (mut out, mut came) = (stdout().lock(), 0);
     let mut next = clock::now();
     while came < ends.count && clock::now() < ends.until {
         if clock::now() >= next {
-            say(epochs, (line, &towards), layer.as_ref().map(|layer| layer.load(Ordering::Relaxed)));
-            next = clock::now() + Nanos::new(epochs.length().get() / TIMES);
+            next = clock::now() + wish.say();
         }
         if let Some(one) = line.next(&socket, next.min(ends.until))?
             && one.data.is_some()
@@ -114,24 +115,56 @@ fn receive(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads what is wanted from the standard input. Lines that are no numbers change nothing.
-fn listen_to(layer: &AtomicU64) {
-    for line in stdin().lines().map_while(Result::ok) {
-        if let Ok(wanted) = line.trim().parse() {
-            layer.store(wanted, Ordering::Relaxed);
-        }
-    }
+/// What a receiver asks for, and towards whom.
+struct Wish {
+    epochs: Epochs,
+    line: Line,
+    towards: UdpSocket,
+    /// None where it wants all that is sent to those who ask.
+    layers: Option<Mutex<Layers>>,
 }
 
-/// Says what is wanted, in this epoch and the next. Nobody need take it; what an earlier one was answered with does not matter.
-fn say(epochs: &Epochs, (line, towards): (Line, &UdpSocket), layer: Option<u64>) {
-    let epoch = epochs.at(today());
-    for epoch in [epoch, epoch + 1] {
-        let part = layer.map_or_else(|| epochs.mark(epoch), |layer| epochs.want(epoch, layer));
-        let bytes = line.bytes(&part);
+impl Wish {
+    /// Says what is to be said now. Answers how soon there is more.
+    fn say(&self) -> Nanos {
+        let Some(layers) = &self.layers else {
+            let epoch = self.epochs.at(today());
+            [epoch, epoch + 1].map(|epoch| self.send(&self.epochs.mark(epoch)));
+            return Nanos::new(self.epochs.length().get() / TIMES);
+        };
+        let mut layers = layers.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let now = today();
+            match layers.poll(now) {
+                Action::Send(part) => self.send(&part),
+                Action::Wait(until) => return until.since(now),
+                Action::Over(()) => return self.epochs.length(),
+            }
+        }
+    }
+
+    /// Nobody need take it; what an earlier one was answered with does not matter.
+    fn send(&self, part: &Part) {
+        let bytes = self.line.bytes(part);
         // The answer to the one before comes first.
-        if towards.send(&bytes).is_err() {
-            let _ = towards.send(&bytes);
+        if self.towards.send(&bytes).is_err() {
+            let _ = self.towards.send(&bytes);
+        }
+    }
+
+    /// Reads from the standard input up to which layer everything is wanted, or `none`, and says so at once. Other lines change nothing.
+    fn follow_input(&self) {
+        let Some(layers) = &self.layers else { return };
+        for line in stdin().lines().map_while(Result::ok) {
+            let wanted = match line.trim() {
+                "none" => 0,
+                number => match number.parse::<u64>() {
+                    Ok(layer) => layer.saturating_add(1),
+                    Err(_) => continue,
+                },
+            };
+            layers.lock().unwrap_or_else(PoisonError::into_inner).want(wanted);
+            self.say();
         }
     }
 }

@@ -46,8 +46,9 @@ impl Computation {
     }
 
     /// The `attempt`th round of collecting a value from all members with `operator`. Everybody who knows the number of
-    /// the computation knows the tags of all rounds. Where members come in by several ports of a router it is to be executed
-    /// where they leave ([`Computation::at`]): by the port towards the root, on whose store they meet (spec E-38).
+    /// the computation knows the tags of all rounds. Where members come in by several ports of a router it is better executed
+    /// where they leave ([`Computation::at`]): by the port towards the root, on whose store they meet (spec E-38). Where they come
+    /// in each port reports by itself.
     pub fn round(&self, attempt: u32, operator: Operator) -> Round {
         Round::new(self.id, attempt, operator, self.locations)
     }

@@ -61,16 +61,29 @@ impl Epochs {
         self.part(Locations::OUTPUT, Instruction::Test { tag: self.tag(epoch) })
     }
 
-    /// Sent from a receiver towards the source: it wants layers up to this one in an epoch. Ports it comes in by allow the highest that
-    /// somebody behind them wants. What is said again goes all the way again, should it have been lost.
-    pub fn want(&self, epoch: u64, layer: u64) -> Part {
-        let tag = self.tag(epoch);
-        self.part(Locations::INPUT, Instruction::Compare { tag, value: layer, relation: Operator::Ge })
+    /// The tag under which those are counted who want a layer in an epoch.
+    fn counter(&self, epoch: u64, layer: u64) -> u64 {
+        mix(self.tag(epoch), layer) >> 1
     }
 
-    /// In front of data of a layer: copies leave where that is wanted.
+    /// Sent from a receiver towards the source: `child` wants a layer in an epoch. Ports it comes in by count it once, however often it is said, and the
+    /// first behind a port is made known to the router before it.
+    pub fn want(&self, epoch: u64, layer: u64, child: u64) -> Part {
+        let counter = self.counter(epoch, layer);
+        self.part(Locations::INPUT, Instruction::Rchld { counter, child })
+    }
+
+    /// Sent from a receiver towards the source: `child`, which wanted a layer in an epoch, does without it for the rest of that. The last behind a port to
+    /// say so is made known to the router before it.
+    pub fn shed(&self, epoch: u64, layer: u64, child: u64) -> Part {
+        let (counter, value, operator) = (self.counter(epoch, layer), 1, Operator::Add);
+        let result = mix(counter, layer) >> 1;
+        self.part(Locations::INPUT, Instruction::Rcollect { counter, result, child, value, operator })
+    }
+
+    /// In front of data of a layer: copies leave where somebody wants it.
     pub fn if_wanted(&self, epoch: u64, layer: u64) -> Part {
-        let tag = self.tag(epoch);
-        self.part(Locations::OUTPUT, Instruction::Setfwd { tag, value: layer, relation: Operator::Ge })
+        let tag = self.counter(epoch, layer);
+        self.part(Locations::OUTPUT, Instruction::Setfwd { tag, value: 0, relation: Operator::Gt })
     }
 }

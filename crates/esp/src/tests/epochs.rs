@@ -1,11 +1,13 @@
 //! What holds for an epoch, at a router that forgets.
 
+use super::station::{LEFT, RIGHT, router};
 use super::{Place, packet};
-use crate::host::Epochs;
+use crate::host::{Action, Epochs, Layers};
 use crate::site::{Fate, Location};
-use crate::store::{LIFETIME, StoreSpec};
+use crate::station::{self, Station};
+use crate::store::{LIFETIME, StoreSpec, mix};
 use crate::wire::Part;
-use units::{Instant, Nanos};
+use units::{Instant, Nanos, PortId};
 
 /// A port, and what becomes of a part there.
 fn pass(port: &mut Place, location: Location, part: &Part) -> Fate {
@@ -41,18 +43,127 @@ fn a_mark_lasts_as_long_as_it_is_repeated_and_two_epochs_more_at_most() {
     }
 }
 
+/// A router, two below it, and two receivers at each of those. What is sent arrives at once.
+struct Branches {
+    top: Station,
+    below: [Station; 2],
+    now: Instant,
+}
+
+/// The ports of a router towards those below it.
+const DOWN: [PortId; 2] = [LEFT, RIGHT];
+const RECEIVERS: usize = 4;
+const LAYERS: u64 = 4;
+
+impl Branches {
+    fn new() -> Branches {
+        let made = |node| {
+            let mut spec = router(1);
+            spec.rules.node = node;
+            spec.make().stations.remove(0)
+        };
+        Branches { top: made(1), below: [made(2), made(3)], now: Instant::new(40_000_000_000) }
+    }
+
+    /// Whether a packet leaves a place of a router.
+    fn leaves(station: &mut Station, place: station::Place, now: Instant, packet: &mut Vec<u8>) -> bool {
+        let mut fates = [Fate::Dropped];
+        station.visit(place, now, std::slice::from_mut(packet), &mut fates);
+        matches!(fates[0], Fate::Forwarded | Fate::Passed)
+    }
+
+    /// What a receiver sends to the source: whether it comes there.
+    fn up(&mut self, receiver: usize, part: &Part) -> bool {
+        let (mut packet, now) = (packet(part), self.now);
+        let (below, at) = (receiver / 2, station::Place::Input(DOWN[receiver % 2]));
+        let beneath = Branches::leaves(&mut self.below[below], at, now, &mut packet);
+        beneath && Branches::leaves(&mut self.top, station::Place::Input(DOWN[below]), now, &mut packet)
+    }
+
+    /// Everything that a receiver has to say now.
+    fn say(&mut self, receiver: usize, layers: &mut Layers) {
+        while let Action::Send(part) = layers.poll(self.now) {
+            self.up(receiver, &part);
+        }
+    }
+
+    /// Which receivers get data of a layer, and how many copies leave the router at the top.
+    fn data(&mut self, epochs: &Epochs, layer: u64) -> ([bool; RECEIVERS], usize) {
+        let (now, mut got, mut copies) = (self.now, [false; RECEIVERS], 0);
+        let data = packet(&epochs.if_wanted(epochs.at(now), layer));
+        for below in 0..2 {
+            let out = |receiver: usize| station::Place::Output(DOWN[receiver % 2]);
+            if Branches::leaves(&mut self.top, out(below), now, &mut data.clone()) {
+                copies += 1;
+                for receiver in [2 * below, 2 * below + 1] {
+                    let below = &mut self.below[below];
+                    got[receiver] = Branches::leaves(below, out(receiver), now, &mut data.clone());
+                }
+            }
+        }
+        (got, copies)
+    }
+}
+
+/// A layer ends on a branch with the packet in which the last behind it does without; elsewhere nobody notices (spec E-47).
 #[test]
-fn a_port_allows_the_highest_layer_that_somebody_behind_it_wants() {
+fn a_layer_ends_on_a_branch_when_the_last_behind_it_does_without() {
     let epochs = Epochs::new(7, LIFETIME);
-    let mut port = Place::new(StoreSpec::of(100));
-    let layers = |port: &mut Place, epoch| {
-        let passes = |layer: &u64| pass(port, Location::Output, &epochs.if_wanted(epoch, *layer)) == Fate::Forwarded;
-        (0..5).filter(passes).count()
+    let mut tree = Branches::new();
+    tree.now = epochs.start(9);
+    let mut all: Vec<Layers> = (0..RECEIVERS as u64).map(|n| Layers::new(epochs, mix(n, 99), LAYERS)).collect();
+    for (receiver, layers) in all.iter_mut().enumerate() {
+        tree.say(receiver, layers);
+    }
+    assert_eq!(tree.data(&epochs, 3), ([true; RECEIVERS], 2));
+    assert_eq!(tree.data(&epochs, 4), ([false; RECEIVERS], 0), "nobody wants as many");
+    let shed = |tree: &mut Branches, receiver: usize| {
+        let part = epochs.shed(9, 3, mix(receiver as u64, 99));
+        tree.up(receiver, &part)
     };
-    assert_eq!(layers(&mut port, 3), 0);
-    assert_eq!(pass(&mut port, Location::Input, &epochs.want(3, 1)), Fate::Forwarded);
-    assert_eq!(pass(&mut port, Location::Input, &epochs.want(3, 3)), Fate::Forwarded);
-    assert_eq!(pass(&mut port, Location::Input, &epochs.want(3, 2)), Fate::Dropped, "others want more");
-    assert_eq!(pass(&mut port, Location::Input, &epochs.want(3, 3)), Fate::Forwarded, "it may have been lost");
-    assert_eq!((layers(&mut port, 3), layers(&mut port, 4)), (4, 0));
+    // It is the first that made the branch known: that others are there still is known all the same.
+    assert!(!shed(&mut tree, 2));
+    assert_eq!(tree.data(&epochs, 3), ([true, true, false, true], 2));
+    assert!(!shed(&mut tree, 2), "repeated, as it may have been lost");
+    assert_eq!(tree.data(&epochs, 3), ([true, true, false, true], 2));
+    assert!(!shed(&mut tree, 3), "the other branch has it yet, so the source hears nothing");
+    assert_eq!(tree.data(&epochs, 3), ([true, true, false, false], 1));
+    assert_eq!(tree.data(&epochs, 2), ([true; RECEIVERS], 2));
+    assert!(!shed(&mut tree, 0));
+    assert!(shed(&mut tree, 1), "nobody wants it any more, and the source may know");
+    assert_eq!(tree.data(&epochs, 3), ([false; RECEIVERS], 0));
+}
+
+/// Receivers that change their minds at any time: nobody gets what it does without, and everybody what it has wanted for an epoch.
+#[test]
+fn receivers_get_the_layers_that_they_want() {
+    let epochs = Epochs::new(7, LIFETIME);
+    let mut tree = Branches::new();
+    let mut all: Vec<Layers> = (0..RECEIVERS as u64).map(|n| Layers::new(epochs, mix(n, 77), 0)).collect();
+    let mut wants = [(0, tree.now); RECEIVERS];
+    let step = Nanos::new(epochs.length().get() / 13);
+    let mut seen = [0; 2];
+    for drawn in 0..2000 {
+        tree.now += step;
+        for (receiver, layers) in all.iter_mut().enumerate() {
+            let chance = mix(drawn, receiver as u64);
+            if chance.is_multiple_of(30) {
+                wants[receiver] = (chance >> 8 & 3, tree.now);
+                layers.want(wants[receiver].0);
+            }
+            tree.say(receiver, layers);
+        }
+        for layer in 0..3 {
+            let (got, copies) = tree.data(&epochs, layer);
+            for (receiver, (wanted, since)) in wants.into_iter().enumerate() {
+                assert!(!got[receiver] || layer < wanted, "{receiver} has done without {layer}");
+                let long = tree.now.since(since) >= epochs.length() * 2;
+                assert!(got[receiver] || layer >= wanted || !long, "{receiver} has wanted {layer} for long");
+                seen[usize::from(got[receiver])] += 1;
+            }
+            let branch = |below: usize| (0..2).any(|n| wants[2 * below + n].0 > layer);
+            assert!(copies <= (0..2).filter(|below| branch(*below)).count(), "no branch carries what nobody wants");
+        }
+    }
+    assert!(seen.into_iter().all(|times| times > 3000), "{seen:?}");
 }

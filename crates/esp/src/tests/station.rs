@@ -4,17 +4,17 @@ use super::{NODE, packet, part, part_of};
 use crate::isa::Instruction;
 use crate::site::{Fate, Rules};
 use crate::station::{Made, Place, PortSpec, RouterSpec, Station};
-use crate::store::{Key, LIFETIME, StoreSpec};
+use crate::store::{Key, LIFETIME, StoreSpec, mix};
 use crate::variables::Permitted;
 use crate::wire::{Locations, Part};
 use packet::{Pool, Region};
 use units::{Instant, PortId};
 
-const UP: PortId = PortId(0);
-const LEFT: PortId = PortId(1);
-const RIGHT: PortId = PortId(3);
+pub const UP: PortId = PortId(0);
+pub const LEFT: PortId = PortId(1);
+pub const RIGHT: PortId = PortId(3);
 
-fn router(workers: usize) -> RouterSpec {
+pub fn router(workers: usize) -> RouterSpec {
     let store = StoreSpec::of(1000);
     let ports = [UP, LEFT, RIGHT]
         .map(|port| PortSpec { port, store, input: true, output: true, variables: Permitted::default() })
@@ -93,6 +93,24 @@ fn what_is_not_enabled_lets_packets_pass() {
     }
     assert_eq!(bytes, before);
     assert_eq!(visit(&mut station, Place::Output(LEFT), &mut bytes), Fate::Forwarded);
+}
+
+/// Those behind each port are children of their own to the router before, wherever what comes in is counted; where it leaves, and in the middle, all of
+/// them are one.
+#[test]
+fn a_router_has_a_name_for_each_port_that_packets_come_in_by() {
+    let (mut station, _made) = alone(&router(1));
+    let mut name = |place, locations| {
+        let mut packet = packet(&Part { locations, ..part(Instruction::Rchld { counter: 5, child: 9 }) });
+        assert_eq!(visit(&mut station, place, &mut packet), Fate::Forwarded);
+        let Instruction::Rchld { child, .. } = part_of(&packet).instruction else { panic!("another instruction") };
+        child
+    };
+    let [up, left] = [UP, LEFT].map(|port| name(Place::Input(port), Locations::INPUT));
+    let [out, other] = [LEFT, RIGHT].map(|port| name(Place::Output(port), Locations::OUTPUT));
+    let central = name(Place::Central, Locations::CENTRAL);
+    assert!(up != left && up != out && left != out, "{up:x} {left:x} {out:x}");
+    assert_eq!((out, other), (central, mix(NODE, 5)));
 }
 
 /// All packets of a computation belong to one worker, and find there what others of it have left at any place.
