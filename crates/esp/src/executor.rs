@@ -59,7 +59,8 @@ impl Executor {
 
 /// How packets are known that carry instructions.
 fn carriages(plan: &StatePlan) -> Carriages {
-    Carriages { protocol: plan.protocol, port: Some(plan.udp_port).filter(|&port| port > 0) }
+    let (port, option) = (Some(plan.udp_port).filter(|&port| port > 0), Some(plan.ip_option).filter(|&kind| kind > 0));
+    Carriages { protocol: plan.protocol, port, option }
 }
 
 /// The operator's key, where a configuration names one.

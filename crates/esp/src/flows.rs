@@ -24,6 +24,22 @@ struct Known {
     worker: u16,
 }
 
+/// What an IP header carries, and of which protocol.
+pub(crate) fn upper(l3: &[u8]) -> Option<(u8, &[u8])> {
+    let (protocol, at) = match l3.first()? >> 4 {
+        4 => {
+            let packet = Ipv4::parse_unsummed(l3).ok()?;
+            (packet.header.protocol(), packet.header_length())
+        }
+        6 => {
+            let chain = Ipv6::parse(l3).ok()?.chain().ok()?;
+            (chain.protocol, chain.offset?)
+        }
+        _ => return None,
+    };
+    Some((protocol, l3.get(at..)?))
+}
+
 impl Flows {
     pub fn new(key: Key, span: Nanos) -> Flows {
         Flows { key, span, until: Instant::START, known: vec![Known::default(); FLOWS].into() }
@@ -45,18 +61,8 @@ impl Flows {
 
     /// The worker of the flow of an IP packet, if that is known.
     pub fn worker(&self, l3: &[u8], now: Instant) -> Option<usize> {
-        let (protocol, at) = match l3.first()? >> 4 {
-            4 => {
-                let packet = Ipv4::parse_unsummed(l3).ok()?;
-                (packet.header.protocol(), packet.header_length())
-            }
-            6 => {
-                let chain = Ipv6::parse(l3).ok()?.chain().ok()?;
-                (chain.protocol, chain.offset?)
-            }
-            _ => return None,
-        };
-        let flow = self.flow(l3, protocol, l3.get(at..)?);
+        let (protocol, upper) = upper(l3)?;
+        let flow = self.flow(l3, protocol, upper);
         let known = self.known[self.slot(flow)];
         (known.flow == flow && now < known.until).then_some(known.worker.into())
     }

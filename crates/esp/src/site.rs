@@ -49,7 +49,7 @@ pub struct Rules {
 impl Rules {
     /// Every instruction, as carried by default, in batches of 32.
     pub const fn of(node: u64) -> Rules {
-        let carriages = Carriages { protocol: Carriages::PROTOCOL, port: Some(Carriages::PORT) };
+        let carriages = Carriages::USUAL;
         let limits = Limits { rate: None, creates: None };
         Rules { carriages, allowed: u16::MAX, scoped: false, node, batch: 32, limits, sealed: None }
     }

@@ -5,14 +5,14 @@
 
 use crate::apart::{Cleaners, Told};
 use crate::bound;
-use crate::flows::Flows;
+use crate::flows::{Flows, upper};
 use crate::registered::Registry;
 use crate::seen::{Clock, Seen};
 use crate::site::{Carrier, Fate, Location, Rules, Site};
 use crate::store::{Cleaned, Cleaner, Epochs, Grace, Inspector, Key, Store, StoreSpec, mix, shard_of};
 use crate::strain::Strain;
 use crate::variables::{Permitted, Readings};
-use crate::wire::{Locations, behind, peek};
+use crate::wire::{Carriage, Locations, behind, peek};
 use packet::Packet;
 use plane::registered::InstructionTrouble;
 pub use plane::station::Place;
@@ -211,12 +211,13 @@ impl Station {
     #[inline]
     pub(crate) fn owner(&mut self, l3: &[u8], now: Instant) -> Option<usize> {
         let Station { flows, rules, key, workers, .. } = self;
-        let Some((range, _)) = rules.carriages.find(l3) else {
+        let Some((range, carriage)) = rules.carriages.find(l3) else {
             return flows.as_ref().filter(|flows| flows.any(now))?.worker(l3, now);
         };
         let bytes = &l3[range];
         let worker = shard_of(*key, peek(bytes)?.computation, *workers);
-        if let (Some(flows), Some(inside)) = (flows, behind(bytes)) {
+        let inside = || if carriage == Carriage::Option { upper(l3) } else { behind(bytes) };
+        if let Some((flows, inside)) = flows.as_mut().and_then(|flows| Some((flows, inside()?))) {
             flows.note(l3, inside, worker, now);
         }
         Some(worker)

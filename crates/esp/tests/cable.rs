@@ -17,7 +17,7 @@ use units::Mac;
 const CONFIG: &str = "version = 1\n[port.line]\ndevice = 'memory:line'\n[port.router]\ndevice = 'memory:router'\n\
     state = { at = 'none' }\n[[passthrough]]\nports = ['line', 'router']\n[state]\ncapacity = 100\ncentral = 0\n";
 const HOSTS: Addresses = Addresses::V4(Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::new(198, 51, 100, 9));
-const CARRIAGES: Carriages = Carriages { protocol: 253, port: Some(5937) };
+const CARRIAGES: Carriages = Carriages::USUAL;
 const EVERYWHERE: Locations = Locations { input: true, central: true, output: true };
 const HEADERS: usize = 34;
 

@@ -2,7 +2,7 @@
 
 use esp::isa::{Instruction, Operator};
 use esp::seal::OperatorKey;
-use esp::wire::{Addresses, Carriages, Locations, Part, datagram, dedicated, strip, wrap};
+use esp::wire::{Addresses, Carriages, Locations, Part, datagram, dedicated, strip, wrap, wrap_option};
 use esp::{Cleaners, Clock, Executor, variables};
 use packet::{DropReason, Offload};
 use plan::state::Variable;
@@ -28,7 +28,7 @@ const WAN: (Mac, Mac) = (Mac([2, 0, 0, 0, 0, 0x0a]), Mac([2, 0, 0, 0, 0, 2]));
 const THERE: Addresses = Addresses::V4(Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::new(198, 51, 100, 9));
 const BACK: Addresses = Addresses::V4(Ipv4Addr::new(198, 51, 100, 9), Ipv4Addr::new(192, 0, 2, 9));
 const EVERYWHERE: Locations = Locations { input: true, central: true, output: true };
-const CARRIAGES: Carriages = Carriages { protocol: 253, port: Some(5937) };
+const CARRIAGES: Carriages = Carriages::USUAL;
 /// What the link and IPv4 headers take.
 const HEADERS: usize = 34;
 
@@ -181,6 +181,29 @@ fn what_is_carried_along_shares_the_fate_of_the_instruction() {
     let (data, carried) = strip(&CARRIAGES, &rig.received("wan").pop().unwrap()[14..]).unwrap();
     assert_eq!(carried.instruction, test.instruction);
     assert_eq!(data[20..], plain[34..], "what it carried");
+}
+
+/// What stands among the options of somebody else's datagram is executed at every place, and the datagram forwarded as any with options (spec E-17).
+#[test]
+fn an_option_is_executed_wherever_a_packet_is() {
+    let network = (Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::new(198, 51, 100, 9));
+    let plain = Udp { link: LAN, network, ports: (7, 8), ttl: 64, length: 100 }.frame(b"data");
+    let carrying = wrap_option(&CARRIAGES, &plain[14..], &part(EVERYWHERE, COUNT)).unwrap();
+    for (state, at_input, elsewhere) in [("", (2, 1), (2, 0)), ("ip_option = 0\n", (0, 0), (0, 0))] {
+        let mut rig = rig(state);
+        (0..3).for_each(|_| rig.send("lan", &frame(LAN, &carrying)));
+        rig.settle();
+        let mut came = rig.received("wan");
+        came.retain(|frame| frame[12..14] == [8, 0]);
+        assert_eq!(came.len(), if state.is_empty() { 2 } else { 3 });
+        for frame in came {
+            let (inner, _) = strip(&CARRIAGES, &frame[14..]).unwrap();
+            assert_eq!((inner[8], &inner[20..]), (63, &plain[34..]));
+        }
+        let told = station(&rig);
+        let of = |port, location| executed(store(&told, port), location, "count");
+        assert_eq!([of(Some(0), "input"), of(None, "central"), of(Some(1), "output")], [at_input, elsewhere, elsewhere]);
+    }
 }
 
 #[test]
@@ -552,9 +575,10 @@ fn the_other_packets_of_a_flow_that_carries_instructions_stay_in_order() {
         };
         let mut moved = 0;
         for port in 100..120 {
+            let carry = if port % 2 == 0 { wrap } else { wrap_option };
             let plain = Udp { link: LAN, network, ports: (port, 8), ttl: 64, length: 100 }.frame(b"data");
             let nop = Part { computation: port.into(), ..part(Locations::CENTRAL, Instruction::Nop) };
-            team.send("lan", &frame(LAN, &wrap(&CARRIAGES, &plain[14..], &nop).unwrap()));
+            team.send("lan", &frame(LAN, &carry(&CARRIAGES, &plain[14..], &nop).unwrap()));
             team.settle();
             let before = handed(&team);
             team.send("lan", &plain);

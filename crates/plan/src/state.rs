@@ -32,6 +32,8 @@ pub struct StatePlan {
     pub protocol: u8,
     /// The port of datagrams with an instruction; zero for none.
     pub udp_port: u16,
+    /// The type of the IPv4 option with an instruction; zero for none.
+    pub ip_option: u8,
     /// Whether all ports and the centre have one store together.
     pub single_store: bool,
     /// Whether two computations that use the same tag mean two entries.
@@ -241,7 +243,7 @@ impl fmt::Display for StatePlan {
             write!(f, " overload {}", self.overload)?;
         }
         write!(f, " cleaner {} batch {} protocol {}", self.cleaning, self.batch, self.protocol)?;
-        write!(f, " udp_port {} single_store {}", self.udp_port, self.single_store)?;
+        write!(f, " udp_port {} ip_option {} single_store {}", self.udp_port, self.ip_option, self.single_store)?;
         write!(f, " by_computation {} flow_order {}", self.by_computation, self.flow_order)?;
         write!(f, " diagnostics {}", self.diagnostics)?;
         self.source_rate.iter().try_for_each(|rate| write!(f, " source_rate {rate}"))?;

@@ -65,6 +65,7 @@ fn read(carriages: &Carriages, l3: &[u8]) -> Option<Dumped> {
     let carriage = match carriage {
         Carriage::Protocol => "ip",
         Carriage::Udp => "udp",
+        Carriage::Option => "option",
     };
     let mut dumped = Dumped {
         time_ns: 0,

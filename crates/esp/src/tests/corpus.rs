@@ -5,7 +5,7 @@ use super::{V4, count, packet, part};
 use crate::isa::{Instruction, Opcode, Operator};
 use crate::registered::{RegisteredInstruction, RegisteredPart};
 use crate::seal::OperatorKey;
-use crate::wire::{Addresses, Carriages, Part, datagram, dedicated, exercise, wrap};
+use crate::wire::{Addresses, Carriages, Part, datagram, dedicated, exercise, wrap, wrap_option};
 use std::path::Path;
 
 const DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/packets");
@@ -37,6 +37,7 @@ fn made() -> Vec<(String, Vec<u8>)> {
         ("udp6-count", datagram(&carriages, v6, 4000, &ours).unwrap()),
         ("piggybacked", wrap(&carriages, &datagram(&carriages, V4, 4000, &ours).unwrap(), &ours).unwrap()),
         ("piggybacked-twice", nested),
+        ("option", wrap_option(&carriages, &packet(&ours), &ours).unwrap()),
         ("piggybacked-nothing", packet(&Part { piggybacked: true, ..ours })),
         ("sealed", {
             let key = OperatorKey::new([1; 16]);

@@ -1,13 +1,13 @@
 //! Packets that carry instructions, and what becomes of them at the places of a router.
 
-use super::{COMPUTATION, Place, V4, count, packet, part, part_of};
+use super::{COMPUTATION, Place, V4, count, packet, part, part_of, put};
 use crate::host::Computation;
 use crate::isa::{Abort, Instruction, Opcode, Operator};
 use crate::site::{Fate, Location};
 use crate::store::StoreSpec;
 use crate::wire::{
     Addresses, Carriage, Carriages, Locations, Part, Unread, WrapError, before_data, datagram, dedicated, set_error,
-    strip, with_data, wrap,
+    strip, with_data, wrap, wrap_option,
 };
 use packet::wire::checksum::sum;
 use packet::wire::{Ipv4, Ipv4Header, Ipv4Spec, Ipv6Header, complete_checksum, protocol, transport};
@@ -64,7 +64,7 @@ fn every_carriage_is_found_and_an_ordinary_packet_is_none() {
         let bytes = datagram(&carriages, addresses, 4000, &part).unwrap();
         let (range, carriage) = carriages.find(&bytes).unwrap();
         assert_eq!((Part::read(&bytes[range]), carriage), (Ok(part), Carriage::Udp));
-        let elsewhere = Carriages { protocol: 200, port: None };
+        let elsewhere = Carriages { protocol: 200, port: None, option: None };
         assert_eq!(elsewhere.find(&bytes), None);
     }
     assert_eq!(carriages.find(&data(100)), None);
@@ -164,6 +164,43 @@ fn piggyback_drop_drops_data() {
     let (inner, before) = (Ipv4::parse(&inner).unwrap(), Ipv4::parse(&original).unwrap());
     assert_eq!((inner.payload, inner.header.protocol()), (before.payload, protocol::UDP));
     assert!(inner.header.dont_fragment(), "it was not to be cut on its way");
+}
+
+/// Among the options of a header, whose sum no instruction changes (spec E-17).
+#[test]
+fn an_option_carries_an_instruction_along() {
+    let carriages = Carriages::default();
+    let original = data(100);
+    let mut recorded = original.clone();
+    recorded.splice(20..20, [7, 7, 4, 0, 0, 0, 0, 0]);
+    recorded[0] = 0x47;
+    recorded[3] += 8;
+    for (inner, instruction, options) in [
+        (&original, Instruction::Get { tag: 1, value: 0 }, 32),
+        (&original, Instruction::Collect { counter: 1, result: 2, value: 3, operator: Operator::Add }, 40),
+        (&recorded, Instruction::Get { tag: 1, value: 0 }, 40),
+    ] {
+        let mut place = Place::small();
+        place.fate(put(1, 1));
+        place.fate(put(2, 5));
+        let mut bytes = wrap_option(&carriages, inner, &part(instruction)).unwrap();
+        assert_eq!((bytes.len() - original.len(), bytes[0]), (options, 0x40 + 5 + options as u8 / 4));
+        let before = bytes.clone();
+        assert_eq!(place.pass(Location::Input, &mut bytes), Fate::Forwarded);
+        assert_ne!(bytes, before);
+        assert_eq!(carriages.find(&bytes).map(|(_, carriage)| carriage), Some(Carriage::Option));
+        assert_eq!(Ipv4::parse(&bytes).unwrap().payload, Ipv4::parse_unsummed(inner).unwrap().payload);
+        let (back, part) = strip(&carriages, &bytes).unwrap();
+        let (back, inner) = (Ipv4::parse(&back).unwrap(), Ipv4::parse_unsummed(inner).unwrap());
+        assert_eq!((back.options, back.payload), (inner.options, inner.payload));
+        assert!(part.piggybacked && part.instruction != instruction, "it has been executed");
+        let again = [wrap(&carriages, &bytes, &part), wrap_option(&carriages, &bytes, &part)];
+        assert_eq!(again, [Err(WrapError::Carries), Err(WrapError::Carries)]);
+        assert_eq!(Carriages { option: None, ..carriages }.find(&bytes), None, "an option like others");
+    }
+    let long = Instruction::Rcollect { counter: 1, result: 2, child: 3, value: 4, operator: Operator::Add };
+    assert_eq!(wrap_option(&carriages, &original, &part(long)), Err(WrapError::NoRoom));
+    assert_eq!(wrap_option(&carriages, &recorded, &part(count(1, 2))).map(|bytes| bytes.len()), Ok(original.len() + 36));
 }
 
 #[test]

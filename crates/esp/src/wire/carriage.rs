@@ -1,7 +1,11 @@
 //! Where in an IP packet the part lies that routers execute (spec E-16, E-18).
 
+use packet::wire::ipv4_options::{self, Ipv4Option};
 use packet::wire::{Ipv4, Ipv4Header, Ipv6, Ipv6Header, ipv4, ipv6, protocol, transport};
 use std::ops::Range;
+
+/// Bytes of an IPv4 option before what is in it.
+pub(super) const OPTION_HEADER: usize = 2;
 
 /// What carries a part.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -10,6 +14,8 @@ pub enum Carriage {
     Protocol,
     /// A datagram, by its destination port.
     Udp,
+    /// The header of an IPv4 packet that carries something else, as an option.
+    Option,
 }
 
 /// By which numbers parts are known. What is known by none of them is an ordinary packet.
@@ -19,6 +25,8 @@ pub struct Carriages {
     pub protocol: u8,
     /// The port of UDP; none where datagrams carry no parts.
     pub port: Option<u16>,
+    /// The type of the IPv4 option; none where options are no parts.
+    pub option: Option<u8>,
 }
 
 impl Carriages {
@@ -26,11 +34,16 @@ impl Carriages {
     pub const PROTOCOL: u8 = 253;
     /// The port where nothing else is said.
     pub const PORT: u16 = 5937;
+    /// The option for experiments that is copied into fragments (RFC 4727 3).
+    pub const OPTION: u8 = 158;
+    /// What holds where nothing else is said.
+    pub const USUAL: Carriages =
+        Carriages { protocol: Carriages::PROTOCOL, port: Some(Carriages::PORT), option: Some(Carriages::OPTION) };
 }
 
 impl Default for Carriages {
     fn default() -> Carriages {
-        Carriages { protocol: Carriages::PROTOCOL, port: Some(Carriages::PORT) }
+        Carriages::USUAL
     }
 }
 
@@ -58,8 +71,14 @@ impl Carriages {
         match l3.first()? >> 4 {
             4 => {
                 let packet = Ipv4::parse_unsummed(l3).ok()?;
+                if !packet.header.is_first() {
+                    return None;
+                }
+                if let Some(option) = self.option(&packet) {
+                    return Some((option, Carriage::Option));
+                }
                 let upper = packet.header_length()..packet.bytes.len();
-                packet.header.is_first().then(|| self.behind(packet.header.protocol(), l3, upper))?
+                self.behind(packet.header.protocol(), l3, upper)
             }
             6 => {
                 // Also where the rest of a copy lies in another frame.
@@ -75,6 +94,19 @@ impl Carriages {
             }
             _ => None,
         }
+    }
+
+    /// Where the part is among the options of an IPv4 header. It begins at an even offset: whatever is written into it then leaves the sum of the header
+    /// as it was.
+    pub(super) fn option(&self, packet: &Ipv4<'_>) -> Option<Range<usize>> {
+        let wanted = self.option?;
+        let placed = ipv4_options::options(packet.options).map_while(Result::ok);
+        let option = placed.into_iter().find(|placed| match placed.option {
+            Ipv4Option::Unknown { kind, .. } => kind == wanted && placed.offset.is_multiple_of(2),
+            _ => false,
+        })?;
+        let at = usize::from(option.offset);
+        Some(at + OPTION_HEADER..at + usize::from(option.length))
     }
 
     /// The same of what follows the IP header.

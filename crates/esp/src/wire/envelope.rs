@@ -2,15 +2,21 @@
 //!
 //! Piggybacked, the part stands between the IP header and what it carried, and behind the part one byte that says what that
 //! was, and one of padding. Checksums of what is carried stay right: they are over addresses, protocol and length as they
-//! were, and will be again.
+//! were, and will be again. Or it is an option of the IPv4 header, where that has room, and what is carried stays where it was.
 
+use super::carriage::OPTION_HEADER;
 use super::{Carriages, Part, Unread};
+use packet::wire::ipv4_options::{self, Ipv4Option};
 use packet::wire::{Ipv4, Ipv4Header, Ipv4Spec, Ipv6, Ipv6Header, Ipv6Spec, ipv4, ipv6, protocol, transport};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 
 /// Bytes behind a piggybacked part: what follows, and padding.
 const TRAILER: usize = 2;
+/// Options that are padding.
+const END: u8 = 0;
+const NO_OPERATION: u8 = 1;
 /// Says that what follows is of no protocol.
 const NO_PROTOCOL: u8 = 59;
 /// What packets begin their way with.
@@ -111,6 +117,10 @@ pub enum WrapError {
     Fragment,
     /// It would be longer than an IP packet may be.
     TooLong,
+    /// It has no options, or no room among them for this one.
+    NoRoom,
+    /// It has one among its options.
+    Carries,
 }
 
 impl fmt::Display for WrapError {
@@ -119,6 +129,8 @@ impl fmt::Display for WrapError {
             WrapError::Malformed => "no IP packet with sound headers",
             WrapError::Fragment => "a fragment carries no instruction",
             WrapError::TooLong => "too long for an IP packet with an instruction",
+            WrapError::Carries => "there is an instruction among its options",
+            WrapError::NoRoom => "no room for an instruction among the options of an IPv4 header",
         })
     }
 }
@@ -159,6 +171,9 @@ fn upper(l3: &[u8]) -> Result<Upper, WrapError> {
 /// The IP packet with a part in front of what it carries. It may not be fragmented from now on.
 pub fn wrap(carriages: &Carriages, l3: &[u8], part: &impl Carried) -> Result<Vec<u8>, WrapError> {
     let upper = upper(l3)?;
+    if Ipv4::parse_unsummed(l3).is_ok_and(|packet| carriages.option(&packet).is_some()) {
+        return Err(WrapError::Carries);
+    }
     let mut bytes = l3[..upper.at].to_vec();
     bytes.extend(part.carried(true));
     bytes.extend([upper.protocol, 0]);
@@ -168,7 +183,50 @@ pub fn wrap(carriages: &Carriages, l3: &[u8], part: &impl Carried) -> Result<Vec
     Ok(bytes)
 }
 
-/// The packet as it was before [`wrap`], but for what routers have done to its header, and its part. `Err` where it carries
+/// The IPv4 packet with a part among its options, the last of them, which has room for 38 bytes where there is no other: for all instructions but RCOLLECT.
+/// It may not be fragmented from now on. Whoever knows nothing of it finds the packet as it was; many routers forward packets with options slowly, or not at
+/// all.
+pub fn wrap_option(carriages: &Carriages, l3: &[u8], part: &impl Carried) -> Result<Vec<u8>, WrapError> {
+    let upper = upper(l3)?;
+    let (Some(kind), Ok(packet)) = (carriages.option, Ipv4::parse_unsummed(l3)) else { return Err(WrapError::NoRoom) };
+    if carriages.option(&packet).is_some() {
+        return Err(WrapError::Carries);
+    }
+    let part = part.carried(true);
+    let mut options = kept_options(&packet, None);
+    // At an even offset.
+    options.resize(options.len().next_multiple_of(2), NO_OPERATION);
+    options.extend([kind, (OPTION_HEADER + part.len()) as u8]);
+    options.extend(part);
+    let mut bytes = with_options(l3, options).ok_or(WrapError::NoRoom)?;
+    bytes.extend_from_slice(&l3[upper.at..upper.end]);
+    set_length(&mut bytes, true)?;
+    Ok(bytes)
+}
+
+/// The options of a header, without padding, and without the one in which this range lies.
+fn kept_options(packet: &Ipv4<'_>, without: Option<&Range<usize>>) -> Vec<u8> {
+    let placed = ipv4_options::options(packet.options).map_while(Result::ok);
+    let kept = placed.filter(|placed| {
+        let part = usize::from(placed.offset) + OPTION_HEADER;
+        let pads = matches!(placed.option, Ipv4Option::End | Ipv4Option::NoOperation);
+        !pads && without.is_none_or(|without| part != without.start)
+    });
+    let bytes = |offset: u8, length: u8| &packet.bytes[usize::from(offset)..][..usize::from(length)];
+    kept.flat_map(|placed| bytes(placed.offset, placed.length)).copied().collect()
+}
+
+/// The fixed header of an IPv4 packet with these options. `None` where they have no room.
+fn with_options(l3: &[u8], mut options: Vec<u8>) -> Option<Vec<u8>> {
+    options.resize(options.len().next_multiple_of(4), END);
+    let length = ipv4::HEADER + options.len();
+    let mut header = l3.get(..ipv4::HEADER).filter(|_| length <= ipv4::LONGEST_HEADER)?.to_vec();
+    header[0] = 0x40 | (length / 4) as u8;
+    header.append(&mut options);
+    Some(header)
+}
+
+/// The packet as it was before [`wrap`] or [`wrap_option`], but for what routers have done to its header and padding of options, and its part. `Err` where it carries
 /// none beside its data.
 pub fn strip(carriages: &Carriages, l3: &[u8]) -> Result<(Vec<u8>, Part), Unread> {
     strip_by(carriages, l3, Part::read)
@@ -182,6 +240,15 @@ pub fn strip_by(
     read: impl FnOnce(&[u8]) -> Result<Part, Unread>,
 ) -> Result<(Vec<u8>, Part), Unread> {
     let upper = upper(l3).map_err(|_| Unread::Foreign)?;
+    if let Some(packet) = Ipv4::parse_unsummed(l3).ok()
+        && let Some(option) = carriages.option(&packet)
+    {
+        let part = read(&l3[option.clone()]).and_then(|part| part.piggybacked.then_some(part).ok_or(Unread::Foreign))?;
+        let mut bytes = with_options(l3, kept_options(&packet, Some(&option))).ok_or(Unread::Foreign)?;
+        bytes.extend_from_slice(&l3[upper.at..upper.end]);
+        set_length(&mut bytes, false).map_err(|_| Unread::Foreign)?;
+        return Ok((bytes, part));
+    }
     if upper.protocol != carriages.protocol {
         return Err(Unread::Foreign);
     }

@@ -1,6 +1,6 @@
 //! Every parser of parts on any bytes, with what must hold of every answer: the entry of fuzzing and corpora.
 
-use super::{Carriages, Part, Peeked, Unread, peek, rewrite, set_error, strip, wrap};
+use super::{Carriages, Part, Peeked, Unread, peek, rewrite, set_error, strip, wrap, wrap_option};
 use crate::isa::{Abort, execute};
 use crate::registered::{RegisteredPart, rewrite as rewrite_registered};
 use crate::seal::{self, OperatorKey};
@@ -23,7 +23,7 @@ pub fn exercise(bytes: &[u8]) {
         assert!(part.piggybacked && inner.len() < bytes.len(), "something was taken out");
     }
     let probe = Part { piggybacked: false, ..PROBE };
-    if let Ok(wrapped) = wrap(&carriages, bytes, &probe) {
+    for wrapped in [wrap(&carriages, bytes, &probe), wrap_option(&carriages, bytes, &probe)].into_iter().flatten() {
         let (inner, part) = strip(&carriages, &wrapped).expect("what was wrapped is there");
         assert_eq!(part, Part { piggybacked: true, ..probe });
         assert!(bytes.len() >= inner.len(), "without what was behind the packet");

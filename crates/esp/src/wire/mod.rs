@@ -16,6 +16,7 @@ mod part;
 pub use carriage::{Carriage, Carriages};
 pub use envelope::{
     Addresses, Carried, WrapError, before_data, datagram, dedicated, strip, strip_by, with_data, with_data_by, wrap,
+    wrap_option,
 };
 pub use exercise::exercise;
 pub use part::{Locations, Part, Peeked, Unread, peek, rewrite, set_error};

@@ -56,6 +56,7 @@ pub(super) fn read(
         batch: section.integer(report, "batch").unwrap_or(1) as u8,
         protocol: section.integer(report, "protocol").unwrap_or(253) as u8,
         udp_port: section.integer(report, "udp_port").unwrap_or(0) as u16,
+        ip_option: section.integer(report, "ip_option").unwrap_or(0) as u8,
         single_store: section.boolean(report, "single_store"),
         by_computation: section.boolean(report, "by_computation"),
         flow_order: section.boolean(report, "flow_order"),

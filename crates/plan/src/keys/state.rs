@@ -92,6 +92,14 @@ pub(crate) const STATE: &[Key] = &[
         "The UDP port that carries instructions; 0 for none.",
     ),
     key(
+        "ip_option",
+        Kind::Integer { least: 0, most: 255 },
+        "158",
+        "0",
+        "The type of the IPv4 option that carries instructions along with other packets; 0 for none. 30, 94, 158 and 222 are for \
+         experiments (RFC 4727).",
+    ),
+    key(
         "single_store",
         Kind::Boolean,
         "false",
