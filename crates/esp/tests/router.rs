@@ -202,7 +202,10 @@ fn an_option_is_executed_wherever_a_packet_is() {
         }
         let told = station(&rig);
         let of = |port, location| executed(store(&told, port), location, "count");
-        assert_eq!([of(Some(0), "input"), of(None, "central"), of(Some(1), "output")], [at_input, elsewhere, elsewhere]);
+        assert_eq!(
+            [of(Some(0), "input"), of(None, "central"), of(Some(1), "output")],
+            [at_input, elsewhere, elsewhere]
+        );
     }
 }
 

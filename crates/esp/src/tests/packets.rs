@@ -200,7 +200,10 @@ fn an_option_carries_an_instruction_along() {
     }
     let long = Instruction::Rcollect { counter: 1, result: 2, child: 3, value: 4, operator: Operator::Add };
     assert_eq!(wrap_option(&carriages, &original, &part(long)), Err(WrapError::NoRoom));
-    assert_eq!(wrap_option(&carriages, &recorded, &part(count(1, 2))).map(|bytes| bytes.len()), Ok(original.len() + 36));
+    assert_eq!(
+        wrap_option(&carriages, &recorded, &part(count(1, 2))).map(|bytes| bytes.len()),
+        Ok(original.len() + 36)
+    );
 }
 
 #[test]

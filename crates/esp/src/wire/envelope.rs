@@ -243,7 +243,8 @@ pub fn strip_by(
     if let Some(packet) = Ipv4::parse_unsummed(l3).ok()
         && let Some(option) = carriages.option(&packet)
     {
-        let part = read(&l3[option.clone()]).and_then(|part| part.piggybacked.then_some(part).ok_or(Unread::Foreign))?;
+        let part =
+            read(&l3[option.clone()]).and_then(|part| part.piggybacked.then_some(part).ok_or(Unread::Foreign))?;
         let mut bytes = with_options(l3, kept_options(&packet, Some(&option))).ok_or(Unread::Foreign)?;
         bytes.extend_from_slice(&l3[upper.at..upper.end]);
         set_length(&mut bytes, false).map_err(|_| Unread::Foreign)?;
