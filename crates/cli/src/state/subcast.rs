@@ -129,7 +129,7 @@ impl Wish {
     fn say(&self) -> Nanos {
         let Some(layers) = &self.layers else {
             let epoch = self.epochs.at(today());
-            [epoch, epoch + 1].map(|epoch| self.send(&self.epochs.mark(epoch)));
+            [epoch, epoch + 1].into_iter().for_each(|epoch| self.send(&self.epochs.mark(epoch)));
             return Nanos::new(self.epochs.length().get() / TIMES);
         };
         let mut layers = layers.lock().unwrap_or_else(PoisonError::into_inner);

@@ -184,3 +184,24 @@ fn a_tag_named_twice_is_one() {
     assert_eq!(place.run(collect(0)).0, Fate::Forwarded);
     assert_eq!(place.inspector.entries(place.now).count(), 1);
 }
+
+/// Somebody who knows the key, and aims: sixteen lines are filled and looked at, and no more; everybody else has the rest as before (spec E-53).
+#[test]
+fn tags_that_are_aimed_at_one_line_fill_sixteen_of_them_at_most() {
+    let spec = StoreSpec { key: Key::new([8, 9]), ..StoreSpec::of(100) };
+    let mut place = Place::new(spec);
+    // The key of its only shard. The first of at most 400 lines is the home of the lowest hashes.
+    let hash = |tag: &u64| spec.key.derive(0).hash(*tag);
+    let mut aimed = (1..).filter(|tag| hash(tag) < u64::MAX / 400);
+    let tags: Vec<u64> = aimed.by_ref().take(16 * 3).collect();
+    for tag in &tags {
+        assert_eq!(place.fate(put(*tag, 1)), Fate::Forwarded);
+    }
+    for tag in aimed.take(20) {
+        assert_eq!(place.fate(put(tag, 1)), Fate::Aborted(Abort::Full));
+    }
+    for tag in (1..).filter(|tag| hash(tag) > u64::MAX / 2).take(100 - tags.len()) {
+        assert_eq!(place.fate(put(tag, 2)), Fate::Forwarded);
+    }
+    assert!(tags.iter().all(|tag| place.value(*tag) == Some(1)));
+}

@@ -55,12 +55,22 @@ fn sites(workers: usize) -> Vec<Site> {
     store.shards.into_iter().map(Site::new).collect()
 }
 
+/// A worker's batch.
+fn work(site: &mut Site, now: Instant, batch: &[(u64, Part)], told: &mut Told) {
+    let mut packets: Vec<Vec<u8>> = batch.iter().map(|(_, part)| packet(part)).collect();
+    let mut fates = vec![Fate::Passed; batch.len()];
+    site.process((&Rules::of(NODE), Location::Input), now, &mut packets, &mut fates);
+    for (((number, part), packet), fate) in batch.iter().zip(&packets).zip(&fates) {
+        told.entry(part.computation).or_default().push((*number, *fate, part_of(packet).instruction));
+    }
+}
+
 /// Packets in order of arrival at the workers that `dispatch` says; which worker goes on is by chance, and so is how many
 /// packets it takes.
 fn run(workers: usize, dispatch: impl Fn(u64, u64) -> usize, seed: u64) -> Told {
     let (mut traffic, mut order) = (Random(1), Random(seed));
     let mut queues: Vec<VecDeque<(u64, Part)>> = (0..workers).map(|_| VecDeque::new()).collect();
-    let (mut sites, rules, mut told) = (sites(workers), Rules::of(NODE), Told::new());
+    let (mut sites, mut told) = (sites(workers), Told::new());
     let (mut came, mut left) = (0, 0);
     while left < PACKETS {
         let worker = order.below(workers as u64 + 1) as usize;
@@ -74,12 +84,7 @@ fn run(workers: usize, dispatch: impl Fn(u64, u64) -> usize, seed: u64) -> Told 
         };
         let count = (order.below(64) as usize).min(queue.len());
         let batch: Vec<(u64, Part)> = queue.drain(..count).collect();
-        let mut packets: Vec<Vec<u8>> = batch.iter().map(|(_, part)| packet(part)).collect();
-        let mut fates = vec![Fate::Passed; count];
-        sites[worker].process((&rules, Location::Input), Instant::new(left), &mut packets, &mut fates);
-        for (((number, part), packet), fate) in batch.iter().zip(&packets).zip(&fates) {
-            told.entry(part.computation).or_default().push((*number, *fate, part_of(packet).instruction));
-        }
+        work(&mut sites[worker], Instant::new(left), &batch, &mut told);
         left += count as u64;
     }
     told
@@ -96,6 +101,34 @@ fn cid_dispatch_order() {
         let told = run(WORKERS, |_, computation| shard_of(KEY, computation, WORKERS), seed);
         assert!(told == expected, "seed {seed}: something else became of a packet, or another came before it");
     }
+}
+
+/// On threads of the machine, in whatever order those go on.
+#[test]
+fn cid_dispatch_order_on_threads() {
+    const THREADS: usize = 4;
+    let (to, at): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| std::sync::mpsc::sync_channel(256)).unzip();
+    let told: Told = std::thread::scope(|scope| {
+        let thread = |(mut site, packets): (Site, std::sync::mpsc::Receiver<(u64, Part)>)| {
+            scope.spawn(move || {
+                let mut told = Told::new();
+                while let Ok(first) = packets.recv() {
+                    let batch: Vec<(u64, Part)> = std::iter::once(first).chain(packets.try_iter().take(31)).collect();
+                    work(&mut site, Instant::new(first.0), &batch, &mut told);
+                }
+                told
+            })
+        };
+        let threads: Vec<_> = sites(THREADS).into_iter().zip(at).map(thread).collect();
+        let mut traffic = Random(1);
+        for number in 0..PACKETS {
+            let (_, part) = draw(&mut traffic);
+            to[shard_of(KEY, part.computation, THREADS)].send((number, part)).unwrap();
+        }
+        drop(to);
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(told == alone(), "something else became of a packet, or another came before it");
 }
 
 /// Dispatch by what tells flows apart, as cards do it, breaks computations.

@@ -1,0 +1,82 @@
+//! Several workers.
+
+use super::{CARRIAGES, LAN, THERE, config, executed, frame, part, store};
+use esp::Executor;
+use esp::isa::{Instruction, Operator};
+use esp::wire::{Locations, Part, datagram, wrap, wrap_option};
+use plane::rig::{Team, Udp};
+use plane::snapshot::Layout;
+use plane::station::StationReport;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+/// Workers with a queue each, and workers that share one: packets of a computation meet one store, whatever their flows and
+/// wherever they came in, and in order.
+#[test]
+fn computations_are_on_one_worker_and_their_packets_in_order() {
+    const COMPUTATIONS: u64 = 20;
+    const ROUNDS: u64 = 30;
+    for (workers, queues) in [(3u16, 3), (3, 1), (4, 2), (2, 2)] {
+        let mut team = Team::new(workers, queues, 4096, Layout::Three);
+        team.router.execute_by(Arc::new(Executor::new()));
+        team.apply(&config("by_computation = true\n"));
+        team.settle();
+        let far: Vec<String> = team.wires.far.keys().cloned().collect();
+        far.iter().for_each(|wire| drop(team.received(wire)));
+        let entries: Vec<String> = far.iter().filter(|wire| wire.starts_with("lan")).cloned().collect();
+        for round in 0..ROUNDS {
+            // What comes in by different queues has no order: each round waits for the one before.
+            let entry = &entries[(round % entries.len() as u64) as usize];
+            for value in 3 * round..3 * round + 3 {
+                for computation in 0..COMPUTATIONS {
+                    // A new maximum each time: whatever comes late does not pass.
+                    let newer = Instruction::Compare { tag: 1, value, relation: Operator::Gt };
+                    let part = Part { computation, ..part(Locations::INPUT, newer) };
+                    // Another flow each.
+                    let port = 2000 + (value * 31 + computation) as u16;
+                    team.send(entry, &frame(LAN, &datagram(&CARRIAGES, THERE, port, &part).unwrap()));
+                }
+            }
+            team.settle();
+        }
+        let came: usize = far.iter().map(|wire| team.received(wire).len()).sum();
+        let reports = team.reports();
+        let told = StationReport::together(reports.iter().filter_map(|report| report.station.as_ref()));
+        let lan = store(&told, Some(0));
+        let all = COMPUTATIONS * ROUNDS * 3;
+        assert_eq!(executed(lan, "input", "compare"), (all, 0), "{workers} workers, {queues} queues");
+        assert_eq!((came as u64, lan.live), (all, COMPUTATIONS));
+        assert!(told.handed > 0, "{workers} workers, {queues} queues");
+        let parts = reports.iter().filter(|report| report.station.as_ref().unwrap().stores[0].live > 0).count();
+        assert!(parts > 1, "{workers} workers, {queues} queues");
+    }
+}
+
+/// What a flow sends besides stays behind what it carries along (spec E-30).
+#[test]
+fn the_other_packets_of_a_flow_that_carries_instructions_stay_in_order() {
+    let network = (Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::new(198, 51, 100, 9));
+    for (order, moves) in [("true", true), ("false", false)] {
+        let mut team = Team::new(4, 1, 4096, Layout::Three);
+        team.router.execute_by(Arc::new(Executor::new()));
+        team.apply(&config(&format!("flow_order = {order}\n")));
+        team.settle();
+        let handed = |team: &Team| {
+            let reports = team.reports();
+            StationReport::together(reports.iter().filter_map(|report| report.station.as_ref())).handed
+        };
+        let mut moved = 0;
+        for port in 100..120 {
+            let carry = if port % 2 == 0 { wrap } else { wrap_option };
+            let plain = Udp { link: LAN, network, ports: (port, 8), ttl: 64, length: 100 }.frame(b"data");
+            let nop = Part { computation: port.into(), ..part(Locations::CENTRAL, Instruction::Nop) };
+            team.send("lan", &frame(LAN, &carry(&CARRIAGES, &plain[14..], &nop).unwrap()));
+            team.settle();
+            let before = handed(&team);
+            team.send("lan", &plain);
+            team.settle();
+            moved += handed(&team) - before;
+        }
+        assert_eq!(moved > 5, moves, "{moved} of 20 plain packets followed those that carried something");
+    }
+}
