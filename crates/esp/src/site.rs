@@ -20,6 +20,7 @@ use near::execute_at_once;
 use packet::{Meta, Packet};
 use plane::station::Variables;
 use stages::{Means, prepare, run};
+use std::hint::cold_path;
 use units::{Instant, Nanos};
 use unusual::Registers;
 
@@ -122,6 +123,7 @@ impl Carrier for Packet {
     #[inline(always)]
     fn network_mut(&mut self) -> &mut [u8] {
         if !executes(self) {
+            cold_path();
             return &mut [];
         }
         let at = usize::from(self.meta().l3);
@@ -132,7 +134,9 @@ impl Carrier for Packet {
 /// Whether anything of a packet is executed.
 #[inline(always)]
 fn executes(packet: &Packet) -> bool {
-    packet.meta().refused == 0 && packet.meta().flags & Meta::GENERATED == 0 && !packet.offload().is_super_frame()
+    // In one look at both.
+    let (refused, generated) = (packet.meta().refused, packet.meta().flags & Meta::GENERATED);
+    refused | generated == 0 && !packet.offload().is_super_frame()
 }
 
 impl Carrier for Vec<u8> {

@@ -305,6 +305,13 @@ impl Marks {
         Marks { protocol: plan.protocol.into(), port }
     }
 
+    /// Whether an IPv4 packet of this protocol may carry an instruction, where so much as ports have follows its header: never no where it
+    /// does.
+    #[inline(always)]
+    pub(crate) fn may_be_behind(self, protocol: u8, port: [u8; 2]) -> bool {
+        u16::from(protocol) == self.protocol || u16::from_be_bytes(port) == self.port as u16
+    }
+
     /// Whether an IP packet of this protocol may carry an instruction; `upper` is what follows its header.
     #[inline(always)]
     pub(crate) fn may_carry(self, protocol: u8, upper: impl FnOnce() -> Option<[u8; 4]>) -> bool {

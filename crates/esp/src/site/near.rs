@@ -7,8 +7,8 @@
 use super::{Carrier, Fate, Rules, SiteCounters};
 use crate::isa::{Opcode, Verdict, execute};
 use crate::store::{Near, Tags, View};
-use crate::variables::FIRST;
-use crate::wire::{Locations, Peeked, peek, rewrite};
+use crate::wire::{Locations, Ordinary, peek, rewrite};
+use std::hint::cold_path;
 
 /// What becomes of a packet. `None` where it is unusual: then nothing has been done.
 #[inline(always)]
@@ -20,25 +20,40 @@ pub(super) fn execute_at_once<C: Carrier>(
     counters: &mut SiteCounters,
 ) -> Option<Fate> {
     let l3 = packet.network_mut();
-    let Some((range, _)) = rules.carriages.find(l3) else { return Some(Fate::Passed) };
+    let Some((range, _)) = rules.carriages.find(l3) else {
+        cold_path();
+        return Some(Fate::Passed);
+    };
     let bytes = &mut l3[range];
-    let Some(head) = peek(bytes) else { return Some(Fate::Passed) };
+    let Some(head) = Ordinary::of(bytes) else {
+        cold_path();
+        return passes(bytes, (wanted, asked));
+    };
     *asked |= head.bits();
-    if !head.asks(wanted) {
+    if !wanted.any_of(head.bits()) {
+        cold_path();
         return Some(Fate::Passed);
     }
-    if head.error() {
+    if u32::from(rules.allowed) >> (head.number() & 0x1f) & 1 == 0 {
+        cold_path();
         return None;
     }
-    let allowed = |opcode: &Opcode| u32::from(rules.allowed) >> opcode.number() & 1 != 0;
     macro_rules! lines {
         ($($opcode:ident $tags:literal)*) => {
-            match head.opcode().ok().filter(allowed)? {
+            match usual(Opcode::of(head.number()))? {
                 $(Opcode::$opcode => execute_known::<$tags>(Opcode::$opcode, near, rules.node, head, bytes, counters),)*
             }
         };
     }
     lines!(Nop 0 Count 1 Compare 1 Collect 2 Rcollect 3 Rchld 2 Mark 1 Test 1 Get 1 Put 1 Setfwd 1)
+}
+
+/// Whether a part that is not as most are passes here, whatever it is. `None` where that is yet to be found out.
+#[cold]
+fn passes(bytes: &[u8], (wanted, asked): (Locations, &mut u8)) -> Option<Fate> {
+    let Some(head) = peek(bytes) else { return Some(Fate::Passed) };
+    *asked |= head.bits();
+    (!head.asks(wanted)).then_some(Fate::Passed)
 }
 
 /// The same where it is known which instruction it is.
@@ -47,29 +62,23 @@ fn execute_known<const TAGS: usize>(
     opcode: Opcode,
     near: &Near<'_>,
     node: u64,
-    head: Peeked,
+    head: Ordinary,
     bytes: &mut [u8],
     counters: &mut SiteCounters,
 ) -> Option<Fate> {
-    let mut instruction = head.instruction(opcode, bytes).ok()?;
+    let mut instruction = usual(head.instruction(opcode, bytes))?;
     let mut tags = Tags::NONE;
     instruction.put_tags(&mut tags);
-    let tags: [u64; TAGS] = tags.apart()?;
-    let mut bits = 0;
-    for tag in tags {
-        bits |= tag;
-    }
-    // Some stand for something of the router; that one of these may be among them is enough to look closer.
-    if bits >= FIRST {
-        return None;
-    }
-    let values = near.find(tags)?;
+    let tags: [u64; TAGS] = usual(tags.apart())?;
+    // Tags that stand for something of the router are never found.
+    let values = usual(near.find(tags))?;
     let mut view = View::new();
     for (tag, value) in values.iter().enumerate() {
         view.found(tag, value.get());
     }
     let verdict = execute(&mut instruction, &mut view, node);
     if matches!(verdict, Verdict::Abort(_)) {
+        cold_path();
         return None;
     }
     for (tag, value) in values.iter().enumerate() {
@@ -87,4 +96,13 @@ fn execute_known<const TAGS: usize>(
         rewrite(bytes, &instruction);
     }
     Some(Fate::Forwarded)
+}
+
+/// Nearly always there is something.
+#[inline(always)]
+fn usual<T>(some: Option<T>) -> Option<T> {
+    if some.is_none() {
+        cold_path();
+    }
+    some
 }

@@ -34,10 +34,31 @@ impl Key {
         fold(fold(first ^ self.0[0], ODD[0]) ^ self.0[1] ^ second, ODD[1])
     }
 
+    /// The hash by which words that are drawn at random already are given their places.
+    pub const fn scatter(self) -> Scatter {
+        // A secret of all ones, or of none, must not make a factor that moves nothing.
+        Scatter { mask: self.0[0], factor: (self.0[1] ^ ODD[0]) | 1 }
+    }
+
     /// Another key, for another purpose, made of this one.
     #[must_use]
     pub const fn derive(self, purpose: u64) -> Key {
         Key([self.hash(purpose), self.hash(!purpose)])
+    }
+}
+
+/// A hash of one multiplication: nobody without the key knows a factor of it, but of many hashes one could find out.
+#[derive(Clone, Copy)]
+pub struct Scatter {
+    mask: u64,
+    factor: u64,
+}
+
+impl Scatter {
+    /// The hash of `word`.
+    #[inline(always)]
+    pub const fn hash(self, word: u64) -> u64 {
+        fold(word ^ self.mask, self.factor)
     }
 }
 

@@ -5,7 +5,7 @@
 //! hands with its expiry. Both count in `spilled`.
 
 use super::sync::{AtomicU32, AtomicU64, Ordering};
-use super::time::{FREE, Tick};
+use super::time::{Alive, FREE, Tick};
 
 /// Entries of a line.
 pub(super) const SLOTS: usize = 3;
@@ -42,14 +42,14 @@ impl Line {
         None
     }
 
-    /// The value of `tag`, if it is here and has not expired. `None` also where two slots have the tag, of which one has.
+    /// The value of `tag`, if it is here and alive. `None` also where two slots have the tag, of which one is.
     #[inline(always)]
-    pub fn value(&self, tag: u64, now: Tick) -> Option<&AtomicU64> {
-        let is_in = |slot: usize| usize::from(self.tags[slot].load(Ordering::Relaxed) == tag);
-        // Without a branch for each slot, as in `find`; there is no slot 3.
-        let slot = is_in(1) | is_in(2) << 1;
-        let there = self.tags.get(slot)?.load(Ordering::Relaxed);
-        (there == tag && now.is_before(self.expiries[slot].load(Ordering::Relaxed))).then_some(&self.values[slot])
+    pub fn value(&self, tag: u64, alive: Alive) -> Option<&AtomicU64> {
+        let is_in = |slot: usize| self.tags[slot].load(Ordering::Relaxed) == tag;
+        // Which of the first two cannot be foretold; that it is the third is rare in a store with a line for each entry.
+        let slot = if is_in(2) { 2 } else { usize::from(is_in(1)) };
+        let there = self.tags[slot].load(Ordering::Relaxed);
+        (there == tag && alive.has(self.expiries[slot].load(Ordering::Relaxed))).then_some(&self.values[slot])
     }
 
     /// An empty slot but those whose bit is set in `but`.

@@ -5,7 +5,7 @@ use super::line::{Line, Place};
 use super::space::{Record, Space};
 use super::sweep::{Cleaned, Sweep, next};
 use super::sync::{Arc, AtomicU64, Ordering};
-use super::time::{GAP, Tick};
+use super::time::{Alive, GAP, Tick};
 use super::view::{MAX_TAGS, Tags, View};
 use units::{Instant, Nanos};
 
@@ -116,7 +116,9 @@ impl Shard {
         if books.freed < books.outdated {
             books.freed = space.freed.load(Ordering::Acquire);
         }
-        books.epochs.enter(books.worker);
+        if books.sweep.is_none() {
+            books.epochs.enter(books.worker);
+        }
         let usable = books.freed >= books.outdated;
         let open = usable && books.when_full == WhenFull::AbortCreates;
         Session { now: Tick::of(books.last), begun: books.created, usable, open, space, books }
@@ -204,7 +206,7 @@ pub struct Found<'a> {
 #[derive(Clone, Copy)]
 pub struct Near<'a> {
     space: &'a Space,
-    now: Tick,
+    alive: Alive,
 }
 
 /// A value of the store.
@@ -231,7 +233,7 @@ impl<'a> Near<'a> {
     pub fn find<const TAGS: usize>(&self, tags: [u64; TAGS]) -> Option<[Value<'a>; TAGS]> {
         let mut values = [Value(&self.space.created); TAGS];
         for (value, tag) in values.iter_mut().zip(tags) {
-            *value = Value(self.space.line(self.space.home(tag)).value(tag, self.now)?);
+            *value = Value(self.space.line(self.space.home(tag)).value(tag, self.alive)?);
         }
         Some(values)
     }
@@ -265,7 +267,8 @@ impl<'a> Session<'a> {
             books.freed = space.freed.load(Ordering::Acquire);
         }
         let near = *open && books.created - books.freed <= NEAR && !space.knows_creators();
-        near.then_some(Near { space, now: *now })
+        let alive = now.alive(space.lifetime).filter(|_| near)?;
+        Some(Near { space, alive })
     }
 
     /// Looks up the homes of so many tags, with [`MAX_TAGS`] of all there are, and has the processor fetch them.
@@ -443,10 +446,12 @@ impl Drop for Session<'_> {
                 books.counters.high_water = books.counters.high_water.max(books.created - books.freed);
             }
         }
-        books.epochs.leave(books.worker);
-        if let Some(sweep) = &mut books.sweep {
-            let now = books.last;
-            sweep.clean(now, created as usize * CLEANED.0 + CLEANED.1);
+        match &mut books.sweep {
+            // Nobody else cleans, so nobody waits for this owner to leave.
+            Some(sweep) => {
+                sweep.clean(books.last, created as usize * CLEANED.0 + CLEANED.1);
+            }
+            None => books.epochs.leave(books.worker),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! All entries live equally long, so the log, in the order of creation, is also in the order of expiry: the next one to
 //! expire is always the next record.
 
-use super::key::{Key, below};
+use super::key::{Key, Scatter, below};
 use super::line::{Line, Place, REACH, SLOTS};
 use super::memory::{Table, fetch, table};
 use super::sync::{AtomicU16, AtomicU64, Ordering};
@@ -21,7 +21,8 @@ pub(super) struct Space {
     pub freed: AtomicU64,
     /// The hash of the computation that created each entry, by place; only where somebody wants to know.
     creators: Option<Table<AtomicU16>>,
-    key: Key,
+    /// Where tags have their home.
+    scatter: Scatter,
     pub capacity: u64,
     pub lifetime: Lifetime,
 }
@@ -49,7 +50,7 @@ impl Space {
             created: AtomicU64::new(0),
             freed: AtomicU64::new(0),
             creators: diagnostics.then(|| table(lines << 2)),
-            key,
+            scatter: key.scatter(),
             capacity,
             lifetime,
         }
@@ -77,7 +78,7 @@ impl Space {
     /// The home of a tag.
     #[inline(always)]
     pub fn home(&self, tag: u64) -> usize {
-        below(self.key.hash(tag), self.homes) as usize
+        below(self.scatter.hash(tag), self.homes) as usize
     }
 
     #[inline(always)]

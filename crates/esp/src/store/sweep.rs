@@ -51,6 +51,8 @@ pub(super) struct Sweep {
     /// How long the entry unlinked last had been expired.
     pub lag: Nanos,
     lags: Histogram,
+    /// Before that nothing expires, for whoever cleans alone.
+    quiet: Instant,
 }
 
 impl Sweep {
@@ -66,6 +68,7 @@ impl Sweep {
             outdated: 0,
             lag,
             lags: Histogram::default(),
+            quiet: Instant::START,
         }
     }
 
@@ -129,9 +132,20 @@ impl Sweep {
     }
 
     /// Unlinks and frees at once, where nobody uses anything.
+    #[inline]
     pub fn clean(&mut self, now: Instant, most: usize) -> usize {
+        if now < self.quiet {
+            self.looked = (now, self.space.created.load(Ordering::Acquire));
+            return 0;
+        }
+        self.clean_due(now, most)
+    }
+
+    fn clean_due(&mut self, now: Instant, most: usize) -> usize {
         let count = self.unlink(now, most);
         self.free(self.unlinked);
+        // What is created from now on lives longer than what there is, and nothing less than its lifetime less a tick or two.
+        self.quiet = self.due(now).unwrap_or(now);
         count
     }
 

@@ -21,10 +21,14 @@ pub(super) const UNLINKED: u32 = 1;
 pub(super) struct Tick(pub u32);
 
 impl Tick {
-    /// The tick that contains a point in time.
+    /// The tick that contains a point in time. The first is none of those that mean something else.
     #[inline]
     pub fn of(now: Instant) -> Tick {
-        Tick((now.get() / TICK) as u32)
+        Tick((now.get() / TICK) as u32).after(UNLINKED + 1)
+    }
+
+    const fn after(self, ticks: u32) -> Tick {
+        Tick(self.0.wrapping_add(ticks))
     }
 
     /// Whether something that expires at `expiry` is there still. Neither an empty slot nor an unlinked one is.
@@ -41,6 +45,16 @@ impl Tick {
         if expiry <= UNLINKED { u32::MAX } else { expiry }
     }
 
+    /// All that is alive now of what lives so long, told by one comparison; `None` for a lifetime once in twelve hours, when that
+    /// would take an empty slot for one that is not.
+    #[inline]
+    pub fn alive(self, lifetime: Lifetime) -> Option<Alive> {
+        let next = self.0.wrapping_add(1);
+        // Expiries are at most a lifetime away; neither of those that mean something else may seem to be.
+        let special = FREE.wrapping_sub(next) <= lifetime.0 || UNLINKED.wrapping_sub(next) <= lifetime.0;
+        (!special).then_some(Alive { next, lifetime: lifetime.0 })
+    }
+
     /// How long ago `expiry` was.
     pub fn since(self, expiry: u32) -> Nanos {
         Nanos::new(u64::from(self.0.wrapping_sub(expiry)) * TICK)
@@ -49,6 +63,21 @@ impl Tick {
     /// How long what expires at `expiry` lives yet.
     pub fn until(self, expiry: u32) -> Nanos {
         Nanos::new(u64::from(expiry.wrapping_sub(self.0)) * TICK)
+    }
+}
+
+/// Which expiries are those of entries that live.
+#[derive(Clone, Copy)]
+pub(super) struct Alive {
+    next: u32,
+    lifetime: u32,
+}
+
+impl Alive {
+    /// Whether this is one.
+    #[inline(always)]
+    pub fn has(self, expiry: u32) -> bool {
+        expiry.wrapping_sub(self.next) < self.lifetime
     }
 }
 
@@ -69,5 +98,35 @@ impl Lifetime {
     /// In nanoseconds.
     pub fn span(self) -> Nanos {
         Nanos::new(u64::from(self.0) * TICK)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Also where ticks overflow, and at those that mean something else.
+        #[test]
+        fn one_comparison_tells_what_is_alive(
+            from in prop_oneof![any::<u32>(), 0u32..8, (u32::MAX - 8)..],
+            lifetime in prop_oneof![1u32..4, 1u32..180_000_000],
+            ago in any::<u32>(),
+        ) {
+            let (now, lifetime) = (Tick(from), Lifetime(lifetime));
+            let created = Tick(from.wrapping_sub(ago % (2 * lifetime.0)));
+            let alive = now.alive(lifetime);
+            for expiry in [FREE, UNLINKED, created.expiry(lifetime)] {
+                let told = alive.is_none_or(|alive| alive.has(expiry) == now.is_before(expiry));
+                prop_assert!(told, "{expiry} at {from}");
+            }
+            prop_assert!(alive.is_some() || from.wrapping_add(lifetime.0 + 1) <= lifetime.0 + 1, "seldom: not at {from}");
+        }
+    }
+
+    #[test]
+    fn a_clock_begins_where_one_comparison_tells() {
+        assert!(Tick::of(Instant::START).alive(Lifetime::of(LONGEST)).is_some());
     }
 }

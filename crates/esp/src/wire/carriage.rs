@@ -2,6 +2,7 @@
 
 use packet::wire::ipv4_options::{self, Ipv4Option};
 use packet::wire::{Ipv4, Ipv4Header, Ipv6, Ipv6Header, ipv4, ipv6, protocol, transport};
+use std::hint::cold_path;
 use std::ops::Range;
 
 /// Bytes of an IPv4 option before what is in it.
@@ -61,6 +62,10 @@ impl Carriages {
             if !header.is_first() {
                 return None;
             }
+            if header.protocol() == self.protocol && end >= ipv4::HEADER {
+                return Some((ipv4::HEADER..end, Carriage::Protocol));
+            }
+            cold_path();
             return self.behind(header.protocol(), l3, ipv4::HEADER..end);
         }
         self.find_slowly(l3)

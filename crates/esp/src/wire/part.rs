@@ -113,6 +113,12 @@ impl Locations {
         bit(self.input, INPUT) | bit(self.central, CENTRAL) | bit(self.output, OUTPUT)
     }
 
+    /// Whether one of them is named by the first byte of a part.
+    #[inline(always)]
+    pub(crate) const fn any_of(self, bits: u8) -> bool {
+        bits & self.bits() != 0
+    }
+
     /// Whether each of these is among them.
     pub const fn contain(self, others: Locations) -> bool {
         self.bits() & others.bits() == others.bits()
@@ -199,22 +205,74 @@ impl Peeked {
     /// nothing is left to be decided. Length, checksum and operator have to be right.
     #[inline(always)]
     pub(crate) fn instruction(self, opcode: Opcode, bytes: &[u8]) -> Result<Instruction, Abort> {
-        if usize::from(self.length) != opcode.length() || bytes.len() < opcode.length() {
+        if usize::from(self.length) != opcode.length() {
             return Err(Abort::BadLength);
         }
-        let summed = match opcode.length() {
-            14 => is_summed::<14>(bytes),
-            22 => is_summed::<22>(bytes),
-            26 => is_summed::<26>(bytes),
-            38 => is_summed::<38>(bytes),
-            46 => is_summed::<46>(bytes),
-            _ => is_summed::<30>(bytes),
-        };
-        if !summed {
-            return Err(Abort::BadChecksum);
+        sound(opcode, self.operator, bytes)
+    }
+}
+
+/// The instruction of a part that says it has its length.
+#[inline(always)]
+fn sound(opcode: Opcode, operator: u8, bytes: &[u8]) -> Result<Instruction, Abort> {
+    let of = bytes.get(HEAD..opcode.length()).ok_or(Abort::BadLength)?;
+    let summed = match opcode.length() {
+        14 => is_summed::<14>(bytes),
+        22 => is_summed::<22>(bytes),
+        26 => is_summed::<26>(bytes),
+        38 => is_summed::<38>(bytes),
+        46 => is_summed::<46>(bytes),
+        _ => is_summed::<30>(bytes),
+    };
+    if !summed {
+        return Err(Abort::BadChecksum);
+    }
+    operands(opcode, operator, of).ok_or(Abort::BadOpcode)
+}
+
+/// The first four bytes of a part of which nothing is out of the ordinary: its version, that no router before could not execute it, its
+/// opcode, the length that this has, and no seal.
+#[derive(Clone, Copy)]
+pub(crate) struct Ordinary(u32);
+
+impl Ordinary {
+    /// What is looked at; the rest is free.
+    const SAME: u32 = u32::from_le_bytes([0xe0 | ERROR, 0xff, 0xff, SEALED]);
+    /// By the low bits of an opcode what the bytes have to be. Where there is no such instruction, what none are.
+    const HEADS: [u32; 16] = {
+        let (mut heads, mut at) = ([0; 16], 0);
+        while at < Opcode::ALL.len() {
+            let opcode = Opcode::ALL[at];
+            heads[opcode.number() as usize] =
+                u32::from_le_bytes([VERSION << 5, opcode.number(), opcode.length() as u8, 0]);
+            at += 1;
         }
-        let of = bytes.get(HEAD..opcode.length()).ok_or(Abort::BadLength)?;
-        operands(opcode, self.operator & 0x0f, of).ok_or(Abort::BadOpcode)
+        heads
+    };
+
+    /// All in one comparison.
+    #[inline(always)]
+    pub fn of(bytes: &[u8]) -> Option<Ordinary> {
+        let word = u32::from_le_bytes(*bytes.first_chunk()?);
+        (word & Ordinary::SAME == Ordinary::HEADS[(word >> 8 & 0xf) as usize]).then_some(Ordinary(word))
+    }
+
+    /// The byte that says where it is to be executed.
+    #[inline(always)]
+    pub const fn bits(self) -> u8 {
+        self.0 as u8
+    }
+
+    /// The number of its instruction.
+    #[inline(always)]
+    pub const fn number(self) -> u8 {
+        (self.0 >> 8) as u8
+    }
+
+    /// As [`Peeked::instruction`].
+    #[inline(always)]
+    pub fn instruction(self, opcode: Opcode, bytes: &[u8]) -> Option<Instruction> {
+        sound(opcode, (self.0 >> 24) as u8, bytes).ok()
     }
 }
 
@@ -315,22 +373,26 @@ fn is_summed<const LENGTH: usize>(bytes: &[u8]) -> bool {
     total.is_multiple_of(0xffff)
 }
 
-/// The instruction of an opcode with these operands; none where its operator is not one that it has.
+/// The instruction of an opcode with these operands; none where its operator, the low four bits of that byte, is not one that it has.
 #[inline(always)]
 fn operands(opcode: Opcode, operator: u8, bytes: &[u8]) -> Option<Instruction> {
-    let compares = || Operator::of(operator).filter(|operator| !operator.combines());
-    let combines = || Operator::of(operator).filter(|operator| operator.combines());
+    let operator_of = || Operator::of(operator & 0x0f);
+    let compares = || operator_of().filter(|operator| !operator.combines());
+    let combines = || operator_of().filter(|operator| operator.combines());
     let pair = || PairBody::ref_from_prefix(bytes).ok().map(|(body, _)| (body.tag.get(), body.value.get()));
     Some(match opcode {
         Opcode::Nop => Instruction::Nop,
         Opcode::Count => {
             let body = CountBody::ref_from_prefix(bytes).ok()?.0;
             // The operator that a packet has which asks for none is the one of number 0.
-            const THESE: u16 = 1 << Operator::Add as u16 | 1 << Operator::Lt as u16 | 1 << Operator::Le as u16;
-            if THESE >> operator & 1 == 0 {
+            const THESE: u32 = 1 << Operator::Add as u32 | 1 << Operator::Lt as u32 | 1 << Operator::Le as u32;
+            // Twice, so that the bit above the operator need not be taken off.
+            if (THESE | THESE << 16) >> (operator & 0x1f) & 1 == 0 {
                 return None;
             }
-            let inclusive = operator == Operator::Le.number();
+            // Of these it is the only odd one.
+            let inclusive = operator & 1 != 0;
+            const { assert!(Operator::Le as u8 & 1 != 0 && (Operator::Add as u8 | Operator::Lt as u8) & 1 == 0) };
             Instruction::Count { counter: body.counter.get(), threshold: body.threshold.get(), inclusive }
         }
         Opcode::Compare => {
@@ -454,13 +516,18 @@ pub fn set_error(bytes: &mut [u8]) {
 fn replace<const OPERANDS: usize>(whole: &mut [u8], operands: [(usize, u64); OPERANDS]) {
     let end = whole.len() - CHECKSUM;
     let Some(sum) = whole[end..].first_chunk::<CHECKSUM>() else { return };
-    // The sum does not mind the order of bytes (RFC 1071 2(B)).
-    let mut total = Sum::new().word(!u16::from_ne_bytes(*sum));
+    // The sum does not mind the order of bytes (RFC 1071 2(B)), nor that words are 64 bits long: the carry goes round all the same.
+    let mut more = 0u64;
+    let mut sum = u16::from_ne_bytes(*sum);
     for (at, new) in operands {
         let Some(field) = whole[at..].first_chunk_mut::<8>() else { return };
-        let (old, new) = (*field, new.to_be_bytes());
-        total = total.quad(!u64::from_ne_bytes(old)).quad(u64::from_ne_bytes(new));
+        let (old, new) = (u64::from_ne_bytes(*field), new.to_be_bytes());
         *field = new;
+        let (with, carry) = more.overflowing_add(u64::from_ne_bytes(new));
+        let (without, borrow) = (with + u64::from(carry)).overflowing_sub(old);
+        more = without - u64::from(borrow);
     }
-    whole[end..].copy_from_slice(&total.checksum().to_ne_bytes());
+    // What the operands have more the checksum has less (RFC 1624 eqn. 4).
+    sum = !Sum::new().word(!sum).quad(more).folded();
+    whole[end..].copy_from_slice(&sum.to_ne_bytes());
 }

@@ -45,6 +45,7 @@ use crate::snapshot::{Egress, PathSpec, PortView, Snapshot};
 use crate::station::Marks;
 use packet::wire::{flow_hash, ipv4};
 use packet::{BATCH, DropReason, Meta, Packet};
+use std::hint::cold_path;
 use units::{AdjacencyId, GroupId, Instant, InterfaceId, PathId, PortId};
 
 /// Where a classified packet goes: the index of a path instance of the worker.
@@ -113,6 +114,8 @@ pub(crate) struct Classifier<'a, W = Unwitnessed> {
 /// Bytes of an Ethernet header without a tag, and of that with an IPv4 header without options.
 const ETHERNET: usize = 14;
 const PLAIN: usize = ETHERNET + ipv4::HEADER;
+/// The same with what tells flows apart behind it. What is shorter is not plain.
+const PORTS: usize = PLAIN + 4;
 
 /// What of a plain packet matters besides its destination.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -270,7 +273,7 @@ impl<W: Witness> Classifier<'_, W> {
         stations: &mut bool,
     ) -> Option<(u32, Facts)> {
         let bytes = packet.bytes();
-        let frame = bytes.first_chunk::<PLAIN>()?;
+        let frame = bytes.first_chunk::<PORTS>()?;
         let (link, header) = frame.split_first_chunk::<ETHERNET>()?;
         let header: &[u8; ipv4::HEADER] = header.first_chunk()?;
         let station = u64::from_be_bytes(*link.first_chunk()?) >> 16;
@@ -292,8 +295,10 @@ impl<W: Witness> Classifier<'_, W> {
         if !sound {
             return None;
         }
-        if let Some(marks) = marks {
-            *stations |= marks.may_carry(header[9], || bytes.get(PLAIN..)?.first_chunk().copied());
+        let port = [frame[PLAIN + 2], frame[PLAIN + 3]];
+        if marks.is_some_and(|marks| marks.may_be_behind(header[9], port)) {
+            cold_path();
+            *stations = true;
         }
         if ETHERNET + length < packet.len() {
             // Padding of a short Ethernet frame is no part of the packet.
