@@ -268,8 +268,9 @@ impl plane::station::Station for Station {
         let asked = self.execute((place, variables), now, packets, &mut fates);
         // In bytes, many at a time: nearly always all go on.
         let goes_on = |fate: &Fate| matches!(fate, Fate::Passed | Fate::Forwarded);
-        let mut all = fates.iter().fold(true, |all, fate| all & goes_on(fate));
-        for (packet, fate) in packets.iter_mut().zip(&fates).take(if all { 0 } else { usize::MAX }) {
+        let looked_at = if fates.iter().fold(true, |all, fate| all & goes_on(fate)) { 0 } else { fates.len() };
+        let mut all = true;
+        for (packet, fate) in packets.iter_mut().zip(&fates).take(looked_at) {
             let reason = match fate {
                 Fate::Dropped => DropReason::Instruction,
                 Fate::Aborted(_) if drops_aborted => DropReason::InstructionAborted,
