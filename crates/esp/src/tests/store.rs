@@ -191,7 +191,7 @@ fn tags_that_are_aimed_at_one_line_fill_sixteen_of_them_at_most() {
     let spec = StoreSpec { key: Key::new([8, 9]), ..StoreSpec::of(100) };
     let mut place = Place::new(spec);
     // The key of its only shard. The first of at most 400 lines is the home of the lowest hashes.
-    let hash = |tag: &u64| spec.key.derive(0).hash(*tag);
+    let hash = |tag: &u64| spec.key.derive(0).scatter().hash(*tag);
     let mut aimed = (1..).filter(|tag| hash(tag) < u64::MAX / 400);
     let tags: Vec<u64> = aimed.by_ref().take(16 * 3).collect();
     for tag in &tags {
