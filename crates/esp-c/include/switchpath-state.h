@@ -152,6 +152,8 @@ size_t switchpath_with_data(switchpath_part *part, const uint8_t *bytes, size_t 
 /* An IP packet with a part in front of what it carries: how many bytes of `into` it takes, or 0 where they are too few or it is no
  * whole IP packet. It may not be fragmented from then on. */
 size_t switchpath_wrap(const switchpath_part *part, const uint8_t *packet, size_t length, uint8_t *into, size_t room);
+/* The same among the options of an IPv4 header, which have room for every instruction but RCOLLECT: whoever knows nothing of it finds the packet as it was. */
+size_t switchpath_wrap_option(const switchpath_part *part, const uint8_t *packet, size_t length, uint8_t *into, size_t room);
 /* The IP packet as it was before, and its part: how many bytes of `into` it takes, or 0 where they are too few or it carries none. */
 size_t switchpath_strip(switchpath_part *part, const uint8_t *packet, size_t length, uint8_t *into, size_t room);
 

@@ -2,7 +2,7 @@
 
 use crate::bytes;
 use esp::isa::{Instruction, Opcode, Operator};
-use esp::wire::{Carriages, Locations, Part, before_data, strip, with_data, wrap};
+use esp::wire::{Carriages, Locations, Part, WrapError, before_data, strip, with_data, wrap, wrap_option};
 
 /// Bytes of the longest part.
 const MOST: usize = 46;
@@ -171,9 +171,40 @@ pub unsafe extern "C" fn switchpath_wrap(
     into: *mut u8,
     room: usize,
 ) -> usize {
+    // SAFETY: as the caller promises.
+    unsafe { wrapped(wrap, part, (packet, length), (into, room)) }
+}
+
+/// The header says it.
+///
+/// # Safety
+/// `packet` is null or to `length` bytes, `into` is null or to `room`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn switchpath_wrap_option(
+    part: Option<&CPart>,
+    packet: *const u8,
+    length: usize,
+    into: *mut u8,
+    room: usize,
+) -> usize {
+    // SAFETY: as the caller promises.
+    unsafe { wrapped(wrap_option, part, (packet, length), (into, room)) }
+}
+
+/// How a packet gets a part.
+type Wrap = fn(&Carriages, &[u8], &Part) -> Result<Vec<u8>, WrapError>;
+
+/// # Safety
+/// As of those who call it.
+unsafe fn wrapped(
+    how: Wrap,
+    part: Option<&CPart>,
+    (packet, length): (*const u8, usize),
+    (into, room): (*mut u8, usize),
+) -> usize {
     let Some(part) = part.and_then(CPart::part) else { return 0 };
     // SAFETY: as the caller promises.
-    let Ok(made) = wrap(&Carriages::default(), unsafe { bytes::read(packet, length) }, &part) else { return 0 };
+    let Ok(made) = how(&Carriages::default(), unsafe { bytes::read(packet, length) }, &part) else { return 0 };
     // SAFETY: as the caller promises.
     unsafe { bytes::put(&made, into, room) }
 }

@@ -73,6 +73,11 @@ static void carried_along(void) {
     CHECK(switchpath_strip(&part, packet, sizeof packet, back, sizeof back) == 0);
     CHECK(switchpath_strip(&part, NULL, 5, back, sizeof back) == 0);
     CHECK(switchpath_wrap(&test, packet, 10, bytes, sizeof bytes) == 0);
+    length = switchpath_wrap_option(&test, packet, sizeof packet, bytes, sizeof bytes);
+    CHECK(length == sizeof packet + 2 + 22 && bytes[0] == 0x4b && bytes[9] == packet[9] && bytes[20] == 158);
+    CHECK(switchpath_wrap_option(&test, bytes, length, back, sizeof back) == 0);
+    CHECK(switchpath_strip(&part, bytes, length, back, sizeof back) == sizeof packet);
+    CHECK(memcmp(back, packet, sizeof packet) == 0 && part.operands[0] == 9);
 }
 
 /* One member and the root, without a router in between: what the one sends the other takes. */

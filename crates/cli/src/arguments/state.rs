@@ -23,7 +23,7 @@ Examples:
   switchpath state group-size 0x5eed                 how many members there are
   switchpath state send 192.0.2.1 mark 0x2a 1        one instruction
   switchpath state listen                            instructions that come to this host
-  switchpath state generate 192.0.2.1 --rate 10kpps --new 50%
+  switchpath state generate 192.0.2.1 --rate 10kpps --new 50
   switchpath state dump capture.pcapng
   switchpath state conform                           whether instructions do what the vectors say
 
@@ -196,9 +196,12 @@ Examples:
         /// Computations they belong to, in turn.
         #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
         computations: u64,
-        /// The instruction: count, compare, mark, put, get, test, nop.
-        #[arg(long, default_value = "count")]
+        /// The instruction, or several and how often each: `count=3,compare=1`.
+        #[arg(long, value_name = "MIX", default_value = "count")]
         instruction: String,
+        /// Bytes of each IP packet, filled up with data behind the instruction; as short as they can be by default.
+        #[arg(long, value_name = "BYTES", default_value = "0", value_parser = clap::value_parser!(u64).range(0..=65_000))]
+        size: u64,
         /// What tags and computations are drawn from.
         #[arg(long, default_value = "1")]
         seed: u64,

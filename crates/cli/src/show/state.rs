@@ -32,6 +32,7 @@ impl Shown for api::Ephemeral {
             ">created",
             ">created/s",
             ">freed",
+            ">freed/s",
             ">lag",
             ">lag p99",
             ">limbo",
@@ -39,10 +40,13 @@ impl Shown for api::Ephemeral {
             ">collisions",
         ]);
         for store in &self.stores {
-            let known = before.and_then(|before| {
+            let then = before.and_then(|before| {
                 let then = before.stores.iter().find(|then| then.port == store.port)?;
-                Some((then.created_entries, before.time_ns))
+                Some((then, before.time_ns))
             });
+            let a_second = |count: fn(&api::EphemeralStore) -> u64| {
+                per_second((count(store), self.time_ns), then.map(|(then, time)| (count(then), time)), short)
+            };
             rows.add([
                 store_name(store.port.as_ref()),
                 store.capacity_entries.to_string(),
@@ -50,8 +54,9 @@ impl Shown for api::Ephemeral {
                 store.high_water_entries.to_string(),
                 store.expired_entries.to_string(),
                 store.created_entries.to_string(),
-                per_second((store.created_entries, self.time_ns), known, short),
+                a_second(|store| store.created_entries),
                 store.freed_entries.to_string(),
+                a_second(|store| store.freed_entries),
                 or_dash(store.lag_ns.map(brief).as_deref()),
                 or_dash(store.lags.as_ref().map(|lags| brief(lags.p99_ns)).as_deref()),
                 store.limbo_entries.to_string(),

@@ -3,61 +3,80 @@
 use super::wire::Line;
 use crate::arguments::Usage;
 use anyhow::{Result, bail};
-use esp::isa::{Instruction, Operator};
-use esp::store::Key;
+use esp::isa::{Instruction, Opcode, Operator};
+use esp::store::{Key, mix};
 use esp::wire::{Locations, Part};
 use io::clock;
 use io::wait::{Sleeper, Waker};
 use std::io::{Write, stdout};
 use std::net::IpAddr;
 use std::process::ExitCode;
+use std::str::FromStr;
 use units::{Nanos, PacketRate};
 
-/// Which instruction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    Nop,
-    Count,
-    Compare,
-    Mark,
-    Put,
-    Get,
-    Test,
+/// Bytes of headers.
+const IPV4: usize = 20;
+const IPV6: usize = 40;
+const UDP: usize = 8;
+/// Bytes between a part and data.
+const TRAILER: usize = 2;
+/// The most that one instruction may be as often as another.
+const MOST_OFTEN: u64 = 1_000_000;
+
+/// Which instructions, each as often among others as its number says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mix(Vec<(Opcode, u64)>);
+
+impl FromStr for Mix {
+    type Err = String;
+
+    /// `count`, or `count=3,compare=1`.
+    fn from_str(text: &str) -> Result<Mix, String> {
+        let one = |text: &str| {
+            let (name, often) = text.split_once('=').unwrap_or((text, "1"));
+            let names = || Opcode::ALL.map(Opcode::name).join(", ");
+            let opcode = Opcode::ALL.into_iter().find(|opcode| opcode.name() == name.trim());
+            let opcode = opcode.ok_or_else(|| format!("'{name}' is no instruction; write one of {}", names()))?;
+            let often = often.trim().parse().ok().filter(|often| (1..=MOST_OFTEN).contains(often));
+            Ok((opcode, often.ok_or_else(|| format!("write how often, 1 to {MOST_OFTEN}, like {name}=3"))?))
+        };
+        text.split(',').map(one).collect::<Result<_, String>>().map(Mix)
+    }
 }
 
-impl Kind {
-    const ALL: [(&'static str, Kind); 7] = [
-        ("nop", Kind::Nop),
-        ("count", Kind::Count),
-        ("compare", Kind::Compare),
-        ("mark", Kind::Mark),
-        ("put", Kind::Put),
-        ("get", Kind::Get),
-        ("test", Kind::Test),
-    ];
-
-    /// The one of a name.
-    pub fn named(name: &str) -> Result<Kind, Usage> {
-        let found = Kind::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, kind)| kind);
-        let names = Kind::ALL.map(|(name, _)| name).join(", ");
-        found.ok_or_else(|| Usage(format!("'{name}' is not generated; write one of {names}")))
+impl Mix {
+    /// The instruction for a number drawn at random.
+    fn drawn(&self, number: u64) -> Opcode {
+        let mut left = number % self.0.iter().map(|(_, often)| often).sum::<u64>().max(1);
+        let found = self.0.iter().find(|(_, often)| {
+            let here = left < *often;
+            left = left.saturating_sub(*often);
+            here
+        });
+        found.map_or(Opcode::Nop, |(opcode, _)| *opcode)
     }
+}
 
-    fn of(self, tag: u64, value: u64) -> Instruction {
-        match self {
-            Kind::Nop => Instruction::Nop,
-            Kind::Count => Instruction::Count { counter: tag, threshold: u32::MAX, inclusive: true },
-            Kind::Compare => Instruction::Compare { tag, value, relation: Operator::Ge },
-            Kind::Mark => Instruction::Mark { tag, value },
-            Kind::Put => Instruction::Put { tag, value },
-            Kind::Get => Instruction::Get { tag, value: 0 },
-            Kind::Test => Instruction::Test { tag },
-        }
+/// An instruction about `tag`, and tags that follow from it: what COLLECT counts down COUNT has counted, RCOLLECT what RCHLD has.
+fn about(opcode: Opcode, tag: u64, value: u64) -> Instruction {
+    let [result, child] = [1, 2].map(|which| mix(tag, which) >> 1);
+    match opcode {
+        Opcode::Nop => Instruction::Nop,
+        Opcode::Count => Instruction::Count { counter: tag, threshold: u32::MAX, inclusive: true },
+        Opcode::Compare => Instruction::Compare { tag, value, relation: Operator::Ge },
+        Opcode::Collect => Instruction::Collect { counter: tag, result, value, operator: Operator::Add },
+        Opcode::Rcollect => Instruction::Rcollect { counter: tag, result, child, value, operator: Operator::Add },
+        Opcode::Rchld => Instruction::Rchld { counter: tag, child },
+        Opcode::Mark => Instruction::Mark { tag, value },
+        Opcode::Test => Instruction::Test { tag },
+        Opcode::Get => Instruction::Get { tag, value: 0 },
+        Opcode::Put => Instruction::Put { tag, value },
+        Opcode::Setfwd => Instruction::Setfwd { tag, value: 0, relation: Operator::Ge },
     }
 }
 
 /// What is sent.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Load {
     /// Packets a second.
     pub rate: PacketRate,
@@ -67,8 +86,10 @@ pub struct Load {
     pub new: u64,
     /// Computations, in turn.
     pub computations: u64,
-    /// Which instruction.
-    pub kind: Kind,
+    /// Which instructions.
+    pub mix: Mix,
+    /// Bytes of each IP packet; no more than it has to have where it has to have more.
+    pub size: u64,
     /// What tags and computations are drawn from.
     pub seed: u64,
 }
@@ -82,8 +103,17 @@ impl Load {
         let fresh = n % 100 < self.new;
         let tag = key.hash(if fresh { used } else { key.hash(!n) % used });
         let computation = key.derive(1).hash(n % self.computations);
-        let (locations, instruction) = (Locations::INPUT, self.kind.of(tag, n));
+        let (locations, instruction) = (Locations::INPUT, about(self.mix.drawn(key.derive(2).hash(n)), tag, n));
         Part { locations, error: false, piggybacked: false, trace: false, computation, instruction }
+    }
+}
+
+/// The datagram with a part, filled up with data behind that to so many bytes.
+fn filled(line: Line, part: &Part, size: usize) -> Vec<u8> {
+    let bare = line.bytes(part);
+    match size.checked_sub(bare.len() + TRAILER) {
+        Some(data) if data > 0 => line.before_data(part, &vec![0; data]),
+        _ => bare,
     }
 }
 
@@ -93,6 +123,8 @@ pub fn generate(host: IpAddr, line: Line, load: &Load) -> Result<ExitCode> {
         bail!(Usage("a rate of nothing sends nothing".to_owned()));
     }
     let socket = line.to(host)?;
+    let headers = UDP + if host.is_ipv4() { IPV4 } else { IPV6 };
+    let size = (load.size as usize).saturating_sub(headers);
     let mut sleeper = Sleeper::new(Waker::new()?);
     let start = clock::now();
     let (mut sent, mut refused) = (0u64, 0u64);
@@ -104,7 +136,7 @@ pub fn generate(host: IpAddr, line: Line, load: &Load) -> Result<ExitCode> {
         let due = load.rate.within(passed);
         while sent < due {
             // An answer to an earlier one, or a full queue of this host.
-            refused += u64::from(socket.send(&line.bytes(&load.part(sent))).is_err());
+            refused += u64::from(socket.send(&filled(line, &load.part(sent), size)).is_err());
             sent += 1;
         }
         sleeper.sleep([], Nanos::micros(200))?;
@@ -123,7 +155,7 @@ mod tests {
     fn as_many_tags_are_new_as_is_said_and_the_others_were_there_before() {
         for new in [0, 1, 50, 100] {
             let (rate, time) = (PacketRate::kpps(1), Nanos::secs(1));
-            let load = Load { rate, time, new, computations: 3, kind: Kind::Mark, seed: 7 };
+            let load = Load { rate, time, new, computations: 3, mix: "mark".parse().unwrap(), size: 0, seed: 7 };
             let mut known = BTreeSet::new();
             let fresh = (0..1000).filter(|&n| match load.part(n).instruction {
                 Instruction::Mark { tag, .. } => known.insert(tag),
@@ -132,5 +164,35 @@ mod tests {
             let fresh = fresh.count() as u64;
             assert!(fresh.abs_diff(10 * new) <= 1, "{new} of a hundred: {fresh} of a thousand");
         }
+    }
+
+    #[test]
+    fn instructions_are_mixed_as_is_said() {
+        let mix: Mix = "count=3, compare=1".parse().unwrap();
+        let key = Key::new([1, 2]);
+        let counts = (0..4000).filter(|n| mix.drawn(key.hash(*n)) == Opcode::Count).count();
+        assert!(counts.abs_diff(3000) < 150, "{counts} of 4000");
+        for (text, wrong) in
+            [("", "'' is no"), ("cuont", "'cuont' is no"), ("nop=0", "how often"), ("nop=x", "how often")]
+        {
+            assert!(text.parse::<Mix>().is_err_and(|error| error.contains(wrong)), "{text}");
+        }
+        let all = Opcode::ALL.map(Opcode::name).join(",").parse::<Mix>().unwrap();
+        let kinds: BTreeSet<u8> = (0..11).map(|n| about(all.drawn(n), 7, 8).opcode().number()).collect();
+        assert_eq!(kinds.len(), 11);
+    }
+
+    #[test]
+    fn packets_are_as_long_as_is_said_or_as_they_have_to_be() {
+        let line = Line::of(5937, None).unwrap();
+        let part = Part {
+            locations: Locations::INPUT,
+            error: false,
+            piggybacked: false,
+            trace: false,
+            computation: 1,
+            instruction: Instruction::Nop,
+        };
+        assert_eq!([0, 14, 16, 17, 1000].map(|size| filled(line, &part, size).len()), [14, 14, 14, 17, 1000]);
     }
 }

@@ -10,7 +10,7 @@ mod verify;
 mod walk;
 mod wire;
 
-use crate::arguments::{State, StateCommand};
+use crate::arguments::{State, StateCommand, Usage};
 use crate::output::{Rows, print_json};
 use crate::show;
 use anyhow::Result;
@@ -54,10 +54,10 @@ pub fn state(arguments: &State) -> Result<ExitCode> {
             group::collect(*computation, *operator, member, (line()?, *json))
         }
         StateCommand::GroupSize { computation, member } => group::size(*computation, member, (line()?, *json)),
-        StateCommand::Generate { to, rate, time, new, computations, instruction, seed } => {
-            let kind = generate::Kind::named(instruction)?;
-            let load =
-                generate::Load { rate: *rate, time: *time, new: *new, computations: *computations, kind, seed: *seed };
+        StateCommand::Generate { to, rate, time, new, computations, instruction, size, seed } => {
+            let mix = instruction.parse().map_err(Usage)?;
+            let (rate, time, new, computations) = (*rate, *time, *new, *computations);
+            let load = generate::Load { rate, time, new, computations, mix, size: *size, seed: *seed };
             generate::generate(*to, line()?, &load)
         }
         StateCommand::Dump { file } => dump::dump(file, *port, *json),
