@@ -155,6 +155,8 @@ pub struct Lines {
     hand: Option<Packet>,
     /// The queue that packet was in.
     from: usize,
+    /// The groups of the last packets in `out`, and of that in `hand`, that are still to be entered in the books.
+    leaving: Vec<u8>,
     /// Whether the arriving packet was marked.
     marking: bool,
     out: Batch,
@@ -187,6 +189,7 @@ impl Link {
             arriving: None,
             hand: None,
             from: 0,
+            leaving: Vec::with_capacity(BATCH),
             marking: false,
             out: Batch::new(),
             room: 0,
@@ -403,7 +406,7 @@ impl Link {
                 self.succeed();
                 self.insist(|scheme, lines| scheme.serve(lines));
             }
-            self.lines.transmit();
+            self.lines.enter();
             self.settle(fates);
             let packets = self.lines.out.len();
             if packets < BATCH && self.lines.room > 0 {
@@ -493,7 +496,7 @@ impl Link {
 
     fn clear_own(&mut self, reason: DropReason, fates: &mut Fates) {
         for i in 0..self.lines.queues.len() {
-            while let Some(packet) = self.lines.take(i) {
+            while let Some((packet, _)) = self.lines.take(i) {
                 self.lines.books.dropped(i, reason);
                 self.lines.ended.push((packet, reason));
                 if self.lines.ended.len() == BATCH {
@@ -510,9 +513,11 @@ impl Link {
         self.lines.queues.forget();
         self.lose_under_way();
         self.succeed();
-        let Lines { queues, backlog, offered, foreseen, arriving, marking, hand, out, ended, counters, .. } =
-            &mut self.lines;
+        let Lines {
+            queues, backlog, offered, foreseen, arriving, marking, hand, leaving, out, ended, counters, ..
+        } = &mut self.lines;
         queues.forget();
+        leaving.clear();
         *foreseen = Foreseen::default();
         (*offered, *out, *arriving, *hand) = (Batch::new(), Batch::new(), None, None);
         (*backlog, *marking) = (Size::default(), false);

@@ -64,6 +64,12 @@ impl Queues {
         }
     }
 
+    /// Whether what waits in them may be far.
+    #[inline(always)]
+    pub fn are_many(&self) -> bool {
+        matches!(self, Queues::Many(_))
+    }
+
     /// Packets of a queue, and their bytes; nothing where there is no such queue.
     #[inline(always)]
     pub fn size(&self, queue: usize) -> (u32, u64) {

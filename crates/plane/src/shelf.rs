@@ -5,7 +5,7 @@
 //! last is used again first. Whoever knows which queue is next says so ([`Shelf::soon`]), and its line is there by then.
 
 use packet::Packet;
-use packet::pool::{prefetch, thicken};
+use packet::pool::{Huge, prefetch_far};
 use units::Heap;
 
 /// No place.
@@ -15,7 +15,7 @@ const NEAR: usize = 4;
 
 /// Queues, and what waits in them: packets, or what stands for them in a measurement.
 pub struct Shelf<T = Packet> {
-    lines: Box<[Line<T>]>,
+    lines: Huge<Line<T>>,
     places: Vec<Place<T>>,
     /// The first of the places that are free again; the others have never been used.
     free: u32,
@@ -73,11 +73,10 @@ impl<T> Line<T> {
 }
 
 impl<T> Shelf<T> {
-    /// So many queues, for so many packets together.
+    /// So many queues, at least one, for so many packets together.
     pub fn new(queues: usize, capacity: usize) -> Shelf<T> {
         let capacity = capacity.min(NONE as usize);
-        let lines: Box<[Line<T>]> = (0..queues).map(|_| Line::EMPTY).collect();
-        thicken(&lines);
+        let lines = Huge::of(queues, |_| Line::EMPTY);
         let (places, mut ages) = (Vec::with_capacity(capacity), Heap::default());
         ages.grow(queues);
         Shelf { lines, places, free: NONE, waiting: 0, capacity, ages }
@@ -103,7 +102,7 @@ impl<T> Shelf<T> {
     #[inline(always)]
     pub fn soon(&self, queue: usize) {
         if let Some(line) = self.lines.get(queue) {
-            prefetch(line);
+            prefetch_far(line);
         }
     }
 
@@ -206,11 +205,17 @@ impl<T> Shelf<T> {
     #[inline(always)]
     pub fn pop(&mut self, queue: usize, length: impl FnOnce(&T) -> u64) -> Option<(T, u64)> {
         let line = self.lines.get_mut(queue)?;
-        let packet = if line.count > 0 {
-            let packet = line.near[line.place(0)].take()?;
+        let (packet, bytes) = if line.count > 0 {
+            let place = line.place(0);
+            let packet = line.near[place].take()?;
             line.start = (line.start + 1) % NEAR as u8;
             line.count -= 1;
-            packet
+            // Not asked of the packet: it is left alone.
+            let bytes = match line.lengths[place] {
+                LONG => length(&packet),
+                bytes => bytes.into(),
+            };
+            (packet, bytes)
         } else {
             let number = line.first;
             let place = self.places.get_mut(number as usize)?;
@@ -221,9 +226,9 @@ impl<T> Shelf<T> {
                 line.last = NONE;
             }
             self.free = number;
-            packet
+            let bytes = length(&packet);
+            (packet, bytes)
         };
-        let bytes = length(&packet);
         line.packets -= 1;
         line.bytes -= bytes;
         self.waiting -= 1;

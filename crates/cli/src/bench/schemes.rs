@@ -2,7 +2,7 @@
 
 use super::parts::{each, sequence};
 use super::{Figure, Rounds, median};
-use packet::pool::{prefetch, thicken};
+use packet::pool::{Huge, prefetch};
 use plane::rig::Shelf;
 use schemes::{Ahead, Layer, Next, Progress, Record, Scheme, Size, Wires};
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub(super) struct Desk {
     /// Of those, how many were seen before their turn.
     foreseen: usize,
     arriving: Option<Record>,
-    slots: Vec<Slot>,
+    slots: Huge<Slot>,
     /// The slots that are free, by their numbers, from one on; the one used last is used first.
     free: Vec<NonZeroU32>,
     queues: Shelf<NonZeroU32>,
@@ -43,8 +43,7 @@ struct Slot(Record);
 
 impl Desk {
     fn new(queues: usize, flows: Vec<u32>, packets: usize) -> Desk {
-        let slots = vec![Slot::default(); packets];
-        thicken(&slots);
+        let slots = Huge::of(packets, |_| Slot::default());
         let free = (1..=packets as u32).rev().filter_map(NonZeroU32::new).collect();
         let (now, queues) = (Instant::new(1), Shelf::new(queues, packets));
         let (arriving, hand) = (None, None);
@@ -61,13 +60,22 @@ impl Desk {
         &self.slots[packet.get() as usize - 1]
     }
 
+    /// The record is not looked at where nobody asks for more of it than the length.
     #[inline(always)]
     fn take(&mut self, queue: QueueId) -> Option<Record> {
         let slots = &self.slots;
         let length = |packet: &NonZeroU32| u64::from(slots[packet.get() as usize - 1].0.length);
-        let (packet, _) = self.queues.pop(queue.index(), length)?;
+        let (packet, length) = self.queues.pop(queue.index(), length)?;
+        prefetch(self.slot(packet));
         self.free.push(packet);
-        Some(self.slot(packet).0)
+        Some(Record { length: length as u32, ..self.slot(packet).0 })
+    }
+
+    /// Looks at each packet that has become free since there were so many, as whoever transmits it does.
+    #[inline(always)]
+    fn send(&self, before: usize) {
+        let left = self.free[before..].iter();
+        black_box(left.fold(0, |sum, packet| sum ^ self.slot(*packet).0.timestamp.get()));
     }
 }
 
@@ -194,7 +202,9 @@ impl Busy {
         self.desk.offered = packets;
         self.scheme.arrival(&mut self.desk);
         self.desk.room = packets;
+        let before = self.desk.free.len();
         self.scheme.serve(&mut self.desk);
+        self.desk.send(before);
     }
 
     /// The same for that many packets, so many of them at once.
@@ -281,8 +291,7 @@ pub fn costs(rounds: usize) -> BTreeMap<String, f64> {
 /// Cache lines changed all over as much memory as [`MOST`] flows with two packets each take, by whoever knows which they are: what the machine
 /// gives today.
 fn memory(rounds: Rounds) -> Figure {
-    let mut lines = vec![Slot::default(); 4 * MOST];
-    thicken(&lines);
+    let mut lines = Huge::of(4 * MOST, |_| Slot::default());
     let places: Vec<usize> =
         sequence(13).map(|r| (((r >> 32) * lines.len() as u64) >> 32) as usize).take(1 << 17).collect();
     let cost = each(rounds, places.len(), || places.iter().for_each(|&place| lines[place].0.length += 1));

@@ -7,14 +7,15 @@
 
 use std::ffi::c_void;
 use std::fmt;
-use std::ops::Deref;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use zerocopy::FromZeros;
 
 /// Bytes of a huge page, and where the memory of a table begins.
 const PAGE: usize = 2 << 20;
 
-/// A table of fixed length, zeroed, its memory used where it is written.
+/// A table of fixed length, its memory used where it is written.
 pub struct Huge<T> {
     data: NonNull<T>,
     length: usize,
@@ -32,7 +33,32 @@ impl<T: FromZeros> Huge<T> {
     /// When the kernel has no address space for it, when its size overflows, and for types that need to be dropped or are
     /// aligned to more than a huge page.
     pub fn zeroed(length: usize) -> Huge<T> {
-        const { assert!(!std::mem::needs_drop::<T>() && size_of::<T>() > 0 && align_of::<T>() <= PAGE) };
+        const { assert!(!std::mem::needs_drop::<T>()) };
+        Huge::map(length)
+    }
+}
+
+impl<T> Huge<T> {
+    /// A table of `length` elements, at least one, as `make` makes them, each told its place. It is in huge pages from the beginning,
+    /// unless it is less than one.
+    ///
+    /// # Panics
+    /// As [`Huge::zeroed`].
+    pub fn of(length: usize, mut make: impl FnMut(usize) -> T) -> Huge<T> {
+        // Until all elements are there it has none: where `make` panics those that were made are not dropped.
+        let table = Huge::<MaybeUninit<T>>::map(length);
+        table.prefer_large_pages();
+        for place in 0..length {
+            // SAFETY: the mapping has room for `length` elements and is aligned for them.
+            unsafe { table.data.add(place).cast::<T>().write(make(place)) };
+        }
+        let data = ManuallyDrop::new(table).data.cast();
+        Huge { data, length }
+    }
+
+    /// Memory for so many, zeroed.
+    fn map(length: usize) -> Huge<T> {
+        const { assert!(size_of::<T>() > 0 && align_of::<T>() <= PAGE) };
         let bytes = length.checked_mul(size_of::<T>()).filter(|&bytes| bytes > 0).expect("a table has a size");
         // Reserved with a page more than needed, so that an aligned part lies within; the rest is given back.
         let reserved = bytes.next_multiple_of(PAGE) + PAGE;
@@ -50,9 +76,7 @@ impl<T: FromZeros> Huge<T> {
         }
         Huge { data: NonNull::new(data.cast()).expect("a mapping is not at zero"), length }
     }
-}
 
-impl<T> Huge<T> {
     fn bytes(&self) -> usize {
         (self.length * size_of::<T>()).next_multiple_of(PAGE)
     }
@@ -76,15 +100,6 @@ impl<T> Huge<T> {
         // SAFETY: the range is this table's mapping.
         unsafe { collapse(self.data.as_ptr().cast(), self.bytes()) }
     }
-}
-
-/// The same for a table that lies in any memory: for as many huge pages as lie wholly within it.
-pub fn thicken<T>(table: &[T]) {
-    let start = table.as_ptr().cast_mut().cast::<c_void>();
-    let before = start.addr().next_multiple_of(PAGE) - start.addr();
-    let pages = size_of_val(table).saturating_sub(before) / PAGE;
-    // SAFETY: the range lies within the table, which is borrowed.
-    unsafe { collapse(start.wrapping_byte_add(before), pages * PAGE) }
 }
 
 /// Has the kernel back memory by huge pages.
@@ -119,15 +134,27 @@ impl<T> Deref for Huge<T> {
     type Target = [T];
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: `length` elements lie at `data`, aligned to more than `T` asks; zeroed memory is a valid `T`
+        // SAFETY: `length` elements lie at `data`, aligned to more than `T` asks; each was written, or is valid where it is zeroed
         // (`FromZeros`), and the mapping lives as long as `self`.
         unsafe { std::slice::from_raw_parts(self.data.as_ptr(), self.length) }
     }
 }
 
+impl<T> DerefMut for Huge<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as above; `&mut self` makes the borrow exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.data.as_ptr(), self.length) }
+    }
+}
+
 impl<T> Drop for Huge<T> {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made in `zeroed`; borrows of the elements have ended.
+        if std::mem::needs_drop::<T>() {
+            // SAFETY: all elements are there, and none is used any more.
+            unsafe { std::ptr::drop_in_place::<[T]>(&raw mut **self) };
+        }
+        // SAFETY: the mapping was made in `map`; borrows of the elements have ended.
         unsafe { unmap(self.data.as_ptr().cast(), self.bytes()) }
     }
 }
@@ -193,11 +220,16 @@ mod tests {
     }
 
     #[test]
-    fn a_table_anywhere_keeps_what_is_written_when_its_pages_grow() {
-        for length in [0, 1, PAGE / 8, 3 * PAGE / 8 + 1] {
-            let table: Vec<u64> = (0..length as u64).collect();
-            thicken(&table);
-            assert!(table.iter().copied().eq(0..length as u64), "{length}");
+    fn a_table_of_what_is_made_can_be_changed_and_drops_each_element_once() {
+        let counted = std::rc::Rc::new(());
+        for length in [1, 5, PAGE / 8 + 3] {
+            let mut table = Huge::of(length, |place| (counted.clone(), place));
+            assert_eq!(table.as_ptr().addr() % PAGE, 0);
+            table[length - 1].1 += 7;
+            assert_eq!(table.iter().map(|(_, place)| place).sum::<usize>(), length * (length - 1) / 2 + 7);
+            assert_eq!(std::rc::Rc::strong_count(&counted), 1 + length);
+            drop(table);
+            assert_eq!(std::rc::Rc::strong_count(&counted), 1);
         }
     }
 

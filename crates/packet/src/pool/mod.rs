@@ -14,8 +14,8 @@ mod region;
 mod shared;
 
 pub use batch::{BATCH, Batch, Drain};
-pub use frame::{Meta, Packet, prefetch};
-pub use huge::{Huge, thicken};
+pub use frame::{Meta, Packet, prefetch, prefetch_far};
+pub use huge::Huge;
 pub use offload::{Offload, PartialChecksum, Segmentation};
 pub use queue::Queue;
 pub use region::{Region, SUPER_FRAME, Umem};

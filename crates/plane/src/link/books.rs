@@ -127,30 +127,41 @@ impl Books {
         Books { places, group_of, tallies, longest: Nanos::ZERO, columns, states }
     }
 
+    /// The group of a queue.
     #[inline(always)]
-    fn tally(&mut self, queue: usize) -> &mut Tally {
-        let group = self.group_of.get(queue).map_or(0, |group| usize::from(*group));
+    pub fn group(&self, queue: usize) -> u8 {
+        self.group_of.get(queue).map_or(0, |group| *group)
+    }
+
+    #[inline(always)]
+    fn tally(&mut self, group: u8) -> &mut Tally {
         let last = self.tallies.len() - 1;
-        &mut self.tallies[group.min(last)]
+        &mut self.tallies[usize::from(group).min(last)]
     }
 
     /// Packets leave `queue` to be sent, having waited so long each.
     #[inline(always)]
     pub fn left(&mut self, queue: usize, waited: Nanos, packets: u64) {
+        self.left_of(self.group(queue), waited, packets);
+    }
+
+    /// The same for some queue of a group.
+    #[inline(always)]
+    pub fn left_of(&mut self, group: u8, waited: Nanos, packets: u64) {
         self.longest = self.longest.max(waited);
-        self.tally(queue).sojourn.record(waited, packets);
+        self.tally(group).sojourn.record(waited, packets);
     }
 
     /// A packet of `queue`, or on its way to it, was dropped.
     #[cold]
     pub fn dropped(&mut self, queue: usize, reason: DropReason) {
-        self.tally(queue).dropped(reason, 1);
+        self.tally(self.group(queue)).dropped(reason, 1);
     }
 
     /// A packet of `queue`, or on its way to it, was marked.
     #[cold]
     pub fn marked(&mut self, queue: usize) {
-        self.tally(queue).marked += 1;
+        self.tally(self.group(queue)).marked += 1;
     }
 
     /// The longest time since this was last set to nothing.

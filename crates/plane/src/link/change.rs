@@ -99,6 +99,7 @@ impl Link {
 
     /// This scheme and its queues, for another's.
     pub(super) fn exchange(&mut self, other: &mut Queueing) {
+        self.lines.enter();
         std::mem::swap(&mut self.scheme, &mut other.scheme);
         std::mem::swap(&mut self.sharing, &mut other.sharing);
         std::mem::swap(&mut self.lines.queues, &mut other.queues);

@@ -14,7 +14,7 @@ use crate::fates::Fates;
 use crate::medium::{Crossing, Medium, Trace};
 use packet::{BATCH, Batch, DropReason, Packet};
 use plan::LinkPlan;
-use schemes::{Next, Wires as _};
+use schemes::Next;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -337,7 +337,7 @@ impl Link {
                 self.succeed();
                 self.insist(|scheme, lines| scheme.serve(lines));
             }
-            self.lines.transmit();
+            self.lines.enter();
             self.settle(fates);
             if self.lines.out.is_empty() {
                 self.lines.counters.wasted += 1;

@@ -294,6 +294,8 @@ mod tests {
                 }
                 assert!(line.came_out[before..].is_sorted(), "{what}");
                 line.check(&what);
+                // Also those that had left when it panicked are in the books, and once.
+                assert_eq!(line.link.told(line.now).sojourn.count(), line.link.counters().sent, "{what}");
             }
         }
     }
@@ -343,6 +345,8 @@ mod tests {
                 assert_eq!(line.link.counters().dropped, flushed, "{change:?} after {left}");
                 assert_eq!(line.came_out.len() as u64 + flushed, u64::from(line.offered), "{change:?} after {left}");
                 line.check(&format!("{change:?} after {left}"));
+                let told = line.link.told(line.now).sojourn.count();
+                assert_eq!(told, line.link.counters().sent, "{change:?} after {left}");
             }
         }
     }

@@ -1,11 +1,12 @@
 //! Packets as a scheme sees them: lengths on the wire, records, and what waits.
 
+use super::wires::{Alike, behind};
 use super::{FLOW_KEY, Lines};
 use crate::fates::Fates;
 use crate::offload::wire_length;
 use crate::port::Offloads;
 use packet::{DropReason, Packet, wire};
-use schemes::{Record, Size};
+use schemes::{Record, Size, Wires as _};
 use units::Bytes;
 
 #[inline(always)]
@@ -48,9 +49,15 @@ impl Lines {
     /// A packet as its scheme sees it.
     #[inline(always)]
     pub(super) fn record(&self, packet: &Packet) -> Record {
+        self.record_of(packet, self.length(packet))
+    }
+
+    /// The same for one that is known to have so many bytes: where nobody asks for more of it, it is not looked at.
+    #[inline(always)]
+    pub(super) fn record_of(&self, packet: &Packet, length: u64) -> Record {
         let meta = packet.meta();
         Record {
-            length: self.length(packet) as u32,
+            length: length as u32,
             timestamp: meta.timestamp,
             queue: meta.queue,
             class: meta.class,
@@ -79,12 +86,33 @@ impl Lines {
         self.ended.extend(self.arriving.take().map(|packet| (packet, DropReason::SchemeArrival)));
     }
 
+    /// Takes the first packet of a queue, and its bytes.
     #[inline(always)]
-    pub(super) fn take(&mut self, queue: usize) -> Option<Packet> {
+    pub(super) fn take(&mut self, queue: usize) -> Option<(Packet, u64)> {
         let super_frames = self.super_frames;
         let (packet, length) = self.queues.pop(queue, |packet| length(super_frames, packet))?;
         self.backlog.packets -= 1;
         self.backlog.bytes = Bytes::new(self.backlog.bytes.get() - length);
-        Some(packet)
+        Some((packet, length))
+    }
+
+    /// Enters in the books the packets that have left since the last time. With many queues they are far, and are looked at only now,
+    /// one behind the other, as whoever transmits them will.
+    #[inline]
+    pub(super) fn enter(&mut self) {
+        self.transmit();
+        let Lines { now, out, leaving, books, .. } = self;
+        let left = &out.as_slice()[out.len() - leaving.len()..];
+        let mut alike = Alike::default();
+        let mut enter = |((came, group), packets)| books.left_of(group, behind(*now, came), packets);
+        for (packet, group) in left.iter().zip(leaving.drain(..)) {
+            let came = (packet.meta().timestamp, packet.meta().worked);
+            if let Some(before) = alike.next((came, group)) {
+                enter(before);
+            }
+        }
+        if let Some(last) = alike.rest() {
+            enter(last);
+        }
     }
 }

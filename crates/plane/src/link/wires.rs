@@ -9,21 +9,22 @@ use units::{Bytes, Instant, Nanos, QueueId, Rate};
 
 /// How long a packet waited that came then and was worked on for so many nanoseconds.
 #[inline(always)]
-fn behind(now: Instant, (came, worked): (Instant, u32)) -> Nanos {
+pub(super) fn behind(now: Instant, (came, worked): (Instant, u32)) -> Nanos {
     now.since(came).saturating_sub(Nanos::new(worked.into()))
 }
 
-/// Packets one behind the other that came together and were worked on together: they are counted, and told of at once.
+/// Packets one behind the other that are alike, as those that came together and were worked on together: they are counted, and told of
+/// at once.
 #[derive(Default)]
-struct Alike {
-    of: (Instant, u32),
+pub(super) struct Alike<K> {
+    of: K,
     packets: u64,
 }
 
-impl Alike {
+impl<K: PartialEq> Alike<K> {
     /// One more. Answers those before it, where it is not like them.
     #[inline(always)]
-    fn next(&mut self, of: (Instant, u32)) -> Option<((Instant, u32), u64)> {
+    pub fn next(&mut self, of: K) -> Option<(K, u64)> {
         if self.of == of {
             self.packets += 1;
             return None;
@@ -34,7 +35,7 @@ impl Alike {
 
     /// Those that were not told of.
     #[inline(always)]
-    fn rest(self) -> Option<((Instant, u32), u64)> {
+    pub fn rest(self) -> Option<(K, u64)> {
         (self.packets > 0).then_some((self.of, self.packets))
     }
 }
@@ -94,8 +95,8 @@ impl Wires for Lines {
     }
 
     fn drop_front(&mut self, queue: QueueId) -> Option<Record> {
-        let packet = self.take(queue.index())?;
-        let record = self.record(&packet);
+        let (packet, length) = self.take(queue.index())?;
+        let record = self.record_of(&packet, length);
         self.books.dropped(queue.index(), DropReason::SchemeFront);
         self.ended.push((packet, DropReason::SchemeFront));
         Some(record)
@@ -120,11 +121,17 @@ impl Wires for Lines {
         if self.room == 0 {
             return None;
         }
-        let packet = self.take(queue.index())?;
-        let record = self.record(&packet);
-        let (came, worked) = (packet.meta().timestamp, packet.meta().worked);
-        self.books.left(queue.index(), behind(self.now, (came, worked)), 1);
+        let (packet, length) = self.take(queue.index())?;
+        let record = self.record_of(&packet, length);
+        if self.queues.are_many() {
+            packet.prefetch_meta();
+            self.leaving.push(self.books.group(queue.index()));
+        } else {
+            let (came, worked) = (packet.meta().timestamp, packet.meta().worked);
+            self.books.left(queue.index(), behind(self.now, (came, worked)), 1);
+        }
         self.room -= 1;
+        self.counters.sent_bytes += length;
         self.from = queue.index();
         self.hand = Some(packet);
         Some(record)
@@ -133,7 +140,6 @@ impl Wires for Lines {
     #[inline(always)]
     fn transmit(&mut self) {
         if let Some(packet) = self.hand.take() {
-            self.counters.sent_bytes += self.length(&packet);
             self.out.push(packet);
         }
     }

@@ -253,6 +253,7 @@ impl Memory {
 
 impl Manage for CoDel {
     type Memory = Memory;
+    const LOOKS: bool = true;
 
     #[inline(always)]
     fn arrive<W: Wires>(&mut self, _: &mut Memory, at: &mut At<'_, W>, _: &Record) -> bool {

@@ -126,6 +126,8 @@ pub(crate) trait Manage: Clone + Send + 'static {
     type Memory: Clone + Default + core::fmt::Debug + Send;
     /// Whether others that wait may have to go for a packet that arrives.
     const PUSHES_OUT: bool = false;
+    /// Whether more is asked of a packet that is about to leave than how long it is.
+    const LOOKS: bool = false;
 
     /// What is remembered of a queue that nothing has come to, with room for all that will be.
     fn memory(&self) -> Self::Memory {

@@ -96,6 +96,15 @@ macro_rules! nodes {
                 match self { $(Aqm::$kind(each) => each.fetch(queue, wires)),* }
             }
 
+            /// Whether more is asked of a packet that is about to leave than how long it is.
+            #[inline(always)]
+            pub fn looks(&self) -> bool {
+                fn of<M: Manage>(_: &Each<M>) -> bool {
+                    M::LOOKS
+                }
+                match self { $(Aqm::$kind(each) => of(each)),* }
+            }
+
             /// One evaluation of the queue.
             #[inline(always)]
             pub fn evaluate<W: Wires>(&mut self, queue: usize, mut at: At<'_, W>) -> Turn {

@@ -240,6 +240,7 @@ impl Pie {
 
 impl Manage for Pie {
     type Memory = Memory;
+    const LOOKS: bool = true;
 
     #[inline]
     fn arrive<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>, _: &Record) -> bool {

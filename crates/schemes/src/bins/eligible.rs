@@ -193,7 +193,9 @@ impl<T: Waiting> Order for Eligible<T> {
             soon.bin(bin);
             soon.fetch(&self.bins[bin]);
         }
-        if let Some(bin) = later(1) {
+        if soon.looks()
+            && let Some(bin) = later(1)
+        {
             soon.head(bin, 0);
         }
     }

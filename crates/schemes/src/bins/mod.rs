@@ -95,6 +95,12 @@ impl<W: Wires> Soon<'_, W> {
         self.aqm.fetch(bin, self.wires);
     }
 
+    /// Whether anybody looks at packets before they leave: else [`Soon::head`] is for nothing.
+    #[inline(always)]
+    pub fn looks(&self) -> bool {
+        self.aqm.looks()
+    }
+
     /// This one, which was said before, even sooner: the first packet of it, and those behind that make up so many bytes.
     #[inline(always)]
     pub fn head(&self, bin: usize, bytes: u32) {

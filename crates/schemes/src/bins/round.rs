@@ -106,8 +106,10 @@ impl Round {
         for turn in self.together(BINS) {
             soon.bin(turn.bin as usize);
         }
-        for turn in self.together(HEADS) {
-            soon.head(turn.bin as usize, turn.credit.max(0) as u32);
+        if soon.looks() {
+            for turn in self.together(HEADS) {
+                soon.head(turn.bin as usize, turn.credit.max(0) as u32);
+            }
         }
     }
 
