@@ -36,17 +36,19 @@ impl Cleaners {
         told
     }
 
-    /// Cleans what is due. Answers when there is more; [`Instant::FAR`] where there is nothing.
-    pub fn clean(&self, now: Instant) -> Instant {
+    /// Cleans what is due by a clock. Answers when there is more; [`Instant::FAR`] where there is nothing.
+    pub fn clean(&self, clock: impl Fn() -> Instant) -> Instant {
         let mut due = Instant::FAR;
         // Of a store that is gone nobody is told any more.
         lock(&self.0).retain_mut(|(cleaner, told)| {
             if Arc::strong_count(&told.0) == 1 {
                 return false;
             }
+            let now = clock();
             let done = (0..ROUNDS).take_while(|_| cleaner.step(now) > 0).count();
             if done > 0 {
-                *lock(&told.0) = cleaner.cleaned();
+                let spent = told.read().spent + clock().since(now);
+                *lock(&told.0) = Cleaned { spent, ..cleaner.cleaned() };
             }
             due = due.min(cleaner.due(now).unwrap_or(Instant::FAR));
             true

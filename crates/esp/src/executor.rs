@@ -350,7 +350,7 @@ impl Station {
                 lags: cleaned.lags,
                 freed: cleaned.freed,
                 limbo: cleaned.limbo,
-                cleaning: seen.cleaning,
+                cleaning: seen.cleaning + cleaned.spent,
                 probed: counters.probed,
                 collisions: counters.collisions,
                 memory: bound::memory(occupancy.capacity, 1),

@@ -24,8 +24,9 @@ impl Daemon {
     /// Starts the thread that cleans stores with a cleaner of their own.
     pub(super) fn start_cleaning(self: &Arc<Self>, cleaners: Cleaners) -> Result<(), std::io::Error> {
         let clean = move |_: &Daemon| {
+            let due = cleaners.clean(clock::now);
             let now = clock::now();
-            match cleaners.clean(now) {
+            match due {
                 _ if cleaners.count() == 0 => NOBODY,
                 due if due <= now => AT_ONCE,
                 due => due.since(now).clamp(OFTEN, SELDOM),

@@ -23,6 +23,8 @@ pub struct Cleaned {
     pub lag: Option<Nanos>,
     /// How long entries had been expired: all that were unlinked together as long as the first of them.
     pub lags: Spread,
+    /// What that took, where somebody has a clock for it.
+    pub spent: Nanos,
 }
 
 impl Cleaned {
@@ -32,6 +34,7 @@ impl Cleaned {
         self.limbo += other.limbo;
         self.lag = self.lag.max(other.lag);
         self.lags.add(&other.lags);
+        self.spent += other.spent;
     }
 }
 
@@ -108,7 +111,8 @@ impl Sweep {
     /// What was taken away so far.
     pub fn cleaned(&self) -> Cleaned {
         let lag = (self.unlinked > 0).then_some(self.lag);
-        Cleaned { freed: self.freed, limbo: self.unlinked - self.freed, lag, lags: self.lags.told() }
+        let (limbo, lags, spent) = (self.unlinked - self.freed, self.lags.told(), Nanos::ZERO);
+        Cleaned { freed: self.freed, limbo, lag, lags, spent }
     }
 
     /// Frees what was unlinked before the `end`th: nobody uses it.
