@@ -115,6 +115,11 @@ pub struct Station {
     strain: Option<Strain>,
 }
 
+/// The name that the router `node` gives itself in reports that come in by a port.
+pub fn name_at(node: u64, port: PortId) -> u64 {
+    mix(node, u64::from(port.0))
+}
+
 impl RouterSpec {
     /// The stores, each with the port it belongs to.
     fn stores(&self) -> Vec<(Option<PortId>, StoreSpec)> {
@@ -132,7 +137,7 @@ impl RouterSpec {
     /// What is done where packets come in by a port. The store there is one of several of the router, and those behind each of them are other children to
     /// the router before it: each has a name of its own.
     fn entered(&self, port: Option<PortId>) -> Rules {
-        let node = port.map_or(self.rules.node, |port| mix(self.rules.node, u64::from(port.0)));
+        let node = port.map_or(self.rules.node, |port| name_at(self.rules.node, port));
         Rules { node, ..self.rules }
     }
 

@@ -13,6 +13,7 @@ use plan::StatePlan;
 use plan::state::PortStatePlan;
 use std::any::Any;
 use std::fmt;
+use std::hint::cold_path;
 use std::sync::Arc;
 use units::{Bytes, Instant, Nanos, PortId, Rate};
 
@@ -293,23 +294,33 @@ pub struct Marks {
     protocol: u16,
     /// The UDP port; beyond all of them for none.
     port: u32,
+    /// Its bytes as a packet has them; those of the highest for none.
+    raw: u16,
 }
 
 impl Marks {
     /// Those of no packet.
-    pub const NONE: Marks = Marks { protocol: u16::MAX, port: u32::MAX };
+    pub const NONE: Marks = Marks { protocol: u16::MAX, port: u32::MAX, raw: u16::MAX };
 
     /// Those that a configuration says.
     pub fn of(plan: &StatePlan) -> Marks {
         let port = if plan.udp_port == 0 { u32::MAX } else { plan.udp_port.into() };
-        Marks { protocol: plan.protocol.into(), port }
+        Marks { protocol: plan.protocol.into(), port, raw: (port as u16).to_be() }
     }
 
     /// Whether an IPv4 packet of this protocol may carry an instruction, where so much as ports have follows its header: never no where it
     /// does.
     #[inline(always)]
     pub(crate) fn may_be_behind(self, protocol: u8, port: [u8; 2]) -> bool {
-        u16::from(protocol) == self.protocol || u16::from_be_bytes(port) == self.port as u16
+        if u16::from(protocol) == self.protocol {
+            cold_path();
+            return true;
+        }
+        let is = u16::from_ne_bytes(port) == self.raw;
+        if is {
+            cold_path();
+        }
+        is
     }
 
     /// Whether an IP packet of this protocol may carry an instruction; `upper` is what follows its header.

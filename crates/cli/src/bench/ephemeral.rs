@@ -10,6 +10,7 @@ use esp::Executor;
 use esp::elements::Graph;
 use esp::isa::{self, Instruction, Operator};
 use esp::site::{Fate, Location, Rules, Site};
+use esp::station::name_at;
 use esp::store::{Epochs, Grace, LIFETIME, Store, StoreSpec, View};
 use esp::wire::{Addresses, Carriages, Locations, Part, dedicated};
 use io::clock::CycleCounter;
@@ -20,7 +21,7 @@ use plane::snapshot::Layout;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use units::Instant;
+use units::{Instant, PortId};
 
 /// Frames of a course that stays in the cache, and its tags.
 const WARM: usize = 1024;
@@ -107,7 +108,7 @@ fn executing(frames: usize, entries: u64) -> Rig {
 fn course((_, instruction): Kind, frames: usize, entries: u64) -> Course {
     let mut rig = executing(frames, entries);
     rig.settle();
-    let node = rig.router.tables().flow_key();
+    let node = name_at(rig.router.tables().flow_key(), PortId(0));
     let frames: Vec<Vec<u8>> = (0..frames)
         .map(|n| {
             let mut execute = |instruction| {
@@ -119,6 +120,14 @@ fn course((_, instruction): Kind, frames: usize, entries: u64) -> Course {
         })
         .collect();
     Course::of(rig, frames.into_iter())
+}
+
+/// Fails where an instruction was not executed: what its packet takes then is no cost of it.
+fn assert_executed(course: &mut Course) {
+    for packet in course.frames_mut() {
+        let part = Part::read(&packet.bytes()[HEADERS..]);
+        assert!(part.is_ok_and(|part| !part.error), "the computation was under way");
+    }
 }
 
 /// Gives each frame the next tags, and its part the checksum of that.
@@ -242,6 +251,7 @@ impl Costs {
             add(&mut costs.others, (others.plane(others.passes()), path));
             for (course, of) in courses.iter_mut().zip(&mut costs.through) {
                 add(of, (course.plane(course.passes()) - path, path));
+                assert_executed(course);
             }
             let places = places.iter_mut().zip(&mut costs.alone);
             for ((place, alone), (graph, elements)) in places.zip(graphs.iter_mut().zip(&mut costs.elements)) {
@@ -312,6 +322,7 @@ fn large(count: usize) -> Figure {
         draw(&mut course, &mut from);
         course.plane(1);
     }
+    assert_executed(&mut course);
     for _ in 0..count {
         draw(&mut course, &mut from);
         // The others are looked at as well, for their frames to be as warm.

@@ -45,7 +45,6 @@ use crate::snapshot::{Egress, PathSpec, PortView, Snapshot};
 use crate::station::Marks;
 use packet::wire::{flow_hash, ipv4};
 use packet::{BATCH, DropReason, Meta, Packet};
-use std::hint::cold_path;
 use units::{AdjacencyId, GroupId, Instant, InterfaceId, PathId, PortId};
 
 /// Where a classified packet goes: the index of a path instance of the worker.
@@ -198,7 +197,7 @@ impl<W: Witness> Classifier<'_, W> {
         let mac = if routed { view.mac.number() } else { u64::MAX };
         // Seldom any: found out once, and not of every packet.
         let marks = Some(self.snapshot.marks).filter(|marks| *marks != Marks::NONE);
-        let mut bytes = 0;
+        let (mut bytes, mut may) = (0, false);
         // All of one length, so that the loops below need no bounds checks.
         let packets = &mut packets[..count];
         let (keys, words, facts) = (&mut keys[..count], &mut words[..count], &mut facts[..count]);
@@ -207,12 +206,12 @@ impl<W: Witness> Classifier<'_, W> {
         for i in 0..count {
             let packet = &mut packets[i];
             bytes += packet.len() as u64;
-            match self.plain_destination(mac, packet, marks, stations) {
+            match self.plain_destination(mac, packet, marks, &mut may) {
                 Some((destination, seen)) => (keys[i], facts[i]) = (destination, seen),
                 None => {
                     (keys[i], facts[i]) = (0, Facts::NOT_PLAIN);
                     arrive(packet, came, id, view.untagged);
-                    *stations |= self.snapshot.marks.may_be_on(packet.bytes());
+                    may |= self.snapshot.marks.may_be_on(packet.bytes());
                     targets[i] = self.general(view, packet);
                     if packet.is_offloaded() {
                         *offloads = true;
@@ -221,6 +220,7 @@ impl<W: Witness> Classifier<'_, W> {
                 }
             }
         }
+        *stations = may;
         // What comes in untagged by one port is all of one VRF.
         match self.tables.vrf(self.tables.place(view.untagged)) {
             None => self.tables.fib4().lookup_bulk(keys, words),
@@ -263,14 +263,14 @@ impl<W: Witness> Classifier<'_, W> {
     }
 
     /// The destination of an untagged IPv4 packet for us to forward, without options and with nothing wrong; nothing
-    /// for all others. Notes in `stations` where it may carry an instruction.
+    /// for all others. Notes in `may` where it may carry an instruction.
     #[inline(always)]
     fn plain_destination(
         &self,
         mac: u64,
         packet: &mut Packet,
         marks: Option<Marks>,
-        stations: &mut bool,
+        may: &mut bool,
     ) -> Option<(u32, Facts)> {
         let bytes = packet.bytes();
         let frame = bytes.first_chunk::<PORTS>()?;
@@ -297,8 +297,7 @@ impl<W: Witness> Classifier<'_, W> {
         }
         let port = [frame[PLAIN + 2], frame[PLAIN + 3]];
         if marks.is_some_and(|marks| marks.may_be_behind(header[9], port)) {
-            cold_path();
-            *stations = true;
+            *may = true;
         }
         if ETHERNET + length < packet.len() {
             // Padding of a short Ethernet frame is no part of the packet.
