@@ -292,20 +292,18 @@ impl PlaceReport {
 pub struct Marks {
     /// The protocol in an IP header; beyond all of them for none.
     protocol: u16,
-    /// The UDP port; beyond all of them for none.
-    port: u32,
-    /// Its bytes as a packet has them; those of the highest for none.
-    raw: u16,
+    /// The bytes of the UDP port, as a packet has them; those of the highest for none, as which nothing worse happens than a look in vain.
+    port: u16,
 }
 
 impl Marks {
     /// Those of no packet.
-    pub const NONE: Marks = Marks { protocol: u16::MAX, port: u32::MAX, raw: u16::MAX };
+    pub const NONE: Marks = Marks { protocol: u16::MAX, port: u16::MAX };
 
     /// Those that a configuration says.
     pub fn of(plan: &StatePlan) -> Marks {
-        let port = if plan.udp_port == 0 { u32::MAX } else { plan.udp_port.into() };
-        Marks { protocol: plan.protocol.into(), port, raw: (port as u16).to_be() }
+        let port = if plan.udp_port == 0 { u16::MAX } else { plan.udp_port };
+        Marks { protocol: plan.protocol.into(), port: port.to_be() }
     }
 
     /// Whether an IPv4 packet of this protocol may carry an instruction, where so much as ports have follows its header: never no where it
@@ -316,7 +314,7 @@ impl Marks {
             cold_path();
             return true;
         }
-        let is = u16::from_ne_bytes(port) == self.raw;
+        let is = u16::from_ne_bytes(port) == self.port;
         if is {
             cold_path();
         }
@@ -327,8 +325,7 @@ impl Marks {
     #[inline(always)]
     pub(crate) fn may_carry(self, protocol: u8, upper: impl FnOnce() -> Option<[u8; 4]>) -> bool {
         u16::from(protocol) == self.protocol
-            || protocol == UDP
-                && upper().is_some_and(|ports| u32::from(u16::from_be_bytes([ports[2], ports[3]])) == self.port)
+            || protocol == UDP && upper().is_some_and(|ports| u16::from_ne_bytes([ports[2], ports[3]]) == self.port)
     }
 
     /// Whether a frame may have such a packet: never no where it has one.

@@ -148,7 +148,7 @@ impl Sweep {
     fn clean_due(&mut self, now: Instant, most: usize) -> usize {
         let count = self.unlink(now, most);
         self.free(self.unlinked);
-        // What is created from now on lives longer than what there is, and nothing less than its lifetime less a tick or two.
+        // What is created from now on expires behind what there is.
         self.quiet = self.due(now).unwrap_or(now);
         count
     }

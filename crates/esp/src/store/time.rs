@@ -24,11 +24,7 @@ impl Tick {
     /// The tick that contains a point in time. The first is none of those that mean something else.
     #[inline]
     pub fn of(now: Instant) -> Tick {
-        Tick((now.get() / TICK) as u32).after(UNLINKED + 1)
-    }
-
-    const fn after(self, ticks: u32) -> Tick {
-        Tick(self.0.wrapping_add(ticks))
+        Tick(((now.get() / TICK) as u32).wrapping_add(UNLINKED + 1))
     }
 
     /// Whether something that expires at `expiry` is there still. Neither an empty slot nor an unlinked one is.
