@@ -36,13 +36,16 @@ impl<W: Wires, M: Manage> Scheme<W> for Single<M> {
     #[inline]
     fn arrival(&mut self, wires: &mut W) {
         let bounds = self.node.takes_any_within();
+        // What is remembered stays in registers meanwhile: wires write where it might lie, for all that a compiler knows.
+        let mut memory = core::mem::take(&mut self.memory);
         loop {
             if let Some(bounds) = bounds {
                 wires.enqueue_while(self.queue, bounds);
             }
-            let Some(packet) = wires.arriving() else { return };
-            self.arrive(wires, &packet);
+            let Some(packet) = wires.arriving() else { break };
+            self.node.arrive(&mut memory, &mut at(wires, self.queue), &packet);
         }
+        self.memory = memory;
     }
 
     #[inline(always)]

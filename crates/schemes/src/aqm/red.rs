@@ -65,15 +65,9 @@ impl Memory {
             let change = whole * weight as i64 + ((part * weight) >> 32) as i64;
             self.average = self.average.wrapping_add_signed(change);
         } else if let Some(since) = self.idle {
-            self.decay(weight, now.since(since), rate.time_for(mean));
+            self.average = decayed(self.average, weight, now.since(since), rate.time_for(mean));
         }
         self.idle = None;
-    }
-
-    /// Nothing has waited for so long, in which packets that take so long might have left.
-    #[inline(never)]
-    fn decay(&mut self, weight: u64, idle: Nanos, packet: Nanos) {
-        self.average = times(self.average, power(ONE - weight, idle.get() / packet.get().max(1)));
     }
 
     /// So many packets wait behind the one that left: where it is none the time an empty queue counts begins.
@@ -83,6 +77,12 @@ impl Memory {
             self.idle = Some(now);
         }
     }
+}
+
+/// The average where nothing has waited for so long, in which packets that take so long might have left.
+#[inline(never)]
+fn decayed(average: u64, weight: u64, idle: Nanos, packet: Nanos) -> u64 {
+    times(average, power(ONE - weight, idle.get() / packet.get().max(1)))
 }
 
 /// The product of two fixed-point numbers, the second of which is one at most. In two steps, for WebAssembly multiplies 64 bits at most.
