@@ -184,3 +184,29 @@ fn an_onlooker_sees_entries_that_were_there() {
         looks.join().unwrap();
     });
 }
+
+/// An owner that gives up what ticks tell to be alive again, beside a cleaner that is as late and believes them, or not, as it comes: nobody finds it, and
+/// what is made afterwards stays.
+#[test]
+fn what_an_owner_gives_up_is_found_by_nobody() {
+    loom::model(|| {
+        let (space, epochs, mut shard) = store(1);
+        assert_eq!(set(&mut shard, Instant::START, 1, 5), Done::Executed(()));
+        let late = Instant::START + Nanos::secs(7 * 3600);
+        let mut cleaner = Cleaner::new(std::iter::once(space), epochs, Grace::Counters);
+        let cleans = thread::spawn(move || {
+            cleaner.step(late);
+            cleaner.step(late);
+            cleaner
+        });
+        assert_eq!(get(&mut shard, late, 1), None);
+        let early = set(&mut shard, late, 1, 6);
+        let mut cleaner = cleans.join().unwrap();
+        while cleaner.step(late) > 0 {}
+        let value = if early == Done::Full { None } else { Some(6) };
+        assert_eq!(get(&mut shard, late, 1), value);
+        assert_eq!(set(&mut shard, late, 1, 7), Done::Executed(()));
+        cleaner.step(late);
+        assert_eq!(get(&mut shard, late, 1), Some(7));
+    });
+}

@@ -32,8 +32,10 @@ impl Inspector {
         self.0.iter().enumerate().flat_map(move |(shard, space)| {
             places(space).filter_map(move |(line, slot)| {
                 let (tag, value, expiry) = read(space.line(line), slot, now)?;
-                let age = space.lifetime.span().saturating_sub(now.until(expiry));
-                Some(Entry { shard, tag, value, age, creator: space.creator(Place::new(line, slot)) })
+                let (lifetime, left) = (space.lifetime.span(), now.until(expiry));
+                let (age, creator) = (lifetime.saturating_sub(left), space.creator(Place::new(line, slot)));
+                // What seems to live for longer than anything does has expired long ago.
+                (left <= lifetime).then_some(Entry { shard, tag, value, age, creator })
             })
         })
     }
@@ -65,15 +67,8 @@ fn read(line: &Line, slot: usize, now: Tick) -> Option<(u64, u64, u32)> {
 /// By the log, in which what lives comes after what has expired.
 pub(super) fn occupancy(space: &Space, now: Tick) -> Occupancy {
     let (created, freed) = (space.created.load(Ordering::Acquire), space.freed.load(Ordering::Acquire));
-    let (mut first, mut end) = (freed.min(created), created);
-    while first < end {
-        let middle = first + (end - first) / 2;
-        if now.is_before(space.record(space.position(middle)).expiry) {
-            end = middle;
-        } else {
-            first = middle + 1;
-        }
-    }
+    let given_up = space.given_up.load(Ordering::Acquire);
+    let first = space.expired((freed.max(given_up).min(created), created), now);
     let live = created - first;
     Occupancy { capacity: space.capacity, live, expired: first - freed.min(created), created }
 }

@@ -5,7 +5,7 @@ use super::line::{Line, Place};
 use super::space::{Record, Space};
 use super::sweep::{Cleaned, Sweep, next};
 use super::sync::{Arc, AtomicU64, Ordering};
-use super::time::{Alive, GAP, Tick};
+use super::time::{Alive, GAP, HEED, Tick};
 use super::view::{MAX_TAGS, Tags, View};
 use units::{Instant, Nanos};
 
@@ -77,6 +77,8 @@ struct Books {
     freed: u64,
     /// When a batch was last begun.
     last: Instant,
+    /// When it is looked next whether ticks have been running for longer than they may.
+    heed: Instant,
     /// Nothing is found and nothing created before this many are freed.
     outdated: u64,
     counters: ShardCounters,
@@ -99,6 +101,7 @@ impl Shard {
             next: 0,
             freed: 0,
             last: Instant::START,
+            heed: Instant::START,
             outdated: 0,
             counters: ShardCounters::default(),
         };
@@ -109,8 +112,8 @@ impl Shard {
     #[inline]
     pub fn begin(&mut self, now: Instant) -> Session<'_> {
         let Shard { space, books } = self;
-        if now.since(books.last) > GAP {
-            books.after_long_absence(now);
+        if now >= books.heed {
+            books.look_around(space, now);
         }
         books.last = books.last.max(now);
         if books.freed < books.outdated {
@@ -156,10 +159,25 @@ impl Shard {
 }
 
 impl Books {
-    /// Everything has expired, and ticks do not tell.
+    /// A few times an hour: gives up what has expired and ticks would once tell to be alive again, because nobody has been here for long, or nobody has
+    /// cleaned. No entry that lives is given up.
     #[cold]
-    fn after_long_absence(&mut self, now: Instant) {
-        self.outdated = self.created;
+    fn look_around(&mut self, space: &Space, now: Instant) {
+        self.heed = now + HEED;
+        let (tick, first) = (Tick::of(now), space.freed.load(Ordering::Acquire).max(self.outdated));
+        let expired = if now.since(self.last) > GAP {
+            self.created
+        } else {
+            // What is behind `first` was looked at before, and has been expired for two hours and a quarter at most: ticks tell.
+            let expired = space.expired((first, self.created), tick);
+            if expired == first || tick.since(space.record(space.position(first)).expiry) < GAP {
+                return;
+            }
+            expired
+        };
+        self.outdated = expired;
+        // The cleaner, too, may have been away for so long that ticks mislead it.
+        space.given_up.store(expired, Ordering::Release);
         if let Some(sweep) = &mut self.sweep {
             while sweep.clean(now, 1 << 16) > 0 {}
         }

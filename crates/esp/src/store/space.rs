@@ -7,7 +7,7 @@ use super::key::{Key, Scatter, below};
 use super::line::{Line, Place, REACH, SLOTS};
 use super::memory::{Table, fetch, table};
 use super::sync::{AtomicU16, AtomicU64, Ordering};
-use super::time::Lifetime;
+use super::time::{Lifetime, Tick};
 
 /// Lines, log, and how far both ends of the log are.
 pub(super) struct Space {
@@ -19,6 +19,8 @@ pub(super) struct Space {
     pub created: AtomicU64,
     /// Entries freed so far: the cleaner's.
     pub freed: AtomicU64,
+    /// The owner's word that so many of the first have expired, whatever their ticks look like.
+    pub given_up: AtomicU64,
     /// The hash of the computation that created each entry, by place; only where somebody wants to know.
     creators: Option<Table<AtomicU16>>,
     /// Where tags have their home.
@@ -49,6 +51,7 @@ impl Space {
             log: table((capacity + Space::slack(capacity)) as usize),
             created: AtomicU64::new(0),
             freed: AtomicU64::new(0),
+            given_up: AtomicU64::new(0),
             creators: diagnostics.then(|| table(lines << 2)),
             scatter: key.scatter(),
             capacity,
@@ -118,6 +121,19 @@ impl Space {
     /// Where in the log something is that was created as the `number`th.
     pub fn position(&self, number: u64) -> usize {
         (number % self.log_length()) as usize
+    }
+
+    /// Of the entries from `first` to `end`, which ticks can tell of, the first that has not expired; `end` where all have.
+    pub fn expired(&self, (mut first, mut end): (u64, u64), now: Tick) -> u64 {
+        while first < end {
+            let middle = first + (end - first) / 2;
+            if now.is_before(self.record(self.position(middle)).expiry) {
+                end = middle;
+            } else {
+                first = middle + 1;
+            }
+        }
+        first
     }
 
     /// The place of a slot of one of its lines.

@@ -86,7 +86,7 @@ impl Sweep {
         let (length, mut count, mut first) = (self.space.log_length() as usize, 0, Nanos::ZERO);
         while count < most && self.unlinked < created {
             let record = self.space.record(self.next_unlinked);
-            if tick.is_before(record.expiry) && self.unlinked >= self.outdated {
+            if tick.is_before(record.expiry) && !self.is_outdated() {
                 break;
             }
             if self.unlinked + (AHEAD as u64) < created {
@@ -106,6 +106,14 @@ impl Sweep {
             self.lags.record(first, count as u64);
         }
         count
+    }
+
+    /// Whether the next entry has expired although it looks alive.
+    #[inline]
+    fn is_outdated(&mut self) -> bool {
+        // An owner that goes on while its cleaner stands still knows better what is alive.
+        self.outdated = self.outdated.max(self.space.given_up.load(Ordering::Acquire));
+        self.unlinked < self.outdated
     }
 
     /// What was taken away so far.
@@ -151,6 +159,11 @@ impl Sweep {
         // What is created from now on expires behind what there is.
         self.quiet = self.due(now).unwrap_or(now);
         count
+    }
+
+    /// How long entries live.
+    pub fn lifetime(&self) -> Nanos {
+        self.space.lifetime.span()
     }
 
     /// When the next entry expires; none where there is none.

@@ -11,6 +11,8 @@ const TICK: u64 = 10_000;
 pub const LONGEST: Nanos = Nanos::secs(1800);
 /// Whoever was away for longer may not compare ticks across it: everything there was has expired.
 pub(super) const GAP: Nanos = Nanos::secs(3600);
+/// How often an owner looks whether somebody was.
+pub(super) const HEED: Nanos = Nanos::secs(900);
 
 /// The expiry of a slot that is empty, and of one that nobody finds any more.
 pub(super) const FREE: u32 = 0;

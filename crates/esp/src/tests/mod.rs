@@ -96,6 +96,11 @@ impl Place {
         self.inspector.entries(self.now).find(|entry| entry.tag == tag).map(|entry| entry.value)
     }
 
+    /// The cleaner comes by, and does all there is to do.
+    pub fn clean(&mut self) {
+        while self.cleaner.as_mut().map_or(0, |cleaner| cleaner.step(self.now)) > 0 {}
+    }
+
     pub fn wait(&mut self, span: Nanos) {
         self.now += span;
     }

@@ -140,6 +140,78 @@ fn nothing_is_found_after_a_very_long_absence() {
     }
 }
 
+/// The same where workers go on and only the cleaner stands still.
+#[test]
+fn nothing_is_found_again_that_nobody_cleans_away() {
+    let mut place = Place::new(StoreSpec { cleaning: Cleaning::Dedicated, ..StoreSpec::of(8) });
+    (0..4).for_each(|tag| assert_eq!(place.fate(put(tag, 1)), Fate::Forwarded));
+    // For twenty hours: after six ticks tell that everything lives again, after twelve they begin anew.
+    for minute in 1..1200 {
+        place.wait(Nanos::secs(60));
+        let fate = place.fate(Instruction::Test { tag: 3 });
+        assert!(matches!(fate, Fate::Dropped | Fate::Aborted(Abort::Full)), "{fate:?} after {minute} minutes");
+        assert_eq!(place.inspector.entries(place.now).count(), 0, "after {minute} minutes");
+    }
+    let occupancy = place.inspector.occupancy(place.now)[0];
+    assert_eq!((occupancy.live, occupancy.expired), (0, 4));
+    assert_eq!(place.fate(put(9, 1)), Fate::Aborted(Abort::Full), "until somebody has cleaned");
+    place.clean();
+    assert_eq!(place.fate(put(9, 1)), Fate::Forwarded);
+    assert_eq!(place.fate(Instruction::Test { tag: 3 }), Fate::Dropped);
+}
+
+/// Whoever stood still and comes back takes away what has expired, and nothing that was made meanwhile and lives.
+#[test]
+fn a_cleaner_that_comes_back_leaves_alone_what_lives() {
+    let store = || Place::new(StoreSpec { cleaning: Cleaning::Dedicated, ..StoreSpec::of(8) });
+    for hours in 1..30 {
+        // There was nothing to be cleaned.
+        let mut place = store();
+        place.clean();
+        place.wait(Nanos::secs(hours * 3600));
+        assert_eq!(place.fate(put(1, 5)), Fate::Forwarded);
+        place.clean();
+        assert_eq!(place.value(1), Some(5), "after {hours} hours");
+
+        // There was, of which the owner noticed, who was there just before.
+        assert_eq!(place.fate(put(2, 6)), Fate::Forwarded);
+        place.wait(Nanos::secs(hours * 3600));
+        for minute in 1..=15 {
+            place.wait(Nanos::secs(60));
+            place.fate(put(100 + minute, 7));
+        }
+        place.clean();
+        assert!(place.inspector.entries(place.now).all(|entry| entry.value == 7), "after {hours} hours");
+        assert_eq!(place.fate(put(3, 8)), Fate::Forwarded);
+        assert_eq!((place.value(2), place.value(3)), (None, Some(8)));
+    }
+}
+
+/// A store whose expired entries are given up keeps those that live.
+#[test]
+fn what_lives_is_not_given_up() {
+    let mut place = Place::new(StoreSpec { cleaning: Cleaning::Dedicated, ..StoreSpec::of(8) });
+    assert_eq!(place.fate(put(1, 1)), Fate::Forwarded);
+    let mut seconds = 0;
+    // One entry a lifetime and a bit, until the first of them is given up: there are fewer than the log holds.
+    let given_up_at = loop {
+        place.wait(Nanos::secs(1));
+        seconds += 1;
+        if seconds % 600 == 599 && place.fate(put(seconds, 9)) != Fate::Forwarded {
+            panic!("there is room");
+        }
+        if place.fate(Instruction::Test { tag: 1 }) == Fate::Aborted(Abort::Full) {
+            break seconds;
+        }
+    };
+    assert!((3600..3600 + 900 + 20).contains(&given_up_at), "after {given_up_at} s");
+    let before = place.inspector.entries(place.now).count();
+    place.clean();
+    assert_eq!(place.inspector.entries(place.now).count(), before);
+    assert_eq!(place.fate(put(2, 2)), Fate::Forwarded);
+    assert_eq!(place.value(2), Some(2));
+}
+
 #[test]
 fn computations_that_use_the_same_tag_share_it_unless_they_are_told_apart() {
     let of = |computation| Part { computation, ..part(count(1, 2)) };

@@ -179,13 +179,13 @@ impl Adversary<'_> {
         session.prepare::<1>(&mut tags);
         self.values += 1;
         let (value, looked) = (self.values, self.looked);
-        let mut found = None;
+        let (mut found, mut ran) = (None, false);
         let comes = !self.plan.busy && self.chance.below(2) == 0;
         if comes {
             self.now += Nanos::new(self.plan.lifetime.get() / ROUNDS / 8);
         }
         let done = session.execute::<1, _>(&tags, 0, |view: &mut View| {
-            found = view.get(0);
+            (found, ran) = (view.get(0), true);
             if comes {
                 self.looks();
             }
@@ -193,6 +193,11 @@ impl Adversary<'_> {
             Stays
         });
         self.executed += 1;
+        if !ran {
+            // It was told that nothing is executed, and neither that its tag is there nor that it is not.
+            self.full += 1;
+            return;
+        }
         let lifetime = self.plan.lifetime;
         let believed = &mut self.believed[worker];
         let known = believed.entries.get(&tag).copied();

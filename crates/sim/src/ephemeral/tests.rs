@@ -102,11 +102,12 @@ fn computations_differ_where_packets_are_spread_by_addresses() {
 
 #[test]
 fn a_cleaner_frees_nothing_too_soon_and_bits_pin_what_busy_workers_use() {
-    let of = |grace: &str, busy: bool| {
+    let living = |lifetime: &str, grace: &str, busy: bool| {
         of(&format!(
-            "kind = 'cleaner'\nworkers = 3\ncapacity = 64\ngrace = '{grace}'\nbusy = {busy}\nlifetime = '1s'\nlifetimes = 60\nseed = 1\n"
+            "kind = 'cleaner'\nworkers = 3\ncapacity = 64\ngrace = '{grace}'\nbusy = {busy}\nlifetime = '{lifetime}'\nlifetimes = 60\nseed = 1\n"
         ))
     };
+    let of = |grace: &str, busy: bool| living("1s", grace, busy);
     for (grace, busy) in [("counters", false), ("counters", true), ("bits", false)] {
         let measured = of(grace, busy);
         assert_eq!(get(&measured, "violations"), 0.0, "{grace} {busy}: {measured}");
@@ -116,6 +117,12 @@ fn a_cleaner_frees_nothing_too_soon_and_bits_pin_what_busy_workers_use() {
     let pinned = of("bits", true);
     assert_eq!(get(&pinned, "freed"), 0.0, "{pinned}");
     assert!(get(&pinned, "full") > 0.0, "{pinned}");
+    // Thirty hours, in which ticks begin anew twice: neither who cleans nor who is kept from it makes what is dead alive again.
+    let (cleaned, pinned) = (living("1800s", "counters", true), living("1800s", "bits", true));
+    for measured in [&cleaned, &pinned] {
+        assert_eq!((get(measured, "violations"), get(measured, "left")), (0.0, 0.0), "{measured}");
+    }
+    assert!(get(&cleaned, "freed_late") < 1.0 && get(&pinned, "freed") == 0.0, "{cleaned} {pinned}");
 }
 
 #[test]
