@@ -15,7 +15,7 @@ use crate::registered::{Registry, Tally};
 use crate::seal::OperatorKey;
 use crate::store::{Cleaned, Key, Occupancy, Session, Shard, ShardCounters, Tags};
 use crate::variables::Readings;
-use crate::wire::{Carriages, Locations};
+use crate::wire::{Carriages, Heads, Locations};
 use near::execute_at_once;
 use packet::{Meta, Packet};
 use plane::station::Variables;
@@ -127,7 +127,11 @@ impl Carrier for Packet {
             return &mut [];
         }
         let at = usize::from(self.meta().l3);
-        self.bytes_mut().get_mut(at..).unwrap_or_default()
+        let Some(l3) = self.bytes_mut().get_mut(at..) else {
+            cold_path();
+            return &mut [];
+        };
+        l3
     }
 }
 
@@ -238,6 +242,8 @@ pub struct Site {
     shard: Shard,
     counters: [SiteCounters; Location::ALL.len()],
     prepared: Box<[Prepared; BATCH]>,
+    /// How parts begin that are executed at once.
+    heads: Heads,
     /// What sources have used; none where they may do as they like.
     guard: Option<Box<Guard>>,
     /// What it has counted of registered instructions.
@@ -247,8 +253,8 @@ pub struct Site {
 impl Site {
     /// The place of a shard.
     pub fn new(shard: Shard) -> Site {
-        let (prepared, tally) = (Box::new([Prepared::NONE; BATCH]), Tally::default());
-        Site { shard, counters: Default::default(), prepared, guard: None, tally }
+        let (prepared, heads, tally) = (Box::new([Prepared::NONE; BATCH]), Heads::of(0), Tally::default());
+        Site { shard, counters: Default::default(), prepared, heads, guard: None, tally }
     }
 
     /// The same where sources are held to limits.
@@ -358,7 +364,7 @@ impl Site {
         packets: &mut [C],
         fates: &mut [Fate],
     ) -> u8 {
-        let Site { shard, counters, prepared, guard, tally } = self;
+        let Site { shard, counters, prepared, heads, guard, tally } = self;
         let counters = &mut counters[location as usize];
         let mut session = shard.begin(now);
         let (wanted, mut asked) = (location.locations(), 0);
@@ -366,9 +372,11 @@ impl Site {
             && !rules.scoped
             && let Some(near) = session.near()
         {
+            heads.keep_to(rules.allowed);
+            let at_once = near::Means { near, rules, heads: heads.clone(), wanted };
             let mut means = Means { node: rules.node, session: &mut session, guard: None, now };
             for (packet, fate) in packets.iter_mut().zip(fates) {
-                *fate = match execute_at_once(&near, rules, (wanted, &mut asked), packet, counters) {
+                *fate = match execute_at_once(&at_once, &mut asked, packet, counters) {
                     Some(fate) => fate,
                     None => {
                         let mut registers = Registers { registry, tally, location };

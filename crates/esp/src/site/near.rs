@@ -7,41 +7,57 @@
 use super::{Carrier, Fate, Rules, SiteCounters};
 use crate::isa::{Opcode, Verdict, execute};
 use crate::store::{Near, Tags, View};
-use crate::wire::{Locations, Ordinary, peek, rewrite};
+use crate::wire::{Heads, Locations, Ordinary, peek, rewrite};
 use std::hint::cold_path;
+
+/// What all packets of a batch have in common.
+pub(super) struct Means<'a> {
+    pub near: Near<'a>,
+    pub rules: &'a Rules,
+    pub heads: Heads,
+    /// Where the packets are.
+    pub wanted: Locations,
+}
 
 /// What becomes of a packet. `None` where it is unusual: then nothing has been done.
 #[inline(always)]
 pub(super) fn execute_at_once<C: Carrier>(
-    near: &Near<'_>,
-    rules: &Rules,
-    (wanted, asked): (Locations, &mut u8),
+    means: &Means<'_>,
+    asked: &mut u8,
     packet: &mut C,
     counters: &mut SiteCounters,
 ) -> Option<Fate> {
     let l3 = packet.network_mut();
-    let Some((range, _)) = rules.carriages.find(l3) else {
+    // It is known in each of both where a part may begin.
+    match means.rules.carriages.plain(l3) {
+        Some(bytes) => execute_part(means, asked, bytes, counters),
+        None => execute_carried(means, asked, packet.network_mut(), counters),
+    }
+}
+
+/// The same, whatever carries it.
+#[inline(never)]
+fn execute_carried(means: &Means<'_>, asked: &mut u8, l3: &mut [u8], counters: &mut SiteCounters) -> Option<Fate> {
+    let Some((range, _)) = means.rules.carriages.find(l3) else { return Some(Fate::Passed) };
+    execute_part(means, asked, &mut l3[range], counters)
+}
+
+/// The same of a part.
+#[inline(always)]
+fn execute_part(means: &Means<'_>, asked: &mut u8, bytes: &mut [u8], counters: &mut SiteCounters) -> Option<Fate> {
+    let Some(head) = means.heads.begin(bytes) else {
         cold_path();
-        return Some(Fate::Passed);
-    };
-    let bytes = &mut l3[range];
-    let Some(head) = Ordinary::of(bytes) else {
-        cold_path();
-        return passes(bytes, (wanted, asked));
+        return passes(bytes, (means.wanted, asked));
     };
     *asked |= head.bits();
-    if !wanted.any_of(head.bits()) {
+    if !means.wanted.any_of(head.bits()) {
         cold_path();
         return Some(Fate::Passed);
-    }
-    if u32::from(rules.allowed) >> (head.number() & 0x1f) & 1 == 0 {
-        cold_path();
-        return None;
     }
     macro_rules! lines {
         ($($opcode:ident $tags:literal)*) => {
             match usual(Opcode::of(head.number()))? {
-                $(Opcode::$opcode => execute_known::<$tags>(Opcode::$opcode, near, rules.node, head, bytes, counters),)*
+                $(Opcode::$opcode => execute_known::<$tags>(Opcode::$opcode, means, head, bytes, counters),)*
             }
         };
     }
@@ -60,8 +76,7 @@ fn passes(bytes: &[u8], (wanted, asked): (Locations, &mut u8)) -> Option<Fate> {
 #[inline(always)]
 fn execute_known<const TAGS: usize>(
     opcode: Opcode,
-    near: &Near<'_>,
-    node: u64,
+    means: &Means<'_>,
     head: Ordinary,
     bytes: &mut [u8],
     counters: &mut SiteCounters,
@@ -71,19 +86,21 @@ fn execute_known<const TAGS: usize>(
     instruction.put_tags(&mut tags);
     let tags: [u64; TAGS] = usual(tags.apart())?;
     // Tags that stand for something of the router are never found.
-    let values = usual(near.find(tags))?;
+    let values = usual(means.near.find(tags))?;
     let mut view = View::new();
     for (tag, value) in values.iter().enumerate() {
         view.found(tag, value.get());
     }
-    let verdict = execute(&mut instruction, &mut view, node);
+    let verdict = execute(&mut instruction, &mut view, means.rules.node);
     if matches!(verdict, Verdict::Abort(_)) {
         cold_path();
         return None;
     }
-    for (tag, value) in values.iter().enumerate() {
-        if view.wrote(tag) {
-            value.set(view.get(tag).unwrap_or_default());
+    if view.wrote_any() {
+        for (tag, value) in values.iter().enumerate() {
+            if view.wrote(tag) {
+                value.set(view.get(tag).unwrap_or_default());
+            }
         }
     }
     let count = &mut counters.executed[usize::from(opcode.number())];

@@ -6,6 +6,7 @@
 
 use super::sync::{AtomicU32, AtomicU64, Ordering};
 use super::time::{Alive, FREE, Tick};
+use std::hint::cold_path;
 
 /// Entries of a line.
 pub(super) const SLOTS: usize = 3;
@@ -46,10 +47,14 @@ impl Line {
     #[inline(always)]
     pub fn value(&self, tag: u64, alive: Alive) -> Option<&AtomicU64> {
         let is_in = |slot: usize| self.tags[slot].load(Ordering::Relaxed) == tag;
-        // Which of the first two cannot be foretold; that it is the third is rare in a store with a line for each entry.
-        let slot = if is_in(2) { 2 } else { usize::from(is_in(1)) };
-        let there = self.tags[slot].load(Ordering::Relaxed);
-        (there == tag && alive.has(self.expiries[slot].load(Ordering::Relaxed))).then_some(&self.values[slot])
+        let value = |slot: usize| alive.has(self.expiries[slot].load(Ordering::Relaxed)).then_some(&self.values[slot]);
+        // Which of the first two it is cannot be foretold; that it is the third is rare in a store with a line for each entry.
+        let slot = usize::from(is_in(1));
+        if is_in(slot) {
+            return value(slot);
+        }
+        cold_path();
+        if is_in(2) { value(2) } else { None }
     }
 
     /// An empty slot but those whose bit is set in `but`.

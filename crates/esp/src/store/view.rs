@@ -116,6 +116,12 @@ impl<const TAGS: usize> View<TAGS> {
         self.present |= 1 << tag;
     }
 
+    /// Whether any was written.
+    #[inline(always)]
+    pub fn wrote_any(&self) -> bool {
+        self.written != 0
+    }
+
     /// Whether a tag was written.
     #[inline]
     pub fn wrote(&self, tag: usize) -> bool {

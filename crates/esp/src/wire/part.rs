@@ -17,7 +17,8 @@
 
 use crate::isa::{Abort, Instruction, Opcode, Operator, REGISTERED};
 use crate::seal::SEAL;
-use packet::wire::checksum::{self, Sum};
+use packet::wire::checksum;
+use std::hint::cold_path;
 use zerocopy::byteorder::network_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -230,49 +231,73 @@ fn sound(opcode: Opcode, operator: u8, bytes: &[u8]) -> Result<Instruction, Abor
     operands(opcode, operator, of).ok_or(Abort::BadOpcode)
 }
 
-/// The first four bytes of a part of which nothing is out of the ordinary: its version, that no router before could not execute it, its
-/// opcode, the length that this has, and no seal.
+/// The first four bytes of a part of which nothing is out of the ordinary: its version, that no router before could not execute it, an
+/// opcode that is executed here, the length that this has, and no seal.
 #[derive(Clone, Copy)]
-pub(crate) struct Ordinary(u32);
+pub(crate) struct Ordinary {
+    word: u32,
+    number: u8,
+}
 
-impl Ordinary {
+/// How parts begin that are executed here, of which nothing is out of the ordinary.
+#[derive(Clone, Debug)]
+pub(crate) struct Heads {
+    allowed: u16,
+    /// By the low bits of an opcode what the bytes have to be.
+    heads: [u32; 16],
+}
+
+impl Heads {
     /// What is looked at; the rest is free.
     const SAME: u32 = u32::from_le_bytes([0xe0 | ERROR, 0xff, 0xff, SEALED]);
-    /// By the low bits of an opcode what the bytes have to be. Where there is no such instruction, what none are.
-    const HEADS: [u32; 16] = {
-        let (mut heads, mut at) = ([0; 16], 0);
-        while at < Opcode::ALL.len() {
-            let opcode = Opcode::ALL[at];
-            heads[opcode.number() as usize] =
-                u32::from_le_bytes([VERSION << 5, opcode.number(), opcode.length() as u8, 0]);
-            at += 1;
-        }
-        heads
-    };
+    /// In the place of an instruction that there is not, or that is not executed: what no bytes are.
+    const NONE: u32 = !Heads::SAME;
 
-    /// All in one comparison.
-    #[inline(always)]
-    pub fn of(bytes: &[u8]) -> Option<Ordinary> {
-        let word = u32::from_le_bytes(*bytes.first_chunk()?);
-        (word & Ordinary::SAME == Ordinary::HEADS[(word >> 8 & 0xf) as usize]).then_some(Ordinary(word))
+    /// Those of the instructions with a bit in `allowed`, by its number.
+    pub fn of(allowed: u16) -> Heads {
+        let mut heads = [Heads::NONE; 16];
+        for opcode in Opcode::ALL.into_iter().filter(|opcode| allowed >> opcode.number() & 1 != 0) {
+            let bytes = [VERSION << 5, opcode.number(), opcode.length() as u8, 0];
+            heads[usize::from(opcode.number())] = u32::from_le_bytes(bytes);
+        }
+        Heads { allowed, heads }
     }
 
+    /// Makes them those of other instructions, where they are others.
+    #[inline(always)]
+    pub fn keep_to(&mut self, allowed: u16) {
+        if self.allowed != allowed {
+            cold_path();
+            *self = Heads::of(allowed);
+        }
+    }
+
+    /// The beginning of a part, if it is one of these: all in one comparison.
+    #[inline(always)]
+    pub fn begin(&self, bytes: &[u8]) -> Option<Ordinary> {
+        let word = u32::from_le_bytes(*bytes.first_chunk()?);
+        let number = word >> 8 & 0xf;
+        (word & Heads::SAME == self.heads[number as usize]).then_some(Ordinary { word, number: number as u8 })
+    }
+}
+
+impl Ordinary {
     /// The byte that says where it is to be executed.
     #[inline(always)]
     pub const fn bits(self) -> u8 {
-        self.0 as u8
+        self.word as u8
     }
 
     /// The number of its instruction.
     #[inline(always)]
     pub const fn number(self) -> u8 {
-        (self.0 >> 8) as u8
+        self.number
     }
 
     /// As [`Peeked::instruction`].
     #[inline(always)]
     pub fn instruction(self, opcode: Opcode, bytes: &[u8]) -> Option<Instruction> {
-        sound(opcode, (self.0 >> 24) as u8, bytes).ok()
+        sound(opcode, (self.word >> 24) as u8, bytes).ok()
     }
 }
 
@@ -354,20 +379,20 @@ fn is_summed<const LENGTH: usize>(bytes: &[u8]) -> bool {
     // Parts are 14 to 46 bytes long: a straight line once the length is known.
     let Some(whole) = bytes.first_chunk::<LENGTH>() else { return false };
     let (words, mut rest) = whole.as_chunks::<8>();
-    let mut total = 0;
+    // One chain of additions with carry: what is above 64 bits counts as much as what is below.
+    let (mut total, mut carry) = (0u64, false);
     for word in words {
-        total += u128::from(u64::from_ne_bytes(*word));
+        (total, carry) = total.carrying_add(u64::from_ne_bytes(*word), carry);
     }
     if let Some((word, behind)) = rest.split_first_chunk::<4>() {
-        total += u128::from(u32::from_ne_bytes(*word));
+        (total, carry) = total.carrying_add(u32::from_ne_bytes(*word).into(), carry);
         rest = behind;
     }
     if let Some(pair) = rest.first_chunk::<2>() {
-        total += u128::from(u16::from_ne_bytes(*pair));
+        (total, carry) = total.carrying_add(u16::from_ne_bytes(*pair).into(), carry);
     }
-    // What is above 64 bits counts as much as what is below.
-    let (total, more) = (total as u64).overflowing_add((total >> 64) as u64);
-    let total = total + u64::from(more);
+    // Nothing is carried once more: the sum was less than all ones then.
+    let total = total.wrapping_add(carry.into());
     // The ones' complement sum of all words is 0xffff where the sum of all is a multiple of that, and none of the words is
     // nothing as the first is not. It does not mind the order of bytes (RFC 1071 2(B)).
     total.is_multiple_of(0xffff)
@@ -378,7 +403,9 @@ fn is_summed<const LENGTH: usize>(bytes: &[u8]) -> bool {
 fn operands(opcode: Opcode, operator: u8, bytes: &[u8]) -> Option<Instruction> {
     let operator_of = || Operator::of(operator & 0x0f);
     let compares = || operator_of().filter(|operator| !operator.combines());
-    let combines = || operator_of().filter(|operator| operator.combines());
+    // Those of the first eight numbers.
+    const { assert!(Operator::Lt as u8 == 8 && Operator::Last as u8 == 7) };
+    let combines = || if operator & 0x08 == 0 { Operator::of(operator & 0x07) } else { None };
     let pair = || PairBody::ref_from_prefix(bytes).ok().map(|(body, _)| (body.tag.get(), body.value.get()));
     Some(match opcode {
         Opcode::Nop => Instruction::Nop,
@@ -528,6 +555,7 @@ fn replace<const OPERANDS: usize>(whole: &mut [u8], operands: [(usize, u64); OPE
         more = without - u64::from(borrow);
     }
     // What the operands have more the checksum has less (RFC 1624 eqn. 4).
-    sum = !Sum::new().word(!sum).quad(more).folded();
+    let (more, carry) = more.overflowing_add(u64::from(!sum));
+    sum = !checksum::fold(more + u64::from(carry));
     whole[end..].copy_from_slice(&sum.to_ne_bytes());
 }

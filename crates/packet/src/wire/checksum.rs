@@ -56,7 +56,7 @@ impl Sum {
 
     /// The sum folded to 16 bits; over data that contains its own right checksum it is 0xffff.
     pub const fn folded(self) -> u16 {
-        fold(self.0 as u128)
+        fold(self.0)
     }
 
     /// The checksum: the complement of the folded sum.
@@ -65,13 +65,18 @@ impl Sum {
     }
 }
 
-/// Folds by end-around carry. Zero only if every word added was zero.
-const fn fold(sum: u128) -> u16 {
-    let mut sum = (sum >> 64) as u64 as u128 + (sum as u64 as u128);
-    sum = (sum & 0xffff_ffff) + (sum >> 32);
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    ((sum & 0xffff) + (sum >> 16)) as u16
+/// Folds by end-around carry: halves are added to each other both ways at once, so that the carry out of the lower comes into the upper. Zero only if
+/// every word added was zero.
+pub const fn fold(sum: u64) -> u16 {
+    let sum = (sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32;
+    (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16
+}
+
+/// What is above 64 bits counts as much as what is below.
+const fn around(sum: u128) -> u64 {
+    let (sum, carry) = (sum as u64).overflowing_add((sum >> 64) as u64);
+    // Where there is a carry the sum is small.
+    sum + carry as u64
 }
 
 /// The folded ones' complement sum of `bytes` as network-order words, an odd last byte padded with zero (RFC 1071).
@@ -112,7 +117,8 @@ fn sum_tail(mut rest: &[u8]) -> u128 {
 }
 
 fn fold_two(even: u128, odd: u128) -> u16 {
-    fold((even & u64::MAX as u128) + (even >> 64) + (odd & u64::MAX as u128) + (odd >> 64))
+    let (sum, carry) = around(even).overflowing_add(around(odd));
+    fold(sum + carry as u64)
 }
 
 /// The checksum of `bytes`: what goes into a checksum field that is zero while it is computed.
@@ -125,12 +131,12 @@ pub fn checksum(bytes: &[u8]) -> u16 {
 /// Equal to recomputation unless the data becomes all zero. A UDP checksum of zero means "none": do not update it, and
 /// send a result of zero as 0xffff (RFC 768), for which there is [`update_udp`].
 pub const fn update(checksum: u16, old: u16, new: u16) -> u16 {
-    !fold(!checksum as u128 + !old as u128 + new as u128)
+    !fold(!checksum as u64 + !old as u64 + new as u64)
 }
 
 /// [`update`] for a 32-bit field, such as an IPv4 address.
 pub const fn update_double(checksum: u16, old: u32, new: u32) -> u16 {
-    !fold(!checksum as u128 + !old as u128 + new as u128)
+    !fold(!checksum as u64 + !old as u64 + new as u64)
 }
 
 /// [`update`] for an IPv6 address.
@@ -184,6 +190,17 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn folded_words_are_the_naive_sum(words in proptest::array::uniform4(prop_oneof![Just(0u16), Just(u16::MAX), any::<u16>()])) {
+            let naive = words.iter().fold(0u32, |sum, word| sum + u32::from(*word));
+            let mut rest = naive;
+            while rest > 0xffff {
+                rest = (rest & 0xffff) + (rest >> 16);
+            }
+            let sum = words.iter().fold(0u64, |sum, word| sum << 16 | u64::from(*word));
+            prop_assert_eq!(u32::from(fold(sum)), rest);
+        }
+
         #[test]
         fn a_sum_is_the_naive_sum(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             prop_assert_eq!(sum(&bytes), oracle(&bytes));
