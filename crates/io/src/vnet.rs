@@ -10,6 +10,10 @@ use packet::pool::{Offload, PartialChecksum, Segmentation};
 /// Its length in bytes.
 pub(crate) const HEADER: usize = 10;
 
+/// Super-frames that are received at once at most. They are copied in and soon copied out again: more of them would have left the second-level cache
+/// by then. A TCP that is not held back by its own pacing moves a fourth more bytes with two than with thirty-two.
+pub(crate) const SUPER_FRAMES_AT_ONCE: usize = 2;
+
 const NEEDS_CHECKSUM: u8 = 1;
 const GSO_TCP4: u8 = 1;
 const GSO_TCP6: u8 = 4;

@@ -192,8 +192,8 @@ fn complete(packet: &mut Packet) {
 
 impl Port for PacketPort {
     fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
-        let (mut found, mut epoch) = (false, None);
-        while batch.room() > 0 {
+        let (mut found, mut epoch, mut super_frames) = (false, None, 0);
+        while batch.room() > 0 && super_frames < vnet::SUPER_FRAMES_AT_ONCE {
             let Some(frame) = self.device.ring.received(self.receive) else { break };
             let came = match self.stamped {
                 true => came(frame.came, *epoch.get_or_insert_with(clock::epoch), now),
@@ -212,6 +212,7 @@ impl Port for PacketPort {
                 }
             };
             if let Some(mut packet) = packet {
+                super_frames += usize::from(packet.is_large());
                 packet.meta_mut().timestamp = came;
                 batch.push(packet);
             }

@@ -94,13 +94,15 @@ impl Port for TapPort {
         // Nobody knows how long the next frame is. Two are laid ready: what the small one does not hold goes on in the large
         // one, in the place it has there.
         let (mut small, mut large) = (None, None);
-        while batch.room() > 0 {
+        let mut super_frames = 0;
+        while batch.room() > 0 && super_frames < vnet::SUPER_FRAMES_AT_ONCE {
             small = small.or_else(|| pool.take());
             if self.offloads && large.is_none() {
                 large = pool.take_super();
             }
             match self.read(&mut small, &mut large, pool.region().super_frames() > 0) {
                 Ok(Some(mut packet)) => {
+                    super_frames += usize::from(packet.is_large());
                     packet.meta_mut().timestamp = now;
                     batch.push(packet);
                 }
