@@ -1,7 +1,7 @@
 -- Ephemeral state in Wireshark and tshark: instructions that packets carry for the routers on their way.
 --
 -- Install: copy to the personal Lua plugins folder (Help, About, Folders), or `tshark -X lua_script:ephemeral.lua`.
--- Known by IP protocol 253 and by UDP port 5937; both can be changed in the preferences of the protocol.
+-- Known by IP protocol 253, by UDP port 5937 and by IPv4 option 158; all can be changed in the preferences of the protocol.
 
 local ephemeral = Proto("ephemeral", "Ephemeral State")
 
@@ -58,6 +58,7 @@ ephemeral.experts = { e.length, e.opcode, e.checksum, e.failed }
 
 ephemeral.prefs.protocol = Pref.uint("IP protocol", 253, "Protocol of IPv4 and next header of IPv6")
 ephemeral.prefs.port = Pref.uint("UDP port", 5937, "Destination port of datagrams")
+ephemeral.prefs.option = Pref.uint("IPv4 option", 158, "Type of the option that carries instructions")
 
 -- What follows the head of each instruction: fields and their bytes, in order.
 local operands = {
@@ -172,15 +173,32 @@ function ephemeral.dissector(tvb, pinfo, tree)
     return tvb:len()
 end
 
-local by_protocol, by_port = DissectorTable.get("ip.proto"), DissectorTable.get("udp.port")
-by_protocol:add(ephemeral.prefs.protocol, ephemeral)
-by_port:add(ephemeral.prefs.port, ephemeral)
-local known = { protocol = ephemeral.prefs.protocol, port = ephemeral.prefs.port }
+-- A part among the options of an IPv4 header, behind type and length. What the packet is for others comes behind it.
+local option = Proto("ephemeral_option", "Ephemeral State, in an IPv4 option")
+
+function option.dissector(tvb, pinfo, tree)
+    if tvb:len() < 2 or ephemeral.dissector(tvb(2):tvb(), pinfo, tree) == 0 then
+        return 0
+    end
+    pinfo.cols.info = tostring(pinfo.cols.info) .. ", in an option; "
+    pinfo.cols.info:fence()
+    return tvb:len()
+end
+
+local ways = {
+    { table = DissectorTable.get("ip.proto"), by = "protocol", dissector = ephemeral },
+    { table = DissectorTable.get("udp.port"), by = "port", dissector = ephemeral },
+    { table = DissectorTable.get("ip.option"), by = "option", dissector = option },
+}
+for _, way in ipairs(ways) do
+    way.known = ephemeral.prefs[way.by]
+    way.table:add(way.known, way.dissector)
+end
 
 function ephemeral.prefs_changed()
-    by_protocol:remove(known.protocol, ephemeral)
-    by_port:remove(known.port, ephemeral)
-    known = { protocol = ephemeral.prefs.protocol, port = ephemeral.prefs.port }
-    by_protocol:add(known.protocol, ephemeral)
-    by_port:add(known.port, ephemeral)
+    for _, way in ipairs(ways) do
+        way.table:remove(way.known, way.dissector)
+        way.known = ephemeral.prefs[way.by]
+        way.table:add(way.known, way.dissector)
+    end
 end

@@ -6,7 +6,7 @@ use super::{V4, count, packet, part};
 use crate::isa::Operator;
 use crate::registered::{RegisteredInstruction, RegisteredPart};
 use crate::seal::OperatorKey;
-use crate::wire::{Addresses, Carriages, Locations, Part, datagram, dedicated, wrap};
+use crate::wire::{Addresses, Carriages, Locations, Part, datagram, dedicated, wrap, wrap_option};
 use std::path::Path;
 use std::process::Command;
 
@@ -32,6 +32,9 @@ fn packets() -> Vec<Vec<u8>> {
     let own = RegisteredPart { locations, error: false, piggybacked: false, trace: false, computation, instruction };
     all.push(dedicated(&carriages, V4, &own));
     all.push(dedicated(&carriages, V4, &OperatorKey::new([7; 16]).sealed(own)));
+    all.push(wrap_option(&carriages, &data, &ours).unwrap());
+    all.push(wrap_option(&carriages, &data, &OperatorKey::new([7; 16]).sealed(part(count(1, 2)))).unwrap());
+    all.push(wrap_option(&carriages, &data, &Part { error: true, ..ours }).unwrap());
     for (at, value) in [(21, 11), (21, 200), (22, 20), (45, 0)] {
         let mut wrong = packet(&ours);
         wrong[at] = value;

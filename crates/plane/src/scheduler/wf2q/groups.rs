@@ -6,8 +6,9 @@
 //!
 //! **The bound.** A task may be picked up to s before its start, and up to 2s after its finish as the exact tags have them,
 //! s being less than twice L/r. So the work of one that waits is never further behind its share than 3 r s and
-//! two runs of others times its share (QFQ, theorem 3): less than 6 L + 2 l r, where the exact form has L + l r. `tests`
-//! measures both.
+//! two runs of others times its share (QFQ, theorem 3): less than 6 L + 2 l r, where the exact form has L + l r. For the same
+//! reason it may be ahead of V by L + r s, less than 3 L, where the exact form has L; who wakes beside others that are ahead by so much catches up with
+//! them. `tests` measures both.
 
 use super::{Task, Virtual};
 use packet::pool::prefetch;
