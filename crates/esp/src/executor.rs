@@ -253,6 +253,10 @@ impl plane::station::Station for Station {
         self.note_look(at, now, packets, more);
     }
 
+    fn passes(&mut self, port: PortId, l3: &[u8]) -> bool {
+        self.lets_pass(port, l3)
+    }
+
     #[inline]
     fn asks(&self, place: Place) -> bool {
         self.permits(place)

@@ -114,17 +114,17 @@ impl Seen {
         packets: &[C],
         fates: &mut [Fate],
     ) -> Locations {
-        let (mut asked, mut count) = (0, 0);
-        for packet in packets {
-            let l3 = packet.network();
-            if let Some(head) = rules.carriages.find(l3).and_then(|(range, _)| peek(&l3[range])) {
-                asked |= head.bits();
-                count += u64::from(head.asks(location.locations()) && !head.error());
-            }
-        }
+        let asked = packets.iter().fold(0, |asked, packet| asked | self.passed(rules, location, packet.network()));
         fates.fill(Fate::Passed);
-        self.overloaded[location as usize] += count;
         Locations::of(asked)
+    }
+
+    /// Counts a packet that passes if it asks to be executed at a location. Answers where it does, in bits.
+    #[cold]
+    pub fn passed(&mut self, rules: &Rules, location: Location, l3: &[u8]) -> u8 {
+        let Some(head) = rules.carriages.find(l3).and_then(|(range, _)| peek(&l3[range])) else { return 0 };
+        self.overloaded[location as usize] += u64::from(head.asks(location.locations()) && !head.error());
+        head.bits()
     }
 
     /// Packets that passed unexecuted at a location.

@@ -111,7 +111,7 @@ pub trait Carrier {
 }
 
 impl Carrier for Packet {
-    /// Nothing where it is refused, made by the router itself, or a super-frame, which holds several packets.
+    /// Nothing where it is refused, made by the router itself, passes, or is a super-frame, which holds several packets.
     #[inline(always)]
     fn network(&self) -> &[u8] {
         if !executes(self) {
@@ -139,8 +139,8 @@ impl Carrier for Packet {
 #[inline(always)]
 fn executes(packet: &Packet) -> bool {
     // In one look at both.
-    let (refused, generated) = (packet.meta().refused, packet.meta().flags & Meta::GENERATED);
-    refused | generated == 0 && !packet.offload().is_super_frame()
+    let (refused, marks) = (packet.meta().refused, packet.meta().flags & (Meta::GENERATED | Meta::PASSES));
+    refused | marks == 0 && !packet.offload().is_super_frame()
 }
 
 impl Carrier for Vec<u8> {

@@ -267,6 +267,21 @@ impl Station {
         }
     }
 
+    /// A packet that came in by `port` finds no room on its way to its worker. Where that is to pass unexecuted it is counted, at this worker.
+    #[cold]
+    pub(crate) fn lets_pass(&mut self, port: PortId, l3: &[u8]) -> bool {
+        if self.strain.is_none() {
+            return false;
+        }
+        for place in [Place::Input(port), Place::Central] {
+            let Some((stall, location, _)) = self.at(place) else { continue };
+            if let Some(has) = self.stalls.get_mut(stall).and_then(|stall| stall.has.as_mut()) {
+                has.seen.passed(&self.rules, location, l3);
+            }
+        }
+        true
+    }
+
     /// Packets of the plane, which know when they came, are about to be executed at a place.
     #[inline]
     pub(crate) fn note_order(&mut self, place: Place, packets: &[Packet]) {

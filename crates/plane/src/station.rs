@@ -66,6 +66,11 @@ pub trait Station: Send {
     /// So many packets were taken from where they wait for a place: a port, a path that leads to one, or, for the centre, what other workers have
     /// received. Where there is always more, the worker does not keep up.
     fn looked(&mut self, _at: Place, _now: Instant, _packets: usize, _more: bool) {}
+    /// The IP packet, which came in by `port`, finds no room on its way to the worker it belongs to. Answers whether it passes here unexecuted, and is counted
+    /// as that; else it is dropped.
+    fn passes(&mut self, _port: PortId, _l3: &[u8]) -> bool {
+        false
+    }
     /// Does what is due without a packet. Answers when to be called again; [`Instant::FAR`] where nothing will be.
     fn tend(&mut self, now: Instant) -> Instant;
     /// Takes the place of `old`, and whatever of it stays.

@@ -1,12 +1,13 @@
 //! Several workers.
 
-use super::{CARRIAGES, LAN, THERE, config, executed, frame, part, store};
+use super::{CARRIAGES, EVERYWHERE, LAN, THERE, config, executed, frame, part, store};
 use esp::Executor;
 use esp::isa::{Instruction, Operator};
-use esp::wire::{Locations, Part, datagram, wrap, wrap_option};
+use esp::wire::{Locations, Part, datagram, dedicated, wrap, wrap_option};
+use packet::DropReason;
 use plane::rig::{Team, Udp};
 use plane::snapshot::Layout;
-use plane::station::StationReport;
+use plane::station::{StationReport, StoreReport};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -78,5 +79,57 @@ fn the_other_packets_of_a_flow_that_carries_instructions_stay_in_order() {
             moved += handed(&team) - before;
         }
         assert_eq!(moved > 5, moves, "{moved} of 20 plain packets followed those that carried something");
+    }
+}
+
+/// A worker that gets no turn: what belongs to it goes on by the one that received it, unexecuted at all its places, or is dropped, as is said.
+#[test]
+fn what_finds_no_room_on_its_way_to_its_worker_passes_or_is_dropped() {
+    const PACKETS: u64 = 2000;
+    for (overload, passes) in [("execute", false), ("pass", true)] {
+        let mut team = Team::new(2, 2, 8192, Layout::Three);
+        team.router.execute_by(Arc::new(Executor::new()));
+        team.apply(&config(&format!("overload = '{overload}'\n")));
+        team.settle();
+        let far: Vec<String> = team.wires.far.keys().cloned().collect();
+        let put = |computation| {
+            let part = Part { computation, ..part(EVERYWHERE, Instruction::Put { tag: 1, value: 1 }) };
+            frame(LAN, &dedicated(&CARRIAGES, THERE, &part))
+        };
+        // A wire that the first worker receives by, and a computation of the other's.
+        let mut ways =
+            far.iter().filter(|wire| wire.starts_with("lan")).flat_map(|wire| (0..8).map(move |n| (wire, n)));
+        let (entry, computation) = ways
+            .find(|&(wire, computation)| {
+                team.send(wire, &put(computation));
+                (0..20).for_each(|_| _ = team.step(0));
+                let found = team.reports()[0].station.as_ref().is_some_and(|told| told.handed > 0);
+                team.settle();
+                found
+            })
+            .expect("there are some");
+        far.iter().for_each(|wire| drop(team.received(wire)));
+        let mut came = 0;
+        let before = executed(store(team.reports()[0].station.as_ref().unwrap(), Some(1)), "output", "put");
+        for _ in 0..PACKETS / 100 {
+            (0..100).for_each(|_| team.send(entry, &put(computation)));
+            (0..30).for_each(|_| _ = team.step(0));
+            came += far.iter().map(|wire| team.received(wire).len() as u64).sum::<u64>();
+        }
+        // As many as the ring does not hold.
+        let over = PACKETS - 1024;
+        let reports = team.reports();
+        let dropped: u64 = reports.iter().map(|report| report.ledger.dropped_for(DropReason::HandOverFull)).sum();
+        let told = reports[0].station.as_ref().unwrap();
+        let overloaded = |store: &StoreReport, location: &str| {
+            store.places.iter().find(|place| place.location == location).map(|place| place.overloaded)
+        };
+        let passed = [overloaded(store(told, Some(0)), "input"), overloaded(store(told, None), "central")];
+        let (goes, stays) = if passes { (over, 0) } else { (0, over) };
+        assert_eq!((came, dropped, passed), (goes, stays, [Some(goes); 2]), "{overload}");
+        assert_eq!(executed(store(told, Some(1)), "output", "put"), before, "not the first worker's to execute");
+        team.settle();
+        came += far.iter().map(|wire| team.received(wire).len() as u64).sum::<u64>();
+        assert_eq!(came + dropped, PACKETS);
     }
 }

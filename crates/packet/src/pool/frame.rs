@@ -44,7 +44,7 @@ pub struct Meta {
     pub flags: u8,
     /// The two ECN bits of its IP header (RFC 3168).
     pub ecn: u8,
-    /// How often it was classified again: the general path is no loop.
+    /// How often it was classified again: the general path is no loop. The highest bit is a mark of the plane's.
     pub rounds: u8,
     /// What it wants of the link it leaves by: a code of the plane's; zero for nothing in particular.
     pub objective: u8,
@@ -67,6 +67,15 @@ impl Meta {
     pub const OURS: u8 = 0x20;
     /// Somebody follows it through the router and is told of every stage it passes.
     pub const FOLLOWED: u8 = 0x40;
+    /// Its instruction is not executed: the worker that it belongs to does not keep up.
+    pub const PASSES: u8 = 0x80;
+
+    /// It is classified once more. Answers how often that was.
+    #[inline]
+    pub fn go_round(&mut self) -> u8 {
+        self.rounds += 1;
+        self.rounds & 0x7f
+    }
 }
 
 /// Slot of a frame in its region.

@@ -11,7 +11,7 @@ use packet::{DropReason, Meta, Packet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use units::{AdjacencyId, InterfaceId};
 
-/// Options were looked at already: the packet comes back from the general path.
+/// In `rounds`: options were looked at already, the packet comes back from the general path.
 pub(crate) const OPTIONS_DONE: u8 = 0x80;
 
 type Verdict = Result<Target, DropReason>;
@@ -48,7 +48,7 @@ impl<W: Witness> Classifier<'_, W> {
         if std::mem::take(&mut meta.exception) == Exception::Dispatched as u8 {
             return self.dispatched(packet);
         }
-        meta.flags |= OPTIONS_DONE;
+        meta.rounds |= OPTIONS_DONE;
         let verdict = self.network(packet);
         self.settled(packet, verdict)
     }
@@ -157,7 +157,7 @@ impl<W: Witness> Classifier<'_, W> {
         if packet.meta().flags & Meta::GROUP != 0 {
             return Err(DropReason::LinkBroadcast);
         }
-        if options && packet.meta().flags & OPTIONS_DONE == 0 {
+        if options && packet.meta().rounds & OPTIONS_DONE == 0 {
             return Ok(self.except(packet, Exception::Options));
         }
         let word = self.tables.lookup4(packet.meta().in_interface, u32::from(destination));
@@ -210,7 +210,7 @@ impl<W: Witness> Classifier<'_, W> {
         self.witness.saw(|| Finding::Addresses);
         let interface = packet.meta().in_interface;
         // An option may ask to be reported whoever the packet is for (RFC 8200 4.2).
-        let hop_by_hop = next == protocol::HOP_BY_HOP && packet.meta().flags & OPTIONS_DONE == 0;
+        let hop_by_hop = next == protocol::HOP_BY_HOP && packet.meta().rounds & OPTIONS_DONE == 0;
         if hop_by_hop {
             return Ok(self.except(packet, Exception::Options));
         }
@@ -334,7 +334,7 @@ impl<W: Witness> Classifier<'_, W> {
         if ttl <= 1 {
             return Err(DropReason::TtlExpired);
         }
-        if options && packet.meta().flags & OPTIONS_DONE == 0 {
+        if options && packet.meta().rounds & OPTIONS_DONE == 0 {
             return Ok(self.except(packet, Exception::Options));
         }
         let path = self.matched(packet).unwrap_or(self.dispatch.best_effort);
@@ -409,7 +409,7 @@ impl<W: Witness> Classifier<'_, W> {
         });
         match outcome {
             Outcome::Via(adjacency) if adjacencies.load(adjacency).is_resolved() => {
-                if egress.redirects && out == packet.meta().in_interface && packet.meta().flags & OPTIONS_DONE == 0 {
+                if egress.redirects && out == packet.meta().in_interface && packet.meta().rounds & OPTIONS_DONE == 0 {
                     return self.except(packet, Exception::Redirect);
                 }
                 self.path(packet, adjacency, adjacencies.load(adjacency), out, egress)

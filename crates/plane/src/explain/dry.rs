@@ -196,8 +196,7 @@ impl World for Dry<'_> {
     }
 
     fn forward(&mut self, mut packet: Packet) {
-        packet.meta_mut().rounds += 1;
-        if packet.meta().rounds > ROUNDS {
+        if packet.meta_mut().go_round() > ROUNDS {
             return self.drop(packet, DropReason::NeighbourFailed);
         }
         let others = Steps::default();

@@ -38,6 +38,8 @@ pub(crate) struct Mesh {
     /// Packets for each worker, while a batch is sorted.
     sorted: Vec<Batch>,
     kept: Batch,
+    /// What found no room in a ring, and passes here unexecuted.
+    passing: Batch,
     /// Packets handed over.
     handed: u64,
     /// Workers whose rings were counted when they had gone.
@@ -54,6 +56,7 @@ impl Mesh {
             bells: bells.to_vec(),
             sorted: (0..count).map(|_| Batch::new()).collect(),
             kept: Batch::new(),
+            passing: Batch::new(),
             handed: 0,
             mourned: 0,
         };
@@ -91,11 +94,13 @@ pub(super) struct Executing {
     pub mesh: Option<Box<Mesh>>,
     /// Instructions executed since somebody asked.
     executed: u32,
+    /// What is classified is not to be executed here.
+    passing: bool,
 }
 
 impl Default for Executing {
     fn default() -> Executing {
-        Executing { station: None, due: Instant::FAR, mesh: None, executed: 0 }
+        Executing { station: None, due: Instant::FAR, mesh: None, executed: 0, passing: false }
     }
 }
 
@@ -201,7 +206,7 @@ fn asked(station: &dyn Station, place: Place, state: Option<&PortState>) -> Vari
 
 impl Worker {
     /// Hands those packets of a batch that has come in by `port` to the workers they belong to. What finds no room stays, and
-    /// is refused. Answers whether some of the rest belong here, whatever their flow: they are marked.
+    /// is refused, or is put aside to [pass](Worker::let_pass). Answers whether some of the rest belong here, whatever their flow: they are marked.
     #[inline(never)]
     pub(super) fn bring(&mut self, port: PortId) -> bool {
         let Worker { executing, batch, fates, ports, id, snapshot, .. } = self;
@@ -250,11 +255,37 @@ impl Worker {
                 mesh.bells[owner].ring();
             }
             for mut packet in sorted.drain() {
+                let l3 = super::lanes::network_header(packet.bytes()).and_then(|at| packet.bytes().get(at..));
+                if l3.is_some_and(|l3| station.passes(port, l3)) {
+                    mesh.passing.push(packet);
+                    continue;
+                }
                 packet.meta_mut().refused = DropReason::HandOverFull as u8 + 1;
                 batch.push(packet);
             }
         }
         true
+    }
+
+    /// Whether packets that have come in are to [pass](Worker::let_pass).
+    pub(super) fn some_pass(&self) -> bool {
+        self.executing.mesh.as_ref().is_some_and(|mesh| !mesh.passing.is_empty())
+    }
+
+    /// Packets that have come in by `port` and found no room on their way to the worker they belong to go on here, by whatever came before them and waits
+    /// there. No station executes them: this one's part of the stores is not that of their computations.
+    #[cold]
+    pub(super) fn let_pass(&mut self, port: PortId) {
+        let (Some(mesh), Some(Some(state))) = (&mut self.executing.mesh, self.ports.get(port.index())) else { return };
+        debug_assert!(self.batch.is_empty(), "what came besides is where it belongs");
+        std::mem::swap(&mut self.batch, &mut mesh.passing);
+        let came = (!state.link.port.stamps()).then_some(self.fates.now);
+        self.executing.passing = true;
+        self.sort_out(port, came);
+        self.executing.passing = false;
+        self.scratch.stations = false;
+        self.batch.as_mut_slice().iter_mut().for_each(|packet| packet.meta_mut().flags |= Meta::PASSES);
+        self.spread(port);
     }
 
     /// Takes packets that other workers have received for this one, as far as the ports they came in by take any.
@@ -326,7 +357,7 @@ impl Worker {
                 }
                 self.fates.choose(port, self.batch.as_mut_slice());
             }
-            if self.scratch.stations && self.executing.station.is_some() {
+            if self.scratch.stations && self.executing.station.is_some() && !self.executing.passing {
                 let Worker { executing, fates, batch, scratch, .. } = self;
                 executing.arrived(port, state, fates.now, batch, scratch);
             }
@@ -355,9 +386,10 @@ impl Worker {
 
     /// Drops what is in hand, uncounted: the worker has failed.
     pub(super) fn clear_brought(&mut self) {
+        self.executing.passing = false;
         if let Some(mesh) = &mut self.executing.mesh {
             mesh.sorted.iter_mut().for_each(|batch| *batch = Batch::new());
-            mesh.kept = Batch::new();
+            (mesh.kept, mesh.passing) = (Batch::new(), Batch::new());
         }
     }
 }

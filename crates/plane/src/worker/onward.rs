@@ -36,9 +36,8 @@ impl Worker {
     /// Puts a packet of the path `from` where it belongs now.
     fn reclassify(&mut self, from: Target, mut packet: Packet) {
         let Worker { snapshot, tables, dispatch, instances, fates, duties, .. } = self;
-        packet.meta_mut().rounds += 1;
         let mut target = REFUSED;
-        if packet.meta().rounds > ROUNDS {
+        if packet.meta_mut().go_round() > ROUNDS {
             packet.meta_mut().refused = DropReason::Rounds.index() as u8 + 1;
         } else {
             target = Classifier { snapshot, tables, dispatch, witness: Unwitnessed }.again(&mut packet);

@@ -126,8 +126,7 @@ impl World for Outlet<'_> {
     }
 
     fn forward(&mut self, mut packet: Packet) {
-        packet.meta_mut().rounds += 1;
-        if packet.meta().rounds > ROUNDS {
+        if packet.meta_mut().go_round() > ROUNDS {
             return self.drop(packet, DropReason::NeighbourFailed);
         }
         let classifier =

@@ -116,6 +116,9 @@ impl Worker {
         let came = (!state.link.port.stamps()).then_some(self.fates.now);
         self.sort_out(port, came);
         self.spread(port);
+        if marked && self.some_pass() {
+            self.let_pass(port);
+        }
     }
 
     /// Puts the classified batch on the input queues of its paths, run by run of packets with the same target.

@@ -309,9 +309,9 @@ impl Worker {
 
     /// A packet that was let go has no usable next hop all the same. Answers whether others may still be let go.
     fn hold_again(&mut self, hop: NextHop, mut packet: Packet) -> bool {
-        packet.meta_mut().rounds += 1;
+        let rounds = packet.meta_mut().go_round();
         let next = self.next_hop(&packet);
-        if packet.meta().rounds > ROUNDS || next.is_none() {
+        if rounds > ROUNDS || next.is_none() {
             self.count_control(|counters| counters.dropped += 1);
             self.fates.drop(packet, DropReason::NeighbourFailed);
             return true;
