@@ -8,9 +8,6 @@ use units::{Bytes, Nanos, PacketRate, Rate};
 /// The most entries that one packet creates: an instruction of the built-in set creates two at most.
 pub const CREATES: u64 = 2;
 
-/// Bytes of the shortest frame on an Ethernet, with preamble, check sequence and gap (IEEE 802.3 4.2.3.2, 4.4.2).
-const SHORTEST: Bytes = Bytes::new(84);
-
 /// Entries that exist at a time at most, where each packet creates `creates` at most and each lives for `lifetime`.
 ///
 /// Anything created within one lifetime exists at its end; what is created at its very end replaces what expires.
@@ -20,7 +17,7 @@ pub fn entries(creates: u64, packets: PacketRate, lifetime: Nanos) -> u64 {
 
 /// The most packets a second that a line carries: its rate in frames of the shortest length.
 pub fn packets(line: Rate) -> PacketRate {
-    PacketRate::of(line, SHORTEST)
+    PacketRate::most(line)
 }
 
 /// Entries of each of `shards` parts, so that together they have `capacity`. A part that is full is full, whatever room

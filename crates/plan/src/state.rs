@@ -82,6 +82,11 @@ impl StatePlan {
     pub fn creates(&self) -> u64 {
         self.registered.iter().map(|one| one.declared.creates.into()).fold(CREATES, u64::max)
     }
+
+    /// The most entries that a line can fill which brings so many packets.
+    pub fn bound(&self, line: PacketRate) -> u64 {
+        PacketRate::pps(line.get().saturating_mul(self.creates())).within(self.lifetime)
+    }
 }
 
 /// What a full store does.

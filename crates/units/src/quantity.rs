@@ -67,6 +67,10 @@ impl PacketRate {
         }
         PacketRate(rate.get().div_ceil(bits))
     }
+    /// The most that a line of this rate brings: the shortest frames of an Ethernet, with preamble, check sequence and gap (IEEE 802.3 4.2.3.2, 4.4.2).
+    pub fn most(line: Rate) -> Self {
+        PacketRate::of(line, Bytes::new(84))
+    }
     /// Packets that come within `span`, rounded up.
     pub fn within(self, span: Nanos) -> u64 {
         let packets = (u128::from(self.0) * u128::from(span.get())).div_ceil(1_000_000_000);

@@ -291,6 +291,7 @@ impl Daemon {
             Purpose::Return { .. } => control.router.prepare_return(&plan, &mut *control.opener),
         };
         let prepared = prepared.map_err(ApplyFailure::CannotRun)?;
+        remarks.extend(prepared.remarks());
         // From here on nothing can fail. It is written down before it runs: a router that dies on trial knows so afterwards.
         answer.generation = running + 1;
         remarks.extend(control.record(&order, &answer, purpose).err());

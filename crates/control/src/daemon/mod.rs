@@ -304,6 +304,7 @@ impl Daemon {
             seized.into_iter().for_each(|remark| remarks.add(remark));
         }
         let prepared = router.prepare(plan, &mut *opener).map_err(StartError::Apply)?;
+        prepared.remarks().for_each(|remark| remarks.add(remark));
         // Routes before ports: with no thread running yet, no packet can be early.
         let published = router.publish(prepared);
         router.complete(published);

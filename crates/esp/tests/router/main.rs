@@ -16,7 +16,7 @@ use plane::station::{StationReport, StoreReport};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use units::{Instant, Mac, Nanos, PortId};
+use units::{Instant, Mac, Nanos, PortId, Rate};
 
 const PORTS: &str = "version = 1\n[port.lan]\ndevice = 'memory:lan'\naddress = ['192.0.2.1/24', '2001:db8:1::1/64']\n\
     mac = '02:00:00:00:00:01'\n[port.wan]\ndevice = 'memory:wan'\naddress = ['198.51.100.1/24', '2001:db8:2::1/64']\n\
@@ -552,4 +552,28 @@ fn output_after_duplication() {
         // Ports are numbered by their names: dmz, lan, wan.
         assert_eq!(at(1).0, if dmz == 0 { 2 } else { 4 });
     }
+}
+
+/// The bound of spec E-04, by what the devices say of their links.
+#[test]
+fn a_store_that_a_device_can_fill_is_told_of_or_refused() {
+    let prepared = |more: &str, capacity: u64| {
+        let mut rig = Rig::new(512, Layout::Three, Box::new(Silent));
+        rig.router.execute_by(Arc::new(Executor::new()));
+        rig.wires.wrap = Some(Box::new(|near| Box::new(near.with_rate(Rate::mbit(10)))));
+        let text = format!(
+            "{}[state]\ncapacity = {capacity}\n{more}",
+            PORTS.replace("'memory:wan'", "'memory:wan'\nline_rate = '10pps'")
+        );
+        let plan = plan::check(&text, "bound.toml", &plane::catalogue()).unwrap();
+        rig.router.prepare(&plan, &mut rig.wires).map(|prepared| prepared.remarks().collect::<Vec<String>>())
+    };
+    // 14881 frames a second, of two entries each, for ten seconds.
+    let remark = "port lan: its store has 297619 entries, and its device, which carries 10mbit, can fill 297620; \
+        raise its capacity, or say what the line brings (line_rate), or what is more is aborted";
+    assert_eq!(prepared("", 297_619).unwrap(), [remark]);
+    let refused = prepared("strict = true\n", 297_619).unwrap_err();
+    assert_eq!(refused.iter().map(ToString::to_string).collect::<Vec<String>>(), [remark]);
+    assert!(prepared("strict = true\n", 297_620).unwrap().is_empty());
+    assert!(prepared("single_store = true\nstrict = true\n", 1).unwrap().is_empty());
 }

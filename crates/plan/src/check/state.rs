@@ -82,7 +82,7 @@ pub(super) fn read(
 /// Says so where the line of a port can bring more than its store holds (spec E-04).
 fn too_small(report: &mut Report<'_>, plan: &StatePlan, port: &PortPlan, span: std::ops::Range<usize>) {
     let Some(rate) = port.cpu.line_rate.filter(|_| port.state.at != Places::None && !plan.single_store) else { return };
-    let bound = PacketRate::pps(rate.get().saturating_mul(plan.creates())).within(plan.lifetime);
+    let bound = plan.bound(rate);
     let capacity = port.state.capacity.unwrap_or(plan.capacity);
     if capacity >= bound {
         return;

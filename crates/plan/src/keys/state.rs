@@ -35,7 +35,7 @@ pub(crate) const STATE: &[Key] = &[
         Kind::Boolean,
         "false",
         "true",
-        "Whether a port whose `line_rate` could overflow its store is an error, not a warning.",
+        "Whether a port that could overflow its store, by its `line_rate` or else its device's, is an error, not a warning.",
     ),
     key(
         "full",

@@ -36,7 +36,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::time::Duration;
-use units::{Generation, InterfaceId, Mac, Nanos, PathId, PortId, VrfId, WorkerId};
+use units::{Generation, InterfaceId, Mac, Nanos, PathId, PortId, Rate, VrfId, WorkerId};
 
 /// What a router is made of, besides its configuration.
 pub struct Build {
@@ -87,6 +87,8 @@ struct Names {
     macs: HashMap<PortId, Mac>,
     /// What the devices say of themselves, where they say anything.
     devices: HashMap<PortId, Mac>,
+    /// What their links carry, as they said when they were opened.
+    rates: HashMap<PortId, Rate>,
     /// How many queues a device was opened with.
     queues: HashMap<PortId, usize>,
     next: [usize; 3],
@@ -234,7 +236,7 @@ impl Router {
 
     /// Hands a prepared generation to the workers. Routes that it has no place for are withdrawn first.
     pub fn publish(&mut self, prepared: Prepared) -> Published {
-        let Prepared { plan, snapshot, changes, names, routes, gateways, statics } = prepared;
+        let Prepared { plan, snapshot, changes, names, routes, gateways, statics, .. } = prepared;
         let gone: Vec<Key> = self.routes.without(&routes).collect();
         for key in gone {
             let (vrf, prefix, origin) = key;

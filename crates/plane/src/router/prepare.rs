@@ -3,7 +3,7 @@
 use super::allotted::Shares;
 use super::desired::{self, Gateways, Routes};
 use super::measured::Span;
-use super::{Names, Router};
+use super::{Names, Router, stations};
 use crate::classify::MOST_VRFS;
 use crate::function;
 use crate::host::HostLimits;
@@ -105,13 +105,14 @@ pub struct Prepared {
     pub(super) routes: Routes,
     pub(super) gateways: Gateways,
     pub(super) statics: HashMap<(InterfaceId, IpAddr), Mac>,
+    pub(super) overflowing: Vec<ApplyError>,
 }
 
 impl Router {
     /// Prepares `plan`: opens its new ports, builds its schemes and functions, makes the snapshot. Answers every reason
     /// it cannot run, and in that case has changed nothing.
     pub fn prepare(&self, plan: &Plan, opener: &mut dyn Opener) -> Result<Prepared, Vec<ApplyError>> {
-        self.prepare_by(plan, plan.cpu.admission, opener)
+        self.prepare_by(plan, plan.cpu.admission, opener).and_then(Prepared::strictly)
     }
 
     /// The same for a plan that was admitted before and is gone back to: what was measured since does not refuse it.
@@ -188,7 +189,8 @@ impl Router {
         };
         let mut changes: Vec<Change> = shares.into_iter().map(change).collect();
         self.hand_out(made, &mut changes);
-        Ok(Prepared { plan: Arc::new(plan.clone()), snapshot, changes, names, routes, gateways, statics })
+        let overflowing = stations::overflowing(plan, &names);
+        Ok(Prepared { plan: Arc::new(plan.clone()), snapshot, changes, names, routes, gateways, statics, overflowing })
     }
 
     /// What is wrong where there are more routes than fit beside those that the API has added.
@@ -294,6 +296,7 @@ impl Router {
             names.devices.remove(&id);
             names.devices.extend(queues[0].mac().map(|mac| (id, mac)));
             names.queues.insert(id, queues.len());
+            names.rates.insert(id, queues[0].link_rate());
             let decorations = opener.decorate(plan, queues.len())?;
             let opened = self.share_out(id, queues, decorations);
             for ((share, port), scheme) in shares.iter_mut().zip(opened).zip(schemes) {

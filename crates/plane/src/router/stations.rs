@@ -1,13 +1,14 @@
 //! Where instructions are executed: what a configuration says of ephemeral state, by ids, and the stations for it.
 
-use super::prepare::ApplyError;
+use super::prepare::{ApplyError, Prepared};
 use super::{Names, Router};
 use crate::snapshot::Snapshot;
 use crate::station::{CannotMake, Maker, Marks, Station, Stations, Wanted};
 use crate::worker::{Change, Mesh, NewStation};
-use plan::Plan;
 use plan::state::Places;
+use plan::{Plan, PortPlan};
 use std::sync::Arc;
+use units::{PacketRate, Rate};
 
 impl Router {
     /// Instructions that packets carry are executed by what `maker` makes, from the next configuration on that says so.
@@ -77,4 +78,34 @@ impl Router {
             }
         }
     }
+}
+
+impl Prepared {
+    /// What whoever wants it should know, and that it can run all the same.
+    pub fn remarks(&self) -> impl Iterator<Item = String> + '_ {
+        let told = self.changes.iter().any(|change| matches!(change.station, NewStation::Comes(_)));
+        self.overflowing.iter().filter(move |_| told).map(ToString::to_string)
+    }
+
+    /// Refused where a store may overflow, and the plan says that none is to.
+    pub(super) fn strictly(self) -> Result<Prepared, Vec<ApplyError>> {
+        let strict = self.plan.state.as_ref().is_some_and(|state| state.strict);
+        if strict && !self.overflowing.is_empty() { Err(self.overflowing) } else { Ok(self) }
+    }
+}
+
+/// The ports whose devices can bring more than their stores hold (spec E-04), where the plan does not say what the line brings: else it was told of where it was read.
+pub(super) fn overflowing(plan: &Plan, names: &Names) -> Vec<ApplyError> {
+    let Some(state) = plan.state.as_ref().filter(|state| !state.single_store) else { return Vec::new() };
+    let untold = |port: &&PortPlan| port.state.at != Places::None && port.cpu.line_rate.is_none();
+    let small = |port: &PortPlan| {
+        let rate = names.rates.get(names.ports.get(&port.name)?).copied().filter(|rate| *rate != Rate::MAX)?;
+        let (capacity, bound) = (port.state.capacity.unwrap_or(state.capacity), state.bound(PacketRate::most(rate)));
+        (capacity < bound).then(|| ApplyError {
+            place: format!("port {}", port.name),
+            reason: format!("its store has {capacity} entries, and its device, which carries {rate}, can fill {bound}"),
+            hint: "raise its capacity, or say what the line brings (line_rate), or what is more is aborted".into(),
+        })
+    };
+    plan.ports.iter().filter(untold).filter_map(small).collect()
 }
