@@ -20,6 +20,7 @@ use near::execute_at_once;
 use packet::{Meta, Packet};
 use plane::station::Variables;
 use stages::{Means, prepare, run};
+use std::cell::Cell;
 use std::hint::cold_path;
 use units::{Instant, Nanos};
 use unusual::Registers;
@@ -373,7 +374,8 @@ impl Site {
             && let Some(near) = session.near()
         {
             heads.keep_to(rules.allowed);
-            let at_once = near::Means { near, rules, heads: heads.clone(), wanted };
+            let twice = Cell::new(0);
+            let at_once = near::Means { near, rules, heads: heads.clone(), wanted, bit: wanted.bits(), twice: &twice };
             let mut means = Means { node: rules.node, session: &mut session, guard: None, now };
             for (packet, fate) in packets.iter_mut().zip(fates) {
                 *fate = match execute_at_once(&at_once, &mut asked, packet, counters) {
@@ -385,6 +387,7 @@ impl Site {
                     }
                 };
             }
+            session.note_twice(twice.get());
             return asked;
         }
         for (packet, slot) in packets.iter().zip(prepared.iter_mut()) {

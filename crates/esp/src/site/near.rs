@@ -2,12 +2,13 @@
 //! read and executed at once: what it asks for goes from its bytes into registers, and from there into the entries.
 //!
 //! That is for what nearly all packets are: nothing is wrong with them, their tags are their own, and all of these have
-//! entries where they have their home. All else goes the longer way, and is what it was.
+//! entries where they have their home, or in the next line. All else goes the longer way, and is what it was.
 
 use super::{Carrier, Fate, Rules, SiteCounters};
 use crate::isa::{Opcode, Verdict, execute};
 use crate::store::{Near, Tags, View};
 use crate::wire::{Heads, Locations, Ordinary, peek, rewrite};
+use std::cell::Cell;
 use std::hint::cold_path;
 
 /// What all packets of a batch have in common.
@@ -15,8 +16,11 @@ pub(super) struct Means<'a> {
     pub near: Near<'a>,
     pub rules: &'a Rules,
     pub heads: Heads,
-    /// Where the packets are.
+    /// Where the packets are, and the bit of that.
     pub wanted: Locations,
+    pub bit: u8,
+    /// Look-ups that read two lines.
+    pub twice: &'a Cell<u64>,
 }
 
 /// What becomes of a packet. `None` where it is unusual: then nothing has been done.
@@ -50,7 +54,7 @@ fn execute_part(means: &Means<'_>, asked: &mut u8, bytes: &mut [u8], counters: &
         return passes(bytes, (means.wanted, asked));
     };
     *asked |= head.bits();
-    if !means.wanted.any_of(head.bits()) {
+    if head.bits() & means.bit == 0 {
         cold_path();
         return Some(Fate::Passed);
     }
@@ -86,7 +90,7 @@ fn execute_known<const TAGS: usize>(
     instruction.put_tags(&mut tags);
     let tags: [u64; TAGS] = usual(tags.apart())?;
     // Tags that stand for something of the router are never found.
-    let values = usual(means.near.find(tags))?;
+    let values = usual(means.near.find(tags, means.twice))?;
     let mut view = View::new();
     for (tag, value) in values.iter().enumerate() {
         view.found(tag, value.get());

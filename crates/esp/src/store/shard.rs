@@ -7,6 +7,7 @@ use super::sweep::{Cleaned, Sweep, next};
 use super::sync::{Arc, AtomicU64, Ordering};
 use super::time::{Alive, GAP, HEED, Tick};
 use super::view::{MAX_TAGS, Tags, View};
+use std::cell::Cell;
 use units::{Instant, Nanos};
 
 /// Records that an owner cleans after a batch for each that it has created in it, and besides.
@@ -246,12 +247,23 @@ impl Value<'_> {
 }
 
 impl<'a> Near<'a> {
-    /// The values under tags, which are different. `None` where one of them is not where it has its home.
+    /// The values under tags, which are different. `None` where one of them is neither in the line of its home nor in the next. Counts in `twice` those that
+    /// are in the next.
     #[inline(always)]
-    pub fn find<const TAGS: usize>(&self, tags: [u64; TAGS]) -> Option<[Value<'a>; TAGS]> {
+    pub fn find<const TAGS: usize>(self, tags: [u64; TAGS], twice: &Cell<u64>) -> Option<[Value<'a>; TAGS]> {
         let mut values = [Value(&self.space.created); TAGS];
         for (value, tag) in values.iter_mut().zip(tags) {
-            *value = Value(self.space.line(self.space.home(tag)).value(tag, self.alive)?);
+            let home = self.space.home(tag);
+            let line = self.space.line(home);
+            *value = Value(match line.value(tag, self.alive) {
+                Some(value) => value,
+                None if line.spilled.load(Ordering::Relaxed) & 3 == 0 => return None,
+                None => {
+                    let value = self.space.line(home + 1).value(tag, self.alive)?;
+                    twice.set(twice.get() + 1);
+                    value
+                }
+            });
         }
         Some(values)
     }
@@ -287,6 +299,12 @@ impl<'a> Session<'a> {
         let near = *open && books.created - books.freed <= NEAR && !space.knows_creators();
         let alive = now.alive(space.lifetime).filter(|_| near)?;
         Some(Near { space, alive })
+    }
+
+    /// So many look-ups of those have read two lines.
+    #[inline]
+    pub fn note_twice(&mut self, count: u64) {
+        self.books.counters.probed[0] += count;
     }
 
     /// Looks up the homes of so many tags, with [`MAX_TAGS`] of all there are, and has the processor fetch them.

@@ -110,14 +110,9 @@ impl Locations {
         Locations { input: bits & INPUT != 0, central: bits & CENTRAL != 0, output: bits & OUTPUT != 0 }
     }
 
-    const fn bits(self) -> u8 {
+    /// The same in the first byte of a part.
+    pub(crate) const fn bits(self) -> u8 {
         bit(self.input, INPUT) | bit(self.central, CENTRAL) | bit(self.output, OUTPUT)
-    }
-
-    /// Whether one of them is named by the first byte of a part.
-    #[inline(always)]
-    pub(crate) const fn any_of(self, bits: u8) -> bool {
-        bits & self.bits() != 0
     }
 
     /// Whether each of these is among them.
