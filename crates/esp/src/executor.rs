@@ -266,7 +266,7 @@ impl plane::station::Station for Station {
     fn visit(&mut self, place: Place, variables: Variables, now: Instant, packets: &mut [Packet]) -> Visited {
         let drops_aborted = self.drops_aborted();
         let mut fates = std::mem::take(&mut self.fates);
-        fates.clear();
+        // Each gets its fate below.
         fates.resize(packets.len(), Fate::Passed);
         self.note_order(place, packets);
         let asked = self.execute((place, variables), now, packets, &mut fates);

@@ -247,8 +247,8 @@ impl Value<'_> {
 }
 
 impl<'a> Near<'a> {
-    /// The values under tags, which are different. `None` where one of them is neither in the line of its home nor in the next. Counts in `twice` those that
-    /// are in the next.
+    /// The values under tags, which are different. `None` where one of them is neither in the line of its home nor, of several, in the next. Counts in `twice`
+    /// those that are in the next.
     #[inline(always)]
     pub fn find<const TAGS: usize>(self, tags: [u64; TAGS], twice: &Cell<u64>) -> Option<[Value<'a>; TAGS]> {
         let mut values = [Value(&self.space.created); TAGS];
@@ -257,7 +257,8 @@ impl<'a> Near<'a> {
             let line = self.space.line(home);
             *value = Value(match line.value(tag, self.alive) {
                 Some(value) => value,
-                None if line.spilled.load(Ordering::Relaxed) & 3 == 0 => return None,
+                // The more tags, the likelier is one of them there: for one alone it is not worth the registers.
+                None if TAGS == 1 || line.spilled.load(Ordering::Relaxed) & 3 == 0 => return None,
                 None => {
                     let value = self.space.line(home + 1).value(tag, self.alive)?;
                     twice.set(twice.get() + 1);
