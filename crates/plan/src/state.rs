@@ -6,6 +6,9 @@ use serde::{Serialize, Serializer};
 use std::fmt;
 use units::{Nanos, PacketRate};
 
+/// Entries of a store at most.
+pub const MOST_ENTRIES: u64 = 1 << 28;
+
 /// Ephemeral state (Calvert et al. 2003).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct StatePlan {

@@ -570,7 +570,7 @@ fn a_store_that_a_device_can_fill_is_told_of_or_refused() {
     };
     // 14881 frames a second, of two entries each, for ten seconds.
     let remark = "port lan: its store has 297619 entries, and its device, which carries 10mbit, can fill 297620; \
-        raise its capacity, or say what the line brings (line_rate), or what is more is aborted";
+        give it `capacity = 297620`, or say what the line brings (line_rate), or what is more is aborted";
     assert_eq!(prepared("", 297_619).unwrap(), [remark]);
     let refused = prepared("strict = true\n", 297_619).unwrap_err();
     assert_eq!(refused.iter().map(ToString::to_string).collect::<Vec<String>>(), [remark]);

@@ -133,3 +133,58 @@ fn what_finds_no_room_on_its_way_to_its_worker_passes_or_is_dropped() {
         assert_eq!(came + dropped, PACKETS);
     }
 }
+
+/// They go on behind what came with them and belongs here, in whichever way that goes on: through a path that holds few, so that the port waits for it, or in the
+/// turn in which it came.
+#[test]
+fn what_passes_leaves_nothing_behind_of_what_came_with_it() {
+    let throttle = "[[path]]\nname = 'small'\nmatch = 'ip'\ninput_queue = 8\n";
+    let inline = "[cpu]\ninline = true\n[[path]]\nname = 'small'\nmatch = 'udp'\n";
+    for (more, congestion) in [(throttle, "congestion = 'throttle'\n"), (inline, "")] {
+        let mut team = Team::new(2, 2, 8192, Layout::Three);
+        team.router.execute_by(Arc::new(Executor::new()));
+        let text = config("overload = 'pass'\n").replace("[port.lan]\n", &format!("[port.lan]\n{congestion}"));
+        team.apply(&(text + more));
+        team.settle();
+        let far: Vec<String> = team.wires.far.keys().cloned().collect();
+        let put = |computation, path: bool| {
+            let part = Part { computation, ..part(EVERYWHERE, Instruction::Put { tag: 1, value: 1 }) };
+            let whole = dedicated(&CARRIAGES, THERE, &part);
+            frame(LAN, &if path { datagram(&CARRIAGES, THERE, 4000, &part).unwrap() } else { whole })
+        };
+        let handed = |team: &Team| team.reports()[0].station.as_ref().map_or(0, |told| told.handed);
+        // A wire that the first worker receives by, a computation of the other's and one of its own.
+        let (mut entry, mut other, mut own) = (None, None, None);
+        for wire in far.iter().filter(|wire| wire.starts_with("lan")) {
+            for computation in 0..16 {
+                let before = handed(&team);
+                team.send(wire, &put(computation, false));
+                (0..20).for_each(|_| _ = team.step(0));
+                match handed(&team) > before {
+                    true => (entry, other) = (Some(wire), Some(computation)),
+                    false => own = Some(computation),
+                }
+                team.settle();
+            }
+            if entry.is_some() {
+                break;
+            }
+        }
+        let (entry, other, own) = (entry.unwrap(), other.unwrap(), own.unwrap());
+        let received = |team: &mut Team| far.iter().map(|wire| team.received(wire).len()).sum::<usize>();
+        // The ring is full.
+        for _ in 0..16 {
+            (0..64).for_each(|_| team.send(entry, &put(other, false)));
+            (0..30).for_each(|_| _ = team.step(0));
+        }
+        received(&mut team);
+        (0..60).for_each(|_| team.send(entry, &put(own, true)));
+        (0..100).for_each(|_| team.send(entry, &put(other, false)));
+        for _ in 0..500 {
+            team.step(0);
+            // Each looks at the books.
+            team.reports();
+        }
+        assert_eq!(received(&mut team), 160, "{more}");
+    }
+}

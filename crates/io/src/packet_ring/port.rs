@@ -220,6 +220,9 @@ impl Port for PacketPort {
             self.device.ring.release(self.receive);
             self.receive = self.device.ring.after(self.receive);
         }
+        if super_frames == vnet::SUPER_FRAMES_AT_ONCE {
+            batch.close();
+        }
         if found {
             self.quiet = 0;
         } else {

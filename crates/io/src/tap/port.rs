@@ -115,6 +115,9 @@ impl Port for TapPort {
                 }
             }
         }
+        if super_frames == vnet::SUPER_FRAMES_AT_ONCE {
+            batch.close();
+        }
         small.into_iter().chain(large).for_each(|packet| pool.give(packet));
     }
 

@@ -57,6 +57,11 @@ impl Batch {
         self.most = most.min(BATCH);
     }
 
+    /// It holds no more than there are in it until it is unlimited: whoever fills it has left some behind that would have found room.
+    pub fn close(&mut self) {
+        self.most = self.end;
+    }
+
     /// It holds as many as it can again.
     #[inline(always)]
     pub fn unlimit(&mut self) {

@@ -223,6 +223,19 @@ mod tests {
     }
 
     #[test]
+    fn a_closed_batch_has_no_room_until_it_is_unlimited() {
+        let (mut pool, mut batch) = (Pool::new(Region::new(2)), Batch::new());
+        batch.limit(8);
+        batch.push(pool.take().unwrap());
+        assert_eq!(batch.room(), 7);
+        batch.close();
+        assert_eq!((batch.room(), batch.len()), (0, 1));
+        batch.unlimit();
+        assert_eq!(batch.room(), BATCH - 1);
+        batch.drain().for_each(|packet| pool.give(packet));
+    }
+
+    #[test]
     fn super_frames_are_taken_for_what_is_longer_than_a_frame_and_find_their_way_back() {
         let region = Region::with_super_frames(4, 100);
         let mut pool = Pool::new(region.clone());

@@ -1,10 +1,8 @@
 //! The keys of `[state]`, and what ports say of it.
 
 use super::{Form, Key, Kind, key, required};
-use crate::state::{Cleaning, Instruction, OnAbort, Overload, Places, Variable, WhenFull};
+use crate::state::{Cleaning, Instruction, MOST_ENTRIES, OnAbort, Overload, Places, Variable, WhenFull};
 
-/// Entries of a store.
-pub(crate) const MOST_ENTRIES: u64 = 1 << 28;
 const ENTRIES: Kind = Kind::Integer { least: 1, most: MOST_ENTRIES };
 
 pub(crate) const STATE: &[Key] = &[

@@ -5,7 +5,7 @@ use super::{Names, Router};
 use crate::snapshot::Snapshot;
 use crate::station::{CannotMake, Maker, Marks, Station, Stations, Wanted};
 use crate::worker::{Change, Mesh, NewStation};
-use plan::state::Places;
+use plan::state::{MOST_ENTRIES, Places};
 use plan::{Plan, PortPlan};
 use std::sync::Arc;
 use units::{PacketRate, Rate};
@@ -84,7 +84,13 @@ impl Prepared {
     /// What whoever wants it should know, and that it can run all the same.
     pub fn remarks(&self) -> impl Iterator<Item = String> + '_ {
         let told = self.changes.iter().any(|change| matches!(change.station, NewStation::Comes(_)));
-        self.overflowing.iter().filter(move |_| told).map(ToString::to_string)
+        // One for all: on a router of many ports it is mostly true of all.
+        let (first, more) = (self.overflowing.first().filter(|_| told), self.overflowing.len().saturating_sub(1));
+        first.into_iter().map(move |first| match more {
+            0 => first.to_string(),
+            1 => format!("{first} (so it is with another port)"),
+            _ => format!("{first} (so it is with {more} other ports)"),
+        })
     }
 
     /// Refused where a store may overflow, and the plan says that none is to.
@@ -104,7 +110,12 @@ pub(super) fn overflowing(plan: &Plan, names: &Names) -> Vec<ApplyError> {
         (capacity < bound).then(|| ApplyError {
             place: format!("port {}", port.name),
             reason: format!("its store has {capacity} entries, and its device, which carries {rate}, can fill {bound}"),
-            hint: "raise its capacity, or say what the line brings (line_rate), or what is more is aborted".into(),
+            hint: match bound <= MOST_ENTRIES {
+                true => format!(
+                    "give it `capacity = {bound}`, or say what the line brings (line_rate), or what is more is aborted"
+                ),
+                false => "say what the line brings (line_rate), or what is more than it holds is aborted".into(),
+            },
         })
     };
     plan.ports.iter().filter(untold).filter_map(small).collect()

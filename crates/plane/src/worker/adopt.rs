@@ -303,6 +303,7 @@ impl Worker {
         let Some(Some(state)) = ports.get_mut(id.index()) else { return };
         for _ in 0..LEFT_BEHIND {
             state.link.port.receive(fates.now, batch, &mut fates.pool);
+            batch.unlimit();
             let left = batch.len() as u64;
             if left == 0 {
                 return;
@@ -344,6 +345,7 @@ impl Worker {
             Remains::Port(id, port) => {
                 for _ in 0..LEFT_BEHIND {
                     port.receive(fates.now, batch, &mut fates.pool);
+                    batch.unlimit();
                     fates.ledger.take_over(batch.len() as u64);
                     batch.drain().for_each(|packet| fates.drop_at(*id, packet, DropReason::PortRemoved));
                 }
@@ -485,6 +487,7 @@ impl Worker {
             }
             for _ in 0..if state.role == Role::Relay { LEFT_BEHIND } else { 0 } {
                 state.link.port.receive(fates.now, batch, &mut fates.pool);
+                batch.unlimit();
                 let left = batch.len() as u64;
                 state.arrived(left, fates);
                 state.refused += left;

@@ -94,13 +94,13 @@ pub(super) struct Executing {
     pub mesh: Option<Box<Mesh>>,
     /// Instructions executed since somebody asked.
     executed: u32,
-    /// What is classified is not to be executed here.
-    passing: bool,
+    /// So many of the last packets of the batch are not to be executed here.
+    pub passing: usize,
 }
 
 impl Default for Executing {
     fn default() -> Executing {
-        Executing { station: None, due: Instant::FAR, mesh: None, executed: 0, passing: false }
+        Executing { station: None, due: Instant::FAR, mesh: None, executed: 0, passing: 0 }
     }
 }
 
@@ -267,25 +267,14 @@ impl Worker {
         true
     }
 
-    /// Whether packets that have come in are to [pass](Worker::let_pass).
-    pub(super) fn some_pass(&self) -> bool {
-        self.executing.mesh.as_ref().is_some_and(|mesh| !mesh.passing.is_empty())
-    }
-
-    /// Packets that have come in by `port` and found no room on their way to the worker they belong to go on here, by whatever came before them and waits
-    /// there. No station executes them: this one's part of the stores is not that of their computations.
+    /// Puts packets that found no room on their way to the worker they belong to behind those of the batch that stay: they go on here. Answers how many.
     #[cold]
-    pub(super) fn let_pass(&mut self, port: PortId) {
-        let (Some(mesh), Some(Some(state))) = (&mut self.executing.mesh, self.ports.get(port.index())) else { return };
-        debug_assert!(self.batch.is_empty(), "what came besides is where it belongs");
-        std::mem::swap(&mut self.batch, &mut mesh.passing);
-        let came = (!state.link.port.stamps()).then_some(self.fates.now);
-        self.executing.passing = true;
-        self.sort_out(port, came);
-        self.executing.passing = false;
-        self.scratch.stations = false;
-        self.batch.as_mut_slice().iter_mut().for_each(|packet| packet.meta_mut().flags |= Meta::PASSES);
-        self.spread(port);
+    pub(super) fn let_pass(&mut self) -> usize {
+        let Worker { executing, batch, .. } = self;
+        let Some(mesh) = &mut executing.mesh else { return 0 };
+        let count = mesh.passing.len();
+        mesh.passing.drain().for_each(|packet| batch.push(packet));
+        count
     }
 
     /// Takes packets that other workers have received for this one, as far as the ports they came in by take any.
@@ -344,6 +333,7 @@ impl Worker {
     /// Classifies what has come in by `port`, at `came` or stamped, and has its instructions executed.
     #[inline(always)]
     pub(super) fn sort_out(&mut self, port: PortId, came: Option<Instant>) {
+        let passing = std::mem::take(&mut self.executing.passing);
         let Some(Some(state)) = self.ports.get_mut(port.index()) else { return };
         let snapshot = &*self.snapshot;
         if let Some(view) = snapshot.port(port) {
@@ -357,7 +347,13 @@ impl Worker {
                 }
                 self.fates.choose(port, self.batch.as_mut_slice());
             }
-            if self.scratch.stations && self.executing.station.is_some() && !self.executing.passing {
+            if passing > 0 {
+                let first = self.batch.len() - passing;
+                self.batch.as_mut_slice()[first..]
+                    .iter_mut()
+                    .for_each(|packet| packet.meta_mut().flags |= Meta::PASSES);
+            }
+            if self.scratch.stations && self.executing.station.is_some() {
                 let Worker { executing, fates, batch, scratch, .. } = self;
                 executing.arrived(port, state, fates.now, batch, scratch);
             }
@@ -386,7 +382,7 @@ impl Worker {
 
     /// Drops what is in hand, uncounted: the worker has failed.
     pub(super) fn clear_brought(&mut self) {
-        self.executing.passing = false;
+        self.executing.passing = 0;
         if let Some(mesh) = &mut self.executing.mesh {
             mesh.sorted.iter_mut().for_each(|batch| *batch = Batch::new());
             (mesh.kept, mesh.passing) = (Batch::new(), Batch::new());

@@ -75,7 +75,8 @@ impl Worker {
             read += input.received as u32;
             moved += input.received + input.drained;
             if input.stalled || input.received < most {
-                break (false, input.stalled);
+                // What a port has left in it though there was room is as a limit that was reached.
+                break (input.more && !input.stalled, input.stalled);
             }
             if read >= grant.packets || used >= grant.slice {
                 break (true, false);

@@ -24,6 +24,8 @@ const HOST_VECTOR: usize = 32;
 pub(super) struct Input {
     /// Packets received.
     pub received: usize,
+    /// Whether more may wait in the port.
+    pub more: bool,
     /// Packets of other workers transmitted.
     pub drained: usize,
     /// Whether the port waits for room on the paths.
@@ -69,6 +71,7 @@ impl Worker {
             let more = self.batch.room() == 0;
             self.executing.looked(Place::Input(port), self.fates.now, &self.batch, more);
             self.batch.unlimit();
+            done.more = more;
         }
         done.received = self.batch.len();
         let received_bytes = self.ports[port.index()].as_ref().map_or(0, |state| state.received_bytes);
@@ -114,11 +117,11 @@ impl Worker {
             state.received_bytes += spread.bytes;
         }
         let came = (!state.link.port.stamps()).then_some(self.fates.now);
+        if marked {
+            self.executing.passing = self.let_pass();
+        }
         self.sort_out(port, came);
         self.spread(port);
-        if marked && self.some_pass() {
-            self.let_pass(port);
-        }
     }
 
     /// Puts the classified batch on the input queues of its paths, run by run of packets with the same target.
