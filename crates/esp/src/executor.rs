@@ -12,13 +12,13 @@ use crate::station::{PortSpec, RouterSpec, Station};
 use crate::store::{Cleaned, Cleaning, Inspector, Key, StoreSpec, WhenFull};
 use crate::variables::Permitted;
 use crate::wire::{Carriages, Part, Unread};
-use packet::{DropReason, Packet};
+use packet::DropReason;
 use plan::StatePlan;
 use plan::state::{OnAbort, PortStatePlan};
 use plane::registered::InstructionTrouble;
 use plane::station::{
-    Asked, CannotMake, Entry, Maker, Onlooker, Place, PlaceReport, StationReport, StoreReport, Variables, Visited,
-    Wanted,
+    Asked, CannotMake, Entry, Maker, Onlooker, Place, PlaceReport, Shown, StationReport, StoreReport, Variables,
+    Visited, Wanted,
 };
 use std::any::Any;
 use std::fs::File;
@@ -263,13 +263,13 @@ impl plane::station::Station for Station {
     }
 
     #[inline]
-    fn visit(&mut self, place: Place, variables: Variables, now: Instant, packets: &mut [Packet]) -> Visited {
+    fn visit(&mut self, place: Place, variables: Variables, now: Instant, (packets, known): Shown<'_>) -> Visited {
         let drops_aborted = self.drops_aborted();
         let mut fates = std::mem::take(&mut self.fates);
         // Each gets its fate below.
         fates.resize(packets.len(), Fate::Passed);
         self.note_order(place, packets);
-        let asked = self.execute((place, variables), now, packets, &mut fates);
+        let asked = self.execute((place, variables), now, (&mut *packets, known), &mut fates);
         // In bytes, many at a time: nearly always all go on.
         let goes_on = |fate: &Fate| matches!(fate, Fate::Passed | Fate::Forwarded);
         let looked_at = if fates.iter().fold(true, |all, fate| all & goes_on(fate)) { 0 } else { fates.len() };

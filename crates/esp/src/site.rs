@@ -17,8 +17,9 @@ use crate::store::{Cleaned, Key, Occupancy, Session, Shard, ShardCounters, Tags}
 use crate::variables::Readings;
 use crate::wire::{Carriages, Heads, Locations};
 use near::execute_at_once;
+use packet::wire::{Ipv4Header, ethernet, ipv4};
 use packet::{Meta, Packet};
-use plane::station::Variables;
+use plane::station::{Dedicated, UNKNOWN, Variables};
 use stages::{Means, prepare, run};
 use std::cell::Cell;
 use std::hint::cold_path;
@@ -109,6 +110,11 @@ pub trait Carrier {
     fn network(&self) -> &[u8];
     /// The same, to change.
     fn network_mut(&mut self) -> &mut [u8];
+    /// What is behind the header of one that is known to be [dedicated](Dedicated).
+    #[inline(always)]
+    fn dedicated_mut(&mut self) -> &mut [u8] {
+        behind_header::<0>(self.network_mut())
+    }
 }
 
 impl Carrier for Packet {
@@ -134,14 +140,39 @@ impl Carrier for Packet {
         };
         l3
     }
+
+    #[inline(always)]
+    fn dedicated_mut(&mut self) -> &mut [u8] {
+        if !goes_on(self) {
+            cold_path();
+            return &mut [];
+        }
+        behind_header::<{ ethernet::HEADER }>(self.bytes_mut())
+    }
+}
+
+/// What begins behind an IPv4 header without options that begins at `L3`: nothing in later fragments, nor where there is less than the four bytes by which parts are known.
+#[inline(always)]
+fn behind_header<const L3: usize>(bytes: &mut [u8]) -> &mut [u8] {
+    if bytes.len() < L3 + ipv4::HEADER + 4 || !Ipv4Header::of(&bytes[L3..]).is_some_and(Ipv4Header::is_first) {
+        cold_path();
+        return &mut [];
+    }
+    &mut bytes[L3 + ipv4::HEADER..]
 }
 
 /// Whether anything of a packet is executed.
 #[inline(always)]
 fn executes(packet: &Packet) -> bool {
+    goes_on(packet) && !packet.offload().is_super_frame()
+}
+
+/// Whether nobody refused it, or lets it pass.
+#[inline(always)]
+fn goes_on(packet: &Packet) -> bool {
     // In one look at both.
     let (refused, marks) = (packet.meta().refused, packet.meta().flags & (Meta::GENERATED | Meta::PASSES));
-    refused | marks == 0 && !packet.offload().is_super_frame()
+    refused | marks == 0
 }
 
 impl Carrier for Vec<u8> {
@@ -243,8 +274,8 @@ pub struct Site {
     shard: Shard,
     counters: [SiteCounters; Location::ALL.len()],
     prepared: Box<[Prepared; BATCH]>,
-    /// How parts begin that are executed at once.
-    heads: Heads,
+    /// How parts begin that are executed at once, by location.
+    heads: [Heads; Location::ALL.len()],
     /// What sources have used; none where they may do as they like.
     guard: Option<Box<Guard>>,
     /// What it has counted of registered instructions.
@@ -254,7 +285,11 @@ pub struct Site {
 impl Site {
     /// The place of a shard.
     pub fn new(shard: Shard) -> Site {
-        let (prepared, heads, tally) = (Box::new([Prepared::NONE; BATCH]), Heads::of(0), Tally::default());
+        let (prepared, heads, tally) = (
+            Box::new([Prepared::NONE; BATCH]),
+            Location::ALL.map(|at| Heads::of((0, at.locations()))),
+            Tally::default(),
+        );
         Site { shard, counters: Default::default(), prepared, heads, guard: None, tally }
     }
 
@@ -329,7 +364,7 @@ impl Site {
     pub fn process<C: Carrier>(&mut self, of: (&Rules, Location), now: Instant, packets: &mut [C], fates: &mut [Fate]) {
         let (permitted, of_port) = (Default::default(), Variables::default());
         let readings = Readings { permitted, of_port, node: of.0.node, now };
-        self.process_reading(of, (&readings, &mut Registry::default()), now, packets, fates);
+        self.process_reading(of, (&readings, &mut Registry::default()), now, (packets, UNKNOWN), fates);
     }
 
     /// The same where they may read something of the router. Answers where else one of them asks to be executed.
@@ -339,18 +374,21 @@ impl Site {
         (rules, location): (&Rules, Location),
         (readings, registry): (&Readings, &mut Registry),
         now: Instant,
-        packets: &mut [C],
+        (packets, known): (&mut [C], &Dedicated),
         fates: &mut [Fate],
     ) -> Locations {
-        let mut asked = 0;
+        let (mut asked, mut seen) = (0, 0);
         let batch = rules.batch.clamp(1, BATCH);
         let guarded = self.guard.is_some();
         for (packets, fates) in packets.chunks_mut(batch).zip(fates.chunks_mut(batch)) {
+            let (from, of) = (seen, (rules, location));
+            seen += packets.len();
+            let from = known.get(from..seen).unwrap_or(&UNKNOWN[..packets.len()]);
             // Nobody pays for limits where there are none.
             if guarded {
-                asked |= self.step::<C, true>((rules, location), (readings, registry), now, packets, fates);
+                asked |= self.step::<C, true>(of, (readings, registry), now, (packets, from), fates);
             } else {
-                asked |= self.step::<C, false>((rules, location), (readings, registry), now, packets, fates);
+                asked |= self.step::<C, false>(of, (readings, registry), now, (packets, from), fates);
             }
         }
         Locations::of(asked)
@@ -362,7 +400,7 @@ impl Site {
         (rules, location): (&Rules, Location),
         (readings, registry): (&Readings, &mut Registry),
         now: Instant,
-        packets: &mut [C],
+        (packets, known): (&mut [C], &Dedicated),
         fates: &mut [Fate],
     ) -> u8 {
         let Site { shard, counters, prepared, heads, guard, tally } = self;
@@ -373,12 +411,13 @@ impl Site {
             && !rules.scoped
             && let Some(near) = session.near()
         {
-            heads.keep_to(rules.allowed);
+            let heads = &mut heads[location as usize];
+            heads.keep_to((rules.allowed, wanted));
             let twice = Cell::new(0);
-            let at_once = near::Means { near, rules, heads: heads.clone(), wanted, bit: wanted.bits(), twice: &twice };
+            let at_once = near::Means { near, rules, heads: heads.clone(), wanted, twice: &twice };
             let mut means = Means { node: rules.node, session: &mut session, guard: None, now };
-            for (packet, fate) in packets.iter_mut().zip(fates) {
-                *fate = match execute_at_once(&at_once, &mut asked, packet, counters) {
+            for ((packet, known), fate) in packets.iter_mut().zip(known).zip(fates) {
+                *fate = match execute_at_once(&at_once, &mut asked, (packet, *known), counters) {
                     Some(fate) => fate,
                     None => {
                         let mut registers = Registers { registry, tally, location };

@@ -16,7 +16,7 @@ use crate::wire::{Carriage, Locations, behind, peek};
 use packet::Packet;
 use plane::registered::InstructionTrouble;
 pub use plane::station::Place;
-use plane::station::Variables;
+use plane::station::{Dedicated, UNKNOWN, Variables};
 use std::sync::Arc;
 use units::{Bytes, Instant, Nanos, PortId};
 
@@ -326,7 +326,7 @@ impl Station {
     /// nothing lets all pass (spec E-19).
     #[inline]
     pub fn visit<C: Carrier>(&mut self, place: Place, now: Instant, packets: &mut [C], fates: &mut [Fate]) {
-        self.execute((place, Variables::default()), now, packets, fates);
+        self.execute((place, Variables::default()), now, (packets, UNKNOWN), fates);
     }
 
     /// The same where something of the router may be read. Answers where one of them may ask to be executed.
@@ -335,7 +335,7 @@ impl Station {
         &mut self,
         (place, of_port): (Place, Variables),
         now: Instant,
-        packets: &mut [C],
+        (packets, known): (&mut [C], &Dedicated),
         fates: &mut [Fate],
     ) -> Locations {
         let unknown = Locations { input: true, central: true, output: true };
@@ -356,10 +356,10 @@ impl Station {
         let readings = Readings { permitted, of_port, node, now };
         let with = (&readings, registry);
         let Some(clock) = clock.as_ref().filter(|_| has.seen.is_turn()) else {
-            return has.site.process_reading((rules, location), with, now, packets, fates);
+            return has.site.process_reading((rules, location), with, now, (packets, known), fates);
         };
         let (before, begun) = (*has.site.counters_at(location), clock.now());
-        let asked = has.site.process_reading((rules, location), with, now, packets, fates);
+        let asked = has.site.process_reading((rules, location), with, now, (&mut *packets, known), fates);
         let time = clock.now().saturating_sub(begun);
         has.seen.took(location, time, packets.len(), (&before, has.site.counters_at(location)));
         asked

@@ -7,13 +7,12 @@
 
 use crate::latency::Spread;
 use crate::registered::InstructionTrouble;
-use packet::Packet;
 use packet::wire::{ethertype, protocol};
+use packet::{BATCH, Packet};
 use plan::StatePlan;
 use plan::state::PortStatePlan;
 use std::any::Any;
 use std::fmt;
-use std::hint::cold_path;
 use std::sync::Arc;
 use units::{Bytes, Instant, Nanos, PortId, Rate};
 
@@ -52,6 +51,16 @@ pub struct Visited {
     pub executed: u32,
 }
 
+/// Of each packet of a batch whether it was just found to be untagged IPv4 without options, with nothing wrong and nothing behind it, and of the
+/// protocol of instructions: whoever executes it need not look at all of that again.
+pub type Dedicated = [bool];
+
+/// Of none, as far as anybody knows.
+pub const UNKNOWN: &Dedicated = &[false; BATCH];
+
+/// Packets that are shown to a station, and what is known of them already.
+pub type Shown<'a> = (&'a mut [Packet], &'a Dedicated);
+
 /// One worker's part of all stores.
 pub trait Station: Send {
     /// Which worker the IP packet belongs to, which came at `now`; none where that is whoever has it.
@@ -62,7 +71,7 @@ pub trait Station: Send {
     fn asks(&self, place: Place) -> bool;
     /// Executes what packets that are neither refused nor made here ask for, in their order. Sets `refused` on those that
     /// end.
-    fn visit(&mut self, place: Place, variables: Variables, now: Instant, packets: &mut [Packet]) -> Visited;
+    fn visit(&mut self, place: Place, variables: Variables, now: Instant, packets: Shown<'_>) -> Visited;
     /// So many packets were taken from where they wait for a place: a port, a path that leads to one, or, for the centre, what other workers have
     /// received. Where there is always more, the worker does not keep up.
     fn looked(&mut self, _at: Place, _now: Instant, _packets: usize, _more: bool) {}
@@ -311,19 +320,19 @@ impl Marks {
         Marks { protocol: plan.protocol.into(), port: port.to_be() }
     }
 
-    /// Whether an IPv4 packet of this protocol may carry an instruction, where so much as ports have follows its header: never no where it
-    /// does.
+    /// Whether one of these IPv4 packets may carry an instruction: never no where one does. `hops` are the third words of their headers, and `ports`
+    /// what is behind these.
+    #[inline]
+    pub(crate) fn may_be_among(self, hops: &[[u8; 4]], ports: &[[u8; 4]]) -> bool {
+        let port = |ports: &[u8; 4]| u32::from_le_bytes(*ports) >> 16 == u32::from(u16::from_le(self.port));
+        // Many at a time, without a jump for each.
+        hops.iter().zip(ports).fold(false, |any, (hop, ports)| any | self.is_dedicated(hop) | port(ports))
+    }
+
+    /// Whether a packet with this third word of its header is of the protocol of instructions.
     #[inline(always)]
-    pub(crate) fn may_be_behind(self, protocol: u8, port: [u8; 2]) -> bool {
-        if u16::from(protocol) == self.protocol {
-            cold_path();
-            return true;
-        }
-        let is = u16::from_ne_bytes(port) == self.port;
-        if is {
-            cold_path();
-        }
-        is
+    pub(crate) fn is_dedicated(self, hop: &[u8; 4]) -> bool {
+        u32::from_le_bytes(*hop) >> 8 & 0xff == u32::from(self.protocol)
     }
 
     /// Whether an IP packet of this protocol may carry an instruction; `upper` is what follows its header.

@@ -67,7 +67,7 @@ const COLLECT: Kind = ("COLLECT", |n, _, execute| {
 const RCOLLECT: Kind = ("RCOLLECT", |n, node, execute| {
     let (counter, result) = (scattered(n), scattered(!n));
     let mut known = Instruction::Rchld { counter, child: 0 };
-    isa::execute(&mut known, &mut View::new(), node);
+    isa::execute(&mut known, &mut View::<4>::new(), node);
     let Instruction::Rchld { child, .. } = known else { unreachable!("it is the same instruction") };
     execute(known);
     Instruction::Rcollect { counter, result, child, value: 5, operator: Operator::Max }

@@ -2,7 +2,7 @@
 //! [`Instruction::tags`]; every function is a straight line.
 
 use super::{Abort, Instruction, Operator, Verdict};
-use crate::store::{MAX_TAGS, View, mix};
+use crate::store::{Values, mix};
 
 /// The counter of instructions that have one, or the only tag of the others.
 const COUNTER: usize = 0;
@@ -20,7 +20,7 @@ const REPORTED: u64 = 2;
 /// Executes an instruction on the values of its tags, at the router `node`. Where the answer is [`Verdict::Rewritten`] its
 /// operands have changed; where it is [`Verdict::Abort`] nothing has, and nothing of the view is to be kept.
 #[inline(always)]
-pub fn execute(instruction: &mut Instruction, view: &mut View<MAX_TAGS>, node: u64) -> Verdict {
+pub fn execute(instruction: &mut Instruction, view: &mut impl Values, node: u64) -> Verdict {
     match instruction {
         Instruction::Nop => Verdict::Forward,
         Instruction::Count { threshold, inclusive, .. } => count(view, *threshold, *inclusive),
@@ -59,14 +59,14 @@ fn forward_if(condition: bool) -> Verdict {
 }
 
 #[inline(always)]
-fn count(view: &mut View<MAX_TAGS>, threshold: u32, inclusive: bool) -> Verdict {
+fn count(view: &mut impl Values, threshold: u32, inclusive: bool) -> Verdict {
     let count = view.get(COUNTER).map_or(1, |count| count.saturating_add(1));
     view.set(COUNTER, count);
     forward_if(count < u64::from(threshold) + u64::from(inclusive))
 }
 
 #[inline(always)]
-fn compare(view: &mut View<MAX_TAGS>, value: u64, relation: Operator) -> Verdict {
+fn compare(view: &mut impl Values, value: u64, relation: Operator) -> Verdict {
     let passes = view.get(COUNTER).is_none_or(|there| relation.holds(value, there));
     if passes {
         view.set(COUNTER, value);
@@ -75,13 +75,13 @@ fn compare(view: &mut View<MAX_TAGS>, value: u64, relation: Operator) -> Verdict
 }
 
 #[inline(always)]
-fn collect(view: &mut View<MAX_TAGS>, value: &mut u64, operator: Operator) -> Verdict {
+fn collect(view: &mut impl Values, value: &mut u64, operator: Operator) -> Verdict {
     match view.get(COUNTER) {
         None => return Verdict::Abort(Abort::AbsentTag),
         Some(0) => return Verdict::Abort(Abort::Underflow),
         Some(_) => {}
     }
-    combine_into::<RESULT>(view, *value, operator);
+    combine_into(RESULT, view, *value, operator);
     // The counter may be the result, as far as a sender is concerned.
     let left = view.get(COUNTER).map_or(0, |left| left.saturating_sub(1));
     view.set(COUNTER, left);
@@ -93,7 +93,7 @@ fn collect(view: &mut View<MAX_TAGS>, value: &mut u64, operator: Operator) -> Ve
 }
 
 #[inline(always)]
-fn rchld(view: &mut View<MAX_TAGS>) -> Verdict {
+fn rchld(view: &mut impl Values) -> Verdict {
     if let Some(bits) = view.get(CHILD) {
         return if bits & FIRST != 0 { Verdict::Rewritten } else { Verdict::Drop };
     }
@@ -105,7 +105,7 @@ fn rchld(view: &mut View<MAX_TAGS>) -> Verdict {
 }
 
 #[inline(always)]
-fn rcollect(view: &mut View<MAX_TAGS>, value: &mut u64, operator: Operator) -> Verdict {
+fn rcollect(view: &mut impl Values, value: &mut u64, operator: Operator) -> Verdict {
     let (Some(bits), Some(left)) = (view.get(CHILD), view.get(COUNTER)) else {
         return Verdict::Abort(Abort::AbsentTag);
     };
@@ -115,7 +115,7 @@ fn rcollect(view: &mut View<MAX_TAGS>, value: &mut u64, operator: Operator) -> V
             return Verdict::Abort(Abort::Underflow);
         }
         view.set(CHILD, bits | REPORTED);
-        combine_into::<RELIABLE_RESULT>(view, *value, operator);
+        combine_into(RELIABLE_RESULT, view, *value, operator);
         view.set(COUNTER, view.get(COUNTER).map_or(0, |left| left.saturating_sub(1)));
     }
     // The first child also brings it along when it repeats its report: what went upstream may be lost. One is enough; if all did, the root would
@@ -129,13 +129,13 @@ fn rcollect(view: &mut View<MAX_TAGS>, value: &mut u64, operator: Operator) -> V
 }
 
 #[inline(always)]
-fn combine_into<const RESULT: usize>(view: &mut View<MAX_TAGS>, value: u64, operator: Operator) {
-    let combined = view.get(RESULT).map_or(value, |there| operator.combine(there, value));
-    view.set(RESULT, combined);
+fn combine_into(result: usize, view: &mut impl Values, value: u64, operator: Operator) {
+    let combined = view.get(result).map_or(value, |there| operator.combine(there, value));
+    view.set(result, combined);
 }
 
 #[inline(always)]
-fn mark(view: &mut View<MAX_TAGS>, value: u64) -> Verdict {
+fn mark(view: &mut impl Values, value: u64) -> Verdict {
     if view.get(COUNTER).is_none() {
         view.set(COUNTER, value);
     }
@@ -143,7 +143,7 @@ fn mark(view: &mut View<MAX_TAGS>, value: u64) -> Verdict {
 }
 
 #[inline(always)]
-fn get(view: &mut View<MAX_TAGS>, value: &mut u64) -> Verdict {
+fn get(view: &mut impl Values, value: &mut u64) -> Verdict {
     match view.get(COUNTER) {
         None => Verdict::Abort(Abort::AbsentTag),
         Some(there) => {

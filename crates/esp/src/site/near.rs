@@ -6,7 +6,7 @@
 
 use super::{Carrier, Fate, Rules, SiteCounters};
 use crate::isa::{Opcode, Verdict, execute};
-use crate::store::{Near, Tags, View};
+use crate::store::{Near, Present, Tags, Value};
 use crate::wire::{Heads, Locations, Ordinary, peek, rewrite};
 use std::cell::Cell;
 use std::hint::cold_path;
@@ -16,9 +16,8 @@ pub(super) struct Means<'a> {
     pub near: Near<'a>,
     pub rules: &'a Rules,
     pub heads: Heads,
-    /// Where the packets are, and the bit of that.
+    /// Where the packets are.
     pub wanted: Locations,
-    pub bit: u8,
     /// Look-ups that read two lines.
     pub twice: &'a Cell<u64>,
 }
@@ -28,15 +27,20 @@ pub(super) struct Means<'a> {
 pub(super) fn execute_at_once<C: Carrier>(
     means: &Means<'_>,
     asked: &mut u8,
-    packet: &mut C,
+    (packet, is_known): (&mut C, bool),
     counters: &mut SiteCounters,
 ) -> Option<Fate> {
-    let l3 = packet.network_mut();
-    // It is known in each of both where a part may begin.
-    match means.rules.carriages.plain(l3) {
-        Some(bytes) => execute_part(means, asked, bytes, counters),
-        None => execute_carried(means, asked, packet.network_mut(), counters),
-    }
+    let bytes = if is_known {
+        packet.dedicated_mut()
+    } else {
+        // It is known in each of both where a part may begin.
+        let l3 = packet.network_mut();
+        match means.rules.carriages.plain(l3) {
+            Some(bytes) => bytes,
+            None => return execute_carried(means, asked, packet.network_mut(), counters),
+        }
+    };
+    execute_part(means, asked, bytes, counters)
 }
 
 /// The same, whatever carries it.
@@ -49,15 +53,13 @@ fn execute_carried(means: &Means<'_>, asked: &mut u8, l3: &mut [u8], counters: &
 /// The same of a part.
 #[inline(always)]
 fn execute_part(means: &Means<'_>, asked: &mut u8, bytes: &mut [u8], counters: &mut SiteCounters) -> Option<Fate> {
-    let Some(head) = means.heads.begin(bytes) else {
-        cold_path();
-        return passes(bytes, (means.wanted, asked));
+    let head = match means.heads.only_here(bytes) {
+        Some(head) => head,
+        None => match elsewhere(means, asked, bytes) {
+            Ok(head) => head,
+            Err(fate) => return fate,
+        },
     };
-    *asked |= head.bits();
-    if head.bits() & means.bit == 0 {
-        cold_path();
-        return Some(Fate::Passed);
-    }
     macro_rules! lines {
         ($($opcode:ident $tags:literal)*) => {
             match usual(Opcode::of(head.number()))? {
@@ -68,12 +70,15 @@ fn execute_part(means: &Means<'_>, asked: &mut u8, bytes: &mut [u8], counters: &
     lines!(Nop 0 Count 1 Compare 1 Collect 2 Rcollect 3 Rchld 2 Mark 1 Test 1 Get 1 Put 1 Setfwd 1)
 }
 
-/// Whether a part that is not as most are passes here, whatever it is. `None` where that is yet to be found out.
-#[cold]
-fn passes(bytes: &[u8], (wanted, asked): (Locations, &mut u8)) -> Option<Fate> {
-    let Some(head) = peek(bytes) else { return Some(Fate::Passed) };
+/// The beginning of a part that is not to be executed here alone, or not as most are. Else what becomes of it; `None` where that is yet to be found out.
+#[inline(never)]
+fn elsewhere(means: &Means<'_>, asked: &mut u8, bytes: &[u8]) -> Result<Ordinary, Option<Fate>> {
+    let Some(head) = peek(bytes) else { return Err(Some(Fate::Passed)) };
     *asked |= head.bits();
-    (!head.asks(wanted)).then_some(Fate::Passed)
+    if !head.asks(means.wanted) {
+        return Err(Some(Fate::Passed));
+    }
+    means.heads.begin(bytes).ok_or(None)
 }
 
 /// The same where it is known which instruction it is.
@@ -91,20 +96,15 @@ fn execute_known<const TAGS: usize>(
     let tags: [u64; TAGS] = usual(tags.apart())?;
     // Tags that stand for something of the router are never found.
     let values = usual(means.near.find(tags, means.twice))?;
-    let mut view = View::new();
-    for (tag, value) in values.iter().enumerate() {
-        view.found(tag, value.get());
-    }
+    let mut view = Present::of(values.map(Value::get));
     let verdict = execute(&mut instruction, &mut view, means.rules.node);
     if matches!(verdict, Verdict::Abort(_)) {
         cold_path();
         return None;
     }
-    if view.wrote_any() {
-        for (tag, value) in values.iter().enumerate() {
-            if view.wrote(tag) {
-                value.set(view.get(tag).unwrap_or_default());
-            }
+    for (tag, value) in values.iter().enumerate() {
+        if let Some(written) = view.written(tag) {
+            value.set(written);
         }
     }
     let count = &mut counters.executed[usize::from(opcode.number())];

@@ -37,7 +37,7 @@ pub use plane::station::Entry;
 pub use shard::{Done, Ended, Found, Near, Session, Shard, ShardCounters, Value, WhenFull};
 pub use sweep::Cleaned;
 pub use time::LONGEST as LONGEST_LIFETIME;
-pub use view::{MAX_TAGS, Tags, View};
+pub use view::{MAX_TAGS, Present, Tags, Values, View};
 
 use space::Space;
 use std::sync::Arc;

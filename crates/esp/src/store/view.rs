@@ -65,6 +65,47 @@ impl Tags {
     }
 }
 
+/// What an instruction may do with values: read one, and write one.
+pub trait Values {
+    /// The value of a tag, numbered as in its [`Tags`]; none where it is absent.
+    fn get(&self, tag: usize) -> Option<u64>;
+    /// Gives a tag this value, creating it where it is absent.
+    fn set(&mut self, tag: usize, value: u64);
+}
+
+/// Values that are all there, of tags that are all different: what nearly all instructions find.
+#[derive(Clone, Copy, Debug)]
+pub struct Present<const TAGS: usize> {
+    values: [u64; TAGS],
+    written: [bool; TAGS],
+}
+
+impl<const TAGS: usize> Present<TAGS> {
+    /// These.
+    #[inline(always)]
+    pub fn of(values: [u64; TAGS]) -> Present<TAGS> {
+        Present { values, written: [false; TAGS] }
+    }
+
+    /// What was written to a tag, if anything was.
+    #[inline(always)]
+    pub fn written(&self, tag: usize) -> Option<u64> {
+        self.written[tag].then_some(self.values[tag])
+    }
+}
+
+impl<const TAGS: usize> Values for Present<TAGS> {
+    #[inline(always)]
+    fn get(&self, tag: usize) -> Option<u64> {
+        self.values.get(tag).copied()
+    }
+
+    #[inline(always)]
+    fn set(&mut self, tag: usize, value: u64) {
+        (self.values[tag], self.written[tag]) = (value, true);
+    }
+}
+
 /// Values of at most [`MAX_TAGS`] tags, as an instruction finds and leaves them.
 #[derive(Clone, Copy, Debug)]
 pub struct View<const TAGS: usize = MAX_TAGS> {
@@ -109,23 +150,17 @@ impl<const TAGS: usize> View<TAGS> {
         self.written |= 1 << index;
     }
 
+    /// Whether a tag was written.
+    #[inline]
+    pub fn wrote(&self, tag: usize) -> bool {
+        self.written >> self.index(tag) & 1 != 0
+    }
+
     /// The store has this value for a tag.
     #[inline(always)]
     pub fn found(&mut self, tag: usize, value: u64) {
         self.values[tag] = value;
         self.present |= 1 << tag;
-    }
-
-    /// Whether any was written.
-    #[inline(always)]
-    pub fn wrote_any(&self) -> bool {
-        self.written != 0
-    }
-
-    /// Whether a tag was written.
-    #[inline]
-    pub fn wrote(&self, tag: usize) -> bool {
-        self.written >> self.index(tag) & 1 != 0
     }
 
     /// A tag is the same as one before it.
@@ -150,5 +185,17 @@ impl<const TAGS: usize> View<TAGS> {
     #[inline(always)]
     pub fn created(&self) -> u8 {
         self.written & !self.present
+    }
+}
+
+impl<const TAGS: usize> Values for View<TAGS> {
+    #[inline(always)]
+    fn get(&self, tag: usize) -> Option<u64> {
+        self.get(tag)
+    }
+
+    #[inline(always)]
+    fn set(&mut self, tag: usize, value: u64) {
+        self.set(tag, value);
     }
 }

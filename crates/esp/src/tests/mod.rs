@@ -23,6 +23,7 @@ mod workers;
 use crate::isa::Instruction;
 use crate::site::{Fate, Location, Rules, Site};
 use crate::store::{Cleaner, Epochs, Grace, Inspector, Store, StoreSpec};
+use crate::variables::Readings;
 use crate::wire::{Addresses, Carriages, Locations, Part, dedicated};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -94,6 +95,11 @@ impl Place {
     /// The value of a tag; none where it is absent.
     pub fn value(&self, tag: u64) -> Option<u64> {
         self.inspector.entries(self.now).find(|entry| entry.tag == tag).map(|entry| entry.value)
+    }
+
+    /// What packets may read of the router: nothing.
+    pub fn readings(&self) -> Readings {
+        Readings { permitted: Default::default(), of_port: Default::default(), node: self.rules.node, now: self.now }
     }
 
     /// The cleaner comes by, and does all there is to do.

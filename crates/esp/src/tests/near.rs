@@ -1,9 +1,12 @@
-//! What is executed at once is what two stages do: the same packets to two stores that differ in nothing else.
+//! What is executed at once is what two stages do, whether or not it is known how packets begin: the same packets to stores that differ in nothing else.
 
 use super::{Place, V4, model::meeting, part};
+use crate::registered::Registry;
 use crate::site::{Fate, Location};
 use crate::store::StoreSpec;
 use crate::wire::{Addresses, Carriages, Locations, datagram, dedicated};
+use packet::wire::{Ipv4, ipv4};
+use plane::station::UNKNOWN;
 use proptest::prelude::*;
 use std::net::Ipv6Addr;
 use units::Nanos;
@@ -32,6 +35,14 @@ fn packets() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
+/// What a classifier would have found out of a packet that was cut to its length.
+fn is_dedicated(packet: &[u8]) -> bool {
+    let plain = Ipv4::parse(packet).is_ok_and(|parsed| {
+        parsed.header.header_length() == ipv4::HEADER && parsed.header.protocol() == Carriages::USUAL.protocol
+    });
+    plain && packet.len() == usize::from(u16::from_be_bytes([packet[2], packet[3]]))
+}
+
 proptest! {
     #[test]
     fn at_once_is_as_in_two_stages(
@@ -40,19 +51,25 @@ proptest! {
         allowed: u16,
     ) {
         // Only one that does not note down who created what executes at once.
-        let mut places = [false, true].map(|diagnostics| Place::new(StoreSpec { diagnostics, ..StoreSpec::of(capacity) }));
+        let place = |(diagnostics, knows)| (Place::new(StoreSpec { diagnostics, ..StoreSpec::of(capacity) }), knows);
+        let mut places = [(false, true), (false, false), (true, false)].map(place);
         for (number, (batch, milliseconds)) in batches.into_iter().enumerate() {
             let location = Location::ALL[number % 3];
-            let mut seen = places.iter_mut().map(|place| {
+            let known: Vec<bool> = batch.iter().map(|packet| is_dedicated(packet)).collect();
+            let mut seen = places.iter_mut().map(|(place, knows)| {
                 place.rules.allowed = allowed | 1 << (number % 16);
                 place.wait(Nanos::millis(milliseconds));
                 let (mut packets, mut fates) = (batch.clone(), vec![Fate::Passed; batch.len()]);
-                place.site.process((&place.rules, location), place.now, &mut packets, &mut fates);
+                let readings = place.readings();
+                let (of, with) = ((&place.rules, location), (&readings, &mut Registry::default()));
+                let known = if *knows { &known[..] } else { UNKNOWN };
+                place.site.process_reading(of, with, place.now, (&mut packets, known), &mut fates);
                 let entries: Vec<_> = place.inspector.entries(place.now).map(|entry| (entry.tag, entry.value)).collect();
                 (packets, fates, entries, *place.site.counters_at(location))
             });
-            let (at_once, staged) = (seen.next(), seen.next());
-            prop_assert_eq!(at_once, staged);
+            let (known, at_once, staged) = (seen.next(), seen.next(), seen.next());
+            prop_assert_eq!(&at_once, &staged);
+            prop_assert_eq!(known, at_once);
         }
     }
 }

@@ -11,7 +11,7 @@ use packet::wire::complete_checksum;
 use plan::InstructionDeclaration;
 use plan::state::RegisteredPlan;
 use plane::registered::{Call, Instructs, Outcome, Registered, code};
-use plane::station::Variables;
+use plane::station::{UNKNOWN, Variables};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ fn pass(place: &mut Place, registry: &mut Registry, packet: &mut Vec<u8>) -> Fat
     place.site.register(registry);
     let packets = std::slice::from_mut(packet);
     let of = (&place.rules, Location::Input);
-    place.site.process_reading(of, (&readings, registry), place.now, packets, &mut fates);
+    place.site.process_reading(of, (&readings, registry), place.now, (packets, UNKNOWN), &mut fates);
     fates[0]
 }
 

@@ -8,6 +8,7 @@ use crate::store::{Key, LIFETIME, StoreSpec, mix};
 use crate::variables::Permitted;
 use crate::wire::{Locations, Part};
 use packet::{Pool, Region};
+use plane::station::UNKNOWN;
 use units::{Instant, PortId};
 
 pub const UP: PortId = PortId(0);
@@ -163,7 +164,13 @@ fn packets_that_overtook_others_of_their_computation_are_counted_with_diagnostic
             one
         });
         let variables = plane::station::Variables::default();
-        plane::station::Station::visit(&mut station, Place::Input(UP), variables, Instant::START, &mut packets);
+        plane::station::Station::visit(
+            &mut station,
+            Place::Input(UP),
+            variables,
+            Instant::START,
+            (&mut packets, UNKNOWN),
+        );
         let told = plane::station::Station::report(&station, Instant::START);
         let reordered: u64 = told.stores.iter().flat_map(|store| &store.places).map(|place| place.reordered).sum();
         assert_eq!(reordered, counted);

@@ -237,7 +237,8 @@ pub(crate) struct Ordinary {
 /// How parts begin that are executed here, of which nothing is out of the ordinary.
 #[derive(Clone, Debug)]
 pub(crate) struct Heads {
-    allowed: u16,
+    /// The instructions, a bit for each by its number, and where.
+    of: (u16, Locations),
     /// By the low bits of an opcode what the bytes have to be.
     heads: [u32; 16],
 }
@@ -245,44 +246,51 @@ pub(crate) struct Heads {
 impl Heads {
     /// What is looked at; the rest is free.
     const SAME: u32 = u32::from_le_bytes([0xe0 | ERROR, 0xff, 0xff, SEALED]);
+    /// The same with where it is to be executed.
+    const WHERE: u32 = Heads::SAME | u32::from_le_bytes([INPUT | CENTRAL | OUTPUT, 0, 0, 0]);
     /// In the place of an instruction that there is not, or that is not executed: what no bytes are.
-    const NONE: u32 = !Heads::SAME;
+    const NONE: u32 = !Heads::WHERE;
 
-    /// Those of the instructions with a bit in `allowed`, by its number.
-    pub fn of(allowed: u16) -> Heads {
+    /// Those of the instructions with a bit in `allowed`, by its number, at a place.
+    pub fn of((allowed, at): (u16, Locations)) -> Heads {
         let mut heads = [Heads::NONE; 16];
         for opcode in Opcode::ALL.into_iter().filter(|opcode| allowed >> opcode.number() & 1 != 0) {
-            let bytes = [VERSION << 5, opcode.number(), opcode.length() as u8, 0];
+            let bytes = [VERSION << 5 | at.bits(), opcode.number(), opcode.length() as u8, 0];
             heads[usize::from(opcode.number())] = u32::from_le_bytes(bytes);
         }
-        Heads { allowed, heads }
+        Heads { of: (allowed, at), heads }
     }
 
-    /// Makes them those of other instructions, where they are others.
+    /// Makes them those of others, where they are others.
     #[inline(always)]
-    pub fn keep_to(&mut self, allowed: u16) {
-        if self.allowed != allowed {
+    pub fn keep_to(&mut self, of: (u16, Locations)) {
+        if self.of != of {
             cold_path();
-            *self = Heads::of(allowed);
+            *self = Heads::of(of);
         }
     }
 
-    /// The beginning of a part, if it is one of these: all in one comparison.
+    /// The beginning of a part that is to be executed at this place and nowhere else, if it is one of these: all in one comparison.
     #[inline(always)]
+    pub fn only_here(&self, bytes: &[u8]) -> Option<Ordinary> {
+        self.like::<{ Heads::WHERE }>(bytes)
+    }
+
+    /// The same, wherever it is to be executed.
     pub fn begin(&self, bytes: &[u8]) -> Option<Ordinary> {
+        self.like::<{ Heads::SAME }>(bytes)
+    }
+
+    #[inline(always)]
+    fn like<const BITS: u32>(&self, bytes: &[u8]) -> Option<Ordinary> {
         let word = u32::from_le_bytes(*bytes.first_chunk()?);
         let number = word >> 8 & 0xf;
-        (word & Heads::SAME == self.heads[number as usize]).then_some(Ordinary { word, number: number as u8 })
+        let head = self.heads[number as usize] & (BITS | Heads::NONE);
+        (word & BITS == head).then_some(Ordinary { word, number: number as u8 })
     }
 }
 
 impl Ordinary {
-    /// The byte that says where it is to be executed.
-    #[inline(always)]
-    pub const fn bits(self) -> u8 {
-        self.word as u8
-    }
-
     /// The number of its instruction.
     #[inline(always)]
     pub const fn number(self) -> u8 {

@@ -1,5 +1,6 @@
 //! Packets that carry instructions, through a whole router in memory.
 
+mod carried;
 mod workers;
 
 use esp::isa::{Instruction, Operator};

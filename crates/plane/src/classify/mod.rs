@@ -55,6 +55,9 @@ pub(crate) const REFUSED: Target = Target::MAX;
 /// The packet goes to several places: its adjacency is the position of its multicast route, its version that of its path.
 pub(crate) const COPIED: Target = Target::MAX - 1;
 
+/// Of a batch that is being classified: what its route says is yet to come.
+pub(crate) const UNDECIDED: Target = Target::MAX - 2;
+
 /// Which instance serves which path at which port, on one worker.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dispatch {
@@ -117,17 +120,32 @@ const PLAIN: usize = ETHERNET + ipv4::HEADER;
 const PORTS: usize = PLAIN + 4;
 
 /// What of a plain packet matters besides its destination.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-struct Facts {
+#[derive(Clone, Copy)]
+struct Fact {
     /// Length of the IP packet, in bytes.
     length: u16,
-    ttl: u8,
     tos: u8,
+    /// Time to live, protocol and checksum, as they are.
+    hop: [u8; 4],
+    /// The ports, as they are.
+    ports: [u8; 4],
 }
 
-impl Facts {
-    /// Longer than any link takes: the packet is not plain.
-    const NOT_PLAIN: Facts = Facts { length: u16::MAX, ttl: 0, tos: 0 };
+impl Fact {
+    /// Of packets that are not plain: longer than any link takes. Instructions have no protocol of that number.
+    const NOT_PLAIN: Fact = Fact { length: u16::MAX, tos: 0, hop: [0; 4], ports: [0; 4] };
+
+    fn ttl(self) -> u8 {
+        self.hop[0]
+    }
+}
+
+/// The facts of a batch, each kind for itself: so they are written down as they were read, and looked at together.
+struct Facts {
+    lengths: [u16; BATCH],
+    tos: [u8; BATCH],
+    hops: [[u8; 4]; BATCH],
+    ports: [[u8; 4]; BATCH],
 }
 
 /// What became of the last plain packet: the next one with the same route, as most have, needs no second look at
@@ -144,7 +162,7 @@ struct Memo {
 pub(crate) struct Scratch {
     keys: [u32; BATCH],
     words: [u32; BATCH],
-    facts: [Facts; BATCH],
+    facts: Facts,
     memo: Memo,
     /// `targets[i]` answers for the `i`th packet.
     pub targets: [Target; BATCH],
@@ -152,6 +170,8 @@ pub(crate) struct Scratch {
     pub offloads: bool,
     /// Whether any of them may carry an instruction.
     pub stations: bool,
+    /// Where one may: what is known of each.
+    pub dedicated: [bool; BATCH],
 }
 
 impl Scratch {
@@ -161,11 +181,12 @@ impl Scratch {
         Box::new(Scratch {
             keys,
             words,
-            facts: [Facts::NOT_PLAIN; BATCH],
+            facts: Facts { lengths: [0; BATCH], tos: [0; BATCH], hops: [[0; 4]; BATCH], ports: [[0; 4]; BATCH] },
             memo,
             targets,
             offloads: false,
             stations: false,
+            dedicated: [false; BATCH],
         })
     }
 }
@@ -181,13 +202,16 @@ impl<W: Witness> Classifier<'_, W> {
         packets: &mut [Packet],
         scratch: &mut Scratch,
     ) -> u64 {
-        let Scratch { keys, words, facts, memo, targets, offloads, stations } = scratch;
+        let Scratch { keys, words, facts, memo, targets, offloads, stations, dedicated } = scratch;
         (*offloads, *stations) = (false, false);
         let count = packets.len().min(BATCH);
         if view.through.is_some() {
             // What passes is executed as well, by ports that do (spec E-40).
             *stations = self.snapshot.stations.is_some()
                 && packets[..count].iter().any(|packet| self.snapshot.marks.may_be_on(packet.bytes()));
+            if *stations {
+                dedicated[..count].fill(false);
+            }
             return self.pass_all((id, view), came, &mut packets[..count], (&mut targets[..count], offloads));
         }
         // Where untagged IPv4 has no interface nothing is plain: no station has the address of all ones in 64 bits.
@@ -195,21 +219,28 @@ impl<W: Witness> Classifier<'_, W> {
         let routed = interface.is_some_and(|interface| !interface.ipv4.is_empty());
         let wants = interface.map_or(&Wants::NOTHING, |interface| &*interface.wants);
         let mac = if routed { view.mac.number() } else { u64::MAX };
-        // Seldom any: found out once, and not of every packet.
-        let marks = Some(self.snapshot.marks).filter(|marks| *marks != Marks::NONE);
         let (mut bytes, mut may) = (0, false);
         // All of one length, so that the loops below need no bounds checks.
         let packets = &mut packets[..count];
-        let (keys, words, facts) = (&mut keys[..count], &mut words[..count], &mut facts[..count]);
+        let (keys, words) = (&mut keys[..count], &mut words[..count]);
+        let Facts { lengths, tos, hops, ports } = facts;
+        let (lengths, tos) = (&mut lengths[..count], &mut tos[..count]);
+        let (hops, ports) = (&mut hops[..count], &mut ports[..count]);
         let targets = &mut targets[..count];
-        packets.iter().for_each(Packet::prefetch_bytes);
+        targets.fill(UNDECIDED);
+        for packet in &*packets {
+            packet.prefetch_bytes();
+            bytes += packet.len() as u64;
+        }
         for i in 0..count {
             let packet = &mut packets[i];
-            bytes += packet.len() as u64;
-            match self.plain_destination(mac, packet, marks, &mut may) {
-                Some((destination, seen)) => (keys[i], facts[i]) = (destination, seen),
+            let fact = match self.plain_destination(mac, packet) {
+                Some((destination, fact)) => {
+                    keys[i] = destination;
+                    fact
+                }
                 None => {
-                    (keys[i], facts[i]) = (0, Facts::NOT_PLAIN);
+                    keys[i] = 0;
                     arrive(packet, came, id, view.untagged);
                     may |= self.snapshot.marks.may_be_on(packet.bytes());
                     targets[i] = self.general(view, packet);
@@ -217,10 +248,18 @@ impl<W: Witness> Classifier<'_, W> {
                         *offloads = true;
                         bytes += wire_length(packet).saturating_sub(packet.len()) as u64;
                     }
+                    Fact::NOT_PLAIN
                 }
-            }
+            };
+            (lengths[i], tos[i], hops[i], ports[i]) = (fact.length, fact.tos, fact.hop, fact.ports);
         }
-        *stations = may;
+        // Seldom any: found out of all together.
+        let marks = self.snapshot.marks;
+        *stations = marks != Marks::NONE && (marks.may_be_among(hops, ports) || may);
+        if *stations {
+            let dedicated = dedicated.iter_mut().zip(&*hops);
+            dedicated.for_each(|(dedicated, hop)| *dedicated = marks.is_dedicated(hop));
+        }
         // What comes in untagged by one port is all of one VRF.
         match self.tables.vrf(self.tables.place(view.untagged)) {
             None => self.tables.fib4().lookup_bulk(keys, words),
@@ -228,19 +267,20 @@ impl<W: Witness> Classifier<'_, W> {
         }
         memo.word = u32::MAX;
         for i in 0..count {
-            let (packet, word, seen) = (&mut packets[i], words[i], facts[i]);
-            if word == memo.word && seen.ttl > 1 && seen.length <= memo.mtu {
+            let (packet, word) = (&mut packets[i], words[i]);
+            if word == memo.word && hops[i][0] > 1 && lengths[i] <= memo.mtu {
                 let meta = packet.meta_mut();
                 let timestamp = came.unwrap_or(meta.timestamp);
                 *meta = memo.meta;
                 meta.timestamp = timestamp;
-                meta.ecn = seen.tos & 3;
-                meta.objective = wants.get(seen.tos);
+                meta.ecn = tos[i] & 3;
+                meta.objective = wants.get(tos[i]);
                 targets[i] = memo.target;
-            } else if seen != Facts::NOT_PLAIN {
+            } else if targets[i] == UNDECIDED {
                 arrive(packet, came, id, view.untagged);
-                packet.meta_mut().objective = wants.get(seen.tos);
-                targets[i] = self.route_plain(packet, word, seen);
+                packet.meta_mut().objective = wants.get(tos[i]);
+                let fact = Fact { length: lengths[i], tos: tos[i], hop: hops[i], ports: ports[i] };
+                targets[i] = self.route_plain(packet, word, fact);
                 // What a group says holds for one flow.
                 let whole = Outcome::adjacency(word).is_some() && self.snapshot.rules.is_empty();
                 if whole && packet.meta().refused | packet.meta().exception == 0 {
@@ -263,15 +303,9 @@ impl<W: Witness> Classifier<'_, W> {
     }
 
     /// The destination of an untagged IPv4 packet for us to forward, without options and with nothing wrong; nothing
-    /// for all others. Notes in `may` where it may carry an instruction.
+    /// for all others.
     #[inline(always)]
-    fn plain_destination(
-        &self,
-        mac: u64,
-        packet: &mut Packet,
-        marks: Option<Marks>,
-        may: &mut bool,
-    ) -> Option<(u32, Facts)> {
+    fn plain_destination(&self, mac: u64, packet: &mut Packet) -> Option<(u32, Fact)> {
         let bytes = packet.bytes();
         let frame = bytes.first_chunk::<PORTS>()?;
         let (link, header) = frame.split_first_chunk::<ETHERNET>()?;
@@ -282,7 +316,9 @@ impl<W: Witness> Classifier<'_, W> {
         let length = usize::from(u16::from_be_bytes([header[2], header[3]]));
         let source = u32::from_be_bytes([header[12], header[13], header[14], header[15]]);
         let destination = u32::from_be_bytes([header[16], header[17], header[18], header[19]]);
-        let seen = Facts { length: length as u16, ttl: header[8], tos: kind as u8 };
+        let hop = [header[8], header[9], header[10], header[11]];
+        let ports = [frame[PLAIN], frame[PLAIN + 1], frame[PLAIN + 2], frame[PLAIN + 3]];
+        let fact = Fact { length: length as u16, tos: kind as u8, hop, ports };
         let sound = station == mac
             && kind & !0xff == 0x0800_4500
             && length >= ipv4::HEADER
@@ -295,22 +331,18 @@ impl<W: Witness> Classifier<'_, W> {
         if !sound {
             return None;
         }
-        let port = [frame[PLAIN + 2], frame[PLAIN + 3]];
-        if marks.is_some_and(|marks| marks.may_be_behind(header[9], port)) {
-            *may = true;
-        }
         if ETHERNET + length < packet.len() {
             // Padding of a short Ethernet frame is no part of the packet.
             packet.resize(ETHERNET + length);
         }
-        Some((destination, seen))
+        Some((destination, fact))
     }
 
     #[inline(never)]
-    fn route_plain(&self, packet: &mut Packet, word: u32, seen: Facts) -> Target {
+    fn route_plain(&self, packet: &mut Packet, word: u32, fact: Fact) -> Target {
         let meta = packet.meta_mut();
         meta.l3 = ETHERNET as u16;
-        meta.ecn = seen.tos & 3;
+        meta.ecn = fact.tos & 3;
         let word = match Outcome::group(word) {
             Some(group) => self.member(packet, group).encode(),
             None => word,
@@ -319,7 +351,7 @@ impl<W: Witness> Classifier<'_, W> {
             let (link, interface) = self.tables.adjacencies().hop(adjacency);
             let egress = self.snapshot.egress(interface);
             let redirected = egress.redirects && interface == packet.meta().in_interface;
-            if link.is_resolved() && seen.ttl > 1 && seen.length <= egress.mtu && !redirected {
+            if link.is_resolved() && fact.ttl() > 1 && fact.length <= egress.mtu && !redirected {
                 return self.path(packet, adjacency, link, interface, egress);
             }
         }

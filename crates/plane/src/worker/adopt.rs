@@ -12,7 +12,7 @@ pub use reschedule::Reschedule;
 use super::crew::Crew;
 use super::duties::Task;
 use super::{Command, PortState, Remains, Role, Worker};
-use crate::classify::{Dispatch, REFUSED, Target};
+use crate::classify::{Dispatch, REFUSED, Target, UNDECIDED};
 use crate::event::Event;
 use crate::function::Function;
 use crate::host::World;
@@ -433,7 +433,7 @@ impl Worker {
     ) -> Target {
         let target = self.instances.len() as Target;
         let task = self.forwarder(path, snapshot);
-        assert!(target < REFUSED, "ports and paths are bounded");
+        assert!(target < UNDECIDED, "ports and paths are bounded");
         let instance = match kept {
             Some(mut instance) => {
                 if instance.input.capacity() != path.capacity {

@@ -5,7 +5,7 @@ use super::{PortState, Worker};
 use crate::bell::Bell;
 use crate::classify::{Classifier, REFUSED, Scratch, Unwitnessed};
 use crate::port::stranded;
-use crate::station::{Place, Station, Variables};
+use crate::station::{Place, Station, UNKNOWN, Variables};
 use packet::{BATCH, Batch, DropReason, Meta, Packet};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
@@ -159,12 +159,13 @@ impl Executing {
         let Some(station) = &mut self.station else { return };
         let packets = batch.as_mut_slice();
         let place = Place::Input(port);
-        let mut visited = station.visit(place, asked(&**station, place, Some(state)), now, packets);
+        let known = &scratch.dedicated[..packets.len()];
+        let mut visited = station.visit(place, asked(&**station, place, Some(state)), now, (&mut *packets, known));
         // Whoever shows them where they leave does that only if it is worth it.
         scratch.stations = visited.output;
         if visited.central {
             let place = Place::Central;
-            let there = station.visit(place, asked(&**station, place, Some(state)), now, packets);
+            let there = station.visit(place, asked(&**station, place, Some(state)), now, (&mut *packets, known));
             visited.all &= there.all;
             visited.executed += there.executed;
         }
@@ -188,7 +189,7 @@ impl Executing {
         let mut all = true;
         for packets in packets.chunk_by_mut(|one, next| leaves(one) == leaves(next)) {
             if packets.first().is_some_and(leaves) {
-                let visited = station.visit(place, variables, now, packets);
+                let visited = station.visit(place, variables, now, (packets, UNKNOWN));
                 all &= visited.all;
                 self.executed += visited.executed;
             }

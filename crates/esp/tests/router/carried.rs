@@ -1,0 +1,56 @@
+//! What is known of packets since they were classified, beside what their bytes say.
+
+use super::*;
+use packet::wire::checksum;
+
+/// The same packet with these bits of the word of its fragment, and a header that is sound again.
+fn fragment(mut packet: Vec<u8>, bits: u16) -> Vec<u8> {
+    packet[6..8].copy_from_slice(&bits.to_be_bytes());
+    packet[10..12].fill(0);
+    let sum = checksum::checksum(&packet[..20]);
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    packet
+}
+
+/// Of several packets at once, of which each is told by something else, those are executed that are a part's beginning; near and far entries alike.
+#[test]
+fn each_packet_of_a_batch_is_what_it_is() {
+    let count = part(Locations::INPUT, Instruction::Count { counter: 42, threshold: 100, inclusive: false });
+    let mark = part(EVERYWHERE, Instruction::Mark { tag: 9, value: 1 });
+    let sound = dedicated(&CARRIAGES, THERE, &count);
+    let mut damaged = sound.clone();
+    *damaged.last_mut().unwrap() ^= 1;
+    let mut short = dedicated(&CARRIAGES, THERE, &part(Locations::INPUT, Instruction::Nop));
+    short.truncate(22);
+    short[2..4].copy_from_slice(&22u16.to_be_bytes());
+    let padded = [&sound[..], &[0; 9]].concat();
+    let packets = [
+        sound.clone(),
+        fragment(sound.clone(), 5),
+        fragment(sound.clone(), 0x2000),
+        padded,
+        damaged,
+        fragment(short, 0x4000),
+        dedicated(&CARRIAGES, THERE, &mark),
+        datagram(&CARRIAGES, THERE, 9, &count).unwrap(),
+        sound,
+    ];
+    let came = [1000, 20_000].map(|capacity| {
+        let mut rig = rig_of(Layout::Three, &format!("{PORTS}[state]\ncapacity = {capacity}\ncentral = 1000\n"));
+        packets.iter().for_each(|packet| rig.send("lan", &frame(LAN, packet)));
+        rig.settle();
+        let told = station(&rig);
+        let [lan, wan, central] = [Some(0), Some(1), None].map(|port| store(&told, port));
+        assert_eq!(executed(lan, "input", "mark"), (1, 0));
+        assert_eq!(executed(central, "central", "mark"), (1, 0));
+        assert_eq!(executed(wan, "output", "mark"), (1, 0));
+        let aborted = lan.places.iter().flat_map(|place| &place.aborted).filter(|(_, count)| *count > 0);
+        let aborted: Vec<_> = aborted.cloned().collect();
+        (executed(lan, "input", "count"), aborted, rig.received("wan"))
+    });
+    let (counted, aborted, left) = &came[0];
+    // Not the later fragment, the damaged one, and the short one.
+    assert_eq!((*counted, aborted.len()), ((5, 0), 1), "{aborted:?}");
+    assert_eq!(left.len(), packets.len());
+    assert_eq!(came[0], came[1]);
+}
