@@ -126,7 +126,7 @@ pub(crate) enum By {
 /// With more bins than that they are fetched from memory before they are needed.
 const NEAR: u32 = 256;
 /// How many packets ahead of those that arrive.
-const ARRIVALS: usize = 16;
+const ARRIVALS: usize = 24;
 
 /// How many packets of the longest bin go at once where all bins hold too many (RFC 8290, section 4.1).
 const MOST_AT_ONCE: u32 = 64;
