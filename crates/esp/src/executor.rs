@@ -89,10 +89,11 @@ fn spec(wanted: &Wanted, key_of_operator: Option<OperatorKey>) -> RouterSpec {
         plan::state::WhenFull::AbortAll => WhenFull::AbortAll,
     };
     let allowed = plan.instructions.iter().fold(0, |all, one| all | 1 << *one as u16);
+    let shards = plan.shards.map_or(wanted.workers, |shards| usize::from(shards).clamp(1, wanted.workers));
     let store = |capacity: u64, of: u64| StoreSpec {
         capacity,
         lifetime: plan.lifetime,
-        shards: wanted.workers,
+        shards,
         cleaning,
         when_full,
         // Tags that collide in one store do so in no other.
@@ -120,6 +121,7 @@ fn spec(wanted: &Wanted, key_of_operator: Option<OperatorKey>) -> RouterSpec {
         },
         key,
         workers: wanted.workers,
+        shards,
         lifetime: plan.lifetime,
         flow_order: plan.flow_order,
         drops_aborted: plan.on_abort == OnAbort::Drop,

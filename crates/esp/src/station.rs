@@ -1,6 +1,6 @@
 //! Ephemeral state of a router as one of its workers has it: a place for each port, and the central one.
 //!
-//! Every store is divided into as many shards as there are workers, and worker `w` has shard `w` of each, so a computation
+//! Every store is divided into as many shards as there are workers, or fewer, and worker `w` has shard `w` of each, so a computation
 //! whose packets all go to one worker meets one shard at every place (spec E-10, E-30; adr/0040).
 
 use crate::apart::{Cleaners, Told};
@@ -50,6 +50,8 @@ pub struct RouterSpec {
     pub key: Key,
     /// Those who work, at least one.
     pub workers: usize,
+    /// How many of them have a part of each store: the first ones.
+    pub shards: usize,
     /// How long a flow that carried something is remembered.
     pub lifetime: Nanos,
     /// Whether it is.
@@ -98,7 +100,7 @@ struct Has {
 pub struct Station {
     rules: Rules,
     key: Key,
-    workers: usize,
+    shards: usize,
     stalls: Vec<Stall>,
     ports: Vec<Option<AtPort>>,
     central: Option<usize>,
@@ -143,7 +145,7 @@ impl RouterSpec {
 
     /// What all stores take.
     pub fn memory(&self) -> Bytes {
-        let each = |(_, store): (Option<PortId>, StoreSpec)| bound::memory(store.capacity, self.workers);
+        let each = |(_, store): (Option<PortId>, StoreSpec)| bound::memory(store.capacity, self.shards);
         self.stores().into_iter().map(each).fold(Bytes::ZERO, |sum, store| sum + store)
     }
 
@@ -157,7 +159,10 @@ impl RouterSpec {
 
     /// The same, but for those that `before` describes alike: they are taken [over](Station::take_from).
     pub fn make_beside(&self, before: Option<&RouterSpec>) -> Made {
-        let stay = before.filter(|before| before.workers == self.workers).map(RouterSpec::stores).unwrap_or_default();
+        let stay = before
+            .filter(|before| (before.workers, before.shards) == (self.workers, self.shards))
+            .map(RouterSpec::stores)
+            .unwrap_or_default();
         let stores = self.stores();
         let stall_of = |port: Option<PortId>| {
             if self.single { 0 } else { stores.iter().position(|(of, _)| *of == port).unwrap_or(0) }
@@ -170,7 +175,7 @@ impl RouterSpec {
         let station = |_| Station {
             rules: self.rules,
             key: self.key,
-            workers: self.workers,
+            shards: self.shards,
             stalls: Vec::new(),
             ports: ports.clone(),
             central: self.central.map(|_| stall_of(None)),
@@ -190,7 +195,7 @@ impl RouterSpec {
                 made.stations.iter_mut().for_each(|station| station.stalls.push(stall()));
                 continue;
             }
-            let store = Store::new(StoreSpec { shards: self.workers, ..*spec }, &epochs, Grace::Counters);
+            let store = Store::new(StoreSpec { shards: self.shards, ..*spec }, &epochs, Grace::Counters);
             let mut cleaner = store.cleaner;
             for (station, shard) in made.stations.iter_mut().zip(store.shards) {
                 let site = Site::guarded(shard, self.rules.limits, self.key.derive(5));
@@ -209,18 +214,18 @@ impl Station {
     #[inline]
     pub fn worker(&self, l3: &[u8]) -> Option<usize> {
         let (range, _) = self.rules.carriages.find(l3)?;
-        Some(shard_of(self.key, peek(&l3[range])?.computation, self.workers))
+        Some(shard_of(self.key, peek(&l3[range])?.computation, self.shards))
     }
 
     /// The same, and besides for flows that carried an instruction before `now`.
     #[inline]
     pub(crate) fn owner(&mut self, l3: &[u8], now: Instant) -> Option<usize> {
-        let Station { flows, rules, key, workers, .. } = self;
+        let Station { flows, rules, key, shards, .. } = self;
         let Some((range, carriage)) = rules.carriages.find(l3) else {
             return flows.as_ref().filter(|flows| flows.any(now))?.worker(l3, now);
         };
         let bytes = &l3[range];
-        let worker = shard_of(*key, peek(bytes)?.computation, *workers);
+        let worker = shard_of(*key, peek(bytes)?.computation, *shards);
         let inside = || if carriage == Carriage::Option { upper(l3) } else { behind(bytes) };
         if let Some((flows, inside)) = flows.as_mut().and_then(|flows| Some((flows, inside()?))) {
             flows.note(l3, inside, worker, now);

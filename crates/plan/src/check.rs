@@ -123,7 +123,7 @@ fn plan(report: &mut Report<'_>, catalogue: &Catalogue) -> Option<Plan> {
     let passthrough = passthrough::read(report, &root, &connected, &ports);
     let paths = path::read(report, &root, &connected, catalogue, cpu.layout);
     let nat = nat::read(report, &root, &connected, (&ports, &paths));
-    let state = state::read(report, &root, &ports, catalogue);
+    let state = state::read(report, &root, (&ports, workers), catalogue);
     promises::Promises { cpu: &cpu, ports: &mut ports, paths: &paths }.settle(report, table);
     policies.settle(report, &root, &ports, &paths);
     Some(Plan {

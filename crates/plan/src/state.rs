@@ -29,6 +29,8 @@ pub struct StatePlan {
     pub overload: Overload,
     /// Who takes away what has expired.
     pub cleaning: Cleaning,
+    /// Parts of each store; none for as many as there are workers.
+    pub shards: Option<u16>,
     /// Packets whose memory is fetched together.
     pub batch: u8,
     /// The protocol of IPv4, and next header of IPv6, of packets with an instruction.
@@ -250,7 +252,9 @@ impl fmt::Display for StatePlan {
         if self.overload != Overload::default() {
             write!(f, " overload {}", self.overload)?;
         }
-        write!(f, " cleaner {} batch {} protocol {}", self.cleaning, self.batch, self.protocol)?;
+        write!(f, " cleaner {}", self.cleaning)?;
+        self.shards.iter().try_for_each(|shards| write!(f, " shards {shards}"))?;
+        write!(f, " batch {} protocol {}", self.batch, self.protocol)?;
         write!(f, " udp_port {} ip_option {} single_store {}", self.udp_port, self.ip_option, self.single_store)?;
         write!(f, " by_computation {} flow_order {}", self.by_computation, self.flow_order)?;
         write!(f, " diagnostics {}", self.diagnostics)?;

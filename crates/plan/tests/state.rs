@@ -50,12 +50,13 @@ fn an_empty_table_is_the_papers_state() {
 fn everything_can_be_said() {
     let state = read(
         "[state]\nlifetime = '2s'\ncapacity = 5\ncentral = 0\nfull = 'abort_all'\non_abort = 'drop'\ncleaner = 'assist'\n\
-         batch = 1\nprotocol = 254\nudp_port = 0\nby_computation = true\nflow_order = false\n\
+         shards = 1\nbatch = 1\nprotocol = 254\nudp_port = 0\nby_computation = true\nflow_order = false\n\
          instructions = ['put', 'count', 'put']\nsource_rate = '1kpps'\nsource_creates = '10pps'\n",
     )
     .state
     .unwrap();
     assert_eq!(state.instructions, [Instruction::Count, Instruction::Put]);
+    assert_eq!(state.shards, Some(1));
     assert_eq!(state.source_rate, Some(PacketRate::kpps(1)));
     assert_eq!((state.full, state.on_abort, state.cleaning), (WhenFull::AbortAll, OnAbort::Drop, Cleaning::Assist));
 }
@@ -154,6 +155,13 @@ fn mistakes_are_told_where_they_are() {
             state.instructions[0]| f:6:17: error: 'cuont' is nothing that 'instructions' can have; did you mean 'count'?
             state.batch| f:7:9: error: 65 is out of range; give 1 to 64; the default is 32
         "#]],
+    );
+    said(
+        "[state]\nshards = 3\n[router]\nworkers = 2\n",
+        PORTS,
+        expect![[r#"
+        state.shards| f:3:10: error: 3 parts, and 2 to execute instructions on one each: nobody would have the rest; give at most 2, or the router more `workers`
+    "#]],
     );
     said(
         "[state]\ncentral = 0\nsingle_store = true\n",

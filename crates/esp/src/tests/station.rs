@@ -28,6 +28,7 @@ pub fn router(workers: usize) -> RouterSpec {
         rules,
         key,
         workers,
+        shards: workers,
         lifetime: LIFETIME,
         flow_order: true,
         drops_aborted: false,

@@ -29,7 +29,7 @@ pub(super) fn of_port(report: &mut Report<'_>, section: &Section<'_>) -> PortSta
 pub(super) fn read(
     report: &mut Report<'_>,
     root: &Section<'_>,
-    ports: &[PortPlan],
+    (ports, workers): (&[PortPlan], u16),
     catalogue: &Catalogue,
 ) -> Option<StatePlan> {
     let Some(node) = root.node("state") else {
@@ -53,6 +53,7 @@ pub(super) fn read(
         on_abort: section.choice(report, "on_abort", OnAbort::ALL).unwrap_or_default(),
         overload: section.choice(report, "overload", Overload::ALL).unwrap_or_default(),
         cleaning: section.choice(report, "cleaner", Cleaning::ALL).unwrap_or_default(),
+        shards: shards(report, &section, workers),
         batch: section.integer(report, "batch").unwrap_or(1) as u8,
         protocol: section.integer(report, "protocol").unwrap_or(253) as u8,
         udp_port: section.integer(report, "udp_port").unwrap_or(0) as u16,
@@ -77,6 +78,22 @@ pub(super) fn read(
         too_small(report, &plan, port, span.clone());
     }
     Some(plan)
+}
+
+/// Parts of each store: none where nothing is said of them.
+fn shards(report: &mut Report<'_>, section: &Section<'_>, workers: u16) -> Option<u16> {
+    let node = section.node("shards")?;
+    let shards = section.integer(report, "shards")? as u16;
+    if shards > workers {
+        report.error(node.span, node.path, || {
+            let reason = format!(
+                "{shards} parts, and {workers} to execute instructions on one each: nobody would have the rest"
+            );
+            (reason, format!("give at most {workers}, or the router more `workers`"))
+        });
+        return None;
+    }
+    Some(shards)
 }
 
 /// Says so where the line of a port can bring more than its store holds (spec E-04).

@@ -68,6 +68,15 @@ pub(crate) const STATE: &[Key] = &[
          beside its other work; `dedicated` a thread of its own.",
     ),
     key(
+        "shards",
+        Kind::Integer { least: 1, most: 64 },
+        "",
+        "1",
+        "Parts that each store is divided into, each with a worker of its own that executes all instructions on it; by default as many \
+         as there are workers. A part that is full is full, whatever room the others have: fewer waste less, and leave more to do to \
+         fewer workers.",
+    ),
+    key(
         "batch",
         Kind::Integer { least: 1, most: 64 },
         "32",

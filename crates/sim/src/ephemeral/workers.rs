@@ -75,6 +75,7 @@ fn stations(plan: &Plan, workers: usize) -> Vec<Station> {
         rules: Rules::of(7),
         key: Key::new([3, 4]),
         workers,
+        shards: workers,
         lifetime: LIFETIME,
         flow_order: false,
         drops_aborted: false,
