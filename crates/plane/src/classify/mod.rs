@@ -202,7 +202,7 @@ impl<W: Witness> Classifier<'_, W> {
         packets: &mut [Packet],
         scratch: &mut Scratch,
     ) -> u64 {
-        let Scratch { keys, words, facts, memo, targets, offloads, stations, dedicated } = scratch;
+        let Scratch { targets, offloads, stations, dedicated, .. } = &mut *scratch;
         (*offloads, *stations) = (false, false);
         let count = packets.len().min(BATCH);
         if view.through.is_some() {
@@ -214,19 +214,42 @@ impl<W: Witness> Classifier<'_, W> {
             }
             return self.pass_all((id, view), came, &mut packets[..count], (&mut targets[..count], offloads));
         }
-        // Where untagged IPv4 has no interface nothing is plain: no station has the address of all ones in 64 bits.
+        let packets = &mut packets[..count];
         let interface = self.snapshot.interface(view.untagged);
-        let routed = interface.is_some_and(|interface| !interface.ipv4.is_empty());
         let wants = interface.map_or(&Wants::NOTHING, |interface| &*interface.wants);
+        let bytes = self.look((id, view), came, packets, scratch);
+        let Scratch { keys, words, .. } = &mut *scratch;
+        let (keys, words) = (&mut keys[..count], &mut words[..count]);
+        // What comes in untagged by one port is all of one VRF.
+        match self.tables.vrf(self.tables.place(view.untagged)) {
+            None => self.tables.fib4().lookup_bulk(keys, words),
+            Some(vrf) => vrf.lookup_bulk4(keys, words),
+        }
+        self.follow((id, view, wants), came, packets, scratch);
+        bytes
+    }
+
+    /// The first pass over a batch: what its packets say. Answers the bytes that came.
+    // By itself, as the second one: together they want more registers than there are.
+    #[inline(never)]
+    fn look(
+        &self,
+        (id, view): (PortId, &PortView),
+        came: Option<Instant>,
+        packets: &mut [Packet],
+        scratch: &mut Scratch,
+    ) -> u64 {
+        let Scratch { keys, facts, targets, offloads, stations, dedicated, .. } = scratch;
+        // Where untagged IPv4 has no interface nothing is plain: no station has the address of all ones in 64 bits.
+        let routed = self.snapshot.interface(view.untagged).is_some_and(|interface| !interface.ipv4.is_empty());
         let mac = if routed { view.mac.number() } else { u64::MAX };
         let (mut bytes, mut may) = (0, false);
-        // All of one length, so that the loops below need no bounds checks.
-        let packets = &mut packets[..count];
-        let (keys, words) = (&mut keys[..count], &mut words[..count]);
+        // All of one length, so that the loop needs no bounds checks.
+        let count = packets.len().min(BATCH);
+        let (packets, keys, targets) = (&mut packets[..count], &mut keys[..count], &mut targets[..count]);
         let Facts { lengths, tos, hops, ports } = facts;
         let (lengths, tos) = (&mut lengths[..count], &mut tos[..count]);
         let (hops, ports) = (&mut hops[..count], &mut ports[..count]);
-        let targets = &mut targets[..count];
         targets.fill(UNDECIDED);
         for packet in &*packets {
             packet.prefetch_bytes();
@@ -234,13 +257,9 @@ impl<W: Witness> Classifier<'_, W> {
         }
         for i in 0..count {
             let packet = &mut packets[i];
-            let fact = match self.plain_destination(mac, packet) {
-                Some((destination, fact)) => {
-                    keys[i] = destination;
-                    fact
-                }
+            let (destination, fact) = match self.plain_destination(mac, packet) {
+                Some(plain) => plain,
                 None => {
-                    keys[i] = 0;
                     arrive(packet, came, id, view.untagged);
                     may |= self.snapshot.marks.may_be_on(packet.bytes());
                     targets[i] = self.general(view, packet);
@@ -248,10 +267,11 @@ impl<W: Witness> Classifier<'_, W> {
                         *offloads = true;
                         bytes += wire_length(packet).saturating_sub(packet.len()) as u64;
                     }
-                    Fact::NOT_PLAIN
+                    (0, Fact::NOT_PLAIN)
                 }
             };
-            (lengths[i], tos[i], hops[i], ports[i]) = (fact.length, fact.tos, fact.hop, fact.ports);
+            (keys[i], lengths[i], tos[i]) = (destination, fact.length, fact.tos);
+            (hops[i], ports[i]) = (fact.hop, fact.ports);
         }
         // Seldom any: found out of all together.
         let marks = self.snapshot.marks;
@@ -260,26 +280,36 @@ impl<W: Witness> Classifier<'_, W> {
             let dedicated = dedicated.iter_mut().zip(&*hops);
             dedicated.for_each(|(dedicated, hop)| *dedicated = marks.is_dedicated(hop));
         }
-        // What comes in untagged by one port is all of one VRF.
-        match self.tables.vrf(self.tables.place(view.untagged)) {
-            None => self.tables.fib4().lookup_bulk(keys, words),
-            Some(vrf) => vrf.lookup_bulk4(keys, words),
-        }
+        bytes
+    }
+
+    /// The second: what the routes of those say that nothing has been decided about.
+    #[inline(never)]
+    fn follow(
+        &self,
+        (id, view, wants): (PortId, &PortView, &Wants),
+        came: Option<Instant>,
+        packets: &mut [Packet],
+        scratch: &mut Scratch,
+    ) {
+        let Scratch { words, facts, memo, targets, .. } = scratch;
+        let Facts { lengths, tos, hops, ports } = facts;
         memo.word = u32::MAX;
-        for i in 0..count {
-            let (packet, word) = (&mut packets[i], words[i]);
+        let count = packets.len().min(BATCH);
+        for (i, packet) in packets[..count].iter_mut().enumerate() {
+            let (word, tos) = (words[i], tos[i]);
             if word == memo.word && hops[i][0] > 1 && lengths[i] <= memo.mtu {
                 let meta = packet.meta_mut();
                 let timestamp = came.unwrap_or(meta.timestamp);
                 *meta = memo.meta;
                 meta.timestamp = timestamp;
-                meta.ecn = tos[i] & 3;
-                meta.objective = wants.get(tos[i]);
+                meta.ecn = tos & 3;
+                meta.objective = wants.get(tos);
                 targets[i] = memo.target;
             } else if targets[i] == UNDECIDED {
                 arrive(packet, came, id, view.untagged);
-                packet.meta_mut().objective = wants.get(tos[i]);
-                let fact = Fact { length: lengths[i], tos: tos[i], hop: hops[i], ports: ports[i] };
+                packet.meta_mut().objective = wants.get(tos);
+                let fact = Fact { length: lengths[i], tos, hop: hops[i], ports: ports[i] };
                 targets[i] = self.route_plain(packet, word, fact);
                 // What a group says holds for one flow.
                 let whole = Outcome::adjacency(word).is_some() && self.snapshot.rules.is_empty();
@@ -289,7 +319,6 @@ impl<W: Witness> Classifier<'_, W> {
                 }
             }
         }
-        bytes
     }
 
     /// Classifies one packet that has just come in, without the short way that most packets of a batch take: the verdict is
