@@ -7,7 +7,7 @@ use crate::isa::{Abort, Opcode};
 use crate::registered::{RegisteredPart, Registry};
 use crate::seal::{self, NoKey, OperatorKey, Plain};
 use crate::seen::{Clock, Seen};
-use crate::site::{BATCH, Fate, Location, Rules, Site, SiteCounters};
+use crate::site::{BATCH, Fate, Location, OpcodeCounters, Rules, Site, SiteCounters};
 use crate::station::{PortSpec, RouterSpec, Station};
 use crate::store::{Cleaned, Cleaning, Inspector, Key, StoreSpec, WhenFull};
 use crate::variables::Permitted;
@@ -322,10 +322,15 @@ impl plane::station::Station for Station {
 }
 
 /// What was executed at one place, as it is told.
-fn place_report(location: Location, site: &Site, seen: &Seen) -> PlaceReport {
-    let counters: &SiteCounters = site.counters_at(location);
+fn place_report(location: Location, station: &Station, site: Option<&Site>, seen: &Seen) -> PlaceReport {
+    let nothing = SiteCounters::default();
+    let counters = site.map_or(&nothing, |site| site.counters_at(location));
     let executed = Opcode::ALL.iter().map(|opcode| opcode.name()).zip(counters.executed.iter().copied());
-    let executed = executed.chain(site.registered_at(location));
+    let registered: Vec<(&'static str, OpcodeCounters)> = match site {
+        Some(site) => site.registered_at(location).collect(),
+        None => station.registered().map(|name| (name, OpcodeCounters::default())).collect(),
+    };
+    let executed = executed.chain(registered);
     let aborted = Abort::ALL.iter().zip(&counters.aborted);
     PlaceReport {
         location: location.name(),
@@ -341,12 +346,13 @@ fn place_report(location: Location, site: &Site, seen: &Seen) -> PlaceReport {
 impl Station {
     /// Each store, as this worker has it.
     fn stores(&self, now: Instant) -> Vec<StoreReport> {
-        let report = |(port, site, cleaned, seen): (Option<PortId>, &Site, Cleaned, &Seen)| {
+        let report = |(port, part, seen): (Option<PortId>, Option<(&Site, Cleaned)>, &Seen)| {
+            let site = part.as_ref().map(|(site, _)| *site);
+            let places = Location::ALL.iter().map(|&location| place_report(location, self, site, seen)).collect();
+            let nothing = StoreReport { port, places, ..StoreReport::default() };
+            let Some((site, cleaned)) = part else { return nothing };
             let (counters, occupancy) = (site.shard_counters(), site.occupancy(now));
-            let places = Location::ALL.iter().map(|&location| place_report(location, site, seen));
             StoreReport {
-                port,
-                places: places.collect(),
                 capacity: occupancy.capacity,
                 live: occupancy.live,
                 expired: occupancy.expired,
@@ -360,6 +366,7 @@ impl Station {
                 probed: counters.probed,
                 collisions: counters.collisions,
                 memory: bound::memory(occupancy.capacity, 1),
+                ..nothing
             }
         };
         self.sites().map(report).collect()

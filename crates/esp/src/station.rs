@@ -81,8 +81,12 @@ struct Stall {
     port: Option<PortId>,
     /// What is done where packets come in.
     entered: Rules,
-    /// What there is; none where the station before has it.
+    /// Whether it is to be taken over from the station before.
+    stays: bool,
+    /// What there is; none before that, and with a worker that has no part of it.
     has: Option<Has>,
+    /// What else is noted of it.
+    seen: Seen,
 }
 
 struct Has {
@@ -92,8 +96,6 @@ struct Has {
     cleaner: Option<Cleaner>,
     /// What it tells, where another thread has it.
     apart: Option<Told>,
-    /// What else is noted of it.
-    seen: Seen,
 }
 
 /// One worker's places.
@@ -191,18 +193,21 @@ impl RouterSpec {
         for (port, spec) in &stores {
             let entered = self.entered(*port);
             if stay.contains(&(*port, *spec)) {
-                let stall = || Stall { port: *port, entered, has: None };
+                let stall = || Stall { port: *port, entered, stays: true, has: None, seen: Seen::default() };
                 made.stations.iter_mut().for_each(|station| station.stalls.push(stall()));
                 continue;
             }
             let store = Store::new(StoreSpec { shards: self.shards, ..*spec }, &epochs, Grace::Counters);
             let mut cleaner = store.cleaner;
-            for (station, shard) in made.stations.iter_mut().zip(store.shards) {
-                let site = Site::guarded(shard, self.rules.limits, self.key.derive(5));
-                // The first worker cleans for all.
+            let mut shards = store.shards.into_iter();
+            for station in &mut made.stations {
                 let seen = Seen::new(spec.diagnostics.then(|| self.key.derive(7)));
-                let has = Has { site, inspector: store.inspector.clone(), cleaner: cleaner.take(), apart: None, seen };
-                station.stalls.push(Stall { port: *port, entered, has: Some(has) });
+                let has = shards.next().map(|shard| {
+                    let site = Site::guarded(shard, self.rules.limits, self.key.derive(5));
+                    // The first worker cleans for all.
+                    Has { site, inspector: store.inspector.clone(), cleaner: cleaner.take(), apart: None }
+                });
+                station.stalls.push(Stall { port: *port, entered, stays: false, has, seen });
             }
         }
         made
@@ -280,8 +285,8 @@ impl Station {
         }
         for place in [Place::Input(port), Place::Central] {
             let Some((stall, location, _)) = self.at(place) else { continue };
-            if let Some(has) = self.stalls.get_mut(stall).and_then(|stall| stall.has.as_mut()) {
-                has.seen.passed(&self.rules, location, l3);
+            if let Some(stall) = self.stalls.get_mut(stall) {
+                stall.seen.passed(&self.rules, location, l3);
             }
         }
         true
@@ -292,8 +297,8 @@ impl Station {
     pub(crate) fn note_order(&mut self, place: Place, packets: &[Packet]) {
         let Some((stall, location, _)) = self.at(place) else { return };
         let Station { stalls, rules, .. } = self;
-        if let Some(has) = stalls.get_mut(stall).and_then(|stall| stall.has.as_mut()) {
-            has.seen.in_order(rules, location, packets);
+        if let Some(stall) = stalls.get_mut(stall) {
+            stall.seen.in_order(rules, location, packets);
         }
     }
 
@@ -349,24 +354,24 @@ impl Station {
             return unknown;
         };
         let Station { stalls, rules, registry, clock, strain, .. } = self;
-        let Some(Stall { entered, has: Some(has), .. }) = stalls.get_mut(stall) else {
+        let Some(Stall { entered, has: Some(has), seen, .. }) = stalls.get_mut(stall) else {
             fates.fill(Fate::Passed);
-            return unknown;
+            return Locations::of(0);
         };
         let node = rules.node;
         let rules = if location == Location::Input { &*entered } else { &*rules };
         if strain.as_mut().is_some_and(|strain| strain.is_short(now)) {
-            return has.seen.pass(rules, location, packets, fates);
+            return seen.pass(rules, location, packets, fates);
         }
         let readings = Readings { permitted, of_port, node, now };
         let with = (&readings, registry);
-        let Some(clock) = clock.as_ref().filter(|_| has.seen.is_turn()) else {
+        let Some(clock) = clock.as_ref().filter(|_| seen.is_turn()) else {
             return has.site.process_reading((rules, location), with, now, (packets, known), fates);
         };
         let (before, begun) = (*has.site.counters_at(location), clock.now());
         let asked = has.site.process_reading((rules, location), with, now, (&mut *packets, known), fates);
         let time = clock.now().saturating_sub(begun);
-        has.seen.took(location, time, packets.len(), (&before, has.site.counters_at(location)));
+        seen.took(location, time, packets.len(), (&before, has.site.counters_at(location)));
         asked
     }
 
@@ -375,7 +380,8 @@ impl Station {
     pub fn tend(&mut self, now: Instant, most: usize) -> Instant {
         let mut due = Instant::FAR;
         let Station { stalls, clock, .. } = self;
-        for has in stalls.iter_mut().filter_map(|stall| stall.has.as_mut()) {
+        for Stall { has, seen, .. } in stalls {
+            let Some(has) = has else { continue };
             let begun = clock.as_ref().map(Clock::now);
             let shard = has.site.shard();
             shard.clean(now, most);
@@ -390,7 +396,7 @@ impl Station {
                 due = due.min(cleaner.due(now).unwrap_or(Instant::FAR));
             }
             if let (Some(clock), Some(begun)) = (clock.as_ref(), begun) {
-                has.seen.cleaning += clock.now().saturating_sub(begun);
+                seen.cleaning += clock.now().saturating_sub(begun);
             }
         }
         due
@@ -399,9 +405,10 @@ impl Station {
     /// Takes the stores that the two have in common from the station before.
     pub fn take_from(&mut self, old: Station) {
         let mut old = old.stalls;
-        for stall in self.stalls.iter_mut().filter(|stall| stall.has.is_none()) {
+        for stall in self.stalls.iter_mut().filter(|stall| stall.stays) {
+            stall.stays = false;
             if let Some(before) = old.iter_mut().find(|before| before.port == stall.port) {
-                stall.has = before.has.take();
+                (stall.has, stall.seen) = (before.has.take(), std::mem::take(&mut before.seen));
             }
             if let Some(has) = &mut stall.has {
                 has.site.guard_by(self.rules.limits, self.key.derive(5));
@@ -420,17 +427,24 @@ impl Station {
         Some(&mut self.stalls.get_mut(stall?)?.has.as_mut()?.site)
     }
 
-    /// Every store's site with the port it belongs to, how it is cleaned, and what else is noted of it.
-    pub(crate) fn sites(&self) -> impl Iterator<Item = (Option<PortId>, &Site, Cleaned, &Seen)> {
-        self.stalls.iter().filter_map(|stall| {
-            let has = stall.has.as_ref()?;
-            let cleaned = match (&has.cleaner, &has.apart) {
-                (Some(cleaner), _) => cleaner.cleaned(),
-                (None, Some(told)) => told.read(),
-                (None, None) => has.site.cleaned(),
-            };
-            Some((stall.port, &has.site, cleaned, &has.seen))
+    /// Every store with the port it belongs to: its site and how that is cleaned, where this worker has a part of it, and what else is noted of it.
+    pub(crate) fn sites(&self) -> impl Iterator<Item = (Option<PortId>, Option<(&Site, Cleaned)>, &Seen)> {
+        self.stalls.iter().map(|stall| {
+            let part = stall.has.as_ref().map(|has| {
+                let cleaned = match (&has.cleaner, &has.apart) {
+                    (Some(cleaner), _) => cleaner.cleaned(),
+                    (None, Some(told)) => told.read(),
+                    (None, None) => has.site.cleaned(),
+                };
+                (&has.site, cleaned)
+            });
+            (stall.port, part, &stall.seen)
         })
+    }
+
+    /// The names of instructions that the operator has registered.
+    pub(crate) fn registered(&self) -> impl Iterator<Item = &'static str> {
+        self.registry.names()
     }
 
     /// For looking in: each store, all workers' parts, with the port it belongs to, or none for the centre.

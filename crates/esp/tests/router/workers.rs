@@ -89,48 +89,50 @@ fn the_other_packets_of_a_flow_that_carries_instructions_stay_in_order() {
 #[test]
 fn what_finds_no_room_on_its_way_to_its_worker_passes_or_is_dropped() {
     const PACKETS: u64 = 2000;
-    for (overload, passes) in [("execute", false), ("pass", true)] {
+    // Also where who receives has no part of any store.
+    for (overload, passes, receiver) in [("execute", false, 0), ("pass", true, 0), ("pass", true, 1)] {
         let mut team = Team::new(2, 2, 8192, Layout::Three);
         team.router.execute_by(Arc::new(Executor::new()));
-        team.apply(&config(&format!("overload = '{overload}'\n")));
+        let shards = if receiver == 0 { "" } else { "shards = 1\n" };
+        team.apply(&config(&format!("overload = '{overload}'\n{shards}")));
         team.settle();
         let far: Vec<String> = team.wires.far.keys().cloned().collect();
         let put = |computation| {
             let part = Part { computation, ..part(EVERYWHERE, Instruction::Put { tag: 1, value: 1 }) };
             frame(LAN, &dedicated(&CARRIAGES, THERE, &part))
         };
-        // A wire that the first worker receives by, and a computation of the other's.
+        // A wire that one worker receives by, and a computation of the other's.
         let mut ways =
             far.iter().filter(|wire| wire.starts_with("lan")).flat_map(|wire| (0..8).map(move |n| (wire, n)));
         let (entry, computation) = ways
             .find(|&(wire, computation)| {
                 team.send(wire, &put(computation));
-                (0..20).for_each(|_| _ = team.step(0));
-                let found = team.reports()[0].station.as_ref().is_some_and(|told| told.handed > 0);
+                (0..20).for_each(|_| _ = team.step(receiver));
+                let found = team.reports()[receiver].station.as_ref().is_some_and(|told| told.handed > 0);
                 team.settle();
                 found
             })
             .expect("there are some");
         far.iter().for_each(|wire| drop(team.received(wire)));
         let mut came = 0;
-        let before = executed(store(team.reports()[0].station.as_ref().unwrap(), Some(1)), "output", "put");
+        let before = executed(store(team.reports()[receiver].station.as_ref().unwrap(), Some(1)), "output", "put");
         for _ in 0..PACKETS / 100 {
             (0..100).for_each(|_| team.send(entry, &put(computation)));
-            (0..30).for_each(|_| _ = team.step(0));
+            (0..30).for_each(|_| _ = team.step(receiver));
             came += far.iter().map(|wire| team.received(wire).len() as u64).sum::<u64>();
         }
         // As many as the ring does not hold.
         let over = PACKETS - 1024;
         let reports = team.reports();
         let dropped: u64 = reports.iter().map(|report| report.ledger.dropped_for(DropReason::HandOverFull)).sum();
-        let told = reports[0].station.as_ref().unwrap();
+        let told = reports[receiver].station.as_ref().unwrap();
         let overloaded = |store: &StoreReport, location: &str| {
             store.places.iter().find(|place| place.location == location).map(|place| place.overloaded)
         };
         let passed = [overloaded(store(told, Some(0)), "input"), overloaded(store(told, None), "central")];
         let (goes, stays) = if passes { (over, 0) } else { (0, over) };
         assert_eq!((came, dropped, passed), (goes, stays, [Some(goes); 2]), "{overload}");
-        assert_eq!(executed(store(told, Some(1)), "output", "put"), before, "not the first worker's to execute");
+        assert_eq!(executed(store(told, Some(1)), "output", "put"), before, "not the receiver's to execute");
         team.settle();
         came += far.iter().map(|wire| team.received(wire).len() as u64).sum::<u64>();
         assert_eq!(came + dropped, PACKETS);
