@@ -167,7 +167,7 @@ fn executes(packet: &Packet) -> bool {
     goes_on(packet) && !packet.offload().is_super_frame()
 }
 
-/// Whether nobody refused it, or lets it pass.
+/// Whether it was neither refused nor made here, nor is to pass unexecuted.
 #[inline(always)]
 fn goes_on(packet: &Packet) -> bool {
     // In one look at both.
@@ -381,14 +381,14 @@ impl Site {
         let batch = rules.batch.clamp(1, BATCH);
         let guarded = self.guard.is_some();
         for (packets, fates) in packets.chunks_mut(batch).zip(fates.chunks_mut(batch)) {
-            let (from, of) = (seen, (rules, location));
-            seen += packets.len();
-            let from = known.get(from..seen).unwrap_or(&UNKNOWN[..packets.len()]);
+            let (of, end) = ((rules, location), seen + packets.len());
+            let known = known.get(seen..end).unwrap_or(&UNKNOWN[..packets.len()]);
+            seen = end;
             // Nobody pays for limits where there are none.
             if guarded {
-                asked |= self.step::<C, true>(of, (readings, registry), now, (packets, from), fates);
+                asked |= self.step::<C, true>(of, (readings, registry), now, (packets, known), fates);
             } else {
-                asked |= self.step::<C, false>(of, (readings, registry), now, (packets, from), fates);
+                asked |= self.step::<C, false>(of, (readings, registry), now, (packets, known), fates);
             }
         }
         Locations::of(asked)
