@@ -112,6 +112,7 @@ impl Look for Hash {
             notes.tags = notes.tags.scoped(notes.computation);
         }
         session.prepare::<MAX_TAGS>(&mut notes.tags);
+        session.fetch(&notes.tags);
         Next::On
     }
 }

@@ -442,6 +442,11 @@ impl Site {
                 }
             }
         }
+        // One after the other, with nothing between: a fetch ends only when the page of its line is known, and no more of them go on at
+        // the same time than lie among the few hundred instructions that a core has under way.
+        for slot in prepared[..packets.len()].iter().filter(|slot| !matches!(slot.todo, Todo::Pass | Todo::Abort)) {
+            session.fetch(&slot.tags);
+        }
         let guard = if GUARDED { guard.as_deref_mut() } else { None };
         let mut means = Means { node: rules.node, session: &mut session, guard, now };
         let mut registers = Registers { registry, tally, location };

@@ -308,15 +308,21 @@ impl<'a> Session<'a> {
         self.books.counters.probed[0] += count;
     }
 
-    /// Looks up the homes of so many tags, with [`MAX_TAGS`] of all there are, and has the processor fetch them.
+    /// Looks up the homes of so many tags, with [`MAX_TAGS`] of all there are.
     #[inline(always)]
     pub fn prepare<const TAGS: usize>(&self, tags: &mut Tags) {
         const { assert!(TAGS <= MAX_TAGS, "an instruction has at most four tags") };
         let count = if TAGS == MAX_TAGS { tags.count.min(TAGS) } else { TAGS };
         for index in 0..count {
-            let home = self.space.home(tags.tags[index]);
-            self.space.fetch(home);
-            tags.homes[index] = home as u32;
+            tags.homes[index] = self.space.home(tags.tags[index]) as u32;
+        }
+    }
+
+    /// Has the processor fetch the homes of prepared tags.
+    #[inline(always)]
+    pub fn fetch(&self, tags: &Tags) {
+        for home in tags.homes.iter().take(tags.count) {
+            self.space.fetch(*home as usize);
         }
     }
 
