@@ -17,7 +17,7 @@ use crate::store::{Cleaned, Key, Occupancy, Session, Shard, ShardCounters, Tags}
 use crate::variables::Readings;
 use crate::wire::{Carriages, Heads, Locations};
 use near::execute_at_once;
-use packet::wire::{Ipv4Header, ethernet, ipv4};
+use packet::wire::{ethernet, ipv4};
 use packet::{Meta, Packet};
 use plane::station::{Dedicated, UNKNOWN, Variables};
 use stages::{Means, prepare, run};
@@ -110,9 +110,9 @@ pub trait Carrier {
     fn network(&self) -> &[u8];
     /// The same, to change.
     fn network_mut(&mut self) -> &mut [u8];
-    /// What is behind the header of one that is known to be [dedicated](Dedicated).
+    /// What is behind the header of one that is known to be [dedicated](Dedicated); `None` where it is shorter than any instruction.
     #[inline(always)]
-    fn dedicated_mut(&mut self) -> &mut [u8] {
+    fn dedicated_mut(&mut self) -> Option<&mut [u8]> {
         behind_header::<0>(self.network_mut())
     }
 }
@@ -142,23 +142,19 @@ impl Carrier for Packet {
     }
 
     #[inline(always)]
-    fn dedicated_mut(&mut self) -> &mut [u8] {
-        if !goes_on(self) {
-            cold_path();
-            return &mut [];
-        }
+    fn dedicated_mut(&mut self) -> Option<&mut [u8]> {
         behind_header::<{ ethernet::HEADER }>(self.bytes_mut())
     }
 }
 
-/// What begins behind an IPv4 header without options that begins at `L3`: nothing in later fragments, nor where there is less than the four bytes by which parts are known.
+/// What is behind an IPv4 header without options that begins at `L3`.
 #[inline(always)]
-fn behind_header<const L3: usize>(bytes: &mut [u8]) -> &mut [u8] {
-    if bytes.len() < L3 + ipv4::HEADER + 4 || !Ipv4Header::of(&bytes[L3..]).is_some_and(Ipv4Header::is_first) {
+fn behind_header<const L3: usize>(bytes: &mut [u8]) -> Option<&mut [u8]> {
+    if bytes.len() < L3 + ipv4::HEADER + Opcode::Nop.length() {
         cold_path();
-        return &mut [];
+        return None;
     }
-    &mut bytes[L3 + ipv4::HEADER..]
+    Some(&mut bytes[L3 + ipv4::HEADER..])
 }
 
 /// Whether anything of a packet is executed.

@@ -12,6 +12,29 @@ mod sync {
 mod memory {
     pub type Table<T> = Vec<T>;
 
+    pub struct Chosen<T>(Vec<T>, usize);
+
+    pub fn chosen<T: Default>(length: usize, first: usize) -> Chosen<T> {
+        Chosen(table(length), first)
+    }
+
+    impl<T> Chosen<T> {
+        pub fn place(&self, hash: u64) -> usize {
+            ((u128::from(hash) * self.1 as u128) >> 64) as usize
+        }
+
+        pub fn choose(&self, hash: u64) -> &T {
+            &self.0[self.place(hash)]
+        }
+    }
+
+    impl<T> std::ops::Deref for Chosen<T> {
+        type Target = [T];
+        fn deref(&self) -> &[T] {
+            &self.0
+        }
+    }
+
     pub fn table<T: Default>(length: usize) -> Table<T> {
         std::iter::repeat_with(T::default).take(length).collect()
     }

@@ -51,8 +51,8 @@ pub struct Visited {
     pub executed: u32,
 }
 
-/// Of each packet of a batch whether it was just found to be untagged IPv4 without options, with nothing wrong and nothing behind it, and of the
-/// protocol of instructions: whoever executes it need not look at all of that again.
+/// Of each packet of a batch whether it was just found to be untagged IPv4 without options, no later fragment, with nothing wrong and nothing behind it, and
+/// of the protocol of instructions; and neither refused nor to pass unexecuted: whoever executes it need not look at all of that again.
 pub type Dedicated = [bool];
 
 /// Of none, as far as anybody knows.
@@ -320,7 +320,7 @@ impl Marks {
         Marks { protocol: plan.protocol.into(), port: port.to_be() }
     }
 
-    /// Whether one of these IPv4 packets may carry an instruction: never no where one does. `hops` are the third words of their headers, and `ports`
+    /// Whether one of these IPv4 packets may carry an instruction: never no where one does. `hops` are the bytes 6 to 9 of their headers, and `ports`
     /// what is behind these.
     #[inline]
     pub(crate) fn may_be_among(self, hops: &[[u8; 4]], ports: &[[u8; 4]]) -> bool {
@@ -329,10 +329,14 @@ impl Marks {
         hops.iter().zip(ports).fold(false, |any, (hop, ports)| any | self.is_dedicated(hop) | port(ports))
     }
 
-    /// Whether a packet with this third word of its header is of the protocol of instructions.
+    /// Whether a packet with these bytes 6 to 9 of its header is of the protocol of instructions, and no later fragment, which has none.
     #[inline(always)]
     pub(crate) fn is_dedicated(self, hop: &[u8; 4]) -> bool {
-        u32::from_le_bytes(*hop) >> 8 & 0xff == u32::from(self.protocol)
+        // A first fragment says as little of its place as a whole packet; the time to live is whatever it is.
+        const LOOKED_AT: u32 = u32::from_le_bytes([0x1f, 0xff, 0, 0xff]);
+        // Beyond all protocols it has a bit where none is looked at.
+        let [protocol, beyond] = self.protocol.to_le_bytes();
+        u32::from_le_bytes(*hop) & LOOKED_AT == u32::from_le_bytes([0, 0, beyond, protocol])
     }
 
     /// Whether an IP packet of this protocol may carry an instruction; `upper` is what follows its header.

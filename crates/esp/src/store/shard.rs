@@ -253,14 +253,13 @@ impl<'a> Near<'a> {
     pub fn find<const TAGS: usize>(self, tags: [u64; TAGS], twice: &Cell<u64>) -> Option<[Value<'a>; TAGS]> {
         let mut values = [Value(&self.space.created); TAGS];
         for (value, tag) in values.iter_mut().zip(tags) {
-            let home = self.space.home(tag);
-            let line = self.space.line(home);
+            let line = self.space.home_line(tag);
             *value = Value(match line.value(tag, self.alive) {
                 Some(value) => value,
                 // The more tags, the likelier is one of them there: for one alone it is not worth the registers.
                 None if TAGS == 1 || line.spilled.load(Ordering::Relaxed) & 3 == 0 => return None,
                 None => {
-                    let value = self.space.line(home + 1).value(tag, self.alive)?;
+                    let value = self.space.line(self.space.home(tag) + 1).value(tag, self.alive)?;
                     twice.set(twice.get() + 1);
                     value
                 }

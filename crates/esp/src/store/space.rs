@@ -3,17 +3,16 @@
 //! All entries live equally long, so the log, in the order of creation, is also in the order of expiry: the next one to
 //! expire is always the next record.
 
-use super::key::{Key, Scatter, below};
+use super::key::{Key, Scatter};
 use super::line::{Line, Place, REACH, SLOTS};
-use super::memory::{Table, fetch, table};
+use super::memory::{Chosen, Table, chosen, fetch, table};
 use super::sync::{AtomicU16, AtomicU64, Ordering};
 use super::time::{Lifetime, Tick};
 
 /// Lines, log, and how far both ends of the log are.
 pub(super) struct Space {
-    lines: Table<Line>,
-    /// How many lines tags have as their home; a few more stand behind them for the last ones to spill to.
-    homes: u64,
+    /// Tags have the first of them as their homes; a few more stand behind those for the last ones to spill to.
+    lines: Chosen<Line>,
     log: Table<AtomicU64>,
     /// Entries created so far: the owner's end of the log.
     pub created: AtomicU64,
@@ -43,11 +42,10 @@ impl Space {
     /// Beyond [`Space::MOST`], or for none.
     pub fn new(capacity: u64, lifetime: Lifetime, key: Key, diagnostics: bool) -> Space {
         assert!((1..=Space::MOST).contains(&capacity), "a store of {capacity} entries");
-        let homes = Space::homes(capacity);
-        let lines = homes as usize + REACH;
+        let homes = Space::homes(capacity) as usize;
+        let lines = homes + REACH;
         Space {
-            lines: table(lines),
-            homes,
+            lines: chosen(lines, homes),
             log: table((capacity + Space::slack(capacity)) as usize),
             created: AtomicU64::new(0),
             freed: AtomicU64::new(0),
@@ -81,7 +79,13 @@ impl Space {
     /// The home of a tag.
     #[inline(always)]
     pub fn home(&self, tag: u64) -> usize {
-        below(self.scatter.hash(tag), self.homes) as usize
+        self.lines.place(self.scatter.hash(tag))
+    }
+
+    /// The line there.
+    #[inline(always)]
+    pub fn home_line(&self, tag: u64) -> &Line {
+        self.lines.choose(self.scatter.hash(tag))
     }
 
     #[inline(always)]

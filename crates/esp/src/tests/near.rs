@@ -38,7 +38,8 @@ fn packets() -> impl Strategy<Value = Vec<u8>> {
 /// What a classifier would have found out of a packet that was cut to its length.
 fn is_dedicated(packet: &[u8]) -> bool {
     let plain = Ipv4::parse(packet).is_ok_and(|parsed| {
-        parsed.header.header_length() == ipv4::HEADER && parsed.header.protocol() == Carriages::USUAL.protocol
+        let header = parsed.header;
+        header.header_length() == ipv4::HEADER && header.is_first() && header.protocol() == Carriages::USUAL.protocol
     });
     plain && packet.len() == usize::from(u16::from_be_bytes([packet[2], packet[3]]))
 }

@@ -49,18 +49,6 @@ impl Default for Carriages {
 }
 
 impl Carriages {
-    /// What an IPv4 packet without options carries that carries a part by its protocol: at least the four bytes by which parts are known. `None` of all
-    /// other packets, which [`Carriages::find`] knows.
-    #[inline(always)]
-    pub(crate) fn plain<'a>(&self, l3: &'a mut [u8]) -> Option<&'a mut [u8]> {
-        const LEAST: usize = ipv4::HEADER + 4;
-        let header = Ipv4Header::of(l3)?;
-        let end = header.total_length();
-        let is_plain = (header.version(), header.header_length()) == (4, ipv4::HEADER) && header.is_first();
-        let carries = is_plain && header.protocol() == self.protocol && end >= LEAST;
-        if carries { l3.get_mut(ipv4::HEADER..end) } else { None }
-    }
-
     /// Where in an IP packet the bytes are that begin with a part, and what carries them; up to the packet's end.
     ///
     /// A first fragment has its part, if that is whole; later ones have none, and pass by.

@@ -231,7 +231,6 @@ fn sound(opcode: Opcode, operator: u8, bytes: &[u8]) -> Result<Instruction, Abor
 #[derive(Clone, Copy)]
 pub(crate) struct Ordinary {
     word: u32,
-    number: u8,
 }
 
 /// How parts begin that are executed here, of which nothing is out of the ordinary.
@@ -284,17 +283,17 @@ impl Heads {
     #[inline(always)]
     fn like<const BITS: u32>(&self, bytes: &[u8]) -> Option<Ordinary> {
         let word = u32::from_le_bytes(*bytes.first_chunk()?);
-        let number = word >> 8 & 0xf;
-        let head = self.heads[number as usize] & (BITS | Heads::NONE);
-        (word & BITS == head).then_some(Ordinary { word, number: number as u8 })
+        let begun = Ordinary { word };
+        let head = self.heads[begun.number() as usize] & (BITS | Heads::NONE);
+        (word & BITS == head).then_some(begun)
     }
 }
 
 impl Ordinary {
     /// The number of its instruction.
     #[inline(always)]
-    pub const fn number(self) -> u8 {
-        self.number
+    pub const fn number(self) -> u32 {
+        self.word >> 8 & 0xf
     }
 
     /// As [`Peeked::instruction`].

@@ -3,9 +3,14 @@
 use super::*;
 use packet::wire::checksum;
 
-/// The same packet with these bits of the word of its fragment, and a header that is sound again.
-fn fragment(mut packet: Vec<u8>, bits: u16) -> Vec<u8> {
-    packet[6..8].copy_from_slice(&bits.to_be_bytes());
+/// The same packet with these bits of the word of its fragment.
+fn fragment(packet: Vec<u8>, bits: u16) -> Vec<u8> {
+    changed(packet, 6, &bits.to_be_bytes())
+}
+
+/// The same packet with other bytes in its header, which is sound again.
+fn changed(mut packet: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
+    packet[at..at + bytes.len()].copy_from_slice(bytes);
     packet[10..12].fill(0);
     let sum = checksum::checksum(&packet[..20]);
     packet[10..12].copy_from_slice(&sum.to_be_bytes());
@@ -33,6 +38,8 @@ fn each_packet_of_a_batch_is_what_it_is() {
         fragment(short, 0x4000),
         dedicated(&CARRIAGES, THERE, &mark),
         datagram(&CARRIAGES, THERE, 9, &count).unwrap(),
+        // Everybody there, which a router refuses.
+        changed(sound.clone(), 16, &[198, 51, 100, 255]),
         sound,
     ];
     let came = [1000, 20_000].map(|capacity| {
@@ -49,8 +56,8 @@ fn each_packet_of_a_batch_is_what_it_is() {
         (executed(lan, "input", "count"), aborted, rig.received("wan"))
     });
     let (counted, aborted, left) = &came[0];
-    // Not the later fragment, the damaged one, and the short one.
+    // Not the later fragment, the damaged one, the short one, and the one that is refused.
     assert_eq!((*counted, aborted.len()), ((5, 0), 1), "{aborted:?}");
-    assert_eq!(left.len(), packets.len());
+    assert_eq!(left.len(), packets.len() - 1);
     assert_eq!(came[0], came[1]);
 }

@@ -90,7 +90,16 @@ fn the_other_packets_of_a_flow_that_carries_instructions_stay_in_order() {
 fn what_finds_no_room_on_its_way_to_its_worker_passes_or_is_dropped() {
     const PACKETS: u64 = 2000;
     // Also where who receives has no part of any store.
-    for (overload, passes, receiver) in [("execute", false, 0), ("pass", true, 0), ("pass", true, 1)] {
+    let everywhere = part(EVERYWHERE, Instruction::Put { tag: 1, value: 1 });
+    let pass = |receiver, part| ("pass", true, receiver, part);
+    let ways = [
+        ("execute", false, 0, everywhere),
+        pass(0, everywhere),
+        pass(1, everywhere),
+        // Of what is to be executed where it comes in, and needs no entry, least is asked.
+        pass(0, part(Locations::INPUT, Instruction::Nop)),
+    ];
+    for (overload, passes, receiver, part) in ways {
         let mut team = Team::new(2, 2, 8192, Layout::Three);
         team.router.execute_by(Arc::new(Executor::new()));
         let shards = if receiver == 0 { "" } else { "shards = 1\n" };
@@ -98,7 +107,7 @@ fn what_finds_no_room_on_its_way_to_its_worker_passes_or_is_dropped() {
         team.settle();
         let far: Vec<String> = team.wires.far.keys().cloned().collect();
         let put = |computation| {
-            let part = Part { computation, ..part(EVERYWHERE, Instruction::Put { tag: 1, value: 1 }) };
+            let part = Part { computation, ..part };
             frame(LAN, &dedicated(&CARRIAGES, THERE, &part))
         };
         // A wire that one worker receives by, and a computation of the other's.
@@ -115,7 +124,10 @@ fn what_finds_no_room_on_its_way_to_its_worker_passes_or_is_dropped() {
             .expect("there are some");
         far.iter().for_each(|wire| drop(team.received(wire)));
         let mut came = 0;
-        let before = executed(store(team.reports()[receiver].station.as_ref().unwrap(), Some(1)), "output", "put");
+        let places = [(Some(0), "input"), (None, "central"), (Some(1), "output")];
+        let name = part.instruction.opcode().name();
+        let done = |told: &StationReport| places.map(|(port, location)| executed(store(told, port), location, name));
+        let before = done(team.reports()[receiver].station.as_ref().unwrap());
         for _ in 0..PACKETS / 100 {
             (0..100).for_each(|_| team.send(entry, &put(computation)));
             (0..30).for_each(|_| _ = team.step(receiver));
@@ -131,8 +143,9 @@ fn what_finds_no_room_on_its_way_to_its_worker_passes_or_is_dropped() {
         };
         let passed = [overloaded(store(told, Some(0)), "input"), overloaded(store(told, None), "central")];
         let (goes, stays) = if passes { (over, 0) } else { (0, over) };
-        assert_eq!((came, dropped, passed), (goes, stays, [Some(goes); 2]), "{overload}");
-        assert_eq!(executed(store(told, Some(1)), "output", "put"), before, "not the receiver's to execute");
+        let central = if part.locations.central { goes } else { 0 };
+        assert_eq!((came, dropped, passed), (goes, stays, [Some(goes), Some(central)]), "{overload}");
+        assert_eq!(done(told), before, "not the receiver's to execute");
         team.settle();
         came += far.iter().map(|wire| team.received(wire).len() as u64).sum::<u64>();
         assert_eq!(came + dropped, PACKETS);

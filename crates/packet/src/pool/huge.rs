@@ -165,6 +165,46 @@ impl<T> fmt::Debug for Huge<T> {
     }
 }
 
+/// A table whose elements are chosen by hashes, which cannot miss it: nothing is compared.
+#[derive(Debug)]
+pub struct Spread<T> {
+    table: Huge<T>,
+    /// How many may be chosen: no more than there are.
+    first: u64,
+}
+
+impl<T> Spread<T> {
+    /// Hashes choose among the first so many of a table.
+    ///
+    /// # Panics
+    /// Where there are not as many, or none.
+    pub fn new(table: Huge<T>, first: usize) -> Spread<T> {
+        assert!((1..=table.length).contains(&first), "{first} of {}", table.length);
+        Spread { table, first: first as u64 }
+    }
+
+    /// The place that a hash chooses: the high bits of a product, instead of a division (Lemire 2019).
+    #[inline(always)]
+    pub fn place(&self, hash: u64) -> usize {
+        ((u128::from(hash) * u128::from(self.first)) >> 64) as usize
+    }
+
+    /// The element there.
+    #[inline(always)]
+    pub fn choose(&self, hash: u64) -> &T {
+        // SAFETY: a hash is less than 2^64, so the place is less than `first`, which is no more than the length.
+        unsafe { self.table.data.add(self.place(hash)).as_ref() }
+    }
+}
+
+impl<T> Deref for Spread<T> {
+    type Target = [T];
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        &self.table
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,6 +281,25 @@ mod tests {
             table[length - 1].store(7, Ordering::Relaxed);
             assert_eq!(table.iter().map(|word| word.load(Ordering::Relaxed)).sum::<u64>(), 7);
         }
+    }
+
+    #[test]
+    fn hashes_choose_among_the_first_elements_and_reach_all_of_them() {
+        for (length, first) in [(1, 1), (20, 5), (1000, 1000)] {
+            let spread = Spread::new(Huge::of(length, |place| place), first);
+            let step = u64::MAX / first as u64;
+            for place in 0..first as u64 {
+                let within = place * step + place + step / 2;
+                assert_eq!((spread.place(within), *spread.choose(within)), (place as usize, place as usize));
+            }
+            assert_eq!((*spread.choose(0), *spread.choose(u64::MAX), spread.len()), (0, first - 1, length));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "6 of 5")]
+    fn hashes_cannot_choose_among_more_than_there_are() {
+        Spread::new(Huge::of(5, |place| place), 6);
     }
 
     #[test]

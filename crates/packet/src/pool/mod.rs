@@ -15,7 +15,7 @@ mod shared;
 
 pub use batch::{BATCH, Batch, Drain};
 pub use frame::{Meta, Packet, prefetch, prefetch_far};
-pub use huge::Huge;
+pub use huge::{Huge, Spread};
 pub use offload::{Offload, PartialChecksum, Segmentation};
 pub use queue::Queue;
 pub use region::{Region, SUPER_FRAME, Umem};

@@ -125,7 +125,7 @@ struct Fact {
     /// Length of the IP packet, in bytes.
     length: u16,
     tos: u8,
-    /// Time to live, protocol and checksum, as they are.
+    /// Where in its datagram it is, time to live and protocol, as they are.
     hop: [u8; 4],
     /// The ports, as they are.
     ports: [u8; 4],
@@ -136,7 +136,7 @@ impl Fact {
     const NOT_PLAIN: Fact = Fact { length: u16::MAX, tos: 0, hop: [0; 4], ports: [0; 4] };
 
     fn ttl(self) -> u8 {
-        self.hop[0]
+        self.hop[2]
     }
 }
 
@@ -292,13 +292,13 @@ impl<W: Witness> Classifier<'_, W> {
         packets: &mut [Packet],
         scratch: &mut Scratch,
     ) {
-        let Scratch { words, facts, memo, targets, .. } = scratch;
+        let Scratch { words, facts, memo, targets, dedicated, .. } = scratch;
         let Facts { lengths, tos, hops, ports } = facts;
         memo.word = u32::MAX;
         let count = packets.len().min(BATCH);
         for (i, packet) in packets[..count].iter_mut().enumerate() {
             let (word, tos) = (words[i], tos[i]);
-            if word == memo.word && hops[i][0] > 1 && lengths[i] <= memo.mtu {
+            if word == memo.word && hops[i][2] > 1 && lengths[i] <= memo.mtu {
                 let meta = packet.meta_mut();
                 let timestamp = came.unwrap_or(meta.timestamp);
                 *meta = memo.meta;
@@ -311,6 +311,7 @@ impl<W: Witness> Classifier<'_, W> {
                 packet.meta_mut().objective = wants.get(tos);
                 let fact = Fact { length: lengths[i], tos, hop: hops[i], ports: ports[i] };
                 targets[i] = self.route_plain(packet, word, fact);
+                dedicated[i] &= targets[i] != REFUSED;
                 // What a group says holds for one flow.
                 let whole = Outcome::adjacency(word).is_some() && self.snapshot.rules.is_empty();
                 if whole && packet.meta().refused | packet.meta().exception == 0 {
@@ -345,7 +346,7 @@ impl<W: Witness> Classifier<'_, W> {
         let length = usize::from(u16::from_be_bytes([header[2], header[3]]));
         let source = u32::from_be_bytes([header[12], header[13], header[14], header[15]]);
         let destination = u32::from_be_bytes([header[16], header[17], header[18], header[19]]);
-        let hop = [header[8], header[9], header[10], header[11]];
+        let hop = [header[6], header[7], header[8], header[9]];
         let ports = [frame[PLAIN], frame[PLAIN + 1], frame[PLAIN + 2], frame[PLAIN + 3]];
         let fact = Fact { length: length as u16, tos: kind as u8, hop, ports };
         let sound = station == mac

@@ -5,7 +5,7 @@ use super::{PortState, Worker};
 use crate::bell::Bell;
 use crate::classify::{Classifier, REFUSED, Scratch, Unwitnessed};
 use crate::port::stranded;
-use crate::station::{Place, Station, UNKNOWN, Variables};
+use crate::station::{Dedicated, Place, Station, UNKNOWN, Variables};
 use packet::{BATCH, Batch, DropReason, Meta, Packet};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
@@ -165,6 +165,7 @@ impl Executing {
         scratch.stations = visited.output;
         if visited.central {
             let place = Place::Central;
+            let known = known_still(packets, &mut scratch.dedicated, visited.all);
             let there = station.visit(place, asked(&**station, place, Some(state)), now, (&mut *packets, known));
             visited.all &= there.all;
             visited.executed += there.executed;
@@ -197,6 +198,16 @@ impl Executing {
         self.due = self.due.min(now + TEND);
         all
     }
+}
+
+/// What is known of packets after an instruction may have ended some of them.
+fn known_still<'a>(packets: &[Packet], known: &'a mut [bool], all: bool) -> &'a Dedicated {
+    if !all {
+        for (packet, known) in packets.iter().zip(&mut *known) {
+            *known &= packet.meta().refused == 0;
+        }
+    }
+    &known[..packets.len()]
 }
 
 fn asked(station: &dyn Station, place: Place, state: Option<&PortState>) -> Variables {
@@ -349,10 +360,11 @@ impl Worker {
                 self.fates.choose(port, self.batch.as_mut_slice());
             }
             if passing > 0 {
-                let first = self.batch.len() - passing;
+                let (first, end) = (self.batch.len() - passing, self.batch.len());
                 self.batch.as_mut_slice()[first..]
                     .iter_mut()
                     .for_each(|packet| packet.meta_mut().flags |= Meta::PASSES);
+                self.scratch.dedicated[first..end].fill(false);
             }
             if self.scratch.stations && self.executing.station.is_some() {
                 let Worker { executing, fates, batch, scratch, .. } = self;
