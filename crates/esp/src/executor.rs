@@ -255,8 +255,12 @@ impl plane::station::Station for Station {
         self.note_look(at, now, packets, more);
     }
 
-    fn passes(&mut self, port: PortId, l3: &[u8]) -> bool {
-        self.lets_pass(port, l3)
+    fn passes(&self) -> bool {
+        self.passes_what_is_late()
+    }
+
+    fn passed(&mut self, place: Place, l3: &[u8]) {
+        self.note_passed(place, l3);
     }
 
     #[inline]

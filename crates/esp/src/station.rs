@@ -277,19 +277,18 @@ impl Station {
         }
     }
 
-    /// A packet that came in by `port` finds no room on its way to its worker. Where that is to pass unexecuted it is counted, at this worker.
+    /// Whether packets that find no room on their way to their worker pass as well.
+    pub(crate) fn passes_what_is_late(&self) -> bool {
+        self.strain.is_some()
+    }
+
+    /// One of those passes a place: if it asks to be executed there it is counted, at this worker.
     #[cold]
-    pub(crate) fn lets_pass(&mut self, port: PortId, l3: &[u8]) -> bool {
-        if self.strain.is_none() {
-            return false;
+    pub(crate) fn note_passed(&mut self, place: Place, l3: &[u8]) {
+        let Some((stall, location, _)) = self.at(place) else { return };
+        if let Some(stall) = self.stalls.get_mut(stall) {
+            stall.seen.passed(&self.rules, location, l3);
         }
-        for place in [Place::Input(port), Place::Central] {
-            let Some((stall, location, _)) = self.at(place) else { continue };
-            if let Some(stall) = self.stalls.get_mut(stall) {
-                stall.seen.passed(&self.rules, location, l3);
-            }
-        }
-        true
     }
 
     /// Packets of the plane, which know when they came, are about to be executed at a place.

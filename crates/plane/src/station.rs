@@ -75,11 +75,12 @@ pub trait Station: Send {
     /// So many packets were taken from where they wait for a place: a port, a path that leads to one, or, for the centre, what other workers have
     /// received. Where there is always more, the worker does not keep up.
     fn looked(&mut self, _at: Place, _now: Instant, _packets: usize, _more: bool) {}
-    /// The IP packet, which came in by `port`, finds no room on its way to the worker it belongs to. Answers whether it passes here unexecuted, and is counted
-    /// as that; else it is dropped.
-    fn passes(&mut self, _port: PortId, _l3: &[u8]) -> bool {
+    /// Whether packets that find no room on their way to the worker they belong to pass here unexecuted; else they are dropped.
+    fn passes(&self) -> bool {
         false
     }
+    /// The IP packet is one of those: it passes a place where it may ask to be executed.
+    fn passed(&mut self, _place: Place, _l3: &[u8]) {}
     /// Does what is due without a packet. Answers when to be called again; [`Instant::FAR`] where nothing will be.
     fn tend(&mut self, now: Instant) -> Instant;
     /// Takes the place of `old`, and whatever of it stays.

@@ -88,3 +88,18 @@ fn it_is_done_in_the_input_task_only_while_the_budget_permits() {
         assert!(runs("", layout) > 10, "{layout:?}");
     }
 }
+
+/// A port that waits for room on a path goes on once there is some, though the path is run in its task and nothing else comes.
+#[test]
+fn a_port_that_waits_goes_on_where_paths_are_run_in_its_task() {
+    for (layout, inline) in
+        [Layout::Two, Layout::Three].into_iter().flat_map(|layout| [(layout, false), (layout, true)])
+    {
+        let text = LAN_AND_WAN.replace("[port.lan]\n", "[port.lan]\ncongestion = \"throttle\"\n");
+        let small = "[[path]]\nname = \"small\"\nmatch = \"udp dport 1\"\ninput_queue = 8\n";
+        let mut rig = Rig::running(4096, layout, &format!("{text}{small}[cpu]\ninline = {inline}\n"));
+        (1..=200).for_each(|number| rig.send("lan", &frame(1, number)));
+        rig.settle();
+        assert_eq!(rig.received("wan").len(), 200, "{layout:?} inline {inline}");
+    }
+}

@@ -54,6 +54,7 @@ fn execute_carried(means: &Means<'_>, asked: &mut u8, l3: &mut [u8], counters: &
 
 /// The same of a part that begins as most do.
 #[inline(always)]
+#[expect(clippy::manual_range_patterns, reason = "a range is two comparisons")]
 fn execute_begun(means: &Means<'_>, head: Ordinary, bytes: &mut [u8], counters: &mut SiteCounters) -> Option<Fate> {
     macro_rules! lines {
         ($($number:literal $opcode:ident $tags:literal)*) => {

@@ -98,6 +98,7 @@ fn what_finds_no_room_on_its_way_to_its_worker_passes_or_is_dropped() {
         pass(1, everywhere),
         // Of what is to be executed where it comes in, and needs no entry, least is asked.
         pass(0, part(Locations::INPUT, Instruction::Nop)),
+        pass(0, part(Locations::OUTPUT, Instruction::Nop)),
     ];
     for (overload, passes, receiver, part) in ways {
         let mut team = Team::new(2, 2, 8192, Layout::Three);
@@ -141,10 +142,11 @@ fn what_finds_no_room_on_its_way_to_its_worker_passes_or_is_dropped() {
         let overloaded = |store: &StoreReport, location: &str| {
             store.places.iter().find(|place| place.location == location).map(|place| place.overloaded)
         };
-        let passed = [overloaded(store(told, Some(0)), "input"), overloaded(store(told, None), "central")];
+        let passed = places.map(|(port, location)| overloaded(store(told, port), location));
         let (goes, stays) = if passes { (over, 0) } else { (0, over) };
-        let central = if part.locations.central { goes } else { 0 };
-        assert_eq!((came, dropped, passed), (goes, stays, [Some(goes), Some(central)]), "{overload}");
+        let asked = [part.locations.input, part.locations.central, part.locations.output];
+        let counted = asked.map(|asked| Some(if asked { goes } else { 0 }));
+        assert_eq!((came, dropped, passed), (goes, stays, counted), "{overload}");
         assert_eq!(done(told), before, "not the receiver's to execute");
         team.settle();
         came += far.iter().map(|wire| team.received(wire).len() as u64).sum::<u64>();
@@ -158,8 +160,12 @@ fn what_finds_no_room_on_its_way_to_its_worker_passes_or_is_dropped() {
 fn what_passes_leaves_nothing_behind_of_what_came_with_it() {
     let throttle = "[[path]]\nname = 'small'\nmatch = 'ip'\ninput_queue = 8\n";
     let inline = "[cpu]\ninline = true\n[[path]]\nname = 'small'\nmatch = 'udp'\n";
-    for (more, congestion) in [(throttle, "congestion = 'throttle'\n"), (inline, "")] {
-        let mut team = Team::new(2, 2, 8192, Layout::Three);
+    let waits = "congestion = 'throttle'\n";
+    let both = "[cpu]\ninline = true\n[[path]]\nname = 'small'\nmatch = 'udp'\ninput_queue = 8\n";
+    let one = (throttle, waits, Layout::One);
+    let three = [(throttle, waits), (inline, ""), (both, waits)].map(|(more, waits)| (more, waits, Layout::Three));
+    for (more, congestion, layout) in three.into_iter().chain([one]) {
+        let mut team = Team::new(2, 2, 8192, layout);
         team.router.execute_by(Arc::new(Executor::new()));
         let text = config("overload = 'pass'\n").replace("[port.lan]\n", &format!("[port.lan]\n{congestion}"));
         team.apply(&(text + more));
@@ -203,6 +209,6 @@ fn what_passes_leaves_nothing_behind_of_what_came_with_it() {
             // Each looks at the books.
             team.reports();
         }
-        assert_eq!(received(&mut team), 160, "{more}");
+        assert_eq!(received(&mut team), 160, "{layout:?} {more}");
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{PortState, Worker};
 use crate::bell::Bell;
-use crate::classify::{Classifier, REFUSED, Scratch, Unwitnessed};
+use crate::classify::{Classifier, REFUSED, Scratch, Target, Unwitnessed};
 use crate::port::stranded;
 use crate::station::{Dedicated, Place, Station, UNKNOWN, Variables};
 use packet::{BATCH, Batch, DropReason, Meta, Packet};
@@ -179,6 +179,29 @@ impl Executing {
         self.due = self.due.min(now + TEND);
     }
 
+    /// The last packets of a batch that has come in by a port, from the `first` on, are not executed here: they are marked, and counted at the places where they
+    /// ask for it. Copies are not looked for where they leave.
+    #[cold]
+    fn passed(
+        &mut self,
+        (port, leaves_by): (PortId, &dyn Fn(Target) -> Option<PortId>),
+        packets: &mut [Packet],
+        scratch: &mut Scratch,
+        first: usize,
+    ) {
+        let Some(station) = &mut self.station else { return };
+        let Scratch { targets, dedicated, .. } = scratch;
+        for ((packet, target), known) in packets.iter_mut().zip(&targets[first..]).zip(&mut dedicated[first..]) {
+            packet.meta_mut().flags |= Meta::PASSES;
+            *known = false;
+            let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).filter(|_| packet.meta().refused == 0);
+            let leaves = leaves_by(*target).filter(|_| packet.meta().exception == 0).map(Place::Output);
+            for place in [Place::Input(port), Place::Central].into_iter().chain(leaves) {
+                l3.iter().for_each(|l3| station.passed(place, l3));
+            }
+        }
+    }
+
     /// Shows packets that are about to leave by `port` to the station. Those that do not leave by it, because they are to be
     /// classified again or concern the router, are left out. Answers whether all go on.
     #[inline(never)]
@@ -267,8 +290,7 @@ impl Worker {
                 mesh.bells[owner].ring();
             }
             for mut packet in sorted.drain() {
-                let l3 = super::lanes::network_header(packet.bytes()).and_then(|at| packet.bytes().get(at..));
-                if l3.is_some_and(|l3| station.passes(port, l3)) {
+                if station.passes() {
                     mesh.passing.push(packet);
                     continue;
                 }
@@ -360,11 +382,14 @@ impl Worker {
                 self.fates.choose(port, self.batch.as_mut_slice());
             }
             if passing > 0 {
-                let (first, end) = (self.batch.len() - passing, self.batch.len());
-                self.batch.as_mut_slice()[first..]
-                    .iter_mut()
-                    .for_each(|packet| packet.meta_mut().flags |= Meta::PASSES);
-                self.scratch.dedicated[first..end].fill(false);
+                let (instances, first) = (&self.instances, self.batch.len() - passing);
+                let leaves_by = |target: Target| instances.get(usize::from(target))?.as_ref()?.port;
+                self.executing.passed(
+                    (port, &leaves_by),
+                    &mut self.batch.as_mut_slice()[first..],
+                    &mut self.scratch,
+                    first,
+                );
             }
             if self.scratch.stations && self.executing.station.is_some() {
                 let Worker { executing, fates, batch, scratch, .. } = self;
