@@ -558,16 +558,19 @@ fn output_after_duplication() {
 /// The bound of spec E-04, by what the devices say of their links.
 #[test]
 fn a_store_that_a_device_can_fill_is_told_of_or_refused() {
-    let prepared = |more: &str, capacity: u64| {
+    let slow_rig = || {
         let mut rig = Rig::new(512, Layout::Three, Box::new(Silent));
         rig.router.execute_by(Arc::new(Executor::new()));
         rig.wires.wrap = Some(Box::new(|near| Box::new(near.with_rate(Rate::mbit(10)))));
-        let text = format!(
-            "{}[state]\ncapacity = {capacity}\n{more}",
-            PORTS.replace("'memory:wan'", "'memory:wan'\nline_rate = '10pps'")
-        );
-        let plan = plan::check(&text, "bound.toml", &plane::catalogue()).unwrap();
+        rig
+    };
+    let slow_wan = PORTS.replace("'memory:wan'", "'memory:wan'\nline_rate = '10pps'");
+    let remarks = |rig: &mut Rig, text: &str| {
+        let plan = plan::check(text, "bound.toml", &plane::catalogue()).unwrap();
         rig.router.prepare(&plan, &mut rig.wires).map(|prepared| prepared.remarks().collect::<Vec<String>>())
+    };
+    let prepared = |more: &str, capacity: u64| {
+        remarks(&mut slow_rig(), &format!("{slow_wan}[state]\ncapacity = {capacity}\n{more}"))
     };
     // 14881 frames a second, of two entries each, for ten seconds.
     let remark = "port lan: its store has 297619 entries, and its device, which carries 10mbit, can fill 297620; \
@@ -577,4 +580,12 @@ fn a_store_that_a_device_can_fill_is_told_of_or_refused() {
     assert_eq!(refused.iter().map(ToString::to_string).collect::<Vec<String>>(), [remark]);
     assert!(prepared("strict = true\n", 297_620).unwrap().is_empty());
     assert!(prepared("single_store = true\nstrict = true\n", 1).unwrap().is_empty());
+    // Told once, and again where it has become another: here by what a line is no longer said to bring.
+    let state = "[state]\ncapacity = 297619\n";
+    let slow = slow_wan.replace("'memory:lan'", "'memory:lan'\nline_rate = '10pps'");
+    let mut rig = slow_rig();
+    rig.apply(&format!("{slow}{state}")).unwrap();
+    assert_eq!(remarks(&mut rig, &format!("{slow_wan}{state}")).unwrap(), [remark]);
+    rig.apply(&format!("{slow_wan}{state}")).unwrap();
+    assert!(remarks(&mut rig, &format!("{slow_wan}{state}by_computation = true\n")).unwrap().is_empty());
 }

@@ -105,7 +105,10 @@ pub struct Prepared {
     pub(super) routes: Routes,
     pub(super) gateways: Gateways,
     pub(super) statics: HashMap<(InterfaceId, IpAddr), Mac>,
+    /// Ports whose devices can overflow their stores.
     pub(super) overflowing: Vec<ApplyError>,
+    /// Whether these are others than before, or by other numbers.
+    pub(super) overflow_anew: bool,
 }
 
 impl Router {
@@ -190,7 +193,10 @@ impl Router {
         let mut changes: Vec<Change> = shares.into_iter().map(change).collect();
         self.hand_out(made, &mut changes);
         let overflowing = stations::overflowing(plan, &names);
-        Ok(Prepared { plan: Arc::new(plan.clone()), snapshot, changes, names, routes, gateways, statics, overflowing })
+        let before = self.plan.as_deref().map(|before| stations::overflowing(before, &self.names));
+        let overflow_anew = before.as_ref() != Some(&overflowing);
+        let plan = Arc::new(plan.clone());
+        Ok(Prepared { plan, snapshot, changes, names, routes, gateways, statics, overflowing, overflow_anew })
     }
 
     /// What is wrong where there are more routes than fit beside those that the API has added.

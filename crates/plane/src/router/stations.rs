@@ -83,9 +83,9 @@ impl Router {
 impl Prepared {
     /// What whoever wants it should know, and that it can run all the same.
     pub fn remarks(&self) -> impl Iterator<Item = String> + '_ {
-        let told = self.changes.iter().any(|change| matches!(change.station, NewStation::Comes(_)));
+        let ports = if self.overflow_anew { &self.overflowing[..] } else { &[] };
         // One for all: on a router of many ports it is mostly true of all.
-        let (first, more) = (self.overflowing.first().filter(|_| told), self.overflowing.len().saturating_sub(1));
+        let (first, more) = (ports.first(), ports.len().saturating_sub(1));
         first.into_iter().map(move |first| match more {
             0 => first.to_string(),
             1 => format!("{first} (so it is with another port)"),
