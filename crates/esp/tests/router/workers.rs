@@ -212,3 +212,43 @@ fn what_passes_leaves_nothing_behind_of_what_came_with_it() {
         assert_eq!(received(&mut team), 160, "{layout:?} {more}");
     }
 }
+
+/// What is on its way to another worker while the number of parts changes, or stores go, goes on all the same, executed or not.
+#[test]
+fn what_is_on_its_way_while_stores_change_is_not_lost() {
+    const PACKETS: usize = 500;
+    let changed = [
+        config("shards = 1\n"),
+        config("capacity = 2000\n").replace("capacity = 1000\n", ""),
+        super::PORTS.to_string(),
+    ];
+    for text in &changed {
+        let mut team = Team::new(2, 2, 8192, Layout::Three);
+        team.router.execute_by(Arc::new(Executor::new()));
+        team.apply(&config(""));
+        team.settle();
+        let far: Vec<String> = team.wires.far.keys().cloned().collect();
+        let received = |team: &mut Team| far.iter().map(|wire| team.received(wire).len()).sum::<usize>();
+        let handed = |team: &Team| {
+            let told = team.reports();
+            told.iter().filter_map(|report| report.station.as_ref()).map(|told| told.handed).sum::<u64>()
+        };
+        received(&mut team);
+        let put = |computation| Part { computation, ..part(EVERYWHERE, Instruction::Put { tag: 1, value: 1 }) };
+        for n in 0..PACKETS {
+            let entry = far.iter().filter(|wire| wire.starts_with("lan")).nth(n % 2).expect("each worker has one");
+            team.send(entry, &frame(LAN, &dedicated(&CARRIAGES, THERE, &put(n as u64))));
+        }
+        // Each receives, and neither has looked yet at what the other brought.
+        (0..12).for_each(|_| _ = team.step(0));
+        assert!(handed(&team) > 50, "{}", handed(&team));
+        team.apply(text);
+        team.settle();
+        assert_eq!(received(&mut team), PACKETS, "{text}");
+        team.apply(&config(""));
+        team.settle();
+        team.send(&far[0], &frame(LAN, &dedicated(&CARRIAGES, THERE, &put(1))));
+        team.settle();
+        assert!(team.reports().iter().all(|report| report.ledger.dropped() == 0));
+    }
+}
