@@ -180,7 +180,7 @@ impl Executing {
     }
 
     /// The last packets of a batch that has come in by a port, from the `first` on, are not executed here: they are marked, and counted at the places where they
-    /// ask for it. Copies are not looked for where they leave.
+    /// ask for it. Where they leave that is done for those whose path leads there: not for copies, nor for what waits for a next hop or has options.
     #[cold]
     fn passed(
         &mut self,
@@ -194,8 +194,10 @@ impl Executing {
         for ((packet, target), known) in packets.iter_mut().zip(&targets[first..]).zip(&mut dedicated[first..]) {
             packet.meta_mut().flags |= Meta::PASSES;
             *known = false;
-            let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).filter(|_| packet.meta().refused == 0);
-            let leaves = leaves_by(*target).filter(|_| packet.meta().exception == 0).map(Place::Output);
+            // Super-frames are never executed.
+            let whole = packet.meta().refused == 0 && !packet.offload().is_super_frame();
+            let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).filter(|_| whole);
+            let leaves = leaves_by(*target).map(Place::Output);
             for place in [Place::Input(port), Place::Central].into_iter().chain(leaves) {
                 l3.iter().for_each(|l3| station.passed(place, l3));
             }

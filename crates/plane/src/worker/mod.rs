@@ -207,7 +207,7 @@ pub struct Worker {
     batch: Batch,
     /// What stays of a batch from which some are sent on; empty otherwise.
     kept: Batch,
-    /// What comes in was given, and did not come from a device.
+    /// What is spread over paths was given, or has waited for room there, and did not just come from a device.
     injecting: bool,
     /// Frames to take in before the next dispatch, and whom to tell how many were.
     injected: VecDeque<(PortId, Vec<Vec<u8>>, Sender<u64>)>,

@@ -43,17 +43,10 @@ impl Worker {
         self.batch = packets;
         self.scratch.targets[..targets.len()].copy_from_slice(&targets);
         (self.scratch.offloads, self.scratch.stations) = (offloads, stations);
+        // Paths are run in the task of a port only behind what it has received.
+        self.injecting = true;
         self.spread(port);
-        let Worker { touched, instances, duties, fates, .. } = self;
-        for &target in touched.iter() {
-            let instance = instances.get_mut(usize::from(target)).and_then(Option::as_mut);
-            // Only behind what a port has received paths are run in its task: these are run by their own.
-            if let Some(instance) = instance.filter(|instance| instance.inlined) {
-                instance.inlined = false;
-                let waits = instance.input.len();
-                duties.came(target, instance, waits, fates.now);
-            }
-        }
+        self.injecting = false;
         self.ports[port.index()].as_ref().is_some_and(|state| state.stalled.is_some())
     }
 

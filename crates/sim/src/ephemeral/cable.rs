@@ -16,6 +16,8 @@ pub struct Plan {
     pub rate: Rate,
     /// Of a hundred packets so many with instructions.
     pub load: u64,
+    /// Tells this run from others that are like it.
+    pub seed: u64,
     /// For how long.
     #[serde(deserialize_with = "quantity")]
     pub duration: Nanos,
