@@ -17,7 +17,7 @@ use plan::StatePlan;
 use plan::state::{OnAbort, PortStatePlan};
 use plane::registered::InstructionTrouble;
 use plane::station::{
-    Asked, CannotMake, Entry, Maker, Onlooker, Place, PlaceReport, Shown, StationReport, StoreReport, Variables,
+    Asked, CannotMake, Entry, Maker, Onlooker, Owner, Place, PlaceReport, Shown, StationReport, StoreReport, Variables,
     Visited, Wanted,
 };
 use std::any::Any;
@@ -122,6 +122,7 @@ fn spec(wanted: &Wanted, key_of_operator: Option<OperatorKey>) -> RouterSpec {
         key,
         workers: wanted.workers,
         shards,
+        queues: plan.queues,
         lifetime: plan.lifetime,
         flow_order: plan.flow_order,
         drops_aborted: plan.on_abort == OnAbort::Drop,
@@ -241,8 +242,8 @@ const fn refused(reason: DropReason) -> u8 {
 
 impl plane::station::Station for Station {
     #[inline]
-    fn worker(&mut self, l3: &[u8], now: Instant) -> Option<usize> {
-        self.owner(l3, now)
+    fn owner(&mut self, l3: &[u8], now: Instant) -> Option<Owner> {
+        self.whose(l3, now)
     }
 
     #[inline]

@@ -2,12 +2,13 @@
 
 use crate::store::Key;
 use packet::wire::{Ipv4, Ipv6, hosts, protocol};
+use plane::station::Owner;
 use units::{Instant, Nanos};
 
 /// Flows that are remembered at a time, at most.
 const FLOWS: usize = 4096;
 
-/// Which worker flows belong to, for one lifetime after they carried something.
+/// Whom flows belong to, for one lifetime after they carried something.
 #[derive(Debug)]
 pub(crate) struct Flows {
     key: Key,
@@ -21,7 +22,7 @@ pub(crate) struct Flows {
 struct Known {
     flow: u64,
     until: Instant,
-    worker: u16,
+    owner: Owner,
 }
 
 /// What an IP header carries, and of which protocol.
@@ -51,20 +52,20 @@ impl Flows {
         now < self.until
     }
 
-    /// The packet `l3` carries an instruction of a computation that belongs to `worker`, and then `inside`, of a protocol.
-    pub fn note(&mut self, l3: &[u8], (protocol, inside): (u8, &[u8]), worker: usize, now: Instant) {
+    /// The packet `l3` carries an instruction of a computation that belongs to `owner`, and then `inside`, of a protocol.
+    pub fn note(&mut self, l3: &[u8], (protocol, inside): (u8, &[u8]), owner: Owner, now: Instant) {
         let flow = self.flow(l3, protocol, inside);
         self.until = now + self.span;
         let slot = self.slot(flow);
-        self.known[slot] = Known { flow, until: self.until, worker: worker as u16 };
+        self.known[slot] = Known { flow, until: self.until, owner };
     }
 
-    /// The worker of the flow of an IP packet, if that is known.
-    pub fn worker(&self, l3: &[u8], now: Instant) -> Option<usize> {
+    /// Whom the flow of an IP packet belongs to, if that is known.
+    pub fn owner(&self, l3: &[u8], now: Instant) -> Option<Owner> {
         let (protocol, upper) = upper(l3)?;
         let flow = self.flow(l3, protocol, upper);
         let known = self.known[self.slot(flow)];
-        (known.flow == flow && now < known.until).then_some(known.worker.into())
+        (known.flow == flow && now < known.until).then_some(known.owner)
     }
 
     fn slot(&self, flow: u64) -> usize {

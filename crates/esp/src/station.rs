@@ -9,14 +9,14 @@ use crate::flows::{Flows, upper};
 use crate::registered::Registry;
 use crate::seen::{Clock, Seen};
 use crate::site::{Carrier, Fate, Location, Rules, Site};
-use crate::store::{Cleaned, Cleaner, Epochs, Grace, Inspector, Key, Store, StoreSpec, mix, shard_of};
+use crate::store::{Cleaned, Cleaner, Epochs, Grace, Inspector, Key, Store, StoreSpec, below, mix, shard_of};
 use crate::strain::Strain;
 use crate::variables::{Permitted, Readings};
 use crate::wire::{Carriage, Locations, behind, peek};
 use packet::Packet;
 use plane::registered::InstructionTrouble;
 pub use plane::station::Place;
-use plane::station::{Dedicated, UNKNOWN, Variables};
+use plane::station::{Dedicated, Owner, UNKNOWN, Variables};
 use std::sync::Arc;
 use units::{Bytes, Instant, Nanos, PortId};
 
@@ -52,6 +52,8 @@ pub struct RouterSpec {
     pub workers: usize,
     /// How many of them have a part of each store: the first ones.
     pub shards: usize,
+    /// Queues that packets wait in on their way from one of them to another.
+    pub queues: u8,
     /// How long a flow that carried something is remembered.
     pub lifetime: Nanos,
     /// Whether it is.
@@ -103,6 +105,7 @@ pub struct Station {
     rules: Rules,
     key: Key,
     shards: usize,
+    queues: u8,
     stalls: Vec<Stall>,
     ports: Vec<Option<AtPort>>,
     central: Option<usize>,
@@ -117,6 +120,12 @@ pub struct Station {
     clock: Option<Clock>,
     /// Whether the worker keeps up; none where nobody minds.
     strain: Option<Strain>,
+}
+
+/// The worker of a computation, as [`shard_of`], and the queue its packets wait in on their way there, whatever worker that is.
+fn owner_of(key: Key, computation: u64, (shards, queues): (usize, u8)) -> Owner {
+    let queue = below(key.hash(computation).rotate_left(32), queues.into()) as u8;
+    Owner { worker: shard_of(key, computation, shards), queue }
 }
 
 /// The name that the router `node` gives itself in reports that come in by a port.
@@ -178,6 +187,7 @@ impl RouterSpec {
             rules: self.rules,
             key: self.key,
             shards: self.shards,
+            queues: self.queues,
             stalls: Vec::new(),
             ports: ports.clone(),
             central: self.central.map(|_| stall_of(None)),
@@ -224,21 +234,21 @@ impl Station {
 
     /// The same, and besides for flows that carried an instruction before `now`.
     #[inline]
-    pub(crate) fn owner(&mut self, l3: &[u8], now: Instant) -> Option<usize> {
-        let Station { flows, rules, key, shards, .. } = self;
+    pub(crate) fn whose(&mut self, l3: &[u8], now: Instant) -> Option<Owner> {
+        let Station { flows, rules, key, shards, queues, .. } = self;
         let Some((range, carriage)) = rules.carriages.find(l3) else {
-            return flows.as_ref().filter(|flows| flows.any(now))?.worker(l3, now);
+            return flows.as_ref().filter(|flows| flows.any(now))?.owner(l3, now);
         };
         let bytes = &l3[range];
-        let worker = shard_of(*key, peek(bytes)?.computation, *shards);
+        let owner = owner_of(*key, peek(bytes)?.computation, (*shards, *queues));
         let inside = || if carriage == Carriage::Option { upper(l3) } else { behind(bytes) };
         if let Some((flows, inside)) = flows.as_mut().and_then(|flows| Some((flows, inside()?))) {
-            flows.note(l3, inside, worker, now);
+            flows.note(l3, inside, owner, now);
         }
-        Some(worker)
+        Some(owner)
     }
 
-    /// Whether [`Station::owner`] knows more than instructions at present.
+    /// Whether [`Station::whose`] knows more than instructions at present.
     #[inline]
     pub(crate) fn follows_flows(&self, now: Instant) -> bool {
         self.flows.as_ref().is_some_and(|flows| flows.any(now))

@@ -9,6 +9,9 @@ use units::{Nanos, PacketRate};
 /// Entries of a store at most.
 pub const MOST_ENTRIES: u64 = 1 << 28;
 
+/// The most queues that packets may wait in on their way from one worker to another.
+pub const MOST_QUEUES: u64 = 16;
+
 /// Ephemeral state (Calvert et al. 2003).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct StatePlan {
@@ -31,6 +34,8 @@ pub struct StatePlan {
     pub cleaning: Cleaning,
     /// Parts of each store; none for as many as there are workers.
     pub shards: Option<u16>,
+    /// Queues that packets wait in on their way from one worker to another, at most [`MOST_QUEUES`].
+    pub queues: u8,
     /// Packets whose memory is fetched together.
     pub batch: u8,
     /// The protocol of IPv4, and next header of IPv6, of packets with an instruction.
@@ -254,6 +259,9 @@ impl fmt::Display for StatePlan {
         }
         write!(f, " cleaner {}", self.cleaning)?;
         self.shards.iter().try_for_each(|shards| write!(f, " shards {shards}"))?;
+        if self.queues != 1 {
+            write!(f, " queues {}", self.queues)?;
+        }
         write!(f, " batch {} protocol {}", self.batch, self.protocol)?;
         write!(f, " udp_port {} ip_option {} single_store {}", self.udp_port, self.ip_option, self.single_store)?;
         write!(f, " by_computation {} flow_order {}", self.by_computation, self.flow_order)?;

@@ -50,13 +50,13 @@ fn an_empty_table_is_the_papers_state() {
 fn everything_can_be_said() {
     let state = read(
         "[state]\nlifetime = '2s'\ncapacity = 5\ncentral = 0\nfull = 'abort_all'\non_abort = 'drop'\ncleaner = 'assist'\n\
-         shards = 1\nbatch = 1\nprotocol = 254\nudp_port = 0\nby_computation = true\nflow_order = false\n\
+         shards = 1\nqueues = 4\nbatch = 1\nprotocol = 254\nudp_port = 0\nby_computation = true\nflow_order = false\n\
          instructions = ['put', 'count', 'put']\nsource_rate = '1kpps'\nsource_creates = '10pps'\n",
     )
     .state
     .unwrap();
     assert_eq!(state.instructions, [Instruction::Count, Instruction::Put]);
-    assert_eq!(state.shards, Some(1));
+    assert_eq!((state.shards, state.queues), (Some(1), 4));
     assert_eq!(state.source_rate, Some(PacketRate::kpps(1)));
     assert_eq!((state.full, state.on_abort, state.cleaning), (WhenFull::AbortAll, OnAbort::Drop, Cleaning::Assist));
 }

@@ -61,10 +61,22 @@ pub const UNKNOWN: &Dedicated = &[false; BATCH];
 /// Packets that are shown to a station, and what is known of them already.
 pub type Shown<'a> = (&'a mut [Packet], &'a Dedicated);
 
+/// The most queues that packets may wait in on their way to another worker.
+pub const MOST_QUEUES: usize = plan::state::MOST_QUEUES as usize;
+
+/// Whom a packet belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Owner {
+    /// The worker.
+    pub worker: usize,
+    /// On its way there it waits in this queue, below as many as the plan says.
+    pub queue: u8,
+}
+
 /// One worker's part of all stores.
 pub trait Station: Send {
-    /// Which worker the IP packet belongs to, which came at `now`; none where that is whoever has it.
-    fn worker(&mut self, l3: &[u8], now: Instant) -> Option<usize>;
+    /// Whom the IP packet belongs to, which came at `now`; none where that is whoever has it.
+    fn owner(&mut self, l3: &[u8], now: Instant) -> Option<Owner>;
     /// Whether packets that carry no instruction may belong to a worker: somebody of their flow has carried one lately.
     fn follows(&mut self, now: Instant) -> bool;
     /// Whether [`Variables`] of a port are wanted.

@@ -29,6 +29,7 @@ pub fn router(workers: usize) -> RouterSpec {
         key,
         workers,
         shards: workers,
+        queues: 1,
         lifetime: LIFETIME,
         flow_order: true,
         drops_aborted: false,

@@ -254,3 +254,57 @@ fn what_is_on_its_way_while_stores_change_is_not_lost() {
         assert!(team.reports().iter().all(|report| report.ledger.dropped() == 0));
     }
 }
+
+/// What is too much of one computation takes no room from those that wait in other queues of the same worker, nor once it has been taken.
+#[test]
+fn a_flood_of_one_computation_fills_the_queue_that_it_is_in() {
+    for queues in [1u64, 4, 16] {
+        let mut team = Team::new(2, 2, 8192, Layout::Three);
+        team.router.execute_by(Arc::new(Executor::new()));
+        team.apply(&config(&format!("queues = {queues}\n")));
+        team.settle();
+        let far: Vec<String> = team.wires.far.keys().cloned().collect();
+        let nop = |computation| {
+            frame(LAN, &dedicated(&CARRIAGES, THERE, &Part { computation, ..part(Locations::INPUT, Instruction::Nop) }))
+        };
+        let handed = |team: &Team| team.reports()[0].station.as_ref().map_or(0, |told| told.handed);
+        let dropped = |team: &Team| team.reports()[0].ledger.dropped_for(DropReason::HandOverFull);
+        // Computations of the other worker, and a wire that the first one receives by.
+        let theirs = |team: &mut Team, wire: &str| {
+            let is_theirs = |computation: &u64| {
+                let before = handed(team);
+                team.send(wire, &nop(*computation));
+                (0..20).for_each(|_| _ = team.step(0));
+                let is_theirs = handed(team) > before;
+                team.settle();
+                is_theirs
+            };
+            (0..100).filter(is_theirs).collect::<Vec<u64>>()
+        };
+        let found = far.iter().filter(|wire| wire.starts_with("lan"));
+        let (wire, computations) =
+            found.map(|wire| (wire, theirs(&mut team, wire))).find(|(_, all)| !all.is_empty()).unwrap();
+        let (one, others) = computations.split_first().unwrap();
+        for again in 0..3 {
+            let (before, at_first) = (handed(&team), dropped(&team));
+            for _ in 0..15 {
+                (0..100).for_each(|_| team.send(wire, &nop(*one)));
+                (0..30).for_each(|_| _ = team.step(0));
+            }
+            let room = 1024 / queues;
+            assert_eq!((handed(&team) - before, dropped(&team) - at_first), (room, 1500 - room), "{queues}, {again}");
+            let lost = |team: &mut Team, computation: u64| {
+                let before = dropped(team);
+                team.send(wire, &nop(computation));
+                (0..20).for_each(|_| _ = team.step(0));
+                dropped(team) > before
+            };
+            let with_it = others.iter().filter(|computation| lost(&mut team, **computation)).count();
+            // As many as are in the same queue: of one all.
+            let (of, share) = (others.len(), others.len() / queues as usize);
+            let as_shared = if queues == 1 { with_it == of } else { with_it > 0 && with_it < 2 * share + 4 };
+            assert!(as_shared, "{queues} queues: {with_it} of {of}");
+            team.settle();
+        }
+    }
+}

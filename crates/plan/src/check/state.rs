@@ -54,6 +54,7 @@ pub(super) fn read(
         overload: section.choice(report, "overload", Overload::ALL).unwrap_or_default(),
         cleaning: section.choice(report, "cleaner", Cleaning::ALL).unwrap_or_default(),
         shards: shards(report, &section, workers),
+        queues: section.integer(report, "queues").unwrap_or(1) as u8,
         batch: section.integer(report, "batch").unwrap_or(1) as u8,
         protocol: section.integer(report, "protocol").unwrap_or(253) as u8,
         udp_port: section.integer(report, "udp_port").unwrap_or(0) as u16,

@@ -1,7 +1,7 @@
 //! The keys of `[state]`, and what ports say of it.
 
 use super::{Form, Key, Kind, key, required};
-use crate::state::{Cleaning, Instruction, MOST_ENTRIES, OnAbort, Overload, Places, Variable, WhenFull};
+use crate::state::{Cleaning, Instruction, MOST_ENTRIES, MOST_QUEUES, OnAbort, Overload, Places, Variable, WhenFull};
 
 const ENTRIES: Kind = Kind::Integer { least: 1, most: MOST_ENTRIES };
 
@@ -75,6 +75,14 @@ pub(crate) const STATE: &[Key] = &[
         "Parts that each store is divided into, each with a worker of its own that executes all instructions on it; by default as many \
          as there are workers. A part that is full is full, whatever room the others have: fewer waste less, and leave more to do to \
          fewer workers.",
+    ),
+    key(
+        "queues",
+        Kind::Integer { least: 1, most: MOST_QUEUES },
+        "1",
+        "4",
+        "Queues that packets wait in on their way from the worker that received them to the one that their computation belongs to, each with \
+         its part of the room for 1024. A computation is in one of them, so what is too much of it takes no room from those in others.",
     ),
     key(
         "batch",

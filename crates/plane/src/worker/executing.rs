@@ -1,18 +1,12 @@
 //! Packets that carry instructions, on one worker: shown to its station where they come in, in the middle and where they
 //! leave; brought from the worker that received them to the one they belong to (adr 0040).
 
-use super::{PortState, Worker};
-use crate::bell::Bell;
+use super::{Mesh, PortState, Worker};
 use crate::classify::{Classifier, REFUSED, Scratch, Target, Unwitnessed};
-use crate::port::stranded;
 use crate::station::{Dedicated, Place, Station, UNKNOWN, Variables};
 use packet::{BATCH, Batch, DropReason, Meta, Packet};
-use rtrb::{Consumer, Producer, RingBuffer};
-use std::sync::Arc;
 use units::{Instant, Nanos, PortId};
 
-/// Packets on their way from one worker to another.
-const RING: usize = 1024;
 /// What a packet has for `rounds` until it is classified that belongs to the worker that received it, whatever its flow.
 pub(super) const STAYS: u8 = u8::MAX;
 /// How soon a station is looked after that has executed something and was not looked after before; and how often at most.
@@ -26,63 +20,6 @@ pub enum NewStation {
     Goes,
     /// Another, which takes the place of the one before.
     Comes(Box<dyn Station>),
-}
-
-/// A worker's ends of the rings by which packets come to those they belong to: one ring for each pair, made with the first
-/// station and kept from then on.
-pub(crate) struct Mesh {
-    /// By worker; none to itself.
-    to: Vec<Option<Producer<Packet>>>,
-    from: Vec<Option<Consumer<Packet>>>,
-    bells: Vec<Arc<Bell>>,
-    /// Packets for each worker, while a batch is sorted.
-    sorted: Vec<Batch>,
-    kept: Batch,
-    /// What found no room in a ring, and passes here unexecuted.
-    passing: Batch,
-    /// Packets handed over.
-    handed: u64,
-    /// Workers whose rings were counted when they had gone.
-    mourned: u64,
-}
-
-impl Mesh {
-    /// The ends of all workers, in their order.
-    pub fn of(bells: &[Arc<Bell>]) -> Vec<Mesh> {
-        let count = bells.len();
-        let mesh = |_| Mesh {
-            to: (0..count).map(|_| None).collect(),
-            from: (0..count).map(|_| None).collect(),
-            bells: bells.to_vec(),
-            sorted: (0..count).map(|_| Batch::new()).collect(),
-            kept: Batch::new(),
-            passing: Batch::new(),
-            handed: 0,
-            mourned: 0,
-        };
-        let mut all: Vec<Mesh> = (0..count).map(mesh).collect();
-        for (from, to) in (0..count).flat_map(|from| (0..count).map(move |to| (from, to))).filter(|(f, t)| f != t) {
-            let (producer, consumer) = RingBuffer::new(RING);
-            all[from].to[to] = Some(producer);
-            all[to].from[from] = Some(consumer);
-        }
-        all
-    }
-
-    fn has_mail(&self) -> bool {
-        self.from.iter().flatten().any(|ring| !ring.is_empty())
-    }
-
-    /// Packets handed to workers that are gone, counted once each.
-    fn forsaken(&mut self) -> usize {
-        let Mesh { to, mourned, .. } = self;
-        let gone = |(worker, ring): (usize, &Option<Producer<Packet>>)| {
-            let ring = ring.as_ref().filter(|ring| ring.is_abandoned() && *mourned >> worker & 1 == 0)?;
-            *mourned |= 1 << worker;
-            Some(stranded(ring))
-        };
-        to.iter().enumerate().filter_map(gone).sum()
-    }
 }
 
 /// What a worker has for ephemeral state.
@@ -261,14 +198,13 @@ impl Worker {
         for mut packet in batch.drain() {
             let asked = packet.meta().refused == 0 && (everybody || may(&packet));
             let l3 = super::lanes::network_header(packet.bytes()).filter(|_| asked);
-            let owner = l3.and_then(|at| station.worker(packet.bytes().get(at..)?, fates.now));
-            let there = |owner: usize| mesh.to.get(owner).and_then(Option::as_ref).is_some_and(|r| !r.is_abandoned());
+            let owner = l3.and_then(|at| station.owner(packet.bytes().get(at..)?, fates.now));
             match owner {
-                Some(owner) if owner != id.index() && there(owner) => {
+                Some(owner) if owner.worker != id.index() && mesh.leads_to(owner.worker) => {
                     let meta = packet.meta_mut();
                     meta.in_port = port;
                     meta.timestamp = if stamped { meta.timestamp } else { fates.now };
-                    mesh.sorted[owner].push(packet);
+                    mesh.sort(owner, packet);
                 }
                 // Its own, or of somebody who is gone; or nobody's in particular.
                 owner => {
@@ -278,24 +214,17 @@ impl Worker {
             }
         }
         std::mem::swap(batch, &mut mesh.kept);
-        for (owner, sorted) in mesh.sorted.iter_mut().enumerate().filter(|(_, sorted)| !sorted.is_empty()) {
-            let Some(ring) = &mut mesh.to[owner] else { continue };
-            let bytes = sorted.bytes();
-            let count = sorted.len().min(ring.slots());
-            if let Ok(chunk) = ring.write_chunk_uninit(count) {
-                chunk.fill_from_iter(sorted.drain().take(count));
-                fates.pool.export(count);
-                fates.ledger.hand_over(count as u64);
-                state.spread += count as u64;
-                state.received_bytes += bytes - sorted.bytes();
-                mesh.handed += count as u64;
-                mesh.bells[owner].ring();
-            }
-            for mut packet in sorted.drain() {
-                if station.passes() {
-                    mesh.passing.push(packet);
-                    continue;
-                }
+        let (handed, bytes) = mesh.hand_over(stations.wanted.plan.queues.into());
+        fates.pool.export(handed);
+        fates.ledger.hand_over(handed as u64);
+        state.spread += handed as u64;
+        state.received_bytes += bytes;
+        let Mesh { late, passing, .. } = &mut **mesh;
+        for mut packet in late.drain() {
+            packet.meta_mut().rounds = 0;
+            if station.passes() {
+                passing.push(packet);
+            } else {
                 packet.meta_mut().refused = DropReason::HandOverFull as u8 + 1;
                 batch.push(packet);
             }
@@ -316,7 +245,7 @@ impl Worker {
     /// Takes packets that other workers have received for this one, as far as the ports they came in by take any.
     pub(super) fn take_brought(&mut self) {
         let Some(mesh) = &self.executing.mesh else { return };
-        for from in 0..mesh.from.len() {
+        for from in 0..mesh.sources() {
             while let Some(port) = self.next_brought(from) {
                 self.arrive_brought(port);
                 self.quiet = 0;
@@ -328,8 +257,8 @@ impl Worker {
     /// that port waits.
     fn next_brought(&mut self, from: usize) -> Option<PortId> {
         let Worker { executing, batch, fates, ports, .. } = self;
-        let ring = executing.mesh.as_mut()?.from.get_mut(from)?.as_mut()?;
-        let port = ring.peek().ok()?.meta().in_port;
+        let mesh = executing.mesh.as_mut()?;
+        let port = mesh.peek(from)?.meta().in_port;
         if port.index() >= ports.len() {
             // Of a generation that this worker is about to adopt.
             return None;
@@ -337,9 +266,8 @@ impl Worker {
         if ports.get(port.index()).and_then(Option::as_ref).is_some_and(|state| state.stalled.is_some()) {
             return None;
         }
-        while batch.len() < BATCH && ring.peek().is_ok_and(|packet| packet.meta().in_port == port) {
-            let Ok(packet) = ring.pop() else { break };
-            batch.push(packet);
+        while batch.len() < BATCH && mesh.peek(from).is_some_and(|packet| packet.meta().in_port == port) {
+            mesh.take(from).into_iter().for_each(|packet| batch.push(packet));
         }
         fates.pool.import(batch.len());
         fates.ledger.take_over(batch.len() as u64);
@@ -411,8 +339,8 @@ impl Worker {
     pub(super) fn discard_brought(&mut self, reason: DropReason) {
         let Worker { executing, fates, .. } = self;
         let Some(mesh) = &mut executing.mesh else { return };
-        for ring in mesh.from.iter_mut().flatten() {
-            while let Ok(packet) = ring.pop() {
+        for from in 0..mesh.sources() {
+            while let Some(packet) = mesh.take(from) {
                 fates.pool.import(1);
                 fates.ledger.take_over(1);
                 fates.drop(packet, reason);
@@ -424,8 +352,7 @@ impl Worker {
     pub(super) fn clear_brought(&mut self) {
         self.executing.passing = 0;
         if let Some(mesh) = &mut self.executing.mesh {
-            mesh.sorted.iter_mut().for_each(|batch| *batch = Batch::new());
-            (mesh.kept, mesh.passing) = (Batch::new(), Batch::new());
+            mesh.clear();
         }
     }
 }

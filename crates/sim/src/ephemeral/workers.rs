@@ -76,6 +76,7 @@ fn stations(plan: &Plan, workers: usize) -> Vec<Station> {
         key: Key::new([3, 4]),
         workers,
         shards: workers,
+        queues: 1,
         lifetime: LIFETIME,
         flow_order: false,
         drops_aborted: false,
