@@ -20,7 +20,7 @@ use near::execute_at_once;
 use packet::wire::{ethernet, ipv4};
 use packet::{Meta, Packet};
 use plane::station::{Dedicated, UNKNOWN, Variables};
-use stages::{Means, prepare, run};
+use stages::{Means, prepare, prepare_begun, run};
 use std::cell::Cell;
 use std::hint::cold_path;
 use units::{Instant, Nanos};
@@ -403,12 +403,12 @@ impl Site {
         let counters = &mut counters[location as usize];
         let mut session = shard.begin(now);
         let (wanted, mut asked) = (location.locations(), 0);
+        let heads = &mut heads[location as usize];
+        heads.keep_to((rules.allowed, wanted));
         if !GUARDED
             && !rules.scoped
             && let Some(near) = session.near()
         {
-            let heads = &mut heads[location as usize];
-            heads.keep_to((rules.allowed, wanted));
             let twice = Cell::new(0);
             let at_once = near::Means { near, rules, heads: heads.clone(), wanted, twice: &twice };
             let mut means = Means { node: rules.node, session: &mut session, guard: None, now };
@@ -425,9 +425,15 @@ impl Site {
             session.note_twice(twice.get());
             return asked;
         }
-        for (packet, slot) in packets.iter().zip(prepared.iter_mut()) {
-            let about = (wanted, &mut asked);
-            slot.todo = read((rules, readings, registry), about, &session, packet.network(), slot, counters);
+        for ((packet, known), slot) in packets.iter_mut().zip(known).zip(prepared.iter_mut()) {
+            let at_once = begun((rules, readings, heads), &session, (packet, *known), slot);
+            slot.todo = match at_once {
+                Some(todo) => todo,
+                None => {
+                    let about = (wanted, &mut asked);
+                    read((rules, readings, registry), about, &session, packet.network(), slot, counters)
+                }
+            };
             if GUARDED
                 && let Some(guard) = guard
                 && !matches!(slot.todo, Todo::Pass | Todo::Abort)
@@ -451,6 +457,18 @@ impl Site {
         }
         asked
     }
+}
+
+/// The first stage of a packet that is known to carry a part, if that is to be executed here alone, and begins as most do.
+#[inline(always)]
+fn begun<C: Carrier>(
+    (rules, readings, heads): (&Rules, &Readings, &Heads),
+    session: &Session<'_>,
+    (packet, known): (&mut C, bool),
+    slot: &mut Prepared,
+) -> Option<Todo> {
+    let bytes = if known { packet.dedicated_mut()? } else { return None };
+    prepare_begun(heads.only_here(bytes)?, (rules, readings), session, (ipv4::HEADER, bytes), slot)
 }
 
 /// The first stage of a packet, whatever it asks for.

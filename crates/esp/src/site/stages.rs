@@ -6,7 +6,7 @@ use crate::guard::Guard;
 use crate::isa::{Abort, Instruction, Opcode, Verdict, execute};
 use crate::store::{Done, MAX_TAGS, Session, Tags};
 use crate::variables::{self, Reading, Readings};
-use crate::wire::{Locations, Peeked, peek, rewrite, set_error};
+use crate::wire::{Locations, Ordinary, Peeked, computation, peek, rewrite, set_error};
 use units::Instant;
 
 /// What there is to execute with.
@@ -61,14 +61,40 @@ pub(super) fn prepare_each(
     macro_rules! known {
         ($($opcode:ident $tags:literal)*) => {
             match opcode {
-                $(Opcode::$opcode => {
-                    let known = (Opcode::$opcode, Todo::$opcode);
-                    prepare_known::<$tags>(known, head, with, session, bytes, slot)
+                $(Opcode::$opcode => match head.instruction(Opcode::$opcode, bytes) {
+                    Ok(instruction) => {
+                        let known = (instruction, Todo::$opcode);
+                        prepare_known::<$tags>(known, head.computation, with, session, slot)
+                    }
+                    Err(why) => slot.aborted(why),
                 })*
             }
         };
     }
     known!(Nop 0 Count 1 Compare 1 Collect 2 Rcollect 3 Rchld 2 Mark 1 Test 1 Get 1 Put 1 Setfwd 1)
+}
+
+/// The same of a part that begins as most do, at `at` in its packet. `None` where something else is wrong with it: then nothing is prepared.
+#[inline(always)]
+pub(super) fn prepare_begun(
+    head: Ordinary,
+    with: (&Rules, &Readings),
+    session: &Session<'_>,
+    (at, bytes): (usize, &[u8]),
+    slot: &mut Prepared,
+) -> Option<Todo> {
+    macro_rules! known {
+        ($($opcode:ident $tags:literal)*) => {
+            match Opcode::of(head.number() as u8)? {
+                $(Opcode::$opcode => {
+                    let known = (head.instruction(Opcode::$opcode, bytes)?, Todo::$opcode);
+                    (slot.at, slot.computation) = (at as u16, computation(bytes)?);
+                    prepare_known::<$tags>(known, slot.computation, with, session, slot)
+                })*
+            }
+        };
+    }
+    Some(known!(Nop 0 Count 1 Compare 1 Collect 2 Rcollect 3 Rchld 2 Mark 1 Test 1 Get 1 Put 1 Setfwd 1))
 }
 
 /// An instruction that is not executed here. If something else is wrong with it, that is told.
@@ -81,18 +107,12 @@ fn refused((opcode, head): (Opcode, Peeked), bytes: &[u8]) -> Abort {
 /// The same where it is known which instruction it is: a straight line for each.
 #[inline(always)]
 fn prepare_known<const TAGS: usize>(
-    (opcode, todo): (Opcode, Todo),
-    head: Peeked,
+    (instruction, mut todo): (Instruction, Todo),
+    computation: u64,
     (rules, readings): (&Rules, &Readings),
     session: &Session<'_>,
-    bytes: &[u8],
     slot: &mut Prepared,
 ) -> Todo {
-    let mut todo = todo;
-    let instruction = match head.instruction(opcode, bytes) {
-        Ok(instruction) => instruction,
-        Err(why) => return slot.aborted(why),
-    };
     slot.instruction = instruction;
     instruction.put_tags(&mut slot.tags);
     if slot.tags.as_slice().iter().any(|tag| *tag >= variables::FIRST) {
@@ -103,7 +123,7 @@ fn prepare_known<const TAGS: usize>(
         todo = Todo::Read;
     }
     if rules.scoped {
-        slot.tags = slot.tags.scoped(head.computation);
+        slot.tags = slot.tags.scoped(computation);
     }
     session.prepare::<TAGS>(&mut slot.tags);
     todo

@@ -312,6 +312,13 @@ pub fn peek(bytes: &[u8]) -> Option<Peeked> {
     (bits >> 5 == VERSION).then(|| Peeked { bits, opcode, length, operator, computation: computation.get() })
 }
 
+/// The computation of a part of which more has been looked at.
+#[inline(always)]
+pub(crate) fn computation(bytes: &[u8]) -> Option<u64> {
+    let head: &Head = zerocopy::transmute_ref!(bytes.first_chunk::<HEAD>()?);
+    Some(head.computation.get())
+}
+
 /// What a piggybacked part has behind it: the protocol of that, and its bytes. `None` where it is not piggybacked.
 pub(crate) fn behind(bytes: &[u8]) -> Option<(u8, &[u8])> {
     let head = bytes.first_chunk::<HEAD>()?;
