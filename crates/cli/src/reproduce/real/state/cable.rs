@@ -36,7 +36,7 @@ const DATAGRAM: usize = 1472;
 /// | value | what |
 /// |---|---|
 /// | `offered_mbps`, `carried_mbps` | what the sender wrote, what the receiver read, a second |
-/// | `repeated` | segments sent again |
+/// | `repeated`, `in_vain` | segments sent again, and of those how many the receiver says it had |
 /// | `instructions`, `executed` | sent beside it, and executed on the way |
 /// | `longest` | bytes of the longest IP packet that came through, of 1500 |
 pub fn run(plan: &CablePlan) -> Result<Values> {
@@ -88,6 +88,7 @@ pub fn run(plan: &CablePlan) -> Result<Values> {
         ("offered_mbps", mbps(offered)),
         ("carried_mbps", mbps(carried)),
         ("repeated", f64::from(state.again)),
+        ("in_vain", f64::from(state.in_vain)),
         ("instructions", sent as f64),
         ("executed", executed as f64),
         ("longest", longest as f64),
