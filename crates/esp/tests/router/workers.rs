@@ -219,6 +219,7 @@ fn what_is_on_its_way_while_stores_change_is_not_lost() {
     const PACKETS: usize = 500;
     let changed = [
         config("shards = 1\n"),
+        config("queues = 16\n"),
         config("capacity = 2000\n").replace("capacity = 1000\n", ""),
         super::PORTS.to_string(),
     ];
@@ -247,10 +248,14 @@ fn what_is_on_its_way_while_stores_change_is_not_lost() {
         assert_eq!(received(&mut team), PACKETS, "{text}");
         team.apply(&config(""));
         team.settle();
+        // Stores that came back are of both workers.
         let entry = far.iter().find(|wire| wire.starts_with("lan")).expect("there is one");
-        team.send(entry, &frame(LAN, &dedicated(&CARRIAGES, THERE, &put(1))));
+        let before = handed(&team);
+        (0..20).for_each(|n| team.send(entry, &frame(LAN, &dedicated(&CARRIAGES, THERE, &put(n)))));
         team.settle();
-        assert_eq!(received(&mut team), 1);
+        assert_eq!(received(&mut team), 20);
+        let handed = handed(&team) - before;
+        assert!(handed > 2 && handed < 18, "{handed}");
         assert!(team.reports().iter().all(|report| report.ledger.dropped() == 0));
     }
 }

@@ -101,7 +101,8 @@ impl DropReason {
             }
             OutputQueue => "The link is too slow for what the router itself sends: see `switchpath show queues`.",
             HandOverFull => {
-                "One worker gets more than it can take: see `switchpath show workers`. A single heavy flow stays on one worker."
+                "One worker gets more than it can take: see `switchpath show workers`. A single heavy flow, or computation, \
+                 stays on one worker; with `queues` of `[state]` a computation has its part of the room."
             }
             WorkerFailed => {
                 "See `switchpath show events` for why it failed. It begins anew by itself; where `switchpath show workers` says \

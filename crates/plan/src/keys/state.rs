@@ -82,7 +82,8 @@ pub(crate) const STATE: &[Key] = &[
         "1",
         "4",
         "Queues that packets wait in on their way from the worker that received them to the one that their computation belongs to, each with \
-         its part of the room for 1024. A computation is in one of them, so what is too much of it takes no room from those in others.",
+         its part of the room for 1024 that each two workers have. A computation is in one of them, so what is too much of it takes no room \
+         from those in others; nor does it find any but that of its own.",
     ),
     key(
         "batch",

@@ -116,12 +116,14 @@ impl Mesh {
         let Mesh { to, fitting, late, handed, .. } = self;
         let (mut packets, mut bytes, share) = (0, 0, RING / queues.clamp(1, MOST_QUEUES));
         for way in to.iter_mut().flatten().filter(|way| !way.sorted.is_empty()) {
-            let mut free = way.ring.slots();
+            // The queues that were full for one packet are for all behind it, whatever is taken meanwhile: it would be overtaken.
+            let (mut free, mut full) = (way.ring.slots(), 0u16);
+            const { assert!(MOST_QUEUES <= u16::BITS as usize) };
             for packet in way.sorted.drain() {
                 let queue = queue_of(&packet);
-                // What was taken meanwhile makes room the next time.
                 let waits = way.put[queue].wrapping_sub(way.taken[queue].load(Ordering::Relaxed)) as usize;
-                if free == 0 || waits >= share {
+                if free == 0 || waits >= share || full >> queue & 1 != 0 {
+                    full |= 1 << queue;
                     late.push(packet);
                     continue;
                 }
@@ -157,7 +159,8 @@ impl Mesh {
     /// Drops what is in hand, uncounted: the worker has failed.
     pub fn clear(&mut self) {
         self.to.iter_mut().flatten().for_each(|way| way.sorted = Batch::new());
-        (self.kept, self.late, self.passing) = (Batch::new(), Batch::new(), Batch::new());
+        let Mesh { fitting, kept, late, passing, .. } = self;
+        [fitting, kept, late, passing].into_iter().for_each(|batch| *batch = Batch::new());
     }
 }
 
