@@ -209,6 +209,7 @@ impl Instance {
             )));
         }
         touch(self.memory.data_mut(&mut self.store));
+        self.store.data_mut().used().begins_work();
         Ok(())
     }
 

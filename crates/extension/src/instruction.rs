@@ -26,7 +26,7 @@
 
 use crate::instance::{Fault, Inside, MEMORY};
 use crate::program::{LARGEST, LoadError, compile, functions, has_memory, imports};
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, Timed};
 use plane::registered::{Call, Instructs, Outcome, Registered, TAGS};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -142,7 +142,8 @@ impl Instruction {
 
     /// It at work.
     pub fn start(&self) -> Result<Box<dyn Registered>, String> {
-        let made = AtWork::new(&self.code.runtime, &self.code.ready).map_err(|fault| fault.to_string())?;
+        let mut made = AtWork::new(&self.code.runtime, &self.code.ready).map_err(|fault| fault.to_string())?;
+        made.store.data_mut().used().begins_work();
         Ok(Box::new(made))
     }
 }

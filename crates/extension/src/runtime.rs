@@ -20,6 +20,8 @@ use wasmtime::{Config, Engine, OptLevel, Store, UpdateDeadline};
 const TICK: Duration = Duration::from_micros(50);
 /// What a call may use of a processor, counted from the first tick in it.
 const LIMIT: Nanos = Nanos::micros(75);
+/// The same before a guest is at work: no packet waits for it, and what the machine does meanwhile counts as well.
+const LIMIT_TO_START: Nanos = Nanos::millis(10);
 /// Ticks without a call after which nobody counts any more.
 const SILENCE: u32 = 2000;
 /// Instructions of a call in a simulation, more or less.
@@ -49,6 +51,18 @@ enum Bound {
 pub(crate) struct Used {
     /// What the clock said at the first tick of the call.
     since: Option<Nanos>,
+    at_work: bool,
+}
+
+impl Used {
+    /// Calls are of packets from now on.
+    pub fn begins_work(&mut self) {
+        self.at_work = true;
+    }
+
+    fn limit(&self) -> Nanos {
+        if self.at_work { LIMIT } else { LIMIT_TO_START }
+    }
 }
 
 /// What belongs to a store and knows what a call has used.
@@ -57,7 +71,7 @@ pub(crate) trait Timed {
 }
 
 impl Runtime {
-    /// For a machine: a call that uses about 100 us of the processor is ended. `clock` tells what the calling thread has used.
+    /// For a machine: a call that uses about 100 us of the processor is ended, or 10 ms before the guest is at work. `clock` tells what the calling thread has used.
     pub fn timed(clock: Clock) -> Result<Runtime, wasmtime::Error> {
         let engine = Engine::new(config().epoch_interruption(true))?;
         let ticker = Ticker { engine: engine.clone(), pulse: Arc::default() };
@@ -75,7 +89,7 @@ impl Runtime {
             store.epoch_deadline_callback(move |mut store| {
                 let (now, used) = (clock(), store.data_mut().used());
                 let since = *used.since.get_or_insert(now);
-                if now.saturating_sub(since) >= LIMIT {
+                if now.saturating_sub(since) >= used.limit() {
                     return Err(wasmtime::Trap::Interrupt.into());
                 }
                 Ok(UpdateDeadline::Continue(1))

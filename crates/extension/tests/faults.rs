@@ -199,6 +199,22 @@ fn it_may_count_and_log_and_draw() {
     assert_ne!(drawn(), 0);
 }
 
+/// Starting may take what no packet may wait for.
+#[test]
+fn a_guest_has_longer_to_start_than_for_a_call() {
+    let long = "(local $i i32) (loop (br_if 0 (i32.ne (i32.const 1000000) (local.tee $i (i32.add (local.get $i) (i32.const 1))))))";
+    let start = r#"(func (export "switchpath_start") (result i32)"#;
+    let text = text(TAKES, long).replace(start, &format!("{start} {long}"));
+    let runtime = Runtime::timed(clock).expect("it runs here");
+    let program = Program::load(&wat::parse_str(text).expect("it is WebAssembly"), &runtime).unwrap();
+    let mut guest = program.guest(&[]).unwrap();
+    let mut model = Model::with(2);
+    model.arrive(&mut guest, &[100]);
+    model.ready(&mut guest, 1);
+    assert_eq!(Scheme::<Model>::trouble(&mut guest).unwrap().what, "it did not return in time");
+    assert_eq!(numbers(&model), [0]);
+}
+
 /// What the calling thread has used of a processor.
 fn clock() -> Nanos {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);

@@ -211,7 +211,7 @@ fn a_router_ends_though_a_worker_is_stuck() {
 fn a_panic_ends_neither_the_router_nor_the_worker_and_every_packet_is_accounted_for() {
     let (mut rig, traps, notices) = start(TWO);
     let (mut first, mut seen) = (0u16, Vec::new());
-    for port in [0, 1, 0, 1] {
+    for (earlier, port) in [0, 1, 0, 1].into_iter().enumerate() {
         // The second worker's port receives, too, where something comes from its side.
         traps.set(port, PANIC);
         let before = seen.len();
@@ -222,6 +222,8 @@ fn a_panic_ends_neither_the_router_nor_the_worker_and_every_packet_is_accounted_
             rig.wan.receive(&mut seen);
             (traps.is_sprung(port) && seen.len() > before + 200).then_some(())
         });
+        // Who panics tells of it in its own time: the next waits for that, so they are told of in this order.
+        until(|| (events(&rig, EventKind::WorkerRestarted).len() > earlier).then_some(()));
     }
     let restarted = events(&rig, EventKind::WorkerRestarted);
     assert_eq!(restarted.len(), 4, "{restarted:?}");

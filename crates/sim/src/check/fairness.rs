@@ -24,6 +24,8 @@ struct Follow {
     share: f64,
     /// Time it was charged with since the beginning.
     used: u64,
+    /// Work of others that it is entitled to nothing of: their first runs.
+    forgiven: u64,
     longest: u64,
     /// The least that it was behind since it has had something to do throughout; none where it has not.
     least: Option<f64>,
@@ -33,7 +35,7 @@ struct Follow {
 impl Follow {
     /// How far it is behind what it would be entitled to had it always had something to do.
     fn behind(&self, work: u64) -> f64 {
-        self.share * work as f64 - self.used as f64
+        self.share * (work - self.forgiven) as f64 - self.used as f64
     }
 
     /// It has had something to do until now.
@@ -48,7 +50,8 @@ impl Follow {
 ///
 /// In any interval throughout which a task could have run, and tasks together were charged `work`, it is entitled to
 /// `share * work`. As runs are not interrupted, it may be behind by some: under WF2Q+ by one of its own and one of another,
-/// its worst-case fair index (Bennett and Zhang 1997) with runs for packets. What it is behind before each of its runs is
+/// its worst-case fair index (Bennett and Zhang 1997) with runs for packets. That presumes that it is known what a run takes: the
+/// first of a task nobody could foretell, and however many come at once, nobody is entitled to a part of them. What it is behind before each of its runs is
 /// compared with the least that it was behind since it last had nothing to do; so all such intervals are looked at.
 #[derive(Debug, Default)]
 pub(crate) struct Fairness {
@@ -81,13 +84,20 @@ impl Fairness {
                 What::Dispatched { .. } => task.waits(work),
                 What::Yielded { packets, used, .. } => {
                     // Who was let and had nothing to do was entitled to nothing.
+                    let mut first = 0;
                     if packets > 0 {
                         work += used.get();
+                        first = if task.used == 0 { used.get() } else { 0 };
                         task.used += used.get();
                         task.longest = task.longest.max(used.get());
                     }
                     let now = task.behind(work);
                     task.least = task.least.filter(|_| packets > 0).map(|least| least.min(now));
+                    if first > 0 {
+                        let others =
+                            self.tasks.iter_mut().enumerate().filter(|(index, _)| *index != record.task.index());
+                        others.for_each(|(_, other)| other.forgiven += first);
+                    }
                 }
                 // Looking in vain is nobody's service.
                 What::Polled { .. } | What::Came { .. } | What::Dropped { .. } | What::Harvested | What::Timeout => {}
@@ -134,7 +144,8 @@ mod tests {
     fn lags(story: &[(TaskId, Option<u64>, What)]) -> [f64; 2] {
         let mut fairness = Fairness::default();
         [A, B].into_iter().for_each(|task| fairness.entitle(task, 0.5));
-        for &(task, used, then) in story {
+        let known = [A, B].map(|task| (task, Some(1), What::Idle));
+        for &(task, used, then) in known.iter().chain(story) {
             let record = |what| Record { at: Instant::START, task, what };
             let all: Vec<Record> = used.map(run).into_iter().flatten().chain([then]).map(record).collect();
             fairness.follow(all.iter());
@@ -162,6 +173,21 @@ mod tests {
     }
 
     #[test]
+    fn nobody_is_entitled_to_a_part_of_the_first_run_of_another_and_to_one_of_the_second() {
+        use What::Active;
+        let mut fairness = Fairness::default();
+        fairness.entitle(A, 0.5);
+        let mut lag = |task, used| {
+            let whats = run(used).into_iter().chain([Active]);
+            let records: Vec<Record> = whats.map(|what| Record { at: Instant::START, task, what }).collect();
+            fairness.follow(records.iter());
+            fairness.look(A, State::Active).worst
+        };
+        assert_eq!([(A, 10), (B, 100), (TaskId(2), 80)].map(|(task, used)| lag(task, used)), [0.0; 3]);
+        assert_eq!([(B, 100), (TaskId(2), 80)].map(|(task, used)| lag(task, used)), [50.0, 90.0]);
+    }
+
+    #[test]
     fn the_longest_runs_are_known() {
         let mut fairness = Fairness::default();
         let runs = |list: &[(TaskId, u64)]| -> Vec<Record> {
@@ -170,6 +196,7 @@ mod tests {
             all.flat_map(then).map(|(task, what)| Record { at: Instant::START, task, what }).collect()
         };
         fairness.entitle(A, 0.5);
+        fairness.follow(runs(&[(A, 1), (B, 1), (TaskId(2), 1)]).iter());
         fairness.follow(runs(&[(A, 7), (A, 30), (B, 100), (B, 50), (TaskId(2), 20)]).iter());
         let lag = Lag { worst: 85.0, own: 30, other: 100, others: 120 };
         assert_eq!(fairness.look(A, State::Active), lag);

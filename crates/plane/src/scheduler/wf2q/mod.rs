@@ -16,7 +16,7 @@
 //! r/R of the time since it has work by more than one run of its own and r/R times one of another (theorem 4, with
 //! runs for packets); no task is ahead of its share of V by more than one run. V may be behind what the others have
 //! had while a task slept: who wakes catches up with them, and gets besides at most r/R times a run of each of them. Each run that exceeds its
-//! expectation may add what it exceeds it by, times r/R.
+//! expectation may add what it exceeds it by, times r/R; so may the first run of each task, of which nothing is known.
 //!
 //! **How.** Up to 64 tasks lie in flat arrays that one charge looks through once; up to a thousand in a tournament, in which
 //! one of those that may run wins by F and one of those that are ahead by S: both of them exact, and of the same answers. Above that
