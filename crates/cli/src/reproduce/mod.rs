@@ -93,7 +93,9 @@ pub fn reproduce(options: &Reproduce) -> Result<ExitCode> {
     let (state, orders): (Vec<Order>, Vec<Order>) = orders.into_iter().partition(|order| is_of(order, RealState::can));
     let (hosts, routers): (Vec<Order>, Vec<Order>) = orders.into_iter().partition(|order| is_of(order, RealHosts::can));
     let mut batches: Vec<(Vec<Order>, &dyn Runner, usize)> = Vec::new();
-    let (of_routers, of_hosts, of_state);
+    let (alone, state): (Vec<Order>, Vec<Order>) =
+        state.into_iter().partition(|order| is_of(order, RealState::is_alone));
+    let (of_routers, of_hosts, of_state, of_alone);
     if !of_processor.is_empty() {
         batches.push((of_processor, &RealProcessor, 1));
     }
@@ -112,6 +114,10 @@ pub fn reproduce(options: &Reproduce) -> Result<ExitCode> {
         let at_once = options.jobs.unwrap_or(work::cores() * RealState::ON_A_CORE);
         of_state = RealState::new(at_once)?;
         batches.push((state, &of_state, at_once));
+    }
+    if !alone.is_empty() {
+        of_alone = RealState::new(1)?;
+        batches.push((alone, &of_alone, 1));
     }
     carry_out(&batches, told)
 }

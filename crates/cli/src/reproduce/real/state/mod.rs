@@ -46,6 +46,11 @@ impl RealState {
     pub fn can(job: &Job) -> bool {
         matches!(job.measures, Measures::State | Measures::Laboratory)
     }
+
+    /// Whether a run is to have this machine for itself: a sender takes for loss what is late because others ran meanwhile.
+    pub fn is_alone(job: &Job) -> bool {
+        matches!(Trial::read(&job.world, &job.file), Ok(Trial::Cable(_)))
+    }
 }
 
 impl Runner for RealState {
@@ -71,10 +76,10 @@ impl Runner for RealState {
     }
 
     fn remarks(&self, runs: &[Run]) -> Vec<String> {
-        let mut remarks = vec![format!(
-            "datagrams of the kernel, hosts and routers in network namespaces of this machine, {} runs at a time",
-            self.at_once
-        )];
+        let at_once =
+            if self.at_once > 1 { format!("{} runs at a time", self.at_once) } else { "one run at a time".to_owned() };
+        let mut remarks =
+            vec![format!("packets of the kernel, hosts and routers in network namespaces of this machine, {at_once}")];
         let lost: f64 = runs.iter().filter_map(|run| run.measured.get("real.lost")).sum();
         if lost > 0.0 {
             remarks.push(format!(
