@@ -2,8 +2,8 @@
 
 use crate::allotment::{self, Promises};
 use crate::arguments::{Apply, Check, Diff, GuestDirectory, Trial};
-use crate::guests;
 use crate::output::{is_coloured, print_json};
+use crate::{bounds, guests};
 use anyhow::{Context, Result, bail};
 use control::api::{Applied, Change, Changes, Checked, Config, Diagnostic};
 use control::{Client, ClientError, Target};
@@ -73,10 +73,11 @@ pub fn check(arguments: &Check) -> Result<ExitCode> {
     let code = if checked.plan.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     let asked = |plan: &&Plan| arguments.shares || allotment::concerns(plan);
     let promises = checked.plan.as_ref().filter(asked).map(Promises::of);
+    let stores = checked.plan.as_ref().map(bounds::of).unwrap_or_default();
     if arguments.json {
         let diagnostics = checked.diagnostics.list().iter().map(Diagnostic::from).collect();
         let checked = Checked { ok: checked.plan.is_some(), diagnostics };
-        print_json(&mut stdout(), &Judged { checked, promises })?;
+        print_json(&mut stdout(), &Judged { checked, promises, stores })?;
         return Ok(code);
     }
     show_diagnostics(&checked.diagnostics)?;
@@ -85,6 +86,10 @@ pub fn check(arguments: &Check) -> Result<ExitCode> {
         let parts =
             [count(plan.ports.len(), "port"), count(plan.routes.len(), "route"), count(plan.paths.len(), "path")];
         writeln!(stdout(), "{name}: {}", parts.join(", "))?;
+    }
+    if !stores.is_empty() {
+        writeln!(stdout())?;
+        bounds::print(&stores, &mut stdout())?;
     }
     if let Some(promises) = promises {
         writeln!(stdout())?;
@@ -100,6 +105,9 @@ struct Judged {
     checked: Checked,
     #[serde(flatten)]
     promises: Option<Promises>,
+    /// What stores of ephemeral state hold, and what can fill them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stores: Vec<bounds::Bound>,
 }
 
 /// `switchpath diff`

@@ -7,6 +7,7 @@
 mod allotment;
 mod arguments;
 mod bench;
+mod bounds;
 mod capture;
 mod certificate;
 mod configuration;

@@ -24,7 +24,7 @@ use std::any::Any;
 use std::fs::File;
 use std::io::Read;
 use std::sync::Arc;
-use units::{Bytes, Instant, PortId};
+use units::{Bytes, Instant, Nanos, PortId};
 
 /// Memory that all stores of a router may take together: beyond that a digit too many was written.
 const MOST_MEMORY: Bytes = Bytes::new(1 << 40);
@@ -301,6 +301,10 @@ impl plane::station::Station for Station {
         Station::tend(self, now, CLEANED)
     }
 
+    fn pace(&self) -> Nanos {
+        Station::pace(self)
+    }
+
     fn succeed(&mut self, old: Box<dyn plane::station::Station>) {
         if let Ok(old) = old.into_any().downcast::<Station>() {
             self.take_from(*old);
@@ -312,7 +316,7 @@ impl plane::station::Station for Station {
     }
 
     fn report(&self, now: Instant) -> StationReport {
-        StationReport { stores: self.stores(now), handed: 0 }
+        StationReport { stores: self.stores(now), ..StationReport::default() }
     }
 
     fn onlookers(&self) -> Vec<(Option<PortId>, Arc<dyn Onlooker>)> {
@@ -336,15 +340,15 @@ fn place_report(location: Location, station: &Station, site: Option<&Site>, seen
         None => station.registered().map(|name| (name, OpcodeCounters::default())).collect(),
     };
     let executed = executed.chain(registered);
-    let aborted = Abort::ALL.iter().zip(&counters.aborted);
     PlaceReport {
         location: location.name(),
         executed: executed.map(|(name, count)| (name, count.forwarded, count.dropped)).collect(),
-        aborted: aborted.map(|(why, &count)| (why.name(), count)).collect(),
+        aborted: counters.aborts().map(|(why, instruction, count)| (why.name(), instruction, count)).collect(),
         failed_before: counters.failed_before,
         overloaded: seen.overloaded_at(location),
         reordered: seen.overtaken_at(location),
         spent: seen.spent_at(location).collect(),
+        traces: site.into_iter().flat_map(|site| site.traced_at(location)).collect(),
     }
 }
 

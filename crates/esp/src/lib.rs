@@ -40,6 +40,7 @@ pub mod site;
 pub mod station;
 pub mod store;
 mod strain;
+mod traces;
 pub mod variables;
 pub mod wire;
 

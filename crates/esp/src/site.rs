@@ -10,16 +10,17 @@ mod stages;
 mod unusual;
 
 use crate::guard::{Guard, Limits};
-use crate::isa::{Abort, Instruction, Opcode};
+use crate::isa::{Abort, Instruction, KINDS, Opcode, kind_name};
 use crate::registered::{Registry, Tally};
 use crate::seal::OperatorKey;
 use crate::store::{Cleaned, Key, Occupancy, Session, Shard, ShardCounters, Tags};
+use crate::traces::Traces;
 use crate::variables::Readings;
 use crate::wire::{Carriages, Heads, Locations};
 use near::execute_at_once;
 use packet::wire::{ethernet, ipv4};
 use packet::{Meta, Packet};
-use plane::station::{Dedicated, UNKNOWN, Variables};
+use plane::station::{Dedicated, Trace, UNKNOWN, Variables};
 use stages::{Means, prepare, prepare_begun, run};
 use std::cell::Cell;
 use std::hint::cold_path;
@@ -195,10 +196,26 @@ pub struct OpcodeCounters {
 pub struct SiteCounters {
     /// By instruction.
     pub executed: [OpcodeCounters; Opcode::ALL.len()],
-    /// By reason.
-    pub aborted: [u64; Abort::ALL.len()],
+    /// By reason, and by what kind of instruction.
+    pub(crate) aborted: [[u64; KINDS]; Abort::ALL.len()],
     /// Packets that a router before could not execute.
     pub failed_before: u64,
+}
+
+impl SiteCounters {
+    /// Packets that were not executed for this reason.
+    pub fn aborted(&self, why: Abort) -> u64 {
+        self.aborted[why as usize].iter().sum()
+    }
+
+    /// Packets that were not executed: for which reason, and what their instruction is called. Where there were any.
+    pub(crate) fn aborts(&self) -> impl Iterator<Item = (Abort, &'static str, u64)> + '_ {
+        let of = |(why, kinds): (&Abort, &[u64; KINDS])| {
+            let why = *why;
+            kinds.iter().enumerate().map(move |(kind, count)| (why, kind_name(kind), *count)).collect::<Vec<_>>()
+        };
+        Abort::ALL.iter().zip(&self.aborted).flat_map(of).filter(|(.., count)| *count > 0)
+    }
 }
 
 /// A packet between the two stages: the second looks at its bytes again only to change them.
@@ -214,6 +231,8 @@ struct Prepared {
     at: u16,
     /// Whose it is, where sources are told apart.
     source: u16,
+    /// Somebody wants to know what becomes of it.
+    is_traced: bool,
     computation: u64,
     instruction: Instruction,
     tags: Tags,
@@ -252,6 +271,7 @@ impl Prepared {
         unsealed: Todo::Pass,
         at: 0,
         source: 0,
+        is_traced: false,
         computation: 0,
         instruction: Instruction::Nop,
         tags: Tags::NONE,
@@ -276,17 +296,15 @@ pub struct Site {
     guard: Option<Box<Guard>>,
     /// What it has counted of registered instructions.
     tally: Tally,
+    traces: Traces,
 }
 
 impl Site {
     /// The place of a shard.
     pub fn new(shard: Shard) -> Site {
-        let (prepared, heads, tally) = (
-            Box::new([Prepared::NONE; BATCH]),
-            Location::ALL.map(|at| Heads::of((0, at.locations()))),
-            Tally::default(),
-        );
-        Site { shard, counters: Default::default(), prepared, heads, guard: None, tally }
+        let heads = Location::ALL.map(|at| Heads::of((0, at.locations())));
+        let (prepared, counters) = (Box::new([Prepared::NONE; BATCH]), Default::default());
+        Site { shard, counters, prepared, heads, guard: None, tally: Tally::default(), traces: Traces::default() }
     }
 
     /// The same where sources are held to limits.
@@ -309,6 +327,11 @@ impl Site {
     /// What it has counted of registered instructions at a location, by their names.
     pub(crate) fn registered_at(&self, location: Location) -> impl Iterator<Item = (&'static str, OpcodeCounters)> {
         self.tally.at(location)
+    }
+
+    /// What became at a location of the packets that ask for it, by computation.
+    pub(crate) fn traced_at(&self, location: Location) -> impl Iterator<Item = Trace> {
+        self.traces.at(location)
     }
 
     /// The shard, to be cleaned or asked.
@@ -344,7 +367,8 @@ impl Site {
                 sum.forwarded += count.forwarded;
                 sum.dropped += count.dropped;
             }
-            sum.aborted.iter_mut().zip(counters.aborted).for_each(|(sum, count)| *sum += count);
+            let aborted = sum.aborted.as_flattened_mut().iter_mut().zip(counters.aborted.as_flattened());
+            aborted.for_each(|(sum, count)| *sum += count);
             sum.failed_before += counters.failed_before;
         }
         sum
@@ -399,7 +423,7 @@ impl Site {
         (packets, known): (&mut [C], &Dedicated),
         fates: &mut [Fate],
     ) -> u8 {
-        let Site { shard, counters, prepared, heads, guard, tally } = self;
+        let Site { shard, counters, prepared, heads, guard, tally, traces } = self;
         let counters = &mut counters[location as usize];
         let mut session = shard.begin(now);
         let (wanted, mut asked) = (location.locations(), 0);
@@ -416,7 +440,7 @@ impl Site {
                 *fate = match execute_at_once(&at_once, &mut asked, (packet, *known), counters) {
                     Some(fate) => fate,
                     None => {
-                        let mut registers = Registers { registry, tally, location };
+                        let mut registers = Registers { registry, tally, traces, location };
                         let about = (wanted, &mut asked);
                         unusual::alone(&mut means, (rules, readings), &mut registers, about, packet, counters)
                     }
@@ -451,7 +475,7 @@ impl Site {
         }
         let guard = if GUARDED { guard.as_deref_mut() } else { None };
         let mut means = Means { node: rules.node, session: &mut session, guard, now };
-        let mut registers = Registers { registry, tally, location };
+        let mut registers = Registers { registry, tally, traces, location };
         for ((packet, slot), fate) in packets.iter_mut().zip(prepared.iter()).zip(fates) {
             *fate = act::<C, GUARDED>(&mut means, (rules, readings), &mut registers, packet, slot, counters);
         }
@@ -468,6 +492,7 @@ fn begun<C: Carrier>(
     slot: &mut Prepared,
 ) -> Option<Todo> {
     let bytes = if known { packet.dedicated_mut()? } else { return None };
+    slot.is_traced = false;
     prepare_begun(heads.only_here(bytes)?, (rules, readings), session, (ipv4::HEADER, bytes), slot)
 }
 
@@ -481,6 +506,7 @@ fn read(
     slot: &mut Prepared,
     counters: &mut SiteCounters,
 ) -> Todo {
+    slot.is_traced = false;
     let todo = prepare((rules, readings), about, session, l3, slot, counters);
     if todo == Todo::Abort { unusual::prepare((rules, readings, registry), session, l3, slot) } else { todo }
 }
@@ -495,9 +521,13 @@ fn act<C: Carrier, const GUARDED: bool>(
     slot: &Prepared,
     counters: &mut SiteCounters,
 ) -> Fate {
-    match slot.todo {
+    let fate = match slot.todo {
         Todo::Sealed => unusual::run_sealed(means, (rules, readings), packet, slot, counters),
         Todo::Registered => unusual::run_registered(means, (rules, readings), registers, packet, slot, counters),
         _ => run::<C, GUARDED>(means, packet, (slot, readings), counters),
+    };
+    if slot.is_traced {
+        registers.trace(packet, slot, fate, means.now);
     }
+    fate
 }

@@ -16,9 +16,12 @@ use crate::wire::{Carriage, Locations, behind, peek};
 use packet::Packet;
 use plane::registered::InstructionTrouble;
 pub use plane::station::Place;
-use plane::station::{Dedicated, Owner, UNKNOWN, Variables};
+use plane::station::{Dedicated, Owner, PACE, UNKNOWN, Variables};
 use std::sync::Arc;
 use units::{Bytes, Instant, Nanos, PortId};
+
+/// Stores whose entries live for less than sixteen times that are not looked after more often.
+const LEAST_PACE: Nanos = Nanos::micros(50);
 
 /// What a port executes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,6 +113,7 @@ pub struct Station {
     ports: Vec<Option<AtPort>>,
     central: Option<usize>,
     drops_aborted: bool,
+    pace: Nanos,
     /// None where flows are not looked at: there is one worker, or nobody minds.
     flows: Option<Flows>,
     /// What became of the packets of a visit.
@@ -192,6 +196,8 @@ impl RouterSpec {
             ports: ports.clone(),
             central: self.central.map(|_| stall_of(None)),
             drops_aborted: self.drops_aborted,
+            // Several times in the quarter of a lifetime within which all that has expired is to be free (spec E-33).
+            pace: Nanos::new(self.lifetime.get() / 16).clamp(LEAST_PACE, PACE),
             flows: flows(),
             fates: Vec::new(),
             registry: Registry::default(),
@@ -319,6 +325,11 @@ impl Station {
     /// Whether packets may read something of the router at a place.
     pub(crate) fn permits(&self, place: Place) -> bool {
         self.at(place).is_some_and(|(_, _, variables)| variables.any())
+    }
+
+    /// How often it is to be looked after at most.
+    pub(crate) fn pace(&self) -> Nanos {
+        self.pace
     }
 
     /// Whether packets that could not be executed end.

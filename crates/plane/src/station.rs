@@ -61,6 +61,9 @@ pub const UNKNOWN: &Dedicated = &[false; BATCH];
 /// Packets that are shown to a station, and what is known of them already.
 pub type Shown<'a> = (&'a mut [Packet], &'a Dedicated);
 
+/// How often a station is looked after at most that says nothing of it.
+pub const PACE: Nanos = Nanos::millis(10);
+
 /// The most queues that packets may wait in on their way to another worker.
 pub const MOST_QUEUES: usize = plan::state::MOST_QUEUES as usize;
 
@@ -95,6 +98,10 @@ pub trait Station: Send {
     fn passed(&mut self, _place: Place, _l3: &[u8]) {}
     /// Does what is due without a packet. Answers when to be called again; [`Instant::FAR`] where nothing will be.
     fn tend(&mut self, now: Instant) -> Instant;
+    /// How often it is to be called for that at most, while packets come.
+    fn pace(&self) -> Nanos {
+        PACE
+    }
     /// Takes the place of `old`, and whatever of it stays.
     fn succeed(&mut self, old: Box<dyn Station>);
     /// What a registered instruction did wrong since this was asked last.
@@ -197,6 +204,8 @@ pub struct StationReport {
     pub stores: Vec<StoreReport>,
     /// Packets handed to the workers they belong to.
     pub handed: u64,
+    /// Packets that wait for the workers they belong to.
+    pub waiting: u64,
 }
 
 /// One worker's part of a store.
@@ -241,8 +250,8 @@ pub struct PlaceReport {
     pub location: &'static str,
     /// By instruction: its name, how many went on, how many ended.
     pub executed: Vec<(&'static str, u64, u64)>,
-    /// By reason: its name, and how many were not executed for it.
-    pub aborted: Vec<(&'static str, u64)>,
+    /// Why packets were not executed, what their instruction is, `registered` or `unknown` where it is none of ours, and how many.
+    pub aborted: Vec<(&'static str, &'static str, u64)>,
     /// Packets that a router before could not execute.
     pub failed_before: u64,
     /// Packets that passed unexecuted, because the worker did not keep up.
@@ -251,6 +260,23 @@ pub struct PlaceReport {
     pub reordered: u64,
     /// How long instructions take, by their names: batches of which all packets had the same, some of them. Nothing where there is no clock.
     pub spent: Vec<(&'static str, Spread)>,
+    /// What became of packets that ask for it, by computation: of some of them, those heard of last.
+    pub traces: Vec<Trace>,
+}
+
+/// What became of those packets of a computation that ask for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Trace {
+    /// Its number.
+    pub computation: u64,
+    /// Packets that were executed and went on.
+    pub forwarded: u64,
+    /// Packets that were executed and ended.
+    pub dropped: u64,
+    /// Packets that could not be executed.
+    pub aborted: u64,
+    /// A hash of their instructions and of what became of each, in their order: equal where the same happened in the same order.
+    pub digest: u64,
 }
 
 impl StationReport {
@@ -259,6 +285,7 @@ impl StationReport {
         let mut all = StationReport::default();
         for report in reports {
             all.handed += report.handed;
+            all.waiting += report.waiting;
             for store in &report.stores {
                 match all.stores.iter_mut().find(|known| known.port == store.port) {
                     Some(known) => known.add(store),
@@ -295,13 +322,25 @@ impl StoreReport {
 }
 
 impl PlaceReport {
+    /// Packets that were not executed for this reason.
+    pub fn aborted_for(&self, why: &str) -> u64 {
+        self.aborted.iter().filter(|(known, ..)| *known == why).map(|(.., packets)| packets).sum()
+    }
+
     fn add(&mut self, other: &PlaceReport) {
         for (known, more) in self.executed.iter_mut().zip(&other.executed) {
             debug_assert_eq!(known.0, more.0, "every worker names all instructions in one order");
             known.1 += more.1;
             known.2 += more.2;
         }
-        self.aborted.iter_mut().zip(&other.aborted).for_each(|(known, more)| known.1 += more.1);
+        for &(why, instruction, more) in &other.aborted {
+            match self.aborted.iter_mut().find(|(known, of, _)| (*known, *of) == (why, instruction)) {
+                Some((.., known)) => *known += more,
+                None => self.aborted.push((why, instruction, more)),
+            }
+        }
+        // One computation is on one worker.
+        self.traces.extend_from_slice(&other.traces);
         self.failed_before += other.failed_before;
         self.overloaded += other.overloaded;
         self.reordered += other.reordered;

@@ -229,6 +229,9 @@ pub struct How {
     /// Where routers execute it, any of: input, central, output.
     #[arg(long, value_name = "PLACES", value_delimiter = ',', default_value = "input")]
     pub at: Vec<Place>,
+    /// Have routers note what becomes of it, by computation: `switchpath show state` tells it.
+    #[arg(long)]
+    pub trace: bool,
 }
 
 /// A place in a router.

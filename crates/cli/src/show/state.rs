@@ -22,7 +22,8 @@ impl Shown for api::Ephemeral {
         let Some(lifetime) = self.lifetime_ns else {
             return Ok(writeln!(out, "packets leave nothing here: there is no [state]")?);
         };
-        writeln!(out, "entries live {}; {} packets handed to other workers", span(lifetime), self.handed_packets)?;
+        let (lifetime, handed, waiting) = (span(lifetime), self.handed_packets, self.waiting_packets);
+        writeln!(out, "entries live {lifetime}; {handed} packets handed to other workers, where {waiting} wait")?;
         let mut rows = Rows::new(&[
             "store",
             ">capacity",
@@ -66,8 +67,10 @@ impl Shown for api::Ephemeral {
         }
         rows.print(out)?;
         let mut rows = Rows::new(&["store", "where", "instruction", ">forwarded", ">ended", ">takes", ">p99"]);
-        let mut aborts = Rows::new(&["store", "where", "not executed", ">packets"]);
-        let mut any = (false, false);
+        let mut aborts = Rows::new(&["store", "where", "not executed", "instruction", ">packets"]);
+        let mut traces =
+            Rows::new(&["store", "where", "computation", ">forwarded", ">ended", ">not executed", "in this order"]);
+        let mut any = (false, false, false);
         for store in &self.stores {
             for place in &store.places {
                 let (name, location) = (store_name(store.port.as_ref()), place.location.clone());
@@ -82,12 +85,20 @@ impl Shown for api::Ephemeral {
                 let before = ("failed_before", place.failed_before_packets);
                 let overloaded = ("overloaded, passed", place.overloaded_packets);
                 let reordered = ("out of order, executed", place.reordered_packets);
-                let reasons = place.aborts.iter().map(|abort| (abort.reason.as_str(), abort.packets));
-                for (reason, packets) in
-                    reasons.chain([before, overloaded, reordered]).filter(|(_, packets)| *packets > 0)
-                {
+                let reasons =
+                    place.aborts.iter().map(|abort| (abort.reason.as_str(), abort.instruction.as_str(), abort.packets));
+                let others = [before, overloaded, reordered].map(|(reason, packets)| (reason, "-", packets));
+                for (reason, instruction, packets) in reasons.chain(others).filter(|(.., packets)| *packets > 0) {
                     any.1 = true;
-                    aborts.add([name.clone(), location.clone(), reason.to_owned(), packets.to_string()]);
+                    let [reason, instruction] = [reason, instruction].map(str::to_owned);
+                    aborts.add([name.clone(), location.clone(), reason, instruction, packets.to_string()]);
+                }
+                for trace in &place.traces {
+                    any.2 = true;
+                    let counts = [trace.forwarded_packets, trace.dropped_packets, trace.aborted_packets];
+                    let [forwarded, dropped, aborted] = counts.map(|count| count.to_string());
+                    let (computation, digest) = (trace.computation.clone(), trace.digest.clone());
+                    traces.add([name.clone(), location.clone(), computation, forwarded, dropped, aborted, digest]);
                 }
             }
         }
@@ -98,6 +109,10 @@ impl Shown for api::Ephemeral {
         if any.1 {
             writeln!(out)?;
             aborts.print(out)?;
+        }
+        if any.2 {
+            writeln!(out)?;
+            traces.print(out)?;
         }
         Ok(())
     }

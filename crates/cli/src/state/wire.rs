@@ -129,15 +129,15 @@ fn locations(places: &[Place]) -> Locations {
 
 /// `switchpath state send`
 pub fn send(host: IpAddr, line: Line, instruction: Instruction, how: &How) -> Result<ExitCode> {
-    let (locations, computation) = (locations(&how.at), how.computation);
-    let part = Part { locations, error: false, piggybacked: false, trace: false, computation, instruction };
+    let (locations, computation, trace) = (locations(&how.at), how.computation, how.trace);
+    let part = Part { locations, error: false, piggybacked: false, trace, computation, instruction };
     send_one(host, line, &part)
 }
 
 /// The same of an instruction that the operator of a router has registered.
 pub fn call(host: IpAddr, line: Line, instruction: RegisteredInstruction, how: &How) -> Result<ExitCode> {
-    let (locations, computation) = (locations(&how.at), how.computation);
-    let part = RegisteredPart { locations, error: false, piggybacked: false, trace: false, computation, instruction };
+    let (locations, computation, trace) = (locations(&how.at), how.computation, how.trace);
+    let part = RegisteredPart { locations, error: false, piggybacked: false, trace, computation, instruction };
     send_one(host, line, &part)
 }
 

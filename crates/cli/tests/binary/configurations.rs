@@ -100,3 +100,24 @@ fn the_declarations_print_themselves() {
     assert!(kernel["found"].as_str().unwrap().contains("Linux"));
     assert!(place.good(&["doctor"]).contains("kernel"));
 }
+
+/// Spec E-04.
+#[test]
+fn check_tells_what_lines_can_fill_of_each_store() {
+    let place = Place::new(1);
+    let text = |more: &str| {
+        format!(
+            "version = 1\n[port.a]\ndevice = 'tap:a'\nline_rate = '1kpps'\n[port.b]\ndevice = 'tap:b'\n{more}[state]\n"
+        )
+    };
+    place.write("all.toml", &text("line_rate = '2kpps'\n")).write("some.toml", &text(""));
+    let checked = place.json(&["check", "all.toml"]);
+    let bounds = |index: usize, key: &str| checked["stores"][index][key].clone();
+    let told = |index| (bounds(index, "store"), bounds(index, "line_pps"), bounds(index, "bound_entries"));
+    // Two entries a packet, for ten seconds.
+    assert_eq!(told(0), ("a".into(), 1000.into(), 20_000.into()));
+    assert_eq!(told(1), ("b".into(), 2000.into(), 40_000.into()));
+    assert_eq!(told(2), ("central".into(), 3000.into(), 60_000.into()));
+    let said = place.good(&["check", "some.toml"]);
+    assert!(said.contains("20000\n") && said.contains("(line_rate)"), "{said}");
+}

@@ -26,7 +26,7 @@ fn instructions() -> Vec<Instruction> {
 fn write(place: &Place) {
     let part = |instruction| {
         let (locations, computation) = (Locations { input: true, central: false, output: true }, 7);
-        Part { locations, error: false, piggybacked: false, trace: false, computation, instruction }
+        Part { locations, error: false, piggybacked: false, trace: true, computation, instruction }
     };
     write_parts(place, instructions().into_iter().map(part));
 }
@@ -69,10 +69,15 @@ fn a_router_tells_what_packets_left_and_asked_for() {
         (&count["name"], &count["forwarded_packets"], &count["dropped_packets"]),
         (&"count".into(), &3.into(), &3.into())
     );
-    assert_eq!(store("lan")["places"][0]["aborts"][0]["reason"], "absent_tag");
+    let (reason, of) = (&store("lan")["places"][0]["aborts"][0], "get");
+    assert_eq!((&reason["reason"], &reason["instruction"]), (&"absent_tag".into(), &of.into()));
+    let trace = &store("lan")["places"][0]["traces"][0];
+    let counts = ["forwarded_packets", "dropped_packets", "aborted_packets"].map(|key| trace[key].as_u64().unwrap());
+    assert_eq!((&trace["computation"], counts), (&"0x0000000000000007".into(), [8, 3, 1]));
     assert_eq!((&store("lan")["live_entries"], &store("wan")["live_entries"]), (&6.into(), &6.into()));
     assert_eq!(store("wan")["places"][0]["failed_before_packets"], 1);
-    assert!(place.good(&["show", "state"]).contains("absent_tag"));
+    let shown = place.good(&["show", "state"]);
+    assert!(shown.contains("absent_tag") && shown.contains(trace["digest"].as_str().unwrap()), "{shown}");
     let entries = place.json(&["state", "show", "lan"]);
     let entries = entries["entries"].as_array().unwrap();
     assert_eq!(entries.len(), 6);

@@ -13,6 +13,8 @@ pub struct Ephemeral {
     pub lifetime_ns: Option<u64>,
     /// Packets that were handed to the worker they belong to.
     pub handed_packets: u64,
+    /// Packets that have been handed over and wait for that worker.
+    pub waiting_packets: u64,
     /// The stores, all workers' parts together.
     pub stores: Vec<EphemeralStore>,
 }
@@ -67,6 +69,8 @@ pub struct EphemeralPlace {
     pub instructions: Vec<EphemeralInstruction>,
     /// Why instructions were not executed.
     pub aborts: Vec<EphemeralAbort>,
+    /// By computation, what became of packets that ask for it: of the 32 heard of last, on each worker.
+    pub traces: Vec<EphemeralTrace>,
 }
 
 /// What became of the packets with one instruction.
@@ -83,14 +87,31 @@ pub struct EphemeralInstruction {
     pub spent: Option<Latency>,
 }
 
-/// Instructions that were not executed for one reason.
+/// Packets with one instruction that were not executed for one reason.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EphemeralAbort {
     /// `full`, `absent_tag`, `underflow`, `bad_opcode`, `bad_length`, `bad_checksum`, `not_enabled`, `rate_limited`, `quota`,
     /// `unauthenticated`, `guest_failed`.
     pub reason: String,
+    /// Their instruction; `registered` for all that operators register, `unknown` where there is none of that number.
+    pub instruction: String,
     /// Packets.
     pub packets: u64,
+}
+
+/// What became of those packets of a computation that ask for it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct EphemeralTrace {
+    /// The computation, in hexadecimal.
+    pub computation: String,
+    /// Packets that were executed and went on.
+    pub forwarded_packets: u64,
+    /// Packets that were executed and ended.
+    pub dropped_packets: u64,
+    /// Packets that could not be executed.
+    pub aborted_packets: u64,
+    /// A hash of their instructions and of what became of each, in hexadecimal: equal where the same happened in the same order.
+    pub digest: String,
 }
 
 /// What is in the stores.

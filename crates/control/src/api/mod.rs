@@ -25,6 +25,7 @@ pub(crate) use endpoints::LINES;
 pub use endpoints::{ENDPOINTS, Endpoint, Needs, Parameter, openapi, reference};
 pub use ephemeral::{
     Ephemeral, EphemeralAbort, EphemeralEntries, EphemeralEntry, EphemeralInstruction, EphemeralPlace, EphemeralStore,
+    EphemeralTrace,
 };
 pub use explained::{DropExplained, ExplainedStep, Explanation, FieldChange, StepOutcome};
 pub use functions::{Function, FunctionCounter, Functions, Nat, NatConnection};

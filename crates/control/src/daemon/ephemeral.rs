@@ -6,7 +6,7 @@ use crate::api;
 use crate::names::Names;
 use esp::Cleaners;
 use io::clock;
-use plane::station::{PlaceReport, StationReport, StoreReport};
+use plane::station::{PlaceReport, StationReport, StoreReport, Trace};
 use plane::{Command, Onlookers};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -45,6 +45,7 @@ impl Daemon {
             time_ns: self.now_ns(),
             lifetime_ns: snapshot.stations.as_ref().map(|stations| stations.wanted.plan.lifetime.get()),
             handed_packets: told.handed,
+            waiting_packets: told.waiting,
             stores: told.stores.iter().map(|store| told_store(store, &names)).collect(),
         })
     }
@@ -107,7 +108,7 @@ fn told_store(store: &StoreReport, names: &Names) -> api::EphemeralStore {
 /// Whether anything has come to a place.
 fn is_used(place: &PlaceReport) -> bool {
     let executed = place.executed.iter().any(|(_, forwarded, dropped)| forwarded + dropped > 0);
-    executed || place.failed_before + place.overloaded > 0 || place.aborted.iter().any(|(_, packets)| *packets > 0)
+    executed || place.failed_before + place.overloaded > 0 || !place.aborted.is_empty()
 }
 
 fn told_place(place: &PlaceReport) -> api::EphemeralPlace {
@@ -123,13 +124,25 @@ fn told_place(place: &PlaceReport) -> api::EphemeralPlace {
     let several = place.spent.iter().filter(|(name, _)| place.executed.iter().all(|(known, ..)| known != name));
     let executed = place.executed.iter().copied().filter(|(_, f, d)| f + d > 0);
     let executed = executed.chain(several.map(|(name, _)| (*name, 0, 0)));
-    let abort = |&(reason, packets): &(&'static str, u64)| api::EphemeralAbort { reason: reason.into(), packets };
+    let abort = |&(reason, instruction, packets): &(&'static str, &'static str, u64)| api::EphemeralAbort {
+        reason: reason.into(),
+        instruction: instruction.into(),
+        packets,
+    };
+    let trace = |trace: &Trace| api::EphemeralTrace {
+        computation: format!("{:#018x}", trace.computation),
+        forwarded_packets: trace.forwarded,
+        dropped_packets: trace.dropped,
+        aborted_packets: trace.aborted,
+        digest: format!("{:016x}", trace.digest),
+    };
     api::EphemeralPlace {
         location: place.location.into(),
         failed_before_packets: place.failed_before,
         overloaded_packets: place.overloaded,
         reordered_packets: place.reordered,
         instructions: executed.map(instruction).collect(),
-        aborts: place.aborted.iter().filter(|(_, packets)| *packets > 0).map(abort).collect(),
+        aborts: place.aborted.iter().map(abort).collect(),
+        traces: place.traces.iter().map(trace).collect(),
     }
 }

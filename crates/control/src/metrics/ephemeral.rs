@@ -49,6 +49,12 @@ pub(super) fn told(told: &Ephemeral, r: &mut Registry) {
         "Packets handed to the worker they belong to.",
         [([("to", "owner".to_owned())], told.handed_packets)],
     );
+    gauge(
+        r,
+        "state_waiting_packets",
+        "Packets that wait for the worker they belong to.",
+        [([("to", "owner".to_owned())], told.waiting_packets)],
+    );
     let places = || stores.iter().flat_map(|store| store.places.iter().map(move |place| (store, place)));
     let labels = |store: &EphemeralStore, place: &EphemeralPlace, kind: &'static str, what: &str| {
         [("store", name(store)), ("location", place.location.clone()), (kind, what.to_owned())]
@@ -85,9 +91,15 @@ pub(super) fn told(told: &Ephemeral, r: &mut Registry) {
     let help = "Packets that were behind others of their computation that had come later.";
     counter(r, "state_reordered_packets", help, by_place(|place| place.reordered_packets));
     let aborted = places().flat_map(|(store, place)| {
-        let before = ("failed_before", place.failed_before_packets);
-        let reasons = place.aborts.iter().map(|abort| (abort.reason.as_str(), abort.packets)).chain([before]);
-        reasons.map(|(reason, packets)| (labels(store, place, "reason", reason), packets)).collect::<Vec<_>>()
+        let labels = |(reason, instruction): (&str, &str)| {
+            let [store, location, reason] = labels(store, place, "reason", reason);
+            [store, location, reason, ("instruction", instruction.to_owned())]
+        };
+        // Which one it was that a router before could not execute is not looked at here.
+        let before = (labels(("failed_before", "")), place.failed_before_packets);
+        let aborts = place.aborts.iter().map(|abort| (labels((&abort.reason, &abort.instruction)), abort.packets));
+        aborts.chain([before]).collect::<Vec<_>>()
     });
-    counter(r, "state_aborted_packets", "Packets whose instruction was not executed, by reason.", aborted);
+    let help = "Packets whose instruction was not executed, by reason and instruction.";
+    counter(r, "state_aborted_packets", help, aborted);
 }

@@ -318,6 +318,24 @@ impl Abort {
     }
 }
 
+/// As what kind of instruction a packet counts that was not executed: one of ours by its number, then all that operators register, then those that there
+/// are not.
+pub(crate) const KINDS: usize = Opcode::ALL.len() + 2;
+
+/// That of an opcode, known or not.
+pub(crate) fn kind(number: u8) -> usize {
+    match Opcode::of(number) {
+        Some(opcode) => usize::from(opcode.number()),
+        None => Opcode::ALL.len() + usize::from(number < REGISTERED),
+    }
+}
+
+/// Its name.
+pub(crate) fn kind_name(kind: usize) -> &'static str {
+    let rest = if kind == Opcode::ALL.len() { "registered" } else { "unknown" };
+    Opcode::ALL.get(kind).map_or(rest, |opcode| opcode.name())
+}
+
 impl std::fmt::Display for Abort {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(self.name())

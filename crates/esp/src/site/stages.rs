@@ -3,7 +3,7 @@
 
 use super::{Carrier, Fate, Prepared, Rules, SiteCounters, Todo};
 use crate::guard::Guard;
-use crate::isa::{Abort, Instruction, Opcode, Verdict, execute};
+use crate::isa::{Abort, Instruction, Opcode, Verdict, execute, kind};
 use crate::store::{Done, MAX_TAGS, Session, Tags};
 use crate::variables::{self, Reading, Readings};
 use crate::wire::{Locations, Ordinary, Peeked, computation, peek, rewrite, set_error};
@@ -39,7 +39,7 @@ pub(super) fn prepare(
         counters.failed_before += 1;
         return Todo::Pass;
     }
-    slot.computation = head.computation;
+    (slot.computation, slot.is_traced) = (head.computation, head.is_traced());
     let opcode = match head.opcode() {
         Ok(opcode) if rules.allowed >> opcode.number() & 1 == 0 => return slot.aborted(refused((opcode, head), bytes)),
         Ok(opcode) => opcode,
@@ -272,7 +272,8 @@ fn read_and_run<C: Carrier>(
 /// Says in the packet that it was not executed.
 #[cold]
 pub(super) fn abort<C: Carrier>(packet: &mut C, at: u16, why: Abort, counters: &mut SiteCounters) -> Fate {
-    counters.aborted[why as usize] += 1;
-    set_error(packet.network_mut().get_mut(usize::from(at)..).unwrap_or_default());
+    let bytes = packet.network_mut().get_mut(usize::from(at)..).unwrap_or_default();
+    counters.aborted[why as usize][kind(bytes.get(1).copied().unwrap_or_default())] += 1;
+    set_error(bytes);
     Fate::Aborted(why)
 }

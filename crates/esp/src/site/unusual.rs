@@ -9,9 +9,12 @@ use crate::registered::{self, RegisteredPart, Registry, Tally};
 use crate::seal::{OperatorKey, Plain, is_sealed};
 use crate::site::Location;
 use crate::store::{Done, MAX_TAGS, Session, Tags, View};
+use crate::traces::Traces;
 use crate::variables::{FIRST, Reading, Readings};
 use crate::wire::{Locations, Unread, peek, set_error};
+use packet::wire::{Ipv4Header, Ipv6};
 use plane::registered::{Call, Outcome, TAGS};
+use units::Instant;
 
 /// What becomes of a part that is not to be executed as it is.
 #[cold]
@@ -23,6 +26,9 @@ pub(super) fn prepare(
 ) -> Todo {
     let why = slot.why;
     let bytes = l3.get(usize::from(slot.at)..).unwrap_or_default();
+    if why == Abort::BadLength && is_cut(l3, bytes) {
+        return Todo::Pass;
+    }
     let is_registered = bytes.get(1).is_some_and(|number| *number >= REGISTERED);
     if !matches!((why, is_registered), (Abort::BadLength, false) | (Abort::NotEnabled, _)) {
         return slot.aborted(why);
@@ -43,6 +49,16 @@ pub(super) fn prepare(
         (false, Some((_, allowed)), Some(plain)) => prepare_sealed((rules, readings), allowed, session, plain, slot),
         _ => slot.aborted(why),
     }
+}
+
+/// Whether the rest of a part is in another fragment (spec E-16). Nothing is wrong with it.
+fn is_cut(l3: &[u8], bytes: &[u8]) -> bool {
+    let whole = bytes.get(2).is_some_and(|length| usize::from(*length) <= bytes.len());
+    let is_fragment = match Ipv4Header::of(l3) {
+        Some(header) if header.version() == 4 => header.is_fragment(),
+        _ => Ipv6::parse(l3).is_ok_and(|packet| packet.chain().is_ok_and(|chain| chain.is_fragment())),
+    };
+    !whole && is_fragment
 }
 
 /// Both stages of one packet that is in some way unusual, where all others are executed at once.
@@ -159,7 +175,17 @@ pub(super) fn run_sealed<C: Carrier>(
 pub(super) struct Registers<'a> {
     pub registry: &'a mut Registry,
     pub tally: &'a mut Tally,
+    pub traces: &'a mut Traces,
     pub location: Location,
+}
+
+impl Registers<'_> {
+    /// Notes what became of a packet, if its instruction was to be executed.
+    #[cold]
+    pub fn trace<C: Carrier>(&mut self, packet: &C, slot: &Prepared, fate: Fate, now: Instant) {
+        let number = packet.network().get(usize::from(slot.at) + 1).copied().unwrap_or_default();
+        self.traces.note(self.location, (slot.computation, number), fate, now);
+    }
 }
 
 /// Executes a registered instruction, sealed or not.
@@ -190,7 +216,7 @@ fn call<C: Carrier>(
     slot: &Prepared,
     counters: &mut SiteCounters,
 ) -> Fate {
-    let Registers { registry, tally, location } = registers;
+    let Registers { registry, tally, location, .. } = registers;
     let part = packet.network().get(usize::from(slot.at)..).map(RegisteredPart::read);
     let Some(Ok(RegisteredPart { instruction, .. })) = part else { return Fate::Passed };
     let Some((which, _, creates)) = registry.find(instruction.number) else { return Fate::Passed };

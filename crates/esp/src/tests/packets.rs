@@ -10,8 +10,10 @@ use crate::wire::{
     strip, with_data, wrap, wrap_option,
 };
 use packet::wire::checksum::sum;
-use packet::wire::{Ipv4, Ipv4Header, Ipv4Spec, Ipv6Header, complete_checksum, protocol, transport};
+use packet::wire::{Ipv4, Ipv4Header, Ipv4Spec, Ipv6Header, complete_checksum, ipv4, ipv6, protocol, transport};
+use plane::station::Trace;
 use proptest::prelude::*;
+use units::Nanos;
 
 const V6: Addresses = Addresses::V6(
     std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1),
@@ -95,6 +97,74 @@ fn fragment_passthrough() {
     let before = later.clone();
     assert_eq!((place.pass(Location::Input, &mut later), later), (Fate::Passed, before));
     assert_eq!(place.value(1), Some(1));
+    // A first fragment without all of its part.
+    let cut = packet(&part(count(1, 2)));
+    for (length, fate) in [(cut.len() - 1, Fate::Passed), (ipv4::HEADER + 12, Fate::Passed), (cut.len(), Fate::Dropped)]
+    {
+        let mut first = cut[..length].to_vec();
+        let header = Ipv4Header::of_mut(&mut first).unwrap();
+        header.set_total_length(length as u16);
+        header.set_fragment(false, true, 0);
+        let before = first.clone();
+        assert_eq!((place.pass(Location::Input, &mut first), first), (fate, before), "{length}");
+    }
+    // The same of IPv6: the header of a fragment is in front of the part.
+    let whole = dedicated(&Carriages::USUAL, V6, &part(count(2, 9)));
+    for (first, length, fate) in [(true, 26, Fate::Forwarded), (true, 25, Fate::Passed), (false, 26, Fate::Passed)] {
+        let mut bytes = whole[..ipv6::HEADER + length].to_vec();
+        let offset = if first { 0 } else { 48 };
+        bytes.splice(ipv6::HEADER..ipv6::HEADER, [Carriages::PROTOCOL, 0, 0, offset | 1, 0, 0, 0, 1]);
+        (bytes[4..6].copy_from_slice(&(length as u16 + 8).to_be_bytes()), bytes[6] = protocol::FRAGMENT);
+        assert_eq!(place.pass(Location::Input, &mut bytes), fate, "{first}, {length}");
+    }
+    // One that is too short, and no fragment.
+    let mut short = cut[..cut.len() - 1].to_vec();
+    Ipv4Header::of_mut(&mut short).unwrap().set_total_length(cut.len() as u16 - 1);
+    assert_eq!(place.pass(Location::Input, &mut short), Fate::Aborted(Abort::BadLength));
+}
+
+/// Spec E-15.
+#[test]
+fn what_becomes_of_packets_that_ask_for_it_is_noted_by_computation() {
+    let noted = |scoped: bool, order: [u32; 4]| {
+        let mut place = Place::small();
+        place.rules.scoped = scoped;
+        let mut send = |computation: u64, trace: bool, instruction: Instruction| {
+            let part = Part { computation, trace, ..part(instruction) };
+            place.pass(Location::Input, &mut packet(&part));
+        };
+        for below in order {
+            send(1, true, count(1, below));
+        }
+        // Another's, and nobody's.
+        send(2, true, Instruction::Get { tag: 9, value: 0 });
+        send(3, false, count(1, 2));
+        assert_eq!(place.site.traced_at(Location::Output).count(), 0);
+        place.site.traced_at(Location::Input).collect::<Vec<Trace>>()
+    };
+    let (near, fetched) = (noted(false, [9, 9, 2, 9]), noted(true, [9, 9, 2, 9]));
+    assert_eq!(near, fetched, "whichever way they are executed");
+    let counts = |trace: &Trace| (trace.computation, [trace.forwarded, trace.dropped, trace.aborted]);
+    assert_eq!(near.iter().map(counts).collect::<Vec<_>>(), [(1, [3, 1, 0]), (2, [0, 0, 1])]);
+    let others = noted(false, [9, 9, 9, 2]);
+    assert_eq!(others.iter().map(counts).collect::<Vec<_>>(), near.iter().map(counts).collect::<Vec<_>>());
+    assert!(others[0].digest != near[0].digest && others[1] == near[1], "it tells orders apart");
+}
+
+/// As many as are kept; the one that was heard of last is among them.
+#[test]
+fn no_more_computations_are_traced_than_there_is_room_for() {
+    let mut place = Place::small();
+    for computation in 0..100 {
+        place.wait(Nanos::new(1));
+        place.pass(Location::Input, &mut packet(&Part { computation, trace: true, ..part(Instruction::Nop) }));
+        // This one is heard of all the time.
+        place.pass(Location::Input, &mut packet(&Part { computation: 0, trace: true, ..part(Instruction::Nop) }));
+    }
+    let mut traced: Vec<(u64, u64)> =
+        place.site.traced_at(Location::Input).map(|trace| (trace.computation, trace.forwarded)).collect();
+    traced.sort_unstable();
+    assert_eq!((traced.len(), traced[0], traced[1], traced[31]), (32, (0, 101), (69, 1), (99, 1)));
 }
 
 #[test]
@@ -251,7 +321,7 @@ fn what_is_wrong_with_a_packet_is_what_it_is_aborted_for() {
     let mut place = Place::small();
     place.rules.allowed &= !(1 << Opcode::Count.number());
     assert_eq!(place.fate(count(1, 2)), aborted(Abort::NotEnabled));
-    assert_eq!(place.site.counters().aborted[Abort::NotEnabled as usize], 1);
+    assert_eq!(place.site.counters().aborted(Abort::NotEnabled), 1);
 }
 
 /// A batch is executed in the order in which it came, also where it is longer than what is prepared at once.

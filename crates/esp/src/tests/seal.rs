@@ -52,7 +52,7 @@ fn only_what_is_sealed_with_the_key_is_executed() {
         assert!(seal::read(&bytes[20..]).unwrap().error);
     }
     let counters = place.site.counters();
-    assert_eq!((counters.aborted[Abort::Unauthenticated as usize], counters.failed_before), (4, 2));
+    assert_eq!((counters.aborted(Abort::Unauthenticated), counters.failed_before), (4, 2));
 }
 
 /// Whoever has no key could not seal what it writes: what is sealed passes, whatever it is.

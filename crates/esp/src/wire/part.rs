@@ -184,6 +184,12 @@ impl Peeked {
         self.bits & ERROR != 0
     }
 
+    /// Whether somebody wants to know what becomes of it.
+    #[inline(always)]
+    pub(crate) const fn is_traced(self) -> bool {
+        self.operator & TRACE != 0
+    }
+
     /// Which instruction it says it is.
     #[inline(always)]
     pub(crate) fn opcode(self) -> Result<Opcode, Abort> {
@@ -227,7 +233,7 @@ fn sound(opcode: Opcode, operator: u8, bytes: &[u8]) -> Result<Instruction, Abor
 }
 
 /// The first four bytes of a part of which nothing is out of the ordinary: its version, that no router before could not execute it, an
-/// opcode that is executed here, the length that this has, and no seal.
+/// opcode that is executed here, the length that this has, no seal, and nobody who wants it traced.
 #[derive(Clone, Copy)]
 pub(crate) struct Ordinary {
     word: u32,
@@ -244,7 +250,7 @@ pub(crate) struct Heads {
 
 impl Heads {
     /// What is looked at; the rest is free.
-    const SAME: u32 = u32::from_le_bytes([0xe0 | ERROR, 0xff, 0xff, SEALED]);
+    const SAME: u32 = u32::from_le_bytes([0xe0 | ERROR, 0xff, 0xff, TRACE | SEALED]);
     /// The same with where it is to be executed.
     const WHERE: u32 = Heads::SAME | u32::from_le_bytes([INPUT | CENTRAL | OUTPUT, 0, 0, 0]);
     /// In the place of an instruction that there is not, or that is not executed: what no bytes are.

@@ -56,6 +56,48 @@ fn computations_are_on_one_worker_and_their_packets_in_order() {
     }
 }
 
+/// The same becomes of every computation, in the same order, however many workers there are (spec E-X11).
+#[test]
+fn traces_of_computations_are_those_of_a_single_worker() {
+    let traces = |workers: u16, queues| {
+        let mut team = Team::new(workers, queues, 4096, Layout::Three);
+        team.router.execute_by(Arc::new(Executor::new()));
+        team.apply(&config(&format!("by_computation = true\n[router]\nworkers = {workers}\n")));
+        team.settle();
+        let entries: Vec<String> = team.wires.far.keys().filter(|wire| wire.starts_with("lan")).cloned().collect();
+        let mut drawn = 1u64;
+        for round in 0..40usize {
+            for _ in 0..60 {
+                drawn = drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let (computation, kind, value) = (drawn >> 33 & 0xf, drawn >> 40 & 3, drawn >> 45 & 0x3f);
+                let instruction = match kind {
+                    0 => Instruction::Count { counter: 1, threshold: value as u32, inclusive: false },
+                    1 => Instruction::Compare { tag: 2, value, relation: Operator::Gt },
+                    // Of these some come before there is anything.
+                    2 => Instruction::Get { tag: 2, value: 0 },
+                    _ => Instruction::Setfwd { tag: 2, value, relation: Operator::Ge },
+                };
+                let part = Part { computation, trace: true, ..part(Locations::INPUT, instruction) };
+                // What comes in by different queues has no order: those of a computation use one until the next round.
+                let entry = &entries[(computation as usize + round) % entries.len()];
+                team.send(entry, &frame(LAN, &datagram(&CARRIAGES, THERE, 2000 + computation as u16, &part).unwrap()));
+            }
+            team.settle();
+        }
+        let reports = team.reports();
+        let told = StationReport::together(reports.iter().filter_map(|report| report.station.as_ref()));
+        let mut traces = store(&told, Some(0)).places[0].traces.clone();
+        traces.sort_unstable_by_key(|trace| trace.computation);
+        traces
+    };
+    let alone = traces(1, 1);
+    assert_eq!(alone.len(), 16);
+    assert_eq!(alone.iter().map(|trace| trace.forwarded + trace.dropped + trace.aborted).sum::<u64>(), 2400);
+    assert!(alone.iter().all(|trace| trace.forwarded > 0 && trace.dropped > 0), "{alone:?}");
+    assert_eq!(traces(4, 4), alone);
+    assert_eq!(traces(4, 2), alone);
+}
+
 /// What a flow sends besides stays behind what it carries along (spec E-30).
 #[test]
 fn the_other_packets_of_a_flow_that_carries_instructions_stay_in_order() {

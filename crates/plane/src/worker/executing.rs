@@ -3,15 +3,12 @@
 
 use super::{Mesh, PortState, Worker};
 use crate::classify::{Classifier, REFUSED, Scratch, Target, Unwitnessed};
-use crate::station::{Dedicated, Place, Station, UNKNOWN, Variables};
+use crate::station::{Dedicated, PACE, Place, Station, UNKNOWN, Variables};
 use packet::{BATCH, Batch, DropReason, Meta, Packet};
 use units::{Instant, Nanos, PortId};
 
 /// What a packet has for `rounds` until it is classified that belongs to the worker that received it, whatever its flow.
 pub(super) const STAYS: u8 = u8::MAX;
-/// How soon a station is looked after that has executed something and was not looked after before; and how often at most.
-const TEND: Nanos = Nanos::millis(10);
-
 /// The station of a worker's next generation.
 pub enum NewStation {
     /// The one it has stays, or none.
@@ -27,6 +24,8 @@ pub(super) struct Executing {
     pub station: Option<Box<dyn Station>>,
     /// When the station is to be looked after.
     pub due: Instant,
+    /// How soon where it has executed something and was not looked after before; and how often at most.
+    pace: Nanos,
     /// The rings; none where there is no other worker.
     pub mesh: Option<Box<Mesh>>,
     /// Instructions executed since somebody asked.
@@ -37,7 +36,7 @@ pub(super) struct Executing {
 
 impl Default for Executing {
     fn default() -> Executing {
-        Executing { station: None, due: Instant::FAR, mesh: None, executed: 0, passing: 0 }
+        Executing { station: None, due: Instant::FAR, pace: PACE, mesh: None, executed: 0, passing: 0 }
     }
 }
 
@@ -66,6 +65,11 @@ impl Executing {
         self.mesh.as_ref().map_or(0, |mesh| mesh.handed)
     }
 
+    /// Packets that other workers have handed to this one and that wait for it.
+    pub fn waiting(&self) -> u64 {
+        self.mesh.as_ref().map_or(0, |mesh| mesh.waiting())
+    }
+
     /// Takes on what a generation says.
     pub fn adopt(&mut self, station: NewStation, mesh: Option<Box<Mesh>>, now: Instant) {
         // What lies on the rings there are is not to be lost.
@@ -77,6 +81,7 @@ impl Executing {
                 if let Some(old) = self.station.take() {
                     new.succeed(old);
                 }
+                self.pace = new.pace();
                 (self.station, self.due) = (Some(new), now);
             }
         }
@@ -86,7 +91,7 @@ impl Executing {
     #[cold]
     pub fn tend(&mut self, now: Instant) {
         let due = self.station.as_mut().map_or(Instant::FAR, |station| station.tend(now));
-        self.due = if due == Instant::FAR { due } else { due.max(now + TEND) };
+        self.due = if due == Instant::FAR { due } else { due.max(now + self.pace) };
     }
 
     /// Shows packets of a batch that has come in by `port` to the station, those that were refused left out. What ends gets
@@ -113,7 +118,7 @@ impl Executing {
                 *target = if packet.meta().refused == 0 { *target } else { REFUSED };
             }
         }
-        self.due = self.due.min(now + TEND);
+        self.due = self.due.min(now + self.pace);
     }
 
     /// The last packets of a batch that has come in by a port, from the `first` on, are not executed here: they are marked, and counted at the places where they
@@ -157,7 +162,7 @@ impl Executing {
                 self.executed += visited.executed;
             }
         }
-        self.due = self.due.min(now + TEND);
+        self.due = self.due.min(now + self.pace);
         all
     }
 }

@@ -80,6 +80,11 @@ impl Mesh {
         self.from.len()
     }
 
+    /// Packets that wait for this worker.
+    pub fn waiting(&self) -> u64 {
+        self.from.iter().flatten().map(|way| way.ring.slots() as u64).sum()
+    }
+
     pub fn has_mail(&self) -> bool {
         self.from.iter().flatten().any(|way| !way.ring.is_empty())
     }

@@ -242,7 +242,7 @@ impl Worker {
 
     fn report_station(&self) -> Option<StationReport> {
         let told = self.executing.station.as_ref()?.report(self.fates.now);
-        Some(StationReport { handed: self.executing.handed(), ..told })
+        Some(StationReport { handed: self.executing.handed(), waiting: self.executing.waiting(), ..told })
     }
 
     /// Who looks into the stores of ephemeral state.

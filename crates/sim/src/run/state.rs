@@ -25,7 +25,7 @@ pub(super) fn tell(
         put(format!("{of}.live"), store.live as f64);
         put(format!("{of}.high_water"), store.high_water as f64);
         store.lag.into_iter().for_each(|lag| put(format!("{of}.lag_us"), lag.get() as f64 / 1e3));
-        for (why, _) in store.places.iter().flat_map(|place: &PlaceReport| &place.aborted) {
+        for (why, ..) in store.places.iter().flat_map(|place: &PlaceReport| &place.aborted) {
             reasons.entry(why).or_default();
         }
         for (why, sum) in &mut reasons {
@@ -44,5 +44,5 @@ fn executed(store: &StoreReport, of: impl Fn((&str, u64, u64)) -> u64) -> u64 {
 
 fn aborted(store: &StoreReport, which: impl Fn(&str) -> bool) -> u64 {
     let all = store.places.iter().flat_map(|place| &place.aborted);
-    all.filter(|(why, _)| which(why)).map(|(_, count)| count).sum()
+    all.filter(|(why, ..)| which(why)).map(|(.., count)| count).sum()
 }

@@ -5,7 +5,7 @@ use super::Values;
 use crate::bench::ephemeral_costs;
 use anyhow::{Context, Result, anyhow, bail};
 use esp::host::Computation;
-use esp::isa::Instruction;
+use esp::isa::{Abort, Instruction};
 use esp::site::{Fate, Location, Rules, Site};
 use esp::store::{Cleaner, Cleaning, Epochs, Grace, Key, LIFETIME, Store, StoreSpec};
 use esp::wire::{Addresses, Carriages, dedicated};
@@ -351,7 +351,8 @@ impl Bench {
     }
 
     fn aborted(&self) -> u64 {
-        self.site.counters().aborted.iter().sum()
+        let counters = self.site.counters();
+        Abort::ALL.iter().map(|why| counters.aborted(*why)).sum()
     }
 }
 

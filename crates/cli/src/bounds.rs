@@ -1,0 +1,56 @@
+//! What `check` says of stores of ephemeral state: how many entries they have, and how many the lines can fill (spec E-04).
+
+use crate::output::{Rows, or_dash};
+use anyhow::Result;
+use plan::Plan;
+use plan::state::Places;
+use serde::Serialize;
+use std::io::Write;
+use units::PacketRate;
+
+/// A store.
+#[derive(Debug, Serialize)]
+pub struct Bound {
+    /// Its port, or `central`.
+    pub store: String,
+    /// Entries it may have.
+    pub capacity_entries: u64,
+    /// Packets a second that are said to come to it; null where that is not said of a port (`line_rate`).
+    pub line_pps: Option<u64>,
+    /// Entries that as many packets fill in a lifetime.
+    pub bound_entries: Option<u64>,
+}
+
+/// Those of a plan, in the order of its ports, the central one last.
+pub fn of(plan: &Plan) -> Vec<Bound> {
+    let Some(state) = &plan.state else { return Vec::new() };
+    let bound = |store: &str, capacity_entries: u64, line: Option<PacketRate>| Bound {
+        store: store.to_owned(),
+        capacity_entries,
+        line_pps: line.map(PacketRate::get),
+        bound_entries: line.map(|line| state.bound(line)),
+    };
+    let ports = plan.ports.iter().filter(|port| port.state.at != Places::None && !state.single_store);
+    let of_ports =
+        ports.map(|port| bound(&port.name, port.state.capacity.unwrap_or(state.capacity), port.cpu.line_rate));
+    // To the middle comes what comes in by any port.
+    let all: Option<u64> = plan.ports.iter().map(|port| port.cpu.line_rate.map(PacketRate::get)).sum();
+    let all = all.map(PacketRate::pps);
+    let central = (state.central > 0).then(|| bound("central", state.central, all));
+    of_ports.chain(central).collect()
+}
+
+/// As a table.
+pub fn print(bounds: &[Bound], out: &mut dyn Write) -> Result<()> {
+    let mut rows = Rows::new(&["store", ">entries", ">packets/s", ">can be filled"]);
+    for bound in bounds {
+        let text = |number: Option<u64>| or_dash(number.map(|number| number.to_string()).as_deref());
+        let capacity = bound.capacity_entries.to_string();
+        rows.add([bound.store.clone(), capacity, text(bound.line_pps), text(bound.bound_entries)]);
+    }
+    rows.print(out)?;
+    if bounds.iter().any(|bound| bound.bound_entries.is_none()) {
+        writeln!(out, "what a line brings is known where its port says so (line_rate)")?;
+    }
+    Ok(())
+}

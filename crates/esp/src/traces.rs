@@ -1,0 +1,59 @@
+//! What became of the packets that ask for it (spec E-15), by computation.
+//!
+//! A few computations at a time: of another one more is noted in the place of the one that nobody has heard of for longest.
+
+use crate::site::{Fate, Location};
+use plane::station::Trace;
+use units::Instant;
+
+/// Computations that are traced at a place, on one worker.
+const MOST: usize = 32;
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(crate) struct Traces([Vec<(Trace, Instant)>; Location::ALL.len()]);
+
+impl Traces {
+    /// Notes what became of a packet of a computation, by the number of its instruction.
+    pub fn note(&mut self, location: Location, (computation, number): (u64, u8), fate: Fate, now: Instant) {
+        // How it ended, in one byte.
+        let ended = match fate {
+            Fate::Passed => return,
+            Fate::Forwarded => 1,
+            Fate::Dropped => 2,
+            Fate::Aborted(why) => 3 + why as u8,
+        };
+        let (trace, last) = self.of(location, computation);
+        *last = now;
+        match fate {
+            Fate::Forwarded => trace.forwarded += 1,
+            Fate::Dropped => trace.dropped += 1,
+            _ => trace.aborted += 1,
+        }
+        // FNV-1a, 64 bits.
+        for byte in [number, ended] {
+            trace.digest = (trace.digest ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+
+    fn of(&mut self, location: Location, computation: u64) -> &mut (Trace, Instant) {
+        let there = &mut self.0[location as usize];
+        let known = there.iter().position(|(trace, _)| trace.computation == computation);
+        let index = known.unwrap_or_else(|| {
+            let none = (Trace { computation, digest: 0xcbf2_9ce4_8422_2325, ..Trace::default() }, Instant::START);
+            if there.len() < MOST {
+                there.push(none);
+                return there.len() - 1;
+            }
+            let oldest = (0..MOST).min_by_key(|&index| there[index].1).unwrap_or_default();
+            there[oldest] = none;
+            oldest
+        });
+        &mut there[index]
+    }
+
+    /// What is noted of a location.
+    pub fn at(&self, location: Location) -> impl Iterator<Item = Trace> {
+        self.0[location as usize].iter().map(|(trace, _)| *trace)
+    }
+}
