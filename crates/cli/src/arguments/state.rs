@@ -35,10 +35,14 @@ pub struct State {
     /// Print JSON.
     #[arg(short, long, global = true)]
     pub json: bool,
-    /// The UDP port that carries instructions.
-    #[arg(long, value_name = "PORT", default_value = "5937", global = true,
+    /// The UDP port that carries instructions: `udp_port` of routers.
+    #[arg(long, visible_alias = "udp-port", value_name = "PORT", default_value = "5937", global = true,
           value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
+    /// The protocol of IPv4 and IPv6 that carries instructions: `protocol` of routers.
+    #[arg(long, value_name = "NUMBER", default_value = "253", global = true,
+          value_parser = clap::value_parser!(u8).range(143..=254))]
+    pub protocol: u8,
     /// The operator's key, for routers that execute nothing else: what is sent is sealed with it, and only what is sealed with
     /// it is taken. A file of 32 hexadecimal digits.
     #[arg(long, value_name = "FILE", global = true, value_hint = ValueHint::FilePath)]
@@ -206,11 +210,14 @@ Examples:
         #[arg(long, default_value = "1")]
         seed: u64,
     },
-    /// Print the instructions in a capture.
+    /// Print the instructions in a capture: of Ethernet, of any device of Linux, of a loopback, or of IP packets without a link.
     Dump {
         /// The capture, pcap or pcapng.
         #[arg(value_hint = ValueHint::FilePath)]
         file: PathBuf,
+        /// The IPv4 option that carries instructions: `ip_option` of routers; 0 for none.
+        #[arg(long, value_name = "NUMBER", default_value = "158")]
+        ip_option: u8,
     },
     /// Hold the instructions of this build to test vectors.
     Conform {

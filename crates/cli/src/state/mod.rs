@@ -16,6 +16,7 @@ use crate::show;
 use anyhow::Result;
 use esp::bound;
 use esp::isa::Instruction;
+use esp::wire::Carriages;
 use serde::Serialize;
 use std::io::{Write, stdout};
 use std::process::ExitCode;
@@ -23,7 +24,7 @@ use units::{Nanos, PacketRate, Rate};
 
 /// Does what is asked for.
 pub fn state(arguments: &State) -> Result<ExitCode> {
-    let State { command, json, port, key, socket } = arguments;
+    let State { command, json, port, protocol, key, socket } = arguments;
     let line = || wire::Line::of(*port, key.as_deref());
     match command {
         StateCommand::Size { line, pps, creates, lifetime } => size((*line, *pps), *creates, *lifetime, *json),
@@ -60,7 +61,10 @@ pub fn state(arguments: &State) -> Result<ExitCode> {
             let load = generate::Load { rate, time, new, computations, mix, size: *size, seed: *seed };
             generate::generate(*to, line()?, &load)
         }
-        StateCommand::Dump { file } => dump::dump(file, *port, *json),
+        StateCommand::Dump { file, ip_option } => {
+            let option = Some(*ip_option).filter(|option| *option != 0);
+            dump::dump(file, &Carriages { protocol: *protocol, port: Some(*port), option }, *json)
+        }
         StateCommand::Conform { vectors } => verify::conform(vectors.as_deref(), *json),
     }
 }

@@ -3,7 +3,7 @@
 use crate::rig::{Place, config, until};
 use esp::isa::{Instruction, Operator};
 use esp::registered::{RegisteredInstruction, RegisteredPart};
-use esp::wire::{Addresses, Carriages, Carried, Locations, Part, dedicated};
+use esp::wire::{Addresses, Carriages, Carried, Locations, Part, datagram, dedicated, wrap_option};
 use io::pcap::{Application, Direction, Interface, LinkType, Record, Writer};
 use packet::wire::{ethernet, ethertype};
 use std::fs::File;
@@ -31,19 +31,24 @@ fn write(place: &Place) {
     write_parts(place, instructions().into_iter().map(part));
 }
 
+/// From whom to whom parts in captures go.
+const THERE: Addresses = Addresses::V4(Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::new(203, 0, 113, 5));
+
 /// A capture of these parts.
 fn write_parts<P: Carried>(place: &Place, parts: impl Iterator<Item = P>) {
-    let file = File::create(place.path("in.pcapng")).unwrap();
+    let mut header = vec![0; 14];
+    let (to, from) = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 9]));
+    ethernet::write_header(&mut header, to, from, None, ethertype::IPV4).unwrap();
+    let frame = |part: P| [&header[..], &dedicated(&Carriages::default(), THERE, &part)].concat();
+    write_frames(place, "in.pcapng", LinkType::ETHERNET, parts.map(frame));
+}
+
+/// A capture of these frames.
+fn write_frames(place: &Place, name: &str, link: LinkType, frames: impl Iterator<Item = Vec<u8>>) {
+    let file = File::create(place.path(name)).unwrap();
     let mut writer = Writer::new(file, &Application::default(), Nanos::ZERO).unwrap();
-    let link = LinkType::ETHERNET;
     let interface = writer.add_interface(Interface { name: "x".into(), link, snap_length: 0 }).unwrap();
-    for (i, part) in parts.enumerate() {
-        let addresses = Addresses::V4(Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::new(203, 0, 113, 5));
-        let l3 = dedicated(&Carriages::default(), addresses, &part);
-        let mut data = vec![0; 14];
-        let (to, from) = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 9]));
-        ethernet::write_header(&mut data, to, from, None, ethertype::IPV4).unwrap();
-        data.extend(l3);
+    for (i, data) in frames.enumerate() {
         let time = Instant::new(i as u64 * 1000);
         let (original, direction) = (data.len() as u32, Direction::In);
         writer.packet(&Record { time, interface, link, original, data: &data, direction, comment: "" }).unwrap();
@@ -96,6 +101,54 @@ fn explain_and_dump_name_the_instruction() {
     let dumped = place.good(&["state", "dump", "in.pcapng"]);
     assert!(dumped.contains("mark 0x104 4 of 0x7 at input+output by ip; "), "{dumped}");
     assert!(dumped.contains("12 of 12 packets carry an instruction"), "{dumped}");
+}
+
+/// Of every link that is known the packet is told as it is, and never as one of a link it did not come by.
+#[test]
+fn dump_reads_captures_of_other_links_and_says_which_it_does_not() {
+    let place = Place::new(1);
+    let (locations, computation) = (Locations { input: true, central: false, output: false }, 7);
+    let instruction = Instruction::Mark { tag: 0x2a, value: 5 };
+    let part = Part { locations, error: false, piggybacked: false, trace: true, computation, instruction };
+    let packet = dedicated(&Carriages::default(), THERE, &part);
+    let told = "mark 0x2a 5 of 0x7 at input by ip, traced; 192.0.2.9 > 203.0.113.5 protocol 253 ";
+    let sll = [&[0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, 9, 0, 0][..], &[8, 0]].concat();
+    let sll2 = [&[8, 0][..], &[0; 18]].concat();
+    for (link, header) in [(101, &[][..]), (228, &[]), (113, &sll), (276, &sll2), (0, &[2, 0, 0, 0])] {
+        write_frames(&place, "other.pcapng", LinkType(link), [[header, &packet].concat()].into_iter());
+        let dumped = place.good(&["state", "dump", "other.pcapng"]);
+        assert!(dumped.contains(told) && dumped.contains("1 of 1 packets"), "{link}: {dumped}");
+    }
+    let dumped = place.json(&["state", "dump", "other.pcapng"]);
+    assert_eq!((&dumped["trace"], &dumped["carriage"]), (&true.into(), &"ip".into()));
+    write_frames(&place, "other.pcapng", LinkType(105), [packet].into_iter());
+    let said = place.bad(1, &["state", "dump", "other.pcapng"]);
+    assert!(said.contains("link type 105") && said.contains("Linux cooked (113, 276)"), "{said}");
+    let vectors = concat!(env!("CARGO_MANIFEST_DIR"), "/../esp/conformance/instructions.pcap");
+    let dumped = place.good(&["state", "dump", vectors]);
+    assert!(dumped.contains(" > ") && !dumped.contains("ethertype") && !dumped.contains("truncated"), "{dumped}");
+}
+
+/// The words are those of `[state]`.
+#[test]
+fn dump_finds_what_routers_carry_by_other_numbers() {
+    let place = Place::new(1);
+    let carriages = Carriages { protocol: 200, port: Some(6000), option: Some(94) };
+    let (locations, computation) = (Locations::default(), 7);
+    let instruction = Instruction::Test { tag: 9 };
+    let part = Part { locations, error: false, piggybacked: false, trace: false, computation, instruction };
+    let datagram = datagram(&carriages, THERE, 4000, &part).unwrap();
+    let option = wrap_option(&carriages, &dedicated(&Carriages::default(), THERE, &part), &part).unwrap();
+    let packets = [dedicated(&carriages, THERE, &part), datagram, option];
+    write_frames(&place, "other.pcapng", LinkType::RAW, packets.into_iter());
+    let usual = place.good(&["state", "dump", "other.pcapng"]);
+    assert!(usual.contains("1 of 3 packets"), "{usual}");
+    let numbers = ["--protocol", "200", "--udp-port", "6000", "--ip-option", "94"];
+    let dumped = place.good(&[&["state", "dump", "other.pcapng"], &numbers[..]].concat());
+    for by in ["by ip;", "by udp;", "by option, carried along;", "3 of 3 packets"] {
+        assert!(dumped.contains(by), "{by}: {dumped}");
+    }
+    assert!(place.bad(2, &["state", "dump", "other.pcapng", "--protocol", "50"]).contains("143..=254"));
 }
 
 #[test]
