@@ -1,5 +1,6 @@
 //! What a group of hosts finds out together: everybody reports, routers combine, and the root hears of it in few packets.
 
+use super::socket;
 use super::wire::Line;
 use crate::arguments::Member;
 use crate::output::print_json;
@@ -66,8 +67,8 @@ fn report(reporters: impl Iterator<Item = Reporter>, root: IpAddr, line: Line) -
         members.retain_mut(|(reporter, socket)| {
             loop {
                 match reporter.poll(now) {
-                    // Whatever became of the one before, this one is sent: nobody answers.
-                    Action::Send(part) => drop(socket.send(&line.bytes(&part))),
+                    // Nobody answers; where this host does not take it there is another try.
+                    Action::Send(part) => drop(socket::send(socket, &line.bytes(&part))),
                     Action::Wait(until) => {
                         next = next.min(until);
                         return true;

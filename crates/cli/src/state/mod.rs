@@ -5,6 +5,7 @@ mod dump;
 mod generate;
 mod group;
 mod ping;
+mod socket;
 mod subcast;
 mod verify;
 mod walk;
@@ -59,7 +60,7 @@ pub fn state(arguments: &State) -> Result<ExitCode> {
             let mix = instruction.parse().map_err(Usage)?;
             let (rate, time, new, computations) = (*rate, *time, *new, *computations);
             let load = generate::Load { rate, time, new, computations, mix, size: *size, seed: *seed };
-            generate::generate(*to, line()?, &load)
+            generate::generate(*to, line()?, &load, *json)
         }
         StateCommand::Dump { file, ip_option } => {
             let option = Some(*ip_option).filter(|option| *option != 0);

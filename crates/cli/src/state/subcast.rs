@@ -1,6 +1,7 @@
 //! To a part of a multicast group: receivers mark their way, data leaves by marked ports.
 
 use super::ping::randomness;
+use super::socket;
 use super::wire::{self, Line};
 use crate::arguments::{Subcasting, Usage};
 use anyhow::{Context, Result, bail};
@@ -68,8 +69,7 @@ fn send(epochs: &Epochs, group: IpAddr, how: &Subcasting, line: Line) -> Result<
             None => epochs.if_marked(epoch),
         };
         let data = data.replace("{n}", &number.to_string());
-        socket
-            .send(&line.before_data(&part, data.as_bytes()))
+        socket::send(&socket, &line.before_data(&part, data.as_bytes()))
             .with_context(|| format!("nothing can be sent to {group}"))?;
         if number + 1 < count {
             sleeper.sleep([], (start + how.every * (number + 1)).since(clock::now()))?;
@@ -145,11 +145,7 @@ impl Wish {
 
     /// Nobody need take it; what an earlier one was answered with does not matter.
     fn send(&self, part: &Part) {
-        let bytes = self.line.bytes(part);
-        // The answer to the one before comes first.
-        if self.towards.send(&bytes).is_err() {
-            let _ = self.towards.send(&bytes);
-        }
+        let _ = socket::send(&self.towards, &self.line.bytes(part));
     }
 
     /// Reads from the standard input up to which layer everything is wanted, or `none`, and says so at once. Other lines change nothing.

@@ -1,5 +1,6 @@
 //! Along the way to a host: probes whose time to live ends at one router after the other, and what comes back of them.
 
+use super::socket::{self, is_of_an_answer};
 use super::wire::Line;
 use crate::arguments::Way;
 use anyhow::{Context, Result};
@@ -101,21 +102,13 @@ pub fn walk(host: IpAddr, line: Line, probes: Probes, questions: &[Question], wa
 }
 
 impl Walk {
-    /// Sends a probe. A socket says of an earlier one that it came back before it takes another.
+    /// Sends a probe. Where the answers to earlier ones do not end it is asked for again, with the next attempt.
     fn send(&mut self, bytes: &[u8]) -> Result<()> {
-        let mut sent = Ok(0);
-        for _ in 0..4 {
-            sent = self.socket.send(bytes);
-            match sent.as_ref().map_err(std::io::Error::kind) {
-                Err(kind) if is_of_an_answer(kind) => self.receive()?,
-                _ => break,
-            }
-        }
-        match sent {
-            Err(error) if !is_of_an_answer(error.kind()) => {
+        match socket::send(&self.socket, bytes) {
+            Err(error) if !is_of_an_answer(&error) => {
                 Err(error).with_context(|| format!("nothing can be sent to {}", self.host))
             }
-            _ => Ok(()),
+            _ => self.receive(),
         }
     }
 
@@ -143,7 +136,7 @@ impl Walk {
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if is_of_an_answer(error.kind()) => {}
+                Err(error) if is_of_an_answer(&error) => {}
                 Err(error) => return Err(error).context("nothing can be received"),
             }
         }
@@ -158,10 +151,4 @@ impl Walk {
             known.delay = known.delay.or(Some(clock::now().since(sent)));
         }
     }
-}
-
-/// Whether an error of a socket says that something it sent has come back.
-fn is_of_an_answer(kind: ErrorKind) -> bool {
-    use ErrorKind::{ConnectionRefused, ConnectionReset, HostUnreachable, Interrupted, NetworkUnreachable};
-    matches!(kind, ConnectionRefused | ConnectionReset | HostUnreachable | NetworkUnreachable | Interrupted)
 }

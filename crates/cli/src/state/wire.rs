@@ -1,5 +1,6 @@
 //! Instructions in datagrams, to and from this host.
 
+use super::socket::is_of_an_answer;
 use crate::arguments::{How, Place};
 use crate::output::print_json;
 use anyhow::{Context, Result};
@@ -95,15 +96,9 @@ impl Line {
                         return Ok(Some(Came { part, data: data.map(<[u8]>::to_vec), whole: whole.to_vec(), from }));
                     }
                 }
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
                 // What an earlier datagram was answered with is no reason to end.
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        ErrorKind::WouldBlock
-                            | ErrorKind::TimedOut
-                            | ErrorKind::Interrupted
-                            | ErrorKind::ConnectionRefused
-                    ) => {}
+                Err(error) if is_of_an_answer(&error) => {}
                 Err(error) => return Err(error).context("nothing can be received"),
             }
         }

@@ -151,6 +151,46 @@ fn dump_finds_what_routers_carry_by_other_numbers() {
     assert!(place.bad(2, &["state", "dump", "other.pcapng", "--protocol", "50"]).contains("143..=254"));
 }
 
+/// A port that nobody has at this moment.
+fn free_port() -> String {
+    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
+}
+
+/// As many packets as it says; and nobody, at first, where they go.
+#[test]
+fn a_load_has_as_many_packets_as_it_tells() {
+    let place = Place::new(1);
+    let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+    receiver.set_nonblocking(true).unwrap();
+    let port = receiver.local_addr().unwrap().port().to_string();
+    let load = ["state", "generate", "127.0.0.1", "--time", "200ms", "--rate", "500pps", "--port", &port];
+    let told = place.json(&load);
+    let mut bytes = [0; 100];
+    let came = (0..).take_while(|_| receiver.recv(&mut bytes).is_ok_and(|length| Part::read(&bytes[..length]).is_ok()));
+    let came = came.count() as u64;
+    assert!(came > 0 && told["sent_packets"] == came, "{came}: {told}");
+    assert_eq!((&told["refused_packets"], &told["asked_packets"]), (&0.into(), &100.into()), "{told}");
+    assert!(told["time_ns"].as_u64().is_some_and(|time| time >= 200_000_000), "{told}");
+    drop(receiver);
+    // Each is answered with an error that says so when the next one is sent, which is no loss of that.
+    let told = place.json(&load);
+    assert_eq!(told["refused_packets"], 0, "{told}");
+}
+
+/// At a rate that no host keeps up with it ends when it should nevertheless.
+#[test]
+fn a_load_ends_by_the_clock_and_says_what_it_reached() {
+    let place = Place::new(1);
+    let port = free_port();
+    let load = ["state", "generate", "127.0.0.1", "--time", "300ms", "--rate", "1000mpps", "--port", &port];
+    let told = place.json(&load);
+    let time = told["time_ns"].as_u64().unwrap();
+    assert!((300_000_000..5_000_000_000).contains(&time), "{told}");
+    assert!(told["packets_per_second"].as_u64() < told["asked_packets_per_second"].as_u64(), "{told}");
+    let said = place.good(&load);
+    assert!(said.contains(" a second, where 1000000000 were asked for"), "{said}");
+}
+
 #[test]
 fn sizes_and_vectors() {
     let place = Place::new(1);
@@ -171,8 +211,7 @@ fn sizes_and_vectors() {
 #[test]
 fn members_report_and_the_root_adds_up() {
     let place = Place::new(1);
-    // A port that nobody has at this moment.
-    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let port = free_port();
     let common = ["--port", &port, "--lifetime", "2s", "--delay", "20ms"];
     let root = ["state", "collect", "0x5eed", "--operator", "max", "-j"];
     let start = |arguments: &[&str]| {
@@ -210,7 +249,7 @@ fn what_is_sent_is_heard() {
     for (name, key) in [("ours.key", OURS), ("other.key", OTHER)] {
         place.write(name, key);
     }
-    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let port = free_port();
     for (listens, sends) in [(&[][..], &[][..]), (&["--key", "ours.key"], &["--key", "ours.key"])] {
         let listen = ["state", "listen", "--port", &port, "--count", "2", "--time", "20s"];
         let mut command = place.command(&[&listen[..], listens].concat());
