@@ -23,6 +23,7 @@ Examples:
   switchpath state group-size 0x5eed                 how many members there are
   switchpath state send 192.0.2.1 mark 0x2a 1        one instruction
   switchpath state listen                            instructions that come to this host
+  switchpath state listen --carriage ip              those that come in IP packets of their own
   switchpath state generate 192.0.2.1 --rate 10kpps --new 50
   switchpath state dump capture.pcapng
   switchpath state conform                           whether instructions do what the vectors say
@@ -35,6 +36,9 @@ pub struct State {
     /// Print JSON.
     #[arg(short, long, global = true)]
     pub json: bool,
+    /// What instructions travel in: `udp`, datagrams, or `ip`, IP packets of `--protocol`, which takes root or CAP_NET_RAW.
+    #[arg(long, value_name = "WHAT", default_value = "udp", global = true)]
+    pub carriage: Carriage,
     /// The UDP port that carries instructions: `udp_port` of routers.
     #[arg(long, visible_alias = "udp-port", value_name = "PORT", default_value = "5937", global = true,
           value_parser = clap::value_parser!(u16).range(1..))]
@@ -99,7 +103,7 @@ pub enum StateCommand {
         /// Also those sent to this multicast group.
         #[arg(long, value_name = "ADDRESS")]
         group: Option<IpAddr>,
-        /// Send each back as it came, with whatever it carries; routers on the way back leave it alone.
+        /// Send each back as it came, with whatever it carries; routers on the way back leave it alone. Not with `--carriage ip`.
         #[arg(long)]
         answer: bool,
     },
@@ -225,6 +229,15 @@ Examples:
         #[arg(value_hint = ValueHint::FilePath)]
         vectors: Option<PathBuf>,
     },
+}
+
+/// What instructions travel in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Carriage {
+    /// Datagrams.
+    Udp,
+    /// IP packets of their own.
+    Ip,
 }
 
 /// How an instruction is sent.

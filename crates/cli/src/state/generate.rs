@@ -1,6 +1,5 @@
 //! Many instructions, at a rate: what routers are measured with.
 
-use super::socket;
 use super::wire::Line;
 use crate::arguments::Usage;
 use crate::output::print_json;
@@ -20,7 +19,6 @@ use units::{Nanos, PacketRate};
 /// Bytes of headers.
 const IPV4: usize = 20;
 const IPV6: usize = 40;
-const UDP: usize = 8;
 /// Bytes between a part and data.
 const TRAILER: usize = 2;
 /// The most that one instruction may be as often as another.
@@ -116,7 +114,7 @@ impl Load {
     }
 }
 
-/// The datagram with a part, filled up with data behind that to so many bytes.
+/// What carries a part, filled up with data behind that to so many bytes.
 fn filled(line: Line, part: &Part, size: usize) -> Vec<u8> {
     let bare = line.bytes(part);
     match size.checked_sub(bare.len() + TRAILER) {
@@ -143,7 +141,7 @@ pub fn generate(host: IpAddr, line: Line, load: &Load, json: bool) -> Result<Exi
         bail!(Usage("a rate of nothing sends nothing".to_owned()));
     }
     let socket = line.to(host)?;
-    let headers = UDP + if host.is_ipv4() { IPV4 } else { IPV6 };
+    let headers = line.by.header() + if host.is_ipv4() { IPV4 } else { IPV6 };
     let size = (load.size as usize).saturating_sub(headers);
     let mut sleeper = Sleeper::new(Waker::new()?);
     let start = clock::now();
@@ -152,7 +150,7 @@ pub fn generate(host: IpAddr, line: Line, load: &Load, json: bool) -> Result<Exi
         let passed = clock::now().since(start);
         if tried < load.rate.within(passed.min(load.time)) && passed < load.time + LATE {
             // A full queue of this host.
-            refused += u64::from(socket::send(&socket, &filled(line, &load.part(tried), size)).is_err());
+            refused += u64::from(socket.send(&filled(line, &load.part(tried), size)).is_err());
             tried += 1;
         } else if passed >= load.time {
             break passed;
@@ -189,6 +187,7 @@ fn tell(out: &mut dyn Write, load: &Load, (sent, refused): (u64, u64), took: Nan
 
 #[cfg(test)]
 mod tests {
+    use super::super::socket::By;
     use super::*;
     use std::collections::BTreeSet;
 
@@ -239,7 +238,7 @@ mod tests {
 
     #[test]
     fn packets_are_as_long_as_is_said_or_as_they_have_to_be() {
-        let line = Line::of(5937, None).unwrap();
+        let line = Line::of(By::Datagrams(5937), None).unwrap();
         let part = Part {
             locations: Locations::INPUT,
             error: false,

@@ -1,6 +1,5 @@
 //! What a group of hosts finds out together: everybody reports, routers combine, and the root hears of it in few packets.
 
-use super::socket;
 use super::wire::Line;
 use crate::arguments::Member;
 use crate::output::print_json;
@@ -68,7 +67,7 @@ fn report(reporters: impl Iterator<Item = Reporter>, root: IpAddr, line: Line) -
             loop {
                 match reporter.poll(now) {
                     // Nobody answers; where this host does not take it there is another try.
-                    Action::Send(part) => drop(socket::send(socket, &line.bytes(&part))),
+                    Action::Send(part) => drop(socket.send(&line.bytes(&part))),
                     Action::Wait(until) => {
                         next = next.min(until);
                         return true;
@@ -85,14 +84,14 @@ fn report(reporters: impl Iterator<Item = Reporter>, root: IpAddr, line: Line) -
 }
 
 fn hear(root: &mut Controller, line: Line, json: bool) -> Result<ExitCode> {
-    let socket = line.here(None)?;
+    let mut inlet = line.here(None)?;
     let outcome = loop {
         let until: Instant = match root.poll(clock::now()) {
             Action::Over(outcome) => break outcome,
             Action::Wait(until) => until,
             Action::Send(_) => bail!("a root sends nothing"),
         };
-        if let Some(came) = line.next(&socket, until)? {
+        if let Some(came) = inlet.next(until)? {
             root.received(&came.part);
         }
     };

@@ -11,7 +11,8 @@ mod verify;
 mod walk;
 mod wire;
 
-use crate::arguments::{State, StateCommand, Usage};
+use self::socket::By;
+use crate::arguments::{Carriage, State, StateCommand, Usage};
 use crate::output::{Rows, print_json};
 use crate::show;
 use anyhow::Result;
@@ -25,8 +26,12 @@ use units::{Nanos, PacketRate, Rate};
 
 /// Does what is asked for.
 pub fn state(arguments: &State) -> Result<ExitCode> {
-    let State { command, json, port, protocol, key, socket } = arguments;
-    let line = || wire::Line::of(*port, key.as_deref());
+    let State { command, json, carriage, port, protocol, key, socket } = arguments;
+    let by = match carriage {
+        Carriage::Udp => By::Datagrams(*port),
+        Carriage::Ip => By::Packets(*protocol),
+    };
+    let line = || wire::Line::of(by, key.as_deref());
     match command {
         StateCommand::Size { line, pps, creates, lifetime } => size((*line, *pps), *creates, *lifetime, *json),
         StateCommand::Show { store, limit } => {

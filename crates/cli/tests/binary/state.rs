@@ -1,13 +1,15 @@
 //! `state`: a router that executes instructions, and the tools around it.
 
-use crate::rig::{Place, config, until};
+use crate::rig::{Place, Router, config, until};
 use esp::isa::{Instruction, Operator};
 use esp::registered::{RegisteredInstruction, RegisteredPart};
 use esp::wire::{Addresses, Carriages, Carried, Locations, Part, datagram, dedicated, wrap_option};
+use io::netns::{Host, Lab};
 use io::pcap::{Application, Direction, Interface, LinkType, Record, Writer};
 use packet::wire::{ethernet, ethertype};
 use std::fs::File;
 use std::net::{Ipv4Addr, UdpSocket};
+use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 use units::{Instant, Mac, Nanos};
 
@@ -373,4 +375,97 @@ fn an_operators_instruction_is_executed_replaced_and_put_aside() {
     });
     assert!(events["text"].as_str().unwrap().contains("unreachable"), "{events}");
     router.stop();
+}
+
+/// client eth0 - left [a router that executes instructions] right - eth0 server
+struct Way {
+    client: Host,
+    server: Host,
+    _router: Router,
+    place: Place,
+    _hosts: (Host, Lab),
+}
+
+impl Way {
+    /// Or nothing, where there can be no laboratory.
+    fn new(state: &str) -> Option<Way> {
+        let lab = crate::interfaces::lab()?;
+        let [router, client, server] = ["router", "client", "server"].map(|name| lab.host(name).unwrap());
+        router.silence_kernel().unwrap();
+        for (host, near, number) in [(&client, "left", 1), (&server, "right", 2)] {
+            lab.cable(&host.plug("eth0"), &router.plug(near)).unwrap();
+            for (network, prefix) in [(format!("10.0.{number}."), 24), (format!("2001:db8:{number}::"), 64)] {
+                host.add_address("eth0", format!("{network}2").parse().unwrap(), prefix).unwrap();
+                host.add_default_route(format!("{network}1").parse().unwrap()).unwrap();
+            }
+        }
+        let place = Place::new(1);
+        let port = |name: &str, number: u8| {
+            format!(
+                "[port.{name}]\ndevice = 'packet:{name}'\naddress = ['10.0.{number}.1/24', '2001:db8:{number}::1/64']\n"
+            )
+        };
+        place.write("run.toml", &format!("version = 1\n{}{}{state}", port("left", 1), port("right", 2)));
+        let started = router.run(|| place.start()).unwrap();
+        Some(Way { client, server, _router: started, place, _hosts: (router, lab) })
+    }
+
+    /// Listens at the server, and has the client do something again and again until so many packets were heard.
+    fn heard(&self, count: &str, how: &[&str], say: impl Fn()) -> String {
+        let listen = ["state", "listen", "--count", count, "--time", "20s"];
+        let mut command = self.place.command(&[&listen[..], how].concat());
+        command.stdout(Stdio::piped());
+        let listens = self.server.spawn(command).unwrap();
+        let output = std::thread::scope(|scope| {
+            let waits = scope.spawn(|| listens.wait_with_output().unwrap());
+            until(|| {
+                say();
+                waits.is_finished().then_some(())
+            });
+            waits.join().unwrap()
+        });
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// What a tool of the client's says that has to come to a good end.
+    fn client(&self, arguments: &[&str]) -> String {
+        self.client.run(|| self.place.good(arguments)).unwrap()
+    }
+}
+
+/// By IPv4 and IPv6, and by another number than the usual one where the router has that.
+#[test]
+fn what_is_sent_in_ip_packets_is_executed_on_its_way_and_heard() {
+    for (state, protocol) in [("", "253"), ("protocol = 200\n", "200")] {
+        let Some(way) = Way::new(&format!("[state]\nlifetime = '60s'\n{state}")) else { return };
+        let by = ["--carriage", "ip", "--protocol", protocol];
+        for (server, client, tag) in [("10.0.2.2", "10.0.1.2", "0x2a"), ("2001:db8:2::2", "2001:db8:1::2", "0x2b")] {
+            let text = way.heard("1", &by, || {
+                way.client(&[&["state", "send", server, "count", tag, "below", "1000"], &by[..]].concat());
+            });
+            assert_eq!(text, format!("{client} computation 0x1 count {tag} below 1000\n"));
+            let told = way.client(&[&["state", "ping", server, "-j"], &by[..]].concat());
+            let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+            assert_eq!((&told["end"], &told["hops"][0]["input"]), (&"host".into(), &"yes".into()), "{told}");
+        }
+        let entries = way.place.json(&["state", "show", "left"])["entries"].to_string();
+        assert!(["2a", "2b"].iter().all(|tag| entries.contains(&format!("0x00000000000000{tag}"))), "{entries}");
+    }
+}
+
+/// Who may not is told what to do.
+#[test]
+fn a_raw_socket_is_for_those_who_may() {
+    let place = Place::new(1);
+    let mut command = place.command(&["state", "send", "127.0.0.1", "nop", "--carriage", "ip"]);
+    if rustix::process::getuid().is_root() {
+        // Another user, one that has no capability, and cannot see the directory.
+        command.uid(65534).gid(65534).current_dir("/");
+    }
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("CAP_NET_RAW") && said.contains("--carriage udp"), "{said}");
+    let said = place.bad(2, &["state", "listen", "--answer", "--carriage", "ip"]);
+    assert!(said.contains("--answer is for --carriage udp"), "{said}");
 }
