@@ -453,6 +453,22 @@ fn what_is_sent_in_ip_packets_is_executed_on_its_way_and_heard() {
     }
 }
 
+/// The second copy of a message ends at the router, that of another message does not.
+#[test]
+fn of_a_message_the_router_lets_one_copy_pass() {
+    let Some(way) = Way::new("[state]\nlifetime = '60s'\n") else { return };
+    let text = way.heard("2", &[], || {
+        // Whatever comes through before somebody listens is lost for good: a message of its own each time.
+        let message = format!("{}", io::clock::now().get());
+        for _ in 0..3 {
+            way.client(&["state", "dedup", "10.0.2.2", &message]);
+        }
+    });
+    let messages: Vec<&str> = text.lines().map(|line| line.split_once(" computation 0x1 count ").unwrap().1).collect();
+    assert!(messages.len() == 2 && messages[0] != messages[1], "{text}");
+    assert!(messages.iter().all(|message| message.ends_with(" below 2")), "{text}");
+}
+
 /// Who may not is told what to do.
 #[test]
 fn a_raw_socket_is_for_those_who_may() {
