@@ -25,6 +25,7 @@ pub mod peer;
 pub mod precedence;
 pub mod privilege;
 pub mod quotes;
+pub mod raw;
 pub mod recorder;
 pub mod remarks;
 pub mod revive;

@@ -23,6 +23,7 @@ Examples:
   switchpath state group-size 0x5eed                 how many members there are
   switchpath state send 192.0.2.1 mark 0x2a 1        one instruction
   switchpath state listen                            instructions that come to this host
+  switchpath state listen --carriage ip              those that come in IP packets of their own
   switchpath state generate 192.0.2.1 --rate 10kpps --new 50
   switchpath state dump capture.pcapng
   switchpath state conform                           whether instructions do what the vectors say
@@ -35,10 +36,17 @@ pub struct State {
     /// Print JSON.
     #[arg(short, long, global = true)]
     pub json: bool,
-    /// The UDP port that carries instructions.
-    #[arg(long, value_name = "PORT", default_value = "5937", global = true,
+    /// What instructions travel in: `udp`, datagrams, or `ip`, IP packets of `--protocol`, which takes root or CAP_NET_RAW.
+    #[arg(long, value_name = "WHAT", default_value = "udp", global = true)]
+    pub carriage: Carriage,
+    /// The UDP port that carries instructions: `udp_port` of routers.
+    #[arg(long, visible_alias = "udp-port", value_name = "PORT", default_value = "5937", global = true,
           value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
+    /// The protocol of IPv4 and IPv6 that carries instructions: `protocol` of routers.
+    #[arg(long, value_name = "NUMBER", default_value = "253", global = true,
+          value_parser = clap::value_parser!(u8).range(143..=254))]
+    pub protocol: u8,
     /// The operator's key, for routers that execute nothing else: what is sent is sealed with it, and only what is sealed with
     /// it is taken. A file of 32 hexadecimal digits.
     #[arg(long, value_name = "FILE", global = true, value_hint = ValueHint::FilePath)]
@@ -95,7 +103,7 @@ pub enum StateCommand {
         /// Also those sent to this multicast group.
         #[arg(long, value_name = "ADDRESS")]
         group: Option<IpAddr>,
-        /// Send each back as it came, with whatever it carries; routers on the way back leave it alone.
+        /// Send each back as it came, with whatever it carries; routers on the way back leave it alone. Not with `--carriage ip`.
         #[arg(long)]
         answer: bool,
     },
@@ -206,11 +214,14 @@ Examples:
         #[arg(long, default_value = "1")]
         seed: u64,
     },
-    /// Print the instructions in a capture.
+    /// Print the instructions in a capture: of Ethernet, of any device of Linux, of a loopback, or of IP packets without a link.
     Dump {
         /// The capture, pcap or pcapng.
         #[arg(value_hint = ValueHint::FilePath)]
         file: PathBuf,
+        /// The IPv4 option that carries instructions: `ip_option` of routers; 0 for none.
+        #[arg(long, value_name = "NUMBER", default_value = "158")]
+        ip_option: u8,
     },
     /// Hold the instructions of this build to test vectors.
     Conform {
@@ -218,6 +229,15 @@ Examples:
         #[arg(value_hint = ValueHint::FilePath)]
         vectors: Option<PathBuf>,
     },
+}
+
+/// What instructions travel in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Carriage {
+    /// Datagrams.
+    Udp,
+    /// IP packets of their own.
+    Ip,
 }
 
 /// How an instruction is sent.

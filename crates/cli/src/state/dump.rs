@@ -1,17 +1,20 @@
 //! The instructions in a capture.
 
 use crate::output::{date_and_time, print_json};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use esp::registered::RegisteredPart;
 use esp::seal;
 use esp::wire::{Carriage, Carriages, Locations, Part, Unread};
-use io::pcap::{LinkType, Reader};
-use packet::wire::{Ethernet, summary};
+use io::pcap::{LinkType, Reader, Record};
+use packet::wire::{ip_summary, summary};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{BufReader, Write, stdout};
 use std::path::Path;
 use std::process::ExitCode;
+
+/// Link types of which IP packets are found, in words.
+const KNOWN: &str = "Ethernet (1), IP without a link (101, 228, 229), Linux cooked (113, 276), BSD loopback (0, 108)";
 
 /// A packet with an instruction.
 #[derive(Serialize)]
@@ -25,23 +28,27 @@ struct Dumped {
     piggybacked: bool,
     /// Whether it has a seal, which is not looked at.
     sealed: bool,
+    /// Whether its sender wants to be able to follow it.
+    trace: bool,
     error: bool,
     /// Why no router executes it.
     wrong: Option<&'static str>,
 }
 
 /// `switchpath state dump`
-pub fn dump(file: &Path, port: u16, json: bool) -> Result<ExitCode> {
+pub fn dump(file: &Path, carriages: &Carriages, json: bool) -> Result<ExitCode> {
     let source = File::open(file).with_context(|| format!("'{}' cannot be read", file.display()))?;
     let mut reader = Reader::new(BufReader::new(source)).with_context(|| file.display().to_string())?;
-    let carriages = Carriages { port: Some(port), ..Carriages::default() };
     let (mut found, mut all) = (0u64, 0u64);
     let mut out = stdout().lock();
     while let Some(record) = reader.next_record().with_context(|| file.display().to_string())? {
         all += 1;
-        let Some(l3) = network(record.link, record.data) else { continue };
-        let Some(mut dumped) = read(&carriages, l3) else { continue };
-        (dumped.time_ns, dumped.packet) = (record.time.get(), summary(record.data).to_string());
+        if !record.link.is_known() {
+            bail!("'{}' has packets of link type {}; known are {KNOWN}", file.display(), record.link.0);
+        }
+        let Some(l3) = record.link.packet(record.data) else { continue };
+        let Some(mut dumped) = read(carriages, l3) else { continue };
+        (dumped.time_ns, dumped.packet) = (record.time.get(), described(&record, l3));
         found += 1;
         if json {
             print_json(&mut out, &dumped)?;
@@ -55,9 +62,9 @@ pub fn dump(file: &Path, port: u16, json: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The IP packet in a frame: of Ethernet, or without a link header.
-fn network(link: LinkType, frame: &[u8]) -> Option<&[u8]> {
-    if link == LinkType::ETHERNET { frame.get(Ethernet::parse(frame).ok()?.payload..) } else { Some(frame) }
+/// A packet in words, with what its link says where that is an Ethernet.
+fn described(record: &Record<'_>, l3: &[u8]) -> String {
+    if record.link == LinkType::ETHERNET { summary(record.data).to_string() } else { ip_summary(l3).to_string() }
 }
 
 fn read(carriages: &Carriages, l3: &[u8]) -> Option<Dumped> {
@@ -76,6 +83,7 @@ fn read(carriages: &Carriages, l3: &[u8]) -> Option<Dumped> {
         instruction: None,
         piggybacked: false,
         sealed: false,
+        trace: false,
         error: false,
         wrong: None,
     };
@@ -86,16 +94,17 @@ fn read(carriages: &Carriages, l3: &[u8]) -> Option<Dumped> {
             dumped.at = names(part.locations);
             dumped.computation = Some(format!("{:#x}", part.computation));
             dumped.instruction = Some(part.instruction.to_string());
-            (dumped.piggybacked, dumped.error) = (part.piggybacked, part.error);
+            (dumped.piggybacked, dumped.trace, dumped.error) = (part.piggybacked, part.trace, part.error);
         }
         Err(Unread::Foreign | Unread::Sealed) => return None,
         Err(Unread::Wrong(why)) => match RegisteredPart::read(&seal::unsealed(bytes)) {
             Ok(part) => {
-                let RegisteredPart { locations, computation, instruction, piggybacked, error, .. } = part;
+                let RegisteredPart { locations, computation, instruction, piggybacked, trace, error } = part;
                 dumped.at = names(locations);
                 dumped.computation = Some(format!("{computation:#x}"));
                 dumped.instruction = Some(instruction.to_string());
-                (dumped.sealed, dumped.piggybacked, dumped.error) = (seal::is_sealed(bytes), piggybacked, error);
+                (dumped.piggybacked, dumped.trace, dumped.error) = (piggybacked, trace, error);
+                dumped.sealed = seal::is_sealed(bytes);
             }
             Err(_) => dumped.wrong = Some(why.name()),
         },
@@ -119,6 +128,9 @@ fn line(dumped: &Dumped) -> String {
     }
     if dumped.sealed {
         notes.push_str(", sealed");
+    }
+    if dumped.trace {
+        notes.push_str(", traced");
     }
     if dumped.error {
         notes.push_str(", a router could not execute it");

@@ -2,12 +2,14 @@
 
 use super::wire::Line;
 use crate::arguments::Usage;
+use crate::output::print_json;
 use anyhow::{Result, bail};
 use esp::isa::{Instruction, Opcode, Operator};
 use esp::store::{Key, mix};
 use esp::wire::{Locations, Part};
 use io::clock;
 use io::wait::{Sleeper, Waker};
+use serde::Serialize;
 use std::io::{Write, stdout};
 use std::net::IpAddr;
 use std::process::ExitCode;
@@ -17,11 +19,15 @@ use units::{Nanos, PacketRate};
 /// Bytes of headers.
 const IPV4: usize = 20;
 const IPV6: usize = 40;
-const UDP: usize = 8;
 /// Bytes between a part and data.
 const TRAILER: usize = 2;
 /// The most that one instruction may be as often as another.
 const MOST_OFTEN: u64 = 1_000_000;
+
+/// The longest from one look at what is due to the next.
+const PAUSE: Nanos = Nanos::micros(200);
+/// How long after the end packets are sent that were due before: this host may have slept longer than it should.
+const LATE: Nanos = Nanos::millis(10);
 
 /// Which instructions, each as often among others as its number says.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -108,7 +114,7 @@ impl Load {
     }
 }
 
-/// The datagram with a part, filled up with data behind that to so many bytes.
+/// What carries a part, filled up with data behind that to so many bytes.
 fn filled(line: Line, part: &Part, size: usize) -> Vec<u8> {
     let bare = line.bytes(part);
     match size.checked_sub(bare.len() + TRAILER) {
@@ -117,37 +123,71 @@ fn filled(line: Line, part: &Part, size: usize) -> Vec<u8> {
     }
 }
 
+/// What came of it.
+#[derive(Serialize)]
+struct Told {
+    time_ns: u64,
+    sent_packets: u64,
+    /// Not taken by this host.
+    refused_packets: u64,
+    packets_per_second: u64,
+    asked_packets: u64,
+    asked_packets_per_second: u64,
+}
+
 /// `switchpath state generate`
-pub fn generate(host: IpAddr, line: Line, load: &Load) -> Result<ExitCode> {
+pub fn generate(host: IpAddr, line: Line, load: &Load, json: bool) -> Result<ExitCode> {
     if load.rate == PacketRate::ZERO {
         bail!(Usage("a rate of nothing sends nothing".to_owned()));
     }
     let socket = line.to(host)?;
-    let headers = UDP + if host.is_ipv4() { IPV4 } else { IPV6 };
+    let headers = line.by.header() + if host.is_ipv4() { IPV4 } else { IPV6 };
     let size = (load.size as usize).saturating_sub(headers);
     let mut sleeper = Sleeper::new(Waker::new()?);
     let start = clock::now();
-    let (mut sent, mut refused) = (0u64, 0u64);
-    loop {
+    let (mut tried, mut refused) = (0, 0);
+    let took = loop {
         let passed = clock::now().since(start);
-        if passed >= load.time {
-            break;
+        if tried < load.rate.within(passed.min(load.time)) && passed < load.time + LATE {
+            // A full queue of this host.
+            refused += u64::from(socket.send(&filled(line, &load.part(tried), size)).is_err());
+            tried += 1;
+        } else if passed >= load.time {
+            break passed;
+        } else {
+            sleeper.sleep([], PAUSE.min(load.time.saturating_sub(passed)))?;
         }
-        let due = load.rate.within(passed);
-        while sent < due {
-            // An answer to an earlier one, or a full queue of this host.
-            refused += u64::from(socket.send(&filled(line, &load.part(sent), size)).is_err());
-            sent += 1;
-        }
-        sleeper.sleep([], Nanos::micros(200))?;
-    }
-    let seconds = clock::now().since(start).as_secs_f64();
-    writeln!(stdout(), "{} packets in {seconds:.1} s, {refused} not taken by this host", sent - refused)?;
+    };
+    let sent = tried - refused;
+    tell(&mut stdout(), load, (sent, refused), took, json)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn tell(out: &mut dyn Write, load: &Load, (sent, refused): (u64, u64), took: Nanos, json: bool) -> Result<()> {
+    let seconds = took.as_secs_f64();
+    let (asked, reached) = (load.rate.within(load.time), (sent as f64 / seconds) as u64);
+    if json {
+        let told = Told {
+            time_ns: took.get(),
+            sent_packets: sent,
+            refused_packets: refused,
+            packets_per_second: reached,
+            asked_packets: asked,
+            asked_packets_per_second: load.rate.get(),
+        };
+        return print_json(out, &told);
+    }
+    write!(out, "{sent} packets in {seconds:.1} s, {refused} not taken by this host")?;
+    if sent < asked {
+        write!(out, "; {reached} a second, where {} were asked for", load.rate.get())?;
+    }
+    writeln!(out)?;
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::socket::By;
     use super::*;
     use std::collections::BTreeSet;
 
@@ -164,6 +204,20 @@ mod tests {
             let fresh = fresh.count() as u64;
             assert!(fresh.abs_diff(10 * new) <= 1, "{new} of a hundred: {fresh} of a thousand");
         }
+    }
+
+    #[test]
+    fn the_rate_that_was_reached_is_told_where_it_is_less_than_asked() {
+        let (rate, time) = (PacketRate::kpps(1), Nanos::secs(2));
+        let load = Load { rate, time, new: 50, computations: 1, mix: "nop".parse().unwrap(), size: 0, seed: 7 };
+        let told = |sent, refused| {
+            let mut out = Vec::new();
+            tell(&mut out, &load, (sent, refused), time, false).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(told(2000, 0), "2000 packets in 2.0 s, 0 not taken by this host\n");
+        let less = "1500 packets in 2.0 s, 3 not taken by this host; 750 a second, where 1000 were asked for\n";
+        assert_eq!(told(1500, 3), less);
     }
 
     #[test]
@@ -184,7 +238,7 @@ mod tests {
 
     #[test]
     fn packets_are_as_long_as_is_said_or_as_they_have_to_be() {
-        let line = Line::of(5937, None).unwrap();
+        let line = Line::of(By::Datagrams(5937), None).unwrap();
         let part = Part {
             locations: Locations::INPUT,
             error: false,

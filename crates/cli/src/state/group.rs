@@ -66,7 +66,7 @@ fn report(reporters: impl Iterator<Item = Reporter>, root: IpAddr, line: Line) -
         members.retain_mut(|(reporter, socket)| {
             loop {
                 match reporter.poll(now) {
-                    // Whatever became of the one before, this one is sent: nobody answers.
+                    // Nobody answers; where this host does not take it there is another try.
                     Action::Send(part) => drop(socket.send(&line.bytes(&part))),
                     Action::Wait(until) => {
                         next = next.min(until);
@@ -84,14 +84,14 @@ fn report(reporters: impl Iterator<Item = Reporter>, root: IpAddr, line: Line) -
 }
 
 fn hear(root: &mut Controller, line: Line, json: bool) -> Result<ExitCode> {
-    let socket = line.here(None)?;
+    let mut inlet = line.here(None)?;
     let outcome = loop {
         let until: Instant = match root.poll(clock::now()) {
             Action::Over(outcome) => break outcome,
             Action::Wait(until) => until,
             Action::Send(_) => bail!("a root sends nothing"),
         };
-        if let Some(came) = line.next(&socket, until)? {
+        if let Some(came) = inlet.next(until)? {
             root.received(&came.part);
         }
     };

@@ -5,17 +5,20 @@ mod dump;
 mod generate;
 mod group;
 mod ping;
+mod socket;
 mod subcast;
 mod verify;
 mod walk;
 mod wire;
 
-use crate::arguments::{State, StateCommand, Usage};
+use self::socket::By;
+use crate::arguments::{Carriage, State, StateCommand, Usage};
 use crate::output::{Rows, print_json};
 use crate::show;
 use anyhow::Result;
 use esp::bound;
 use esp::isa::Instruction;
+use esp::wire::Carriages;
 use serde::Serialize;
 use std::io::{Write, stdout};
 use std::process::ExitCode;
@@ -23,8 +26,12 @@ use units::{Nanos, PacketRate, Rate};
 
 /// Does what is asked for.
 pub fn state(arguments: &State) -> Result<ExitCode> {
-    let State { command, json, port, key, socket } = arguments;
-    let line = || wire::Line::of(*port, key.as_deref());
+    let State { command, json, carriage, port, protocol, key, socket } = arguments;
+    let by = match carriage {
+        Carriage::Udp => By::Datagrams(*port),
+        Carriage::Ip => By::Packets(*protocol),
+    };
+    let line = || wire::Line::of(by, key.as_deref());
     match command {
         StateCommand::Size { line, pps, creates, lifetime } => size((*line, *pps), *creates, *lifetime, *json),
         StateCommand::Show { store, limit } => {
@@ -58,9 +65,12 @@ pub fn state(arguments: &State) -> Result<ExitCode> {
             let mix = instruction.parse().map_err(Usage)?;
             let (rate, time, new, computations) = (*rate, *time, *new, *computations);
             let load = generate::Load { rate, time, new, computations, mix, size: *size, seed: *seed };
-            generate::generate(*to, line()?, &load)
+            generate::generate(*to, line()?, &load, *json)
         }
-        StateCommand::Dump { file } => dump::dump(file, *port, *json),
+        StateCommand::Dump { file, ip_option } => {
+            let option = Some(*ip_option).filter(|option| *option != 0);
+            dump::dump(file, &Carriages { protocol: *protocol, port: Some(*port), option }, *json)
+        }
         StateCommand::Conform { vectors } => verify::conform(vectors.as_deref(), *json),
     }
 }

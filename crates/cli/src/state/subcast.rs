@@ -1,6 +1,7 @@
 //! To a part of a multicast group: receivers mark their way, data leaves by marked ports.
 
 use super::ping::randomness;
+use super::socket::Socket;
 use super::wire::{self, Line};
 use crate::arguments::{Subcasting, Usage};
 use anyhow::{Context, Result, bail};
@@ -8,9 +9,8 @@ use esp::host::{Action, Epochs, Layers};
 use esp::wire::Part;
 use io::clock;
 use io::wait::{Sleeper, Waker};
-use rustix::net::sockopt::set_ipv6_multicast_hops;
 use std::io::{Write, stdin, stdout};
-use std::net::{IpAddr, UdpSocket};
+use std::net::IpAddr;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use units::{Instant, Nanos};
@@ -54,10 +54,7 @@ fn send(epochs: &Epochs, group: IpAddr, how: &Subcasting, line: Line) -> Result<
         bail!(Usage(format!("write what to send, at most {MOST} bytes")));
     }
     let socket = line.to(group)?;
-    match group {
-        IpAddr::V4(_) => socket.set_multicast_ttl_v4(HOPS)?,
-        IpAddr::V6(_) => set_ipv6_multicast_hops(&socket, HOPS)?,
-    }
+    socket.set_group_hops(group.is_ipv4(), HOPS)?;
     let mut sleeper = Sleeper::new(Waker::new()?);
     let (start, count) = (clock::now(), how.count.unwrap_or(1));
     for number in 0..count {
@@ -89,7 +86,7 @@ fn receive(
     if !how.data.is_empty() {
         bail!(Usage("a receiver sends nothing: leave the data away".to_owned()));
     }
-    let socket = line.here(Some(group))?;
+    let mut inlet = line.here(Some(group))?;
     let layers = how.layer.map(|layer| Layers::new(*epochs, randomness()[0], layer.saturating_add(1)));
     let wish = Wish { epochs: *epochs, line, towards: line.to(source)?, layers: layers.map(Mutex::new) };
     let (wish, ends) = (Arc::new(wish), wire::Ends::of(how.count, how.time));
@@ -103,7 +100,7 @@ fn receive(
         if clock::now() >= next {
             next = clock::now() + wish.say();
         }
-        if let Some(one) = line.next(&socket, next.min(ends.until))?
+        if let Some(one) = inlet.next(next.min(ends.until))?
             && one.data.is_some()
             && one.part.computation == epochs.computation()
         {
@@ -119,7 +116,7 @@ fn receive(
 struct Wish {
     epochs: Epochs,
     line: Line,
-    towards: UdpSocket,
+    towards: Socket,
     /// None where it wants all that is sent to those who ask.
     layers: Option<Mutex<Layers>>,
 }
@@ -145,11 +142,7 @@ impl Wish {
 
     /// Nobody need take it; what an earlier one was answered with does not matter.
     fn send(&self, part: &Part) {
-        let bytes = self.line.bytes(part);
-        // The answer to the one before comes first.
-        if self.towards.send(&bytes).is_err() {
-            let _ = self.towards.send(&bytes);
-        }
+        let _ = self.towards.send(&self.line.bytes(part));
     }
 
     /// Reads from the standard input up to which layer everything is wanted, or `none`, and says so at once. Other lines change nothing.

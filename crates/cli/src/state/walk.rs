@@ -1,14 +1,15 @@
 //! Along the way to a host: probes whose time to live ends at one router after the other, and what comes back of them.
 
+use super::socket::{Socket, is_of_an_answer};
 use super::wire::Line;
 use crate::arguments::Way;
 use anyhow::{Context, Result};
 use esp::host::{Probes, Question, Returned, Survey};
+use esp::seal;
 use io::clock;
-use io::quotes::{self, Quote, Why};
+use io::quotes::{Quote, Why};
 use io::wait::{Sleeper, Waker};
-use std::io::ErrorKind;
-use std::net::{IpAddr, UdpSocket};
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use units::{Instant, Nanos};
 
@@ -51,7 +52,7 @@ pub struct Walked {
 
 /// A walk under way.
 struct Walk {
-    socket: UdpSocket,
+    socket: Socket,
     host: IpAddr,
     hops: Vec<Hop>,
     survey: Survey,
@@ -63,13 +64,12 @@ struct Walk {
 /// Walks to a host, and asks these questions of each router.
 pub fn walk(host: IpAddr, line: Line, probes: Probes, questions: &[Question], way: &Way) -> Result<Walked> {
     let socket = line.to(host)?;
-    socket.set_nonblocking(true)?;
-    quotes::keep(&socket).context("this system does not tell what comes back of datagrams")?;
+    socket.keep_quotes().context("this system does not tell what comes back of packets")?;
     let survey = Survey::new(probes);
     let mut walk = Walk { socket, host, hops: Vec::new(), survey, end: None, attempt: (0, clock::now()) };
     let mut sleeper = Sleeper::new(Waker::new()?);
     for hop in 1..=way.hops {
-        quotes::set_hops(&walk.socket, hop)?;
+        walk.socket.set_hops(hop)?;
         walk.hops.push(Hop::default());
         for attempt in 0..way.tries {
             let missing = |walk: &Walk| questions.iter().copied().filter(|&one| !walk.survey.has(one, hop)).collect();
@@ -101,28 +101,24 @@ pub fn walk(host: IpAddr, line: Line, probes: Probes, questions: &[Question], wa
 }
 
 impl Walk {
-    /// Sends a probe. A socket says of an earlier one that it came back before it takes another.
+    /// Sends a probe. Where the answers to earlier ones do not end it is asked for again, with the next attempt.
     fn send(&mut self, bytes: &[u8]) -> Result<()> {
-        let mut sent = Ok(0);
-        for _ in 0..4 {
-            sent = self.socket.send(bytes);
-            match sent.as_ref().map_err(std::io::Error::kind) {
-                Err(kind) if is_of_an_answer(kind) => self.receive()?,
-                _ => break,
-            }
-        }
-        match sent {
-            Err(error) if !is_of_an_answer(error.kind()) => {
+        match self.socket.send(bytes) {
+            Err(error) if !is_of_an_answer(&error) => {
                 Err(error).with_context(|| format!("nothing can be sent to {}", self.host))
             }
-            _ => Ok(()),
+            _ => self.receive(),
         }
     }
 
     /// Takes what has come back.
     fn receive(&mut self) -> Result<()> {
-        while let Some(Quote { from, why, data }) = quotes::next(&self.socket)? {
+        while let Some(Quote { from, why, data }) = self.socket.quote()? {
             let returned = self.survey.came(&data);
+            // Of IP packets also what other programs have sent to the host is quoted.
+            if returned.is_none() && seal::read(&data).is_ok() {
+                continue;
+            }
             // A quote that is too short to tell was most likely asked for last.
             let hop = returned.map_or(self.hops.len(), |returned| usize::from(returned.hop));
             self.answered(hop, returned, from);
@@ -134,19 +130,13 @@ impl Walk {
             self.end = self.end.or(end);
         }
         let mut bytes = [0; LONGEST];
-        loop {
-            match self.socket.recv(&mut bytes) {
-                Ok(length) => {
-                    if let Some(returned) = self.survey.came(&bytes[..length]) {
-                        self.answered(returned.hop.into(), Some(returned), Some(self.host));
-                        self.end = Some(End::Host);
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if is_of_an_answer(error.kind()) => {}
-                Err(error) => return Err(error).context("nothing can be received"),
+        while let Some((came, _)) = self.socket.receive(&mut bytes).context("nothing can be received")? {
+            if let Some(returned) = self.survey.came(came) {
+                self.answered(returned.hop.into(), Some(returned), Some(self.host));
+                self.end = Some(End::Host);
             }
         }
+        Ok(())
     }
 
     fn answered(&mut self, hop: usize, returned: Option<Returned>, from: Option<IpAddr>) {
@@ -158,10 +148,4 @@ impl Walk {
             known.delay = known.delay.or(Some(clock::now().since(sent)));
         }
     }
-}
-
-/// Whether an error of a socket says that something it sent has come back.
-fn is_of_an_answer(kind: ErrorKind) -> bool {
-    use ErrorKind::{ConnectionRefused, ConnectionReset, HostUnreachable, Interrupted, NetworkUnreachable};
-    matches!(kind, ConnectionRefused | ConnectionReset | HostUnreachable | NetworkUnreachable | Interrupted)
 }

@@ -1,67 +1,52 @@
-//! Instructions in datagrams, to and from this host.
+//! Instructions in packets to and from this host.
 
-use crate::arguments::{How, Place};
+use super::socket::{By, Socket};
+use crate::arguments::{How, Place, Usage};
 use crate::output::print_json;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use esp::isa::Instruction;
 use esp::registered::{RegisteredInstruction, RegisteredPart};
 use esp::seal::OperatorKey;
 use esp::wire::{Carried, Locations, Part, before_data, with_data_by};
 use io::clock;
+use io::wait::{Sleeper, Waker};
 use serde::Serialize;
-use std::io::{ErrorKind, Write, stdout};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::io::{Write, stdout};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 use units::{Instant, Nanos};
 
 /// More than any part has.
 const LONGEST: usize = 2048;
 
-/// How parts travel: by datagrams to this port, sealed with the operator's key if there is one.
+/// How parts travel: by what, and sealed with the operator's key if there is one.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
-    port: u16,
+    /// What they travel in.
+    pub by: By,
     key: Option<OperatorKey>,
 }
 
 impl Line {
-    /// To a port, with the key in a file.
-    pub fn of(port: u16, key: Option<&Path>) -> Result<Line> {
+    /// By this, with the key in a file.
+    pub fn of(by: By, key: Option<&Path>) -> Result<Line> {
         let read = |file: &Path| -> Result<OperatorKey> {
             let text = std::fs::read_to_string(file).with_context(|| format!("'{}' cannot be read", file.display()))?;
             text.parse().with_context(|| format!("'{}' has no key", file.display()))
         };
-        Ok(Line { port, key: key.map(read).transpose()? })
+        Ok(Line { by, key: key.map(read).transpose()? })
     }
 
     /// A socket by which parts are sent to a host.
-    pub fn to(self, host: IpAddr) -> Result<UdpSocket> {
-        let any: IpAddr = if host.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        let socket = UdpSocket::bind((any, 0)).context("there is no socket for datagrams")?;
-        socket.connect((host, self.port)).with_context(|| format!("{host} cannot be reached"))?;
-        Ok(socket)
+    pub fn to(self, host: IpAddr) -> Result<Socket> {
+        Socket::to(self.by, host)
     }
 
-    /// A socket to which parts come: by IPv6 and IPv4 where the system does both; also those to a group.
-    pub fn here(self, group: Option<IpAddr>) -> Result<UdpSocket> {
-        let port = self.port;
-        let bind = |here: IpAddr| UdpSocket::bind((here, port));
-        let (v4, v6) = (IpAddr::from(Ipv4Addr::UNSPECIFIED), IpAddr::from(Ipv6Addr::UNSPECIFIED));
-        let socket = match group {
-            None => bind(v6).or_else(|_| bind(v4)),
-            Some(IpAddr::V4(_)) => bind(v4),
-            Some(IpAddr::V6(_)) => bind(v6),
-        };
-        let socket = socket.with_context(|| format!("datagrams to port {port} cannot be received here"))?;
-        let joined = match group {
-            None => Ok(()),
-            Some(IpAddr::V4(group)) => socket.join_multicast_v4(&group, &Ipv4Addr::UNSPECIFIED),
-            Some(IpAddr::V6(group)) => socket.join_multicast_v6(&group, 0),
-        };
-        joined.with_context(|| format!("the group {} cannot be joined", group.unwrap_or(v4)))?;
-        Ok(socket)
+    /// Where parts come to this host; also those to a group.
+    pub fn here(self, group: Option<IpAddr>) -> Result<Inlet> {
+        Ok(Inlet { line: self, sockets: Socket::here(self.by, group)?, sleeper: Sleeper::new(Waker::new()?) })
     }
 
     /// What is sent of a part.
@@ -78,35 +63,43 @@ impl Line {
     fn read(self, bytes: &[u8]) -> Option<(Part, Option<&[u8]>)> {
         with_data_by(bytes, |bytes| self.key.map_or_else(|| Part::read(bytes), |key| key.read(bytes))).ok()
     }
+}
 
+/// Where parts come.
+pub struct Inlet {
+    line: Line,
+    sockets: Vec<Socket>,
+    sleeper: Sleeper,
+}
+
+impl Inlet {
     /// The next part that comes before `until`; none where none does.
-    pub fn next(self, socket: &UdpSocket, until: Instant) -> Result<Option<Came>> {
+    pub fn next(&mut self, until: Instant) -> Result<Option<Came>> {
         let mut bytes = [0; LONGEST];
         loop {
             let left = until.since(clock::now());
             if left == Nanos::ZERO {
                 return Ok(None);
             }
-            socket.set_read_timeout(Some(Duration::from(left).min(Duration::from_secs(3600))))?;
-            match socket.recv_from(&mut bytes) {
-                Ok((length, from)) => {
-                    let whole = &bytes[..length];
-                    if let Some((part, data)) = self.read(whole) {
-                        return Ok(Some(Came { part, data: data.map(<[u8]>::to_vec), whole: whole.to_vec(), from }));
-                    }
+            let mut nothing = true;
+            for socket in &self.sockets {
+                let Some((whole, from)) = socket.receive(&mut bytes).context("nothing can be received")? else {
+                    continue;
+                };
+                nothing = false;
+                if let Some((part, data)) = self.line.read(whole) {
+                    return Ok(Some(Came { part, data: data.map(<[u8]>::to_vec), whole: whole.to_vec(), from }));
                 }
-                // What an earlier datagram was answered with is no reason to end.
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        ErrorKind::WouldBlock
-                            | ErrorKind::TimedOut
-                            | ErrorKind::Interrupted
-                            | ErrorKind::ConnectionRefused
-                    ) => {}
-                Err(error) => return Err(error).context("nothing can be received"),
+            }
+            if nothing {
+                self.sleeper.sleep(self.sockets.iter().map(Socket::as_fd), left)?;
             }
         }
+    }
+
+    /// Sends back what came, to a port of the sender's own choice: not to that which routers know instructions by.
+    fn answer(&self, came: &Came) -> std::io::Result<()> {
+        self.sockets.first().map_or(Ok(()), |socket| socket.send_to(&came.whole, came.from))
     }
 }
 
@@ -177,7 +170,8 @@ struct Told {
 /// Tells of a part that came.
 pub fn tell(out: &mut dyn Write, came: &Came, json: bool) -> Result<()> {
     let told = Told {
-        from: came.from.to_string(),
+        // What comes in IP packets comes from no port.
+        from: if came.from.port() == 0 { came.from.ip().to_string() } else { came.from.to_string() },
         computation: format!("{:#x}", came.part.computation),
         instruction: came.part.instruction.to_string(),
         error: came.part.error,
@@ -196,17 +190,20 @@ pub fn tell(out: &mut dyn Write, came: &Came, json: bool) -> Result<()> {
 
 /// `switchpath state listen`
 pub fn listen(line: Line, group: Option<IpAddr>, ends: Ends, answer: bool, json: bool) -> Result<ExitCode> {
-    let socket = line.here(group)?;
+    if answer && matches!(line.by, By::Packets(_)) {
+        bail!(Usage("routers on the way back would execute it again: --answer is for --carriage udp".to_owned()));
+    }
+    let mut inlet = line.here(group)?;
     let mut out = stdout().lock();
     let mut came = 0;
     while came < ends.count
-        && let Some(one) = line.next(&socket, ends.until)?
+        && let Some(one) = inlet.next(ends.until)?
     {
         came += 1;
         tell(&mut out, &one, json)?;
         if answer {
-            // Not to the port that routers know instructions by; who does not want it any more says so, and that is all.
-            let _ = socket.send_to(&one.whole, one.from);
+            // Who does not want it any more says so, and that is all.
+            let _ = inlet.answer(&one);
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -1,13 +1,15 @@
 //! `state`: a router that executes instructions, and the tools around it.
 
-use crate::rig::{Place, config, until};
+use crate::rig::{Place, Router, config, until};
 use esp::isa::{Instruction, Operator};
 use esp::registered::{RegisteredInstruction, RegisteredPart};
-use esp::wire::{Addresses, Carriages, Carried, Locations, Part, dedicated};
+use esp::wire::{Addresses, Carriages, Carried, Locations, Part, datagram, dedicated, wrap_option};
+use io::netns::{Host, Lab};
 use io::pcap::{Application, Direction, Interface, LinkType, Record, Writer};
 use packet::wire::{ethernet, ethertype};
 use std::fs::File;
 use std::net::{Ipv4Addr, UdpSocket};
+use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 use units::{Instant, Mac, Nanos};
 
@@ -31,19 +33,24 @@ fn write(place: &Place) {
     write_parts(place, instructions().into_iter().map(part));
 }
 
+/// From whom to whom parts in captures go.
+const THERE: Addresses = Addresses::V4(Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::new(203, 0, 113, 5));
+
 /// A capture of these parts.
 fn write_parts<P: Carried>(place: &Place, parts: impl Iterator<Item = P>) {
-    let file = File::create(place.path("in.pcapng")).unwrap();
+    let mut header = vec![0; 14];
+    let (to, from) = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 9]));
+    ethernet::write_header(&mut header, to, from, None, ethertype::IPV4).unwrap();
+    let frame = |part: P| [&header[..], &dedicated(&Carriages::default(), THERE, &part)].concat();
+    write_frames(place, "in.pcapng", LinkType::ETHERNET, parts.map(frame));
+}
+
+/// A capture of these frames.
+fn write_frames(place: &Place, name: &str, link: LinkType, frames: impl Iterator<Item = Vec<u8>>) {
+    let file = File::create(place.path(name)).unwrap();
     let mut writer = Writer::new(file, &Application::default(), Nanos::ZERO).unwrap();
-    let link = LinkType::ETHERNET;
     let interface = writer.add_interface(Interface { name: "x".into(), link, snap_length: 0 }).unwrap();
-    for (i, part) in parts.enumerate() {
-        let addresses = Addresses::V4(Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::new(203, 0, 113, 5));
-        let l3 = dedicated(&Carriages::default(), addresses, &part);
-        let mut data = vec![0; 14];
-        let (to, from) = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 9]));
-        ethernet::write_header(&mut data, to, from, None, ethertype::IPV4).unwrap();
-        data.extend(l3);
+    for (i, data) in frames.enumerate() {
         let time = Instant::new(i as u64 * 1000);
         let (original, direction) = (data.len() as u32, Direction::In);
         writer.packet(&Record { time, interface, link, original, data: &data, direction, comment: "" }).unwrap();
@@ -103,6 +110,94 @@ fn explain_and_dump_name_the_instruction() {
     assert!(dumped.contains("12 of 12 packets carry an instruction"), "{dumped}");
 }
 
+/// Of every link that is known the packet is told as it is, and never as one of a link it did not come by.
+#[test]
+fn dump_reads_captures_of_other_links_and_says_which_it_does_not() {
+    let place = Place::new(1);
+    let (locations, computation) = (Locations { input: true, central: false, output: false }, 7);
+    let instruction = Instruction::Mark { tag: 0x2a, value: 5 };
+    let part = Part { locations, error: false, piggybacked: false, trace: true, computation, instruction };
+    let packet = dedicated(&Carriages::default(), THERE, &part);
+    let told = "mark 0x2a 5 of 0x7 at input by ip, traced; 192.0.2.9 > 203.0.113.5 protocol 253 ";
+    let sll = [&[0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, 9, 0, 0][..], &[8, 0]].concat();
+    let sll2 = [&[8, 0][..], &[0; 18]].concat();
+    for (link, header) in [(101, &[][..]), (228, &[]), (113, &sll), (276, &sll2), (0, &[2, 0, 0, 0])] {
+        write_frames(&place, "other.pcapng", LinkType(link), [[header, &packet].concat()].into_iter());
+        let dumped = place.good(&["state", "dump", "other.pcapng"]);
+        assert!(dumped.contains(told) && dumped.contains("1 of 1 packets"), "{link}: {dumped}");
+    }
+    let dumped = place.json(&["state", "dump", "other.pcapng"]);
+    assert_eq!((&dumped["trace"], &dumped["carriage"]), (&true.into(), &"ip".into()));
+    write_frames(&place, "other.pcapng", LinkType(105), [packet].into_iter());
+    let said = place.bad(1, &["state", "dump", "other.pcapng"]);
+    assert!(said.contains("link type 105") && said.contains("Linux cooked (113, 276)"), "{said}");
+    let vectors = concat!(env!("CARGO_MANIFEST_DIR"), "/../esp/conformance/instructions.pcap");
+    let dumped = place.good(&["state", "dump", vectors]);
+    assert!(dumped.contains(" > ") && !dumped.contains("ethertype") && !dumped.contains("truncated"), "{dumped}");
+}
+
+/// The words are those of `[state]`.
+#[test]
+fn dump_finds_what_routers_carry_by_other_numbers() {
+    let place = Place::new(1);
+    let carriages = Carriages { protocol: 200, port: Some(6000), option: Some(94) };
+    let (locations, computation) = (Locations::default(), 7);
+    let instruction = Instruction::Test { tag: 9 };
+    let part = Part { locations, error: false, piggybacked: false, trace: false, computation, instruction };
+    let datagram = datagram(&carriages, THERE, 4000, &part).unwrap();
+    let option = wrap_option(&carriages, &dedicated(&Carriages::default(), THERE, &part), &part).unwrap();
+    let packets = [dedicated(&carriages, THERE, &part), datagram, option];
+    write_frames(&place, "other.pcapng", LinkType::RAW, packets.into_iter());
+    let usual = place.good(&["state", "dump", "other.pcapng"]);
+    assert!(usual.contains("1 of 3 packets"), "{usual}");
+    let numbers = ["--protocol", "200", "--udp-port", "6000", "--ip-option", "94"];
+    let dumped = place.good(&[&["state", "dump", "other.pcapng"], &numbers[..]].concat());
+    for by in ["by ip;", "by udp;", "by option, carried along;", "3 of 3 packets"] {
+        assert!(dumped.contains(by), "{by}: {dumped}");
+    }
+    assert!(place.bad(2, &["state", "dump", "other.pcapng", "--protocol", "50"]).contains("143..=254"));
+}
+
+/// A port that nobody has at this moment.
+fn free_port() -> String {
+    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
+}
+
+/// As many packets as it says; and nobody, at first, where they go.
+#[test]
+fn a_load_has_as_many_packets_as_it_tells() {
+    let place = Place::new(1);
+    let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+    receiver.set_nonblocking(true).unwrap();
+    let port = receiver.local_addr().unwrap().port().to_string();
+    let load = ["state", "generate", "127.0.0.1", "--time", "200ms", "--rate", "500pps", "--port", &port];
+    let told = place.json(&load);
+    let mut bytes = [0; 100];
+    let came = (0..).take_while(|_| receiver.recv(&mut bytes).is_ok_and(|length| Part::read(&bytes[..length]).is_ok()));
+    let came = came.count() as u64;
+    assert!(came > 0 && told["sent_packets"] == came, "{came}: {told}");
+    assert_eq!((&told["refused_packets"], &told["asked_packets"]), (&0.into(), &100.into()), "{told}");
+    assert!(told["time_ns"].as_u64().is_some_and(|time| time >= 200_000_000), "{told}");
+    drop(receiver);
+    // Each is answered with an error that says so when the next one is sent, which is no loss of that.
+    let told = place.json(&load);
+    assert_eq!(told["refused_packets"], 0, "{told}");
+}
+
+/// At a rate that no host keeps up with it ends when it should nevertheless.
+#[test]
+fn a_load_ends_by_the_clock_and_says_what_it_reached() {
+    let place = Place::new(1);
+    let port = free_port();
+    let load = ["state", "generate", "127.0.0.1", "--time", "300ms", "--rate", "1000mpps", "--port", &port];
+    let told = place.json(&load);
+    let time = told["time_ns"].as_u64().unwrap();
+    assert!((300_000_000..5_000_000_000).contains(&time), "{told}");
+    assert!(told["packets_per_second"].as_u64() < told["asked_packets_per_second"].as_u64(), "{told}");
+    let said = place.good(&load);
+    assert!(said.contains(" a second, where 1000000000 were asked for"), "{said}");
+}
+
 #[test]
 fn sizes_and_vectors() {
     let place = Place::new(1);
@@ -123,8 +218,7 @@ fn sizes_and_vectors() {
 #[test]
 fn members_report_and_the_root_adds_up() {
     let place = Place::new(1);
-    // A port that nobody has at this moment.
-    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let port = free_port();
     let common = ["--port", &port, "--lifetime", "2s", "--delay", "20ms"];
     let root = ["state", "collect", "0x5eed", "--operator", "max", "-j"];
     let start = |arguments: &[&str]| {
@@ -162,7 +256,7 @@ fn what_is_sent_is_heard() {
     for (name, key) in [("ours.key", OURS), ("other.key", OTHER)] {
         place.write(name, key);
     }
-    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let port = free_port();
     for (listens, sends) in [(&[][..], &[][..]), (&["--key", "ours.key"], &["--key", "ours.key"])] {
         let listen = ["state", "listen", "--port", &port, "--count", "2", "--time", "20s"];
         let mut command = place.command(&[&listen[..], listens].concat());
@@ -286,4 +380,113 @@ fn an_operators_instruction_is_executed_replaced_and_put_aside() {
     });
     assert!(events["text"].as_str().unwrap().contains("unreachable"), "{events}");
     router.stop();
+}
+
+/// client eth0 - left [a router that executes instructions] right - eth0 server
+struct Way {
+    client: Host,
+    server: Host,
+    _router: Router,
+    place: Place,
+    _hosts: (Host, Lab),
+}
+
+impl Way {
+    /// Or nothing, where there can be no laboratory.
+    fn new(state: &str) -> Option<Way> {
+        let lab = crate::interfaces::lab()?;
+        let [router, client, server] = ["router", "client", "server"].map(|name| lab.host(name).unwrap());
+        router.silence_kernel().unwrap();
+        for (host, near, number) in [(&client, "left", 1), (&server, "right", 2)] {
+            lab.cable(&host.plug("eth0"), &router.plug(near)).unwrap();
+            for (network, prefix) in [(format!("10.0.{number}."), 24), (format!("2001:db8:{number}::"), 64)] {
+                host.add_address("eth0", format!("{network}2").parse().unwrap(), prefix).unwrap();
+                host.add_default_route(format!("{network}1").parse().unwrap()).unwrap();
+            }
+        }
+        let place = Place::new(1);
+        let port = |name: &str, number: u8| {
+            format!(
+                "[port.{name}]\ndevice = 'packet:{name}'\naddress = ['10.0.{number}.1/24', '2001:db8:{number}::1/64']\n"
+            )
+        };
+        place.write("run.toml", &format!("version = 1\n{}{}{state}", port("left", 1), port("right", 2)));
+        let started = router.run(|| place.start()).unwrap();
+        Some(Way { client, server, _router: started, place, _hosts: (router, lab) })
+    }
+
+    /// Listens at the server, and has the client do something again and again until so many packets were heard.
+    fn heard(&self, count: &str, how: &[&str], say: impl Fn()) -> String {
+        let listen = ["state", "listen", "--count", count, "--time", "20s"];
+        let mut command = self.place.command(&[&listen[..], how].concat());
+        command.stdout(Stdio::piped());
+        let listens = self.server.spawn(command).unwrap();
+        let output = std::thread::scope(|scope| {
+            let waits = scope.spawn(|| listens.wait_with_output().unwrap());
+            until(|| {
+                say();
+                waits.is_finished().then_some(())
+            });
+            waits.join().unwrap()
+        });
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// What a tool of the client's says that has to come to a good end.
+    fn client(&self, arguments: &[&str]) -> String {
+        self.client.run(|| self.place.good(arguments)).unwrap()
+    }
+}
+
+/// By IPv4 and IPv6, and by another number than the usual one where the router has that.
+#[test]
+fn what_is_sent_in_ip_packets_is_executed_on_its_way_and_heard() {
+    for (state, protocol) in [("", "253"), ("protocol = 200\n", "200")] {
+        let Some(way) = Way::new(&format!("[state]\nlifetime = '60s'\n{state}")) else { return };
+        let by = ["--carriage", "ip", "--protocol", protocol];
+        for (server, client, tag) in [("10.0.2.2", "10.0.1.2", "0x2a"), ("2001:db8:2::2", "2001:db8:1::2", "0x2b")] {
+            let text = way.heard("1", &by, || {
+                way.client(&[&["state", "send", server, "count", tag, "below", "1000"], &by[..]].concat());
+            });
+            assert_eq!(text, format!("{client} computation 0x1 count {tag} below 1000\n"));
+            let told = way.client(&[&["state", "ping", server, "-j"], &by[..]].concat());
+            let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+            assert_eq!((&told["end"], &told["hops"][0]["input"]), (&"host".into(), &"yes".into()), "{told}");
+        }
+        let entries = way.place.json(&["state", "show", "left"])["entries"].to_string();
+        assert!(["2a", "2b"].iter().all(|tag| entries.contains(&format!("0x00000000000000{tag}"))), "{entries}");
+    }
+}
+
+/// The second copy of a message ends at the router, that of another message does not.
+#[test]
+fn of_a_message_the_router_lets_one_copy_pass() {
+    let Some(way) = Way::new("[state]\nlifetime = '60s'\n") else { return };
+    let text = way.heard("2", &[], || {
+        // Whatever comes through before somebody listens is lost for good: a message of its own each time.
+        let message = format!("{}", io::clock::now().get());
+        for _ in 0..3 {
+            way.client(&["state", "dedup", "10.0.2.2", &message]);
+        }
+    });
+    let messages: Vec<&str> = text.lines().map(|line| line.split_once(" computation 0x1 count ").unwrap().1).collect();
+    assert!(messages.len() == 2 && messages[0] != messages[1], "{text}");
+    assert!(messages.iter().all(|message| message.ends_with(" below 2")), "{text}");
+}
+
+/// Who may not is told what to do.
+#[test]
+fn a_raw_socket_is_for_those_who_may() {
+    let place = Place::new(1);
+    let mut command = place.command(&["state", "send", "127.0.0.1", "nop", "--carriage", "ip"]);
+    if rustix::process::getuid().is_root() {
+        // Another user, one that has no capability, and cannot see the directory.
+        command.uid(65534).gid(65534).current_dir("/");
+    }
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("CAP_NET_RAW") && said.contains("--carriage udp"), "{said}");
+    let said = place.bad(2, &["state", "listen", "--answer", "--carriage", "ip"]);
+    assert!(said.contains("--answer is for --carriage udp"), "{said}");
 }

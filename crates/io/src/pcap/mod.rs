@@ -5,12 +5,14 @@
 //! (draft-ietf-opsawg-pcapng) because only that carries a comment with each packet.
 
 mod error;
+mod link;
 mod port;
 mod read;
 mod window;
 mod write;
 
 pub use error::{Fault, ReadError};
+pub use link::LinkType;
 pub use port::{PcapOptions, PcapPort};
 pub use read::Reader;
 pub use write::{Application, Sink, WriteError, Writer};
@@ -21,15 +23,6 @@ use units::Instant;
 pub const MAX_BLOCK: usize = 1 << 20;
 /// The most interfaces one section may describe.
 pub const MAX_INTERFACES: usize = 4096;
-
-/// What the first byte of a frame belongs to, as numbered at <https://www.tcpdump.org/linktypes.html>.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct LinkType(pub u16);
-
-impl LinkType {
-    /// Ethernet frames from the destination address on, without the frame check sequence.
-    pub const ETHERNET: LinkType = LinkType(1);
-}
 
 /// Which way a packet passed the interface (pcapng `epb_flags`, bits 0 and 1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

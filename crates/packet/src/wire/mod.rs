@@ -62,7 +62,7 @@ pub use ipv6_extensions::{Chain, ChainError};
 pub use ndp::{Ndp, NdpError};
 pub use offload::{OffloadError, Segmenter};
 pub use router_advertisement::RouterAdvertisement;
-pub use summary::{Summary, summary};
+pub use summary::{IpSummary, Summary, ip_summary, summary};
 pub use transport::{complete_checksum, complete_partial_checksum};
 pub use units::Mac;
 

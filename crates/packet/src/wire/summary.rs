@@ -18,6 +18,25 @@ pub fn summary(frame: &[u8]) -> Summary<'_> {
     Summary(frame)
 }
 
+/// The same of an IP packet, without the header of a link.
+#[derive(Clone, Copy, Debug)]
+pub struct IpSummary<'a>(&'a [u8]);
+
+/// The summary of an IP packet of either version.
+pub fn ip_summary(packet: &[u8]) -> IpSummary<'_> {
+    IpSummary(packet)
+}
+
+impl fmt::Display for IpSummary<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.first().map(|byte| byte >> 4) {
+            Some(4) => ipv4(f, self.0),
+            Some(6) => ipv6(f, self.0),
+            _ => write!(f, "no IP packet, {} bytes", self.0.len()),
+        }
+    }
+}
+
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let frame = self.0;

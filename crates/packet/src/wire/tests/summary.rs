@@ -1,8 +1,8 @@
 use super::frames::{MAC, PEER, Upper, packet4, packet6};
 use crate::wire::ndp::{self, NeighbourFlags};
 use crate::wire::{
-    Arp, Error4, Error6, Ipv4, Ipv4Header, Ipv6, Ipv6Header, RouterAdvertisement, ethernet, ethertype, icmp6, ipv6,
-    summary,
+    Arp, Error4, Error6, Ipv4, Ipv4Header, Ipv6, Ipv6Header, RouterAdvertisement, ethernet, ethertype, icmp6,
+    ip_summary, ipv6, summary,
 };
 use expect_test::{Expect, expect};
 use std::net::Ipv6Addr;
@@ -30,6 +30,18 @@ fn error6(error: Error6, original: &[u8]) -> Vec<u8> {
     let me = "2001:db8::fe".parse().unwrap();
     let length = error.write(&mut buffer, &Ipv6::parse(original).unwrap(), me, 64).unwrap();
     frame(None, ethertype::IPV6, &buffer[..length])
+}
+
+#[test]
+fn a_packet_without_a_link_header_reads_as_with_one() {
+    let v4 = packet4([192, 0, 2, 1], [198, 51, 100, 9], Upper::Udp(5060, 53), &[0; 120]);
+    let v6 = packet6("2001:db8::1", "2001:db8::9", Upper::Udp(5060, 53), &[0; 7]);
+    for (kind, packet) in [(ethertype::IPV4, v4), (ethertype::IPV6, v6)] {
+        assert_eq!(ip_summary(&packet).to_string(), summary(&frame(None, kind, &packet)).to_string());
+    }
+    for garbage in [&[][..], &[0x10, 1, 2]] {
+        assert_eq!(ip_summary(garbage).to_string(), format!("no IP packet, {} bytes", garbage.len()));
+    }
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! A group of datagram sockets on eight hosts that is asked for something, over four routers whose ports lose frames (spec E-X14).
+//! A group of members, each with a datagram socket of its own on one of eight hosts, that is asked for something, over four routers whose ports lose frames
+//! (spec E-X14).
 
 use super::network::{Network, receive};
 use super::{Values, sleep_until};
@@ -8,6 +9,7 @@ use esp::isa::Instruction;
 use esp::store::Key;
 use esp::wire::{Carriages, Locations, Part};
 use io::clock;
+use io::netns::Host;
 use sim::ephemeral::{By, GroupPlan};
 use std::net::UdpSocket;
 use std::thread;
@@ -45,6 +47,9 @@ impl Says for Once {
     }
 }
 
+/// A member, and its socket.
+type Member = (UdpSocket, Box<dyn Says>);
+
 /// What the root was told.
 #[derive(Default)]
 struct Told {
@@ -73,20 +78,23 @@ pub fn run(plan: &GroupPlan) -> Result<Values> {
         _ => format!("faults = {{ loss = {loss}, seed = {} }}", plan.seed + 100 * router as u64 + port as u64),
     };
     let network = Network::new(&HOSTS, &state, keys)?;
-    let sockets = network.receivers.iter().map(Network::socket).collect::<Result<Vec<UdpSocket>>>()?;
+    let of_host = |(first, host): (u64, &Host)| {
+        let members = (first..plan.members).step_by(network.receivers.len());
+        Network::sockets(host, members.count())
+    };
+    let sockets = (0..).zip(&network.receivers).map(of_host).collect::<Result<Vec<Vec<UdpSocket>>>>()?;
     let root = Network::socket(&network.root)?;
     let to = network.root_address();
-    sockets.iter().try_for_each(|socket| socket.connect((to, Carriages::PORT)))?;
+    sockets.iter().flatten().try_for_each(|socket| socket.connect((to, Carriages::PORT)))?;
     let begin = clock::now() + SOON;
-    let mut members: Vec<Vec<Box<dyn Says>>> = sockets.iter().map(|_| Vec::new()).collect();
     let names = Key::new([plan.seed, begin.get()]);
     // Members come in by several ports of a router.
     let computation = Computation::new([plan.seed, begin.get()]).at(Locations::CENTRAL);
     let round = computation.round(0, plan.operator());
     let schedule = Schedule::plan(begin, plan.lifetime, (plan.delay, Nanos::ZERO), plan.tries)?;
-    for n in 0..plan.members {
-        let (host, value) = ((n % sockets.len() as u64) as usize, plan.value(n));
-        members[host].push(match plan.by {
+    let says = |n: u64| -> Box<dyn Says> {
+        let value = plan.value(n);
+        match plan.by {
             By::Rcollect => Box::new(Reporter::new(round, schedule, names.hash(n), value)),
             By::Collect => {
                 let (counter, result, operator) = (names.hash(0), names.hash(1), plan.operator());
@@ -94,13 +102,16 @@ pub fn run(plan: &GroupPlan) -> Result<Values> {
                 let report = Instruction::Collect { counter, result, value, operator };
                 Box::new(Once(vec![(begin, computation.part(setup)), (begin + WAY * 2, computation.part(report))]))
             }
-        });
-    }
+        }
+    };
     let end = if plan.by == By::Collect { begin + WAY * 4 } else { schedule.end };
+    let number = sockets.iter().map(Vec::len).sum::<usize>();
+    let of_host = |(first, sockets): (u64, Vec<UdpSocket>)| -> Vec<Member> {
+        sockets.into_iter().zip((first..).step_by(network.receivers.len()).map(&says)).collect()
+    };
+    let members: Vec<Vec<Member>> = (0..).zip(sockets).map(of_host).collect();
     let (sent, told) = thread::scope(|scope| {
-        let work =
-            |(socket, members): (UdpSocket, Vec<Box<dyn Says>>)| scope.spawn(move || speak(&socket, members, end));
-        let speaking: Vec<_> = sockets.into_iter().zip(members).map(work).collect();
+        let speaking: Vec<_> = members.into_iter().map(|members| scope.spawn(move || speak(members, end))).collect();
         let told = listen(plan, &root, Controller::new(round, schedule), end);
         let gone = |_| anyhow!("a host's thread panicked");
         let sent = speaking.into_iter().map(|thread| thread.join().map_err(gone)?).sum::<Result<u64>>()?;
@@ -113,6 +124,7 @@ pub fn run(plan: &GroupPlan) -> Result<Values> {
         ("routers", network.tree.routers.len() as f64),
         ("levels", 2.0),
         ("sent", sent as f64),
+        ("real.sockets", number as f64),
         ("root_until_known", if told.known.is_some() { told.until_known } else { told.in_all } as f64),
         ("root_in_all", told.in_all as f64),
         ("known_after_s", told.known.map_or(0.0, |at| at.since(begin).as_secs_f64())),
@@ -123,11 +135,11 @@ pub fn run(plan: &GroupPlan) -> Result<Values> {
 }
 
 /// The members of a host say what they have to. Answers how many packets that were.
-fn speak(socket: &UdpSocket, mut members: Vec<Box<dyn Says>>, end: Instant) -> Result<u64> {
+fn speak(mut members: Vec<Member>, end: Instant) -> Result<u64> {
     let mut sent = 0;
     while clock::now() < end {
         let mut next = end;
-        for member in &mut members {
+        for (socket, member) in &mut members {
             loop {
                 match member.next(clock::now()) {
                     Action::Send(part) => {

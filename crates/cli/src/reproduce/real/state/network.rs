@@ -79,6 +79,11 @@ impl Network {
         Ok(host.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, Carriages::PORT)))??)
     }
 
+    /// So many sockets of a host, each at a port of its own.
+    pub fn sockets(host: &Host, number: usize) -> Result<Vec<UdpSocket>> {
+        Ok(host.run(|| (0..number).map(|_| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))).collect::<Result<_, _>>())??)
+    }
+
     /// The address of the root.
     pub fn root_address(&self) -> IpAddr {
         self.tree.host(self.tree.root).into()

@@ -35,7 +35,7 @@ fn data_goes_to_marked_branches_and_with_one_store_to_their_sisters_too() {
 }
 
 #[test]
-fn a_group_is_counted_by_sockets_over_routers_that_lose_nothing() {
+fn a_group_is_counted_by_a_socket_of_each_member_over_routers_that_lose_nothing() {
     for (by, lifetime) in [("collect", "10s"), ("rcollect", "1500ms")] {
         let text = format!(
             "kind = 'group'\nmembers = 20\nchildren = 8\nlost = 0\nasked = 'size'\nby = '{by}'\ntries = 3\n\
@@ -43,6 +43,7 @@ fn a_group_is_counted_by_sockets_over_routers_that_lose_nothing() {
         );
         let Some(measured) = of(&text) else { return };
         assert_eq!(get(&measured, "result"), 20.0, "{by}: {measured}");
+        assert_eq!(get(&measured, "real.sockets"), 20.0, "{by}: {measured}");
     }
 }
 

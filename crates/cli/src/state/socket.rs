@@ -1,0 +1,195 @@
+//! Sockets by which parts travel: in datagrams, or right behind the header of IP packets (spec E-16).
+
+use anyhow::{Context, Error, Result, anyhow};
+use io::quotes::{self, Quote};
+use io::raw;
+use packet::wire::transport;
+use rustix::io::Errno;
+use rustix::net::sockopt::set_ipv6_multicast_hops;
+use std::io::{Error as IoError, ErrorKind, Result as IoResult};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// How often a part is handed over that a socket does not take because of earlier ones.
+const TRIES: usize = 4;
+/// What a host answers that does not know the protocol of a packet, by IPv4 and by IPv6: errors for which std has no name.
+const NO_PROTOCOL: [Errno; 2] = [Errno::NOPROTOOPT, Errno::PROTO];
+
+/// What parts travel in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum By {
+    /// Datagrams to this port.
+    Datagrams(u16),
+    /// IP packets of this protocol.
+    Packets(u8),
+}
+
+impl By {
+    /// The port that they go to; 0 where there are none.
+    const fn port(self) -> u16 {
+        match self {
+            By::Datagrams(port) => port,
+            By::Packets(_) => 0,
+        }
+    }
+
+    /// Bytes between an IP header and a part.
+    pub const fn header(self) -> usize {
+        match self {
+            By::Datagrams(_) => transport::UDP_HEADER,
+            By::Packets(_) => 0,
+        }
+    }
+}
+
+/// A socket.
+pub struct Socket {
+    socket: UdpSocket,
+    /// Whether what comes begins with an IPv4 header.
+    has_header: bool,
+}
+
+impl Socket {
+    /// One that sends to a host, and receives what that sends back.
+    pub fn to(by: By, host: IpAddr) -> Result<Socket> {
+        let socket = Socket::open(by, host.is_ipv4(), 0)?;
+        socket.socket.connect((host, by.port())).with_context(|| format!("{host} cannot be reached"))?;
+        Ok(socket)
+    }
+
+    /// Those to which parts come: by IPv6 and IPv4 where the system does both; also those to a group. They never wait.
+    pub fn here(by: By, group: Option<IpAddr>) -> Result<Vec<Socket>> {
+        let open = |is_ipv4| Socket::open(by, is_ipv4, by.port());
+        let sockets = match (group, by) {
+            (Some(group), _) => vec![open(group.is_ipv4())?],
+            // Takes what comes by IPv4 as well.
+            (None, By::Datagrams(_)) => vec![open(false).or_else(|_| open(true))?],
+            (None, By::Packets(_)) => [open(true)?].into_iter().chain(open(false).ok()).collect(),
+        };
+        for socket in &sockets {
+            let joined = match group {
+                None => Ok(()),
+                Some(IpAddr::V4(group)) => socket.socket.join_multicast_v4(&group, &Ipv4Addr::UNSPECIFIED),
+                Some(IpAddr::V6(group)) => socket.socket.join_multicast_v6(&group, 0),
+            };
+            joined.with_context(|| format!("the group {} cannot be joined", group.unwrap_or(unspecified(true))))?;
+            socket.socket.set_nonblocking(true)?;
+        }
+        Ok(sockets)
+    }
+
+    fn open(by: By, is_ipv4: bool, port: u16) -> Result<Socket> {
+        let By::Packets(protocol) = by else {
+            let what = || match port {
+                0 => "there is no socket for datagrams".to_owned(),
+                port => format!("datagrams to port {port} cannot be received here"),
+            };
+            let socket = UdpSocket::bind((unspecified(is_ipv4), port)).with_context(what)?;
+            return Ok(Socket { socket, has_header: false });
+        };
+        let socket = raw::socket(is_ipv4, protocol).map_err(|error| match error.kind() {
+            ErrorKind::PermissionDenied => anyhow!(
+                "IP packets of protocol {protocol} are sent and received by root, or by who has CAP_NET_RAW: \
+                 run it as root, or write --carriage udp"
+            ),
+            _ => Error::new(error).context(format!("there is no socket for IP packets of protocol {protocol}")),
+        })?;
+        Ok(Socket { socket, has_header: is_ipv4 })
+    }
+
+    /// Sends a part. A socket says of an earlier one that it came back before it takes another.
+    pub fn send(&self, bytes: &[u8]) -> IoResult<()> {
+        let mut sent = self.socket.send(bytes);
+        for _ in 1..TRIES {
+            if !sent.as_ref().is_err_and(is_of_an_answer) {
+                break;
+            }
+            sent = self.socket.send(bytes);
+        }
+        sent.map(drop)
+    }
+
+    /// Sends to whoever something came from.
+    pub fn send_to(&self, bytes: &[u8], to: SocketAddr) -> IoResult<()> {
+        self.socket.send_to(bytes, to).map(drop)
+    }
+
+    /// What has come, from the part on, and from whom; none where nothing has that can be read.
+    pub fn receive<'a>(&self, buffer: &'a mut [u8]) -> IoResult<Option<(&'a [u8], SocketAddr)>> {
+        let (length, from) = loop {
+            match self.socket.recv_from(buffer) {
+                // What an earlier one was answered with is no reason to end.
+                Err(error) if is_of_an_answer(&error) => {}
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return Ok(None),
+                came => break came?,
+            }
+        };
+        let came = &buffer[..length];
+        // A packet whose header is wrong the kernel has not let through.
+        let came = if self.has_header { raw::behind_header(came).unwrap_or_default() } else { came };
+        Ok(Some((came, from)))
+    }
+
+    /// Has what is sent from now on be quoted by whoever cannot let it pass, and receiving never wait.
+    pub fn keep_quotes(&self) -> IoResult<()> {
+        self.socket.set_nonblocking(true)?;
+        quotes::keep(&self.socket)
+    }
+
+    /// The next quote, if one has come.
+    pub fn quote(&self) -> IoResult<Option<Quote>> {
+        quotes::next(&self.socket)
+    }
+
+    /// What is sent from now on goes so far.
+    pub fn set_hops(&self, hops: u8) -> IoResult<()> {
+        quotes::set_hops(&self.socket, hops)
+    }
+
+    /// What is sent to a group from now on goes so far.
+    pub fn set_group_hops(&self, is_ipv4: bool, hops: u32) -> IoResult<()> {
+        if is_ipv4 { self.socket.set_multicast_ttl_v4(hops) } else { Ok(set_ipv6_multicast_hops(&self.socket, hops)?) }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn unspecified(is_ipv4: bool) -> IpAddr {
+    if is_ipv4 { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() }
+}
+
+/// Whether an error of a socket says that something it sent has come back.
+pub fn is_of_an_answer(error: &IoError) -> bool {
+    use ErrorKind::{ConnectionRefused, ConnectionReset, HostUnreachable, Interrupted, NetworkUnreachable};
+    matches!(error.kind(), ConnectionRefused | ConnectionReset | HostUnreachable | NetworkUnreachable | Interrupted)
+        || Errno::from_io_error(error).is_some_and(|error| NO_PROTOCOL.contains(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Over loopback the answer to each is there before the next one is sent.
+    #[test]
+    fn what_is_refused_because_of_an_earlier_one_is_sent_again() {
+        let free = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        for by in [By::Datagrams(free), By::Packets(186)] {
+            for host in [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)] {
+                // Not everybody may, and not everybody has IPv6.
+                let Ok(sender) = Socket::to(by, host) else { continue };
+                (0..3).for_each(|_| sender.send(b"nobody is there").unwrap());
+                let receivers = Socket::here(by, None).unwrap();
+                sender.send(b"somebody is").unwrap();
+                let mut bytes = [0; 100];
+                let came = receivers.iter().find_map(|socket| {
+                    socket.receive(&mut bytes).unwrap().map(|(came, from)| (came.to_vec(), from.ip().to_canonical()))
+                });
+                assert_eq!(came, Some((b"somebody is".to_vec(), host)));
+            }
+        }
+    }
+}
