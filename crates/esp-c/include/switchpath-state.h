@@ -1,9 +1,10 @@
 /* Ephemeral state for end systems: instructions that packets carry and routers execute, and rounds in which a group of hosts finds
  * something out together. docs/ephemeral-state.md of Switchpath tells what instructions do.
  *
- * Nothing here sends, receives, waits, reads a clock or draws randomness: the caller does, and asks what to send when. Times are
- * nanoseconds by any clock that only goes forward. Functions may be called from any thread, one object by one thread at a time.
- * Objects come from functions that end in _new and go by those that end in _free; NULL is taken by all of them and does nothing.
+ * Nothing here sends, receives, waits or reads a clock: the caller does, and asks what to send when. Times are nanoseconds by any
+ * clock that only goes forward. Functions may be called from any thread, one object by one thread at a time. Objects come from
+ * functions that end in _new and go by those that end in _free; NULL is taken by all of them and does nothing where nothing else is
+ * said.
  *
  * cc program.c -lswitchpath_state
  */
@@ -178,7 +179,8 @@ size_t switchpath_strip_sealed(switchpath_part *part, const switchpath_key *key,
 
 /* A computation: its number, and tags that nobody has used. */
 typedef struct switchpath_computation switchpath_computation;
-/* A new one, from 128 bits of randomness of the operating system's. */
+/* A new one. Its numbers are drawn by the operating system where `randomness` is NULL; else they follow from those 128 bits, the same
+ * again from the same. NULL where the system gives no randomness. */
 switchpath_computation *switchpath_computation_new(const uint64_t randomness[2]);
 /* Somebody else's, known by its number, with tags of one's own. */
 switchpath_computation *switchpath_computation_joined_new(uint64_t number, const uint64_t randomness[2]);

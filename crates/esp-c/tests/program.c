@@ -83,7 +83,7 @@ static void carried_along(void) {
 /* One member and the root, without a router in between: what the one sends the other takes. */
 static void a_round(void) {
     const uint64_t second = 1000000000;
-    switchpath_computation *own = switchpath_computation_new(RANDOMNESS);
+    switchpath_computation *own = switchpath_computation_new(RANDOMNESS), *other;
     uint64_t number = switchpath_computation_number(own), now = 5 * second, until, sent = 0;
     switchpath_schedule schedule;
     switchpath_reporter *member;
@@ -136,7 +136,16 @@ static void a_round(void) {
     switchpath_controller_free(NULL);
     switchpath_computation_free(NULL);
     CHECK(switchpath_reporter_poll(NULL, 0, &part, &until) == SWITCHPATH_OVER);
-    CHECK(switchpath_computation_new(NULL) == NULL);
+    /* Drawn by the system: no two are alike. */
+    own = switchpath_computation_new(NULL);
+    other = switchpath_computation_joined_new(number, NULL);
+    CHECK(own != NULL && other != NULL && switchpath_computation_number(other) == number);
+    CHECK(switchpath_computation_number(own) != number && switchpath_computation_tag(own) != switchpath_computation_tag(other));
+    switchpath_computation_free(other);
+    other = switchpath_computation_new(NULL);
+    CHECK(other != NULL && switchpath_computation_number(own) != switchpath_computation_number(other));
+    switchpath_computation_free(own);
+    switchpath_computation_free(other);
 }
 
 #define NUMBER(name) printf("value %s %d\n", #name, (int)SWITCHPATH_##name)

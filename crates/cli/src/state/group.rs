@@ -46,7 +46,7 @@ pub fn collect(computation: u64, operator: Operator, member: &Member, (line, jso
     let schedule = Schedule::plan(start, member.lifetime, (member.delay, member.delay), member.tries)?;
     let random = RandomState::new();
     // Members come in by several ports of a router and leave by the one towards the root: there they meet (spec E-38).
-    let computation = Computation::joined(computation, [random.hash_one(0), random.hash_one(1)]).at(Locations::OUTPUT);
+    let computation = Computation::new()?.joined(computation).at(Locations::OUTPUT);
     let round = computation.round(attempt as u32, operator);
     match member.to {
         Some(root) => {

@@ -1,7 +1,7 @@
 //! For end systems: computations, and the parts of them that hosts play (spec E-43 to E-49).
 //!
 //! Nothing here sends or receives, or knows the time: a host asks what to do ([`Action`]), and says what has come. How parts
-//! travel is [`crate::wire`]'s.
+//! travel is [`crate::wire`]'s. All that is asked of the system is randomness, for a new [`Computation`].
 
 mod branches;
 mod computation;
@@ -9,6 +9,7 @@ mod controller;
 mod epochs;
 mod exchange;
 mod layers;
+mod randomness;
 mod reporter;
 mod round;
 mod survey;
@@ -19,6 +20,7 @@ pub use controller::{Controller, Outcome};
 pub use epochs::Epochs;
 pub use exchange::{Datagrams, Patience, Unanswered, ask, collect, report};
 pub use layers::{Layers, MOST_LAYERS};
+pub use randomness::randomness;
 pub use reporter::Reporter;
 pub use round::{Round, Schedule, TooShort};
 pub use survey::{Executes, Probes, Question, Returned, Survey};

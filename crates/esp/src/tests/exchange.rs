@@ -63,7 +63,7 @@ fn run<T>(future: impl Future<Output = T>) -> T {
 
 #[test]
 fn a_member_reports_and_the_root_has_the_result() {
-    let round = Computation::new([1, 2]).round(0, Operator::Max);
+    let round = Computation::seeded([1, 2]).round(0, Operator::Max);
     let schedule = Schedule::plan(START, LIFETIME, (Nanos::millis(50), Nanos::ZERO), 3).unwrap();
     let member = Wire::new(vec![(START, b"noise".to_vec())]);
     run(report(&member, Reporter::new(round, schedule, 9, 42))).unwrap();
@@ -79,7 +79,7 @@ fn a_member_reports_and_the_root_has_the_result() {
 
 #[test]
 fn a_question_is_repeated_until_it_is_answered() {
-    let own = Computation::new([1, 2]);
+    let own = Computation::seeded([1, 2]);
     let patience = Patience { retry: Nanos::millis(100), deadline: START + Nanos::secs(1) };
     let get = own.get(7);
     let with = |value, error| {

@@ -2,7 +2,7 @@
 
 use super::{Place, packet, part_of};
 use crate::host::{Action, Computation, Controller, Outcome, Reporter, Schedule, TooShort};
-use crate::isa::{Instruction, Operator};
+use crate::isa::{Instruction, Opcode, Operator};
 use crate::site::{Fate, Location};
 use crate::store::{LIFETIME, StoreSpec};
 use crate::wire::{Locations, Part};
@@ -53,7 +53,7 @@ impl Tree {
 
 /// Everybody reports what `value` says of them, and what the root makes of it, from how many packets.
 fn collect(tree: &mut Tree, members: u64, operator: Operator, value: impl Fn(u64) -> u64) -> (Outcome, u64) {
-    let round = Computation::new([1, 2]).round(0, operator);
+    let round = Computation::seeded([1, 2]).round(0, operator);
     let schedule = Schedule::plan(START, LIFETIME, (DELAY, Nanos::millis(10)), 12).unwrap();
     let mut reporters: Vec<Reporter> =
         (0..members).map(|n| Reporter::new(round, schedule, crate::store::mix(n, 77), value(n))).collect();
@@ -129,7 +129,7 @@ fn both_phases_and_the_skew_of_clocks_fit_into_a_lifetime() {
 
 #[test]
 fn rounds_and_computations_have_tags_of_their_own() {
-    let (one, other) = (Computation::new([1, 2]), Computation::new([1, 3]));
+    let (one, other) = (Computation::seeded([1, 2]), Computation::seeded([1, 3]));
     let rounds = [&one, &other].map(|computation| [0, 1].map(|attempt| computation.round(attempt, Operator::Add)));
     let mut tags: Vec<u64> = rounds.iter().flatten().flat_map(|round| [round.counter, round.result]).collect();
     let mut drawing = one.clone();
@@ -138,13 +138,81 @@ fn rounds_and_computations_have_tags_of_their_own() {
     tags.dedup();
     assert_eq!(tags.len(), 8 + 100);
     // Whoever has joined by its number has the same rounds.
-    assert_eq!(Computation::joined(one.id(), [9, 9]).round(1, Operator::Add), one.round(1, Operator::Add));
+    assert_eq!(Computation::seeded([9, 9]).joined(one.id()).round(1, Operator::Add), one.round(1, Operator::Add));
+}
+
+/// Nobody is told the numbers of the operating system, and no two computations have the same.
+#[test]
+fn the_system_draws_the_numbers_of_a_computation_and_a_seed_repeats_them() {
+    let mut drawn: Vec<u64> = (0..8)
+        .flat_map(|_| {
+            let mut one = Computation::new().unwrap();
+            [one.id(), one.tag(), one.joined(7).tag()]
+        })
+        .collect();
+    drawn.sort_unstable();
+    drawn.dedup();
+    assert_eq!(drawn.len(), 24);
+    let seeded = || Computation::seeded([5, 6]);
+    assert_eq!((seeded().id(), seeded().tag()), (seeded().id(), seeded().tag()));
+    assert_eq!(Computation::new().unwrap().joined(9).id(), 9);
+}
+
+#[test]
+fn every_instruction_has_a_builder() {
+    let own = Computation::seeded([1, 2]).at(Locations::OUTPUT);
+    let (tag, counter, result, child, value) = (1, 1, 2, 3, 4);
+    let (relation, operator) = (Operator::Ne, Operator::Xor);
+    let count = |threshold, inclusive| Instruction::Count { counter, threshold, inclusive };
+    let compare = |relation| Instruction::Compare { tag, value, relation };
+    let setfwd = |relation| Instruction::Setfwd { tag, value, relation };
+    let built = [
+        (own.nop(), Instruction::Nop),
+        (own.count(counter, 9), count(9, false)),
+        (own.count_to(counter, 9), count(9, true)),
+        (own.once(tag), count(2, false)),
+        (own.compare(tag, relation, value), compare(relation)),
+        (own.new_maximum(tag, value), compare(Operator::Gt)),
+        (own.new_minimum(tag, value), compare(Operator::Lt)),
+        (own.collect(counter, result, operator, value), Instruction::Collect { counter, result, value, operator }),
+        (
+            own.rcollect((counter, result), child, operator, value),
+            Instruction::Rcollect { counter, result, child, value, operator },
+        ),
+        (own.rchld(counter, child), Instruction::Rchld { counter, child }),
+        (own.mark(tag, value), Instruction::Mark { tag, value }),
+        (own.if_marked(tag), Instruction::Test { tag }),
+        (own.get(tag), Instruction::Get { tag, value: 0 }),
+        (own.put(tag, value), Instruction::Put { tag, value }),
+        (own.setfwd(tag, relation, value), setfwd(relation)),
+        (own.if_at_least(tag, value), setfwd(Operator::Ge)),
+    ];
+    for (part, instruction) in built {
+        assert_eq!(part, own.part(instruction), "{instruction}");
+        assert_eq!((part.locations, part.computation), (Locations::OUTPUT, own.id()));
+    }
+    let missing = |opcode: &Opcode| !built.iter().any(|(part, _)| part.instruction.opcode() == *opcode);
+    assert_eq!(Opcode::ALL.into_iter().find(missing), None);
+}
+
+/// Of several values a router lets through those that none before was as great as, or as small as.
+#[test]
+fn only_what_is_more_than_before_passes_as_a_maximum_and_only_what_is_less_as_a_minimum() {
+    let (own, mut place) = (Computation::seeded([1, 2]), Place::small());
+    let mut passed = |part: fn(&Computation, u64, u64) -> Part, tag| {
+        let passes =
+            |value: &u64| place.pass(Location::Input, &mut packet(&part(&own, tag, *value))) == Fate::Forwarded;
+        [5, 5, 3, 8, 7, 1, 8, 9].into_iter().filter(passes).collect::<Vec<u64>>()
+    };
+    assert_eq!(passed(Computation::new_maximum, 1), [5, 8, 9]);
+    assert_eq!(passed(Computation::new_minimum, 2), [5, 3, 1]);
+    assert_eq!((place.value(1), place.value(2)), (Some(9), Some(1)));
 }
 
 /// What a host marks on its way up is what its data is tested for on the way down (spec E-45), layer by layer (E-47).
 #[test]
 fn branches_are_marked_from_below_and_layers_shed_from_above() {
-    let mut computation = Computation::new([1, 2]);
+    let mut computation = Computation::seeded([1, 2]);
     let (tag, mut wanted, mut other) = (computation.tag(), Place::small(), Place::small());
     let pass = |place: &mut Place, location, part: Part| place.pass(location, &mut packet(&part));
     assert_eq!(pass(&mut wanted, Location::Input, computation.mark(tag, 1)), Fate::Forwarded);

@@ -81,7 +81,7 @@ pub fn run(plan: &GroupPlan) -> Result<Values> {
     let mut members: Vec<Vec<Box<dyn Says>>> = sockets.iter().map(|_| Vec::new()).collect();
     let names = Key::new([plan.seed, begin.get()]);
     // Members come in by several ports of a router.
-    let computation = Computation::new([plan.seed, begin.get()]).at(Locations::CENTRAL);
+    let computation = Computation::seeded([plan.seed, begin.get()]).at(Locations::CENTRAL);
     let round = computation.round(0, plan.operator());
     let schedule = Schedule::plan(begin, plan.lifetime, (plan.delay, Nanos::ZERO), plan.tries)?;
     for n in 0..plan.members {
