@@ -174,6 +174,8 @@ size_t switchpath_before_data_sealed(const switchpath_part *part, const switchpa
 size_t switchpath_with_data_sealed(switchpath_part *part, const switchpath_key *key, const uint8_t *bytes, size_t length);
 size_t switchpath_wrap_sealed(const switchpath_part *part, const switchpath_key *key, const uint8_t *packet, size_t length, uint8_t *into,
                               size_t room);
+size_t switchpath_wrap_option_sealed(const switchpath_part *part, const switchpath_key *key, const uint8_t *packet, size_t length, uint8_t *into,
+                                     size_t room);
 size_t switchpath_strip_sealed(switchpath_part *part, const switchpath_key *key, const uint8_t *packet, size_t length, uint8_t *into,
                                size_t room);
 

@@ -190,6 +190,13 @@ static void sealed(void) {
     CHECK(switchpath_strip_sealed(&part, other, made, length, back, sizeof back) == 0);
     CHECK(switchpath_strip_sealed(&part, key, made, length, back, sizeof back) == sizeof packet);
     CHECK(memcmp(back, packet, sizeof packet) == 0 && part.operands[1] == 2);
+    length = switchpath_wrap_option_sealed(&put, key, packet, sizeof packet, made, sizeof made);
+    CHECK(length == sizeof packet + 2 + 38 && made[9] == packet[9] && made[20] == 158);
+    CHECK(switchpath_strip_sealed(&part, other, made, length, back, sizeof back) == 0);
+    CHECK(switchpath_strip(&part, made, length, back, sizeof back) == 0);
+    CHECK(switchpath_strip_sealed(&part, key, made, length, back, sizeof back) == sizeof packet);
+    CHECK(memcmp(back, packet, sizeof packet) == 0 && part.operands[1] == 2);
+    CHECK(switchpath_wrap_option_sealed(&put, NULL, packet, sizeof packet, made, sizeof made) == 0);
     CHECK(switchpath_key_new("none", 4) == NULL && switchpath_key_new(NULL, 32) == NULL);
     CHECK(switchpath_write_sealed(&put, NULL, bytes) == 0 && switchpath_read_sealed(&part, NULL, bytes, 38) == 0);
     switchpath_key_free(key);

@@ -1,5 +1,5 @@
 //! Rounds and questions as futures, over any socket of any runtime: what to send when is decided here, a socket that can wait is the caller's
-//! (spec E-49).
+//! (spec E-49). Where routers want what they execute sealed the socket is to be a [`Sealing`](super::Sealing) one.
 
 use super::{Action, Controller, Outcome, Reporter};
 use crate::wire::Part;

@@ -12,6 +12,7 @@ mod layers;
 mod randomness;
 mod reporter;
 mod round;
+mod sealing;
 mod survey;
 
 pub use branches::{Branch, Shared, branches};
@@ -23,6 +24,7 @@ pub use layers::{Layers, MOST_LAYERS};
 pub use randomness::randomness;
 pub use reporter::Reporter;
 pub use round::{Round, Schedule, TooShort};
+pub use sealing::Sealing;
 pub use survey::{Executes, Probes, Question, Returned, Survey};
 
 use crate::wire::Part;
