@@ -207,6 +207,9 @@ typedef struct switchpath_reporter switchpath_reporter;
 /* The `attempt`th round of a computation; its router knows it as `child`, drawn at random. NULL where the operator does not combine. */
 switchpath_reporter *switchpath_reporter_new(uint64_t computation, uint32_t attempt, unsigned combine, const switchpath_schedule *schedule,
                                              uint64_t child, uint64_t value);
+/* Before it is asked first: it plays so many rounds, the next `every` nanoseconds after the one before or when that is over, the next attempt each
+ * time. The root has to be told the same; nobody tells members that a round was complete. */
+void switchpath_reporter_repeat(switchpath_reporter *reporter, uint16_t most, uint64_t every);
 enum switchpath_action switchpath_reporter_poll(switchpath_reporter *reporter, uint64_t now, switchpath_part *part, uint64_t *until);
 void switchpath_reporter_free(switchpath_reporter *reporter);
 
@@ -228,8 +231,10 @@ switchpath_controller *switchpath_controller_new(uint64_t computation, uint32_t 
                                                  const switchpath_schedule *schedule);
 /* A part has come; those of other rounds are nothing to it. */
 void switchpath_controller_received(switchpath_controller *controller, const switchpath_part *part);
+/* The same for the root, which plays the next round where one is not complete. */
+void switchpath_controller_repeat(switchpath_controller *controller, uint16_t most, uint64_t every);
 /* Never SWITCHPATH_SEND. */
-enum switchpath_action switchpath_controller_poll(const switchpath_controller *controller, uint64_t now, switchpath_outcome *outcome,
+enum switchpath_action switchpath_controller_poll(switchpath_controller *controller, uint64_t now, switchpath_outcome *outcome,
                                                   uint64_t *until);
 void switchpath_controller_free(switchpath_controller *controller);
 

@@ -1,7 +1,7 @@
 //! Computations, and both ends of their rounds.
 
 use crate::part::CPart;
-use esp::host::{Action, Computation, Controller, Outcome, Reporter, Round, Schedule};
+use esp::host::{Action, Attempts, Computation, Controller, Outcome, Reporter, Round, Schedule};
 use esp::isa::Operator;
 use esp::wire::Locations;
 use units::{Instant, Nanos};
@@ -130,6 +130,22 @@ pub extern "C" fn switchpath_reporter_new(
 
 /// The header says it.
 #[unsafe(no_mangle)]
+pub extern "C" fn switchpath_reporter_repeat(reporter: Option<&mut Reporter>, most: u16, every: u64) {
+    if let Some(reporter) = reporter {
+        *reporter = reporter.clone().repeated(Attempts { most, every: Nanos::new(every) });
+    }
+}
+
+/// The header says it.
+#[unsafe(no_mangle)]
+pub extern "C" fn switchpath_controller_repeat(controller: Option<&mut Controller>, most: u16, every: u64) {
+    if let Some(controller) = controller {
+        *controller = controller.clone().repeated(Attempts { most, every: Nanos::new(every) });
+    }
+}
+
+/// The header says it.
+#[unsafe(no_mangle)]
 pub extern "C" fn switchpath_reporter_poll(
     reporter: Option<&mut Reporter>,
     now: u64,
@@ -185,7 +201,7 @@ pub extern "C" fn switchpath_controller_received(controller: Option<&mut Control
 /// The header says it.
 #[unsafe(no_mangle)]
 pub extern "C" fn switchpath_controller_poll(
-    controller: Option<&Controller>,
+    controller: Option<&mut Controller>,
     now: u64,
     outcome: Option<&mut COutcome>,
     until: Option<&mut u64>,

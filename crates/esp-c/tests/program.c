@@ -80,6 +80,39 @@ static void carried_along(void) {
     CHECK(memcmp(back, packet, sizeof packet) == 0 && part.operands[0] == 9);
 }
 
+/* A round in which all reports are lost, and the one after it. */
+static void again(void) {
+    const uint64_t second = 1000000000, every = 20 * second;
+    uint64_t now = 5 * second, until;
+    switchpath_schedule schedule;
+    switchpath_reporter *member;
+    switchpath_controller *root;
+    switchpath_outcome outcome;
+    switchpath_part part;
+    CHECK(switchpath_plan(&schedule, now, 10 * second, second / 10, 0, 3) == 0);
+    member = switchpath_reporter_new(7, 3, SWITCHPATH_MAX, &schedule, 1, 42);
+    root = switchpath_controller_new(7, 3, SWITCHPATH_MAX, &schedule);
+    switchpath_reporter_repeat(member, 2, every);
+    switchpath_controller_repeat(root, 2, every);
+    for (;;) {
+        enum switchpath_action action = switchpath_reporter_poll(member, now, &part, &until);
+        if (action == SWITCHPATH_OVER) break;
+        if (action == SWITCHPATH_WAIT) {
+            now = until;
+            continue;
+        }
+        if (part.instruction == SWITCHPATH_RCHLD || now > schedule.end) switchpath_controller_received(root, &part);
+        CHECK(now > schedule.start + every || switchpath_controller_poll(root, now, &outcome, NULL) == SWITCHPATH_WAIT);
+    }
+    CHECK(now >= schedule.end + every);
+    CHECK(switchpath_controller_poll(root, now, &outcome, NULL) == SWITCHPATH_OVER);
+    CHECK(outcome.ending == SWITCHPATH_COMPLETE && outcome.result == 42 && outcome.missing == 0);
+    switchpath_reporter_free(member);
+    switchpath_controller_free(root);
+    switchpath_reporter_repeat(NULL, 2, every);
+    switchpath_controller_repeat(NULL, 2, every);
+}
+
 /* One member and the root, without a router in between: what the one sends the other takes. */
 static void a_round(void) {
     const uint64_t second = 1000000000;
@@ -210,6 +243,7 @@ int main(void) {
     carried_along();
     sealed();
     a_round();
+    again();
     numbers();
     return 0;
 }

@@ -1,7 +1,8 @@
 //! One computation of an end system: its number, its tags, and the instructions about them.
 
 use super::randomness;
-use super::round::Round;
+use super::round::{Number, Round};
+use super::secret::Secret;
 use crate::isa::{Instruction, Operator};
 use crate::store::Key;
 use crate::wire::{Locations, Part};
@@ -14,6 +15,7 @@ pub struct Computation {
     secret: Key,
     drawn: u64,
     locations: Locations,
+    shared: Option<Secret>,
 }
 
 impl Computation {
@@ -30,13 +32,20 @@ impl Computation {
     /// One whose numbers follow from 128 bits of a seed: the same again from the same, as trials want it.
     pub fn seeded(seed: [u64; 2]) -> Computation {
         let secret = Key::new(seed);
-        Computation { id: secret.hash(0), secret: secret.derive(1), drawn: 0, locations: Locations::INPUT }
+        let (id, secret, locations) = (secret.hash(0), secret.derive(1), Locations::INPUT);
+        Computation { id, secret, drawn: 0, locations, shared: None }
     }
 
     /// A part of somebody else's, known by its number, with tags of one's own.
     #[must_use]
     pub fn joined(self, id: u64) -> Computation {
         Computation { id, ..self }
+    }
+
+    /// One whose rounds only those know who have a secret: 128 bits, drawn at random, the same for the root and all members.
+    #[must_use]
+    pub fn sharing(self, secret: [u64; 2]) -> Computation {
+        Computation { shared: Some(Secret::new(secret)), ..self }
     }
 
     /// Where routers are to execute what it sends; where nothing is said, at the port it comes in by.
@@ -57,11 +66,11 @@ impl Computation {
     }
 
     /// The `attempt`th round of collecting a value from all members with `operator`. Everybody who knows the number of
-    /// the computation knows the tags of all rounds. Where members come in by several ports of a router it is better executed
+    /// the computation knows the tags of all rounds, but where members [share a secret](Computation::sharing). Where members come in by several ports of a router it is better executed
     /// where they leave ([`Computation::at`]): by the port towards the root, on whose store they meet (spec E-38). Where they come
     /// in each port reports by itself.
     pub fn round(&self, attempt: u32, operator: Operator) -> Round {
-        Round::new(self.id, attempt, operator, self.locations)
+        Round::new(self.id, Number { attempt, beside: 0, secret: self.shared }, operator, self.locations)
     }
 
     /// A packet with an instruction.

@@ -3,6 +3,7 @@
 //! Nothing here sends or receives, or knows the time: a host asks what to do ([`Action`]), and says what has come. How parts
 //! travel is [`crate::wire`]'s. All that is asked of the system is randomness, for a new [`Computation`].
 
+mod attempts;
 mod branches;
 mod computation;
 mod controller;
@@ -13,8 +14,10 @@ mod randomness;
 mod reporter;
 mod round;
 mod sealing;
+mod secret;
 mod survey;
 
+pub use attempts::Attempts;
 pub use branches::{Branch, Shared, branches};
 pub use computation::Computation;
 pub use controller::{Controller, Outcome};

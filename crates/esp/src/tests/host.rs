@@ -1,11 +1,12 @@
 //! End systems and routers together: what a computation comes to, over links that lose packets.
 
 use super::{Place, packet, part_of};
-use crate::host::{Action, Computation, Controller, Outcome, Reporter, Schedule, TooShort};
+use crate::host::{Action, Attempts, Computation, Controller, Outcome, Reporter, Schedule, TooShort};
 use crate::isa::{Instruction, Opcode, Operator};
 use crate::site::{Fate, Location};
-use crate::store::{LIFETIME, StoreSpec};
+use crate::store::{LIFETIME, StoreSpec, mix};
 use crate::wire::{Locations, Part};
+use std::ops::Range;
 use units::{Instant, Nanos};
 
 const START: Instant = Instant::new(5_000_000_000);
@@ -18,6 +19,8 @@ struct Tree {
     /// Of a thousand packets on each link.
     lost: u64,
     drawn: u64,
+    /// Nothing passes a leaf router in this time.
+    down: Option<(usize, Range<Instant>)>,
 }
 
 impl Tree {
@@ -27,7 +30,13 @@ impl Tree {
             place.rules.node = node;
             place
         };
-        Tree { leaves: (0..leaves as u64).map(|n| router(100 + n)).collect(), top: router(1), lost, drawn: 0 }
+        Tree {
+            leaves: (0..leaves as u64).map(|n| router(100 + n)).collect(),
+            top: router(1),
+            lost,
+            drawn: 0,
+            down: None,
+        }
     }
 
     fn loses(&mut self) -> bool {
@@ -39,6 +48,9 @@ impl Tree {
 
     /// What comes to the root of a part that a member below this leaf sends.
     fn up(&mut self, leaf: usize, now: Instant, part: &Part) -> Option<Part> {
+        if self.down.as_ref().is_some_and(|(down, time)| *down == leaf && time.contains(&now)) {
+            return None;
+        }
         let mut bytes = packet(part);
         let lost = [self.loses(), self.loses(), self.loses()];
         for (router, lost) in [&mut self.leaves[leaf], &mut self.top].into_iter().zip(lost) {
@@ -51,18 +63,34 @@ impl Tree {
     }
 }
 
+fn schedule() -> Schedule {
+    Schedule::plan(START, LIFETIME, (DELAY, Nanos::millis(10)), 12).unwrap()
+}
+
 /// Everybody reports what `value` says of them, and what the root makes of it, from how many packets.
 fn collect(tree: &mut Tree, members: u64, operator: Operator, value: impl Fn(u64) -> u64) -> (Outcome, u64) {
-    let round = Computation::seeded([1, 2]).round(0, operator);
-    let schedule = Schedule::plan(START, LIFETIME, (DELAY, Nanos::millis(10)), 12).unwrap();
-    let mut reporters: Vec<Reporter> =
-        (0..members).map(|n| Reporter::new(round, schedule, crate::store::mix(n, 77), value(n))).collect();
-    let (mut root, mut now, leaves) = (Controller::new(round, schedule), START, tree.leaves.len());
+    let (outcome, root) = attempt(tree, Attempts::ONE, (members, operator), value);
+    (outcome, root.packets())
+}
+
+/// The same in so many rounds, and what the root knows then.
+fn attempt(
+    tree: &mut Tree,
+    attempts: Attempts,
+    (members, operator): (u64, Operator),
+    value: impl Fn(u64) -> u64,
+) -> (Outcome, Controller) {
+    let (round, schedule) = (Computation::seeded([1, 2]).round(0, operator), schedule());
+    let member = |n| Reporter::new(round, schedule, mix(n, 77), value(n)).repeated(attempts);
+    let mut reporters: Vec<Reporter> = (0..members).map(member).collect();
+    let (mut root, mut now) = (Controller::new(round, schedule).repeated(attempts), START);
+    let leaves = tree.leaves.len();
     loop {
-        if let Action::Over(outcome) = root.poll(now) {
-            return (outcome, root.packets());
-        }
-        let mut next = schedule.end;
+        let mut next = match root.poll(now) {
+            Action::Over(outcome) => return (outcome, root),
+            Action::Wait(until) => until,
+            Action::Send(_) => panic!("a root sends nothing"),
+        };
         for (n, reporter) in reporters.iter_mut().enumerate() {
             loop {
                 match reporter.poll(now) {
@@ -112,6 +140,56 @@ fn the_greatest_loss_and_the_least_rate_come_out() {
 #[test]
 fn a_round_without_anybody_ends_in_time() {
     assert_eq!(collect(&mut Tree::new(3, 1000), 10, Operator::Add, |_| 1), (Outcome::Nobody, 0));
+}
+
+/// All reports below one router are lost on their way, and in the next round none of these.
+#[test]
+fn a_round_that_is_not_complete_is_followed_by_one_that_is() {
+    let (every, Schedule { collect: reports, end, .. }) = (LIFETIME * 2, schedule());
+    let tree = || Tree { down: Some((3, reports..end)), ..Tree::new(8, 20) };
+    let group = (100, Operator::Add);
+    let (once, _) = attempt(&mut tree(), Attempts::ONE, group, |_| 1);
+    assert_eq!(once, Outcome::Incomplete { result: None, missing: 1 }, "the one router next to the root waits for it");
+    for every in [every, Nanos::ZERO] {
+        let attempts = Attempts { most: 3, every };
+        let (outcome, root) = attempt(&mut tree(), attempts, group, |_| 1);
+        assert_eq!((outcome, root.left()), (Outcome::Complete(100), 1), "in the second of three");
+    }
+}
+
+/// It ends after so many rounds all the same, with what the best of them came to.
+#[test]
+fn rounds_that_are_never_complete_end_with_the_best_of_them() {
+    let attempts = Attempts { most: 3, every: LIFETIME };
+    let end = schedule().end;
+    let mut never = Tree { down: Some((0, schedule().collect..Instant::FAR)), ..Tree::new(1, 0) };
+    let (outcome, root) = attempt(&mut never, attempts, (5, Operator::Add), |_| 1);
+    assert_eq!((outcome, root.left()), (Outcome::Incomplete { result: None, missing: 1 }, 0), "nobody came later");
+    let mut nobody = Tree::new(3, 1000);
+    assert_eq!(attempt(&mut nobody, attempts, (5, Operator::Add), |_| 1).0, Outcome::Nobody);
+    // A member that begins late takes part in the round of that time, and ends with the last.
+    let round = Computation::seeded([1, 2]).round(4, Operator::Add);
+    let mut late = Reporter::new(round, schedule(), 9, 1).repeated(attempts);
+    assert_eq!(late.poll(end + Nanos::secs(1)), Action::Send(round.next().known(9)));
+    assert_eq!(late.poll(end + LIFETIME * 2), Action::Over(()));
+}
+
+/// Whoever knows the number of a computation, and not the secret that its members share, knows none of its tags.
+#[test]
+fn members_that_share_a_secret_have_tags_that_nobody_else_knows() {
+    let of = |secret| Computation::seeded([1, 2]).sharing(secret).round(3, Operator::Add);
+    let (open, ours) = (Computation::seeded([1, 2]).round(3, Operator::Add), of([5, 6]));
+    let joined = Computation::seeded([8, 9]).joined(ours.computation).sharing([5, 6]);
+    assert_eq!(joined.round(3, Operator::Add), ours);
+    assert_eq!(joined.round(4, Operator::Add), ours.next(), "the next attempt has the same secret");
+    let mut tags: Vec<u64> = [open, open.next(), ours, ours.next(), of([5, 7]), of([6, 6])]
+        .into_iter()
+        .flat_map(|round| [round.counter, round.result])
+        .collect();
+    tags.sort_unstable();
+    tags.dedup();
+    assert_eq!(tags.len(), 12);
+    assert!(!format!("{ours:?}").contains("[5, 6]"));
 }
 
 #[test]
