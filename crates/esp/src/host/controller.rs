@@ -12,13 +12,13 @@ const MOST: usize = 1024;
 
 /// How a round ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub enum Outcome<T = u64> {
     /// Everybody who was known has reported, and this is the result.
-    Complete(u64),
+    Complete(T),
     /// So many children of the root have not reported; the others' result, if there are any.
     Incomplete {
         /// Of those who have.
-        result: Option<u64>,
+        result: Option<T>,
         /// How many have not.
         missing: usize,
     },
@@ -28,9 +28,26 @@ pub enum Outcome {
     Nobody,
 }
 
-impl Outcome {
+impl<T> Outcome<T> {
+    /// The result, if there is one; of all, or of some.
+    pub fn result(self) -> Option<T> {
+        match self {
+            Outcome::Complete(result) => Some(result),
+            Outcome::Incomplete { result, .. } => result,
+            Outcome::Failed | Outcome::Nobody => None,
+        }
+    }
+
+    /// How many children of the root are known not to have reported.
+    pub fn missing(&self) -> usize {
+        match self {
+            Outcome::Incomplete { missing, .. } => *missing,
+            _ => 0,
+        }
+    }
+
     /// How much it says.
-    const fn rank(self) -> u8 {
+    const fn rank(&self) -> u8 {
         match self {
             Outcome::Nobody => 0,
             Outcome::Failed => 1,

@@ -2,8 +2,8 @@
 
 use super::{Place, packet, part};
 use crate::host::{
-    Computation, Controller, Datagrams, Outcome, Patience, Reporter, Schedule, Sealing, Unanswered, ask, collect,
-    report,
+    Computation, Controller, Datagrams, Mean, MeanController, MeanReporter, MeanRounds, Outcome, Patience, Reporter,
+    Schedule, Sealing, Unanswered, ask, collect, report,
 };
 use crate::isa::{Instruction, Operator};
 use crate::seal::OperatorKey;
@@ -101,6 +101,18 @@ fn a_question_is_repeated_until_it_is_answered() {
     let silent = Wire::new(Vec::new());
     assert_eq!(run(ask(&silent, &get, patience)), Err(Unanswered::Late));
     assert_eq!((silent.sent.borrow().len(), silent.now.get()), (10, patience.deadline));
+}
+
+/// Whatever is found out, the futures play it.
+#[test]
+fn a_member_reports_and_the_root_has_the_mean() {
+    let rounds = MeanRounds::of(&Computation::seeded([1, 2]), 0);
+    let schedule = Schedule::plan(START, LIFETIME, (Nanos::millis(50), Nanos::ZERO), 3).unwrap();
+    let member = Wire::new(Vec::new());
+    run(report(&member, MeanReporter::new(rounds, schedule, 9, 42))).unwrap();
+    let root = Wire::new(member.sent.into_inner());
+    let outcome = run(collect(&root, &mut MeanController::new(rounds, schedule)));
+    assert_eq!(outcome, Ok(Outcome::Complete(Mean { sum: 42, members: 1 })));
 }
 
 const KEY: OperatorKey = OperatorKey::new([7; 16]);

@@ -1,7 +1,10 @@
 //! End systems and routers together: what a computation comes to, over links that lose packets.
 
 use super::{Place, packet, part_of};
-use crate::host::{Action, Attempts, Computation, Controller, Outcome, Reporter, Schedule, TooShort};
+use crate::host::{
+    Action, Alarm, Attempts, Computation, Controller, Mean, MeanController, MeanReporter, MeanRounds, Member, Outcome,
+    Reporter, Root, Schedule, TooShort,
+};
 use crate::isa::{Instruction, Opcode, Operator};
 use crate::site::{Fate, Location};
 use crate::store::{LIFETIME, StoreSpec, mix};
@@ -82,18 +85,23 @@ fn attempt(
 ) -> (Outcome, Controller) {
     let (round, schedule) = (Computation::seeded([1, 2]).round(0, operator), schedule());
     let member = |n| Reporter::new(round, schedule, mix(n, 77), value(n)).repeated(attempts);
-    let mut reporters: Vec<Reporter> = (0..members).map(member).collect();
-    let (mut root, mut now) = (Controller::new(round, schedule).repeated(attempts), START);
-    let leaves = tree.leaves.len();
+    let mut root = Controller::new(round, schedule).repeated(attempts);
+    let outcome = play(tree, (0..members).map(member).collect(), &mut root);
+    (outcome, root)
+}
+
+/// What a root finds out with members below the leaves of a tree, in turn.
+fn play<R: Root>(tree: &mut Tree, mut group: Vec<impl Member>, root: &mut R) -> R::Outcome {
+    let (mut now, leaves) = (START, tree.leaves.len());
     loop {
         let mut next = match root.poll(now) {
-            Action::Over(outcome) => return (outcome, root),
+            Action::Over(outcome) => return outcome,
             Action::Wait(until) => until,
             Action::Send(_) => panic!("a root sends nothing"),
         };
-        for (n, reporter) in reporters.iter_mut().enumerate() {
+        for (n, member) in group.iter_mut().enumerate() {
             loop {
-                match reporter.poll(now) {
+                match member.poll(now) {
                     Action::Send(part) => {
                         if let Some(part) = tree.up(n % leaves, now, &part) {
                             root.received(&part);
@@ -172,6 +180,57 @@ fn rounds_that_are_never_complete_end_with_the_best_of_them() {
     let mut late = Reporter::new(round, schedule(), 9, 1).repeated(attempts);
     assert_eq!(late.poll(end + Nanos::secs(1)), Action::Send(round.next().known(9)));
     assert_eq!(late.poll(end + LIFETIME * 2), Action::Over(()));
+}
+
+/// What members of a group have on average, in one attempt, and in the second where all reports of some are lost in the first.
+#[test]
+fn the_mean_of_a_group_is_exact() {
+    let rounds = MeanRounds::of(&Computation::seeded([1, 2]), 0);
+    let values: Vec<u64> = (0..100).map(|n| n * 37 % 101).collect();
+    let expected = Mean { sum: values.iter().sum(), members: 100 };
+    let whole = schedule().collect..schedule().end;
+    for (down, most, outcome) in [
+        (None, 1, Outcome::Complete(expected)),
+        (Some((3, whole.clone())), 1, Outcome::Incomplete { result: None, missing: 1 }),
+        (Some((3, whole)), 2, Outcome::Complete(expected)),
+    ] {
+        let (mut tree, attempts) = (Tree { down, ..Tree::new(8, 20) }, Attempts { most, every: LIFETIME });
+        let member = |(n, value): (usize, &u64)| {
+            MeanReporter::new(rounds, schedule(), mix(n as u64, 77), *value).repeated(attempts)
+        };
+        let group: Vec<_> = values.iter().enumerate().map(member).collect();
+        let mut root = MeanController::new(rounds, schedule()).repeated(attempts);
+        assert_eq!(play(&mut tree, group, &mut root), outcome);
+        assert!(root.packets() > 0 && root.packets() <= 2 * 24 * u64::from(most), "{} packets", root.packets());
+    }
+    assert!((expected.value() - 49.5).abs() < 1.0, "{}", expected.value());
+    assert_eq!(Mean { sum: 7, members: 2 }.value().to_bits(), 3.5f64.to_bits());
+    let mut nobody = MeanController::new(rounds, schedule());
+    assert_eq!(nobody.poll(schedule().end), Action::Over(Outcome::Nobody));
+}
+
+/// Whoever is alarmed hears of no more reports than it takes, and of the last of these at once.
+#[test]
+fn an_alarm_goes_off_with_the_report_that_makes_enough() {
+    let mut computation = Computation::seeded([1, 2]);
+    for needed in [1, 10, 37] {
+        let (mut tree, tag) = (Tree::new(8, 0), computation.tag());
+        let mut alarm = Alarm::new(&computation, tag, needed);
+        let (report, mut packets, mut with) = (alarm.report(), 0, Vec::new());
+        for n in 0..100 {
+            if let Some(part) = tree.up(n % 8, START, &report) {
+                packets += 1;
+                with.extend(alarm.received(&part).then_some(n + 1));
+            }
+        }
+        assert_eq!((with, packets), (vec![needed as usize], needed), "however many report after it");
+        assert!(alarm.has_gone_off());
+    }
+    let mut other = Alarm::new(&computation, 5, 2);
+    let strange = Alarm::new(&computation, 6, 2).report();
+    assert!(![strange, strange].iter().any(|part| other.received(part)) && !other.has_gone_off());
+    let failed = Part { error: true, ..other.report() };
+    assert!(!other.received(&failed) && other.received(&failed), "reports that were not executed are reports");
 }
 
 /// Whoever knows the number of a computation, and not the secret that its members share, knows none of its tags.
