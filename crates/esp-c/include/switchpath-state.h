@@ -1,9 +1,10 @@
 /* Ephemeral state for end systems: instructions that packets carry and routers execute, and rounds in which a group of hosts finds
  * something out together. docs/ephemeral-state.md of Switchpath tells what instructions do.
  *
- * Nothing here sends, receives, waits, reads a clock or draws randomness: the caller does, and asks what to send when. Times are
- * nanoseconds by any clock that only goes forward. Functions may be called from any thread, one object by one thread at a time.
- * Objects come from functions that end in _new and go by those that end in _free; NULL is taken by all of them and does nothing.
+ * Nothing here sends, receives, waits or reads a clock: the caller does, and asks what to send when. Times are nanoseconds by any
+ * clock that only goes forward. Functions may be called from any thread, one object by one thread at a time. Objects come from
+ * functions that end in _new and go by those that end in _free; NULL is taken by all of them and does nothing where nothing else is
+ * said.
  *
  * cc program.c -lswitchpath_state
  */
@@ -173,12 +174,15 @@ size_t switchpath_before_data_sealed(const switchpath_part *part, const switchpa
 size_t switchpath_with_data_sealed(switchpath_part *part, const switchpath_key *key, const uint8_t *bytes, size_t length);
 size_t switchpath_wrap_sealed(const switchpath_part *part, const switchpath_key *key, const uint8_t *packet, size_t length, uint8_t *into,
                               size_t room);
+size_t switchpath_wrap_option_sealed(const switchpath_part *part, const switchpath_key *key, const uint8_t *packet, size_t length, uint8_t *into,
+                                     size_t room);
 size_t switchpath_strip_sealed(switchpath_part *part, const switchpath_key *key, const uint8_t *packet, size_t length, uint8_t *into,
                                size_t room);
 
 /* A computation: its number, and tags that nobody has used. */
 typedef struct switchpath_computation switchpath_computation;
-/* A new one, from 128 bits of randomness of the operating system's. */
+/* A new one. Its numbers are drawn by the operating system where `randomness` is NULL; else they follow from those 128 bits, the same
+ * again from the same. NULL where the system gives no randomness. */
 switchpath_computation *switchpath_computation_new(const uint64_t randomness[2]);
 /* Somebody else's, known by its number, with tags of one's own. */
 switchpath_computation *switchpath_computation_joined_new(uint64_t number, const uint64_t randomness[2]);
@@ -203,6 +207,9 @@ typedef struct switchpath_reporter switchpath_reporter;
 /* The `attempt`th round of a computation; its router knows it as `child`, drawn at random. NULL where the operator does not combine. */
 switchpath_reporter *switchpath_reporter_new(uint64_t computation, uint32_t attempt, unsigned combine, const switchpath_schedule *schedule,
                                              uint64_t child, uint64_t value);
+/* Before it is asked first: it plays so many rounds, the next `every` nanoseconds after the one before or when that is over, the next attempt each
+ * time. The root has to be told the same; nobody tells members that a round was complete. */
+void switchpath_reporter_repeat(switchpath_reporter *reporter, uint16_t most, uint64_t every);
 enum switchpath_action switchpath_reporter_poll(switchpath_reporter *reporter, uint64_t now, switchpath_part *part, uint64_t *until);
 void switchpath_reporter_free(switchpath_reporter *reporter);
 
@@ -224,8 +231,10 @@ switchpath_controller *switchpath_controller_new(uint64_t computation, uint32_t 
                                                  const switchpath_schedule *schedule);
 /* A part has come; those of other rounds are nothing to it. */
 void switchpath_controller_received(switchpath_controller *controller, const switchpath_part *part);
+/* The same for the root, which plays the next round where one is not complete. */
+void switchpath_controller_repeat(switchpath_controller *controller, uint16_t most, uint64_t every);
 /* Never SWITCHPATH_SEND. */
-enum switchpath_action switchpath_controller_poll(const switchpath_controller *controller, uint64_t now, switchpath_outcome *outcome,
+enum switchpath_action switchpath_controller_poll(switchpath_controller *controller, uint64_t now, switchpath_outcome *outcome,
                                                   uint64_t *until);
 void switchpath_controller_free(switchpath_controller *controller);
 

@@ -2,7 +2,7 @@
 
 use crate::bytes;
 use esp::isa::{Instruction, Opcode, Operator};
-use esp::wire::{Carriages, Locations, Part, WrapError, before_data, strip, with_data, wrap, wrap_option};
+use esp::wire::{Carriages, Carried, Locations, Part, WrapError, before_data, strip, with_data, wrap, wrap_option};
 
 /// Bytes of the longest part.
 const MOST: usize = 46;
@@ -171,8 +171,9 @@ pub unsafe extern "C" fn switchpath_wrap(
     into: *mut u8,
     room: usize,
 ) -> usize {
+    let Some(part) = part.and_then(CPart::part) else { return 0 };
     // SAFETY: as the caller promises.
-    unsafe { wrapped(wrap, part, (packet, length), (into, room)) }
+    unsafe { wrapped(wrap, &part, (packet, length), (into, room)) }
 }
 
 /// The header says it.
@@ -187,24 +188,26 @@ pub unsafe extern "C" fn switchpath_wrap_option(
     into: *mut u8,
     room: usize,
 ) -> usize {
+    let Some(part) = part.and_then(CPart::part) else { return 0 };
     // SAFETY: as the caller promises.
-    unsafe { wrapped(wrap_option, part, (packet, length), (into, room)) }
+    unsafe { wrapped(wrap_option, &part, (packet, length), (into, room)) }
 }
 
-/// How a packet gets a part.
-type Wrap = fn(&Carriages, &[u8], &Part) -> Result<Vec<u8>, WrapError>;
+/// How a packet gets a part, sealed or not.
+type Wrap<P> = fn(&Carriages, &[u8], &P) -> Result<Vec<u8>, WrapError>;
 
+/// Puts a packet with a part where the caller wants it. Answers how many bytes that took, or 0.
+///
 /// # Safety
 /// As of those who call it.
-unsafe fn wrapped(
-    how: Wrap,
-    part: Option<&CPart>,
+pub(crate) unsafe fn wrapped<P: Carried>(
+    how: Wrap<P>,
+    part: &P,
     (packet, length): (*const u8, usize),
     (into, room): (*mut u8, usize),
 ) -> usize {
-    let Some(part) = part.and_then(CPart::part) else { return 0 };
     // SAFETY: as the caller promises.
-    let Ok(made) = how(&Carriages::default(), unsafe { bytes::read(packet, length) }, &part) else { return 0 };
+    let Ok(made) = how(&Carriages::default(), unsafe { bytes::read(packet, length) }, part) else { return 0 };
     // SAFETY: as the caller promises.
     unsafe { bytes::put(&made, into, room) }
 }

@@ -1,7 +1,7 @@
 //! Computations, and both ends of their rounds.
 
 use crate::part::CPart;
-use esp::host::{Action, Computation, Controller, Outcome, Reporter, Round, Schedule};
+use esp::host::{Action, Attempts, Computation, Controller, Outcome, Reporter, Round, Schedule};
 use esp::isa::Operator;
 use esp::wire::Locations;
 use units::{Instant, Nanos};
@@ -49,10 +49,15 @@ pub struct COutcome {
     pub has_result: u32,
 }
 
+/// From randomness that the caller gives, or the system.
+fn drawn(randomness: Option<&[u64; 2]>) -> Option<Computation> {
+    randomness.map_or_else(|| Computation::new().ok(), |randomness| Some(Computation::seeded(*randomness)))
+}
+
 /// The header says it.
 #[unsafe(no_mangle)]
 pub extern "C" fn switchpath_computation_new(randomness: Option<&[u64; 2]>) -> Option<Box<Computation>> {
-    randomness.map(|randomness| Box::new(Computation::new(*randomness)))
+    drawn(randomness).map(Box::new)
 }
 
 /// The header says it.
@@ -61,7 +66,7 @@ pub extern "C" fn switchpath_computation_joined_new(
     number: u64,
     randomness: Option<&[u64; 2]>,
 ) -> Option<Box<Computation>> {
-    randomness.map(|randomness| Box::new(Computation::joined(number, *randomness)))
+    drawn(randomness).map(|computation| Box::new(computation.joined(number)))
 }
 
 /// The header says it.
@@ -106,7 +111,7 @@ pub extern "C" fn switchpath_plan(
 fn round(computation: u64, attempt: u32, operation: u32) -> Option<Round> {
     let operator = u8::try_from(operation).ok().and_then(Operator::of).filter(|operator| operator.combines())?;
     // Where members that come in by several ports of a router meet (spec E-38).
-    Some(Computation::joined(computation, [0; 2]).at(Locations::OUTPUT).round(attempt, operator))
+    Some(Computation::seeded([0; 2]).joined(computation).at(Locations::OUTPUT).round(attempt, operator))
 }
 
 /// The header says it.
@@ -121,6 +126,22 @@ pub extern "C" fn switchpath_reporter_new(
 ) -> Option<Box<Reporter>> {
     let (round, schedule) = (round(computation, attempt, operation)?, schedule?.into());
     Some(Box::new(Reporter::new(round, schedule, child, value)))
+}
+
+/// The header says it.
+#[unsafe(no_mangle)]
+pub extern "C" fn switchpath_reporter_repeat(reporter: Option<&mut Reporter>, most: u16, every: u64) {
+    if let Some(reporter) = reporter {
+        *reporter = reporter.clone().repeated(Attempts { most, every: Nanos::new(every) });
+    }
+}
+
+/// The header says it.
+#[unsafe(no_mangle)]
+pub extern "C" fn switchpath_controller_repeat(controller: Option<&mut Controller>, most: u16, every: u64) {
+    if let Some(controller) = controller {
+        *controller = controller.clone().repeated(Attempts { most, every: Nanos::new(every) });
+    }
 }
 
 /// The header says it.
@@ -180,7 +201,7 @@ pub extern "C" fn switchpath_controller_received(controller: Option<&mut Control
 /// The header says it.
 #[unsafe(no_mangle)]
 pub extern "C" fn switchpath_controller_poll(
-    controller: Option<&Controller>,
+    controller: Option<&mut Controller>,
     now: u64,
     outcome: Option<&mut COutcome>,
     until: Option<&mut u64>,

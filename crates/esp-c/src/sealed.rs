@@ -1,9 +1,9 @@
 //! Parts that are sealed with an operator's key.
 
 use crate::bytes;
-use crate::part::CPart;
+use crate::part::{CPart, wrapped};
 use esp::seal::OperatorKey;
-use esp::wire::{Carriages, before_data, strip_by, with_data_by, wrap};
+use esp::wire::{Carriages, before_data, strip_by, with_data_by, wrap, wrap_option};
 
 /// Bytes of the longest part with its seal.
 const MOST: usize = 54;
@@ -111,10 +111,25 @@ pub unsafe extern "C" fn switchpath_wrap_sealed(
 ) -> usize {
     let (Some(part), Some(key)) = (part.and_then(CPart::part), key) else { return 0 };
     // SAFETY: as the caller promises.
-    let packet = unsafe { bytes::read(packet, length) };
-    let Ok(made) = wrap(&Carriages::default(), packet, &key.sealed(part)) else { return 0 };
+    unsafe { wrapped(wrap, &key.sealed(part), (packet, length), (into, room)) }
+}
+
+/// The header says it.
+///
+/// # Safety
+/// `packet` is null or to `length` bytes, `into` is null or to `room`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn switchpath_wrap_option_sealed(
+    part: Option<&CPart>,
+    key: Option<&OperatorKey>,
+    packet: *const u8,
+    length: usize,
+    into: *mut u8,
+    room: usize,
+) -> usize {
+    let (Some(part), Some(key)) = (part.and_then(CPart::part), key) else { return 0 };
     // SAFETY: as the caller promises.
-    unsafe { bytes::put(&made, into, room) }
+    unsafe { wrapped(wrap_option, &key.sealed(part), (packet, length), (into, room)) }
 }
 
 /// The header says it.

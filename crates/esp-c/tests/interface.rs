@@ -68,7 +68,7 @@ fn check(told: &BTreeMap<String, String>) {
     let key: OperatorKey = "000102030405060708090a0b0c0d0e0f".parse().unwrap();
     let sealed = key.seal(&part(Locations::INPUT, Instruction::Put { tag: 1, value: 2 }));
     assert_eq!(told["sealed"], sealed.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
-    let mut own = Computation::new([3, 4]);
+    let mut own = Computation::seeded([3, 4]);
     assert_eq!(told["number"], format!("{:016x}", own.id()));
     assert_eq!(told["tag"], format!("{:016x}", own.tag()));
     let opcodes = Opcode::ALL.map(|opcode| (opcode.to_string(), u64::from(opcode.number())));

@@ -80,10 +80,43 @@ static void carried_along(void) {
     CHECK(memcmp(back, packet, sizeof packet) == 0 && part.operands[0] == 9);
 }
 
+/* A round in which all reports are lost, and the one after it. */
+static void again(void) {
+    const uint64_t second = 1000000000, every = 20 * second;
+    uint64_t now = 5 * second, until;
+    switchpath_schedule schedule;
+    switchpath_reporter *member;
+    switchpath_controller *root;
+    switchpath_outcome outcome;
+    switchpath_part part;
+    CHECK(switchpath_plan(&schedule, now, 10 * second, second / 10, 0, 3) == 0);
+    member = switchpath_reporter_new(7, 3, SWITCHPATH_MAX, &schedule, 1, 42);
+    root = switchpath_controller_new(7, 3, SWITCHPATH_MAX, &schedule);
+    switchpath_reporter_repeat(member, 2, every);
+    switchpath_controller_repeat(root, 2, every);
+    for (;;) {
+        enum switchpath_action action = switchpath_reporter_poll(member, now, &part, &until);
+        if (action == SWITCHPATH_OVER) break;
+        if (action == SWITCHPATH_WAIT) {
+            now = until;
+            continue;
+        }
+        if (part.instruction == SWITCHPATH_RCHLD || now > schedule.end) switchpath_controller_received(root, &part);
+        CHECK(now > schedule.start + every || switchpath_controller_poll(root, now, &outcome, NULL) == SWITCHPATH_WAIT);
+    }
+    CHECK(now >= schedule.end + every);
+    CHECK(switchpath_controller_poll(root, now, &outcome, NULL) == SWITCHPATH_OVER);
+    CHECK(outcome.ending == SWITCHPATH_COMPLETE && outcome.result == 42 && outcome.missing == 0);
+    switchpath_reporter_free(member);
+    switchpath_controller_free(root);
+    switchpath_reporter_repeat(NULL, 2, every);
+    switchpath_controller_repeat(NULL, 2, every);
+}
+
 /* One member and the root, without a router in between: what the one sends the other takes. */
 static void a_round(void) {
     const uint64_t second = 1000000000;
-    switchpath_computation *own = switchpath_computation_new(RANDOMNESS);
+    switchpath_computation *own = switchpath_computation_new(RANDOMNESS), *other;
     uint64_t number = switchpath_computation_number(own), now = 5 * second, until, sent = 0;
     switchpath_schedule schedule;
     switchpath_reporter *member;
@@ -136,7 +169,16 @@ static void a_round(void) {
     switchpath_controller_free(NULL);
     switchpath_computation_free(NULL);
     CHECK(switchpath_reporter_poll(NULL, 0, &part, &until) == SWITCHPATH_OVER);
-    CHECK(switchpath_computation_new(NULL) == NULL);
+    /* Drawn by the system: no two are alike. */
+    own = switchpath_computation_new(NULL);
+    other = switchpath_computation_joined_new(number, NULL);
+    CHECK(own != NULL && other != NULL && switchpath_computation_number(other) == number);
+    CHECK(switchpath_computation_number(own) != number && switchpath_computation_tag(own) != switchpath_computation_tag(other));
+    switchpath_computation_free(other);
+    other = switchpath_computation_new(NULL);
+    CHECK(other != NULL && switchpath_computation_number(own) != switchpath_computation_number(other));
+    switchpath_computation_free(own);
+    switchpath_computation_free(other);
 }
 
 #define NUMBER(name) printf("value %s %d\n", #name, (int)SWITCHPATH_##name)
@@ -181,6 +223,13 @@ static void sealed(void) {
     CHECK(switchpath_strip_sealed(&part, other, made, length, back, sizeof back) == 0);
     CHECK(switchpath_strip_sealed(&part, key, made, length, back, sizeof back) == sizeof packet);
     CHECK(memcmp(back, packet, sizeof packet) == 0 && part.operands[1] == 2);
+    length = switchpath_wrap_option_sealed(&put, key, packet, sizeof packet, made, sizeof made);
+    CHECK(length == sizeof packet + 2 + 38 && made[9] == packet[9] && made[20] == 158);
+    CHECK(switchpath_strip_sealed(&part, other, made, length, back, sizeof back) == 0);
+    CHECK(switchpath_strip(&part, made, length, back, sizeof back) == 0);
+    CHECK(switchpath_strip_sealed(&part, key, made, length, back, sizeof back) == sizeof packet);
+    CHECK(memcmp(back, packet, sizeof packet) == 0 && part.operands[1] == 2);
+    CHECK(switchpath_wrap_option_sealed(&put, NULL, packet, sizeof packet, made, sizeof made) == 0);
     CHECK(switchpath_key_new("none", 4) == NULL && switchpath_key_new(NULL, 32) == NULL);
     CHECK(switchpath_write_sealed(&put, NULL, bytes) == 0 && switchpath_read_sealed(&part, NULL, bytes, 38) == 0);
     switchpath_key_free(key);
@@ -194,6 +243,7 @@ int main(void) {
     carried_along();
     sealed();
     a_round();
+    again();
     numbers();
     return 0;
 }

@@ -1,5 +1,5 @@
-//! Holding an implementation to the vectors: each says what is in a store, which packet comes, what becomes of it, and what
-//! is in the store then. The format is that of `conformance/vectors.txt`.
+//! Holding an implementation to the vectors: each says what is put into a store, how much later which packet comes, what becomes of
+//! it, and what is in the store then. The format is that of `conformance/vectors.txt`.
 
 use crate::isa::Instruction;
 use crate::seal::OperatorKey;
@@ -8,23 +8,34 @@ use crate::store::{Epochs, Grace, Inspector, Store, StoreSpec};
 use crate::wire::{Addresses, Carriages, Locations, Part, dedicated};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use units::Instant;
+use units::{Instant, Nanos};
 
 /// The vectors of this build.
 pub const VECTORS: &str = include_str!("../conformance/vectors.txt");
 
-/// The number of the router in the vectors, and the entries of its store.
+/// The number of the router in the vectors, and the entries of its store. They live for [`LIFETIME`](crate::store::LIFETIME).
 const NODE: u64 = 7;
 const CAPACITY: u64 = 8;
 /// Bytes of an IPv4 header.
 const HEADER: usize = 20;
+/// When what is there is put there.
+const BEGIN: Instant = Instant::new(1_000_000_000);
+
+/// What is held to the vectors: a router of number 7 with an empty store of eight entries, which live for ten seconds.
+pub trait Implementation {
+    /// What becomes at `now` of a packet with these bytes of a part, and the bytes of the part that goes on.
+    fn execute(&mut self, now: Instant, part: &[u8]) -> (Fate, Vec<u8>);
+
+    /// What is there at `now`: tags and values, in any order.
+    fn entries(&self, now: Instant) -> Vec<(u64, u64)>;
+}
 
 /// A vector, and whether this build does what it says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Verdict {
     /// The instruction with its operator, like `collect max`.
     pub instruction: String,
-    /// `absent`, `present`, `expired` or `full`.
+    /// `absent`, `present`, `expired`, `full`, or `present in full`.
     pub condition: String,
     /// What is different, in words; none where nothing is.
     pub differs: Option<String>,
@@ -47,15 +58,33 @@ impl std::fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// Runs every vector of a text.
+/// Holds this build to every vector of a text.
+///
+/// # Errors
+/// Those of [`hold`].
 pub fn check(text: &str) -> Result<Vec<Verdict>, Malformed> {
+    hold(text, Build::new)
+}
+
+/// Holds an implementation to every vector of a text. It is made anew for each, and executes only what is sealed with a key where one is
+/// said. Nothing waits: it is told what time it is.
+///
+/// # Errors
+/// That the text is none of vectors.
+pub fn hold<I: Implementation>(
+    text: &str,
+    mut make: impl FnMut(Option<OperatorKey>) -> I,
+) -> Result<Vec<Verdict>, Malformed> {
     let lines: Vec<(usize, &str)> =
         text.lines().enumerate().map(|(at, line)| (at + 1, line)).filter(|(_, line)| !line.starts_with('#')).collect();
     let blocks = lines.split(|(_, line)| line.trim().is_empty()).filter(|block| !block.is_empty());
-    blocks.map(one).collect()
+    blocks.map(|block| one(block, &mut make)).collect()
 }
 
-fn one(block: &[(usize, &str)]) -> Result<Verdict, Malformed> {
+fn one<I: Implementation>(
+    block: &[(usize, &str)],
+    make: impl FnOnce(Option<OperatorKey>) -> I,
+) -> Result<Verdict, Malformed> {
     let at = block.first().map_or(0, |(line, _)| *line);
     let wrong = |reason| Malformed { line: at, reason };
     let [head, fields @ ..] = block else { return Err(wrong("an empty vector")) };
@@ -65,6 +94,8 @@ fn one(block: &[(usize, &str)]) -> Result<Verdict, Malformed> {
         found.map(str::trim).ok_or(wrong("a field is missing"))
     };
     let there = entries(field("there ")?).ok_or(wrong("what is there cannot be read"))?;
+    let later = field("later ").ok().map(|text| text.parse::<Nanos>()).transpose();
+    let later = later.map_err(|_| wrong("how much later it comes cannot be read"))?.unwrap_or(Nanos::ZERO);
     let packet = bytes(field("packet ")?).ok_or(wrong("the packet cannot be read"))?;
     let then = match field("then ")? {
         "the same" => packet.clone(),
@@ -74,7 +105,7 @@ fn one(block: &[(usize, &str)]) -> Result<Verdict, Malformed> {
     let expected = entries(leaves).ok_or(wrong("what it leaves cannot be read"))?;
     let key = field("key ").ok().map(|text| text.parse::<OperatorKey>()).transpose();
     let key = key.map_err(|_| wrong("the key cannot be read"))?;
-    let (found_fate, found_then, found) = run(&there, &packet, key);
+    let (found_fate, found_then, found) = run(&mut make(key), (&there, later), &packet, key);
     let differs = if found_fate != fate {
         Some(format!("it is {found_fate}, and should be {fate}"))
     } else if found_then != then {
@@ -113,40 +144,59 @@ fn bytes(text: &str) -> Option<Vec<u8>> {
     (0..digits.len()).step_by(2).map(pair).collect()
 }
 
-/// What becomes of a packet where this is there, and only what is sealed with a key is executed if there is one: its fate, the
-/// part that goes on, and what is there then.
-fn run(there: &Entries, packet: &[u8], key: Option<OperatorKey>) -> (String, Vec<u8>, Entries) {
-    let store = Store::new(StoreSpec::of(CAPACITY), &Arc::new(Epochs::new(1)), Grace::Counters);
-    let (open, now) = (Rules::of(NODE), Instant::new(1_000_000_000));
-    let rules = key.map_or(open, |key| Rules { allowed: 0, sealed: Some((key, u16::MAX)), ..open });
-    let (inspector, mut shards) = (store.inspector, store.shards);
-    let mut site = Site::new(shards.remove(0));
-    let mut pass = |rules: &Rules, part: &[u8]| {
-        let mut packet = carrying(part);
-        let mut fates = [Fate::Passed];
-        site.process((rules, Location::Input), now, std::slice::from_mut(&mut packet), &mut fates);
-        (fates[0], packet.split_off(HEADER))
-    };
+/// What becomes of a packet so much later than this was put there: its fate, the part that goes on, and what is there then.
+fn run(
+    implementation: &mut impl Implementation,
+    (there, later): (&Entries, Nanos),
+    packet: &[u8],
+    key: Option<OperatorKey>,
+) -> (String, Vec<u8>, Entries) {
     for &(tag, value) in there {
         let (locations, computation) = (Locations::INPUT, 1);
         let instruction = Instruction::Put { tag, value };
         let put = Part { locations, error: false, piggybacked: false, trace: false, computation, instruction };
-        pass(&open, &put.to_bytes());
+        implementation.execute(BEGIN, &key.map_or_else(|| put.to_bytes(), |key| key.seal(&put)));
     }
-    let (fate, then) = pass(&rules, packet);
+    let now = BEGIN + later;
+    let (fate, then) = implementation.execute(now, packet);
     let fate = match fate {
         Fate::Forwarded => "forwarded".to_owned(),
         Fate::Dropped => "dropped".to_owned(),
         Fate::Aborted(why) => format!("aborted {why}"),
         Fate::Passed => "passed".to_owned(),
     };
-    (fate, then, all(&inspector, now))
+    let mut entries = implementation.entries(now);
+    entries.sort_unstable();
+    (fate, then, entries)
 }
 
-fn all(inspector: &Inspector, now: Instant) -> Entries {
-    let mut entries: Entries = inspector.entries(now).map(|entry| (entry.tag, entry.value)).collect();
-    entries.sort_unstable();
-    entries
+/// This build.
+struct Build {
+    site: Site,
+    inspector: Inspector,
+    rules: Rules,
+}
+
+impl Build {
+    fn new(key: Option<OperatorKey>) -> Build {
+        let Store { inspector, mut shards, .. } =
+            Store::new(StoreSpec::of(CAPACITY), &Arc::new(Epochs::new(1)), Grace::Counters);
+        let open = Rules::of(NODE);
+        let rules = key.map_or(open, |key| Rules { allowed: 0, sealed: Some((key, u16::MAX)), ..open });
+        Build { site: Site::new(shards.remove(0)), inspector, rules }
+    }
+}
+
+impl Implementation for Build {
+    fn execute(&mut self, now: Instant, part: &[u8]) -> (Fate, Vec<u8>) {
+        let (mut packet, mut fates) = (carrying(part), [Fate::Passed]);
+        self.site.process((&self.rules, Location::Input), now, std::slice::from_mut(&mut packet), &mut fates);
+        (fates[0], packet.split_off(HEADER))
+    }
+
+    fn entries(&self, now: Instant) -> Vec<(u64, u64)> {
+        self.inspector.entries(now).map(|entry| (entry.tag, entry.value)).collect()
+    }
 }
 
 /// An IP packet around any bytes of a part.
@@ -166,6 +216,7 @@ fn carrying(part: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::isa::Abort;
 
     #[test]
     fn this_build_does_what_its_vectors_say_and_another_would_be_found_out() {
@@ -179,9 +230,63 @@ mod tests {
         }
     }
 
+    /// An implementation whose time stands still once it has begun: nothing that it keeps expires.
+    struct Timeless(Build);
+
+    impl Implementation for Timeless {
+        fn execute(&mut self, _: Instant, part: &[u8]) -> (Fate, Vec<u8>) {
+            self.0.execute(BEGIN, part)
+        }
+
+        fn entries(&self, _: Instant) -> Vec<(u64, u64)> {
+            self.0.entries(BEGIN)
+        }
+    }
+
+    #[test]
+    fn an_implementation_that_never_expires_anything_differs_wherever_something_has_expired() {
+        let verdicts = hold(VECTORS, |key| Timeless(Build::new(key))).unwrap();
+        for verdict in verdicts {
+            assert_eq!(verdict.differs.is_some(), verdict.condition == "expired", "{verdict:?}");
+        }
+    }
+
+    /// One that aborts all that comes to a full store, and not only what would create.
+    struct Closed(Build);
+
+    impl Implementation for Closed {
+        fn execute(&mut self, now: Instant, part: &[u8]) -> (Fate, Vec<u8>) {
+            let creates = Part::read(part).is_ok_and(|part| part.instruction.opcode().creates() > 0);
+            if creates && self.0.entries(now).len() as u64 == CAPACITY {
+                return (Fate::Aborted(Abort::Full), part.to_vec());
+            }
+            self.0.execute(now, part)
+        }
+
+        fn entries(&self, now: Instant) -> Vec<(u64, u64)> {
+            self.0.entries(now)
+        }
+    }
+
+    #[test]
+    fn an_implementation_that_does_not_use_what_is_in_a_full_store_differs() {
+        let verdicts = hold(VECTORS, |key| Closed(Build::new(key))).unwrap();
+        let of = |condition: &str| {
+            let differs = |verdict: &&Verdict| verdict.condition == condition && verdict.differs.is_some();
+            verdicts.iter().filter(differs).count()
+        };
+        assert!(of("present in full") > 20 && of("present") == 0, "{verdicts:?}");
+    }
+
+    /// Of an unknown unit of time.
+    const LATE: &str =
+        "nop, expired\n  there nothing\n  later 3 moons\n  packet 00\n  fate x\n  then the same\n  leaves nothing\n";
+
     #[test]
     fn what_is_no_vector_is_told_by_its_line() {
-        for (text, line) in [("x", 1), ("# c\n\nnop, absent\n  there 1\n", 3), ("nop, absent\n  there zz=1\n", 1)] {
+        for (text, line) in
+            [("x", 1), ("# c\n\nnop, absent\n  there 1\n", 3), ("nop, absent\n  there zz=1\n", 1), (LATE, 1)]
+        {
             assert_eq!(check(text).unwrap_err().line, line, "{text}");
         }
     }

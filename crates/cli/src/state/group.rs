@@ -4,7 +4,7 @@ use super::wire::Line;
 use crate::arguments::Member;
 use crate::output::print_json;
 use anyhow::{Result, bail};
-use esp::host::{Action, Computation, Controller, Outcome, Reporter, Schedule};
+use esp::host::{Action, Attempts, Computation, Controller, Outcome, Reporter, Schedule};
 use esp::isa::Operator;
 use esp::wire::Locations;
 use io::clock;
@@ -23,6 +23,7 @@ struct Collected {
     complete: bool,
     missing: usize,
     packets: u64,
+    attempts: u16,
 }
 
 /// `switchpath state group-size`
@@ -46,15 +47,17 @@ pub fn collect(computation: u64, operator: Operator, member: &Member, (line, jso
     let schedule = Schedule::plan(start, member.lifetime, (member.delay, member.delay), member.tries)?;
     let random = RandomState::new();
     // Members come in by several ports of a router and leave by the one towards the root: there they meet (spec E-38).
-    let computation = Computation::joined(computation, [random.hash_one(0), random.hash_one(1)]).at(Locations::OUTPUT);
+    let computation = Computation::new()?.joined(computation).at(Locations::OUTPUT);
     let round = computation.round(attempt as u32, operator);
+    // The next round is that of the next period, as for somebody who begins then.
+    let attempts = Attempts { most: member.attempts, every: period };
     match member.to {
         Some(root) => {
             let values = member.value.iter().cycle().zip(0..member.members);
-            let reporter = |(value, n): (&u64, u64)| Reporter::new(round, schedule, random.hash_one(2 + n), *value);
-            report(values.map(reporter), root, line)
+            let reporter = |(value, n): (&u64, u64)| Reporter::new(round, schedule, random.hash_one(n), *value);
+            report(values.map(|member| reporter(member).repeated(attempts)), root, line)
         }
-        None => hear(&mut Controller::new(round, schedule), line, json),
+        None => hear((Controller::new(round, schedule).repeated(attempts), attempts), line, json),
     }
 }
 
@@ -83,7 +86,7 @@ fn report(reporters: impl Iterator<Item = Reporter>, root: IpAddr, line: Line) -
     Ok(ExitCode::SUCCESS)
 }
 
-fn hear(root: &mut Controller, line: Line, json: bool) -> Result<ExitCode> {
+fn hear((mut root, of): (Controller, Attempts), line: Line, json: bool) -> Result<ExitCode> {
     let mut inlet = line.here(None)?;
     let outcome = loop {
         let until: Instant = match root.poll(clock::now()) {
@@ -102,7 +105,8 @@ fn hear(root: &mut Controller, line: Line, json: bool) -> Result<ExitCode> {
     };
     let mut out = stdout().lock();
     if json {
-        print_json(&mut out, &Collected { result, complete, missing, packets: root.packets() })?;
+        let (packets, attempts) = (root.packets(), of.most - root.left());
+        print_json(&mut out, &Collected { result, complete, missing, packets, attempts })?;
     } else {
         match outcome {
             Outcome::Complete(result) => writeln!(out, "{result}, from {} packets", root.packets())?,

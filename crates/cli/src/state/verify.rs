@@ -8,7 +8,7 @@ use std::io::{Write, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
-const CONDITIONS: [&str; 4] = ["absent", "present", "expired", "full"];
+const CONDITIONS: [&str; 5] = ["absent", "present", "expired", "full", "present in full"];
 
 /// What came of it.
 #[derive(Serialize)]
@@ -41,7 +41,7 @@ pub fn conform(file: Option<&Path>, json: bool) -> Result<ExitCode> {
         };
         print_json(&mut out, &Told { vectors: verdicts.len(), differ: differ().map(of).collect() })?;
     } else {
-        let mut rows = Rows::new(&["instruction", "absent", "present", "expired", "full"]);
+        let mut rows = Rows::new(&["instruction", "absent", "present", "expired", "full", "present in full"]);
         let mut names: Vec<&str> = Vec::new();
         for verdict in &verdicts {
             if !names.contains(&verdict.instruction.as_str()) {

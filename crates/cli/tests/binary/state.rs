@@ -1,6 +1,7 @@
 //! `state`: a router that executes instructions, and the tools around it.
 
 use crate::rig::{Place, Router, config, until};
+use esp::host::Computation;
 use esp::isa::{Instruction, Operator};
 use esp::registered::{RegisteredInstruction, RegisteredPart};
 use esp::wire::{Addresses, Carriages, Carried, Locations, Part, datagram, dedicated, wrap_option};
@@ -248,6 +249,38 @@ fn members_report_and_the_root_adds_up() {
     let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&told["result"], &told["complete"]), (&42.into(), &true.into()), "{told}");
     assert!(output.status.success());
+}
+
+/// A member that is known and never reports: the round after the first is complete without it.
+#[test]
+fn a_round_that_is_not_complete_is_followed_by_another() {
+    let place = Place::new(1);
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (lifetime, period) = (Nanos::secs(1), Nanos::secs(2));
+    let named = port.to_string();
+    let common = ["--port", &named, "--lifetime", "1s", "--delay", "20ms", "--attempts", "4"];
+    let start = |arguments: &[&str]| {
+        let mut command = place.command(&[&["state", "collect", "0x5eed"], arguments, &common].concat());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let wall = || (io::clock::now() + io::clock::epoch()).get();
+    // Both begin with the next round: there is time until then.
+    until(|| (wall() % period.get() < period.get() / 2).then_some(()));
+    let begin = wall() / period.get();
+    let (mut root, member) = (start(&["-j"]), start(&["--to", "127.0.0.1", "--value", "9"]));
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    until(|| {
+        let computation = Computation::seeded([1, 2]).joined(0x5eed).at(Locations::OUTPUT);
+        let known = computation.round(begin as u32 + 1, Operator::Add).known(77);
+        if wall() / period.get() == begin + 1 && wall() % period.get() < lifetime.get() / 2 {
+            let _ = socket.send_to(&known.to_bytes(), ("127.0.0.1", port));
+        }
+        root.try_wait().unwrap()
+    });
+    let output = root.wait_with_output().unwrap();
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&told["result"], &told["complete"], &told["attempts"]), (&9.into(), &true.into(), &2.into()), "{told}");
+    assert!(member.wait_with_output().unwrap().status.success());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Rounds and questions as futures, over any socket of any runtime: what to send when is decided here, a socket that can wait is the caller's
-//! (spec E-49).
+//! (spec E-49). Where routers want what they execute sealed the socket is to be a [`Sealing`](super::Sealing) one.
 
-use super::{Action, Controller, Outcome, Reporter};
+use super::{Action, Member, Root};
 use crate::wire::Part;
 use std::fmt;
 use std::future::Future;
@@ -22,13 +22,13 @@ pub trait Datagrams {
     fn receive(&self, until: Instant) -> impl Future<Output = Result<Option<Vec<u8>>, Self::Error>>;
 }
 
-/// Plays the part of a member until its round is over. What comes in the meantime is nothing to it.
+/// Plays the part of a member, like a [`Reporter`](super::Reporter), until its rounds are over. What comes in the meantime is nothing to it.
 ///
 /// # Errors
 /// Those of the socket.
-pub async fn report<S: Datagrams>(socket: &S, mut reporter: Reporter) -> Result<(), S::Error> {
+pub async fn report<S: Datagrams>(socket: &S, mut member: impl Member) -> Result<(), S::Error> {
     loop {
-        match reporter.poll(socket.now()) {
+        match member.poll(socket.now()) {
             Action::Send(part) => socket.send(&part.to_bytes()).await?,
             Action::Wait(until) => drop(socket.receive(until).await?),
             Action::Over(()) => return Ok(()),
@@ -36,19 +36,20 @@ pub async fn report<S: Datagrams>(socket: &S, mut reporter: Reporter) -> Result<
     }
 }
 
-/// Plays the part of the root, and answers how its round ended. The controller knows afterwards how many packets that took.
+/// Plays the part of the root, like a [`Controller`](super::Controller), and answers how its rounds ended. The root knows afterwards how many
+/// packets that took.
 ///
 /// # Errors
 /// Those of the socket.
-pub async fn collect<S: Datagrams>(socket: &S, controller: &mut Controller) -> Result<Outcome, S::Error> {
+pub async fn collect<S: Datagrams, R: Root>(socket: &S, root: &mut R) -> Result<R::Outcome, S::Error> {
     loop {
-        match controller.poll(socket.now()) {
+        match root.poll(socket.now()) {
             Action::Send(part) => socket.send(&part.to_bytes()).await?,
             Action::Wait(until) => {
                 if let Some(bytes) = socket.receive(until).await?
                     && let Ok(part) = Part::read(&bytes)
                 {
-                    controller.received(&part);
+                    root.received(&part);
                 }
             }
             Action::Over(outcome) => return Ok(outcome),

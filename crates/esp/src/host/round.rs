@@ -1,6 +1,7 @@
 //! A round of a computation: who is there is set up, what they have to say is collected, and all of it before the first
 //! state of it is gone (spec E-43; Calvert et al. 2003, 2.2).
 
+use super::secret::Secret;
 use crate::isa::{Instruction, Operator};
 use crate::store::mix;
 use crate::wire::{Locations, Part};
@@ -58,6 +59,14 @@ impl Schedule {
         let retry = phase.saturating_sub(delay + skew).get() / u64::from(tries.max(1));
         Ok(Schedule { start, collect: start + phase, end: start + phase + phase, retry: Nanos::new(retry) })
     }
+
+    /// The same again: so much later, or where this one takes longer when it is over.
+    #[must_use]
+    pub fn after(&self, every: Nanos) -> Schedule {
+        let Schedule { start, collect, end, retry } = *self;
+        let later = every.max(end.since(start));
+        Schedule { start: start + later, collect: collect + later, end: end + later, retry }
+    }
 }
 
 /// The tags of a round, and how its values are combined.
@@ -72,12 +81,45 @@ pub struct Round {
     /// How.
     pub operator: Operator,
     locations: Locations,
+    number: Number,
+}
+
+/// Which round of its computation it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Number {
+    pub attempt: u32,
+    /// Which of those that are played at the same time.
+    pub beside: u8,
+    /// What its tags are made with; the number of the computation alone where there is none.
+    pub secret: Option<Secret>,
+}
+
+impl Number {
+    fn tag(self, computation: u64, which: u64) -> u64 {
+        let number = u64::from(self.beside) << 33 | u64::from(self.attempt) << 1 | which;
+        self.secret.map_or_else(|| mix(computation, number), |secret| secret.tag(computation, number))
+    }
 }
 
 impl Round {
-    pub(super) fn new(computation: u64, attempt: u32, operator: Operator, locations: Locations) -> Round {
-        let tag = |which: u64| mix(computation, u64::from(attempt) << 1 | which);
-        Round { computation, counter: tag(0), result: tag(1), operator, locations }
+    pub(super) fn new(computation: u64, number: Number, operator: Operator, locations: Locations) -> Round {
+        let (counter, result) = (number.tag(computation, 0), number.tag(computation, 1));
+        Round { computation, counter, result, operator, locations, number }
+    }
+
+    /// The next attempt, with tags of its own.
+    #[must_use]
+    pub fn next(&self) -> Round {
+        self.of(Number { attempt: self.number.attempt.wrapping_add(1), ..self.number })
+    }
+
+    /// One that is played at the same time, with tags of its own.
+    pub(super) fn beside(&self) -> Round {
+        self.of(Number { beside: self.number.beside.wrapping_add(1), ..self.number })
+    }
+
+    fn of(&self, number: Number) -> Round {
+        Round::new(self.computation, number, self.operator, self.locations)
     }
 
     fn part(&self, instruction: Instruction) -> Part {

@@ -1,4 +1,4 @@
-//! Golden vectors: every instruction on tags that are absent, present, expired, and in a full store, as packets of bytes.
+//! Golden vectors: every instruction on tags that are absent, present, expired, in a full store and there in a full store, as packets of bytes.
 //! Whoever writes another router can hold it to them. `UPDATE_EXPECT=1 cargo test -p esp` writes them anew; what they are
 //! compared to besides is the plain model.
 
@@ -60,23 +60,36 @@ fn entries(place: &Place) -> String {
     if entries.is_empty() { "nothing".to_owned() } else { entries.join(" ") }
 }
 
+/// What fills a store up.
+fn filling(entries: u64) -> impl Iterator<Item = Instruction> {
+    (0..entries).map(|n| put(0xf0 + n, 0))
+}
+
 fn vector(text: &mut String, instruction: Instruction, condition: &str) {
     let mut place = Place::new(StoreSpec::of(CAPACITY));
     let mut model = Model::new(CAPACITY as usize);
     let before = match condition {
         "absent" => Vec::new(),
-        "full" => (0..CAPACITY).map(|n| put(0xf0 + n, 0)).collect(),
+        "full" => filling(CAPACITY).collect(),
         _ => setup(&instruction),
     };
     model.at(place.now);
     for instruction in before {
         assert_eq!(place.run(instruction), model.run(instruction), "what comes before");
     }
+    if condition == "present in full" {
+        let room = CAPACITY - place.inspector.entries(place.now).count() as u64;
+        for instruction in filling(room) {
+            assert_eq!(place.run(instruction), model.run(instruction), "what comes before");
+        }
+    }
+    let there = entries(&place);
+    let mut lines = vec![("there", there)];
     if condition == "expired" {
         place.wait(LIFETIME);
         model.at(place.now);
+        lines.push(("later", LIFETIME.to_string()));
     }
-    let there = entries(&place);
     let mut packet = super::packet(&part(instruction));
     let came = hex(&packet[20..]);
     let fate = place.pass(Location::Input, &mut packet);
@@ -100,9 +113,8 @@ fn vector(text: &mut String, instruction: Instruction, condition: &str) {
     };
     let goes = if goes == came { "the same".to_owned() } else { goes };
     writeln!(text, "\n{}{operator}, {condition}", instruction.opcode()).unwrap();
-    for (name, line) in
-        [("there", there), ("packet", came), ("fate", fate), ("then", goes), ("leaves", entries(&place))]
-    {
+    lines.extend([("packet", came), ("fate", fate), ("then", goes), ("leaves", entries(&place))]);
+    for (name, line) in lines {
         writeln!(text, "  {name:<7}{line}").unwrap();
     }
 }
@@ -166,11 +178,12 @@ fn instructions_read_back_as_they_are_told() {
 fn conform_golden_vectors() {
     let mut text = String::from(
         "# What each instruction does to a packet and to a store, as bytes of the part that routers execute (its carriage\n\
-         # apart). The node has number 7, the store holds eight entries, tags and values are in hexadecimal. Where there is a key\n\
-         # only what is sealed with it is executed.\n",
+         # apart). The node has number 7, the store holds eight entries, which live for 10s; tags and values are in hexadecimal.\n\
+         # What is there was put there, and the packet comes at once, or so much later as it says. Where there is a key only what\n\
+         # is sealed with it is executed.\n",
     );
     for instruction in variants() {
-        for condition in ["absent", "present", "expired", "full"] {
+        for condition in ["absent", "present", "expired", "full", "present in full"] {
             vector(&mut text, instruction, condition);
         }
     }

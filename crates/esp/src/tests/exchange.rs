@@ -1,11 +1,15 @@
 //! Rounds and questions as futures, by an executor that does nothing but ask, over sockets whose time is what they are asked to wait for.
 
+use super::{Place, packet, part};
 use crate::host::{
-    Computation, Controller, Datagrams, Outcome, Patience, Reporter, Schedule, Unanswered, ask, collect, report,
+    Computation, Controller, Datagrams, Mean, MeanController, MeanReporter, MeanRounds, Outcome, Patience, Reporter,
+    Schedule, Sealing, Unanswered, ask, collect, report,
 };
 use crate::isa::{Instruction, Operator};
+use crate::seal::OperatorKey;
+use crate::site::{Fate, Location};
 use crate::store::LIFETIME;
-use crate::wire::Part;
+use crate::wire::{Part, before_data, with_data};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -19,7 +23,7 @@ const START: Instant = Instant::new(5_000_000_000);
 /// A socket, what it has sent and what is on its way to it. Waiting takes no time but that of its own clock.
 struct Wire {
     now: Cell<Instant>,
-    sent: RefCell<Vec<(Instant, Part)>>,
+    sent: RefCell<Vec<(Instant, Vec<u8>)>>,
     coming: RefCell<VecDeque<(Instant, Vec<u8>)>>,
 }
 
@@ -37,7 +41,7 @@ impl Datagrams for Wire {
     }
 
     async fn send(&self, bytes: &[u8]) -> Result<(), Infallible> {
-        self.sent.borrow_mut().push((self.now.get(), Part::read(bytes).unwrap()));
+        self.sent.borrow_mut().push((self.now.get(), bytes.to_vec()));
         Ok(())
     }
 
@@ -63,14 +67,14 @@ fn run<T>(future: impl Future<Output = T>) -> T {
 
 #[test]
 fn a_member_reports_and_the_root_has_the_result() {
-    let round = Computation::new([1, 2]).round(0, Operator::Max);
+    let round = Computation::seeded([1, 2]).round(0, Operator::Max);
     let schedule = Schedule::plan(START, LIFETIME, (Nanos::millis(50), Nanos::ZERO), 3).unwrap();
     let member = Wire::new(vec![(START, b"noise".to_vec())]);
     run(report(&member, Reporter::new(round, schedule, 9, 42))).unwrap();
     let sent = member.sent.into_inner();
     assert!(member.now.get() >= schedule.end && sent.iter().all(|(at, _)| *at < schedule.end));
     // One hop away, and half of it lost.
-    let arrive = |(at, part): &(Instant, Part)| (*at + Nanos::millis(20), part.to_bytes());
+    let arrive = |(at, bytes): &(Instant, Vec<u8>)| (*at + Nanos::millis(20), bytes.clone());
     let root = Wire::new(sent.iter().step_by(2).map(arrive).collect());
     let mut controller = Controller::new(round, schedule);
     assert_eq!(run(collect(&root, &mut controller)), Ok(Outcome::Complete(42)));
@@ -79,7 +83,7 @@ fn a_member_reports_and_the_root_has_the_result() {
 
 #[test]
 fn a_question_is_repeated_until_it_is_answered() {
-    let own = Computation::new([1, 2]);
+    let own = Computation::seeded([1, 2]);
     let patience = Patience { retry: Nanos::millis(100), deadline: START + Nanos::secs(1) };
     let get = own.get(7);
     let with = |value, error| {
@@ -97,4 +101,92 @@ fn a_question_is_repeated_until_it_is_answered() {
     let silent = Wire::new(Vec::new());
     assert_eq!(run(ask(&silent, &get, patience)), Err(Unanswered::Late));
     assert_eq!((silent.sent.borrow().len(), silent.now.get()), (10, patience.deadline));
+}
+
+/// Whatever is found out, the futures play it.
+#[test]
+fn a_member_reports_and_the_root_has_the_mean() {
+    let rounds = MeanRounds::of(&Computation::seeded([1, 2]), 0);
+    let schedule = Schedule::plan(START, LIFETIME, (Nanos::millis(50), Nanos::ZERO), 3).unwrap();
+    let member = Wire::new(Vec::new());
+    run(report(&member, MeanReporter::new(rounds, schedule, 9, 42))).unwrap();
+    let root = Wire::new(member.sent.into_inner());
+    let outcome = run(collect(&root, &mut MeanController::new(rounds, schedule)));
+    assert_eq!(outcome, Ok(Outcome::Complete(Mean { sum: 42, members: 1 })));
+}
+
+const KEY: OperatorKey = OperatorKey::new([7; 16]);
+
+/// A router that executes only what is sealed with the key.
+fn keyed() -> Place {
+    let mut place = Place::small();
+    place.rules.sealed = Some((KEY, std::mem::take(&mut place.rules.allowed)));
+    place
+}
+
+/// What leaves a router of datagrams that come to it.
+fn through(router: &mut Place, sent: &[(Instant, Vec<u8>)]) -> Vec<(Instant, Vec<u8>)> {
+    let leaves = |(at, bytes): &(Instant, Vec<u8>)| {
+        let mut packet = packet(&part(Instruction::Nop));
+        packet.truncate(20);
+        packet.extend(bytes);
+        packet[3] = packet.len() as u8;
+        router.now = *at;
+        let fate = router.pass(Location::Input, &mut packet);
+        (fate != Fate::Dropped).then(|| (*at + Nanos::millis(20), packet.split_off(20)))
+    };
+    sent.iter().filter_map(leaves).collect()
+}
+
+#[test]
+fn with_the_key_a_round_is_played_at_a_router_that_executes_nothing_else() {
+    let round = Computation::seeded([1, 2]).round(0, Operator::Max);
+    let schedule = Schedule::plan(START, LIFETIME, (Nanos::millis(50), Nanos::ZERO), 3).unwrap();
+    let outcome = |members: Option<OperatorKey>, root: Option<OperatorKey>| {
+        let mut router = keyed();
+        let member = Sealing::new(Wire::new(Vec::new()), members);
+        run(report(&member, Reporter::new(round, schedule, 9, 42))).unwrap();
+        let came = through(&mut router, &member.into_inner().sent.into_inner());
+        run(collect(&Sealing::new(Wire::new(came), root), &mut Controller::new(round, schedule))).unwrap()
+    };
+    assert_eq!(outcome(Some(KEY), Some(KEY)), Outcome::Complete(42));
+    assert_eq!(outcome(None, None), Outcome::Failed, "what is not sealed is not executed");
+    assert_eq!(outcome(None, Some(KEY)), Outcome::Nobody, "and is nothing to whoever has the key");
+}
+
+#[test]
+fn with_the_key_a_question_is_answered_by_a_router_that_executes_nothing_else() {
+    let own = Computation::seeded([1, 2]);
+    let patience = Patience { retry: Nanos::millis(100), deadline: START + Nanos::secs(1) };
+    let (mut router, get) = (keyed(), own.get(7));
+    let mut answer = |part: &[u8]| through(&mut router, &[(START, part.to_vec())]);
+    answer(&KEY.seal(&own.put(7, 5)));
+    let asked = |coming| {
+        let socket = Sealing::new(Wire::new(coming), Some(KEY));
+        let answer = run(ask(&socket, &get, patience));
+        assert!(socket.into_inner().sent.borrow().iter().all(|(_, bytes)| KEY.read(bytes) == Ok(get)));
+        answer.map(|part| part.instruction)
+    };
+    assert_eq!(asked(answer(&KEY.seal(&get))), Ok(Instruction::Get { tag: 7, value: 5 }));
+    assert_eq!(asked(answer(&get.to_bytes())), Err(Unanswered::Late), "nobody with the key has answered");
+    assert_eq!(asked(answer(&KEY.seal(&own.get(8)))), Err(Unanswered::Failed), "nothing is there");
+}
+
+/// Data stays behind its part, and what is no part goes as it is.
+#[test]
+fn a_sealing_socket_seals_parts_and_nothing_else() {
+    let mark = Computation::seeded([1, 2]).mark(7, 1);
+    for data in [&b""[..], b"data"] {
+        let bytes = before_data(&mark, data);
+        let out = Sealing::new(Wire::new(Vec::new()), Some(KEY));
+        run(out.send(&bytes)).unwrap();
+        let sent = out.into_inner().sent.into_inner();
+        assert_eq!(sent[0].1, before_data(&KEY.sealed(mark), data));
+        let back = Sealing::new(Wire::new(sent), Some(KEY));
+        let came = run(back.receive(START)).unwrap().unwrap();
+        assert_eq!(with_data(&came).map(|(part, data)| (part.instruction, data)), Ok((mark.instruction, Some(data))));
+    }
+    let out = Sealing::new(Wire::new(Vec::new()), Some(KEY));
+    run(out.send(b"noise")).unwrap();
+    assert_eq!(out.into_inner().sent.into_inner()[0].1, b"noise");
 }

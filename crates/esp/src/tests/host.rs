@@ -1,11 +1,15 @@
 //! End systems and routers together: what a computation comes to, over links that lose packets.
 
 use super::{Place, packet, part_of};
-use crate::host::{Action, Computation, Controller, Outcome, Reporter, Schedule, TooShort};
-use crate::isa::{Instruction, Operator};
+use crate::host::{
+    Action, Alarm, Attempts, Computation, Controller, Mean, MeanController, MeanReporter, MeanRounds, Member, Outcome,
+    Reporter, Root, Schedule, TooShort,
+};
+use crate::isa::{Instruction, Opcode, Operator};
 use crate::site::{Fate, Location};
-use crate::store::{LIFETIME, StoreSpec};
+use crate::store::{LIFETIME, StoreSpec, mix};
 use crate::wire::{Locations, Part};
+use std::ops::Range;
 use units::{Instant, Nanos};
 
 const START: Instant = Instant::new(5_000_000_000);
@@ -18,6 +22,8 @@ struct Tree {
     /// Of a thousand packets on each link.
     lost: u64,
     drawn: u64,
+    /// Nothing passes a leaf router in this time.
+    down: Option<(usize, Range<Instant>)>,
 }
 
 impl Tree {
@@ -27,7 +33,13 @@ impl Tree {
             place.rules.node = node;
             place
         };
-        Tree { leaves: (0..leaves as u64).map(|n| router(100 + n)).collect(), top: router(1), lost, drawn: 0 }
+        Tree {
+            leaves: (0..leaves as u64).map(|n| router(100 + n)).collect(),
+            top: router(1),
+            lost,
+            drawn: 0,
+            down: None,
+        }
     }
 
     fn loses(&mut self) -> bool {
@@ -39,6 +51,9 @@ impl Tree {
 
     /// What comes to the root of a part that a member below this leaf sends.
     fn up(&mut self, leaf: usize, now: Instant, part: &Part) -> Option<Part> {
+        if self.down.as_ref().is_some_and(|(down, time)| *down == leaf && time.contains(&now)) {
+            return None;
+        }
         let mut bytes = packet(part);
         let lost = [self.loses(), self.loses(), self.loses()];
         for (router, lost) in [&mut self.leaves[leaf], &mut self.top].into_iter().zip(lost) {
@@ -51,21 +66,42 @@ impl Tree {
     }
 }
 
+fn schedule() -> Schedule {
+    Schedule::plan(START, LIFETIME, (DELAY, Nanos::millis(10)), 12).unwrap()
+}
+
 /// Everybody reports what `value` says of them, and what the root makes of it, from how many packets.
 fn collect(tree: &mut Tree, members: u64, operator: Operator, value: impl Fn(u64) -> u64) -> (Outcome, u64) {
-    let round = Computation::new([1, 2]).round(0, operator);
-    let schedule = Schedule::plan(START, LIFETIME, (DELAY, Nanos::millis(10)), 12).unwrap();
-    let mut reporters: Vec<Reporter> =
-        (0..members).map(|n| Reporter::new(round, schedule, crate::store::mix(n, 77), value(n))).collect();
-    let (mut root, mut now, leaves) = (Controller::new(round, schedule), START, tree.leaves.len());
+    let (outcome, root) = attempt(tree, Attempts::ONE, (members, operator), value);
+    (outcome, root.packets())
+}
+
+/// The same in so many rounds, and what the root knows then.
+fn attempt(
+    tree: &mut Tree,
+    attempts: Attempts,
+    (members, operator): (u64, Operator),
+    value: impl Fn(u64) -> u64,
+) -> (Outcome, Controller) {
+    let (round, schedule) = (Computation::seeded([1, 2]).round(0, operator), schedule());
+    let member = |n| Reporter::new(round, schedule, mix(n, 77), value(n)).repeated(attempts);
+    let mut root = Controller::new(round, schedule).repeated(attempts);
+    let outcome = play(tree, (0..members).map(member).collect(), &mut root);
+    (outcome, root)
+}
+
+/// What a root finds out with members below the leaves of a tree, in turn.
+fn play<R: Root>(tree: &mut Tree, mut group: Vec<impl Member>, root: &mut R) -> R::Outcome {
+    let (mut now, leaves) = (START, tree.leaves.len());
     loop {
-        if let Action::Over(outcome) = root.poll(now) {
-            return (outcome, root.packets());
-        }
-        let mut next = schedule.end;
-        for (n, reporter) in reporters.iter_mut().enumerate() {
+        let mut next = match root.poll(now) {
+            Action::Over(outcome) => return outcome,
+            Action::Wait(until) => until,
+            Action::Send(_) => panic!("a root sends nothing"),
+        };
+        for (n, member) in group.iter_mut().enumerate() {
             loop {
-                match reporter.poll(now) {
+                match member.poll(now) {
                     Action::Send(part) => {
                         if let Some(part) = tree.up(n % leaves, now, &part) {
                             root.received(&part);
@@ -114,6 +150,107 @@ fn a_round_without_anybody_ends_in_time() {
     assert_eq!(collect(&mut Tree::new(3, 1000), 10, Operator::Add, |_| 1), (Outcome::Nobody, 0));
 }
 
+/// All reports below one router are lost on their way, and in the next round none of these.
+#[test]
+fn a_round_that_is_not_complete_is_followed_by_one_that_is() {
+    let (every, Schedule { collect: reports, end, .. }) = (LIFETIME * 2, schedule());
+    let tree = || Tree { down: Some((3, reports..end)), ..Tree::new(8, 20) };
+    let group = (100, Operator::Add);
+    let (once, _) = attempt(&mut tree(), Attempts::ONE, group, |_| 1);
+    assert_eq!(once, Outcome::Incomplete { result: None, missing: 1 }, "the one router next to the root waits for it");
+    for every in [every, Nanos::ZERO] {
+        let attempts = Attempts { most: 3, every };
+        let (outcome, root) = attempt(&mut tree(), attempts, group, |_| 1);
+        assert_eq!((outcome, root.left()), (Outcome::Complete(100), 1), "in the second of three");
+    }
+}
+
+/// It ends after so many rounds all the same, with what the best of them came to.
+#[test]
+fn rounds_that_are_never_complete_end_with_the_best_of_them() {
+    let attempts = Attempts { most: 3, every: LIFETIME };
+    let end = schedule().end;
+    let mut never = Tree { down: Some((0, schedule().collect..Instant::FAR)), ..Tree::new(1, 0) };
+    let (outcome, root) = attempt(&mut never, attempts, (5, Operator::Add), |_| 1);
+    assert_eq!((outcome, root.left()), (Outcome::Incomplete { result: None, missing: 1 }, 0), "nobody came later");
+    let mut nobody = Tree::new(3, 1000);
+    assert_eq!(attempt(&mut nobody, attempts, (5, Operator::Add), |_| 1).0, Outcome::Nobody);
+    // A member that begins late takes part in the round of that time, and ends with the last.
+    let round = Computation::seeded([1, 2]).round(4, Operator::Add);
+    let mut late = Reporter::new(round, schedule(), 9, 1).repeated(attempts);
+    assert_eq!(late.poll(end + Nanos::secs(1)), Action::Send(round.next().known(9)));
+    assert_eq!(late.poll(end + LIFETIME * 2), Action::Over(()));
+}
+
+/// What members of a group have on average, in one attempt, and in the second where all reports of some are lost in the first.
+#[test]
+fn the_mean_of_a_group_is_exact() {
+    let rounds = MeanRounds::of(&Computation::seeded([1, 2]), 0);
+    let values: Vec<u64> = (0..100).map(|n| n * 37 % 101).collect();
+    let expected = Mean { sum: values.iter().sum(), members: 100 };
+    let whole = schedule().collect..schedule().end;
+    for (down, most, outcome) in [
+        (None, 1, Outcome::Complete(expected)),
+        (Some((3, whole.clone())), 1, Outcome::Incomplete { result: None, missing: 1 }),
+        (Some((3, whole)), 2, Outcome::Complete(expected)),
+    ] {
+        let (mut tree, attempts) = (Tree { down, ..Tree::new(8, 20) }, Attempts { most, every: LIFETIME });
+        let member = |(n, value): (usize, &u64)| {
+            MeanReporter::new(rounds, schedule(), mix(n as u64, 77), *value).repeated(attempts)
+        };
+        let group: Vec<_> = values.iter().enumerate().map(member).collect();
+        let mut root = MeanController::new(rounds, schedule()).repeated(attempts);
+        assert_eq!(play(&mut tree, group, &mut root), outcome);
+        assert!(root.packets() > 0 && root.packets() <= 2 * 24 * u64::from(most), "{} packets", root.packets());
+    }
+    assert!((expected.value() - 49.5).abs() < 1.0, "{}", expected.value());
+    assert_eq!(Mean { sum: 7, members: 2 }.value().to_bits(), 3.5f64.to_bits());
+    let mut nobody = MeanController::new(rounds, schedule());
+    assert_eq!(nobody.poll(schedule().end), Action::Over(Outcome::Nobody));
+}
+
+/// Whoever is alarmed hears of no more reports than it takes, and of the last of these at once.
+#[test]
+fn an_alarm_goes_off_with_the_report_that_makes_enough() {
+    let mut computation = Computation::seeded([1, 2]);
+    for needed in [1, 10, 37] {
+        let (mut tree, tag) = (Tree::new(8, 0), computation.tag());
+        let mut alarm = Alarm::new(&computation, tag, needed);
+        let (report, mut packets, mut with) = (alarm.report(), 0, Vec::new());
+        for n in 0..100 {
+            if let Some(part) = tree.up(n % 8, START, &report) {
+                packets += 1;
+                with.extend(alarm.received(&part).then_some(n + 1));
+            }
+        }
+        assert_eq!((with, packets), (vec![needed as usize], needed), "however many report after it");
+        assert!(alarm.has_gone_off());
+    }
+    let mut other = Alarm::new(&computation, 5, 2);
+    let strange = Alarm::new(&computation, 6, 2).report();
+    assert!(![strange, strange].iter().any(|part| other.received(part)) && !other.has_gone_off());
+    let failed = Part { error: true, ..other.report() };
+    assert!(!other.received(&failed) && other.received(&failed), "reports that were not executed are reports");
+}
+
+/// Whoever knows the number of a computation, and not the secret that its members share, knows none of its tags.
+#[test]
+fn members_that_share_a_secret_have_tags_that_nobody_else_knows() {
+    let of = |secret| Computation::seeded([1, 2]).sharing(secret).round(3, Operator::Add);
+    let (open, ours) = (Computation::seeded([1, 2]).round(3, Operator::Add), of([5, 6]));
+    let joined = Computation::seeded([8, 9]).joined(ours.computation).sharing([5, 6]);
+    assert_eq!(joined.round(3, Operator::Add), ours);
+    assert_eq!(joined.round(4, Operator::Add), ours.next(), "the next attempt has the same secret");
+    let mut tags: Vec<u64> = [open, open.next(), ours, ours.next(), of([5, 7]), of([6, 6])]
+        .into_iter()
+        .flat_map(|round| [round.counter, round.result])
+        .collect();
+    tags.sort_unstable();
+    tags.dedup();
+    assert_eq!(tags.len(), 12);
+    assert!(!format!("{ours:?}").contains("[5, 6]"));
+}
+
 #[test]
 fn both_phases_and_the_skew_of_clocks_fit_into_a_lifetime() {
     let plan = |lifetime, delay, skew, tries| Schedule::plan(START, lifetime, (delay, skew), tries);
@@ -129,7 +266,7 @@ fn both_phases_and_the_skew_of_clocks_fit_into_a_lifetime() {
 
 #[test]
 fn rounds_and_computations_have_tags_of_their_own() {
-    let (one, other) = (Computation::new([1, 2]), Computation::new([1, 3]));
+    let (one, other) = (Computation::seeded([1, 2]), Computation::seeded([1, 3]));
     let rounds = [&one, &other].map(|computation| [0, 1].map(|attempt| computation.round(attempt, Operator::Add)));
     let mut tags: Vec<u64> = rounds.iter().flatten().flat_map(|round| [round.counter, round.result]).collect();
     let mut drawing = one.clone();
@@ -138,13 +275,81 @@ fn rounds_and_computations_have_tags_of_their_own() {
     tags.dedup();
     assert_eq!(tags.len(), 8 + 100);
     // Whoever has joined by its number has the same rounds.
-    assert_eq!(Computation::joined(one.id(), [9, 9]).round(1, Operator::Add), one.round(1, Operator::Add));
+    assert_eq!(Computation::seeded([9, 9]).joined(one.id()).round(1, Operator::Add), one.round(1, Operator::Add));
+}
+
+/// Nobody is told the numbers of the operating system, and no two computations have the same.
+#[test]
+fn the_system_draws_the_numbers_of_a_computation_and_a_seed_repeats_them() {
+    let mut drawn: Vec<u64> = (0..8)
+        .flat_map(|_| {
+            let mut one = Computation::new().unwrap();
+            [one.id(), one.tag(), one.joined(7).tag()]
+        })
+        .collect();
+    drawn.sort_unstable();
+    drawn.dedup();
+    assert_eq!(drawn.len(), 24);
+    let seeded = || Computation::seeded([5, 6]);
+    assert_eq!((seeded().id(), seeded().tag()), (seeded().id(), seeded().tag()));
+    assert_eq!(Computation::new().unwrap().joined(9).id(), 9);
+}
+
+#[test]
+fn every_instruction_has_a_builder() {
+    let own = Computation::seeded([1, 2]).at(Locations::OUTPUT);
+    let (tag, counter, result, child, value) = (1, 1, 2, 3, 4);
+    let (relation, operator) = (Operator::Ne, Operator::Xor);
+    let count = |threshold, inclusive| Instruction::Count { counter, threshold, inclusive };
+    let compare = |relation| Instruction::Compare { tag, value, relation };
+    let setfwd = |relation| Instruction::Setfwd { tag, value, relation };
+    let built = [
+        (own.nop(), Instruction::Nop),
+        (own.count(counter, 9), count(9, false)),
+        (own.count_to(counter, 9), count(9, true)),
+        (own.once(tag), count(2, false)),
+        (own.compare(tag, relation, value), compare(relation)),
+        (own.new_maximum(tag, value), compare(Operator::Gt)),
+        (own.new_minimum(tag, value), compare(Operator::Lt)),
+        (own.collect(counter, result, operator, value), Instruction::Collect { counter, result, value, operator }),
+        (
+            own.rcollect((counter, result), child, operator, value),
+            Instruction::Rcollect { counter, result, child, value, operator },
+        ),
+        (own.rchld(counter, child), Instruction::Rchld { counter, child }),
+        (own.mark(tag, value), Instruction::Mark { tag, value }),
+        (own.if_marked(tag), Instruction::Test { tag }),
+        (own.get(tag), Instruction::Get { tag, value: 0 }),
+        (own.put(tag, value), Instruction::Put { tag, value }),
+        (own.setfwd(tag, relation, value), setfwd(relation)),
+        (own.if_at_least(tag, value), setfwd(Operator::Ge)),
+    ];
+    for (part, instruction) in built {
+        assert_eq!(part, own.part(instruction), "{instruction}");
+        assert_eq!((part.locations, part.computation), (Locations::OUTPUT, own.id()));
+    }
+    let missing = |opcode: &Opcode| !built.iter().any(|(part, _)| part.instruction.opcode() == *opcode);
+    assert_eq!(Opcode::ALL.into_iter().find(missing), None);
+}
+
+/// Of several values a router lets through those that none before was as great as, or as small as.
+#[test]
+fn only_what_is_more_than_before_passes_as_a_maximum_and_only_what_is_less_as_a_minimum() {
+    let (own, mut place) = (Computation::seeded([1, 2]), Place::small());
+    let mut passed = |part: fn(&Computation, u64, u64) -> Part, tag| {
+        let passes =
+            |value: &u64| place.pass(Location::Input, &mut packet(&part(&own, tag, *value))) == Fate::Forwarded;
+        [5, 5, 3, 8, 7, 1, 8, 9].into_iter().filter(passes).collect::<Vec<u64>>()
+    };
+    assert_eq!(passed(Computation::new_maximum, 1), [5, 8, 9]);
+    assert_eq!(passed(Computation::new_minimum, 2), [5, 3, 1]);
+    assert_eq!((place.value(1), place.value(2)), (Some(9), Some(1)));
 }
 
 /// What a host marks on its way up is what its data is tested for on the way down (spec E-45), layer by layer (E-47).
 #[test]
 fn branches_are_marked_from_below_and_layers_shed_from_above() {
-    let mut computation = Computation::new([1, 2]);
+    let mut computation = Computation::seeded([1, 2]);
     let (tag, mut wanted, mut other) = (computation.tag(), Place::small(), Place::small());
     let pass = |place: &mut Place, location, part: Part| place.pass(location, &mut packet(&part));
     assert_eq!(pass(&mut wanted, Location::Input, computation.mark(tag, 1)), Fate::Forwarded);

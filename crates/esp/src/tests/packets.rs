@@ -423,7 +423,7 @@ proptest! {
 /// Hosts that send datagrams put a part in front of their data, where routers find it.
 #[test]
 fn a_datagram_has_a_part_in_front_of_its_data() {
-    let part = Computation::new([1, 2]).if_marked(9);
+    let part = Computation::seeded([1, 2]).if_marked(9);
     let bytes = before_data(&part, b"data");
     assert_eq!(with_data(&bytes), Ok((Part { piggybacked: true, ..part }, Some(&b"data"[..]))));
     assert_eq!(with_data(&before_data(&part, b"")).map(|(_, data)| data), Ok(Some(&b""[..])));

@@ -220,7 +220,7 @@ fn collect(plan: &Plan, tree: &mut Tree, operator: Operator, value: impl Fn(u64)
 
 /// With members and a root as hosts have them, who repeat what they say.
 fn rounds(plan: &Plan, tree: &mut Tree, operator: Operator, value: impl Fn(u64) -> u64) -> Told {
-    let round = Computation::new([plan.seed, 1]).at(Locations::CENTRAL).round(0, operator);
+    let round = Computation::seeded([plan.seed, 1]).at(Locations::CENTRAL).round(0, operator);
     let Ok(schedule) = Schedule::plan(START, plan.lifetime, (plan.delay, Nanos::ZERO), plan.tries) else {
         return Told::default();
     };

@@ -69,7 +69,7 @@ pub fn run(plan: &Plan) -> Result<Values, String> {
     let mut network = Network::new(plan)?;
     let (root, seats) = (network.tree.root, network.tree.receivers.clone());
     let to = network.tree.host(root);
-    let mut computation = Computation::new([13, 14]);
+    let mut computation = Computation::seeded([13, 14]);
     let tag = computation.tag();
     let carriages = Carriages::default();
     for number in &plan.marked {

@@ -157,7 +157,7 @@ fn read(mut from: TcpStream, begin: Instant) -> Result<(u64, Nanos)> {
 fn load(plan: &CablePlan, socket: &UdpSocket, begin: Instant) -> Result<u64> {
     let segments = plan.rate.get() as f64 / 8.0 / SEGMENT as f64;
     let rate = segments * plan.load as f64 / (100 - plan.load.min(99)) as f64;
-    let mut computation = Computation::new([begin.get(), plan.seed]).at(Locations::INPUT);
+    let mut computation = Computation::seeded([begin.get(), plan.seed]).at(Locations::INPUT);
     let mut sent = 0u64;
     sleep_until(begin)?;
     while plan.load > 0 && clock::now() < begin + plan.duration {

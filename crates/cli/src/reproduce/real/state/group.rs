@@ -89,7 +89,7 @@ pub fn run(plan: &GroupPlan) -> Result<Values> {
     let begin = clock::now() + SOON;
     let names = Key::new([plan.seed, begin.get()]);
     // Members come in by several ports of a router.
-    let computation = Computation::new([plan.seed, begin.get()]).at(Locations::CENTRAL);
+    let computation = Computation::seeded([plan.seed, begin.get()]).at(Locations::CENTRAL);
     let round = computation.round(0, plan.operator());
     let schedule = Schedule::plan(begin, plan.lifetime, (plan.delay, Nanos::ZERO), plan.tries)?;
     let says = |n: u64| -> Box<dyn Says> {

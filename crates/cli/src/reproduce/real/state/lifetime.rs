@@ -27,7 +27,7 @@ fn says(part: &Part) -> Option<u64> {
 /// What is to be sent when.
 fn sends(plan: &LifetimePlan, begin: Instant) -> Vec<(Instant, Part)> {
     let (tags, computation) =
-        (Key::new([plan.seed, begin.get()]), Computation::new([plan.seed, 1]).at(Locations::INPUT));
+        (Key::new([plan.seed, begin.get()]), Computation::seeded([plan.seed, 1]).at(Locations::INPUT));
     let of = |thousandths: u64| Nanos::new(plan.lifetime.get() / 1000 * thousandths);
     let mut all = Vec::new();
     for n in 0..plan.entries {

@@ -37,7 +37,7 @@ fn part(plan: &StorePlan, tags: Key, n: u64) -> Part {
         1 => Instruction::Count { counter: tag, threshold: 2, inclusive: false },
         _ => Instruction::Rchld { counter: tag, child: n },
     };
-    Part { computation: tags.hash(!n), ..Computation::new([plan.seed, 0]).at(Locations::INPUT).part(instruction) }
+    Part { computation: tags.hash(!n), ..Computation::seeded([plan.seed, 0]).at(Locations::INPUT).part(instruction) }
 }
 
 /// Runs it, from a receiver to the root. What is measured has the names that it has in virtual time; besides, `sent`.

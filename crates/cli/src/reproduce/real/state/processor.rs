@@ -257,7 +257,7 @@ impl Bench {
             (Some(cleaner), EngineCleans::None) => Cleans::Uncounted(cleaner),
             (Some(cleaner), EngineCleans::Apart) => Cleans::Apart(Apart::begin(cleaner)),
         };
-        let computation = Computation::new([seed, 4]);
+        let computation = Computation::seeded([seed, 4]);
         let addresses = Addresses::V4(Ipv4Addr::new(198, 51, 100, 9), Ipv4Addr::new(203, 0, 113, 9));
         let packet = dedicated(&Carriages::default(), addresses, &computation.count(0, u32::MAX));
         let batch = (plan.threads + usize::from(plan.cleaner == EngineCleans::Assists)).max(1);

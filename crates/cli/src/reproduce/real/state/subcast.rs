@@ -32,7 +32,7 @@ pub fn run(plan: &SubcastPlan) -> Result<Values> {
     let sockets = network.receivers.iter().map(join).collect::<Result<Vec<UdpSocket>>>()?;
     let root = Network::socket(&network.root)?;
     root.set_multicast_ttl_v4(HOPS)?;
-    let mut computation = Computation::new([clock::now().get(), 14]);
+    let mut computation = Computation::seeded([clock::now().get(), 14]);
     let tag = computation.tag();
     let mark = computation.clone().at(Locations::INPUT).mark(tag, 1);
     for number in &plan.marked {

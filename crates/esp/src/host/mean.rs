@@ -1,0 +1,144 @@
+//! The mean of what members have: two rounds at the same time, of which one adds up what they have, and the other how many they are (spec E-46).
+
+use super::{Action, Attempts, Computation, Controller, Outcome, Reporter, Round, Schedule};
+use crate::isa::Operator;
+use crate::wire::Part;
+use units::Instant;
+
+/// What members have, added up, and how many they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mean {
+    /// At most 2^64-1, which stands for all that is more.
+    pub sum: u64,
+    /// At least one.
+    pub members: u64,
+}
+
+impl Mean {
+    /// The quotient.
+    pub fn value(self) -> f64 {
+        self.sum as f64 / self.members as f64
+    }
+}
+
+/// The two rounds of a mean.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MeanRounds {
+    sum: Round,
+    members: Round,
+}
+
+impl MeanRounds {
+    /// The `attempt`th of a computation, at the places of routers that are its.
+    pub fn of(computation: &Computation, attempt: u32) -> MeanRounds {
+        let sum = computation.round(attempt, Operator::Add);
+        MeanRounds { sum, members: sum.beside() }
+    }
+
+    fn next(&self) -> MeanRounds {
+        MeanRounds { sum: self.sum.next(), members: self.members.next() }
+    }
+}
+
+/// A member of which the mean is asked.
+#[derive(Clone, Debug)]
+pub struct MeanReporter([Reporter; 2]);
+
+impl MeanReporter {
+    /// A member that its router knows as `child`, a number drawn at random, and that has `value`.
+    pub fn new(rounds: MeanRounds, schedule: Schedule, child: u64, value: u64) -> MeanReporter {
+        let reporter = |round, value| Reporter::new(round, schedule, child, value);
+        MeanReporter([reporter(rounds.sum, value), reporter(rounds.members, 1)])
+    }
+
+    /// The same again: see [`Reporter::repeated`].
+    #[must_use]
+    pub fn repeated(self, attempts: Attempts) -> MeanReporter {
+        MeanReporter(self.0.map(|reporter| reporter.repeated(attempts)))
+    }
+
+    /// What to do at `now`.
+    pub fn poll(&mut self, now: Instant) -> Action<()> {
+        let [sum, members] = &mut self.0;
+        match sum.poll(now) {
+            Action::Send(part) => Action::Send(part),
+            Action::Wait(until) => match members.poll(now) {
+                Action::Wait(other) => Action::Wait(until.min(other)),
+                send => send,
+            },
+            Action::Over(()) => members.poll(now),
+        }
+    }
+}
+
+/// The root of both rounds.
+#[derive(Clone, Debug)]
+pub struct MeanController {
+    rounds: MeanRounds,
+    schedule: Schedule,
+    attempts: Attempts,
+    sum: Controller,
+    members: Controller,
+    /// Packets of rounds before.
+    came: u64,
+}
+
+impl MeanController {
+    /// The root of these rounds.
+    pub fn new(rounds: MeanRounds, schedule: Schedule) -> MeanController {
+        let [sum, members] = [rounds.sum, rounds.members].map(|round| Controller::new(round, schedule));
+        MeanController { rounds, schedule, attempts: Attempts::ONE, sum, members, came: 0 }
+    }
+
+    /// The same again until both rounds of an attempt are complete: see [`Controller::repeated`].
+    #[must_use]
+    pub fn repeated(self, attempts: Attempts) -> MeanController {
+        MeanController { attempts, ..self }
+    }
+
+    /// A part has come. Those of other rounds are nothing to it.
+    pub fn received(&mut self, part: &Part) {
+        self.sum.received(part);
+        self.members.received(part);
+    }
+
+    /// Packets of its rounds that have come.
+    pub fn packets(&self) -> u64 {
+        self.came + self.sum.packets() + self.members.packets()
+    }
+
+    /// What to do at `now`: to wait, or to take the result, which is that of the last attempt.
+    pub fn poll(&mut self, now: Instant) -> Action<Outcome<Mean>> {
+        loop {
+            let (sum, members) = match (self.sum.poll(now), self.members.poll(now)) {
+                (Action::Over(sum), Action::Over(members)) => (sum, members),
+                // The one that is over has what it waits for.
+                _ => return Action::Wait(self.schedule.end),
+            };
+            let outcome = both(sum, members);
+            if matches!(outcome, Outcome::Complete(_)) || self.attempts.most <= 1 {
+                return Action::Over(outcome);
+            }
+            let attempts = Attempts { most: self.attempts.most - 1, ..self.attempts };
+            let (came, schedule) = (self.packets(), self.schedule.after(attempts.every));
+            *self = MeanController { came, attempts, ..MeanController::new(self.rounds.next(), schedule) };
+        }
+    }
+}
+
+/// What two rounds come to.
+fn both(sum: Outcome, members: Outcome) -> Outcome<Mean> {
+    let mean = |sum: Option<u64>, members: Option<u64>| {
+        let members = members.filter(|members| *members > 0)?;
+        sum.map(|sum| Mean { sum, members })
+    };
+    let missing = sum.missing().max(members.missing());
+    match (sum, members) {
+        (Outcome::Failed, _) | (_, Outcome::Failed) => Outcome::Failed,
+        (Outcome::Nobody, _) | (_, Outcome::Nobody) => Outcome::Nobody,
+        _ => match mean(sum.result(), members.result()) {
+            Some(mean) if missing == 0 => Outcome::Complete(mean),
+            result => Outcome::Incomplete { result, missing },
+        },
+    }
+}
