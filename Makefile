@@ -16,7 +16,7 @@ FUZZ_TARGETS ?= $(basename $(notdir $(wildcard fuzz/targets/*.rs)))
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test quick bench reproduce soak cross loom fuzz audit fmt clean
+.PHONY: help demo build test quick bench reproduce soak cross loom tsan fuzz audit fmt clean
 
 help: ## list these targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -61,6 +61,13 @@ cross: ## build for 64-bit Arm and run the unit tests there, emulated
 loom: ## protocols between threads in every interleaving the memory model allows
 	@.ci/setup build
 	RUSTFLAGS="--cfg loom" $(CARGO) test --locked --profile soak -p plane -p esp --test loom --target-dir target/loom
+
+tsan: ## ephemeral state on real threads under the thread sanitizer; needs a nightly toolchain
+	@.ci/setup build
+	RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" \
+		TSAN_OPTIONS="suppressions=$(CURDIR)/.ci/tsan.suppressions" \
+		$(CARGO) +nightly test --locked --target "$$(rustc -vV | sed -n 's/^host: //p')" -p esp --lib \
+		--target-dir target/tsan -- --test-threads 1 workers cleaner
 
 fuzz: ## fuzz each target for FUZZ_SECONDS; needs a nightly toolchain
 	@.ci/fuzz $(FUZZ_SECONDS) $(FUZZ_TARGETS)

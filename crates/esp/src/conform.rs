@@ -1,5 +1,5 @@
-//! Holding an implementation to the vectors: each says what is put into a store, how much later which packet comes, what becomes of
-//! it, and what is in the store then. The format is that of `conformance/vectors.txt`.
+//! Holding an implementation to the vectors: each says what is put into a store, how much later which packet comes,
+//! what becomes of it, and what is in the store then. The format is that of `conformance/vectors.txt`.
 
 use crate::isa::Instruction;
 use crate::seal::OperatorKey;
@@ -13,7 +13,8 @@ use units::{Instant, Nanos};
 /// The vectors of this build.
 pub const VECTORS: &str = include_str!("../conformance/vectors.txt");
 
-/// The number of the router in the vectors, and the entries of its store. They live for [`LIFETIME`](crate::store::LIFETIME).
+/// The number of the router in the vectors, and the entries of its store. They live for
+/// [`LIFETIME`](crate::store::LIFETIME).
 const NODE: u64 = 7;
 const CAPACITY: u64 = 8;
 /// Bytes of an IPv4 header.
@@ -66,8 +67,8 @@ pub fn check(text: &str) -> Result<Vec<Verdict>, Malformed> {
     hold(text, Build::new)
 }
 
-/// Holds an implementation to every vector of a text. It is made anew for each, and executes only what is sealed with a key where one is
-/// said. Nothing waits: it is told what time it is.
+/// Holds an implementation to every vector of a text. It is made anew for each, and executes only what is sealed with a
+/// key where one is said. Nothing waits: it is told what time it is.
 ///
 /// # Errors
 /// That the text is none of vectors.
@@ -144,7 +145,8 @@ fn bytes(text: &str) -> Option<Vec<u8>> {
     (0..digits.len()).step_by(2).map(pair).collect()
 }
 
-/// What becomes of a packet so much later than this was put there: its fate, the part that goes on, and what is there then.
+/// What becomes of a packet so much later than this was put there: its fate, the part that goes on, and what is there
+/// then.
 fn run(
     implementation: &mut impl Implementation,
     (there, later): (&Entries, Nanos),

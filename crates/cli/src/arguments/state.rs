@@ -169,8 +169,8 @@ Examples:
     },
     /// Collect a value from all members of a group: one packet, or few, come to its root, whatever the size of the group.
     ///
-    /// Rounds begin at multiples of twice the lifetime, by everybody's clock. Members say `--to`, the root does not. With `--attempts` a round
-    /// that is not complete is followed by another.
+    /// Rounds begin at multiples of twice the lifetime, by everybody's clock. Members say `--to`, the root does not.
+    /// With `--attempts` a round that is not complete is followed by another.
     Collect {
         /// The computation: a number that root and members know.
         #[arg(value_parser = number)]
@@ -339,8 +339,8 @@ pub struct Member {
     /// How often each packet is sent in a phase: against losses.
     #[arg(long, value_name = "N", default_value = "6", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub tries: u32,
-    /// Play up to so many rounds where one is not complete, one every twice the lifetime. Members do not hear how a round ended, and play
-    /// all of them: say the same to them and to the root.
+    /// Play up to so many rounds where one is not complete, one every twice the lifetime. Members do not hear how a
+    /// round ended, and play all of them: say the same to them and to the root.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub attempts: u16,
 }

@@ -165,7 +165,7 @@ pub fn generate(host: IpAddr, line: Line, load: &Load, json: bool) -> Result<Exi
 
 fn tell(out: &mut dyn Write, load: &Load, (sent, refused): (u64, u64), took: Nanos, json: bool) -> Result<()> {
     let seconds = took.as_secs_f64();
-    let (asked, reached) = (load.rate.within(load.time), (sent as f64 / seconds) as u64);
+    let (asked, reached) = (load.rate.within(load.time), (sent as f64 / seconds).round() as u64);
     if json {
         let told = Told {
             time_ns: took.get(),

@@ -5,10 +5,10 @@ use crate::wire::Part;
 
 /// An alarm of a computation, as those who report have it and whoever is to be alarmed.
 ///
-/// Each router lets as many reports pass as it takes, and no more. So the alarm goes off with the report that makes them enough, wherever
-/// it comes from, and whoever is alarmed gets that many packets from each router next to it, however many report. Reports are counted for
-/// one lifetime, each time that they come: what is lost is not counted, and what is sent twice is counted twice. Where it has to be exact
-/// a round says how many there are.
+/// Each router lets as many reports pass as it takes, and no more. So the alarm goes off with the report that makes
+/// them enough, wherever it comes from, and whoever is alarmed gets that many packets from each router next to it,
+/// however many report. Reports are counted for one lifetime, each time that they come: what is lost is not counted,
+/// and what is sent twice is counted twice. Where it has to be exact a round says how many there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Alarm {
     report: Part,

@@ -3,8 +3,8 @@
 use super::{Round, Schedule};
 use units::Nanos;
 
-/// How often a round is played, and when. Nobody tells members how one ended: root and members have the same, and so begin the next at the
-/// same time, under the tags of its number.
+/// How often a round is played, and when. Nobody tells members how one ended: root and members have the same, and so
+/// begin the next at the same time, under the tags of its number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Attempts {
     /// So many at the most, and one at least.

@@ -42,7 +42,8 @@ impl Computation {
         Computation { id, ..self }
     }
 
-    /// One whose rounds only those know who have a secret: 128 bits, drawn at random, the same for the root and all members.
+    /// One whose rounds only those know who have a secret: 128 bits, drawn at random, the same for the root and all
+    /// members.
     #[must_use]
     pub fn sharing(self, secret: [u64; 2]) -> Computation {
         Computation { shared: Some(Secret::new(secret)), ..self }
@@ -66,9 +67,9 @@ impl Computation {
     }
 
     /// The `attempt`th round of collecting a value from all members with `operator`. Everybody who knows the number of
-    /// the computation knows the tags of all rounds, but where members [share a secret](Computation::sharing). Where members come in by several ports of a router it is better executed
-    /// where they leave ([`Computation::at`]): by the port towards the root, on whose store they meet (spec E-38). Where they come
-    /// in each port reports by itself.
+    /// the computation knows the tags of all rounds, but where members [share a secret](Computation::sharing). Where
+    /// members come in by several ports of a router it is better executed where they leave ([`Computation::at`]): by
+    /// the port towards the root, on whose store they meet (spec E-38). Where they come in each port reports by itself.
     pub fn round(&self, attempt: u32, operator: Operator) -> Round {
         Round::new(self.id, Number { attempt, beside: 0, secret: self.shared }, operator, self.locations)
     }
@@ -100,7 +101,8 @@ impl Computation {
         self.count(tag, 2)
     }
 
-    /// Passes a router, and leaves `value` there, where nothing is there or `value relation there` holds. What combines holds nowhere.
+    /// Passes a router, and leaves `value` there, where nothing is there or `value relation there` holds. What combines
+    /// holds nowhere.
     pub fn compare(&self, tag: u64, relation: Operator, value: u64) -> Part {
         self.part(Instruction::Compare { tag, value, relation })
     }
@@ -115,8 +117,8 @@ impl Computation {
         self.compare(tag, Operator::Lt, value)
     }
 
-    /// Combines `value` into `result` and takes one from `counter`; the one that leaves nothing there passes with the result. Each
-    /// is to come once: see [`Computation::rcollect`].
+    /// Combines `value` into `result` and takes one from `counter`; the one that leaves nothing there passes with the
+    /// result. Each is to come once: see [`Computation::rcollect`].
     pub fn collect(&self, counter: u64, result: u64, operator: Operator, value: u64) -> Part {
         self.part(Instruction::Collect { counter, result, value, operator })
     }

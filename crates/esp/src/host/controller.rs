@@ -77,8 +77,8 @@ impl Controller {
         Controller { present, children, failed: false, came: 0, before: Outcome::Nobody }
     }
 
-    /// The same in so many rounds, of which this is the first: where one is not complete the next is played. Members have to be told the
-    /// same ([`Reporter::repeated`](super::Reporter::repeated)).
+    /// The same in so many rounds, of which this is the first: where one is not complete the next is played. Members
+    /// have to be told the same ([`Reporter::repeated`](super::Reporter::repeated)).
     #[must_use]
     pub fn repeated(self, attempts: Attempts) -> Controller {
         Controller { present: Present { attempts, ..self.present }, ..self }
@@ -119,7 +119,8 @@ impl Controller {
         self.came
     }
 
-    /// What to do at `now`: to wait, or to take the result. Where no round is complete that is what the one came to that says most.
+    /// What to do at `now`: to wait, or to take the result. Where no round is complete that is what the one came to
+    /// that says most.
     pub fn poll(&mut self, now: Instant) -> Action<Outcome> {
         loop {
             let Schedule { collect, end, .. } = self.present.schedule;

@@ -22,7 +22,8 @@ pub trait Datagrams {
     fn receive(&self, until: Instant) -> impl Future<Output = Result<Option<Vec<u8>>, Self::Error>>;
 }
 
-/// Plays the part of a member, like a [`Reporter`](super::Reporter), until its rounds are over. What comes in the meantime is nothing to it.
+/// Plays the part of a member, like a [`Reporter`](super::Reporter), until its rounds are over. What comes in the
+/// meantime is nothing to it.
 ///
 /// # Errors
 /// Those of the socket.
@@ -36,8 +37,8 @@ pub async fn report<S: Datagrams>(socket: &S, mut member: impl Member) -> Result
     }
 }
 
-/// Plays the part of the root, like a [`Controller`](super::Controller), and answers how its rounds ended. The root knows afterwards how many
-/// packets that took.
+/// Plays the part of the root, like a [`Controller`](super::Controller), and answers how its rounds ended. The root
+/// knows afterwards how many packets that took.
 ///
 /// # Errors
 /// Those of the socket.

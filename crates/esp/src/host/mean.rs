@@ -1,4 +1,5 @@
-//! The mean of what members have: two rounds at the same time, of which one adds up what they have, and the other how many they are (spec E-46).
+//! The mean of what members have: two rounds at the same time, of which one adds up what they have, and the other how
+//! many they are (spec E-46).
 
 use super::{Action, Attempts, Computation, Controller, Outcome, Reporter, Round, Schedule};
 use crate::isa::Operator;

@@ -22,7 +22,8 @@ impl Reporter {
         Reporter { present: Present::once(round, schedule), child, value, reports: false, next: schedule.start }
     }
 
-    /// The same in so many rounds, of which this is the first. It plays all of them: whoever hears that one was complete may end it before.
+    /// The same in so many rounds, of which this is the first. It plays all of them: whoever hears that one was
+    /// complete may end it before.
     #[must_use]
     pub fn repeated(self, attempts: Attempts) -> Reporter {
         Reporter { present: Present { attempts, ..self.present }, ..self }

@@ -5,8 +5,8 @@ use crate::seal::OperatorKey;
 use crate::wire::Part;
 use units::Instant;
 
-/// A socket by which parts go that are sealed with a key, if there is one: what is sent is sealed, what comes without its seal is passed over.
-/// Data behind a part stays as it is.
+/// A socket by which parts go that are sealed with a key, if there is one: what is sent is sealed, what comes without
+/// its seal is passed over. Data behind a part stays as it is.
 #[derive(Clone, Copy, Debug)]
 pub struct Sealing<S> {
     socket: S,

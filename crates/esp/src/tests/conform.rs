@@ -1,6 +1,6 @@
-//! Golden vectors: every instruction on tags that are absent, present, expired, in a full store and there in a full store, as packets of bytes.
-//! Whoever writes another router can hold it to them. `UPDATE_EXPECT=1 cargo test -p esp` writes them anew; what they are
-//! compared to besides is the plain model.
+//! Golden vectors: every instruction on tags that are absent, present, expired, in a full store and there in a full
+//! store, as packets of bytes. Whoever writes another router can hold it to them. `UPDATE_EXPECT=1 cargo test -p esp`
+//! writes them anew; what they are compared to besides is the plain model.
 
 use super::model::Model;
 use super::{Place, part, part_of, put};
@@ -65,12 +65,27 @@ fn filling(entries: u64) -> impl Iterator<Item = Instruction> {
     (0..entries).map(|n| put(0xf0 + n, 0))
 }
 
+/// What was there before it expired: with it something else would become of most instructions, and one entry is of none
+/// of them.
+fn expired(instruction: &Instruction) -> Vec<Instruction> {
+    let mut before = match *instruction {
+        Instruction::Compare { tag, value, relation } => {
+            let fails = |there: &u64| !relation.holds(value, *there);
+            [3, 5, 9].into_iter().find(fails).map(|there| put(tag, there)).into_iter().collect()
+        }
+        _ => setup(instruction),
+    };
+    before.extend(filling(1));
+    before
+}
+
 fn vector(text: &mut String, instruction: Instruction, condition: &str) {
     let mut place = Place::new(StoreSpec::of(CAPACITY));
     let mut model = Model::new(CAPACITY as usize);
     let before = match condition {
         "absent" => Vec::new(),
         "full" => filling(CAPACITY).collect(),
+        "expired" => expired(&instruction),
         _ => setup(&instruction),
     };
     model.at(place.now);

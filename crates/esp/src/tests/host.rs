@@ -182,7 +182,8 @@ fn rounds_that_are_never_complete_end_with_the_best_of_them() {
     assert_eq!(late.poll(end + LIFETIME * 2), Action::Over(()));
 }
 
-/// What members of a group have on average, in one attempt, and in the second where all reports of some are lost in the first.
+/// What members of a group have on average, in one attempt, and in the second where all reports of some are lost in the
+/// first.
 #[test]
 fn the_mean_of_a_group_is_exact() {
     let rounds = MeanRounds::of(&Computation::seeded([1, 2]), 0);
