@@ -1,12 +1,13 @@
 //! Packets that carry instructions, through a whole router in memory.
 
 mod carried;
+mod cleaned;
 mod workers;
 
 use esp::isa::{Instruction, Operator};
 use esp::seal::OperatorKey;
 use esp::wire::{Addresses, Carriages, Locations, Part, datagram, dedicated, strip, wrap, wrap_option};
-use esp::{Cleaners, Clock, Executor, variables};
+use esp::{Clock, Executor, variables};
 use packet::{DropReason, Offload};
 use plan::state::Variable;
 use plane::ApplyError;
@@ -17,7 +18,7 @@ use plane::station::{StationReport, StoreReport};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use units::{Instant, Mac, Nanos, PortId, Rate};
+use units::{Mac, Nanos, PortId, Rate};
 
 const PORTS: &str = "version = 1\n[port.lan]\ndevice = 'memory:lan'\naddress = ['192.0.2.1/24', '2001:db8:1::1/64']\n\
     mac = '02:00:00:00:00:01'\n[port.wan]\ndevice = 'memory:wan'\naddress = ['198.51.100.1/24', '2001:db8:2::1/64']\n\
@@ -299,23 +300,6 @@ fn stores_outlive_what_is_applied_unless_they_are_others() {
     assert!(!found(&mut rig));
 }
 
-/// What has expired is freed though no packet comes any more.
-#[test]
-fn stores_are_cleaned_without_packets() {
-    for cleaner in ["inline", "assist"] {
-        let mut rig = rig(&format!("cleaner = '{cleaner}'\nlifetime = '1s'\n"));
-        for tag in 0..50 {
-            assert!(through(&mut rig, &part(EVERYWHERE, Instruction::Mark { tag, value: 1 })).is_some());
-        }
-        assert_eq!(store(&station(&rig), None).live, 50);
-        rig.pass(Nanos::millis(1100));
-        let told = station(&rig);
-        assert!(told.stores.iter().all(|store| (store.live, store.expired) == (0, 0)), "{cleaner}: {told:?}");
-        let lag = store(&told, None).lag.unwrap();
-        assert!(lag <= Nanos::millis(20), "{cleaner}: {lag}");
-    }
-}
-
 #[test]
 fn the_bound_holds_what_the_line_brings_and_less_does_not() {
     for (capacity, full) in [(200, 0), (190, 10)] {
@@ -465,40 +449,6 @@ fn renewed(rig: &mut Rig, (file, text): (&std::path::Path, &str), old: OperatorK
     rig.run(&plan).unwrap();
 }
 
-/// What has expired is freed by whoever has the cleaners, which go with their stores.
-#[test]
-fn a_thread_of_its_own_may_clean() {
-    let cleaners = Cleaners::default();
-    let mut rig = Rig::new(512, Layout::Three, Box::new(Silent));
-    rig.router.execute_by(Arc::new(Executor::new().cleaned_by(cleaners.clone())));
-    rig.apply(&config("lifetime = '1s'\ncleaner = 'dedicated'\n")).unwrap();
-    rig.settle();
-    assert_eq!(cleaners.count(), 3, "of two ports and the centre");
-    assert!(through(&mut rig, &part(Locations::INPUT, COUNT)).is_some());
-    let told = |rig: &Rig| {
-        let store = store(&station(rig), Some(0)).clone();
-        (store.live, store.expired, store.freed)
-    };
-    assert_eq!((told(&rig), cleaners.clean(|| rig.now) > rig.now), ((1, 0, 0), true));
-    rig.pass(Nanos::secs(2));
-    rig.settle();
-    assert_eq!(told(&rig), (0, 1, 0), "no worker does it");
-    let time = std::cell::Cell::new(rig.now);
-    let ticking = || time.replace(time.get() + Nanos::micros(1));
-    assert_eq!(cleaners.clean(ticking), Instant::FAR);
-    assert_eq!(told(&rig), (0, 0, 1));
-    assert_eq!(store(&station(&rig), Some(0)).cleaning, Nanos::micros(1), "from one look at the clock to the next");
-    let lags = store(&station(&rig), Some(0)).lags.clone();
-    assert_eq!((lags.count(), lags.most() >= Nanos::millis(999)), (1, true), "{lags:?}");
-    // Another configuration of what is no store's business leaves it where it is.
-    rig.apply(&config("lifetime = '1s'\ncleaner = 'dedicated'\non_abort = 'drop'\n")).unwrap();
-    cleaners.clean(|| rig.now);
-    assert_eq!(cleaners.count(), 3);
-    rig.apply(PORTS).unwrap();
-    cleaners.clean(|| rig.now);
-    assert_eq!(cleaners.count(), 0);
-}
-
 /// A batch of 32 is timed, of which all packets have the same instruction.
 #[test]
 fn instructions_are_timed_where_there_is_a_clock() {
@@ -588,27 +538,4 @@ fn a_store_that_a_device_can_fill_is_told_of_or_refused() {
     assert_eq!(remarks(&mut rig, &format!("{slow_wan}{state}")).unwrap(), [remark]);
     rig.apply(&format!("{slow_wan}{state}")).unwrap();
     assert!(remarks(&mut rig, &format!("{slow_wan}{state}by_computation = true\n")).unwrap().is_empty());
-}
-
-/// However short lifetimes are: what has expired is free within a quarter of one (spec E-33), so a store at its bound never is full.
-#[test]
-fn stores_of_short_lifetimes_are_cleaned_in_time() {
-    for cleaner in ["inline", "assist"] {
-        let mut rig = rig(&format!("lifetime = '4ms'\ncleaner = '{cleaner}'\n"));
-        let mut tag = 0;
-        for _ in 0..40 {
-            for _ in 0..240 {
-                tag += 1;
-                let put = part(Locations::INPUT, Instruction::Put { tag, value: 1 });
-                rig.send("lan", &frame(LAN, &dedicated(&CARRIAGES, THERE, &put)));
-                rig.settle();
-                rig.received("wan");
-            }
-            rig.pass(Nanos::millis(1));
-        }
-        let told = station(&rig);
-        let (lan, created) = (store(&told, Some(0)), 40 * 240);
-        assert_eq!((executed(lan, "input", "put"), lan.created), ((created, 0), created), "{cleaner}");
-        assert!(lan.lag.is_some_and(|lag| lag <= Nanos::millis(1)), "{cleaner}: {:?}", lan.lag);
-    }
 }
