@@ -114,7 +114,8 @@ fn fragment_passthrough() {
         let mut bytes = whole[..ipv6::HEADER + length].to_vec();
         let offset = if first { 0 } else { 48 };
         bytes.splice(ipv6::HEADER..ipv6::HEADER, [Carriages::PROTOCOL, 0, 0, offset | 1, 0, 0, 0, 1]);
-        (bytes[4..6].copy_from_slice(&(length as u16 + 8).to_be_bytes()), bytes[6] = protocol::FRAGMENT);
+        bytes[4..6].copy_from_slice(&(length as u16 + 8).to_be_bytes());
+        bytes[6] = protocol::FRAGMENT;
         assert_eq!(place.pass(Location::Input, &mut bytes), fate, "{first}, {length}");
     }
     // One that is too short, and no fragment.
