@@ -16,7 +16,7 @@ use crate::seal::OperatorKey;
 use crate::store::{Cleaned, Key, Occupancy, Session, Shard, ShardCounters, Tags};
 use crate::traces::Traces;
 use crate::variables::Readings;
-use crate::wire::{Carriages, Heads, Locations};
+use crate::wire::{Carriages, Heads, Locations, is_traced};
 use near::execute_at_once;
 use packet::wire::{ethernet, ipv4};
 use packet::{Meta, Packet};
@@ -227,12 +227,12 @@ struct Prepared {
     why: Abort,
     /// What is done with a part that is sealed, once it has none.
     unsealed: Todo,
+    /// What is done with one that is traced.
+    traced: Todo,
     /// Where its part begins, from the IP header.
     at: u16,
     /// Whose it is, where sources are told apart.
     source: u16,
-    /// Somebody wants to know what becomes of it.
-    is_traced: bool,
     computation: u64,
     instruction: Instruction,
     tags: Tags,
@@ -258,6 +258,8 @@ enum Todo {
     Sealed,
     /// One that the operator has registered.
     Registered,
+    /// Any of them, whose sender wants to know what becomes of it.
+    Traced,
     /// Nothing.
     Pass,
     /// Tell that it was not executed.
@@ -269,13 +271,18 @@ impl Prepared {
         todo: Todo::Pass,
         why: Abort::NotEnabled,
         unsealed: Todo::Pass,
+        traced: Todo::Pass,
         at: 0,
         source: 0,
-        is_traced: false,
         computation: 0,
         instruction: Instruction::Nop,
         tags: Tags::NONE,
     };
+
+    /// What is done with it, traced or not.
+    fn inside(&mut self) -> &mut Todo {
+        if self.todo == Todo::Traced { &mut self.traced } else { &mut self.todo }
+    }
 
     /// It is not to be executed.
     #[cold]
@@ -460,11 +467,11 @@ impl Site {
             };
             if GUARDED
                 && let Some(guard) = guard
-                && !matches!(slot.todo, Todo::Pass | Todo::Abort)
+                && !matches!(slot.inside(), Todo::Pass | Todo::Abort)
             {
                 slot.source = guard.source(packet.network()) as u16;
                 if !guard.instruction(slot.source.into(), now) {
-                    slot.todo = slot.aborted(Abort::RateLimited);
+                    *slot.inside() = slot.aborted(Abort::RateLimited);
                 }
             }
         }
@@ -492,7 +499,6 @@ fn begun<C: Carrier>(
     slot: &mut Prepared,
 ) -> Option<Todo> {
     let bytes = if known { packet.dedicated_mut()? } else { return None };
-    slot.is_traced = false;
     prepare_begun(heads.only_here(bytes)?, (rules, readings), session, (ipv4::HEADER, bytes), slot)
 }
 
@@ -506,9 +512,16 @@ fn read(
     slot: &mut Prepared,
     counters: &mut SiteCounters,
 ) -> Todo {
-    slot.is_traced = false;
-    let todo = prepare((rules, readings), about, session, l3, slot, counters);
-    if todo == Todo::Abort { unusual::prepare((rules, readings, registry), session, l3, slot) } else { todo }
+    let mut todo = prepare((rules, readings), about, session, l3, slot, counters);
+    if todo == Todo::Abort {
+        todo = unusual::prepare((rules, readings, registry), session, l3, slot);
+    }
+    if todo != Todo::Pass && l3.get(slot.at.into()..).is_some_and(is_traced) {
+        cold_path();
+        slot.traced = todo;
+        return Todo::Traced;
+    }
+    todo
 }
 
 /// The second.
@@ -521,13 +534,10 @@ fn act<C: Carrier, const GUARDED: bool>(
     slot: &Prepared,
     counters: &mut SiteCounters,
 ) -> Fate {
-    let fate = match slot.todo {
+    match slot.todo {
         Todo::Sealed => unusual::run_sealed(means, (rules, readings), packet, slot, counters),
         Todo::Registered => unusual::run_registered(means, (rules, readings), registers, packet, slot, counters),
+        Todo::Traced => unusual::run_traced::<C, GUARDED>(means, (rules, readings), registers, packet, slot, counters),
         _ => run::<C, GUARDED>(means, packet, (slot, readings), counters),
-    };
-    if slot.is_traced {
-        registers.trace(packet, slot, fate, means.now);
     }
-    fate
 }

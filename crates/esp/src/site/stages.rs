@@ -39,7 +39,7 @@ pub(super) fn prepare(
         counters.failed_before += 1;
         return Todo::Pass;
     }
-    (slot.computation, slot.is_traced) = (head.computation, head.is_traced());
+    slot.computation = head.computation;
     let opcode = match head.opcode() {
         Ok(opcode) if rules.allowed >> opcode.number() & 1 == 0 => return slot.aborted(refused((opcode, head), bytes)),
         Ok(opcode) => opcode,
@@ -148,7 +148,7 @@ pub(super) fn run<C: Carrier, const GUARDED: bool>(
                     one::<C, GUARDED, $tags>(means, packet, (slot.at, slot.source), about, instruction, counters)
                 })*
                 Todo::Read => read_and_run(means, packet, (slot, readings), counters),
-                Todo::Pass | Todo::Sealed | Todo::Registered => Fate::Passed,
+                Todo::Pass | Todo::Sealed | Todo::Registered | Todo::Traced => Fate::Passed,
                 Todo::Abort => abort(packet, slot.at, slot.why, counters),
             }
         };

@@ -14,7 +14,6 @@ use crate::variables::{FIRST, Reading, Readings};
 use crate::wire::{Locations, Unread, peek, set_error};
 use packet::wire::{Ipv4Header, Ipv6};
 use plane::registered::{Call, Outcome, TAGS};
-use units::Instant;
 
 /// What becomes of a part that is not to be executed as it is.
 #[cold]
@@ -179,13 +178,22 @@ pub(super) struct Registers<'a> {
     pub location: Location,
 }
 
-impl Registers<'_> {
-    /// Notes what became of a packet, if its instruction was to be executed.
-    #[cold]
-    pub fn trace<C: Carrier>(&mut self, packet: &C, slot: &Prepared, fate: Fate, now: Instant) {
-        let number = packet.network().get(usize::from(slot.at) + 1).copied().unwrap_or_default();
-        self.traces.note(self.location, (slot.computation, number), fate, now);
-    }
+/// Executes a part whose sender wants to know what becomes of it, and notes that.
+#[cold]
+#[inline(never)]
+pub(super) fn run_traced<C: Carrier, const GUARDED: bool>(
+    means: &mut Means<'_, '_>,
+    with: (&Rules, &Readings),
+    registers: &mut Registers<'_>,
+    packet: &mut C,
+    slot: &Prepared,
+    counters: &mut SiteCounters,
+) -> Fate {
+    let inside = Prepared { todo: slot.traced, ..*slot };
+    let fate = act::<C, GUARDED>(means, with, registers, packet, &inside, counters);
+    let number = packet.network().get(usize::from(slot.at) + 1).copied().unwrap_or_default();
+    registers.traces.note(registers.location, (slot.computation, number), fate, means.now);
+    fate
 }
 
 /// Executes a registered instruction, sealed or not.

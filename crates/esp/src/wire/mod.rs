@@ -19,6 +19,6 @@ pub use envelope::{
     wrap_option,
 };
 pub use exercise::exercise;
-pub(crate) use part::{Heads, Ordinary, computation};
+pub(crate) use part::{Heads, Ordinary, computation, is_traced};
 pub use part::{Locations, Part, Peeked, Unread, peek, rewrite, set_error};
 pub(crate) use part::{SEALED, behind};

@@ -184,12 +184,6 @@ impl Peeked {
         self.bits & ERROR != 0
     }
 
-    /// Whether somebody wants to know what becomes of it.
-    #[inline(always)]
-    pub(crate) const fn is_traced(self) -> bool {
-        self.operator & TRACE != 0
-    }
-
     /// Which instruction it says it is.
     #[inline(always)]
     pub(crate) fn opcode(self) -> Result<Opcode, Abort> {
@@ -316,6 +310,12 @@ pub fn peek(bytes: &[u8]) -> Option<Peeked> {
     let head: &Head = zerocopy::transmute_ref!(head);
     let Head { bits, opcode, length, operator, computation } = *head;
     (bits >> 5 == VERSION).then(|| Peeked { bits, opcode, length, operator, computation: computation.get() })
+}
+
+/// Whether somebody wants to know what becomes of a part, of whatever kind.
+#[inline(always)]
+pub(crate) fn is_traced(bytes: &[u8]) -> bool {
+    bytes.get(3).is_some_and(|operator| operator & TRACE != 0)
 }
 
 /// The computation of a part of which more has been looked at.
