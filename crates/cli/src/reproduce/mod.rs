@@ -18,13 +18,12 @@ use anyhow::{Context, Result, bail};
 use kept::Kept;
 use serde::Serialize;
 use sim::experiment::{
-    Answer, DataFiles, Entry, Experiment, Extent, Job, Parameters, Report, Runner, Simulation, Value, entries,
-    is_experiment,
+    Answer, DataFiles, Entry, Experiment, Extent, Job, Parameters, Report, Simulation, Value, entries, is_experiment,
 };
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
-use work::{Order, Outcome};
+use work::{Batch, Order, Outcome};
 
 /// A line of `-j`.
 #[derive(Serialize)]
@@ -86,38 +85,38 @@ pub fn reproduce(options: &Reproduce) -> Result<ExitCode> {
     let threads = options.jobs.unwrap_or_else(work::cores);
     if !options.real {
         let simulation = Simulation { files, ..Simulation::default() };
-        return carry_out(&[(orders, &simulation, threads)], told);
+        return carry_out(&[Batch { orders, runner: &simulation, at_once: threads, rounds: 1 }], told);
     }
     let (of_processor, orders): (Vec<Order>, Vec<Order>) =
         orders.into_iter().partition(|order| is_of(order, RealProcessor::can));
     let (state, orders): (Vec<Order>, Vec<Order>) = orders.into_iter().partition(|order| is_of(order, RealState::can));
     let (hosts, routers): (Vec<Order>, Vec<Order>) = orders.into_iter().partition(|order| is_of(order, RealHosts::can));
-    let mut batches: Vec<(Vec<Order>, &dyn Runner, usize)> = Vec::new();
     let (alone, state): (Vec<Order>, Vec<Order>) =
         state.into_iter().partition(|order| is_of(order, RealState::is_alone));
+    let rounds = options.repeat.map_or(if options.quick { 3 } else { 5 }, usize::from);
     let (of_routers, of_hosts, of_state, of_alone);
+    let mut batches: Vec<Batch<'_>> = Vec::new();
+    // Two at once would take each other's processors.
     if !of_processor.is_empty() {
-        batches.push((of_processor, &RealProcessor, 1));
+        batches.push(Batch { orders: of_processor, runner: &RealProcessor, at_once: 1, rounds });
     }
     if !routers.is_empty() {
-        let repeat = options.repeat.unwrap_or(if options.quick { 3 } else { 5 });
-        of_routers = RealPackets::new(options.slower, usize::from(repeat))?;
-        // Two at once would take each other's processors.
-        batches.push((routers, &of_routers, 1));
+        of_routers = RealPackets::new(options.slower)?;
+        batches.push(Batch { orders: routers, runner: &of_routers, at_once: 1, rounds });
     }
     if !hosts.is_empty() {
         let at_once = options.jobs.unwrap_or(work::cores() * RealHosts::ON_A_CORE);
         of_hosts = RealHosts::new(files, at_once)?;
-        batches.push((hosts, &of_hosts, at_once));
+        batches.push(Batch { orders: hosts, runner: &of_hosts, at_once, rounds: 1 });
     }
     if !state.is_empty() {
         let at_once = options.jobs.unwrap_or(work::cores() * RealState::ON_A_CORE);
         of_state = RealState::new(at_once)?;
-        batches.push((state, &of_state, at_once));
+        batches.push(Batch { orders: state, runner: &of_state, at_once, rounds: 1 });
     }
     if !alone.is_empty() {
         of_alone = RealState::new(1)?;
-        batches.push((alone, &of_alone, 1));
+        batches.push(Batch { orders: alone, runner: &of_alone, at_once: 1, rounds: 1 });
     }
     carry_out(&batches, told)
 }
@@ -157,7 +156,8 @@ pub fn simulate(options: &Simulate) -> Result<ExitCode> {
     let partly = !set.is_empty();
     let told = Told { folder: options.out.as_deref(), json: options.json, partly };
     let threads = options.jobs.unwrap_or_else(work::cores);
-    carry_out(&[(vec![Order { experiment, jobs, remarks }], &simulation, threads)], told)
+    let orders = vec![Order { experiment, jobs, remarks }];
+    carry_out(&[Batch { orders, runner: &simulation, at_once: threads, rounds: 1 }], told)
 }
 
 /// How one hears what came of experiments.
@@ -169,9 +169,9 @@ struct Told<'a> {
     partly: bool,
 }
 
-/// Runs all of it, each batch by its runner on so many threads, prints and writes what came of it. Where only a part of the runs was asked for, what is claimed of others
+/// Runs all of it, prints and writes what came of it. Where only a part of the runs was asked for, what is claimed of others
 /// is left out.
-fn carry_out(batches: &[(Vec<Order>, &dyn Runner, usize)], told: Told<'_>) -> Result<ExitCode> {
+fn carry_out(batches: &[Batch<'_>], told: Told<'_>) -> Result<ExitCode> {
     let Told { folder, json, partly } = told;
     folder.map_or(Ok(()), files::prepare)?;
     let kept = folder.map_or(Kept::nowhere(), Kept::within);
@@ -187,8 +187,8 @@ fn carry_out(batches: &[(Vec<Order>, &dyn Runner, usize)], told: Told<'_>) -> Re
         outcomes.push(outcome);
         Ok(())
     };
-    for (orders, runner, threads) in batches {
-        work::carry_out(orders, *runner, *threads, &kept, &mut done)?;
+    for batch in batches {
+        work::carry_out(batch, &kept, &mut done)?;
     }
     let mut out = std::io::stdout().lock();
     if json {

@@ -2,6 +2,7 @@ use super::*;
 use sim::Measured;
 use sim::experiment::{Job, Runner};
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 
 const SQUARES: &str = r#"
 paper = "arithmetic"
@@ -57,7 +58,8 @@ fn outcomes(experiments: usize, threads: usize, most: f64) -> Result<Vec<Outcome
     };
     let orders: Vec<Order> = (0..experiments).map(|_| order()).collect();
     let mut outcomes = Vec::new();
-    work::carry_out(&orders, &Squares { most }, threads, &Kept::nowhere(), |outcome| {
+    let batch = Batch { orders, runner: &Squares { most }, at_once: threads, rounds: 1 };
+    work::carry_out(&batch, &Kept::nowhere(), |outcome| {
         outcomes.push(outcome);
         Ok(())
     })?;
@@ -72,6 +74,64 @@ fn results_are_the_same_on_however_many_threads() {
     };
     assert_eq!(of(1).len(), 3);
     assert_eq!(of(1), of(4));
+}
+
+/// What is measured rises from round to round, and by `order` one knows when each run was.
+struct Drifts {
+    order: Mutex<Vec<String>>,
+}
+
+impl Runner for Drifts {
+    fn name(&self) -> &str {
+        "measured"
+    }
+
+    fn run(&self, job: &Job) -> Result<Measured, String> {
+        let mut order = self.order.lock().unwrap();
+        order.push(job.world.clone());
+        let area = order.len() as f64;
+        if area == 50.0 {
+            Err("the fiftieth".to_owned())
+        } else {
+            Ok(Measured { values: BTreeMap::from([("area".to_owned(), area)]), ..Measured::default() })
+        }
+    }
+}
+
+#[test]
+fn what_is_measured_again_is_so_round_after_round_and_medians_are_told() {
+    let order = || {
+        let experiment = squares();
+        Order { jobs: experiment.jobs(&Parameters::new(), false).unwrap(), experiment, remarks: Vec::new() }
+    };
+    let runner = Drifts { order: Mutex::default() };
+    let batch = Batch { orders: vec![order(), order()], runner: &runner, at_once: 1, rounds: 5 };
+    let mut outcomes = Vec::new();
+    work::carry_out(&batch, &Kept::nowhere(), |outcome| {
+        outcomes.push(outcome);
+        Ok(())
+    })
+    .unwrap();
+    let order = runner.order.lock().unwrap();
+    let (first, second) = order.split_at(9);
+    assert_eq!((order.len(), first), (90, &second[..9]), "all of an experiment, and then all of it again");
+    let areas: Vec<f64> = outcomes[0].runs.iter().map(|run| run.measured.get("area").unwrap()).collect();
+    assert_eq!(areas, [19.0, 20.0, 21.0, 22.0, 23.0, 24.0, 25.0, 26.0, 27.0], "of the third of five rounds");
+    assert!(outcomes[0].report.remarks.contains(&"medians of 5 rounds".to_owned()));
+    assert_eq!(outcomes[1].report.errors, ["the run with side=5 failed: the fiftieth"], "one of whose rounds failed");
+}
+
+#[test]
+fn medians_are_taken_of_each_value_and_of_each_point() {
+    let run = |value: f64, more: Option<f64>| Measured {
+        values: [("a".to_owned(), value)].into_iter().chain(more.map(|more| ("b".to_owned(), more))).collect(),
+        series: [("s".to_owned(), vec![(1.0, value), (2.0, -value)])].into(),
+        ..Measured::default()
+    };
+    let measured = work::medians(vec![run(3.0, None), run(1.0, Some(5.0)), run(2.0, Some(7.0))]);
+    assert_eq!((measured.get("a"), measured.get("b")), (Some(2.0), Some(5.0)));
+    assert_eq!(measured.series["s"], [(1.0, 2.0), (2.0, -2.0)]);
+    assert_eq!(work::medians(vec![run(3.0, None), run(4.0, None), run(5.0, Some(9.0))]).get("b"), Some(0.0));
 }
 
 #[test]
@@ -136,7 +196,8 @@ fn a_file_that_cannot_be_written_leaves_nothing_half_written_and_a_folder_is_tri
     }
     let experiment = squares();
     let order = Order { jobs: experiment.jobs(&Parameters::new(), false).unwrap(), experiment, remarks: Vec::new() };
-    let error = carry_out(&[(vec![order], &Never, 1)], told).unwrap_err();
+    let batch = Batch { orders: vec![order], runner: &Never, at_once: 1, rounds: 1 };
+    let error = carry_out(&[batch], told).unwrap_err();
     assert!(format!("{error:#}").starts_with("/dev/null/results cannot be made"), "{error:#}");
 }
 

@@ -1,10 +1,11 @@
-//! Runs, side by side on the cores there are. What comes of them does not depend on how many.
+//! Runs, side by side on the cores there are. What comes of them does not depend on how many. Those that are measurements are repeated, round after round, and
+//! medians are taken: what a machine has of good and bad minutes is alike for all runs of an experiment.
 
 use super::kept::Kept;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sim::Measured;
 use sim::experiment::{Experiment, Job, Report, Run, Runner, describe};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -27,29 +28,44 @@ pub struct Order {
     pub remarks: Vec<String>,
 }
 
-/// Runs all of them on so many threads, but those that have been kept and those that are as another. `done` gets each experiment as soon as it and those before it are done, and what it
+/// Experiments that are run alike.
+pub struct Batch<'a> {
+    /// What is to be run.
+    pub orders: Vec<Order>,
+    /// By whom.
+    pub runner: &'a dyn Runner,
+    /// How many runs go on at a time.
+    pub at_once: usize,
+    /// How often each run is carried out: all of an experiment, and then all of them again. More than once, medians are what came of it.
+    pub rounds: usize,
+}
+
+/// Runs all of it, but runs that have been kept and those that are as another. `done` gets each experiment as soon as it and those before it are done, and what it
 /// prints is not torn by the progress bar. A run that fails is an error of its experiment's report.
 ///
 /// # Errors
 ///
 /// What `done` fails with.
 pub fn carry_out(
-    orders: &[Order],
-    runner: &dyn Runner,
-    threads: usize,
+    batch: &Batch<'_>,
     kept: &Kept,
     mut done: impl FnMut(Outcome) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
+    let (orders, runner) = (&batch.orders, batch.runner);
     let tasks = tasks(orders, runner);
-    let bar = progress(tasks.len());
+    let turns: Vec<&Task> = tasks
+        .chunk_by(|one, other| one.places[0].0 == other.places[0].0)
+        .flat_map(|of_one| std::iter::repeat_n(of_one, batch.rounds).flatten())
+        .collect();
+    let bar = progress(turns.len());
     let next = AtomicUsize::new(0);
     let (results, arrivals) = mpsc::channel();
     std::thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, tasks.len().max(1)) {
+        for _ in 0..batch.at_once.clamp(1, turns.len().max(1)) {
             let results = results.clone();
-            let (tasks, next) = (&tasks, &next);
+            let (turns, next) = (&turns, &next);
             scope.spawn(move || {
-                while let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
+                while let Some(task) = turns.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let (order, number) = task.places[0];
                     let result = kept.take_or(task.follows_from.as_deref(), || runner.run(&orders[order].jobs[number]));
                     if results.send((&task.places[..], result)).is_err() {
@@ -60,7 +76,7 @@ pub fn carry_out(
             });
         }
         drop(results);
-        gather(orders, runner, arrivals, &bar, &mut done)
+        gather(batch, arrivals, &bar, &mut done)
     })
 }
 
@@ -92,17 +108,17 @@ fn tasks(orders: &[Order], runner: &dyn Runner) -> Vec<Task> {
 type Came = Result<Measured, String>;
 
 fn gather(
-    orders: &[Order],
-    runner: &dyn Runner,
+    batch: &Batch<'_>,
     arrivals: mpsc::Receiver<(&[(usize, usize)], Came)>,
     bar: &ProgressBar,
     done: &mut impl FnMut(Outcome) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let mut came: Vec<Vec<Option<Came>>> = orders.iter().map(|o| o.jobs.iter().map(|_| None).collect()).collect();
+    let orders = &batch.orders;
+    let mut came: Vec<Vec<Vec<Came>>> = orders.iter().map(|o| o.jobs.iter().map(|_| Vec::new()).collect()).collect();
     let mut reported = 0;
     loop {
-        while reported < orders.len() && came[reported].iter().all(Option::is_some) {
-            let outcome = outcome(&orders[reported], came[reported].drain(..).flatten(), runner);
+        while reported < orders.len() && came[reported].iter().all(|rounds| rounds.len() == batch.rounds) {
+            let outcome = outcome(&orders[reported], came[reported].drain(..).map(together), batch);
             bar.suspend(|| done(outcome))?;
             reported += 1;
         }
@@ -116,15 +132,52 @@ fn gather(
         bar.set_message(orders[places[0].0].experiment.document.experiment.clone());
         bar.inc(1);
         for &(order, number) in places {
-            came[order][number] = Some(result.clone());
+            came[order][number].push(result.clone());
         }
+    }
+}
+
+/// What all rounds of a run came to: the first error, or medians.
+fn together(rounds: Vec<Came>) -> Came {
+    let mut rounds = rounds.into_iter().collect::<Result<Vec<Measured>, String>>()?;
+    Ok(if rounds.len() == 1 { rounds.remove(0) } else { medians(rounds) })
+}
+
+/// Of each value the median over all runs; what a run does not have is zero there.
+pub fn medians(mut runs: Vec<Measured>) -> Measured {
+    let count = runs.len();
+    let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let mut series: BTreeMap<String, Vec<Vec<(f64, f64)>>> = BTreeMap::new();
+    for run in &mut runs {
+        std::mem::take(&mut run.values)
+            .into_iter()
+            .for_each(|(name, value)| values.entry(name).or_default().push(value));
+        std::mem::take(&mut run.series)
+            .into_iter()
+            .for_each(|(name, points)| series.entry(name).or_default().push(points));
+    }
+    let middle = |mut list: Vec<f64>| {
+        list.resize(count.max(list.len()), 0.0);
+        list.sort_by(f64::total_cmp);
+        list[list.len() / 2]
+    };
+    let along = |runs: Vec<Vec<(f64, f64)>>| {
+        let points = runs.iter().map(Vec::len).min().unwrap_or(0);
+        (0..points).map(|at| (runs[0][at].0, middle(runs.iter().map(|run| run[at].1).collect()))).collect()
+    };
+    Measured {
+        parameters: runs.pop().map(|run| run.parameters).unwrap_or_default(),
+        values: values.into_iter().map(|(name, list)| (name, middle(list))).collect(),
+        series: series.into_iter().map(|(name, runs)| (name, along(runs))).collect(),
+        // Worlds of hosts, whose samples are pooled, run in virtual time only.
+        samples: Default::default(),
     }
 }
 
 fn outcome(
     Order { experiment, jobs, remarks }: &Order,
     came: impl Iterator<Item = Came>,
-    runner: &dyn Runner,
+    batch: &Batch<'_>,
 ) -> Outcome {
     let (mut runs, mut errors) = (Vec::new(), Vec::new());
     for (job, came) in jobs.iter().zip(came) {
@@ -133,9 +186,10 @@ fn outcome(
             Err(error) => errors.push(format!("the run with {} failed: {error}", describe(&job.parameters))),
         }
     }
-    let mut report = experiment.report(runs.clone(), runner);
+    let mut report = experiment.report(runs.clone(), batch.runner);
     report.errors.splice(0..0, errors);
-    report.remarks.extend(remarks.iter().cloned());
+    let rounds = (batch.rounds > 1).then(|| format!("medians of {} rounds", batch.rounds));
+    report.remarks.extend(rounds.into_iter().chain(remarks.iter().cloned()));
     Outcome { report, runs }
 }
 

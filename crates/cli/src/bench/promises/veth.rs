@@ -125,7 +125,7 @@ fn round(real: &RealPackets, promised: bool) -> Result<(Fared, Machine)> {
 
 /// What a promise is worth on real packets, with the mechanisms and without. Needs root.
 pub fn measure(Rounds(rounds): Rounds, progress: &Progress) -> Result<Vec<Figure>> {
-    let real = RealPackets::new(None, 1)?;
+    let real = RealPackets::new(None)?;
     let (mut with, mut without, mut machine) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..rounds.min(ROUNDS) {
         progress.say(&format!("promises: on veth, round {} of {}", number + 1, rounds.min(ROUNDS)));

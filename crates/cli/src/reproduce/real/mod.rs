@@ -1,5 +1,5 @@
 //! `reproduce --real`: runs on real packets. Cables of a laboratory take the place of the links of a world, and two threads
-//! on processors of their own that of its time ([`sim::real`]). A run is repeated, and medians are taken.
+//! on processors of their own that of its time ([`sim::real`]).
 
 mod bench;
 mod hosts;
@@ -18,12 +18,13 @@ use needs::Own;
 use sim::experiment::{Job, Measures, Run, Runner};
 use sim::real::Course;
 use sim::{Measured, NoCaptures, RunError, World};
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 /// How often a run is carried out where it is worth nothing: the kernel has lost packets on its own.
 const ATTEMPTS: usize = 3;
+/// How often costs are measured, of which the median is told.
+const MEASURED: usize = 3;
 
 /// Carries out runs on real packets.
 pub struct RealPackets {
@@ -31,18 +32,17 @@ pub struct RealPackets {
     clock: Arc<MachineClock>,
     /// The router's processor, and the stations'.
     processors: (u16, u16),
-    repeat: usize,
     slower: Option<u64>,
     own: Own,
 }
 
 impl RealPackets {
-    /// Runs that are `slower` times slower, or as slow as this machine needs, `repeat` times each.
+    /// Runs that are `slower` times slower, or as slow as this machine needs.
     ///
     /// # Errors
     ///
     /// Why it cannot be done here, and what to do about it.
-    pub fn new(slower: Option<u64>, repeat: usize) -> Result<RealPackets> {
+    pub fn new(slower: Option<u64>) -> Result<RealPackets> {
         let allowed = cores::allowed()?;
         let (Some(&stations), Some(&router)) = (allowed.first(), allowed.last()) else {
             bail!("there is no processor")
@@ -55,7 +55,7 @@ impl RealPackets {
         let cabling = Cabling::new().context("real packets need network namespaces: run it as root")?;
         let (cabling, clock) = (Mutex::new(cabling), Arc::new(MachineClock::calibrated()));
         let processors = (router, stations);
-        let mut real = RealPackets { cabling, clock, processors, repeat, slower, own: Own::default() };
+        let mut real = RealPackets { cabling, clock, processors, slower, own: Own::default() };
         real.own = needs::measure(|world, slower| real.once(world, slower).map_err(|error| error.to_string()))
             .map_err(anyhow::Error::msg)
             .context("measuring what packets cost this machine")?;
@@ -100,11 +100,11 @@ impl RealPackets {
 
     /// What functions cost, or schemes, on the router's processor.
     fn costs(&self, measures: Measures) -> Result<Measured, String> {
-        let (router, rounds) = (self.processors.0, 3 * self.repeat);
+        let router = self.processors.0;
         let costs = move || {
             cores::pin(router).map(|()| match measures {
-                Measures::Schemes => scheme_costs(rounds).into_iter().chain(path_costs(rounds)).collect(),
-                _ => function_costs(rounds),
+                Measures::Schemes => scheme_costs(MEASURED).into_iter().chain(path_costs(MEASURED)).collect(),
+                _ => function_costs(MEASURED),
             })
         };
         let costs = thread::spawn(costs).join().map_err(|_| "a thread panicked".to_owned())?;
@@ -138,8 +138,7 @@ impl Runner for RealPackets {
         }
         let world = World::parse(&job.world, &job.file).map_err(|wrong| wrong.render(false))?;
         let slower = self.slower.unwrap_or_else(|| self.own.slower(&world));
-        let runs = (0..self.repeat).map(|_| self.patiently(&world, slower)).collect::<Result<Vec<Measured>, _>>()?;
-        Ok(medians(runs))
+        self.patiently(&world, slower)
     }
 
     fn is_real(&self) -> bool {
@@ -152,15 +151,11 @@ impl Runner for RealPackets {
         let mean = |name: &str| of(name).iter().sum::<f64>() / of(name).len().max(1) as f64;
         let slower = of("real.slower");
         if slower.is_empty() {
-            return vec![format!("on this machine's processor, medians of {} rounds", 3 * self.repeat)];
+            return vec![format!("on this machine's processor, medians of {MEASURED}")];
         }
         let least = slower.iter().copied().fold(f64::INFINITY, f64::min);
         vec![
-            format!(
-                "on real packets, {least:.0} to {:.0} times slower than the world says, medians of {} runs each",
-                most("real.slower"),
-                self.repeat
-            ),
+            format!("on real packets, {least:.0} to {:.0} times slower than the world says", most("real.slower")),
             format!(
                 "work cost more by itself than the world says in {:.2} % of laps, {:.2} % of the time (at most {:.2} %); \
                  the world stood still for {:.1} % of the time, for other programs",
@@ -170,37 +165,6 @@ impl Runner for RealPackets {
                 mean("real.stood_still") * 100.0
             ),
         ]
-    }
-}
-
-/// Of each value the median over all runs; what a run does not have is zero there.
-fn medians(mut runs: Vec<Measured>) -> Measured {
-    let count = runs.len();
-    let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    let mut series: BTreeMap<String, Vec<Vec<(f64, f64)>>> = BTreeMap::new();
-    for run in &mut runs {
-        std::mem::take(&mut run.values)
-            .into_iter()
-            .for_each(|(name, value)| values.entry(name).or_default().push(value));
-        std::mem::take(&mut run.series)
-            .into_iter()
-            .for_each(|(name, points)| series.entry(name).or_default().push(points));
-    }
-    let middle = |mut list: Vec<f64>| {
-        list.resize(count.max(list.len()), 0.0);
-        list.sort_by(f64::total_cmp);
-        list[list.len() / 2]
-    };
-    let along = |runs: Vec<Vec<(f64, f64)>>| {
-        let points = runs.iter().map(Vec::len).min().unwrap_or(0);
-        (0..points).map(|at| (runs[0][at].0, middle(runs.iter().map(|run| run[at].1).collect()))).collect()
-    };
-    Measured {
-        parameters: runs.pop().map(|run| run.parameters).unwrap_or_default(),
-        values: values.into_iter().map(|(name, list)| (name, middle(list))).collect(),
-        series: series.into_iter().map(|(name, runs)| (name, along(runs))).collect(),
-        // Worlds of hosts, whose samples are pooled, run in virtual time only.
-        samples: Default::default(),
     }
 }
 

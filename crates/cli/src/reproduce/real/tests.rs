@@ -43,7 +43,7 @@ destination = "198.51.100.9"
 
 /// What runs are carried out by, and the laboratory they need; nothing where there can be none.
 fn real_packets() -> Option<RealPackets> {
-    match RealPackets::new(None, 1) {
+    match RealPackets::new(None) {
         Ok(real) => Some(real),
         Err(error) => {
             eprintln!("skipped: {error:#}");
@@ -68,17 +68,4 @@ fn a_world_comes_to_the_same_on_real_packets_and_in_virtual_time() {
         // What others of this machine cost the router is in it.
         assert!((0.75..1.05).contains(&(here / there)), "{name}: {here} here, {there} in virtual time");
     }
-}
-
-#[test]
-fn medians_are_taken_of_each_value_and_of_each_point() {
-    let run = |value: f64, more: Option<f64>| Measured {
-        values: [("a".to_owned(), value)].into_iter().chain(more.map(|more| ("b".to_owned(), more))).collect(),
-        series: [("s".to_owned(), vec![(1.0, value), (2.0, -value)])].into(),
-        ..Measured::default()
-    };
-    let measured = medians(vec![run(3.0, None), run(1.0, Some(5.0)), run(2.0, Some(7.0))]);
-    assert_eq!((measured.get("a"), measured.get("b")), (Some(2.0), Some(5.0)));
-    assert_eq!(measured.series["s"], [(1.0, 2.0), (2.0, -2.0)]);
-    assert_eq!(medians(vec![run(3.0, None), run(4.0, None), run(5.0, Some(9.0))]).get("b"), Some(0.0));
 }
