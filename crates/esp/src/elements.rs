@@ -20,7 +20,7 @@ use crate::isa::{Abort, Instruction, Verdict, execute};
 use crate::site::{BATCH, Carrier, Fate, Location, Rules};
 use crate::store::{Done, Found, MAX_TAGS, Session, Shard, Tags};
 use crate::variables;
-use crate::wire::{Part, Unread, peek, rewrite, set_error};
+use crate::wire::{Part, Unread, peek, rewrite, set_error_in};
 use units::Instant;
 
 /// What elements leave for each other, beside a packet.
@@ -163,7 +163,7 @@ impl Act for Rewrite {
 
 /// Tells in the packet that it was not executed.
 fn fail(l3: &mut [u8], notes: &mut Notes, why: Abort) {
-    set_error(l3.get_mut(notes.at..).unwrap_or_default());
+    set_error_in(l3, notes.at);
     notes.fate = Fate::Aborted(why);
 }
 

@@ -6,7 +6,7 @@ use crate::guard::Guard;
 use crate::isa::{Abort, Instruction, Opcode, Verdict, execute, kind};
 use crate::store::{Done, MAX_TAGS, Session, Tags};
 use crate::variables::{self, Reading, Readings};
-use crate::wire::{Locations, Ordinary, Peeked, computation, peek, rewrite, set_error};
+use crate::wire::{Locations, Ordinary, Peeked, computation, peek, rewrite, set_error_in};
 use units::Instant;
 
 /// What there is to execute with.
@@ -272,8 +272,8 @@ fn read_and_run<C: Carrier>(
 /// Says in the packet that it was not executed.
 #[cold]
 pub(super) fn abort<C: Carrier>(packet: &mut C, at: u16, why: Abort, counters: &mut SiteCounters) -> Fate {
-    let bytes = packet.network_mut().get_mut(usize::from(at)..).unwrap_or_default();
-    counters.aborted[why as usize][kind(bytes.get(1).copied().unwrap_or_default())] += 1;
-    set_error(bytes);
+    let (l3, at) = (packet.network_mut(), usize::from(at));
+    counters.aborted[why as usize][kind(l3.get(at + 1).copied().unwrap_or_default())] += 1;
+    set_error_in(l3, at);
     Fate::Aborted(why)
 }

@@ -147,7 +147,7 @@ fn without_seal<C: Carrier>(
     let fate = execute(&mut plain);
     let bytes = packet.network_mut().get_mut(at..).unwrap_or_default();
     match fate {
-        Fate::Aborted(_) => set_error(bytes),
+        Fate::Aborted(_) => _ = set_error(bytes),
         _ if plain != before => key.close(bytes, &plain),
         _ => {}
     }

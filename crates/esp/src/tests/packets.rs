@@ -325,6 +325,61 @@ fn what_is_wrong_with_a_packet_is_what_it_is_aborted_for() {
     assert_eq!(place.site.counters().aborted(Abort::NotEnabled), 1);
 }
 
+/// Whatever is wrong with its length a part says that it was not executed, and routers behind let it pass; sums around it stay right (spec E-06).
+#[test]
+fn a_part_of_a_wrong_length_says_so_and_the_sums_around_it_are_right() {
+    let carriages = Carriages::default();
+    let whole = part(count(1, 2));
+    let extended = |packet: Vec<u8>| {
+        // Behind an extension header, of options for the destination that pad.
+        let length = (packet.len() - 40 + 8) as u16;
+        [
+            &packet[..4],
+            &length.to_be_bytes(),
+            &[60, packet[7]],
+            &packet[8..40],
+            &[packet[6], 0, 1, 4, 0, 0, 0, 0],
+            &packet[40..],
+        ]
+        .concat()
+    };
+    let packets = [
+        dedicated(&carriages, V4, &whole),
+        dedicated(&carriages, V6, &whole),
+        datagram(&carriages, V4, 4000, &whole).unwrap(),
+        datagram(&carriages, V6, 4000, &whole).unwrap(),
+        extended(datagram(&carriages, V6, 4000, &whole).unwrap()),
+        wrap_option(&carriages, &data(40), &whole).unwrap(),
+    ];
+    for (number, right) in packets.iter().enumerate() {
+        let (at, _) = carriages.find(right).unwrap();
+        for length in [0, 1, 13, 15, 24, 25, 28, 200, 255] {
+            // One whose sender has made the same mistake, so that all sums are right.
+            let mut sent = right.clone();
+            sent[at.start + 2] = length;
+            let is_option = number == 5;
+            if is_option {
+                let old = u16::from_be_bytes([sent[10], sent[11]]);
+                let new =
+                    packet::wire::checksum::update(old, u16::from_be_bytes([26, 8]), u16::from_be_bytes([length, 8]));
+                sent[10..12].copy_from_slice(&new.to_be_bytes());
+            }
+            complete_checksum(&mut sent).unwrap();
+            let mut place = Place::small();
+            assert_eq!(place.pass(Location::Input, &mut sent), Fate::Aborted(Abort::BadLength), "{number}: {length}");
+            assert_eq!(sent[at.start] & 2, 2, "{number}: {length}: the error bit");
+            let mut summed = sent.clone();
+            complete_checksum(&mut summed).unwrap();
+            assert!(summed == sent || sum(&summed) == sum(&sent), "{number}: {length}: the sum of the datagram");
+            if right[0] >> 4 == 4 {
+                let header = usize::from(sent[0] & 0xf) * 4;
+                assert_eq!(sum(&sent[..header]), 0xffff, "{number}: {length}: the sum of the header");
+            }
+            assert_eq!(place.pass(Location::Input, &mut sent), Fate::Passed, "{number}: {length}");
+        }
+    }
+}
+
 /// A batch is executed in the order in which it came, also where it is longer than what is prepared at once.
 #[test]
 fn packets_of_a_batch_are_executed_in_their_order() {

@@ -1,12 +1,15 @@
 //! Where in an IP packet the part lies that routers execute (spec E-16, E-18).
 
+use super::part::{ERROR, set_error};
 use packet::wire::ipv4_options::{self, Ipv4Option};
-use packet::wire::{Ipv4, Ipv4Header, Ipv6, Ipv6Header, ipv4, ipv6, protocol, transport};
+use packet::wire::{Ipv4, Ipv4Header, Ipv6, Ipv6Header, checksum, ipv4, ipv6, protocol, transport};
 use std::hint::cold_path;
 use std::ops::Range;
 
 /// Bytes of an IPv4 option before what is in it.
 pub(super) const OPTION_HEADER: usize = 2;
+/// Where the checksum is in an IPv4 header.
+const IPV4_CHECKSUM: usize = 10;
 
 /// What carries a part.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -127,4 +130,53 @@ impl Carriages {
         let inner = upper.start + transport::UDP_HEADER..upper.end;
         (Some(u16::from_be_bytes(*port)) == self.port && inner.start <= inner.end).then_some((inner, Carriage::Udp))
     }
+}
+
+/// Says in a packet that the part that begins there was not executed (spec E-06); a part without a packet around it begins at 0. The sum
+/// around it stays right, also where nobody knows where the part's own would be: then the one around it follows (RFC 1624).
+#[cold]
+pub fn set_error_in(l3: &mut [u8], at: usize) {
+    let (around, end) = around(l3, at);
+    let Some(part) = l3.get_mut(at..end) else { return };
+    if set_error(part) {
+        return;
+    }
+    let Some(&before) = part.first() else { return };
+    let word = |first: u8| u16::from_be_bytes([first, 0]);
+    part[0] = before | ERROR;
+    let sum = around.and_then(|(at, update)| Some((l3.get_mut(at..)?.first_chunk_mut::<2>()?, update)));
+    if let Some((sum, update)) = sum {
+        *sum = update(u16::from_be_bytes(*sum), word(before), word(before | ERROR)).to_be_bytes();
+    }
+}
+
+/// How a checksum follows a word that is another.
+type Update = fn(u16, u16, u16) -> u16;
+
+/// Where the checksum is that goes over what begins there, and how it follows; and where what carries it ends.
+fn around(l3: &[u8], at: usize) -> (Option<(usize, Update)>, usize) {
+    let udp = |protocol: u8, offset: usize| -> Option<(usize, Update)> {
+        (protocol == protocol::UDP && offset + transport::UDP_HEADER == at)
+            .then(|| (at - 2, checksum::update_udp as Update))
+    };
+    if at < ipv4::HEADER {
+        return (None, l3.len());
+    }
+    if let Some(header) = Ipv4Header::of(l3)
+        && header.version() == 4
+    {
+        let length = header.header_length();
+        if at < length {
+            let end = l3.get(at - 1).map_or(0, |&option| at - OPTION_HEADER + usize::from(option));
+            return (Some((IPV4_CHECKSUM, checksum::update)), end.min(length));
+        }
+        return (udp(header.protocol(), length), header.total_length().min(l3.len()));
+    }
+    let Some(header) = Ipv6Header::of(l3) else { return (None, l3.len()) };
+    let end = (ipv6::HEADER + header.payload_length()).min(l3.len());
+    let sum = udp(header.next_header(), ipv6::HEADER).or_else(|| {
+        let chain = Ipv6::parse(l3).ok()?.chain().ok()?;
+        udp(chain.protocol, chain.offset?)
+    });
+    (sum, end)
 }

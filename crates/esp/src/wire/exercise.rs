@@ -1,11 +1,13 @@
 //! Every parser of parts on any bytes, with what must hold of every answer: the entry of fuzzing and corpora.
 
-use super::{Carriages, Part, Peeked, Unread, peek, rewrite, set_error, strip, wrap, wrap_option};
+use super::{Carriages, Part, Peeked, Unread, peek, rewrite, set_error, set_error_in, strip, wrap, wrap_option};
 use crate::isa::{Abort, execute};
 use crate::registered::{RegisteredPart, rewrite as rewrite_registered};
 use crate::seal::{self, OperatorKey};
 use crate::store::View;
 use packet::wire::checksum::sum;
+use packet::wire::transport::{find_summed, verify_checksum};
+use std::ops::Range;
 
 /// Takes `bytes` for a part, and for an IP packet with one.
 ///
@@ -17,7 +19,8 @@ pub fn exercise(bytes: &[u8]) {
     let carriages = Carriages::default();
     if let Some((range, _)) = carriages.find(bytes) {
         of_part(&bytes[range.clone()]);
-        of_registered(&bytes[range]);
+        of_registered(&bytes[range.clone()]);
+        of_failed(bytes, range);
     }
     if let Ok((inner, part)) = strip(&carriages, bytes) {
         assert!(part.piggybacked && inner.len() < bytes.len(), "something was taken out");
@@ -40,6 +43,19 @@ const PROBE: Part = Part {
     computation: 7,
     instruction: crate::isa::Instruction::Test { tag: 8 },
 };
+
+/// A packet whose part is said not to have been executed.
+fn of_failed(bytes: &[u8], part: Range<usize>) {
+    let mut failed = bytes.to_vec();
+    set_error_in(&mut failed, part.start);
+    assert!(peek(&failed[part.clone()]).is_none_or(Peeked::error));
+    let is_in_datagram =
+        find_summed(bytes).is_ok_and(|summed| summed.is_some_and(|summed| summed.range.end == part.end));
+    let right = verify_checksum(bytes);
+    if is_in_datagram && right == Ok(Some(true)) {
+        assert_eq!(verify_checksum(&failed), right, "what is right stays right");
+    }
+}
 
 /// One that an operator has registered.
 fn of_registered(bytes: &[u8]) {

@@ -13,7 +13,7 @@ mod envelope;
 mod exercise;
 mod part;
 
-pub use carriage::{Carriage, Carriages};
+pub use carriage::{Carriage, Carriages, set_error_in};
 pub use envelope::{
     Addresses, Carried, WrapError, before_data, datagram, dedicated, strip, strip_by, with_data, with_data_by, wrap,
     wrap_option,

@@ -26,7 +26,7 @@ const VERSION: u8 = 1;
 const INPUT: u8 = 1 << 4;
 const CENTRAL: u8 = 1 << 3;
 const OUTPUT: u8 = 1 << 2;
-const ERROR: u8 = 1 << 1;
+pub(super) const ERROR: u8 = 1 << 1;
 const PIGGYBACKED: u8 = 1;
 const TRACE: u8 = 0x80;
 /// The flag of a part that is sealed.
@@ -539,18 +539,19 @@ pub fn rewrite(bytes: &mut [u8], instruction: &Instruction) {
 }
 
 /// Says in a part that it was not executed, so that no router behind does (spec E-06). Its length is what it says itself, for
-/// it may be none that we know; where that cannot be, nothing happens.
-pub fn set_error(bytes: &mut [u8]) {
-    let Some(&[before, opcode, length, ..]) = bytes.first_chunk::<HEAD>() else { return };
+/// it may be none that we know; where that cannot be, nothing happens, and the answer is no: see [`set_error_in`](super::set_error_in).
+pub fn set_error(bytes: &mut [u8]) -> bool {
+    let Some(&[before, opcode, length, ..]) = bytes.first_chunk::<HEAD>() else { return false };
     let length = usize::from(length);
     let Some(at) = length.checked_sub(CHECKSUM).filter(|&at| at >= HEAD && at % 2 == 0 && length <= bytes.len()) else {
-        return;
+        return false;
     };
     let word = |first: u8| u16::from_be_bytes([first, opcode]);
     bytes[0] = before | ERROR;
     let sum = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
     let sum = checksum::update(sum, word(before), word(before | ERROR));
     bytes[at..at + CHECKSUM].copy_from_slice(&sum.to_be_bytes());
+    true
 }
 
 /// Replaces operands of 8 bytes.

@@ -327,6 +327,26 @@ fn a_source_may_have_so_much_executed_and_create_so_much() {
     assert_eq!(failed(&mut rig, 0..10), 3 * 2, "at one of its places each is one");
 }
 
+/// What is traced is bounded like anything else, of which the trace tells; it is kept as long as the store is.
+#[test]
+fn what_is_traced_is_bounded_too_and_traces_outlive_what_is_applied() {
+    let mut rig = rig("source_rate = '4pps'\n");
+    let mark = Part { trace: true, ..part(Locations::CENTRAL, Instruction::Mark { tag: 1, value: 1 }) };
+    let failed = (0..10).filter(|_| through(&mut rig, &mark).unwrap().error).count();
+    let traced = |rig: &Rig| {
+        let told = station(rig);
+        let central = store(&told, None).places.iter().find(|place| place.location == "central").unwrap();
+        central.traces.iter().map(|trace| (trace.computation, trace.forwarded, trace.aborted)).collect::<Vec<_>>()
+    };
+    assert_eq!((failed, traced(&rig)), (6, vec![(7, 4, 6)]));
+    rig.apply(&config("source_rate = '1000pps'\non_abort = 'forward'\n")).unwrap();
+    rig.pass(Nanos::secs(1));
+    assert!(!through(&mut rig, &mark).unwrap().error);
+    assert_eq!(traced(&rig), [(7, 5, 6)], "of the same store");
+    rig.apply(&config("source_rate = '1000pps'\nlifetime = '9s'\n")).unwrap();
+    assert_eq!(traced(&rig), [], "another store");
+}
+
 #[test]
 fn something_of_the_router_can_be_read_where_a_port_permits_it() {
     let mut rig = rig("[port.wan.state]\nvariables = ['rate', 'time', 'node']\n");
