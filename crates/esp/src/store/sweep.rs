@@ -9,8 +9,9 @@ use super::time::{FREE, GAP, Tick, UNLINKED};
 use plane::{Histogram, Spread};
 use units::{Instant, Nanos};
 
-/// Records whose lines are fetched ahead.
-const AHEAD: usize = 8;
+/// Records whose lines are fetched together, while those of as many that were fetched earlier are written to: as much as a core can have
+/// under way at a time.
+const TOGETHER: u64 = 32;
 
 /// What was taken away of a store.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -44,6 +45,9 @@ pub(super) struct Sweep {
     /// Entries unlinked so far, and where the next record is.
     pub unlinked: u64,
     next_unlinked: usize,
+    /// The same for those whose lines were fetched.
+    fetched: u64,
+    next_fetched: usize,
     /// The same for those freed.
     pub freed: u64,
     next_freed: usize,
@@ -65,6 +69,8 @@ impl Sweep {
             space,
             unlinked: 0,
             next_unlinked: 0,
+            fetched: 0,
+            next_fetched: 0,
             freed: 0,
             next_freed: 0,
             looked,
@@ -83,37 +89,49 @@ impl Sweep {
         }
         self.looked = (now, created);
         let tick = Tick::of(now);
-        let (length, mut count, mut first) = (self.space.log_length() as usize, 0, Nanos::ZERO);
-        while count < most && self.unlinked < created {
-            let record = self.space.record(self.next_unlinked);
-            if tick.is_before(record.expiry) && !self.is_outdated() {
-                break;
+        let (length, begun, mut first) = (self.space.log_length() as usize, self.unlinked, None);
+        let end = created.min(begun + most as u64);
+        let mut expires = true;
+        while expires && self.unlinked < end {
+            self.fetch(created.min(self.unlinked + 2 * TOGETHER));
+            let outdated = self.outdated();
+            let (mut unlinked, mut at, mut lag) = (self.unlinked, self.next_unlinked, self.lag);
+            while expires && unlinked < end.min(self.unlinked + TOGETHER) {
+                let record = self.space.record(at);
+                expires = unlinked < outdated || !tick.is_before(record.expiry);
+                if expires {
+                    let line = self.space.line(record.place.line());
+                    line.expiries[record.place.slot()].store(UNLINKED, Ordering::Release);
+                    lag = tick.since(record.expiry);
+                    first = first.or(Some(lag));
+                    unlinked += 1;
+                    at = next(at, length);
+                }
             }
-            if self.unlinked + (AHEAD as u64) < created {
-                let ahead = self.next_unlinked + AHEAD;
-                let ahead = if ahead >= length { ahead - length } else { ahead };
-                self.space.fetch(self.space.record(ahead).place.line());
-            }
-            let line = self.space.line(record.place.line());
-            line.expiries[record.place.slot()].store(UNLINKED, Ordering::Release);
-            self.lag = tick.since(record.expiry);
-            first = if count == 0 { self.lag } else { first };
-            self.unlinked += 1;
-            self.next_unlinked = next(self.next_unlinked, length);
-            count += 1;
+            (self.unlinked, self.next_unlinked, self.lag) = (unlinked, at, lag);
         }
-        if count > 0 {
+        let count = (self.unlinked - begun) as usize;
+        if let Some(first) = first {
             self.lags.record(first, count as u64);
         }
         count
     }
 
-    /// Whether the next entry has expired although it looks alive.
-    #[inline]
-    fn is_outdated(&mut self) -> bool {
+    /// Fetches the lines of records up to the `end`th.
+    fn fetch(&mut self, end: u64) {
+        let (length, mut at) = (self.space.log_length() as usize, self.next_fetched);
+        for _ in self.fetched..end {
+            self.space.fetch(self.space.record(at).place.line());
+            at = next(at, length);
+        }
+        (self.fetched, self.next_fetched) = (self.fetched.max(end), at);
+    }
+
+    /// Up to which entry all have expired, also where they look alive.
+    fn outdated(&mut self) -> u64 {
         // An owner that goes on while its cleaner stands still knows better what is alive.
         self.outdated = self.outdated.max(self.space.given_up.load(Ordering::Acquire));
-        self.unlinked < self.outdated
+        self.outdated
     }
 
     /// What was taken away so far.
