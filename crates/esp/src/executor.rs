@@ -334,15 +334,16 @@ impl plane::station::Station for Station {
 fn place_report(location: Location, station: &Station, site: Option<&Site>, seen: &Seen) -> PlaceReport {
     let nothing = SiteCounters::default();
     let counters = site.map_or(&nothing, |site| site.counters_at(location));
-    let executed = Opcode::ALL.iter().map(|opcode| opcode.name()).zip(counters.executed.iter().copied());
-    let registered: Vec<(&'static str, OpcodeCounters)> = match site {
-        Some(site) => site.registered_at(location).collect(),
-        None => station.registered().map(|name| (name, OpcodeCounters::default())).collect(),
+    let executed: Vec<(&'static str, OpcodeCounters)> = match site {
+        Some(site) => site.executed_at(location).collect(),
+        None => {
+            let names = Opcode::ALL.iter().map(|opcode| opcode.name()).chain(station.registered());
+            names.map(|name| (name, OpcodeCounters::default())).collect()
+        }
     };
-    let executed = executed.chain(registered);
     PlaceReport {
         location: location.name(),
-        executed: executed.map(|(name, count)| (name, count.forwarded, count.dropped)).collect(),
+        executed: executed.iter().map(|(name, count)| (*name, count.forwarded, count.dropped)).collect(),
         aborted: counters.aborts().map(|(why, instruction, count)| (why.name(), instruction, count)).collect(),
         failed_before: counters.failed_before,
         overloaded: seen.overloaded_at(location),

@@ -1,9 +1,8 @@
 //! What is noted of a store besides what its places count (spec E-52), by the batch: how long instructions take, what passed because the worker did not keep
 //! up, what overtook what.
 
-use crate::isa::Opcode;
 use crate::order::Order;
-use crate::site::{Carrier, Fate, Location, Rules, SiteCounters};
+use crate::site::{Carrier, Fate, Location, Rules, Site};
 use crate::store::Key;
 use crate::wire::{Locations, peek};
 use packet::Packet;
@@ -40,6 +39,11 @@ impl fmt::Debug for Clock {
     }
 }
 
+/// How much of each instruction was executed at a location so far, by its name.
+fn executed(site: &Site, location: Location) -> impl Iterator<Item = (&'static str, u64)> {
+    site.executed_at(location).map(|(name, counters)| (name, counters.forwarded + counters.dropped))
+}
+
 /// What is noted of a store at one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
@@ -48,6 +52,8 @@ pub(crate) struct Seen {
     overloaded: [u64; Location::ALL.len()],
     /// How long an instruction took at a location, by its name.
     spent: Vec<(Location, &'static str, Histogram)>,
+    /// How much of each instruction had been executed before the batch that is timed.
+    before: Vec<u64>,
     /// What cleaning took besides batches.
     pub cleaning: Nanos,
     /// By location; none where nobody looks for a fault.
@@ -68,19 +74,16 @@ impl Seen {
         self.batches.is_multiple_of(TURN)
     }
 
-    /// A batch of so many packets took so long at a location, whose counters were `before` and are `now`.
-    pub fn took(
-        &mut self,
-        location: Location,
-        time: Nanos,
-        packets: usize,
-        (before, now): (&SiteCounters, &SiteCounters),
-    ) {
-        let since = |opcode: usize| {
-            let (now, before) = (now.executed[opcode], before.executed[opcode]);
-            now.forwarded + now.dropped - before.forwarded - before.dropped
-        };
-        let mut executed = Opcode::ALL.iter().enumerate().map(|(index, opcode)| (opcode.name(), since(index)));
+    /// A batch is timed, of which nothing has been executed yet.
+    pub fn begin(&mut self, site: &Site, location: Location) {
+        self.before.clear();
+        self.before.extend(executed(site, location).map(|(_, count)| count));
+    }
+
+    /// The batch, of so many packets, took so long.
+    pub fn took(&mut self, time: Nanos, packets: usize, (site, location): (&Site, Location)) {
+        let all = executed(site, location).zip(&self.before);
+        let mut executed = all.map(|((name, now), before)| (name, now - before));
         let Some((name, count)) = executed.by_ref().find(|(_, count)| *count > 0) else { return };
         let rest: u64 = executed.map(|(_, count)| count).sum();
         if count + rest != packets as u64 || packets == 0 {

@@ -331,9 +331,10 @@ impl Site {
         self.tally.rename(registry.names());
     }
 
-    /// What it has counted of registered instructions at a location, by their names.
-    pub(crate) fn registered_at(&self, location: Location) -> impl Iterator<Item = (&'static str, OpcodeCounters)> {
-        self.tally.at(location)
+    /// What it has counted of each instruction at a location, by their names; of those that are registered in the end.
+    pub(crate) fn executed_at(&self, location: Location) -> impl Iterator<Item = (&'static str, OpcodeCounters)> {
+        let names = Opcode::ALL.iter().map(|opcode| opcode.name());
+        names.zip(self.counters_at(location).executed.iter().copied()).chain(self.tally.at(location))
     }
 
     /// What became at a location of the packets that ask for it, by computation.

@@ -388,10 +388,11 @@ impl Station {
         let Some(clock) = clock.as_ref().filter(|_| seen.is_turn()) else {
             return has.site.process_reading((rules, location), with, now, (packets, known), fates);
         };
-        let (before, begun) = (*has.site.counters_at(location), clock.now());
+        seen.begin(&has.site, location);
+        let begun = clock.now();
         let asked = has.site.process_reading((rules, location), with, now, (&mut *packets, known), fates);
         let time = clock.now().saturating_sub(begun);
-        seen.took(location, time, packets.len(), (&before, has.site.counters_at(location)));
+        seen.took(time, packets.len(), (&has.site, location));
         asked
     }
 

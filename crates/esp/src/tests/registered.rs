@@ -4,6 +4,7 @@ use super::{Place, V4, part};
 use crate::isa::{Abort, Operator};
 use crate::registered::{NoCall, RegisteredInstruction, RegisteredPart, Registry};
 use crate::seal::OperatorKey;
+use crate::seen::Seen;
 use crate::site::{Fate, Location};
 use crate::store::StoreSpec;
 use crate::wire::{Carriages, Locations, Unread, datagram, dedicated};
@@ -14,6 +15,7 @@ use plane::registered::{Call, Instructs, Outcome, Registered, code};
 use plane::station::{UNKNOWN, Variables};
 use proptest::prelude::*;
 use std::sync::Arc;
+use units::Nanos;
 
 /// An instruction that is a function.
 #[derive(Clone, Copy)]
@@ -85,8 +87,25 @@ fn a_registered_instruction_sees_its_tags_and_writes_them() {
     }
     let mut absent = dedicated(&carriages, V4, &called(130, &[6], 1));
     assert_eq!(pass(&mut place, &mut registry, &mut absent), Fate::Aborted(Abort::AbsentTag));
-    let counted: Vec<_> = place.site.registered_at(Location::Input).collect();
-    assert_eq!((counted[0].0, counted[0].1.forwarded, counted[0].1.dropped), ("ours", 1, 2));
+    let (name, counted) = place.site.executed_at(Location::Input).last().unwrap();
+    assert_eq!((name, counted.forwarded, counted.dropped), ("ours", 1, 2));
+}
+
+#[test]
+fn a_registered_instruction_is_timed_as_any_other() {
+    let mut registry = Registry::of(&[plan(130, (1, 0), take)]).unwrap();
+    let (mut place, mut seen) = (Place::small(), Seen::default());
+    place.fate(super::put(5, 10));
+    for (value, time) in [(1, 300), (99, 900), (2, 500)] {
+        let mut packet = dedicated(&Carriages::default(), V4, &called(130, &[5], value));
+        place.site.register(&registry);
+        seen.begin(&place.site, Location::Input);
+        pass(&mut place, &mut registry, &mut packet);
+        seen.took(Nanos::new(time), 1, (&place.site, Location::Input));
+    }
+    let (name, spread) = seen.spent_at(Location::Input).last().unwrap();
+    assert_eq!((name, spread.count()), ("ours", 2), "one was aborted, which is not timed");
+    assert_eq!(spread.most(), Nanos::new(500));
 }
 
 #[test]
