@@ -214,6 +214,9 @@ Examples:
         /// What tags and computations are drawn from.
         #[arg(long, default_value = "1")]
         seed: u64,
+        /// Have routers note what becomes of them, by computation: `switchpath show state` tells it.
+        #[arg(long)]
+        trace: bool,
     },
     /// Print the instructions in a capture: of Ethernet, of any device of Linux, of a loopback, or of IP packets without a link.
     Dump {

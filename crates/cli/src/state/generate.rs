@@ -98,6 +98,8 @@ pub struct Load {
     pub size: u64,
     /// What tags and computations are drawn from.
     pub seed: u64,
+    /// Whether routers are to note what becomes of them.
+    pub trace: bool,
 }
 
 impl Load {
@@ -110,7 +112,7 @@ impl Load {
         let tag = key.hash(if fresh { used } else { key.hash(!n) % used });
         let computation = key.derive(1).hash(n % self.computations);
         let (locations, instruction) = (Locations::INPUT, about(self.mix.drawn(key.derive(2).hash(n)), tag, n));
-        Part { locations, error: false, piggybacked: false, trace: false, computation, instruction }
+        Part { locations, error: false, piggybacked: false, trace: self.trace, computation, instruction }
     }
 }
 
@@ -195,12 +197,14 @@ mod tests {
     fn as_many_tags_are_new_as_is_said_and_the_others_were_there_before() {
         for new in [0, 1, 50, 100] {
             let (rate, time) = (PacketRate::kpps(1), Nanos::secs(1));
-            let load = Load { rate, time, new, computations: 3, mix: "mark".parse().unwrap(), size: 0, seed: 7 };
+            let load =
+                Load { rate, time, new, computations: 3, mix: "mark".parse().unwrap(), size: 0, seed: 7, trace: true };
             let mut known = BTreeSet::new();
             let fresh = (0..1000).filter(|&n| match load.part(n).instruction {
                 Instruction::Mark { tag, .. } => known.insert(tag),
                 _ => false,
             });
+            assert!(load.part(0).trace, "as is asked");
             let fresh = fresh.count() as u64;
             assert!(fresh.abs_diff(10 * new) <= 1, "{new} of a hundred: {fresh} of a thousand");
         }
@@ -209,7 +213,8 @@ mod tests {
     #[test]
     fn the_rate_that_was_reached_is_told_where_it_is_less_than_asked() {
         let (rate, time) = (PacketRate::kpps(1), Nanos::secs(2));
-        let load = Load { rate, time, new: 50, computations: 1, mix: "nop".parse().unwrap(), size: 0, seed: 7 };
+        let load =
+            Load { rate, time, new: 50, computations: 1, mix: "nop".parse().unwrap(), size: 0, seed: 7, trace: true };
         let told = |sent, refused| {
             let mut out = Vec::new();
             tell(&mut out, &load, (sent, refused), time, false).unwrap();

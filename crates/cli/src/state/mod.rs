@@ -61,10 +61,10 @@ pub fn state(arguments: &State) -> Result<ExitCode> {
             group::collect(*computation, *operator, member, (line()?, *json))
         }
         StateCommand::GroupSize { computation, member } => group::size(*computation, member, (line()?, *json)),
-        StateCommand::Generate { to, rate, time, new, computations, instruction, size, seed } => {
+        StateCommand::Generate { to, rate, time, new, computations, instruction, size, seed, trace } => {
             let mix = instruction.parse().map_err(Usage)?;
             let (rate, time, new, computations) = (*rate, *time, *new, *computations);
-            let load = generate::Load { rate, time, new, computations, mix, size: *size, seed: *seed };
+            let load = generate::Load { rate, time, new, computations, mix, size: *size, seed: *seed, trace: *trace };
             generate::generate(*to, line()?, &load, *json)
         }
         StateCommand::Dump { file, ip_option } => {
