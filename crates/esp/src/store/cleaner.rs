@@ -67,18 +67,20 @@ impl Cleaner {
         let mut done = 0;
         counters.limbo = 0;
         for (sweep, limbo) in shards {
-            if let Some(waits) = limbo
-                && epochs.are_over(&mut waits.waiting, *grace)
-            {
-                let freed = sweep.free(waits.end);
-                counters.freed += freed;
-                done += freed as usize;
-                *limbo = None;
-            }
+            let mut free = |limbo: &mut Option<Limbo>, sweep: &mut Sweep| {
+                if limbo.as_mut().is_some_and(|waits| epochs.are_over(&mut waits.waiting, *grace)) {
+                    let freed = limbo.take().map_or(0, |waits| sweep.free(waits.end));
+                    counters.freed += freed;
+                    done += freed as usize;
+                }
+            };
+            free(limbo, sweep);
             if limbo.is_none() {
                 let unlinked = sweep.unlink(now, LIMBO);
                 if unlinked > 0 {
                     *limbo = Some(Limbo { end: sweep.unlinked, waiting: epochs.unlinked() });
+                    // Often nobody is active: a worker that cleans is not.
+                    free(limbo, sweep);
                     counters.lag = sweep.lag;
                     counters.most_lag = counters.most_lag.max(sweep.lag);
                     done += unlinked;
