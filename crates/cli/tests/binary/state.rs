@@ -215,6 +215,16 @@ fn sizes_and_vectors() {
     assert!(place.bad(1, &["state", "conform", "in.pcapng"]).contains("cannot be read"));
 }
 
+/// The time of day, in nanoseconds.
+fn wall() -> u64 {
+    (io::clock::now() + io::clock::epoch()).get()
+}
+
+/// Whoever is started now takes part in the same round: there is half a period until it begins.
+fn next_round_is_ahead(period: Nanos) {
+    until(|| (wall() % period.get() < period.get() / 2).then_some(()));
+}
+
 /// Without a router in between the root hears of each member by itself.
 #[test]
 fn members_report_and_the_root_adds_up() {
@@ -226,6 +236,7 @@ fn members_report_and_the_root_adds_up() {
         let mut command = place.command(&[arguments, &common].concat());
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
+    next_round_is_ahead(Nanos::secs(4));
     let heard = start(&root);
     let members: Vec<_> = [17, 42, 5]
         .map(|value| {
@@ -263,9 +274,7 @@ fn a_round_that_is_not_complete_is_followed_by_another() {
         let mut command = place.command(&[&["state", "collect", "0x5eed"], arguments, &common].concat());
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
-    let wall = || (io::clock::now() + io::clock::epoch()).get();
-    // Both begin with the next round: there is time until then.
-    until(|| (wall() % period.get() < period.get() / 2).then_some(()));
+    next_round_is_ahead(period);
     let begin = wall() / period.get();
     let (mut root, member) = (start(&["-j"]), start(&["--to", "127.0.0.1", "--value", "9"]));
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
