@@ -334,16 +334,14 @@ impl plane::station::Station for Station {
 fn place_report(location: Location, station: &Station, site: Option<&Site>, seen: &Seen) -> PlaceReport {
     let nothing = SiteCounters::default();
     let counters = site.map_or(&nothing, |site| site.counters_at(location));
-    let executed: Vec<(&'static str, OpcodeCounters)> = match site {
-        Some(site) => site.executed_at(location).collect(),
-        None => {
-            let names = Opcode::ALL.iter().map(|opcode| opcode.name()).chain(station.registered());
-            names.map(|name| (name, OpcodeCounters::default())).collect()
-        }
-    };
+    let told = |(name, count): (&'static str, OpcodeCounters)| (name, count.forwarded, count.dropped);
+    let names = Opcode::ALL.iter().map(|opcode| opcode.name()).chain(station.registered());
     PlaceReport {
         location: location.name(),
-        executed: executed.iter().map(|(name, count)| (*name, count.forwarded, count.dropped)).collect(),
+        executed: match site {
+            Some(site) => site.executed_at(location).map(told).collect(),
+            None => names.map(|name| (name, 0, 0)).collect(),
+        },
         aborted: counters.aborts().map(|(why, instruction, count)| (why.name(), instruction, count)).collect(),
         failed_before: counters.failed_before,
         overloaded: seen.overloaded_at(location),

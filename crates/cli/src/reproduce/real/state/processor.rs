@@ -25,9 +25,10 @@ use units::{Instant, Nanos};
 const BLOCK: usize = 1024;
 /// Packets between two looks at what has expired, by who cleans besides: what it fetches arrives while they are executed.
 const VECTOR: usize = 32;
-/// Blocks that are measured. Told is what one in so many of them keeps below: what others have of this machine's memory meanwhile is not in it, and that changes from one second
-/// to the next by a fifth, while the fastest tenth of some thousand blocks is the same within a percent or two.
+/// Blocks that are measured.
 const BLOCKS: usize = 6000;
+/// Told is what one in so many blocks keeps below: what others have of this machine's memory changes from one second to the next by a
+/// fifth, and the fastest tenth of some thousand blocks by a percent or two.
 const FAST: usize = 10;
 /// Entries of a store that stays near.
 const NEAR: u64 = 8192;
