@@ -32,10 +32,16 @@ fn table<'a>(told: &'a str, behind: &str) -> Vec<Vec<&'a str>> {
 
 #[test]
 fn a_way_says_which_routers_execute_and_ways_say_where_they_part() {
-    let Some(told) = run("paths.sh", &[]) else { return };
+    for carriage in ["udp", "ip"] {
+        let Some(told) = run("paths.sh", &["--carriage", carriage]) else { return };
+        hold_paths(&told);
+    }
+}
+
+fn hold_paths(told: &str) {
     let cells =
         |rows: &[Vec<&str>], hop: usize| [rows[hop][1], rows[hop][3], rows[hop][4], rows[hop][5]].map(String::from);
-    let way = table(&told, "the way to receiver 1");
+    let way = table(told, "the way to receiver 1");
     assert_eq!(way.len(), 3, "{told}");
     assert_eq!(cells(&way, 0), ["10.1.0.1", "yes", "yes", "yes"], "{told}");
     assert_eq!(cells(&way, 1), ["10.1.1.2", "yes", "yes", "yes"], "{told}");
@@ -43,7 +49,7 @@ fn a_way_says_which_routers_execute_and_ways_say_where_they_part() {
     // Only the first lets packets read its name.
     assert!(way[0][6].starts_with("0x") && way[1][6] == "-", "{told}");
     assert!(told.contains("2 of 2 routers are known to execute instructions; 10.2.1.2 is reached"), "{told}");
-    let plain = table(&told, "the way to receiver 5");
+    let plain = table(told, "the way to receiver 5");
     assert_eq!(cells(&plain, 1), ["10.1.2.2", "no", "no", "no"], "{told}");
     assert!(told.contains("1 of 2 routers are known to execute instructions; 10.2.5.2 is reached"), "{told}");
     for parts in [
@@ -52,7 +58,7 @@ fn a_way_says_which_routers_execute_and_ways_say_where_they_part() {
     ] {
         assert!(told.lines().any(|line| line == parts), "{parts}: {told}");
     }
-    let ways = table(&told, "the ways to receivers");
+    let ways = table(told, "the ways to receivers");
     let hop = |hop: &str| ways.iter().filter(|row| row[0] == hop).count();
     assert_eq!([hop("1"), hop("2"), hop("3")], [1, 3, 4], "{told}");
 }

@@ -8,8 +8,8 @@ use crate::registered::{RegisteredPart, Registry};
 use crate::seal::{self, NoKey, OperatorKey, Plain};
 use crate::seen::{Clock, Seen};
 use crate::site::{BATCH, Fate, Location, OpcodeCounters, Rules, Site, SiteCounters};
-use crate::station::{PortSpec, RouterSpec, Station};
-use crate::store::{Cleaned, Cleaning, Inspector, Key, StoreSpec, WhenFull};
+use crate::station::{self, PortSpec, RouterSpec, Station};
+use crate::store::{Cleaning, Inspector, Key, StoreSpec, WhenFull};
 use crate::variables::Permitted;
 use crate::wire::{Carriages, Part, Unread};
 use packet::DropReason;
@@ -354,11 +354,11 @@ fn place_report(location: Location, station: &Station, site: Option<&Site>, seen
 impl Station {
     /// Each store, as this worker has it.
     fn stores(&self, now: Instant) -> Vec<StoreReport> {
-        let report = |(port, part, seen): (Option<PortId>, Option<(&Site, Cleaned)>, &Seen)| {
-            let site = part.as_ref().map(|(site, _)| *site);
+        let report = |(port, part, seen): (Option<PortId>, Option<station::Part<'_>>, &Seen)| {
+            let site = part.as_ref().map(|part| part.site);
             let places = Location::ALL.iter().map(|&location| place_report(location, self, site, seen)).collect();
             let nothing = StoreReport { port, places, ..StoreReport::default() };
-            let Some((site, cleaned)) = part else { return nothing };
+            let Some(station::Part { site, cleaned, cleans_for_all }) = part else { return nothing };
             let (counters, occupancy) = (site.shard_counters(), site.occupancy(now));
             StoreReport {
                 capacity: occupancy.capacity,
@@ -371,6 +371,7 @@ impl Station {
                 freed: cleaned.freed,
                 limbo: cleaned.limbo,
                 cleaning: seen.cleaning + cleaned.spent,
+                assisting: if cleans_for_all { site.executed() } else { 0 },
                 probed: counters.probed,
                 collisions: counters.collisions,
                 memory: bound::memory(occupancy.capacity, 1),

@@ -337,6 +337,12 @@ impl Site {
         names.zip(self.counters_at(location).executed.iter().copied()).chain(self.tally.at(location))
     }
 
+    /// How much was executed at all locations.
+    pub(crate) fn executed(&self) -> u64 {
+        let counts = Location::ALL.iter().flat_map(|&location| self.executed_at(location));
+        counts.map(|(_, counters)| counters.forwarded + counters.dropped).sum()
+    }
+
     /// What became at a location of the packets that ask for it, by computation.
     pub(crate) fn traced_at(&self, location: Location) -> impl Iterator<Item = Trace> {
         self.traces.at(location)

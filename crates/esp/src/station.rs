@@ -103,6 +103,15 @@ struct Has {
     apart: Option<Told>,
 }
 
+/// One worker's part of a store, to be asked.
+pub(crate) struct Part<'a> {
+    pub site: &'a Site,
+    /// What was taken away of it.
+    pub cleaned: Cleaned,
+    /// Whether this worker cleans the parts of all workers.
+    pub cleans_for_all: bool,
+}
+
 /// One worker's places.
 pub struct Station {
     rules: Rules,
@@ -448,8 +457,8 @@ impl Station {
         Some(&mut self.stalls.get_mut(stall?)?.has.as_mut()?.site)
     }
 
-    /// Every store with the port it belongs to: its site and how that is cleaned, where this worker has a part of it, and what else is noted of it.
-    pub(crate) fn sites(&self) -> impl Iterator<Item = (Option<PortId>, Option<(&Site, Cleaned)>, &Seen)> {
+    /// Every store with the port it belongs to: this worker's part of it, where there is one, and what else is noted of it.
+    pub(crate) fn sites(&self) -> impl Iterator<Item = (Option<PortId>, Option<Part<'_>>, &Seen)> {
         self.stalls.iter().map(|stall| {
             let part = stall.has.as_ref().map(|has| {
                 let cleaned = match (&has.cleaner, &has.apart) {
@@ -457,7 +466,7 @@ impl Station {
                     (None, Some(told)) => told.read(),
                     (None, None) => has.site.cleaned(),
                 };
-                (&has.site, cleaned)
+                Part { site: &has.site, cleaned, cleans_for_all: has.cleaner.is_some() }
             });
             (stall.port, part, &stall.seen)
         })

@@ -235,6 +235,8 @@ pub struct StoreReport {
     pub limbo: u64,
     /// The time that cleaning took besides batches; nothing where there is no clock.
     pub cleaning: Nanos,
+    /// Instructions executed by a worker that cleans for all workers, besides that; nothing where others clean.
+    pub assisting: u64,
     /// Look-ups that read two lines of memory, three, four to seven, more.
     pub probed: [u64; 4],
     /// Look-ups that found another computation's entry, where that is noted.
@@ -315,6 +317,7 @@ impl StoreReport {
         self.freed += other.freed;
         self.limbo += other.limbo;
         self.cleaning += other.cleaning;
+        self.assisting += other.assisting;
         self.probed.iter_mut().zip(other.probed).for_each(|(sum, more)| *sum += more);
         self.collisions += other.collisions;
         self.memory += other.memory;

@@ -507,16 +507,39 @@ fn what_is_sent_in_ip_packets_is_executed_on_its_way_and_heard() {
 #[test]
 fn of_a_message_the_router_lets_one_copy_pass() {
     let Some(way) = Way::new("[state]\nlifetime = '60s'\n") else { return };
-    let text = way.heard("2", &[], || {
-        // Whatever comes through before somebody listens is lost for good: a message of its own each time.
-        let message = format!("{}", io::clock::now().get());
-        for _ in 0..3 {
-            way.client(&["state", "dedup", "10.0.2.2", &message]);
-        }
-    });
-    let messages: Vec<&str> = text.lines().map(|line| line.split_once(" computation 0x1 count ").unwrap().1).collect();
-    assert!(messages.len() == 2 && messages[0] != messages[1], "{text}");
-    assert!(messages.iter().all(|message| message.ends_with(" below 2")), "{text}");
+    for carriage in ["udp", "ip"] {
+        let by = ["--carriage", carriage];
+        let text = way.heard("2", &by, || {
+            // Whatever comes through before somebody listens is lost for good: a message of its own each time.
+            let message = format!("{}", io::clock::now().get());
+            for _ in 0..3 {
+                way.client(&[&["state", "dedup", "10.0.2.2", &message], &by[..]].concat());
+            }
+        });
+        let messages: Vec<&str> =
+            text.lines().map(|line| line.split_once(" computation 0x1 count ").unwrap().1).collect();
+        assert!(messages.len() == 2 && messages[0] != messages[1], "{carriage}: {text}");
+        assert!(messages.iter().all(|message| message.ends_with(" below 2")), "{carriage}: {text}");
+    }
+}
+
+/// Of forty members behind the router, each of which says everything several times, the root hears from one (spec E-X14).
+#[test]
+fn a_group_behind_a_router_is_counted_in_few_packets() {
+    let Some(way) = Way::new("[state]\nlifetime = '2s'\n") else { return };
+    for carriage in ["udp", "ip"] {
+        let common = ["--carriage", carriage, "--lifetime", "2s", "--delay", "20ms"];
+        let mut root = way.place.command(&[&["state", "group-size", "0x5eed", "-j"], &common[..]].concat());
+        root.stdout(Stdio::piped());
+        next_round_is_ahead(Nanos::secs(4));
+        let hears = way.server.spawn(root).unwrap();
+        let members = ["state", "group-size", "0x5eed", "--to", "10.0.2.2", "--members", "40"];
+        way.client(&[&members, &common[..]].concat());
+        let output = hears.wait_with_output().unwrap();
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((&told["result"], &told["complete"]), (&40.into(), &true.into()), "{carriage}: {told}");
+        assert!(told["packets"].as_u64().is_some_and(|packets| packets <= 12), "{carriage}: {told}");
+    }
 }
 
 /// Who may not is told what to do.

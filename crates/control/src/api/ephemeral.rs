@@ -44,6 +44,8 @@ pub struct EphemeralStore {
     pub limbo_entries: u64,
     /// The time that cleaning took besides batches of packets.
     pub cleaning_ns: u64,
+    /// Packets executed by the worker that cleans for all workers, besides cleaning (`cleaner = "assist"`); nothing where others clean.
+    pub assist_packets: u64,
     /// Look-ups that read two lines of memory, three, four to seven, more. All others read one.
     pub probes: Vec<u64>,
     /// Look-ups that found another computation's entry; counted with `diagnostics`.

@@ -98,6 +98,7 @@ fn told_store(store: &StoreReport, names: &Names) -> api::EphemeralStore {
         freed_entries: store.freed,
         limbo_entries: store.limbo,
         cleaning_ns: store.cleaning.get(),
+        assist_packets: store.assisting,
         probes: store.probed.to_vec(),
         collisions: store.collisions,
         memory_bytes: store.memory.get(),

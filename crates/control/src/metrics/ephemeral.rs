@@ -37,6 +37,7 @@ pub(super) fn told(told: &Ephemeral, r: &mut Registry) {
     let lags = stores.iter().filter_map(|s| Some(Counted::of([("store", name(s))], s.lags.as_ref()?)));
     r.register("state_freed_late_seconds", "How late expired entries were freed", Histograms(lags.collect()));
     counter(r, "state_cleaning_ns", "Time that cleaning took besides batches of packets.", of(|s| s.cleaning_ns));
+    counter(r, "state_assist_packets", "Packets executed by the worker that cleans for all.", of(|s| s.assist_packets));
     counter(r, "state_collisions", "Look-ups that found another computation's entry.", of(|s| s.collisions));
     let probes = stores.iter().flat_map(|store| {
         let lines = ["2", "3", "4-7", "8-"].into_iter().zip(&store.probes);
