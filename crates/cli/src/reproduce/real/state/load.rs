@@ -11,8 +11,9 @@ use esp::wire::{Carriages, Locations, Part};
 use io::clock;
 use plane::Chance;
 use sim::ephemeral::{StorePlan, StoreWho};
+use std::collections::VecDeque;
 use std::net::UdpSocket;
-use units::Nanos;
+use units::{Instant, Nanos};
 
 /// How often the sender looks which packets are due.
 const LOOK: Nanos = Nanos::micros(500);
@@ -54,14 +55,15 @@ pub fn run(plan: &StorePlan) -> Result<Values> {
     // Somebody takes them, else hosts are told that nobody does.
     let _taken = Network::socket(&network.root)?;
     let begin = clock::now() + Nanos::millis(50);
+    let mut sender = Sender::new(plan, &socket, begin);
     let (first, sent_before, lag_before) = {
-        let until = begin + plan.lifetime;
-        let sent = send(plan, &socket, (begin, Nanos::ZERO, plan.lifetime), 0)?;
-        sleep_until(until)?;
+        sender.send((Nanos::ZERO, plan.lifetime))?;
+        sleep_until(begin + plan.lifetime)?;
         let store = network.store(seat)?;
-        (counted(&store), sent, store.lag_ns)
+        (counted(&store), sender.sent, store.lag_ns)
     };
-    let sent = send(plan, &socket, (begin, plan.lifetime, plan.duration), sent_before)?;
+    sender.send((plan.lifetime, plan.duration))?;
+    let sent = sender.sent;
     sleep_until(begin + plan.duration)?;
     // What came while the other end was asked is the same at both ends.
     let store = network.store(seat)?;
@@ -91,25 +93,58 @@ pub fn run(plan: &StorePlan) -> Result<Values> {
     .into())
 }
 
-/// Sends what is due from one time after the beginning to another. Answers the number of the next packet.
-fn send(
-    plan: &StorePlan,
-    socket: &UdpSocket,
-    (begin, from, to): (units::Instant, Nanos, Nanos),
-    first: u64,
-) -> Result<u64> {
-    let (tags, mut chance) = (Key::new([plan.seed, clock::now().get()]), Chance::new(plan.seed ^ first, "arrivals"));
-    let gap = 1e9 / plan.rate.get().max(1) as f64;
-    let (mut at, mut n) = (from.get() as f64, first);
-    sleep_until(begin + from)?;
-    while at < to.get() as f64 {
-        let now = clock::now().since(begin).get() as f64;
-        while at <= now && at < to.get() as f64 {
-            socket.send(&part(plan, tags, n).to_bytes())?;
-            n += 1;
-            at += if plan.random { gap * chance.exponential() } else { gap };
-        }
-        sleep_until(clock::now() + LOOK)?;
+/// Sends the packets of a plan.
+struct Sender<'a> {
+    plan: &'a StorePlan,
+    socket: &'a UdpSocket,
+    begin: Instant,
+    tags: Key,
+    sent: u64,
+    /// When those of a lifetime were sent, the oldest first, where the plan says how many these may be.
+    recent: VecDeque<Instant>,
+}
+
+impl Sender<'_> {
+    fn new<'a>(plan: &'a StorePlan, socket: &'a UdpSocket, begin: Instant) -> Sender<'a> {
+        let tags = Key::new([plan.seed, clock::now().get()]);
+        Sender { plan, socket, begin, tags, sent: 0, recent: VecDeque::new() }
     }
-    Ok(n)
+
+    /// Sends what is due from one time after the beginning to another.
+    fn send(&mut self, (from, to): (Nanos, Nanos)) -> Result<()> {
+        let plan = self.plan;
+        let mut chance = Chance::new(plan.seed ^ self.sent, "arrivals");
+        let gap = 1e9 / plan.rate.get().max(1) as f64;
+        let mut at = from.get() as f64;
+        sleep_until(self.begin + from)?;
+        while at < to.get() as f64 {
+            let now = clock::now();
+            let due = now.since(self.begin).get() as f64;
+            while at <= due && at < to.get() as f64 && self.may(now) {
+                self.socket.send(&part(plan, self.tags, self.sent).to_bytes())?;
+                self.sent += 1;
+                at += if plan.random { gap * chance.exponential() } else { gap };
+            }
+            sleep_until(clock::now() + LOOK)?;
+        }
+        Ok(())
+    }
+
+    /// Whether one more keeps to the rate: at an even one there are never more in a lifetime than that many, also after a
+    /// time in which nothing could be sent. Where it may, it is one of them.
+    fn may(&mut self, now: Instant) -> bool {
+        let StorePlan { rate, lifetime, random, .. } = self.plan;
+        if *random {
+            return true;
+        }
+        let most = (rate.get() as f64 * lifetime.as_secs_f64()) as usize;
+        if self.recent.len() >= most.max(1) {
+            if self.recent.front().is_some_and(|&oldest| now.since(oldest) < *lifetime) {
+                return false;
+            }
+            self.recent.pop_front();
+        }
+        self.recent.push_back(now);
+        true
+    }
 }
