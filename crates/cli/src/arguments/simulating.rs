@@ -104,7 +104,7 @@ pub struct Reproduce {
     /// With --real, of routers: run so many times slower than the world says [default: as slow as this machine needs].
     #[arg(long, value_name = "TIMES", requires = "real", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub slower: Option<u64>,
-    /// With --real, of routers and of what only a processor does: carry out each run so many times, round after round, and take medians [default: 5, with --quick 3].
+    /// With --real, of routers and of what only a processor does: carry out each run so many times, round after round, and take medians [default: what an experiment says, else 5, with --quick 3].
     #[arg(long, value_name = "TIMES", requires = "real", value_parser = clap::value_parser!(u16).range(1..=99))]
     pub repeat: Option<u16>,
     /// Print the claims as a JSON array: paper, experiment, claim, published, measured, holds.

@@ -66,7 +66,7 @@ pub fn reproduce(options: &Reproduce) -> Result<ExitCode> {
         let extent = Extent { quick: options.quick, real: options.real };
         let jobs = experiment.jobs_with_files(&set, extent, &files);
         let (jobs, remarks) = jobs.map_err(anyhow::Error::msg)?;
-        Ok(Order { experiment, jobs, remarks })
+        Ok(Order { experiment, jobs, remarks, rounds: 1 })
     };
     let mut orders = chosen.into_iter().map(order).collect::<Result<Vec<Order>>>()?;
     let told = Told { folder: Some(&options.out), json: options.json, partly: false };
@@ -85,38 +85,42 @@ pub fn reproduce(options: &Reproduce) -> Result<ExitCode> {
     let threads = options.jobs.unwrap_or_else(work::cores);
     if !options.real {
         let simulation = Simulation { files, ..Simulation::default() };
-        return carry_out(&[Batch { orders, runner: &simulation, at_once: threads, rounds: 1 }], told);
+        return carry_out(&[Batch { orders, runner: &simulation, at_once: threads }], told);
     }
-    let (of_processor, orders): (Vec<Order>, Vec<Order>) =
+    let (mut of_processor, orders): (Vec<Order>, Vec<Order>) =
         orders.into_iter().partition(|order| is_of(order, RealProcessor::can));
     let (state, orders): (Vec<Order>, Vec<Order>) = orders.into_iter().partition(|order| is_of(order, RealState::can));
-    let (hosts, routers): (Vec<Order>, Vec<Order>) = orders.into_iter().partition(|order| is_of(order, RealHosts::can));
+    let (hosts, mut routers): (Vec<Order>, Vec<Order>) =
+        orders.into_iter().partition(|order| is_of(order, RealHosts::can));
     let (alone, state): (Vec<Order>, Vec<Order>) =
         state.into_iter().partition(|order| is_of(order, RealState::is_alone));
-    let rounds = options.repeat.map_or(if options.quick { 3 } else { 5 }, usize::from);
+    for order in of_processor.iter_mut().chain(&mut routers) {
+        let usual = order.experiment.document.rounds(options.quick);
+        order.rounds = usize::from(options.repeat.unwrap_or(usual));
+    }
     let (of_routers, of_hosts, of_state, of_alone);
     let mut batches: Vec<Batch<'_>> = Vec::new();
     // Two at once would take each other's processors.
     if !of_processor.is_empty() {
-        batches.push(Batch { orders: of_processor, runner: &RealProcessor, at_once: 1, rounds });
+        batches.push(Batch { orders: of_processor, runner: &RealProcessor, at_once: 1 });
     }
     if !routers.is_empty() {
         of_routers = RealPackets::new(options.slower)?;
-        batches.push(Batch { orders: routers, runner: &of_routers, at_once: 1, rounds });
+        batches.push(Batch { orders: routers, runner: &of_routers, at_once: 1 });
     }
     if !hosts.is_empty() {
         let at_once = options.jobs.unwrap_or(work::cores() * RealHosts::ON_A_CORE);
         of_hosts = RealHosts::new(files, at_once)?;
-        batches.push(Batch { orders: hosts, runner: &of_hosts, at_once, rounds: 1 });
+        batches.push(Batch { orders: hosts, runner: &of_hosts, at_once });
     }
     if !state.is_empty() {
         let at_once = options.jobs.unwrap_or(work::cores() * RealState::ON_A_CORE);
         of_state = RealState::new(at_once)?;
-        batches.push(Batch { orders: state, runner: &of_state, at_once, rounds: 1 });
+        batches.push(Batch { orders: state, runner: &of_state, at_once });
     }
     if !alone.is_empty() {
         of_alone = RealState::new(1)?;
-        batches.push(Batch { orders: alone, runner: &of_alone, at_once: 1, rounds: 1 });
+        batches.push(Batch { orders: alone, runner: &of_alone, at_once: 1 });
     }
     carry_out(&batches, told)
 }
@@ -156,8 +160,8 @@ pub fn simulate(options: &Simulate) -> Result<ExitCode> {
     let partly = !set.is_empty();
     let told = Told { folder: options.out.as_deref(), json: options.json, partly };
     let threads = options.jobs.unwrap_or_else(work::cores);
-    let orders = vec![Order { experiment, jobs, remarks }];
-    carry_out(&[Batch { orders, runner: &simulation, at_once: threads, rounds: 1 }], told)
+    let orders = vec![Order { experiment, jobs, remarks, rounds: 1 }];
+    carry_out(&[Batch { orders, runner: &simulation, at_once: threads }], told)
 }
 
 /// How one hears what came of experiments.

@@ -54,11 +54,11 @@ fn squares() -> Experiment {
 fn outcomes(experiments: usize, threads: usize, most: f64) -> Result<Vec<Outcome>> {
     let order = || {
         let experiment = squares();
-        Order { jobs: experiment.jobs(&Parameters::new(), false).unwrap(), experiment, remarks: Vec::new() }
+        Order { jobs: experiment.jobs(&Parameters::new(), false).unwrap(), experiment, remarks: Vec::new(), rounds: 1 }
     };
     let orders: Vec<Order> = (0..experiments).map(|_| order()).collect();
     let mut outcomes = Vec::new();
-    let batch = Batch { orders, runner: &Squares { most }, at_once: threads, rounds: 1 };
+    let batch = Batch { orders, runner: &Squares { most }, at_once: threads };
     work::carry_out(&batch, &Kept::nowhere(), |outcome| {
         outcomes.push(outcome);
         Ok(())
@@ -102,10 +102,10 @@ impl Runner for Drifts {
 fn what_is_measured_again_is_so_round_after_round_and_medians_are_told() {
     let order = || {
         let experiment = squares();
-        Order { jobs: experiment.jobs(&Parameters::new(), false).unwrap(), experiment, remarks: Vec::new() }
+        Order { jobs: experiment.jobs(&Parameters::new(), false).unwrap(), experiment, remarks: Vec::new(), rounds: 5 }
     };
     let runner = Drifts { order: Mutex::default() };
-    let batch = Batch { orders: vec![order(), order()], runner: &runner, at_once: 1, rounds: 5 };
+    let batch = Batch { orders: vec![order(), order()], runner: &runner, at_once: 1 };
     let mut outcomes = Vec::new();
     work::carry_out(&batch, &Kept::nowhere(), |outcome| {
         outcomes.push(outcome);
@@ -195,8 +195,9 @@ fn a_file_that_cannot_be_written_leaves_nothing_half_written_and_a_folder_is_tri
         }
     }
     let experiment = squares();
-    let order = Order { jobs: experiment.jobs(&Parameters::new(), false).unwrap(), experiment, remarks: Vec::new() };
-    let batch = Batch { orders: vec![order], runner: &Never, at_once: 1, rounds: 1 };
+    let order =
+        Order { jobs: experiment.jobs(&Parameters::new(), false).unwrap(), experiment, remarks: Vec::new(), rounds: 1 };
+    let batch = Batch { orders: vec![order], runner: &Never, at_once: 1 };
     let error = carry_out(&[batch], told).unwrap_err();
     assert!(format!("{error:#}").starts_with("/dev/null/results cannot be made"), "{error:#}");
 }

@@ -26,6 +26,8 @@ pub struct Order {
     pub jobs: Vec<Job>,
     /// What is to be known of them, a line each.
     pub remarks: Vec<String>,
+    /// How often each run is carried out: all of them, and then all of them again. More than once, medians are what came of it.
+    pub rounds: usize,
 }
 
 /// Experiments that are run alike.
@@ -36,8 +38,6 @@ pub struct Batch<'a> {
     pub runner: &'a dyn Runner,
     /// How many runs go on at a time.
     pub at_once: usize,
-    /// How often each run is carried out: all of an experiment, and then all of them again. More than once, medians are what came of it.
-    pub rounds: usize,
 }
 
 /// Runs all of it, but runs that have been kept and those that are as another. `done` gets each experiment as soon as it and those before it are done, and what it
@@ -55,7 +55,7 @@ pub fn carry_out(
     let tasks = tasks(orders, runner);
     let turns: Vec<&Task> = tasks
         .chunk_by(|one, other| one.places[0].0 == other.places[0].0)
-        .flat_map(|of_one| std::iter::repeat_n(of_one, batch.rounds).flatten())
+        .flat_map(|of_one| std::iter::repeat_n(of_one, orders[of_one[0].places[0].0].rounds).flatten())
         .collect();
     let bar = progress(turns.len());
     let next = AtomicUsize::new(0);
@@ -117,7 +117,7 @@ fn gather(
     let mut came: Vec<Vec<Vec<Came>>> = orders.iter().map(|o| o.jobs.iter().map(|_| Vec::new()).collect()).collect();
     let mut reported = 0;
     loop {
-        while reported < orders.len() && came[reported].iter().all(|rounds| rounds.len() == batch.rounds) {
+        while reported < orders.len() && came[reported].iter().all(|rounds| rounds.len() == orders[reported].rounds) {
             let outcome = outcome(&orders[reported], came[reported].drain(..).map(together), batch);
             bar.suspend(|| done(outcome))?;
             reported += 1;
@@ -175,7 +175,7 @@ pub fn medians(mut runs: Vec<Measured>) -> Measured {
 }
 
 fn outcome(
-    Order { experiment, jobs, remarks }: &Order,
+    Order { experiment, jobs, remarks, rounds }: &Order,
     came: impl Iterator<Item = Came>,
     batch: &Batch<'_>,
 ) -> Outcome {
@@ -188,7 +188,7 @@ fn outcome(
     }
     let mut report = experiment.report(runs.clone(), batch.runner);
     report.errors.splice(0..0, errors);
-    let rounds = (batch.rounds > 1).then(|| format!("medians of {} rounds", batch.rounds));
+    let rounds = (*rounds > 1).then(|| format!("medians of {rounds} rounds"));
     report.remarks.extend(rounds.into_iter().chain(remarks.iter().cloned()));
     Outcome { report, runs }
 }

@@ -4,6 +4,7 @@
 
 use super::parameters::{Parameters, Sweep, Variant};
 use serde::Deserialize;
+use std::num::NonZeroU16;
 use std::ops::Range;
 use toml::Spanned;
 
@@ -98,6 +99,16 @@ pub struct Quick {
     /// Fewer values for what is swept over.
     #[serde(default)]
     pub sweep: Sweep,
+    /// How often each run is carried out where that is a measurement, of which medians are told: five times where `[real]` does not say, three with `--quick` where `[quick]` does not.
+    pub rounds: Option<NonZeroU16>,
+}
+
+impl Document {
+    /// How often runs that are measurements are carried out where nobody says: on real packets, and on the machine's own processor.
+    pub fn rounds(&self, quick: bool) -> u16 {
+        let of = |said: Option<NonZeroU16>, usual: u16| said.map_or(usual, NonZeroU16::get);
+        if quick { of(self.quick.rounds, 3) } else { of(self.real.as_ref().and_then(|real| real.rounds), 5) }
+    }
 }
 
 /// Something that is to be so.

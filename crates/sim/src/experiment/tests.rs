@@ -186,6 +186,19 @@ fn files_that_are_not_there_are_done_without_and_said_to_be() {
 }
 
 #[test]
+fn measurements_are_repeated_as_often_as_an_experiment_says() {
+    let rounds = |real: &str, quick: &str| {
+        let text = SQUARES.replace("[quick.sweep]", &format!("[real]\n{real}\n[quick]\n{quick}\n[quick.sweep]"));
+        let experiment = Experiment::read("squares.toml", &text, &|_| unreachable!())?;
+        Ok::<_, String>([false, true].map(|quick| experiment.document.rounds(quick)))
+    };
+    assert_eq!(rounds("", ""), Ok([5, 3]));
+    assert_eq!(rounds("rounds = 15", "rounds = 1"), Ok([15, 1]));
+    let error = rounds("rounds = 0", "").unwrap_err();
+    assert!(error.contains("squares.toml") && error.contains("nonzero"), "{error}");
+}
+
+#[test]
 fn an_experiment_that_cannot_be_understood_says_where() {
     let without = |line: &str| SQUARES.replace(line, "");
     for (text, why) in [
