@@ -118,9 +118,8 @@ impl Sender<'_> {
         let mut at = from.get() as f64;
         sleep_until(self.begin + from)?;
         while at < to.get() as f64 {
-            let now = clock::now();
-            let due = now.since(self.begin).get() as f64;
-            while at <= due && at < to.get() as f64 && self.may(now) {
+            let due = clock::now().since(self.begin).get() as f64;
+            while at <= due && at < to.get() as f64 && self.may(clock::now()) {
                 self.socket.send(&part(plan, self.tags, self.sent).to_bytes())?;
                 self.sent += 1;
                 at += if plan.random { gap * chance.exponential() } else { gap };
