@@ -2,6 +2,7 @@
 
 use super::load::counted;
 use super::network::{ROUTER, started};
+use super::still::Watch;
 use super::{Values, sleep_until};
 use anyhow::{Context, Result, anyhow};
 use esp::host::Computation;
@@ -37,6 +38,7 @@ const DATAGRAM: usize = 1472;
 /// |---|---|
 /// | `offered_mbps`, `carried_mbps` | what the sender wrote, what the receiver read, a second |
 /// | `repeated`, `in_vain` | segments sent again, and of those how many the receiver says it had |
+/// | `stood_still` | how many of `repeated` came of a time in which the machine stood still |
 /// | `instructions`, `executed` | sent beside it, and executed on the way |
 /// | `longest` | bytes of the longest IP packet that came through, of 1500 |
 pub fn run(plan: &CablePlan) -> Result<Values> {
@@ -63,19 +65,21 @@ pub fn run(plan: &CablePlan) -> Result<Values> {
     let (far, _) = listener.accept().context("accepting a connection")?;
     let instructions = sender.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))??;
     let _taken = receiver.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, Carriages::PORT)))??;
-    let begin = clock::now() + WAY;
-    let (offered, carried, sent) = thread::scope(|scope| {
+    let (begin, watch) = (clock::now() + WAY, Watch::begin()?);
+    let (offered, carried, sent, again) = thread::scope(|scope| {
         let writes = scope.spawn(|| write(plan, &near, begin));
         let reads = scope.spawn(|| read(far, begin));
         let loads = scope.spawn(|| load(plan, &instructions, begin));
+        let notes = scope.spawn(|| again(&near, begin + plan.duration + WAY));
         let gone = |_| anyhow!("a host's thread panicked");
         Ok::<_, anyhow::Error>((
             writes.join().map_err(gone)??,
             reads.join().map_err(gone)??,
             loads.join().map_err(gone)??,
+            notes.join().map_err(gone)??,
         ))
     })?;
-    sleep_until(clock::now() + WAY)?;
+    let still = watch.end()?;
     let state = tcp::state(&near).context("asking TCP how it went")?;
     let mut executed = 0;
     if let Some((daemon, _notices)) = bump {
@@ -89,6 +93,7 @@ pub fn run(plan: &CablePlan) -> Result<Values> {
         ("carried_mbps", mbps(carried)),
         ("repeated", f64::from(state.again)),
         ("in_vain", f64::from(state.in_vain)),
+        ("stood_still", again.iter().filter(|&&then| still.explains(then)).count() as f64),
         ("instructions", sent as f64),
         ("executed", executed as f64),
         ("longest", longest as f64),
@@ -140,6 +145,17 @@ fn write(plan: &CablePlan, mut to: &TcpStream, begin: Instant) -> Result<(u64, N
         }
         sleep_until(clock::now() + LOOK)?;
     }
+}
+
+/// When a segment was sent again, each time, up to some time.
+fn again(by: &TcpStream, end: Instant) -> Result<Vec<Instant>> {
+    let mut times = Vec::new();
+    while clock::now() < end {
+        sleep_until(clock::now() + LOOK)?;
+        let count = tcp::state(by).context("asking TCP how it goes")?.again as usize;
+        times.resize(count.max(times.len()), clock::now());
+    }
+    Ok(times)
 }
 
 /// Reads until there is no more. Answers how many bytes, and how long after the beginning the last came.

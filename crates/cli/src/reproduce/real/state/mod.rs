@@ -7,6 +7,7 @@ mod lifetime;
 mod load;
 mod network;
 mod processor;
+mod still;
 mod subcast;
 
 use anyhow::{Context, Result};
