@@ -104,6 +104,6 @@ mod tests {
         let until = taken.join().unwrap();
         sleep(LOOK * 5);
         let still = watch.end().unwrap();
-        assert!(still.explains(until + Nanos::from(LOOK)), "{still:?} {until:?}");
+        assert!(still.0.iter().any(|&end| end >= until), "{still:?} {until:?}");
     }
 }
