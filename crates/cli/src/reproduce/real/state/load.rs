@@ -56,12 +56,10 @@ pub fn run(plan: &StorePlan) -> Result<Values> {
     let _taken = Network::socket(&network.root)?;
     let begin = clock::now() + Nanos::millis(50);
     let mut sender = Sender::new(plan, &socket, begin);
-    let (first, sent_before, lag_before) = {
-        sender.send((Nanos::ZERO, plan.lifetime))?;
-        sleep_until(begin + plan.lifetime)?;
-        let store = network.store(seat)?;
-        (counted(&store), sender.sent, store.lag_ns)
-    };
+    sender.send((Nanos::ZERO, plan.lifetime))?;
+    sleep_until(begin + plan.lifetime)?;
+    let store = network.store(seat)?;
+    let (first, sent_before, lag_before) = (counted(&store), sender.sent, store.lag_ns);
     sender.send((plan.lifetime, plan.duration))?;
     let sent = sender.sent;
     sleep_until(begin + plan.duration)?;
@@ -104,8 +102,8 @@ struct Sender<'a> {
     recent: VecDeque<Instant>,
 }
 
-impl Sender<'_> {
-    fn new<'a>(plan: &'a StorePlan, socket: &'a UdpSocket, begin: Instant) -> Sender<'a> {
+impl<'a> Sender<'a> {
+    fn new(plan: &'a StorePlan, socket: &'a UdpSocket, begin: Instant) -> Sender<'a> {
         let tags = Key::new([plan.seed, clock::now().get()]);
         Sender { plan, socket, begin, tags, sent: 0, recent: VecDeque::new() }
     }
