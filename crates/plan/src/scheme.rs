@@ -3,7 +3,7 @@
 //! A scheme that orders many queues has what manages each of them in braces behind it; one that has another inside has that there,
 //! and one with branches a list of those. Left out, it is what is usual. One that manages a queue by itself has none.
 
-use crate::text::{TextError, did_you_mean, quote};
+use crate::text::{TextError, closest, did_you_mean, quote};
 use crate::{Call, Catalogue};
 use units::declare::{Declaration, Inside, OrderDeclaration};
 
@@ -11,6 +11,22 @@ use units::declare::{Declaration, Inside, OrderDeclaration};
 const QUEUES: u64 = units::QueueId::MOST as u64;
 /// What the name of a guest begins with.
 const GUEST: &str = "guest:";
+/// What other systems call schemes, and what is most like that here.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("pfifo", "fifo"),
+    ("bfifo", "fifo"),
+    ("droptail", "fifo"),
+    ("pfifo_fast", "priority"),
+    ("prio", "priority"),
+    ("strict", "priority"),
+    ("tbf", "shape"),
+    ("htb", "tree"),
+    ("hfsc", "tree"),
+    ("cbq", "tree"),
+    ("wrr", "drr"),
+    ("ets", "drr"),
+    ("qfq", "wf2q"),
+];
 /// Schemes inside one another at most.
 const DEPTH: usize = 8;
 
@@ -148,7 +164,7 @@ impl Reader<'_> {
             return match inside {
                 None => {
                     let all: Vec<Declaration> = self.catalogue.schemes.iter().copied().chain(self.orders()).collect();
-                    parse(head, &all, "scheme")
+                    self.parse_known(head, &all, "scheme")
                 }
                 Some(inside) => Err(self.without_braces(head, inside)),
             };
@@ -198,8 +214,40 @@ impl Reader<'_> {
             return Err(name.wrong(format!("'{}' has queues of its own, and cannot manage one", name.text), hint));
         }
         match piece.split()? {
-            (head, None) => parse(head, &self.catalogue.schemes, "scheme"),
+            (head, None) => self.parse_known(head, &self.catalogue.schemes, "scheme"),
             (head, Some(inside)) => Err(self.without_braces(head, inside)),
+        }
+    }
+
+    /// A name with its options, of one of these; where it is none of them the hint says which was meant, or names them all.
+    fn parse_known(&self, head: Piece<'_>, declarations: &[Declaration], what: &str) -> Result<Call, TextError> {
+        let name = head.named();
+        if name.text.is_empty() || declarations.iter().any(|declaration| declaration.name == name.text) {
+            return parse(head, declarations, what);
+        }
+        let names: Vec<&str> = declarations.iter().map(|declaration| declaration.name).collect();
+        let like = closest(name.text, names.iter().copied()).map(str::to_string);
+        let hint = match like.or_else(|| self.meant(name.text, &names)) {
+            Some(meant) => format!("did you mean '{meant}'?"),
+            None => format!("use one of {}", names.join(", ")),
+        };
+        Err(name.wrong(format!("no {what} is called {}", quote(name.text)), hint))
+    }
+
+    /// What of these is most like the scheme that another system calls so; or, of a name like `fq_codel`, both parts, or the one that may
+    /// be here.
+    fn meant(&self, name: &str, names: &[&str]) -> Option<String> {
+        let name = name.to_ascii_lowercase();
+        let elsewhere = ELSEWHERE.iter().find(|(other, ours)| *other == name && names.contains(ours));
+        if let Some((_, ours)) = elsewhere {
+            return Some(ours.to_string());
+        }
+        let (order, inside) = name.split_once(['_', '-', '+'])?;
+        let is_manager = self.catalogue.schemes.iter().any(|scheme| scheme.name == inside);
+        match is_manager && self.order(order).is_some() {
+            true if names.contains(&order) => Some(format!("{order}{{{inside}}}")),
+            true => Some(inside.to_string()),
+            false => None,
         }
     }
 
@@ -228,7 +276,7 @@ impl Reader<'_> {
     fn without_braces(&self, head: Piece<'_>, inside: Piece<'_>) -> TextError {
         let (name, orders) = (head.named().text, self.orders());
         let known = self.catalogue.schemes.iter().any(|scheme| scheme.name == name);
-        if let (false, Err(error)) = (known, parse(head, &orders, "scheme with braces")) {
+        if let (false, Err(error)) = (known, self.parse_known(head, &orders, "scheme with braces")) {
             return error;
         }
         let orders: Vec<&str> = orders.iter().map(|order| order.name).collect();
@@ -390,6 +438,11 @@ mod tests {
             "{codel}",
             "qf{codel}",
             "fq{codle}",
+            "fq_codel",
+            "fq{fq_codel}",
+            "tbf(rate=1mbit)",
+            "htb{fq}",
+            "other",
             "fq{ fifo(limit=0) }",
             "fq{fifo(limti=1)}",
             "fq(flows=0){codel}",
@@ -419,6 +472,11 @@ mod tests {
                 {codel}                0+0          a name is missing; write a name, and options in brackets: 'fifo(limit=1000)'
                 qf{codel}              0+2 qf       no scheme with braces is called 'qf'; did you mean 'fq'?
                 fq{codle}              3+5 codle    no scheme is called 'codle'; did you mean 'codel'?
+                fq_codel               0+8 fq_codel no scheme is called 'fq_codel'; did you mean 'fq{codel}'?
+                fq{fq_codel}           3+8 fq_codel no scheme is called 'fq_codel'; did you mean 'codel'?
+                tbf(rate=1mbit)        0+3 tbf      no scheme is called 'tbf'; did you mean 'shape'?
+                htb{fq}                0+3 htb      no scheme with braces is called 'htb'; did you mean 'tree'?
+                other                  0+5 other    no scheme is called 'other'; use one of fifo, codel, fq, drr, shape, tree
                 fq{ fifo(limit=0) }    15+1 0        limit=0 is below the least, 1; give 1 to 9999; the default is 1000
                 fq{fifo(limti=1)}      8+5 limti    'fifo' has no option 'limti'; did you mean 'limit'?
                 fq(flows=0){codel}     9+1 0        flows=0 is below the least, 1; give 1 to 9999; the default is 1024
