@@ -45,7 +45,7 @@ const HOSTS: OptionDeclaration = OptionDeclaration {
 pub(crate) const OPTIONS: &[OptionDeclaration] =
     &[shape::RATE, shape::BURST, shape::OVERHEAD, shape::MINIMUM, shape::CELLS, TINS, HOSTS, FLOWS, TOGETHER];
 
-/// Where packets go, by code point (RFC 4594; RFC 8622; RFC 5865).
+/// The tins of code points: as `diffserv3` and `diffserv4` of Linux sort them (RFC 4594; RFC 8622; RFC 5865).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Tins {
     One,
@@ -74,19 +74,18 @@ impl Tins {
 
     /// The tin of a code point, as a part of the numbers above.
     fn of(self, dscp: u8) -> usize {
-        let (bulk, best, video, voice) = match self {
-            Tins::One => return 0,
-            Tins::Three => (0, 1, 1, 2),
-            Tins::Four => (0, 1, 2, 3),
-        };
-        match dscp {
-            // CS1, and LE.
-            8 | 1 => bulk,
-            // CS7, CS6, EF, VA and CS5.
-            56 | 48 | 46 | 44 | 40 => voice,
-            // CS4, AF4x, CS3, AF3x, CS2, AF2x.
-            32 | 34 | 36 | 38 | 24 | 26 | 28 | 30 | 16 | 18 | 20 | 22 => video,
-            _ => best,
+        match (self, dscp) {
+            (Tins::One, _) => 0,
+            // LE and CS1 are bulk.
+            (_, 1 | 8) => 0,
+            // TOS4, VA, EF, CS6 and CS7 are voice.
+            (Tins::Three, 4 | 44 | 46 | 48 | 56) => 2,
+            (Tins::Three, _) => 1,
+            // CS4, CS5, VA, EF, CS6 and CS7 are voice.
+            (Tins::Four, 32 | 40 | 44 | 46 | 48 | 56) => 3,
+            // TOS4, CS2, AF2x, CS3, AF3x and AF4x are video.
+            (Tins::Four, 4 | 16 | 18 | 20 | 22 | 24 | 26 | 28 | 30 | 34 | 36 | 38) => 2,
+            (Tins::Four, _) => 1,
         }
     }
 }
@@ -305,12 +304,19 @@ mod tests {
         assert!(alone[3].abs_diff(500) <= 2 && alone[0].abs_diff(167) <= 2, "{alone:?}");
     }
 
+    /// The tins of all 64 code points, as Linux has them: a row for each class selector, bulk `-`, best effort `.`, video `+`, voice `!`.
     #[test]
-    fn code_points_have_their_tins() {
-        let tins = |sorts: Tins| [8, 1, 0, 10, 34, 18, 46, 48, 44].map(|dscp| sorts.of(dscp));
-        assert_eq!(tins(Tins::Four), [0, 0, 1, 1, 2, 2, 3, 3, 3]);
-        assert_eq!(tins(Tins::Three), [0, 0, 1, 1, 1, 1, 2, 2, 2]);
-        assert_eq!(tins(Tins::One), [0; 9]);
-        assert!((0..64).all(|dscp| Tins::Four.of(dscp) < 4));
+    fn every_code_point_is_in_the_tin_that_linux_has_it_in() {
+        const THREE: [&str; 8] =
+            [".-..!...", "-.......", "........", "........", "........", "....!.!.", "!.......", "!......."];
+        const FOUR: [&str; 8] =
+            [".-..+...", "-.......", "+.+.+.+.", "+.+.+.+.", "!.+.+.+.", "!...!.!.", "!.......", "!......."];
+        let sorted = |sorts: Tins, signs: &[u8]| -> Vec<alloc::string::String> {
+            let row = |row: u8| (row * 8..row * 8 + 8).map(|dscp| char::from(signs[sorts.of(dscp)])).collect();
+            (0..8).map(row).collect()
+        };
+        assert_eq!(sorted(Tins::Three, b"-.!"), THREE);
+        assert_eq!(sorted(Tins::Four, b"-.+!"), FOUR);
+        assert_eq!(sorted(Tins::One, b"."), ["........"; 8]);
     }
 }

@@ -99,14 +99,14 @@ pub const ORDERS: &[OrderDeclaration] = &[
     order(
         "fq",
         "a queue for each flow, in turns of as many bytes; flows that begin go before those that have sent already, once",
-        "RFC 8290; Shreedhar and Varghese, SIGCOMM 1995",
+        "RFC 8290",
         &[FLOWS, QUANTUM, TOGETHER],
         "codel",
     ),
     order(
         "drr",
-        "a queue for each flow or class, in turns of as many bytes for as much weight",
-        "Shreedhar and Varghese, SIGCOMM 1995",
+        "a queue for each flow or class, in turns of as many bytes for as much weight; the next turn owes the surplus of the last packet",
+        "Adiseshu, Parulkar and Varghese, SIGCOMM 1996 (surplus round robin), after Shreedhar and Varghese, SIGCOMM 1995, where a turn ends before that packet",
         &[BY, FLOWS, QUANTUM, WEIGHTS, TOGETHER],
         "fifo",
     ),
@@ -146,7 +146,7 @@ pub const ORDERS: &[OrderDeclaration] = &[
     order(
         "cake",
         "a line's rate, in tins by code point, each with a queue for each flow of each host, which share in that order",
-        "Høiland-Jørgensen, Täht and Morton, IEEE LANMAN 2018; code points by RFC 4594, RFC 5865 and RFC 8622",
+        "Høiland-Jørgensen, Täht and Morton, IEEE LANMAN 2018; code points as Linux sorts them (diffserv3, diffserv4), by RFC 4594, RFC 5865 and RFC 8622",
         cake::OPTIONS,
         "codel",
     ),

@@ -1,6 +1,9 @@
-//! Deficit round robin: a bin that has its turn sends as many bytes as its quantum allows, and what it could not use of it counts
-//! the next time (Shreedhar and Varghese, SIGCOMM 1995). One of weight two has two quanta a turn. Bins that begin to send go before
-//! those that have sent already, once (RFC 8290, section 4.2). With a quantum of zero each packet is a turn.
+//! Surplus round robin (Adiseshu, Parulkar and Varghese, SIGCOMM 1996): each turn gives a bin a quantum. The bin sends packets as long as
+//! it has credit, and its next turn owes the surplus of the last one. Deficit round robin (Shreedhar and Varghese, SIGCOMM 1995) ends a
+//! turn before a packet that is too long, and has to know its length. Both are fair to a quantum and the longest packet.
+//!
+//! FQ-CoDel has this form (RFC 8290, section 4.2): bins that begin to send go before those that have sent already, once. A bin of weight
+//! two has two quanta a turn. With a quantum of zero each packet is a turn.
 //!
 //! All that is known of a bin lies in its place in the round, in the order of the turns, and not by its number: however many bins
 //! there are, the next ones are in the cache line of this one. By number is known only which round a bin is in.
