@@ -390,6 +390,36 @@ fn parameters_change_without_another_scheme_whatever_is_said_of_what_waits() {
     assert_eq!(world.replace("fq(flows=16)", SchemeChange::Migrate), Way::Migrated);
 }
 
+#[test]
+fn other_thresholds_have_a_queue_that_refuses_all_let_packets_in_at_once() {
+    let one = || Step::Offer(vec![Kind { flow: 1, ecn: 0, payload: 100 }]);
+    for scheme in [
+        "red(min=5, weight=50%, gentle=off)",
+        "choke(min=5, weight=50%)",
+        "fq(flows=16){red(min=5, weight=50%, gentle=off)}",
+        "drr(by=class, flows=3){choke(min=5, weight=50%)}",
+        "shape(rate=10gbit, burst=1mb){red(min=5, weight=50%, gentle=off)}",
+        "tree{branch{priority{red(min=5, weight=50%, gentle=off)}}, branch(class=2)}",
+        "cake(rate=10gbit, burst=1mb, flows=16){red(min=5, weight=50%, gentle=off)}",
+    ] {
+        let mut world = World::new(scheme);
+        world.step(&Step::Offer(vec![Kind { flow: 1, ecn: 0, payload: 100 }; WIRE + 60]));
+        while world.link.waiting() > 0 {
+            world.step(&Step::Take(WIRE));
+        }
+        world.step(&Step::Take(WIRE));
+        let refused = |world: &World| world.link.ledger().dropped_for(DropReason::SchemeArrival);
+        // No time has gone by in which the average could fall.
+        let before = refused(&world);
+        world.step(&one());
+        assert_eq!(refused(&world), before + 1, "{scheme} has an average above its thresholds");
+        assert_eq!(world.replace(&scheme.replace("min=5", "min=4"), SchemeChange::Migrate), Way::Tuned, "{scheme}");
+        world.step(&one());
+        assert_eq!(refused(&world), before + 1, "{scheme} goes on refusing");
+        world.end();
+    }
+}
+
 /// Packets that each of two workers sends in 10 ms at 100 Mbit/s together, of so many that each has.
 fn sent_by_two(offered: [u32; 2]) -> [usize; 2] {
     // Each worker has a queue of both ports.

@@ -8,7 +8,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use proptest::prelude::*;
 use units::declare::{Declaration, Inside, OptionDeclaration, OrderDeclaration, Unit};
-use units::{Nanos, QueueId};
+use units::{Instant, Nanos, QueueId};
 
 /// Where instructions are emulated, as those of other architectures are in continuous integration, each costs thirty times as much.
 const CASES: u32 = if cfg!(target_arch = "x86_64") { 1000 } else { 50 };
@@ -66,6 +66,18 @@ impl Built {
 
     fn layer(&self) -> Layer<'_> {
         Layer { name: self.name, options: &self.options, inside: self.inside.iter().map(Built::layer).collect() }
+    }
+
+    /// Its name and those inside, as a configuration has them.
+    fn text(&self) -> alloc::string::String {
+        let inside: Vec<_> = self.inside.iter().map(Built::text).collect();
+        if inside.is_empty() { self.name.into() } else { alloc::format!("{}{{{}}}", self.name, inside.join(", ")) }
+    }
+
+    /// Gives this value to an option of that name, wherever there is one.
+    fn set(&mut self, option: &str, value: u64) {
+        self.options.iter_mut().filter(|(name, _)| *name == option).for_each(|(_, old)| *old = value);
+        self.inside.iter_mut().for_each(|inside| inside.set(option, value));
     }
 
     /// Whether it, or what is inside of it, is one of that name.
@@ -263,6 +275,8 @@ fn names_are_one_of_a_kind_and_nothing_is_left_without_a_word_and_a_source() {
     }
 }
 
+mod overload;
+
 /// FIFO that breaks a law.
 struct Outlaw(Law, u32);
 
@@ -271,7 +285,10 @@ impl Scheme<Model> for Outlaw {
         let idle = wires.waiting() == 0;
         while wires.arriving().is_some() {
             self.1 ^= 1;
-            if self.0 != Law::Passing || !idle {
+            if self.0 == Law::Passing && idle {
+                wires.mark();
+            }
+            if self.0 != Law::Admission || !idle || wires.now() == Instant::START {
                 wires.enqueue(QueueId(if self.0 == Law::Order { self.1 } else { 0 }));
             }
         }
@@ -304,9 +321,9 @@ impl Scheme<Model> for Outlaw {
 
 #[test]
 fn a_scheme_that_breaks_a_law_is_told_which() {
-    for law in [Law::OneAtATime, Law::WorkConservation, Law::Asking, Law::Order, Law::Passing] {
+    for law in [Law::OneAtATime, Law::WorkConservation, Law::Asking, Law::Order, Law::Passing, Law::Admission] {
         let mut trial = Trial::new(Box::new(Outlaw(law, 0)));
-        let broken = Rounds::seeded(7, 100).find_map(|round| trial.try_round(&round).err());
+        let broken = Rounds::seeded(7, 2000).find_map(|round| trial.try_round(&round).err());
         let broken = broken.or_else(|| trial.try_end().err()).expect("it breaks a law");
         assert_eq!(broken.law, law, "{broken}");
     }

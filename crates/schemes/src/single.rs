@@ -19,6 +19,12 @@ impl<M: Manage> Single<M> {
         Single { memory: node.memory(), node, queue: QueueId(0) }
     }
 
+    /// From now on this is remembered of the queue.
+    #[cfg(test)]
+    pub fn remember(&mut self, memory: M::Memory) {
+        self.memory = memory;
+    }
+
     /// What is remembered of the queue.
     #[cfg(test)]
     pub fn memory(&self) -> &M::Memory {
@@ -75,9 +81,20 @@ impl<W: Wires, M: Manage> Scheme<W> for Single<M> {
         }
     }
 
-    fn tune(&mut self, other: &dyn Any, _: &W) -> bool {
-        let like = other.downcast_ref::<Self>().filter(|other| self.node.remembers_like(&other.node));
-        like.inspect(|other| self.node.clone_from(&other.node)).is_some()
+    fn recount(&mut self, wires: &W) {
+        if wires.size(self.queue).packets == 0 {
+            self.node.emptied(&mut self.memory);
+        }
+    }
+
+    fn tune(&mut self, other: &dyn Any, wires: &W) -> bool {
+        let Some(other) = other.downcast_ref::<Self>() else { return false };
+        let like = self.node.remembers_like(&other.node);
+        if like {
+            self.node.clone_from(&other.node);
+            self.node.retuned(&mut self.memory, wires.size(self.queue));
+        }
+        like
     }
 
     fn tunable(&self) -> Option<&dyn Any> {

@@ -10,14 +10,17 @@ const ABOUT: &str = "# Queueing schemes
 `scheme = \"codel(target=5ms, interval=100ms)\"`. Options left out have their defaults.
 
 Another scheme, or other options, may be applied while packets flow. A scheme of the same kind goes on with the other options and remembers what it has
-seen: a CoDel that drops goes on dropping by its new target, what a shaper owes stays owed. Options that say which queues there are (`flows`, `levels`,
-`by`, `tins`, `class`), and a `limit` for more packets than the queues were made for, take another scheme. Of the packets that wait then, `scheme_change`
+seen: a CoDel that drops goes on dropping by its new target, what a shaper owes stays owed. The average of `red` and `choke` then is at most the length of the queue.
+Options that say which queues there are (`flows`, `levels`, `by`, `tins`, `class`), and a `limit` for more packets than the queues were made for, take another scheme. Of the packets that wait then, `scheme_change`
 of the port says what becomes: `migrate`, the default, hands them to the new scheme in the order in which they came to the router; `drain` lets the old
 one send them before anything that comes later; `flush` drops them, counted as `scheme_flush`. No flow is reordered by any of them, and
 `switchpath show events` says how it was done, how many packets waited and how many of them were dropped for it.
 
 What a scheme drops is counted as `scheme_arrival` (it was not let in), `scheme_front` or `scheme_tail` (it waited already); where more is let in
 than there is memory for, as `buffer_full`. What it marks instead (ECN, RFC 3168) is counted too: `marked_packets` of `switchpath show -j ports`, and in the metrics.
+
+After any overload a queue that has been empty for a second lets a packet in, alone or inside of any other scheme. The average of `red` and `choke` falls for
+all the time the queue is empty. After a second it is zero. `blue` lets in each packet that finds the queue empty; its probability falls once each `hold`.
 
 ";
 

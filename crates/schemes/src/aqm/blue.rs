@@ -1,5 +1,8 @@
 //! BLUE: packets are dropped at random with a probability that rises when the queue overflows and falls when it runs empty,
 //! whatever its length is in between (Feng et al., IEEE/ACM Transactions on Networking 10(4), 2002).
+//!
+//! A queue that stays empty falls once each hold, for as long as it is empty. A packet that finds it empty is let in whatever the
+//! probability, unlike in the paper: a drop there would only keep the link idle, and a probability near one would take a minute to fall.
 
 use super::{At, Manage, Turn, red};
 use crate::chance::Register;
@@ -32,6 +35,8 @@ pub struct Memory {
     /// Of 2^32.
     probability: u64,
     changed: Option<Instant>,
+    /// When packets were last known to wait, or to leave.
+    busy: Instant,
 }
 
 impl Blue {
@@ -85,11 +90,24 @@ impl Blue {
         Ok(Blue { ecn: options.is_on("ecn")?, ..blue })
     }
 
-    fn change(&self, memory: &mut Memory, now: Instant, change: impl Fn(u64) -> u64) {
+    /// The queue is full.
+    fn overflows(&self, memory: &mut Memory, now: Instant) {
         if memory.changed.is_none_or(|changed| now.since(changed) > self.hold) {
-            memory.probability = change(memory.probability).min(ONE);
+            memory.probability = (memory.probability + self.rise).min(ONE);
             memory.changed = Some(now);
         }
+    }
+
+    /// The queue is empty, and has been since `busy`: the probability falls as often as holds ended in that time.
+    fn idles(&self, memory: &mut Memory, now: Instant) {
+        let (hold, tick) = (self.hold, Nanos::new(1));
+        let first = memory.changed.map_or(memory.busy, |changed| (changed + hold + tick).max(memory.busy));
+        if memory.probability == 0 || now < first {
+            return;
+        }
+        let more = now.since(first).get() / (hold + tick).get();
+        memory.probability = memory.probability.saturating_sub(self.fall.saturating_mul(more.saturating_add(1)));
+        memory.changed = Some(first + (hold + tick) * more);
     }
 }
 
@@ -98,19 +116,27 @@ impl Manage for Blue {
 
     #[inline]
     fn arrive<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>, _: &Record) -> bool {
-        if at.waiting.packets >= self.limit {
-            self.change(memory, at.wires.now(), |probability| probability + self.rise);
+        let (waiting, now) = (at.waiting.packets, at.wires.now());
+        if waiting == 0 {
+            self.idles(memory, now);
+        }
+        memory.busy = now;
+        if waiting >= self.limit {
+            self.overflows(memory, now);
             return false;
         }
         let spared = memory.probability == 0 || !self.chance.happens(memory.probability);
-        (spared || self.ecn && at.wires.mark()) && at.wires.enqueue(at.queue)
+        (spared || self.ecn && at.wires.mark() || waiting == 0) && at.wires.enqueue(at.queue)
     }
 
     #[inline]
     fn evaluate<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>) -> Turn {
         let turn = at.send();
-        if at.size().packets == 0 && memory.probability > 0 {
-            self.change(memory, at.wires.now(), |probability| probability.saturating_sub(self.fall));
+        if turn != Turn::Nothing {
+            memory.busy = at.wires.now();
+        }
+        if at.size().packets == 0 {
+            self.idles(memory, at.wires.now());
         }
         turn
     }
@@ -150,6 +176,22 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_that_stays_empty_falls_once_a_hold_and_lets_a_packet_in_whatever_the_probability() {
+        let node = Blue::new(Parts::percent(2), Parts::percent(1), Nanos::millis(100), 10, 3);
+        let (mut scheme, mut model) = (Single::new(node), Model::default());
+        scheme.remember(Memory { probability: ONE, ..Memory::default() });
+        // Each finds nothing waiting, at 6 % of the link; no scheme above asks about an empty queue.
+        for millis in [0u64, 13, 26, 1000, 2000] {
+            model.now = Instant::START + Nanos::millis(millis);
+            model.arrive(&mut scheme, &[100]);
+            model.ready(&mut scheme, 1);
+        }
+        assert_eq!(model.fated(|fate| matches!(fate, crate::model::Fate::Sent(_))), 5);
+        // At 0 and each 100 ms and a moment from there on.
+        assert!((probability(&scheme) - 0.8).abs() < 1e-6, "{}", probability(&scheme));
+    }
+
+    #[test]
     fn that_part_of_the_packets_is_dropped() {
         let mut node = Blue::new(Parts::percent(25), Parts::percent(1), Nanos::secs(50), 4, 3);
         node.rise = ONE / 4;
@@ -157,7 +199,8 @@ mod tests {
         model.arrive(&mut scheme, &[100; 5]);
         let before = model.fates.len();
         for _ in 0..10_000 {
-            model.ready(&mut scheme, 1);
+            // Behind another: one that finds nothing waiting is let in.
+            model.ready(&mut scheme, usize::from(model.waiting() > 1));
             model.arrive(&mut scheme, &[100]);
         }
         let sent = model.fated(|fate| matches!(fate, crate::model::Fate::Sent(_)));

@@ -1,6 +1,6 @@
 //! CHOKe: a packet that comes is compared with one that waits, picked at random; are both of one flow both are dropped. A flow is
 //! hit the more often the more of the queue is its own, and nothing is remembered of flows (Pan, Prabhakar and Psounis, INFOCOM 2000).
-//! What is spared is dropped as [RED](super::red) does.
+//! What is spared is dropped as [RED](super::red) does: all of it from `max` on, as in the paper, unless it is to be gentle.
 //!
 //! The wires reach a queue at its ends only. A packet in the middle that is to go is noted, and dropped when it comes to the
 //! front; it counts as waiting for nobody meanwhile.
@@ -64,6 +64,9 @@ impl Memory {
 /// The most packets of the queue: their flows are remembered in memory taken beforehand.
 const LIMIT: OptionDeclaration = OptionDeclaration { most: 65536, ..super::LIMIT };
 
+/// The paper drops all from `max` on.
+const GENTLE: OptionDeclaration = OptionDeclaration { default: "off", ..red::GENTLE };
+
 impl Choke {
     /// As the configuration names it.
     pub const DECLARATION: Declaration = Declaration {
@@ -71,7 +74,7 @@ impl Choke {
         summary: "drops a packet and one of the same flow that waits, the likelier the more the flow has waiting; else as `red`",
         cost: DeclaredCost::None,
         source: "Pan, Prabhakar and Psounis, INFOCOM 2000",
-        options: &[red::LEAST, red::MOST, red::MAXP, red::WEIGHT, red::MEAN, LIMIT, red::SEED],
+        options: &[red::LEAST, red::MOST, red::MAXP, red::WEIGHT, GENTLE, red::MEAN, LIMIT, red::SEED],
     };
 
     /// With RED's parameters, and chance that begins with `seed`.
@@ -82,7 +85,7 @@ impl Choke {
 
     /// With the values of its options.
     pub fn of(options: &Values<'_>) -> Result<Choke, BuildError> {
-        Ok(Choke::new(Red::sharp(options)?, options.count("seed")?))
+        Ok(Choke::new(Red::shared(options)?, options.count("seed")?))
     }
 }
 
@@ -118,14 +121,21 @@ impl Manage for Choke {
         if kept {
             memory.waiting.push_back(Waiting::Of(packet.flow_hash));
         }
-        kept
+        memory.red.keeps(kept, at.wires.now())
     }
 
     fn evaluate<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>) -> Turn {
         memory.agree(at.waiting.packets);
         let turn = if memory.leave() == Some(Waiting::Doomed) { at.drop_front() } else { at.send() };
-        memory.red.left(at.size().packets.saturating_sub(memory.doomed), at.wires.now());
+        if turn != Turn::Nothing {
+            memory.red.touch(at.wires.now());
+        }
         turn
+    }
+
+    fn retuned(&self, memory: &mut Memory, waiting: Size) {
+        memory.agree(waiting.packets);
+        memory.red.retuned(waiting.packets.saturating_sub(memory.doomed));
     }
 
     fn state(&self, memory: &Memory, _: Instant, _: Size, tell: &mut Tell<'_>) {
@@ -168,6 +178,30 @@ mod tests {
         let (greedy, modest) = shares(4);
         assert!(greedy + modest > 39_500, "the link is not idle: {greedy} and {modest}");
         assert!(greedy < 2 * modest, "it sends four times as much, and gets less than twice: {greedy} and {modest}");
+    }
+
+    #[test]
+    fn all_that_is_spared_is_dropped_from_the_upper_threshold_on_unless_it_is_gentle() {
+        let lost = |gentle: u64| {
+            let options = [
+                ("min", 5),
+                ("max", 10),
+                ("maxp", 1),
+                ("weight", 1_000_000),
+                ("gentle", gentle),
+                ("mean", 500),
+                ("limit", 100),
+                ("seed", 1),
+            ];
+            let choke = Choke::of(&Values(&options)).expect("all options are there");
+            let (mut scheme, mut model) = (Single::new(choke), Model::default());
+            // Each is of a flow of its own: none is compared with its like. The eleventh finds an average of ten.
+            let record = |flow_hash| Record { length: 100, flow_hash, ..Record::default() };
+            model.arrive_all(&mut scheme, (0..11).map(record));
+            model.fates.len()
+        };
+        assert_eq!((lost(0), lost(1)), (1, 0));
+        assert_eq!(GENTLE.default, "off", "figure 1 of the paper");
     }
 
     #[test]

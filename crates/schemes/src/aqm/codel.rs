@@ -81,7 +81,7 @@ impl CoDel {
                 default: "1514b",
                 least: 0,
                 most: 1 << 20,
-                doc: "with so much or less waiting behind it no packet is dropped",
+                doc: "with so much or less waiting behind it no packet is dropped: by default the MTU of 1500 bytes (RFC 8289) and the Ethernet header, which counts here as in Linux",
             },
             super::LIMIT,
             super::ECN,
@@ -286,6 +286,10 @@ impl Manage for CoDel {
         if memory.step == Step::Fresh && at.wires.send_while(at.queue, since) > 0 {
             memory.empty();
         }
+    }
+
+    fn emptied(&self, memory: &mut Memory) {
+        memory.empty();
     }
 
     fn state(&self, memory: &Memory, now: Instant, _: Size, tell: &mut Tell<'_>) {

@@ -25,7 +25,7 @@ pub(crate) use threshold::Threshold;
 use crate::options::switch;
 use crate::{Progress, Record, Size, Tell, Wires};
 use units::declare::{OptionDeclaration, Unit};
-use units::{Bytes, Instant, QueueId};
+use units::{Bytes, Instant, Nanos, QueueId};
 
 /// The most packets of a queue.
 pub(crate) const LIMIT: OptionDeclaration = OptionDeclaration {
@@ -46,6 +46,10 @@ pub(crate) const BYTES: OptionDeclaration = OptionDeclaration {
     most: 1 << 40,
     doc: "the most bytes that wait",
 };
+
+/// A queue that was empty for so long is not congested: an average of its length is zero, however slow the link is and however little a
+/// packet counts in it.
+const FORGOTTEN: Nanos = Nanos::secs(1);
 
 /// Marking instead of dropping (RFC 3168).
 const ECN: OptionDeclaration =
@@ -160,6 +164,17 @@ pub(crate) trait Manage: Clone + Send + 'static {
     /// Tells what it remembers of a queue in which so much waits.
     fn state(&self, memory: &Self::Memory, now: Instant, waiting: Size, tell: &mut Tell<'_>) {
         let _ = (memory, now, waiting, tell);
+    }
+
+    /// The queue is empty, and others took its last packet, not [`Manage::evaluate`].
+    fn emptied(&self, memory: &mut Self::Memory) {
+        let _ = memory;
+    }
+
+    /// It has other parameters than those by which it remembered this of a queue, in which so much waits. What would keep packets out by
+    /// the new ones though the queue is empty is to be forgotten.
+    fn retuned(&self, memory: &mut Self::Memory, waiting: Size) {
+        let _ = (memory, waiting);
     }
 
     /// Whether what it remembers of a queue serves one with the parameters of `other`, too.

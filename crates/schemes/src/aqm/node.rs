@@ -45,13 +45,20 @@ impl<M: Manage> Each<M> {
         }
     }
 
-    /// As [`Scheme::tune`](crate::Scheme::tune).
-    fn tune(&mut self, other: &Each<M>) -> bool {
+    /// As [`Scheme::tune`](crate::Scheme::tune); so much waits in each queue.
+    fn tune(&mut self, other: &Each<M>, size: impl Fn(usize) -> Size) -> bool {
         let like = self.queues.len() == other.queues.len() && self.node.remembers_like(&other.node);
         if like {
             self.node.clone_from(&other.node);
+            self.queues.iter_mut().enumerate().for_each(|(i, memory)| self.node.retuned(memory, size(i)));
         }
         like
+    }
+
+    fn emptied(&mut self, queue: usize) {
+        if let Some(memory) = self.queues.get_mut(queue) {
+            self.node.emptied(memory);
+        }
     }
 
     #[inline(always)]
@@ -124,12 +131,17 @@ macro_rules! nodes {
                 match self { $(Aqm::$kind(each) => each.state(queue, now, waiting, tell)),* }
             }
 
-            /// As [`Scheme::tune`](crate::Scheme::tune).
-            pub fn tune(&mut self, other: &Aqm) -> bool {
+            /// As [`Scheme::tune`](crate::Scheme::tune); so much waits in each queue.
+            pub fn tune(&mut self, other: &Aqm, size: impl Fn(usize) -> Size) -> bool {
                 match (self, other) {
-                    $((Aqm::$kind(each), Aqm::$kind(other)) => each.tune(other),)*
+                    $((Aqm::$kind(each), Aqm::$kind(other)) => each.tune(other, size),)*
                     _ => false,
                 }
+            }
+
+            /// Others took the last packet of the queue.
+            pub fn emptied(&mut self, queue: usize) {
+                match self { $(Aqm::$kind(each) => each.emptied(queue)),* }
             }
 
             /// Whether it tells flows apart.

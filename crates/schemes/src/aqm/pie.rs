@@ -236,6 +236,15 @@ impl Pie {
         }
         hit
     }
+
+    /// Whether the packet that arrives may be let in, marked where it is hit and that is done instead.
+    fn admits<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>) -> bool {
+        if !self.hits(memory, at) {
+            return true;
+        }
+        let may_mark = self.ecn && memory.probability <= ONE / 1_000_000 * i64::from(self.ecn_most.get());
+        may_mark && at.wires.mark()
+    }
 }
 
 impl Manage for Pie {
@@ -245,14 +254,12 @@ impl Manage for Pie {
     #[inline]
     fn arrive<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>, _: &Record) -> bool {
         self.catch_up(memory, at);
-        if at.waiting.packets >= self.limit {
-            return false;
+        let kept = at.waiting.packets < self.limit && self.admits(memory, at) && at.wires.enqueue(at.queue);
+        if !kept {
+            // Drops keep their distance to a tail drop, too (RFC 8033, appendix B).
+            memory.spent = 0;
         }
-        if !self.hits(memory, at) {
-            return at.wires.enqueue(at.queue);
-        }
-        let may_mark = self.ecn && memory.probability <= ONE / 1_000_000 * i64::from(self.ecn_most.get());
-        may_mark && at.wires.mark() && at.wires.enqueue(at.queue)
+        kept
     }
 
     #[inline]
@@ -342,6 +349,25 @@ mod tests {
         assert!(!model.marked.is_empty());
         run(&mut scheme, &mut model, 10_000, 2.0);
         assert!(model.fated(|fate| matches!(fate, Fate::Refused(_))) > 3000);
+    }
+
+    #[test]
+    fn a_packet_that_finds_the_queue_full_counts_as_a_drop_for_the_distance_to_the_next() {
+        let mut model = Model::default();
+        let mut scheme = Single::new(Pie { limit: 3, ..pie() });
+        // A packet more would be one of those that may be dropped: 0.85 and more are added up.
+        let near = Memory {
+            probability: ONE / 10,
+            due: Some(Instant::new(1)),
+            spent: ONE,
+            before: Nanos::millis(15),
+            ..Memory::default()
+        };
+        scheme.remember(near);
+        model.arrive(&mut scheme, &[1000; 3]);
+        assert!(model.fates.is_empty() && scheme.memory().spent >= ONE, "nothing is dropped with two packets waiting");
+        model.arrive(&mut scheme, &[1000]);
+        assert_eq!((model.fates.len(), scheme.memory().spent), (1, 0));
     }
 
     /// RFC 8033, sections 4.2 and 5.3, in real numbers.

@@ -45,8 +45,12 @@ pub struct Memory {
     average: u64,
     /// Packets since the last one dropped; none while the average is below `least`.
     count: Option<u32>,
-    /// Since when nothing waits.
-    idle: Option<Instant>,
+    /// The time up to which all is accounted for.
+    seen: Instant,
+    /// When packets were last known to wait, or to leave.
+    busy: Instant,
+    /// For how long the queue was empty, as far as no packet has been taken from the average for it.
+    idle: Nanos,
 }
 
 impl Memory {
@@ -64,25 +68,50 @@ impl Memory {
             let (whole, part) = (above >> 32, above as u64 & (ONE - 1));
             let change = whole * weight as i64 + ((part * weight) >> 32) as i64;
             self.average = self.average.wrapping_add_signed(change);
-        } else if let Some(since) = self.idle {
-            self.average = decayed(self.average, weight, now.since(since), rate.time_for(mean));
-        }
-        self.idle = None;
-    }
-
-    /// So many packets wait behind the one that left: where it is none the time an empty queue counts begins.
-    #[inline]
-    pub(super) fn left(&mut self, waiting: u32, now: Instant) {
-        if waiting == 0 && self.idle.is_none() {
-            self.idle = Some(now);
+            self.touch(now);
+        } else {
+            self.decay(weight, now, rate.time_for(mean));
         }
     }
-}
 
-/// The average where nothing has waited for so long, in which packets that take so long might have left.
-#[inline(never)]
-fn decayed(average: u64, weight: u64, idle: Nanos, packet: Nanos) -> u64 {
-    times(average, power(ONE - weight, idle.get() / packet.get().max(1)))
+    /// A packet waits now, or has left.
+    #[inline(always)]
+    pub(super) fn touch(&mut self, now: Instant) {
+        (self.seen, self.busy) = (now, now);
+    }
+
+    /// The packet that arrived is on the queue, or not.
+    #[inline(always)]
+    pub(super) fn keeps(&mut self, kept: bool, now: Instant) -> bool {
+        if kept {
+            self.touch(now);
+        }
+        kept
+    }
+
+    /// A packet finds the queue empty, on a link that takes so long for one. The queue was empty since it was last seen, whichever scheme
+    /// emptied it. That time counts once, also if packets are refused meanwhile. A rest that is shorter than a packet is kept.
+    #[inline(never)]
+    fn decay(&mut self, weight: u64, now: Instant, packet: Nanos) {
+        let since = core::mem::replace(&mut self.seen, now);
+        if self.average == 0 {
+            return;
+        }
+        self.idle += now.since(since);
+        let packet = packet.get().max(1);
+        let packets = self.idle.get() / packet;
+        self.idle = Nanos::new(self.idle.get() - packets * packet);
+        self.average = times(self.average, power(ONE - weight, packets));
+        if now.since(self.busy) >= super::FORGOTTEN {
+            self.average = 0;
+        }
+    }
+
+    /// The parameters are others. They begin with the length of the queue, if the average is above it.
+    pub(super) fn retuned(&mut self, waiting: u32) {
+        self.average = self.average.min(u64::from(waiting) << 32);
+        self.count = None;
+    }
 }
 
 /// The product of two fixed-point numbers, the second of which is one at most. In two steps, for WebAssembly multiplies 64 bits at most.
@@ -149,6 +178,8 @@ pub(super) const MEAN: OptionDeclaration = OptionDeclaration {
     most: 1 << 20,
     doc: "the usual size of a packet: while nothing waits the average falls as if such packets left",
 };
+pub(super) const GENTLE: OptionDeclaration =
+    switch("gentle", "on", "whether drops become certain only at twice `max`, not at `max`");
 /// What chance begins with.
 pub(super) const SEED: OptionDeclaration = OptionDeclaration {
     name: "seed",
@@ -180,7 +211,7 @@ impl Red {
             MOST,
             MAXP,
             WEIGHT,
-            switch("gentle", "on", "whether drops become certain only at twice `max`, not at `max`"),
+            GENTLE,
             OptionDeclaration {
                 name: "mode",
                 unit: Unit::Choice(&["packets", "bytes"]),
@@ -223,19 +254,18 @@ impl Red {
     /// With the values of its options.
     pub fn of(options: &Values<'_>) -> Result<Red, BuildError> {
         Ok(Red {
-            gentle: options.is_on("gentle")?,
             bytewise: options.choice("mode", &[None, Some(options.bytes("mtu")?)])?,
             ecn: options.is_on("ecn")?,
-            ..Red::sharp(options)?
+            ..Red::shared(options)?
         })
     }
 
     /// The same with the options that CHOKe has too.
-    pub(super) fn sharp(options: &Values<'_>) -> Result<Red, BuildError> {
+    pub(super) fn shared(options: &Values<'_>) -> Result<Red, BuildError> {
         let (maxp, weight) = (options.part("maxp")?, options.part("weight")?);
         let (limit, seed) = (options.count("limit")?, options.count("seed")?);
         let red = Red::new(options.count("min")?, options.count("max")?, maxp, weight, limit, seed);
-        Ok(Red { mean: options.bytes("mean")?, ..red })
+        Ok(Red { mean: options.bytes("mean")?, gentle: options.is_on("gentle")?, ..red })
     }
 
     /// The probability by the average alone, of 2^32; none below `least`.
@@ -306,22 +336,28 @@ impl Manage for Red {
         }
         match self.cast(memory, packet.length) {
             Lot::Hit if !(self.ecn && at.wires.mark()) => false,
-            _ => at.wires.enqueue(at.queue),
+            _ => memory.keeps(at.wires.enqueue(at.queue), at.wires.now()),
         }
     }
 
     #[inline(always)]
     fn evaluate<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>) -> Turn {
         let turn = at.send();
-        memory.left(at.size().packets, at.wires.now());
+        if turn != Turn::Nothing {
+            memory.touch(at.wires.now());
+        }
         turn
     }
 
     #[inline(always)]
     fn send_unquestioned<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>) {
         if at.wires.send_while(at.queue, Instant::START) > 0 {
-            memory.left(at.size().packets, at.wires.now());
+            memory.touch(at.wires.now());
         }
+    }
+
+    fn retuned(&self, memory: &mut Memory, waiting: Size) {
+        memory.retuned(waiting.packets);
     }
 
     fn state(&self, memory: &Memory, _: Instant, _: Size, tell: &mut Tell<'_>) {
@@ -359,7 +395,7 @@ mod tests {
             let mut now = Instant::START;
             for (waiting, idle) in arrivals {
                 if waiting == 0 {
-                    memory.left(0, now);
+                    memory.touch(now);
                     now += rate.time_for(mean) * idle;
                     exact *= (1.0 - part).powi(idle as i32);
                 } else {
@@ -376,11 +412,9 @@ mod tests {
     fn red_idle_decay() {
         let (rate, mean, weight) = (Rate::mbit(10), Bytes::new(500), fixed(Parts::percent(1)));
         let mut memory = Memory { average: 100 * ONE, ..Memory::default() };
-        memory.left(0, Instant::START);
         // 400 us a packet: (1 - 0.01)^100 is 0.366.
         memory.update(weight, 0, Instant::START + Nanos::millis(40), rate, mean);
         assert!((36.5..36.7).contains(&(memory.average as f64 / ONE as f64)));
-        memory.left(0, Instant::START + Nanos::millis(40));
         memory.update(weight, 0, Instant::START + Nanos::secs(1 << 20), rate, mean);
         assert_eq!(memory.average, 0, "after weeks nothing is left");
     }

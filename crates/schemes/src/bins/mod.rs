@@ -229,7 +229,10 @@ impl<O: Order> Bins<O> {
         let after = wires.size(queue);
         self.account(before, after);
         match after.packets {
-            0 => self.order.empty(longest, 0),
+            0 => {
+                self.aqm.emptied(longest);
+                self.order.empty(longest, 0);
+            }
             _ => self.order.dropped(longest, self.next_of(wires, longest)),
         }
     }
@@ -341,7 +344,8 @@ impl<W: Wires, O: Order + 'static> Scheme<W> for Bins<O> {
     fn tune(&mut self, other: &dyn Any, wires: &W) -> bool {
         let Some(other) = other.downcast_ref::<Self>() else { return false };
         let like = (self.count, self.by) == (other.count, other.by);
-        if !like || !self.aqm.tune(&other.aqm) {
+        let first = self.first;
+        if !like || !self.aqm.tune(&other.aqm, |bin| wires.size(QueueId(first + bin as u32))) {
             return false;
         }
         let Some(changed) = self.order.tune(&other.order) else { return false };
@@ -369,8 +373,9 @@ impl<W: Wires, O: Order + 'static> Scheme<W> for Bins<O> {
             let size = wires.size(self.queue(bin));
             self.packets += size.packets;
             self.bytes += size.bytes.get();
-            if let Some(head) = wires.head(self.queue(bin)) {
-                self.order.wake(bin, self.weights.of(head.class), &head);
+            match wires.head(self.queue(bin)) {
+                Some(head) => self.order.wake(bin, self.weights.of(head.class), &head),
+                None => self.aqm.emptied(bin),
             }
         }
     }

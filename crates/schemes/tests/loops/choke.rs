@@ -19,7 +19,7 @@ pub struct Choke {
 
 impl Choke {
     pub fn new(red: Red, seed: u32) -> Choke {
-        Choke { red, register: Register::new(seed ^ 0x9e37_79b9), waiting: VecDeque::new() }
+        Choke { red: red.sharp(), register: Register::new(seed ^ 0x9e37_79b9), waiting: VecDeque::new() }
     }
 
     fn staying(&self) -> usize {
@@ -45,6 +45,7 @@ impl Loops for Choke {
             fates.push(Fate::Refused(number));
         } else {
             self.waiting.push_back((number, packet.flow_hash, false));
+            self.red.busy(packet.timestamp);
         }
     }
 
@@ -52,9 +53,11 @@ impl Loops for Choke {
         while let Some((number, _, true)) = self.waiting.front() {
             fates.push(Fate::Dropped(*number));
             self.waiting.pop_front();
-            self.red.left(self.staying(), now);
+            self.red.busy(now);
         }
-        fates.extend(self.waiting.pop_front().map(|(number, ..)| Fate::Sent(number)));
-        self.red.left(self.staying(), now);
+        if let Some((number, ..)) = self.waiting.pop_front() {
+            fates.push(Fate::Sent(number));
+            self.red.busy(now);
+        }
     }
 }

@@ -24,11 +24,16 @@ pub struct Red {
     /// The probability just below `most`: a tenth.
     probability: u128,
     weight: u128,
+    /// Whether the probability rises on beyond `most`, instead of being one at once.
+    gentle: bool,
     limit: usize,
     average: u128,
     /// Packets since the last drop; -1 while the average is low.
     count: i64,
-    idle: Option<Instant>,
+    /// When packets were last there, up to when idle time was counted, and what of it was less than a packet.
+    busy: Instant,
+    counted: Instant,
+    rest: u64,
     waiting: VecDeque<usize>,
     register: Register,
 }
@@ -41,13 +46,21 @@ impl Red {
             most,
             probability: ONE / 10,
             weight: ONE * weight / 1_000_000,
+            gentle: true,
             limit,
             average: 0,
             count: -1,
-            idle: None,
+            busy: Instant::START,
+            counted: Instant::START,
+            rest: 0,
             waiting: VecDeque::new(),
             register: Register::new(seed),
         }
+    }
+
+    /// As the paper has it: all are dropped from `most` on.
+    pub fn sharp(self) -> Red {
+        Red { gentle: false, ..self }
     }
 
     pub fn is_above_least(&self) -> bool {
@@ -64,8 +77,11 @@ impl Red {
             // avg + w (q - avg), as one sum: cut off below where it is less, too.
             let new = (waiting as u128 * self.weight) << 32;
             self.average = (self.average * (ONE - self.weight) + new) >> 32;
-        } else if let Some(idle) = self.idle {
-            let mut packets = now.since(idle).get() / PACKET;
+            self.busy = now;
+        } else if self.average > 0 {
+            self.rest += now.since(self.counted.max(self.busy)).get();
+            let mut packets = self.rest / PACKET;
+            self.rest %= PACKET;
             let (mut factor, mut square) = (ONE, ONE - self.weight);
             while packets > 0 {
                 factor = if packets % 2 == 1 { product(factor, square) } else { factor };
@@ -73,8 +89,12 @@ impl Red {
                 packets /= 2;
             }
             self.average = product(self.average, factor);
+            // A second without packets, as docs/schemes.md has it.
+            if now.since(self.busy).get() >= 1_000_000_000 {
+                self.average = 0;
+            }
         }
-        self.idle = None;
+        self.counted = now;
     }
 
     /// Figure 2: whether the packet that arrives is marked, which here is dropped.
@@ -86,7 +106,7 @@ impl Red {
         }
         let base = if self.average < most {
             product(self.probability, (self.average - least) / (self.most - self.least))
-        } else if self.average < 2 * most {
+        } else if self.gentle && self.average < 2 * most {
             self.probability + product(ONE - self.probability, (self.average - most) / self.most)
         } else {
             ONE
@@ -108,10 +128,9 @@ impl Red {
         hit
     }
 
-    pub fn left(&mut self, waiting: usize, now: Instant) {
-        if waiting == 0 && self.idle.is_none() {
-            self.idle = Some(now);
-        }
+    /// A packet came to the queue or left it.
+    pub fn busy(&mut self, now: Instant) {
+        self.busy = now;
     }
 }
 
@@ -122,11 +141,14 @@ impl Loops for Red {
             fates.push(Fate::Refused(number));
         } else {
             self.waiting.push_back(number);
+            self.busy(packet.timestamp);
         }
     }
 
     fn dequeue(&mut self, now: Instant, fates: &mut Vec<Fate>) {
-        fates.extend(self.waiting.pop_front().map(Fate::Sent));
-        self.left(self.waiting.len(), now);
+        if let Some(number) = self.waiting.pop_front() {
+            fates.push(Fate::Sent(number));
+            self.busy(now);
+        }
     }
 }

@@ -45,13 +45,31 @@ fn an_idle_queue_decays_as_if_small_packets_had_left() {
     let (rate, mean) = (Rate::mbit(10), Bytes::new(500));
     let at = |micros| Instant::START + units::Nanos::micros(micros);
     let mut memory = Memory { average: 10 * ONE, ..Memory::default() };
-    memory.left(0, at(0));
-    // 400 us each; what is not a whole one does not count.
+    memory.touch(at(0));
+    // 400 us each; what is not a whole one counts once it is.
     memory.update(weight(2_000), 0, at(200_399), rate, mean);
     assert!((average(&memory) - 3.675).abs() < 0.001, "{}", average(&memory));
     // It was busy since: no time counts but that after the queue became empty again.
+    memory.touch(at(900_000));
     memory.update(weight(2_000), 0, at(900_000), rate, mean);
     assert!((average(&memory) - 3.675).abs() < 0.001);
+    memory.update(weight(2_000), 0, at(900_001), rate, mean);
+    assert!((average(&memory) - 3.675 * 0.998).abs() < 0.001);
+    // Refused packets, which leave it empty, neither hide time nor have it counted again: 500 packet times in steps of a third.
+    (1..=1500).for_each(|third| memory.update(weight(2_000), 0, at(900_001 + third * 400 / 3), rate, mean));
+    assert!((average(&memory) - 3.675 * 0.998 * 0.3675).abs() < 0.003, "{}", average(&memory));
+}
+
+#[test]
+fn an_average_is_forgotten_when_a_queue_was_empty_for_a_second_on_a_link_however_slow() {
+    let (rate, mean) = (Rate::bits(10_000), Bytes::new(500));
+    let mut memory = Memory { average: 100 * ONE, ..Memory::default() };
+    memory.touch(Instant::START);
+    // 400 ms each: two of them leave nearly all of it.
+    memory.update(weight(2_000), 0, Instant::START + Nanos::millis(999), rate, mean);
+    assert!((average(&memory) - 99.6).abs() < 0.01, "{}", average(&memory));
+    memory.update(weight(2_000), 0, Instant::START + Nanos::millis(1000), rate, mean);
+    assert_eq!(average(&memory), 0.0);
 }
 
 #[test]

@@ -1,0 +1,150 @@
+//! What an overload leaves behind: whatever has come before, a queue that has been empty for a second lets a packet in, and of a light
+//! load nearly all gets through. For every scheme inside of every other that may have it.
+
+use super::{Built, any_scheme, declared, defaults, retuned};
+use crate::model::Fate;
+use crate::trial::{self, Broken, Load, Trial};
+use crate::{DECLARATIONS, ORDERS};
+use alloc::vec::Vec;
+use proptest::prelude::*;
+use units::Nanos;
+use units::declare::{Inside, OrderDeclaration};
+
+/// Overloads in thousandths of the link and milliseconds: a little for long, a flood, and as long as BLUE takes to drop nearly all.
+const OVERLOADS: &[(u64, u64)] = &[(1_500, 1_000), (4_000, 100), (40_000, 100)];
+const LONG: (u64, u64) = (3_000, 6_000);
+/// With its defaults, but no more than a few queues: a thousand take a thousand times the memory, and are no other case.
+fn usual(name: &'static str, inside: Vec<Built>) -> Built {
+    let mut built = defaults(declared(name), inside);
+    let few = |(name, value): &mut (&str, u64)| *value = if *name == "flows" { 16 } else { *value };
+    built.options.iter_mut().for_each(few);
+    built
+}
+
+/// The same as several branches, one for each class.
+fn branches(branch: &OrderDeclaration, inside: &Built) -> Vec<Built> {
+    let of = |class: u64| {
+        let mut built = usual(branch.declaration.name, Vec::from([inside.clone()]));
+        built.options.iter_mut().filter(|(name, _)| *name == "class").for_each(|(_, value)| *value = class);
+        built
+    };
+    (0..3).map(of).collect()
+}
+
+/// Every nesting of so many schemes: of each order each scheme that it may have inside.
+fn nestings(depth: usize) -> Vec<Built> {
+    let alone: Vec<Built> = DECLARATIONS.iter().map(|declaration| usual(declaration.name, Vec::new())).collect();
+    if depth <= 1 {
+        return alone;
+    }
+    let deeper = nestings(depth - 1);
+    let around = |order: &'static OrderDeclaration| {
+        let of = |inside: &Built| match order.inside {
+            Inside::Manager | Inside::Any => usual(order.declaration.name, Vec::from([inside.clone()])),
+            Inside::Branches(branch, _) => usual(order.declaration.name, branches(branch, inside)),
+        };
+        let managed = matches!(order.inside, Inside::Manager);
+        if managed { alone.iter().map(of).collect::<Vec<_>>() } else { deeper.iter().map(of).collect() }
+    };
+    alone.iter().cloned().chain(ORDERS.iter().flat_map(around)).collect()
+}
+
+/// As [`Trial::try_overload`].
+fn recovers(built: &Built, (load, millis): (u64, u64)) -> Result<(), Broken> {
+    let mut trial = Trial::new(built.made());
+    trial.try_overload(Load(load), Nanos::millis(millis))?;
+    trial.try_end()
+}
+
+#[test]
+fn behind_any_overload_an_empty_queue_admits_and_a_light_load_gets_through_in_every_nesting() {
+    let nestings = nestings(3);
+    assert!(nestings.len() > 200, "{}", nestings.len());
+    let mut broken = Vec::new();
+    for built in &nestings {
+        let long = built.has("blue").then_some(&LONG);
+        for overload in OVERLOADS.iter().chain(long) {
+            broken.extend(
+                recovers(built, *overload).err().map(|how| alloc::format!("{} {overload:?}: {how}", built.text())),
+            );
+        }
+    }
+    assert!(broken.is_empty(), "{} are broken:\n{}", broken.len(), broken.join("\n"));
+}
+
+/// While one class or flow overloads the link another one's queue, which was overloaded before, has been empty for a second.
+#[test]
+fn a_queue_that_was_empty_for_a_second_admits_a_packet_while_others_are_full() {
+    for built in nestings(3) {
+        let [first, others @ ..] = trial::flows();
+        let mut trial = Trial::new(built.made());
+        let shares = |trial: &mut Trial| {
+            let queue = trial.scheme().queue_of(&first);
+            queue.is_none() || others.iter().any(|other| trial.scheme().queue_of(other) == queue)
+        };
+        if shares(&mut trial) {
+            continue;
+        }
+        let held = (|| {
+            trial.try_load(&trial::flows(), Load(4_000), Nanos::millis(200))?;
+            // Others have the link, but for what the first flow has a right to: its packets leave, and none comes any more.
+            trial.try_load(&others, Load(700), Nanos::secs(5))?;
+            trial.try_load(&others, Load(2_000), Nanos::millis(1500))?;
+            trial.try_load(&[first], Load(1000), Nanos::millis(1))
+        })();
+        held.unwrap_or_else(|how| panic!("{}: {how}", built.text()));
+    }
+}
+
+/// Of RED and those like it, by what they are inside of: with the average high, the queue empty and no time gone, other parameters.
+#[test]
+fn another_parameter_has_an_empty_queue_admit_at_once() {
+    for built in nestings(2).into_iter().filter(|built| built.has("red") || built.has("choke") || built.has("blue")) {
+        let mut trial = Trial::new(built.made());
+        let flow = trial::flows()[0];
+        let count = |trial: &Trial| trial.model().fated(|fate| matches!(fate, Fate::Refused(_)));
+        (|| {
+            trial.try_load(&[flow], Load(40_000), Nanos::millis(200))?;
+            trial.try_end()
+        })()
+        .unwrap_or_else(|how| panic!("{}: {how}", built.text()));
+        let mut other = built.clone();
+        other.set("min", 4);
+        other.set("hold", 1);
+        assert!(trial.tune(&*other.made()), "{}", built.text());
+        let before = count(&trial);
+        trial.try_load(&[flow], Load(1000), Nanos::millis(1)).unwrap_or_else(|how| panic!("{}: {how}", built.text()));
+        assert_eq!(count(&trial), before, "{} refuses a packet though nothing waits", built.text());
+    }
+}
+
+fn overloads() -> impl Strategy<Value = Vec<(u64, u64)>> {
+    prop::collection::vec((1_000u64..60_000, 1u64..60), 1..5)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(super::CASES / 8))]
+
+    /// Whatever the options are, on a link however slow, also where they change meanwhile.
+    #[test]
+    fn behind_any_overload_an_empty_queue_admits_whatever_the_options(
+        (built, other) in any_scheme(3).prop_flat_map(|built| (Just(built.clone()), retuned(built))),
+        overloads in overloads(),
+        rate in 100_000u64..20_000_000,
+        tunes in any::<bool>(),
+    ) {
+        let mut trial = Trial::new(built.made()).on_a_link_of(units::Rate::bits(rate));
+        let packets = trial::flows();
+        for (load, millis) in overloads {
+            trial.try_load(&packets, Load(load), Nanos::millis(millis)).unwrap();
+            if tunes {
+                trial.tune(&*other.made());
+            }
+            for packet in &packets {
+                trial.try_rest().unwrap();
+                trial.try_load(core::slice::from_ref(packet), Load(1000), units::Rate::bits(rate).time_for(units::Bytes::new(1000))).unwrap();
+            }
+        }
+        trial.try_end().unwrap();
+    }
+}
