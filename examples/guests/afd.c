@@ -9,7 +9,8 @@
  *
  *     m_fair += 1.7 (q_before - target) - 1.8 (q - target)
  *
- * Packets leave in the order they came. Flows whose hashes end alike are one flow here.
+ * A packet that finds the queue empty comes in: to drop it would keep the link idle. Packets leave in the order they came. Flows whose
+ * hashes end alike are one flow here.
  */
 #define SP_PACKETS 16384
 #include "switchpath.h"
@@ -77,7 +78,7 @@ void scheme_arrival(const struct sp_packet *packet) {
     move();
     if (sp_random() % SAMPLING == 0) note(flow, packet->length);
     int64_t has = 10 * (int64_t)bytes_of[flow];
-    if (has > fair && (int64_t)(sp_random() % (uint64_t)has) >= fair) {
+    if (has > fair && sp_packets(QUEUE) > 0 && (int64_t)(sp_random() % (uint64_t)has) >= fair) {
         sp_count(DIFFERENTIAL, 1);
         return;
     }

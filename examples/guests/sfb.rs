@@ -7,6 +7,8 @@
 //! least probability of its bins: what shares bins with a flood on one level does not on all of them. Where that probability is one
 //! the flow has not yielded at all, and all such flows together get a packet per `penalty`.
 //!
+//! A packet that finds the queue empty comes in, unless its flow is held back: to drop it would keep the link idle.
+//!
 //! Not here: hashes that move, by which the paper frees a flow that shares all its bins with a flood. Packets that wait when the router
 //! moved them are counted in no bin, for their flows are not told.
 
@@ -105,6 +107,9 @@ impl Blue {
                 return false;
             }
             self.parole = wires.now() + self.penalty;
+            return true;
+        }
+        if wires.size(QUEUE).packets == 0 {
             return true;
         }
         let spared = probability == 0 || random() % u64::from(ONE) >= u64::from(probability);

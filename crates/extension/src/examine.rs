@@ -4,9 +4,10 @@
 use crate::guest::Guest;
 use crate::program::{LoadError, Program};
 use schemes::model::{Fate, Model};
-use schemes::trial::{Broken, Law, Round, Rounds, Trial};
+use schemes::trial::{Broken, Law, Load, Round, Rounds, Trial};
 use schemes::{Progress, Record, Scheme};
 use std::fmt;
+use units::Nanos;
 
 /// Rounds of a run.
 const ROUNDS: usize = 150;
@@ -14,6 +15,9 @@ const ROUNDS: usize = 150;
 const BURST: usize = 30;
 /// Packets that a link with little memory has room for.
 const LITTLE: usize = 12;
+
+/// Thousandths of the link, and for how long: a little, and a flood.
+const OVERLOADS: &[(Load, Nanos)] = &[(Load(1_500), Nanos::millis(1000)), (Load(20_000), Nanos::millis(100))];
 
 /// What a guest is held to, and what that means.
 pub const LAWS: &[(&str, &str)] = &[
@@ -25,10 +29,15 @@ pub const LAWS: &[(&str, &str)] = &[
     ("order", "no packet overtakes another of its flow"),
     ("passing", "what passes an idle link would be sent at once, unmarked"),
     ("marking", "only packets are marked whose senders understand it"),
+    (
+        ADMISSION,
+        "behind an overload a queue that was empty for a second lets a packet in, and a light load gets through",
+    ),
     (BATCHES, "many packets in one call have the fates that they have one by one"),
 ];
 const DECISIONS: &str = "sound decisions";
 const BATCHES: &str = "batches";
+const ADMISSION: &str = "admission";
 
 fn name(law: Law) -> &'static str {
     match law {
@@ -39,6 +48,7 @@ fn name(law: Law) -> &'static str {
         Law::Order => "order",
         Law::Passing => "passing",
         Law::Marking => "marking",
+        Law::Admission => ADMISSION,
     }
 }
 
@@ -168,6 +178,25 @@ impl Examination {
         Ok(())
     }
 
+    /// Overloads, and what they leave behind.
+    fn overload(&mut self, program: &Program, options: &[u64]) -> Result<(), LoadError> {
+        for (load, length) in OVERLOADS {
+            let mut trial = Trial::new(Box::new(program.guest(options)?));
+            let broken = trial.try_overload(*load, *length).err();
+            let wrong = wrong_of(trial.scheme(), broken);
+            let (guest, model) = trial.apart();
+            self.add(&model, &guest);
+            self.runs += 1;
+            match wrong {
+                Some((law, how)) => {
+                    self.judge(law, Some(Case { how, seed: 0, round: None, circumstance: "an overload" }));
+                }
+                None => self.judge(ADMISSION, None),
+            }
+        }
+        Ok(())
+    }
+
     /// The same packets in batches and one by one.
     fn compare(&mut self, program: &Program, options: &[u64], seed: u64) -> Result<(), LoadError> {
         let circumstance = "batches beside one by one";
@@ -268,6 +297,7 @@ pub fn examine(program: &Program, options: &[u64], seeds: u64) -> Result<Examina
         counters: [0; 8],
         line: String::new(),
     };
+    examination.overload(program, options)?;
     for seed in 1..=seeds {
         examination.run(program, options, seed, usize::MAX)?;
         examination.run(program, options, seed, LITTLE)?;

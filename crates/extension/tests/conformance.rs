@@ -11,9 +11,10 @@ use described::described;
 use extension::{Guest, Program, Runtime};
 use schemes::conformance::{Arrivals, Recording};
 use schemes::model::{Fate, Model};
-use schemes::trial::{Round, Rounds};
+use schemes::trial::{Load, Round, Rounds, Trial};
 use schemes::{Progress, Scheme};
 use std::path::PathBuf;
+use units::Nanos;
 
 /// The number by which the guest of all schemes is given a text, and not another number.
 const TEXT: u64 = 99;
@@ -63,6 +64,29 @@ fn guests_decide_as_recorded() {
         let found = arrivals.play(&mut guest(&program, &recording.scheme));
         if let Err(difference) = arrivals.compare(&recording.decisions, &found) {
             panic!("{} as a guest does not decide as decisions/{name}.txt: {difference}", recording.scheme);
+        }
+    }
+}
+
+/// Each manager that remembers something of a queue, in each scheme of many queues, and that inside of another. (A guest has memory for
+/// a hundred packets of each CHOKe, not for a thousand.)
+#[test]
+fn behind_an_overload_guests_admit_to_an_empty_queue_in_every_nesting() {
+    let Some(program) = program() else { return };
+    for manager in ["red", "choke(limit=100)", "blue", "pie", "codel"] {
+        let few =
+            ["fq", "drr", "sfq", "las", "wfq", "wf2q", "cake"].map(|order| format!("{order}(flows=16){{{manager}}}"));
+        let inside: Vec<String> =
+            few.into_iter().chain([manager.to_string(), format!("priority{{{manager}}}")]).collect();
+        let around = |inside: &String| {
+            [format!("shape{{{inside}}}"), format!("tree{{branch{{{inside}}},branch(class=2){{{inside}}}}}")]
+        };
+        for scheme in inside.iter().cloned().chain(inside.iter().flat_map(around)) {
+            for (load, millis) in [(1_500, 300), (20_000, 100)] {
+                let mut trial = Trial::new(Box::new(guest(&program, &scheme)));
+                let recovered = trial.try_overload(Load(load), Nanos::millis(millis));
+                recovered.and_then(|()| trial.try_end()).unwrap_or_else(|how| panic!("{scheme}: {how}"));
+            }
         }
     }
 }
