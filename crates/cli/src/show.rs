@@ -492,6 +492,10 @@ impl Shown for api::Nat {
             self.own_packets,
             self.refused_packets
         )?;
+        let most = self.busiest.as_ref();
+        let most =
+            most.map_or_else(String::new, |host| format!("; {} has the most, {}", host.address, host.connections));
+        writeln!(out, "a host inside may begin {} at a time: {} refused{most}", self.per_host, self.limited)?;
         let mut rows =
             Rows::new(&["protocol", "state", "inside", "outside", "peer", ">out", ">back", ">idle", ">left"]);
         for connection in &self.connections {

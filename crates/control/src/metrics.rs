@@ -433,6 +433,12 @@ fn functions(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
         );
         counter(
             r,
+            "nat_connections_lost",
+            "Connections given up for others, and refused because their host inside has as many as it may.",
+            [one("evicted", nat.evicted), one("host_limit", nat.limited)],
+        );
+        counter(
+            r,
             "nat_packets",
             "Packets by what translation made of them.",
             [

@@ -107,13 +107,13 @@ reasons! {
     LocalProtocol "local_protocol";
     /// It is for the router itself, which has nothing on this port (RFC 1122 4.1.3.1).
     LocalPort "local_port";
-    /// A fragment for the router itself that can be part of no packet (RFC 791 3.2, RFC 8200 4.5).
+    /// A fragment for the router itself, or to be translated, that can be part of no packet (RFC 791 3.2, RFC 8200 4.5).
     BadFragment "bad_fragment";
     /// A fragment for the router itself that another of its packet overlaps or contradicts, or repeats (RFC 5722 4, RFC 8200 4.5).
     FragmentOverlap "fragment_overlap";
     /// A fragment for the router itself whose packet was not whole in time (RFC 1122 3.3.2, RFC 8200 4.5).
     FragmentTimeout "fragment_timeout";
-    /// Too many fragments for the router itself wait for the rest of their packets (RFC 8900 3.7).
+    /// Too many fragments for the router itself wait for the rest of their packets, or too many to be translated for the first (RFC 8900 3.7).
     FragmentLimit "fragment_limit";
     /// It is for an address of the router's that another station has as well (RFC 4862 5.4.5).
     DuplicateAddress "duplicate_address";
@@ -130,9 +130,11 @@ reasons! {
     NatTable "nat_table";
     /// No port was found free for a new translated connection (RFC 4787 REQ-3).
     NatPorts "nat_ports";
+    /// The host inside has begun as many translated connections as one may (RFC 6888 REQ-4).
+    NatHost "nat_host_limit";
     /// It cannot be translated: its protocol has no ports, or its header is cut short (RFC 1858).
     NatUnsupported "nat_unsupported";
-    /// A fragment without ports that came before the first of its packet, or without it (RFC 4787 REQ-14).
+    /// A fragment without ports, and the first of its packet did not come within two seconds (RFC 4787 REQ-14).
     NatFragment "nat_fragment";
     /// It is about a connection that is not known (RFC 5508 REQ-4).
     NatUnknown "nat_unknown";

@@ -14,6 +14,8 @@ pub struct NatPlan {
     pub outside: Vec<Name>,
     /// Connections there may be.
     pub connections: u32,
+    /// Connections that one host inside may have begun at a time.
+    pub per_host: u32,
     /// The ports that are given to the inside, first and last.
     pub ports: (u16, u16),
     /// Whether anybody may come in by a port that was given, or only whom the inside has spoken to.
@@ -34,7 +36,7 @@ impl fmt::Display for NatPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.outside.iter().map(|name| &**name).collect();
         let [opening, tcp, closing, udp, icmp] = self.timeouts;
-        write!(f, "outside {} connections {}", names.join(" "), self.connections)?;
+        write!(f, "outside {} connections {} per_host {}", names.join(" "), self.connections, self.per_host)?;
         write!(f, " ports {}-{} anybody {}", self.ports.0, self.ports.1, self.anybody)?;
         write!(f, " tcp_opening {opening} tcp {tcp} tcp_closing {closing} udp {udp} icmp {icmp}")?;
         self.forwards.iter().try_for_each(|forward| write!(f, " forward {forward}"))

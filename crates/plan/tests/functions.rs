@@ -33,7 +33,7 @@ fn translation_is_read_with_its_defaults() {
     let nat = plan.nat.as_ref().unwrap();
     assert_eq!(
         nat.to_string(),
-        "outside wan connections 65536 ports 1024-65535 anybody false tcp_opening 240s tcp 7440s tcp_closing 240s udp 120s \
+        "outside wan connections 65536 per_host 8064 ports 1024-65535 anybody false tcp_opening 240s tcp 7440s tcp_closing 240s udp 120s \
          icmp 60s forward udp 53 to 192.168.1.9:53"
     );
     let without =
@@ -57,12 +57,64 @@ fn what_is_wrong_with_translation_is_said() {
             "nat.forward[1]: there is 'tcp 80 to 192.168.1.9:80' already",
         ),
         ("outside = \"wan\"\nconnections = 1", "nat.connections: "),
+        ("outside = \"wan\"\nper_host = 0", "nat.per_host: "),
+        (
+            "outside = \"wan\"\nconnections = 100\nper_host = 100",
+            "nat.per_host: 100 connections of one host leave none for the others",
+        ),
+        (
+            "outside = \"wan\"\nports = \"2000-2099\"\nper_host = 200",
+            "nat.per_host: 200 connections of one host leave none for the others",
+        ),
     ] {
         let said = nat(keys);
         assert!(said.len() == 1 && said[0].starts_with(reason), "{keys}: {said:?}");
     }
     assert_eq!(said(TRANSLATED), ["path: path 'home' has the function 'nat', and there is no [nat]"]);
     assert_eq!(said("[nat]\noutside = \"wan\"\n"), ["nat: no path has the function 'nat', so nothing is translated"]);
+}
+
+/// Every kind of match ahead of the path that translates: those whose packets would be translated there are named, with what
+/// becomes of them; of the others nothing is said.
+#[test]
+fn a_path_that_takes_packets_ahead_of_translation_is_warned_of_at_its_match() {
+    const OUT: &str = "leave with the addresses of the hosts inside";
+    const BACK: &str = "end at the router";
+    for (matching, what) in [
+        ("udp dport 5060", Some(OUT)),
+        ("iif lan", Some(OUT)),
+        ("iif lan tcp", Some(OUT)),
+        ("ip saddr 192.168.1.0/24", Some(OUT)),
+        ("ip saddr 192.168.1.7", Some(OUT)),
+        ("ip saddr 10.0.0.0/8", Some(OUT)),
+        ("ip daddr 198.51.100.0/24", Some(OUT)),
+        ("ip dscp ef", Some(OUT)),
+        ("iif wan", Some(BACK)),
+        ("iif wan ip daddr 203.0.113.1", Some(BACK)),
+        ("ip6 saddr 2001:db8::/64", None),
+        ("ip daddr 192.168.1.7", None),
+        ("ip daddr 192.168.1.0/24", None),
+        ("ip daddr 239.0.0.0/8", None),
+        ("ip saddr 198.51.100.0/24 ip daddr 192.168.1.0/24", None),
+        ("iif wan ip daddr 192.168.1.0/24", None),
+        ("iif lan ip daddr 192.168.1.1", None),
+    ] {
+        let ahead = format!("[[path]]\nname = \"fast\"\nmatch = \"{matching}\"\n");
+        let nat = "[nat]\noutside = \"wan\"\n";
+        let first = said(&format!("{ahead}{TRANSLATED}{nat}"));
+        match what {
+            Some(what) => {
+                let named = first.len() == 1 && first[0].starts_with("path[0].match: 'fast' does not translate");
+                assert!(named && first[0].contains(what), "{matching}: {first:?}");
+            }
+            None => assert_eq!(first, [""; 0], "{matching}"),
+        }
+        let translating = ahead.clone() + "functions = [\"nat\", \"ip\"]\n";
+        assert_eq!(said(&format!("{translating}{TRANSLATED}{nat}")), [""; 0], "{matching}, translated");
+        let narrow = TRANSLATED.replace("\"any\"", "\"iif lan\"");
+        let behind: Vec<String> = said(&format!("{narrow}{ahead}{nat}"));
+        assert!(behind.iter().all(|said| !said.contains("does not translate")), "{matching}, behind: {behind:?}");
+    }
 }
 
 #[test]

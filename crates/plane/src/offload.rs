@@ -4,11 +4,13 @@
 //! turn in each queue, for up to 64 KB. What it will be on the wire is what counts for others: an MTU is compared with its
 //! longest segment, and schemes are told the bytes of all segments with their headers. Where the port it leaves by does
 //! not take it, its path cuts it ([`Half`]), one segment after the other as there is room for them, before anything that
-//! came behind it: nothing is overtaken, and no queue is left by more than it was entered by.
+//! came behind it: nothing is overtaken, and no queue is left by more than it was entered by. IPv4 packets that are longer than
+//! their link takes are cut into fragments at the same place (RFC 791 2.3), and so are the datagrams of a super-frame.
 
+use crate::classify::{Exception, TO_FRAGMENT};
 use crate::fates::Fates;
 use crate::port::Offloads;
-use packet::wire::{Segmenter, offload};
+use packet::wire::{Fragmenter, Segmenter, offload};
 use packet::{DropReason, Meta, Offload, Packet, Pool, Queue};
 
 /// Bytes a packet puts on its link.
@@ -62,6 +64,16 @@ pub(crate) fn complete(packet: &mut Packet) -> bool {
     todo.checksum.is_none_or(|partial| offload::complete(packet.bytes_mut(), partial))
 }
 
+/// Completes the checksum of a packet that the host is given for an exception: it reads the bytes, and not what is still to be
+/// done to them. Super-frames on their way through stay as they are. False where the checksum is not there.
+#[cold]
+pub(crate) fn ready_for_host(packet: &mut Packet) -> bool {
+    let exception = Exception::of(packet.meta().exception);
+    let ours = matches!(exception, Some(Exception::Local | Exception::Arp));
+    let whole = !packet.offload().is_super_frame();
+    !(ours || whole && exception.is_some()) || complete(packet)
+}
+
 /// Whether a port that takes `can` wants the packet cut before.
 #[inline]
 pub(crate) fn must_cut(packet: &Packet, can: Offloads) -> bool {
@@ -86,53 +98,103 @@ pub(crate) fn fit(packet: &mut Packet, can: Offloads, pool: &mut Pool) -> bool {
     true
 }
 
-/// A super-frame of which some segments have left.
+/// A packet that is being cut: a super-frame into segments, what is longer than its link takes into fragments, or the one
+/// and then the other.
 #[derive(Debug)]
 pub(crate) struct Half {
     packet: Packet,
-    cut: Segmenter,
+    segments: Option<Segmenter>,
+    /// The fragments of `segment`; of the packet itself where that is empty.
+    fragments: Option<Fragmenter>,
+    /// A datagram of a super-frame that is longer than the link takes.
+    segment: Vec<u8>,
+    /// Bytes of the longest IP packet that the link takes.
+    mtu: usize,
 }
 
-/// What came of asking for the next segment.
+/// What came of asking for the next part.
 pub(crate) enum Segment {
     /// This one. It is counted as generated.
     Next(Packet),
-    /// All are cut: the super-frame is consumed.
+    /// All are cut: the packet is consumed.
     All,
-    /// There is no frame for it: the rest of the super-frame is dropped.
+    /// There is no frame for it: the rest of the packet is dropped.
     NoFrame,
 }
 
 impl Half {
-    /// Begins to cut. The packet comes back where it is not what its offload says.
-    pub fn new(packet: Packet) -> Result<Half, Packet> {
-        match segmenter(&packet) {
-            Some(cut) => Ok(Half { packet, cut }),
-            None => Err(packet),
+    /// Begins to cut for a link that takes IP packets of `mtu` bytes. The packet comes back where it is not what its offload
+    /// says, or cannot be cut into fragments.
+    pub fn new(packet: Packet, mtu: usize) -> Result<Half, (Packet, DropReason)> {
+        let super_frame = packet.is_offloaded() && packet.offload().is_super_frame();
+        let (mut segments, mut fragments) = (None, None);
+        if super_frame {
+            segments = segmenter(&packet);
+        } else {
+            fragments = Fragmenter::new(packet.bytes(), usize::from(packet.meta().l3), mtu);
+        }
+        if segments.is_none() && fragments.is_none() {
+            return Err((packet, if super_frame { DropReason::BadOffload } else { DropReason::TooBig }));
+        }
+        Ok(Half { packet, segments, fragments, segment: Vec::new(), mtu })
+    }
+
+    /// Begins with the next segment where that has to be cut itself.
+    fn begin(&mut self) {
+        let l3 = usize::from(self.packet.meta().l3);
+        let Some(segments) = &mut self.segments else { return };
+        if self.fragments.as_ref().is_some_and(|cut| cut.next_length() > 0) {
+            return;
+        }
+        self.fragments = None;
+        let length = segments.next_length();
+        if length.saturating_sub(l3) <= self.mtu {
+            return;
+        }
+        self.segment.resize(length, 0);
+        if segments.write(self.packet.bytes(), &mut self.segment).is_some() {
+            self.fragments = Fragmenter::new(&self.segment, l3, self.mtu);
+            debug_assert!(self.fragments.is_some(), "the classifier has seen that it may be cut");
         }
     }
 
-    /// The next segment, which knows what the whole did, link header included.
+    fn next_length(&self) -> usize {
+        let left = self.fragments.as_ref().map(|cut| cut.next_length()).filter(|&length| length > 0);
+        left.or_else(|| self.segments.as_ref().map(|cut| cut.next_length())).unwrap_or(0)
+    }
+
+    /// The next part, which knows what the whole did, link header included.
     pub fn next(&mut self, fates: &mut Fates) -> Segment {
-        let length = self.cut.next_length();
+        self.begin();
+        let length = self.next_length();
         if length == 0 {
             return Segment::All;
         }
-        let Some(mut segment) = fates.pool.take_for(length) else { return Segment::NoFrame };
+        let Some(mut part) = fates.pool.take_for(length) else { return Segment::NoFrame };
         fates.ledger.generate(1);
-        *segment.meta_mut() = *self.packet.meta();
-        segment.meta_mut().flags &= !Meta::OFFLOAD;
-        let written = segment.resize(length).then(|| self.cut.write(self.packet.bytes(), segment.bytes_mut()));
-        debug_assert_eq!(written, Some(Some(())), "a segment has the length it was asked for");
-        Segment::Next(segment)
+        let meta = part.meta_mut();
+        *meta = *self.packet.meta();
+        meta.flags &= !Meta::OFFLOAD;
+        meta.rounds &= !TO_FRAGMENT;
+        let whole = self.packet.bytes();
+        let written = part.resize(length).then(|| match (&mut self.fragments, &mut self.segments) {
+            (Some(cut), _) => {
+                part.meta_mut().flags |= Meta::GENERATED;
+                cut.write(if self.segment.is_empty() { whole } else { &self.segment }, part.bytes_mut())
+            }
+            (None, Some(cut)) => cut.write(whole, part.bytes_mut()),
+            (None, None) => None,
+        });
+        debug_assert_eq!(written, Some(Some(())), "a part has the length it was asked for");
+        Segment::Next(part)
     }
 
-    /// Whether the last segment is cut.
+    /// Whether the last part is cut.
     pub fn is_done(&self) -> bool {
-        self.cut.next_length() == 0
+        self.next_length() == 0
     }
 
-    /// The super-frame, to end it.
+    /// The packet, to end it.
     pub fn into_packet(self) -> Packet {
         self.packet
     }
@@ -180,11 +242,12 @@ pub(crate) fn refitted(
             }
             continue;
         }
-        let mut half = match Half::new(packet) {
+        // Whatever is longer than the link takes was cut before it came here.
+        let mut half = match Half::new(packet, usize::MAX) {
             Ok(half) => half,
-            Err(packet) => {
+            Err((packet, reason)) => {
                 done.dropped += 1;
-                fates.drop(packet, DropReason::BadOffload);
+                fates.drop(packet, reason);
                 continue;
             }
         };

@@ -1,5 +1,6 @@
 //! What is explained is what happens: random frames are put to the dry run first and to the router then.
 
+mod home;
 mod random;
 
 use packet::{DropReason, Meta};
@@ -66,6 +67,55 @@ name = "six"
 match = "ip6 saddr 2001:db8::/64"
 "#;
 
+/// The same kinds of things behind a translator with a filter behind it, its bounds small enough to be met.
+const TRANSLATING: &str = r#"
+version = 1
+[port.lan]
+device = "memory:lan"
+mac = "02:00:00:00:00:01"
+address = ["192.168.1.1/24"]
+mtu = 900
+[port.lan.vlan.100]
+address = ["192.168.2.1/24"]
+[port.wan]
+device = "memory:wan"
+mac = "02:00:00:00:00:02"
+address = ["203.0.113.1/24"]
+mtu = 800
+[[neighbour]]
+address = "192.168.1.7"
+mac = "02:00:00:00:00:17"
+port = "lan"
+[[neighbour]]
+address = "192.168.1.8"
+mac = "02:00:00:00:00:18"
+port = "lan"
+[[neighbour]]
+address = "203.0.113.9"
+mac = "02:00:00:00:00:29"
+port = "wan"
+[[route]]
+to = "0.0.0.0/0"
+via = "203.0.113.9"
+[[route]]
+to = "198.18.0.0/16"
+blackhole = true
+[[route]]
+to = "10.98.0.0/16"
+unreachable = true
+[[path]]
+name = "home"
+match = "any"
+functions = ["nat", "filter", "ip"]
+filter = ["tcp dport 22 reject", "udp dport 54 drop", "iif wan ip saddr 198.51.100.66 reject", "ct state established accept"]
+[nat]
+outside = "wan"
+connections = 48
+per_host = 4
+ports = "2000-2007"
+forward = ["udp 8080 to 192.168.1.8:80", "tcp 8080 to 192.168.1.8:80", "udp 8081 to 192.168.1.99:80", "tcp 8083 to 10.98.0.1:80", "tcp 8084 to 192.168.1.8:22"]
+"#;
+
 const LAN: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const WAN: [u8; 6] = [2, 0, 0, 0, 0, 2];
 
@@ -90,9 +140,13 @@ impl Observer for Fates {
 }
 
 fn rig(layout: Layout) -> (Rig, Fates) {
+    running(layout, CONFIG)
+}
+
+fn running(layout: Layout, config: &str) -> (Rig, Fates) {
     let fates = Fates::default();
     let mut rig = Rig::new(4096, layout, Box::new(fates.clone()));
-    rig.apply(CONFIG).unwrap();
+    rig.apply(config).unwrap();
     rig.settle();
     forget(&mut rig);
     (rig, fates)
@@ -155,13 +209,18 @@ fn are_these(copies: &[Expected], happened: &[End]) -> bool {
     each && take(&|(fate, _)| *fate == Fate::Consumed) && left.is_empty()
 }
 
-fn compare_random(layout: Layout, frames: usize, seed: u64) -> BTreeMap<String, usize> {
-    let (mut rig, fates) = rig(layout);
+/// What makes up frames: a plausible one for a station.
+type Make = fn(&str, [u8; 6], &mut Chance) -> Vec<u8>;
+
+fn compare_random(layout: Layout, (config, make): (&str, Make), frames: usize, seed: u64) -> BTreeMap<String, usize> {
+    let (mut rig, fates) = running(layout, config);
     let (seeds, mut chance, mut seen) = (seeds(), Chance(seed), BTreeMap::new());
     for _ in 0..frames {
-        let (wire, station) = if chance.one_in(8) { ("wan", WAN) } else { ("lan", LAN) };
+        let often = if config == CONFIG { 8 } else { 2 };
+        let (wire, station) = if chance.one_in(often) { ("wan", WAN) } else { ("lan", LAN) };
         let frame = match chance.below(3) {
-            0 => plausible(station, &mut chance),
+            0 => make(wire, station, &mut chance),
+            1 if config != CONFIG => make(wire, station, &mut chance),
             _ => frame(station, &seeds, &mut chance),
         };
         let expected = compare(&mut rig, &fates, wire, &frame);
@@ -187,8 +246,9 @@ fn compare_random(layout: Layout, frames: usize, seed: u64) -> BTreeMap<String, 
 
 #[test]
 fn what_is_explained_is_what_the_router_does() {
-    let mut seen = compare_random(Layout::Three, 8000, 1);
-    for (kind, times) in compare_random(Layout::One, 2000, 2) {
+    let plain: (&str, Make) = (CONFIG, |_, station, chance| plausible(station, chance));
+    let mut seen = compare_random(Layout::Three, plain, 8000, 1);
+    for (kind, times) in compare_random(Layout::One, plain, 2000, 2) {
         *seen.entry(kind).or_default() += times;
     }
     for kind in
@@ -197,6 +257,79 @@ fn what_is_explained_is_what_the_router_does() {
         assert!(seen.get(kind).is_some_and(|&times| times > 10), "hardly any was {kind}: {seen:?}");
     }
     assert!(seen.len() > 25, "only {seen:?}");
+}
+
+/// With what comes in from either side, and connections, ports and hosts at their bounds.
+#[test]
+fn behind_translation_too_what_is_explained_is_what_the_router_does() {
+    let mut seen = compare_random(Layout::Three, (TRANSLATING, translatable), 8000, 3);
+    for (kind, times) in compare_random(Layout::Two, (TRANSLATING, translatable), 2000, 4) {
+        *seen.entry(kind).or_default() += times;
+    }
+    let kinds =
+        ["sent", "consumed", "waits", "collected", "rejected", "filtered", "ttl_expired", "too_big", "nat_host_limit"];
+    for kind in kinds.iter().chain(&["local_port", "unreachable", "neighbour_failed", "nat_unknown"]) {
+        assert!(seen.get(*kind).is_some_and(|&times| times > 5), "hardly any was {kind}: {seen:?}");
+    }
+}
+
+/// A packet as there could be on either side of a translator, or a fragment of one.
+fn translatable(wire: &str, station: [u8; 6], chance: &mut Chance) -> Vec<u8> {
+    let inside = [[192, 168, 1, 7], [192, 168, 1, 8], [192, 168, 1, 99], [192, 168, 2, 5], [10, 98, 0, 1]];
+    let outside = [[198, 51, 100, 5], [198, 51, 100, 66], [203, 0, 113, 9], [203, 0, 113, 77], [198, 18, 0, 1]];
+    let ours = [[203, 0, 113, 1], [203, 0, 113, 1], [192, 168, 1, 1]];
+    let pick = |chance: &mut Chance, of: &[[u8; 4]]| Ipv4Addr::from(of[chance.below(of.len())]);
+    let protocol = [home::UDP, home::TCP, home::ICMP][chance.below(3)];
+    let peers = [53, 54, 22, 80];
+    let given = 2000 + chance.below(8) as u16;
+    let (from, to) = if wire == "lan" {
+        let to = if chance.one_in(3) { pick(chance, &ours) } else { pick(chance, &outside) };
+        let port = if chance.one_in(2) { peers[chance.below(4)] } else { 8080 + chance.below(5) as u16 };
+        ((pick(chance, &inside), 2000 + chance.below(30) as u16), (to, port))
+    } else {
+        let to = if chance.one_in(5) { pick(chance, &inside) } else { pick(chance, &ours) };
+        let port = if chance.one_in(3) { 8080 + chance.below(5) as u16 } else { given };
+        ((pick(chance, &outside), peers[chance.below(4)]), (to, port))
+    };
+    let (from, to) = match (protocol, wire) {
+        (home::ICMP, "lan") => (from, (to.0, 0)),
+        (home::ICMP, _) => ((from.0, 0), to),
+        _ => (from, to),
+    };
+    let asks = wire == "lan" || chance.one_in(3);
+    let byte = match protocol {
+        home::ICMP => [packet::wire::icmp4::ECHO_REPLY, packet::wire::icmp4::ECHO_REQUEST][usize::from(asks)],
+        _ => [0x12, 2, 0x10, 4, 0x11][chance.below(5)],
+    };
+    let link = [&station[..], &[2, 0, 0, 0, 0, if wire == "lan" { 0x17 } else { 0x29 }]].concat();
+    let sent = home::Sent::new(link.try_into().unwrap(), protocol, from, to);
+    let length = if chance.one_in(3) { 700 + chance.below(800) } else { chance.below(100) };
+    let sent = home::Sent {
+        byte,
+        ttl: [1, 2, 64, 64][chance.below(4)],
+        dont_fragment: chance.one_in(2),
+        identification: chance.below(4) as u16,
+        payload: vec![0x42; length],
+        ..sent
+    };
+    let frame = sent.frame();
+    if chance.one_in(40) && sent.payload.len() > 40 {
+        let parts = home::fragments(&frame, frame.len() / 2);
+        return parts[chance.below(parts.len())].clone();
+    }
+    frame
+}
+
+/// What is found out about translation where it shows first: a ping of the outside address is answered.
+#[test]
+fn a_ping_of_the_outside_address_is_explained_as_answered() {
+    let (mut rig, fates) = running(Layout::Three, TRANSLATING);
+    let link = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 0x29];
+    let ping = home::Sent::new(link, home::ICMP, ([198, 51, 100, 5].into(), 77), ([203, 0, 113, 1].into(), 0)).frame();
+    let explanation = asked(&rig, "wan", &ping);
+    let answers = explanation.steps.iter().filter(|step| matches!(step, Step::Answers { .. })).count();
+    assert_eq!(answers, 1, "{:#?}", explanation.steps);
+    assert_eq!(compare(&mut rig, &fates, "wan", &ping), Expected::Consumed);
 }
 
 /// A UDP packet as there could be, to somewhere that matters here.

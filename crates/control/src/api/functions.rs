@@ -49,8 +49,14 @@ pub struct Nat {
     pub total: u64,
     /// Connections ever made.
     pub made: u64,
-    /// Those that were given up before their time because there were too many.
+    /// Those that were given up before their time because there were too many: nobody had answered them, or they were not TCP.
     pub evicted: u64,
+    /// Connections that one host inside may have begun at a time.
+    pub per_host: u64,
+    /// Connections refused because their host had begun so many.
+    pub limited: u64,
+    /// The host inside that has begun the most connections; none where nobody has.
+    pub busiest: Option<NatHost>,
     /// Packets from the inside that were translated.
     pub out_packets: u64,
     /// Packets to the inside.
@@ -67,6 +73,15 @@ pub struct Nat {
     pub truncated: bool,
     /// The connections.
     pub connections: Vec<NatConnection>,
+}
+
+/// A host inside.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct NatHost {
+    /// Its address.
+    pub address: String,
+    /// Connections it has begun.
+    pub connections: u64,
 }
 
 /// A translated connection.

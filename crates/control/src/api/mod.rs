@@ -28,7 +28,7 @@ pub use ephemeral::{
     EphemeralTrace,
 };
 pub use explained::{DropExplained, ExplainedStep, Explanation, FieldChange, StepOutcome};
-pub use functions::{Function, FunctionCounter, Functions, Nat, NatConnection};
+pub use functions::{Function, FunctionCounter, Functions, Nat, NatConnection, NatHost};
 pub use history::{Confirmed, History, HistoryEntry, HistoryState, Pending, Via, Who};
 pub use latency::{Latency, LatencyBucket};
 pub use links::{EmulatedLink, Link, LinkDrop, LinkSeries, Links, LongQueue, QueueGroup, StateSeries, StateValue};

@@ -51,6 +51,9 @@ impl Daemon {
             total: 0,
             made: 0,
             evicted: 0,
+            per_host: 0,
+            limited: 0,
+            busiest: None,
             out_packets: 0,
             back_packets: 0,
             error_packets: 0,
@@ -65,14 +68,23 @@ impl Daemon {
         let seen = tables.nat().with(|state| {
             let known: Vec<Connection> = state.table.iter().take(limit).copied().collect();
             let table = &state.table;
-            (known, state.counters, (table.capacity(), table.count(), table.made, table.evicted))
+            let counted = (table.capacity(), table.count(), table.made, table.evicted);
+            (known, state.counters, counted, (table.limited, table.busiest()))
         });
-        let Some((known, counters, (most, total, made, evicted))) = seen else { return Ok(nothing) };
+        let Some((known, counters, (most, total, made, evicted), (limited, busiest))) = seen else {
+            return Ok(nothing);
+        };
         Ok(api::Nat {
             most: most as u64,
             total: total as u64,
             made,
             evicted,
+            per_host: rules.per_host as u64,
+            limited,
+            busiest: busiest.map(|(address, connections)| api::NatHost {
+                address: Ipv4Addr::from(address).to_string(),
+                connections: connections.into(),
+            }),
             out_packets: counters.out,
             back_packets: counters.back,
             error_packets: counters.errors,

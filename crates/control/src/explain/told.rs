@@ -327,9 +327,6 @@ impl Teller<'_> {
                 let each: Vec<String> = each.collect();
                 ("copied", format!("consumed, and copied {} times: {}", copies.len(), each.join(", ")))
             }
-            Expected::Consumed if fragments == 0 && is_cut(explanation) => {
-                ("consumed", "cut into fragments, which wait until the next hop answers".into())
-            }
             Expected::Consumed if fragments > 0 => ("consumed", format!("cut into {fragments} fragments")),
             Expected::Consumed => ("consumed", "for the router itself, and done with".into()),
             Expected::Dropped(reason) => ("dropped", format!("dropped: {}", sentence(*reason))),
@@ -337,9 +334,7 @@ impl Teller<'_> {
                 let on = self.interface(*interface);
                 ("waits", format!("waits until {address} on {on} answers; dropped as neighbour_failed if it does not"))
             }
-            Expected::Collected => {
-                ("collected", "waits for the other fragments of its packet, which is for the router itself".into())
-            }
+            Expected::Collected => ("collected", "waits for other fragments of its packet".into()),
         }
     }
 }
@@ -349,12 +344,6 @@ fn wants(objective: plan::Objective) -> String {
         plan::Objective::None => "wants nothing in particular".into(),
         objective => format!("wants {objective}"),
     }
-}
-
-/// Whether the host has cut it.
-fn is_cut(explanation: &plane::explain::Explanation) -> bool {
-    let too_big = Step::Found(Finding::Exception(Exception::TooBig));
-    explanation.steps.contains(&too_big)
 }
 
 fn sentence(reason: DropReason) -> String {
@@ -379,13 +368,14 @@ pub(crate) fn reason_of(exception: Exception) -> &'static str {
         Exception::Expired => "its time to live is used up: its sender is told",
         Exception::NoRoute => "no route leads there: its sender is told",
         Exception::Unreachable => "an unreachable route: its sender is told",
-        Exception::TooBig => "too long for the link: it is cut, or its sender is told",
+        Exception::TooBig => "too long for the link, and not to be cut: its sender is told",
         Exception::Resolve => "the next hop has to be asked for its link-layer address first",
         Exception::BeyondScope => "its source address may not leave its link: its sender is told",
         Exception::Unanswered => "the next hop did not answer: its sender is told",
         Exception::Prohibited => "a packet filter rejects it: its sender is told",
         Exception::Dispatched => "a function has found out which path it takes",
         Exception::Again => "a function has given it another destination: it is classified again",
+        Exception::Fragment => "a fragment that waits for the first of its packet, by which it is translated",
         Exception::Redirect => "it leaves by the interface it came by: its sender is told of a better first hop",
     }
 }

@@ -44,7 +44,7 @@ pub struct Meta {
     pub flags: u8,
     /// The two ECN bits of its IP header (RFC 3168).
     pub ecn: u8,
-    /// How often it was classified again: the general path is no loop. The highest bit is a mark of the plane's.
+    /// How often it was classified again: the general path is no loop. The two highest bits are marks of the plane's.
     pub rounds: u8,
     /// What it wants of the link it leaves by: a code of the plane's; zero for nothing in particular.
     pub objective: u8,
@@ -74,7 +74,7 @@ impl Meta {
     #[inline]
     pub fn go_round(&mut self) -> u8 {
         self.rounds += 1;
-        self.rounds & 0x7f
+        self.rounds & 0x3f
     }
 }
 

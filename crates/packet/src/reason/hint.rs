@@ -67,7 +67,9 @@ impl DropReason {
                 "Give one of the two stations another address: `switchpath show events` says whose it is."
             }
             FragmentTimeout => "Fragments are lost on the way here: look for drops before this router.",
-            FragmentLimit => "Many packets for the router come in fragments: most likely an attack.",
+            FragmentLimit => {
+                "Many packets for the router come in fragments, or without the first of them: most likely an attack."
+            }
             PathQueue => {
                 "More comes than the path's functions keep up with, or its link is slower: see `switchpath show queues` and \
                  `show workers`; `queue` sets how many packets wait."
@@ -86,10 +88,15 @@ impl DropReason {
             NatPorts => {
                 "Nearly all ports of the address are taken: see `switchpath show nat`, or widen `ports` in `[nat]`."
             }
+            NatHost => {
+                "That host scans, or is infected, or has many users: see `switchpath show nat`; raise `per_host` in `[nat]`."
+            }
             NatUnsupported => {
                 "TCP, UDP and ICMP are translated. Give other protocols an address of their own, or carry them in UDP."
             }
-            NatFragment => "Fragments were reordered on the way here, or the first was lost: lower the sender's MTU.",
+            NatFragment => {
+                "The first fragment was lost on the way here, or somebody sends others only: lower the sender's MTU."
+            }
             NatUnknown => "An answer that came too late, or a host inside that speaks of what it never had.",
             Filtered | Rejected => "Meant so by a rule of its path: `switchpath show functions` counts each.",
             Instruction => {

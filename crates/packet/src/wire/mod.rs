@@ -13,6 +13,7 @@
 //! | `ndp` | neighbour discovery | RFC 4861 |
 //! | `application` | names in greetings of TLS, requests of HTTP and questions of DNS | RFC 6066, 9112, 1035 |
 //! | `offload` | cutting super-frames, completing the checksums of their like | virtio 1.2 |
+//! | `fragment` | cutting IPv4 packets that are longer than a link takes | RFC 791 |
 //! | `transport` | ports, completing partial checksums | RFC 768, 9293 |
 //! | `checksum` | sums, incremental update, pseudo-headers | RFC 1071, 1624 |
 //! | `fields` | what a classifier matches on; flow hash | |
@@ -30,6 +31,7 @@ mod ecn;
 pub mod ethernet;
 mod exercise;
 pub mod fields;
+pub mod fragment;
 pub mod icmp4;
 pub mod icmp6;
 pub mod icmp_errors;
@@ -53,6 +55,7 @@ pub use ecn::set_congestion_experienced;
 pub use ethernet::{Carries, Cast, Ethernet, Truncated, Vlan};
 pub use exercise::exercise;
 pub use fields::{Family, Fields, Hosts, flow_hash, hosts};
+pub use fragment::Fragmenter;
 pub use icmp_errors::{Why, may_answer_with_error4, may_answer_with_error6};
 pub use icmp4::{Error4, Icmp4};
 pub use icmp6::{Error6, Icmp6};

@@ -3,10 +3,10 @@
 use super::connected::Connected;
 use crate::diagnostic::Report;
 use crate::document::{Path, Section};
-use crate::keys::{MOST_FORWARDS, MOST_OUTSIDE, NAT};
+use crate::keys::{MOST_FORWARDS, MOST_OUTSIDE, NAT, PATH};
 use crate::nat::{ForwardPlan, NatPlan};
 use crate::text::quote;
-use crate::{PathPlan, PortPlan};
+use crate::{Family, Match, PathPlan, PortPlan, Prefix};
 use std::net::IpAddr;
 use units::Nanos;
 
@@ -46,6 +46,9 @@ pub(super) fn read(
         });
     }
     let outside = outside(report, &section, connected, ports);
+    if let Some(outside) = &outside {
+        untranslated(report, root, outside, (ports, paths));
+    }
     let connections = section.integer(report, "connections").unwrap_or(1) as u32;
     let mut timeouts = LIFETIMES.map(|(_, time)| time);
     for (slot, (name, _)) in timeouts.iter_mut().zip(LIFETIMES) {
@@ -60,9 +63,76 @@ pub(super) fn read(
         }
     }
     let range = port_range(report, &section);
+    let per_host = per_host(report, &section, connections, range);
     let forwards = forwards(report, &section);
     let anybody = section.boolean(report, "anybody");
-    Some(NatPlan { outside: outside?, connections, ports: range, anybody, timeouts, forwards })
+    Some(NatPlan { outside: outside?, connections, per_host, ports: range, anybody, timeouts, forwards })
+}
+
+/// A path ahead of translation that takes packets which are to be translated, and does not: they leave with addresses of the
+/// inside, or what comes back to them ends at the router.
+fn untranslated(
+    report: &mut Report<'_>,
+    root: &Section<'_>,
+    outside: &[crate::Name],
+    (ports, paths): (&[PortPlan], &[PathPlan]),
+) {
+    let translates = |path: &PathPlan| path.functions.iter().any(|call| call.name == "nat");
+    let Some(last) = paths.iter().rposition(translates) else { return };
+    if report.error_count() > 0 {
+        return;
+    }
+    let prefixes = |leads: bool| {
+        let interfaces = ports.iter().flat_map(|port| &port.interfaces);
+        let on = interfaces.filter(move |interface| outside.contains(&interface.name) == leads);
+        on.flat_map(|interface| interface.addresses.iter().copied()).filter(|prefix| prefix.address.is_ipv4())
+    };
+    let is_inside = |prefix: Prefix| prefixes(false).any(|own| own.network().covers(prefix));
+    let overlaps = |one: Prefix, other: Prefix| one.covers(other) || other.covers(one);
+    let may_be_inside = |prefix: Prefix| {
+        is_private(prefix) || prefixes(false).any(|own| overlaps(own.network(), prefix)) || prefix.length == 0
+    };
+    // As its packets leave, and as the answers to them come.
+    let leaves = |m: &Match| {
+        m.iif.as_ref().is_none_or(|iif| !outside.iter().any(|name| **name == **iif))
+            && m.source.is_none_or(may_be_inside)
+            && m.destination.is_none_or(|to| !is_inside(to) && !is_multicast(to))
+    };
+    let comes = |m: &Match| {
+        m.iif.as_ref().is_none_or(|iif| outside.iter().any(|name| **name == **iif))
+            && m.source.is_none_or(|from| !is_inside(from))
+            && m.destination.is_none_or(|to| prefixes(true).any(|own| to.contains(own.address)))
+    };
+    let parent = Path::Key(&root.path, "path");
+    for (index, span, value) in root.list(report, "path").into_iter().take(last) {
+        let Some(path) = paths.get(index).filter(|path| !translates(path)) else { continue };
+        let what = match (leaves(&path.matching), comes(&path.matching)) {
+            _ if path.matching.family == Family::V6 => continue,
+            (true, _) => "leave with the addresses of the hosts inside",
+            (false, true) => "end at the router, also those that answer a host inside",
+            (false, false) => continue,
+        };
+        let node = crate::document::Node::new(value, span, Path::Index(&parent, index));
+        let Some(section) = node.section(report, PATH, "[[path]]") else { continue };
+        let Some(text) = section.text(report, "match") else { continue };
+        let next = paths[index..].iter().find(|path| translates(path)).map_or("", |path| path.name.as_str());
+        report.warning(text.span.clone(), text.path, || {
+            let reason = format!("'{}' does not translate: packets that it takes ahead of '{next}' {what}", path.name);
+            let hint = "give it the function 'nat' too, before 'ip'; or put it behind, or narrow its match";
+            (reason, hint.to_string())
+        });
+    }
+}
+
+/// Whether a prefix is of addresses that are nobody's outside (RFC 1918, RFC 6598).
+fn is_private(prefix: Prefix) -> bool {
+    let IpAddr::V4(address) = prefix.address else { return false };
+    let [a, b, ..] = address.octets();
+    address.is_private() || address.is_link_local() || a == 100 && b & 0xc0 == 64
+}
+
+fn is_multicast(prefix: Prefix) -> bool {
+    prefix.address.is_multicast()
 }
 
 fn outside(
@@ -98,6 +168,24 @@ fn outside(
     }
     names.sort();
     Some(names)
+}
+
+/// Connections that one host inside may have begun at a time. Where none are said, an eighth of what there is: eight hosts
+/// together shut nobody out, and one browser or game has a few hundred.
+fn per_host(report: &mut Report<'_>, section: &Section<'_>, connections: u32, (first, last): (u16, u16)) -> u32 {
+    const SHARE: u32 = 8;
+    let ports = u32::from(last - first) + 1;
+    let (most, what) = if ports < connections { (ports, "ports") } else { (connections, "connections") };
+    let Some(said) = section.integer(report, "per_host") else { return (most / SHARE).max(1) };
+    if said >= u64::from(most)
+        && let Some(node) = section.node("per_host")
+    {
+        report.warning(node.span, "nat.per_host", || {
+            let hint = format!("one host can take all {most} {what}: give less, such as {}", (most / SHARE).max(1));
+            (format!("{said} connections of one host leave none for the others"), hint)
+        });
+    }
+    said.min(u64::from(u32::MAX)) as u32
 }
 
 fn port_range(report: &mut Report<'_>, section: &Section<'_>) -> (u16, u16) {

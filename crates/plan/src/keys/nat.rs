@@ -16,6 +16,13 @@ pub(crate) const NAT: &[Key] = &[
         "65536",
         "Connections there may be, some 150 bytes each. A change takes a restart.",
     ),
+    key(
+        "per_host",
+        Kind::Integer { least: 1, most: 4_194_304 },
+        "",
+        "4096",
+        "Connections that one host inside may have begun at a time (RFC 6888 REQ-4): without the key an eighth of `connections` or of `ports`, whichever is less.",
+    ),
     key("ports", Kind::Text(Form::PortRange), "\"1024-65535\"", "\"1024-65535\"", "The ports that are given."),
     key(
         "anybody",

@@ -32,11 +32,13 @@ pub enum Exception {
     Prohibited = 13,
     /// A function has found out which path it takes, and `Meta::path` says which.
     Dispatched = 14,
+    /// It is a fragment that waits for the first of its packet: translation knows its ports by that alone.
+    Fragment = 15,
 }
 
 impl Exception {
     /// Every exception, in the order of their codes.
-    pub const ALL: [Exception; 14] = [
+    pub const ALL: [Exception; 15] = [
         Exception::Arp,
         Exception::Local,
         Exception::Options,
@@ -51,6 +53,7 @@ impl Exception {
         Exception::Again,
         Exception::Prohibited,
         Exception::Dispatched,
+        Exception::Fragment,
     ];
 
     /// The exception of a code in `Meta::exception`.

@@ -13,6 +13,8 @@ use units::{AdjacencyId, InterfaceId};
 
 /// In `rounds`: options were looked at already, the packet comes back from the general path.
 pub(crate) const OPTIONS_DONE: u8 = 0x80;
+/// In `rounds`: the packet is longer than its next link takes, and is cut into fragments on its path.
+pub(crate) const TO_FRAGMENT: u8 = 0x40;
 
 type Verdict = Result<Target, DropReason>;
 
@@ -31,10 +33,7 @@ impl<W: Witness> Classifier<'_, W> {
     fn settled(&self, packet: &mut Packet, verdict: Verdict) -> Target {
         if packet.is_offloaded() {
             packet.meta_mut().flags |= Meta::OFFLOAD;
-            let exception = Exception::of(packet.meta().exception);
-            let ours = matches!(exception, Some(Exception::Local | Exception::Arp));
-            let whole = !packet.offload().is_super_frame();
-            if (ours || whole && exception.is_some()) && !offload::complete(packet) {
+            if !offload::ready_for_host(packet) {
                 return refuse(packet, DropReason::BadOffload);
             }
         }
@@ -48,7 +47,7 @@ impl<W: Witness> Classifier<'_, W> {
         if std::mem::take(&mut meta.exception) == Exception::Dispatched as u8 {
             return self.dispatched(packet);
         }
-        meta.rounds |= OPTIONS_DONE;
+        meta.rounds = meta.rounds & !TO_FRAGMENT | OPTIONS_DONE;
         let verdict = self.network(packet);
         self.settled(packet, verdict)
     }
@@ -397,7 +396,14 @@ impl<W: Witness> Classifier<'_, W> {
             return self.except(packet, Exception::Expired);
         }
         if length > usize::from(egress.mtu) && !may_be_cut_smaller(packet, egress.mtu) {
-            return self.except(packet, Exception::TooBig);
+            if !may_be_fragmented(packet) {
+                return self.except(packet, Exception::TooBig);
+            }
+            packet.meta_mut().rounds |= TO_FRAGMENT;
+            // Only the whole packet has all bytes that its checksum covers; segments of a super-frame get their own.
+            if packet.is_offloaded() && !packet.offload().is_super_frame() && !offload::complete(packet) {
+                return refuse(packet, DropReason::BadOffload);
+            }
         }
         self.witness.saw(|| match outcome {
             Outcome::Via(adjacency) => {
@@ -447,10 +453,19 @@ impl<W: Witness> Classifier<'_, W> {
 /// Cuts a super-frame of TCP over IPv4 into smaller segments where its sender lets routers fragment it: as good for the
 /// receiver, and better than fragments.
 fn may_be_cut_smaller(packet: &mut Packet, mtu: u16) -> bool {
-    let l3 = usize::from(packet.meta().l3);
-    let may = packet.meta().flags & Meta::IPV6 == 0
-        && packet.bytes().get(l3..).and_then(Ipv4Header::of).is_some_and(|header| !header.dont_fragment());
-    may && offload::cut_smaller(packet, mtu.into())
+    may_be_fragmented(packet) && offload::cut_smaller(packet, mtu.into())
+}
+
+/// Whether a router may cut a packet: of IPv4, where its sender has not said that it must not (RFC 791 2.3, RFC 8200 5).
+fn may_be_fragmented(packet: &Packet) -> bool {
+    let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();
+    packet.meta().flags & Meta::IPV6 == 0 && Ipv4Header::of(l3).is_some_and(|header| !header.dont_fragment())
+}
+
+/// Whether a packet is cut into fragments on its path.
+#[inline]
+pub(crate) fn is_to_fragment(packet: &Packet) -> bool {
+    packet.meta().rounds & TO_FRAGMENT != 0
 }
 
 fn reason4(error: Ipv4Error) -> DropReason {

@@ -30,6 +30,7 @@ pub use adjacency::{Adjacencies, Link};
 pub use exception::Exception;
 pub use fib4::Fib4;
 pub use fib6::{Fib6, Trie};
+pub(crate) use general::{TO_FRAGMENT, is_to_fragment};
 pub use groups::Groups;
 pub use outcome::Outcome;
 pub use rib::Origin;
@@ -166,7 +167,7 @@ pub(crate) struct Scratch {
     memo: Memo,
     /// `targets[i]` answers for the `i`th packet.
     pub targets: [Target; BATCH],
-    /// Whether something is left to be done to any of them before it is fit for every link.
+    /// Whether something is left to be done to any of them before it is fit for its link: see `worker::cutting`.
     pub offloads: bool,
     /// Whether any of them may carry an instruction.
     pub stations: bool,
@@ -263,6 +264,7 @@ impl<W: Witness> Classifier<'_, W> {
                     arrive(packet, came, id, view.untagged);
                     may |= self.snapshot.marks.may_be_on(packet.bytes());
                     targets[i] = self.general(view, packet);
+                    *offloads |= is_to_fragment(packet);
                     if packet.is_offloaded() {
                         *offloads = true;
                         bytes += wire_length(packet).saturating_sub(packet.len()) as u64;
@@ -292,7 +294,7 @@ impl<W: Witness> Classifier<'_, W> {
         packets: &mut [Packet],
         scratch: &mut Scratch,
     ) {
-        let Scratch { words, facts, memo, targets, dedicated, .. } = scratch;
+        let Scratch { words, facts, memo, targets, dedicated, offloads, .. } = scratch;
         let Facts { lengths, tos, hops, ports } = facts;
         memo.word = u32::MAX;
         let count = packets.len().min(BATCH);
@@ -314,7 +316,9 @@ impl<W: Witness> Classifier<'_, W> {
                 dedicated[i] &= targets[i] != REFUSED;
                 // What a group says holds for one flow.
                 let whole = Outcome::adjacency(word).is_some() && self.snapshot.rules.is_empty();
-                if whole && packet.meta().refused | packet.meta().exception == 0 {
+                let long = is_to_fragment(packet);
+                *offloads |= long;
+                if whole && !long && packet.meta().refused | packet.meta().exception == 0 {
                     let mtu = self.snapshot.egress(packet.meta().out_interface).mtu;
                     *memo = Memo { word, target: targets[i], mtu, meta: *packet.meta() };
                 }

@@ -1,12 +1,11 @@
 //! A world in which nothing is done: what the host decides is noted.
 
 use super::{Expected, Step, Steps, Way};
-use crate::classify::{
-    COPIED, Exception, Origin, Outcome, REFUSED, RouteChange, RouteReport, TableLimits, Tables, Target,
-};
+use crate::classify::{COPIED, Exception, Origin, Outcome, RouteChange, RouteReport, TableLimits, Tables, Target};
 use crate::event::Event;
 use crate::host::{Host, NeighbourReport, World};
 use crate::interface::Interface;
+use crate::nat::{self, Nat, Rules};
 use crate::router::desired::{self, Goal, Routes};
 use crate::worker::ROUNDS;
 use packet::wire::{Arp, Ipv4Header, Ipv6Header, flow_hash};
@@ -22,8 +21,11 @@ type Outcomes = (Expected, Option<usize>, Vec<(InterfaceId, IpAddr)>);
 const LIMITS: TableLimits = TableLimits { adjacencies: 4096, routes: 1 << 22 };
 
 /// What becomes of a packet that the host is given, the path it took last, and the neighbours that something waits for.
-pub(super) fn run(way: Way<'_>, pool: Pool, packet: Packet, target: Target) -> Outcomes {
-    let concerned = concerned(&packet);
+pub(super) fn run(way: Way<'_>, pool: Pool, mut concerned: Vec<IpAddr>, packet: Packet, target: Target) -> Outcomes {
+    concerned.extend(self::concerned(&packet));
+    concerned.extend(translated(way));
+    concerned.sort_unstable();
+    concerned.dedup();
     let flow = flow_hash(packet.bytes(), packet.meta().l3.into(), way.question.tables.flow_key());
     let (tables, hops) = copied(way.question.tables, &way.question.snapshot.interfaces, &concerned, flow);
     let mut world =
@@ -52,8 +54,20 @@ pub(super) fn run(way: Way<'_>, pool: Pool, packet: Packet, target: Target) -> O
     (world.expected.unwrap_or(Expected::Collected), world.path, awaited)
 }
 
+/// The addresses a packet may be given, or may have had.
+fn translated(way: Way<'_>) -> Vec<IpAddr> {
+    let known = |state: &mut nat::State| {
+        let ends = state.table.iter().flat_map(|known| [known.inside, known.outside, known.peer]);
+        ends.map(|end| end.address).collect::<Vec<u32>>()
+    };
+    let forwards = way.question.snapshot.nat.iter().flat_map(|rules| &rules.forwards);
+    let led = forwards.map(|forward| forward.inside.address);
+    let all = way.nat.with(known).unwrap_or_default().into_iter().chain(led);
+    all.map(|address| IpAddr::V4(address.into())).collect()
+}
+
 /// The addresses a packet is about.
-fn concerned(packet: &Packet) -> Vec<IpAddr> {
+pub(super) fn concerned(packet: &Packet) -> Vec<IpAddr> {
     let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();
     let ends = if packet.meta().exception == Exception::Arp as u8 {
         Arp::parse(l3).ok().map(|arp| [arp.sender_ip.into(), arp.target_ip.into()])
@@ -134,25 +148,17 @@ impl Dry<'_> {
             (self.expected, self.path) = (Some(expected), path);
             return;
         }
-        let position = self.way.position(target).filter(|_| target != REFUSED);
-        if position.is_none() && target != REFUSED {
-            if original {
-                self.path = self.way.path_of(&packet);
-            }
-            return host.receive(packet, self);
-        }
         let others = Steps::default();
         let way = if original { self.way } else { Way { steps: &others, ..self.way } };
-        match way.forward(self.tables, target, packet) {
-            Err(packet) => host.receive(packet, self),
-            Ok((packet, expected)) => {
+        match way.go_on(self.tables, target, packet, &mut self.pool) {
+            Err((packet, _)) => {
                 if original {
-                    (self.expected, self.path) = (Some(expected), position.map(|(path, _)| path));
-                } else if let Expected::Sent { port, frame, .. } = expected {
-                    self.way.steps.add(Step::Fragment { port, frame });
+                    self.path = self.way.path_of(&packet);
                 }
-                self.pool.give(packet);
+                host.receive(packet, self);
             }
+            Ok((expected, path)) if original => (self.expected, self.path) = (Some(expected), path),
+            Ok(_) => {}
         }
     }
 
@@ -179,6 +185,10 @@ impl World for Dry<'_> {
 
     fn tables(&self) -> &Tables {
         self.tables
+    }
+
+    fn nat(&self) -> Option<(&Rules, &Nat)> {
+        self.way.question.snapshot.nat.as_ref().map(|rules| (rules, self.way.nat))
     }
 
     fn generate(&mut self, length: usize) -> Option<Packet> {

@@ -13,12 +13,17 @@ mod instruction;
 
 pub use instruction::Instructed;
 
-use crate::classify::{COPIED, Classifier, Dispatch, Finding, REFUSED, RouteReport, Tables, Target, Witness};
+use crate::classify::{
+    COPIED, Classifier, Dispatch, Exception, Finding, REFUSED, RouteReport, Tables, Target, Witness, is_to_fragment,
+};
 use crate::function::{self, Context};
 use crate::host::NeighbourReport;
 use crate::multicast::COPY;
+use crate::nat::Nat;
+use crate::offload;
 use crate::snapshot::{BEST_EFFORT, Snapshot};
-use crate::worker::{WorkerReport, refusal};
+use crate::worker::{ROUNDS, WorkerReport, refusal};
+use packet::wire::Fragmenter;
 use packet::{DropReason, Packet, Pool, Region};
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -81,7 +86,7 @@ pub enum Step {
         /// The interface.
         interface: InterfaceId,
     },
-    /// A part of it, which the host has cut off, leaves by this port.
+    /// A part of it, which is cut off because the whole is longer than the link takes, leaves by this port.
     Fragment {
         /// The port.
         port: PortId,
@@ -119,7 +124,7 @@ pub enum Expected {
         /// Its address.
         address: IpAddr,
     },
-    /// It is part of a packet for the router itself, and waits for the other parts.
+    /// It is part of a packet, and waits for other parts: it is for the router itself, or is translated by what the first says.
     Collected,
 }
 
@@ -167,17 +172,22 @@ pub fn explain(question: &Question<'_>, port: PortId, frame: &[u8]) -> Explanati
         let expected = Expected::Dropped(DropReason::FrameTooLong);
         return Explanation { steps: vec![], expected, path: None, awaited: vec![] };
     }
-    let way = Way { question, dispatch: &dispatch, steps: &steps };
+    let nothing = Nat::default();
+    let way = Way { question, dispatch: &dispatch, steps: &steps, nat: &nothing };
     let target = way.classifier(question.tables).one((port, view), question.now, &mut packet);
     way.instructed_at_input(port, &packet);
+    let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();
+    let nat = question.tables.nat().sample(question.snapshot.nat.as_ref(), l3, question.now);
+    let way = Way { nat: &nat, ..way };
+    let concerned = dry::concerned(&packet);
     let (expected, path, awaited) = if target == COPIED {
         let (expected, path) = way.copies(question.tables, packet, &mut pool);
         (expected, path, Vec::new())
-    } else if target == REFUSED || way.position(target).is_some() {
-        let (expected, path) = way.end(question.tables, target, packet, &mut pool);
-        (expected, path, Vec::new())
     } else {
-        dry::run(way, pool, packet, target)
+        match way.go_on(question.tables, target, packet, &mut pool) {
+            Ok((expected, path)) => (expected, path, Vec::new()),
+            Err((packet, target)) => dry::run(way, pool, concerned, packet, target),
+        }
     };
     let steps = steps.0.into_inner().into_iter().flat_map(|step| detailed(question, step)).collect();
     Explanation { steps, expected, path, awaited }
@@ -235,6 +245,8 @@ struct Way<'a> {
     question: &'a Question<'a>,
     dispatch: &'a Dispatch,
     steps: &'a Steps,
+    /// What is known of the packet's connection, and becomes known on its way.
+    nat: &'a Nat,
 }
 
 impl Way<'_> {
@@ -254,17 +266,41 @@ impl Way<'_> {
         self.question.snapshot.paths.iter().position(|path| path.id == packet.meta().path)
     }
 
-    /// What becomes of a packet that the host is not asked about; the path it took.
-    fn end(&self, tables: &Tables, target: Target, packet: Packet, pool: &mut Pool) -> (Expected, Option<usize>) {
-        let ended = match self.forward(tables, target, packet) {
-            Ok(ended) => ended,
-            // A link that has changed since the lookup of a moment ago.
-            Err(packet) => (packet, Expected::Dropped(DropReason::NeighbourFailed)),
+    /// Where a packet gets by itself: what becomes of it and the path it took last, or the packet and where it goes where the
+    /// host is to have it.
+    fn go_on(
+        &self,
+        tables: &Tables,
+        mut target: Target,
+        mut packet: Packet,
+        pool: &mut Pool,
+    ) -> Result<(Expected, Option<usize>), (Packet, Target)> {
+        let mut path = None;
+        let (packet, expected) = loop {
+            match self.position(target).filter(|_| target != REFUSED) {
+                Some((position, _)) => path = Some(position),
+                None if target != REFUSED => return Err((packet, target)),
+                None => {}
+            }
+            match self.forward(tables, target, packet) {
+                Ok(ended) => break ended,
+                Err(back) => packet = back,
+            }
+            if packet.is_offloaded() && !offload::ready_for_host(&mut packet) {
+                break (packet, Expected::Dropped(DropReason::BadOffload));
+            }
+            let onward = [Exception::Again as u8, Exception::Dispatched as u8].contains(&packet.meta().exception);
+            if !onward {
+                return Err((packet, self.dispatch.control));
+            }
+            if packet.meta_mut().go_round() > ROUNDS {
+                break (packet, Expected::Dropped(DropReason::Rounds));
+            }
+            self.steps.add(Step::Again);
+            target = self.classifier(tables).again(&mut packet);
         };
-        let (packet, expected) = ended;
-        let path = (target != REFUSED).then(|| self.position(target)).flatten().map(|(path, _)| path);
         pool.give(packet);
-        (expected, path)
+        Ok((expected, path))
     }
 
     /// What becomes of the copies of a packet; the path they take.
@@ -286,7 +322,15 @@ impl Way<'_> {
                 return Expected::Dropped(DropReason::TooBig);
             }
             let target = self.dispatch.instance(path, egress.port);
-            self.end(tables, target, copy, pool).0
+            let copied = self.go_on(tables, target, copy, pool);
+            // A link that has changed since the lookup of a moment ago.
+            copied.map_or_else(
+                |(copy, _)| {
+                    pool.give(copy);
+                    Expected::Dropped(DropReason::NeighbourFailed)
+                },
+                |(expected, _)| expected,
+            )
         });
         let copied = copied.collect();
         pool.give(packet);
@@ -302,9 +346,7 @@ impl Way<'_> {
         };
         let snapshot = self.question.snapshot;
         let asked = std::cell::Cell::default();
-        let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();
-        let nat = tables.nat().sample(snapshot.nat.as_ref(), l3);
-        let context = Context { now: self.question.now, snapshot, tables, nat: &nat, limit: None, asked: &asked };
+        let context = Context { now: self.question.now, snapshot, tables, nat: self.nat, limit: None, asked: &asked };
         let functions = function::build(&snapshot.paths[path]).expect("the functions of a generation exist");
         for (index, mut function) in functions.into_iter().enumerate() {
             let before = packet.bytes().to_vec();
@@ -321,6 +363,10 @@ impl Way<'_> {
             return Err(packet);
         }
         self.instructed_at_output(port, &packet);
+        if is_to_fragment(&packet) {
+            let cut = self.cut(port, &packet);
+            return Ok((packet, cut));
+        }
         let down = self.question.reports.iter().flat_map(|report| &report.ports).any(|r| r.port == port && !r.up);
         let sent = |packet: &Packet| Expected::Sent {
             port,
@@ -329,5 +375,20 @@ impl Way<'_> {
         };
         let expected = if down { Expected::Dropped(DropReason::PortDown) } else { sent(&packet) };
         Ok((packet, expected))
+    }
+
+    /// What becomes of a packet that is longer than its link takes, and may be cut.
+    fn cut(&self, port: PortId, packet: &Packet) -> Expected {
+        let mtu = self.question.snapshot.egress(packet.meta().out_interface).mtu;
+        let cut = Fragmenter::new(packet.bytes(), usize::from(packet.meta().l3), usize::from(mtu));
+        let Some(mut cut) = cut else { return Expected::Dropped(DropReason::TooBig) };
+        while cut.next_length() > 0 {
+            let mut frame = vec![0; cut.next_length()];
+            if cut.write(packet.bytes(), &mut frame).is_none() {
+                break;
+            }
+            self.steps.add(Step::Fragment { port, frame });
+        }
+        Expected::Consumed
     }
 }

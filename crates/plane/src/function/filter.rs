@@ -6,7 +6,7 @@
 use super::{Context, Counter, Function};
 use crate::classify::Exception;
 use packet::wire::{Fields, protocol};
-use packet::{DropReason, Meta, Packet};
+use packet::{DropReason, Packet};
 use plan::{FilterFields, FilterRule, FilterVerdict};
 use units::declare::{Declaration, DeclaredCost};
 use units::{InterfaceId, Nanos};
@@ -108,10 +108,7 @@ impl Function for Filter {
             match verdict {
                 FilterVerdict::Accept => continue,
                 FilterVerdict::Drop => meta.refused = DropReason::Filtered.index() as u8 + 1,
-                FilterVerdict::Reject if meta.flags & (Meta::TRANSLATED | Meta::OURS) == 0 => {
-                    meta.exception = Exception::Prohibited as u8;
-                }
-                FilterVerdict::Reject => meta.refused = DropReason::Rejected.index() as u8 + 1,
+                FilterVerdict::Reject => meta.exception = Exception::Prohibited as u8,
             }
             all = false;
         }

@@ -130,9 +130,19 @@ impl Datagrams {
     /// Takes out a packet whose time is over. Its first fragment, where it is here, is the first of them.
     pub fn expire(&mut self, now: Instant) -> Option<Vec<Held>> {
         let &(_, key) = self.due.first().filter(|&&(deadline, _)| deadline <= now)?;
+        self.take(key)
+    }
+
+    /// Takes out the fragments of a packet, by their place in it.
+    pub fn take(&mut self, key: Key) -> Option<Vec<Held>> {
         let mut fragments = self.remove(key)?.fragments;
         fragments.sort_by_key(|held| held.start);
         Some(fragments)
+    }
+
+    /// The packets whose fragments wait.
+    pub fn keys(&self) -> impl Iterator<Item = Key> + '_ {
+        self.entries.keys().copied()
     }
 
     /// Takes out everything.

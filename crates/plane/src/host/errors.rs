@@ -3,6 +3,7 @@
 use super::output::{HOPS, way, written};
 use super::{Host, Parsed, World, parse};
 use crate::classify::Outcome;
+use crate::nat::{Nat, Rules};
 use packet::wire::{
     Cast, Error4, Error6, Ipv4, Ipv6, Ipv6Header, icmp4, ipv4, ipv6, may_answer_with_error4, may_answer_with_error6,
 };
@@ -87,6 +88,9 @@ impl Complaint {
 impl Host {
     /// Drops a packet for `reason` and tells its sender, where that is allowed and not too often.
     pub(super) fn refuse(&mut self, mut packet: Packet, what: Complaint, reason: DropReason, world: &mut impl World) {
+        if !restored(&mut packet, world) {
+            return world.drop(packet, reason);
+        }
         if what == Complaint::NoAnswer {
             // It had been forwarded as far as could be: the sender sees the time to live it would have left with.
             lower_hops(&mut packet);
@@ -147,6 +151,16 @@ impl Host {
         let now = world.now();
         self.attachment(packet.meta().in_interface).is_some_and(|attachment| attachment.errors.take(now))
     }
+}
+
+/// Gives a packet that was translated the ends back with which it came: its sender knows no others, and is to learn of none
+/// (RFC 5508 REQ-4). False where that cannot be done any more: then nobody is told.
+fn restored(packet: &mut Packet, world: &impl World) -> bool {
+    if packet.meta().flags & Meta::TRANSLATED == 0 {
+        return true;
+    }
+    let restore = |(rules, nat): (&Rules, &Nat)| nat.with(|state| state.restore(rules, packet));
+    world.nat().and_then(restore).unwrap_or(false)
 }
 
 /// The address that complains: the one the packet was for, where it was ours; else one of the interface the error

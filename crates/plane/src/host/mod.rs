@@ -11,10 +11,11 @@
 //! | `errors` | telling senders what went wrong | RFC 1812 4.3, RFC 4443 2.4 |
 //! | `redirect` | telling senders of a better first hop | RFC 1812 5.2.7.2, RFC 4861 8.2 |
 //! | `options` | IP options of packets on their way | RFC 1812 5.2.4, RFC 8200 4.2 |
-//! | `fragment` | IPv4 packets longer than the next link takes | RFC 791 2.3 |
+//! | `fragment` | packets longer than the next link takes that may not be cut, and our own | RFC 791 2.3, 1191 |
 //! | `fragment6` | IPv6 packets of our own longer than their path takes | RFC 8200 4.5 |
 //! | `path_mtu` | how long that is | RFC 1191, 8201 |
 //! | `reassembly`, `datagrams` | packets for the router that come in fragments | RFC 791 3.2, RFC 8200 4.5 |
+//! | `firsts` | fragments that wait for the first of their packet, to be translated | RFC 4787 REQ-14 |
 //! | `output` | how packets of our own leave | |
 //!
 //! A state machine without a clock: the time is [`World::now`], and everything it wants to happen later is in
@@ -28,6 +29,7 @@ mod detection;
 mod discovery;
 mod errors;
 mod extensions;
+mod firsts;
 mod fragment;
 mod fragment6;
 mod local;
@@ -57,6 +59,7 @@ use attachment::Attachment;
 use datagrams::Datagrams;
 use detection::Standing;
 use errors::Complaint;
+use firsts::Firsts;
 use machine::Input;
 use membership::Told;
 use neighbours::{Bounds, Key, Neighbours, Waiting};
@@ -114,6 +117,7 @@ pub struct Host {
     attachments: BTreeMap<InterfaceId, Attachment>,
     timers: BTreeSet<(Instant, InterfaceId, Chore)>,
     datagrams: Datagrams,
+    firsts: Firsts,
     path_mtus: PathMtus,
     /// The last identification given to an IPv4 packet of ours.
     identification: u16,
@@ -138,6 +142,7 @@ impl Host {
                 fragments: limits.fragments,
                 fragments_per_source: limits.fragments / 4,
             }),
+            firsts: Firsts::new(),
             path_mtus: PathMtus::default(),
             identification: 0,
             draws: 0,
@@ -165,6 +170,7 @@ impl Host {
             Exception::Prohibited => self.refuse(packet, Complaint::Prohibited, DropReason::Rejected, world),
             Exception::Again | Exception::Dispatched => world.forward(packet),
             Exception::Unanswered => self.refuse(packet, Complaint::NoAnswer, DropReason::NeighbourFailed, world),
+            Exception::Fragment => self.await_first(packet, world),
             Exception::BeyondScope => self.refuse(packet, Complaint::BeyondScope, DropReason::LinkLocal, world),
         }
     }
@@ -184,13 +190,14 @@ impl Host {
             }
         }
         self.expire_fragments(world);
+        self.release_fragments(world);
     }
 
     /// When [`Host::tick`] is to be called next; [`Instant::FAR`] where nothing is to come.
     pub fn next(&self) -> Instant {
         let chore = self.timers.first().map(|&(at, ..)| at);
         let (neighbour, datagram) = (self.neighbours.next(), self.datagrams.next());
-        chore.into_iter().chain(neighbour).chain(datagram).min().unwrap_or(Instant::FAR)
+        chore.into_iter().chain(neighbour).chain(datagram).chain(self.firsts.next()).min().unwrap_or(Instant::FAR)
     }
 
     /// Configures the link-layer address of a neighbour, which is then never asked. False, and nothing changed, where
@@ -249,9 +256,9 @@ impl Host {
         }
     }
 
-    /// Packets held: those that wait for a neighbour, and fragments that wait for the rest of their packet.
+    /// Packets held: those that wait for a neighbour, and fragments that wait for the rest or the first of their packet.
     pub fn pending(&self) -> usize {
-        self.neighbours.held() + self.datagrams.held()
+        self.neighbours.held() + self.datagrams.held() + self.firsts.held()
     }
 
     /// Drops every packet held: the worker stops.
@@ -262,7 +269,7 @@ impl Host {
                 world.drop(waiting.packet(), DropReason::Shutdown);
             }
         }
-        self.datagrams.drain().for_each(|packet| world.drop(packet, DropReason::Shutdown));
+        self.datagrams.drain().chain(self.firsts.drain()).for_each(|packet| world.drop(packet, DropReason::Shutdown));
     }
 
     /// Whether one more ARP or neighbour discovery message may be heard on an interface now.

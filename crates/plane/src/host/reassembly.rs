@@ -27,7 +27,7 @@ pub(super) struct FragmentHeader {
 }
 
 /// Why a fragment is none.
-enum Bad {
+pub(super) enum Bad {
     Silent,
     Report(Complaint),
 }
@@ -98,7 +98,7 @@ impl Host {
     }
 }
 
-fn piece4(ip: &Ipv4<'_>, packet: &Packet) -> Result<Piece, Bad> {
+pub(super) fn piece4(ip: &Ipv4<'_>, packet: &Packet) -> Result<Piece, Bad> {
     let header = ip.header;
     let (start, more) = (header.fragment_offset(), header.more_fragments());
     // All but the last are whole units of eight bytes (RFC 791 3.1); what is over is no part of it.

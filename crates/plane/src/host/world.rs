@@ -4,6 +4,7 @@ use super::Verdict;
 use crate::classify::{Outcome, Tables};
 use crate::event::Event;
 use crate::interface::Interface;
+use crate::nat::{Nat, Rules};
 use packet::{DropReason, Packet};
 use std::net::IpAddr;
 use units::{Instant, InterfaceId};
@@ -19,6 +20,10 @@ pub trait World {
     fn interfaces(&self) -> &[Interface];
     /// The routes and adjacencies.
     fn tables(&self) -> &Tables;
+    /// What is translated, and by which rules; nothing where nothing is.
+    fn nat(&self) -> Option<(&Rules, &Nat)> {
+        None
+    }
     /// An empty packet of the router's own with room for `length` bytes and a link header, already counted as generated;
     /// nothing where the pool is used up.
     fn generate(&mut self, length: usize) -> Option<Packet>;

@@ -5,24 +5,30 @@
 //! | endpoint-independent mapping, port preservation and parity, hairpinning | RFC 4787 REQ-1, 3, 4, 9 |
 //! | UDP, ICMP and TCP lifetimes | RFC 4787 REQ-5, RFC 5508 REQ-2, RFC 5382 REQ-5 |
 //! | ICMP errors with the packets they quote | RFC 5508 REQ-3 to 6 |
-//! | fragments that come in order | RFC 4787 REQ-14 |
+//! | fragments, in whatever order they come | RFC 4787 REQ-14 |
+//! | a bound on the connections of each host inside | RFC 6888 REQ-4 |
 //! | who may come in | by connection as packet filters do, or anyone ([`Filtering`], RFC 4787 REQ-8) |
 //!
 //! The state is one table for all workers, beside the routes: no part of a generation, so a reload does not touch it. A
 //! worker takes its lock once a batch. What a generation says is [`Rules`].
 
+mod fragments;
+mod restore;
+mod slots;
 mod table;
 mod translate;
 
+pub use fragments::{Became, Datagram, Fragments};
 pub use table::{Connection, End, Kind, Mapping, NONE, Table, Timeouts};
 pub use translate::{Form, Quoted, Side, View};
 
 use crate::classify::Exception;
 use packet::{DropReason, Meta, Packet};
 use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use table::Refused;
 use translate::{ACK, FIN, RST, SYN, rewrite, rewrite_quoted};
-use units::{Instant, InterfaceId, Nanos};
+use units::{Instant, InterfaceId};
 
 /// What a configuration says of translation.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -41,6 +47,8 @@ pub struct Rules {
     pub forwards: Vec<Forward>,
     /// Connections there may be; taken over when the first configuration with translation is.
     pub connections: usize,
+    /// Connections that one host inside may have begun at a time.
+    pub per_host: usize,
     /// Keys the table's hashes.
     pub secret: u64,
 }
@@ -120,22 +128,6 @@ pub struct Counters {
     pub refused: u64,
 }
 
-/// A fragmented packet whose first fragment was translated.
-#[derive(Clone, Copy, Debug)]
-struct Pieces {
-    source: u32,
-    destination: u32,
-    protocol: u8,
-    identification: u16,
-    /// What its ends became.
-    became: (u32, u32),
-    until: Instant,
-}
-
-/// Fragmented packets remembered: each takes the place of an older one.
-const PIECES: usize = 1024;
-/// How long, from the first fragment on (RFC 791: no longer than they may wait to be put together).
-const PIECES_LAST: Nanos = Nanos::secs(30);
 /// Connections looked at for each batch that may be due.
 const DUE_PER_BATCH: usize = 32;
 
@@ -146,24 +138,25 @@ pub struct State {
     pub table: Table,
     /// What was counted.
     pub counters: Counters,
-    pieces: Box<[Option<Pieces>]>,
+    /// Packets whose first fragment has come.
+    pub fragments: Fragments,
 }
 
 /// The state behind its lock; nothing as long as no configuration translates.
 #[derive(Debug, Default)]
 pub struct Nat {
     state: Mutex<Option<Box<State>>>,
+    /// First fragments that have come, for those who wait for one.
+    firsts: AtomicU64,
 }
 
 impl Nat {
     /// A configuration with translation is about to run: there is a table for it. One that is there stays.
     pub fn open(&self, rules: &Rules) {
-        if self.state.lock().is_some() {
-            return;
+        let mut state = self.state.lock();
+        if state.is_none() {
+            *state = Some(Box::new(State::new(Table::new(rules.connections, rules.secret), rules.secret)));
         }
-        let table = Table::new(rules.connections, rules.secret);
-        let state = State { table, counters: Counters::default(), pieces: vec![None; PIECES].into_boxed_slice() };
-        *self.state.lock() = Some(Box::new(state));
     }
 
     /// No configuration translates any more: everything is forgotten.
@@ -171,19 +164,29 @@ impl Nat {
         *self.state.lock() = None;
     }
 
-    /// A state of its own with what is known of one packet: to see what would become of it.
-    pub fn sample(&self, rules: Option<&Rules>, l3: &[u8]) -> Nat {
-        let sample = Nat::default();
-        let (Some(rules), Some(view)) = (rules, View::of(l3)) else { return sample };
-        sample.open(&Rules { connections: 16, ..rules.clone() });
-        let known = self.with(|state| state.about(&view)).unwrap_or_default();
-        sample.with(|state| known.into_iter().flatten().for_each(|connection| state.table.copy(&connection)));
-        sample
+    /// A state of its own with what is known of one packet at `now`: to see what would become of it.
+    pub fn sample(&self, rules: Option<&Rules>, l3: &[u8], now: Instant) -> Nat {
+        let (Some(rules), Some(view)) = (rules, View::of(l3)) else {
+            return Nat { state: Mutex::new(rules.map(|rules| Box::new(State::empty(rules)))), ..Nat::default() };
+        };
+        let sampled = self.with(|state| state.sample(rules, &view, now));
+        let state = sampled.unwrap_or_else(|| State::empty(rules));
+        Nat { state: Mutex::new(Some(Box::new(state))), ..Nat::default() }
     }
 
     /// Works on the state, where there is one.
     pub fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> Option<T> {
-        self.state.lock().as_deref_mut().map(work)
+        let mut state = self.state.lock();
+        let state = state.as_deref_mut()?;
+        let done = work(state);
+        self.firsts.store(state.fragments.came(), Ordering::Release);
+        Some(done)
+    }
+
+    /// First fragments that have come.
+    #[inline]
+    pub fn firsts(&self) -> u64 {
+        self.firsts.load(Ordering::Acquire)
     }
 }
 
@@ -198,11 +201,45 @@ pub enum Verdict {
     Ours,
     /// Its time to live ends here; its sender is told of the packet as it came.
     Expired,
+    /// It is a fragment without ports, and waits for the first of its packet.
+    Waits,
     /// It is dropped.
     Drop(DropReason),
 }
 
 impl State {
+    fn new(table: Table, secret: u64) -> State {
+        State { table, counters: Counters::default(), fragments: Fragments::new(secret) }
+    }
+
+    /// A small one that knows nothing.
+    fn empty(rules: &Rules) -> State {
+        State::new(Table::new(16, rules.secret), rules.secret)
+    }
+
+    /// A small one that does to a packet what this one would.
+    fn sample(&mut self, rules: &Rules, view: &View, now: Instant) -> State {
+        self.begin(rules, now);
+        // What would be found to be over when the packet came.
+        if let Some(slot) = self.table.from_inside(view.protocol, view.source, view.destination) {
+            self.stands(rules, slot, now);
+        }
+        if let Some(slot) = self.table.from_outside(view.protocol, view.destination, view.source) {
+            self.stands(rules, slot, now);
+        }
+        let port = |&address: &u32| {
+            let found = self.port_for(rules, view.protocol, view.source, address);
+            (address, found.map(|(port, _)| port))
+        };
+        let ports = rules.addresses.iter().map(port).collect();
+        let mut sample = State::new(self.table.sampled(view.source.address, ports), rules.secret);
+        self.about(view).iter().flatten().for_each(|connection| sample.table.copy(connection));
+        if let Some(became) = self.fragments.find(&view.datagram(), now) {
+            sample.fragments.remember(view.datagram(), became, now);
+        }
+        sample
+    }
+
     /// The connections a packet may be of: as it leaves, as it comes, and as it does both.
     fn about(&self, view: &View) -> [Option<Connection>; 4] {
         let (protocol, source, destination) = match view.form {
@@ -235,16 +272,20 @@ impl State {
             return Verdict::On;
         }
         let l3 = packet.bytes().get(usize::from(meta.l3)..).unwrap_or_default();
-        let Some(view) = View::of(l3) else {
-            return if ours { self.own() } else { self.refuse(DropReason::NatUnsupported) };
+        let begun = Datagram::begun_by(l3);
+        let verdict = match View::of(l3) {
+            None if ours => self.own(),
+            None => self.refuse(DropReason::NatUnsupported),
+            Some(view) if view.form == Form::Fragment => return self.fragment(packet, &view, now),
+            Some(view) if !ours => self.outbound(rules, packet, &view, leaves.unwrap_or_default(), now),
+            Some(view) if came_from_outside => self.inbound(rules, packet, &view, now),
+            Some(view) => self.hairpin(rules, packet, &view, now),
         };
-        if !ours {
-            return self.outbound(rules, packet, &view, leaves.unwrap_or_default(), now);
+        if let Some(datagram) = begun {
+            let became = became(packet, verdict);
+            self.fragments.remember(datagram, became, now);
         }
-        if came_from_outside {
-            return self.inbound(rules, packet, &view, now);
-        }
-        self.hairpin(rules, packet, &view, now)
+        verdict
     }
 
     fn own(&mut self) -> Verdict {
@@ -264,17 +305,13 @@ impl State {
                 let mapped = self.table.mapping_of_outside(view.protocol, view.destination).is_some();
                 mapped || rules.forward_of(view.protocol, view.destination.port).is_some()
             }
-            Form::Fragment => self.pieces_of(view, now).is_some(),
-            Form::Error(_) => false,
+            Form::Error(_) | Form::Fragment => false,
         };
         if !leads {
             return self.own();
         }
         if view.ttl <= 1 {
             return Verdict::Expired;
-        }
-        if view.form == Form::Fragment {
-            return self.fragment(packet, view, now);
         }
         match self.outbound(rules, packet, view, view.destination.address, now) {
             Verdict::On => {}
@@ -283,21 +320,15 @@ impl State {
         let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();
         let Some(turned) = View::of(l3) else { return self.refuse(DropReason::NatUnsupported) };
         match self.inbound(rules, packet, &turned, now) {
-            Verdict::Elsewhere => {
-                // What comes behind has the ends that the first had when it came.
-                self.remember(view, packet, now);
-                Verdict::Elsewhere
-            }
+            Verdict::Elsewhere => Verdict::Elsewhere,
             // Its source is ours by now: nobody is to be answered with it.
             _ => self.refuse(DropReason::NatUnknown),
         }
     }
 
     fn outbound(&mut self, rules: &Rules, packet: &mut Packet, view: &View, address: u32, now: Instant) -> Verdict {
-        match view.form {
-            Form::Fragment => return self.fragment(packet, view, now),
-            Form::Error(quoted) => return self.error_out(packet, view, &quoted, address),
-            Form::Flow => {}
+        if let Form::Error(quoted) = view.form {
+            return self.error_out(packet, view, &quoted, address);
         }
         let (inside, peer) = (view.source, view.destination);
         let known = self.table.from_inside(view.protocol, inside, peer).filter(|&slot| self.stands(rules, slot, now));
@@ -312,7 +343,6 @@ impl State {
         packet.meta_mut().connection = self.saw(slot, view.flags, Side::Source, now) as u8;
         rewrite(packet, view, Side::Source, outside);
         packet.meta_mut().flags |= Meta::TRANSLATED;
-        self.remember(view, packet, now);
         self.counters.out += 1;
         Verdict::On
     }
@@ -327,29 +357,43 @@ impl State {
         stands
     }
 
+    /// The port that a host inside has at one of our addresses, or gets, and the connection that has to go for it.
+    fn port_for(&self, rules: &Rules, protocol: u8, inside: End, address: u32) -> Option<(u16, Option<u32>)> {
+        if let Some(port) = self.table.foreseen_port(address) {
+            return port.map(|port| (port, None));
+        }
+        if let Some(mapping) = self.table.mapping_of_inside(protocol, inside, address) {
+            return Some((self.table.mapping(mapping).outside.port, None));
+        }
+        let taken = |port| rules.forward_of(protocol, port).is_some();
+        // A port that was given away before it led inside is still somebody else's.
+        let given = rules
+            .forward_to(protocol, inside)
+            .filter(|&port| self.table.mapping_of_outside(protocol, End::new(address, port)).is_none());
+        let free = || self.table.free_port(protocol, inside, address, rules.ports, taken);
+        given.or_else(free).map(|port| (port, None)).or_else(|| {
+            let victim = self.table.port_to_take(protocol, inside, address, rules.ports, taken)?;
+            Some((self.table.connection(victim).outside.port, Some(victim)))
+        })
+    }
+
     fn connect_out(&mut self, rules: &Rules, view: &View, address: u32, now: Instant) -> Result<u32, Refused> {
         let (protocol, inside, peer) = (view.protocol, view.source, view.destination);
-        let outside = match self.table.mapping_of_inside(protocol, inside, address) {
-            Some(mapping) => self.table.mapping(mapping).outside,
-            None => {
-                let taken = |port| rules.forward_of(protocol, port).is_some();
-                // A port that was given away before it led inside is still somebody else's.
-                let given = rules
-                    .forward_to(protocol, inside)
-                    .filter(|&port| self.table.mapping_of_outside(protocol, End::new(address, port)).is_none());
-                let free = || self.table.free_port(protocol, inside, address, rules.ports, taken);
-                End::new(address, given.or_else(free).ok_or(Refused::NoPort)?)
-            }
-        };
+        if self.table.begun_by(inside.address) >= rules.per_host {
+            self.table.limited += 1;
+            return Err(Refused::Host);
+        }
+        let (port, victim) = self.port_for(rules, protocol, inside, address).ok_or(Refused::NoPort)?;
+        if let Some(victim) = victim {
+            self.table.evict(victim);
+        }
+        let outside = End::new(address, port);
         self.table.connect(protocol, (inside, outside, peer), (first_kind(protocol), false), now, &rules.timeouts)
     }
 
     fn inbound(&mut self, rules: &Rules, packet: &mut Packet, view: &View, now: Instant) -> Verdict {
-        match view.form {
-            Form::Fragment if self.pieces_of(view, now).is_none() => return self.own(),
-            Form::Fragment => return self.fragment(packet, view, now),
-            Form::Error(quoted) => return self.error_in(packet, view, &quoted),
-            Form::Flow => {}
+        if let Form::Error(quoted) = view.form {
+            return self.error_in(packet, view, &quoted);
         }
         let (outside, peer) = (view.destination, view.source);
         let known = self.table.from_outside(view.protocol, outside, peer).filter(|&slot| self.stands(rules, slot, now));
@@ -367,7 +411,6 @@ impl State {
         let inside = self.table.connection(slot).inside;
         packet.meta_mut().connection = self.saw(slot, view.flags, Side::Destination, now) as u8;
         rewrite(packet, view, Side::Destination, inside);
-        self.remember(view, packet, now);
         self.counters.back += 1;
         Verdict::Elsewhere
     }
@@ -397,24 +440,23 @@ impl State {
         connection.packets[usize::from(!from_inside)] += 1;
         let answers = from_inside == connection.inbound;
         let standing = if connection.replied || answers { Standing::Established } else { Standing::New };
-        connection.replied |= answers;
-        let mut kind = connection.kind;
+        let (mut kind, mut replied) = (connection.kind, connection.replied || answers);
         if connection.protocol == packet::wire::protocol::TCP {
             if flags & (SYN | ACK | RST) == SYN && kind == Kind::Closing {
                 // The same ports again, as clients do that are in a hurry.
-                (connection.finished, connection.replied, kind) = (0, false, Kind::Opening);
+                (connection.finished, replied, kind) = (0, false, Kind::Opening);
             }
             if flags & FIN != 0 {
                 connection.finished |= if from_inside { 1 } else { 2 };
             }
-            let whole = connection.replied && !answers && flags & (ACK | SYN) == ACK;
+            let whole = replied && !answers && flags & (ACK | SYN) == ACK;
             kind = match kind {
                 _ if flags & RST != 0 || connection.finished == 3 => Kind::Closing,
                 Kind::Opening if whole => Kind::Established,
                 kind => kind,
             };
         }
-        self.table.touch(slot, kind, now);
+        self.table.touch(slot, (kind, replied), now);
         standing
     }
 
@@ -450,42 +492,14 @@ impl State {
         Verdict::Elsewhere
     }
 
-    fn place(view: &View) -> usize {
-        let mixed = view.source.address ^ view.destination.address.rotate_left(11) ^ u32::from(view.identification);
-        (mixed.wrapping_mul(0x9e37_79b1) >> 16) as usize % PIECES
-    }
-
-    fn pieces_of(&self, view: &View, now: Instant) -> Option<Pieces> {
-        self.pieces[Self::place(view)].filter(|pieces| {
-            let ends = (pieces.source, pieces.destination) == (view.source.address, view.destination.address);
-            ends && pieces.protocol == view.protocol
-                && pieces.identification == view.identification
-                && pieces.until > now
-        })
-    }
-
-    /// The first fragment was translated: the others will be as it was. `view` is of the packet as it came.
-    fn remember(&mut self, view: &View, packet: &Packet, now: Instant) {
-        if !view.more {
-            return;
-        }
-        let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();
-        let Some(header) = packet::wire::Ipv4Header::of(l3) else { return };
-        self.pieces[Self::place(view)] = Some(Pieces {
-            source: view.source.address,
-            destination: view.destination.address,
-            protocol: view.protocol,
-            identification: view.identification,
-            became: (header.source().into(), header.destination().into()),
-            until: now + PIECES_LAST,
-        });
-    }
-
-    /// A fragment without ports goes where its first went. One that overtook it has nowhere to go (RFC 4787 REQ-14 asks for
-    /// those that come in order).
+    /// A fragment without ports: what became of the first of its packet becomes of it (RFC 4787 REQ-14).
     fn fragment(&mut self, packet: &mut Packet, view: &View, now: Instant) -> Verdict {
-        let Some(pieces) = self.pieces_of(view, now) else { return self.refuse(DropReason::NatFragment) };
-        let (source, destination) = pieces.became;
+        let (source, destination) = match self.fragments.find(&view.datagram(), now) {
+            None => return Verdict::Waits,
+            Some(Became::Ours) => return self.own(),
+            Some(Became::Dropped(reason)) => return self.refuse(reason),
+            Some(Became::Translated(source, destination)) => (source, destination),
+        };
         let elsewhere = destination != view.destination.address;
         if elsewhere && view.ttl <= 1 {
             return Verdict::Expired;
@@ -503,6 +517,19 @@ impl State {
     }
 }
 
+/// What became of a first fragment, for those behind it.
+fn became(packet: &Packet, verdict: Verdict) -> Became {
+    let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();
+    match (verdict, packet::wire::Ipv4Header::of(l3)) {
+        (Verdict::Drop(reason), _) => Became::Dropped(reason),
+        (Verdict::Expired, _) => Became::Dropped(DropReason::TtlExpired),
+        (Verdict::Ours | Verdict::Waits, _) | (_, None) => Became::Ours,
+        (Verdict::On | Verdict::Elsewhere, Some(header)) => {
+            Became::Translated(header.source().into(), header.destination().into())
+        }
+    }
+}
+
 fn first_kind(protocol: u8) -> Kind {
     match protocol {
         packet::wire::protocol::TCP => Kind::Opening,
@@ -515,6 +542,7 @@ fn reason(refused: Refused) -> DropReason {
     match refused {
         Refused::Full => DropReason::NatTable,
         Refused::NoPort => DropReason::NatPorts,
+        Refused::Host => DropReason::NatHost,
     }
 }
 
@@ -530,6 +558,7 @@ pub(crate) fn settle(packet: &mut Packet, verdict: Verdict) -> bool {
         }
         Verdict::Ours => meta.exception = Exception::Local as u8,
         Verdict::Expired => meta.exception = Exception::Expired as u8,
+        Verdict::Waits => meta.exception = Exception::Fragment as u8,
         Verdict::Drop(reason) => meta.refused = reason.index() as u8 + 1,
     }
     false

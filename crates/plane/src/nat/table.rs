@@ -4,11 +4,17 @@
 //! REQ-1). A connection is what one peer and a mapping have said to each other. Everything lies in arrays that are made once:
 //! nothing here allocates when packets flow. Connections of the same kind have the same lifetime, so each kind is a list in
 //! the order of last use, and what is due is at its front.
+//!
+//! Two rules keep one host from shutting out the others (RFC 6888 REQ-4). A host inside may begin so many connections at a
+//! time and no more. And where the table or the ports are used up, a new connection takes the place of one that is worth
+//! less ([`UNANSWERED`], [`ANSWERED`]), the one longest silent first; never that of an established TCP connection.
 
+mod sample;
+
+pub use super::slots::NONE;
+use super::slots::{Index, Slots};
+use sample::Foreseen;
 use units::{Instant, Nanos};
-
-/// No slot.
-pub const NONE: u32 = u32::MAX;
 
 /// An address and a port; of ICMP its identifier.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -102,91 +108,12 @@ pub struct Connection {
     /// Packets from the inside, and from the peer.
     pub packets: [u64; 2],
     mapping: u32,
+    /// Who began it; nobody inside where the peer did.
+    host: u32,
+    /// The list it is on.
+    list: u8,
     before: u32,
     after: u32,
-}
-
-/// A hash table of slot numbers, chained.
-#[derive(Debug)]
-struct Index {
-    heads: Box<[u32]>,
-    next: Box<[u32]>,
-}
-
-impl Index {
-    fn new(slots: usize) -> Index {
-        let heads = vec![NONE; slots.next_power_of_two().max(2)].into_boxed_slice();
-        Index { heads, next: vec![NONE; slots].into_boxed_slice() }
-    }
-
-    fn bucket(&self, hash: u64) -> usize {
-        hash as usize & (self.heads.len() - 1)
-    }
-
-    #[inline]
-    fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
-        let mut slot = self.heads[self.bucket(hash)];
-        while slot != NONE {
-            if is_it(slot) {
-                return Some(slot);
-            }
-            slot = self.next[slot as usize];
-        }
-        None
-    }
-
-    fn insert(&mut self, hash: u64, slot: u32) {
-        let bucket = self.bucket(hash);
-        self.next[slot as usize] = self.heads[bucket];
-        self.heads[bucket] = slot;
-    }
-
-    fn remove(&mut self, hash: u64, slot: u32) {
-        let bucket = self.bucket(hash);
-        let next = self.next[slot as usize];
-        if self.heads[bucket] == slot {
-            self.heads[bucket] = next;
-            return;
-        }
-        let mut at = self.heads[bucket];
-        while at != NONE {
-            if self.next[at as usize] == slot {
-                self.next[at as usize] = next;
-                return;
-            }
-            at = self.next[at as usize];
-        }
-    }
-}
-
-/// Values in slots that are given again.
-#[derive(Debug)]
-struct Slots<T> {
-    values: Vec<T>,
-    free: Vec<u32>,
-    most: usize,
-}
-
-impl<T: Copy> Slots<T> {
-    fn new(most: usize) -> Slots<T> {
-        Slots { values: Vec::with_capacity(most), free: Vec::with_capacity(most), most }
-    }
-
-    fn take(&mut self, value: T) -> Option<u32> {
-        if let Some(slot) = self.free.pop() {
-            self.values[slot as usize] = value;
-            return Some(slot);
-        }
-        if self.values.len() == self.most {
-            return None;
-        }
-        self.values.push(value);
-        Some(self.values.len() as u32 - 1)
-    }
-
-    fn used(&self) -> usize {
-        self.values.len() - self.free.len()
-    }
 }
 
 /// Why there is no connection.
@@ -196,6 +123,35 @@ pub enum Refused {
     Full,
     /// No port of ours was found free.
     NoPort,
+    /// The host inside has begun as many as it may.
+    Host,
+}
+
+/// A host inside, and the connections it has begun.
+#[derive(Clone, Copy, Debug)]
+struct Host {
+    address: u32,
+    connections: u32,
+}
+
+/// Lists of connections by kind, those of UDP and ICMP by whether they have been answered as well.
+const LISTS: usize = Kind::ALL.len() + 2;
+const DATAGRAMS_ANSWERED: usize = Kind::ALL.len();
+const QUERIES_ANSWERED: usize = Kind::ALL.len() + 1;
+/// The lists whose connections make room first: nobody has answered them, or they are over.
+const UNANSWERED: [usize; 4] =
+    [Kind::Opening as usize, Kind::Closing as usize, Kind::Datagrams as usize, Kind::Queries as usize];
+/// Those whose connections make room where there is none of the others.
+const ANSWERED: [usize; 2] = [DATAGRAMS_ANSWERED, QUERIES_ANSWERED];
+/// Connections looked at for one whose port may be given again.
+const VICTIMS_TRIED: usize = 16;
+
+fn list_of(kind: Kind, replied: bool) -> usize {
+    match kind {
+        Kind::Datagrams if replied => DATAGRAMS_ANSWERED,
+        Kind::Queries if replied => QUERIES_ANSWERED,
+        kind => kind as usize,
+    }
 }
 
 /// The connections of a router.
@@ -209,13 +165,19 @@ pub struct Table {
     /// Mappings by protocol, inside and our address; by protocol and ours.
     by_inside: Index,
     by_outside: Index,
-    /// The first and the last connection of each kind, by last use.
-    ages: [(u32, u32); Kind::ALL.len()],
+    /// Hosts inside that have begun connections.
+    hosts: Slots<Host>,
+    by_host: Index,
+    /// The first and the last connection of each list, by last use.
+    ages: [(u32, u32); LISTS],
     secret: u64,
+    foreseen: Option<Foreseen>,
     /// Connections ever made.
     pub made: u64,
     /// Connections that were forgotten before their time, because there were too many.
     pub evicted: u64,
+    /// Connections that were refused because their host has as many as it may.
+    pub limited: u64,
 }
 
 /// Half-done connections that are given up for a new one, at most, and due ones looked at for each packet that makes one.
@@ -234,11 +196,32 @@ impl Table {
             inbound: Index::new(most),
             by_inside: Index::new(most),
             by_outside: Index::new(most),
-            ages: [(NONE, NONE); Kind::ALL.len()],
+            hosts: Slots::new(most),
+            by_host: Index::new(most),
+            ages: [(NONE, NONE); LISTS],
             secret,
+            foreseen: None,
             made: 0,
             evicted: 0,
+            limited: 0,
         }
+    }
+
+    /// The host inside of an address, where it has begun connections.
+    fn host(&self, address: u32) -> Option<u32> {
+        let hash = self.hash(0, address.into(), 0);
+        self.by_host.find(hash, |slot| self.hosts.values[slot as usize].address == address)
+    }
+
+    /// Connections that a host inside has begun.
+    pub fn begun_by(&self, address: u32) -> usize {
+        self.host(address).map_or(0, |slot| self.hosts.values[slot as usize].connections as usize)
+    }
+
+    /// The host inside that has begun the most connections, and how many.
+    pub fn busiest(&self) -> Option<(u32, u32)> {
+        let busiest = self.hosts.values.iter().max_by_key(|host| host.connections)?;
+        (busiest.connections > 0).then_some((busiest.address, busiest.connections))
     }
 
     /// Connections there are.
@@ -331,17 +314,61 @@ impl Table {
         }
         let span = u64::from(last - first) + 1;
         let start = self.hash(protocol, inside.key(), u64::from(ours) ^ self.made << 32);
+        let at = |step: u64| first + ((start >> 16).wrapping_add(step) % span) as u16;
         // An odd step that grows visits neighbourhoods that are crowded only briefly.
-        (0..PORTS_TRIED).find_map(|i| {
-            let port = first + ((start >> 16).wrapping_add(i * (i + 1) / 2 * 2) % span) as u16;
+        let alike = (0..PORTS_TRIED).find_map(|i| {
+            let port = at(i * (i + 1) / 2 * 2);
             let even = (port & !1) | (inside.port & 1);
             let port = if (first..=last).contains(&even) { even } else { port };
             free(port).then_some(port)
-        })
+        });
+        // A port of the other parity is better than none; of a small range each is looked at.
+        alike.or_else(|| (0..PORTS_TRIED.min(span)).map(at).find(|&port| free(port)))
+    }
+
+    /// A connection that may make room for another, and whose port is then free for a new mapping of `inside`: one of the
+    /// same parity where one is found soon.
+    pub fn port_to_take(
+        &self,
+        protocol: u8,
+        inside: End,
+        ours: u32,
+        (first, last): (u16, u16),
+        taken: impl Fn(u16) -> bool,
+    ) -> Option<u32> {
+        let alone = |c: &Connection| self.mappings.values[c.mapping as usize].connections == 1;
+        let fits = |c: &Connection| {
+            let port = c.outside.port;
+            c.protocol == protocol && c.outside.address == ours && (first..=last).contains(&port) && !taken(port)
+        };
+        let found = |lists: &[usize]| {
+            let oldest = lists.iter().flat_map(|&list| self.slots_of(list).take(VICTIMS_TRIED));
+            let may = oldest.filter(|&slot| fits(self.connection(slot)) && alone(self.connection(slot)));
+            may.min_by_key(|&slot| {
+                let connection = self.connection(slot);
+                (connection.outside.port % 2 != inside.port % 2, connection.used)
+            })
+        };
+        found(&UNANSWERED).or_else(|| found(&ANSWERED))
+    }
+
+    /// The connection that makes room for a new one.
+    fn oldest_to_go(&self) -> Option<u32> {
+        let oldest = |lists: &[usize]| {
+            let firsts = lists.iter().map(|&list| self.ages[list].0).filter(|&slot| slot != NONE);
+            firsts.min_by_key(|&slot| self.connection(slot).used)
+        };
+        oldest(&UNANSWERED).or_else(|| oldest(&ANSWERED))
+    }
+
+    /// A connection makes room for another.
+    pub fn evict(&mut self, slot: u32) {
+        self.evicted += 1;
+        self.forget(slot);
     }
 
     /// A connection that was not there, of `inside` behind `outside` with `peer`, by the mapping there is or a new one. What is
-    /// due goes first; where there is no room, the oldest that was never answered in full goes.
+    /// due goes first; where there is no room, one that is worth less goes.
     pub fn connect(
         &mut self,
         protocol: u8,
@@ -352,12 +379,11 @@ impl Table {
     ) -> Result<u32, Refused> {
         self.expire(now, timeouts, DUE_PER_CALL);
         if self.connections.used() == self.connections.most {
-            let (oldest, _) = self.ages[Kind::Opening as usize];
-            if oldest == NONE {
-                return Err(Refused::Full);
-            }
-            self.evicted += 1;
-            self.forget(oldest);
+            let oldest = self.oldest_to_go().ok_or(Refused::Full)?;
+            self.evict(oldest);
+        }
+        if self.foreseen.as_ref().is_some_and(|foreseen| foreseen.full) {
+            return Err(Refused::Full);
         }
         let mapping = match self.mapping_of_outside(protocol, outside) {
             Some(mapping) => mapping,
@@ -376,10 +402,15 @@ impl Table {
             used: now,
             packets: [0; 2],
             mapping,
+            host: NONE,
+            list: list_of(kind, false) as u8,
             before,
             after,
         };
         let Some(slot) = self.connections.take(connection) else { return Err(Refused::Full) };
+        if !inbound {
+            self.connections.values[slot as usize].host = self.count_host(inside.address);
+        }
         self.mappings.values[mapping as usize].connections += 1;
         self.outbound.insert(self.hash(protocol, inside.key(), peer.key()), slot);
         self.inbound.insert(self.hash(protocol, outside.key(), peer.key()), slot);
@@ -388,16 +419,26 @@ impl Table {
         Ok(slot)
     }
 
-    /// Takes over a connection of another table, unless it is there.
-    pub fn copy(&mut self, other: &Connection) {
-        let Connection { protocol, inside, outside, peer, kind, inbound, used, .. } = *other;
-        if self.from_inside(protocol, inside, peer).is_some() {
-            return;
+    /// One more connection of a host inside. There are no more hosts than connections, so there is a slot.
+    fn count_host(&mut self, address: u32) -> u32 {
+        let known = self.host(address).or_else(|| {
+            let slot = self.hosts.take(Host { address, connections: 0 })?;
+            self.by_host.insert(self.hash(0, address.into(), 0), slot);
+            Some(slot)
+        });
+        if let Some(slot) = known {
+            self.hosts.values[slot as usize].connections += 1;
         }
-        const FOREVER: Timeouts = [Nanos::MAX; Kind::ALL.len()];
-        if let Ok(slot) = self.connect(protocol, (inside, outside, peer), (kind, inbound), used, &FOREVER) {
-            let connection = self.connection_mut(slot);
-            (connection.replied, connection.finished) = (other.replied, other.finished);
+        known.unwrap_or(NONE)
+    }
+
+    fn discount_host(&mut self, slot: u32) {
+        let Some(host) = self.hosts.values.get_mut(slot as usize) else { return };
+        host.connections = host.connections.saturating_sub(1);
+        let Host { address, connections } = *host;
+        if connections == 0 {
+            self.by_host.remove(self.hash(0, address.into(), 0), slot);
+            self.hosts.free.push(slot);
         }
     }
 
@@ -410,24 +451,25 @@ impl Table {
         Ok(slot)
     }
 
-    /// A packet of a connection came: it is the youngest of its kind, which may have changed.
-    pub fn touch(&mut self, slot: u32, kind: Kind, now: Instant) {
+    /// A packet of a connection came: it is the youngest of its list, which may have changed.
+    pub fn touch(&mut self, slot: u32, (kind, replied): (Kind, bool), now: Instant) {
+        let list = list_of(kind, replied) as u8;
         let connection = &mut self.connections.values[slot as usize];
-        connection.used = now;
-        if connection.kind == kind && self.ages[kind as usize].1 == slot {
+        (connection.used, connection.kind, connection.replied) = (now, kind, replied);
+        if connection.list == list && self.ages[usize::from(list)].1 == slot {
             return;
         }
         self.unlink(slot);
-        self.connections.values[slot as usize].kind = kind;
+        self.connections.values[slot as usize].list = list;
         self.append(slot);
     }
 
     /// Forgets connections whose time is up, at most so many. Answers how many.
     pub fn expire(&mut self, now: Instant, timeouts: &Timeouts, most: usize) -> usize {
         let mut forgotten = 0;
-        for kind in Kind::ALL {
+        for list in 0..LISTS {
             while forgotten < most {
-                let (oldest, _) = self.ages[kind as usize];
+                let (oldest, _) = self.ages[list];
                 if oldest == NONE || !self.is_due(oldest, now, timeouts) {
                     break;
                 }
@@ -447,7 +489,8 @@ impl Table {
     /// Forgets a connection, and its mapping where it was the last of it.
     pub fn forget(&mut self, slot: u32) {
         self.unlink(slot);
-        let Connection { protocol, inside, outside, peer, mapping, .. } = *self.connection(slot);
+        let Connection { protocol, inside, outside, peer, mapping, host, .. } = *self.connection(slot);
+        self.discount_host(host);
         self.outbound.remove(self.hash(protocol, inside.key(), peer.key()), slot);
         self.inbound.remove(self.hash(protocol, outside.key(), peer.key()), slot);
         self.connections.free.push(slot);
@@ -461,32 +504,34 @@ impl Table {
         }
     }
 
-    /// Every connection, oldest first within its kind.
+    /// Every connection, oldest first within its kind; of UDP and ICMP those that have been answered behind the others.
     pub fn iter(&self) -> impl Iterator<Item = &Connection> {
-        Kind::ALL.into_iter().flat_map(move |kind| {
-            let first = self.ages[kind as usize].0;
-            let step = move |slot: &u32| Some(self.connection(*slot).after).filter(|&slot| slot != NONE);
-            let slots = std::iter::successors(Some(first).filter(|&slot| slot != NONE), step);
-            slots.map(|slot| self.connection(slot))
-        })
+        (0..LISTS).flat_map(|list| self.slots_of(list)).map(|slot| self.connection(slot))
+    }
+
+    /// The connections of a list, oldest first.
+    fn slots_of(&self, list: usize) -> impl Iterator<Item = u32> + '_ {
+        let first = Some(self.ages[list].0).filter(|&slot| slot != NONE);
+        let step = move |slot: &u32| Some(self.connection(*slot).after).filter(|&slot| slot != NONE);
+        std::iter::successors(first, step)
     }
 
     fn append(&mut self, slot: u32) {
-        let kind = self.connection(slot).kind as usize;
-        let (first, last) = self.ages[kind];
+        let list = usize::from(self.connection(slot).list);
+        let (first, last) = self.ages[list];
         let connection = &mut self.connections.values[slot as usize];
         (connection.before, connection.after) = (last, NONE);
         if last == NONE {
-            self.ages[kind] = (slot, slot);
+            self.ages[list] = (slot, slot);
         } else {
             self.connections.values[last as usize].after = slot;
-            self.ages[kind] = (first, slot);
+            self.ages[list] = (first, slot);
         }
     }
 
     fn unlink(&mut self, slot: u32) {
-        let Connection { before, after, kind, .. } = *self.connection(slot);
-        let ends = &mut self.ages[kind as usize];
+        let Connection { before, after, list, .. } = *self.connection(slot);
+        let ends = &mut self.ages[usize::from(list)];
         if before == NONE {
             ends.0 = after
         } else {
@@ -497,99 +542,4 @@ impl Table {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::collections::{BTreeMap, BTreeSet};
-
-    const TIMEOUTS: Timeouts = [Nanos::secs(10), Nanos::secs(100), Nanos::secs(5), Nanos::secs(20), Nanos::secs(3)];
-    const OURS: u32 = 0xcb00_7101;
-
-    /// A packet of an inside end to a peer: its connection, made where it was not there.
-    fn packet(table: &mut Table, inside: End, peer: End, now: Instant) -> Result<u32, Refused> {
-        if let Some(slot) = table.from_inside(17, inside, peer) {
-            table.touch(slot, Kind::Datagrams, now);
-            return Ok(slot);
-        }
-        let outside = match table.mapping_of_inside(17, inside, OURS) {
-            Some(mapping) => table.mapping(mapping).outside,
-            None => {
-                let port = table.free_port(17, inside, OURS, (1024, 1087), |port| port == 1050);
-                End::new(OURS, port.ok_or(Refused::NoPort)?)
-            }
-        };
-        table.connect(17, (inside, outside, peer), (Kind::Datagrams, false), now, &TIMEOUTS)
-    }
-
-    proptest! {
-        /// Against a map of everything that was said: mappings are a bijection, connections are found from either side,
-        /// last as long as they should, and no port is given twice.
-        #[test]
-        fn a_mapping_is_a_bijection_and_lives_as_long_as_its_connections(
-            steps in proptest::collection::vec((0u32..12, 1000u16..1100, 0u32..4, 0u64..8_000_000_000), 1..400),
-        ) {
-            let mut table = Table::new(48, 7);
-            let mut naive: BTreeMap<(End, End), (End, Instant)> = BTreeMap::new();
-            let mut now = Instant::START;
-            for (host, port, peer, wait) in steps {
-                now += Nanos::new(wait);
-                let due = |used: &Instant| *used + TIMEOUTS[Kind::Datagrams as usize] <= now;
-                naive.retain(|_, (_, used)| !due(used));
-                table.expire(now, &TIMEOUTS, usize::MAX);
-                let (inside, peer) = (End::new(0x0a00_0000 + host, port), End::new(0xc000_0200 + peer, 53));
-                match packet(&mut table, inside, peer, now) {
-                    Ok(slot) => {
-                        let connection = *table.connection(slot);
-                        let known = naive.iter().find(|((end, _), _)| *end == inside).map(|(_, (outside, _))| *outside);
-                        prop_assert!(known.is_none_or(|outside| outside == connection.outside), "endpoint-independent");
-                        naive.insert((inside, peer), (connection.outside, now));
-                    }
-                    Err(Refused::Full) => prop_assert_eq!(naive.len(), 48),
-                    Err(Refused::NoPort) => {
-                        let ports: BTreeSet<End> = naive.values().map(|(outside, _)| *outside).collect();
-                        prop_assert!(ports.len() >= 28, "{} of 63 given", ports.len());
-                    }
-                }
-                prop_assert_eq!(table.count(), naive.len());
-                prop_assert_eq!(table.iter().count(), naive.len());
-                let mut owners: BTreeMap<End, End> = BTreeMap::new();
-                for (&(inside, peer), &(outside, _)) in &naive {
-                    prop_assert_eq!(*owners.entry(outside).or_insert(inside), inside, "one port, one owner");
-                    prop_assert!(outside.port != 1050 && (1024..=1087).contains(&outside.port));
-                    let there = table.from_inside(17, inside, peer);
-                    prop_assert!(there.is_some());
-                    prop_assert_eq!(there, table.from_outside(17, outside, peer));
-                    prop_assert_eq!(table.from_inside(6, inside, peer), None);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn ports_keep_their_number_where_they_can_and_their_parity_where_not() {
-        let mut table = Table::new(64, 1);
-        let peer = End::new(0xc000_0201, 53);
-        for (host, port) in [(1, 1030), (2, 1030), (3, 1031), (4, 1031), (5, 80)] {
-            let slot = packet(&mut table, End::new(host, port), peer, Instant::START).unwrap();
-            let given = table.connection(slot).outside.port;
-            assert_eq!((given % 2, given == port), (port % 2, host == 1 || host == 3), "{host}:{port} {given}");
-        }
-    }
-
-    #[test]
-    fn a_full_table_gives_up_what_was_never_answered_and_nothing_else() {
-        let mut table = Table::new(4, 1);
-        let connect = |table: &mut Table, host: u32, kind| {
-            let ends = (End::new(host, 1), End::new(OURS, 1000 + host as u16), End::new(9, 9));
-            table.connect(6, ends, (kind, false), Instant::START, &TIMEOUTS)
-        };
-        for host in 0..3 {
-            connect(&mut table, host, Kind::Established).unwrap();
-        }
-        connect(&mut table, 3, Kind::Opening).unwrap();
-        connect(&mut table, 4, Kind::Established).unwrap();
-        assert_eq!((table.count(), table.evicted), (4, 1));
-        assert_eq!(table.from_inside(6, End::new(3, 1), End::new(9, 9)), None);
-        assert_eq!(connect(&mut table, 5, Kind::Opening), Err(Refused::Full));
-    }
-}
+mod tests;

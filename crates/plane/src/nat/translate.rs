@@ -4,6 +4,7 @@
 //! not, for whoever completes it sums those. Headers that a super-frame is cut into later are copies of its own, so it is
 //! translated as one packet.
 
+use super::fragments::Datagram;
 use super::table::End;
 use packet::Packet;
 use packet::wire::checksum::{self, update, update_double};
@@ -158,6 +159,12 @@ impl View {
             view.flags = l4[13];
         }
         Some(view)
+    }
+
+    /// What its fragments have in common.
+    pub fn datagram(&self) -> Datagram {
+        let (source, destination) = (self.source.address, self.destination.address);
+        Datagram { source, destination, protocol: self.protocol, identification: self.identification }
     }
 
     /// How this packet answers: its ends the other way round.

@@ -570,6 +570,7 @@ fn translation(plan: &NatPlan, names: &Names, interfaces: &[Interface], secret: 
         timeouts: plan.timeouts,
         forwards: plan.forwards.iter().map(forward).collect(),
         connections: plan.connections as usize,
+        per_host: plan.per_host as usize,
         secret,
     }
 }

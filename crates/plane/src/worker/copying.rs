@@ -59,9 +59,9 @@ impl Copier<'_> {
 
     /// Of a super-frame its segments are copied.
     fn replicate_segments(&mut self, packet: Packet, route: (usize, &MulticastRoute)) {
-        let mut half = match Half::new(packet) {
+        let mut half = match Half::new(packet, usize::MAX) {
             Ok(half) => half,
-            Err(packet) => return self.fates.drop(packet, DropReason::BadOffload),
+            Err((packet, reason)) => return self.fates.drop(packet, reason),
         };
         loop {
             match half.next(self.fates) {

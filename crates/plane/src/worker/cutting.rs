@@ -1,11 +1,12 @@
-//! The forwarding stage where packets may be super-frames or have partial checksums: what the port does not take is done
-//! before, in order.
+//! The forwarding stage where packets may be super-frames, have partial checksums, or be longer than their link takes: what
+//! the port does not take is done before, in order.
 //!
-//! A path instance has at most one super-frame of which some segments have left ([`Half`]). It goes on with that first;
-//! packets behind it stay on the input queue until its last segment is on the output queue.
+//! A path instance has at most one packet of which some segments or fragments have left ([`Half`]). It goes on with that
+//! first; packets behind it stay on the input queue until its last part is on the output queue. So the packets of a flow
+//! leave in the order in which they came, however long each is.
 
 use super::Worker;
-use crate::classify::Target;
+use crate::classify::{Target, is_to_fragment};
 use crate::fates::Fates;
 use crate::offload::{Half, Segment, fit, must_cut, refit};
 use crate::path::Instance;
@@ -49,7 +50,7 @@ impl Worker {
         let most = instance.output.room().min(most);
         while batch.len() < most {
             let Some(packet) = instance.input.pop() else { break };
-            let last = must_cut(&packet, can);
+            let last = must_cut(&packet, can) || is_to_fragment(&packet);
             batch.push(packet);
             if last {
                 break;
@@ -63,10 +64,10 @@ impl Worker {
     #[cold]
     pub(super) fn put(&mut self, target: Target) -> usize {
         let can = self.port_takes(target);
-        let Worker { instances, batch, fates, .. } = self;
+        let Worker { instances, batch, fates, snapshot, .. } = self;
         let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return 0 };
         for mut packet in batch.drain() {
-            if !must_cut(&packet, can) {
+            if !must_cut(&packet, can) && !is_to_fragment(&packet) {
                 if !fit(&mut packet, can, &mut fates.pool) {
                     instance.counters.dropped += 1;
                     fates.drop(packet, DropReason::NoSuperFrame);
@@ -77,12 +78,13 @@ impl Worker {
                 }
                 continue;
             }
-            match Half::new(packet) {
+            let mtu = usize::from(snapshot.egress(packet.meta().out_interface).mtu);
+            match Half::new(packet, mtu) {
                 // Only the last of the batch can be one.
                 Ok(half) => instance.half = Some(half),
-                Err(packet) => {
+                Err((packet, reason)) => {
                     instance.counters.dropped += 1;
-                    fates.drop(packet, DropReason::BadOffload);
+                    fates.drop(packet, reason);
                 }
             }
         }
@@ -90,7 +92,7 @@ impl Worker {
     }
 }
 
-/// Cuts the super-frame of an instance as far as its output queue has room, for the length of a batch at most. Answers
+/// Cuts the packet that an instance has begun to cut as far as its output queue has room, for the length of a batch at most. Answers
 /// the segments made.
 fn go_on(instance: &mut Instance, fates: &mut Fates) -> usize {
     let Some(mut half) = instance.half.take() else { return 0 };

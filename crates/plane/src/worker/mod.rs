@@ -327,7 +327,7 @@ impl Worker {
         if !self.holding.is_empty() {
             self.tend(now);
         }
-        if now >= self.host_due {
+        if now >= self.host_due || self.host.firsts_came(self.tables.nat()) {
             self.wake_instance(self.dispatch.control);
         }
         if now >= self.watch_due {

@@ -11,6 +11,7 @@ use crate::fates::Fates;
 use crate::host::{Host, Verdict, World};
 use crate::interface::Interface;
 use crate::multicast::GroupCounters;
+use crate::nat::{Nat, Rules};
 use crate::path::Instance;
 use crate::snapshot::Snapshot;
 use packet::{DropReason, Meta, Packet};
@@ -88,6 +89,10 @@ impl World for Outlet<'_> {
 
     fn tables(&self) -> &Tables {
         self.tables
+    }
+
+    fn nat(&self) -> Option<(&Rules, &Nat)> {
+        self.snapshot.nat.as_ref().map(|rules| (rules, self.tables.nat()))
     }
 
     fn generate(&mut self, length: usize) -> Option<Packet> {

@@ -2,12 +2,13 @@
 
 use super::Worker;
 use super::holding::Turn;
-use crate::classify::{COPIED, Exception, Target};
+use crate::classify::{COPIED, Exception, Target, is_to_fragment};
 use crate::event::Stage;
 use crate::fates::Fates;
 use crate::function::{Context, Function};
 use crate::host::World;
 use crate::meter::{Meter, Stage as Of, Work};
+use crate::offload::ready_for_host;
 use crate::path::Instance;
 use crate::snapshot::Layout;
 use crate::station::Place;
@@ -364,10 +365,13 @@ impl Worker {
         let mut lost: Vec<AdjacencyId> = Vec::new();
         let (mut kept, mut diverted): (Vec<Packet>, Vec<Packet>) = (Vec::new(), Vec::new());
         let Some(Some(instance)) = self.instances.get_mut(usize::from(from)) else { return };
-        for packet in self.batch.drain() {
+        for mut packet in self.batch.drain() {
             if let Some(reason) = refusal(&packet) {
                 instance.counters.dropped += 1;
                 self.fates.drop(packet, reason);
+            } else if packet.is_offloaded() && !ready_for_host(&mut packet) {
+                instance.counters.dropped += 1;
+                self.fates.drop(packet, DropReason::BadOffload);
             } else if packet.meta().exception != 0 {
                 let adjacency = packet.meta().adjacency;
                 if packet.meta().exception == Exception::Resolve as u8 && !lost.contains(&adjacency) {
@@ -428,6 +432,7 @@ impl Worker {
                 world.taken(&packet);
                 host.receive(packet, world);
             }
+            host.release_fragments(world);
             due = world.now() >= host.next();
             if due {
                 host.tick(world);
@@ -578,7 +583,7 @@ pub(crate) fn refusal(packet: &Packet) -> Option<DropReason> {
 /// Puts a packet on the input queue of an instance, from inside the router.
 pub(super) fn enter(instance: &mut Instance, packet: Packet) -> Option<Packet> {
     instance.counters.entered += 1;
-    instance.offloads |= packet.is_offloaded();
+    instance.offloads |= packet.is_offloaded() | is_to_fragment(&packet);
     // Nobody has looked.
     instance.stations = true;
     let back = instance.input.push(packet);

@@ -1,5 +1,7 @@
 //! Frames made from the seeds of `packet`'s parsers, or from nothing: seeded, so that what fails once fails again.
 
+#![allow(dead_code)]
+
 use packet::pool::FRAME;
 use packet::wire::{checksum::checksum, ethertype};
 use std::path::Path;

@@ -1,0 +1,166 @@
+//! Fragmented packets whose first fragment has been here. The others have no ports: what became of the first becomes of
+//! them (RFC 4787 REQ-14). Those that came before it wait elsewhere, and are told which first fragments came.
+//!
+//! Only first fragments leave something here, so whoever sends others displaces nothing. There is room for many packets at
+//! a time, four in each set; a new one takes the place of the oldest of its set.
+
+use packet::DropReason;
+use packet::wire::{Ipv4Header, protocol};
+use units::{Instant, Nanos};
+
+/// What the fragments of one packet have in common (RFC 791 3.2).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Datagram {
+    /// Who sends it.
+    pub source: u32,
+    /// Whom it is for.
+    pub destination: u32,
+    /// Its protocol.
+    pub protocol: u8,
+    /// Its identification.
+    pub identification: u16,
+}
+
+impl Datagram {
+    /// That of a fragment which is the first of several; nothing for every other packet, and for protocols that are not
+    /// translated.
+    #[inline]
+    pub fn begun_by(l3: &[u8]) -> Option<Datagram> {
+        let header = Ipv4Header::of(l3).filter(|header| header.more_fragments() && header.is_first())?;
+        let protocol = header.protocol();
+        matches!(protocol, protocol::TCP | protocol::UDP | protocol::ICMP).then(|| Datagram {
+            source: header.source().into(),
+            destination: header.destination().into(),
+            protocol,
+            identification: header.identification(),
+        })
+    }
+}
+
+/// What became of the first fragment of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Became {
+    /// It goes on, from this address to that.
+    Translated(u32, u32),
+    /// It is for the router itself.
+    Ours,
+    /// It was dropped.
+    Dropped(DropReason),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    datagram: Datagram,
+    became: Became,
+    until: Instant,
+}
+
+/// How long, from the first fragment on (RFC 791: no longer than they may wait to be put together).
+const LAST: Nanos = Nanos::secs(30);
+const SETS: usize = 1024;
+const WAYS: usize = 4;
+/// First fragments that can be told of at a time.
+const RECENT: usize = 256;
+
+/// The packets.
+#[derive(Debug)]
+pub struct Fragments {
+    sets: Box<[[Option<Known>; WAYS]]>,
+    secret: u64,
+    /// The first fragments that came last, where somebody waits for some.
+    recent: Box<[Option<Datagram>]>,
+    came: u64,
+}
+
+impl Fragments {
+    /// None yet; `secret` keys the sets, for senders choose the identifications.
+    pub fn new(secret: u64) -> Fragments {
+        let (sets, recent) = (vec![[None; WAYS]; SETS].into_boxed_slice(), vec![None; RECENT].into_boxed_slice());
+        Fragments { sets, secret, recent, came: 0 }
+    }
+
+    fn set(&self, datagram: &Datagram) -> usize {
+        let ends = u64::from(datagram.source) << 32 | u64::from(datagram.destination);
+        let rest = u64::from(datagram.protocol) << 16 | u64::from(datagram.identification);
+        // Folded and multiplied twice (Knuth, TAOCP 3, 6.4): the high half has seen every bit.
+        let mixed = (ends ^ self.secret).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ mixed >> 29 ^ rest).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (mixed >> 40) as usize % SETS
+    }
+
+    /// What became of the first fragment of a packet; nothing where it has not come.
+    pub fn find(&self, datagram: &Datagram, now: Instant) -> Option<Became> {
+        let set = &self.sets[self.set(datagram)];
+        let known = set.iter().flatten().find(|known| known.datagram == *datagram && known.until > now)?;
+        Some(known.became)
+    }
+
+    /// The first fragment of a packet came.
+    pub fn remember(&mut self, datagram: Datagram, became: Became, now: Instant) {
+        let set = self.set(&datagram);
+        let set = &mut self.sets[set];
+        let age = |known: &Option<Known>| match known {
+            Some(known) if known.datagram == datagram => Instant::START,
+            known => known.map_or(Instant::START, |known| known.until),
+        };
+        let same = set.iter().position(|known| known.is_some_and(|known| known.datagram == datagram));
+        let oldest = (0..WAYS).min_by_key(|&way| age(&set[way])).unwrap_or(0);
+        set[same.unwrap_or(oldest)] = Some(Known { datagram, became, until: now + LAST });
+        self.recent[self.came as usize % RECENT] = Some(datagram);
+        self.came += 1;
+    }
+
+    /// First fragments that have come.
+    pub fn came(&self) -> u64 {
+        self.came
+    }
+
+    /// The first fragments that came after so many; nothing where they were too many to be remembered.
+    pub fn since(&self, seen: u64) -> Option<impl Iterator<Item = Datagram> + '_> {
+        let recent = self.came.saturating_sub(seen) <= RECENT as u64;
+        recent.then(|| (seen..self.came).filter_map(|place| self.recent[place as usize % RECENT]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn datagram(n: u32) -> Datagram {
+        Datagram { source: n / 8, destination: 1, protocol: 17, identification: (n % 8) as u16 }
+    }
+
+    proptest! {
+        /// Against a map: nothing is invented, and as long as there are few nothing is forgotten before its time.
+        #[test]
+        fn a_first_fragment_is_known_for_its_time(
+            steps in proptest::collection::vec((0u32..64, 0u64..3_000_000_000, any::<bool>()), 1..300),
+        ) {
+            let mut fragments = Fragments::new(7);
+            let mut naive = BTreeMap::new();
+            let mut now = Instant::START;
+            for (n, wait, first) in steps {
+                now += Nanos::new(wait);
+                let expected = naive.get(&datagram(n)).filter(|(_, until)| *until > now).map(|(became, _)| *became);
+                prop_assert_eq!(fragments.find(&datagram(n), now), expected);
+                if first {
+                    let seen = fragments.came();
+                    let became = Became::Translated(n, wait as u32);
+                    fragments.remember(datagram(n), became, now);
+                    naive.insert(datagram(n), (became, now + LAST));
+                    prop_assert_eq!(fragments.since(seen).map(Iterator::collect::<Vec<_>>), Some(vec![datagram(n)]));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn too_many_first_fragments_to_tell_of_are_not_told_of() {
+        let mut fragments = Fragments::new(7);
+        (0..=RECENT as u32).for_each(|n| fragments.remember(datagram(n), Became::Ours, Instant::START));
+        assert!(fragments.since(0).is_none());
+        assert_eq!(fragments.since(1).map(Iterator::count), Some(RECENT));
+    }
+}

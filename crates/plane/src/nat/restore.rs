@@ -1,0 +1,38 @@
+//! A translated packet as it came. Whoever is told of it has to find in the error the packet that it sent (RFC 5508 REQ-4),
+//! and shall not learn what stands behind our addresses.
+
+use super::translate::{Form, Side, View, rewrite};
+use super::{Rules, State};
+use packet::Packet;
+
+impl State {
+    /// Gives a translated packet back the ends that it came with. False, and nothing changed, where its connection is known no
+    /// more.
+    pub fn restore(&self, rules: &Rules, packet: &mut Packet) -> bool {
+        let view = |packet: &Packet| {
+            let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();
+            View::of(l3).filter(|view| view.form == Form::Flow)
+        };
+        let Some(now) = view(packet) else { return false };
+        let get = |slot: Option<u32>| slot.map(|slot| *self.table.connection(slot));
+        if rules.outside_of(packet.meta().in_interface).is_some() {
+            // From the outside: only its destination is another.
+            let known = get(self.table.from_inside(now.protocol, now.destination, now.source));
+            known.inspect(|known| rewrite(packet, &now, Side::Destination, known.outside)).is_some()
+        } else if let Some(known) = get(self.table.from_outside(now.protocol, now.source, now.destination)) {
+            rewrite(packet, &now, Side::Source, known.inside);
+            true
+        } else {
+            // From the inside to one of our addresses and back: both ends are others.
+            let Some(behind) = get(self.table.from_inside(now.protocol, now.destination, now.source)) else {
+                return false;
+            };
+            let before = get(self.table.from_outside(now.protocol, now.source, behind.outside));
+            let Some(before) = before else { return false };
+            rewrite(packet, &now, Side::Destination, behind.outside);
+            let Some(turned) = view(packet) else { return false };
+            rewrite(packet, &turned, Side::Source, before.inside);
+            true
+        }
+    }
+}

@@ -1,0 +1,158 @@
+use super::*;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+const TIMEOUTS: Timeouts = [Nanos::secs(10), Nanos::secs(100), Nanos::secs(5), Nanos::secs(20), Nanos::secs(3)];
+const OURS: u32 = 0xcb00_7101;
+
+/// A packet of an inside end to a peer: its connection, made where it was not there.
+fn packet(table: &mut Table, inside: End, peer: End, now: Instant) -> Result<u32, Refused> {
+    if let Some(slot) = table.from_inside(17, inside, peer) {
+        let replied = table.connection(slot).replied;
+        table.touch(slot, (Kind::Datagrams, replied), now);
+        return Ok(slot);
+    }
+    let outside = match table.mapping_of_inside(17, inside, OURS) {
+        Some(mapping) => table.mapping(mapping).outside,
+        None => {
+            let port = table.free_port(17, inside, OURS, (1024, 1087), |port| port == 1050);
+            End::new(OURS, port.ok_or(Refused::NoPort)?)
+        }
+    };
+    table.connect(17, (inside, outside, peer), (Kind::Datagrams, false), now, &TIMEOUTS)
+}
+
+proptest! {
+    /// Against a map of everything that was said: mappings are a bijection, connections are found from either side,
+    /// last as long as they should, the one longest silent makes room where there is none, and no port is given twice.
+    #[test]
+    fn a_mapping_is_a_bijection_and_lives_as_long_as_its_connections(
+        steps in proptest::collection::vec((0u32..12, 1000u16..1100, 0u32..4, 1u64..600_000_000), 1..400),
+    ) {
+        let mut table = Table::new(48, 7);
+        let mut naive: BTreeMap<(End, End), (End, Instant)> = BTreeMap::new();
+        let mut now = Instant::START;
+        for (host, port, peer, wait) in steps {
+            now += Nanos::new(wait);
+            let due = |used: &Instant| *used + TIMEOUTS[Kind::Datagrams as usize] <= now;
+            naive.retain(|_, (_, used)| !due(used));
+            table.expire(now, &TIMEOUTS, usize::MAX);
+            let (inside, peer) = (End::new(0x0a00_0000 + host, port), End::new(0xc000_0200 + peer, 53));
+            match packet(&mut table, inside, peer, now) {
+                Ok(slot) => {
+                    let connection = *table.connection(slot);
+                    let known = naive.iter().find(|((end, _), _)| *end == inside).map(|(_, (outside, _))| *outside);
+                    prop_assert!(known.is_none_or(|outside| outside == connection.outside), "endpoint-independent");
+                    if !naive.contains_key(&(inside, peer)) && naive.len() == 48 {
+                        let oldest = naive.iter().min_by_key(|(_, (_, used))| *used).map(|(&ends, _)| ends).unwrap();
+                        naive.remove(&oldest);
+                    }
+                    naive.insert((inside, peer), (connection.outside, now));
+                }
+                Err(Refused::Full | Refused::Host) => prop_assert!(false, "unanswered connections make room"),
+                Err(Refused::NoPort) => {
+                    let ports: BTreeSet<End> = naive.values().map(|(outside, _)| *outside).collect();
+                    prop_assert!(ports.len() >= 28, "{} of 63 given", ports.len());
+                }
+            }
+            prop_assert_eq!(table.count(), naive.len());
+            for host in 0..12 {
+                let address = 0x0a00_0000 + host;
+                let begun = naive.keys().filter(|(inside, _)| inside.address == address).count();
+                prop_assert_eq!(table.begun_by(address), begun);
+            }
+            prop_assert_eq!(table.iter().count(), naive.len());
+            let mut owners: BTreeMap<End, End> = BTreeMap::new();
+            for (&(inside, peer), &(outside, _)) in &naive {
+                prop_assert_eq!(*owners.entry(outside).or_insert(inside), inside, "one port, one owner");
+                prop_assert!(outside.port != 1050 && (1024..=1087).contains(&outside.port));
+                let there = table.from_inside(17, inside, peer);
+                prop_assert!(there.is_some());
+                prop_assert_eq!(there, table.from_outside(17, outside, peer));
+                prop_assert_eq!(table.from_inside(6, inside, peer), None);
+            }
+        }
+    }
+}
+
+#[test]
+fn ports_keep_their_number_where_they_can_and_their_parity_where_not() {
+    let mut table = Table::new(64, 1);
+    let peer = End::new(0xc000_0201, 53);
+    for (host, port) in [(1, 1030), (2, 1030), (3, 1031), (4, 1031), (5, 80)] {
+        let slot = packet(&mut table, End::new(host, port), peer, Instant::START).unwrap();
+        let given = table.connection(slot).outside.port;
+        assert_eq!((given % 2, given == port), (port % 2, host == 1 || host == 3), "{host}:{port} {given}");
+    }
+}
+
+/// A connection of a kind from a host, to its own peer, answered or not.
+fn connect(table: &mut Table, host: u32, (kind, replied): (Kind, bool), at: u64) -> Result<u32, Refused> {
+    let protocol = match kind {
+        Kind::Datagrams => 17,
+        Kind::Queries => 1,
+        _ => 6,
+    };
+    let ends = (End::new(host, 1), End::new(OURS, 1000 + host as u16), End::new(9, 9));
+    let now = Instant::new(at);
+    let slot = table.connect(protocol, ends, (kind, false), now, &TIMEOUTS)?;
+    table.touch(slot, (kind, replied), now);
+    Ok(slot)
+}
+
+/// Every kind of connection against every other: who makes room for whom.
+#[test]
+fn a_full_table_gives_up_the_oldest_of_the_least_worth_and_never_established_tcp() {
+    const WORTH: [(Kind, bool, usize); 7] = [
+        (Kind::Opening, false, 0),
+        (Kind::Opening, true, 0),
+        (Kind::Closing, true, 0),
+        (Kind::Datagrams, false, 0),
+        (Kind::Queries, false, 0),
+        (Kind::Datagrams, true, 1),
+        (Kind::Queries, true, 1),
+    ];
+    for (first, replied, worth) in WORTH {
+        for (second, answered, other) in WORTH {
+            let mut table = Table::new(4, 1);
+            for host in 0..2 {
+                connect(&mut table, host, (Kind::Established, true), 0).unwrap();
+            }
+            connect(&mut table, 2, (first, replied), 1).unwrap();
+            connect(&mut table, 3, (second, answered), 2).unwrap();
+            connect(&mut table, 4, (Kind::Opening, false), 3).unwrap();
+            let gone: Vec<u32> = (0..5).filter(|&host| table.begun_by(host) == 0).collect();
+            let expected = if worth <= other { 2 } else { 3 };
+            assert_eq!(gone, [expected], "{first:?} {replied} before {second:?} {answered}");
+            assert_eq!((table.count(), table.evicted), (4, 1));
+        }
+    }
+    let mut table = Table::new(2, 1);
+    for host in 0..2 {
+        connect(&mut table, host, (Kind::Established, true), 0).unwrap();
+    }
+    assert_eq!(connect(&mut table, 2, (Kind::Established, true), 1), Err(Refused::Full));
+}
+
+#[test]
+fn a_port_that_is_taken_belonged_to_one_connection_that_may_go() {
+    let mut table = Table::new(16, 1);
+    let range = (1000, 1003);
+    for host in 0..4 {
+        connect(&mut table, host, (Kind::Datagrams, host == 0), host.into()).unwrap();
+    }
+    // Another peer keeps the mapping of the second.
+    let ends = (End::new(1, 1), End::new(OURS, 1001), End::new(8, 8));
+    table.connect(17, ends, (Kind::Datagrams, false), Instant::new(5), &TIMEOUTS).unwrap();
+    let inside = End::new(7, 4000);
+    assert_eq!(table.free_port(17, inside, OURS, range, |_| false), None);
+    let victim = |table: &Table, taken: u16| {
+        let victim = table.port_to_take(17, inside, OURS, range, |port| port == taken);
+        victim.map(|slot| table.connection(slot).outside.port)
+    };
+    assert_eq!(victim(&table, 0), Some(1002), "of the same parity, unanswered, alone");
+    assert_eq!(victim(&table, 1002), Some(1003), "of the other parity");
+    table.evict(table.port_to_take(17, inside, OURS, range, |port| port == 1002).unwrap());
+    assert_eq!(victim(&table, 1002), Some(1000), "answered, where there is no other");
+    assert_eq!(table.port_to_take(6, inside, OURS, range, |_| false), None, "another protocol's ports are others");
+}
