@@ -2,6 +2,7 @@
 
 mod links;
 mod multicast;
+mod nat;
 mod policy;
 mod state;
 
@@ -470,53 +471,6 @@ impl Shown for api::Functions {
             }
         }
         rows.print(out)
-    }
-}
-
-impl Shown for api::Nat {
-    fn table(&self, _: Option<&Self>, out: &mut dyn Write) -> Result<()> {
-        if self.most == 0 {
-            return Ok(writeln!(out, "nothing is translated: there is no [nat]")?);
-        }
-        writeln!(
-            out,
-            "{} of {} connections, {} made, {} given up; packets: {} out, {} back, {} errors, {} fragments, {} own, {} refused",
-            self.total,
-            self.most,
-            self.made,
-            self.evicted,
-            self.out_packets,
-            self.back_packets,
-            self.error_packets,
-            self.fragment_packets,
-            self.own_packets,
-            self.refused_packets
-        )?;
-        let most = self.busiest.as_ref();
-        let most =
-            most.map_or_else(String::new, |host| format!("; {} has the most, {}", host.address, host.connections));
-        writeln!(out, "a host inside may begin {} at a time: {} refused{most}", self.per_host, self.limited)?;
-        let mut rows =
-            Rows::new(&["protocol", "state", "inside", "outside", "peer", ">out", ">back", ">idle", ">left"]);
-        for connection in &self.connections {
-            let heard = if connection.replied { "" } else { ", unanswered" };
-            rows.add([
-                connection.protocol.clone(),
-                format!("{}{heard}", connection.state),
-                connection.inside.clone(),
-                connection.outside.clone(),
-                connection.peer.clone(),
-                connection.out_packets.to_string(),
-                connection.back_packets.to_string(),
-                span(connection.idle_ns),
-                span(connection.left_ns),
-            ]);
-        }
-        rows.print(out)?;
-        if self.truncated {
-            writeln!(out, "and more: see --limit")?;
-        }
-        Ok(())
     }
 }
 

@@ -64,8 +64,8 @@ pub(crate) fn complete(packet: &mut Packet) -> bool {
     todo.checksum.is_none_or(|partial| offload::complete(packet.bytes_mut(), partial))
 }
 
-/// Completes the checksum of a packet that the host is given for an exception: it reads the bytes, and not what is still to be
-/// done to them. Super-frames on their way through stay as they are. False where the checksum is not there.
+/// Completes the checksum of a packet with an exception before the host receives it, since the host reads bytes only. Forwarded
+/// super-frames stay as they are. False if the field of the checksum is missing.
 #[cold]
 pub(crate) fn ready_for_host(packet: &mut Packet) -> bool {
     let exception = Exception::of(packet.meta().exception);
@@ -98,8 +98,8 @@ pub(crate) fn fit(packet: &mut Packet, can: Offloads, pool: &mut Pool) -> bool {
     true
 }
 
-/// A packet that is being cut: a super-frame into segments, what is longer than its link takes into fragments, or the one
-/// and then the other.
+/// A packet that is being cut: a super-frame into segments, a packet longer than its link takes into fragments, or a super-frame
+/// into segments that are cut into fragments.
 #[derive(Debug)]
 pub(crate) struct Half {
     packet: Packet,
@@ -112,7 +112,7 @@ pub(crate) struct Half {
     mtu: usize,
 }
 
-/// What came of asking for the next part.
+/// The answer to a request for the next part.
 pub(crate) enum Segment {
     /// This one. It is counted as generated.
     Next(Packet),
@@ -123,8 +123,8 @@ pub(crate) enum Segment {
 }
 
 impl Half {
-    /// Begins to cut for a link that takes IP packets of `mtu` bytes. The packet comes back where it is not what its offload
-    /// says, or cannot be cut into fragments.
+    /// Begins to cut for a link that takes IP packets of `mtu` bytes. Returns the packet if it contradicts its offload, or
+    /// cannot be cut.
     pub fn new(packet: Packet, mtu: usize) -> Result<Half, (Packet, DropReason)> {
         let super_frame = packet.is_offloaded() && packet.offload().is_super_frame();
         let (mut segments, mut fragments) = (None, None);
@@ -189,7 +189,7 @@ impl Half {
         Segment::Next(part)
     }
 
-    /// Whether the last part is cut.
+    /// True once the last part is cut.
     pub fn is_done(&self) -> bool {
         self.next_length() == 0
     }
@@ -242,7 +242,7 @@ pub(crate) fn refitted(
             }
             continue;
         }
-        // Whatever is longer than the link takes was cut before it came here.
+        // Packets in these queues fit the MTU already.
         let mut half = match Half::new(packet, usize::MAX) {
             Ok(half) => half,
             Err((packet, reason)) => {

@@ -1,5 +1,5 @@
 //! IPv4 packets that are longer than their link takes: whatever path they take, they are cut in the order in which they
-//! came, and what is put together again is what was sent. Fragments that come are translated in whatever order they come.
+//! came, and their fragments reassemble to the packets that were sent. Fragments are translated in any order of arrival.
 
 mod home;
 mod random;
@@ -149,7 +149,7 @@ fn whole(frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
 
 /// Random lengths around the MTU, in bursts of random length.
 #[test]
-fn packets_of_a_flow_leave_in_the_order_in_which_they_came_whatever_their_lengths() {
+fn packets_of_a_flow_leave_in_the_order_of_arrival_whatever_their_lengths() {
     for layout in [Layout::One, Layout::Two, Layout::Three] {
         for way in ways() {
             let mut rig = way.start(layout, &[]);
@@ -164,7 +164,7 @@ fn packets_of_a_flow_leave_in_the_order_in_which_they_came_whatever_their_length
                     sent.push(frame);
                 }
                 rig.settle();
-                // What is interrupted goes on later.
+                // An interrupted vector needs another slice.
                 rig.pass(Nanos::millis(1));
                 left.extend(ipv4(&mut rig, way.wires.1));
             }
@@ -229,7 +229,7 @@ fn a_packet_that_may_not_be_cut_is_dropped_and_its_sender_told_whatever_path_it_
     }
 }
 
-/// The directions in which fragments are translated: wires, the packet, and what it becomes.
+/// The three directions of translation.
 fn directions() -> [(&'static str, Way); 3] {
     let mut ways = ways();
     ["nat out", "nat in", "nat hairpin"].map(|name| {
@@ -239,7 +239,7 @@ fn directions() -> [(&'static str, Way); 3] {
 }
 
 #[test]
-fn fragments_are_translated_in_whatever_order_they_come() {
+fn fragments_are_translated_in_any_order_of_arrival() {
     for (name, way) in directions() {
         let mut chance = Chance(3);
         let mut rig = way.start(Layout::Three, &[]);
@@ -292,7 +292,7 @@ fn a_fragment_whose_first_does_not_come_is_dropped_for_that_after_two_seconds() 
     }
 }
 
-/// Fragments for the router itself are put together by it, in whatever order they come.
+/// The router reassembles fragments for itself, in any order of arrival.
 #[test]
 fn fragmented_pings_of_the_router_are_answered_behind_translation() {
     let way = directions().into_iter().next().unwrap().1;
@@ -327,10 +327,9 @@ fn whole_of(frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     packets.into_values().map(put).collect()
 }
 
-/// Fragments without a first, from one sender and from many: what is in order is translated as ever, what waits is bounded,
-/// and whoever sends few has his turn.
+/// Fragments without a first, from one sender and from many: packets in order still pass, and few fragments wait.
 #[test]
-fn a_flood_of_fragments_without_a_first_is_bounded_and_holds_up_nobody() {
+fn a_flood_of_fragments_without_a_first_is_bounded_and_delays_no_packet() {
     for spoofed in [false, true] {
         let way = directions().into_iter().nth(1).unwrap().1;
         let mut rig = way.start(Layout::Three, &[]);

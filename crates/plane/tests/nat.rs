@@ -1,8 +1,11 @@
 //! Address and port translation in a whole router.
 
 use packet::DropReason;
+use packet::pool::{Offload, PartialChecksum};
+use packet::wire::checksum::Sum;
 use packet::wire::{Icmp4, Ipv4, icmp4, transport};
 use plane::nat::Kind;
+use plane::port::Offloads;
 use plane::rig::{Rig, Udp};
 use plane::snapshot::Layout;
 use std::net::Ipv4Addr;
@@ -172,6 +175,46 @@ fn what_is_for_the_router_itself_still_is() {
     assert_eq!(through(&mut rig, ("wan", "wan"), &ask), [((OURS, 0), (PEER, 7))]);
 }
 
+/// The router completes a partial checksum before it verifies it, also behind translation.
+#[test]
+fn closed_ports_of_the_router_are_refused_whatever_is_still_to_be_done_to_the_packet() {
+    let lan_router = Ipv4Addr::new(192, 168, 1, 1);
+    for (wire, link, from, to) in
+        [("wan", WAN, PEER, OURS), ("lan", LAN, INSIDE, OURS), ("lan", LAN, INSIDE, lan_router)]
+    {
+        for (protocol, field) in [(6u8, 16u16), (17, 6)] {
+            for partial in [false, true] {
+                let takes = Offloads { super_frames: false, checksums: true, gather: false };
+                let mut rig = Rig::offloading(1024, Layout::Three, &config(""), &[(wire, takes)]);
+                let mut frame = ip(link, protocol, ((from, 4000), (to, 81)), 2, 64);
+                let mut offload = Offload::NONE;
+                if partial {
+                    let length = (frame.len() - 34) as u16;
+                    let pseudo = Sum::new().pseudo4(from, to, protocol, length).folded();
+                    let at = 34 + usize::from(field);
+                    frame[at..at + 2].copy_from_slice(&pseudo.to_be_bytes());
+                    offload.checksum = Some(PartialChecksum { start: 34, offset: field });
+                }
+                rig.send_as(wire, &frame, offload);
+                rig.settle();
+                let mut answers = rig.received(wire);
+                answers.retain(|frame| frame[12..14] == [8, 0]);
+                let name = format!("{protocol} to {to} by {wire}, partial: {partial}");
+                assert_eq!(answers.len(), 1, "{name}: {:?}", rig.report().ledger.drops().collect::<Vec<_>>());
+                match protocol {
+                    6 => {
+                        assert_eq!(ends(&answers[0]), ((to, 81), (from, 4000)), "{name}");
+                        assert_eq!(answers[0][47], 0x14, "{name}: a reset that acknowledges");
+                    }
+                    _ => {
+                        assert_eq!(answers[0][34..36], [icmp4::UNREACHABLE, 3], "{name}: port unreachable");
+                    }
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn connections_survive_a_reload_and_other_functions_of_their_path_but_not_their_time() {
     let mut rig = home("udp = \"100s\"");
@@ -260,7 +303,7 @@ fn fragments_follow_the_first_of_their_packet() {
 
 #[test]
 fn every_bound_has_its_reason() {
-    // Established TCP makes room for nobody.
+    // Established TCP is never evicted.
     let establish = |rig: &mut Rig, host: Ipv4Addr, from: u16, to: u16| {
         rig.send("lan", &ip(LAN, 6, ((host, from), (PEER, to)), 2, 64));
         rig.settle();

@@ -1,5 +1,5 @@
-//! The router's own ICMP errors about translated packets: in each direction of translation, for each error and each protocol,
-//! their sender finds in the error the packet that it sent (RFC 5508 REQ-4), and no address of the inside leaves.
+//! The router's own ICMP errors about translated packets, by direction, error and protocol. Each quotes the packet as its sender
+//! sent it (RFC 5508 REQ-4). No address of the inside leaves the router.
 
 mod home;
 
@@ -113,7 +113,7 @@ impl Error {
         }
     }
 
-    /// What makes a packet meet it that would go on otherwise.
+    /// Changes a packet so that it meets the error.
     fn befalls(self, sent: Sent) -> Sent {
         match self {
             Error::Expired => Sent { ttl: 1, ..sent },
@@ -184,7 +184,7 @@ fn ipv4(rig: &mut Rig, wire: &str) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Whether an address of the inside is anywhere in a frame.
+/// An address of the inside anywhere in a frame.
 fn leaks(frame: &[u8]) -> Option<Ipv4Addr> {
     let inside = |bytes: &[u8]| INSIDE.into_iter().chain([LAN_ROUTER]).find(|address| address.octets() == bytes);
     frame.windows(4).find_map(inside)
@@ -222,7 +222,7 @@ fn errors_about_translated_packets_quote_them_as_they_were_sent_and_show_nothing
     }
 }
 
-/// What is quoted with the time to live, and so the checksum, of what was sent: both change on the way.
+/// The quoted packet with the time to live and the header checksum of the packet that was sent: forwarding changes both.
 fn as_sent(quoted: &[u8], sent: &[u8]) -> Vec<u8> {
     assert!(quoted.len() >= 28 && sent[8] - quoted[8] <= 1, "the time to live is lowered once at most");
     assert!(
@@ -235,9 +235,9 @@ fn as_sent(quoted: &[u8], sent: &[u8]) -> Vec<u8> {
     quoted
 }
 
-/// Once a connection is forgotten nobody can say how its packets came: then nobody is told, rather than of the inside.
+/// Only the connection says which ends its packets came with.
 #[test]
-fn nobody_is_told_of_a_packet_whose_connection_is_forgotten() {
+fn no_error_is_sent_about_a_packet_whose_connection_is_forgotten() {
     let (mut rig, wire, sent) = case(Direction::In, Error::NoAnswer, ICMP).unwrap();
     rig.send(wire, &sent.frame());
     rig.settle();

@@ -1,5 +1,5 @@
-//! Hosts behind one address share its connections: whatever some of them do, another gets a new one, and nobody loses an
-//! established TCP connection for it (RFC 6888 REQ-4).
+//! Hosts behind one address share its connections and ports. No host can use up those of the others, and an established TCP
+//! connection is never evicted for a new one (RFC 6888 REQ-4).
 
 mod home;
 mod random;
@@ -94,7 +94,7 @@ fn misbehave(rig: &mut Rig, host: u8, protocol: u8, chance: &mut Chance) {
 }
 
 #[test]
-fn whatever_one_host_does_another_gets_a_new_connection() {
+fn one_host_cannot_keep_another_from_new_connections() {
     for nat in [
         "connections = 64",
         "connections = 64\nports = \"2000-2031\"",
@@ -111,7 +111,7 @@ fn whatever_one_host_does_another_gets_a_new_connection() {
             if round % 10 == 0 {
                 let protocol = PROTOCOLS[chance.below(3)];
                 let to = (peer(2), if protocol == ICMP { 0 } else { 53 });
-                // A host that itself keeps within its bound: what it made before is long over.
+                // A host within its own limit.
                 let host = 10 + (round / 10 % 10) as u8;
                 let made = connect(&mut rig, protocol, (inside(host), 5000 + round), to);
                 assert!(
@@ -137,9 +137,9 @@ fn whatever_one_host_does_another_gets_a_new_connection() {
     }
 }
 
-/// All hosts but one do what they like: there is no room, but for whom it matters.
+/// Many hosts flood at once: the table is full all the time.
 #[test]
-fn where_many_hosts_fill_the_table_unanswered_connections_make_room_and_established_ones_stay() {
+fn a_table_full_of_unanswered_connections_admits_new_ones_and_keeps_established_tcp() {
     let mut rig = home("connections = 64\nper_host = 16");
     let mut chance = Chance(5);
     let kept: Vec<(Socket, Socket)> = (0..8)
@@ -150,7 +150,7 @@ fn where_many_hosts_fill_the_table_unanswered_connections_make_room_and_establis
         .collect();
     for round in 0..1000 {
         let host = 10 + chance.below(9) as u8;
-        // Scans and floods: nobody answers.
+        // Scans and floods: no peer answers.
         let protocol = PROTOCOLS[chance.below(3)];
         let to = (peer(chance.below(4000) as u16), if protocol == ICMP { 0 } else { 9 });
         out(&mut rig, &Sent::new(LAN, protocol, (inside(host), chance.next() as u16 | 1), to));

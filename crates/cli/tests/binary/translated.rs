@@ -7,6 +7,7 @@ use io::netlink::Netlink;
 use io::netns::{Host, Lab};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -51,6 +52,15 @@ impl Home {
         place.write("run.toml", &config(""));
         self.router.run(|| place.start()).unwrap()
     }
+}
+
+/// The same, with links that take less than the hosts' own do: the inside less than the outside.
+fn narrow() -> String {
+    let more = |device: &str, mtu: u16| format!("device = 'packet:{device}'\nmtu = {mtu}");
+    let config = config("").replace("device = 'packet:lan'", &more("lan", 900));
+    config
+        .replace("device = 'packet:wan'", &more("wan", 1200))
+        .replace("'iif wan tcp dport 80 accept', ", "'iif wan accept', ")
 }
 
 fn patient(stream: &TcpStream) {
@@ -142,5 +152,69 @@ fn hosts_inside_reach_the_outside_and_their_connections_outlive_an_apply() {
     let functions = place.json(&["show", "functions"]);
     let filter = functions["functions"].as_array().unwrap().iter().find(|one| one["function"] == "filter").unwrap();
     assert!(filter["counters"][0]["packets"].as_u64().unwrap() > 100, "{filter}");
+    router.stop();
+}
+
+/// Datagrams of all lengths, each with its number, go out and come back, put together by the kernels of both hosts.
+fn datagrams(home: &Home) {
+    let near = home.client.run(|| UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
+    let far = home.server.run(|| UdpSocket::bind("0.0.0.0:7001").unwrap()).unwrap();
+    near.set_read_timeout(Some(PATIENCE)).unwrap();
+    far.set_read_timeout(Some(PATIENCE)).unwrap();
+    near.connect("198.51.100.2:7001").unwrap();
+    let datagram = |number: usize| -> Vec<u8> {
+        let length = [40, 700, 860, 900, 1100, 1160, 1300, 1480, 2500, 4000][number % 10] + number / 10;
+        (0..length).map(|at| (at * 7 + number) as u8).collect()
+    };
+    let mut buffer = [0; 8192];
+    for burst in 0..20 {
+        let numbers = burst * 10..burst * 10 + 10;
+        numbers.clone().for_each(|number| assert_eq!(near.send(&datagram(number)).unwrap(), datagram(number).len()));
+        for number in numbers.clone() {
+            let (length, from) = far.recv_from(&mut buffer).unwrap();
+            assert!(buffer[..length] == datagram(number), "the {number}th out is not the {number}th that was sent");
+            far.send_to(&buffer[..length], from).unwrap();
+        }
+        for number in numbers {
+            let length = near.recv(&mut buffer).unwrap();
+            assert!(buffer[..length] == datagram(number), "the {number}th back is not the {number}th that was sent");
+        }
+    }
+}
+
+#[test]
+fn packets_longer_than_a_link_takes_pass_translation_in_order_and_paths_are_measured_towards_hosts_inside() {
+    let Some(lab) = lab() else { return };
+    let home = Home::lay(&lab);
+    let place = Place::new(1);
+    place.write("run.toml", &narrow());
+    let router = home.router.run(|| place.start()).unwrap();
+    datagrams(&home);
+    // Where there is no ping, the rest stands.
+    let ping =
+        home.client.run(|| Command::new("ping").args(["-c", "3", "-i", "0.2", "-s", "5000", "198.51.100.2"]).output());
+    if let Ok(Ok(output)) = ping {
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains("3 received"), "{text}");
+    }
+    // The host outside sends segments as long as its own link takes, and may not have them cut.
+    let (mut here, mut there, _) = connect((&home.server, &home.client), "198.51.100.1:8080", "0.0.0.0:80");
+    echo(&mut here, &mut there, 1 << 18);
+    // Nothing listens on the router: TCP is reset, and UDP is refused.
+    for address in ["198.51.100.1:8081", "198.51.100.1:22"] {
+        let address: SocketAddr = address.parse().unwrap();
+        for host in [&home.server, &home.client] {
+            let refused = host.run(|| TcpStream::connect_timeout(&address, PATIENCE)).unwrap();
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::ConnectionRefused, "{address}");
+        }
+        let asking = home.server.run(|| UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
+        asking.set_read_timeout(Some(PATIENCE)).unwrap();
+        asking.connect(address).unwrap();
+        asking.send(b"nobody").unwrap();
+        assert_eq!(asking.recv(&mut [0; 16]).unwrap_err().kind(), ErrorKind::ConnectionRefused, "{address}");
+    }
+    let drops = place.json(&["show", "drops"]);
+    let lost = |name: &str| drops["drops"].as_array().unwrap().iter().any(|drop| drop["reason"] == name);
+    assert!(!lost("nat_fragment") && !lost("fragment_limit"), "{drops}");
     router.stop();
 }

@@ -49,13 +49,13 @@ pub struct Nat {
     pub total: u64,
     /// Connections ever made.
     pub made: u64,
-    /// Those that were given up before their time because there were too many: nobody had answered them, or they were not TCP.
+    /// Connections evicted before their time because there were too many: unanswered, half-open or closing ones, or answered UDP and ICMP.
     pub evicted: u64,
     /// Connections that one host inside may have begun at a time.
     pub per_host: u64,
     /// Connections refused because their host had begun so many.
     pub limited: u64,
-    /// The host inside that has begun the most connections; none where nobody has.
+    /// The host inside that has begun the most connections.
     pub busiest: Option<NatHost>,
     /// Packets from the inside that were translated.
     pub out_packets: u64,

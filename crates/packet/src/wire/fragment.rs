@@ -16,7 +16,7 @@ pub struct Fragmenter {
     /// Payload bytes, and where they are in the datagram that the packet is a fragment of.
     payload: usize,
     offset: usize,
-    /// Whether more of that datagram follows behind the packet.
+    /// More fragments of that datagram follow the packet.
     more: bool,
     /// Payload bytes of a fragment, a multiple of eight.
     step: usize,

@@ -69,8 +69,8 @@ pub(super) fn read(
     Some(NatPlan { outside: outside?, connections, per_host, ports: range, anybody, timeouts, forwards })
 }
 
-/// A path ahead of translation that takes packets which are to be translated, and does not: they leave with addresses of the
-/// inside, or what comes back to them ends at the router.
+/// Warns of paths without `nat` ahead of one with it: their packets leave with addresses of the inside, or answers from outside end
+/// at the router.
 fn untranslated(
     report: &mut Report<'_>,
     root: &Section<'_>,
@@ -124,7 +124,7 @@ fn untranslated(
     }
 }
 
-/// Whether a prefix is of addresses that are nobody's outside (RFC 1918, RFC 6598).
+/// True for private and shared addresses (RFC 1918, RFC 6598).
 fn is_private(prefix: Prefix) -> bool {
     let IpAddr::V4(address) = prefix.address else { return false };
     let [a, b, ..] = address.octets();
@@ -170,8 +170,8 @@ fn outside(
     Some(names)
 }
 
-/// Connections that one host inside may have begun at a time. Where none are said, an eighth of what there is: eight hosts
-/// together shut nobody out, and one browser or game has a few hundred.
+/// Connections that one host inside may have begun at a time. The default is an eighth of all: a busy browser or
+/// game has a few hundred.
 fn per_host(report: &mut Report<'_>, section: &Section<'_>, connections: u32, (first, last): (u16, u16)) -> u32 {
     const SHARE: u32 = 8;
     let ports = u32::from(last - first) + 1;

@@ -456,13 +456,13 @@ fn may_be_cut_smaller(packet: &mut Packet, mtu: u16) -> bool {
     may_be_fragmented(packet) && offload::cut_smaller(packet, mtu.into())
 }
 
-/// Whether a router may cut a packet: of IPv4, where its sender has not said that it must not (RFC 791 2.3, RFC 8200 5).
+/// True for a packet that a router may cut: IPv4 without DF (RFC 791 2.3, RFC 8200 5).
 fn may_be_fragmented(packet: &Packet) -> bool {
     let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();
     packet.meta().flags & Meta::IPV6 == 0 && Ipv4Header::of(l3).is_some_and(|header| !header.dont_fragment())
 }
 
-/// Whether a packet is cut into fragments on its path.
+/// True for a packet that is cut into fragments on its path.
 #[inline]
 pub(crate) fn is_to_fragment(packet: &Packet) -> bool {
     packet.meta().rounds & TO_FRAGMENT != 0

@@ -245,7 +245,7 @@ struct Way<'a> {
     question: &'a Question<'a>,
     dispatch: &'a Dispatch,
     steps: &'a Steps,
-    /// What is known of the packet's connection, and becomes known on its way.
+    /// The translation table, as far as it matters to the packet.
     nat: &'a Nat,
 }
 
@@ -266,8 +266,7 @@ impl Way<'_> {
         self.question.snapshot.paths.iter().position(|path| path.id == packet.meta().path)
     }
 
-    /// Where a packet gets by itself: what becomes of it and the path it took last, or the packet and where it goes where the
-    /// host is to have it.
+    /// Follows a packet until it ends or the host receives it. Answers its fate and its last path, or the packet and its target.
     fn go_on(
         &self,
         tables: &Tables,
@@ -377,7 +376,7 @@ impl Way<'_> {
         Ok((packet, expected))
     }
 
-    /// What becomes of a packet that is longer than its link takes, and may be cut.
+    /// The fate of a packet that is cut into fragments.
     fn cut(&self, port: PortId, packet: &Packet) -> Expected {
         let mtu = self.question.snapshot.egress(packet.meta().out_interface).mtu;
         let cut = Fragmenter::new(packet.bytes(), usize::from(packet.meta().l3), usize::from(mtu));

@@ -1,7 +1,6 @@
 //! The function `filter`: a list of rules in the manner of nftables, of which the first that holds decides.
 //!
-//! Rules are tried in order, sets in logarithmic time. Each counts the packets it was about. What is rejected after its
-//! addresses were translated is dropped without a word: an error would speak of addresses its reader does not know.
+//! Rules are tried in order, sets in logarithmic time. Each counts the packets that it decides about.
 
 use super::{Context, Counter, Function};
 use crate::classify::Exception;

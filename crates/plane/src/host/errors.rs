@@ -153,8 +153,8 @@ impl Host {
     }
 }
 
-/// Gives a packet that was translated the ends back with which it came: its sender knows no others, and is to learn of none
-/// (RFC 5508 REQ-4). False where that cannot be done any more: then nobody is told.
+/// Gives a translated packet back the ends that it came with, which its sender knows (RFC 5508 REQ-4). False if the connection is
+/// forgotten: then the router sends no error.
 fn restored(packet: &mut Packet, world: &impl World) -> bool {
     if packet.meta().flags & Meta::TRANSLATED == 0 {
         return true;

@@ -1,6 +1,5 @@
-//! Fragments on their way through a translator that came before the first of their packet. Only the first has the ports by
-//! which the packet is translated, so they wait for it: few of them, and not for long, for anybody can send such fragments
-//! (RFC 4787 REQ-14a, RFC 6888 5). Packets in order never come here.
+//! Fragments to be translated that came before the first of their packet. Only the first has ports, so they wait for it. Anybody can
+//! send such fragments, so their number and time are bounded (RFC 4787 REQ-14a). Fragments in order do not wait.
 
 use super::datagrams::{Added, Bounds, Datagrams, Held, Key};
 use super::reassembly::piece4;
@@ -65,7 +64,7 @@ impl Host {
         let Some(piece) = piece else { return world.drop(packet, DropReason::BadFragment) };
         let now = world.now();
         if self.firsts.held() == 0 {
-            // Whatever came before is known to the translator, which is asked below.
+            // The translator knows the earlier ones, and is asked below.
             self.firsts.seen = world.nat().map_or(0, |(_, nat)| nat.firsts());
         }
         let known = |datagram: &Datagram| {
@@ -90,7 +89,7 @@ impl Host {
         }
     }
 
-    /// Whether first fragments have come since the host has looked, and some wait for theirs.
+    /// True if fragments wait, and first fragments have come since the host looked.
     #[inline]
     pub(crate) fn firsts_came(&self, nat: &Nat) -> bool {
         self.firsts.held() > 0 && self.firsts.seen != nat.firsts()

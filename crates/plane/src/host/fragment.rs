@@ -1,6 +1,6 @@
-//! Packets longer than their next link takes. IPv4 packets whose senders allow it are cut on their path: see
-//! `worker::cutting`. What comes here may not be cut: its sender is told (RFC 1191, RFC 8201). The router's own packets are
-//! cut here (RFC 791 2.3).
+//! Packets longer than their next link takes. IPv4 packets without DF are cut on their path: see `worker::cutting`. The host receives
+//! those that must not be cut, and reports the MTU to the sender (RFC 1191, RFC 8201). The router's own packets are cut here
+//! (RFC 791 2.3).
 
 use super::errors::Complaint;
 use super::output::{blank, way};
@@ -31,8 +31,8 @@ impl Host {
         }
     }
 
-    /// Cuts a packet of our own into fragments of at most `mtu` bytes. Where not all of them can be had, the packet is
-    /// dropped and there is none.
+    /// Cuts a packet of our own into fragments of at most `mtu` bytes. If the pool has too few
+    /// frames, the packet is dropped and there is no fragment.
     pub(super) fn fragment(&mut self, packet: Packet, mtu: usize, world: &mut impl World) -> Vec<Packet> {
         let Some(mut cut) = Fragmenter::new(packet.bytes(), usize::from(packet.meta().l3), mtu) else {
             world.drop(packet, DropReason::TooBig);

@@ -20,7 +20,7 @@ pub trait World {
     fn interfaces(&self) -> &[Interface];
     /// The routes and adjacencies.
     fn tables(&self) -> &Tables;
-    /// What is translated, and by which rules; nothing where nothing is.
+    /// The translation table and its rules; none without `[nat]`.
     fn nat(&self) -> Option<(&Rules, &Nat)> {
         None
     }

@@ -1,19 +1,19 @@
-//! Fragmented packets whose first fragment has been here. The others have no ports: what became of the first becomes of
-//! them (RFC 4787 REQ-14). Those that came before it wait elsewhere, and are told which first fragments came.
+//! Fragmented packets whose first fragment has been here. The others have no ports: they share the fate of the first (RFC 4787
+//! REQ-14). Fragments that came before it wait in `host::firsts`, which asks here for the first fragments that came.
 //!
-//! Only first fragments leave something here, so whoever sends others displaces nothing. There is room for many packets at
-//! a time, four in each set; a new one takes the place of the oldest of its set.
+//! Only first fragments make an entry, so a flood of others displaces no entry. Each set has four entries. A new entry replaces the
+//! oldest of its set.
 
 use packet::DropReason;
 use packet::wire::{Ipv4Header, protocol};
 use units::{Instant, Nanos};
 
-/// What the fragments of one packet have in common (RFC 791 3.2).
+/// The fields that all fragments of one packet share (RFC 791 3.2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Datagram {
-    /// Who sends it.
+    /// Its source.
     pub source: u32,
-    /// Whom it is for.
+    /// Its destination.
     pub destination: u32,
     /// Its protocol.
     pub protocol: u8,
@@ -37,7 +37,7 @@ impl Datagram {
     }
 }
 
-/// What became of the first fragment of a packet.
+/// The fate of the first fragment of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Became {
     /// It goes on, from this address to that.
@@ -59,7 +59,7 @@ struct Known {
 const LAST: Nanos = Nanos::secs(30);
 const SETS: usize = 1024;
 const WAYS: usize = 4;
-/// First fragments that can be told of at a time.
+/// First fragments whose names are kept.
 const RECENT: usize = 256;
 
 /// The packets.
@@ -67,7 +67,7 @@ const RECENT: usize = 256;
 pub struct Fragments {
     sets: Box<[[Option<Known>; WAYS]]>,
     secret: u64,
-    /// The first fragments that came last, where somebody waits for some.
+    /// The names of the latest first fragments, a ring.
     recent: Box<[Option<Datagram>]>,
     came: u64,
 }
@@ -88,7 +88,7 @@ impl Fragments {
         (mixed >> 40) as usize % SETS
     }
 
-    /// What became of the first fragment of a packet; nothing where it has not come.
+    /// The fate of the first fragment of a packet; none if it has not come.
     pub fn find(&self, datagram: &Datagram, now: Instant) -> Option<Became> {
         let set = &self.sets[self.set(datagram)];
         let known = set.iter().flatten().find(|known| known.datagram == *datagram && known.until > now)?;
@@ -115,7 +115,7 @@ impl Fragments {
         self.came
     }
 
-    /// The first fragments that came after so many; nothing where they were too many to be remembered.
+    /// The first fragments that came after the first `seen`; none if the ring has been overrun.
     pub fn since(&self, seen: u64) -> Option<impl Iterator<Item = Datagram> + '_> {
         let recent = self.came.saturating_sub(seen) <= RECENT as u64;
         recent.then(|| (seen..self.came).filter_map(|place| self.recent[place as usize % RECENT]))
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_first_fragments_to_tell_of_are_not_told_of() {
+    fn a_ring_of_first_fragments_that_has_been_overrun_names_none() {
         let mut fragments = Fragments::new(7);
         (0..=RECENT as u32).for_each(|n| fragments.remember(datagram(n), Became::Ours, Instant::START));
         assert!(fragments.since(0).is_none());

@@ -146,7 +146,7 @@ pub struct State {
 #[derive(Debug, Default)]
 pub struct Nat {
     state: Mutex<Option<Box<State>>>,
-    /// First fragments that have come, for those who wait for one.
+    /// Counts the first fragments that came.
     firsts: AtomicU64,
 }
 
@@ -164,7 +164,7 @@ impl Nat {
         *self.state.lock() = None;
     }
 
-    /// A state of its own with what is known of one packet at `now`: to see what would become of it.
+    /// A small copy of the state that gives one packet the verdict that the state would give it at `now`.
     pub fn sample(&self, rules: Option<&Rules>, l3: &[u8], now: Instant) -> Nat {
         let (Some(rules), Some(view)) = (rules, View::of(l3)) else {
             return Nat { state: Mutex::new(rules.map(|rules| Box::new(State::empty(rules)))), ..Nat::default() };
@@ -201,7 +201,7 @@ pub enum Verdict {
     Ours,
     /// Its time to live ends here; its sender is told of the packet as it came.
     Expired,
-    /// It is a fragment without ports, and waits for the first of its packet.
+    /// It is a fragment without ports. It waits for the first of its packet.
     Waits,
     /// It is dropped.
     Drop(DropReason),
@@ -220,7 +220,7 @@ impl State {
     /// A small one that does to a packet what this one would.
     fn sample(&mut self, rules: &Rules, view: &View, now: Instant) -> State {
         self.begin(rules, now);
-        // What would be found to be over when the packet came.
+        // The real packet would find these connections expired too.
         if let Some(slot) = self.table.from_inside(view.protocol, view.source, view.destination) {
             self.stands(rules, slot, now);
         }
@@ -357,7 +357,7 @@ impl State {
         stands
     }
 
-    /// The port that a host inside has at one of our addresses, or gets, and the connection that has to go for it.
+    /// The port that a host inside has, or gets, at one of our addresses, and the connection that is evicted for it.
     fn port_for(&self, rules: &Rules, protocol: u8, inside: End, address: u32) -> Option<(u16, Option<u32>)> {
         if let Some(port) = self.table.foreseen_port(address) {
             return port.map(|port| (port, None));
@@ -366,7 +366,7 @@ impl State {
             return Some((self.table.mapping(mapping).outside.port, None));
         }
         let taken = |port| rules.forward_of(protocol, port).is_some();
-        // A port that was given away before it led inside is still somebody else's.
+        // The port may have been given to another host before it became a forward.
         let given = rules
             .forward_to(protocol, inside)
             .filter(|&port| self.table.mapping_of_outside(protocol, End::new(address, port)).is_none());
@@ -492,7 +492,7 @@ impl State {
         Verdict::Elsewhere
     }
 
-    /// A fragment without ports: what became of the first of its packet becomes of it (RFC 4787 REQ-14).
+    /// A fragment without ports shares the fate of the first of its packet (RFC 4787 REQ-14).
     fn fragment(&mut self, packet: &mut Packet, view: &View, now: Instant) -> Verdict {
         let (source, destination) = match self.fragments.find(&view.datagram(), now) {
             None => return Verdict::Waits,
@@ -517,7 +517,7 @@ impl State {
     }
 }
 
-/// What became of a first fragment, for those behind it.
+/// The fate of a first fragment, which the fragments behind it share.
 fn became(packet: &Packet, verdict: Verdict) -> Became {
     let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();
     match (verdict, packet::wire::Ipv4Header::of(l3)) {

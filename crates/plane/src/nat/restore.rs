@@ -1,13 +1,13 @@
-//! A translated packet as it came. Whoever is told of it has to find in the error the packet that it sent (RFC 5508 REQ-4),
-//! and shall not learn what stands behind our addresses.
+//! A translated packet as it came. An ICMP error quotes the packet as its sender sent it (RFC 5508 REQ-4), and shows no address of
+//! the inside.
 
 use super::translate::{Form, Side, View, rewrite};
 use super::{Rules, State};
 use packet::Packet;
 
 impl State {
-    /// Gives a translated packet back the ends that it came with. False, and nothing changed, where its connection is known no
-    /// more.
+    /// Gives a translated packet back the ends that it came with. False, and the packet is unchanged, if the table has
+    /// forgotten its connection.
     pub fn restore(&self, rules: &Rules, packet: &mut Packet) -> bool {
         let view = |packet: &Packet| {
             let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();

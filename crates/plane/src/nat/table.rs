@@ -5,9 +5,9 @@
 //! nothing here allocates when packets flow. Connections of the same kind have the same lifetime, so each kind is a list in
 //! the order of last use, and what is due is at its front.
 //!
-//! Two rules keep one host from shutting out the others (RFC 6888 REQ-4). A host inside may begin so many connections at a
-//! time and no more. And where the table or the ports are used up, a new connection takes the place of one that is worth
-//! less ([`UNANSWERED`], [`ANSWERED`]), the one longest silent first; never that of an established TCP connection.
+//! Two rules keep one host from shutting out the others (RFC 6888 REQ-4). The connections that a host inside may begin at a time are
+//! limited. A new connection that finds the table or the ports full evicts another: the oldest of [`UNANSWERED`], else of
+//! [`ANSWERED`]. Established TCP connections are never evicted.
 
 mod sample;
 
@@ -108,7 +108,7 @@ pub struct Connection {
     /// Packets from the inside, and from the peer.
     pub packets: [u64; 2],
     mapping: u32,
-    /// Who began it; nobody inside where the peer did.
+    /// The host inside that began it; [`NONE`] if the peer did.
     host: u32,
     /// The list it is on.
     list: u8,
@@ -123,7 +123,7 @@ pub enum Refused {
     Full,
     /// No port of ours was found free.
     NoPort,
-    /// The host inside has begun as many as it may.
+    /// The host inside has reached its limit.
     Host,
 }
 
@@ -138,12 +138,12 @@ struct Host {
 const LISTS: usize = Kind::ALL.len() + 2;
 const DATAGRAMS_ANSWERED: usize = Kind::ALL.len();
 const QUERIES_ANSWERED: usize = Kind::ALL.len() + 1;
-/// The lists whose connections make room first: nobody has answered them, or they are over.
+/// The lists that are evicted from first: half-open, closing and unanswered connections.
 const UNANSWERED: [usize; 4] =
     [Kind::Opening as usize, Kind::Closing as usize, Kind::Datagrams as usize, Kind::Queries as usize];
-/// Those whose connections make room where there is none of the others.
+/// The lists that are evicted from if those are empty.
 const ANSWERED: [usize; 2] = [DATAGRAMS_ANSWERED, QUERIES_ANSWERED];
-/// Connections looked at for one whose port may be given again.
+/// Connections examined in each list to find one whose port can be reused.
 const VICTIMS_TRIED: usize = 16;
 
 fn list_of(kind: Kind, replied: bool) -> usize {
@@ -176,7 +176,7 @@ pub struct Table {
     pub made: u64,
     /// Connections that were forgotten before their time, because there were too many.
     pub evicted: u64,
-    /// Connections that were refused because their host has as many as it may.
+    /// Connections refused because their host reached its limit.
     pub limited: u64,
 }
 
@@ -326,8 +326,7 @@ impl Table {
         alike.or_else(|| (0..PORTS_TRIED.min(span)).map(at).find(|&port| free(port)))
     }
 
-    /// A connection that may make room for another, and whose port is then free for a new mapping of `inside`: one of the
-    /// same parity where one is found soon.
+    /// A connection to evict so that its port is free for a new mapping of `inside`, preferably of the same parity.
     pub fn port_to_take(
         &self,
         protocol: u8,
@@ -352,7 +351,7 @@ impl Table {
         found(&UNANSWERED).or_else(|| found(&ANSWERED))
     }
 
-    /// The connection that makes room for a new one.
+    /// The connection that a full table evicts.
     fn oldest_to_go(&self) -> Option<u32> {
         let oldest = |lists: &[usize]| {
             let firsts = lists.iter().map(|&list| self.ages[list].0).filter(|&slot| slot != NONE);
@@ -361,14 +360,14 @@ impl Table {
         oldest(&UNANSWERED).or_else(|| oldest(&ANSWERED))
     }
 
-    /// A connection makes room for another.
+    /// Removes a connection in favour of another.
     pub fn evict(&mut self, slot: u32) {
         self.evicted += 1;
         self.forget(slot);
     }
 
-    /// A connection that was not there, of `inside` behind `outside` with `peer`, by the mapping there is or a new one. What is
-    /// due goes first; where there is no room, one that is worth less goes.
+    /// A connection that was not there, of `inside` behind `outside` with `peer`, by the mapping there is or a new one. Expired connections are removed first. A full table evicts a
+    /// connection.
     pub fn connect(
         &mut self,
         protocol: u8,

@@ -161,7 +161,7 @@ impl View {
         Some(view)
     }
 
-    /// What its fragments have in common.
+    /// The fields that its fragments share.
     pub fn datagram(&self) -> Datagram {
         let (source, destination) = (self.source.address, self.destination.address);
         Datagram { source, destination, protocol: self.protocol, identification: self.identification }

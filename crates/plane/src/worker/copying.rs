@@ -6,7 +6,7 @@
 
 use super::Worker;
 use super::duties::Duties;
-use super::stages::enter;
+use super::onward::enter;
 use crate::classify::{Dispatch, Target};
 use crate::event::Stage;
 use crate::fates::Fates;

@@ -1,10 +1,11 @@
 //! Packets that a function has given another destination go back to classification, and from there to the path and the
 //! port of that destination (spec Q-06: a function may finish what the classifier began).
 
-use super::stages::{enter, refusal};
+use super::stages::refusal;
 use super::{ROUNDS, Worker};
-use crate::classify::{Classifier, Exception, REFUSED, Target, Unwitnessed};
+use crate::classify::{Classifier, Exception, REFUSED, Target, Unwitnessed, is_to_fragment};
 use crate::event::Stage;
+use crate::path::Instance;
 use packet::{DropReason, Packet};
 
 impl Worker {
@@ -60,4 +61,15 @@ impl Worker {
         }
         duties.came(target, instance, 1, fates.now);
     }
+}
+
+/// Puts a packet on the input queue of an instance, from inside the router.
+pub(super) fn enter(instance: &mut Instance, packet: Packet) -> Option<Packet> {
+    instance.counters.entered += 1;
+    instance.offloads |= packet.is_offloaded() | is_to_fragment(&packet);
+    // Nobody has looked.
+    instance.stations = true;
+    let back = instance.input.push(packet);
+    instance.counters.dropped += u64::from(back.is_some());
+    back
 }

@@ -3,7 +3,8 @@
 use super::copying::Copier;
 use super::crew::NextHop;
 use super::duties::Duties;
-use super::stages::{enter, refusal};
+use super::onward::enter;
+use super::stages::refusal;
 use super::{PortState, Worker};
 use crate::classify::{COPIED, Classifier, Dispatch, REFUSED, Tables, Target, Unwitnessed};
 use crate::event::{Event, Stage};

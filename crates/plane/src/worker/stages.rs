@@ -2,7 +2,8 @@
 
 use super::Worker;
 use super::holding::Turn;
-use crate::classify::{COPIED, Exception, Target, is_to_fragment};
+use super::onward::enter;
+use crate::classify::{COPIED, Exception, Target};
 use crate::event::Stage;
 use crate::fates::Fates;
 use crate::function::{Context, Function};
@@ -578,17 +579,6 @@ fn followed(
 /// The reason a stage refused a packet for.
 pub(crate) fn refusal(packet: &Packet) -> Option<DropReason> {
     DropReason::ALL.get(usize::from(packet.meta().refused).wrapping_sub(1)).copied()
-}
-
-/// Puts a packet on the input queue of an instance, from inside the router.
-pub(super) fn enter(instance: &mut Instance, packet: Packet) -> Option<Packet> {
-    instance.counters.entered += 1;
-    instance.offloads |= packet.is_offloaded() | is_to_fragment(&packet);
-    // Nobody has looked.
-    instance.stations = true;
-    let back = instance.input.push(packet);
-    instance.counters.dropped += u64::from(back.is_some());
-    back
 }
 
 /// How many of `targets` are `target`, from the first on.

@@ -4,8 +4,9 @@
 use super::Worker;
 use super::crew::{Crew, NextHop};
 use super::holding::{HoldingBounds, Turn, destination};
+use super::onward::enter;
 use super::outlet::ROUNDS;
-use super::stages::{enter, refusal};
+use super::stages::refusal;
 use crate::classify::{COPIED, Classifier, Exception, REFUSED, Target, Unwitnessed};
 use crate::event::Stage;
 use crate::host::Verdict;

@@ -1,20 +1,20 @@
-//! A table of which only as much is there as one packet can concern: to see what would become of it.
+//! A small copy of a table, with all that matters to one packet: `explain` runs on it.
 
 use super::{Connection, Kind, Table, Timeouts};
 use units::Nanos;
 
-/// What a table would do that is too large to be copied for one packet: see [`Table::sampled`].
+/// Decisions of the whole table, made in advance for a copy of it: see [`Table::sampled`].
 #[derive(Clone, Debug)]
 pub(super) struct Foreseen {
     /// The port of each of our addresses that the next connection of the host gets.
     pub ports: Vec<(u32, Option<u16>)>,
-    /// Whether there is no room for a connection.
+    /// There is no room for a connection.
     pub full: bool,
 }
 
 impl Table {
-    /// A small table that does to a packet of the host `inside` what this one would, whose new connections get the `ports` of
-    /// each of our addresses: to see what would become of it. What it knows is copied with [`Table::copy`].
+    /// A small table that treats a packet of the host `inside` as this one would. New connections get the `ports` of each of our
+    /// addresses. [`Table::copy`] adds the connections that matter.
     pub fn sampled(&self, inside: u32, ports: Vec<(u32, Option<u16>)>) -> Table {
         let mut sample = Table::new(16, self.secret);
         let full = self.connections.used() == self.connections.most && self.oldest_to_go().is_none();
@@ -28,7 +28,7 @@ impl Table {
         sample
     }
 
-    /// The port of ours that a new connection gets, where that was found out before; none where there was none.
+    /// The port of ours that a new connection gets, if that was decided in advance.
     pub fn foreseen_port(&self, ours: u32) -> Option<Option<u16>> {
         let foreseen = self.foreseen.as_ref()?;
         Some(foreseen.ports.iter().find(|(address, _)| *address == ours).and_then(|&(_, port)| port))
@@ -41,7 +41,7 @@ impl Table {
             return;
         }
         const FOREVER: Timeouts = [Nanos::MAX; Kind::ALL.len()];
-        // What the other has counted of its hosts stands here already.
+        // The count of the host was copied before, this connection included.
         let (foreseen, hosts) = (self.foreseen.take(), self.begun_by(inside.address));
         if let Ok(slot) = self.connect(protocol, (inside, outside, peer), (kind, inbound), used, &FOREVER) {
             self.touch(slot, (kind, other.replied), used);
