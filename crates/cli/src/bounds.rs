@@ -1,7 +1,8 @@
 //! What `check` says of stores of ephemeral state: how many entries they have, and how many the lines can fill (spec E-04).
 
-use crate::output::{Rows, or_dash};
+use crate::output::{Rows, or_dash, short};
 use anyhow::Result;
+use control::memory;
 use plan::Plan;
 use plan::state::Places;
 use serde::Serialize;
@@ -19,16 +20,20 @@ pub struct Bound {
     pub line_pps: Option<u64>,
     /// Entries that as many packets fill in a lifetime.
     pub bound_entries: Option<u64>,
+    /// Memory it takes when it is full.
+    pub memory_bytes: u64,
 }
 
 /// Those of a plan, in the order of its ports, the central one last.
 pub fn of(plan: &Plan) -> Vec<Bound> {
     let Some(state) = &plan.state else { return Vec::new() };
+    let memory = memory::of_stores(plan);
     let bound = |store: &str, capacity_entries: u64, line: Option<PacketRate>| Bound {
         store: store.to_owned(),
         capacity_entries,
         line_pps: line.map(PacketRate::get),
         bound_entries: line.map(|line| state.bound(line)),
+        memory_bytes: memory.iter().find(|(of, _)| of == store).map_or(0, |(_, memory)| memory.get()),
     };
     let ports = plan.ports.iter().filter(|port| port.state.at != Places::None && !state.single_store);
     let of_ports =
@@ -42,11 +47,12 @@ pub fn of(plan: &Plan) -> Vec<Bound> {
 
 /// As a table.
 pub fn print(bounds: &[Bound], out: &mut dyn Write) -> Result<()> {
-    let mut rows = Rows::new(&["store", ">entries", ">packets/s", ">can be filled"]);
+    let mut rows = Rows::new(&["store", ">entries", ">memory", ">packets/s", ">can be filled"]);
     for bound in bounds {
         let text = |number: Option<u64>| or_dash(number.map(|number| number.to_string()).as_deref());
         let capacity = bound.capacity_entries.to_string();
-        rows.add([bound.store.clone(), capacity, text(bound.line_pps), text(bound.bound_entries)]);
+        let memory = short(bound.memory_bytes as f64) + "B";
+        rows.add([bound.store.clone(), capacity, memory, text(bound.line_pps), text(bound.bound_entries)]);
     }
     rows.print(out)?;
     if bounds.iter().any(|bound| bound.bound_entries.is_none()) {

@@ -22,6 +22,8 @@ pub fn capture(arguments: &Capture) -> Result<ExitCode> {
     let mut parameters = vec![("match", matching(&arguments.matching)?)];
     parameters.extend(arguments.count.map(|count| ("limit", count.to_string())));
     parameters.extend(arguments.snaplen.map(|bytes| ("snaplen", bytes.to_string())));
+    // A file is for later, and maybe for `replay`; a line on the terminal says what became of a packet, once.
+    parameters.extend(arguments.write.as_ref().map(|_| ("arrivals", "true".to_owned())));
     // The file first: where it cannot be written, the router need not be asked.
     let output = arguments.write.as_deref().map(create).transpose()?;
     let body = arguments.socket.client().follow("/v1/capture", &parameters)?;
@@ -33,8 +35,13 @@ pub fn capture(arguments: &Capture) -> Result<ExitCode> {
     let mut packets: u64 = 0;
     // The numbers of the interfaces in the output.
     let mut interfaces: Vec<u32> = Vec::new();
+    // The comment of a packet as it came in, behind which it follows as it left.
+    let mut came: Option<String> = None;
     while let Some(record) = reader.next_record().context("the capture broke off")? {
-        packets += 1;
+        let is_second = record.direction == Direction::Out && came.as_deref() == Some(record.comment);
+        packets += u64::from(!is_second);
+        let is_first = record.direction == Direction::In && record.comment.starts_with("sent ");
+        came = is_first.then(|| record.comment.to_owned());
         // A copy, for the interfaces are the reader's too, and this packet's may be new.
         let (data, comment) = (record.data.to_vec(), record.comment.to_owned());
         let record = Record { data: &data, comment: &comment, ..record };

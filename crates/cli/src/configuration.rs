@@ -74,13 +74,17 @@ pub fn check(arguments: &Check) -> Result<ExitCode> {
     let asked = |plan: &&Plan| arguments.shares || allotment::concerns(plan);
     let promises = checked.plan.as_ref().filter(asked).map(Promises::of);
     let stores = checked.plan.as_ref().map(bounds::of).unwrap_or_default();
+    let memory = checked.plan.as_ref().and_then(control::memory::warning);
     if arguments.json {
         let diagnostics = checked.diagnostics.list().iter().map(Diagnostic::from).collect();
         let checked = Checked { ok: checked.plan.is_some(), diagnostics };
-        print_json(&mut stdout(), &Judged { checked, promises, stores })?;
+        print_json(&mut stdout(), &Judged { checked, promises, stores, memory })?;
         return Ok(code);
     }
     show_diagnostics(&checked.diagnostics)?;
+    if let Some(warning) = memory {
+        writeln!(stderr(), "warning: {warning}")?;
+    }
     if let Some(plan) = checked.plan {
         let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
         let parts =
@@ -108,6 +112,9 @@ struct Judged {
     /// What stores of ephemeral state hold, and what can fill them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stores: Vec<bounds::Bound>,
+    /// A warning where they can take more memory than this machine has left.
+    #[serde(rename = "memory_warning", skip_serializing_if = "Option::is_none")]
+    memory: Option<String>,
 }
 
 /// `switchpath diff`
@@ -186,7 +193,7 @@ pub fn show_applied(applied: &Applied, json: bool) -> Result<()> {
     if json {
         return print_json(&mut out, applied);
     }
-    applied.changes.iter().try_for_each(|change| writeln!(out, "{}", change.text))?;
+    listing(&applied.changes).iter().try_for_each(|line| writeln!(out, "{line}"))?;
     let restored = applied.restores.map_or_else(String::new, |from| format!(" the configuration of generation {from}"));
     match applied.changes.len() {
         0 => writeln!(out, "generation {} runs{restored}; nothing to change", applied.generation)?,
@@ -215,14 +222,35 @@ fn show_changes(changes: &Changes, json: bool) -> Result<()> {
     if json {
         return print_json(&mut out, changes);
     }
-    for change in &changes.changes {
-        let remark = if change.restart_needed { "   (needs a restart)" } else { "" };
-        writeln!(out, "{}{remark}", change.text)?;
-    }
+    listing(&changes.changes).iter().try_for_each(|line| writeln!(out, "{line}"))?;
     if changes.changes.is_empty() {
         writeln!(out, "no difference")?;
     }
     Ok(())
+}
+
+/// Changes of one kind that are listed one by one, where there are more than twice as many.
+const LISTED: usize = 20;
+
+/// A line for each change. Of very many of one kind the first are listed and the others counted: `-j` has all.
+fn listing(changes: &[Change]) -> Vec<String> {
+    // The sign and the word behind it: `+ route`.
+    let kind = |change: &Change| {
+        let behind = change.text.match_indices(' ').nth(1).map_or(change.text.len(), |(at, _)| at);
+        change.text[..behind].to_owned()
+    };
+    let mut lines = Vec::new();
+    for same in changes.chunk_by(|a, b| kind(a) == kind(b)) {
+        let shown = if same.len() > 2 * LISTED { LISTED } else { same.len() };
+        lines.extend(same[..shown].iter().map(|change| {
+            let remark = if change.restart_needed { "   (needs a restart)" } else { "" };
+            format!("{}{remark}", change.text)
+        }));
+        if shown < same.len() {
+            lines.push(format!("{}: and {} more; -j lists all", kind(&same[0]), same.len() - shown));
+        }
+    }
+    lines
 }
 
 /// The answer, or an error with what the router listed.
@@ -230,5 +258,26 @@ pub fn asked<T>(result: Result<T, ClientError>) -> Result<T> {
     match result {
         Err(ClientError::Refused(refusal)) => bail!("refused, and nothing has changed: {refusal}"),
         other => Ok(other?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(text: String) -> Change {
+        Change { text, values: Vec::new(), restart_needed: false }
+    }
+
+    #[test]
+    fn many_changes_of_one_kind_are_counted() {
+        let route = |i: usize| change(format!("+ route 10.{}.{}.0/24 blackhole", i / 256, i % 256));
+        let mut changes = vec![change("~ router: frames 1 -> 2".to_owned())];
+        changes.extend((0..20_000).map(route));
+        changes.extend((0..2 * LISTED).map(|i| change(format!("- path p{i}"))));
+        let lines = listing(&changes);
+        assert_eq!(lines.len(), 1 + LISTED + 1 + 2 * LISTED);
+        assert_eq!(lines[1 + LISTED], "+ route: and 19980 more; -j lists all");
+        assert_eq!(lines.last().unwrap(), "- path p39", "those that are few enough are all listed");
     }
 }

@@ -6,7 +6,7 @@ use crate::output::{is_coloured, print_json};
 use anyhow::{Context, Result, anyhow, bail};
 use control::api::{DropExplained, Explanation, StepOutcome};
 use control::explain::{Asked, Probe, offline};
-use io::pcap::{LinkType, Reader};
+use io::pcap::{Direction, LinkType, Reader};
 use packet::DropReason;
 use std::fs::File;
 use std::io::{Write, stdout};
@@ -21,8 +21,9 @@ pub fn explain(arguments: &Explain) -> Result<ExitCode> {
     let words = arguments.packet.join(" ");
     let asked = match &arguments.pcap {
         Some(file) => {
-            let frame = frame_of(file, arguments.number)?;
-            Asked::Frame { port: arguments.port.clone(), frame, ours: arguments.as_ours }
+            let (frame, came) = frame_of(file, arguments.number)?;
+            let ours = arguments.as_ours || came.as_ref().is_some_and(|came| came.ours);
+            Asked::Frame { port: arguments.port.clone().or(came.map(|came| came.port)), frame, ours }
         }
         None => Asked::Probe(probe(&words)?),
     };
@@ -66,8 +67,16 @@ fn ask(arguments: &Explain, asked: &Asked, words: &str) -> Result<Explanation> {
     Ok(arguments.socket.client().ask("/v1/explain", &parameters)?)
 }
 
+/// How a packet of a capture came in, where the capture says so.
+struct Came {
+    /// By which port.
+    port: String,
+    /// Whether it was for that port itself.
+    ours: bool,
+}
+
 /// The packet of that number, from 1, of a capture.
-fn frame_of(file: &Path, number: u64) -> Result<Vec<u8>> {
+fn frame_of(file: &Path, number: u64) -> Result<(Vec<u8>, Option<Came>)> {
     let wrong = || format!("the capture '{}' cannot be read", file.display());
     let mut reader = Reader::new(File::open(file).with_context(wrong)?).with_context(wrong)?;
     for _ in 1..number {
@@ -75,11 +84,19 @@ fn frame_of(file: &Path, number: u64) -> Result<Vec<u8>> {
             bail!("'{}' has fewer than {number} packets", file.display());
         }
     }
-    match reader.next_record().with_context(wrong)? {
-        Some(record) if record.link != LinkType::ETHERNET => bail!("packet {number} is not of Ethernet"),
-        Some(record) => Ok(record.data.to_vec()),
-        None => bail!("'{}' has fewer than {number} packets", file.display()),
+    if !reader.advance().with_context(wrong)? {
+        bail!("'{}' has fewer than {number} packets", file.display());
     }
+    let record = reader.record().context("it has advanced to one")?;
+    if record.link != LinkType::ETHERNET {
+        bail!("packet {number} is not of Ethernet");
+    }
+    let interface = reader.interfaces().get(record.interface as usize);
+    let came = interface.filter(|_| record.direction == Direction::In).and_then(|interface| {
+        let ours = record.data.starts_with(&interface.station?.0);
+        Some(Came { port: interface.name.clone(), ours })
+    });
+    Ok((record.data.to_vec(), came))
 }
 
 fn print(out: &mut dyn Write, explanation: &Explanation) -> Result<()> {

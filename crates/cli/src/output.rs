@@ -88,6 +88,10 @@ fn scaled(mut number: f64, units: &[&str]) -> String {
         number /= 1000.0;
         unit += 1;
     }
+    // An empty sum of numbers with fractions is minus zero.
+    if number.abs() < 0.5 && unit == 0 {
+        number = 0.0;
+    }
     let digits = match number {
         n if unit == 0 || n >= 99.95 => 0,
         n if n >= 9.995 => 1,
@@ -141,6 +145,7 @@ mod tests {
         {
             assert_eq!(rate(number), text);
         }
+        assert_eq!(short(-0.0), "0", "an empty sum is minus zero");
         assert_eq!(short(1_250_000.0), "1.25M");
         assert_eq!(short(123_456.0), "123k");
     }

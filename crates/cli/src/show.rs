@@ -250,7 +250,7 @@ impl Shown for Latencies {
                 let last = index == 2;
                 let promised = path.promised_delay_ns.filter(|_| last).map_or(String::new(), brief);
                 rows.add([
-                    if index == 0 { path.name.clone() } else { String::new() },
+                    path.name.clone(),
                     place.into(),
                     latency.packets.saturating_sub(old.map_or(0, |old| old.packets)).to_string(),
                     brief(latency.mean_ns()),

@@ -11,7 +11,7 @@ use io::pcap::{Direction, Interface, LinkType, Record, Writer};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write, stderr, stdout};
 use std::process::ExitCode;
-use units::Instant;
+use units::{Instant, Mac};
 
 /// Follows packets until the limit, the end of the router, or a signal.
 pub fn trace(arguments: &Trace) -> Result<ExitCode> {
@@ -80,7 +80,8 @@ fn after(ns: u64) -> String {
 /// The capture that frames are written to besides.
 struct File {
     writer: Writer<Output>,
-    interfaces: HashMap<String, u32>,
+    /// Their numbers in the file, by name and station address.
+    interfaces: HashMap<(String, Option<Mac>), u32>,
 }
 
 impl File {
@@ -95,22 +96,34 @@ impl File {
             .iter()
             .map(|stage| format!("{} {}: {}", after(stage.after_ns), stage.stage, stage.text))
             .collect();
-        self.write(packet.time_ns, &packet.in_port, Direction::In, &packet.frame, &way.join("\n"))?;
+        let came = (packet.in_port.as_str(), packet.in_station.as_deref());
+        self.write(packet.time_ns, came, Direction::In, &packet.frame, &way.join("\n"))?;
         if let (Some(port), Some(frame)) = (&packet.out_port, &packet.sent_frame) {
             let comment = format!("sent {port}, {} after it came in by {}", after(packet.took_ns), packet.in_port);
-            self.write(packet.time_ns + packet.took_ns, port, Direction::Out, frame, &comment)?;
+            let left = (port.as_str(), packet.out_station.as_deref());
+            self.write(packet.time_ns + packet.took_ns, left, Direction::Out, frame, &comment)?;
         }
         Ok(self.writer.flush()?)
     }
 
-    fn write(&mut self, time_ns: u64, port: &str, direction: Direction, hex: &str, comment: &str) -> Result<()> {
+    /// Adds a frame that passed a port, which has a name and a station address.
+    fn write(
+        &mut self,
+        time_ns: u64,
+        (port, station): (&str, Option<&str>),
+        direction: Direction,
+        hex: &str,
+        comment: &str,
+    ) -> Result<()> {
         let data = bytes(hex).ok_or_else(|| anyhow!("the router sent a frame that is not in hexadecimal"))?;
-        let interface = match self.interfaces.get(port) {
+        let key = (port.to_owned(), station.and_then(|station| station.parse().ok()));
+        let interface = match self.interfaces.get(&key) {
             Some(&known) => known,
             None => {
-                let new = Interface { name: port.to_owned(), link: LinkType::ETHERNET, snap_length: 0 };
+                let (name, station) = key.clone();
+                let new = Interface { name, link: LinkType::ETHERNET, snap_length: 0, station };
                 let number = self.writer.add_interface(new)?;
-                self.interfaces.insert(port.to_owned(), number);
+                self.interfaces.insert(key, number);
                 number
             }
         };

@@ -10,11 +10,13 @@
 
 pub mod access;
 pub mod api;
+mod arrivals;
 mod client;
 mod daemon;
 mod events;
 pub mod explain;
 pub mod history;
+pub mod memory;
 mod metrics;
 mod names;
 mod remarks;

@@ -4,7 +4,7 @@
 use plane::snapshot::Snapshot;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use units::{InterfaceId, PathId, PortId};
+use units::{InterfaceId, Mac, PathId, PortId};
 
 /// Names kept of each kind besides those in use; the oldest go first.
 const MOST: usize = 1000;
@@ -13,6 +13,7 @@ const MOST: usize = 1000;
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     ports: BTreeMap<PortId, Arc<str>>,
+    stations: BTreeMap<PortId, Mac>,
     interfaces: BTreeMap<InterfaceId, Arc<str>>,
     paths: BTreeMap<PathId, Arc<str>>,
 }
@@ -20,8 +21,9 @@ pub struct Names {
 impl Names {
     /// Adds the names of a generation.
     pub fn learn(&mut self, snapshot: &Snapshot) {
-        let ports = snapshot.ports.iter().enumerate().filter_map(|(i, port)| Some((PortId::at(i), port.as_ref()?)));
-        keep(&mut self.ports, ports.map(|(id, port)| (id, port.name.clone())));
+        let ports = || snapshot.ports.iter().enumerate().filter_map(|(i, port)| Some((PortId::at(i), port.as_ref()?)));
+        keep(&mut self.ports, ports().map(|(id, port)| (id, port.name.clone())));
+        keep(&mut self.stations, ports().map(|(id, port)| (id, port.mac)));
         keep(&mut self.interfaces, snapshot.interfaces.iter().map(|i| (i.id, Arc::from(i.name.as_str()))));
         keep(&mut self.paths, snapshot.paths.iter().map(|path| (path.id, path.name.clone())));
     }
@@ -29,6 +31,11 @@ impl Names {
     /// A port's name; its number where it is not known.
     pub fn port(&self, id: PortId) -> String {
         self.ports.get(&id).map_or_else(|| format!("#{id}"), |name| name.to_string())
+    }
+
+    /// A port's station address, where it is known.
+    pub fn station(&self, id: PortId) -> Option<Mac> {
+        self.stations.get(&id).copied()
     }
 
     /// An interface's name; its number where it is not known.
@@ -42,8 +49,8 @@ impl Names {
     }
 }
 
-fn keep<K: Ord + Copy>(names: &mut BTreeMap<K, Arc<str>>, current: impl Iterator<Item = (K, Arc<str>)>) {
-    let current: BTreeMap<K, Arc<str>> = current.collect();
+fn keep<K: Ord + Copy, V>(names: &mut BTreeMap<K, V>, current: impl Iterator<Item = (K, V)>) {
+    let current: BTreeMap<K, V> = current.collect();
     let surplus = names.len().saturating_sub(MOST);
     let gone: Vec<K> = names.keys().filter(|id| !current.contains_key(id)).take(surplus).copied().collect();
     gone.iter().for_each(|id| drop(names.remove(id)));
@@ -58,11 +65,11 @@ mod tests {
     fn names_of_things_that_are_gone_are_kept_but_not_for_ever() {
         let mut names = BTreeMap::new();
         for id in 1..5000 {
-            keep(&mut names, [0, id].into_iter().map(|id| (id, Arc::from(format!("p{id}")))));
+            keep(&mut names, [0, id].into_iter().map(|id| (id, format!("p{id}"))));
         }
         assert!(names.len() <= MOST + 2, "{}", names.len());
         for id in [0, 4500, 4999] {
-            assert_eq!(names[&id].as_ref(), format!("p{id}"));
+            assert_eq!(names[&id], format!("p{id}"));
         }
     }
 }

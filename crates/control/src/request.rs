@@ -150,6 +150,8 @@ pub struct Capture {
     pub limit: Option<u64>,
     /// Bytes of each; all where none.
     pub snaplen: Option<usize>,
+    /// Each as it came in as well.
+    pub arrivals: bool,
 }
 
 /// Which packets to follow.
@@ -273,6 +275,7 @@ fn capture(query: &Query) -> Result<Capture, ApiError> {
         matching,
         limit: query.number("limit", 1, u64::MAX)?,
         snaplen: query.number("snaplen", LEAST_SNAPLEN, u32::MAX.into())?.map(|bytes| bytes as usize),
+        arrivals: flag(query, "arrivals")?,
     })
 }
 

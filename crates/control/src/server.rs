@@ -375,7 +375,8 @@ async fn collect(body: Incoming) -> Result<Bytes, ApiError> {
 }
 
 fn open(daemon: &Daemon, capture: request::Capture) -> Result<Capturing, ApiError> {
-    let wanted = Wanted { limit: capture.limit, snaplen: capture.snaplen, ..daemon.wanted(capture.matching)? };
+    let request::Capture { matching, limit, snaplen, arrivals } = capture;
+    let wanted = Wanted { limit, snaplen, arrivals, ..daemon.wanted(matching)? };
     daemon.taps().open(Tap::new(wanted)).ok_or_else(|| {
         ApiError::new(ErrorKind::Busy, "as many captures as there can be are open", "end one of them first")
     })

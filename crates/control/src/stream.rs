@@ -18,7 +18,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use units::Nanos;
+use units::{Instant, Mac, Nanos, PortId};
 
 /// The trailer that counts the packets a reader was too slow for.
 pub(crate) const MISSED: &str = "switchpath-missed";
@@ -50,7 +50,8 @@ impl Sink for Gathered {
 struct Encoder {
     writer: Writer<Gathered>,
     gathered: Gathered,
-    interfaces: HashMap<String, u32>,
+    /// Their numbers in the file, by name and station address.
+    interfaces: HashMap<(String, Option<Mac>), u32>,
     snaplen: u32,
 }
 
@@ -62,31 +63,48 @@ impl Encoder {
         Ok(Encoder { writer, gathered, interfaces: HashMap::new(), snaplen: snaplen.unwrap_or(0) as u32 })
     }
 
-    /// Adds a packet: sent ones at the port they left by, others at the port they came in by.
+    /// Adds a packet: as it came in where that is known, and as it left by its port. Where the one is not known and the other did
+    /// not happen, as it was when it met its fate.
     fn add(&mut self, packet: &Captured, names: &Names) -> Result<(), WriteError> {
-        let (port, direction) = match packet.fate {
-            Fate::Sent(port) => (Some(port), Direction::Out),
-            _ => (packet.in_port, Direction::In),
-        };
+        let comment = packet.comment(names);
+        if let Some(came) = &packet.arrival {
+            let (at, direction) = ((came.time, Some(came.port)), Direction::In);
+            self.record(at, direction, came.frame.len(), &came.frame, (names, &comment))?;
+        }
+        match packet.fate {
+            Fate::Sent(port) => {
+                self.record((packet.time, Some(port)), Direction::Out, packet.length, &packet.frame, (names, &comment))
+            }
+            _ if packet.arrival.is_some() => Ok(()),
+            _ => {
+                let at = (packet.time, packet.in_port);
+                self.record(at, Direction::In, packet.length, &packet.frame, (names, &comment))
+            }
+        }
+    }
+
+    fn record(
+        &mut self,
+        (time, port): (Instant, Option<PortId>),
+        direction: Direction,
+        length: usize,
+        data: &[u8],
+        (names, comment): (&Names, &str),
+    ) -> Result<(), WriteError> {
         let name = port.map_or_else(|| "router".to_owned(), |port| names.port(port));
-        let interface = match self.interfaces.get(&name) {
+        let station = port.and_then(|port| names.station(port));
+        let link = LinkType::ETHERNET;
+        let key = (name, station);
+        let interface = match self.interfaces.get(&key) {
             Some(&known) => known,
             None => {
-                let (link, snap_length) = (LinkType::ETHERNET, self.snaplen);
-                let added = self.writer.add_interface(Interface { name: name.clone(), link, snap_length })?;
-                self.interfaces.insert(name, added);
+                let interface = Interface { name: key.0.clone(), link, snap_length: self.snaplen, station };
+                let added = self.writer.add_interface(interface)?;
+                self.interfaces.insert(key, added);
                 added
             }
         };
-        self.writer.packet(&Record {
-            time: packet.time,
-            interface,
-            link: LinkType::ETHERNET,
-            original: packet.length as u32,
-            data: &packet.frame,
-            direction,
-            comment: &packet.comment(names),
-        })
+        self.writer.packet(&Record { time, interface, link, original: length as u32, data, direction, comment })
     }
 
     /// What was added since the last time.
@@ -118,6 +136,7 @@ pub(crate) fn growing(daemon: Arc<Daemon>, packets: Capturing) -> (Growing, impl
         if let Err(error) = fill(&daemon, packets, &sender).await {
             tracing::warn!("a live capture has ended: {error}");
         }
+        daemon.arrivals().release(daemon.taps());
     };
     (Growing(receiver), work)
 }
@@ -220,7 +239,7 @@ mod tests {
     use super::*;
     use io::pcap::Reader;
     use packet::DropReason;
-    use units::{Instant, PathId, PortId};
+    use units::PathId;
 
     #[test]
     fn packets_read_back_with_their_fates() {
@@ -232,6 +251,7 @@ mod tests {
             fate,
             in_port,
             path: Some(PathId(2)),
+            arrival: None,
         };
         let names = Names::default();
         let mut bytes = Vec::new();

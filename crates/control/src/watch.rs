@@ -3,6 +3,7 @@
 //! A worker waits for nobody. A packet that a reader is not ready to take is counted as missed and forgotten; with nobody
 //! watching, a worker pays two loads a step.
 
+use crate::arrivals::{Arrival, Arrivals};
 use crate::events::{EventLog, What};
 use crate::names::Names;
 use crate::roster::{Armed, Roster, Subscription, Watch};
@@ -27,6 +28,7 @@ pub(crate) struct Watcher {
     pub log: Arc<EventLog>,
     pub taps: Arc<Taps>,
     pub traces: Arc<Traces>,
+    pub arrivals: Arc<Arrivals>,
 }
 
 impl Observer for Watcher {
@@ -36,7 +38,8 @@ impl Observer for Watcher {
                 if meta.flags & Meta::FOLLOWED != 0 {
                     self.traces.end(now, frame, meta, fate, number);
                 }
-                offer(&self.taps, now, frame, meta, fate);
+                let arrival = self.taps.is_watched().then(|| self.arrivals.take(number, meta)).flatten();
+                offer(&self.taps, now, frame, meta, fate, arrival);
             }
             Event::Passed { frame, meta, stage, number } => self.traces.pass(now, frame, meta, stage, number),
             _ => self.log_event(now, event),
@@ -44,10 +47,12 @@ impl Observer for Watcher {
     }
 
     fn wants(&self) -> Wants {
-        Wants { packets: self.taps.is_watched(), stages: self.traces.are_open() }
+        let captures = self.taps.is_watched();
+        Wants { packets: captures, stages: self.traces.are_open(), arrivals: captures }
     }
 
     fn choose(&mut self, now: Instant, port: PortId, packets: &mut [Packet]) {
+        self.arrivals.keep(&self.taps, now, port, packets);
         self.traces.choose(now, port, packets);
     }
 }
@@ -71,6 +76,8 @@ pub struct Wanted {
     pub limit: Option<u64>,
     /// The most bytes of each; all where none.
     pub snaplen: Option<usize>,
+    /// Each as it came in as well.
+    pub arrivals: bool,
 }
 
 /// A packet that met its fate.
@@ -88,6 +95,8 @@ pub struct Captured {
     pub in_port: Option<PortId>,
     /// The path it took last; nothing where it met its fate before it took one.
     pub path: Option<PathId>,
+    /// The packet as it came in, not cut; nothing where that was not wanted or not kept.
+    pub arrival: Option<Arrival>,
 }
 
 impl Captured {
@@ -199,8 +208,11 @@ fn fields(frame: &[u8]) -> Option<Fields> {
 
 /// Offers a packet to every capture.
 #[cold]
-fn offer(taps: &Taps, now: Instant, frame: &[u8], meta: &Meta, fate: Fate) {
-    for Armed { watch: tap, sender } in taps.armed().iter().filter(|armed| armed.watch.takes(frame, meta)) {
+fn offer(taps: &Taps, now: Instant, frame: &[u8], meta: &Meta, fate: Fate, arrival: Option<Arrival>) {
+    // A packet is wanted for what it was as well as for what it has become: a translated one has other addresses.
+    let came = |tap: &Tap| arrival.as_ref().filter(|came| tap.wanted.arrivals && tap.takes(&came.frame, meta));
+    let takes = |tap: &Tap| tap.takes(frame, meta) || came(tap).is_some();
+    for Armed { watch: tap, sender } in taps.armed().iter().filter(|armed| takes(&armed.watch)) {
         // A place first: what a full channel refuses need not be copied.
         let Ok(place) = sender.try_reserve() else {
             tap.count(false);
@@ -219,6 +231,7 @@ fn offer(taps: &Taps, now: Instant, frame: &[u8], meta: &Meta, fate: Fate) {
             fate,
             in_port: (!own).then_some(meta.in_port),
             path: (meta.path != CONTROL || meta.refused == 0).then_some(meta.path),
+            arrival: arrival.clone().filter(|_| tap.wanted.arrivals),
         });
         tap.count(true);
     }
@@ -243,7 +256,7 @@ mod tests {
         frame[38..40].copy_from_slice(&[0, 26]);
         let mut meta = Meta::default();
         (meta.in_interface, meta.in_port, meta.path) = (InterfaceId(1), PortId(3), PathId(2));
-        super::offer(taps, Instant::new(9), &frame, &meta, fate);
+        super::offer(taps, Instant::new(9), &frame, &meta, fate, None);
     }
 
     fn wanted(matching: &str) -> Wanted {
@@ -280,8 +293,8 @@ mod tests {
         let taps = Arc::new(Taps::new(MOST_TAPS));
         let mut any = opened(&taps, wanted("any"));
         let mut ip = opened(&taps, wanted("ip"));
-        super::offer(&taps, Instant::START, &[0; 60], &Meta::default(), Fate::Consumed);
-        super::offer(&taps, Instant::START, &[], &Meta::default(), Fate::Consumed);
+        super::offer(&taps, Instant::START, &[0; 60], &Meta::default(), Fate::Consumed, None);
+        super::offer(&taps, Instant::START, &[], &Meta::default(), Fate::Consumed, None);
         assert_eq!((taken(&mut any), taken(&mut ip)), (2, 0));
     }
 

@@ -39,12 +39,17 @@ struct Capture {
 
 impl Capture {
     fn of(packets: &[Captured]) -> Capture {
+        Capture::at([None, None], packets)
+    }
+
+    /// With these station addresses of `lan` and `wan`.
+    fn at(stations: [Option<Mac>; 2], packets: &[Captured]) -> Capture {
         let capture = Capture { directory: tempfile::tempdir().unwrap() };
         let file = File::create(capture.path()).unwrap();
         let mut writer = Writer::new(file, &Application::default(), Nanos::secs(1_700_000_000)).unwrap();
         let link = LinkType::ETHERNET;
-        for name in ["lan", "wan"] {
-            writer.add_interface(Interface { name: name.into(), link, snap_length: 0 }).unwrap();
+        for (name, station) in ["lan", "wan"].into_iter().zip(stations) {
+            writer.add_interface(Interface { name: name.into(), link, snap_length: 0, station }).unwrap();
         }
         for &Captured(time, interface, direction, ttl, destination, kept) in packets {
             let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
@@ -178,6 +183,7 @@ fn the_same_capture_gives_the_same_bytes_at_the_same_times() {
               "hint": "Nothing listens on the router itself; a scan, or the wrong address."
             }
           ],
+          "unjudged_packets": 0,
           "lost_packets": 0,
           "generated": {
             "lan": 4,
@@ -238,7 +244,7 @@ fn packets_come_in_where_the_capture_or_the_operator_says() {
     use Direction::Unknown;
     let capture = Capture::of(&[Captured(0, 1, Unknown, 64, [192, 0, 2, 7], WHOLE)]);
     let (report, _) = through(&capture, &Options::default(), ROUTER);
-    assert_eq!(report.dropped[0].drop.reason, "other_station", "it is for the station of lan");
+    assert_eq!((report.unjudged_packets, report.judged_packets()), (1, 0), "it is for the station of lan: {report:?}");
     let (report, _) = through(&capture, &Options { ours: true, ..Options::default() }, ROUTER);
     assert_eq!(report.sent.get("lan"), Some(&1), "{report:?}");
     let port = |name: &str| Options { port: Some(name.into()), ..Options::default() };
@@ -246,6 +252,37 @@ fn packets_come_in_where_the_capture_or_the_operator_says() {
     assert!(said.contains("new.toml has no port 'dmz'") && said.contains("--port: lan, wan"), "{said}");
     let (report, _) = through(&capture, &port("lan"), ROUTER);
     assert_eq!(report.packets, 1);
+}
+
+#[test]
+fn a_packet_is_judged_by_the_station_its_interface_had_when_it_was_captured() {
+    // The packet names 02:00:00:00:00:01. The port has that address or another, and so had the interface of the capture.
+    let (named, other) = (Some(Mac([2, 0, 0, 0, 0, 1])), Some(Mac([2, 0, 0, 0, 0, 7])));
+    let elsewhere = ROUTER.replace("02:00:00:00:00:01", "02:00:00:00:00:05");
+    for (station, router, fate) in [
+        (None, ROUTER, "sent"),
+        (None, &*elsewhere, "not judged"),
+        (named, ROUTER, "sent"),
+        (named, &*elsewhere, "sent"),
+        (other, &*elsewhere, "dropped"),
+    ] {
+        let packet = Captured(0, 0, Direction::In, 64, [203, 0, 113, 5], WHOLE);
+        let capture = Capture::at([station, None], &[packet]);
+        let (report, _) = through(&capture, &Options::default(), router);
+        let counts = [
+            ("sent", report.sent.values().sum()),
+            ("dropped", report.dropped.iter().map(|drop| drop.packets).sum::<u64>()),
+            ("not judged", report.unjudged_packets),
+        ];
+        assert_eq!(counts.iter().find(|(_, n)| *n == 1).map(|(name, _)| *name), Some(fate), "{station:?}: {report:?}");
+        assert_eq!(report.judged_packets(), u64::from(fate != "not judged"));
+        // The same with the same: alike only where it is known.
+        let (new, old) = (plan(router), plan(router));
+        let named = (Named { name: "new", plan: &new }, Some(Named { name: "old", plan: &old }));
+        let against = replay(&capture.source(), &Options::default(), named, &mut ()).unwrap().against.unwrap();
+        assert_eq!(against.same_packets, report.judged_packets(), "{station:?}: {against:?}");
+        assert_eq!(against.unjudged_packets, report.unjudged_packets);
+    }
 }
 
 #[test]

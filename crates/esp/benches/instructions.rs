@@ -6,7 +6,7 @@ use criterion::measurement::WallTime;
 use criterion::{BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use esp::isa::{Instruction, Opcode, Operator};
 use esp::site::{Fate, Location, Rules, Site};
-use esp::store::{Epochs, Grace, Store, StoreSpec};
+use esp::store::{Epochs, Grace, Pages, Store, StoreSpec};
 use esp::wire::{Addresses, Carriages, Locations, Part, dedicated};
 use packet::{Packet, Pool, Region};
 use std::cell::RefCell;
@@ -78,7 +78,11 @@ struct Rig {
 impl Rig {
     fn new(capacity: u64, batch: usize) -> Rig {
         let mut pool = Pool::new(Region::new(PACKETS));
-        let mut store = Store::new(StoreSpec::of(capacity), &Arc::new(Epochs::new(1)), Grace::Counters);
+        let mut store = Store::new(
+            StoreSpec { pages: Pages::Large, ..StoreSpec::of(capacity) },
+            &Arc::new(Epochs::new(1)),
+            Grace::Counters,
+        );
         let packets = (0..PACKETS).map(|_| pool.take().expect("there is a frame for each")).collect();
         let site = Site::new(store.shards.remove(0));
         let rules = Rules { batch, ..Rules::of(7) };

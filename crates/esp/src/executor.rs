@@ -9,7 +9,7 @@ use crate::seal::{self, NoKey, OperatorKey, Plain};
 use crate::seen::{Clock, Seen};
 use crate::site::{BATCH, Fate, Location, OpcodeCounters, Rules, Site, SiteCounters};
 use crate::station::{self, PortSpec, RouterSpec, Station};
-use crate::store::{Cleaning, Inspector, Key, StoreSpec, WhenFull};
+use crate::store::{Cleaning, Inspector, Key, Pages, StoreSpec, WhenFull};
 use crate::variables::Permitted;
 use crate::wire::{Carriages, Part, Unread};
 use packet::DropReason;
@@ -38,12 +38,19 @@ const CLEANED: usize = 4096;
 pub struct Executor {
     clock: Option<Clock>,
     cleaners: Option<Cleaners>,
+    pages: Pages,
 }
 
 impl Executor {
-    /// One without a clock, so that no instruction is timed, and without another thread: what is to be cleaned by one the first worker cleans.
+    /// One without a clock, so that no instruction is timed, without another thread, so that the first worker cleans, and with stores
+    /// in small pages.
     pub const fn new() -> Executor {
-        Executor { clock: None, cleaners: None }
+        Executor { clock: None, cleaners: None, pages: Pages::Small }
+    }
+
+    /// One whose stores are in large pages: for routers that forward real packets.
+    pub fn in_large_pages(self) -> Executor {
+        Executor { pages: Pages::Large, ..self }
     }
 
     /// One whose stations time some of their batches.
@@ -76,7 +83,7 @@ fn operator_key(plan: &StatePlan) -> Result<Option<OperatorKey>, CannotMake> {
 }
 
 /// What a configuration wants, as stores and rules.
-fn spec(wanted: &Wanted, key_of_operator: Option<OperatorKey>) -> RouterSpec {
+fn spec(wanted: &Wanted, key_of_operator: Option<OperatorKey>, pages: Pages) -> RouterSpec {
     let plan = &wanted.plan;
     let key = Key::new([wanted.secret, !wanted.secret]);
     let cleaning = match plan.cleaning {
@@ -99,6 +106,7 @@ fn spec(wanted: &Wanted, key_of_operator: Option<OperatorKey>) -> RouterSpec {
         // Tags that collide in one store do so in no other.
         key: key.derive(!of),
         diagnostics: plan.diagnostics,
+        pages,
     };
     let of_port = |(port, says): &(PortId, PortStatePlan)| {
         let (input, output) = says.at.are();
@@ -135,13 +143,13 @@ impl Maker for Executor {
         before: Option<&Wanted>,
         wanted: &Wanted,
     ) -> Result<Vec<Box<dyn plane::station::Station>>, CannotMake> {
-        let spec = spec(wanted, operator_key(&wanted.plan)?);
+        let spec = spec(wanted, operator_key(&wanted.plan)?, self.pages);
         let memory = spec.memory();
         if memory > MOST_MEMORY {
             let reason = format!("the stores take {memory} together");
             return Err(CannotMake { reason, hint: "give them smaller capacities".to_string() });
         }
-        let mut made = spec.make_beside(before.map(|before| self::spec(before, None)).as_ref());
+        let mut made = spec.make_beside(before.map(|before| self::spec(before, None, self.pages)).as_ref());
         let hint = || "mend it, or take it out of [state]".to_string();
         for station in &mut made.stations {
             let registry = Registry::of(&wanted.plan.registered);

@@ -17,7 +17,9 @@ local operators = {
 local lengths = {
     [0] = 14, [1] = 26, [2] = 30, [3] = 38, [4] = 46, [5] = 30, [6] = 30, [7] = 22, [8] = 30, [9] = 30, [10] = 30,
 }
-local with_operator = { [1] = true, [2] = true, [3] = true, [4] = true, [10] = true }
+-- COUNT has no operator: the same bits say which counts it forwards.
+local comparisons = { [0] = "<", [1] = "<=" }
+local with_operator = { [2] = true, [3] = true, [4] = true, [10] = true }
 
 local f = {
     version = ProtoField.uint8("ephemeral.version", "Version", base.DEC, nil, 0xe0),
@@ -31,6 +33,8 @@ local f = {
     trace = ProtoField.bool("ephemeral.trace", "Trace", 8, nil, 0x80),
     sealed = ProtoField.bool("ephemeral.sealed", "Sealed", 8, nil, 0x40),
     operator = ProtoField.uint8("ephemeral.operator", "Operator", base.DEC, operators, 0x0f),
+    comparison = ProtoField.uint8("ephemeral.comparison", "Forwards where the count compares so to the threshold", base.DEC,
+        comparisons, 0x01),
     computation = ProtoField.uint64("ephemeral.computation", "Computation", base.HEX),
     tag = ProtoField.uint64("ephemeral.tag", "Tag", base.HEX),
     counter = ProtoField.uint64("ephemeral.counter", "Counter", base.HEX),
@@ -104,7 +108,10 @@ function ephemeral.dissector(tvb, pinfo, tree)
     local said = part:add(f.length, tvb(2, 1))
     part:add(f.trace, tvb(3, 1))
     part:add(f.sealed, tvb(3, 1))
-    if with_operator[opcode] then
+    if opcode == 1 then
+        part:add(f.comparison, tvb(3, 1))
+        name = name .. " " .. comparisons[tvb(3, 1):bitfield(7, 1)]
+    elseif with_operator[opcode] then
         part:add(f.operator, tvb(3, 1))
         name = name .. " " .. (operators[tvb(3, 1):bitfield(4, 4)] or "?")
     end

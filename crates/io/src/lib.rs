@@ -15,6 +15,7 @@ pub mod ingress;
 mod interfaces;
 pub mod login;
 pub mod memif;
+pub mod memory;
 pub mod netlink;
 pub mod netns;
 pub mod offload;

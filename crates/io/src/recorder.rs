@@ -1,7 +1,7 @@
 //! Capturing beside forwarding: frames go through a bounded ring to a thread that writes them.
 //!
-//! Whoever forwards never waits for the disk. What the ring has no room for is counted and forgotten; where the disk is
-//! full, the capture ends, which is said once, and forwarding goes on.
+//! A forwarding thread never waits for the disk. A frame that the ring has no room for is counted and forgotten. While the disk is full,
+//! frames are counted and forgotten as well, which is said when it begins; the capture goes on when there is room again.
 
 use crate::pcap::{Application, Direction, Interface, LinkType, Record, WriteError, Writer};
 use crate::remarks::{OpenError, Remarks};
@@ -19,6 +19,8 @@ use units::{Instant, Nanos};
 const RING: usize = 4 << 20;
 /// How long frames may lie in the ring. Ringing the writer for each would cost a system call.
 const PAUSE: Nanos = Nanos::millis(20);
+/// Pauses between two attempts to write again to a disk that was full: a second.
+const RETRY: u32 = 50;
 /// What goes before each frame in the ring: time, length on the wire, bytes, bytes of comment, direction.
 const HEADER: usize = 8 + 4 + 4 + 2 + 1;
 
@@ -78,14 +80,14 @@ pub fn start(path: &Path, name: &str, epoch: Nanos, remarks: Remarks) -> Result<
     let file = File::create(path).map_err(|error| wrong(error.to_string()))?;
     let application = Application::here(concat!("switchpath ", env!("CARGO_PKG_VERSION")));
     let mut writer = Writer::new(file, &application, epoch).map_err(|error| wrong(error.to_string()))?;
-    let interface = Interface { name: name.to_owned(), link: LinkType::ETHERNET, snap_length: 0 };
+    let interface = Interface { name: name.to_owned(), link: LinkType::ETHERNET, snap_length: 0, station: None };
     writer.add_interface(interface).map_err(|error| wrong(error.to_string()))?;
     let waker = Waker::new().map_err(|error| wrong(error.to_string()))?;
     let (ring, frames) = RingBuffer::new(RING);
     let (closed, written, lost) = Default::default();
     let shared = Arc::new(Shared { waker, closed, written, lost });
     let (theirs, what) = (shared.clone(), format!("capture '{}'", path.display()));
-    let write = move || Writing { frames, writer, shared: theirs, accepted: 0, failed: false, what, remarks }.run();
+    let write = move || Writing { frames, writer, shared: theirs, accepted: 0, failing: None, what, remarks }.run();
     let thread =
         thread::Builder::new().name("capture".into()).spawn(write).map_err(|error| wrong(error.to_string()))?;
     Ok((Recorder { ring, shared: shared.clone() }, Recording { shared, thread }))
@@ -144,9 +146,10 @@ struct Writing {
     frames: Consumer<u8>,
     writer: Writer<File>,
     shared: Arc<Shared>,
-    /// Frames given to the writer.
+    /// Frames given to the writer, and not known to be lost.
     accepted: u64,
-    failed: bool,
+    /// While the disk is full: pauses until it is tried again.
+    failing: Option<u32>,
     what: String,
     remarks: Remarks,
 }
@@ -158,17 +161,18 @@ impl Writing {
         loop {
             // Read before the ring is emptied: what comes after the close is nothing.
             let closed = self.shared.closed.load(Ordering::Acquire);
+            self.retry();
             while self.next(&mut scratch) {
-                if self.failed {
+                if self.failing.is_some() {
                     self.shared.lost.fetch_add(1, Ordering::Relaxed);
                 } else if let Err(error) = self.write(&scratch) {
-                    self.give_up(&error);
+                    self.fail(&error);
                 }
             }
-            if !self.failed {
+            if self.failing.is_none() {
                 match self.writer.flush() {
                     Ok(()) => self.shared.written.store(self.writer.written(), Ordering::Relaxed),
-                    Err(error) => self.give_up(&error),
+                    Err(error) => self.fail(&error),
                 }
             }
             if closed {
@@ -178,16 +182,36 @@ impl Writing {
             let _ = sleeper.sleep([], PAUSE);
         }
         let lost = self.shared.lost.load(Ordering::Relaxed);
-        if lost > 0 && !self.failed {
-            self.remarks.add(format!("{}: {lost} frames are missing, because the disk was too slow", self.what));
+        if lost > 0 && self.failing.is_none() {
+            self.remarks
+                .add(format!("{}: {lost} frames are missing, because the disk was full or too slow", self.what));
         }
     }
 
-    fn give_up(&mut self, error: &WriteError) {
-        self.failed = true;
-        self.remarks.add(format!("{}: {error}", self.what));
+    /// The disk takes no more.
+    fn fail(&mut self, error: &WriteError) {
+        self.failing = Some(RETRY);
+        self.remarks.add(format!("{}: {error}; it goes on when the disk has room again", self.what));
         self.shared.written.store(error.written, Ordering::Relaxed);
         self.shared.lost.fetch_add(self.accepted - error.written, Ordering::Relaxed);
+        self.accepted = error.written;
+    }
+
+    /// Tries now and then whether a disk that was full has room again.
+    fn retry(&mut self) {
+        let Some(pauses) = &mut self.failing else { return };
+        *pauses = pauses.saturating_sub(1);
+        if *pauses > 0 {
+            return;
+        }
+        self.failing = match self.writer.resume() {
+            Ok(()) => {
+                let lost = self.shared.lost.load(Ordering::Relaxed);
+                self.remarks.add(format!("{}: it goes on; {lost} frames are missing", self.what));
+                None
+            }
+            Err(_) => Some(RETRY),
+        };
     }
 
     /// Takes the next frame out of the ring, header first.

@@ -5,9 +5,11 @@
 
 use io::pcap::{Application, Direction, Fault, Interface, LinkType, MAX_BLOCK, Reader, Record, Sink, Writer};
 use proptest::prelude::*;
+use std::cell::RefCell;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::rc::Rc;
 use units::{Instant, Nanos};
 
 /// A record that owns what it says.
@@ -52,7 +54,7 @@ impl Owned {
 }
 
 fn interface(name: &str) -> Interface {
-    Interface { name: name.to_owned(), link: LinkType::ETHERNET, snap_length: 0 }
+    Interface { name: name.to_owned(), link: LinkType::ETHERNET, snap_length: 0, station: None }
 }
 
 fn written(interfaces: &[Interface], records: &[Owned]) -> Vec<u8> {
@@ -297,6 +299,24 @@ impl Sink for Disk {
     }
 }
 
+/// The same, whose room the test changes meanwhile.
+struct Shared(Rc<RefCell<Disk>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.borrow_mut().write(bytes)
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Sink for Shared {
+    fn cut(&mut self, length: u64) -> std::io::Result<()> {
+        self.0.borrow_mut().cut(length)
+    }
+}
+
 #[test]
 fn a_full_disk_surfaces_and_what_was_written_stays_readable() {
     for room in [500, 65_000, 66_000, 200_000] {
@@ -313,6 +333,33 @@ fn a_full_disk_surfaces_and_what_was_written_stays_readable() {
         assert!(read_error.is_none(), "{read_error:?}");
         assert_eq!(records.len() as u64, error.written);
         assert!(records.iter().all(|r| *r == record));
+    }
+}
+
+#[test]
+fn a_capture_goes_on_when_the_disk_has_room_again() {
+    // From where the file has its header only to where it has several chunks.
+    for room in [100, 500, 65_000, 66_000, 200_000] {
+        let disk = Rc::new(RefCell::new(Disk { bytes: Vec::new(), room: 1000 }));
+        let mut writer = Writer::new(Shared(disk.clone()), &Application::default(), Nanos::ZERO).unwrap();
+        disk.borrow_mut().room = room;
+        writer.add_interface(interface("eth0")).unwrap();
+        let record = |n: u64| Owned { comment: "sent".into(), ..Owned::plain(n, 1000, &[7; 1000]) };
+        let failed = (0..1000).find(|&n| writer.packet(&record(n).record()).is_err() || writer.flush().is_err());
+        let failed = failed.expect("the disk is too small");
+        let before = writer.written();
+        assert!(before <= failed);
+        assert!(writer.resume().is_err() && writer.packet(&record(0).record()).is_err(), "there is no room yet");
+        disk.borrow_mut().room = room + 500;
+        assert!(writer.resume().is_err(), "room for one packet is not enough to go on");
+        disk.borrow_mut().room = 1 << 20;
+        writer.resume().unwrap();
+        (2000..2100).for_each(|n| writer.packet(&record(n).record()).unwrap());
+        assert_eq!(writer.finish().unwrap(), before + 100);
+        let (records, read_error) = read(&disk.borrow().bytes);
+        assert!(read_error.is_none(), "{read_error:?}");
+        let expected: Vec<Owned> = (0..before).chain(2000..2100).map(record).collect();
+        assert!(records == expected, "{room}: {} records", records.len());
     }
 }
 

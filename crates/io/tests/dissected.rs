@@ -192,7 +192,9 @@ fn finished((mut frame, todo): (Vec<u8>, Offload), mark: bool) -> Vec<Vec<u8>> {
 
 fn write(path: &Path, frames: &[Vec<u8>]) {
     let mut writer = Writer::new(File::create(path).unwrap(), &Application::default(), Nanos::ZERO).unwrap();
-    writer.add_interface(Interface { name: "wan".into(), link: LinkType::ETHERNET, snap_length: 0 }).unwrap();
+    writer
+        .add_interface(Interface { name: "wan".into(), link: LinkType::ETHERNET, snap_length: 0, station: None })
+        .unwrap();
     for (i, data) in frames.iter().enumerate() {
         let record = Record {
             time: Instant::new(i as u64),

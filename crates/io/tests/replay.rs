@@ -18,7 +18,7 @@ fn capture(packets: &[(u64, u32)]) -> (TempDir, PathBuf) {
     let path = directory.path().join("in.pcapng");
     let mut writer = Writer::new(File::create(&path).unwrap(), &Application::default(), Nanos::ZERO).unwrap();
     let link = LinkType::ETHERNET;
-    writer.add_interface(Interface { name: String::new(), link, snap_length: 0 }).unwrap();
+    writer.add_interface(Interface { name: String::new(), link, snap_length: 0, station: None }).unwrap();
     for (i, &(us, original)) in packets.iter().enumerate() {
         let data = vec![i as u8; if original > 3000 { 60 } else { original as usize }];
         let time = Instant::new(1_700_000_000_000_000_000) + Nanos::micros(us);

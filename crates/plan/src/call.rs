@@ -84,6 +84,9 @@ pub struct Call {
     pub options: Vec<(&'static str, u64)>,
     /// The canonical text: every option with its unit. Reads back as an equal call.
     pub text: String,
+    /// The same without the options that have their default. Reads back as an equal call, too.
+    #[serde(skip)]
+    pub(crate) brief: String,
     /// What it has in braces: of a scheme that orders queues, what manages each of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub inner: Vec<Call>,
@@ -106,6 +109,22 @@ impl fmt::Display for Call {
 }
 
 impl Call {
+    /// A call of nothing, where one could not be read.
+    pub(crate) fn nothing() -> Call {
+        let cost = Figure::flat(Nanos::ZERO, Source::Assumed);
+        let (text, brief) = Default::default();
+        Call { name: "", options: Vec::new(), text, brief, inner: Vec::new(), cost, code: None }
+    }
+
+    /// The same, with these in braces.
+    pub(crate) fn around(self, inner: Vec<Call>) -> Call {
+        let braced = |head: &str, of: fn(&Call) -> &str| {
+            format!("{head}{{{}}}", inner.iter().map(of).collect::<Vec<_>>().join(", "))
+        };
+        let (text, brief) = (braced(&self.text, |call| &call.text), braced(&self.brief, |call| &call.brief));
+        Call { text, brief, inner, ..self }
+    }
+
     /// Reads a call of one of the `declarations`; `what` is the field's word for them, like `scheme`.
     pub fn parse(text: &str, declarations: &[Declaration], what: &str) -> Result<Call, TextError> {
         let (name, arguments) = split(text)?;
@@ -136,8 +155,16 @@ impl Call {
         }
         above(declaration, &options, &given, name)?;
         let cost = declared(declaration, &options);
-        let text = canonical(declaration, &options);
-        Ok(Call { name: declaration.name, text, options, inner: Vec::new(), cost, code: None })
+        let text = canonical(declaration, &options, |_| true);
+        let is_set =
+            |index: usize| given[index].is_some() && !is_default(&declaration.options[index], options[index].1);
+        let brief = canonical(declaration, &options, is_set);
+        Ok(Call { name: declaration.name, text, brief, options, inner: Vec::new(), cost, code: None })
+    }
+
+    /// The text without the options that have their default.
+    pub fn brief(&self) -> &str {
+        &self.brief
     }
 
     /// The value of a declared option.
@@ -176,13 +203,14 @@ fn declared(declaration: &Declaration, options: &[(&'static str, u64)]) -> Figur
     Figure { cost: Cost { packet, kilobyte }, source }
 }
 
-fn canonical(declaration: &Declaration, options: &[(&'static str, u64)]) -> String {
-    if options.is_empty() {
-        return declaration.name.to_string();
-    }
-    let pairs = declaration.options.iter().zip(options);
-    let all: Vec<String> = pairs.map(|(o, (name, value))| format!("{name}={}", o.unit.write(*value))).collect();
-    format!("{}({})", declaration.name, all.join(","))
+fn canonical(declaration: &Declaration, options: &[(&'static str, u64)], is_written: impl Fn(usize) -> bool) -> String {
+    let pairs = declaration.options.iter().zip(options).enumerate().filter(|(index, _)| is_written(*index));
+    let all: Vec<String> = pairs.map(|(_, (o, (name, value)))| format!("{name}={}", o.unit.write(*value))).collect();
+    if all.is_empty() { declaration.name.to_string() } else { format!("{}({})", declaration.name, all.join(",")) }
+}
+
+fn is_default(declared: &OptionDeclaration, value: u64) -> bool {
+    declared.unit.read(declared.default).is_ok_and(|default| default == value)
 }
 
 /// A part of the text and where it starts.

@@ -1,6 +1,7 @@
 //! From text to a plan: everything that is wrong is found in one pass, and nothing is half taken.
 
 mod advertise;
+mod chunks;
 pub(crate) mod connected;
 mod cpu;
 pub(crate) mod hop;
@@ -86,28 +87,55 @@ fn read(path: &std::path::Path, name: &str) -> Result<String, Diagnostics> {
 
 /// As [`check`], with the warnings of a good configuration.
 pub fn examine(source: &str, file_name: &str, catalogue: &Catalogue) -> Checked {
+    examine_in_chunks(source, file_name, catalogue, (chunks::LEAST, chunks::TABLES))
+}
+
+/// As [`examine`], in chunks of `tables` routes where there are at least `least`.
+fn examine_in_chunks(source: &str, file_name: &str, catalogue: &Catalogue, (least, tables): (usize, usize)) -> Checked {
     let mut report = Report::new(source, file_name);
-    let plan = if source.len() > MOST_BYTES {
+    if source.len() > MOST_BYTES {
         report.error(0..0, "", || {
             (format!("the file is larger than {} MiB", MOST_BYTES >> 20), "is this a configuration?".to_string())
         });
-        None
-    } else {
-        plan(&mut report, catalogue)
-    };
+        return Checked { plan: None, diagnostics: report.finish() };
+    }
+    if let Some(chunks) = chunks::divide(source, least, tables) {
+        if let Ok(plan) = plan(&mut report, &chunks.rest, Some(&chunks), catalogue) {
+            return finished(plan, report);
+        }
+        // Its syntax is wrong somewhere: the whole says best where.
+        report = Report::new(source, file_name);
+    }
+    let plan = plan(&mut report, source, None, catalogue).unwrap_or_else(|BadSyntax| unreachable!("it was reported"));
+    finished(plan, report)
+}
+
+fn finished(plan: Option<Plan>, report: Report<'_>) -> Checked {
     let plan = plan.filter(|_| !report.failed());
     Checked { plan, diagnostics: report.finish() }
 }
 
-fn plan(report: &mut Report<'_>, catalogue: &Catalogue) -> Option<Plan> {
-    let (tree, errors) = DeTable::parse_recoverable(report.source);
+/// A configuration that was divided into chunks is no TOML somewhere, or has routes outside of them.
+struct BadSyntax;
+
+/// The plan that `text` says, together with its routes in chunks where there are some; none where its version is not known.
+fn plan(
+    report: &mut Report<'_>,
+    text: &str,
+    chunks: Option<&chunks::Chunks>,
+    catalogue: &Catalogue,
+) -> Result<Option<Plan>, BadSyntax> {
+    let (tree, errors) = DeTable::parse_recoverable(text);
+    if chunks.is_some() && !(errors.is_empty() && tree.get_ref().get("route").is_none()) {
+        return Err(BadSyntax);
+    }
     for error in errors {
         let span = error.span().unwrap_or(0..0);
         report.syntax(span, || (error.message().to_string(), syntax_hint(error.message()).to_string()));
     }
     let table = tree.get_ref();
     if !version(report, table) {
-        return None;
+        return Ok(None);
     }
     let root = Section::open(report, table, 0..0, Path::Root, ROOT);
     let router = router::read(report, &root);
@@ -117,7 +145,10 @@ fn plan(report: &mut Report<'_>, catalogue: &Catalogue) -> Option<Plan> {
     let workers = router.workers;
     let shared = port::Shared { catalogue, jumbo, workers, batch, policies: &policies };
     let (mut ports, connected) = port::read(report, &root, shared);
-    let routes = route::read(report, &root, &connected);
+    let routes = match chunks {
+        None => route::read(report, &root, &connected),
+        Some(chunks) => route::read_chunks(report, &root, &connected, chunks)?,
+    };
     let neighbours = route::neighbours(report, &root, &connected);
     let multicast = multicast::read(report, &root, &connected);
     let passthrough = passthrough::read(report, &root, &connected, &ports);
@@ -126,7 +157,7 @@ fn plan(report: &mut Report<'_>, catalogue: &Catalogue) -> Option<Plan> {
     let state = state::read(report, &root, (&ports, workers), catalogue);
     promises::Promises { cpu: &cpu, ports: &mut ports, paths: &paths }.settle(report, table);
     policies.settle(report, &root, &ports, &paths);
-    Some(Plan {
+    Ok(Some(Plan {
         name: router.name,
         workers: router.workers,
         cores: router.cores,
@@ -146,7 +177,7 @@ fn plan(report: &mut Report<'_>, catalogue: &Catalogue) -> Option<Plan> {
         state,
         objectives: policies.code_points,
         policies: policies.policies,
-    })
+    }))
 }
 
 /// Whether the file is of a version that can be read. What else is wrong with one of another version means nothing.
@@ -175,5 +206,57 @@ fn syntax_hint(message: &str) -> &'static str {
         "nothing here nests that deep"
     } else {
         "the file is TOML: `key = value` lines below `[table]` headers"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use units::declare::{Declaration, DeclaredCost};
+
+    /// Parts of configurations, some of them wrong.
+    const PARTS: [&str; 16] = [
+        "[[route]]\nto = '203.0.113.0/24'\nblackhole = true\n",
+        "[[route]]\nto = '203.0.114.0/24'\nunreachable = true\n",
+        "[[route]] # via\nto = \"10.1.0.0/16\"\nvia = [\n  '192.0.2.9',\n  '192.0.2.10 weight 2',\n]\n",
+        "[[neighbour]]\naddress = '192.0.2.9'\nmac = '02:00:00:00:00:09'\nport = 'lan'\n",
+        "[router]\nname = 'edge'\n",
+        "  # a comment\n\n",
+        "[[route]]\nto = '127.0.0.0/8'\nblackhole = true\n",
+        "[[route]]\nto = '10.2.0.0/16'\nvia = '192.0.2.9 wait 7'\n",
+        "[[route]]\nto = '10.3.0.1/16'\nvia = '198.51.100.9'\n",
+        "[[route]]\nfrom = '10.4.0.0/16'\n",
+        "[[route]]\nto = 'ünknown'\nblackhole = 1\n",
+        "[[route]]\nto = '10.5.0.0/16'\nto = '10.6.0.0/16'\nblackhole = true\n",
+        "[[route]]\n",
+        "[[ route ]]\nto = '10.7.0.0/16'\nblackhole = true\n",
+        "[[route.via]]\n",
+        "[router]\nname = '''\n[[route]]\n'''\n",
+    ];
+
+    const MEMORY: Declaration =
+        Declaration { name: "memory", summary: "", source: "", cost: DeclaredCost::None, options: &[] };
+
+    proptest! {
+        #[test]
+        fn configuration_read_in_chunks_means_what_it_means_as_a_whole(
+            // Half of them from the good parts only, so that there is a plan.
+            parts in prop_oneof![
+                proptest::collection::vec(0..6usize, 1..8),
+                proptest::collection::vec(0..PARTS.len(), 1..8),
+            ],
+            tables in 1usize..4,
+            version in prop_oneof![Just("version = 1\n"), Just("version = 1\n"), Just(""), Just("version = 2\n")],
+        ) {
+            let port = "[port.lan]\ndevice = 'memory:'\naddress = ['192.0.2.1/24']\n";
+            let rest: String = parts.iter().map(|&part| PARTS[part]).collect();
+            let text = format!("{version}{port}{rest}");
+            let catalogue = Catalogue { devices: vec![MEMORY], ..Catalogue::default() };
+            let whole = examine_in_chunks(&text, "f", &catalogue, (usize::MAX, tables));
+            let chunks = examine_in_chunks(&text, "f", &catalogue, (1, tables));
+            prop_assert_eq!(format!("{:?}", chunks.plan), format!("{:?}", whole.plan), "{}", text);
+            prop_assert_eq!(&chunks.diagnostics, &whole.diagnostics, "{}", text);
+        }
     }
 }

@@ -150,6 +150,8 @@ pub struct Report<'s> {
     list: Vec<Diagnostic>,
     errors: usize,
     omitted: usize,
+    /// Where the part begins that is being read: places are given within it.
+    base: usize,
     /// Lines with a syntax error: what else is wrong with them follows from it.
     broken: std::collections::HashSet<usize>,
 }
@@ -164,6 +166,7 @@ impl<'s> Report<'s> {
             list: Vec::new(),
             errors: 0,
             omitted: 0,
+            base: 0,
             broken: Default::default(),
         }
     }
@@ -191,6 +194,21 @@ impl<'s> Report<'s> {
         self.error(span.clone(), "", say);
         let line = self.line_of(span.start);
         self.broken.insert(line);
+    }
+
+    /// From now on places are within the part of the source that begins at `base`; 0 for the whole again.
+    pub fn read_part(&mut self, base: usize) {
+        self.base = base;
+    }
+
+    /// The part of the source that places are within.
+    pub fn part(&self) -> &'s str {
+        &self.source[self.base..]
+    }
+
+    /// A place within the part, as one in the whole source.
+    pub fn place(&self, offset: usize) -> usize {
+        self.base + offset
     }
 
     /// Whether there was an error; warnings do not count.
@@ -245,8 +263,9 @@ impl<'s> Report<'s> {
         });
     }
 
-    /// The span within the source, on character boundaries.
+    /// The span of the part within the whole source, on character boundaries.
     fn sound(&self, span: Range<usize>) -> Range<usize> {
+        let span = self.base.saturating_add(span.start)..self.base.saturating_add(span.end);
         let start = self.source.floor_char_boundary(span.start.min(self.source.len()));
         let end = self.source.floor_char_boundary(span.end.clamp(start, self.source.len()));
         start..end

@@ -1,6 +1,9 @@
 //! The difference between two plans: what an apply has to do, and what `diff` prints.
 
 mod cpu;
+mod values;
+
+pub use values::ValueChange;
 
 use crate::cpu::{PathCpu, Reservation, wait_text};
 use crate::{Call, InterfacePlan, MulticastPlan, Name, NeighbourPlan, Objective, PathPlan, Plan, PolicyPlan};
@@ -400,7 +403,7 @@ fn ports(old: &PortPlan, new: &PortPlan, changes: &mut Vec<Change>) {
     edit(&mut what, "checksums", or_none(&old.device.checksums), or_none(&new.device.checksums));
     edit(&mut what, "offloads", old.device.offloads, new.device.offloads);
     edit(&mut what, "mac", or_none(&old.mac), or_none(&new.mac));
-    edit(&mut what, "scheme", &old.scheme, &new.scheme);
+    edit(&mut what, "scheme", old.scheme.brief(), new.scheme.brief());
     if old.scheme.text == new.scheme.text {
         // A guest may have been built anew.
         edit(&mut what, "build", build(&old.scheme), build(&new.scheme));
@@ -541,7 +544,7 @@ impl Display for Change {
             Change::NatChanged { what } => write!(f, "~ nat: {}", edits(what)),
             Change::StateChanged { what } => write!(f, "~ state: {}", edits(what)),
             Change::PortAdded { port } => {
-                write!(f, "+ port {}: device {} scheme {}", port.name, port.device, port.scheme)?;
+                write!(f, "+ port {}: device {} scheme {}", port.name, port.device, port.scheme.brief())?;
                 port.policy.iter().try_for_each(|policy| write!(f, " policy {policy}"))?;
                 port.interfaces.iter().try_for_each(|i| write!(f, ", {} {}", i.name, interface_text(i)))
             }

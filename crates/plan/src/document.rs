@@ -355,7 +355,7 @@ impl Text<'_> {
 
     /// Reports what is wrong with a part of the string, at that part of the file.
     pub fn wrong(&self, report: &mut Report<'_>, error: TextError) {
-        let span = self.part(report.source, error.offset, error.length);
+        let span = self.part(report.part(), error.offset, error.length);
         report.error(span, self.path, || (error.reason, error.hint));
     }
 

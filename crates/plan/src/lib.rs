@@ -46,7 +46,7 @@ pub use cpu::{
     Layout, PathCpu, PortCpu, Receive, Reservation, SleepLaw, TunePlan,
 };
 pub use diagnostic::{Diagnostic, Diagnostics, MOST_DIAGNOSTICS, Report, Severity};
-pub use diff::{Change, Edit, diff};
+pub use diff::{Change, Edit, ValueChange, diff};
 pub use dispatch::{Carries, DispatchRule, NamePattern};
 pub use filter::{FilterFields, FilterRule, FilterVerdict};
 pub use matching::{

@@ -43,12 +43,6 @@ impl Call {
         Ok(call)
     }
 
-    /// The same, with these inside.
-    fn around(self, inner: Vec<Call>) -> Call {
-        let inside: Vec<&str> = inner.iter().map(|call| call.text.as_str()).collect();
-        Call { text: format!("{}{{{}}}", self.text, inside.join(", ")), inner, ..self }
-    }
-
     /// Whether that holds for it or anything inside.
     pub(crate) fn is_anywhere(&self, is: &dyn Fn(&Call) -> bool) -> bool {
         is(self) || self.inner.iter().any(|inner| inner.is_anywhere(is))

@@ -284,6 +284,8 @@ pub struct Wants {
     pub packets: bool,
     /// The way of packets it has chosen: see [`Observer::choose`].
     pub stages: bool,
+    /// Packets as they came in, by [`Observer::choose`], without their stages.
+    pub arrivals: bool,
 }
 
 /// Something that wants to know.

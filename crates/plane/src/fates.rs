@@ -50,6 +50,12 @@ impl Fates {
         self.wants.stages
     }
 
+    /// Whether the observer wants to see packets as they came in. Asked for each batch, like [`Fates::follows`].
+    #[inline(always)]
+    pub fn shows_arrivals(&self) -> bool {
+        self.wants.stages | self.wants.arrivals
+    }
+
     /// Packets have come in by `port` and are classified: those to be followed are chosen, and what happened so far is
     /// told of them.
     #[cold]

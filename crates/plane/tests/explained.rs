@@ -135,7 +135,7 @@ impl Observer for Fates {
         }
     }
     fn wants(&self) -> Wants {
-        Wants { packets: true, stages: false }
+        Wants { packets: true, stages: false, arrivals: false }
     }
 }
 

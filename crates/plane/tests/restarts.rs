@@ -29,7 +29,7 @@ impl Observer for Fuse {
     }
 
     fn wants(&self) -> Wants {
-        Wants { packets: true, stages: true }
+        Wants { packets: true, stages: true, arrivals: false }
     }
 
     fn choose(&mut self, _now: Instant, _port: PortId, packets: &mut [Packet]) {

@@ -115,6 +115,6 @@ impl Observer for Witness {
     }
 
     fn wants(&self) -> Wants {
-        Wants { packets: true, stages: false }
+        Wants { packets: true, stages: false, arrivals: false }
     }
 }

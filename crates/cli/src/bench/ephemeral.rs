@@ -11,7 +11,7 @@ use esp::elements::Graph;
 use esp::isa::{self, Instruction, Operator};
 use esp::site::{Fate, Location, Rules, Site};
 use esp::station::name_at;
-use esp::store::{Epochs, Grace, LIFETIME, Store, StoreSpec, View};
+use esp::store::{Epochs, Grace, LIFETIME, Pages, Store, StoreSpec, View};
 use esp::wire::{Addresses, Carriages, Locations, Part, dedicated};
 use io::clock::CycleCounter;
 use packet::{Packet, Pool, Region};
@@ -99,7 +99,7 @@ fn carrying(instruction: Instruction, n: usize) -> Vec<u8> {
 fn executing(frames: usize, entries: u64) -> Rig {
     let config = format!("{}[state]\nlifetime = \"1800s\"\ncapacity = {entries}\n", Table::Few.config());
     let mut rig = Rig::new(frames + SPARE, Layout::Three, Box::new(Silent));
-    rig.router.execute_by(Arc::new(Executor::new()));
+    rig.router.execute_by(Arc::new(Executor::new().in_large_pages()));
     rig.apply(&config).unwrap_or_else(|errors| panic!("{errors:?}"));
     rig
 }
@@ -164,7 +164,7 @@ struct Place {
 impl Place {
     fn new((_, instruction): Kind, decomposed: bool) -> Place {
         let mut pool = Pool::new(Region::new(WARM + 1));
-        let spec = StoreSpec::of(4 * WARM as u64);
+        let spec = StoreSpec { pages: Pages::Large, ..StoreSpec::of(4 * WARM as u64) };
         let mut store = Store::new(spec, &Arc::new(Epochs::new(1)), Grace::Counters);
         let mut packets: Vec<Packet> = (0..=WARM).map(|_| pool.take().expect("there is a frame for each")).collect();
         let mut scratch = packets.split_off(WARM);

@@ -23,6 +23,7 @@ pub use functions::costs as function_costs;
 pub use schemes::costs as scheme_costs;
 
 use crate::arguments::Bench;
+use crate::output::span;
 use comfy_table::Table;
 use serde::Serialize;
 
@@ -173,8 +174,10 @@ pub fn run(options: &Bench) -> anyhow::Result<bool> {
         progress.note("note: this is a debug build; its figures say nothing about a release build");
     }
     let mut figures = Vec::new();
-    for (name, measure) in chosen {
-        progress.say(&format!("measuring {name} ..."));
+    let (began, groups) = (::io::clock::now(), chosen.len());
+    for (number, (name, measure)) in (1..).zip(chosen) {
+        let passed = span(::io::clock::now().since(began).get());
+        progress.say(&format!("group {number} of {groups}, {passed} so far: measuring {name} ..."));
         match measure {
             Measure::Here(measure) => figures.extend(measure(rounds)),
             Measure::WithKernel(measure) => match measure(rounds, &progress) {

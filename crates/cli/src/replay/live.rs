@@ -1,7 +1,7 @@
 //! A capture into the running router: frames come in by one of its ports at the times they were captured, and the router tells
 //! what becomes of each.
 
-use super::{Audience, Watching, print};
+use super::{Audience, Watching, none_judged, print};
 use crate::arguments::{Replay, Usage};
 use crate::output::print_json;
 use anyhow::{Context, Result, anyhow};
@@ -11,6 +11,7 @@ use control::request::MOST_FRAMES;
 use control::{Body, Client};
 use io::clock;
 use io::wait::{Sleeper, Waker};
+use packet::DropReason;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, stdout};
 use std::process::ExitCode;
@@ -64,7 +65,7 @@ pub fn replay(arguments: &Replay, source: &Source) -> Result<ExitCode> {
             if failed.is_ok() {
                 latest = latest.max(recorded.after);
                 let due = began + arguments.speed.due(lap + latest);
-                failed = giver.add(due, recorded.frame);
+                failed = giver.add(due, recorded.frame, arguments.as_ours || recorded.is_ours());
                 fates.wait(began, giver.taken.saturating_sub(UNTOLD), &told, &mut watching);
                 watching.progress(giver.given, all);
             }
@@ -75,14 +76,15 @@ pub fn replay(arguments: &Replay, source: &Source) -> Result<ExitCode> {
     watching.progress(all, all);
     fates.wait(began, giver.taken, &told, &mut watching);
     watching.finish()?;
-    let report = fates.report(&status, source, all, clock::now().since(began));
+    let report =
+        fates.report(&status, (source, arguments.as_ours || source.names_stations), all, clock::now().since(began));
     let mut out = stdout().lock();
     if arguments.json {
         print_json(&mut out, &report)?
     } else {
         print(&mut out, arguments, &report)?
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(if none_judged(&report)? { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// What the router tells of packets, read by a thread that ends with it.
@@ -104,6 +106,7 @@ fn told(body: Body) -> Result<Receiver<TracedPacket>> {
 struct Giver<'a> {
     client: Client,
     port: &'a str,
+    /// Whether the frames that wait are for the port, whatever station they name.
     ours: bool,
     frames: String,
     waiting: usize,
@@ -112,7 +115,12 @@ struct Giver<'a> {
 }
 
 impl Giver<'_> {
-    fn add(&mut self, due: Instant, frame: &[u8]) -> Result<()> {
+    fn add(&mut self, due: Instant, frame: &[u8], ours: bool) -> Result<()> {
+        if ours != self.ours {
+            // One request says this for all of its frames.
+            self.give()?;
+            self.ours = ours;
+        }
         if due > clock::now() + TOGETHER {
             self.give()?;
             let early = due.since(clock::now());
@@ -169,7 +177,9 @@ impl Fates {
         }
     }
 
-    fn report(self, status: &Status, source: &Source, all: u64, took: Nanos) -> Report {
+    /// What became of `all` packets. Without `judges` it is not known whether those for another station were for the router.
+    fn report(mut self, status: &Status, (source, judges): (&Source, bool), all: u64, took: Nanos) -> Report {
+        let unknown = (!judges).then(|| self.dropped.remove(DropReason::OtherStation.name())).flatten();
         let mut dropped: Vec<DropCount> = self.dropped.into_values().collect();
         dropped.sort_by_key(|drop| std::cmp::Reverse(drop.packets));
         Report {
@@ -181,6 +191,7 @@ impl Fates {
             sent: self.sent,
             consumed_packets: self.consumed,
             dropped,
+            unjudged_packets: unknown.map_or(0, |drop| drop.packets),
             lost_packets: all - self.told.min(all),
             generated: BTreeMap::new(),
             assumed_neighbours: Vec::new(),

@@ -47,8 +47,17 @@ pub fn replay(arguments: &Replay) -> Result<ExitCode> {
         true => print_json(&mut out, &report)?,
         false => print(&mut out, arguments, &report)?,
     }
-    let changed = report.against.is_some_and(|against| against.changed_packets > 0);
-    Ok(if changed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let changed = report.against.as_ref().is_some_and(|against| against.changed_packets > 0);
+    Ok(if changed || none_judged(&report)? { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Whether the replay says nothing at all, which is no success and is said on the standard error.
+fn none_judged(report: &Report) -> Result<bool> {
+    let none = report.judged_packets() == 0;
+    if none {
+        writeln!(stderr(), "No packet could be judged: this replay says nothing about {}.", report.config)?;
+    }
+    Ok(none)
 }
 
 fn named((name, plan): &(String, plan::Plan)) -> Named<'_> {
@@ -143,7 +152,7 @@ impl Written {
         let interface = match self.interfaces.get(port) {
             Some(&known) => known,
             None => {
-                let new = Interface { name: port.clone(), link: LinkType::ETHERNET, snap_length: 0 };
+                let new = Interface { name: port.clone(), link: LinkType::ETHERNET, snap_length: 0, station: None };
                 let number = self.writer()?.add_interface(new)?;
                 self.interfaces.insert(port.clone(), number);
                 number
@@ -188,6 +197,10 @@ fn print(out: &mut dyn Write, arguments: &Replay, report: &Report) -> Result<()>
             (drop.drop.reason.clone(), drop.first_packet.map_or_else(String::new, |first| first.to_string()));
         rows.add(["dropped".into(), name, drop.packets.to_string(), first, drop.drop.explanation.clone()]);
     }
+    if report.unjudged_packets > 0 {
+        let what = "for another station than the port's".into();
+        rows.add(["not judged".into(), empty(), report.unjudged_packets.to_string(), empty(), what]);
+    }
     if report.lost_packets > 0 {
         let what = "without room in the router, or still held by it".into();
         rows.add(["lost".into(), empty(), report.lost_packets.to_string(), empty(), what]);
@@ -205,9 +218,16 @@ fn notes(out: &mut dyn Write, report: &Report) -> Result<()> {
     if !report.generated.is_empty() {
         writeln!(out, "The router sent packets of its own: {}.", counted(&report.generated))?;
     }
+    if report.unjudged_packets > 0 {
+        writeln!(
+            out,
+            "{} packets could not be judged: the capture does not say which station its interfaces were, so they may have been for \
+             others. --as-ours takes them as packets for the port.",
+            report.unjudged_packets
+        )?;
+    }
     if report.outgoing_packets > 0 {
-        let n = report.outgoing_packets;
-        writeln!(out, "{n} packets were sent by whoever captured them, and are left out.")?;
+        writeln!(out, "{} packets were captured as they left, and are left out.", report.outgoing_packets)?;
     }
     if report.cut_packets > 0 {
         writeln!(out, "{} packets were cut when they were captured, and end in zeros.", report.cut_packets)?;
@@ -226,11 +246,20 @@ fn counted(ports: &BTreeMap<String, u64>) -> String {
 
 fn compared(out: &mut dyn Write, arguments: &Replay, report: &Report, against: &Comparison) -> Result<()> {
     let (same, changed, old) = (against.same_packets, against.changed_packets, &against.config);
+    let unjudged = match against.unjudged_packets {
+        0 => String::new(),
+        n => format!("; {n} could not be judged"),
+    };
     if changed == 0 {
-        writeln!(out, "\n{old} does the same with every packet.")?;
+        let judged = match same {
+            0 => format!("No packet could be compared with {old}"),
+            1 => format!("{old} does the same with the one packet"),
+            n => format!("{old} does the same with all {n} packets"),
+        };
+        writeln!(out, "\n{judged}{unjudged}.")?;
         return Ok(());
     }
-    writeln!(out, "\n{changed} packets meet another fate than with {old}, {same} the same:")?;
+    writeln!(out, "\n{changed} packets meet another fate than with {old}, {same} the same{unjudged}:")?;
     let mut rows = Rows::new(&["before", "now", ">packets", ">first", "which is"]);
     for group in &against.groups {
         let (first, packets) = (group.first_packet.to_string(), group.packets.to_string());

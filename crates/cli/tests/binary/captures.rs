@@ -13,7 +13,9 @@ fn a_file_has_each_packet_with_its_fate() {
     assert!(said.status.success());
     assert_eq!(String::from_utf8_lossy(&said.stderr), "40 packets\n");
     let packets = place.read("fates.pcapng");
-    assert_eq!(packets.len(), 40);
+    // Each as it came in, and those that left as they left.
+    let sent = packets.iter().filter(|(_, comment)| comment.starts_with("sent ")).count();
+    assert_eq!(packets.len(), 40 + sent / 2);
     for (sport, comment) in packets {
         let expected = match sport % 10 {
             9 => "dropped ttl_expired, path general, in lan",
@@ -22,6 +24,42 @@ fn a_file_has_each_packet_with_its_fate() {
         assert_eq!(comment, expected, "packet {sport}");
     }
     router.stop();
+}
+
+/// What a replay of `capture` through `config` says, and whether it was a success.
+fn replayed(place: &Place, arguments: &[&str]) -> (serde_json::Value, bool) {
+    let output = place.run(&[&["replay"], arguments, &["-j"]].concat());
+    let said = String::from_utf8(output.stdout).unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    let json = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {said}{complaint}"));
+    (json, output.status.success())
+}
+
+#[test]
+fn captured_and_traced_packets_meet_the_same_fates_when_they_are_replayed() {
+    let place = Place::new(60000);
+    let router = place.write("run.toml", &config("2000pps", "")).start();
+    place.good(&["capture", "-c", "200", "-w", "captured.pcapng", "udp", "dport", "53"]);
+    place.good(&["trace", "-n", "50", "-w", "traced.pcapng", "udp", "dport", "53"]);
+    router.stop();
+    // Stations of its own: those of the router that captured are nowhere but in the captures.
+    let other = config("fast", "").replace("02:00:00:00:00:01", "02:00:00:00:01:01");
+    let dropping = format!("{other}[[route]]\nto = '203.0.113.0/24'\nblackhole = true\n");
+    place.write("same.toml", &other).write("dropping.toml", &dropping);
+    for (file, packets) in [("captured.pcapng", 200), ("traced.pcapng", 50)] {
+        let expired = packets / 10;
+        let (told, good) = replayed(&place, &[file, "--config", "same.toml", "--against", "run.toml"]);
+        assert!(good, "{file}: {told}");
+        assert_eq!((&told["packets"], &told["unjudged_packets"]), (&packets.into(), &0.into()), "{file}: {told}");
+        let sent = told["sent"]["wan"].as_u64().unwrap();
+        assert!(sent.abs_diff(packets - expired) <= 1, "{file}: {told}");
+        let dropped = &told["dropped"][0];
+        assert_eq!((&dropped["reason"], &dropped["packets"]), (&"ttl_expired".into(), &(packets - sent).into()));
+        assert_eq!(told["against"]["same_packets"], packets, "{file}: {told}");
+        let (told, good) = replayed(&place, &[file, "--config", "dropping.toml", "--against", "same.toml"]);
+        assert!(!good, "{file}: {told}");
+        assert_eq!(told["against"]["changed_packets"], packets, "{file}: {told}");
+    }
 }
 
 #[test]

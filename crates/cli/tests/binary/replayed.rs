@@ -46,7 +46,20 @@ fn a_change_is_judged_by_a_capture_before_it_is_applied() {
     let why = said.lines().find_map(|line| line.strip_prefix("Why: switchpath ")).unwrap();
     assert!(place.good(&why.split(' ').collect::<Vec<_>>()).contains("blackhole"), "{why}");
     let said = place.good(&[&OLD[..], &["--against", "old.toml"]].concat());
-    assert!(said.contains("old.toml does the same with every packet"), "{said}");
+    assert!(said.contains("old.toml does the same with all 1000 packets."), "{said}");
+}
+
+#[test]
+fn a_replay_that_judges_no_packet_is_no_success() {
+    let place = place();
+    place.write("moved.toml", &config("fast", "").replace("02:00:00:00:00:01", "02:00:00:00:01:01"));
+    let replay = ["replay", "in.pcapng", "--port", "lan", "--config", "moved.toml", "--against", "moved.toml"];
+    let output = place.run(&replay);
+    let (said, complaint) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("No packet could be compared with moved.toml; 1000 could not be judged."), "{said}");
+    assert!(complaint.contains("No packet could be judged"), "{complaint}");
+    assert!(place.good(&[&replay[..], &["--as-ours"]].concat()).contains("all 1000 packets"));
 }
 
 #[test]

@@ -67,7 +67,8 @@ impl Place {
         let file = File::create(directory.path().join("in.pcapng")).unwrap();
         let mut writer = Writer::new(file, &Application::default(), Nanos::ZERO).unwrap();
         let link = LinkType::ETHERNET;
-        let interface = writer.add_interface(Interface { name: "x".into(), link, snap_length: 0 }).unwrap();
+        let interface =
+            writer.add_interface(Interface { name: "x".into(), link, snap_length: 0, station: None }).unwrap();
         for i in 0..packets {
             let data = udp(i, if i % 10 == 9 { 1 } else { 64 });
             let time = Instant::new(u64::from(i) * 1000);

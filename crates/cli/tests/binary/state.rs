@@ -50,7 +50,7 @@ fn write_parts<P: Carried>(place: &Place, parts: impl Iterator<Item = P>) {
 fn write_frames(place: &Place, name: &str, link: LinkType, frames: impl Iterator<Item = Vec<u8>>) {
     let file = File::create(place.path(name)).unwrap();
     let mut writer = Writer::new(file, &Application::default(), Nanos::ZERO).unwrap();
-    let interface = writer.add_interface(Interface { name: "x".into(), link, snap_length: 0 }).unwrap();
+    let interface = writer.add_interface(Interface { name: "x".into(), link, snap_length: 0, station: None }).unwrap();
     for (i, data) in frames.enumerate() {
         let time = Instant::new(i as u64 * 1000);
         let (original, direction) = (data.len() as u32, Direction::In);

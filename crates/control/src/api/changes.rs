@@ -69,8 +69,22 @@ pub struct Changes {
 pub struct Change {
     /// One line: `+` what is new, `-` what is gone, `~` what is different.
     pub text: String,
+    /// The same as values.
+    #[serde(default)]
+    pub values: Vec<ValueChange>,
     /// Whether the router must be started anew for it.
     pub restart_needed: bool,
+}
+
+/// A key of the configuration whose value differs.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ValueChange {
+    /// The key, like `port.lan.mtu` or `route[10.0.0.0/8]`.
+    pub path: String,
+    /// The value before; null where there was none.
+    pub old: Option<String>,
+    /// The value after; null where there is none.
+    pub new: Option<String>,
 }
 
 /// A configuration was applied.
@@ -219,7 +233,9 @@ impl From<&plane::ApplyError> for Problem {
 
 impl From<&plan::Change> for Change {
     fn from(change: &plan::Change) -> Change {
-        Change { text: change.to_string(), restart_needed: change.restart_needed() }
+        let value = |plan::ValueChange { path, old, new }| ValueChange { path, old, new };
+        let values = change.values().into_iter().map(value).collect();
+        Change { text: change.to_string(), values, restart_needed: change.restart_needed() }
     }
 }
 

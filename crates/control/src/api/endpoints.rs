@@ -267,6 +267,11 @@ pub const ENDPOINTS: &[Endpoint] = &[
             },
             Parameter { name: "limit", example: "1000", doc: "Ends after so many packets." },
             Parameter { name: "snaplen", example: "128", doc: "At most so many bytes of each packet." },
+            Parameter {
+                name: "arrivals",
+                example: "true",
+                doc: "Each packet as it came in as well, before it as it left: such a file can be replayed.",
+            },
         ],
         ..get(
             "/v1/capture",

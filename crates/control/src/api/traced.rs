@@ -13,6 +13,9 @@ pub struct TracedPacket {
     pub packet: String,
     /// The port it came in by.
     pub in_port: String,
+    /// The station address of that port.
+    #[serde(default)]
+    pub in_station: Option<String>,
     /// What it was seen doing, in that order.
     pub stages: Vec<TracedStage>,
     /// Stages there was no room for.
@@ -21,6 +24,9 @@ pub struct TracedPacket {
     pub fate: String,
     /// The port it left by.
     pub out_port: Option<String>,
+    /// The station address of that port.
+    #[serde(default)]
+    pub out_station: Option<String>,
     /// Why it was dropped.
     pub drop: Option<DropExplained>,
     /// How long it took.

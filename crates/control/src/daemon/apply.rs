@@ -5,6 +5,7 @@ use super::{ADOPTION, Daemon, RUNNING};
 use crate::api::{self, ApiError, ErrorKind, HistoryState, Via, Who};
 use crate::events::What;
 use crate::history::Entry;
+use crate::memory;
 use crate::names::Names;
 use io::clock;
 use io::login::Login;
@@ -291,7 +292,7 @@ impl Daemon {
             Purpose::Return { .. } => control.router.prepare_return(&plan, &mut *control.opener),
         };
         let prepared = prepared.map_err(ApplyFailure::CannotRun)?;
-        remarks.extend(prepared.remarks());
+        remarks.extend(prepared.remarks().chain(memory::warning(&plan)));
         // From here on nothing can fail. It is written down before it runs: a router that dies on trial knows so afterwards.
         answer.generation = running + 1;
         remarks.extend(control.record(&order, &answer, purpose).err());

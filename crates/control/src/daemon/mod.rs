@@ -22,8 +22,10 @@ pub use apply::{ApplyFailure, Order};
 pub use confirm::Back;
 
 use crate::api::{self, HistoryState, Via, Who};
+use crate::arrivals::Arrivals;
 use crate::events::{EventLog, What};
 use crate::history::{Entry, History};
+use crate::memory;
 use crate::names::Names;
 use crate::trace::Traces;
 use crate::watch::{MOST_TAPS, Taps, Watcher};
@@ -214,6 +216,7 @@ pub struct Daemon {
     progress: edit::Progress,
     log: Arc<EventLog>,
     taps: Arc<Taps>,
+    arrivals: Arc<Arrivals>,
     traces: Arc<Traces>,
     /// Whether somebody looks at what the CPU schedulers do.
     looked_at: AtomicBool,
@@ -266,7 +269,7 @@ impl Daemon {
         let Options { guests, notice, finish, .. } = options;
         workers::check_cores(&plan.cores).map_err(|error| StartError::Apply(vec![error]))?;
         let (log, taps) = (Arc::new(EventLog::default()), Arc::new(Taps::new(MOST_TAPS)));
-        let traces = Arc::new(Traces::default());
+        let (traces, arrivals) = (Arc::new(Traces::default()), Arc::new(Arrivals::default()));
         let limits = HostLimits {
             icmp_rate: plan.icmp_rate.into(),
             icmp_burst: plan.icmp_burst.into(),
@@ -283,14 +286,15 @@ impl Daemon {
             limits,
         };
         let observer = |_: WorkerId| -> Box<dyn plane::event::Observer> {
-            Box::new(Watcher { log: log.clone(), taps: taps.clone(), traces: traces.clone() })
+            let (log, taps, traces, arrivals) = (log.clone(), taps.clone(), traces.clone(), arrivals.clone());
+            Box::new(Watcher { log, taps, traces, arrivals })
         };
         let (mut router, workers) = Router::new(build, observer);
         let counter = CycleCounter::calibrated();
         let begun = counter.read();
         let clock = esp::Clock::new(move || counter.between(begun, counter.read()));
         let cleaners = esp::Cleaners::default();
-        router.execute_by(Arc::new(esp::Executor::new().timed_by(clock).cleaned_by(cleaners.clone())));
+        router.execute_by(Arc::new(esp::Executor::new().in_large_pages().timed_by(clock).cleaned_by(cleaners.clone())));
         let wakers: Vec<Waker> =
             workers.iter().map(|_| Waker::new()).collect::<Result<_, _>>().map_err(StartError::System)?;
         for (index, waker) in wakers.iter().enumerate() {
@@ -304,7 +308,7 @@ impl Daemon {
             seized.into_iter().for_each(|remark| remarks.add(remark));
         }
         let prepared = router.prepare(plan, &mut *opener).map_err(StartError::Apply)?;
-        prepared.remarks().for_each(|remark| remarks.add(remark));
+        prepared.remarks().chain(memory::warning(plan)).for_each(|remark| remarks.add(remark));
         // Routes before ports: with no thread running yet, no packet can be early.
         let published = router.publish(prepared);
         router.complete(published);
@@ -332,6 +336,7 @@ impl Daemon {
             progress: edit::Progress::default(),
             log,
             taps,
+            arrivals,
             traces,
             looked_at: AtomicBool::new(false),
             notice: Arc::from(notice),
@@ -455,6 +460,11 @@ impl Daemon {
     /// The captures that are open.
     pub fn taps(&self) -> &Arc<Taps> {
         &self.taps
+    }
+
+    /// Packets as they came in, for the captures that want them so.
+    pub(crate) fn arrivals(&self) -> &Arrivals {
+        &self.arrivals
     }
 
     /// The traces that are open.

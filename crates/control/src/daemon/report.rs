@@ -463,7 +463,7 @@ impl Daemon {
                 })?)
             }
         };
-        Ok(Wanted { matching, interface, limit: None, snaplen: None })
+        Ok(Wanted { matching, interface, limit: None, snaplen: None, arrivals: false })
     }
 }
 

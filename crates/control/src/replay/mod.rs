@@ -163,7 +163,7 @@ pub fn replay(
                 let port = options.port.as_deref().unwrap_or(recorded.interface);
                 let packet = source.packet(number, recorded.number);
                 for side in run.sides() {
-                    side.world.arrive(after, packet, port, options.ours, recorded.frame);
+                    side.world.arrive(after, packet, port, options.ours, &recorded);
                 }
                 done += 1;
                 if done % TOGETHER == 0 {

@@ -33,6 +33,9 @@ pub struct Report {
     pub consumed_packets: u64,
     /// Packets dropped, the most frequent reason first.
     pub dropped: Vec<DropCount>,
+    /// Packets that could not be judged: they name another station than the port, and the capture does not say which station the
+    /// port had when they were captured.
+    pub unjudged_packets: u64,
     /// Packets that met no fate: the router had no room for them, or still held them in the end.
     pub lost_packets: u64,
     /// The router's own packets that were sent, by port.
@@ -64,6 +67,8 @@ pub struct Comparison {
     pub same_packets: u64,
     /// Packets with another.
     pub changed_packets: u64,
+    /// Packets that could not be judged under either configuration.
+    pub unjudged_packets: u64,
     /// What changed into what, the most frequent first.
     pub groups: Vec<Group>,
     /// The first of them one by one.
@@ -106,6 +111,7 @@ pub(super) struct Tally {
     sent: BTreeMap<PortId, u64>,
     generated: BTreeMap<PortId, u64>,
     consumed: u64,
+    unjudged: u64,
     /// How many, and the first.
     dropped: BTreeMap<DropReason, (u64, u64)>,
     /// Each by its number, where they are to be compared.
@@ -119,6 +125,7 @@ impl Tally {
             sent: BTreeMap::new(),
             generated: BTreeMap::new(),
             consumed: 0,
+            unjudged: 0,
             dropped: BTreeMap::new(),
             each: compares.then(Vec::new),
         }
@@ -137,6 +144,7 @@ impl Tally {
                 *count += 1;
                 *first = packet.min(*first);
             }
+            Outcome::Unjudged => self.unjudged += 1,
             Outcome::Lost => {}
         }
         if let Some(each) = &mut self.each {
@@ -176,7 +184,8 @@ impl Tally {
             sent: named(&self.sent),
             consumed_packets: self.consumed,
             dropped,
-            lost_packets: done - met,
+            unjudged_packets: self.unjudged,
+            lost_packets: done - met - self.unjudged,
             generated: named(&self.generated),
             assumed_neighbours: world.assumed.iter().map(|(_, address)| address.to_string()).collect(),
             against: None,
@@ -188,6 +197,13 @@ impl Tally {
     }
 }
 
+impl Report {
+    /// Packets whose fate is known.
+    pub fn judged_packets(&self) -> u64 {
+        self.packets - self.unjudged_packets - self.lost_packets
+    }
+}
+
 impl Comparison {
     /// What `new` does with the packets of a capture, replayed so many times, beside what `old` does.
     pub(super) fn of(
@@ -196,11 +212,15 @@ impl Comparison {
         (old, old_names): (&Tally, &Names),
         (new, new_names): (&Tally, &Names),
     ) -> Result<Comparison, OpenError> {
-        let (mut same, mut groups, mut changed) = (0, BTreeMap::<_, Group>::new(), Vec::new());
+        let (mut same, mut unjudged, mut groups, mut changed) = (0, 0, BTreeMap::<_, Group>::new(), Vec::new());
         for round in 0..times {
             source.each(|recorded| {
                 let packet = source.packet(round, recorded.number) as usize;
                 let (was, is) = (old.outcome(packet), new.outcome(packet));
+                if (was, is) == (Outcome::Unjudged, Outcome::Unjudged) {
+                    unjudged += 1;
+                    return;
+                }
                 let (before, mut after) = (told(was, old_names), told(is, new_names));
                 if before == after && bytes(was) == bytes(is) {
                     same += 1;
@@ -227,7 +247,8 @@ impl Comparison {
         let mut groups: Vec<Group> = groups.into_values().collect();
         groups.sort_by_key(|group| std::cmp::Reverse(group.packets));
         let changed_packets = groups.iter().map(|group| group.packets).sum();
-        Ok(Comparison { config: old.name.clone(), same_packets: same, changed_packets, groups, changed })
+        let (config, same_packets, unjudged_packets) = (old.name.clone(), same, unjudged);
+        Ok(Comparison { config, same_packets, changed_packets, unjudged_packets, groups, changed })
     }
 }
 
@@ -236,6 +257,7 @@ fn told(outcome: Outcome, names: &Names) -> String {
         Outcome::Met(Fate::Sent(port), _) => format!("sent {}", names.port(port)),
         Outcome::Met(Fate::Consumed, _) => "consumed".to_owned(),
         Outcome::Met(Fate::Dropped(reason), _) => format!("dropped {}", reason.name()),
+        Outcome::Unjudged => "not judged".to_owned(),
         Outcome::Lost => "lost".to_owned(),
     }
 }

@@ -6,7 +6,7 @@ use packet::pool::SUPER_FRAME;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
-use units::{Instant, Nanos};
+use units::{Instant, Mac, Nanos};
 
 /// The longest original that a cut packet is filled up to again, in bytes.
 const LONGEST: usize = SUPER_FRAME;
@@ -27,6 +27,8 @@ pub struct Source {
     pub span: Nanos,
     /// The interfaces that packets came in by, as the capture names them.
     pub interfaces: Vec<String>,
+    /// Whether the capture gives the station address of an interface that packets came in by.
+    pub names_stations: bool,
 }
 
 /// A packet of a capture.
@@ -38,8 +40,17 @@ pub struct Recorded<'a> {
     pub after: Nanos,
     /// The interface it came in by.
     pub interface: &'a str,
+    /// The station address of that interface, where the capture gives one.
+    pub station: Option<Mac>,
     /// The frame, as long as it was.
     pub frame: &'a [u8],
+}
+
+impl Recorded<'_> {
+    /// Whether it was for the interface it came in by: it names the station address that the capture gives that interface.
+    pub fn is_ours(&self) -> bool {
+        self.station.is_some_and(|Mac(station)| self.frame.starts_with(&station))
+    }
 }
 
 impl Source {
@@ -53,10 +64,12 @@ impl Source {
             first: Instant::START,
             span: Nanos::ZERO,
             interfaces: Vec::new(),
+            names_stations: false,
         };
-        let mut last = None;
+        let (mut last, mut names_stations) = (None, false);
         let all = source.walk(|record| {
-            let Walked { time, interface, .. } = record;
+            let Walked { time, interface, station, .. } = record;
+            names_stations |= station.is_some();
             let first = *last.get_or_insert((time, time));
             last = Some((first.0, first.1.max(time)));
             if !record.known.iter().any(|known| known == interface) {
@@ -70,7 +83,7 @@ impl Source {
             };
             return Err(source.unfit(reason));
         };
-        (source.first, source.span) = (first, end.since(first));
+        (source.first, source.span, source.names_stations) = (first, end.since(first), names_stations);
         (source.packets, source.outgoing, source.cut, source.interfaces) =
             (all.packets, all.outgoing, all.cut, all.interfaces);
         Ok(source)
@@ -80,7 +93,8 @@ impl Source {
     pub fn each(&self, mut show: impl FnMut(Recorded<'_>)) -> Result<(), OpenError> {
         self.walk(|walked| {
             let after = walked.time.since(self.first);
-            show(Recorded { number: walked.number, after, interface: walked.interface, frame: walked.frame });
+            let Walked { number, interface, frame, station, .. } = walked;
+            show(Recorded { number, after, interface, station, frame });
         })?;
         Ok(())
     }
@@ -132,8 +146,17 @@ impl Source {
             whole.clear();
             whole.extend_from_slice(record.data);
             whole.resize(length, 0);
-            let interface = reader.interfaces().get(record.interface as usize).map_or("", |known| known.name.as_str());
-            show(Walked { number, time: record.time, interface, frame: &whole, known: &mut totals.interfaces });
+            let known = reader.interfaces().get(record.interface as usize);
+            let interface = known.map_or("", |known| known.name.as_str());
+            let station = known.and_then(|known| known.station);
+            show(Walked {
+                number,
+                time: record.time,
+                interface,
+                station,
+                frame: &whole,
+                known: &mut totals.interfaces,
+            });
         }
         Ok(totals)
     }
@@ -152,6 +175,7 @@ struct Walked<'a> {
     number: u64,
     time: Instant,
     interface: &'a str,
+    station: Option<Mac>,
     frame: &'a [u8],
     known: &'a mut Vec<String>,
 }

@@ -1,9 +1,10 @@
 //! A router of its own in virtual time, with links whose neighbours all answer, and what becomes of packets in it.
 
+use super::Recorded;
 use crate::api::{self, ApiError, ErrorKind};
 use crate::explain::readdress;
 use crate::names::Names;
-use packet::{Batch, Meta, Packet};
+use packet::{Batch, DropReason, Meta, Packet};
 use parking_lot::Mutex;
 use plan::Plan;
 use plane::Command;
@@ -12,7 +13,7 @@ use plane::port::Port;
 use plane::rig::{Rig, Wires};
 use plane::snapshot::Layout;
 use std::collections::hash_map::DefaultHasher;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hasher;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -36,6 +37,9 @@ pub enum Outcome {
     Lost,
     /// It met its fate; where it was sent, these are its bytes in short.
     Met(Fate, u64),
+    /// It names another station than the port it came in by, and the capture does not say which station that port had: whether it
+    /// was for the router is not known.
+    Unjudged,
 }
 
 /// A frame that left.
@@ -58,6 +62,8 @@ struct Seen {
     /// Packets that are to come in, and those that have, by the number of their frame.
     coming: HashMap<usize, u64>,
     inside: HashMap<usize, u64>,
+    /// Packets of which it is not known whether they were for the port.
+    unknown: HashSet<u64>,
     met: Vec<(u64, Outcome)>,
     made: Vec<Fate>,
     left: Vec<(Instant, PortId, Option<u64>, Vec<u8>)>,
@@ -76,7 +82,13 @@ impl Observer for Watcher {
                     _ => seen.inside.remove(&number),
                 };
                 match packet {
-                    Some(packet) => seen.met.push((packet, Outcome::Met(fate, digest(frame)))),
+                    Some(packet) => {
+                        let outcome = match (seen.unknown.remove(&packet), fate) {
+                            (true, Fate::Dropped(DropReason::OtherStation)) => Outcome::Unjudged,
+                            _ => Outcome::Met(fate, digest(frame)),
+                        };
+                        seen.met.push((packet, outcome));
+                    }
                     None => seen.made.push(fate),
                 }
                 if let (Fate::Sent(port), true) = (fate, seen.keeps) {
@@ -91,7 +103,7 @@ impl Observer for Watcher {
     }
 
     fn wants(&self) -> Wants {
-        Wants { packets: true, stages: true }
+        Wants { packets: true, stages: true, arrivals: false }
     }
 
     fn choose(&mut self, _now: Instant, _port: PortId, packets: &mut [Packet]) {
@@ -155,8 +167,10 @@ impl World {
         &self.names
     }
 
-    /// A packet that is called `number` comes in by a port `after` the beginning; where it is `ours`, as one for that port.
-    pub fn arrive(&mut self, after: Nanos, number: u64, port: &str, ours: bool, frame: &[u8]) {
+    /// A packet that is called `number` comes in by a port `after` the beginning; where it is `ours`, or was for the interface that it
+    /// came in by, as one for that port.
+    pub fn arrive(&mut self, after: Nanos, number: u64, port: &str, ours: bool, recorded: &Recorded<'_>) {
+        let frame = recorded.frame;
         let due = self.began + after;
         if due > self.rig.now {
             self.pass(due.since(self.rig.now));
@@ -165,10 +179,14 @@ impl World {
         packet.fill(frame);
         let mac =
             self.rig.router.snapshot().ports.iter().flatten().find(|view| &*view.name == port).map(|view| view.mac);
-        if let (true, Some(mac)) = (ours, mac) {
-            readdress(packet.bytes_mut(), mac);
+        let mut seen = self.seen.lock();
+        match mac {
+            Some(mac) if ours || recorded.is_ours() => readdress(packet.bytes_mut(), mac),
+            _ if recorded.station.is_none() => drop(seen.unknown.insert(number)),
+            _ => {}
         }
-        self.seen.lock().coming.insert(packet.number(), number);
+        seen.coming.insert(packet.number(), number);
+        drop(seen);
         self.batch.push(packet);
         let far = self.rig.wires.far.get_mut(port).expect("the port was asked for by its name");
         far.transmit(self.rig.now, &mut self.batch, &mut self.rig.pool);

@@ -10,7 +10,7 @@ use plane::classify::{Exception, Tables};
 use plane::event::Fate;
 use plane::snapshot::Snapshot;
 use std::sync::Arc;
-use units::{InterfaceId, Nanos, PathId};
+use units::{InterfaceId, Nanos, PathId, PortId};
 
 /// Knows the names of things, and the routes as they are now.
 pub(crate) struct Teller {
@@ -37,20 +37,24 @@ impl Teller {
             stages.push(api::TracedStage { stage: fate.into(), after_ns, waited_ns, text });
         }
         let in_port = gathered.stages.iter().find_map(|(_, seen)| match seen {
-            Seen::Received { port, .. } => Some(self.names.port(*port)),
+            Seen::Received { port, .. } => Some(*port),
             _ => None,
         });
+        let station = |port: PortId| self.names.station(port).map(|station| station.to_string());
+        let out_port = match gathered.fate {
+            Some(Fate::Sent(port)) => Some(port),
+            _ => None,
+        };
         api::TracedPacket {
             time_ns: (gathered.time + self.epoch).get(),
             packet: summary(&gathered.frame).to_string(),
-            in_port: in_port.unwrap_or_default(),
+            in_port: in_port.map(|port| self.names.port(port)).unwrap_or_default(),
+            in_station: in_port.and_then(station),
             stages,
             skipped_stages: gathered.skipped as u64,
             fate: fate.to_owned(),
-            out_port: match gathered.fate {
-                Some(Fate::Sent(port)) => Some(self.names.port(port)),
-                _ => None,
-            },
+            out_port: out_port.map(|port| self.names.port(port)),
+            out_station: out_port.and_then(station),
             drop: match gathered.fate {
                 Some(Fate::Dropped(reason)) => Some(DropExplained::from(reason)),
                 _ => None,

@@ -4,6 +4,7 @@ use crate::rig::{Rig, until};
 use control::api;
 use control::{Body, ClientError};
 use io::pcap::{Direction, Reader};
+use units::Mac;
 
 /// The interface, direction and comment of every packet until the end.
 fn read(body: &mut Body) -> Vec<(String, Direction, String)> {
@@ -36,6 +37,35 @@ fn packets_come_with_their_fates_until_the_limit() {
     assert_eq!(seen, expected.map(|(port, way, comment)| (port.to_owned(), way, comment.to_owned())));
     assert_eq!(body.missed(), Some(0));
     until(|| rig.client.get::<api::Status>("/v1/status").unwrap().captures.is_empty().then_some(()));
+}
+
+#[test]
+fn packets_come_as_they_came_in_and_as_they_left_where_that_is_asked() {
+    let mut rig = Rig::start("[[route]]\nto = '203.0.113.0/24'\nblackhole = true");
+    let parameters =
+        [("match", "iif lan udp dport 53".to_owned()), ("limit", "2".to_owned()), ("arrivals", "true".to_owned())];
+    let mut body = rig.client.follow("/v1/capture", &parameters).unwrap();
+    rig.send([198, 51, 100, 9], &[64], 1);
+    rig.wan.await_ports(1);
+    rig.send([203, 0, 113, 1], &[64], 2);
+    let mut reader = Reader::new(&mut body).unwrap();
+    let mut seen = Vec::new();
+    while let Some(record) = reader.next_record().unwrap() {
+        let (interface, direction, comment) = (record.interface, record.direction, record.comment.to_owned());
+        let (station, ttl) = (Mac(*record.data.first_chunk().unwrap()), record.data[22]);
+        let interface = &reader.interfaces()[interface as usize];
+        seen.push((interface.name.clone(), direction, ttl, interface.station == Some(station), comment));
+    }
+    let sent = "sent wan, path best-effort, in lan";
+    let expected = [
+        ("lan", Direction::In, 64, true, sent),
+        ("wan", Direction::Out, 63, false, sent),
+        ("lan", Direction::In, 64, true, "dropped blackhole, in lan"),
+    ];
+    assert_eq!(
+        seen,
+        expected.map(|(port, way, ttl, ours, comment)| (port.to_owned(), way, ttl, ours, comment.to_owned()))
+    );
 }
 
 #[test]

@@ -33,6 +33,7 @@ pub use epochs::{Epochs, Grace};
 pub use inspect::{Inspector, Occupancy};
 pub use key::Key;
 pub(crate) use key::below;
+pub use memory::Pages;
 pub use plane::station::Entry;
 pub use shard::{Done, Ended, Found, Near, Session, Shard, ShardCounters, Value, WhenFull};
 pub use sweep::Cleaned;
@@ -64,10 +65,13 @@ pub struct StoreSpec {
     pub key: Key,
     /// Whether entries know which computation created them.
     pub diagnostics: bool,
+    /// The pages of its tables.
+    pub pages: Pages,
 }
 
 impl StoreSpec {
-    /// A store of so many entries that live ten seconds, in one part, cleaned by its owner, with a key that is known.
+    /// A store of so many entries that live ten seconds, in one part, cleaned by its owner, with a key that is known, in small
+    /// pages.
     pub const fn of(capacity: u64) -> StoreSpec {
         StoreSpec {
             capacity,
@@ -77,6 +81,7 @@ impl StoreSpec {
             when_full: WhenFull::AbortCreates,
             key: Key::new([0x452821e638d01377, 0xbe5466cf34e90c6c]),
             diagnostics: false,
+            pages: Pages::Small,
         }
     }
 }
@@ -104,7 +109,7 @@ impl Store {
         let space = |shard| {
             // Tags that collide in one shard of one store do so in no other.
             let key = spec.key.derive(shard as u64);
-            Arc::new(Space::new(each, lifetime, key, spec.diagnostics))
+            Arc::new(Space::new(each, lifetime, key, spec.diagnostics, spec.pages))
         };
         let spaces: Vec<Arc<Space>> = (0..spec.shards).map(space).collect();
         let cleans = spec.cleaning == Cleaning::Inline;

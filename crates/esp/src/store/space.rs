@@ -5,7 +5,7 @@
 
 use super::key::{Key, Scatter};
 use super::line::{Line, Place, REACH, SLOTS};
-use super::memory::{Chosen, Table, chosen, fetch, table};
+use super::memory::{Chosen, Pages, Table, chosen, fetch, table};
 use super::sync::{AtomicU16, AtomicU64, Ordering};
 use super::time::{Lifetime, Tick};
 
@@ -40,17 +40,17 @@ impl Space {
     ///
     /// # Panics
     /// Beyond [`Space::MOST`], or for none.
-    pub fn new(capacity: u64, lifetime: Lifetime, key: Key, diagnostics: bool) -> Space {
+    pub fn new(capacity: u64, lifetime: Lifetime, key: Key, diagnostics: bool, pages: Pages) -> Space {
         assert!((1..=Space::MOST).contains(&capacity), "a store of {capacity} entries");
         let homes = Space::homes(capacity) as usize;
         let lines = homes + REACH;
         Space {
-            lines: chosen(lines, homes),
-            log: table((capacity + Space::slack(capacity)) as usize),
+            lines: chosen(lines, homes, pages),
+            log: table((capacity + Space::slack(capacity)) as usize, pages),
             created: AtomicU64::new(0),
             freed: AtomicU64::new(0),
             given_up: AtomicU64::new(0),
-            creators: diagnostics.then(|| table(lines << 2)),
+            creators: diagnostics.then(|| table(lines << 2, pages)),
             scatter: key.scatter(),
             capacity,
             lifetime,

@@ -17,7 +17,7 @@ pub use port::{PcapOptions, PcapPort};
 pub use read::Reader;
 pub use write::{Application, Sink, WriteError, Writer};
 
-use units::Instant;
+use units::{Instant, Mac};
 
 /// The largest block or record that is read, in bytes. Frames are at most 64 KB here; the rest is room for options.
 pub const MAX_BLOCK: usize = 1 << 20;
@@ -45,6 +45,9 @@ pub struct Interface {
     pub link: LinkType,
     /// The most bytes of a packet that were captured; zero for no limit.
     pub snap_length: u32,
+    /// Its station address (pcapng `if_MACaddr`); nothing where the file gives none. With it a reader knows which frames were for
+    /// the interface itself.
+    pub station: Option<Mac>,
 }
 
 /// One packet of a capture, borrowed from the reader until the next one is asked for.

@@ -214,7 +214,8 @@ fn create(path: &Path, options: &PcapOptions<'_>) -> Result<Writer<File>, OpenEr
     let file = File::create(path).map_err(|error| wrong(error.to_string()))?;
     let application = Application::here(concat!("switchpath ", env!("CARGO_PKG_VERSION")));
     let mut writer = Writer::new(file, &application, options.epoch).map_err(|error| wrong(error.to_string()))?;
-    let interface = Interface { name: options.name.to_owned(), link: LinkType::ETHERNET, snap_length: 0 };
+    let interface =
+        Interface { name: options.name.to_owned(), link: LinkType::ETHERNET, snap_length: 0, station: None };
     writer.add_interface(interface).map_err(|error| wrong(error.to_string()))?;
     Ok(writer)
 }

@@ -10,7 +10,7 @@ use pcap_parser::{
     SHB_MAGIC, SPB_MAGIC, parse_block_be, parse_block_le, parse_pcap_header,
 };
 use std::io::Read;
-use units::Instant;
+use units::{Instant, Mac};
 
 /// The packet block of the first drafts, which old tools still write: an enhanced packet block but for a 16-bit
 /// interface and a 16-bit drop count (draft-ietf-opsawg-pcapng, appendix A).
@@ -154,7 +154,7 @@ impl<R: Read> Reader<R> {
         };
         // The upper bits say how long the frame check sequence is, where one was captured.
         let link = LinkType(header.network.0 as u16);
-        self.interfaces = vec![Interface { name: String::new(), link, snap_length: header.snaplen }];
+        self.interfaces = vec![Interface { name: String::new(), link, snap_length: header.snaplen, station: None }];
         self.format = Format::Pcap {
             big_endian: header.is_bigendian(),
             nanoseconds: header.is_nanosecond_precision(),
@@ -315,7 +315,8 @@ fn enhanced(block: &EnhancedPacketBlock<'_>, big_endian: bool) -> Found {
 fn interface(block: &InterfaceDescriptionBlock<'_>) -> Interface {
     let name =
         option(&block.options, OptionCode::IfName).map_or(String::new(), |v| String::from_utf8_lossy(v).into_owned());
-    Interface { name, link: LinkType(block.linktype.0 as u16), snap_length: block.snaplen }
+    let station = option(&block.options, OptionCode::IfMacAddr).and_then(|v| v.first_chunk::<6>()).copied().map(Mac);
+    Interface { name, link: LinkType(block.linktype.0 as u16), snap_length: block.snaplen, station }
 }
 
 fn clock(block: &InterfaceDescriptionBlock<'_>, big_endian: bool) -> Clock {

@@ -1,13 +1,13 @@
 //! Writing pcapng (draft-ietf-opsawg-pcapng) with nanosecond times, directions and a comment for each packet.
 //!
 //! Whole blocks are gathered and written together. Where the disk fills up, the file is cut back to its last whole block,
-//! so that what was written stays readable, and the writer refuses everything after it.
+//! so that what was written stays readable, and the writer refuses everything until it is told to go on ([`Writer::resume`]).
 
 use super::{Direction, Interface, MAX_BLOCK, Record};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
-use units::Nanos;
+use units::{Mac, Nanos};
 
 /// Gathered before it is written, in bytes.
 const CHUNK: usize = 64 << 10;
@@ -99,9 +99,10 @@ pub struct Writer<S: Sink> {
     gathered: Vec<u8>,
     interfaces: Vec<Interface>,
     epoch: Nanos,
-    /// Bytes and packets that are whole in the sink.
+    /// Bytes, packets and descriptions of interfaces that are whole in the sink.
     reached: u64,
     written: u64,
+    described: usize,
     failed: Option<io::ErrorKind>,
 }
 
@@ -110,7 +111,9 @@ impl<S: Sink> Writer<S> {
     /// 1970-01-01 UTC; see [`crate::clock::epoch`].
     pub fn new(sink: S, application: &Application, epoch: Nanos) -> Result<Self, WriteError> {
         let gathered = Vec::with_capacity(CHUNK + CHUNK / 2);
-        let mut writer = Writer { sink, gathered, interfaces: Vec::new(), epoch, reached: 0, written: 0, failed: None };
+        let (reached, written, described) = Default::default();
+        let mut writer =
+            Writer { sink, gathered, interfaces: Vec::new(), epoch, reached, written, described, failed: None };
         let start = writer.begin(SECTION_HEADER);
         writer.u32(BYTE_ORDER);
         writer.u32(1); // version 1.0: major, then minor, 16 bits each
@@ -127,15 +130,22 @@ impl<S: Sink> Writer<S> {
     /// Describes an interface; the answer is what its packets' records name. Times have nanosecond resolution.
     pub fn add_interface(&mut self, interface: Interface) -> Result<u32, WriteError> {
         self.refuse_after_failure()?;
+        self.describe(&interface);
+        self.interfaces.push(interface);
+        Ok(self.interfaces.len() as u32 - 1)
+    }
+
+    fn describe(&mut self, interface: &Interface) {
         let start = self.begin(INTERFACE);
         self.u32(u32::from(interface.link.0));
         self.u32(interface.snap_length);
         self.text(2, &interface.name);
+        if let Some(Mac(station)) = interface.station {
+            self.option(6, &station); // if_MACaddr
+        }
         self.option(9, &[9]); // if_tsresol: 10^-9 s
         self.option(0, &[]);
         self.end(start);
-        self.interfaces.push(interface);
-        Ok(self.interfaces.len() as u32 - 1)
     }
 
     /// Adds one packet, cut to its interface's snap length. Panics where the interface was never added, or for a packet
@@ -188,9 +198,10 @@ impl<S: Sink> Writer<S> {
                 Err(error) => break Err(error),
             }
         };
-        let (bytes, packets) = whole_blocks(&self.gathered[..taken]);
+        let (bytes, packets, described) = whole_blocks(&self.gathered[..taken]);
         self.reached += bytes as u64;
         self.written += packets;
+        self.described += described;
         self.gathered.clear();
         result.map_err(|error| {
             self.failed = Some(error.kind());
@@ -198,6 +209,22 @@ impl<S: Sink> Writer<S> {
             let _ = self.sink.cut(self.reached);
             WriteError { written: self.written, error }
         })
+    }
+
+    /// Goes on behind the last whole block after a failure where the sink has room again. What was lost stays lost.
+    pub fn resume(&mut self) -> Result<(), WriteError> {
+        if self.failed.is_none() {
+            return Ok(());
+        }
+        // Room for some packets, not for a few bytes: else it would fail and go on by turns.
+        let room = self.sink.cut(self.reached).and_then(|()| self.sink.write_all(&[0; CHUNK]));
+        let cut = self.sink.cut(self.reached);
+        room.and(cut).map_err(|error| WriteError { written: self.written, error })?;
+        self.failed = None;
+        for interface in self.interfaces[self.described..].to_vec() {
+            self.describe(&interface);
+        }
+        self.flush()
     }
 
     /// Writes what is gathered and gives back how many packets are in the capture.
@@ -258,16 +285,18 @@ impl<S: Sink> Drop for Writer<S> {
     }
 }
 
-/// The length of the whole blocks at the start, and how many of them are packets.
-fn whole_blocks(bytes: &[u8]) -> (usize, u64) {
-    let (mut at, mut packets) = (0, 0);
+/// The length of the whole blocks at the start, and how many of them are packets and interfaces.
+fn whole_blocks(bytes: &[u8]) -> (usize, u64, usize) {
+    let (mut at, mut packets, mut interfaces) = (0, 0, 0);
     while let Some([k0, k1, k2, k3, l0, l1, l2, l3]) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
         let length = u32::from_le_bytes([*l0, *l1, *l2, *l3]) as usize;
         if length > bytes.len() - at {
             break;
         }
         at += length;
-        packets += u64::from(u32::from_le_bytes([*k0, *k1, *k2, *k3]) == ENHANCED_PACKET);
+        let kind = u32::from_le_bytes([*k0, *k1, *k2, *k3]);
+        packets += u64::from(kind == ENHANCED_PACKET);
+        interfaces += usize::from(kind == INTERFACE);
     }
-    (at, packets)
+    (at, packets, interfaces)
 }

@@ -3,7 +3,8 @@
 //! A lookup in a table of 64 MB misses the translation buffers as well as the caches: with pages of 4 KB the tables of
 //! pages are themselves as large as a cache. A page of 2 MB costs one entry. Small tables are better off without: of a
 //! table with ten entries ten small pages are used. So a table begins in small pages, and whoever fills it says when it
-//! is worth it ([`Huge::thicken`]).
+//! is worth it ([`Huge::thicken`]). Only pages that the table fills become huge: a table of a few kilobytes takes no 2 MB, and a
+//! router with many small tables does not multiply them.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -14,6 +15,8 @@ use zerocopy::FromZeros;
 
 /// Bytes of a huge page, and where the memory of a table begins.
 const PAGE: usize = 2 << 20;
+/// Memory is mapped in multiples of this: no kernel that Rust supports has larger pages.
+const SMALL: usize = 64 << 10;
 
 /// A table of fixed length, its memory used where it is written.
 pub struct Huge<T> {
@@ -61,24 +64,31 @@ impl<T> Huge<T> {
         const { assert!(size_of::<T>() > 0 && align_of::<T>() <= PAGE) };
         let bytes = length.checked_mul(size_of::<T>()).filter(|&bytes| bytes > 0).expect("a table has a size");
         // Reserved with a page more than needed, so that an aligned part lies within; the rest is given back.
-        let reserved = bytes.next_multiple_of(PAGE) + PAGE;
+        let kept = bytes.next_multiple_of(SMALL);
+        let reserved = kept + PAGE;
         let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a new anonymous mapping at a place of the kernel's choice touches nothing there is.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), reserved, access, kind | libc::MAP_NORESERVE, -1, 0) };
         assert!(start != libc::MAP_FAILED, "no address space for a table of {bytes} bytes");
         let before = start.addr().next_multiple_of(PAGE) - start.addr();
         let data = start.wrapping_byte_add(before);
-        let end = data.wrapping_byte_add(bytes.next_multiple_of(PAGE));
+        let end = data.wrapping_byte_add(kept);
         // SAFETY: both ranges are parts of the mapping made above, outside of what is kept, and page-aligned.
         unsafe {
             unmap(start, before);
-            unmap(end, reserved - before - bytes.next_multiple_of(PAGE));
+            unmap(end, reserved - before - kept);
         }
         Huge { data: NonNull::new(data.cast()).expect("a mapping is not at zero"), length }
     }
 
+    /// Bytes that are mapped.
     fn bytes(&self) -> usize {
-        (self.length * size_of::<T>()).next_multiple_of(PAGE)
+        (self.length * size_of::<T>()).next_multiple_of(SMALL)
+    }
+
+    /// Bytes of the huge pages that the table fills.
+    fn whole_pages(&self) -> usize {
+        self.length * size_of::<T>() / PAGE * PAGE
     }
 
     /// The first element.
@@ -86,19 +96,28 @@ impl<T> Huge<T> {
         self.data
     }
 
-    /// Asks the kernel for huge pages where the table is first written, unless it is less than one.
+    /// Asks the kernel for huge pages where the table is first written, as far as it fills them.
     pub(super) fn prefer_large_pages(&self) {
-        if self.length * size_of::<T>() >= PAGE {
-            // SAFETY: the range is this table's mapping; the advice does not change what is read from it.
-            unsafe { libc::madvise(self.data.as_ptr().cast(), self.bytes(), libc::MADV_HUGEPAGE) };
-        }
+        // SAFETY: the range is a part of this table's mapping.
+        unsafe { prefer_huge(self.data.as_ptr().cast(), self.whole_pages()) }
     }
 
-    /// Has the kernel back the table by huge pages from now on, what is used already included (`MADV_COLLAPSE`, Linux
-    /// 6.1). Costs the time to copy what is used. A kernel that has none to give leaves the table as it is.
+    /// Has the kernel back the table by huge pages from now on as far as it fills them, what is used already included
+    /// (`MADV_COLLAPSE`, Linux 6.1). Costs the time to copy what is used. A kernel that has none to give leaves the table as it is.
     pub fn thicken(&self) {
-        // SAFETY: the range is this table's mapping.
-        unsafe { collapse(self.data.as_ptr().cast(), self.bytes()) }
+        // SAFETY: the range is a part of this table's mapping, and whole huge pages.
+        unsafe { collapse(self.data.as_ptr().cast(), self.whole_pages()) }
+    }
+}
+
+/// Asks the kernel for huge pages where memory is first written.
+///
+/// # Safety
+/// The range is mapped.
+unsafe fn prefer_huge(start: *mut c_void, length: usize) {
+    if length > 0 {
+        // SAFETY: the caller vouches for the range; the advice does not change what is read from it.
+        unsafe { libc::madvise(start, length, libc::MADV_HUGEPAGE) };
     }
 }
 
@@ -107,10 +126,8 @@ impl<T> Huge<T> {
 /// # Safety
 /// The range is mapped, and whole huge pages.
 unsafe fn collapse(start: *mut c_void, length: usize) {
-    if length > 0 {
-        // SAFETY: the caller vouches for the range; the advice does not change what is read from it.
-        unsafe { libc::madvise(start, length, libc::MADV_HUGEPAGE) };
-    }
+    // SAFETY: the caller vouches for the range.
+    unsafe { prefer_huge(start, length) };
     // Page by page: asked for all at once the kernel stops at the first of which nothing was ever used.
     for offset in (0..length).step_by(PAGE) {
         // SAFETY: a page within that range, and as above.
@@ -257,6 +274,23 @@ mod tests {
             return println!("skipped: this kernel has no huge pages to give at once");
         }
         assert!(thick(&[2, 4]) >= Some((2 * PAGE) >> 10));
+    }
+
+    #[test]
+    fn a_table_takes_huge_pages_only_as_far_as_it_fills_them() {
+        const WORDS: usize = PAGE / size_of::<AtomicU32>();
+        for words in [100, WORDS - 1, WORDS, WORDS + 100, 2 * WORDS + WORDS / 2] {
+            let table = Huge::<AtomicU32>::zeroed(words);
+            table.thicken();
+            table.iter().for_each(|word| word.store(7, Ordering::Relaxed));
+            assert!(table.bytes() < words * 4 + SMALL, "{words} words take {} bytes", table.bytes());
+            // Where the kernel gives huge pages to whoever did not ask for them, this is not ours to decide.
+            let unasked = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled")
+                .is_ok_and(|modes| modes.contains("[always]"));
+            if let Some(huge) = huge_at(table.as_ptr().addr()).filter(|_| !unasked) {
+                assert!(huge << 10 <= words / WORDS * PAGE, "{words} words have {huge} KB of huge pages");
+            }
+        }
     }
 
     #[test]

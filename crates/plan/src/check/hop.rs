@@ -83,7 +83,7 @@ pub(crate) fn action(
 }
 
 fn next_hop(report: &mut Report<'_>, connected: &Connected, text: &Text<'_>, way: Way) -> Option<NextHopPlan> {
-    let mut words = text.words(report.source);
+    let mut words = text.words(report.part());
     // An empty text is an address that is not there.
     let first = words.next().unwrap_or_else(|| text.clone());
     let (mut port, mut weight) = (Ok(way.port), Some(1));

@@ -241,18 +241,16 @@ impl Ports<'_> {
     }
 
     fn scheme(&self, report: &mut Report<'_>, section: &Section<'_>) -> Call {
-        let cost = crate::admission::Figure::flat(units::Nanos::ZERO, crate::admission::Source::Assumed);
-        let none = || Call { name: "", options: Vec::new(), text: String::new(), inner: Vec::new(), cost, code: None };
         let catalogue = &self.by.catalogue;
         let Some(text) = section.text(report, "scheme") else {
             return Call::scheme(DEFAULT_SCHEME, catalogue).unwrap_or_else(|error| {
                 report.error(section.span.clone(), section.path, || {
                     (error.reason, format!("name a scheme: {}", error.hint))
                 });
-                none()
+                Call::nothing()
             });
         };
-        scheme(report, &text, catalogue).unwrap_or_else(none)
+        scheme(report, &text, catalogue).unwrap_or_else(Call::nothing)
     }
 
     /// The name of its policy. None: left out or reported.

@@ -1,5 +1,7 @@
 //! `[[route]]` and `[[neighbour]]`: what lies beyond the connected subnets, and who is known on them.
 
+use super::BadSyntax;
+use super::chunks::Chunks;
 use super::connected::{Connected, InterfaceIndex, MAIN, VrfIndex};
 use super::hop::{self, Way, address};
 use super::port::mac;
@@ -9,6 +11,8 @@ use crate::keys::{MOST_NEIGHBOURS, MOST_NEXT_HOPS, MOST_ROUTES, NEIGHBOUR, ROUTE
 use crate::text::{TextError, quote};
 use crate::{NeighbourPlan, Prefix, RouteAction, RoutePlan};
 use std::net::IpAddr;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 /// The elements of a list of tables, at most so many.
 pub(super) fn elements<'a>(
@@ -19,31 +23,75 @@ pub(super) fn elements<'a>(
 ) -> Vec<(usize, std::ops::Range<usize>, &'a toml::de::DeValue<'a>)> {
     let mut list = root.list(report, name);
     if let Some((_, span, _)) = list.get(most) {
-        let total = list.len();
-        report.error(span.clone(), name, || {
-            (format!("there are {total} {name}s, more than {most}"), format!("use at most {most}"))
-        });
+        too_many(report, name, span.clone(), (list.len(), most));
         list.truncate(most);
     }
     list
 }
 
+fn too_many(report: &mut Report<'_>, name: &str, first: std::ops::Range<usize>, (total, most): (usize, usize)) {
+    report
+        .error(first, name, || (format!("there are {total} {name}s, more than {most}"), format!("use at most {most}")));
+}
+
 pub(super) fn read(report: &mut Report<'_>, root: &Section<'_>, connected: &Connected) -> Vec<RoutePlan> {
     let parent = Path::Key(&root.path, "route");
     let list = elements(report, root, "route", MOST_ROUTES);
-    // The place of each destination goes along, to report the later of two.
-    let mut routes: Vec<(RoutePlan, usize, usize)> = Vec::with_capacity(list.len());
+    let mut routes = Vec::with_capacity(list.len());
     for (index, span, value) in list {
         let node = Node::new(value, span, Path::Index(&parent, index));
-        let Some(section) = node.section(report, ROUTE, "[[route]]") else { continue };
-        let to = section.text(report, "to").and_then(|text| destination(report, &text));
-        let vrf = vrf(report, &section, connected);
-        let action = action(report, &section, connected, (to, vrf));
-        if let (Some(to), Some(vrf), Some(action)) = (to, vrf, action) {
-            let place = section.node("to").map_or(0, |node| node.span.start);
-            routes.push((RoutePlan { vrf: connected.vrf_name(vrf).cloned(), to, action }, index, place));
+        routes.extend(one(report, node, connected).map(|(route, place)| (route, index, place)));
+    }
+    sorted(report, &parent, routes)
+}
+
+/// As [`read`], where the routes are in chunks.
+pub(super) fn read_chunks(
+    report: &mut Report<'_>,
+    root: &Section<'_>,
+    connected: &Connected,
+    chunks: &Chunks,
+) -> Result<Vec<RoutePlan>, BadSyntax> {
+    let parent = Path::Key(&root.path, "route");
+    let mut routes = Vec::with_capacity(chunks.routes.min(MOST_ROUTES));
+    let (source, mut index) = (report.source, 0);
+    for range in &chunks.ranges {
+        let (tree, errors) = DeTable::parse_recoverable(&source[range.clone()]);
+        let Some(DeValue::Array(array)) = tree.get_ref().get("route").map(Spanned::get_ref) else {
+            return Err(BadSyntax);
+        };
+        if !errors.is_empty() || tree.get_ref().len() != 1 {
+            return Err(BadSyntax);
+        }
+        report.read_part(range.start);
+        for value in array.iter() {
+            if index == MOST_ROUTES {
+                too_many(report, "route", value.span(), (chunks.routes, MOST_ROUTES));
+            } else if index < MOST_ROUTES {
+                let node = Node::new(value.get_ref(), value.span(), Path::Index(&parent, index));
+                routes.extend(one(report, node, connected).map(|(route, place)| (route, index, place)));
+            }
+            index += 1;
         }
     }
+    report.read_part(0);
+    Ok(sorted(report, &parent, routes))
+}
+
+/// A route, and where its destination is in the file. None: reported.
+fn one(report: &mut Report<'_>, node: Node<'_>, connected: &Connected) -> Option<(RoutePlan, usize)> {
+    let section = node.section(report, ROUTE, "[[route]]")?;
+    let to = section.text(report, "to").and_then(|text| destination(report, &text));
+    let vrf = vrf(report, &section, connected);
+    let action = action(report, &section, connected, (to, vrf));
+    let (to, vrf, action) = (to?, vrf?, action?);
+    let place = section.node("to").map_or(0, |node| report.place(node.span.start));
+    Some((RoutePlan { vrf: connected.vrf_name(vrf).cloned(), to, action }, place))
+}
+
+/// The routes in their order; of two to one destination the later is reported. Each comes with its index and the place of its
+/// destination.
+fn sorted(report: &mut Report<'_>, parent: &Path<'_>, mut routes: Vec<(RoutePlan, usize, usize)>) -> Vec<RoutePlan> {
     routes.sort_unstable_by(|(a, i, _), (b, j, _)| (&a.vrf, a.to, i).cmp(&(&b.vrf, b.to, j)));
     for pair in routes.windows(2) {
         let [(first, first_index, first_place), (second, index, place)] = pair else { continue };
@@ -51,7 +99,7 @@ pub(super) fn read(report: &mut Report<'_>, root: &Section<'_>, connected: &Conn
             let line = report.line(*first_place);
             report.error(
                 *place..*place + second.to.to_string().len() + 2,
-                Path::Key(&Path::Index(&parent, *index), "to"),
+                Path::Key(&Path::Index(parent, *index), "to"),
                 || {
                     let reason = format!("there is a route to {} already: route[{first_index}], line {line}", first.to);
                     (reason, "remove one of the two".to_string())

@@ -310,7 +310,7 @@ impl Worker {
                 Classifier { snapshot, tables: &self.tables, dispatch: &self.dispatch, witness: Unwitnessed };
             let packets = self.batch.as_mut_slice();
             state.received_bytes += classifier.batch((port, view), came, packets, &mut self.scratch);
-            if self.fates.follows() {
+            if self.fates.shows_arrivals() {
                 if self.injecting {
                     self.batch.as_mut_slice().iter_mut().for_each(|packet| packet.meta_mut().flags |= Meta::FOLLOWED);
                 }

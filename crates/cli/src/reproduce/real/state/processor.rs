@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use esp::host::Computation;
 use esp::isa::{Abort, Instruction};
 use esp::site::{Fate, Location, Rules, Site};
-use esp::store::{Cleaner, Cleaning, Epochs, Grace, Key, LIFETIME, Store, StoreSpec};
+use esp::store::{Cleaner, Cleaning, Epochs, Grace, Key, LIFETIME, Pages, Store, StoreSpec};
 use esp::wire::{Addresses, Carriages, dedicated};
 use io::clock::CycleCounter;
 use io::cores;
@@ -254,7 +254,7 @@ impl Bench {
         // A thread that cleans besides does so as owners do; one beside others is the cleaner that assists them.
         let alone = plan.cleaner == EngineCleans::Assists && plan.threads == 0;
         let cleaning = if alone { Cleaning::Inline } else { Cleaning::Assist };
-        let spec = StoreSpec { cleaning, ..StoreSpec::of(capacity) };
+        let spec = StoreSpec { cleaning, pages: Pages::Large, ..StoreSpec::of(capacity) };
         let mut store = Store::new(spec, &Arc::new(Epochs::new(1)), Grace::Counters);
         let cleans = match (store.cleaner, plan.cleaner) {
             (None, _) => Cleans::Owner,

@@ -1,0 +1,148 @@
+//! Packets as they came in, kept until their fates are known: for captures that are to be replayed, since a frame that leaves has
+//! another station, a lower time to live, and maybe other addresses than the frame that came in.
+
+use crate::watch::{Tap, Taps};
+use packet::{Meta, Packet};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use units::{Instant, PortId};
+
+/// Bytes of all frames that are kept at most. A packet beyond that is captured as it leaves only.
+const MOST_BYTES: usize = 64 << 20;
+
+/// A packet as it came in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Arrival {
+    /// When.
+    pub time: Instant,
+    /// The port.
+    pub port: PortId,
+    /// The frame, from its first link-layer byte.
+    pub frame: Vec<u8>,
+}
+
+/// The packets that captures wait for, by the number of their frame in the pool, which no two packets have at once.
+#[derive(Debug, Default)]
+pub struct Arrivals(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    frames: HashMap<usize, Arrival>,
+    bytes: usize,
+}
+
+impl Kept {
+    fn remove(&mut self, number: usize) -> Option<Arrival> {
+        let arrival = self.frames.remove(&number)?;
+        self.bytes -= arrival.frame.len();
+        Some(arrival)
+    }
+}
+
+impl Arrivals {
+    /// Keeps those packets of a batch that a capture wants as they come in.
+    pub fn keep(&self, taps: &Taps, now: Instant, port: PortId, packets: &[Packet]) {
+        let armed = taps.armed();
+        let wants = |packet: &Packet| {
+            let wants = |tap: &Tap| tap.wanted().arrivals && tap.takes(packet.bytes(), packet.meta());
+            armed.iter().any(|armed| wants(&armed.watch))
+        };
+        if !armed.iter().any(|armed| armed.watch.wanted().arrivals) {
+            return;
+        }
+        let mut kept = self.0.lock();
+        for packet in packets {
+            // A packet before it may have ended unseen, as fragments do: its frame has a new packet now.
+            kept.remove(packet.number());
+            if wants(packet) && kept.bytes + packet.bytes().len() <= MOST_BYTES {
+                let frame = packet.bytes().to_vec();
+                kept.bytes += frame.len();
+                kept.frames.insert(packet.number(), Arrival { time: now, port, frame });
+            }
+        }
+    }
+
+    /// The packet of this frame as it came in, where that was kept; it is kept no longer.
+    pub fn take(&self, number: usize, meta: &Meta) -> Option<Arrival> {
+        let arrival = self.0.lock().remove(number);
+        // A packet that the router made itself may have the frame of one that ended unseen.
+        arrival.filter(|_| meta.flags & Meta::GENERATED == 0)
+    }
+
+    /// Forgets everything, unless a capture still wants packets as they come in.
+    pub fn release(&self, taps: &Taps) {
+        if !taps.list().iter().any(|tap| tap.wanted().arrivals) {
+            *self.0.lock() = Kept::default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watch::{MOST_TAPS, Wanted};
+    use packet::{Pool, Region};
+    use std::sync::Arc;
+
+    fn tap(arrivals: bool) -> Tap {
+        Tap::new(Wanted { arrivals, ..Wanted::default() })
+    }
+
+    #[test]
+    fn arrivals_are_kept_only_for_captures_that_want_them() {
+        let mut pool = Pool::new(Region::new(16));
+        let (taps, arrivals) = (Arc::new(Taps::new(MOST_TAPS)), Arrivals::default());
+        let mut packet = pool.take().unwrap();
+        packet.fill(&[7; 60]);
+        let (number, meta, port, now) = (packet.number(), Meta::default(), PortId(3), Instant::new(9));
+        let _as_they_leave = taps.open(tap(false)).unwrap();
+        arrivals.keep(&taps, now, port, std::slice::from_ref(&packet));
+        assert_eq!(arrivals.take(number, &meta), None);
+        let as_they_came = taps.open(tap(true)).unwrap();
+        arrivals.keep(&taps, now, port, std::slice::from_ref(&packet));
+        assert_eq!(arrivals.take(number, &meta), Some(Arrival { time: now, port, frame: vec![7; 60] }));
+        assert_eq!(arrivals.take(number, &meta), None, "it is kept once");
+        arrivals.keep(&taps, now, port, std::slice::from_ref(&packet));
+        arrivals.release(&taps);
+        assert!(arrivals.take(number, &meta).is_some(), "the capture is still open");
+        arrivals.keep(&taps, now, port, std::slice::from_ref(&packet));
+        drop(as_they_came);
+        arrivals.release(&taps);
+        assert_eq!(arrivals.take(number, &meta), None);
+        pool.give(packet);
+    }
+
+    #[test]
+    fn arrival_of_an_earlier_packet_is_not_taken_for_a_generated_one() {
+        let mut pool = Pool::new(Region::new(16));
+        let (taps, arrivals) = (Arc::new(Taps::new(MOST_TAPS)), Arrivals::default());
+        let _open = taps.open(tap(true)).unwrap();
+        let mut packet = pool.take().unwrap();
+        packet.fill(&[7; 60]);
+        arrivals.keep(&taps, Instant::START, PortId(0), std::slice::from_ref(&packet));
+        let generated = Meta { flags: Meta::GENERATED, ..Meta::default() };
+        assert_eq!(arrivals.take(packet.number(), &generated), None);
+        assert_eq!(arrivals.take(packet.number(), &Meta::default()), None, "the stale frame is gone");
+        pool.give(packet);
+    }
+
+    #[test]
+    fn memory_of_arrivals_is_bounded() {
+        let mut pool = Pool::new(Region::new(8));
+        let (taps, arrivals) = (Arc::new(Taps::new(MOST_TAPS)), Arrivals::default());
+        let _open = taps.open(tap(true)).unwrap();
+        arrivals.0.lock().bytes = MOST_BYTES - 100;
+        let packets: Vec<Packet> = (0..2)
+            .map(|_| {
+                let mut packet = pool.take().unwrap();
+                packet.fill(&[7; 60]);
+                packet
+            })
+            .collect();
+        arrivals.keep(&taps, Instant::START, PortId(0), &packets);
+        let kept: Vec<bool> =
+            packets.iter().map(|packet| arrivals.take(packet.number(), &Meta::default()).is_some()).collect();
+        assert_eq!(kept, [true, false]);
+        packets.into_iter().for_each(|packet| pool.give(packet));
+    }
+}

@@ -1,0 +1,52 @@
+//! Whether what a configuration asks for fits into this machine. Memory is used as tables fill, so that a store that is too large is
+//! not refused: it is warned of before the kernel ends the router for it.
+
+use plan::Plan;
+use plan::state::Places;
+use units::Bytes;
+
+/// The memory that each store of ephemeral state may take, by the name of its port, the central one last.
+pub fn of_stores(plan: &Plan) -> Vec<(String, Bytes)> {
+    let Some(state) = &plan.state else { return Vec::new() };
+    let shards = usize::from(state.shards.unwrap_or(plan.workers));
+    let memory = |capacity: u64| esp::bound::memory(capacity, shards);
+    let ports = plan.ports.iter().filter(|port| port.state.at != Places::None && !state.single_store);
+    let of_port =
+        |port: &plan::PortPlan| (port.name.to_string(), memory(port.state.capacity.unwrap_or(state.capacity)));
+    let central = (state.central > 0).then(|| ("central".to_owned(), memory(state.central)));
+    ports.map(of_port).chain(central).collect()
+}
+
+/// A warning where the stores of a configuration can take more memory than this machine has left.
+pub fn warning(plan: &Plan) -> Option<String> {
+    exceeding(&of_stores(plan), io::memory::available()?)
+}
+
+fn exceeding(stores: &[(String, Bytes)], available: Bytes) -> Option<String> {
+    let total = stores.iter().fold(Bytes::ZERO, |sum, (_, memory)| sum + *memory);
+    let (name, largest) = stores.iter().max_by_key(|(_, memory)| *memory)?;
+    (total > available).then(|| {
+        let gigabytes = |bytes: Bytes| format!("{:.1} GB", bytes.get() as f64 / 1e9);
+        format!(
+            "the stores of ephemeral state can take {} of memory ({} of it at '{name}'), and this machine has {} left: give them a \
+             smaller capacity in [state]",
+            gigabytes(total),
+            gigabytes(*largest),
+            gigabytes(available)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stores_that_exceed_the_memory_left_are_warned_of() {
+        let stores = [("lan".to_owned(), Bytes::new(3_000_000_000)), ("wan".to_owned(), Bytes::new(1_500_000_000))];
+        assert_eq!(exceeding(&stores, Bytes::new(4_500_000_000)), None);
+        let said = exceeding(&stores, Bytes::new(4_499_999_999)).unwrap();
+        assert!(said.contains("4.5 GB of memory (3.0 GB of it at 'lan')"), "{said}");
+        assert_eq!(exceeding(&[], Bytes::ZERO), None);
+    }
+}
