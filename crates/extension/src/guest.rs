@@ -11,7 +11,7 @@ use crate::instance::{Fault, Instance};
 use crate::program::{LoadError, Program};
 use schemes::{Ahead, Next, Progress, Record, Scheme, Size, Tell, Trouble};
 use std::fmt;
-use units::{Instant, Nanos, QueueId};
+use units::{Instant, Nanos, QueueId, Rate};
 
 /// Faults after which a guest is not tried again.
 pub const FAULTS: u32 = 3;
@@ -258,6 +258,11 @@ impl<W: Ahead> Scheme<W> for Guest {
             State::Works if !self.books.stale => self.next,
             _ => Next::Ready,
         }
+    }
+
+    /// A guest knows of single packets only.
+    fn splits_super_frames(&self, _: Rate) -> bool {
+        true
     }
 
     fn wants_flow_hash(&self) -> bool {

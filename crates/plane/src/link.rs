@@ -11,6 +11,7 @@ mod emulation;
 mod fallback;
 mod foreseen;
 mod lines;
+mod splitting;
 mod told;
 mod wires;
 
@@ -116,7 +117,7 @@ pub(crate) struct Link {
     ranking: bool,
     /// Whether the medium is there: nothing is given to one that is not.
     up: bool,
-    /// What the port takes, as the packets that wait were made to fit.
+    /// What the link takes, as the packets that wait were made to fit.
     offloads: Offloads,
     /// Whether the port is a relay: what it takes is transmitted by another worker.
     relayed: bool,
@@ -202,14 +203,14 @@ impl Link {
             hosts: false,
             super_frames: false,
         };
-        let (up, offloads) = (port.is_up(), port.offloads());
+        let up = port.is_up();
         let (passing, ranking, incoming, drained) = (false, false, None, None);
         let mut link = Link {
             id,
             passing,
             ranking,
             up,
-            offloads,
+            offloads: Offloads::default(),
             relayed: false,
             measures: false,
             demand: Demand::default(),
@@ -229,8 +230,8 @@ impl Link {
             before: LinkCounters::default(),
             lines,
         };
-        link.lines.super_frames = offloads.super_frames || offloads.gather;
         link.ask_scheme();
+        link.accept(link.takes());
         link
     }
 
@@ -549,36 +550,6 @@ impl Link {
     /// What the packets offered to its scheme wanted, while that was counted.
     pub fn demand(&self) -> Demand {
         self.demand
-    }
-
-    /// What the port takes besides plain packets.
-    pub fn offloads(&self) -> Offloads {
-        self.offloads
-    }
-
-    /// Asks the port what it takes. Where that is less than before, what waits is made to fit; answers whether so, for
-    /// then more may wait on the paths that lead here.
-    pub fn refresh_offloads(&mut self, fates: &mut Fates) -> bool {
-        // What is held back for a link is held back packet by packet.
-        let can = if self.emulation.is_some() { Offloads::default() } else { self.port.offloads() };
-        let had = std::mem::replace(&mut self.offloads, can);
-        self.lines.super_frames = can.super_frames || can.gather;
-        let lost = |had: bool, can: bool| had && !can;
-        let less = lost(had.super_frames, can.super_frames)
-            || lost(had.checksums, can.checksums)
-            || lost(had.gather, can.gather);
-        if less {
-            self.refit(can, fates);
-            if self.incoming.is_some() {
-                self.aside(|link| link.refit(can, fates));
-            }
-        }
-        less
-    }
-
-    fn refit(&mut self, can: Offloads, fates: &mut Fates) {
-        self.lines.refit(can, fates);
-        self.insist(|scheme, lines| scheme.recount(lines));
     }
 
     pub fn refresh_rate(&mut self) {

@@ -3,28 +3,47 @@
 //! A super-frame is one packet to the router, whole from port to port, as long as both ports take it so: one lookup, one
 //! turn in each queue, for up to 64 KB. What it will be on the wire is what counts for others: an MTU is compared with its
 //! longest segment, and schemes are told the bytes of all segments with their headers. Where the port it leaves by does
-//! not take it, its path cuts it ([`Half`]), one segment after the other as there is room for them, before anything that
-//! came behind it: nothing is overtaken, and no queue is left by more than it was entered by. IPv4 packets that are longer than
-//! their link takes are cut into fragments at the same place (RFC 791 2.3), and so are the datagrams of a super-frame.
+//! not take it, or its link is so slow that others would wait for the whole of it, its path cuts it ([`Half`]): one segment after
+//! the other as there is room for them, before anything that came behind it. Nothing is overtaken, and no queue is left by more than
+//! it was entered by. IPv4 packets that are longer than their link takes are cut into fragments at the same place (RFC 791 2.3), and
+//! so are the datagrams of a super-frame.
 
 use crate::classify::{Exception, TO_FRAGMENT};
 use crate::fates::Fates;
 use crate::port::Offloads;
 use packet::wire::{Fragmenter, Segmenter, offload};
 use packet::{DropReason, Meta, Offload, Packet, Pool, Queue};
+use schemes::{SEGMENTS, Size};
+use units::Bytes;
 
 /// Bytes a packet puts on its link.
 #[inline]
 pub(crate) fn wire_length(packet: &Packet) -> usize {
-    if packet.is_offloaded() { of_segments(packet) } else { packet.len() }
+    wire_size(packet).bytes.get() as usize
+}
+
+/// Packets that a packet is on its link, at most [`SEGMENTS`], and their bytes.
+#[inline]
+pub(crate) fn wire_size(packet: &Packet) -> Size {
+    if packet.is_offloaded() { of_segments(packet) } else { one(packet.len()) }
+}
+
+#[inline(always)]
+fn one(bytes: usize) -> Size {
+    Size { packets: 1, bytes: Bytes::new(bytes as u64) }
 }
 
 #[cold]
-fn of_segments(packet: &Packet) -> usize {
+fn of_segments(packet: &Packet) -> Size {
     if packet.has_tail() {
-        return packet.len() + packet.tail().len();
+        return one(packet.len() + packet.tail().len());
     }
-    offload::wire_length(packet.bytes(), usize::from(packet.meta().l3), packet.offload())
+    let cut = packet.offload().is_super_frame().then(|| segmenter(packet)).flatten();
+    // What is not as its offload says counts as it is.
+    cut.map_or(one(packet.len()), |cut| Size {
+        packets: (cut.segments() as u32).min(SEGMENTS),
+        bytes: Bytes::new(cut.wire_length() as u64),
+    })
 }
 
 /// Cuts the packet, if it is a super-frame.
@@ -206,8 +225,6 @@ pub(crate) struct Refitted {
     pub generated: u64,
     pub consumed: u64,
     pub dropped: u64,
-    /// Bytes on the wire of what is left.
-    pub bytes: u64,
 }
 
 /// Does to all packets of `queue` what a port that takes `can` asks for. It may hold more than its capacity afterwards.
@@ -268,6 +285,5 @@ pub(crate) fn refitted(
             }
         }
     }
-    done.bytes = fitted.iter().map(|packet| wire_length(packet) as u64).sum();
     (fitted, done)
 }

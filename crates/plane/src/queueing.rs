@@ -2,7 +2,7 @@
 
 use crate::fates::Fates;
 use crate::link::{Books, Lines};
-use crate::offload::{Refitted, refit, refitted, wire_length};
+use crate::offload::{Refitted, refit, refitted, wire_size};
 use crate::port::Offloads;
 use crate::shelf::Shelf;
 use packet::{Batch, Packet, Queue};
@@ -44,8 +44,8 @@ pub fn code(digest: u64, maker: Arc<dyn Maker>) -> Code {
 
 /// The physical queues of a link.
 pub(crate) enum Queues {
-    /// A single one, and the bytes of its packets on the wire.
-    One(Queue, u64),
+    /// A single one, and what its packets are on the wire.
+    One(Queue, Size),
     /// Many.
     Many(Shelf),
 }
@@ -53,6 +53,20 @@ pub(crate) enum Queues {
 /// When a packet came to the router.
 fn came(packet: &Packet) -> u64 {
     packet.meta().timestamp.get()
+}
+
+/// So much more waits.
+#[inline(always)]
+fn add(waiting: &mut Size, size: Size) {
+    waiting.packets += size.packets;
+    waiting.bytes += size.bytes;
+}
+
+/// So much less waits.
+#[inline(always)]
+fn remove(waiting: &mut Size, size: Size) {
+    waiting.packets -= size.packets;
+    waiting.bytes = Bytes::new(waiting.bytes.get() - size.bytes.get());
 }
 
 impl Queues {
@@ -70,13 +84,23 @@ impl Queues {
         matches!(self, Queues::Many(_))
     }
 
-    /// Packets of a queue, and their bytes; nothing where there is no such queue.
+    /// What waits in a queue, super-frames as their segments; nothing where there is no such queue.
     #[inline(always)]
-    pub fn size(&self, queue: usize) -> (u32, u64) {
+    pub fn size(&self, queue: usize) -> Size {
         match self {
-            Queues::One(packets, bytes) if queue == 0 => (packets.len() as u32, *bytes),
-            Queues::One(..) => (0, 0),
+            Queues::One(_, size) if queue == 0 => *size,
+            Queues::One(..) => Size::default(),
             Queues::Many(shelf) => shelf.size(queue),
+        }
+    }
+
+    /// Packets that wait in a queue, a super-frame counted as one.
+    #[cold]
+    pub fn packets(&self, queue: usize) -> usize {
+        match self {
+            Queues::One(packets, _) if queue == 0 => packets.len(),
+            Queues::One(..) => 0,
+            Queues::Many(shelf) => shelf.iter(queue).count(),
         }
     }
 
@@ -124,44 +148,48 @@ impl Queues {
         }
     }
 
-    /// Puts a packet of so many bytes at the end of a queue, or gives it back where there is no room or no such queue.
+    /// Puts a packet of this size at the end of a queue, or gives it back where there is no room or no such queue.
     #[inline(always)]
     #[must_use = "a packet that did not fit comes back"]
-    pub fn push(&mut self, queue: usize, packet: Packet, length: u64) -> Option<Packet> {
+    pub fn push(&mut self, queue: usize, packet: Packet, size: Size) -> Option<Packet> {
         match self {
-            Queues::One(packets, bytes) if queue == 0 => {
+            Queues::One(packets, waiting) if queue == 0 => {
                 packets.rewind();
                 let back = packets.push(packet);
-                *bytes += if back.is_none() { length } else { 0 };
+                if back.is_none() {
+                    add(waiting, size);
+                }
                 back
             }
             Queues::One(..) => Some(packet),
-            Queues::Many(shelf) => shelf.push(queue, packet, length),
+            Queues::Many(shelf) => shelf.push(queue, packet, size),
         }
     }
 
     /// Puts the first packets of `batch` at the end of a queue, as long as what waits there is then within `bounds`. Answers how many
     /// and how long they are together. None where there are many queues: there each packet is asked about.
     #[inline(always)]
-    pub fn append(&mut self, queue: usize, batch: &mut Batch, bounds: Size, length: impl Fn(&Packet) -> u64) -> Size {
-        let Queues::One(packets, bytes) = self else { return Size::default() };
-        let most = (bounds.packets as usize).min(packets.capacity()).saturating_sub(packets.len());
-        let left = bounds.bytes.get().saturating_sub(*bytes);
-        let mut taken = 0;
+    pub fn append(&mut self, queue: usize, batch: &mut Batch, bounds: Size, size: impl Fn(&Packet) -> Size) -> Size {
+        let Queues::One(packets, waiting) = self else { return Size::default() };
+        let most = packets.capacity().saturating_sub(packets.len());
+        let left = bounds.bytes.get().saturating_sub(waiting.bytes.get());
+        let places = bounds.packets.saturating_sub(waiting.packets);
+        let mut taken = Size::default();
         let fits = |packet: &&Packet| {
-            let with = taken + length(packet);
-            let fits = with <= left;
+            let mut with = taken;
+            add(&mut with, size(packet));
+            let fits = with.bytes.get() <= left && with.packets <= places;
             taken = if fits { with } else { taken };
             fits
         };
         let most = if queue == 0 { most } else { 0 };
         let count = batch.as_slice().iter().take(most).take_while(fits).count();
         let count = packets.append(batch, count);
-        *bytes += taken;
-        Size { packets: count as u32, bytes: Bytes::new(taken) }
+        add(waiting, taken);
+        Size { packets: count as u32, bytes: taken.bytes }
     }
 
-    /// Moves the first packets of a queue, at most `most`, to the end of `batch`, as long as `see` says yes; `length` knows their bytes.
+    /// Moves the first packets of a queue, at most `most`, to the end of `batch`, as long as `see` says yes; `size` knows theirs.
     /// Answers how many and how long they are together. None where there are many queues: there each packet is asked about.
     #[inline(always)]
     pub fn pop_while(
@@ -169,33 +197,35 @@ impl Queues {
         (queue, most): (usize, usize),
         batch: &mut Batch,
         mut see: impl FnMut(&Packet) -> bool,
-        length: impl Fn(&Packet) -> u64,
+        size: impl Fn(&Packet) -> Size,
     ) -> Size {
-        let Queues::One(packets, bytes) = self else { return Size::default() };
-        let mut taken = 0;
+        let Queues::One(packets, waiting) = self else { return Size::default() };
+        let mut taken = Size::default();
         let most = if queue == 0 { most.min(batch.room()) } else { 0 };
         let count = packets.leading(most, |packet| {
             let go = see(packet);
-            taken += if go { length(packet) } else { 0 };
+            if go {
+                add(&mut taken, size(packet));
+            }
             go
         });
         packets.pop_into(batch, count);
-        *bytes -= taken;
-        Size { packets: count as u32, bytes: Bytes::new(taken) }
+        remove(waiting, taken);
+        Size { packets: count as u32, bytes: taken.bytes }
     }
 
-    /// Takes the first packet of a queue, whose bytes `length` knows.
+    /// Takes the first packet of a queue, whose size `size` knows.
     #[inline(always)]
-    pub fn pop(&mut self, queue: usize, length: impl FnOnce(&Packet) -> u64) -> Option<(Packet, u64)> {
+    pub fn pop(&mut self, queue: usize, size: impl FnOnce(&Packet) -> Size) -> Option<(Packet, Size)> {
         match self {
-            Queues::One(packets, bytes) if queue == 0 => {
+            Queues::One(packets, waiting) if queue == 0 => {
                 let packet = packets.pop()?;
-                let length = length(&packet);
-                *bytes -= length;
-                Some((packet, length))
+                let size = size(&packet);
+                remove(waiting, size);
+                Some((packet, size))
             }
             Queues::One(..) => None,
-            Queues::Many(shelf) => shelf.pop(queue, length),
+            Queues::Many(shelf) => shelf.pop(queue, size),
         }
     }
 
@@ -210,22 +240,22 @@ impl Queues {
     /// Takes out the packet that came to the router first of all that wait. They have been [sorted](Queues::sort).
     pub fn pop_oldest(&mut self) -> Option<Packet> {
         match self {
-            Queues::One(..) => self.pop(0, |packet| wire_length(packet) as u64).map(|(packet, _)| packet),
-            Queues::Many(shelf) => shelf.pop_oldest(came, |packet| wire_length(packet) as u64),
+            Queues::One(..) => self.pop(0, wire_size).map(|(packet, _)| packet),
+            Queues::Many(shelf) => shelf.pop_oldest(came, wire_size),
         }
     }
 
     /// Takes the last one.
-    pub fn pop_back(&mut self, queue: usize, length: impl FnOnce(&Packet) -> u64) -> Option<(Packet, u64)> {
+    pub fn pop_back(&mut self, queue: usize, size: impl FnOnce(&Packet) -> Size) -> Option<(Packet, Size)> {
         match self {
-            Queues::One(packets, bytes) if queue == 0 => {
+            Queues::One(packets, waiting) if queue == 0 => {
                 let packet = packets.pop_back()?;
-                let length = length(&packet);
-                *bytes -= length;
-                Some((packet, length))
+                let size = size(&packet);
+                remove(waiting, size);
+                Some((packet, size))
             }
             Queues::One(..) => None,
-            Queues::Many(shelf) => shelf.pop_back(queue, length),
+            Queues::Many(shelf) => shelf.pop_back(queue, size),
         }
     }
 
@@ -242,18 +272,19 @@ impl Queues {
     #[cold]
     pub fn refit(&mut self, queue: usize, can: Offloads, fates: &mut Fates) -> Refitted {
         match self {
-            Queues::One(packets, bytes) => {
+            Queues::One(packets, waiting) => {
                 let done = refit(packets, can, fates);
-                *bytes = done.bytes;
+                *waiting = Size::default();
+                packets.iter().for_each(|packet| add(waiting, wire_size(packet)));
                 done
             }
             Queues::Many(shelf) => {
-                let take = || shelf.pop(queue, |packet| wire_length(packet) as u64).map(|(packet, _)| packet);
+                let take = || shelf.pop(queue, wire_size).map(|(packet, _)| packet);
                 let (fitted, done) = refitted(take, can, fates);
                 shelf.grow(fitted.len());
                 for packet in fitted {
-                    let length = wire_length(&packet) as u64;
-                    let refused = shelf.push(queue, packet, length);
+                    let size = wire_size(&packet);
+                    let refused = shelf.push(queue, packet, size);
                     debug_assert!(refused.is_none(), "room was made for all");
                 }
                 done
@@ -265,7 +296,7 @@ impl Queues {
     #[cold]
     pub fn forget(&mut self) {
         match self {
-            Queues::One(packets, bytes) => (*packets, *bytes) = (Queue::new(packets.capacity()), 0),
+            Queues::One(packets, waiting) => (*packets, *waiting) = (Queue::new(packets.capacity()), Size::default()),
             Queues::Many(shelf) => shelf.forget(),
         }
     }
@@ -276,7 +307,7 @@ impl Queueing {
     pub fn new(scheme: Box<dyn Scheme<Lines>>, capacity: usize) -> Queueing {
         let most = usize::try_from(scheme.holds_at_most()).map_or(capacity, |most| most.min(capacity));
         let queues = match scheme.queues() {
-            0 | 1 => Queues::One(Queue::new(most.min(LONGEST)), 0),
+            0 | 1 => Queues::One(Queue::new(most.min(LONGEST)), Size::default()),
             many => Queues::Many(Shelf::new(many as usize, most)),
         };
         let (sharing, backlog, change) = (Sharing::alone(), Size::default(), SchemeChange::default());

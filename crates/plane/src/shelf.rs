@@ -6,7 +6,8 @@
 
 use packet::Packet;
 use packet::pool::{Huge, prefetch_far};
-use units::Heap;
+use schemes::Size;
+use units::{Bytes, Heap};
 
 /// No place.
 const NONE: u32 = u32::MAX;
@@ -36,6 +37,7 @@ struct Place<T> {
 #[repr(align(64))]
 struct Line<T> {
     bytes: u64,
+    /// As how many its packets count: a super-frame as its segments.
     packets: u32,
     /// Those behind the ones that are near: they go there as long as any are there.
     first: u32,
@@ -44,11 +46,11 @@ struct Line<T> {
     start: u8,
     count: u8,
     near: [Option<T>; NEAR],
-    /// Their bytes, or [`LONG`].
+    /// Their bytes, or [`LONG`], also where one counts as more than one packet.
     lengths: [u16; NEAR],
 }
 
-/// The packet itself knows how long it is: as long as that, or longer.
+/// The packet itself knows its size: as long as that, or longer, or more than one packet.
 const LONG: u16 = u16::MAX;
 
 const _: () = assert!(size_of::<Line<Packet>>() == 64, "a queue is one cache line");
@@ -94,8 +96,9 @@ impl<T> Shelf<T> {
 
     /// Packets and bytes of a queue; nothing where there is no such queue.
     #[inline(always)]
-    pub fn size(&self, queue: usize) -> (u32, u64) {
-        self.lines.get(queue).map_or((0, 0), |line| (line.packets, line.bytes))
+    pub fn size(&self, queue: usize) -> Size {
+        let size = |line: &Line<T>| Size { packets: line.packets, bytes: Bytes::new(line.bytes) };
+        self.lines.get(queue).map_or_else(Size::default, size)
     }
 
     /// A hint: something is about to be done to that queue.
@@ -158,19 +161,20 @@ impl<T> Shelf<T> {
         near.chain(far.map(|place| &place.packet)).filter_map(Option::as_ref)
     }
 
-    /// Puts a packet of so many bytes at the end of a queue, or gives it back where there is no room.
+    /// Puts a packet of this size at the end of a queue, or gives it back where there is no room.
     #[inline(always)]
     #[must_use = "a packet that did not fit comes back"]
-    pub fn push(&mut self, queue: usize, packet: T, bytes: u64) -> Option<T> {
+    pub fn push(&mut self, queue: usize, packet: T, size: Size) -> Option<T> {
         let Some(line) = self.lines.get_mut(queue).filter(|_| self.waiting < self.capacity) else {
             return Some(packet);
         };
-        line.packets += 1;
-        line.bytes += bytes;
+        line.packets += size.packets;
+        line.bytes += size.bytes.get();
         self.waiting += 1;
         if line.first == NONE && usize::from(line.count) < NEAR {
             let place = line.place(line.count);
-            line.lengths[place] = u16::try_from(bytes).unwrap_or(LONG);
+            line.lengths[place] =
+                if size.packets == 1 { u16::try_from(size.bytes.get()).unwrap_or(LONG) } else { LONG };
             let before = line.near[place].replace(packet);
             debug_assert!(before.is_none(), "nothing lies there");
             // What is not there need not be dropped, and the compiler cannot know.
@@ -201,21 +205,21 @@ impl<T> Shelf<T> {
         line.last = number;
     }
 
-    /// Takes the first packet of a queue, whose bytes `length` knows.
+    /// Takes the first packet of a queue, whose size `size` knows.
     #[inline(always)]
-    pub fn pop(&mut self, queue: usize, length: impl FnOnce(&T) -> u64) -> Option<(T, u64)> {
+    pub fn pop(&mut self, queue: usize, size: impl FnOnce(&T) -> Size) -> Option<(T, Size)> {
         let line = self.lines.get_mut(queue)?;
-        let (packet, bytes) = if line.count > 0 {
+        let (packet, size) = if line.count > 0 {
             let place = line.place(0);
             let packet = line.near[place].take()?;
             line.start = (line.start + 1) % NEAR as u8;
             line.count -= 1;
             // Not asked of the packet: it is left alone.
-            let bytes = match line.lengths[place] {
-                LONG => length(&packet),
-                bytes => bytes.into(),
+            let size = match line.lengths[place] {
+                LONG => size(&packet),
+                bytes => Size { packets: 1, bytes: Bytes::new(bytes.into()) },
             };
-            (packet, bytes)
+            (packet, size)
         } else {
             let number = line.first;
             let place = self.places.get_mut(number as usize)?;
@@ -226,17 +230,17 @@ impl<T> Shelf<T> {
                 line.last = NONE;
             }
             self.free = number;
-            let bytes = length(&packet);
-            (packet, bytes)
+            let size = size(&packet);
+            (packet, size)
         };
-        line.packets -= 1;
-        line.bytes -= bytes;
+        line.packets -= size.packets;
+        line.bytes -= size.bytes.get();
         self.waiting -= 1;
-        Some((packet, bytes))
+        Some((packet, size))
     }
 
     /// Takes the last one.
-    pub fn pop_back(&mut self, queue: usize, length: impl FnOnce(&T) -> u64) -> Option<(T, u64)> {
+    pub fn pop_back(&mut self, queue: usize, size: impl FnOnce(&T) -> Size) -> Option<(T, Size)> {
         let line = self.lines.get_mut(queue)?;
         let packet = if line.first == NONE {
             line.count = line.count.checked_sub(1)?;
@@ -258,11 +262,11 @@ impl<T> Shelf<T> {
             }
             packet
         };
-        let bytes = length(&packet);
-        line.packets -= 1;
-        line.bytes -= bytes;
+        let size = size(&packet);
+        line.packets -= size.packets;
+        line.bytes -= size.bytes.get();
         self.waiting -= 1;
-        Some((packet, bytes))
+        Some((packet, size))
     }
 
     /// Forgets what waits: its frames go home by themselves.
@@ -290,9 +294,9 @@ impl<T> Shelf<T> {
 
     /// Takes out the packet that came first of all. They have been [sorted](Shelf::sort) by the same, and nothing else was
     /// done to them since.
-    pub fn pop_oldest(&mut self, came: impl Fn(&T) -> u64, length: impl FnOnce(&T) -> u64) -> Option<T> {
+    pub fn pop_oldest(&mut self, came: impl Fn(&T) -> u64, size: impl FnOnce(&T) -> Size) -> Option<T> {
         let (_, queue) = self.ages.pop()?;
-        let (packet, _) = self.pop(queue, length)?;
+        let (packet, _) = self.pop(queue, size)?;
         self.note_age(queue, came);
         Some(packet)
     }
@@ -312,6 +316,10 @@ mod tests {
         PopBack(usize),
     }
 
+    fn one(bytes: u64) -> Size {
+        Size { packets: 1, bytes: Bytes::new(bytes) }
+    }
+
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
             3 => (0usize..5, 1u8..60).prop_map(|(queue, length)| Step::Push(queue, length)),
@@ -325,7 +333,7 @@ mod tests {
         let mut pool = Pool::new(Region::new(16));
         let mut shelf = Shelf::new(2, 2);
         let mut push =
-            |shelf: &mut Shelf, queue| shelf.push(queue, pool.take().expect("there are frames"), 1).is_none();
+            |shelf: &mut Shelf, queue| shelf.push(queue, pool.take().expect("there are frames"), one(1)).is_none();
         assert!(push(&mut shelf, 0) && push(&mut shelf, 0) && !push(&mut shelf, 1));
         shelf.grow(2);
         assert!(push(&mut shelf, 1) && push(&mut shelf, 1) && !push(&mut shelf, 1));
@@ -339,7 +347,7 @@ mod tests {
             let mut pool = Pool::new(region);
             let mut shelf = Shelf::new(4, capacity);
             let mut oracle: [VecDeque<u8>; 4] = Default::default();
-            let length = |packet: &Packet| packet.len() as u64;
+            let length = |packet: &Packet| one(packet.len() as u64);
             for step in steps {
                 let waiting: usize = oracle.iter().map(VecDeque::len).sum();
                 let taken = match step {
@@ -347,7 +355,7 @@ mod tests {
                         let mut packet = pool.take().expect("there are frames");
                         prop_assert!(packet.fill(&vec![bytes; bytes.into()]));
                         let fits = queue < 4 && waiting < capacity;
-                        let back = shelf.push(queue, packet, bytes.into());
+                        let back = shelf.push(queue, packet, one(bytes.into()));
                         prop_assert_eq!(back.is_none(), fits);
                         back.into_iter().for_each(|packet| pool.give(packet));
                         if fits {
@@ -366,7 +374,7 @@ mod tests {
                     let none = VecDeque::new();
                     let expected = oracle.get(queue).unwrap_or(&none);
                     let bytes: u64 = expected.iter().map(|bytes| u64::from(*bytes)).sum();
-                    prop_assert_eq!(shelf.size(queue), (expected.len() as u32, bytes));
+                    prop_assert_eq!(shelf.size(queue), Size { packets: expected.len() as u32, bytes: Bytes::new(bytes) });
                     prop_assert_eq!(shelf.front(queue).map(|packet| packet.bytes()[0]), expected.front().copied());
                     prop_assert!(shelf.iter(queue).map(|packet| packet.bytes()[0]).eq(expected.iter().copied()));
                 }

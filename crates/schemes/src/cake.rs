@@ -170,6 +170,10 @@ impl<W: Wires> Scheme<W> for Cake {
         if idle { Next::Idle } else { Next::Ready }
     }
 
+    fn splits_super_frames(&self, link: Rate) -> bool {
+        self.tins.iter().any(|tin| Scheme::<W>::splits_super_frames(&tin.bins, link))
+    }
+
     fn wants_flow_hash(&self) -> bool {
         true
     }

@@ -16,11 +16,15 @@ mod chance;
 pub mod conformance;
 mod fifo;
 #[cfg(test)]
+mod growth;
+#[cfg(test)]
 mod laws;
 pub mod model;
 mod options;
 mod orders;
 mod seen;
+#[cfg(test)]
+mod segments;
 mod shape;
 mod sharing;
 mod single;
@@ -34,4 +38,4 @@ pub use options::{BuildError, Options};
 pub use orders::ORDERS;
 pub use seen::{Group, Tell};
 pub use sharing::Sharing;
-pub use wires::{Ahead, Next, Progress, Record, Scheme, Size, Trouble, Wires};
+pub use wires::{Ahead, Next, Progress, Record, SEGMENTS, Scheme, Size, Trouble, Wires};

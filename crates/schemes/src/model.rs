@@ -3,6 +3,7 @@
 use crate::{Ahead, Record, Scheme, Size, Wires};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use units::{Bytes, Instant, QueueId, Rate};
 
 /// What became of a packet.
@@ -32,7 +33,7 @@ type Numbered = (usize, Record);
 #[derive(Debug, Default)]
 struct Line {
     packets: VecDeque<Numbered>,
-    bytes: u64,
+    size: Size,
 }
 
 /// Some queues, unbounded, before a link that is ready for `room` packets.
@@ -59,6 +60,8 @@ pub struct Model {
     pub room: usize,
     /// In the order in which they were met.
     pub fates: Vec<Fate>,
+    /// How often a scheme asked for the length or the first packet of a queue.
+    pub looks: Cell<u64>,
     /// Numbers of the packets that were marked, in the order in which that was.
     pub marked: Vec<usize>,
 }
@@ -86,6 +89,7 @@ impl Model {
             count: 0,
             room: 0,
             fates: Vec::new(),
+            looks: Cell::new(0),
             marked: Vec::new(),
         }
     }
@@ -138,7 +142,8 @@ impl Model {
     fn take(&mut self, queue: QueueId, which: fn(&mut VecDeque<Numbered>) -> Option<Numbered>) -> Option<Numbered> {
         let line = self.queues.get_mut(queue.index())?;
         let packet = which(&mut line.packets)?;
-        line.bytes -= u64::from(packet.1.length);
+        line.size.packets -= packet.1.packets();
+        line.size.bytes = Bytes::new(line.size.bytes.get() - u64::from(packet.1.length));
         self.waiting -= 1;
         Some(packet)
     }
@@ -149,10 +154,11 @@ impl Wires for Model {
         self.now
     }
     fn size(&self, queue: QueueId) -> Size {
-        let Some(line) = self.queues.get(queue.index()) else { return Size::default() };
-        Size { packets: line.packets.len() as u32, bytes: Bytes::new(line.bytes) }
+        self.looks.set(self.looks.get() + 1);
+        self.queues.get(queue.index()).map_or_else(Size::default, |line| line.size)
     }
     fn head(&self, queue: QueueId) -> Option<Record> {
+        self.looks.set(self.looks.get() + 1);
         Some(self.queues.get(queue.index())?.packets.front()?.1)
     }
     fn arriving(&mut self) -> Option<Record> {
@@ -167,7 +173,8 @@ impl Wires for Model {
         }
         let packet = self.current.take();
         let (Some(line), Some(packet)) = (self.queues.get_mut(queue.index()), packet) else { return false };
-        line.bytes += u64::from(packet.1.length);
+        line.size.packets += packet.1.packets();
+        line.size.bytes += Bytes::new(packet.1.length.into());
         line.packets.push_back(packet);
         self.waiting += 1;
         true
@@ -212,7 +219,8 @@ impl Wires for Model {
         let mut taken = 0;
         while let Some((_, next)) = self.arriving.front().filter(|_| self.vectors && self.waiting < self.capacity) {
             let Size { packets, bytes } = self.size(queue);
-            let fits = packets < bounds.packets && bytes + Bytes::new(next.length.into()) <= bounds.bytes;
+            let fits = packets.saturating_add(next.more.into()) < bounds.packets
+                && bytes + Bytes::new(next.length.into()) <= bounds.bytes;
             if !fits || self.arriving().is_none() || !self.enqueue(queue) {
                 break;
             }

@@ -148,6 +148,10 @@ impl<W: Wires + 'static> Scheme<W> for Shape<W> {
         }
     }
 
+    fn splits_super_frames(&self, link: Rate) -> bool {
+        self.inside.splits_super_frames(link.min(self.meter.rate()))
+    }
+
     fn wants_flow_hash(&self) -> bool {
         self.inside.wants_flow_hash()
     }

@@ -39,6 +39,14 @@ impl Metering {
         }
     }
 
+    /// The rate, the same for all members that share it.
+    pub fn rate(&self) -> Rate {
+        match self {
+            Metering::Own(meter) => meter.rate(),
+            Metering::Common(part) => part.rate(),
+        }
+    }
+
     /// From when on one may go, as far as is known.
     #[inline]
     pub fn ready(&self) -> Instant {

@@ -2,9 +2,10 @@
 
 use crate::aqm::{At, Manage, Turn};
 use crate::stage::Stage;
+use crate::wires::is_slow;
 use crate::{Next, Progress, Record, Scheme, Size, Tell, Wires};
 use core::any::Any;
-use units::{Instant, QueueId};
+use units::{Instant, QueueId, Rate};
 
 /// First come, first served. Compiled anew for each kind of management: nothing is decided per packet but by it.
 #[derive(Clone, Debug)]
@@ -61,6 +62,10 @@ impl<W: Wires, M: Manage> Scheme<W> for Single<M> {
 
     fn next(&self, wires: &W) -> Next {
         if wires.size(self.queue).packets == 0 { Next::Idle } else { Next::Ready }
+    }
+
+    fn splits_super_frames(&self, link: Rate) -> bool {
+        is_slow(link) || self.node.splits_super_frames()
     }
 
     fn wants_flow_hash(&self) -> bool {

@@ -6,6 +6,9 @@
 //! moves it on by L/w, and the time is where the packet sent last began. One that could not send, for want of packets or by its
 //! ceiling, begins no earlier than that.
 //!
+//! **Cost.** A tree asks a branch for its next departure after each packet of that branch, and remembers the answer until the time in
+//! it. So a packet costs one pass over the branches of each level on its way, not over all leaves.
+//!
 //! **The bound.** Of two branches that may send all the time, what they have sent for a weight of one differs by no more than the
 //! longest packet of each, divided by its weight (theorem 1 there).
 
@@ -16,7 +19,7 @@ use crate::{Group, Next, Progress, Record, Scheme, Size, Tell, Wires};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::any::Any;
-use units::{Bytes, Instant, QueueId};
+use units::{Bytes, Instant, QueueId, Rate};
 
 /// Branches of a tree at most.
 pub(crate) const MOST: usize = 16;
@@ -29,6 +32,8 @@ pub(crate) struct Branch<W> {
     class: u8,
     weight: u32,
     ceiling: Option<Metering>,
+    /// The next departure of the scheme inside, as of the last packet of this branch.
+    next: Next,
     /// Where its next packet begins in virtual time, and whether it could send when it was last looked at.
     start: u128,
     could: bool,
@@ -73,7 +78,7 @@ impl<W: Wires> Tree<W> {
         let (now, time) = (self.now, wires.now());
         let mut best = None;
         for (place, branch) in self.branches.iter_mut().enumerate() {
-            let ready = branch.inside.next(wires) == Next::Ready;
+            let ready = branch.ask(wires) == Next::Ready;
             let could = core::mem::replace(
                 &mut branch.could,
                 ready && branch.ceiling.as_mut().is_none_or(|ceiling| ceiling.allows(time)),
@@ -92,11 +97,31 @@ impl<W: Wires> Tree<W> {
 }
 
 impl<W: Wires> Branch<W> {
+    /// The next departure of the scheme inside.
+    fn next(&self, wires: &W) -> Next {
+        match self.next {
+            Next::At(time) if time <= wires.now() => self.inside.next(wires),
+            next => next,
+        }
+    }
+
+    /// The same, and remembers it.
+    fn ask(&mut self, wires: &W) -> Next {
+        self.next = self.next(wires);
+        self.next
+    }
+
+    /// Asks the scheme inside again, after a change in it.
+    fn touched(&mut self, wires: &W) {
+        self.next = self.inside.next(wires);
+    }
+
     /// As [`Scheme::tune`].
     fn tune(&mut self, other: &Branch<W>, wires: &W) -> bool {
         if self.class != other.class || !stage::tune(&mut *self.inside, &*other.inside, wires) {
             return false;
         }
+        self.touched(wires);
         self.weight = other.weight;
         match (&mut self.ceiling, &other.ceiling) {
             (Some(ceiling), Some(other)) => ceiling.tune(other, wires.now()),
@@ -109,7 +134,7 @@ impl<W: Wires> Branch<W> {
 impl<W> Branch<W> {
     /// A branch that has sent nothing.
     pub fn new(inside: Box<dyn Stage<W>>, class: u8, weight: u32, ceiling: Option<Metering>) -> Branch<W> {
-        Branch { inside, class, weight: weight.max(1), ceiling, start: 0, could: false }
+        Branch { inside, class, weight: weight.max(1), ceiling, next: Next::Idle, start: 0, could: false }
     }
 
     /// When it may send what it would send at `next`.
@@ -142,8 +167,20 @@ impl<W: Wires + 'static> Scheme<W> for Tree<W> {
     }
 
     fn next(&self, wires: &W) -> Next {
-        let all = self.branches.iter().map(|branch| branch.at(branch.inside.next(wires), wires.now()));
-        all.fold(Next::Idle, sooner)
+        let mut all = Next::Idle;
+        for branch in &self.branches {
+            all = sooner(all, branch.at(branch.next(wires), wires.now()));
+            if all == Next::Ready {
+                break;
+            }
+        }
+        all
+    }
+
+    /// A super-frame is split for all where one branch is slow: it is one packet until the tree decides where it goes.
+    fn splits_super_frames(&self, link: Rate) -> bool {
+        let slowest = |branch: &Branch<W>| link.min(branch.ceiling.as_ref().map_or(Rate::MAX, Metering::rate));
+        self.branches.iter().any(|branch| branch.inside.splits_super_frames(slowest(branch)))
     }
 
     fn wants_flow_hash(&self) -> bool {
@@ -179,7 +216,10 @@ impl<W: Wires + 'static> Scheme<W> for Tree<W> {
     }
 
     fn recount(&mut self, wires: &W) {
-        self.branches.iter_mut().for_each(|branch| branch.inside.recount(wires));
+        for branch in &mut self.branches {
+            branch.inside.recount(wires);
+            branch.touched(wires);
+        }
     }
 
     fn tune(&mut self, other: &dyn Any, wires: &W) -> bool {
@@ -200,13 +240,16 @@ impl<W: Wires + 'static> Stage<W> for Tree<W> {
 
     fn arrive(&mut self, wires: &mut W, packet: &Record) {
         let place = self.of(packet);
-        self.branches[place].inside.arrive(wires, packet);
+        let branch = &mut self.branches[place];
+        branch.inside.arrive(wires, packet);
+        branch.touched(wires);
     }
 
     fn evaluate(&mut self, wires: &mut W) -> Turn {
         let Some(place) = self.pick(wires) else { return Turn::Nothing };
         let branch = &mut self.branches[place];
         let turn = branch.inside.evaluate(wires);
+        branch.touched(wires);
         if let Turn::Sent(length) = turn {
             self.now = branch.start;
             branch.start += (u128::from(length) * UNIT / u128::from(branch.weight)).max(1);
@@ -222,7 +265,7 @@ mod tests {
     use crate::aqm::Tail;
     use crate::model::{Fate, Model};
     use crate::single::Single;
-    use units::{Nanos, Rate};
+    use units::Nanos;
 
     use crate::sharing::Sharing;
 

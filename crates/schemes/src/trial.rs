@@ -411,6 +411,7 @@ impl Rounds {
             destination: flow_hash & 1,
             dscp: flow_hash as u8 & 63,
             ecn: self.draw(4) as u8,
+            more: 0,
         }
     }
 }

@@ -13,7 +13,7 @@ use units::{Bytes, Instant, QueueId, Rate};
 /// What a scheme sees of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Record {
-    /// Length on the link, in bytes.
+    /// Length on the link, in bytes: of a super-frame, that of all its segments with their headers.
     pub length: u32,
     /// When the packet came to this router; never changed by queueing it again.
     pub timestamp: Instant,
@@ -31,12 +31,51 @@ pub struct Record {
     pub dscp: u8,
     /// The two ECN bits of its IP header (RFC 3168): 0 not capable, 1 and 2 capable, 3 congestion experienced.
     pub ecn: u8,
+    /// The segments of a super-frame besides the first. All together count as [`SEGMENTS`] at most.
+    pub more: u8,
+}
+
+/// A super-frame counts as so many packets at most.
+pub const SEGMENTS: u32 = 256;
+/// Bytes of the longest super-frame on its link, with the headers of its segments.
+const SUPER_FRAME: Bytes = Bytes::new(1 << 17);
+/// Links and shapers below this rate need more than a millisecond for a super-frame of 64 KB.
+const SPLIT_BELOW: Rate = Rate::bits(64 * 1024 * 8 * 1000);
+
+/// True if super-frames are split before a link or a shaper of this rate: one would delay every other packet by more than a
+/// millisecond.
+pub(crate) fn is_slow(rate: Rate) -> bool {
+    rate < SPLIT_BELOW
+}
+
+/// True if one super-frame might not fit an empty queue with these bounds. Then it is split.
+pub(crate) fn is_short(bounds: Size) -> bool {
+    bounds.packets < SEGMENTS || bounds.bytes < SUPER_FRAME
+}
+
+/// The bounds of a queue that holds at most so many packets, of any length.
+pub(crate) fn holding(packets: u32) -> Size {
+    Size { packets, bytes: Bytes::new(u64::MAX) }
+}
+
+impl Record {
+    /// The packets that it counts as.
+    #[inline(always)]
+    pub fn packets(&self) -> u32 {
+        1 + u32::from(self.more)
+    }
+
+    /// Its share of the length of a queue.
+    #[inline(always)]
+    pub fn size(&self) -> Size {
+        Size { packets: self.packets(), bytes: Bytes::new(self.length.into()) }
+    }
 }
 
 /// What waits in a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Size {
-    /// Packets, without the one arriving and the one taken out.
+    /// Packets, without the one arriving and the one taken out. A super-frame counts as its segments.
     pub packets: u32,
     /// Their bytes.
     pub bytes: Bytes,
@@ -170,6 +209,12 @@ pub trait Scheme<W: Wires>: Send {
     /// Whether it looks at `Record::source`, `destination` and `dscp`; asked as that.
     fn wants_hosts(&self) -> bool {
         false
+    }
+
+    /// True if super-frames are split before they arrive, on a link of this rate. Otherwise each is one packet that counts as its
+    /// segments.
+    fn splits_super_frames(&self, link: Rate) -> bool {
+        is_slow(link)
     }
 
     /// Whether a packet that arrives while nothing waits and the link is ready leaves at once and unchanged, and the

@@ -103,6 +103,11 @@ impl CommonMeter {
         self.ready = now + Nanos::new((self.behind(now).max(0) as u64).div_ceil(FRACTION));
     }
 
+    /// The rate that all of them have together.
+    pub fn rate(&self) -> Rate {
+        Rate::bits(self.shared.rate)
+    }
+
     /// When to ask again.
     pub fn ready(&self) -> Instant {
         self.ready

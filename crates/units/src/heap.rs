@@ -70,6 +70,13 @@ impl Heap {
         Some(first)
     }
 
+    /// Takes any one out, in one step.
+    pub fn shed(&mut self) -> Option<Keyed> {
+        let last = self.nodes.pop().map(unpack)?;
+        self.places[last.1] = ABSENT;
+        Some(last)
+    }
+
     /// Takes one out; nothing where it is not there.
     pub fn remove(&mut self, thing: usize) {
         let place = core::mem::replace(&mut self.places[thing], ABSENT) as usize;

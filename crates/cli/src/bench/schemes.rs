@@ -8,7 +8,7 @@ use schemes::{Ahead, Layer, Next, Progress, Record, Scheme, Size, Wires};
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::num::NonZeroU32;
-use units::{Bytes, Instant, Nanos, QueueId, Rate};
+use units::{Instant, Nanos, QueueId, Rate};
 
 /// Packets that arrive, and leave, at once.
 const BATCH: usize = 32;
@@ -64,11 +64,11 @@ impl Desk {
     #[inline(always)]
     fn take(&mut self, queue: QueueId) -> Option<Record> {
         let slots = &self.slots;
-        let length = |packet: &NonZeroU32| u64::from(slots[packet.get() as usize - 1].0.length);
-        let (packet, length) = self.queues.pop(queue.index(), length)?;
+        let size = |packet: &NonZeroU32| slots[packet.get() as usize - 1].0.size();
+        let (packet, size) = self.queues.pop(queue.index(), size)?;
         prefetch(self.slot(packet));
         self.free.push(packet);
-        Some(Record { length: length as u32, ..self.slot(packet).0 })
+        Some(Record { length: size.bytes.get() as u32, ..self.slot(packet).0 })
     }
 
     /// Looks at each packet that has become free since there were so many, as whoever transmits it does.
@@ -86,8 +86,7 @@ impl Wires for Desk {
     }
     #[inline(always)]
     fn size(&self, queue: QueueId) -> Size {
-        let (packets, bytes) = self.queues.size(queue.index());
-        Size { packets, bytes: Bytes::new(bytes) }
+        self.queues.size(queue.index())
     }
     #[inline(always)]
     fn head(&self, queue: QueueId) -> Option<Record> {
@@ -111,7 +110,7 @@ impl Wires for Desk {
         let Some(record) = self.arriving.take() else { return false };
         let Some(packet) = self.free.pop() else { return false };
         self.slots[packet.get() as usize - 1] = Slot(record);
-        self.queues.push(queue.index(), packet, record.length.into()).is_none()
+        self.queues.push(queue.index(), packet, record.size()).is_none()
     }
     #[inline(always)]
     fn drop_front(&mut self, queue: QueueId) -> Option<Record> {

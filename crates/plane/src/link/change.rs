@@ -3,6 +3,7 @@
 use super::{FLOW_KEY, Link};
 use crate::event::Way;
 use crate::fates::Fates;
+use crate::port::Offloads;
 use crate::queueing::Queueing;
 use packet::DropReason;
 use plan::SchemeChange;
@@ -15,6 +16,10 @@ impl Link {
     pub fn replace_scheme(&mut self, mut other: Queueing, fates: &mut Fates) -> (Way, Option<Queueing>) {
         self.lines.now = fates.now;
         self.begin_version();
+        if self.splits(other.scheme.as_ref()) {
+            // Its limits are for packets: it is not to find more than those.
+            self.fit(Offloads { super_frames: false, ..self.offloads }, fates);
+        }
         let drains = self.incoming.is_some();
         if !drains && self.tune(&mut other) {
             return (Way::Tuned, Some(other));
@@ -136,6 +141,7 @@ impl Link {
         self.begin_version();
         self.exchange(&mut other);
         other.books.close(&mut self.others);
+        self.accept(self.takes());
         other
     }
 

@@ -7,7 +7,7 @@
 use super::{Lines, Link};
 use crate::queueing::{Queueing, Queues};
 use packet::Queue;
-use schemes::{Layer, Next, Scheme, Sharing, Wires as _};
+use schemes::{Layer, Next, Scheme, Sharing, Size, Wires as _};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use units::QueueId;
@@ -27,7 +27,7 @@ fn drop_tail(waiting: usize) -> Queueing {
     let layer = Layer { name: "fifo", options: &options, inside: Vec::new() };
     let scheme = schemes::build_for(&layer, &mut Sharing::alone()).expect("drop tail is built in");
     let mut queueing = Queueing::new(scheme, LIMIT);
-    queueing.queues = Queues::One(Queue::new(LIMIT.max(waiting)), 0);
+    queueing.queues = Queues::One(Queue::new(LIMIT.max(waiting)), Size::default());
     queueing
 }
 
@@ -87,8 +87,8 @@ impl Link {
         std::mem::swap(&mut self.sharing, &mut other.sharing);
         other.queues.sort();
         while let Some(packet) = other.queues.pop_oldest() {
-            let length = self.lines.length(&packet);
-            let refused = self.lines.queues.push(0, packet, length);
+            let size = self.lines.record(&packet).size();
+            let refused = self.lines.queues.push(0, packet, size);
             debug_assert!(refused.is_none(), "there is room for all that waits");
         }
         self.lines.backlog = std::mem::take(&mut other.backlog);

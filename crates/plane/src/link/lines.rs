@@ -3,22 +3,22 @@
 use super::wires::{Alike, behind};
 use super::{FLOW_KEY, Lines};
 use crate::fates::Fates;
-use crate::offload::wire_length;
+use crate::offload::wire_size;
 use crate::port::Offloads;
 use packet::{DropReason, Packet, wire};
 use schemes::{Record, Size, Wires as _};
 use units::Bytes;
 
 #[inline(always)]
-pub(super) fn length(super_frames: bool, packet: &Packet) -> u64 {
-    if super_frames { wire_length(packet) as u64 } else { packet.len() as u64 }
+pub(super) fn size(super_frames: bool, packet: &Packet) -> Size {
+    if super_frames { wire_size(packet) } else { Size { packets: 1, bytes: Bytes::new(packet.len() as u64) } }
 }
 
 impl Lines {
     /// Bytes of a packet on the wire.
     #[inline(always)]
     pub(super) fn length(&self, packet: &Packet) -> u64 {
-        length(self.super_frames, packet)
+        size(self.super_frames, packet).bytes.get()
     }
 
     /// Bytes of all packets of `batch` on the wire.
@@ -35,29 +35,30 @@ impl Lines {
         let Lines { queues, backlog, counters, books, .. } = self;
         *backlog = Size::default();
         for queue in 0..queues.len() {
-            let (before, _) = queues.size(queue);
+            let before = queues.packets(queue);
             let done = queues.refit(queue, can, fates);
             (0..done.dropped).for_each(|_| books.dropped(queue, DropReason::BadOffload));
-            let (packets, bytes) = queues.size(queue);
+            let packets = queues.packets(queue);
             counters.dropped += done.dropped;
-            counters.offered += u64::from(packets) + done.dropped - u64::from(before);
-            backlog.packets += packets;
-            backlog.bytes += Bytes::new(bytes);
+            counters.offered += (packets as u64 + done.dropped).saturating_sub(before as u64);
+            backlog.packets += packets as u32;
+            backlog.bytes += queues.size(queue).bytes;
         }
     }
 
     /// A packet as its scheme sees it.
     #[inline(always)]
     pub(super) fn record(&self, packet: &Packet) -> Record {
-        self.record_of(packet, self.length(packet))
+        self.record_of(packet, size(self.super_frames, packet))
     }
 
-    /// The same for one that is known to have so many bytes: where nobody asks for more of it, it is not looked at.
+    /// The same for one that is known to have this size: where nobody asks for more of it, it is not looked at.
     #[inline(always)]
-    pub(super) fn record_of(&self, packet: &Packet, length: u64) -> Record {
+    pub(super) fn record_of(&self, packet: &Packet, size: Size) -> Record {
         let meta = packet.meta();
         Record {
-            length: length as u32,
+            length: size.bytes.get() as u32,
+            more: (size.packets - 1) as u8,
             timestamp: meta.timestamp,
             queue: meta.queue,
             class: meta.class,
@@ -86,14 +87,14 @@ impl Lines {
         self.ended.extend(self.arriving.take().map(|packet| (packet, DropReason::SchemeArrival)));
     }
 
-    /// Takes the first packet of a queue, and its bytes.
+    /// Takes the first packet of a queue, and its size.
     #[inline(always)]
-    pub(super) fn take(&mut self, queue: usize) -> Option<(Packet, u64)> {
+    pub(super) fn take(&mut self, queue: usize) -> Option<(Packet, Size)> {
         let super_frames = self.super_frames;
-        let (packet, length) = self.queues.pop(queue, |packet| length(super_frames, packet))?;
+        let (packet, size) = self.queues.pop(queue, |packet| size(super_frames, packet))?;
         self.backlog.packets -= 1;
-        self.backlog.bytes = Bytes::new(self.backlog.bytes.get() - length);
-        Some((packet, length))
+        self.backlog.bytes = Bytes::new(self.backlog.bytes.get() - size.bytes.get());
+        Some((packet, size))
     }
 
     /// Enters in the books the packets that have left since the last time. With many queues they are far, and are looked at only now,

@@ -139,10 +139,7 @@ impl Link {
         }
         self.samples.kept.push_back(Sample { time, packets, bytes, most, sent, mean, longest });
         self.insist(|scheme, Lines { queues, books, .. }| {
-            books.note(scheme, time, |queue| {
-                let (packets, bytes) = queues.size(queue.index());
-                Size { packets, bytes: Bytes::new(bytes) }
-            });
+            books.note(scheme, time, |queue| queues.size(queue.index()));
         });
     }
 
@@ -199,8 +196,8 @@ impl Link {
     /// The queues that have something, as far as they are told of one by one.
     fn longest(&self) -> Vec<QueueLength> {
         let lengths = (0..self.lines.queues.len()).map(|queue| {
-            let (packets, bytes) = self.lines.queues.size(queue);
-            QueueLength { queue: QueueId(queue as u32), packets, bytes: Bytes::new(bytes) }
+            let Size { packets, bytes } = self.lines.queues.size(queue);
+            QueueLength { queue: QueueId(queue as u32), packets, bytes }
         });
         let mut longest: Vec<QueueLength> = lengths.filter(|queue| queue.packets > 0).collect();
         longest.sort_by_key(|queue| std::cmp::Reverse(queue.bytes));
@@ -219,9 +216,8 @@ impl Lines {
     fn group(&self, scheme: &dyn Scheme<Lines>, place: &Place, tally: &Tally, now: Instant) -> GroupReport {
         let (mut packets, mut bytes, mut longest) = (0, Bytes::ZERO, (QueueId(place.first), Size::default()));
         for queue in (place.first..place.first.saturating_add(place.queues)).map(QueueId) {
-            let (waiting, length) = self.queues.size(queue.index());
-            let size = Size { packets: waiting, bytes: Bytes::new(length) };
-            packets += waiting;
+            let size = self.queues.size(queue.index());
+            packets += size.packets;
             bytes += size.bytes;
             if size.bytes > longest.1.bytes {
                 longest = (queue, size);

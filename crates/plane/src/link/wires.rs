@@ -1,7 +1,7 @@
 //! The wires of a link: what a scheme sees of it, and does to it.
 
 use super::Lines;
-use super::lines::length;
+use super::lines::size;
 use packet::pool::prefetch;
 use packet::{DropReason, Packet, wire};
 use schemes::{Record, Size, Wires};
@@ -48,8 +48,7 @@ impl Wires for Lines {
 
     #[inline(always)]
     fn size(&self, queue: QueueId) -> Size {
-        let (packets, bytes) = self.queues.size(queue.index());
-        Size { packets, bytes: Bytes::new(bytes) }
+        self.queues.size(queue.index())
     }
 
     #[inline(always)]
@@ -79,24 +78,24 @@ impl Wires for Lines {
     #[inline(always)]
     fn enqueue(&mut self, queue: QueueId) -> bool {
         let Some(packet) = self.arriving.take() else { return false };
-        let length = length(self.super_frames, &packet);
+        let size = size(self.super_frames, &packet);
         if self.marking {
             self.marking = false;
             self.books.marked(queue.index());
         }
-        if let Some(packet) = self.queues.push(queue.index(), packet, length) {
+        if let Some(packet) = self.queues.push(queue.index(), packet, size) {
             self.books.dropped(queue.index(), DropReason::BufferFull);
             self.ended.push((packet, DropReason::BufferFull));
             return false;
         }
         self.backlog.packets += 1;
-        self.backlog.bytes += Bytes::new(length);
+        self.backlog.bytes += size.bytes;
         true
     }
 
     fn drop_front(&mut self, queue: QueueId) -> Option<Record> {
-        let (packet, length) = self.take(queue.index())?;
-        let record = self.record_of(&packet, length);
+        let (packet, size) = self.take(queue.index())?;
+        let record = self.record_of(&packet, size);
         self.books.dropped(queue.index(), DropReason::SchemeFront);
         self.ended.push((packet, DropReason::SchemeFront));
         Some(record)
@@ -104,10 +103,10 @@ impl Wires for Lines {
 
     fn drop_tail(&mut self, queue: QueueId) -> Option<Record> {
         let super_frames = self.super_frames;
-        let (packet, length) = self.queues.pop_back(queue.index(), |packet| length(super_frames, packet))?;
+        let (packet, size) = self.queues.pop_back(queue.index(), |packet| size(super_frames, packet))?;
         self.backlog.packets -= 1;
-        self.backlog.bytes = Bytes::new(self.backlog.bytes.get() - length);
-        let record = self.record(&packet);
+        self.backlog.bytes = Bytes::new(self.backlog.bytes.get() - size.bytes.get());
+        let record = self.record_of(&packet, size);
         self.books.dropped(queue.index(), DropReason::SchemeTail);
         self.ended.push((packet, DropReason::SchemeTail));
         Some(record)
@@ -121,8 +120,8 @@ impl Wires for Lines {
         if self.room == 0 {
             return None;
         }
-        let (packet, length) = self.take(queue.index())?;
-        let record = self.record_of(&packet, length);
+        let (packet, size) = self.take(queue.index())?;
+        let record = self.record_of(&packet, size);
         if self.queues.are_many() {
             packet.prefetch_meta();
             self.leaving.push(self.books.group(queue.index()));
@@ -131,7 +130,7 @@ impl Wires for Lines {
             self.books.left(queue.index(), behind(self.now, (came, worked)), 1);
         }
         self.room -= 1;
-        self.counters.sent_bytes += length;
+        self.counters.sent_bytes += size.bytes.get();
         self.from = queue.index();
         self.hand = Some(packet);
         Some(record)
@@ -178,7 +177,7 @@ impl Wires for Lines {
             self.refuse();
         }
         let super_frames = self.super_frames;
-        let taken = self.queues.append(queue.index(), &mut self.offered, bounds, |packet| length(super_frames, packet));
+        let taken = self.queues.append(queue.index(), &mut self.offered, bounds, |packet| size(super_frames, packet));
         self.backlog.packets += taken.packets;
         self.backlog.bytes += taken.bytes;
         taken.packets
@@ -197,7 +196,7 @@ impl Wires for Lines {
             }
             go
         };
-        let sent = queues.pop_while((queue.index(), self.room), out, see, |packet| length(*super_frames, packet));
+        let sent = queues.pop_while((queue.index(), self.room), out, see, |packet| size(*super_frames, packet));
         if let Some((alike, packets)) = waited.rest() {
             books.left(queue.index(), behind(*now, alike), packets);
         }

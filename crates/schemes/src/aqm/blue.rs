@@ -7,6 +7,7 @@
 use super::{At, Manage, Turn, red};
 use crate::chance::Register;
 use crate::options::{BuildError, Values};
+use crate::wires::{holding, is_short};
 use crate::{Record, Size, Tell, Wires};
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 use units::{Instant, Nanos, Parts};
@@ -115,13 +116,13 @@ impl Manage for Blue {
     type Memory = Memory;
 
     #[inline]
-    fn arrive<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>, _: &Record) -> bool {
+    fn arrive<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>, packet: &Record) -> bool {
         let (waiting, now) = (at.waiting.packets, at.wires.now());
         if waiting == 0 {
             self.idles(memory, now);
         }
         memory.busy = now;
-        if waiting >= self.limit {
+        if at.is_full(self.limit, packet) {
             self.overflows(memory, now);
             return false;
         }
@@ -139,6 +140,10 @@ impl Manage for Blue {
             self.idles(memory, at.wires.now());
         }
         turn
+    }
+
+    fn splits_super_frames(&self) -> bool {
+        is_short(holding(self.limit))
     }
 
     fn state(&self, memory: &Memory, _: Instant, _: Size, tell: &mut Tell<'_>) {

@@ -138,6 +138,11 @@ impl Manage for Choke {
         memory.red.retuned(waiting.packets.saturating_sub(memory.doomed));
     }
 
+    /// It compares single packets, and remembers a flow for each that waits.
+    fn splits_super_frames(&self) -> bool {
+        true
+    }
+
     fn state(&self, memory: &Memory, _: Instant, _: Size, tell: &mut Tell<'_>) {
         self.red.tell(&memory.red, tell);
         tell("doomed", memory.doomed.into());

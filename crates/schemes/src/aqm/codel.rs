@@ -256,8 +256,8 @@ impl Manage for CoDel {
     const LOOKS: bool = true;
 
     #[inline(always)]
-    fn arrive<W: Wires>(&mut self, _: &mut Memory, at: &mut At<'_, W>, _: &Record) -> bool {
-        at.waiting.packets < self.limit && at.wires.enqueue(at.queue)
+    fn arrive<W: Wires>(&mut self, _: &mut Memory, at: &mut At<'_, W>, packet: &Record) -> bool {
+        !at.is_full(self.limit, packet) && at.wires.enqueue(at.queue)
     }
 
     #[inline(always)]
@@ -268,7 +268,7 @@ impl Manage for CoDel {
         };
         let now = at.wires.now();
         let behind = Bytes::new(at.backlog.get().saturating_sub(head.length.into()));
-        let late = self.is_too_late(memory, now, &head, behind, at.waiting.packets == 1);
+        let late = self.is_too_late(memory, now, &head, behind, at.waiting.packets <= head.packets());
         match self.judge(memory, now, late) {
             None => memory.after(at.send(), at),
             Some(step) => self.punish(memory, at, &head, step),

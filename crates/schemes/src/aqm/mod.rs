@@ -23,6 +23,7 @@ pub(crate) use tail::{Head, Tail};
 pub(crate) use threshold::Threshold;
 
 use crate::options::switch;
+use crate::wires::is_short;
 use crate::{Progress, Record, Size, Tell, Wires};
 use units::declare::{OptionDeclaration, Unit};
 use units::{Bytes, Instant, Nanos, QueueId};
@@ -70,6 +71,13 @@ impl<W: Wires> At<'_, W> {
     #[inline(always)]
     pub fn size(&self) -> Size {
         self.wires.size(self.queue)
+    }
+
+    /// True if the queue would hold more than `limit` packets with the one that arrives.
+    #[inline(always)]
+    pub fn is_full(&self, limit: u32, packet: &Record) -> bool {
+        // `more` is zero for a single packet.
+        self.waiting.packets.saturating_add(packet.more.into()) >= limit
     }
 
     /// Takes the first packet out and sends it.
@@ -181,6 +189,12 @@ pub(crate) trait Manage: Clone + Send + 'static {
     fn remembers_like(&self, other: &Self) -> bool {
         let _ = other;
         true
+    }
+
+    /// True if super-frames are split before they arrive, on any link: one might not fit an empty queue, or the node compares
+    /// single packets.
+    fn splits_super_frames(&self) -> bool {
+        self.takes_any_within().is_none_or(is_short)
     }
 
     /// As [`Scheme::wants_flow_hash`](crate::Scheme::wants_flow_hash).

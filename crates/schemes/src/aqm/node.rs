@@ -25,7 +25,7 @@ impl<M: Manage> Each<M> {
         let Some(memory) = self.queues.get_mut(queue) else { return at.waiting };
         match self.node.arrive(memory, at, packet) {
             _ if M::PUSHES_OUT => at.size(),
-            true => Size { packets: packets + 1, bytes: bytes + Bytes::new(packet.length.into()) },
+            true => Size { packets: packets + packet.packets(), bytes: bytes + Bytes::new(packet.length.into()) },
             false => at.waiting,
         }
     }
@@ -147,6 +147,11 @@ macro_rules! nodes {
             /// Whether it tells flows apart.
             pub fn wants_flow_hash(&self) -> bool {
                 match self { $(Aqm::$kind(each) => each.node.wants_flow_hash()),* }
+            }
+
+            /// As [`Manage::splits_super_frames`].
+            pub fn splits_super_frames(&self) -> bool {
+                match self { $(Aqm::$kind(each) => each.node.splits_super_frames()),* }
             }
 
             /// Whether packets may pass it while nothing waits.

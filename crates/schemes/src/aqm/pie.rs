@@ -7,6 +7,7 @@
 use super::{At, Manage, Turn};
 use crate::chance::Register;
 use crate::options::{BuildError, Values};
+use crate::wires::{holding, is_short};
 use crate::{Record, Size, Tell, Wires};
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 use units::{Bytes, Instant, Nanos, Parts};
@@ -252,9 +253,9 @@ impl Manage for Pie {
     const LOOKS: bool = true;
 
     #[inline]
-    fn arrive<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>, _: &Record) -> bool {
+    fn arrive<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>, packet: &Record) -> bool {
         self.catch_up(memory, at);
-        let kept = at.waiting.packets < self.limit && self.admits(memory, at) && at.wires.enqueue(at.queue);
+        let kept = !at.is_full(self.limit, packet) && self.admits(memory, at) && at.wires.enqueue(at.queue);
         if !kept {
             // Drops keep their distance to a tail drop, too (RFC 8033, appendix B).
             memory.spent = 0;
@@ -269,6 +270,10 @@ impl Manage for Pie {
         at.wires.transmit();
         memory.delay = at.wires.now().since(packet.timestamp);
         Turn::Sent(packet.length)
+    }
+
+    fn splits_super_frames(&self) -> bool {
+        is_short(holding(self.limit))
     }
 
     fn state(&self, memory: &Memory, _: Instant, _: Size, tell: &mut Tell<'_>) {

@@ -7,6 +7,7 @@
 use super::{At, Manage, Turn};
 use crate::chance::Register;
 use crate::options::{BuildError, Values, switch};
+use crate::wires::{holding, is_short};
 use crate::{Record, Size, Tell, Wires};
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 use units::{Bytes, Instant, Nanos, Parts, Rate};
@@ -329,9 +330,9 @@ impl Manage for Red {
 
     #[inline(always)]
     fn arrive<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>, packet: &Record) -> bool {
-        let waiting = at.waiting.packets;
-        self.average(memory, at, waiting);
-        if waiting >= self.limit {
+        // Each segment of a super-frame finds those before it waiting.
+        (0..packet.packets()).for_each(|before| self.average(memory, at, at.waiting.packets + before));
+        if at.is_full(self.limit, packet) {
             return false;
         }
         match self.cast(memory, packet.length) {
@@ -358,6 +359,10 @@ impl Manage for Red {
 
     fn retuned(&self, memory: &mut Memory, waiting: Size) {
         memory.retuned(waiting.packets);
+    }
+
+    fn splits_super_frames(&self) -> bool {
+        is_short(holding(self.limit))
     }
 
     fn state(&self, memory: &Memory, _: Instant, _: Size, tell: &mut Tell<'_>) {

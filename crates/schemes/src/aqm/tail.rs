@@ -26,7 +26,8 @@ impl Tail {
     /// Whether this packet, too, would be within bounds where so much waits.
     #[inline(always)]
     fn fits(&self, size: Size, packet: &Record) -> bool {
-        size.packets < self.limit && size.bytes + Bytes::new(packet.length.into()) <= self.bytes
+        size.packets.saturating_add(packet.more.into()) < self.limit
+            && size.bytes + Bytes::new(packet.length.into()) <= self.bytes
     }
 }
 
@@ -57,7 +58,7 @@ impl Manage for Head {
     const PUSHES_OUT: bool = true;
 
     fn arrive<W: Wires>(&mut self, (): &mut (), at: &mut At<'_, W>, packet: &Record) -> bool {
-        if u64::from(packet.length) > self.0.bytes.get() {
+        if u64::from(packet.length) > self.0.bytes.get() || packet.packets() > self.0.limit {
             return false;
         }
         // One small packet for a large one may not do; the largest there is bounds how many go.

@@ -3,6 +3,7 @@
 
 use super::{At, Manage};
 use crate::options::{BuildError, Values};
+use crate::wires::{holding, is_short};
 use crate::{Record, Size, Tell, Wires};
 use units::Instant;
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
@@ -46,15 +47,19 @@ impl Manage for Threshold {
     type Memory = ();
 
     #[inline]
-    fn arrive<W: Wires>(&mut self, (): &mut (), at: &mut At<'_, W>, _: &Record) -> bool {
-        let waiting = at.waiting.packets;
-        if waiting >= self.limit {
+    fn arrive<W: Wires>(&mut self, (): &mut (), at: &mut At<'_, W>, packet: &Record) -> bool {
+        if at.is_full(self.limit, packet) {
             return false;
         }
-        if waiting > self.mark {
+        // The last segment of a super-frame finds the others waiting.
+        if at.waiting.packets + u32::from(packet.more) > self.mark {
             at.wires.mark();
         }
         at.wires.enqueue(at.queue)
+    }
+
+    fn splits_super_frames(&self) -> bool {
+        is_short(holding(self.limit))
     }
 
     fn state(&self, (): &(), _: Instant, waiting: Size, tell: &mut Tell<'_>) {

@@ -43,7 +43,7 @@ pub(crate) struct Hosts {
     bins: Vec<Bin>,
     waiting: Heap,
     /// How many flows each source has that wait, and each destination.
-    loads: [Vec<u16>; 2],
+    loads: [Vec<u32>; 2],
     /// Where the packet sent last began.
     now: u64,
 }

@@ -10,6 +10,7 @@ mod finish;
 mod groups;
 mod hosts;
 mod list;
+mod longest;
 mod rank;
 mod round;
 mod virtual_time;
@@ -25,10 +26,12 @@ pub(crate) use weights::Weights;
 
 use crate::aqm::{Aqm, At, Turn};
 use crate::stage::Stage;
+use crate::wires::{holding, is_short, is_slow};
 use crate::{Group, Next, Progress, Record, Scheme, Size, Tell, Wires};
 use alloc::vec::Vec;
 use core::any::Any;
-use units::{Bytes, Instant, QueueId};
+use longest::Longest;
+use units::{Bytes, Instant, QueueId, Rate};
 
 /// Whose turn it is. A bin is *waiting* from [`Order::wake`] to [`Order::empty`]; besides those, bins that have just run empty may
 /// be named: they are told to be [empty](Order::empty) once more, or twice, and then are not.
@@ -146,17 +149,32 @@ pub(crate) struct Bins<O> {
     /// What all bins hold.
     packets: u32,
     bytes: u64,
+    longest: Longest,
 }
 
 impl<O: Order> Bins<O> {
     /// `count` bins, which hold at most `limit` packets together.
     pub fn new(order: O, aqm: Aqm, by: By, count: u32, limit: u32) -> Bins<O> {
-        Bins { order, aqm, by, weights: Weights::EQUAL, first: 0, count: count.max(1), limit, packets: 0, bytes: 0 }
+        let (weights, count) = (Weights::EQUAL, count.max(1));
+        let longest = Longest::new(count as usize, limit);
+        Bins { order, aqm, by, weights, first: 0, count, limit, packets: 0, bytes: 0, longest }
     }
 
     /// With these weights of classes.
     pub fn weighing(self, weights: Weights) -> Bins<O> {
         Bins { weights, ..self }
+    }
+
+    /// Unmanaged, to be tried: it may look at all bins whenever too much waits.
+    #[cfg(test)]
+    pub fn tried(order: O, bins: usize, limit: u32, searches: bool) -> Bins<O> {
+        let unbounded = [("limit", 0), ("bytes", 0), ("drop", 0), ("unbounded", 1)];
+        let aqm = Aqm::of("fifo", &crate::options::Values(&unbounded), bins).expect("it is declared");
+        let mut bins = Bins::new(order, aqm, By::Flow, bins as u32, limit);
+        if searches {
+            bins.longest = Longest::searching(bins.count as usize);
+        }
+        bins
     }
 
     #[inline(always)]
@@ -188,6 +206,32 @@ impl<O: Order> Bins<O> {
         self.bytes = self.bytes + after.bytes.get() - before.bytes.get();
     }
 
+    /// Counts a packet that left a bin, which held `before` until then. Returns how many packets the bin holds now.
+    #[inline(always)]
+    fn left<W: Wires>(&mut self, wires: &W, queue: QueueId, before: Size) -> u32 {
+        // A bin with a count of one held one packet: it is empty now.
+        let left = if before.packets > 1 { wires.size(queue).packets } else { 0 };
+        self.packets -= before.packets - left;
+        left
+    }
+
+    /// A bin has nothing any more.
+    #[inline(always)]
+    fn empty(&mut self, bin: usize, length: u32) {
+        self.longest.empties(bin);
+        self.order.empty(bin, length);
+    }
+
+    /// Notes the new length of a bin, near the limit only.
+    #[inline(always)]
+    fn changed<W: Wires>(&mut self, wires: &W, bin: usize) {
+        if self.longest.is_near(self.packets) {
+            let first = self.first;
+            let bytes = |bin: usize| wires.size(QueueId(first + bin as u32)).bytes.get();
+            self.longest.changed(bin, self.packets, bytes);
+        }
+    }
+
     /// Fetches what the next but so many packets that arrive will need.
     #[inline]
     fn foresee<W: Wires>(&self, wires: &mut W) {
@@ -207,34 +251,40 @@ impl<O: Order> Bins<O> {
         self.account(before, after);
         match (before.packets, after.packets) {
             (0, 0) => {}
-            (0, _) => self.order.wake(bin, self.weights.of(packet.class), packet),
-            (_, 0) => self.order.empty(bin, 0),
+            (0, _) => {
+                self.longest.wakes(bin);
+                self.order.wake(bin, self.weights.of(packet.class), packet);
+            }
+            (_, 0) => self.empty(bin, 0),
             _ => {}
         }
-        if self.packets > self.limit {
-            self.relieve(wires);
-        }
+        self.changed(wires, bin);
+        // A super-frame may count as more than go at once.
+        while self.packets > self.limit && self.relieve(wires) {}
     }
 
-    /// Drops packets at the front of the longest bin: half of them, or as many as may go at once.
+    /// Drops packets at the front of the longest bin: half of them, or as many as may go at once. Answers whether any went.
     #[cold]
-    fn relieve<W: Wires>(&mut self, wires: &mut W) {
-        let bins = 0..self.count as usize;
-        let Some(longest) = bins.max_by_key(|bin| wires.size(self.queue(*bin)).bytes) else { return };
+    fn relieve<W: Wires>(&mut self, wires: &mut W) -> bool {
+        let first = self.first;
+        let bytes = |bin: usize| wires.size(QueueId(first + bin as u32)).bytes.get();
+        let Some(longest) = self.longest.first(bytes) else { return false };
         let queue = self.queue(longest);
         let before = wires.size(queue);
-        for _ in 0..before.packets.div_ceil(2).min(MOST_AT_ONCE) {
-            wires.drop_front(queue);
+        let (half, mut after) = (before.packets.div_ceil(2).min(MOST_AT_ONCE), before);
+        while before.packets - after.packets < half && wires.drop_front(queue).is_some() {
+            after = wires.size(queue);
         }
-        let after = wires.size(queue);
         self.account(before, after);
         match after.packets {
             0 => {
                 self.aqm.emptied(longest);
-                self.order.empty(longest, 0);
+                self.empty(longest, 0);
             }
             _ => self.order.dropped(longest, self.next_of(wires, longest)),
         }
+        self.changed(wires, longest);
+        after != before
     }
 
     #[inline(always)]
@@ -251,25 +301,26 @@ impl<O: Order> Bins<O> {
                 self.order.look_ahead(&Soon { wires: &*wires, aqm: &self.aqm, first: self.first });
             }
             let turn = self.aqm.evaluate(bin, At { wires: &mut *wires, queue, waiting: before, backlog });
-            // One packet at most: what the queue holds now need not be asked again.
             match turn {
                 Turn::Sent(length) => {
-                    self.packets -= 1;
+                    let left = self.left(wires, queue, before);
                     self.bytes -= u64::from(length);
-                    if before.packets > 1 {
+                    if left > 0 {
                         self.order.sent(bin, length, self.next_of(wires, bin));
                     } else {
-                        self.order.empty(bin, length);
+                        self.empty(bin, length);
                     }
+                    self.changed(wires, bin);
                 }
                 Turn::Dropped => {
-                    self.packets -= 1;
+                    let left = self.left(wires, queue, before);
                     self.bytes = self.bytes + wires.size(queue).bytes.get() - before.bytes.get();
-                    if before.packets > 1 {
+                    if left > 0 {
                         self.order.dropped(bin, self.next_of(wires, bin));
                     } else {
-                        self.order.empty(bin, 0);
+                        self.empty(bin, 0);
                     }
+                    self.changed(wires, bin);
                 }
                 Turn::Nothing => {}
             }
@@ -301,6 +352,10 @@ impl<W: Wires, O: Order + 'static> Scheme<W> for Bins<O> {
 
     fn next(&self, _: &W) -> Next {
         if self.packets == 0 { Next::Idle } else { Next::Ready }
+    }
+
+    fn splits_super_frames(&self, link: Rate) -> bool {
+        is_slow(link) || is_short(holding(self.limit)) || self.aqm.splits_super_frames()
     }
 
     fn wants_flow_hash(&self) -> bool {
@@ -351,6 +406,7 @@ impl<W: Wires, O: Order + 'static> Scheme<W> for Bins<O> {
         let Some(changed) = self.order.tune(&other.order) else { return false };
         let weighs = core::mem::replace(&mut self.weights, other.weights) != other.weights;
         self.limit = other.limit;
+        self.longest.set_limit(other.limit);
         if changed || weighs {
             self.recount(wires);
         }
@@ -368,13 +424,17 @@ impl<W: Wires, O: Order + 'static> Scheme<W> for Bins<O> {
 
     fn recount(&mut self, wires: &W) {
         self.order.clear();
+        self.longest.clear();
         (self.packets, self.bytes) = (0, 0);
         for bin in 0..self.count as usize {
             let size = wires.size(self.queue(bin));
             self.packets += size.packets;
             self.bytes += size.bytes.get();
             match wires.head(self.queue(bin)) {
-                Some(head) => self.order.wake(bin, self.weights.of(head.class), &head),
+                Some(head) => {
+                    self.longest.wakes(bin);
+                    self.order.wake(bin, self.weights.of(head.class), &head);
+                }
                 None => self.aqm.emptied(bin),
             }
         }

@@ -44,11 +44,15 @@ impl Worker {
         scheme: Queueing,
     ) -> impl Iterator<Item = (PortId, Queueing)> + use<> {
         let Worker { ports, duties, fates, .. } = self;
+        let mut splits = false;
         let old = match ports.get_mut(id.index()) {
             Some(Some(PortState { link, output, .. })) => {
                 let (waited, dropped, before) = (link.backlog().packets, link.counters().dropped, link.lately());
                 let drained = link.take_drained();
+                let had = link.offloads();
                 let (way, replaced) = link.replace_scheme(scheme, fates);
+                link.refresh_offloads(fates);
+                splits = had.super_frames && !link.offloads().super_frames;
                 let dropped = u32::try_from(link.counters().dropped - dropped).unwrap_or(u32::MAX);
                 duties.urge(*output, fates.now);
                 let (worker, version, packets) = (self.id, link.version(), (waited, dropped));
@@ -57,6 +61,9 @@ impl Worker {
             }
             _ => [Some(scheme), None],
         };
+        if splits {
+            self.refit_paths(id);
+        }
         old.into_iter().flatten().map(move |scheme| (id, scheme))
     }
 }

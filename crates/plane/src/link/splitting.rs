@@ -1,0 +1,62 @@
+//! What a link takes besides plain packets. A slow one takes no super-frames, whatever its port takes: they are split on the path.
+
+use super::{Lines, Link};
+use crate::fates::Fates;
+use crate::port::Offloads;
+use schemes::Scheme;
+
+impl Link {
+    /// What the link takes besides plain packets: what its port does, but no super-frames where its scheme wants them split.
+    pub fn offloads(&self) -> Offloads {
+        self.offloads
+    }
+
+    /// What it takes by now.
+    pub(super) fn takes(&self) -> Offloads {
+        // What is held back for a link is held back packet by packet.
+        if self.emulation.is_some() {
+            return Offloads::default();
+        }
+        let can = self.port.offloads();
+        let newer = self.incoming.as_ref().map(|newer| &newer.scheme);
+        let splits = [Some(&self.scheme), newer].into_iter().flatten().any(|scheme| self.splits(scheme.as_ref()));
+        Offloads { super_frames: can.super_frames && !splits, ..can }
+    }
+
+    /// Whether super-frames are split before this scheme.
+    pub(super) fn splits(&self, scheme: &dyn Scheme<Lines>) -> bool {
+        scheme.splits_super_frames(self.lines.rate)
+    }
+
+    /// From now on it takes what `can` says. Answers what it took before.
+    pub(super) fn accept(&mut self, can: Offloads) -> Offloads {
+        self.lines.super_frames = can.super_frames || can.gather;
+        std::mem::replace(&mut self.offloads, can)
+    }
+
+    /// Asks the port and the scheme what they take. Where that is less than before, what waits is made to fit; answers whether
+    /// so, for then more may wait on the paths that lead here.
+    pub fn refresh_offloads(&mut self, fates: &mut Fates) -> bool {
+        self.fit(self.takes(), fates)
+    }
+
+    pub(super) fn fit(&mut self, can: Offloads, fates: &mut Fates) -> bool {
+        let had = self.accept(can);
+        let lost = |had: bool, can: bool| had && !can;
+        let less = lost(had.super_frames, can.super_frames)
+            || lost(had.checksums, can.checksums)
+            || lost(had.gather, can.gather);
+        if less {
+            self.refit(can, fates);
+            if self.incoming.is_some() {
+                self.aside(|link| link.refit(can, fates));
+            }
+        }
+        less
+    }
+
+    fn refit(&mut self, can: Offloads, fates: &mut Fates) {
+        self.lines.refit(can, fates);
+        self.insist(|scheme, lines| scheme.recount(lines));
+    }
+}

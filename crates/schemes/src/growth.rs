@@ -1,0 +1,160 @@
+//! No packet costs more the more queues there are: what a scheme looks at is counted, not timed.
+
+use crate::aqm::Tail;
+use crate::bins::{Attained, Bins, Deficit, Exact, Finish, Grouped};
+use crate::model::Model;
+use crate::single::Single;
+use crate::stage::Stage;
+use crate::tree::{Branch, Tree};
+use crate::{Layer, Next, Record, Scheme, build};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use proptest::prelude::*;
+use units::{Bytes, Instant, Nanos};
+
+/// A number that is told by the ones before it (Marsaglia, "Xorshift RNGs", 2003).
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) % most
+    }
+}
+
+/// The most that a scheme looked at for one packet that arrived, and what it looked at on average for one that left or was found
+/// to have been the last of its queue, of so many that are offered at random while twice as many arrive as leave.
+fn most_looks(scheme: &mut dyn Scheme<Model>, packets: usize, classes: u64) -> (u64, u64) {
+    let (mut model, mut numbers) = (Model::with(scheme.queues() as usize), Numbers(7));
+    let (mut arrival, mut departure) = (0, 0);
+    for number in 0..packets {
+        let (flow_hash, length) = (numbers.below(1 << 32) as u32, 64 + numbers.below(1400) as u32);
+        let record = Record { flow_hash, length, class: numbers.below(classes) as u8, ..Record::default() };
+        model.looks.set(0);
+        model.arrive_all(&mut *scheme, [record].into_iter());
+        arrival = model.looks.take().max(arrival);
+        if number % 2 == 0 {
+            model.ready(&mut *scheme, 1);
+            departure += model.looks.take();
+        }
+        model.now += Nanos::micros(1);
+    }
+    while scheme.next(&model) == Next::Ready && model.waiting() > 0 {
+        model.looks.set(0);
+        model.ready(&mut *scheme, 1);
+        departure += model.looks.take();
+    }
+    (arrival, departure.div_ceil(packets as u64))
+}
+
+fn ordered(name: &str, flows: u64) -> Box<dyn Scheme<Model>> {
+    let order = crate::ORDERS.iter().find(|order| order.declaration.name == name).expect("it is declared");
+    let value = |option: &units::declare::OptionDeclaration| match option.name {
+        "flows" => (option.name, flows),
+        // So many that each of the queues may have one, and the limit is reached.
+        "limit" => (option.name, flows),
+        "rate" => (option.name, 1 << 40),
+        _ => (option.name, option.unit.read(option.default).expect("defaults are checked")),
+    };
+    let options: Vec<_> = order.declaration.options.iter().map(value).collect();
+    let fifo = [("limit", 1_000_000), ("bytes", 1 << 40), ("drop", 0), ("unbounded", 0)];
+    let inside = [Layer { name: "fifo", options: &fifo, inside: Vec::new() }].into();
+    build(&Layer { name: order.declaration.name, options: &options, inside }).expect("it is declared")
+}
+
+#[test]
+fn a_packet_costs_as_few_looks_among_100000_queues_as_among_ten() {
+    for name in ["fq", "drr", "sfq", "las", "wfq", "wf2q", "cake"] {
+        let most = [10, 1000, 100_000].map(|flows| most_looks(&mut *ordered(name, flows), 4 * flows as usize, 1));
+        for (arrival, departure) in most {
+            // Ten bins are entered with a packet near the limit, and 64 packets dropped at once, each looked at twice; ten bins are
+            // few enough to be searched.
+            assert!(arrival <= 200 && departure <= 12, "{name}: {most:?} at 10, 1000 and 100,000 queues");
+        }
+        assert!(most[2].0 <= most[1].0 * 2 && most[2].1 <= most[1].1 * 2, "{name}: {most:?}");
+    }
+}
+
+/// A tree that has sixteen branches at each of so many levels, its leaves of one packet's memory.
+fn tree(levels: u32) -> Tree<Model> {
+    let width = 16;
+    let inside = || -> Box<dyn Stage<Model>> {
+        match levels {
+            1 => Box::new(Single::new(Tail { limit: 1000, bytes: Bytes::new(1 << 30) })),
+            // Packets of a class have all their leaves below its branch: the class of the packet chooses among sixteen at the top.
+            _ => Box::new(tree(levels - 1)),
+        }
+    };
+    Tree::new((0..width).map(|class| Branch::new(inside(), class, 1 + u32::from(class), None)).collect())
+}
+
+#[test]
+fn a_packet_of_a_tree_costs_by_its_levels_and_not_by_its_leaves() {
+    let most = [1, 2, 3].map(|levels| {
+        let mut tree = tree(levels);
+        assert_eq!(Scheme::<Model>::queues(&tree), 16u32.pow(levels));
+        most_looks(&mut tree, 4000, 16)
+    });
+    for (levels, (arrival, departure)) in (1..).zip(most) {
+        assert!(arrival <= 4 * levels && departure <= 24 * levels, "{most:?} at 16, 256 and 4096 leaves");
+    }
+}
+
+/// Of each order one, with the same bins.
+fn both_ways(which: usize, bins: usize, limit: u32) -> [Box<dyn Scheme<Model>>; 2] {
+    fn pair<O: crate::bins::Order + 'static>(
+        make: impl Fn() -> O,
+        bins: usize,
+        limit: u32,
+    ) -> [Box<dyn Scheme<Model>>; 2] {
+        [false, true].map(|searches| -> Box<dyn Scheme<Model>> { Box::new(Bins::tried(make(), bins, limit, searches)) })
+    }
+    match which {
+        0 => pair(|| Deficit::new(bins, 1500, true), bins, limit),
+        1 => pair(|| Attained::new(bins), bins, limit),
+        2 => pair(|| Finish::new(bins), bins, limit),
+        3 => pair(|| Exact::new(bins), bins, limit),
+        _ => pair(|| Grouped::new(bins), bins, limit),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// The oracle looks at all bins whenever too much waits.
+    #[test]
+    fn the_longest_queue_loses_what_a_search_of_all_queues_would_drop(
+        (which, bins, limit) in (0usize..5, 65usize..300, 1u32..200),
+        (seed, rounds) in (1u64.., prop::collection::vec((0usize..60, 0usize..60, 1u64..300, 0u8..45), 1..60)),
+    ) {
+        let [mut kept, mut searched] = both_ways(which, bins, limit);
+        let [mut one, mut other] = [(); 2].map(|()| Model::with(bins));
+        let mut numbers = Numbers(seed);
+        for (arrive, leave, flows, more) in rounds {
+            let arrivals: Vec<Record> = (0..arrive).map(|_| {
+                let flow_hash = (numbers.below(flows) as u32).wrapping_mul(0x9e37_79b9);
+                let more = if limit >= 100 { numbers.below(1 + u64::from(more)) as u8 } else { 0 };
+                let length = (64 + numbers.below(3) as u32 * 500) * (1 + u32::from(more));
+                Record { flow_hash, length, more, ..Record::default() }
+            }).collect();
+            one.arrive_all(&mut *kept, arrivals.iter().copied());
+            other.arrive_all(&mut *searched, arrivals.into_iter());
+            one.ready(&mut *kept, leave);
+            other.ready(&mut *searched, leave);
+            prop_assert_eq!(&one.fates, &other.fates);
+            if numbers.below(20) == 0 {
+                // As after another scheme's packets were moved here.
+                kept.recount(&one);
+                searched.recount(&other);
+            }
+        }
+        while one.waiting() > 0 {
+            one.ready(&mut *kept, 9);
+            other.ready(&mut *searched, 9);
+        }
+        prop_assert_eq!(&one.fates, &other.fates);
+        prop_assert_eq!(one.now, Instant::START);
+    }
+}
