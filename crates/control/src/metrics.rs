@@ -300,6 +300,8 @@ fn links(links: &[Link], r: &mut Registry) {
     counter(r, "queues_arrived_packets", "Packets that came to queues of a scheme.", of(|g| g.arrived_packets));
     counter(r, "queues_sent_packets", "Packets that left them.", of(|g| g.sent_packets));
     counter(r, "queues_marked_packets", "Packets of theirs that were marked.", of(|g| g.marked_packets));
+    let help = "Packets that joined a queue in which another flow waited, though each queue is for one flow.";
+    counter(r, "queues_collided_packets", help, of(|g| g.collided_packets));
     gauge(r, "queues_backlog_packets", "Packets that wait in them.", of(|g| g.backlog_packets));
     gauge(r, "queues_backlog_bytes", "Bytes that wait in them.", of(|g| g.backlog_bytes));
     let drops = each().flat_map(|both| {

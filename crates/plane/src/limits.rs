@@ -21,8 +21,23 @@ pub struct HostLimits {
     pub fragments: usize,
     /// How long they wait in IPv4; in IPv6 twice as long.
     pub reassembly: Nanos,
-    /// What the numbers depend on that others should not guess, and the moments that routers should not share.
+    /// What the numbers depend on that others should not guess, the moments that routers should not share, and the hashes of all
+    /// tables whose keys a sender chooses. Zero where runs are to repeat.
     pub secret: u64,
+}
+
+impl HostLimits {
+    /// The key of one hash, by a number of its own: from one key nobody finds out another. Without a secret it is that number.
+    pub fn key(&self, purpose: u64) -> u64 {
+        if self.secret == 0 {
+            return purpose;
+        }
+        // The mixing function of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+        let mut mixed = (self.secret ^ purpose.rotate_left(32)).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ mixed >> 31) ^ purpose
+    }
 }
 
 impl Default for HostLimits {
@@ -38,5 +53,24 @@ impl Default for HostLimits {
             reassembly: Nanos::secs(30),
             secret: 0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_secret_gives_each_hash_a_key_of_its_own() {
+        let purposes = [1u64, 2, crate::link::FLOWS, crate::worker::SPREAD];
+        let keys = |secret| purposes.map(|purpose| HostLimits { secret, ..HostLimits::default() }.key(purpose));
+        assert_eq!(keys(0), purposes, "without a secret runs repeat");
+        let all: BTreeSet<u64> = (0..1000).flat_map(keys).collect();
+        assert_eq!(all.len(), 4000);
+        // From the difference of two keys of one secret nobody learns that of another secret.
+        let [one, other, ..] = keys(77);
+        let [third, fourth, ..] = keys(78);
+        assert_ne!(one ^ other, third ^ fourth);
     }
 }

@@ -34,8 +34,8 @@ use std::cell::OnceCell;
 use told::Samples;
 use units::{Instant, PathId, PortId, Rate};
 
-/// Keys the hash by which a scheme tells flows apart. Fixed, so that runs repeat.
-const FLOW_KEY: u64 = 0x517c_c1b7_2722_0a95;
+/// The number of the hash by which schemes distinguish flows: see [`HostLimits::key`](crate::host::HostLimits::key).
+pub(crate) const FLOWS: u64 = 0x517c_c1b7_2722_0a95;
 /// Packets that a scheme may end at once without memory being taken: all of a batch, and as many again that they push out.
 const ENDED: usize = 2 * BATCH;
 
@@ -170,7 +170,12 @@ pub struct Lines {
     books: Books,
     /// The most packets that waited since the last look.
     most: u32,
+    /// Keys the hashes of flows and hosts.
+    key: u64,
     hash_key: Option<u64>,
+    /// The hash of the arriving packet's flow, where there are queues that are for one flow each.
+    flow: u32,
+    isolates: bool,
     /// Whether the scheme looks at hosts and code points.
     hosts: bool,
     /// Whether there may be super-frames among the packets, or copies with a tail, which are longer on the wire than here.
@@ -199,7 +204,10 @@ impl Link {
             counters: LinkCounters::default(),
             books,
             most: 0,
+            key: FLOWS,
             hash_key: None,
+            flow: 0,
+            isolates: false,
             hosts: false,
             super_frames: false,
         };
@@ -233,6 +241,13 @@ impl Link {
         link.ask_scheme();
         link.accept(link.takes());
         link
+    }
+
+    /// The same, whose scheme distinguishes flows by hashes with this key. Before any packet comes.
+    pub fn keyed(mut self, key: u64) -> Link {
+        self.lines.key = key;
+        self.ask_scheme();
+        self
     }
 
     /// Raises `Arrival` for at most `most` packets of a path's output queue; those that may pass an idle link leave with the

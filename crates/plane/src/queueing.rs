@@ -148,6 +148,15 @@ impl Queues {
         }
     }
 
+    /// A packet of the flow with this mark is about to join a queue. True where packets of another flow wait in it.
+    #[inline(always)]
+    pub fn joins_another(&mut self, queue: usize, mark: u16) -> bool {
+        match self {
+            Queues::One(..) => false,
+            Queues::Many(shelf) => shelf.joins_another(queue, mark),
+        }
+    }
+
     /// Puts a packet of this size at the end of a queue, or gives it back where there is no room or no such queue.
     #[inline(always)]
     #[must_use = "a packet that did not fit comes back"]

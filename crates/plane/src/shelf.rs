@@ -45,6 +45,8 @@ struct Line<T> {
     /// Which of `near` is the first, and how many there are from it on, round and round.
     start: u8,
     count: u8,
+    /// A mark of the flow that joined it last.
+    flow: u16,
     near: [Option<T>; NEAR],
     /// Their bytes, or [`LONG`], also where one counts as more than one packet.
     lengths: [u16; NEAR],
@@ -63,6 +65,7 @@ impl<T> Line<T> {
         last: NONE,
         start: 0,
         count: 0,
+        flow: 0,
         near: [const { None }; NEAR],
         lengths: [0; NEAR],
     };
@@ -99,6 +102,15 @@ impl<T> Shelf<T> {
     pub fn size(&self, queue: usize) -> Size {
         let size = |line: &Line<T>| Size { packets: line.packets, bytes: Bytes::new(line.bytes) };
         self.lines.get(queue).map_or_else(Size::default, size)
+    }
+
+    /// A packet of the flow with this mark is about to join a queue. True where the one before it was of another flow and packets
+    /// wait.
+    #[inline(always)]
+    pub fn joins_another(&mut self, queue: usize, mark: u16) -> bool {
+        let Some(line) = self.lines.get_mut(queue) else { return false };
+        let before = std::mem::replace(&mut line.flow, mark);
+        line.packets > 0 && before != mark
     }
 
     /// A hint: something is about to be done to that queue.

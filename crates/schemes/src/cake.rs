@@ -192,7 +192,7 @@ impl<W: Wires> Scheme<W> for Cake {
 
     fn groups(&self) -> Vec<Group> {
         let names = self.sorts.names().iter().zip(&self.tins);
-        names.map(|(name, tin)| Group::new(name, Scheme::<W>::queues(&tin.bins))).collect()
+        names.map(|(name, tin)| Group::new(name, Scheme::<W>::queues(&tin.bins)).of_flows()).collect()
     }
 
     fn queue_of(&self, packet: &Record) -> Option<QueueId> {

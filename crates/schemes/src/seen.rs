@@ -17,6 +17,8 @@ pub struct Group {
     pub name: String,
     /// How many they are.
     pub queues: u32,
+    /// Whether each is for one flow: then it is counted where two share one.
+    pub flows: bool,
 }
 
 impl Group {
@@ -27,7 +29,12 @@ impl Group {
 
     /// A group.
     pub fn new(name: impl ToString, queues: u32) -> Group {
-        Group { name: name.to_string(), queues }
+        Group { name: name.to_string(), queues, flows: false }
+    }
+
+    /// The same, each of its queues for one flow.
+    pub(crate) fn of_flows(self) -> Group {
+        Group { flows: true, ..self }
     }
 
     /// Those of a scheme of which nothing is known but how many queues it has.
@@ -76,7 +83,7 @@ mod tests {
     ];
 
     fn names(scheme: &dyn Scheme<Model>) -> Vec<(String, u32)> {
-        scheme.groups().into_iter().map(|Group { name, queues }| (name, queues)).collect()
+        scheme.groups().into_iter().map(|Group { name, queues, .. }| (name, queues)).collect()
     }
 
     fn state(scheme: &dyn Scheme<Model>, queue: u32, model: &Model) -> Vec<(&'static str, f64)> {

@@ -103,6 +103,11 @@ fn one(link: &Link, before: Option<&Link>, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "backlog  {drawn}  most {packets} packets in {}", brief(seconds))?;
     let (drawn, longest) = (seen::line(&series.max_sojourn_ns, LINE), most(&series.max_sojourn_ns));
     writeln!(out, "sojourn  {drawn}  most {}", brief(longest))?;
+    for group in link.groups.iter().filter(|group| group.collided_packets > 0) {
+        let (collided, arrived) = (group.collided_packets, group.arrived_packets.max(1));
+        let part = 100.0 * collided as f64 / arrived as f64;
+        writeln!(out, "shared   {}: {collided} packets ({part:.1} %) joined a queue with another flow", group.name)?;
+    }
     if link.longest.len() > 1 {
         let queue = |queue: &LongQueue| format!("{} ({} packets)", queue.queue, queue.packets);
         let longest: Vec<String> = link.longest.iter().map(queue).collect();

@@ -123,6 +123,9 @@ pub struct QueueGroup {
     pub drops: Vec<LinkDrop>,
     /// Packets marked (ECN).
     pub marked_packets: u64,
+    /// Packets that joined a queue in which another flow waited, though each of these queues is for one flow.
+    #[serde(default)]
+    pub collided_packets: u64,
     /// Packets that wait.
     pub backlog_packets: u64,
     /// Their bytes.

@@ -113,6 +113,7 @@ fn group(group: &GroupReport) -> api::QueueGroup {
         dropped_packets: dropped,
         drops: drops(&group.drops),
         marked_packets: group.marked,
+        collided_packets: group.collided,
         backlog_packets: backlog,
         backlog_bytes: group.bytes.get(),
         sojourn: api::Latency::of(&group.sojourn),

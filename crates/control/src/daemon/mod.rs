@@ -15,6 +15,7 @@ mod multicast;
 mod policy;
 mod pulse;
 mod report;
+mod secret;
 mod watchdog;
 mod workers;
 
@@ -45,7 +46,6 @@ use plane::port::Port;
 use plane::scheduler::calibrate;
 use plane::{ApplyError, Build, Decorate, LinkWitness, Opener, Published, Router, Worker};
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -273,8 +273,7 @@ impl Daemon {
         let limits = HostLimits {
             icmp_rate: plan.icmp_rate.into(),
             icmp_burst: plan.icmp_burst.into(),
-            // Keyed from the kernel's random numbers.
-            secret: RandomState::new().hash_one(0),
+            secret: secret::draw().map_err(StartError::System)?,
             ..HostLimits::default()
         };
         let build = Build {

@@ -40,6 +40,7 @@ pub(crate) struct Tally {
     pub sojourn: Histogram,
     drops: [u64; KINDS.len()],
     marked: u64,
+    collided: u64,
 }
 
 impl Tally {
@@ -54,6 +55,7 @@ impl Tally {
         self.sojourn.absorb(&mut other.sojourn);
         self.drops.iter_mut().zip(std::mem::take(&mut other.drops)).for_each(|(own, other)| *own += other);
         self.marked += std::mem::take(&mut other.marked);
+        self.collided += std::mem::take(&mut other.collided);
     }
 
     /// Packets dropped, by reason, for the reasons that there were.
@@ -64,6 +66,11 @@ impl Tally {
     pub fn marked(&self) -> u64 {
         self.marked
     }
+
+    /// Packets that joined a queue in which another flow waited, though the queue is for one flow.
+    pub fn collided(&self) -> u64 {
+        self.collided
+    }
 }
 
 /// A group, and where its queues begin.
@@ -72,6 +79,8 @@ pub(crate) struct Place {
     pub name: String,
     pub first: u32,
     pub queues: u32,
+    /// Whether each of them is for one flow.
+    flows: bool,
 }
 
 /// See the [module](self).
@@ -94,14 +103,15 @@ impl Books {
     pub fn of(scheme: &dyn Scheme<Lines>) -> Books {
         let mut places: Vec<Place> = Vec::new();
         let mut first = 0u32;
-        for Group { name, queues } in scheme.groups() {
+        for Group { name, queues, flows } in scheme.groups() {
             let full = places.len() == GROUPS;
             match places.last_mut() {
                 Some(last) if full => {
                     last.queues = last.queues.saturating_add(queues);
                     last.name = "others".to_owned();
+                    last.flows |= flows;
                 }
-                _ => places.push(Place { name, first, queues }),
+                _ => places.push(Place { name, first, queues, flows }),
             }
             first = first.saturating_add(queues);
         }
@@ -162,6 +172,20 @@ impl Books {
     #[cold]
     pub fn marked(&mut self, queue: usize) {
         self.tally(self.group(queue)).marked += 1;
+    }
+
+    /// Whether any of its queues are for one flow each.
+    pub fn isolates(&self) -> bool {
+        self.places.iter().any(|place| place.flows)
+    }
+
+    /// A packet joins `queue`, in which another flow waits.
+    #[cold]
+    pub fn collided(&mut self, queue: usize) {
+        let group = self.group(queue);
+        if self.places.get(usize::from(group)).is_some_and(|place| place.flows) {
+            self.tally(group).collided += 1;
+        }
     }
 
     /// The longest time since this was last set to nothing.

@@ -1,6 +1,6 @@
 //! Another scheme on a link: it takes over what waits, drains what waits at the one before it, drops it, or only hands over its parameters.
 
-use super::{FLOW_KEY, Link};
+use super::Link;
 use crate::event::Way;
 use crate::fates::Fates;
 use crate::port::Offloads;
@@ -148,7 +148,8 @@ impl Link {
     /// Learns what the scheme wants to know of packets.
     pub(super) fn ask_scheme(&mut self) {
         self.amiss.take();
-        self.lines.hash_key = self.scheme.wants_flow_hash().then_some(FLOW_KEY);
+        self.lines.hash_key = self.scheme.wants_flow_hash().then_some(self.lines.key);
+        self.lines.isolates = self.lines.hash_key.is_some() && self.lines.books.isolates();
         self.lines.hosts = self.scheme.wants_hosts();
         (self.passing, self.ranking) = (self.scheme.passes_when_idle(), self.scheme.ranks_classes());
     }

@@ -1,7 +1,7 @@
 //! Packets as a scheme sees them: lengths on the wire, records, and what waits.
 
+use super::Lines;
 use super::wires::{Alike, behind};
-use super::{FLOW_KEY, Lines};
 use crate::fates::Fates;
 use crate::offload::wire_size;
 use crate::port::Offloads;
@@ -74,7 +74,7 @@ impl Lines {
         let flow_hash = self.hash_key.map_or(0, |key| wire::flow_hash(packet.bytes(), l3, key));
         let mut record = Record { flow_hash, ..self.record(packet) };
         if self.hosts {
-            let wire::Hosts { source, destination, dscp } = wire::hosts(packet.bytes(), l3, FLOW_KEY);
+            let wire::Hosts { source, destination, dscp } = wire::hosts(packet.bytes(), l3, self.key);
             record = Record { source, destination, dscp, ..record };
         }
         record

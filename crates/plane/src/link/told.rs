@@ -57,6 +57,8 @@ pub struct GroupReport {
     pub drops: Vec<(DropReason, u64)>,
     /// Packets marked.
     pub marked: u64,
+    /// Packets that joined a queue in which another flow waited, though each queue is for one flow.
+    pub collided: u64,
     /// Packets that wait.
     pub packets: u32,
     /// Their bytes.
@@ -231,6 +233,7 @@ impl Lines {
             sojourn: tally.sojourn.told(),
             drops: tally.drops(),
             marked: tally.marked(),
+            collided: tally.collided(),
             packets,
             bytes,
             state,

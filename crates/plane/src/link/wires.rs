@@ -71,6 +71,7 @@ impl Wires for Lines {
             Some(flow_hash) => Record { flow_hash, ..self.record(&packet) },
             None => self.arrival(&packet),
         };
+        self.flow = record.flow_hash;
         self.arriving = Some(packet);
         Some(record)
     }
@@ -82,6 +83,10 @@ impl Wires for Lines {
         if self.marking {
             self.marking = false;
             self.books.marked(queue.index());
+        }
+        // Orders choose a queue by the upper bits of the hash; flows that share one differ in the lower.
+        if self.isolates && self.queues.joins_another(queue.index(), self.flow as u16) {
+            self.books.collided(queue.index());
         }
         if let Some(packet) = self.queues.push(queue.index(), packet, size) {
             self.books.dropped(queue.index(), DropReason::BufferFull);

@@ -12,7 +12,7 @@ pub mod train;
 
 pub use bench::Bench;
 pub use frames::{LAN_AND_WAN, Udp};
-pub use one_link::OneLink;
+pub use one_link::{OneLink, flow_key};
 pub use straight::StraightLine;
 pub use team::Team;
 

@@ -2,8 +2,9 @@
 
 use crate::event::{Silent, Way};
 use crate::fates::Fates;
+use crate::host::HostLimits;
 use crate::latency::Since;
-use crate::link::{Link, LinkCounters, LinkReport, Outgoing};
+use crate::link::{FLOWS, Link, LinkCounters, LinkReport, Outgoing};
 use crate::port::Port;
 use crate::queueing::Queueing;
 use packet::{BATCH, Ledger, Pool, Queue};
@@ -16,6 +17,11 @@ pub struct OneLink {
     since: Since,
 }
 
+/// The key by which the links of a router with this secret hash flows.
+pub fn flow_key(secret: u64) -> u64 {
+    HostLimits { secret, ..HostLimits::default() }.key(FLOWS)
+}
+
 impl OneLink {
     /// The scheme `text`, as a configuration has it, before `port`; packets have frames of `pool`'s region.
     ///
@@ -26,6 +32,12 @@ impl OneLink {
         let mut fates = Fates::new(pool, Box::new(Silent));
         fates.latencies.keep([(PathId(0), None)].into_iter());
         OneLink { link: Link::new(PortId(0), port, queueing), fates, since: Since::default() }
+    }
+
+    /// Distinguishes flows by hashes with this secret.
+    #[must_use]
+    pub fn with_secret(self, secret: u64) -> OneLink {
+        OneLink { link: self.link.keyed(flow_key(secret)), ..self }
     }
 
     /// Asks the scheme about every packet from now on, though it would let those on an idle link pass.

@@ -100,7 +100,7 @@ impl Names {
         name.and_then(|name| self.vrfs.get(name)).copied().unwrap_or(VrfId::MAIN)
     }
 
-    /// A key for the hash of flows that other routers do not have: from the router's name and its ports' addresses.
+    /// A number that other routers do not have, from the router's name and its ports' addresses. Anyone can compute it.
     fn flow_key(&self, plan: &Plan) -> u64 {
         let mut macs: Vec<u64> = self.macs.values().map(|mac| mac.number()).collect();
         macs.sort_unstable();
@@ -246,7 +246,7 @@ impl Router {
         }
         self.names = names;
         if self.plan.is_none() {
-            self.tables.set_flow_key(self.names.flow_key(&plan));
+            self.tables.set_flow_key(self.build.limits.key(self.names.flow_key(&plan)));
         }
         // Before a worker hears of an interface: what it learns there belongs to its VRF.
         for interface in &snapshot.interfaces {

@@ -16,7 +16,7 @@ use crate::objective::Wants;
 use crate::port::{Lane, Port, relay};
 use crate::queueing::Queueing;
 use crate::snapshot::{BEST_EFFORT, BUILT_IN, CONTROL, GENERAL, PathSpec, PortView, Rule, Snapshot};
-use crate::worker::{Change, Decorate, Lanes, NewFunctions, NewPort, Opened};
+use crate::worker::{Change, Decorate, Lanes, NewFunctions, NewPort, Opened, SPREAD};
 use packet::Region;
 use packet::wire::ipv6;
 use plan::admission::{Figure, Source};
@@ -350,7 +350,7 @@ impl Router {
             opened[worker] = Some(Opened::Relay(port));
         }
         for (queue, ((port, decorate), lanes)) in queues.into_iter().zip(decorations).zip(lanes).enumerate() {
-            let lanes = (!lanes.is_empty()).then(|| Box::new(Lanes::new(lanes)));
+            let lanes = (!lanes.is_empty()).then(|| Box::new(Lanes::new(lanes, self.build.limits.key(SPREAD))));
             let owner = owner(queue).expect("every queue has an owner");
             opened[owner] = Some(Opened::Queue { port, decorate, first: queue == 0, lanes });
         }

@@ -17,7 +17,7 @@ use crate::event::Event;
 use crate::function::Function;
 use crate::host::World;
 use crate::latency::Since;
-use crate::link::{Link, NewLink};
+use crate::link::{FLOWS, Link, NewLink};
 use crate::offload::Half;
 use crate::path::{Fill, Instance, PathCounters};
 use crate::port::Port;
@@ -247,7 +247,7 @@ impl Worker {
             return self.bury_remains();
         }
         let Some(scheme) = scheme else { return };
-        let mut link = Link::new(id, port, scheme);
+        let mut link = Link::new(id, port, scheme).keyed(snapshot.limits.key(FLOWS));
         link.relay(role == Role::Relay);
         let (input, output) = self.add_port_tasks(id, snapshot);
         self.ports[id.index()] = Some(PortState {

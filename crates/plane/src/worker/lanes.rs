@@ -10,9 +10,9 @@ use crate::port::{Lane, Port};
 use packet::wire::{ethertype, flow_hash};
 use packet::{Batch, DropReason, Packet};
 
-/// Keys the hash by which flows are spread. Another than the schemes', so that their queues are not filled unevenly; fixed,
-/// so that a flow stays on its worker for as long as the number of workers is the same.
-const KEY: u64 = 0x8c3f_0e61_d7a5_492b;
+/// The number of the hash by which flows are spread. Another than the schemes', so that their queues are not filled unevenly. The key
+/// holds for a router's life, so that a flow stays on its worker for as long as the number of workers is the same.
+pub(crate) const SPREAD: u64 = 0x8c3f_0e61_d7a5_492b;
 
 /// The owner's side of what a queue of a device is to other workers.
 pub(crate) struct Lanes {
@@ -28,6 +28,8 @@ pub(crate) struct Lanes {
     attached: bool,
     /// Workers that are gone, a bit for each lane: the owner has their flows.
     gone: u64,
+    /// Keys the hash by which flows are spread.
+    key: u64,
     /// Workers that were found to be gone the last time it was looked.
     leaving: u64,
 }
@@ -42,7 +44,8 @@ pub(crate) struct Spread {
 }
 
 impl Lanes {
-    pub fn new(lanes: Vec<Lane>) -> Lanes {
+    /// Lanes among which flows are spread by a hash with this key.
+    pub fn new(lanes: Vec<Lane>, key: u64) -> Lanes {
         let sorted = lanes.iter().map(|_| Batch::new()).collect();
         Lanes {
             lanes,
@@ -53,6 +56,7 @@ impl Lanes {
             odd: false,
             attached: false,
             gone: 0,
+            key,
             leaving: 0,
         }
     }
@@ -74,7 +78,7 @@ impl Lanes {
         let workers = self.lanes.len() as u64 + 1;
         for packet in batch.drain() {
             let stays = marked && packet.meta().rounds == STAYS;
-            match if stays { 0 } else { member(&packet, workers) } {
+            match if stays { 0 } else { member(&packet, workers, self.key) } {
                 0 => self.own.push(packet),
                 other if self.gone >> other & 1 != 0 => self.own.push(packet),
                 other => self.sorted[other - 1].push(packet),
@@ -237,14 +241,14 @@ fn refuse(lane: &Lane, sorted: &mut Batch, own: &mut Batch) {
 /// Which of `workers` a packet belongs to; the owner of the queue is 0. Fragments are told apart by their addresses only,
 /// so those of one packet stay together.
 #[inline]
-fn member(packet: &Packet, workers: u64) -> usize {
+fn member(packet: &Packet, workers: u64, key: u64) -> usize {
     let frame = packet.bytes();
     let Some(at) = network_header(frame) else { return 0 };
     if packet.meta().refused != 0 {
         return 0;
     }
     // Lemire 2019: the high bits of a product, instead of a division.
-    ((u64::from(flow_hash(frame, at, KEY)) * workers) >> 32) as usize
+    ((u64::from(flow_hash(frame, at, key)) * workers) >> 32) as usize
 }
 
 /// Where the IP header begins; nothing in frames that carry something else.
@@ -292,11 +296,11 @@ mod tests {
                 let [there, back] = flow(i).map(|frame| {
                     let mut packet = pool.take().unwrap();
                     assert!(packet.fill(&frame));
-                    let first = member(&packet, workers);
+                    let first = member(&packet, workers, SPREAD);
                     // A longer packet of the flow, with another time to live.
                     packet.bytes_mut()[22] -= 1;
                     assert!(packet.resize(64));
-                    assert_eq!(member(&packet, workers), first);
+                    assert_eq!(member(&packet, workers, SPREAD), first);
                     pool.give(packet);
                     first
                 });
@@ -326,13 +330,13 @@ mod tests {
             let mut of = |flags: [u8; 2]| {
                 frame[20..22].copy_from_slice(&flags);
                 assert!(packet.fill(&frame));
-                member(&packet, 5)
+                member(&packet, 5, SPREAD)
             };
             let first = of([0x20, 0]);
             assert_eq!([of([0x20, 0xb9]), of([0, 0xff])], [first; 2]);
             frame[12..14].copy_from_slice(&[8, 6]);
             assert!(packet.fill(&frame));
-            assert_eq!(member(&packet, 5), 0);
+            assert_eq!(member(&packet, 5, SPREAD), 0);
         }
         pool.give(packet);
     }
@@ -374,7 +378,7 @@ mod tests {
         let device = Switched(near, offloads);
         let (lane, port) = relay(&device, 16, Arc::default(), Arc::default());
         let fates = Fates::new(Pool::new(region.clone()), Box::new(Silent));
-        (device, far, Lanes::new(vec![lane]), port, fates, Pool::new(region))
+        (device, far, Lanes::new(vec![lane], SPREAD), port, fates, Pool::new(region))
     }
 
     /// A relay says what its device takes now. What was on its ring when that became less is made to fit where that takes

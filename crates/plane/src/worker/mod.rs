@@ -31,7 +31,7 @@ pub(crate) use adopt::Opened;
 pub use adopt::{Adopted, Change, Decorate, NewFunctions, NewPort, Reschedule};
 pub(crate) use crew::Crew;
 pub use executing::NewStation;
-pub(crate) use lanes::Lanes;
+pub(crate) use lanes::{Lanes, SPREAD};
 pub use mailbox::{Command, Mailbox, Onlookers};
 pub(crate) use mesh::Mesh;
 pub(crate) use outlet::ROUNDS;

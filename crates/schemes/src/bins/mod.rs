@@ -377,7 +377,7 @@ impl<W: Wires, O: Order + 'static> Scheme<W> for Bins<O> {
 
     fn groups(&self) -> Vec<Group> {
         match self.by {
-            By::Flow => [Group::new("flows", self.count)].into(),
+            By::Flow => [Group::new("flows", self.count).of_flows()].into(),
             By::Class => (0..self.count).rev().map(|class| Group::new(format_args!("class {class}"), 1)).collect(),
         }
     }

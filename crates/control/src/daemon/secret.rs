@@ -1,0 +1,25 @@
+//! The secret of a running router: nobody outside can compute what it hashes, draws or chooses.
+
+/// A number from the kernel, another at each start.
+pub(super) fn draw() -> std::io::Result<u64> {
+    let mut bytes = [0u8; 8];
+    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    assert_eq!(filled, bytes.len(), "the kernel gives up to 256 random bytes whole");
+    // Zero says that runs are to repeat.
+    Ok(u64::from_ne_bytes(bytes).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_start_has_a_secret_of_its_own() {
+        let secrets: BTreeSet<u64> = (0..1000).map(|_| draw().expect("the kernel has random numbers")).collect();
+        assert_eq!(secrets.len(), 1000);
+        let keys = secrets.iter().map(|&secret| plane::rig::flow_key(secret));
+        assert_eq!(keys.collect::<BTreeSet<u64>>().len(), 1000, "flows are hashed with another key each time");
+        assert!(!secrets.contains(&0), "zero is for runs that repeat");
+    }
+}

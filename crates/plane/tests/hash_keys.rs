@@ -1,0 +1,125 @@
+//! Queues, members of groups and workers are chosen by hashes with a key that nobody outside knows: flows that collide under one key
+//! do not under another.
+
+use packet::wire::{Ipv4Spec, ethernet, ethertype, flow_hash};
+use packet::{Batch, Pool, Queue, Region};
+use plane::port::{Memory, Port, Wire};
+use plane::rig::{OneLink, flow_key};
+use std::net::Ipv4Addr;
+use units::{Instant, Mac, Nanos};
+
+/// Queues of each scheme.
+const FLOWS: u64 = 256;
+/// Each has queues for flows.
+const SCHEMES: &[&str] = &[
+    "fq(flows=256){fifo}",
+    "fq(flows=256){codel}",
+    "sfq(flows=256){fifo}",
+    "drr(flows=256){fifo}",
+    "las(flows=256){fifo}",
+    "wfq(flows=256){fifo}",
+    "wf2q(flows=256){fifo}",
+    "shape(rate=10gbit){fq(flows=256){fifo}}",
+    "tree{branch{fq(flows=256){fifo}}}",
+    "cake(rate=10gbit, tins=one, flows=256)",
+];
+
+/// A packet of a UDP flow.
+fn frame(flow: u16) -> Vec<u8> {
+    let mut frame = vec![0; 100];
+    ethernet::write_header(&mut frame[..14], Mac([2; 6]), Mac([4; 6]), None, ethertype::IPV4).unwrap();
+    let spec = Ipv4Spec {
+        type_of_service: 0,
+        identification: 0,
+        dont_fragment: true,
+        ttl: 64,
+        protocol: 17,
+        source: Ipv4Addr::new(192, 0, 2, 1),
+        destination: Ipv4Addr::new(10, 0, 0, 1),
+    };
+    spec.write(&mut frame[14..], 66).unwrap();
+    frame[34..36].copy_from_slice(&flow.to_be_bytes());
+    frame
+}
+
+/// The queue of a flow among [`FLOWS`].
+fn queue(flow: u16, key: u64) -> u64 {
+    (u64::from(flow_hash(&frame(flow), 14, key)) * FLOWS) >> 32
+}
+
+/// A hundred flows in the queue of flow 1, as somebody computes them who knows the key.
+fn colliding(key: u64) -> Vec<u16> {
+    let victim = queue(1, key);
+    (2..=u16::MAX).filter(|flow| queue(*flow, key) == victim).take(100).collect()
+}
+
+/// A link of a router with this secret, which has sent one packet of each flow behind one of flow 1: the ports of those that came
+/// out, in that order, and how many joined a queue in which another flow waited.
+fn sent(scheme: &str, secret: u64, flows: &[u16]) -> (Vec<u16>, u64) {
+    let region = Region::new(4096);
+    let (near, mut far): (_, Memory) = Wire::pair(8);
+    let mut link = OneLink::new(Box::new(near), scheme, Pool::new(region.clone())).with_secret(secret);
+    link.ask_always();
+    let (mut pool, mut queue, mut now) = (Pool::new(region), Queue::new(4096), Instant::new(1));
+    for flow in [1, 1, 1].iter().chain(flows) {
+        let mut packet = pool.take().expect("there are more frames than packets");
+        assert!(packet.fill(&frame(*flow)));
+        (packet.meta_mut().timestamp, packet.meta_mut().l3) = (now, 14);
+        assert!(queue.push(packet).is_none());
+    }
+    let (mut order, mut batch) = (Vec::new(), Batch::new());
+    for _ in 0..2000 {
+        link.pass(now, &mut queue);
+        far.receive(now, &mut batch, &mut pool);
+        for packet in batch.drain() {
+            order.push(u16::from_be_bytes([packet.bytes()[34], packet.bytes()[35]]));
+            pool.give(packet);
+        }
+        now += Nanos::micros(10);
+    }
+    assert_eq!(link.waiting(), 0, "{scheme}");
+    (order, link.told(now).groups.iter().map(|group| group.collided).sum())
+}
+
+#[test]
+fn flows_that_collide_under_one_key_have_other_queues_under_another() {
+    let flows = colliding(flow_key(1));
+    for scheme in SCHEMES {
+        let known = sent(scheme, 1, &flows).1;
+        let guessed = sent(scheme, 2, &flows).1;
+        // A hundred flows among 256 queues meet by chance some twenty times.
+        assert!(
+            known >= 90 && guessed <= 40,
+            "{scheme}: {known} share a queue where the key is known, {guessed} where not"
+        );
+    }
+}
+
+#[test]
+fn nobody_who_knows_the_program_computes_collisions() {
+    let flows = colliding(flow_key(0));
+    let shared =
+        |secret| flows.iter().filter(|flow| queue(**flow, flow_key(secret)) == queue(1, flow_key(secret))).count();
+    assert_eq!(shared(0), flows.len());
+    // One of 256 by chance.
+    assert!((1..200).all(|secret| shared(secret) <= 6), "{:?}", (1..200).map(shared).max());
+}
+
+#[test]
+fn the_same_secret_gives_the_same_run_and_another_another() {
+    let flows: Vec<u16> = (100..400).collect();
+    for scheme in ["sfq(flows=256){fifo}", "drr(flows=256){fifo}"] {
+        let runs = [7, 7, 8].map(|secret| sent(scheme, secret, &flows));
+        assert_eq!(runs[0], runs[1], "{scheme}");
+        assert_ne!(runs[0], runs[2], "{scheme}");
+    }
+}
+
+#[test]
+fn queues_of_classes_and_single_queues_count_no_collisions() {
+    for scheme in
+        ["fifo", "choke(min=1000, max=2000)", "priority{fifo}", "drr(by=class, flows=3){fifo}", "wf2q(by=class){choke}"]
+    {
+        assert_eq!(sent(scheme, 1, &(2..100).collect::<Vec<u16>>()).1, 0, "{scheme}");
+    }
+}
