@@ -139,7 +139,7 @@ pub fn diff(arguments: &Diff) -> Result<ExitCode> {
 fn between(old: &Plan, new: &Plan) -> Changes {
     let changes: Vec<Change> = plan::diff(old, new).iter().map(Change::from).collect();
     let restart_needed = changes.iter().any(|change| change.restart_needed);
-    Changes { changes, restart_needed, warnings: Vec::new() }
+    Changes { changes_total: changes.len() as u64, changes, restart_needed, warnings: Vec::new() }
 }
 
 fn between_generations(arguments: &Diff, catalogue: &Catalogue) -> Result<Changes> {
@@ -193,9 +193,9 @@ pub fn show_applied(applied: &Applied, json: bool) -> Result<()> {
     if json {
         return print_json(&mut out, applied);
     }
-    listing(&applied.changes).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    list(&applied.changes, applied.changes_total, &mut out)?;
     let restored = applied.restores.map_or_else(String::new, |from| format!(" the configuration of generation {from}"));
-    match applied.changes.len() {
+    match applied.changes_total {
         0 => writeln!(out, "generation {} runs{restored}; nothing to change", applied.generation)?,
         n => writeln!(
             out,
@@ -222,7 +222,7 @@ fn show_changes(changes: &Changes, json: bool) -> Result<()> {
     if json {
         return print_json(&mut out, changes);
     }
-    listing(&changes.changes).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    list(&changes.changes, changes.changes_total, &mut out)?;
     if changes.changes.is_empty() {
         writeln!(out, "no difference")?;
     }
@@ -231,6 +231,15 @@ fn show_changes(changes: &Changes, json: bool) -> Result<()> {
 
 /// Changes of one kind that are listed one by one, where there are more than twice as many.
 const LISTED: usize = 20;
+
+/// The changes, of which an answer has the first only where `total` is more.
+fn list(changes: &[Change], total: u64, out: &mut dyn Write) -> Result<()> {
+    listing(changes).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    match total.saturating_sub(changes.len() as u64) {
+        0 => Ok(()),
+        more => Ok(writeln!(out, "and {more} changes more")?),
+    }
+}
 
 /// A line for each change. Of very many of one kind the first are listed and the others counted: `-j` has all.
 fn listing(changes: &[Change]) -> Vec<String> {
@@ -247,7 +256,7 @@ fn listing(changes: &[Change]) -> Vec<String> {
             format!("{}{remark}", change.text)
         }));
         if shown < same.len() {
-            lines.push(format!("{}: and {} more; -j lists all", kind(&same[0]), same.len() - shown));
+            lines.push(format!("{}: and {} more", kind(&same[0]), same.len() - shown));
         }
     }
     lines
@@ -277,7 +286,7 @@ mod tests {
         changes.extend((0..2 * LISTED).map(|i| change(format!("- path p{i}"))));
         let lines = listing(&changes);
         assert_eq!(lines.len(), 1 + LISTED + 1 + 2 * LISTED);
-        assert_eq!(lines[1 + LISTED], "+ route: and 19980 more; -j lists all");
+        assert_eq!(lines[1 + LISTED], "+ route: and 19980 more");
         assert_eq!(lines.last().unwrap(), "- path p39", "those that are few enough are all listed");
     }
 }

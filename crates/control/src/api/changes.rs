@@ -56,8 +56,11 @@ impl fmt::Display for Diagnostic {
 /// The steps from the configuration that runs to another.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Changes {
-    /// The steps; none where the two mean the same.
+    /// The steps, the first ten thousand of them; none where the two mean the same.
     pub changes: Vec<Change>,
+    /// How many steps there are.
+    #[serde(default)]
+    pub changes_total: u64,
     /// Whether a step needs the router to be started anew, so that `apply` would refuse.
     pub restart_needed: bool,
     /// Warnings about the new configuration.
@@ -92,8 +95,11 @@ pub struct ValueChange {
 pub struct Applied {
     /// The number of the configuration that runs now; as before where nothing changed.
     pub generation: u64,
-    /// What changed.
+    /// What changed, the first ten thousand steps.
     pub changes: Vec<Change>,
+    /// How many steps there were.
+    #[serde(default)]
+    pub changes_total: u64,
     /// Warnings about the configuration.
     pub warnings: Vec<Diagnostic>,
     /// What else there is to know: that the history could not be written, or where the host's own packets go now.

@@ -129,8 +129,11 @@ impl fmt::Display for ApplyFailure {
 
 impl std::error::Error for ApplyFailure {}
 
-fn told(change: &plan::Change) -> api::Change {
-    api::Change::from(change)
+/// Changes that an answer lists at most: a million routes would be hundreds of megabytes of text.
+const MOST_LISTED: usize = 10_000;
+
+fn listed(changes: &[plan::Change]) -> Vec<api::Change> {
+    changes.iter().take(MOST_LISTED).map(api::Change::from).collect()
 }
 
 fn warnings(found: &Diagnostics) -> Vec<api::Diagnostic> {
@@ -213,7 +216,7 @@ impl Daemon {
         let now = clock::now();
         match &result {
             Ok(applied) => {
-                let (generation, changes) = (Generation(applied.generation), applied.changes.len());
+                let (generation, changes) = (Generation(applied.generation), applied.changes_total as usize);
                 self.log.push(
                     now,
                     match applied.restores {
@@ -264,7 +267,8 @@ impl Daemon {
         }
         let mut answer = api::Applied {
             generation: running,
-            changes: changes.iter().map(told).collect(),
+            changes: listed(&changes),
+            changes_total: changes.len() as u64,
             warnings,
             remarks: Vec::new(),
             pending: None,
@@ -319,7 +323,8 @@ impl Daemon {
         let running = self.control.lock().router.plan().cloned();
         let changes = running.map_or_else(Vec::new, |old| plan::diff(&old, &plan));
         let restart_needed = changes.iter().any(plan::Change::restart_needed);
-        Ok(api::Changes { changes: changes.iter().map(told).collect(), restart_needed, warnings })
+        let changes_total = changes.len() as u64;
+        Ok(api::Changes { changes: listed(&changes), changes_total, restart_needed, warnings })
     }
 
     /// Checks `text`.
@@ -361,7 +366,7 @@ impl super::Control {
             state: if order.confirm.is_some() { HistoryState::Pending } else { HistoryState::Running },
             restores: order.restores,
             changes: answer.changes.iter().map(|change| change.text.clone()).collect(),
-            changes_total: answer.changes.len() as u64,
+            changes_total: answer.changes_total,
             text: order.text.clone(),
         };
         let before = match purpose {

@@ -12,7 +12,7 @@ fn an_apply_changes_what_is_different_and_counts_generations() {
     let rig = Rig::start("");
     let applied: Applied = rig.client.post("/v1/apply", "next.toml", &config(DNS)).unwrap();
     assert_eq!(applied.generation, 2);
-    assert_eq!(applied.changes.len(), 1);
+    assert_eq!((applied.changes.len(), applied.changes_total), (1, 1));
     assert!(applied.changes[0].text.starts_with("+ path dns"), "{applied:?}");
     let again: Applied = rig.client.post("/v1/apply", "same.toml", &config(DNS)).unwrap();
     assert_eq!((again.generation, again.changes.len()), (2, 0));
@@ -20,6 +20,20 @@ fn an_apply_changes_what_is_different_and_counts_generations() {
     assert_eq!((running.name.as_str(), running.text), ("same.toml", config(DNS)));
     let changes: api::Changes = rig.client.post("/v1/diff", "x", &config("")).unwrap();
     assert_eq!(changes.changes[0].text, "- path dns");
+}
+
+#[test]
+fn an_answer_lists_the_first_of_very_many_changes() {
+    let rig = Rig::start("");
+    let route = |i: u32| format!("[[route]]\nto = '10.{}.{}.0/24'\nblackhole = true\n", i >> 8, i & 255);
+    let routes: String = (0..12_000).map(route).collect();
+    let changes: api::Changes = rig.client.post("/v1/diff", "routes.toml", &config(&routes)).unwrap();
+    assert_eq!((changes.changes.len(), changes.changes_total), (10_000, 12_000));
+    let first = &changes.changes[0].values[0];
+    assert_eq!(
+        (&*first.path, first.old.as_deref(), first.new.as_deref()),
+        ("route[10.0.0.0/24]", None, Some("blackhole"))
+    );
 }
 
 /// A configuration that is refused, the kind of refusal, and a word of what is said.
