@@ -10,7 +10,7 @@ use crate::bins::{Bins, By, Hosts, Isolate};
 use crate::build::Layer;
 use crate::options::{BuildError, Values};
 use crate::orders::{FLOWS, TOGETHER};
-use crate::shape::{self, Line, Shape};
+use crate::shape::{self, Shape};
 use crate::sharing::{Metering, Sharing};
 use crate::stage::{Stage, arrive_all};
 use crate::{Group, Next, Progress, Record, Scheme, Size, Tell, Wires};
@@ -19,7 +19,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::any::Any;
 use units::declare::{OptionDeclaration, Unit};
-use units::{Bytes, Instant, QueueId, Rate};
+use units::{Bytes, Framing, Instant, QueueId, Rate};
 
 /// Into which tins packets go.
 const TINS: OptionDeclaration = OptionDeclaration {
@@ -100,7 +100,7 @@ struct Tin {
 struct Cake {
     tins: Vec<Tin>,
     sorts: Tins,
-    line: Line,
+    line: Framing,
 }
 
 /// The scheme, as the options say.
@@ -114,7 +114,7 @@ pub(crate) fn build<W: Wires + 'static>(
     }
     let sorts = options.choice("tins", &[Tins::One, Tins::Three, Tins::Four])?;
     let all = [Isolate::Flows, Isolate::Sources, Isolate::Destinations, Isolate::Both];
-    let (isolate, line, rate) = (options.choice("hosts", &all)?, Line::of(options)?, options.value("rate")?);
+    let (isolate, line, rate) = (options.choice("hosts", &all)?, shape::framing(options)?, options.value("rate")?);
     let flows = options.count("flows")?;
     let limit = options.count("limit")?;
     let whole = sharing.meter(Rate::bits(rate), options.bytes("burst")?);

@@ -1,7 +1,6 @@
 //! Shaping: no more leaves than a rate, whatever the link could carry (token bucket: RFC 2697, section 3, without its colours).
 //!
-//! What a packet takes of the rate is what it takes of the line behind the link: with the headers that are put around it there, no
-//! less than the smallest frame, and in whole cells where it has such (ITU-T I.363.5: 48 bytes of each 53; RFC 2684).
+//! What a packet takes of the rate is what it takes of the line behind the link ([`Framing`]).
 
 use crate::aqm::Turn;
 use crate::options::{BuildError, Values};
@@ -12,25 +11,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::any::Any;
 use units::declare::{OptionDeclaration, Unit};
-use units::{Bytes, Instant, QueueId, Rate};
-
-/// How packets are cut on the line.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Cells {
-    None,
-    /// ATM: as many cells of 53 bytes as it takes, which carry 48 each.
-    Atm,
-    /// VDSL2: one byte in 65 is not theirs (IEEE 802.3, 61.3.3: 64B/65B).
-    Ptm,
-}
-
-/// What a packet takes on the line.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Line {
-    overhead: u32,
-    minimum: u32,
-    cells: Cells,
-}
+use units::{Cells, Framing, Instant, QueueId, Rate};
 
 /// The rate.
 pub(crate) const RATE: OptionDeclaration = OptionDeclaration {
@@ -85,38 +66,25 @@ pub(crate) const CELLS: OptionDeclaration = OptionDeclaration {
 /// All of them.
 pub(crate) const OPTIONS: &[OptionDeclaration] = &[RATE, BURST, OVERHEAD, MINIMUM, CELLS];
 
-impl Line {
-    /// As the options say.
-    pub fn of(values: &Values<'_>) -> Result<Line, BuildError> {
-        let bytes = |name: &str| values.bytes(name).map(|bytes| u32::try_from(bytes.get()).unwrap_or(u32::MAX));
-        let cells = values.choice("cells", &[Cells::None, Cells::Atm, Cells::Ptm])?;
-        Ok(Line { overhead: bytes("overhead")?, minimum: bytes("minimum")?, cells })
-    }
-
-    /// Bytes that a packet of so many takes.
-    #[inline]
-    pub fn takes(self, length: u32) -> Bytes {
-        let bytes = u64::from((length + self.overhead).max(self.minimum));
-        Bytes::new(match self.cells {
-            Cells::None => bytes,
-            Cells::Atm => bytes.div_ceil(48) * 53,
-            Cells::Ptm => bytes + bytes.div_ceil(64),
-        })
-    }
+/// The line behind the link, as the options say.
+pub(crate) fn framing(values: &Values<'_>) -> Result<Framing, BuildError> {
+    let bytes = |name: &str| values.bytes(name).map(|bytes| u32::try_from(bytes.get()).unwrap_or(u32::MAX));
+    let cells = values.choice("cells", &[Cells::None, Cells::Atm, Cells::Ptm])?;
+    Ok(Framing { overhead: bytes("overhead")?, minimum: bytes("minimum")?, cells })
 }
 
 /// A stage that sends no more than a rate.
 pub(crate) struct Shape<W> {
     inside: Box<dyn Stage<W>>,
     meter: Metering,
-    line: Line,
+    line: Framing,
     /// When it may send again, as far as that is known.
     ready: Instant,
 }
 
 impl<W: Wires> Shape<W> {
     /// With what decides inside of it.
-    pub fn new(inside: Box<dyn Stage<W>>, meter: Metering, line: Line) -> Shape<W> {
+    pub fn new(inside: Box<dyn Stage<W>>, meter: Metering, line: Framing) -> Shape<W> {
         Shape { inside, meter, line, ready: Instant::START }
     }
 
@@ -127,7 +95,7 @@ impl<W: Wires> Shape<W> {
         inside: impl FnOnce(&mut Sharing) -> Result<Box<dyn Stage<W>>, BuildError>,
     ) -> Result<Shape<W>, BuildError> {
         let meter = sharing.meter(Rate::bits(values.value("rate")?), values.bytes("burst")?);
-        Ok(Shape::new(inside(sharing)?, meter, Line::of(values)?))
+        Ok(Shape::new(inside(sharing)?, meter, framing(values)?))
     }
 }
 
@@ -237,11 +205,11 @@ mod tests {
     use crate::model::{Fate, Model};
     use crate::single::Single;
     use proptest::prelude::*;
-    use units::Nanos;
+    use units::{Bytes, Nanos};
 
-    const PLAIN: Line = Line { overhead: 0, minimum: 0, cells: Cells::None };
+    const PLAIN: Framing = Framing { overhead: 0, minimum: 0, cells: Cells::None };
 
-    fn shape(rate: Rate, burst: u64, line: Line) -> Shape<Model> {
+    fn shape(rate: Rate, burst: u64, line: Framing) -> Shape<Model> {
         let fifo = Single::new(Tail { limit: 1000, bytes: Bytes::new(1 << 30) });
         Shape::new(Box::new(fifo), Sharing::alone().meter(rate, Bytes::new(burst)), line)
     }
@@ -282,13 +250,10 @@ mod tests {
     }
 
     #[test]
-    fn packets_take_what_the_line_makes_of_them() {
-        let atm = Line { overhead: 8, minimum: 0, cells: Cells::Atm };
-        assert_eq!([40, 41, 88, 1500].map(|length| atm.takes(length).get()), [53, 106, 106, 32 * 53]);
-        let ptm = Line { overhead: 0, minimum: 64, cells: Cells::Ptm };
-        assert_eq!([1, 64, 65, 1280].map(|length| ptm.takes(length).get()), [65, 65, 67, 1300]);
+    fn the_rate_is_that_of_the_cells_that_packets_take() {
         // 48 bytes of each 53 are the packets': at 53 Mbit/s 48 get through.
-        let (mut scheme, mut model) = (shape(Rate::mbit(53), 1060, Line { overhead: 0, ..atm }), Model::default());
+        let (mut scheme, mut model) =
+            (shape(Rate::mbit(53), 1060, Framing { overhead: 0, minimum: 0, cells: Cells::Atm }), Model::default());
         model.arrive(&mut scheme, &[480; 1000]);
         (0..500).for_each(|_| {
             model.now += Nanos::micros(100);
