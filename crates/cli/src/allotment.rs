@@ -92,7 +92,7 @@ fn unknown(plan: &Plan, costs: &Costs) -> Vec<String> {
         let ports = plan.ports.iter().zip(&costs.ports).filter(|(port, costs)| of(port, costs));
         ports.map(|(port, _)| format!("'{}'", port.name)).collect::<Vec<_>>().join(", ")
     };
-    let links = names(&|_, costs| costs.link.is_none());
+    let links = names(&|port, costs| costs.link.is_none() && !matches!(port.scheme.name, "shape" | "cake"));
     let sleeps = |port: &PortPlan| port.cpu.estimator.is_some_and(|estimator| estimator.sleep_max.is_none());
     let rings = names(&|port, costs| costs.ring.is_none() && sleeps(port));
     let mut list = Vec::new();
@@ -125,18 +125,18 @@ fn time(time: Nanos) -> String {
 }
 
 fn table(out: &mut dyn Write, allotment: &Allotment) -> Result<()> {
-    let columns = ["TASK", ">SHARE", ">RESERVED", ">BATCH", ">RUN", ">COST", ">WAIT", ">THROUGH", ">QUEUE"];
+    let columns = ["TASK", ">SHARE", ">RESERVED", ">BATCH", ">RUN", ">COST", ">WAIT", ">LINK", ">THROUGH", ">QUEUE"];
     let mut rows = Rows::new(&columns);
-    let mut add = |name: String, task: &TaskAllotment, rest: [String; 4]| {
+    let mut add = |name: String, task: &TaskAllotment, rest: [String; 5]| {
         if *task == TaskAllotment::default() {
             return;
         }
         let batch = if task.batch == u32::MAX { "all".into() } else { task.batch.to_string() };
-        let [cost, wait, through, queue] = rest;
+        let [cost, wait, link, through, queue] = rest;
         let run = time(task.run);
-        rows.add([name, percent(task.share), percent(task.reserved), batch, run, cost, wait, through, queue]);
+        rows.add([name, percent(task.share), percent(task.reserved), batch, run, cost, wait, link, through, queue]);
     };
-    let none = || ["-", "-", "-", "-"].map(String::from);
+    let none = || ["-", "-", "-", "-", "-"].map(String::from);
     for port in &allotment.ports {
         add(format!("input {}", port.name), &port.input, none());
     }
@@ -145,8 +145,8 @@ fn table(out: &mut dyn Write, allotment: &Allotment) -> Result<()> {
             Some(_) => format!("{}/{}", path.queue_needed, path.queue),
             None => "-".into(),
         };
-        let through = path.through.map_or_else(|| "-".into(), time);
-        let rest = [time(path.cost), time(path.wait), through, queue];
+        let [link, through] = [path.link, path.through].map(|wait| wait.map_or_else(|| "-".into(), time));
+        let rest = [time(path.cost), time(path.wait), link, through, queue];
         add(format!("path {}", path.name), &path.task, rest);
     }
     add("path best-effort".into(), &allotment.best_effort, none());

@@ -9,7 +9,7 @@
 //! its switches               rate * switch / batch for each of its tasks    under the throttle: no less than overhead * work
 //! its time-outs              switch / max_wait                              under the throttle
 //! all of them                <= the processor less a hundredth for best effort
-//! its bits                   <= the link's rate
+//! its bits                   <= the link's rate, and what the scheme there is sure to give its class (see `link`)
 //! packets of the worst wait  <= its queue                                   the longest runs of all other tasks
 //! the waits                  <= the promised delay
 //! ```
@@ -20,14 +20,16 @@
 mod costs;
 mod demand;
 mod divide;
+mod link;
 mod refused;
 mod wait;
 
 pub use costs::{Costs, Figure, PathCosts, PortCosts, Source, exits};
 pub use refused::{Refused, Shortage, Warning};
 
-use crate::{Batching, InputShare, Layout, Name, Plan, Reservation, throttle};
+use crate::{Admission, Batching, InputShare, Layout, Name, PathPlan, Plan, PortPlan, Reservation, throttle};
 use demand::{Claim, Load, Stages, WHOLE, load_of, part, parts};
+pub(crate) use link::{Fault, Link, Stream};
 use serde::{Serialize, Serializer};
 use units::{Bytes, Nanos, PacketRate, Parts, Rate, Share};
 
@@ -90,7 +92,10 @@ pub struct PathAllotment {
     /// How long its turn may be in coming.
     #[serde(serialize_with = "text")]
     pub wait: Nanos,
-    /// How long a packet may take through the router; none for best effort.
+    /// How long a packet may wait for its link, by the scheme there; none for best effort.
+    #[serde(serialize_with = "optional_text")]
+    pub link: Option<Nanos>,
+    /// How long a packet may take through the router, that included; none for best effort.
     #[serde(serialize_with = "optional_text")]
     pub through: Option<Nanos>,
     /// Packets its input queue is to hold for that; 0 for best effort.
@@ -153,15 +158,27 @@ pub fn admit(plan: &Plan, costs: &Costs) -> Result<Allotment, Refused> {
     let claims = demand::claims(&stages);
     cpu(&stages, &claims)?;
     inputs(plan, &claims)?;
-    links(plan, costs, &claims)?;
-    let runs = wait::Runs::of(&stages);
-    let waits: Vec<wait::Wait> =
-        claims.iter().map(|claim| wait::of(&stages, &runs, claim, threshold(&stages, claim.path))).collect();
-    claims.iter().zip(&waits).try_for_each(|(claim, wait)| wait::check(&stages, claim, *wait))?;
+    lines(plan, costs, &claims)?;
+    let runs = wait::Runs::of(&stages, &claims);
     let mut warnings = Vec::new();
     let spread = Spread::of(&claims, &mut warnings, plan);
     let left = WHOLE - spread.reserved;
-    let division = divide::best_effort(&stages, &claims, left, &mut warnings);
+    let prompt = runs.prompt(&stages, &claims);
+    let division = divide::best_effort(&stages, &claims, (left, &prompt), &mut warnings);
+    let inputs: Vec<u64> =
+        spread.inputs.iter().zip(&division.inputs).map(|(load, rest)| load.share(plan.cpu.charge) + rest).collect();
+    let waits = claims.iter().map(|claim| wait::of(&stages, &runs, claim, &inputs, threshold(&stages, claim.path)));
+    let mut waits: Vec<wait::Wait> = waits.collect();
+    let unkept = links(&stages, (&runs, &division), &claims, &mut waits);
+    match unkept {
+        // The reservation has its part of the processor all the same.
+        Err(unkept) if plan.cpu.admission == Admission::Warn => {
+            let Refused { path, shortage, hint } = unkept;
+            warnings.push(Warning { about: format!("path.{path}"), reason: shortage.to_string(), hint });
+        }
+        unkept => unkept?,
+    }
+    claims.iter().zip(&waits).try_for_each(|(claim, wait)| wait::check(&stages, claim, *wait))?;
     warnings.extend(wait::rings(&stages, &runs, &claims));
     warnings.extend(short_slices(&stages));
     warnings.extend(near_capacity(&stages));
@@ -228,39 +245,94 @@ fn inputs(plan: &Plan, claims: &[Claim]) -> Result<(), Refused> {
     Ok(())
 }
 
-/// What is known to come in or leave by a port fits its line and its link.
-fn links(plan: &Plan, costs: &Costs, claims: &[Claim]) -> Result<(), Refused> {
+/// The reservations that enter by one port fit its line.
+fn lines(plan: &Plan, costs: &Costs, claims: &[Claim]) -> Result<(), Refused> {
     for (index, port) in plan.ports.iter().enumerate() {
-        let refused = |claim: &Claim, shortage, hint: String| {
-            Err(Refused { path: plan.paths[claim.path].name.clone(), shortage, hint })
-        };
-        if let Some(link) = costs.ports[index].link {
-            let mut left = u128::from(link.get());
-            for claim in claims.iter().filter(|claim| claim.exits == [index]) {
-                let needed = claim.on_the_wire();
-                if needed > left {
-                    let fits = part(claim.rate.get(), left as u64, u64::try_from(needed).unwrap_or(u64::MAX));
-                    let needed = Rate::bits(u64::try_from(needed).unwrap_or(u64::MAX));
-                    let shortage =
-                        Shortage::Link { port: port.name.clone(), needed, available: Rate::bits(left as u64) };
-                    return refused(claim, shortage, format!("reserve = \"{}\" would fit", PacketRate::pps(fits)));
-                }
-                left -= needed;
+        let Some(line) = port.cpu.line_rate.or(costs.ports[index].line_rate) else { continue };
+        let mut left = line.get();
+        for claim in claims.iter().filter(|claim| claim.entries == [index]) {
+            if claim.rate.get() > left {
+                let available = PacketRate::pps(left);
+                let shortage = Shortage::Line { port: port.name.clone(), needed: claim.rate, available };
+                let path = plan.paths[claim.path].name.clone();
+                return Err(Refused { path, shortage, hint: format!("reserve = \"{available}\" would fit") });
             }
-        }
-        if let Some(line) = port.cpu.line_rate.or(costs.ports[index].line_rate) {
-            let mut left = line.get();
-            for claim in claims.iter().filter(|claim| claim.entries == [index]) {
-                if claim.rate.get() > left {
-                    let available = PacketRate::pps(left);
-                    let shortage = Shortage::Line { port: port.name.clone(), needed: claim.rate, available };
-                    return refused(claim, shortage, format!("reserve = \"{available}\" would fit"));
-                }
-                left -= claim.rate.get();
-            }
+            left -= claim.rate.get();
         }
     }
     Ok(())
+}
+
+/// Each link that a reservation may leave by keeps it, and adds its delay to the wait.
+fn links(
+    stages: &Stages<'_>,
+    (runs, division): (&wait::Runs, &divide::Division),
+    claims: &[Claim],
+    waits: &mut [wait::Wait],
+) -> Result<(), Refused> {
+    let plan = stages.plan;
+    let others: Vec<usize> = (0..plan.paths.len()).filter(|&path| plan.paths[path].cpu.reservation.is_none()).collect();
+    for (index, port) in plan.ports.iter().enumerate() {
+        let leaving: Vec<usize> = (0..claims.len()).filter(|&claim| claims[claim].exits.contains(&index)).collect();
+        if leaving.is_empty() {
+            continue;
+        }
+        // The output task of best effort serves the link at the latest.
+        let serve = match plan.cpu.layout {
+            // No packet queues at the scheme.
+            _ if !link::is_bounded(port, stages.costs.ports[index].link) => Nanos::ZERO,
+            Layout::One => runs.others(Nanos::ZERO),
+            _ => runs.others(runs.outputs[index]).max(runs.again(runs.outputs[index], division.outputs[index])),
+        };
+        let stream = |&at: &usize| {
+            let claim = &claims[at];
+            Stream::of(&plan.paths[claim.path], claim.rate.within(waits[at].through + serve) + 1)
+        };
+        let may_leave = |path: &&usize| {
+            let exits = &stages.costs.paths[**path].exits;
+            exits.is_empty() || exits.contains(&index)
+        };
+        let link = Link {
+            serve,
+            rate: stages.costs.ports[index].link,
+            ring: stages.costs.ports[index].transmit.unwrap_or(0),
+            reserved: leaving.iter().filter_map(stream).collect(),
+            ..Link::of(port, others.iter().filter(may_leave).map(|&path| &plan.paths[path]))
+        };
+        for at in leaving {
+            let path = &plan.paths[claims[at].path];
+            match link.wait(path.class) {
+                Ok(wait) => waits[at].link = waits[at].link.max(wait),
+                Err(fault) => return Err(refused(port, path, fault)),
+            }
+        }
+    }
+    waits.iter_mut().for_each(|wait| wait.through += wait.link);
+    Ok(())
+}
+
+/// A reservation that a link does not keep.
+fn refused(port: &PortPlan, path: &PathPlan, fault: Fault) -> Refused {
+    let port = port.name.clone();
+    let (path, shortage, hint) = match fault {
+        Fault::Rate { path, needed, available, of } => {
+            let hint = "reserve less, or give it another port, a faster link or a larger part of it";
+            (path, Shortage::Link { port, of, needed, available }, hint.to_string())
+        }
+        Fault::Room(needed, available) => {
+            let [needed, available] = [needed, available].map(|packets| u32::try_from(packets).unwrap_or(u32::MAX));
+            (
+                path.name.clone(),
+                Shortage::Queue { needed, available },
+                format!("give the scheme of '{port}' a longer queue"),
+            )
+        }
+        Fault::Scheme(_) | Fault::Class { .. } => {
+            let hint = "use a scheme with a class for it, as \"priority\"".to_string();
+            (path.name.clone(), Shortage::Class { port, reason: fault.to_string() }, hint)
+        }
+    };
+    Refused { path, shortage, hint }
 }
 
 /// Packets that a path's task waits for.
@@ -403,6 +475,10 @@ impl Terms<'_> {
                     runs.inputs[index],
                 ),
                 output: match plan.cpu.layout {
+                    Layout::Two if runs.outputs[index] > Nanos::ZERO => {
+                        let rest = division.outputs[index];
+                        task(Load::default(), rest, batch(stages.output, figures.output), runs.outputs[index])
+                    }
                     Layout::Three => {
                         let (reserved, rest) = (spread.outputs[index], division.outputs[index]);
                         task(reserved, rest, batch(stages.output, figures.output), runs.outputs[index])
@@ -430,6 +506,7 @@ impl Terms<'_> {
                 threshold: threshold(stages, index),
                 max_wait: demand::max_wait(&plan.cpu, path),
                 wait: runs.others(runs.paths[index]),
+                link: claim.map(|at| waits[at].link),
                 through: claim.map(|at| waits[at].through),
                 queue_needed: claim.map_or(0, |at| waits[at].queue),
                 queue: path.input_queue,

@@ -12,6 +12,7 @@ mod path;
 mod policy;
 pub(crate) mod port;
 mod promises;
+mod reserved;
 pub(crate) mod route;
 mod router;
 mod state;
@@ -157,7 +158,7 @@ fn plan(
     let state = state::read(report, &root, (&ports, workers), catalogue);
     promises::Promises { cpu: &cpu, ports: &mut ports, paths: &paths }.settle(report, table);
     policies.settle(report, &root, &ports, &paths);
-    Ok(Some(Plan {
+    let mut plan = Plan {
         name: router.name,
         workers: router.workers,
         cores: router.cores,
@@ -177,7 +178,9 @@ fn plan(
         state,
         objectives: policies.code_points,
         policies: policies.policies,
-    }))
+    };
+    reserved::settle(report, table, &mut plan, catalogue);
+    Ok(Some(plan))
 }
 
 /// Whether the file is of a version that can be read. What else is wrong with one of another version means nothing.

@@ -273,7 +273,13 @@ pub(crate) const PORT: &[Key] = &[
     key("mtu", MTU, "1500", "1500", "The largest IP packet in bytes; at least 1280 with an IPv6 address."),
     REDIRECTS,
     ADVERTISES,
-    key("scheme", Kind::Text(Form::Scheme), "\"fifo\"", "\"fifo(limit=1000)\"", "The queueing scheme of the link."),
+    key(
+        "scheme",
+        Kind::Text(Form::Scheme),
+        "\"fifo\"",
+        "\"fifo(limit=1000)\"",
+        "The queueing scheme of the link; `priority` unless said where a reservation may leave by it.",
+    ),
     key(
         "scheme_change",
         Kind::Text(Form::Choice(SchemeChange::NAMES)),

@@ -402,10 +402,10 @@ impl Link {
         self.port.transmit(fates.now, &mut self.lines.out, &mut fates.pool);
     }
 
-    /// Transmits what passes, and raises `LinkReady` while the port has room and the scheme makes progress. Answers how
-    /// many packets the scheme has sent.
+    /// Transmits what passes, and raises `LinkReady` for at most `most` packets while the port has room and the scheme makes
+    /// progress. Answers how many packets the scheme has sent.
     #[inline]
-    pub fn serve(&mut self, fates: &mut Fates) -> usize {
+    pub fn serve(&mut self, most: usize, fates: &mut Fates) -> usize {
         if self.emulation.is_some() {
             return self.serve_emulated(fates);
         }
@@ -416,7 +416,7 @@ impl Link {
         self.lines.now = fates.now;
         self.mend();
         loop {
-            self.lines.room = self.room().min(BATCH);
+            self.lines.room = self.room().min(BATCH).min(most - sent);
             self.insist(|scheme, lines| scheme.serve(lines));
             if self.incoming.is_some() && self.lines.backlog.packets == 0 {
                 self.succeed();

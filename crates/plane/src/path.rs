@@ -10,7 +10,7 @@ use crate::latency::Since;
 use crate::link::Outgoing;
 use crate::offload::Half;
 use packet::Queue;
-use units::{Nanos, PathId, PortId, TaskId};
+use units::{Bytes, Instant, Meter, Nanos, PacketRate, PathId, PortId, Rate, TaskId};
 
 /// What an instance has counted, in packets since it was made.
 ///
@@ -90,6 +90,41 @@ pub(crate) struct Instance {
     pub side: Option<Box<Side>>,
     /// Since when the packets of its output queue are there.
     pub since: Since,
+    /// The part of the output task that is reserved for its packets; none for best effort.
+    pub allowance: Option<Allowance>,
+}
+
+/// How many packets of a reservation an output task sends ahead of other reservations: a token bucket of packets at the reserved
+/// rate, as deep as the output queue. Packets beyond the reservation are sent in the order in which they came.
+#[derive(Clone, Copy, Debug)]
+pub struct Allowance {
+    rate: PacketRate,
+    queue: usize,
+    /// A byte of it is a packet.
+    meter: Meter,
+}
+
+impl Allowance {
+    /// Of a path with this reservation and output queue; it keeps what `before` has saved where that is the same.
+    pub fn of(rate: PacketRate, queue: usize, before: Option<Allowance>) -> Allowance {
+        let same = before.filter(|before| (before.rate, before.queue) == (rate, queue));
+        same.unwrap_or_else(|| {
+            let bytes = Rate::bits(rate.get().saturating_mul(8));
+            Allowance { rate, queue, meter: Meter::new(bytes, Bytes::new(queue as u64)) }
+        })
+    }
+
+    /// How many packets may go ahead now.
+    #[inline]
+    pub fn packets(&mut self, now: Instant) -> usize {
+        usize::try_from(self.meter.available(now).get()).unwrap_or(usize::MAX)
+    }
+
+    /// So many have gone.
+    #[inline]
+    pub fn charge(&mut self, packets: usize) {
+        self.meter.charge(Bytes::new(packets as u64));
+    }
 }
 
 /// How full a queue was.
@@ -118,6 +153,15 @@ impl Instance {
     #[inline]
     pub fn outgoing(&mut self) -> Outgoing<'_> {
         Outgoing { path: self.path, queue: &mut self.output, since: &mut self.since }
+    }
+
+    /// So many packets of its output queue were given to the link.
+    #[inline]
+    pub fn left(&mut self, packets: usize) {
+        self.counters.left += packets as u64;
+        if let Some(allowance) = &mut self.allowance {
+            allowance.charge(packets);
+        }
     }
 
     /// Whether there is anything for the functions to do, or to cut.

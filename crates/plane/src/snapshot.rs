@@ -21,6 +21,17 @@ pub const BEST_EFFORT: PathId = PathId(2);
 /// How many of these there are: configured paths come after them.
 pub const BUILT_IN: usize = 3;
 
+/// The parts of a core that the tasks of a port get.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PortShares {
+    /// Receiving and classifying.
+    pub input: Share,
+    /// Sending what reservations have ready.
+    pub reserved: Share,
+    /// Sending everything else.
+    pub output: Share,
+}
+
 /// A port as the classifier sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PortView {
@@ -34,8 +45,8 @@ pub struct PortView {
     pub objective: Option<Objective>,
     /// What it means to the processor.
     pub cpu: PortCpu,
-    /// The parts of each core that its input and its output task get.
-    pub shares: (Share, Share),
+    /// The parts of each core that its tasks get.
+    pub shares: PortShares,
     /// The port that all its frames leave by, as they are: the other end of a piece of cable.
     pub through: Option<PortId>,
     /// The interface of frames without a VLAN tag.

@@ -59,6 +59,13 @@ impl Meter {
         self.credit >= 0
     }
 
+    /// How many bytes may go at once without any being owed.
+    #[inline]
+    pub fn available(&mut self, now: Instant) -> Bytes {
+        self.reckon(now);
+        Bytes::new(u64::try_from(self.credit.max(0) as u128 / (8 * SECOND)).unwrap_or(u64::MAX))
+    }
+
     /// A packet of so many bytes goes.
     #[inline]
     pub fn charge(&mut self, size: Bytes) {

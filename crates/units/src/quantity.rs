@@ -142,6 +142,11 @@ impl Share {
     pub fn plus(self, other: Share) -> Share {
         Share((self.0 + other.0).min(Share::ONE.0))
     }
+
+    /// What is left of it without another; nothing where that is more.
+    pub fn minus(self, other: Share) -> Share {
+        Share(self.0.saturating_sub(other.0))
+    }
     /// The share as a fraction, for printing only.
     pub fn as_f64(self) -> f64 {
         self.0 as f64 / (1u64 << 32) as f64

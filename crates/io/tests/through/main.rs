@@ -7,6 +7,7 @@ mod flooded;
 mod multicast;
 mod passthrough;
 mod queues;
+mod reserved;
 mod revival;
 mod rig;
 mod taps;

@@ -1,6 +1,6 @@
 //! What things cost, as the caller knows it: measured in the daemon, said in the configuration, or assumed.
 
-use crate::{Call, Cost, PathPlan, Plan, Prefix, RouteAction};
+use crate::{Call, Cost, PathPlan, Plan, PortPlan, Prefix, RouteAction, Service};
 use serde::Serialize;
 use units::{Nanos, PacketRate, Rate};
 
@@ -68,6 +68,8 @@ pub struct PortCosts {
     pub line_rate: Option<PacketRate>,
     /// Packets that the receive ring holds, where that is known.
     pub ring: Option<u32>,
+    /// Packets that the device holds behind the queueing scheme, where that is known.
+    pub transmit: Option<u32>,
 }
 
 /// What a path costs and where it leads.
@@ -107,7 +109,9 @@ impl Costs {
         let ports = plan.ports.iter().map(|port| {
             let by_the_kernel = matches!(port.device.kind.as_str(), "packet" | "tap");
             let packet = Figure::flat(if by_the_kernel { BY_THE_KERNEL } else { IN_MEMORY }, Source::Assumed);
-            PortCosts { input: packet, output: packet, link: None, line_rate: port.cpu.line_rate, ring: None }
+            let link = emulated(port);
+            let (ring, transmit, line_rate) = (None, None, port.cpu.line_rate);
+            PortCosts { input: packet, output: packet, link, line_rate, ring, transmit }
         });
         let paths = plan.paths.iter().map(|path| {
             let said = path.cpu.cost.map(|cost| Figure { cost, source: Source::Declared });
@@ -120,6 +124,14 @@ impl Costs {
             paths: paths.collect(),
             best_effort: Figure::flat(FORWARDING, Source::Assumed),
         }
+    }
+}
+
+/// The rate of the link that a port pretends to have, where it has one that stays.
+pub(crate) fn emulated(port: &PortPlan) -> Option<Rate> {
+    match port.link.as_ref()?.medium.service {
+        Service::Constant(rate) | Service::Bucket(rate, _) => Some(rate).filter(|rate| *rate != Rate::MAX),
+        Service::Trace(_) | Service::Poisson(_) | Service::Brownian(_) => None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! What each reservation takes of the processor, stage by stage: the work, and the switches that go with it.
 
+use super::link::ETHERNET;
 use super::{Costs, Figure};
 use crate::{Batching, Charge, CpuPlan, Layout, PathPlan, Plan, Receive, throttle};
 use units::{Bytes, Nanos, PacketRate, Parts};
@@ -222,9 +223,9 @@ impl Claim {
         self.input.total() + self.forwarding.total() + self.output.total() + self.tax
     }
 
-    /// The bits a second on the wire: preamble and gap come to each frame (IEEE 802.3, 4.2.3.2.2).
+    /// The bits a second on the wire.
     pub fn on_the_wire(&self) -> u128 {
-        u128::from(self.rate.get()) * (u128::from(self.size.get()) + 20) * 8
+        u128::from(self.rate.get()) * u128::from(ETHERNET.takes(self.size.get() as u32).get()) * 8
     }
 }
 
@@ -244,9 +245,14 @@ fn claim(stages: &Stages<'_>, index: usize, path: &PathPlan) -> Option<Claim> {
     let [input, forwarding, output] = stages.packet(stages.costs.paths[index].functions, size, (&entries, &exits));
     let room = stages.room(path);
     let layout = stages.plan.cpu.layout;
+    // A task finishes a packet in the time that the packet takes at the task's share, which is long where few packets come: half of
+    // the delay is for that, in both tasks together.
+    let own = (forwarding + output).get();
+    let prompt = reservation.delay.map_or(0, |delay| part(WHOLE, own.saturating_mul(2), delay.get()).min(WHOLE));
+    let at_least = |load: Load| Load { work: load.work.max(prompt), ..load };
     let forwards = match path.cpu.share {
         Some(share) => stages.forwarding.load_of_work(load_of(share), forwarding, room),
-        None => stages.forwarding.load(rate, forwarding, room),
+        None => at_least(stages.forwarding.load(rate, forwarding, room)),
     };
     Some(Claim {
         path: index,
@@ -254,7 +260,10 @@ fn claim(stages: &Stages<'_>, index: usize, path: &PathPlan) -> Option<Claim> {
         size,
         input: stages.receiving(rate, input),
         forwarding: if layout == Layout::One { Load::default() } else { forwards },
-        output: if layout == Layout::Three { stages.output.load(rate, output, u32::MAX) } else { Load::default() },
+        output: match layout {
+            Layout::Three => at_least(stages.output.load(rate, output, u32::MAX)),
+            _ => Load::default(),
+        },
         tax: tax(stages, path, rate),
         entries,
         exits,

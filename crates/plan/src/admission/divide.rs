@@ -38,7 +38,12 @@ struct Purse<'a> {
 }
 
 /// Divides `left` nanoseconds of a second.
-pub(super) fn best_effort(stages: &Stages<'_>, claims: &[Claim], left: u64, warnings: &mut Vec<Warning>) -> Division {
+pub(super) fn best_effort(
+    stages: &Stages<'_>,
+    claims: &[Claim],
+    (left, prompt): (u64, &[u64]),
+    warnings: &mut Vec<Warning>,
+) -> Division {
     let plan = stages.plan;
     let (ports, paths) = (plan.ports.len(), plan.paths.len());
     let division =
@@ -48,6 +53,7 @@ pub(super) fn best_effort(stages: &Stages<'_>, claims: &[Claim], left: u64, warn
     let each = BUILT_IN.min(purse.left / 10);
     purse.division.built_in = purse.take(2 * each) / 2;
     purse.said(claims, warnings);
+    purse.prompt(prompt);
     let covered = purse.lines(claims, warnings);
     purse.functions(&covered);
     purse.division
@@ -115,11 +121,20 @@ impl Purse<'_> {
         }
     }
 
+    /// Shares of output tasks that serve the links of reservations: a quarter of the rest at most, all together.
+    fn prompt(&mut self, wanted: &[u64]) {
+        let (total, available) = (wanted.iter().sum::<u64>(), self.left / 4);
+        for (index, &share) in wanted.iter().enumerate() {
+            let share = if total > available { part(share, available, total) } else { share };
+            self.division.outputs[index] += self.take(share);
+        }
+    }
+
     /// Ports that are to keep up with their lines; answers which do.
     fn lines(&mut self, claims: &[Claim], warnings: &mut Vec<Warning>) -> Vec<bool> {
         let (stages, plan) = (self.stages, self.stages.plan);
         let mut covered = vec![plan.cpu.input_share == InputShare::Explicit; plan.ports.len()];
-        let mut wanted: Vec<(usize, Load)> = Vec::new();
+        let (mut wanted, mut unknown): (Vec<(usize, Load)>, usize) = (Vec::new(), 0);
         for (index, port) in plan.ports.iter().enumerate() {
             let reserved = claims.iter().any(|claim| claim.entries.contains(&index));
             let full = match plan.cpu.input_share {
@@ -130,13 +145,14 @@ impl Purse<'_> {
             if !full {
                 continue;
             }
-            let Some(line) = port.cpu.line_rate.or(stages.costs.ports[index].line_rate) else {
-                if plan.cpu.input_share == InputShare::LineSpeed || reserved {
-                    warnings.push(unknown_line(port.name.as_ref()));
-                }
-                continue;
-            };
             let cost = stages.costs.ports[index].input.cost.packet;
+            let known = port.cpu.line_rate.or(stages.costs.ports[index].line_rate);
+            if known.is_none() {
+                warnings.push(unknown_line(port.name.as_ref()));
+                unknown += 1;
+            }
+            // An unknown line may be of any rate.
+            let line = known.unwrap_or(PacketRate::pps(WHOLE / cost.get().max(1)));
             let line = stages.receiving(line, cost);
             let has = received(claims, index);
             wanted.push((
@@ -152,7 +168,7 @@ impl Purse<'_> {
             let share = self.take_load(load);
             self.division.inputs[index] += share;
             covered[index] = true;
-            if total > available {
+            if total > available && unknown == 0 {
                 warnings.push(short_of_line(plan, index, total, available));
             }
         }
@@ -261,7 +277,7 @@ pub(super) fn longest(figure: Figure) -> Nanos {
 fn unknown_line(port: &str) -> Warning {
     Warning {
         about: format!("port.{port}"),
-        reason: "the line's rate is not known, and its input task gets what serves the reservations and best effort"
+        reason: "the line's rate is not known, and its input task gets a part of half of what the reservations leave"
             .into(),
         hint: "say it: line_rate = \"1488kpps\" for gigabit Ethernet".into(),
     }

@@ -35,14 +35,23 @@ pub enum Shortage {
         /// What it was given.
         available: Parts,
     },
-    /// The link that the path leaves by, in bits as they are on the wire.
+    /// The link that the path leaves by, in bits as they are on the line.
     Link {
         /// The port.
         port: Name,
+        /// What of it.
+        of: &'static str,
         /// What the reservation takes.
         needed: Rate,
         /// What the smaller ones before it leave.
         available: Rate,
+    },
+    /// A class of its own at the port.
+    Class {
+        /// The port.
+        port: Name,
+        /// Why it has none.
+        reason: String,
     },
     /// The line that the path comes in by, in packets.
     Line {
@@ -74,7 +83,7 @@ impl Shortage {
     pub const fn resource(&self) -> &'static str {
         match self {
             Shortage::Cpu { .. } | Shortage::Input { .. } => "cpu",
-            Shortage::Link { .. } | Shortage::Line { .. } => "link",
+            Shortage::Link { .. } | Shortage::Line { .. } | Shortage::Class { .. } => "link",
             Shortage::Queue { .. } => "buffer",
             Shortage::Delay { .. } => "delay",
         }
@@ -87,6 +96,7 @@ impl Shortage {
         match self {
             Shortage::Cpu { needed, available } | Shortage::Input { needed, available, .. } => texts(needed, available),
             Shortage::Link { needed, available, .. } => texts(needed, available),
+            Shortage::Class { .. } => texts(&"a class of its own", &"none"),
             Shortage::Line { needed, available, .. } => texts(needed, available),
             Shortage::Queue { needed, available } => texts(needed, available),
             Shortage::Delay { needed, available } => texts(needed, available),
@@ -107,9 +117,10 @@ impl fmt::Display for Shortage {
                     "the reservations that come in by '{port}' take {needed} of the processor to receive, and its share is {available}"
                 )
             }
-            Shortage::Link { port, .. } => {
-                write!(f, "it takes {needed} of the link of '{port}', and {available} is left")
+            Shortage::Link { port, of, .. } => {
+                write!(f, "it takes {needed} of {of} of '{port}', and {available} is left")
             }
+            Shortage::Class { port, reason } => write!(f, "at '{port}' it has no class of its own: {reason}"),
             Shortage::Line { port, .. } => {
                 write!(f, "'{port}' brings {available} more at most, and it is to be {needed}")
             }

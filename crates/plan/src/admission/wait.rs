@@ -1,10 +1,11 @@
 //! How long a packet may wait, and how many come meanwhile (Q-52 of the paper's remedies: a worst wait of about the sum of
 //! what the competing tasks run).
 
-use super::demand::{Claim, Stages, max_wait};
+use super::demand::{Claim, Stages, WHOLE, max_wait, part};
 use super::divide::longest;
+use super::link::is_bounded;
 use super::{Refused, Shortage, Warning};
-use crate::{LENT, Layout, PathPlan, Receive, Ring};
+use crate::{Discipline, LENT, Layout, PathPlan, Receive, Ring};
 use units::Nanos;
 
 /// The longest runs of all tasks, each with its switch.
@@ -14,11 +15,13 @@ pub(super) struct Runs {
     pub paths: Vec<Nanos>,
     pub outputs: Vec<Nanos>,
     pub best_effort: Nanos,
+    /// The longest of all, with its switch.
+    longest: Nanos,
     all: Nanos,
 }
 
 impl Runs {
-    pub fn of(stages: &Stages<'_>) -> Runs {
+    pub fn of(stages: &Stages<'_>, claims: &[Claim]) -> Runs {
         let layout = stages.plan.cpu.layout;
         let ports: Vec<usize> = (0..stages.plan.ports.len()).collect();
         let port = |way: super::demand::Way, figure| way.run(longest(figure), u32::MAX);
@@ -35,9 +38,12 @@ impl Runs {
             }
             _ => port(stages.input, costs(p).input),
         });
-        let outputs = ports
-            .iter()
-            .map(|&p| if layout == Layout::Three { port(stages.output, costs(p).output) } else { Nanos::ZERO });
+        let outputs = ports.iter().map(|&p| match layout {
+            Layout::Three => port(stages.output, costs(p).output),
+            // A link at which packets queue has a task that serves it.
+            Layout::Two if serves(stages, claims, p) => port(stages.output, costs(p).output),
+            _ => Nanos::ZERO,
+        });
         let (inputs, outputs): (Vec<Nanos>, Vec<Nanos>) = (inputs.collect(), outputs.collect());
         let last = costs_of_output(stages);
         let path = |(index, path): (usize, &PathPlan)| {
@@ -61,16 +67,48 @@ impl Runs {
             Layout::One => Nanos::ZERO,
             _ => stages.forwarding.run(longest(stages.costs.best_effort) + last, u32::MAX),
         };
-        let tasks = inputs.iter().chain(&paths).chain(&outputs).chain([&best_effort]);
-        let all =
-            tasks.filter(|run| **run > Nanos::ZERO).fold(Nanos::ZERO, |sum, run| sum + *run + stages.costs.switch);
-        Runs { inputs, paths, outputs, best_effort, all }
+        // The queues of the reservations of a port bound the run of their output task.
+        let reserved = ports.iter().filter_map(|port| {
+            let leaving = || claims.iter().filter(|claim| claim.exits.contains(port));
+            let size = leaving().map(|claim| claim.size).max().filter(|_| layout == Layout::Three)?;
+            let room = leaving().map(|claim| stages.plan.paths[claim.path].output_queue).fold(0, u32::saturating_add);
+            Some(stages.output.run(costs(*port).output.cost.of(size), room))
+        });
+        let reserved: Vec<Nanos> = reserved.collect();
+        let tasks = inputs.iter().chain(&paths).chain(&outputs).chain(&reserved).chain([&best_effort]);
+        let switched = tasks.filter(|run| **run > Nanos::ZERO).map(|run| *run + stages.costs.switch);
+        let (all, longest) = switched.fold((Nanos::ZERO, Nanos::ZERO), |(sum, most), run| (sum + run, most.max(run)));
+        Runs { inputs, paths, outputs, best_effort, longest, all }
+    }
+
+    /// The time between two runs of a task of this length and this share of the processor, while another task finishes its run.
+    pub fn again(&self, run: Nanos, load: u64) -> Nanos {
+        let period = Nanos::new(part(run.get(), WHOLE, load));
+        period.saturating_sub(run) + self.longest
+    }
+
+    /// The least share of the output task of a port that a reservation may leave by: it runs once while all tasks run once. This task
+    /// serves the link, and the share of best effort for sending may be small.
+    pub fn prompt(&self, stages: &Stages<'_>, claims: &[Claim]) -> Vec<u64> {
+        let leaves = |port: usize| claims.iter().any(|claim| claim.exits.contains(&port));
+        let share =
+            |(port, run): (usize, &Nanos)| if leaves(port) { part(WHOLE, run.get(), self.all.get()) } else { 0 };
+        match stages.plan.cpu.layout {
+            Layout::One => vec![0; self.outputs.len()],
+            Layout::Two | Layout::Three => self.outputs.iter().enumerate().map(share).collect(),
+        }
     }
 
     /// How long everybody else may run before a task's turn comes.
     pub fn others(&self, own: Nanos) -> Nanos {
         self.all.saturating_sub(own)
     }
+}
+
+/// Packets of reservations may queue at the link of the port.
+fn serves(stages: &Stages<'_>, claims: &[Claim], port: usize) -> bool {
+    let leaves = claims.iter().any(|claim| claim.exits.contains(&port));
+    leaves && is_bounded(&stages.plan.ports[port], stages.costs.ports[port].link)
 }
 
 /// What output costs a forwarding task, where it does that too.
@@ -84,25 +122,37 @@ fn costs_of_output(stages: &Stages<'_>) -> Nanos {
 /// The waits of one reservation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Wait {
-    /// At one task.
-    pub wait: Nanos,
+    /// For the link, by its scheme.
+    pub link: Nanos,
     /// Through the router.
     pub through: Nanos,
     /// Packets that its queue has to hold.
     pub queue: u32,
 }
 
-/// What waits a reservation may meet.
-pub(super) fn of(stages: &Stages<'_>, runs: &Runs, claim: &Claim, threshold: u32) -> Wait {
+/// What waits a reservation may meet in the router's tasks, where the input tasks of the ports have these parts of the processor.
+pub(super) fn of(stages: &Stages<'_>, runs: &Runs, claim: &Claim, inputs: &[u64], threshold: u32) -> Wait {
     let path = &stages.plan.paths[claim.path];
-    let wait = runs.others(runs.paths[claim.path]);
+    let (cpu, turn) = (&stages.plan.cpu, runs.others(runs.paths[claim.path]));
     let packet = stages.packet(stages.costs.paths[claim.path].functions, claim.size, (&claim.entries, &claim.exits));
     let work = packet.iter().fold(Nanos::ZERO, |sum, stage| sum + *stage + stages.costs.switch);
     let sleep = claim.entries.iter().map(|&port| sleep(stages, port)).max().unwrap_or(Nanos::ZERO);
     let gather = max_wait(&stages.plan.cpu, path).unwrap_or(Nanos::ZERO);
-    let through = wait * u64::from(stages.plan.cpu.layout.tasks()) + work + sleep + gather;
-    let come = claim.rate.within(wait).saturating_add(u64::from(threshold));
-    Wait { wait, through, queue: u32::try_from(come).unwrap_or(u32::MAX) }
+    // A task waits for one run of all others, and longer if its share is small.
+    let by_shares = cpu.scheduler != Discipline::RoundRobin;
+    let own = |run: Nanos, load: u64| if by_shares && load > 0 { turn.max(runs.again(run, load)) } else { turn };
+    let polled = cpu.receive == Receive::Polling && cpu.layout != Layout::One;
+    let receives = |port: &usize| if polled { own(runs.inputs[*port], inputs[*port]) } else { turn };
+    let input = claim.entries.iter().map(receives).max().unwrap_or(turn);
+    let forwarding = own(packet[1], claim.forwarding.share(cpu.charge));
+    let waits = match cpu.layout {
+        Layout::One => turn,
+        Layout::Two => input + forwarding,
+        Layout::Three => input + forwarding + own(packet[2], claim.output.share(cpu.charge)),
+    };
+    let come = claim.rate.within(forwarding).saturating_add(u64::from(threshold));
+    let queue = u32::try_from(come).unwrap_or(u32::MAX);
+    Wait { link: Nanos::ZERO, through: waits + work + sleep + gather, queue }
 }
 
 /// The longest sleep of a port's input task.

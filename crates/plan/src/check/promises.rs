@@ -18,10 +18,10 @@ pub(super) struct Promises<'p> {
 }
 
 /// Where a value stands in the file.
-struct Places<'t>(&'t DeTable<'t>);
+pub(super) struct Places<'t>(pub &'t DeTable<'t>);
 
 impl Places<'_> {
-    fn find(table: &DeTable<'_>, keys: &[&str]) -> Option<Range<usize>> {
+    pub fn find(table: &DeTable<'_>, keys: &[&str]) -> Option<Range<usize>> {
         let (key, rest) = keys.split_first()?;
         let value = table.get(*key)?;
         match (rest, value.get_ref()) {
@@ -35,7 +35,7 @@ impl Places<'_> {
         Places::find(self.0, &["cpu", key]).or_else(|| Places::find(self.0, &["cpu"])).unwrap_or(0..0)
     }
 
-    fn port(&self, name: &str, key: &str) -> Option<Range<usize>> {
+    pub fn port(&self, name: &str, key: &str) -> Option<Range<usize>> {
         Places::find(self.0, &["port", name, key])
     }
 

@@ -11,6 +11,8 @@ const LIMIT: OptionDeclaration = OptionDeclaration {
     most: 1_000_000,
     doc: "Packets that wait at most.",
 };
+const LEVELS: OptionDeclaration =
+    OptionDeclaration { name: "levels", unit: Unit::Count, default: "2", least: 2, most: 64, doc: "How many classes." };
 const TARGET: OptionDeclaration = OptionDeclaration {
     name: "target",
     unit: Unit::Time,
@@ -58,12 +60,20 @@ pub fn catalogue() -> Catalogue {
             declared("codel", "Controlled delay.", &[LIMIT, TARGET]),
             declared("tbf", "Token bucket filter.", &[RATE, BURST]),
         ],
-        orders: vec![OrderDeclaration {
-            declaration: declared("drr", "Deficit round robin.", &[BURST]),
-            inside: Inside::Manager,
-            usual: "fifo",
-            queues: None,
-        }],
+        orders: vec![
+            OrderDeclaration {
+                declaration: declared("drr", "Deficit round robin.", &[BURST]),
+                inside: Inside::Manager,
+                usual: "fifo",
+                queues: None,
+            },
+            OrderDeclaration {
+                declaration: declared("priority", "The highest class first.", &[LEVELS]),
+                inside: Inside::Manager,
+                usual: "fifo",
+                queues: None,
+            },
+        ],
         functions: vec![
             declared("ip", "Forwards IPv4 and IPv6.", &[]),
             declared("police", "Drops what is above a rate.", &[RATE, BURST]),

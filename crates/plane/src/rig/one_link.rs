@@ -98,6 +98,6 @@ impl OneLink {
         self.since.holds(queue.len(), now);
         let path = Outgoing { path: PathId(0), queue, since: &mut self.since };
         self.link.offer(path, BATCH, &mut self.fates);
-        self.link.serve(&mut self.fates);
+        self.link.serve(usize::MAX, &mut self.fates);
     }
 }

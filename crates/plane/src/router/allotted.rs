@@ -3,7 +3,7 @@
 use super::Router;
 use super::measured::Span;
 use super::prepare::ApplyError;
-use crate::snapshot::{BEST_EFFORT, BUILT_IN, CONTROL, GENERAL};
+use crate::snapshot::{BEST_EFFORT, BUILT_IN, CONTROL, GENERAL, PortShares};
 use crate::worker::Command;
 use plan::admission::{Allotment, Costs, PathAllotment, PortAllotment, Source, admit};
 use plan::{Admission, PathPlan, Plan, PortPlan};
@@ -63,11 +63,16 @@ impl Shares {
         path.cpu.max_wait.or_else(|| self.path(path)?.max_wait)
     }
 
-    /// The shares of the input and the output task of a port.
-    pub fn of_port(&self, port: &PortPlan) -> (Share, Share) {
-        let allotted = self.port(port).map(|allotted| (allotted.input.share, allotted.output.share));
+    /// The shares of the tasks of a port.
+    pub fn of_port(&self, port: &PortPlan) -> PortShares {
         let said = port.cpu.share.map_or(Share::of(1, 10), |share| Share::of(share.get().into(), 1_000_000));
-        allotted.unwrap_or((said, Share::of(1, 10)))
+        match self.port(port) {
+            Some(PortAllotment { input, output, .. }) => {
+                let rest = output.share.minus(output.reserved);
+                PortShares { input: input.share, reserved: output.reserved, output: rest }
+            }
+            None => PortShares { input: said, reserved: Share::of(1, 10), output: Share::of(1, 10) },
+        }
     }
 }
 
@@ -89,9 +94,10 @@ impl Router {
         for port in &plan.ports {
             let view = self.names.ports.get(&port.name).and_then(|id| snapshot.ports.get_mut(id.index()));
             if let Some(Some(view)) = view {
-                let (input, output) = shares.of_port(port);
-                give(&mut view.shares.0, input);
-                give(&mut view.shares.1, output);
+                let PortShares { input, reserved, output } = shares.of_port(port);
+                give(&mut view.shares.input, input);
+                give(&mut view.shares.reserved, reserved);
+                give(&mut view.shares.output, output);
             }
         }
         let (own, configured) = snapshot.paths.split_at_mut(BUILT_IN);

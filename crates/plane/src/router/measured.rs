@@ -9,7 +9,7 @@ use crate::worker::WorkerReport;
 use plan::admission::{Costs, Figure, Source};
 use plan::{PathPlan, Plan};
 use std::collections::HashMap;
-use units::{Nanos, PathId, PortId};
+use units::{Nanos, PathId, PortId, Rate};
 
 /// What a packet was found to cost.
 #[derive(Clone, Copy, Debug, Default)]
@@ -77,7 +77,7 @@ impl Measured {
             let keep = |known: &mut Found| *known = if found.packets > known.packets { found } else { *known };
             match (task.kind, task.port) {
                 ("input", Some(port)) => keep(heard.inputs.entry(port).or_default()),
-                ("output", Some(port)) => keep(heard.outputs.entry(port).or_default()),
+                ("output" | "reserved", Some(port)) => keep(heard.outputs.entry(port).or_default()),
                 // Paths that share a task cost what they cost together: they have the same functions, or want no promise.
                 _ => {
                     for path in &task.paths {
@@ -115,6 +115,12 @@ impl Measured {
         };
         for (port, costs) in plan.ports.iter().zip(&mut costs.ports) {
             let Some(id) = names.ports.get(&port.name) else { continue };
+            // A link that the port pretends to have is behind the scheme, and before the device.
+            if let Some((rate, room)) =
+                names.rates.get(id).filter(|(rate, _)| port.link.is_none() && *rate != Rate::MAX)
+            {
+                (costs.link, costs.transmit) = (Some(*rate), Some(*room));
+            }
             better(&mut costs.input, self.inputs.get(id).copied());
             better(&mut costs.output, self.outputs.get(id).copied());
         }

@@ -87,8 +87,8 @@ struct Names {
     macs: HashMap<PortId, Mac>,
     /// What the devices say of themselves, where they say anything.
     devices: HashMap<PortId, Mac>,
-    /// What their links carry, as they said when they were opened.
-    rates: HashMap<PortId, Rate>,
+    /// What their links carry, as they said when they were opened, and how many packets the devices hold before them.
+    rates: HashMap<PortId, (Rate, u32)>,
     /// How many queues a device was opened with.
     queues: HashMap<PortId, usize>,
     next: [usize; 3],

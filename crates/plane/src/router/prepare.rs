@@ -302,7 +302,8 @@ impl Router {
             names.devices.remove(&id);
             names.devices.extend(queues[0].mac().map(|mac| (id, mac)));
             names.queues.insert(id, queues.len());
-            names.rates.insert(id, queues[0].link_rate());
+            let room = u32::try_from(queues[0].room()).unwrap_or(u32::MAX);
+            names.rates.insert(id, (queues[0].link_rate(), room));
             let decorations = opener.decorate(plan, queues.len())?;
             let opened = self.share_out(id, queues, decorations);
             for ((share, port), scheme) in shares.iter_mut().zip(opened).zip(schemes) {

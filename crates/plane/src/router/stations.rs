@@ -105,7 +105,8 @@ pub(super) fn overflowing(plan: &Plan, names: &Names) -> Vec<ApplyError> {
     let Some(state) = plan.state.as_ref().filter(|state| !state.single_store) else { return Vec::new() };
     let untold = |port: &&PortPlan| port.state.at != Places::None && port.cpu.line_rate.is_none();
     let small = |port: &PortPlan| {
-        let rate = names.rates.get(names.ports.get(&port.name)?).copied().filter(|rate| *rate != Rate::MAX)?;
+        let rate =
+            names.rates.get(names.ports.get(&port.name)?).map(|known| known.0).filter(|rate| *rate != Rate::MAX)?;
         let (capacity, bound) = (port.state.capacity.unwrap_or(state.capacity), state.bound(PacketRate::most(rate)));
         (capacity < bound).then(|| ApplyError {
             place: format!("port {}", port.name),

@@ -11,6 +11,7 @@ pub use reschedule::Reschedule;
 
 use super::crew::Crew;
 use super::duties::Task;
+use super::output::Part;
 use super::{Command, PortState, Remains, Role, Worker};
 use crate::classify::{Dispatch, REFUSED, Target, UNDECIDED};
 use crate::event::Event;
@@ -19,11 +20,11 @@ use crate::host::World;
 use crate::latency::Since;
 use crate::link::{FLOWS, Link, NewLink};
 use crate::offload::Half;
-use crate::path::{Fill, Instance, PathCounters};
+use crate::path::{Allowance, Fill, Instance, PathCounters};
 use crate::port::Port;
 use crate::queueing::Queueing;
 use crate::scheduler::task::Terms;
-use crate::snapshot::{BEST_EFFORT, CONTROL, GENERAL, PathSpec, Snapshot};
+use crate::snapshot::{BEST_EFFORT, CONTROL, GENERAL, PathSpec, PortShares, Snapshot};
 use packet::{DropReason, Queue};
 use plan::Grouping;
 use std::collections::BTreeMap;
@@ -255,6 +256,10 @@ impl Worker {
             input,
             output,
             outputs: Vec::new(),
+            reserved: Vec::new(),
+            shared: Vec::new(),
+            promised: None,
+            owed: 0,
             received: 0,
             received_bytes: 0,
             refused: 0,
@@ -323,6 +328,7 @@ impl Worker {
             self.duties.remove(state.input, self.fates.now);
         }
         self.duties.remove(state.output, self.fates.now);
+        state.promised.into_iter().for_each(|task| self.duties.remove(task, self.fates.now));
         self.blocked.retain(|&port| port != id);
         self.emulated.retain(|&port| port != id);
         self.remains.extend(state.lanes.map(Remains::Lanes));
@@ -357,7 +363,7 @@ impl Worker {
     /// Tasks for a port: the input task begins to look at it.
     pub(super) fn add_port_tasks(&mut self, id: PortId, snapshot: &Snapshot) -> (TaskId, TaskId) {
         let (now, shares) = (self.fates.now, snapshot.port(id).map(|view| view.shares));
-        let (input, output) = shares.unwrap_or_default();
+        let PortShares { input, output, .. } = shares.unwrap_or_default();
         let terms = |share| Terms { share, max_wait: None, capacity: u32::MAX, cost: None, prompt: false };
         let input = self.duties.add(Task::Input(id), terms(input), now);
         let output = self.duties.add(Task::Output(id), terms(output), now);
@@ -434,6 +440,9 @@ impl Worker {
         let target = self.instances.len() as Target;
         let task = self.forwarder(path, snapshot);
         assert!(target < UNDECIDED, "ports and paths are bounded");
+        let before = kept.as_ref().and_then(|instance| instance.allowance);
+        let reserved = path.cpu.reservation.map(|reserved| reserved.packets);
+        let allowance = reserved.map(|rate| Allowance::of(rate, path.output_capacity, before));
         let instance = match kept {
             Some(mut instance) => {
                 if instance.input.capacity() != path.capacity {
@@ -445,7 +454,7 @@ impl Worker {
                 if let Some(functions) = functions {
                     instance.functions = functions;
                 }
-                (instance.task, instance.class) = (task, path.class);
+                (instance.task, instance.class, instance.allowance) = (task, path.class, allowance);
                 instance.ready = false;
                 instance
             }
@@ -468,6 +477,7 @@ impl Worker {
                 fill: Fill::default(),
                 side: None,
                 since: Since::default(),
+                allowance,
             },
         };
         if let Some(Some(state)) = port.map(|port| &mut self.ports[port.index()]) {
@@ -516,7 +526,7 @@ impl Worker {
             host.drain(world);
         });
         for port in 0..self.ports.len() {
-            self.run_output(PortId::at(port), packet::BATCH);
+            self.run_output((PortId::at(port), Part::All), packet::BATCH);
         }
         self.forsake_all(DropReason::Shutdown);
         for instance in self.instances.iter_mut().flatten() {

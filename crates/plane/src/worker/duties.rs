@@ -16,6 +16,8 @@ pub(super) enum Task {
     Forward,
     /// Offers to the scheme of a port's link, and transmits.
     Output(PortId),
+    /// The same for what reservations have ready: the part of output that is theirs serves nobody else.
+    Reserved(PortId),
 }
 
 impl Task {
@@ -23,7 +25,7 @@ impl Task {
         match self {
             Task::Input(_) => Kind::Input,
             Task::Forward => Kind::Forwarding,
-            Task::Output(_) => Kind::Output,
+            Task::Output(_) | Task::Reserved(_) => Kind::Output,
         }
     }
 }

@@ -19,6 +19,7 @@ mod mailbox;
 mod mesh;
 mod onward;
 mod outlet;
+mod output;
 mod ports;
 mod report;
 mod restart;
@@ -80,6 +81,13 @@ struct PortState {
     output: TaskId,
     /// The instances whose packets leave here.
     outputs: Vec<Target>,
+    /// Those of them that have a reservation, and the others.
+    reserved: Vec<Target>,
+    shared: Vec<Target>,
+    /// The output task of the first; none where there are none, or where output is no task of its own.
+    promised: Option<TaskId>,
+    /// Packets that it has given to the scheme and nobody has transmitted for it: so many it may transmit.
+    owed: usize,
     received: u64,
     received_bytes: u64,
     /// Packets dropped before they took a path.
@@ -358,7 +366,7 @@ impl Worker {
         for port in emulated {
             let Some(Some(state)) = ports.get(port.index()) else { continue };
             if state.link.due() <= now {
-                duties.urge(state.output, now);
+                state.urge(duties, now);
                 *quiet = 0;
             }
         }
@@ -378,7 +386,7 @@ impl Worker {
             {
                 return true;
             }
-            duties.urge(state.output, now);
+            state.urge(duties, now);
             (*quiet, *blocked_since) = (0, now);
             false
         });

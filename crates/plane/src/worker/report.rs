@@ -270,7 +270,7 @@ impl Worker {
         duties.agenda.remark(|task, remark| remarks.push((task, remark)));
         for (task, remark) in remarks {
             let port = match duties.task(task) {
-                Some(Task::Input(port) | Task::Output(port)) => Some(port),
+                Some(Task::Input(port) | Task::Output(port) | Task::Reserved(port)) => Some(port),
                 _ => None,
             };
             let path = instances.iter().flatten().find(|instance| port.is_none() && instance.task == task);
@@ -325,7 +325,9 @@ impl Worker {
         let asked = open.filter(|(port, _)| wanted.is_none_or(|wanted| wanted == *port));
         let told = asked.map(|(_, state)| {
             let account = duties.agenda.account(state.output);
-            LinkReport { used: account.used, moved: account.packets, ..state.link.told(fates.now) }
+            let promised = state.promised.map(|task| duties.agenda.account(task)).unwrap_or_default();
+            let (used, moved) = (account.used + promised.used, account.packets + promised.packets);
+            LinkReport { used, moved, ..state.link.told(fates.now) }
         });
         LinksReport { worker: *id, links: told.collect() }
     }
@@ -384,6 +386,7 @@ impl Worker {
             let (kind, port, paths) = match task {
                 Task::Input(port) => ("input", Some(port), Vec::new()),
                 Task::Output(port) => ("output", Some(port), Vec::new()),
+                Task::Reserved(port) => ("reserved", Some(port), Vec::new()),
                 Task::Forward => ("forwarding", None, paths_of.remove(&id).unwrap_or_default()),
             };
             Some(TaskReport { task: id, kind, port, paths, view })

@@ -47,6 +47,8 @@ impl Worker {
         for target in 0..self.instances.len() {
             self.renew(target);
         }
+        // Their tasks are new, and have the terms of the generation.
+        self.rule(&self.snapshot.clone(), now);
         let lost = self.forget_packets();
         self.host = Host::new(self.snapshot.limits);
         if self.speaks() {
@@ -120,6 +122,7 @@ impl Worker {
         // Memory had to be taken anyway.
         drop(state.link.begin_anew(scheme));
         (state.input, state.output) = self.add_port_tasks(id, &self.snapshot.clone());
+        (state.promised, state.owed) = (None, 0);
         self.ports[id.index()] = Some(state);
     }
 

@@ -1,6 +1,7 @@
 //! One dispatch: pick a task, change to it, run it vector by vector until it has done what it was granted, charge it.
 
 use super::duties::Task;
+use super::output::Part;
 use super::{Step, Worker};
 use crate::meter::{Meter, Stage, Work};
 use crate::scheduler::task::{Grant, Run};
@@ -30,7 +31,8 @@ impl Worker {
         let moved = match duty {
             Some(Task::Input(port)) => self.input(port, grant, meter),
             Some(Task::Forward) => self.forward(grant, meter),
-            Some(Task::Output(port)) => self.output(port, grant, meter),
+            Some(Task::Output(port)) => self.output((port, self.shared_part(port)), grant, meter),
+            Some(Task::Reserved(port)) => self.output((port, Part::Reserved), grant, meter),
             None => unreachable!("a task that is gone is not picked"),
         };
         if let Err(unbalanced) = self.fates.ledger.check(self.fates.pool.outside()) {
@@ -183,11 +185,11 @@ impl Worker {
     }
 
     /// Runs an output task. Answers the packets moved.
-    fn output<M: Meter>(&mut self, port: PortId, grant: Grant, meter: &mut M) -> usize {
+    fn output<M: Meter>(&mut self, (port, part): (PortId, Part), grant: Grant, meter: &mut M) -> usize {
         let (mut used, mut moved) = (Nanos::ZERO, 0);
         let more = loop {
             let most = grant.vector.min(grant.packets - moved as u32) as usize;
-            let (packets, more) = self.run_output(port, most);
+            let (packets, more) = self.run_output((port, part), most);
             let bytes = if self.wants_bytes::<M>() { self.sent_bytes(port) } else { 0 };
             used += self.lap(meter, Work::new(Stage::Output, packets, bytes).at(port));
             moved += packets;
@@ -202,18 +204,18 @@ impl Worker {
             // It was the last thing to do for a port that is gone now.
             return moved;
         }
-        let waiting = if more { self.to_offer(port).max(1) } else { 0 };
+        let waiting = if more { self.to_offer((port, part)).max(1) } else { 0 };
         self.duties.slot(grant.task).waiting = waiting;
         let run = Run { used, packets: moved as u32, waiting: waiting as u32, room: u32::from(u16::MAX), away: false };
         self.duties.agenda.ran(grant.task, run, self.fates.now);
         moved
     }
 
-    /// Packets on the output queues of a port.
-    fn to_offer(&self, port: PortId) -> usize {
+    /// Packets on the output queues of a part of a port.
+    fn to_offer(&self, (port, part): (PortId, Part)) -> usize {
         let Some(Some(state)) = self.ports.get(port.index()) else { return 0 };
         let of = |&target: &crate::classify::Target| self.instances.get(usize::from(target))?.as_ref();
-        state.outputs.iter().filter_map(of).map(|instance| instance.output.len()).sum()
+        state.part(part).iter().filter_map(of).map(|instance| instance.output.len()).sum()
     }
 
     /// Bytes that have left by a port since this was last asked.
@@ -251,7 +253,7 @@ impl Worker {
             self.run_forward(target as crate::classify::Target, BATCH, &mut crate::meter::Free);
         }
         for port in 0..self.ports.len() {
-            self.run_output(PortId::at(port), BATCH);
+            self.run_output((PortId::at(port), Part::All), BATCH);
         }
     }
 }

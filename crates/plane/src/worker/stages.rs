@@ -3,6 +3,7 @@
 use super::Worker;
 use super::holding::Turn;
 use super::onward::enter;
+use super::output::Part;
 use crate::classify::{COPIED, Exception, Target};
 use crate::event::Stage;
 use crate::fates::Fates;
@@ -14,7 +15,6 @@ use crate::path::Instance;
 use crate::snapshot::Layout;
 use crate::station::Place;
 use packet::{BATCH, DropReason, Meta, Packet};
-use schemes::Next;
 use std::cell::Cell;
 use units::{AdjacencyId, Nanos, PortId, WorkerId};
 
@@ -324,11 +324,11 @@ impl Worker {
             instance.counters.dropped += 1;
             self.fates.drop(packet, DropReason::OutputQueue);
         }
-        let (port, waits) = (instance.port, instance.output.len());
+        let (port, waits, is_reserved) = (instance.port, instance.output.len(), instance.allowance.is_some());
         instance.since.holds(waits, self.fates.now);
         let (Some(port), true) = (port, waits > 0) else { return done };
         if self.snapshot.layout != Layout::Three {
-            let (packets, more) = self.run_output(port, BATCH);
+            let (packets, more) = self.run_output((port, Part::All), BATCH);
             let bytes = if self.wants_bytes::<M>() { self.sent_bytes(port) } else { 0 };
             used += self.lap(meter, Work::new(Of::Output, packets, bytes).at(port));
             if !more {
@@ -336,7 +336,8 @@ impl Worker {
             }
         }
         if let Some(Some(state)) = self.ports.get(port.index()) {
-            self.duties.leave(state.output, waits.saturating_sub(ahead), self.fates.now);
+            let task = state.promised.filter(|_| is_reserved).unwrap_or(state.output);
+            self.duties.leave(task, waits.saturating_sub(ahead), self.fates.now);
         }
         Vector { moved, used, away }
     }
@@ -445,113 +446,6 @@ impl Worker {
         }
         self.host_due = self.host.next();
         moved
-    }
-
-    /// Offers what the paths have ready to the scheme of `port`, and transmits what it lets go. Answers the packets
-    /// moved and whether there is more to do now.
-    #[inline]
-    pub(super) fn run_output(&mut self, port: PortId, most: usize) -> (usize, bool) {
-        if most < BATCH {
-            return self.run_output_in_turn(port, most);
-        }
-        let Worker { ports, instances, fates, duties, .. } = self;
-        let Some(Some(state)) = ports.get_mut(port.index()) else { return (0, false) };
-        let (mut moved, mut more) = (0, false);
-        if let Some(lanes) = &state.lanes {
-            state.link.reserve = lanes.reserve(state.link.port.room());
-        }
-        for &target in &state.outputs {
-            let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { continue };
-            let was_full = instance.output.room() == 0;
-            let taken = state.link.offer(instance.outgoing(), BATCH, fates);
-            instance.counters.left += taken as u64;
-            moved += taken;
-            more |= !instance.output.is_empty();
-            if was_full && taken > 0 {
-                // Room on the output side makes the path eligible again (spec Q-46).
-                duties.came(target, instance, 0, fates.now);
-            }
-        }
-        // Who offers a packet and transmits another has worked on one.
-        moved = moved.max(state.link.serve(fates));
-        self.after_output(port, moved, more)
-    }
-
-    /// The same for few packets: those that came first go first, whatever their path; where the scheme ranks classes, those
-    /// of the highest.
-    fn run_output_in_turn(&mut self, port: PortId, most: usize) -> (usize, bool) {
-        let Worker { ports, instances, fates, duties, .. } = self;
-        let Some(Some(state)) = ports.get_mut(port.index()) else { return (0, false) };
-        let mut moved = 0;
-        if let Some(lanes) = &state.lanes {
-            state.link.reserve = lanes.reserve(state.link.port.room());
-        }
-        let ranks = state.link.ranks_classes();
-        while moved < most {
-            let came = |target: &Target| {
-                let instance = instances.get(usize::from(*target))?.as_ref()?;
-                let rank = if ranks { u8::MAX - instance.class } else { 0 };
-                Some((rank, instance.output.front()?.meta().timestamp, *target))
-            };
-            let (mut first, mut paths) = (None, 0);
-            for next in state.outputs.iter().filter_map(came) {
-                (first, paths) = (Some(first.map_or(next, |first| next.min(first))), paths + 1);
-            }
-            let Some((.., target)) = first else { break };
-            let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { break };
-            let was_full = instance.output.room() == 0;
-            let together = if paths == 1 { most - moved } else { 1 };
-            let taken = state.link.offer(instance.outgoing(), together, fates);
-            instance.counters.left += taken as u64;
-            moved += taken;
-            if was_full && taken > 0 {
-                duties.came(target, instance, 0, fates.now);
-            }
-            if taken == 0 {
-                break;
-            }
-        }
-        let waits = |target: &Target| {
-            instances.get(usize::from(*target)).and_then(|i| i.as_ref()).is_some_and(|i| !i.output.is_empty())
-        };
-        let more = state.outputs.iter().any(waits);
-        state.link.serve(fates);
-        self.after_output(port, moved, more)
-    }
-
-    /// What is left to do for a port: `more` waits on its paths.
-    #[inline]
-    fn after_output(&mut self, port: PortId, mut moved: usize, mut more: bool) -> (usize, bool) {
-        let Worker { ports, fates, blocked, blocked_since, .. } = self;
-        let Some(Some(state)) = ports.get_mut(port.index()) else { return (moved, more) };
-        // A link that is emulated says itself when it is ready: see `attend`.
-        let by_itself = state.link.is_emulated() && state.link.next() == Next::Ready;
-        if state.link.backlog().packets > 0 || state.link.under_way() > 0 {
-            if state.closing.is_some_and(|end| fates.now >= end) {
-                state.link.clear(DropReason::PortRemoved, fates);
-            } else if state.link.backlog().packets > 0 && state.link.room() > 0 && state.link.next() == Next::Ready {
-                more = true;
-            } else if (state.closing.is_some() || state.link.next() != Next::Idle && !by_itself)
-                && !blocked.contains(&port)
-            {
-                blocked.push(port);
-                *blocked_since = fates.now;
-            }
-        }
-        if let Some(lanes) = &mut state.lanes {
-            moved += lanes.drain(&mut *state.link.port, fates);
-        }
-        if let Some(end) = state.closing
-            && !more
-        {
-            if state.may_close() || fates.now >= end {
-                self.close_port(port);
-            } else if !blocked.contains(&port) {
-                blocked.push(port);
-            }
-            return (moved, false);
-        }
-        (moved, more)
     }
 }
 

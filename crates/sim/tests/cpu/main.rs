@@ -12,6 +12,7 @@ mod common;
 mod contract;
 mod costs;
 mod estimator;
+mod kept;
 mod preempted;
 mod stages;
 mod switching;

@@ -49,7 +49,8 @@ fn with_priority_a_flood_that_fills_the_link_takes_nothing_from_what_was_promise
             of(&priority, "delivery"),
             of(&priority, "latency_p99_us"),
         );
-        assert!(of(&fifo, "delivery") < 0.7, "{output}: {}", of(&fifo, "delivery"));
+        // Its packets wait behind those of the flood, 500 of 17.6 us each, where they are not dropped.
+        assert!(of(&fifo, "latency_p99_us") > 2000.0, "{output}: {}", of(&fifo, "latency_p99_us"));
         assert_eq!(of(&priority, "lost"), 0.0, "{output}");
         // Sixteen frames of 88 bytes on the card, each 17.6 us, are before it all the same.
         assert!(of(&priority, "latency_max_us") < 500.0, "{output}: {}", of(&priority, "latency_max_us"));

@@ -7,6 +7,7 @@ use crate::scheduler::Ring;
 use crate::scheduler::task::Terms;
 use crate::snapshot::{CONTROL, GENERAL, Layout, Snapshot};
 use crate::worker::Worker;
+use crate::worker::duties::Task;
 use plan::{Congestion, Receive};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use units::{Instant, PortId};
 
 impl Worker {
     /// The scheduling rules of `snapshot` are in force, for tasks and ports that were there before as well.
-    pub(super) fn rule(&mut self, snapshot: &Snapshot, now: Instant) {
+    pub(in crate::worker) fn rule(&mut self, snapshot: &Snapshot, now: Instant) {
         self.duties.agenda.rule(&snapshot.cpu, now);
         self.interrupted = (snapshot.cpu.receive == Receive::Interrupt).then_some(0);
         for (index, state) in self.ports.iter_mut().enumerate() {
@@ -24,8 +25,22 @@ impl Worker {
             state.throttles = view.cpu.congestion == Congestion::Throttle;
             let agenda = &mut self.duties.agenda;
             let terms = |share| Terms { share, max_wait: None, capacity: u32::MAX, cost: None, prompt: false };
-            agenda.set(state.input, terms(view.shares.0));
-            agenda.set(state.output, terms(view.shares.1));
+            agenda.set(state.input, terms(view.shares.input));
+            agenda.set(state.output, terms(view.shares.output));
+            let wanted = snapshot.layout == Layout::Three && !state.reserved.is_empty();
+            match (wanted, state.promised) {
+                (true, Some(task)) => agenda.set(task, terms(view.shares.reserved)),
+                (true, None) => {
+                    let task = self.duties.add(Task::Reserved(PortId::at(index)), terms(view.shares.reserved), now);
+                    state.promised = Some(task);
+                }
+                (false, Some(task)) => {
+                    state.promised = None;
+                    self.duties.remove(task, now);
+                }
+                (false, None) => {}
+            }
+            let agenda = &mut self.duties.agenda;
             let ring = Ring { slots: state.link.port.ring(), batch: 1, line_rate: view.cpu.line_rate };
             let estimator = view.cpu.estimator.filter(|_| self.interrupted.is_none());
             agenda.estimate(state.input, estimator, view.cpu.greedy, ring, now);
@@ -78,16 +93,19 @@ impl Worker {
         }
     }
 
-    /// Puts the paths of each port in the order in which its output task takes their packets: as they are matched, or those
-    /// of the highest class first where the scheme ranks them (spec Q-04).
+    /// Puts the paths of each port in the order in which its output tasks take their packets: those of reservations first, or those
+    /// of the highest class where the scheme ranks them (spec Q-04); between equals as they are matched.
     pub(super) fn rank_outputs(&mut self) {
         let Worker { ports, instances, .. } = self;
-        let class = |target: &Target| instances.get(usize::from(*target)).and_then(Option::as_ref).map(|i| i.class);
+        let instance = |target: &Target| instances.get(usize::from(*target)).and_then(Option::as_ref);
+        let class = |target: &Target| instance(target).map(|instance| instance.class);
+        let is_reserved = |target: &Target| instance(target).is_some_and(|instance| instance.allowance.is_some());
         for state in ports.iter_mut().flatten() {
             match state.link.ranks_classes() {
                 true => state.outputs.sort_by_key(|target| (std::cmp::Reverse(class(target)), *target)),
-                false => state.outputs.sort_unstable(),
+                false => state.outputs.sort_by_key(|target| (!is_reserved(target), *target)),
             }
+            (state.reserved, state.shared) = state.outputs.iter().partition(|target| is_reserved(target));
         }
     }
 }

@@ -1,0 +1,391 @@
+//! Reservations at a link: the scheme of the port keeps their packets apart from best effort or does not, guarantees them a rate,
+//! and bounds their delay.
+//!
+//! A scheme is read from the outside in. Each part is a rate-latency server for the part inside (Le Boudec and Thiran, "Network
+//! Calculus", Springer 2001, section 1.3). The link has a rate, a shaper has one, a rank has the rest of the ranks above, and a
+//! weight has its fraction. A queue that best effort shares, or that drops packets by chance, guarantees nothing.
+//!
+//! ```text
+//! shape      the smaller rate                   latency + (burst + a full frame) / rate + the wait of the output task
+//! priority   the rate less the ranks above      latency + a full frame / rate + the bursts above / rate
+//! drr        rate * weight / all weights        latency + 3 * all quanta / rate        (Stiliadis and Varma 1998, table I)
+//! wfq, wf2q  rate * weight / all weights        latency + a full frame / rate          (Parekh and Gallager 1993)
+//! tree       rate * weight / all weights        latency + a full frame of each other branch / rate   (Goyal et al. 1996)
+//! fifo       the rate                           latency + the bursts of all in it / rate
+//! ```
+
+use super::FULL_FRAME;
+use super::costs::emulated;
+use crate::{Call, PathPlan, PortPlan};
+use std::fmt;
+use units::{Cells, Framing, Nanos, PacketRate, Rate};
+
+/// The header of a frame with a VLAN tag, and its check sequence.
+const ETHERNET_HEADER: u64 = 18;
+/// The class of what the router says itself. It is little, and goes before all others.
+const CONTROL: u8 = u8::MAX;
+/// The bytes of Ethernet around a frame: preamble and gap (IEEE 802.3, 4.2.3.2.2).
+pub(super) const ETHERNET: Framing = Framing { overhead: 20, minimum: 0, cells: Cells::None };
+
+/// Packets of a reservation at a port.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stream<'p> {
+    pub path: &'p PathPlan,
+    pub rate: PacketRate,
+    /// Packets that may come at once: those that gathered while other tasks had the processor.
+    pub burst: u64,
+}
+
+impl<'p> Stream<'p> {
+    /// Of a path that has a reservation.
+    pub fn of(path: &'p PathPlan, burst: u64) -> Option<Stream<'p>> {
+        Some(Stream { path, rate: path.cpu.reservation?.packets, burst })
+    }
+
+    /// The size of its packets: a full frame where the reservation does not say it.
+    fn size(&self) -> u32 {
+        let size = self.path.cpu.reservation.and_then(|reservation| reservation.size).unwrap_or(FULL_FRAME);
+        u32::try_from(size.get()).unwrap_or(u32::MAX)
+    }
+
+    /// Bits a second on a line.
+    fn bits(&self, line: Framing) -> u64 {
+        bits(line, self.size()).saturating_mul(self.rate.get())
+    }
+}
+
+/// Bits that a packet takes on a line.
+fn bits(line: Framing, size: u32) -> u64 {
+    line.takes(size).get().saturating_mul(8)
+}
+
+/// A port as reservations find it.
+#[derive(Clone, Debug)]
+pub(crate) struct Link<'p> {
+    pub scheme: &'p Call,
+    /// The rate of the link, if it is known.
+    pub rate: Option<Rate>,
+    /// The framing of the link.
+    pub line: Framing,
+    /// The longest frame that leaves by it.
+    pub frame: u32,
+    /// Packets that the device holds behind the scheme.
+    pub ring: u32,
+    /// How long the output task may leave the link alone.
+    pub serve: Nanos,
+    /// The reservations that may leave by it.
+    pub reserved: Vec<Stream<'p>>,
+    /// The classes of best effort, and who has them.
+    pub others: Vec<(u8, &'p str)>,
+}
+
+/// Why a link does not keep a reservation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Fault {
+    /// It has no class of its own.
+    Scheme(String),
+    /// Another path has its class, or one that goes first.
+    Class {
+        /// The other path.
+        with: String,
+        /// The class from which on none has any of best effort.
+        free: u16,
+    },
+    /// There is not so much for it.
+    Rate {
+        /// The path that is one too many: the others take less.
+        path: String,
+        /// The rate of its packets there.
+        needed: Rate,
+        /// The rest, after the others.
+        available: Rate,
+        /// Of what.
+        of: &'static str,
+    },
+    /// So many packets may come at once, and there is room for so many.
+    Room(u64, u64),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Scheme(reason) => f.write_str(reason),
+            Fault::Class { with, .. } => write!(f, "packets of '{with}' have the same class, or one that goes first"),
+            Fault::Rate { needed, available, of, .. } => {
+                write!(f, "it takes {needed} of {of}, and {available} is left")
+            }
+            Fault::Room(come, room) => write!(f, "up to {come} packets come at once, and the queue holds {room}"),
+        }
+    }
+}
+
+/// The rate and the latency of a part of a scheme.
+#[derive(Clone, Copy, Debug)]
+struct Server {
+    /// Bits a second; none if it is unknown.
+    rate: Option<u64>,
+    latency: Nanos,
+    line: Framing,
+    frame: u32,
+}
+
+impl Server {
+    /// The time that so many bits take.
+    fn time(&self, bits: u64) -> Nanos {
+        let Some(rate) = self.rate else { return Nanos::ZERO };
+        let time = u128::from(bits) * 1_000_000_000 / u128::from(rate.max(1));
+        Nanos::new(u64::try_from(time).unwrap_or(u64::MAX))
+    }
+
+    fn waits(self, bits: u64) -> Server {
+        Server { latency: self.latency + self.time(bits), ..self }
+    }
+
+    /// A fraction of it; an unknown rate stays unknown.
+    fn part(self, weight: u64, all: u64) -> Server {
+        let of = |rate: u64| (u128::from(rate) * u128::from(weight) / u128::from(all.max(1))) as u64;
+        Server { rate: self.rate.map(of), ..self }
+    }
+
+    fn full_frame(&self) -> u64 {
+        bits(self.line, self.frame)
+    }
+
+    /// An error if the rate is too small for these reservations, the least demanding first.
+    fn carries(&self, reserved: &[Stream<'_>], of: &'static str) -> Result<(), Fault> {
+        let Some(mut left) = self.rate else { return Ok(()) };
+        for stream in reserved {
+            let needed = stream.bits(self.line);
+            if needed > left {
+                // To people, whole kilobits are enough.
+                let (needed, available) = (Rate::bits(needed.div_ceil(1000) * 1000), Rate::bits(left / 1000 * 1000));
+                return Err(Fault::Rate { path: stream.path.name.clone(), needed, available, of });
+            }
+            left -= needed;
+        }
+        Ok(())
+    }
+
+    /// The bits of the bursts of these.
+    fn bursts(&self, reserved: &[Stream<'_>]) -> u64 {
+        let burst = |stream: &Stream<'_>| bits(self.line, stream.size()).saturating_mul(stream.burst.max(1));
+        reserved.iter().map(burst).fold(0, u64::saturating_add)
+    }
+}
+
+/// The paths whose packets a part of a scheme receives.
+#[derive(Clone, Debug)]
+struct Traffic<'p> {
+    reserved: Vec<Stream<'p>>,
+    others: Vec<(u8, &'p str)>,
+}
+
+impl<'p> Traffic<'p> {
+    /// The paths of some classes.
+    fn of(&self, is: impl Fn(u8) -> bool) -> Traffic<'p> {
+        Traffic {
+            reserved: self.reserved.iter().copied().filter(|stream| is(stream.path.class)).collect(),
+            others: self.others.iter().copied().filter(|(class, _)| is(*class)).collect(),
+        }
+    }
+
+    /// An error if a path of best effort is in the way.
+    fn apart(&self, is_in_the_way: impl Fn(u8) -> bool) -> Result<(), Fault> {
+        let free = self.others.iter().map(|(class, _)| u16::from(*class) + 1).max().unwrap_or(1);
+        match self.others.iter().find(|(class, _)| is_in_the_way(*class)) {
+            Some((_, with)) => Err(Fault::Class { with: (*with).to_string(), free }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<'p> Link<'p> {
+    /// Of a port with these paths of best effort, by what the plan says alone.
+    pub fn of(port: &'p PortPlan, others: impl Iterator<Item = &'p PathPlan>) -> Link<'p> {
+        let overhead = port.link.as_ref().map(|link| u32::try_from(link.medium.overhead).unwrap_or(0));
+        let line = overhead.map_or(ETHERNET, |overhead| Framing { overhead, ..ETHERNET });
+        let others = others.map(|path| (path.class, path.name.as_str())).chain([(0, "best-effort")]);
+        let (rate, others, reserved) = (emulated(port), others.collect(), Vec::new());
+        let longest = port.interfaces.iter().map(|interface| u64::from(interface.mtu) + ETHERNET_HEADER).max();
+        let frame = longest.unwrap_or(0).max(FULL_FRAME.get()) as u32;
+        Link { scheme: &port.scheme, rate, line, frame, ring: 0, serve: Nanos::ZERO, reserved, others }
+    }
+
+    /// The longest delay of packets of the class at the link, or the reason why there is no bound.
+    pub fn wait(&self, class: u8) -> Result<Nanos, Fault> {
+        let all = Traffic { reserved: self.reserved.clone(), others: self.others.clone() };
+        let rate = self.rate.filter(|rate| *rate != Rate::MAX).map(Rate::get);
+        let server = Server { rate, latency: Nanos::ZERO, line: self.line, frame: self.frame };
+        server.carries(&all.reserved, "the link")?;
+        let judge = Judge { class, serve: self.serve };
+        // A shaper lets the device have no more than its burst.
+        let ring = if is_shaped(self.scheme) { 0 } else { server.full_frame().saturating_mul(self.ring.into()) };
+        judge.any(self.scheme, &all, server.waits(ring))
+    }
+}
+
+/// The link or the scheme of the port has a rate, so that packets queue at the scheme.
+pub(super) fn is_bounded(port: &PortPlan, link: Option<Rate>) -> bool {
+    let paces = |part: &Call| is_shaped(part) || part.option("ceiling").is_some_and(|ceiling| ceiling > 0);
+    link.is_some() || port.scheme.is_anywhere(&paces)
+}
+
+fn is_shaped(scheme: &Call) -> bool {
+    matches!(scheme.name, "shape" | "cake")
+}
+
+/// The class whose delay is computed.
+struct Judge {
+    class: u8,
+    serve: Nanos,
+}
+
+impl Judge {
+    fn any(&self, scheme: &Call, all: &Traffic<'_>, server: Server) -> Result<Nanos, Fault> {
+        let option = |name: &str| scheme.option(name).unwrap_or(0);
+        match scheme.name {
+            "shape" => self.shaped(scheme, all, server),
+            "tree" => self.branches(scheme, all, server),
+            "priority" => self.ranks(scheme, all, server),
+            "drr" | "wfq" | "wf2q" if option("by") == 1 => self.weights(scheme, all, server),
+            "drr" | "wfq" | "wf2q" | "fq" | "sfq" | "las" => Err(Fault::Scheme(format!(
+                "'{}' has a queue for each flow, whatever its class, and gives as much to a flow of best effort",
+                scheme.name
+            ))),
+            "cake" => Err(Fault::Scheme("'cake' sorts packets by code point and host, whatever their class".into())),
+            _ => self.queue(scheme, all, server),
+        }
+    }
+
+    fn inside(&self, scheme: &Call, all: &Traffic<'_>, server: Server) -> Result<Nanos, Fault> {
+        match &scheme.inner[..] {
+            [inside] => self.any(inside, all, server),
+            _ => Err(Fault::Scheme(format!("nobody knows what '{}' does with classes", scheme.name))),
+        }
+    }
+
+    fn shaped(&self, scheme: &Call, all: &Traffic<'_>, outside: Server) -> Result<Nanos, Fault> {
+        let option = |name: &str| scheme.option(name).unwrap_or(0);
+        let cells = [Cells::None, Cells::Atm, Cells::Ptm];
+        let small = |name| u32::try_from(option(name)).unwrap_or(u32::MAX);
+        let line = Framing {
+            overhead: small("overhead"),
+            minimum: small("minimum"),
+            cells: cells.get(option("cells") as usize).copied().unwrap_or_default(),
+        };
+        let rate = option("rate");
+        let shaper = Server { rate: Some(rate), line, ..outside };
+        shaper.carries(&all.reserved, "the rate of the shaper")?;
+        let burst = option("burst").saturating_mul(8);
+        let latency = outside.latency + self.serve + shaper.time(burst + shaper.full_frame());
+        // It sends its burst and a packet each time the output task runs, and no more.
+        let least = all.reserved.iter().map(|stream| bits(line, stream.size())).min().unwrap_or(0);
+        let at_once = Server { rate: Some(1_000_000_000), ..shaper }.over(burst + least, self.serve);
+        at_once.carries(&all.reserved, "what the burst of the shaper lets out at once")?;
+        let server = Server { rate: Some(rate.min(outside.rate.unwrap_or(u64::MAX))), latency, ..shaper };
+        self.inside(scheme, all, server)
+    }
+
+    fn branches(&self, scheme: &Call, all: &Traffic<'_>, outside: Server) -> Result<Nanos, Fault> {
+        let first = |branch: &Call| branch.option("class").unwrap_or(0);
+        let lowest = scheme.inner.iter().map(first).min().unwrap_or(0);
+        // The branch of a class begins at the highest that is no higher; the lowest has those below as well.
+        let of = |class: u8| {
+            let begins = scheme.inner.iter().map(first).filter(|first| *first <= class.into());
+            begins.max().unwrap_or(lowest)
+        };
+        let own = of(self.class);
+        let Some(branch) = scheme.inner.iter().find(|branch| first(branch) == own) else {
+            return Err(Fault::Scheme("the tree has no branch".into()));
+        };
+        let weight = |branch: &Call| branch.option("weight").unwrap_or(1);
+        let others = (scheme.inner.len() - 1) as u64;
+        let all_weights = scheme.inner.iter().map(weight).sum();
+        let here = all.of(|class| of(class) == own);
+        let mut server = outside.waits(outside.full_frame().saturating_mul(others)).part(weight(branch), all_weights);
+        server.carries(&here.reserved, "the part of its branch")?;
+        if let Some(ceiling) = branch.option("ceiling").filter(|ceiling| *ceiling > 0) {
+            let capped = Server { rate: Some(ceiling.min(server.rate.unwrap_or(u64::MAX))), ..server };
+            capped.carries(&here.reserved, "the ceiling of its branch")?;
+            let burst = branch.option("burst").unwrap_or(0).saturating_mul(8);
+            let latency = server.latency + self.serve + capped.time(burst + capped.full_frame());
+            server = Server { latency, ..capped };
+        }
+        self.inside(branch, &here, server)
+    }
+
+    fn ranks(&self, scheme: &Call, all: &Traffic<'_>, outside: Server) -> Result<Nanos, Fault> {
+        let top = u8::try_from(scheme.option("levels").unwrap_or(2).max(1) - 1).unwrap_or(u8::MAX);
+        let rank = |class: u8| class.min(top);
+        let own = rank(self.class);
+        all.apart(|class| rank(class) >= own)?;
+        let above = all.of(|class| rank(class) > own);
+        let taken = above.reserved.iter().fold(0u64, |sum, stream| sum.saturating_add(stream.bits(outside.line)));
+        let server = outside.waits(outside.full_frame() + outside.bursts(&above.reserved));
+        let server = Server { rate: server.rate.map(|rate| rate.saturating_sub(taken)), ..server };
+        let here = all.of(|class| rank(class) == own);
+        server.carries(&here.reserved, "what the ranks above leave")?;
+        self.inside(scheme, &here, server)
+    }
+
+    fn weights(&self, scheme: &Call, all: &Traffic<'_>, outside: Server) -> Result<Nanos, Fault> {
+        let last = scheme.option("flows").unwrap_or(1).max(1) - 1;
+        let bin = |class: u8| u64::from(class).min(last);
+        let given = scheme.option("weights").unwrap_or(1).to_le_bytes();
+        let count = given.iter().take_while(|weight| **weight > 0).count().max(1);
+        let weight = |class: u8| u64::from(given[usize::from(class).min(count - 1)].max(1));
+        let own = bin(self.class);
+        all.apart(|class| bin(class) == own)?;
+        let mut classes: Vec<u8> = all.others.iter().map(|(class, _)| *class).collect();
+        classes.extend(all.reserved.iter().map(|stream| stream.path.class).chain([CONTROL]));
+        // The classes of a bin count as the one whose packet is first: the heaviest of the others, the lightest of its own.
+        let mut bins: std::collections::BTreeMap<u64, u64> = std::collections::BTreeMap::new();
+        for class in classes {
+            let place = bins.entry(bin(class)).or_insert(weight(class));
+            *place = if bin(class) == own { (*place).min(weight(class)) } else { (*place).max(weight(class)) };
+        }
+        let all_weights: u64 = bins.values().sum();
+        let quanta = match scheme.option("quantum").filter(|_| scheme.name == "drr") {
+            Some(quantum) => 3 * all_weights * quantum.max(outside.frame.into()) * 8,
+            None => outside.full_frame(),
+        };
+        let mine = bins.get(&own).copied().unwrap_or(1);
+        let server = outside.waits(quanta).part(mine, all_weights);
+        let here = all.of(|class| bin(class) == own);
+        server.carries(&here.reserved, "the part of its class")?;
+        self.inside(scheme, &here, server)
+    }
+
+    fn queue(&self, scheme: &Call, all: &Traffic<'_>, server: Server) -> Result<Nanos, Fault> {
+        let known = ["fifo", "threshold", "codel", "red", "pie", "blue", "choke"].contains(&scheme.name);
+        if !known {
+            return Err(Fault::Scheme(format!("nobody knows what '{}' does with classes", scheme.name)));
+        }
+        if !all.others.is_empty() {
+            return Err(Fault::Scheme(format!("'{}' has one queue for it and best effort", scheme.name)));
+        }
+        let come = all.reserved.iter().map(|stream| stream.burst.max(1)).fold(0, u64::saturating_add);
+        let room = scheme.option("limit").filter(|_| scheme.option("unbounded") != Some(1)).unwrap_or(u64::MAX);
+        if come > room {
+            return Err(Fault::Room(come, room));
+        }
+        let wait = server.waits(server.bursts(&all.reserved)).latency;
+        match scheme.name {
+            "fifo" | "threshold" => Ok(wait),
+            // It drops nothing that waits no longer than its target (RFC 8289, section 4.2).
+            "codel" if scheme.option("target").is_some_and(|target| wait.get() <= target) => Ok(wait),
+            "codel" => Err(Fault::Scheme(format!(
+                "'codel' drops packets that wait longer than its target, and these may wait {wait}"
+            ))),
+            name => Err(Fault::Scheme(format!("'{name}' drops packets before its queue is full"))),
+        }
+    }
+}
+
+impl Server {
+    /// With a rate of so many bits each time.
+    fn over(self, bits: u64, time: Nanos) -> Server {
+        let rate = u128::from(bits) * 1_000_000_000 / u128::from(time.get().max(1));
+        Server { rate: Some(u64::try_from(rate).unwrap_or(u64::MAX)), ..self }
+    }
+}
