@@ -345,6 +345,25 @@ fn a_router_that_is_itself_the_bottleneck_says_so() {
     assert!(page.contains("This machine was a bottleneck") && page.contains("datagrams 3000 200"), "{page}");
 }
 
+/// An error names the option, and not the configuration that was made from it.
+#[test]
+fn a_wrong_option_is_named_with_what_to_write() {
+    for (options, said) in [
+        (&["--delay", "50"][..], "--delay 50: '50' has no unit; use one of"),
+        (&["--loss", "1"], "--loss 1: '1' can be read as a percentage and as a part of one; write 1% or 100%"),
+        (&["--loss", "0.5"], "--loss 0.5: '0.5' can be read as a percentage and as a part of one; write 0.5% or 50%"),
+        (&["--reorder", "2"], "--reorder 2: '2' can be read as a percentage and as a part of one; write 2%"),
+        (&["--down", "0bit"], "--down 0bit: nothing would ever leave"),
+        (&["--up", "1mbit", "--up-scheme", "codell"], "--up-scheme codell: "),
+        (&["--scheme", "codell"], "--scheme codell: "),
+    ] {
+        let output = link(&[options, &["--", "true"]].concat());
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), error.matches(said).count()), (Some(2), 1), "{error}");
+        assert!(!error.contains("link:") && !error.contains("port."), "{error}");
+    }
+}
+
 /// Whoever runs this, nobody can as well where user namespaces are allowed.
 #[test]
 #[expect(clippy::print_stderr, reason = "a test that had nothing to test says so")]

@@ -27,6 +27,7 @@ pub(crate) enum What {
     Edited { edited: api::Edited, name: String },
     Adopted { worker: WorkerId, generation: Generation },
     PortLink { port: PortId, up: bool },
+    PortMtu { port: PortId, mtu: u16, configured: u16 },
     PortDrained(PortId),
     PathDrained(PathId),
     Neighbour { interface: InterfaceId, address: IpAddr, mac: Option<Mac>, state: NeighbourState },
@@ -52,6 +53,7 @@ impl What {
     pub fn of(event: &Event<'_>) -> Option<What> {
         Some(match *event {
             Event::PortLink { port, up } => What::PortLink { port, up },
+            Event::PortMtu { port, mtu, configured } => What::PortMtu { port, mtu, configured },
             Event::Neighbour { interface, address, mac, state } => What::Neighbour { interface, address, mac, state },
             Event::AddressConflict { interface, address, mac } => What::AddressConflict { interface, address, mac },
             Event::RouterContradicts { interface, router, about } => {
@@ -89,6 +91,7 @@ impl What {
             What::Edited { .. } => api::EventKind::Edited,
             What::Adopted { .. } => api::EventKind::Adopted,
             What::PortLink { .. } => api::EventKind::PortLink,
+            What::PortMtu { .. } => api::EventKind::PortMtu,
             What::PortDrained(_) => api::EventKind::PortDrained,
             What::PathDrained(_) => api::EventKind::PathDrained,
             What::Neighbour { .. } => api::EventKind::Neighbour,
@@ -114,6 +117,7 @@ impl What {
     fn subject(&self, names: &Names) -> Option<String> {
         match self {
             What::PortLink { port, .. }
+            | What::PortMtu { port, .. }
             | What::PortDrained(port)
             | What::SchemeChanged { port, .. }
             | What::SchemeFailed { port, .. } => Some(names.port(*port)),
@@ -159,6 +163,13 @@ impl What {
             What::Adopted { worker, generation } => format!("worker {worker} runs generation {generation}"),
             What::PortLink { up: true, .. } => "the medium is connected".into(),
             What::PortLink { up: false, .. } => "the medium is disconnected".into(),
+            What::PortMtu { mtu, configured, .. } if mtu < configured => format!(
+                "its interface accepts packets of {mtu} bytes, fewer than the {configured} of the configuration: longer packets \
+                 are fragmented or refused as too big"
+            ),
+            What::PortMtu { configured, .. } => {
+                format!("its interface accepts packets of {configured} bytes, as the configuration says")
+            }
             What::PortDrained(_) => "removed, and closed".into(),
             What::PathDrained(_) => "removed, and empty".into(),
             What::Neighbour { address, mac: Some(mac), state, .. } => format!("{address} at {mac} is {}", state.name()),
@@ -233,6 +244,10 @@ impl Entry {
                 What::InstructionFailed { .. } => {
                     Some("mend the guest and apply it anew (docs/guests.md), or take it out of [state]".into())
                 }
+                What::PortMtu { mtu, configured, .. } if mtu < configured => Some(format!(
+                    "`ip link set INTERFACE mtu {configured}` where it should carry more, or mtu = {mtu} for the port{}",
+                    if *mtu < 1280 { "; IPv6 needs 1280" } else { "" }
+                )),
                 What::Policy(choice) => choice.failed.as_ref().map(|error| error.hint.clone()),
                 _ => None,
             },

@@ -106,9 +106,10 @@ impl Site {
                 left -= 1;
             }
             self.sender.transmit(clock::now(), &mut batch, &mut self.pool);
+            assert!(batch.is_empty(), "the cable refuses nothing");
             assert!(clock::now() < end, "the cable takes packets");
         }
-        assert_eq!(self.sender.statistics().lost_after_transmit, 0);
+        assert_eq!(self.sender.refused_late().packets, 0);
     }
 
     /// How many of ours have come to the receiver since this was last asked.

@@ -263,7 +263,12 @@ impl Site {
 
     fn lost(&self) -> Lost {
         let ports: Ports = self.daemon.ports().unwrap();
-        let at = |port: &control::api::Port| port.lost_before_receive_packets + port.lost_after_transmit_packets;
+        let refused = |port: &control::api::Port| -> u64 {
+            port.drops.iter().filter(|drop| drop.reason == "device_refused").map(|drop| drop.packets).sum()
+        };
+        let at = |port: &control::api::Port| {
+            port.lost_before_receive_packets + port.lost_after_transmit_packets + refused(port)
+        };
         let sender = self.ends.sender.statistics();
         Lost {
             receiver: self.ends.receiver.statistics().lost_before_receive,

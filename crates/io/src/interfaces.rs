@@ -146,18 +146,29 @@ impl Shared {
             let index = ports[0].index();
             let claim = claim.map_or_else(|| claims.claim(interface, index), Ok)?;
             let ports = ports.into_iter().map(|port| Box::new(port) as Box<dyn Port>).collect();
-            Ok((Opened { ports, index, claim }, None, remarks))
+            Ok((Opened { ports, index, most: u16::MAX, claim }, None, remarks))
         };
         let (opened, pulse, remarks) = match &wanted.kind {
             Kind::Packet(options) => open_packet(claims, options)?,
             Kind::Xdp(options, region) => {
                 let claim = claim_first(claims)?;
                 match xdp.open_after(interface, region, wanted.queues, options, &self.closer) {
-                    Ok((opened, remarks)) => {
+                    Ok((opened, mut remarks)) => {
                         let index = opened[0].index();
+                        let mtu = Netlink::open()
+                            .ok()
+                            .and_then(|mut netlink| netlink.link(interface).ok())
+                            .map(|link| link.mtu);
+                        let most = u32::from(xdp::MOST_MTU);
+                        remarks.extend(mtu.filter(|mtu| *mtu > most).map(|mtu| {
+                            format!(
+                                "{interface} has an MTU of {mtu}, and AF_XDP carries {most} at most: longer packets are lost before \
+                                 they are received; `ip link set {interface} mtu {most}`, or use packet:{interface}"
+                            )
+                        }));
                         let claim = claim.map_or_else(|| claims.claim(interface, index), Ok)?;
                         let ports = opened.into_iter().map(|port| Box::new(port) as Box<dyn Port>).collect();
-                        (Opened { ports, index, claim }, None, remarks)
+                        (Opened { ports, index, most: xdp::MOST_MTU, claim }, None, remarks)
                     }
                     Err(OpenError { reason, hint }) => {
                         // Where that fails as well, the operator has one error to mend, not two.
@@ -177,7 +188,7 @@ impl Shared {
                 let claim = claim.map_or_else(|| claims.claim(interface, opened.index), Ok)?;
                 let pulse = opened.ports.first().map(|port| Pulse::of(port, opened.made));
                 let ports = opened.ports.into_iter().map(|port| Box::new(port) as Box<dyn Port>).collect();
-                (Opened { ports, index: opened.index, claim }, pulse, opened.remarks)
+                (Opened { ports, index: opened.index, most: u16::MAX, claim }, pulse, opened.remarks)
             }
         };
         remarks.into_iter().for_each(|remark| self.remarks.add(format!("port {}: {remark}", wanted.port)));
@@ -203,6 +214,12 @@ impl Device for Again {
             pulse
         });
         Ok(opened)
+    }
+
+    fn let_go(&mut self, index: u32) {
+        let held = self.shared.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.packets.let_go(index);
+        held.xdp.let_go(index);
     }
 
     fn makes_its_interface(&self) -> bool {

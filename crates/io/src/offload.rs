@@ -132,6 +132,11 @@ impl Ethtool {
         sys::is_running(&self.socket, interface, index)
     }
 
+    /// The index of the interface of that name.
+    fn index(&self, interface: &str) -> Option<u32> {
+        rustix::net::netdevice::name_to_index(&self.socket, interface).ok()
+    }
+
     /// The MTU of the interface of that name, in bytes.
     pub fn mtu(&self, interface: &str) -> io::Result<u32> {
         sys::interface_mtu(&self.socket, interface)
@@ -148,13 +153,17 @@ impl Ethtool {
 pub struct SwitchedOff {
     ethtool: Ethtool,
     interface: String,
+    /// Its index: an interface made anew under the name is another one, which nobody has changed.
+    index: Option<u32>,
     offloads: Vec<Offload>,
 }
 
 impl SwitchedOff {
     /// Switches `offloads` off, in the network namespace of the calling thread; what the interface does not know is off.
     pub fn new(interface: &str, offloads: &[Offload]) -> io::Result<Self> {
-        let mut off = SwitchedOff { ethtool: Ethtool::open()?, interface: interface.to_owned(), offloads: Vec::new() };
+        let ethtool = Ethtool::open()?;
+        let index = ethtool.index(interface);
+        let mut off = SwitchedOff { ethtool, interface: interface.to_owned(), index, offloads: Vec::new() };
         for &offload in offloads {
             match off.ethtool.switch(interface, offload, false) {
                 Ok(true) => off.offloads.push(offload),
@@ -165,10 +174,18 @@ impl SwitchedOff {
         }
         Ok(off)
     }
+
+    /// Whether any of them was on.
+    pub fn has_changed_any(&self) -> bool {
+        !self.offloads.is_empty()
+    }
 }
 
 impl Drop for SwitchedOff {
     fn drop(&mut self) {
+        if self.ethtool.index(&self.interface) != self.index {
+            return;
+        }
         for offload in &self.offloads {
             // The interface may have gone.
             let _ = self.ethtool.switch(&self.interface, *offload, true);

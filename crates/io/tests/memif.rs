@@ -8,7 +8,7 @@ use io::memif::{End, MemifPort};
 use io::remarks::Remarks;
 use io::wait::{Sleeper, Waker, Woken};
 use packet::{BATCH, Batch, Pool, Region};
-use plane::port::{Port, Waiter};
+use plane::port::{Port, Waiter, discard_refused};
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketType, connect, recv, send, socket};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -62,7 +62,7 @@ impl Side {
         }
         let sent = batch.len();
         self.port.transmit(Instant::new(7), &mut batch, &mut self.pool);
-        sent
+        sent - discard_refused(&mut batch, &mut self.pool) as usize
     }
 
     /// Looks around, asleep in between, until the port is as `up` says.

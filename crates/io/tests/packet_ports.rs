@@ -11,7 +11,7 @@ use io::offload::{Ethtool, Offload};
 use io::packet_ring::{PacketOptions, PacketPort};
 use io::wait::{Sleeper, Waker};
 use packet::{Batch, DropReason, Pool, Region};
-use plane::port::{Port, PortStatistics, Waiter};
+use plane::port::{Port, PortStatistics, Unsent, Waiter, discard_refused};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
@@ -74,7 +74,8 @@ fn receive(port: &mut PacketPort, pool: &mut Pool, count: usize) -> Vec<(Vec<u8>
     frames
 }
 
-fn transmit(port: &mut PacketPort, pool: &mut Pool, frames: &[Vec<u8>]) {
+/// Sends frames; answers how many the interface refused at once.
+fn transmit(port: &mut PacketPort, pool: &mut Pool, frames: &[Vec<u8>]) -> u64 {
     let mut batch = Batch::new();
     for frame in frames {
         let mut packet = pool.take().unwrap();
@@ -82,7 +83,7 @@ fn transmit(port: &mut PacketPort, pool: &mut Pool, frames: &[Vec<u8>]) {
         batch.push(packet);
     }
     port.transmit(clock::now(), &mut batch, pool);
-    assert!(batch.is_empty());
+    discard_refused(&mut batch, pool)
 }
 
 /// A broadcast frame of an experimental type, numbered, so many bytes long.
@@ -109,6 +110,7 @@ fn bridged<R>(ports: [PacketPort; 2], work: impl FnOnce() -> R) -> (R, [PortStat
                     idle &= batch.is_empty();
                     assert!(batch.as_slice().iter().all(|packet| packet.meta().refused == 0));
                     ports[1 - from].transmit(clock::now(), &mut batch, &mut pool);
+                    assert!(batch.is_empty(), "the interface refuses nothing");
                 }
                 if idle {
                     let fds = ports.each_ref().map(|port| match port.waiter() {
@@ -289,8 +291,7 @@ fn what_is_too_long_is_flagged_on_the_way_in_and_counted_on_the_way_out() {
     drop(to);
     right.run(|| Netlink::open().unwrap().set_mtu("eth0", 1000).unwrap()).unwrap();
     let mut from = open(&right, "eth0", small());
-    transmit(&mut from, &mut pool, &[frame(1, 1014), frame(2, 1015), frame(3, 60)]);
-    assert_eq!(from.statistics().lost_after_transmit, 1);
+    assert_eq!(transmit(&mut from, &mut pool, &[frame(1, 1014), frame(2, 1015), frame(3, 60)]), 1);
     assert_eq!(pool.outside(), 0);
 }
 
@@ -463,12 +464,33 @@ fn a_frame_the_other_end_never_takes_does_not_stop_those_behind_it() {
     let (mut from, mut to) = (open(&left, "eth0", small()), open(&right, "eth0", small()));
     let mut pool = Pool::new(Region::new(256));
     let lengths = [60, 1400, 1000, 61, 1500, 62];
-    transmit(&mut from, &mut pool, &lengths.map(|length| frame(length as u32, length)));
+    let at_once = transmit(&mut from, &mut pool, &lengths.map(|length| frame(length as u32, length)));
     let deadline = clock::now() + Nanos::secs(5);
     while from.room() == 0 && clock::now() < deadline {
         from.receive(clock::now(), &mut Batch::new(), &mut pool);
     }
     let arrived: Vec<usize> = receive(&mut to, &mut pool, 3).iter().map(|(bytes, _)| bytes.len()).collect();
     assert_eq!((arrived, from.room()), (vec![60, 61, 62], packet::BATCH));
-    assert_eq!(from.statistics().lost_after_transmit, 3);
+    let late = from.refused_late();
+    assert_eq!((at_once, late), (0, Unsent { packets: 3, bytes: 1400 + 1000 + 1500 }));
+    // The length is known by now: nothing waits for a frame that is no shorter.
+    let begun = clock::now();
+    let at_once = transmit(&mut from, &mut pool, &lengths.map(|length| frame(length as u32, length)));
+    let arrived: Vec<usize> = receive(&mut to, &mut pool, 3).iter().map(|(bytes, _)| bytes.len()).collect();
+    assert_eq!(
+        (arrived, at_once, from.room()),
+        (vec![60, 61, 62], 3, packet::BATCH),
+        "{:?}",
+        clock::now().since(begun)
+    );
+    // Where the other end takes it again, so does the port.
+    right.run(|| Netlink::open().unwrap().set_mtu("eth0", 1500).unwrap()).unwrap();
+    assert_eq!(transmit(&mut from, &mut pool, &[frame(7, 1400)]), 0);
+    assert_eq!(receive(&mut to, &mut pool, 1).len(), 1);
+    right.run(|| Netlink::open().unwrap().set_mtu("eth0", 600).unwrap()).unwrap();
+    assert_eq!(
+        (transmit(&mut from, &mut pool, &[frame(8, 1400)]), from.room()),
+        (0, 0),
+        "it is tried again for a while"
+    );
 }

@@ -75,6 +75,18 @@ impl Ledger {
         self.sent += packets;
     }
 
+    /// Packets that were counted as sent were refused by the medium: they are dropped.
+    pub fn unsend(&mut self, packets: u64, reason: DropReason) {
+        self.sent -= packets;
+        self.dropped += packets;
+        self.reasons[reason.index()] += packets;
+    }
+
+    /// Packets that were counted as sent still wait in a port: in this copy of the ledger they are held.
+    pub fn withhold(&mut self, packets: u64) {
+        self.sent -= packets;
+    }
+
     /// Packets went to another worker.
     pub fn hand_over(&mut self, packets: u64) {
         self.handed_over += packets;

@@ -166,6 +166,9 @@ reasons! {
     PoolEmpty "pool_empty";
     /// It was lost on an emulated link, as its description says.
     LinkLoss "link_loss";
+    /// The interface it should leave by refused it: it is longer than the interface accepts, or the interface had no room for
+    /// it for too long.
+    DeviceRefused "device_refused";
     /// The port it should leave by is down.
     PortDown "port_down";
     /// The port it should leave by, or its path, was removed while it waited.

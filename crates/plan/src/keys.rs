@@ -377,7 +377,7 @@ pub(crate) const PORT: &[Key] = &[
         Kind::Text(Form::Pace),
         "\"recorded\"",
         "\"10mbit\"",
-        "`pcap` only: how fast frames are read: `recorded`, `fast`, a rate like `10mbit`, or `1000pps`.",
+        "`pcap` only: how fast frames are read: `recorded`, `fast`, a rate like `10mbit`, or packets a second like `100kpps`.",
     ),
     key(
         "checksums",

@@ -347,9 +347,23 @@ fn rate(text: &str) -> Result<Rate, Wrong> {
     }
 }
 
+/// A part of the packets. A bare number is refused: tc reads 1 as 1 %, and as a part of a whole it is all of them.
 fn part(text: &str) -> Result<Parts, Wrong> {
+    if let Some(hint) = ambiguous(text) {
+        return Err((format!("{} can be read as a percentage and as a part of one", quote(text)), hint));
+    }
     let part: Parts = quantity(text)?;
     if part > Parts::ONE { Err((format!("{part} is more than all"), "write at most 100%".into())) } else { Ok(part) }
+}
+
+/// What to write instead of a bare number above zero.
+fn ambiguous(text: &str) -> Option<String> {
+    let number = text.trim().parse::<f64>().ok().filter(|number| *number > 0.0)?;
+    Some(match number <= 1.0 {
+        // Exact in decimals, as it was written.
+        true => format!("write {}% or {}%", text.trim(), (number * 1e8).round() / 1e6),
+        false => format!("write {}%", text.trim()),
+    })
 }
 
 fn called(text: &str, declaration: Declaration, what: &str) -> Result<Call, Wrong> {
@@ -361,6 +375,12 @@ fn loss(text: &str) -> Result<Loss, Wrong> {
         return part(text).map(Loss::Independent);
     }
     let call = called(text, GILBERT, "kind of loss")?;
+    let values = text.split(['(', ')', ',']).filter_map(|option| option.split_once('='));
+    if let Some((name, value, hint)) = values.filter_map(|(name, value)| Some((name, value, ambiguous(value)?))).next()
+    {
+        let reason = format!("{name} of {} can be read as a percentage and as a part of one", quote(value.trim()));
+        return Err((reason, hint));
+    }
     let part = |name| Parts::millionths(call.option(name).unwrap_or(0) as u32);
     Ok(Loss::Gilbert { begin: part("begin"), end: part("end"), good: part("good"), bad: part("bad") })
 }
@@ -552,6 +572,14 @@ mod tests {
         assert_eq!(read(&[("rate", "1mbit"), ("trace", "a"), ("sigma", "1pps")]), expected);
         for (texts, said) in [
             (("rate", "0bit"), "link.rate: nothing would ever leave; write a rate above zero, or leave it out"),
+            (("loss", "1"), "link.loss: '1' can be read as a percentage and as a part of one; write 1% or 100%"),
+            (("loss", "0.01"), "link.loss: '0.01' can be read as a percentage and as a part of one; write 0.01% or 1%"),
+            (("reorder", "5"), "link.reorder: '5' can be read as a percentage and as a part of one; write 5%"),
+            (("duplicate", "1"), "link.duplicate: '1' can be read"),
+            (
+                ("loss", "gilbert(begin=1)"),
+                "link.loss: begin of '1' can be read as a percentage and as a part of one; write 1% or 100%",
+            ),
             (("loss", "101%"), "link.loss: 101% is more than all; write at most 100%"),
             (("loss", "gilbert(end=0%)"), "link.loss: "),
             (("loss", "markov"), "link.loss: no kind of loss is called 'markov'"),

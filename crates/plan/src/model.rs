@@ -189,19 +189,17 @@ impl fmt::Display for Pace {
 impl FromStr for Pace {
     type Err = units::UnitError;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let hint = || "write 'recorded', 'fast', a rate like '10mbit' or '1000pps'".to_string();
+        let hint = || "write 'recorded', 'fast', a rate like '10mbit', '1000pps' or '100kpps'".to_string();
         let zero = || units::UnitError { reason: format!("a pace of {text} never sends"), hint: hint() };
         match text {
             "recorded" => return Ok(Pace::Recorded),
             "fast" => return Ok(Pace::Fast),
             _ => {}
         }
-        if let Some(number) = text.strip_suffix("pps") {
-            let rate: u64 = number.trim().parse().map_err(|_| units::UnitError {
-                reason: format!("{} is no whole number of packets a second", crate::text::quote(text)),
-                hint: hint(),
-            })?;
-            return if rate == 0 { Err(zero()) } else { Ok(Pace::Packets(rate)) };
+        if text.trim_end().to_ascii_lowercase().ends_with("pps") {
+            let rate: units::PacketRate =
+                text.parse().map_err(|error: units::UnitError| units::UnitError { hint: hint(), ..error })?;
+            return if rate.get() == 0 { Err(zero()) } else { Ok(Pace::Packets(rate.get())) };
         }
         if !text.starts_with(|c: char| c.is_ascii_digit()) {
             return Err(units::UnitError { reason: format!("{} is no pace", crate::text::quote(text)), hint: hint() });
@@ -438,7 +436,13 @@ mod tests {
             assert_eq!(text.parse(), Ok(pace));
             assert_eq!(pace.to_string(), text);
         }
-        for text in ["", "0pps", "0bit", "slow", "10mbps", "10", "-1pps", "10ps"] {
+        for (text, packets) in
+            [("100kpps", 100_000), ("1.5mpps", 1_500_000), ("100 kpps", 100_000), ("2MPPS", 2_000_000)]
+        {
+            assert_eq!(text.parse(), Ok(Pace::Packets(packets)), "{text}");
+            assert_eq!(Pace::Packets(packets).to_string().parse(), Ok(Pace::Packets(packets)));
+        }
+        for text in ["", "0pps", "0kpps", "kpps", "1kkpps", "0bit", "slow", "10mbps", "10", "-1pps", "10ps"] {
             assert!(text.parse::<Pace>().is_err(), "{text}");
         }
     }

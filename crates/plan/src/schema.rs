@@ -89,7 +89,7 @@ fn text(form: Form, catalogue: &Catalogue) -> Map<String, Value> {
         Form::Scheme => scheme(catalogue),
         Form::Function => calls(&catalogue.functions),
         Form::Checksums => "^(complete|trust)$".to_string(),
-        Form::Pace => format!("^(recorded|fast|[0-9]+ *pps|{bits})$"),
+        Form::Pace => format!("^(recorded|fast|{packets}|{bits})$"),
         Form::Mac => mac,
         Form::Address => "^[0-9a-fA-F.:]+$".to_string(),
         Form::InterfaceAddress | Form::Destination => "^[0-9a-fA-F.:]+/[0-9]{1,3}$".to_string(),

@@ -85,6 +85,15 @@ pub enum Event<'a> {
         /// Whether it is up now.
         up: bool,
     },
+    /// The medium of a port carries another longest packet than before, and less than the port's configuration says, before or now.
+    PortMtu {
+        /// Which.
+        port: PortId,
+        /// The longest IP packet that the medium carries now, in bytes.
+        mtu: u16,
+        /// That of the configuration.
+        configured: u16,
+    },
     /// A neighbour changed its state.
     Neighbour {
         /// Where.

@@ -3,6 +3,7 @@
 
 use crate::event::{Event, Fate, Observer, Stage, Wants};
 use crate::latency::Latencies;
+use crate::port::Port;
 use packet::{Batch, DropReason, Ledger, Meta, Packet, Pool, Shared};
 use units::{Instant, PortId};
 
@@ -138,14 +139,52 @@ impl Fates {
         self.ledger.miss_copy(reason);
     }
 
-    /// The packets of `batch` are about to be transmitted by `port`; by another worker, where the port is `relayed`.
+    /// Has `port`, called `id`, transmit the packets of `batch`; to another worker, where the port is `relayed`. Answers how many
+    /// were sent. Those that the medium refuses stay in `batch`, for the caller to drop.
     #[inline]
-    pub fn send(&mut self, port: PortId, batch: &Batch, relayed: bool) {
+    pub fn transmit(&mut self, id: PortId, port: &mut dyn Port, batch: &mut Batch, relayed: bool) -> u64 {
+        let given = batch.len();
         if self.watched {
-            batch.as_slice().iter().for_each(|packet| self.tell(packet, Fate::Sent(port)));
+            self.transmit_watched(id, port, batch);
+        } else {
+            port.transmit(self.now, batch, &mut self.pool);
         }
-        let packets = batch.len() as u64;
-        if relayed { self.ledger.hand_over(packets) } else { self.ledger.send(packets) }
+        let sent = (given - batch.len()) as u64;
+        if relayed {
+            self.ledger.hand_over(sent)
+        } else {
+            self.ledger.send(sent)
+        }
+        sent
+    }
+
+    /// A frame is gone once it is transmitted, and only then is it known whether it was sent: what is told of it is kept until
+    /// then. A port that refuses nothing needs no copies.
+    #[cold]
+    fn transmit_watched(&mut self, id: PortId, port: &mut dyn Port, batch: &mut Batch) {
+        if port.mtu().is_none() {
+            batch.as_slice().iter().for_each(|packet| self.tell(packet, Fate::Sent(id)));
+            return port.transmit(self.now, batch, &mut self.pool);
+        }
+        let wanted = |packet: &&Packet| self.wants.packets || packet.meta().flags & Meta::FOLLOWED != 0;
+        let copy = |packet: &Packet| (packet.number(), *packet.meta(), packet.whole().into_owned());
+        let kept: Vec<_> = batch.as_slice().iter().filter(wanted).map(copy).collect();
+        port.transmit(self.now, batch, &mut self.pool);
+        for (number, meta, frame) in kept {
+            if batch.as_slice().iter().all(|packet| packet.number() != number) {
+                let fate = Fate::Sent(id);
+                self.observer.event(self.now, &Event::Packet { frame: &frame, meta: &meta, fate, number });
+            }
+        }
+    }
+
+    /// Packets that were counted as sent by `port` were refused by its medium.
+    #[cold]
+    pub fn unsend(&mut self, port: PortId, packets: u64, reason: DropReason) {
+        self.ledger.unsend(packets, reason);
+        if let Some(counts) = self.drops.get_mut(port.index()) {
+            counts[reason.index()] += packets;
+        }
     }
 
     #[cold]

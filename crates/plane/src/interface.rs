@@ -28,7 +28,8 @@ pub struct Interface {
     pub vlan: Option<u16>,
     /// Its link-layer address.
     pub mac: Mac,
-    /// The longest IP packet it takes, in bytes.
+    /// The longest IP packet its configuration lets leave, in bytes. Its medium may carry less:
+    /// [`Tables::mtu`](crate::Tables::mtu).
     pub mtu: u16,
     /// Its IPv4 addresses.
     pub ipv4: Vec<Attached<Ipv4Addr>>,

@@ -11,6 +11,7 @@ mod emulation;
 mod fallback;
 mod foreseen;
 mod lines;
+mod refused;
 mod splitting;
 mod told;
 mod wires;
@@ -24,7 +25,7 @@ use crate::event::Stage;
 use crate::fates::Fates;
 use crate::latency::Since;
 use crate::objective::Demand;
-use crate::port::{Offloads, Port, Wire};
+use crate::port::{Offloads, Port, Unsent, Wire};
 use crate::queueing::{Queueing, Queues};
 use books::Tally;
 use foreseen::Foreseen;
@@ -126,6 +127,8 @@ pub(crate) struct Link {
     demand: Demand,
     /// How much of the port's room is left to other workers.
     pub reserve: usize,
+    /// Packets of other workers that the medium has refused: see [`Link::unsent`].
+    unsent: Unsent,
     /// The link that the port pretends to have.
     emulation: Option<Box<emulation::Emulation>>,
     /// What became of packets that no queue of the scheme had: they passed it by, or were another scheme's.
@@ -223,6 +226,7 @@ impl Link {
             measures: false,
             demand: Demand::default(),
             reserve: 0,
+            unsent: Unsent::default(),
             emulation: None,
             others: Tally::default(),
             samples: Samples::default(),
@@ -386,6 +390,7 @@ impl Link {
     /// is news.
     pub fn watch(&mut self, fates: &mut Fates) -> bool {
         self.refresh_rate();
+        self.count_refused(fates);
         self.sample(fates.now);
         let up = self.port.is_up();
         let news = up != self.up;
@@ -394,12 +399,6 @@ impl Link {
             self.clear(DropReason::PortDown, fates);
         }
         news
-    }
-
-    fn transmit(&mut self, fates: &mut Fates) {
-        self.lines.counters.sent += self.lines.out.len() as u64;
-        fates.send(self.id, &self.lines.out, self.relayed);
-        self.port.transmit(fates.now, &mut self.lines.out, &mut fates.pool);
     }
 
     /// Transmits what passes, and raises `LinkReady` for at most `most` packets while the port has room and the scheme makes

@@ -18,7 +18,7 @@ use units::Bytes;
 
 /// Bytes a packet puts on its link.
 #[inline]
-pub(crate) fn wire_length(packet: &Packet) -> usize {
+pub fn wire_length(packet: &Packet) -> usize {
     wire_size(packet).bytes.get() as usize
 }
 

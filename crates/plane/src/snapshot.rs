@@ -62,7 +62,8 @@ pub struct Egress {
     pub mac: u64,
     /// Its 802.1Q tag.
     pub vlan: Option<u16>,
-    /// The longest IP packet, in bytes; zero where the interface is gone.
+    /// The longest IP packet of its configuration, in bytes; zero where the interface is gone. Its medium may carry less:
+    /// [`Tables::mtu`](crate::Tables::mtu).
     pub mtu: u16,
     /// Length of the link header, in bytes.
     pub header_length: u16,

@@ -15,7 +15,7 @@ use ::io::wait::{Sleeper, Waker, sleep_exactly};
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use packet::{BATCH, Batch, Pool, Region};
-use plane::port::Port;
+use plane::port::{Port, discard_refused};
 use plane::rig::Udp;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -143,6 +143,8 @@ impl End {
             self.sent += 1;
         }
         self.port.transmit(clock::now(), &mut self.batch, &mut self.pool);
+        // A packet that is refused does not come, and is missed there.
+        discard_refused(&mut self.batch, &mut self.pool);
     }
 
     /// Adds the number and the time of each packet that has come. Answers whether any has.

@@ -48,10 +48,14 @@ pub fn link(options: &Link) -> Result<ExitCode> {
     let level = Level::here(options)?;
     let text = configuration::text(options, &level);
     let checked = plan::examine(&text, CONFIGURATION, &plane::catalogue());
-    show_diagnostics(&checked.diagnostics)?;
     if checked.plan.is_none() {
+        if let Some(wrong) = of_options(options, &checked.diagnostics) {
+            return Err(Usage(wrong).into());
+        }
+        show_diagnostics(&checked.diagnostics)?;
         bail!("the link cannot be as its options say");
     }
+    show_diagnostics(&checked.diagnostics)?;
     options.out.as_deref().map_or(Ok(()), page::look)?;
     netns::enter()?;
     // A key that interrupts is for the command; what happened is told when that has ended.
@@ -85,6 +89,38 @@ pub fn link(options: &Link) -> Result<ExitCode> {
         }
     }
     Ok(exit_code(status))
+}
+
+/// The errors in the words of the command line: its user has not written the configuration that was checked. Nothing where one of
+/// them is about no option.
+fn of_options(options: &Link, found: &plan::Diagnostics) -> Option<String> {
+    let mut said: Vec<String> = Vec::new();
+    for error in found.errors() {
+        let (side, key) = match error.path.strip_prefix("port.")?.split_once('.')? {
+            ("inside", key) => (Side::Down, key.strip_prefix("link.").unwrap_or(key)),
+            (_, key) => (Side::Up, key.strip_prefix("link.").unwrap_or(key)),
+        };
+        let (name, value) = match key {
+            "delay" => ("delay", Some(&options.delay)),
+            "jitter" => ("jitter", options.jitter.as_ref()),
+            "loss" => ("loss", options.loss.as_ref()),
+            "duplicate" => ("duplicate", options.duplicate.as_ref()),
+            "reorder" => ("reorder", options.reorder.as_ref()),
+            "mode" => ("mode", Some(&options.mode)),
+            "end" => ("end", Some(&options.end)),
+            "scheme" if side == Side::Up && options.up_scheme.is_some() => ("up-scheme", options.up_scheme.as_ref()),
+            "scheme" => ("scheme", Some(&options.scheme)),
+            "rate" | "trace" if side == Side::Down => ("down", options.down.as_ref()),
+            "rate" | "trace" => ("up", options.up.as_ref()),
+            _ => return None,
+        };
+        let line = format!("--{name} {}: {}; {}", value?, error.reason, error.hint);
+        // Both links have it.
+        if !said.contains(&line) {
+            said.push(line);
+        }
+    }
+    Some(said.join("\n")).filter(|said| !said.is_empty())
 }
 
 /// Hosts with a link between them, and the router that it is.

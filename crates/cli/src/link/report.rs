@@ -23,8 +23,13 @@ const LATE: Nanos = Nanos::micros(300);
 /// The percentiles that are told, by thousandths.
 const PARTS: [(&str, u64); 3] = [("p50", 500), ("p95", 950), ("p99", 990)];
 /// Drops for want of something of this router's, and not because of the link.
-const WANTS: [DropReason; 4] =
-    [DropReason::PoolEmpty, DropReason::PathQueue, DropReason::BufferFull, DropReason::NoSuperFrame];
+const WANTS: [DropReason; 5] = [
+    DropReason::PoolEmpty,
+    DropReason::PathQueue,
+    DropReason::BufferFull,
+    DropReason::NoSuperFrame,
+    DropReason::DeviceRefused,
+];
 
 /// One direction.
 pub struct Direction {
@@ -54,19 +59,13 @@ pub struct Report {
 }
 
 impl Direction {
-    fn span(&self) -> Nanos {
-        self.tally.span.map_or(Nanos::ZERO, |(first, last): (Instant, Instant)| last.since(first))
-    }
-
     /// How long the link was there.
     fn lasted(&self) -> Nanos {
         self.tally.began.map_or(Nanos::ZERO, |began| self.ended.since(began))
     }
 
-    /// Bits a second, from when the first packet left until the last did.
     fn throughput(&self) -> f64 {
-        let span = self.span();
-        if span == Nanos::ZERO { 0.0 } else { self.tally.left.1 as f64 * 8.0 / span.as_secs_f64() }
+        self.tally.throughput()
     }
 
     /// Bits a second that the link could carry; none where that has no limit.
@@ -96,7 +95,7 @@ impl Direction {
             said.push(format!("one packet in a hundred arrived more than {} late", brief(late.get())));
         }
         if missed > 0 {
-            let part = time as f64 / 1e7 / self.span().as_secs_f64().max(1e-9);
+            let part = time as f64 / 1e7 / self.lasted().as_secs_f64().max(1e-9);
             said.push(format!("the link was idle {missed} times though packets waited, {part:.2} % of the time"));
         }
         if self.beside > 0 {

@@ -88,6 +88,8 @@ pub struct Tally {
     pub came: (u64, u64),
     pub left: (u64, u64),
     pub arrived: u64,
+    /// Bytes of the first that left.
+    pub first: u64,
     /// When the first and the last left.
     pub span: Option<(Instant, Instant)>,
     /// From when a packet came until its last bit had left, and until it was at the far end.
@@ -101,6 +103,15 @@ pub struct Tally {
     pub series: Vec<Point>,
     /// The link began.
     pub began: Option<Instant>,
+}
+
+impl Tally {
+    /// Bits a second, from when the first packet had left until the last had. The first took its time before that: two packets
+    /// are one packet in the time between them.
+    pub fn throughput(&self) -> f64 {
+        let span = self.span.map_or(Nanos::ZERO, |(first, last)| last.since(first));
+        if span == Nanos::ZERO { 0.0 } else { (self.left.1 - self.first) as f64 * 8.0 / span.as_secs_f64() }
+    }
 }
 
 /// Counts, and writes a log.
@@ -156,6 +167,9 @@ impl LinkWitness for Witness {
         let place = (at.since(self.start).get() / WIDTH.get()) as usize;
         self.count(|tally| {
             tally.left = (tally.left.0 + 1, tally.left.1 + u64::from(size));
+            if tally.span.is_none() {
+                tally.first = u64::from(size);
+            }
             tally.span = Some(tally.span.map_or((at, at), |(first, last)| (first, last.max(at))));
             tally.queue.add(waited);
             if place < MOST_POINTS {
@@ -198,6 +212,19 @@ impl LinkWitness for Witness {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_never_carries_more_than_its_rate_however_short_the_run() {
+        let mut witness = Witness::new(0, None);
+        let tally = witness.tally();
+        let measured = || tally.lock().unwrap().throughput();
+        assert_eq!(measured(), 0.0);
+        // 1250 bytes take a millisecond at 10 Mbit/s.
+        for (packets, expected) in [(1u64, 0.0), (2, 10e6), (3, 10e6)] {
+            witness.left(Instant::new(packets * 1_000_000), 1250, Instant::START);
+            assert_eq!(measured(), expected, "{packets} packets");
+        }
+    }
 
     #[test]
     fn percentiles_are_right_to_one_in_1024_and_never_too_low() {

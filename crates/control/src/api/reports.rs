@@ -116,6 +116,9 @@ pub struct Port {
     pub closing: bool,
     /// What its medium carries; null where it has no rate of its own.
     pub link_rate_bps: Option<u64>,
+    /// The longest IP packet its device accepts now; null where the device has no bound.
+    #[serde(default)]
+    pub device_mtu_bytes: Option<u16>,
     /// Its layer 3 attachments.
     pub interfaces: Vec<Interface>,
     /// The queueing scheme of its link.
@@ -140,7 +143,7 @@ pub struct Port {
     pub backlog_bytes: u64,
     /// Packets the medium lost before the router could receive them.
     pub lost_before_receive_packets: u64,
-    /// Packets the medium refused after they were sent.
+    /// Packets the medium lost after it had accepted them. Packets that the medium refused are among `drops`.
     pub lost_after_transmit_packets: u64,
     /// Packets that took longer to receive and classify than `classify_budget` allows; counted only where there is one.
     #[serde(default)]
@@ -160,8 +163,11 @@ pub struct Interface {
     pub vrf: Option<String>,
     /// Its own addresses with the lengths of their subnets.
     pub addresses: Vec<String>,
-    /// The longest IP packet it takes.
+    /// The longest IP packet that leaves by it now: the smaller of its configuration's MTU and that of the device.
     pub mtu_bytes: u16,
+    /// The MTU of its configuration.
+    #[serde(default)]
+    pub configured_mtu_bytes: u16,
 }
 
 /// Packets dropped for one reason at one port.
@@ -394,6 +400,8 @@ pub enum EventKind {
     Adopted,
     /// A port's medium was connected or disconnected.
     PortLink,
+    /// The longest packet that a port's interface accepts has changed, to or from less than the configuration says.
+    PortMtu,
     /// A removed port has no packets left and is closed.
     PortDrained,
     /// A removed path has no packets left.

@@ -91,13 +91,15 @@ impl Daemon {
                 vlan: i.vlan,
                 vrf: i.vrf.as_ref().map(ToString::to_string),
                 addresses: i.addresses.iter().map(ToString::to_string).collect(),
-                mtu_bytes: i.mtu,
+                mtu_bytes: report.mtu.map_or(i.mtu, |mtu| mtu.min(i.mtu)),
+                configured_mtu_bytes: i.mtu,
             };
             api::Port {
                 device: plan.map_or_else(String::new, |plan| plan.device.to_string()),
                 mac: snapshot.port(report.port).map_or_else(String::new, |view| view.mac.to_string()),
                 up: report.up,
                 closing: report.closing,
+                device_mtu_bytes: report.mtu,
                 link_rate_bps: (report.rate != Rate::MAX).then_some(report.rate.get()),
                 interfaces: plan.map_or_else(Vec::new, |plan| plan.interfaces.iter().map(interface).collect()),
                 scheme: snapshot.port(report.port).map_or_else(String::new, |view| view.scheme.to_string()),

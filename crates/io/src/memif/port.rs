@@ -7,7 +7,7 @@ use crate::remarks::{OpenError, Remarks};
 use packet::pool::FRAME;
 use packet::{Batch, DropReason, Pool};
 use parking::{Desk, Slot};
-use plane::port::{Port, PortStatistics, Waiter};
+use plane::port::{Port, PortStatistics, Waiter, refuse};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use std::cell::Cell;
 use std::fs;
@@ -19,6 +19,8 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use units::{Instant, Rate};
 
+/// Ethernet header and one tag.
+const LINK_HEADER: usize = 18;
 /// How long an end that found nobody waits before it tries again, in milliseconds.
 const RETRY: i64 = 50;
 
@@ -82,7 +84,8 @@ pub struct MemifPort {
     kick: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
     awake: Cell<bool>,
-    lost_after_transmit: u64,
+    /// Packets that the link refuses, while a batch is put on it.
+    refused: Batch,
     name: String,
     remarks: Remarks,
 }
@@ -146,7 +149,7 @@ impl MemifPort {
             kick,
             thread: Some(thread),
             awake: Cell::new(true),
-            lost_after_transmit: 0,
+            refused: Batch::new(),
             name: name.to_owned(),
             remarks,
         })
@@ -239,24 +242,32 @@ impl MemifPort {
 
     fn give_out(&mut self, batch: &mut Batch, pool: &mut Pool) -> Result<(), Broken> {
         let Some(channel) = &mut self.channel else {
-            self.lost_after_transmit += batch.len() as u64;
-            batch.drain().for_each(|packet| pool.give(packet));
+            for packet in batch.as_mut_slice() {
+                packet.meta_mut().refused = DropReason::PortDown as u8 + 1;
+            }
             return Ok(());
         };
         let buffers = channel.buffers.map_or((0, 0), |(send, _)| (send, BUFFER));
         let mut filled = 0;
         let mut result = Ok(());
         for packet in batch.drain() {
-            if result.is_ok() {
-                match channel.send.fill(filled, buffers, packet.bytes()) {
-                    Ok(true) => filled += 1,
-                    // Its slot stays for the next.
-                    Ok(false) => self.lost_after_transmit += 1,
-                    Err(broken) => result = Err(broken),
+            match result.is_ok().then(|| channel.send.fill(filled, buffers, packet.bytes())) {
+                Some(Ok(true)) => {
+                    filled += 1;
+                    pool.give(packet);
                 }
+                // Longer than a buffer. Its slot stays for the next.
+                Some(Ok(false)) => refuse(packet, DropReason::DeviceRefused, &mut self.refused),
+                Some(Err(broken)) => {
+                    result = Err(broken);
+                    refuse(packet, DropReason::PortDown, &mut self.refused);
+                }
+                None => refuse(packet, DropReason::PortDown, &mut self.refused),
             }
-            self.lost_after_transmit += u64::from(result.is_err());
-            pool.give(packet);
+        }
+        if !self.refused.is_empty() {
+            // Emptied by its drain, `batch` has its room again.
+            std::mem::swap(batch, &mut self.refused);
         }
         if filled > 0 && channel.send.publish(filled) {
             ring(&channel.bell);
@@ -298,6 +309,10 @@ impl Port for MemifPort {
         }
     }
 
+    fn mtu(&self) -> Option<u16> {
+        Some((FRAME - LINK_HEADER) as u16)
+    }
+
     fn ring(&self) -> u32 {
         // Before there is a peer: what it is offered.
         self.channel.as_ref().map_or(1 << LOG2_RING, |channel| channel.receive.slots().into())
@@ -333,7 +348,7 @@ impl Port for MemifPort {
 
     fn statistics(&self) -> PortStatistics {
         // The peer keeps what finds no room: nothing is lost before it is received.
-        PortStatistics { lost_before_receive: 0, lost_after_transmit: self.lost_after_transmit }
+        PortStatistics::default()
     }
 }
 

@@ -7,7 +7,7 @@ mod watch;
 
 pub use lookup::LinkLayers;
 pub use route::{Link, Neighbour, Route, Veth, VethEnd};
-pub use watch::{LinkNews, LinkWatch};
+pub use watch::{LinkChange, LinkNews, LinkWatch};
 
 use crate::sys;
 use message::{HEADER, Message, attributes, messages, text};

@@ -197,6 +197,14 @@ impl Netlink {
         self.change(message, "setting the MTU of", name)
     }
 
+    /// Gives a link another name.
+    pub fn rename(&mut self, name: &str, new: &str) -> Result<(), KernelError> {
+        let index = self.link(name)?.index;
+        let mut message = Message::new(libc::RTM_NEWLINK, ACK, &link_header(index, 0, 0));
+        message.put_text(libc::IFLA_IFNAME, new);
+        self.change(message, "renaming", name)
+    }
+
     /// Moves a link to another network namespace, where it arrives switched off and without addresses.
     pub fn move_to(&mut self, name: &str, namespace: impl AsFd) -> Result<(), KernelError> {
         let mut message = Message::new(libc::RTM_NEWLINK, ACK, &link_header(0, 0, 0));

@@ -13,11 +13,23 @@ const GROUP: u32 = 1;
 /// Bytes of news that may wait: a thousand links that change at once.
 const BACKLOG: u32 = 4 << 20;
 
+/// Something happened to a link.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LinkChange {
+    /// Its index.
+    pub index: u32,
+    /// Its name; the one it had, where it was renamed or removed.
+    pub name: String,
+    /// It has left the network namespace. There may be a link of this index again by now: one that is moved away and back keeps
+    /// its index, and loses its sockets and its queueing disciplines.
+    pub left: bool,
+}
+
 /// Which links something happened to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LinkNews {
-    /// To these: index and name. A link that was renamed or removed comes with the name it had.
-    Of(Vec<(u32, String)>),
+    /// To these.
+    Of(Vec<LinkChange>),
     /// More happened than could be kept: to any.
     Unknown,
 }
@@ -63,7 +75,9 @@ impl LinkWatch {
                 }
                 let name = attributes(body.get(16..).unwrap_or_default()).find(|(kind, _)| *kind == libc::IFLA_IFNAME);
                 let name = name.map_or(String::new(), |(_, value)| text(value));
-                changed.extend(u32_at(body, 4).map(|index| (index, name)));
+                // A bridge that gives up a member says so in a message of its own family.
+                let left = kind == libc::RTM_DELLINK && body.first() == Some(&(libc::AF_UNSPEC as u8));
+                changed.extend(u32_at(body, 4).map(|index| LinkChange { index, name, left }));
             }
         }
         Ok(if lost { LinkNews::Unknown } else { LinkNews::Of(changed) })

@@ -28,7 +28,8 @@ use ring::Ring;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes of a ring that the kernel allocates at once.
 const BLOCK: usize = 64 << 10;
@@ -79,9 +80,26 @@ struct Device {
 /// What was changed about an interface; undone when the last port on it closes.
 #[derive(Debug)]
 struct Tenure {
-    _joining: Option<SwitchedOff>,
-    ingress: Option<Arc<IngressDrop>>,
+    joining: Vec<Arc<SwitchedOff>>,
+    ingress: Mutex<Option<Arc<IngressDrop>>>,
     offloads: bool,
+    /// The interface was away: what keeps the host out is gone, and the offloads are as they were set.
+    let_go: AtomicBool,
+}
+
+impl Tenure {
+    fn ingress(&self) -> Option<Arc<IngressDrop>> {
+        self.ingress.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn let_go(&self) {
+        self.let_go.store(true, Ordering::Release);
+        *self.ingress.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn was_let_go(&self) -> bool {
+        self.let_go.load(Ordering::Acquire)
+    }
 }
 
 /// Opens an interface in the network namespace of the calling thread: one device for each queue, and remarks on what could
@@ -101,17 +119,22 @@ fn open(
         sockets.push((ring.map_err(|error| refused(interface, error))?, socket));
     }
     let tenure = match held(link.index) {
-        Some(held) if held.offloads == options.offloads => held,
+        Some(held) if held.offloads == options.offloads && !held.was_let_go() => held,
         held => {
-            let ingress = held.map(|held| held.ingress.clone());
-            let ingress = ingress.unwrap_or_else(|| keep_host_out(&link, &mut remarks).map(Arc::new));
-            let switched = SwitchedOff::new(interface, joining(options.offloads)).map_err(|error| {
+            let kept = held.as_ref().filter(|held| !held.was_let_go()).map(|held| held.ingress());
+            let ingress = kept.unwrap_or_else(|| keep_host_out(&link, &mut remarks).map(Arc::new));
+            let mut joining = held.filter(|held| held.was_let_go()).map_or_else(Vec::new, |held| held.joining.clone());
+            let switched = SwitchedOff::new(interface, joined_by(options.offloads)).map_err(|error| {
                 let harm = "frames that the interface joins cannot be taken apart again";
                 remarks.push(format!(
                     "could not switch off the joining of received frames on {interface} ({error}): {harm}"
                 ));
             });
-            Arc::new(Tenure { _joining: switched.ok(), ingress, offloads: options.offloads })
+            joining.extend(
+                switched.ok().filter(|switched| joining.is_empty() || switched.has_changed_any()).map(Arc::new),
+            );
+            let (ingress, let_go) = (Mutex::new(ingress), AtomicBool::new(false));
+            Arc::new(Tenure { joining, ingress, offloads: options.offloads, let_go })
         }
     };
     let joined = fanout::bind(sockets.iter().map(|(_, socket)| socket), link.index);
@@ -237,6 +260,6 @@ fn socket(link: &Link, options: &PacketOptions) -> io::Result<OwnedFd> {
 
 /// What joins received frames and has to be off: the interface itself (LRO), whose work nobody can undo; and the kernel
 /// (GRO), where super-frames are not wanted.
-fn joining(offloads: bool) -> &'static [Offload] {
+fn joined_by(offloads: bool) -> &'static [Offload] {
     if offloads { &[Offload::LargeReceive] } else { &[Offload::LargeReceive, Offload::ReceiveJoining] }
 }

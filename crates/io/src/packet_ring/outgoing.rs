@@ -4,7 +4,8 @@
 //! super-frames would need slots of 64 KB each. So frames go straight from the pool.
 
 use crate::outbox::Outbox;
-use packet::{BATCH, Batch, Pool, Region};
+use packet::{BATCH, Batch, DropReason, Pool, Region};
+use plane::port::{Unsent, refuse, wire_length};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use units::{Instant, Nanos};
@@ -22,12 +23,30 @@ pub(super) struct Outgoing {
     region: Option<Arc<Region>>,
     /// How often the interface has refused the first of them, and since when.
     refused: Option<(u32, Instant)>,
-    lost: u64,
+    /// Frames this long were refused for good.
+    too_long: Option<TooLong>,
+    /// Frames that had to wait and were never sent.
+    late: Unsent,
+}
+
+/// A length that the interface refuses for good, as a veth does whose other end has a smaller MTU.
+#[derive(Debug)]
+struct TooLong {
+    length: usize,
+    /// Shorter frames were accepted since: it is not for lack of room.
+    shorter_passed: bool,
 }
 
 impl Outgoing {
     pub(super) fn new(prefixed: bool) -> Outgoing {
-        Outgoing { outbox: Outbox::new(prefixed), waiting: Batch::new(), region: None, refused: None, lost: 0 }
+        Outgoing {
+            outbox: Outbox::new(prefixed),
+            waiting: Batch::new(),
+            region: None,
+            refused: None,
+            too_long: None,
+            late: Unsent::default(),
+        }
     }
 
     /// How many frames can be sent now.
@@ -40,12 +59,19 @@ impl Outgoing {
         !self.waiting.is_empty()
     }
 
-    /// Frames that were never sent.
-    pub(super) fn lost(&self) -> u64 {
-        self.lost
+    /// Frames that wait, and those that were refused and not told yet.
+    pub(super) fn waiting(&self) -> Unsent {
+        let mut waiting = self.late;
+        self.waiting.as_slice().iter().for_each(|packet| waiting.add(wire_length(packet)));
+        waiting
     }
 
-    /// Sends all of `batch`, at most [`Outgoing::room`].
+    /// Frames that had to wait and were never sent, counted once.
+    pub(super) fn refused_late(&mut self) -> Unsent {
+        std::mem::take(&mut self.late)
+    }
+
+    /// Sends all of `batch`, at most [`Outgoing::room`]. Frames that the interface refuses at once come back in it.
     pub(super) fn send(&mut self, socket: impl AsFd, now: Instant, batch: &mut Batch, pool: &mut Pool) {
         assert!(batch.len() <= self.room(), "never more than there is room for");
         if batch.is_empty() {
@@ -53,7 +79,7 @@ impl Outgoing {
         }
         std::mem::swap(&mut self.waiting, batch);
         pool.export(self.waiting.len());
-        self.go_on(socket, now, pool);
+        self.send_waiting(socket, now, pool, Some(batch));
         if self.is_blocked() && self.region.is_none() {
             self.region = Some(pool.region().clone());
         }
@@ -61,31 +87,48 @@ impl Outgoing {
 
     /// Sends what waits, as far as the interface takes it.
     pub(super) fn go_on(&mut self, socket: impl AsFd, now: Instant, pool: &mut Pool) {
+        self.send_waiting(socket, now, pool, None);
+    }
+
+    fn send_waiting(&mut self, socket: impl AsFd, now: Instant, pool: &mut Pool, mut back: Option<&mut Batch>) {
         let mut was_down = false;
         while self.is_blocked() {
             let error = match self.outbox.send(&socket, self.waiting.as_slice()) {
                 Ok(sent) => {
                     self.refused = None;
-                    self.end(sent, pool);
+                    if self.too_long.is_some() {
+                        self.compare_lengths(sent);
+                    }
+                    pool.import(sent);
+                    self.waiting.drain().take(sent).for_each(|packet| pool.give(packet));
                     continue;
                 }
                 Err(error) => error.raw_os_error().unwrap_or(libc::EIO),
             };
-            match error {
-                libc::EINTR => {}
+            let (count, reason) = match error {
+                libc::EINTR => continue,
                 // Where the interface was switched off since, the first try only fetches that news.
-                libc::ENETDOWN if !was_down => was_down = true,
+                libc::ENETDOWN if !was_down => {
+                    was_down = true;
+                    continue;
+                }
                 // It is off, or there is no memory for more frames in flight.
                 libc::ENETDOWN | libc::EAGAIN => return,
-                libc::ENOBUFS => {
-                    if !self.is_hopeless(now) {
-                        return;
+                libc::ENOBUFS if !self.is_hopeless(now) => return,
+                libc::ENXIO | libc::ENODEV => (self.waiting.len(), DropReason::PortDown),
+                // Too long for the interface (EMSGSIZE), or for its other end (ENOBUFS), or not what its headers say (EINVAL).
+                _ => (1, DropReason::DeviceRefused),
+            };
+            self.refused = None;
+            pool.import(count);
+            for packet in self.waiting.drain().take(count) {
+                match &mut back {
+                    Some(back) => refuse(packet, reason, back),
+                    None => {
+                        self.late.add(wire_length(&packet));
+                        pool.give(packet);
                     }
-                    self.lose(1, pool);
                 }
-                libc::ENXIO | libc::ENODEV => self.lose(self.waiting.len(), pool),
-                // Too long for the interface (EMSGSIZE), or not what its headers say (EINVAL).
-                _ => self.lose(1, pool),
             }
         }
     }
@@ -93,28 +136,38 @@ impl Outgoing {
     /// The interface has dropped the first frame and says so. That may be for lack of room; but a veth drops for ever
     /// what its other end is too small for.
     fn is_hopeless(&mut self, now: Instant) -> bool {
+        let length = self.waiting.as_slice().first().map_or(0, |packet| packet.len());
+        if self.too_long.as_ref().is_some_and(|known| length >= known.length && known.shorter_passed) {
+            return true;
+        }
         let (count, since) = self.refused.get_or_insert((0, now));
         *count += 1;
-        *count >= REFUSALS.0 && now.since(*since) >= REFUSALS.1
+        let hopeless = *count >= REFUSALS.0 && now.since(*since) >= REFUSALS.1;
+        if hopeless {
+            self.too_long = Some(TooLong { length, shorter_passed: false });
+        }
+        hopeless
     }
 
-    fn lose(&mut self, count: usize, pool: &mut Pool) {
-        self.refused = None;
-        self.lost += count as u64;
-        self.end(count, pool);
-    }
-
-    fn end(&mut self, count: usize, pool: &mut Pool) {
-        pool.import(count);
-        self.waiting.drain().take(count).for_each(|packet| pool.give(packet));
+    /// The first `sent` frames were accepted: longer ones may be accepted again.
+    #[cold]
+    fn compare_lengths(&mut self, sent: usize) {
+        let Some(known) = &mut self.too_long else { return };
+        let longest = self.waiting.as_slice()[..sent].iter().map(|packet| packet.len()).max().unwrap_or(0);
+        if longest >= known.length {
+            self.too_long = None;
+        } else {
+            known.shorter_passed = true;
+        }
     }
 }
 
 impl Drop for Outgoing {
     fn drop(&mut self) {
         if let Some(region) = self.region.take() {
-            let (mut pool, count) = (Pool::new(region), self.waiting.len());
-            self.end(count, &mut pool);
+            let mut pool = Pool::new(region);
+            pool.import(self.waiting.len());
+            self.waiting.drain().for_each(|packet| pool.give(packet));
         }
     }
 }

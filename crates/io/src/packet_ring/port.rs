@@ -7,7 +7,7 @@ use crate::{clock, offload, sys, vnet};
 use packet::pool::{FRAME, SUPER_FRAME};
 use packet::wire::complete_checksum;
 use packet::{Batch, DropReason, Packet, Pool};
-use plane::port::{Offloads, Port, PortStatistics, Waiter};
+use plane::port::{Offloads, Port, PortStatistics, Unsent, Waiter};
 use rustix::io::readv;
 use std::cell::Cell;
 use std::io::IoSliceMut;
@@ -85,7 +85,7 @@ impl PacketPort {
 
     /// What keeps the host's own stack out; nothing where it is not kept out.
     pub fn ingress_drop(&self) -> Option<&'static str> {
-        self.device.tenure.ingress.as_ref().map(|drop| drop.mechanism())
+        self.device.tenure.ingress().map(|drop| drop.mechanism())
     }
 
     /// Takes the frame of a slot over, and answers it; or what stands in the way.
@@ -241,6 +241,21 @@ impl Port for PacketPort {
         self.outgoing.send(&self.device.socket, now, batch, pool);
     }
 
+    fn refused_late(&mut self) -> Unsent {
+        self.outgoing.refused_late()
+    }
+
+    fn waiting_inside(&self) -> Unsent {
+        self.outgoing.waiting()
+    }
+
+    /// Asks the kernel each time: a system call. One that is gone has the last it had.
+    fn mtu(&self) -> Option<u16> {
+        let link = &self.device.link;
+        let mtu = sys::interface_mtu(&self.device.socket, &link.name).unwrap_or(link.mtu);
+        Some(u16::try_from(mtu).unwrap_or(u16::MAX))
+    }
+
     fn offloads(&self) -> Offloads {
         Offloads { super_frames: self.device.offloads, checksums: self.device.offloads, gather: true }
     }
@@ -284,10 +299,7 @@ impl Port for PacketPort {
         if let Ok(counted) = sys::get_option(&self.device.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, none) {
             self.lost_before_receive.set(self.lost_before_receive.get() + u64::from(counted.tp_drops));
         }
-        PortStatistics {
-            lost_before_receive: self.lost_before_receive.get(),
-            lost_after_transmit: self.outgoing.lost(),
-        }
+        PortStatistics { lost_before_receive: self.lost_before_receive.get(), lost_after_transmit: 0 }
     }
 }
 

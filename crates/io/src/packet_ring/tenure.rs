@@ -15,6 +15,12 @@ pub(crate) struct Tenures {
 }
 
 impl Tenures {
+    /// The interface of that index has left the network namespace: where it is, the host's stack receives from it.
+    pub(crate) fn let_go(&self, index: u32) {
+        let held = self.held.get(&index).and_then(Weak::upgrade);
+        held.iter().for_each(|tenure| tenure.let_go());
+    }
+
     /// As [`PacketPort::open`], at most `queues` ports; `closer` is what closes the ports before it.
     pub(crate) fn open(
         &mut self,

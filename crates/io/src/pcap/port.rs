@@ -8,7 +8,7 @@ use crate::remarks::{OpenError, Remarks};
 use packet::pool::{FRAME, SUPER_FRAME};
 use packet::{BATCH, Batch, DropReason, Pool};
 use plan::Pace;
-use plane::port::{Port, PortStatistics, Waiter};
+use plane::port::{Port, Unsent, Waiter};
 use std::fs::{self, File};
 use std::path::Path;
 use units::{Instant, Nanos, Rate};
@@ -38,7 +38,8 @@ pub struct PcapPort {
     output: Output,
     flushed: Instant,
     sent: u64,
-    lost: u64,
+    /// Packets that were to be written and are not in the file, still to be told.
+    unwritten: u64,
     remarks: Remarks,
 }
 
@@ -111,7 +112,7 @@ impl PcapPort {
             output,
             flushed: Instant::START,
             sent: 0,
-            lost: 0,
+            unwritten: 0,
             remarks,
         })
     }
@@ -133,7 +134,7 @@ impl PcapPort {
         let Output::File(writer) = &mut self.output else { return };
         if let Err(error) = work(writer) {
             self.remarks.add(format!("port {}: {error}", self.name));
-            self.lost = self.sent - error.written;
+            self.unwritten += self.sent - error.written;
             self.output = Output::Failed;
         }
     }
@@ -241,6 +242,12 @@ impl Port for PcapPort {
     }
 
     fn transmit(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
+        if matches!(self.output, Output::Failed) {
+            for packet in batch.as_mut_slice() {
+                packet.meta_mut().refused = DropReason::DeviceRefused as u8 + 1;
+            }
+            return;
+        }
         for packet in batch.drain() {
             let record = Record {
                 time: now,
@@ -253,11 +260,25 @@ impl Port for PcapPort {
             };
             self.sent += 1;
             match self.output {
-                Output::Failed => self.lost += 1,
+                Output::Failed => self.unwritten += 1,
                 _ => self.write(|writer| writer.packet(&record)),
             }
             pool.give(packet);
         }
+    }
+
+    /// Packets that lay in memory when the disk failed. Their bytes are not known any more.
+    fn refused_late(&mut self) -> Unsent {
+        Unsent { packets: std::mem::take(&mut self.unwritten), bytes: 0 }
+    }
+
+    fn waiting_inside(&self) -> Unsent {
+        Unsent { packets: self.unwritten, bytes: 0 }
+    }
+
+    /// As long as a packet can be: a file has no bound, and may refuse.
+    fn mtu(&self) -> Option<u16> {
+        Some(u16::MAX)
     }
 
     fn link_rate(&self) -> Rate {
@@ -274,10 +295,6 @@ impl Port for PcapPort {
 
     fn undecorated(self: Box<Self>) -> Box<dyn Port> {
         self
-    }
-
-    fn statistics(&self) -> PortStatistics {
-        PortStatistics { lost_before_receive: 0, lost_after_transmit: self.lost }
     }
 }
 

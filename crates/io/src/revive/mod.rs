@@ -16,7 +16,7 @@ use plane::port::Port;
 use port::{Revived, Seat};
 use std::fmt;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
@@ -32,6 +32,8 @@ pub struct Opened {
     pub ports: Vec<Box<dyn Port>>,
     /// The index of the interface.
     pub index: u32,
+    /// The longest IP packet that the ports carry, however much their interface does.
+    pub most: u16,
     pub(crate) claim: Arc<Claim>,
 }
 
@@ -50,6 +52,8 @@ pub trait Device: Send {
     fn makes_its_interface(&self) -> bool {
         false
     }
+    /// The interface of that index has left the network namespace, and the device does not work there.
+    fn let_go(&mut self, _index: u32) {}
     /// Whether it still works though its interface has left the network namespace.
     fn went_elsewhere(&self) -> bool {
         false
@@ -66,15 +70,25 @@ const GONE: u8 = 2;
 /// What a worker's part of a port and the thread have in common.
 struct Shared {
     state: AtomicU8,
+    /// The longest IP packet it carries.
+    mtu: AtomicU16,
     seats: Vec<Seat>,
     /// Held with the interface.
     claim: Mutex<Arc<Claim>>,
 }
 
 impl Shared {
-    fn new(state: u8, queues: usize, claim: Arc<Claim>) -> Shared {
+    fn new((state, mtu): (u8, u16), queues: usize, claim: Arc<Claim>) -> Shared {
         let seats = (0..queues).map(|_| Seat::new()).collect();
-        Shared { state: AtomicU8::new(state), seats, claim: Mutex::new(claim) }
+        Shared { state: AtomicU8::new(state), mtu: AtomicU16::new(mtu), seats, claim: Mutex::new(claim) }
+    }
+
+    fn mtu(&self) -> u16 {
+        self.mtu.load(Ordering::Relaxed)
+    }
+
+    fn set_mtu(&self, mtu: u32, most: u16) {
+        self.mtu.store(u16::try_from(mtu).unwrap_or(u16::MAX).min(most), Ordering::Relaxed);
     }
 
     #[inline]
@@ -97,12 +111,16 @@ struct Watched {
     port: String,
     interface: String,
     index: u32,
+    /// See [`Opened::most`].
+    most: u16,
     device: Box<dyn Device>,
     shared: Weak<Shared>,
     /// Gone, and not yet opened again.
     gone: bool,
     /// Something may have happened to it.
     dirty: bool,
+    /// Its interface has left the network namespace, and may be back already.
+    left: bool,
     /// It works, but in another network namespace, from which no news comes.
     elsewhere: bool,
     /// Why it could not be opened again, as last said.
@@ -162,18 +180,21 @@ impl Reviver {
 
     /// From now on the ports of `opened` follow the interface of that name; `port` is what remarks call them.
     pub fn follow(&self, port: &str, interface: &str, opened: Opened, device: Box<dyn Device>) -> Vec<Box<dyn Port>> {
-        let Opened { ports, index, claim } = opened;
+        let Opened { ports, index, most, claim } = opened;
         let up = ports.iter().all(|port| port.is_up());
-        let shared = Arc::new(Shared::new(state_of(up), ports.len(), claim));
+        let mtu = ports.iter().filter_map(|port| port.mtu()).fold(most, u16::min);
+        let shared = Arc::new(Shared::new((state_of(up), mtu), ports.len(), claim));
         let watched = Watched {
             port: port.to_owned(),
             interface: interface.to_owned(),
             index,
+            most,
             device,
             shared: Arc::downgrade(&shared),
             gone: false,
             // It may have changed since it was opened.
             dirty: true,
+            left: false,
             elsewhere: false,
             said: None,
         };
@@ -232,12 +253,12 @@ impl Thread {
     fn hear(&mut self) {
         let news = self.watch.news().unwrap_or(LinkNews::Unknown);
         for port in &mut self.ports {
-            port.dirty |= match &news {
-                LinkNews::Unknown => true,
-                LinkNews::Of(links) => {
-                    links.iter().any(|(index, name)| *index == port.index || *name == port.interface)
-                }
+            let LinkNews::Of(links) = &news else {
+                port.dirty = true;
+                continue;
             };
+            port.dirty |= links.iter().any(|link| link.index == port.index || link.name == port.interface);
+            port.left |= links.iter().any(|link| link.left && link.index == port.index);
         }
     }
 }
@@ -246,11 +267,17 @@ impl Watched {
     fn look(&mut self, netlink: &mut Netlink, remarks: &Remarks) {
         self.dirty = false;
         let Some(shared) = self.shared.upgrade() else { return };
-        let found = netlink.find_link(&self.interface);
-        if let (Some((index, up)), false) = (found, self.gone)
-            && index == self.index
+        let found = netlink.link(&self.interface).ok();
+        // A device that works wherever its interface is has lost nothing on the way.
+        let lost = std::mem::take(&mut self.left) && !self.device.went_elsewhere();
+        if lost {
+            self.device.let_go(self.index);
+        }
+        if let (Some(link), false) = (&found, self.gone || lost)
+            && link.index == self.index
         {
-            return shared.set(state_of(up));
+            shared.set_mtu(link.mtu, self.most);
+            return shared.set(state_of(link.up && link.running));
         }
         self.elsewhere = !self.gone && found.is_none() && self.device.went_elsewhere();
         if self.elsewhere {
@@ -281,14 +308,15 @@ impl Watched {
                 }
                 self.said = Some(why);
             }
-            Ok(Opened { ports, index, claim }) => {
+            Ok(Opened { ports, index, most, claim }) => {
                 *shared.claim.lock().unwrap_or_else(PoisonError::into_inner) = claim;
                 for (seat, port) in shared.seats.iter().zip(ports) {
                     seat.lay(port);
                 }
-                (self.index, self.gone, self.said) = (index, false, None);
-                let up = netlink.find_link(interface).is_some_and(|(found, up)| found == index && up);
-                shared.set(state_of(up));
+                (self.index, self.most, self.gone, self.said) = (index, most, false, None);
+                let link = netlink.link(interface).ok().filter(|link| link.index == index);
+                link.iter().for_each(|link| shared.set_mtu(link.mtu, most));
+                shared.set(state_of(link.is_some_and(|link| link.up && link.running)));
                 remarks.add(format!("port {port}: {interface} is back"));
             }
         }

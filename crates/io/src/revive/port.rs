@@ -3,8 +3,8 @@
 use super::{GONE, Shared, UP};
 use crate::closer::Closer;
 use crate::wait::Waker;
-use packet::{Batch, Pool};
-use plane::port::{Offloads, Port, PortStatistics, Waiter};
+use packet::{Batch, DropReason, Pool};
+use plane::port::{Offloads, Port, PortStatistics, Unsent, Waiter};
 use std::cell::Cell;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,8 +51,10 @@ pub(super) struct Revived {
     closer: Closer,
     /// The address it had first: that of the router, whatever the interface has when it comes back.
     mac: Option<Mac>,
-    /// What the devices before this one have counted, and what was sent while there was none.
+    /// What the devices before this one have counted.
     before: PortStatistics,
+    /// What the devices before this one had not sent when they went.
+    unsent: Unsent,
     /// The last answer to whether it is up.
     told: Cell<bool>,
     /// The device was exchanged and the worker has not noticed. It has to: who is behind the new one may be others.
@@ -64,7 +66,7 @@ impl Revived {
         let mac = device.mac();
         let before = PortStatistics::default();
         let (told, owes) = (Cell::new(true), Cell::new(false));
-        Revived { device: Some(device), shared, queue, closer, mac, before, told, owes }
+        Revived { device: Some(device), shared, queue, closer, mac, before, unsent: Unsent::default(), told, owes }
     }
 
     #[inline]
@@ -90,7 +92,9 @@ impl Revived {
     #[cold]
     fn exchange(&mut self) {
         let Some(next) = self.seat().take() else { return };
-        let Some(old) = self.device.replace(next) else { return };
+        let Some(mut old) = self.device.replace(next) else { return };
+        self.unsent.join(old.refused_late());
+        self.unsent.join(old.waiting_inside());
         let counted = old.statistics();
         self.before.lost_before_receive += counted.lost_before_receive;
         self.before.lost_after_transmit += counted.lost_after_transmit;
@@ -130,8 +134,25 @@ impl Port for Revived {
             return self.device_mut().transmit(now, batch, pool);
         }
         // The worker has not noticed yet that nothing takes it.
-        self.before.lost_after_transmit += batch.len() as u64;
-        batch.drain().for_each(|packet| pool.give(packet));
+        for packet in batch.as_mut_slice() {
+            packet.meta_mut().refused = DropReason::PortDown as u8 + 1;
+        }
+    }
+
+    fn refused_late(&mut self) -> Unsent {
+        let mut unsent = std::mem::take(&mut self.unsent);
+        unsent.join(self.device_mut().refused_late());
+        unsent
+    }
+
+    fn waiting_inside(&self) -> Unsent {
+        let mut waiting = self.unsent;
+        waiting.join(self.device().waiting_inside());
+        waiting
+    }
+
+    fn mtu(&self) -> Option<u16> {
+        Some(self.shared.mtu())
     }
 
     fn link_rate(&self) -> Rate {
@@ -185,15 +206,20 @@ mod tests {
     use plane::port::{Memory, Wire};
 
     fn revived(device: Memory) -> (Arc<Shared>, Revived) {
-        let shared = Arc::new(Shared::new(UP, 1, Arc::new(Claim::default())));
+        let shared = Arc::new(Shared::new((UP, 1500), 1, Arc::new(Claim::default())));
         (shared.clone(), Revived::new(Box::new(device), shared, 0, Closer::start().unwrap()))
     }
 
-    fn send(port: &mut dyn Port, pool: &mut Pool, bytes: &[u8]) {
+    /// Sends a frame; answers why it came back, where it did.
+    fn send(port: &mut dyn Port, pool: &mut Pool, bytes: &[u8]) -> Option<DropReason> {
         let (mut batch, mut packet) = (Batch::new(), pool.take().unwrap());
         assert!(packet.fill(bytes));
         batch.push(packet);
         port.transmit(Instant::START, &mut batch, pool);
+        let packet = batch.drain().next()?;
+        let code = packet.meta().refused;
+        pool.give(packet);
+        DropReason::ALL.get(usize::from(code) - 1).copied()
     }
 
     fn receive(port: &mut dyn Port, pool: &mut Pool) -> Vec<Vec<u8>> {
@@ -230,13 +256,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_while_the_device_is_gone_is_counted_as_lost() {
+    fn a_port_hands_back_what_is_sent_while_its_device_is_gone() {
         let mut pool = Pool::new(Region::new(16));
         let ((old, mut old_end), (new, mut new_end)) = (Wire::pair(8), Wire::pair(8));
         let (shared, mut port) = revived(old);
         for state in [DOWN, GONE] {
             shared.set(state);
-            send(&mut port, &mut pool, b"lost");
+            assert_eq!(send(&mut port, &mut pool, b"lost"), Some(DropReason::PortDown));
             assert!(!port.is_up());
         }
         assert!(receive(&mut old_end, &mut pool).is_empty());
@@ -246,8 +272,8 @@ mod tests {
         assert!(receive(&mut port, &mut pool).is_empty());
         assert!(port.is_up(), "the worker knows already that it was down");
         assert_eq!(port.waiter(), Waiter::Poll, "that of the device");
-        send(&mut port, &mut pool, b"sent");
+        assert_eq!(send(&mut port, &mut pool, b"sent"), None);
         assert_eq!(receive(&mut new_end, &mut pool), [b"sent"]);
-        assert_eq!((pool.outside(), port.statistics().lost_after_transmit), (0, 2));
+        assert_eq!((pool.outside(), port.statistics(), port.refused_late()), Default::default());
     }
 }

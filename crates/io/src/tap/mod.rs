@@ -88,9 +88,10 @@ impl Taps {
         };
         self.held.insert(name.to_owned(), Arc::downgrade(&device));
         let offloads = device.take_over(options.offloads, &mut remarks).map_err(|error| refused(name, &error))?;
-        let index = device.switch_on(options).map_err(|error| refused(name, &error))?;
+        let (index, mtu) = device.switch_on(options).map_err(|error| refused(name, &error))?;
+        let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
         let queues = device.queues.len().min(queues);
-        let ports = (0..queues).map(|queue| TapPort::new(device.clone(), queue, offloads)).collect();
+        let ports = (0..queues).map(|queue| TapPort::new(device.clone(), queue, offloads, mtu)).collect();
         Ok(OpenedTap { ports, index, made: device.made, remarks })
     }
 }
@@ -149,17 +150,18 @@ impl Device {
         Ok(false)
     }
 
-    /// Switches the host's end on; answers its index.
-    fn switch_on(&self, options: TapOptions) -> io::Result<u32> {
+    /// Switches the host's end on; answers its index and its MTU.
+    fn switch_on(&self, options: TapOptions) -> io::Result<(u32, u32)> {
         let mut netlink = Netlink::open().map_err(|error| error.error)?;
         let link = netlink.link(&self.name).map_err(|error| error.error)?;
-        if self.made && link.mtu != options.mtu {
-            netlink.set_mtu(&self.name, options.mtu).map_err(|error| error.error)?;
+        let mtu = if self.made { options.mtu } else { link.mtu };
+        if link.mtu != mtu {
+            netlink.set_mtu(&self.name, mtu).map_err(|error| error.error)?;
         }
         if !link.up {
             netlink.set_up(&self.name, true).map_err(|error| error.error)?;
         }
-        Ok(link.index)
+        Ok((link.index, mtu))
     }
 }
 

@@ -4,7 +4,7 @@ use super::Device;
 use crate::{sys, vnet};
 use packet::pool::{FRAME, SUPER_FRAME};
 use packet::{BATCH, Batch, DropReason, Packet, Pool};
-use plane::port::{Offloads, Port, PortStatistics, Waiter};
+use plane::port::{Offloads, Port, PortStatistics, Waiter, refuse};
 use rustix::io::{Errno, readv, writev};
 use std::cell::Cell;
 use std::fs::File;
@@ -27,17 +27,19 @@ pub struct TapPort {
     device: Arc<Device>,
     queue: usize,
     offloads: bool,
+    mtu: u16,
     /// Before when nothing is read.
     rests: Instant,
-    lost_after_transmit: u64,
+    /// Frames that the kernel refuses, while a batch is written.
+    refused: Batch,
     /// Counts what the kernel could not leave in the device's queue: for the first port of a device, which speaks for all.
     losses: Option<Losses>,
 }
 
 impl TapPort {
-    pub(super) fn new(device: Arc<Device>, queue: usize, offloads: bool) -> TapPort {
+    pub(super) fn new(device: Arc<Device>, queue: usize, offloads: bool, mtu: u16) -> TapPort {
         let losses = if queue == 0 { Losses::from_now_on(&device.name) } else { None };
-        TapPort { device, queue, offloads, rests: Instant::START, lost_after_transmit: 0, losses }
+        TapPort { device, queue, offloads, mtu, rests: Instant::START, refused: Batch::new(), losses }
     }
 
     pub(super) fn device(&self) -> &Arc<Device> {
@@ -136,10 +138,22 @@ impl Port for TapPort {
                     other => break other,
                 }
             };
-            // The interface is switched off (EIO), gone (EBADFD), or refuses the frame (EINVAL).
-            self.lost_after_transmit += u64::from(written.is_err());
-            pool.give(packet);
+            match written {
+                Ok(_) => pool.give(packet),
+                Err(Errno::IO | Errno::BADFD) => refuse(packet, DropReason::PortDown, &mut self.refused),
+                // Not what its header says (EINVAL), or no memory for it.
+                Err(_) => refuse(packet, DropReason::DeviceRefused, &mut self.refused),
+            }
         }
+        if !self.refused.is_empty() {
+            // Emptied by its drain, `batch` has its room again.
+            std::mem::swap(batch, &mut self.refused);
+        }
+    }
+
+    /// That of the interface when the port was opened. The kernel accepts longer frames; hosts behind it need not.
+    fn mtu(&self) -> Option<u16> {
+        Some(self.mtu)
     }
 
     fn offloads(&self) -> Offloads {
@@ -168,10 +182,7 @@ impl Port for TapPort {
     }
 
     fn statistics(&self) -> PortStatistics {
-        PortStatistics {
-            lost_before_receive: self.losses.as_ref().map_or(0, Losses::count),
-            lost_after_transmit: self.lost_after_transmit,
-        }
+        PortStatistics { lost_before_receive: self.losses.as_ref().map_or(0, Losses::count), lost_after_transmit: 0 }
     }
 }
 

@@ -7,7 +7,7 @@
 
 use super::lent::Lent;
 use super::redirect::{MOST_QUEUES, Redirect};
-use super::socket::{Bind, Failure, Sizes, Socket};
+use super::socket::{Bind, Failure, Sizes, Socket, is_bound};
 use super::{XdpOptions, huge};
 use crate::bpf::{Attached, Hook};
 use crate::clock;
@@ -17,7 +17,7 @@ use crate::remarks::OpenError;
 use crate::wait::{Sleeper, Waker};
 use packet::{Pool, Region};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use units::Nanos;
@@ -88,11 +88,13 @@ pub(super) struct Device {
     pub(super) is_virtual: bool,
     region: Arc<Region>,
     redirect: Redirect,
-    /// There until it is closed.
-    attached: Option<Attached>,
+    /// There until it is closed, or is of no use any more.
+    attached: Mutex<Option<Attached>>,
+    /// The first of the sockets, to ask whether it still has the interface; there until it is closed.
+    first: Option<OwnedFd>,
     /// By the number of the port: its sockets, while no port has them.
     parked: Mutex<Vec<Option<Vec<Socket>>>>,
-    _offloads: Arc<SwitchedOff>,
+    offloads: Vec<Arc<SwitchedOff>>,
     _share: Share,
 }
 
@@ -105,7 +107,7 @@ impl Device {
         ports: usize,
         options: &XdpOptions,
         budget: &Budget,
-        offloads: Arc<SwitchedOff>,
+        offloads: Vec<Arc<SwitchedOff>>,
     ) -> Result<(Device, Vec<String>), OpenError> {
         let name = link.name.clone();
         let ethtool = Ethtool::open().map_err(|error| refused(&name, "asking about it", &error))?;
@@ -139,13 +141,15 @@ impl Device {
         }
         let (share, fill) = budget.share(region.frames(), sockets.len(), options.fill)?;
         sockets.iter_mut().for_each(|socket| socket.fill_up_to(fill));
+        let first = sockets.first().map(|socket| socket.as_fd().try_clone_to_owned()).transpose();
+        let first = first.map_err(|error| refused(&name, "keeping a socket", &error))?;
         // Port n has the queues n, n + ports, n + 2 ports ...
         let ports = ports.clamp(1, sockets.len());
         let mut parked: Vec<Vec<Socket>> = (0..ports).map(|_| Vec::new()).collect();
         sockets.into_iter().for_each(|socket| parked[socket.queue() as usize % ports].push(socket));
         let parked = Mutex::new(parked.into_iter().map(Some).collect());
         let region = region.clone();
-        let attached = Some(attached);
+        let attached = Mutex::new(Some(attached));
         let device = Device {
             link,
             ethtool,
@@ -154,8 +158,9 @@ impl Device {
             region,
             redirect,
             attached,
+            first,
             parked,
-            _offloads: offloads,
+            offloads,
             _share: share,
         };
         Ok((device, remarks))
@@ -168,6 +173,17 @@ impl Device {
 
     pub(super) fn is_of(&self, region: &Arc<Region>) -> bool {
         Arc::ptr_eq(&self.region, region)
+    }
+
+    /// Whether its sockets still have the interface.
+    pub(super) fn is_bound(&self) -> bool {
+        self.first.as_ref().is_some_and(is_bound)
+    }
+
+    /// Detaches its program, for another to take its place. What was switched off for it stays off as long as the answer lives.
+    pub(super) fn give_way(&self) -> Vec<Arc<SwitchedOff>> {
+        *self.attached.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.offloads.clone()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Option<Vec<Socket>>>> {
@@ -215,7 +231,9 @@ impl Drop for Device {
             wait(TICK);
         }
         // Nothing comes in any more: the driver has set up its rings without the program.
-        self.attached = None;
+        self.give_way();
+        // The kernel has done with the sockets when the last descriptor is closed.
+        self.first = None;
         let lent: Vec<Lent> = sockets.into_iter().map(Socket::close).collect();
         if self.way == Way::ZeroCopy {
             // The driver lets go of the queue when the kernel gets to it, and nothing says when.

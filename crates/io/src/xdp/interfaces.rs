@@ -44,6 +44,12 @@ impl Interfaces {
         self.open_when(interface, region, queues, options, || closer.finish())
     }
 
+    /// The interface of that index has left the network namespace: it gets no program of ours where it is.
+    pub(crate) fn let_go(&self, index: u32) {
+        let held = self.held.get(&index).and_then(Weak::upgrade);
+        held.filter(|device| !device.is_bound()).iter().for_each(|device| drop(device.give_way()));
+    }
+
     fn open_when(
         &mut self,
         interface: &str,
@@ -56,23 +62,28 @@ impl Interfaces {
         let mut remarks = Vec::new();
         let held = self.held.get(&link.index).and_then(Weak::upgrade);
         let device = match held {
-            Some(device) if device.is_of(region) => device,
-            Some(_) => {
+            Some(device) if device.is_of(region) && device.is_bound() => device,
+            Some(device) if !device.is_of(region) => {
                 return Err(OpenError {
                     reason: format!("{interface} is a port of another router of this program"),
                     hint: "give each router interfaces of its own".into(),
                 });
             }
-            None => {
+            before => {
                 // What is not held any more may be half given back yet.
                 closed();
                 let index = link.index;
+                // The interface was away. The port that was open on it is dropped as soon as there is another.
+                let mut switched = before.map_or_else(Vec::new, |device| device.give_way());
                 let offloads = [Offload::LargeReceive, Offload::ReceiveJoining, Offload::TagStripping];
                 let offloads = SwitchedOff::new(interface, &offloads).map_err(|error| OpenError {
                     reason: format!("the offloads of {interface} cannot be switched off: {error}"),
                     hint: "it needs CAP_NET_ADMIN: run it as root".into(),
                 })?;
-                let opened = Device::open(link, region, queues, options, &self.budget, offloads.into())?;
+                if switched.is_empty() || offloads.has_changed_any() {
+                    switched.push(offloads.into());
+                }
+                let opened = Device::open(link, region, queues, options, &self.budget, switched)?;
                 remarks = opened.1;
                 let device = Arc::new(opened.0);
                 self.held.retain(|_, held| held.strong_count() > 0);

@@ -30,7 +30,13 @@ pub use device::Way;
 pub use interfaces::Interfaces;
 pub use port::XdpPort;
 
+use packet::pool::FRAME;
 use plan::Checksums;
+
+/// Ethernet header and one tag.
+const LINK_HEADER: usize = 18;
+/// The longest IP packet that fits a frame of the router's pool: the kernel is told of no larger memory.
+pub(crate) const MOST_MTU: u16 = (FRAME - LINK_HEADER) as u16;
 
 /// How a port is opened.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -2,17 +2,16 @@
 
 use super::device::{Device, Way};
 use super::socket::Socket;
+use super::{LINK_HEADER, MOST_MTU};
 use packet::wire::{complete_partial_checksum, ethertype};
-use packet::{Batch, Packet, Pool};
+use packet::{Batch, DropReason, Packet, Pool};
 use plan::Checksums;
-use plane::port::{Port, PortStatistics, Waiter};
+use plane::port::{Port, PortStatistics, Unsent, Waiter, refuse, wire_length};
 use rustix::event::epoll;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use units::{Instant, Mac, Nanos, Rate};
 
-/// Ethernet header and one tag.
-const LINK_HEADER: usize = 18;
 /// How often the interface is asked whether it takes longer frames by now.
 const ASK_AGAIN: Nanos = Nanos::millis(100);
 
@@ -36,14 +35,17 @@ pub struct XdpPort {
     checksums: Checksums,
     rate: Rate,
     longest: Longest,
-    lost_after_transmit: u64,
+    /// Frames that the interface refuses, while a batch is sent.
+    refused: Batch,
+    /// Frames that it has dropped after they were handed to the kernel.
+    late: Unsent,
 }
 
 impl XdpPort {
     pub(super) fn new(device: Arc<Device>, number: usize, checksums: Option<Checksums>) -> XdpPort {
         let sound = if device.is_virtual { Checksums::Complete } else { Checksums::Trust };
         let rate = device.ethtool.link_rate(&device.link.name).unwrap_or(Rate::MAX);
-        let longest = Longest { bytes: device.link.mtu as usize + LINK_HEADER, rests: Instant::START };
+        let longest = Longest { bytes: longest(device.link.mtu), rests: Instant::START };
         let mut port = XdpPort {
             device,
             number,
@@ -55,7 +57,8 @@ impl XdpPort {
             checksums: checksums.unwrap_or(sound),
             rate,
             longest,
-            lost_after_transmit: 0,
+            refused: Batch::new(),
+            late: Unsent::default(),
         };
         port.take_sockets();
         port
@@ -103,16 +106,20 @@ struct Longest {
 }
 
 impl Longest {
-    /// Whether the interface takes a frame of that length by now: its MTU may have been raised. One whose MTU was lowered
-    /// drops frames itself, and says so.
-    #[cold]
-    fn has_become(&mut self, length: usize, device: &Device, now: Instant) -> bool {
+    /// Asks the interface now and then: its MTU may have been changed.
+    #[inline]
+    fn refresh(&mut self, device: &Device, now: Instant) -> usize {
         if now >= self.rests {
-            let mtu = device.ethtool.mtu(&device.link.name).unwrap_or(0);
-            *self = Longest { bytes: self.bytes.max(mtu as usize + LINK_HEADER), rests: now + ASK_AGAIN };
+            let mtu = device.ethtool.mtu(&device.link.name);
+            *self = Longest { bytes: mtu.map_or(self.bytes, longest), rests: now + ASK_AGAIN };
         }
-        length <= self.bytes
+        self.bytes
     }
+}
+
+/// The longest frame of an interface with this MTU, and of the memory that the kernel has of us.
+fn longest(mtu: u32) -> usize {
+    mtu.min(MOST_MTU.into()) as usize + LINK_HEADER
 }
 
 /// One descriptor that is readable where any of the sockets is.
@@ -156,7 +163,7 @@ impl Port for XdpPort {
             });
             socket.refill(pool);
             if socket.is_blocked() {
-                self.lost_after_transmit += socket.kick().lost;
+                self.late.join(socket.kick());
             }
         }
         self.next = if self.next + 1 < count { self.next + 1 } else { 0 };
@@ -173,13 +180,13 @@ impl Port for XdpPort {
 
     fn transmit(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
         assert!(batch.len() <= self.room(), "never more than there is room for");
-        let XdpPort { device, sockets, longest, lost_after_transmit, .. } = self;
+        let XdpPort { device, sockets, longest, refused, late, .. } = self;
         let Some(socket) = sockets.first_mut() else { return };
         socket.collect(pool);
+        let longest = longest.refresh(device, now);
         for packet in batch.drain() {
-            if packet.len() > longest.bytes && !longest.has_become(packet.len(), device, now) {
-                *lost_after_transmit += 1;
-                pool.give(packet);
+            if wire_length(&packet) > longest {
+                refuse(packet, DropReason::DeviceRefused, refused);
                 continue;
             }
             let Err(elsewhere) = socket.push(packet, pool) else { continue };
@@ -188,10 +195,32 @@ impl Port for XdpPort {
                 packet.fill(&elsewhere.whole());
                 socket.push(packet, pool).ok()
             });
-            *lost_after_transmit += u64::from(copied.is_none());
-            pool.give(elsewhere);
+            match copied {
+                Some(()) => pool.give(elsewhere),
+                None => refuse(elsewhere, DropReason::PoolEmpty, refused),
+            }
         }
-        *lost_after_transmit += socket.send().lost;
+        late.join(socket.send());
+        if !refused.is_empty() {
+            // Emptied by its drain, `batch` has its room again.
+            std::mem::swap(batch, refused);
+        }
+    }
+
+    fn refused_late(&mut self) -> Unsent {
+        std::mem::take(&mut self.late)
+    }
+
+    fn waiting_inside(&self) -> Unsent {
+        let mut waiting = self.late;
+        self.sockets.iter().for_each(|socket| waiting.join(socket.waiting()));
+        waiting
+    }
+
+    /// Asks the kernel each time: a system call. One that is gone has the last it had.
+    fn mtu(&self) -> Option<u16> {
+        let mtu = self.device.ethtool.mtu(&self.device.link.name).unwrap_or(self.device.link.mtu);
+        Some(mtu.min(MOST_MTU.into()) as u16)
     }
 
     fn ring(&self) -> u32 {
@@ -228,13 +257,10 @@ impl Port for XdpPort {
     }
 
     fn statistics(&self) -> PortStatistics {
-        self.sockets.iter().map(Socket::losses).fold(
-            PortStatistics { lost_before_receive: 0, lost_after_transmit: self.lost_after_transmit },
-            |sum, (before, after)| PortStatistics {
-                lost_before_receive: sum.lost_before_receive + before,
-                lost_after_transmit: sum.lost_after_transmit + after,
-            },
-        )
+        self.sockets.iter().map(Socket::losses).fold(PortStatistics::default(), |sum, (before, after)| PortStatistics {
+            lost_before_receive: sum.lost_before_receive + before,
+            lost_after_transmit: sum.lost_after_transmit + after,
+        })
     }
 }
 

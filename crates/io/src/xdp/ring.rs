@@ -162,6 +162,26 @@ impl<T: Entry> Producing<T> {
         self.produced.wrapping_sub(self.memory.consumer().load(Ordering::Relaxed)) as usize
     }
 
+    /// The entry that the kernel took last.
+    #[cold]
+    pub(super) fn last_taken(&self) -> T {
+        self.written(self.memory.consumer().load(Ordering::Relaxed).wrapping_sub(1))
+    }
+
+    /// The entries that the kernel has not taken yet.
+    pub(super) fn outstanding(&self) -> impl Iterator<Item = T> {
+        let consumed = self.memory.consumer().load(Ordering::Relaxed);
+        // More than the ring holds no kernel leaves.
+        let count = self.produced.wrapping_sub(consumed).min(self.memory.entries);
+        (0..count).map(move |ahead| self.written(consumed.wrapping_add(ahead)))
+    }
+
+    fn written(&self, counter: u32) -> T {
+        // SAFETY: only we write the entries of this ring, and the kernel only reads them; one that was never written is zeros, and
+        // any bits are a value.
+        unsafe { self.memory.entry(counter).read() }
+    }
+
     #[inline]
     pub(super) fn needs_wakeup(&self) -> bool {
         self.memory.needs_wakeup()

@@ -6,6 +6,7 @@ use crate::clock;
 use crate::sys;
 use crate::wait::{Sleeper, Waker};
 use packet::{Batch, Packet, Pool, Region};
+use plane::port::Unsent;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with};
 use std::io;
@@ -75,13 +76,6 @@ pub(super) struct Socket {
     sending: usize,
     /// Losses that an earlier port has counted.
     forgotten: (u64, u64),
-}
-
-/// What one call to send came to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Kicked {
-    /// Frames that the interface dropped.
-    pub(super) lost: u64,
 }
 
 impl Socket {
@@ -256,7 +250,7 @@ impl Socket {
 
     /// Hands what was put on the ring to the kernel and has it sent.
     #[inline]
-    pub(super) fn send(&mut self) -> Kicked {
+    pub(super) fn send(&mut self) -> Unsent {
         self.to_send.publish();
         self.kick()
     }
@@ -267,15 +261,16 @@ impl Socket {
         self.to_send.waiting() > 0
     }
 
-    /// Asks the kernel to send. What it cannot take now stays and is asked for again.
-    pub(super) fn kick(&mut self) -> Kicked {
-        let mut kicked = Kicked::default();
+    /// Asks the kernel to send; answers the frames that the interface has dropped. What it cannot take now stays and is asked for
+    /// again.
+    pub(super) fn kick(&mut self) -> Unsent {
+        let mut dropped = Unsent::default();
         let mut left = self.to_send.waiting();
         while left > 0 && (!self.zero_copy || self.to_send.needs_wakeup()) {
             // EBUSY: the interface has dropped a frame, and the kernel has stopped to say so. EAGAIN: that was all it does
             // at once, or all the memory there is for frames in flight. ENETDOWN, ENXIO: it is off, or gone.
             if send(&self.socket, &[], SendFlags::DONTWAIT) == Err(Errno::BUSY) {
-                kicked.lost += 1;
+                dropped.add(self.to_send.last_taken().len as usize);
             }
             let now = self.to_send.waiting();
             if now >= left {
@@ -283,7 +278,14 @@ impl Socket {
             }
             left = now;
         }
-        kicked
+        dropped
+    }
+
+    /// Frames that the kernel has not begun to send.
+    pub(super) fn waiting(&self) -> Unsent {
+        let mut waiting = Unsent::default();
+        self.to_send.outstanding().for_each(|frame| waiting.add(frame.len as usize));
+        waiting
     }
 
     /// Counts losses from now on.
@@ -326,6 +328,13 @@ impl Socket {
         drop((fill, received, to_send, sent, socket));
         lent
     }
+}
+
+/// Whether an AF_XDP socket still has its interface. The kernel takes it away for good where the interface leaves the network
+/// namespace, be it for a moment.
+pub(super) fn is_bound(socket: impl AsFd) -> bool {
+    // It reads nothing.
+    recv(socket, &mut [0u8; 0][..], RecvFlags::DONTWAIT) != Err(Errno::NXIO)
 }
 
 impl AsFd for Socket {

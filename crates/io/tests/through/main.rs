@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout)]
 
 mod flooded;
+mod mtu;
 mod multicast;
 mod passthrough;
 mod queues;

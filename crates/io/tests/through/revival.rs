@@ -147,3 +147,94 @@ fn a_tap_device_that_is_removed_is_made_again() {
     });
     running.stop();
 }
+
+/// Waits until the router has remarked `what`, and answers everything that it has remarked since the last time.
+fn await_remark(running: &Running, what: &str) -> Vec<String> {
+    let (mut said, deadline) = (Vec::new(), clock::now() + PATIENCE);
+    while !said.iter().any(|remark: &String| remark.contains(what)) {
+        assert!(clock::now() < deadline, "it does not say '{what}' but {said:?}");
+        said.extend(running.remarks.take());
+        thread::yield_now();
+    }
+    said
+}
+
+/// The law: whatever happens to an interface, once it is there and switched on again the port forwards, and forwards by it.
+#[test]
+fn an_interface_that_is_moved_to_another_namespace_and_back_forwards_again() {
+    let Some(lab) = lab() else { return };
+    for cable in [Cable::Packet, Cable::Plain, Cable::Xdp] {
+        let line = Line::lay(&lab, [cable; 2]);
+        let elsewhere = lab.host("elsewhere").unwrap();
+        let running = line.start("");
+        if running.remarks.take().iter().any(|remark| remark.contains("in place of AF_XDP")) {
+            println!("skipped: no AF_XDP here");
+            continue;
+        }
+        Traffic::beside(&line.client, &line.server, |traffic| {
+            traffic.arrives_after(clock::now(), PATIENCE);
+            // Twice that the router notices, and twice before it can.
+            for (turn, side) in [(0, 1), (1, 0), (2, 1), (3, 0)] {
+                let near = line.side(side).1;
+                let (there, here) = (elsewhere.namespace().clone(), line.router.namespace().clone());
+                change(&line.router, |netlink| netlink.move_to(near, &*there).unwrap());
+                if turn < 2 {
+                    await_remark(&running, "is gone");
+                    // Nobody's program is at it where it is: another may have it there.
+                    change(&elsewhere, |netlink| netlink.set_up(near, true).unwrap());
+                    let deadline = clock::now() + PATIENCE;
+                    while elsewhere.run(|| Netlink::open().unwrap().link(near).unwrap().xdp).unwrap() {
+                        assert!(clock::now() < deadline, "{near} has a program of ours elsewhere ({cable:?})");
+                    }
+                }
+                change(&elsewhere, |netlink| netlink.move_to(near, &*here).unwrap());
+                change(&line.router, |netlink| netlink.set_up(near, true).unwrap());
+                await_remark(&running, "is back");
+                let outage = traffic.arrives_after(clock::now(), RECOVERY);
+                println!("{near} moved away and back: {outage:?} ({cable:?})");
+            }
+        });
+        running.stop();
+    }
+}
+
+#[test]
+fn an_interface_that_is_renamed_and_gets_its_name_back_forwards_again() {
+    let Some(lab) = lab() else { return };
+    for cable in [Cable::Packet, Cable::Xdp] {
+        let line = Line::lay(&lab, [cable; 2]);
+        let running = line.start("");
+        running.remarks.take();
+        Traffic::beside(&line.client, &line.server, |traffic| {
+            traffic.arrives_after(clock::now(), PATIENCE);
+            for near in ["right", "left"] {
+                // Older kernels rename no link that is switched on.
+                change(&line.router, |netlink| netlink.set_up(near, false).unwrap());
+                change(&line.router, |netlink| netlink.rename(near, "other").unwrap());
+                await_remark(&running, "is gone");
+                change(&line.router, |netlink| netlink.rename("other", near).unwrap());
+                change(&line.router, |netlink| netlink.set_up(near, true).unwrap());
+                await_remark(&running, "is back");
+                let outage = traffic.arrives_after(clock::now(), RECOVERY);
+                println!("{near} renamed and named again: {outage:?} ({cable:?})");
+            }
+        });
+        running.stop();
+    }
+}
+
+#[test]
+fn a_tap_device_that_is_moved_back_and_forth_forwards_again() {
+    let Some(lab) = lab() else { return };
+    let running = run(&lab, [Cable::Packet, Cable::Tap], |line, traffic| {
+        for _ in 0..2 {
+            let here = line.router.namespace().clone();
+            change(&line.server, |netlink| netlink.move_to("right", &*here).unwrap());
+            change(&line.router, |netlink| netlink.set_up("right", true).unwrap());
+            line.hand_over(1);
+            let outage = traffic.arrives_after(clock::now(), RECOVERY);
+            println!("right moved back and forth: {outage:?}");
+        }
+    });
+    running.stop();
+}

@@ -124,6 +124,10 @@ impl DropReason {
             PoolEmpty => {
                 "Too many packets wait somewhere: see `switchpath show queues`, or raise `frames` in `[router]`."
             }
+            DeviceRefused => {
+                "See `switchpath show ports` for the interface's MTU and `ip -s link` for what it dropped; a veth drops what its \
+                 other end is too small for. Behind a passthrough port, give both ends one MTU."
+            }
             PortDown => "Connect the port's medium: `switchpath show ports`, `ip link set INTERFACE up`.",
             PortRemoved => "Packets that waited for what a new configuration removed. Nothing to do.",
             LinkLoss => "Meant so by `link` of the port: its `loss`, or the end of its `trace`.",

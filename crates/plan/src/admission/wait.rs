@@ -161,6 +161,9 @@ fn sleep(stages: &Stages<'_>, port: usize) -> Nanos {
     estimator.sleep_max.or_else(|| ring(stages, port).map(Ring::longest_sleep)).unwrap_or(Nanos::ZERO)
 }
 
+/// Packets that a wire in memory holds in each direction: the receive ring of such a port, whatever is measured of it.
+const MEMORY: u32 = 1024;
+
 fn ring(stages: &Stages<'_>, port: usize) -> Option<Ring> {
     let costs = &stages.costs.ports[port];
     let slots = costs.ring?;
@@ -198,10 +201,14 @@ fn above(time: Nanos) -> Nanos {
 pub(super) fn rings(stages: &Stages<'_>, runs: &Runs, claims: &[Claim]) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for (index, port) in stages.plan.ports.iter().enumerate() {
-        let Some(ring) = ring(stages, index) else { continue };
+        let known = ring(stages, index);
         let about = format!("port.{}", port.name);
-        let longest = ring.longest_sleep();
-        if let Some(most) = port.cpu.estimator.and_then(|e| e.sleep_max).filter(|most| *most > longest) {
+        let wire = || Some(Ring { slots: MEMORY, batch: 0, line_rate: port.cpu.line_rate });
+        let sleeps_before = known.or_else(|| wire().filter(|_| port.device.kind == "memory"));
+        let longest = sleeps_before.map_or(Nanos::MAX, Ring::longest_sleep);
+        if let (Some(most), Some(ring)) =
+            (port.cpu.estimator.and_then(|e| e.sleep_max).filter(|most| *most > longest), sleeps_before)
+        {
             let reason =
                 format!("after a sleep of {most} the receive ring of {} packets overflows at line rate", ring.slots);
             warnings.push(Warning {
@@ -210,6 +217,7 @@ pub(super) fn rings(stages: &Stages<'_>, runs: &Runs, claims: &[Claim]) -> Vec<W
                 hint: format!("give sleep_max = \"{longest}\" or less"),
             });
         }
+        let Some(ring) = known else { continue };
         let entering = claims.iter().filter(|claim| claim.entries.contains(&index));
         let come: u64 = entering.map(|claim| claim.rate.within(runs.others(runs.inputs[index]))).sum();
         if come > u64::from(ring.slots) {

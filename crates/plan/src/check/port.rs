@@ -12,8 +12,8 @@ use crate::keys::{
 use crate::names::{self, PORT_PATTERN};
 use crate::text::{TextError, did_you_mean, quote};
 use crate::{
-    Call, Catalogue, DevicePlan, FaultsPlan, InterfacePlan, LinkPlan, MediumPlan, MediumText, Name, Objective,
-    PortPlan, Prefix, SchemeChange,
+    Call, Catalogue, Congestion, DevicePlan, FaultsPlan, InterfacePlan, LinkPlan, MediumPlan, MediumText, Name,
+    Objective, Pace, PortPlan, Prefix, SchemeChange,
 };
 use std::collections::HashMap;
 use std::ops::Range;
@@ -29,6 +29,13 @@ const INTERFACES: [&str; 3] = ["packet", "tap", "xdp"];
 /// Keys of a port that only devices of some kinds have.
 const OPTIONS: [(&str, &[&str]); 4] =
     [("write", &["pcap"]), ("pace", &["pcap"]), ("checksums", &["xdp"]), ("offloads", &["packet", "tap"])];
+
+/// The longest IP packet of ports of some kinds, and why; those of other kinds carry whatever the pool has frames for.
+const MOST_MTU: [(&str, u64, &str); 3] = [
+    ("xdp", FRAME_MTU, "the kernel receives into the frames of the router"),
+    ("memif", FRAME_MTU, "the buffers of the link are as long as the frames of the router"),
+    ("tap", 65_521, "a tap device has no larger MTU"),
+];
 
 /// What the ports are read by.
 pub(super) struct Shared<'c> {
@@ -145,10 +152,23 @@ impl Ports<'_> {
                 (reason, format!("give [router] some super_frames, or an mtu of {FRAME_MTU} at most"))
             });
         }
+        if let Some((_, most, why)) = MOST_MTU.iter().find(|(kind, most, _)| *kind == device.kind && mtu > *most) {
+            let span = section.node("mtu").map_or(section.span.clone(), |node| node.span);
+            report.error(span, Path::Key(&section.path, "mtu"), || {
+                let reason = format!("{} ports carry packets of {most} bytes at most, not {mtu}: {why}", device.kind);
+                let other = if device.kind == "xdp" { ", or device = \"packet:...\"" } else { "" };
+                (reason, format!("write mtu = {most} or less{other}"))
+            });
+        }
         let vrf = self.vrf(report, section, MAIN);
         let mut interfaces = vec![self.interface(report, section, name.clone(), (None, vrf), mtu)];
         (interfaces[0].trust, interfaces[0].objective) = wants(report, section, (false, Objective::None));
         self.vlans(report, section, (&name, vrf), mtu, &mut interfaces);
+        let mut cpu = cpu::port(report, section, self.by.batch);
+        // A file that is read as fast as the router takes it has nothing to lose: it waits for room, unless somebody asks for drops.
+        if device.pace == Pace::Fast && section.node("congestion").is_none() {
+            cpu.congestion = Congestion::Throttle;
+        }
         PortPlan {
             mac: section.text(report, "mac").and_then(|text| mac(report, &text)),
             interfaces,
@@ -159,7 +179,7 @@ impl Ports<'_> {
             faults: faults(report, section),
             state: super::state::of_port(report, section),
             link: self.link(report, section),
-            cpu: cpu::port(report, section, self.by.batch),
+            cpu,
             device,
             name,
         }

@@ -384,10 +384,11 @@ impl<W: Witness> Classifier<'_, W> {
             Outcome::Connected(interface) => interface,
         };
         let egress = self.snapshot.egress(out);
+        let mtu = self.tables.mtu(out, egress.mtu);
         packet.meta_mut().out_interface = out;
         let Some(length) = offload::network_length(packet) else { return refuse(packet, DropReason::BadOffload) };
         self.witness.saw(|| Finding::Hops { left: ttl });
-        self.witness.saw(|| Finding::Fits { interface: out, length, mtu: egress.mtu });
+        self.witness.saw(|| Finding::Fits { interface: out, length, mtu });
         if egress.mtu == 0 {
             // The route's interface is about to go, or not there yet.
             return self.except(packet, Exception::NoRoute);
@@ -395,7 +396,7 @@ impl<W: Witness> Classifier<'_, W> {
         if ttl <= 1 {
             return self.except(packet, Exception::Expired);
         }
-        if length > usize::from(egress.mtu) && !may_be_cut_smaller(packet, egress.mtu) {
+        if length > usize::from(mtu) && !may_be_cut_smaller(packet, mtu) {
             if !may_be_fragmented(packet) {
                 return self.except(packet, Exception::TooBig);
             }

@@ -319,7 +319,8 @@ impl<W: Witness> Classifier<'_, W> {
                 let long = is_to_fragment(packet);
                 *offloads |= long;
                 if whole && !long && packet.meta().refused | packet.meta().exception == 0 {
-                    let mtu = self.snapshot.egress(packet.meta().out_interface).mtu;
+                    let out = packet.meta().out_interface;
+                    let mtu = self.tables.mtu(out, self.snapshot.egress(out).mtu);
                     *memo = Memo { word, target: targets[i], mtu, meta: *packet.meta() };
                 }
             }
@@ -385,7 +386,8 @@ impl<W: Witness> Classifier<'_, W> {
             let (link, interface) = self.tables.adjacencies().hop(adjacency);
             let egress = self.snapshot.egress(interface);
             let redirected = egress.redirects && interface == packet.meta().in_interface;
-            if link.is_resolved() && fact.ttl() > 1 && fact.length <= egress.mtu && !redirected {
+            let mtu = self.tables.mtu(interface, egress.mtu);
+            if link.is_resolved() && fact.ttl() > 1 && fact.length <= mtu && !redirected {
                 return self.path(packet, adjacency, link, interface, egress);
             }
         }

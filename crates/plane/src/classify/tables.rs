@@ -36,6 +36,8 @@ use zerocopy::FromZeros;
 
 /// VRFs there can ever be, the main one included.
 pub const MOST_VRFS: usize = 4096;
+/// Interfaces there can ever be.
+const INTERFACES: usize = u16::MAX as usize + 1;
 
 /// How much the tables take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +66,9 @@ pub struct Tables {
     nodes: Arc<Nodes>,
     /// The VRF of each interface.
     places: Box<[AtomicU16]>,
+    /// By how much the medium below each interface carries less than the longest packet there can be: zero where it has no
+    /// bound, as for every interface at first.
+    short: Box<[AtomicU16; INTERFACES]>,
     adjacencies: Adjacencies,
     groups: Groups,
     state: Mutex<State>,
@@ -90,13 +95,13 @@ impl Tables {
     /// Tables without routes. Panics on limits beyond what the forms of the tables allow.
     pub fn with_limits(limits: TableLimits) -> Self {
         assert!(limits.routes <= 1 << 22, "at most 2^22 routes");
-        let interfaces = usize::from(u16::MAX) + 1;
         Tables {
             fib4: Fib4::new(),
             fib6: Fib6::new(),
             vrfs: (0..MOST_VRFS).map(|_| OnceLock::new()).collect(),
             nodes: Nodes::new(),
-            places: <[AtomicU16]>::new_box_zeroed_with_elems(interfaces).expect("128 KB"),
+            places: <[AtomicU16]>::new_box_zeroed_with_elems(INTERFACES).expect("128 KB"),
+            short: <[AtomicU16; INTERFACES]>::new_box_zeroed().expect("128 KB"),
             adjacencies: Adjacencies::new(limits.adjacencies),
             groups: Groups::new(),
             state: Mutex::new(State::new()),
@@ -124,6 +129,18 @@ impl Tables {
     #[inline(always)]
     pub fn fib6(&self) -> &Fib6 {
         &self.fib6
+    }
+
+    /// The longest IP packet that leaves by `interface` now, in bytes: the smaller of what its configuration says and what the
+    /// medium below it carries.
+    #[inline(always)]
+    pub fn mtu(&self, interface: InterfaceId, configured: u16) -> u16 {
+        configured.min(!self.short[interface.index()].load(Ordering::Relaxed))
+    }
+
+    /// The medium below `interface` carries IP packets of at most `mtu` bytes from now on; without one it has no bound.
+    pub fn set_link_mtu(&self, interface: InterfaceId, mtu: Option<u16>) {
+        self.short[interface.index()].store(!mtu.unwrap_or(u16::MAX), Ordering::Relaxed);
     }
 
     /// The adjacencies routes lead to.

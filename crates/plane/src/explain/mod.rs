@@ -315,8 +315,9 @@ impl Way<'_> {
             (meta.adjacency, meta.version, meta.out_interface) = (COPY, 0, interface);
             let egress = snapshot.egress(interface);
             let length = copy.len() - usize::from(copy.meta().l3);
-            self.steps.add(Step::Found(Finding::Fits { interface, length, mtu: egress.mtu }));
-            if length > usize::from(egress.mtu) {
+            let mtu = tables.mtu(interface, egress.mtu);
+            self.steps.add(Step::Found(Finding::Fits { interface, length, mtu }));
+            if length > usize::from(mtu) {
                 pool.give(copy);
                 return Expected::Dropped(DropReason::TooBig);
             }
@@ -363,7 +364,7 @@ impl Way<'_> {
         }
         self.instructed_at_output(port, &packet);
         if is_to_fragment(&packet) {
-            let cut = self.cut(port, &packet);
+            let cut = self.cut(tables, port, &packet);
             return Ok((packet, cut));
         }
         let down = self.question.reports.iter().flat_map(|report| &report.ports).any(|r| r.port == port && !r.up);
@@ -377,8 +378,9 @@ impl Way<'_> {
     }
 
     /// The fate of a packet that is cut into fragments.
-    fn cut(&self, port: PortId, packet: &Packet) -> Expected {
-        let mtu = self.question.snapshot.egress(packet.meta().out_interface).mtu;
+    fn cut(&self, tables: &Tables, port: PortId, packet: &Packet) -> Expected {
+        let out = packet.meta().out_interface;
+        let mtu = tables.mtu(out, self.question.snapshot.egress(out).mtu);
         let cut = Fragmenter::new(packet.bytes(), usize::from(packet.meta().l3), usize::from(mtu));
         let Some(mut cut) = cut else { return Expected::Dropped(DropReason::TooBig) };
         while cut.next_length() > 0 {

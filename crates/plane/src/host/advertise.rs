@@ -159,7 +159,7 @@ impl Host {
         let Some(attachment) = self.attachments.get(&id) else { return };
         let Some(advertiser) = &attachment.advertiser else { return };
         let Some(source) = attachment.known.link_local() else { return };
-        let (mac, mtu) = (attachment.known.mac, attachment.known.mtu);
+        let (mac, mtu) = (attachment.known.mac, world.mtu(id).unwrap_or(attachment.known.mtu));
         let (plan, ends) = (advertiser.plan.clone(), advertiser.farewells.is_some());
         let prefixes: Vec<ndp::Prefix> = plan.prefixes.iter().filter_map(wire_prefix).collect();
         let message = RouterAdvertisement {
@@ -190,7 +190,7 @@ impl Host {
     ) {
         let now = world.now();
         let Some(attachment) = self.attachments.get_mut(&id) else { return };
-        let mtu = attachment.known.mtu;
+        let mtu = world.mtu(id).unwrap_or(attachment.known.mtu);
         let Some(advertiser) = attachment.advertiser.as_mut() else { return };
         let Some(about) = contradiction(&advertiser.plan, mtu, says, told) else { return };
         advertiser.others.retain(|_, &mut when| now.since(when) < COMPLAINT);

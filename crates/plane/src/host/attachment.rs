@@ -138,6 +138,14 @@ impl Host {
         unheard.into_iter().for_each(|key| self.ask_anew(key, world));
     }
 
+    /// The link of a port carries another longest packet: hosts hear of it with an advertisement.
+    pub fn mtu_changed(&mut self, port: PortId, world: &mut impl World) {
+        let on_port = self.attachments.values().filter(|attachment| attachment.known.port == port);
+        let ids: Vec<InterfaceId> = on_port.map(|attachment| attachment.known.id).collect();
+        ids.into_iter().for_each(|id| self.restart_advertiser(id, world.now()));
+        self.tick(world);
+    }
+
     /// Other rates from now on; the buckets start full again. How much is remembered stays as it was.
     pub fn limit(&mut self, limits: HostLimits) {
         if limits == self.limits {

@@ -21,7 +21,7 @@ impl Host {
         // Of a super-frame its segments have to fit.
         let length = network_length(&packet).unwrap_or(length);
         let out = way(destination, packet.meta().in_interface, world).map(|(interface, _)| interface);
-        let mtu = out.and_then(|id| world.interface(id)).map(|interface| interface.mtu);
+        let mtu = out.and_then(|id| world.mtu(id));
         match mtu {
             Some(mtu) if length > usize::from(mtu) => {
                 self.refuse(packet, Complaint::TooBig { mtu }, DropReason::TooBig, world);

@@ -78,7 +78,7 @@ pub(super) fn mark(l3: &[u8]) -> Option<(IpAddr, Mark)> {
 impl Host {
     /// Sends an IP packet of our own, still without a link header.
     pub(super) fn originate(&mut self, way: Key, packet: Packet, world: &mut impl World) {
-        let Some(link) = world.interface(way.0).map(|interface| interface.mtu) else {
+        let Some(link) = world.mtu(way.0) else {
             return world.drop(packet, DropReason::PortRemoved);
         };
         let now = world.now();

@@ -16,6 +16,10 @@ pub trait World {
     fn now(&self) -> Instant;
     /// An interface of the generation that runs; nothing where it is gone.
     fn interface(&self, id: InterfaceId) -> Option<&Interface>;
+    /// The longest IP packet that leaves by an interface now, in bytes; nothing where it is gone.
+    fn mtu(&self, id: InterfaceId) -> Option<u16> {
+        Some(self.tables().mtu(id, self.interface(id)?.mtu))
+    }
     /// Every interface of the generation that runs.
     fn interfaces(&self) -> &[Interface];
     /// The routes and adjacencies.

@@ -20,13 +20,14 @@ pub(crate) const SAMPLES: usize = 300;
 const COLUMNS: usize = 16;
 
 /// Why packets are dropped at a link; whatever else there is counts as the last.
-const KINDS: [DropReason; 10] = [
+const KINDS: [DropReason; 11] = [
     DropReason::SchemeArrival,
     DropReason::SchemeFront,
     DropReason::SchemeTail,
     DropReason::BufferFull,
     DropReason::SchemeFlush,
     DropReason::LinkLoss,
+    DropReason::DeviceRefused,
     DropReason::PortDown,
     DropReason::PortRemoved,
     DropReason::Shutdown,

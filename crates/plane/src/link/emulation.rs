@@ -10,6 +10,7 @@
 //! though every single wake-up is late. What cannot be made up for is counted, and told.
 
 use super::Link;
+use super::refused::why;
 use crate::fates::Fates;
 use crate::medium::{Crossing, Medium, Trace};
 use packet::{BATCH, Batch, DropReason, Packet};
@@ -397,15 +398,23 @@ impl Link {
     /// What has arrived until `time` leaves by the port.
     fn release(&mut self, time: Instant, fates: &mut Fates) {
         let (id, relayed) = (self.id, self.relayed);
-        let Some(emulation) = &mut self.emulation else { return };
+        let Link { emulation: Some(emulation), port, lines, others, .. } = self else { return };
         loop {
-            emulation.gather(time, fates.now, self.port.room());
+            emulation.gather(time, fates.now, port.room());
             let packets = emulation.batch.len();
             if packets == 0 {
                 return;
             }
-            fates.send(id, &emulation.batch, relayed);
-            self.port.transmit(fates.now, &mut emulation.batch, &mut fates.pool);
+            fates.transmit(id, &mut **port, &mut emulation.batch, relayed);
+            for packet in emulation.batch.drain() {
+                let reason = why(&packet);
+                // It was counted as sent when it left the scheme.
+                lines.counters.sent -= 1;
+                lines.counters.sent_bytes -= lines.length(&packet);
+                lines.counters.dropped += 1;
+                others.dropped(reason, 1);
+                fates.drop_at(id, packet, reason);
+            }
             if packets < BATCH {
                 return;
             }

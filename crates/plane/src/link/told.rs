@@ -132,7 +132,8 @@ impl Link {
         let Size { packets, bytes } = self.backlog();
         let (sent, waited) = (self.lines.counters.sent, self.waited());
         let before = std::mem::replace(&mut self.samples.before, (sent, waited));
-        let sent = sent - before.0;
+        // Packets that were refused late are not counted as sent any more.
+        let sent = sent.saturating_sub(before.0);
         let mean = Nanos::new(waited.wrapping_sub(before.1).checked_div(sent).unwrap_or(0));
         let longest = std::mem::take(self.lines.books.longest());
         let most = std::mem::replace(&mut self.lines.most, packets);

@@ -1,6 +1,6 @@
 //! A port with something around it: everything passes through but what the decoration looks at or changes.
 
-use super::{Offloads, Port, PortStatistics, Waiter};
+use super::{Offloads, Port, PortStatistics, Unsent, Waiter};
 use packet::{Batch, Pool};
 use units::{Instant, Mac, Rate};
 
@@ -35,6 +35,18 @@ impl<D: Decoration> Port for Decorated<D> {
     fn transmit(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
         self.decoration.transmitting(now, batch);
         self.inner.transmit(now, batch, pool);
+    }
+
+    fn refused_late(&mut self) -> Unsent {
+        self.inner.refused_late()
+    }
+
+    fn waiting_inside(&self) -> Unsent {
+        self.inner.waiting_inside()
+    }
+
+    fn mtu(&self) -> Option<u16> {
+        self.inner.mtu()
     }
 
     fn stamps(&self) -> bool {

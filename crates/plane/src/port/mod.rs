@@ -9,13 +9,14 @@ mod memory;
 mod relay;
 mod tap;
 
+pub use crate::offload::wire_length;
 pub use decorated::{Decorated, Decoration};
 pub use fault::{FaultRates, Faults, Faulty};
 pub use memory::{Memory, Wire};
 pub(crate) use relay::{Lane, Relay, relay, stranded};
 pub use tap::{Direction, FrameSink, SharedSink, Tap, Tapped};
 
-use packet::{Batch, Pool};
+use packet::{Batch, DropReason, Pool};
 use units::{Instant, Mac, Rate};
 
 /// What an idle worker may sleep on until a port has something to receive.
@@ -38,8 +39,31 @@ pub enum Waiter {
 pub struct PortStatistics {
     /// Packets the medium lost before the port could receive them (a full receive ring).
     pub lost_before_receive: u64,
-    /// Packets the medium refused after they were sent.
+    /// Packets the medium lost after it had accepted them.
     pub lost_after_transmit: u64,
+}
+
+/// Packets a port was given that have not left, or never will.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Unsent {
+    /// How many.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Unsent {
+    /// One more of `length` bytes.
+    pub fn add(&mut self, length: usize) {
+        self.packets += 1;
+        self.bytes += length as u64;
+    }
+
+    /// As many more as there are in `other`.
+    pub fn join(&mut self, other: Unsent) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
 }
 
 /// What a port can transmit besides packets with nothing left to be done to them.
@@ -68,8 +92,23 @@ pub trait Port: Send {
     }
     /// How many packets [`Port::transmit`] can take now.
     fn room(&self) -> usize;
-    /// Sends all of `batch`, at most `room()`. Ports that share the pool's region export; others give the frames back.
+    /// Sends all of `batch`, at most `room()`. Ports that share the pool's region export; others give the frames back. Packets
+    /// that the medium refuses stay in `batch`, with `refused` set: they are dropped, and never counted as sent.
     fn transmit(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool);
+    /// Packets that the medium has refused after [`Port::transmit`] had returned, each counted once: they had to wait, or the
+    /// refusal came late.
+    fn refused_late(&mut self) -> Unsent {
+        Unsent::default()
+    }
+    /// Packets that were transmitted and have not left: they wait in the port because the medium cannot accept them yet, or it has
+    /// refused them and [`Port::refused_late`] has not told.
+    fn waiting_inside(&self) -> Unsent {
+        Unsent::default()
+    }
+    /// The longest IP packet that the medium carries now, in bytes; nothing where it has no bound.
+    fn mtu(&self) -> Option<u16> {
+        None
+    }
     /// What the medium carries, in bits per second; [`Rate::MAX`] where it has no rate of its own.
     fn link_rate(&self) -> Rate;
     /// Packets that its receive ring holds: more than these are lost between two times it is received by.
@@ -108,6 +147,19 @@ pub trait Port: Send {
     fn statistics(&self) -> PortStatistics {
         PortStatistics::default()
     }
+}
+
+/// Leaves `packet` in `batch` as refused by the medium: see [`Port::transmit`].
+pub fn refuse(mut packet: packet::Packet, reason: DropReason, batch: &mut Batch) {
+    packet.meta_mut().refused = reason as u8 + 1;
+    batch.push(packet);
+}
+
+/// Ends what a port has handed back, for who sends by it without a link before it. Answers how many packets.
+pub fn discard_refused(batch: &mut Batch, pool: &mut Pool) -> u64 {
+    let refused = batch.len() as u64;
+    batch.drain().for_each(|packet| pool.give(packet));
+    refused
 }
 
 /// The kinds of port a configuration may name. All but `memory` are opened by crate `io`.

@@ -9,7 +9,7 @@ use crate::bell::Bell;
 use packet::{Batch, Packet, Pool};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
 use units::{Instant, Mac, Rate};
 
 /// What the worker with the device lets the others know of it.
@@ -19,6 +19,8 @@ struct Mirror {
     rate: AtomicU64,
     /// What it takes: see [`offloads_of`].
     offloads: AtomicU8,
+    /// The MTU of its medium; zero where it has no bound.
+    mtu: AtomicU16,
     /// Nothing will ever arrive again.
     ended: AtomicBool,
     /// The worker at the other end receives.
@@ -60,6 +62,7 @@ pub(crate) fn relay(device: &dyn Port, capacity: usize, owner: Arc<Bell>, other:
         up: AtomicBool::new(device.is_up()),
         rate: AtomicU64::new(device.link_rate().get()),
         offloads: AtomicU8::new(offloads_of(device)),
+        mtu: AtomicU16::new(device.mtu().unwrap_or(0)),
         ended: AtomicBool::new(false),
         attached: AtomicBool::new(false),
     });
@@ -134,6 +137,7 @@ impl Lane {
         self.mirror.up.store(device.is_up(), Ordering::Relaxed);
         self.mirror.rate.store(device.link_rate().get(), Ordering::Relaxed);
         self.mirror.offloads.store(offloads_of(device), Ordering::Relaxed);
+        self.mirror.mtu.store(device.mtu().unwrap_or(0), Ordering::Relaxed);
         if device.waiter() == Waiter::Never && !self.mirror.ended.swap(true, Ordering::Release) {
             self.bell.ring();
         }
@@ -173,6 +177,10 @@ impl Port for Relay {
 
     fn link_rate(&self) -> Rate {
         Rate::bits(self.mirror.rate.load(Ordering::Relaxed))
+    }
+
+    fn mtu(&self) -> Option<u16> {
+        Some(self.mirror.mtu.load(Ordering::Relaxed)).filter(|mtu| *mtu > 0)
     }
 
     fn is_up(&self) -> bool {

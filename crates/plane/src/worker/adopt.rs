@@ -233,15 +233,16 @@ impl Worker {
             }
         };
         self.leave_behind(id);
-        let Worker { ports, remains, .. } = self;
+        let Worker { ports, remains, fates, .. } = self;
         if let Some(state) = &mut ports[id.index()] {
+            state.link.abandon_port(fates);
             state.link.replace_port(|old| {
                 remains.push(Remains::Port(id, old));
                 port
             });
             remains.extend(std::mem::replace(&mut state.lanes, lanes).map(Remains::Lanes));
             // Nothing is on the paths: only what waits at the link has to fit.
-            state.link.refresh_offloads(&mut self.fates);
+            state.link.refresh_offloads(fates);
             state.link.relay(role == Role::Relay);
             state.role = role;
             retired.extend(scheme.into_iter().flat_map(|scheme| self.replace_scheme(id, scheme)));
@@ -271,6 +272,7 @@ impl Worker {
             lanes,
             throttles: false,
             stalled: None,
+            mtu: (None, 0),
             metered: 0,
         });
     }
@@ -323,7 +325,8 @@ impl Worker {
     /// A removed port whose link is empty: gone.
     pub(super) fn close_port(&mut self, id: PortId) {
         self.leave_behind(id);
-        let Some(state) = self.ports.get_mut(id.index()).and_then(Option::take) else { return };
+        let Some(mut state) = self.ports.get_mut(id.index()).and_then(Option::take) else { return };
+        state.link.abandon_port(&mut self.fates);
         if state.lanes.is_some() {
             self.duties.remove(state.input, self.fates.now);
         }
@@ -492,7 +495,7 @@ impl Worker {
         let Worker { ports, batch, fates, crew, .. } = self;
         for (index, state) in ports.iter_mut().enumerate().filter_map(|(i, state)| Some((i, state.as_mut()?))) {
             if let Some(lanes) = &mut state.lanes {
-                lanes.drain(&mut *state.link.port, fates);
+                lanes.drain(PortId::at(index), &mut *state.link.port, fates);
                 lanes.discard(DropReason::Shutdown, fates);
             }
             for _ in 0..if state.role == Role::Relay { LEFT_BEHIND } else { 0 } {
@@ -541,6 +544,7 @@ impl Worker {
         for state in self.ports.iter_mut().flatten() {
             state.link.clear(DropReason::Shutdown, &mut self.fates);
         }
+        self.count_refused();
         self.empty_rings();
         self.count_forsaken();
         self.audit();

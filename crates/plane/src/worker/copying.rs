@@ -7,7 +7,7 @@
 use super::Worker;
 use super::duties::Duties;
 use super::onward::enter;
-use crate::classify::{Dispatch, Target};
+use crate::classify::{Dispatch, Tables, Target};
 use crate::event::Stage;
 use crate::fates::Fates;
 use crate::multicast::{COPY, GroupCounters, MulticastRoute};
@@ -20,6 +20,7 @@ use units::InterfaceId;
 /// Who makes copies, and what it needs for that of its worker.
 pub(super) struct Copier<'a> {
     pub snapshot: &'a Snapshot,
+    pub tables: &'a Tables,
     pub dispatch: &'a Dispatch,
     pub fates: &'a mut Fates,
     pub instances: &'a mut [Option<Instance>],
@@ -33,9 +34,10 @@ impl Worker {
     /// Makes the copies of a packet that is to be copied. It is already counted at its port.
     #[cold]
     pub(super) fn replicate(&mut self, packet: Packet) {
-        let Worker { snapshot, dispatch, fates, instances, duties, groups, touched, .. } = self;
+        let Worker { snapshot, tables, dispatch, fates, instances, duties, groups, touched, .. } = self;
         let counters = &mut groups[..];
-        Copier { snapshot, dispatch, fates, instances, duties, counters, touched: Some(touched) }.replicate(packet);
+        Copier { snapshot, tables, dispatch, fates, instances, duties, counters, touched: Some(touched) }
+            .replicate(packet);
     }
 }
 
@@ -90,7 +92,7 @@ impl Copier<'_> {
 
     /// Makes one copy. Answers whether it is on its path.
     fn copy_to(&mut self, shared: &Shared, out: InterfaceId, original: usize) -> bool {
-        let Copier { snapshot, dispatch, fates, instances, duties, touched, .. } = self;
+        let Copier { snapshot, tables, dispatch, fates, instances, duties, touched, .. } = self;
         let Some(mut copy) = shared.copy(&mut fates.pool) else {
             fates.miss_copy(shared.packet(), DropReason::PoolEmpty);
             return false;
@@ -108,7 +110,7 @@ impl Copier<'_> {
             fates.drop(copy, DropReason::PortRemoved);
             return false;
         };
-        if length > usize::from(egress.mtu) {
+        if length > usize::from(tables.mtu(out, egress.mtu)) {
             // No ICMP error is sent about what went to a group (RFC 1812 4.3.2.7).
             fates.drop(copy, DropReason::TooBig);
             return false;

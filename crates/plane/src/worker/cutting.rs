@@ -64,7 +64,7 @@ impl Worker {
     #[cold]
     pub(super) fn put(&mut self, target: Target) -> usize {
         let can = self.port_takes(target);
-        let Worker { instances, batch, fates, snapshot, .. } = self;
+        let Worker { instances, batch, fates, snapshot, tables, .. } = self;
         let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return 0 };
         for mut packet in batch.drain() {
             if !must_cut(&packet, can) && !is_to_fragment(&packet) {
@@ -78,7 +78,8 @@ impl Worker {
                 }
                 continue;
             }
-            let mtu = usize::from(snapshot.egress(packet.meta().out_interface).mtu);
+            let out = packet.meta().out_interface;
+            let mtu = usize::from(tables.mtu(out, snapshot.egress(out).mtu));
             match Half::new(packet, mtu) {
                 // Only the last of the batch can be one.
                 Ok(half) => instance.half = Some(half),

@@ -4,11 +4,13 @@
 //! the owner. What the others want transmitted goes out in turns, beside what the owner's own link sends.
 
 use super::executing::STAYS;
+use super::refusal;
 use crate::fates::Fates;
-use crate::offload::{fit, must_cut};
-use crate::port::{Lane, Port};
+use crate::offload::{fit, must_cut, wire_length};
+use crate::port::{Lane, Port, Unsent};
 use packet::wire::{ethertype, flow_hash};
 use packet::{Batch, DropReason, Packet};
+use units::PortId;
 
 /// The number of the hash by which flows are spread. Another than the schemes', so that their queues are not filled unevenly. The key
 /// holds for a router's life, so that a flow stays on its worker for as long as the number of workers is the same.
@@ -17,6 +19,8 @@ pub(crate) const SPREAD: u64 = 0x8c3f_0e61_d7a5_492b;
 /// The owner's side of what a queue of a device is to other workers.
 pub(crate) struct Lanes {
     lanes: Vec<Lane>,
+    /// See [`Lanes::unsent`].
+    unsent: Unsent,
     /// Packets for each of the lanes, while a batch is spread.
     sorted: Vec<Batch>,
     own: Batch,
@@ -49,6 +53,7 @@ impl Lanes {
         let sorted = lanes.iter().map(|_| Batch::new()).collect();
         Lanes {
             lanes,
+            unsent: Unsent::default(),
             sorted,
             own: Batch::new(),
             out: Batch::new(),
@@ -104,9 +109,9 @@ impl Lanes {
         spread
     }
 
-    /// Transmits what other workers want transmitted, as far as `port` has room. Answers how many packets.
+    /// Transmits what other workers want transmitted, as far as `port`, called `id`, has room. Answers how many packets.
     #[inline]
-    pub fn drain(&mut self, port: &mut dyn Port, fates: &mut Fates) -> usize {
+    pub fn drain(&mut self, id: PortId, port: &mut dyn Port, fates: &mut Fates) -> usize {
         let mut drained = 0;
         let mut active = self.active();
         while active > 0 {
@@ -130,12 +135,23 @@ impl Lanes {
             if packets == 0 {
                 return drained;
             }
-            fates.ledger.send(packets as u64);
             port.transmit(fates.now, &mut self.out, &mut fates.pool);
+            fates.ledger.send((packets - self.out.len()) as u64);
+            for packet in self.out.drain() {
+                // The other worker's link has counted it as sent.
+                self.unsent.add(wire_length(&packet));
+                let reason = refusal(&packet).unwrap_or(DropReason::DeviceRefused);
+                fates.drop_at(id, packet, reason);
+            }
             drained += packets;
             active = self.active();
         }
         drained
+    }
+
+    /// Packets that other workers' links have counted as sent, and that the medium has refused.
+    pub fn unsent(&self) -> Unsent {
+        self.unsent
     }
 
     /// Where the device takes less than a moment ago, what other workers have not made fit is lost, as what was in the
@@ -406,7 +422,7 @@ mod tests {
         device.1 = Offloads::default();
         lanes.reflect(&device);
         assert_eq!(port.offloads(), Offloads::default());
-        assert_eq!(lanes.drain(&mut device, &mut fates), 2);
+        assert_eq!(lanes.drain(PortId(0), &mut device, &mut fates), 2);
         let ledger = &fates.ledger;
         assert_eq!((ledger.taken_over(), ledger.sent(), ledger.dropped_for(DropReason::PortDown)), (3, 2, 1));
         ledger.check(fates.pool.outside()).unwrap();

@@ -107,6 +107,8 @@ struct PortState {
     throttles: bool,
     /// Packets that were received and wait for room on their paths.
     stalled: Option<Box<Stalled>>,
+    /// The longest IP packet its medium carried when last looked at, and the longest of its configuration.
+    mtu: (Option<u16>, u16),
     /// Bytes sent that a meter was told of.
     metered: u64,
 }
@@ -135,6 +137,7 @@ impl PortState {
     fn may_close(&self) -> bool {
         self.link.backlog().packets == 0
             && self.link.under_way() == 0
+            && self.link.port.waiting_inside().packets == 0
             && self.lanes.as_ref().is_none_or(|lanes| lanes.is_finished())
     }
 }

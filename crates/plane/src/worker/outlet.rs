@@ -145,8 +145,8 @@ impl World for Outlet<'_> {
         }
         self.count(|counters| counters.diverted += 1);
         if target == COPIED {
-            let Outlet { snapshot, dispatch, fates, instances, duties, groups: counters, .. } = self;
-            let mut copier = Copier { snapshot, dispatch, fates, instances, duties, counters, touched: None };
+            let Outlet { snapshot, tables, dispatch, fates, instances, duties, groups: counters, .. } = self;
+            let mut copier = Copier { snapshot, tables, dispatch, fates, instances, duties, counters, touched: None };
             return copier.replicate(packet);
         }
         let Some(instance) = self.instances.get_mut(usize::from(target)).and_then(Option::as_mut) else {

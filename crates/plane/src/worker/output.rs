@@ -185,7 +185,7 @@ impl Worker {
             }
         }
         if let Some(lanes) = &mut state.lanes {
-            moved += lanes.drain(&mut *state.link.port, fates);
+            moved += lanes.drain(port, &mut *state.link.port, fates);
         }
         if let Some(end) = state.closing
             && !more

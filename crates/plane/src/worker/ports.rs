@@ -3,6 +3,7 @@
 use super::{PortState, Role, Worker};
 use crate::classify::Tables;
 use crate::event::Event;
+use crate::fates::Fates;
 use crate::registered::InstructionTrouble;
 use crate::snapshot::Snapshot;
 use schemes::Trouble;
@@ -37,7 +38,12 @@ impl Worker {
             if let Some(line) = state.link.scheme_remark() {
                 fates.event(&Event::GuestSaid { worker: *id, port: PortId::at(index), line: &line });
             }
+            let other_mtu = observe_mtu(PortId::at(index), state, (tables, snapshot), fates);
             if !state.link.watch(fates) {
+                if other_mtu && self.id == WorkerId(0) {
+                    self.with_host(self.dispatch.control, |host, world| host.mtu_changed(PortId::at(index), world));
+                    self.host_due = self.host.next();
+                }
                 continue;
             }
             let (port, up) = (PortId::at(index), state.link.is_up());
@@ -52,15 +58,46 @@ impl Worker {
         }
     }
 
+    /// Counts what the media of its ports have refused late.
+    pub(super) fn count_refused(&mut self) {
+        let Worker { ports, fates, .. } = self;
+        ports.iter_mut().flatten().for_each(|state| state.link.count_refused(fates));
+    }
+
     /// Tells the tables which ports are up: groups of next hops leave out those behind a port that is not.
-    pub(super) fn tell_ports(&self) {
-        for (index, state) in self.ports.iter().enumerate() {
-            let device = |state: &&PortState| state.role == Role::Device && state.closing.is_none();
-            if let Some(state) = state.as_ref().filter(device) {
-                tell_tables(&self.tables, &self.snapshot, PortId::at(index), state.link.is_up());
+    pub(super) fn tell_ports(&mut self) {
+        let Worker { ports, fates, tables, snapshot, .. } = self;
+        for (index, state) in ports.iter_mut().enumerate() {
+            let Some(state) = state.as_mut().filter(|state| state.closing.is_none()) else { continue };
+            observe_mtu(PortId::at(index), state, (tables, snapshot), fates);
+            if state.role == Role::Device {
+                tell_tables(tables, snapshot, PortId::at(index), state.link.is_up());
             }
         }
     }
+}
+
+/// Looks at what the medium of a port carries, and passes it on to the tables. Answers whether that is news; there is an event
+/// where it is less than the configuration says, or was.
+fn observe_mtu(
+    port: PortId,
+    state: &mut PortState,
+    (tables, snapshot): (&Tables, &Snapshot),
+    fates: &mut Fates,
+) -> bool {
+    let mtu = state.link.port.mtu();
+    let interfaces = || snapshot.interfaces.iter().filter(|interface| interface.port == port);
+    let Some(configured) = interfaces().map(|interface| interface.mtu).max() else { return false };
+    let known = std::mem::replace(&mut state.mtu, (mtu, configured));
+    // A relay knows it from the worker with the device, and a little later.
+    if state.role == Role::Device {
+        interfaces().for_each(|interface| tables.set_link_mtu(interface.id, mtu));
+        let is_short = |(mtu, configured): (Option<u16>, u16)| mtu.is_some_and(|mtu| mtu < configured);
+        if known != state.mtu && (is_short(known) || is_short(state.mtu)) {
+            fates.event(&Event::PortMtu { port, mtu: mtu.unwrap_or(u16::MAX), configured });
+        }
+    }
+    known != state.mtu
 }
 
 /// Tells the tables whether the interfaces of a port are up.

@@ -1,7 +1,7 @@
 //! What a worker tells of itself: a copy of its counters, made between two steps.
 
 use super::duties::Task;
-use super::{Onlookers, Role, Worker};
+use super::{Onlookers, PortState, Role, Worker};
 use crate::event::Event;
 use crate::function::Counter;
 use crate::host::NeighbourReport;
@@ -10,7 +10,7 @@ use crate::link::{LinkCounters, LinkReport};
 use crate::multicast::GroupCounters;
 use crate::objective::Demand;
 use crate::path::{Fill, PathCounters};
-use crate::port::PortStatistics;
+use crate::port::{PortStatistics, Unsent};
 use crate::scheduler::task::{Remark, TaskView, Times};
 use crate::scheduler::trace::Trace;
 use crate::snapshot::Snapshot;
@@ -44,6 +44,11 @@ pub struct PortReport {
     pub backlog: u32,
     /// Bytes of those.
     pub backlog_bytes: Bytes,
+    /// Packets that the links of all its workers count as sent and that have not left: the medium has refused them, or they wait
+    /// in the port. [`PortReport::together`] takes them off.
+    pub unsent: Unsent,
+    /// The longest IP packet that its medium carries.
+    pub mtu: Option<u16>,
     /// What its medium carries.
     pub rate: Rate,
     /// What the medium lost.
@@ -64,13 +69,18 @@ impl PortReport {
                 None => ports.push(report.clone()),
             }
         }
+        for port in &mut ports {
+            let Unsent { packets, bytes } = std::mem::take(&mut port.unsent);
+            port.link.sent = port.link.sent.saturating_sub(packets);
+            port.link.sent_bytes = port.link.sent_bytes.saturating_sub(bytes);
+        }
         ports
     }
 
     fn add(&mut self, other: &PortReport) {
         if self.relayed && !other.relayed {
             // Who has the device knows best.
-            (self.up, self.rate, self.relayed) = (other.up, other.rate, false);
+            (self.up, self.rate, self.mtu, self.relayed) = (other.up, other.rate, other.mtu, false);
         }
         self.closing |= other.closing;
         self.received += other.received;
@@ -79,6 +89,7 @@ impl PortReport {
         self.demand += other.demand;
         self.backlog += other.backlog;
         self.backlog_bytes += other.backlog_bytes;
+        self.unsent.join(other.unsent);
         self.statistics.lost_before_receive += other.statistics.lost_before_receive;
         self.statistics.lost_after_transmit += other.statistics.lost_after_transmit;
         for &(reason, packets) in &other.drops {
@@ -219,11 +230,15 @@ pub fn add_counters(sum: &mut Vec<Vec<Counter>>, other: Vec<Vec<Counter>>) {
 impl Worker {
     /// A copy of all counters. Allocates: made on request, never on the fast path.
     pub fn report(&self) -> WorkerReport {
+        let waiting = |state: &PortState| state.link.port.waiting_inside().packets;
+        let waiting: u64 = self.ports.iter().flatten().map(waiting).sum();
+        let mut ledger = self.fates.ledger.clone();
+        ledger.withhold(waiting);
         WorkerReport {
             worker: self.id,
             generation: self.snapshot.generation,
-            ledger: self.fates.ledger.clone(),
-            held: self.fates.pool.outside(),
+            ledger,
+            held: self.fates.pool.outside() + waiting,
             frames_spare: self.fates.pool.region().spare(),
             ports: self.report_ports(),
             paths: self.report_paths(),
@@ -297,7 +312,13 @@ impl Worker {
     fn report_ports(&self) -> Vec<PortReport> {
         let open = self.ports.iter().enumerate().filter_map(|(i, p)| Some((PortId::at(i), p.as_ref()?)));
         open.map(|(port, state)| {
-            let backlog = state.link.backlog();
+            let (backlog, waiting) = (state.link.backlog(), state.link.port.waiting_inside());
+            // Packets that other workers' links count as sent were refused: those are dropped.
+            let mut unsent = state.link.unsent();
+            state.lanes.iter().for_each(|lanes| unsent.join(lanes.unsent()));
+            let mut link = state.link.counters();
+            link.dropped += unsent.packets;
+            unsent.join(waiting);
             PortReport {
                 port,
                 up: state.link.is_up(),
@@ -305,10 +326,12 @@ impl Worker {
                 relayed: state.role == Role::Relay,
                 received: if state.role == Role::Relay { 0 } else { state.received },
                 received_bytes: if state.role == Role::Relay { 0 } else { state.received_bytes },
-                link: state.link.counters(),
+                link,
                 demand: state.link.demand(),
-                backlog: backlog.packets,
-                backlog_bytes: backlog.bytes,
+                backlog: backlog.packets + waiting.packets as u32,
+                backlog_bytes: backlog.bytes + Bytes::new(waiting.bytes),
+                unsent,
+                mtu: state.link.port.mtu(),
                 rate: state.link.port.link_rate(),
                 statistics: state.link.port.statistics(),
                 drops: self.fates.drops_at(port),

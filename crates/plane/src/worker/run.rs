@@ -222,7 +222,8 @@ impl Worker {
     pub(super) fn sent_bytes(&mut self, port: PortId) -> u64 {
         let Some(Some(state)) = self.ports.get_mut(port.index()) else { return 0 };
         let sent = state.link.counters().sent_bytes;
-        sent - std::mem::replace(&mut state.metered, sent)
+        // Packets that were refused late have not left.
+        sent.saturating_sub(std::mem::replace(&mut state.metered, sent))
     }
 
     /// Receives and classifies whatever has come, packet by packet, before anything else goes on. Answers the packets.

@@ -54,7 +54,7 @@ impl Worker {
         let mut done = Input::default();
         let Some(Some(state)) = self.ports.get_mut(port.index()) else { return done };
         if let Some(lanes) = &mut state.lanes {
-            done.drained = lanes.drain(&mut *state.link.port, &mut self.fates);
+            done.drained = lanes.drain(port, &mut *state.link.port, &mut self.fates);
             if state.closing.is_some() || !lanes.is_attached() {
                 done.used = self.lap(meter, Work::new(Of::Input, done.drained, 0).at(port));
                 return done;

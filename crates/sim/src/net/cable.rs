@@ -9,7 +9,7 @@ use crate::frame::Tag;
 use crate::net::card::{Frame, Waiting};
 use packet::{Batch, Pool};
 use plane::medium::Crossing;
-use plane::port::Port;
+use plane::port::{Port, discard_refused};
 use units::Instant;
 
 /// The near end of a cable.
@@ -17,11 +17,13 @@ pub(crate) struct Cable {
     port: Box<dyn Port>,
     /// What is on its way in or out; empty otherwise.
     batch: Batch,
+    /// Frames that the kernel refused.
+    refused: u64,
 }
 
 impl Cable {
     pub fn new(port: Box<dyn Port>) -> Box<Cable> {
-        Box::new(Cable { port, batch: Batch::new() })
+        Box::new(Cable { port, batch: Batch::new(), refused: 0 })
     }
 
     pub fn has_arrivals(&self) -> bool {
@@ -35,7 +37,7 @@ impl Cable {
     /// Frames that the kernel lost at this end.
     pub fn lost(&self) -> u64 {
         let counted = self.port.statistics();
-        counted.lost_before_receive + counted.lost_after_transmit
+        counted.lost_before_receive + counted.lost_after_transmit + self.refused
     }
 }
 
@@ -97,6 +99,7 @@ impl Net {
         }
         if !cable.batch.is_empty() {
             cable.port.transmit(Instant::new(now), &mut cable.batch, pool);
+            cable.refused += discard_refused(&mut cable.batch, pool) + cable.port.refused_late().packets;
         }
         self.cards[index].cable = Some(cable);
     }

@@ -5,7 +5,7 @@ use crate::describe::{End, World};
 use crate::frame::Tag;
 use crate::net::{Fates, Flow, Net};
 use packet::{Batch, Pool, Region};
-use plane::port::Port;
+use plane::port::{Port, discard_refused};
 use std::sync::Arc;
 use units::Instant;
 
@@ -31,6 +31,8 @@ pub struct Stations {
     pub(crate) sent: Vec<Vec<u64>>,
     /// The most that a packet was sent late, in the time of the world.
     pub(crate) late: u64,
+    /// Frames that the kernel refused.
+    refused: u64,
 }
 
 impl Stations {
@@ -39,7 +41,7 @@ impl Stations {
         let net = Net::new(world, flows, &vec![None; world.cards.len()]);
         let (end, width) = (world.duration.get(), world.sample.get());
         let pool = Pool::new(Region::new(FRAMES));
-        Stations { common, net, ports, pool, batch: Batch::new(), end, width, sent, late: 0 }
+        Stations { common, net, ports, pool, batch: Batch::new(), end, width, sent, late: 0, refused: 0 }
     }
 
     /// Sends and takes in until the router has come to the end of the world and nothing is under way any more.
@@ -83,7 +85,9 @@ impl Stations {
         }
         let sent = self.batch.len();
         if sent > 0 {
-            self.ports[card].transmit(Instant::new(now), &mut self.batch, &mut self.pool);
+            let port = &mut self.ports[card];
+            port.transmit(Instant::new(now), &mut self.batch, &mut self.pool);
+            self.refused += discard_refused(&mut self.batch, &mut self.pool) + port.refused_late().packets;
         }
         sent
     }
@@ -106,6 +110,6 @@ impl Stations {
     /// Frames that the kernel lost between the stations and the router: it did not take them, or had no room for them.
     pub(crate) fn lost(&self) -> u64 {
         let counted = self.ports.iter().map(|port| port.statistics());
-        counted.map(|counted| counted.lost_before_receive + counted.lost_after_transmit).sum()
+        counted.map(|counted| counted.lost_before_receive + counted.lost_after_transmit).sum::<u64>() + self.refused
     }
 }

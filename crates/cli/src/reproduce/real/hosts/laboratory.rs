@@ -147,10 +147,15 @@ impl Laboratory {
                 dropped: port.dropped_packets,
                 marked: port.marked_packets,
                 waiting: port.backlog_packets,
-                kernel_lost: port.lost_before_receive_packets + port.lost_after_transmit_packets,
+                kernel_lost: port.lost_before_receive_packets + port.lost_after_transmit_packets + refused(port),
             })
         }))
     }
+}
+
+/// Packets that the kernel refused when they were to be transmitted.
+fn refused(port: &control::api::Port) -> u64 {
+    port.drops.iter().filter(|drop| drop.reason == "device_refused").map(|drop| drop.packets).sum()
 }
 
 /// How a run went, seen from its end.

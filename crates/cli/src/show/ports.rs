@@ -1,0 +1,71 @@
+//! `switchpath show ports`: one line a port.
+
+use super::{Shown, per_second};
+use crate::output::{Rows, rate, short};
+use anyhow::Result;
+use control::api;
+use std::io::Write;
+
+impl Shown for api::Ports {
+    fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()> {
+        let mut rows = Rows::new(&[
+            "port",
+            "device",
+            "state",
+            ">rate",
+            ">mtu",
+            ">received",
+            ">sent",
+            ">dropped",
+            ">backlog",
+            ">in",
+            ">out",
+            ">in/s",
+            ">out/s",
+        ]);
+        for port in &self.ports {
+            let old = before.and_then(|b| b.ports.iter().find(|p| p.name == port.name).map(|p| (b.time_ns, p)));
+            let between = |value: fn(&api::Port) -> u64, show: &dyn Fn(f64) -> String| {
+                per_second((value(port), self.time_ns), old.map(|(time, port)| (value(port), time)), show)
+            };
+            let bits = |bytes: f64| rate(bytes * 8.0);
+            let state = match (port.closing, port.up) {
+                (true, _) => "closing",
+                (_, true) => "up",
+                _ => "down",
+            };
+            rows.add([
+                port.name.clone(),
+                port.device.clone(),
+                state.into(),
+                port.link_rate_bps.map_or("-".into(), |bps| rate(bps as f64)),
+                mtu(port),
+                port.received_packets.to_string(),
+                port.sent_packets.to_string(),
+                port.drops.iter().map(|drop| drop.packets).sum::<u64>().to_string(),
+                port.backlog_packets.to_string(),
+                between(|p| p.received_bytes, &bits),
+                between(|p| p.sent_bytes, &bits),
+                between(|p| p.received_packets, &short),
+                between(|p| p.sent_packets, &short),
+            ]);
+        }
+        rows.print(out)?;
+        for port in self.ports.iter().filter(|port| port.classify_over_budget_packets > 0) {
+            let packets = short(port.classify_over_budget_packets as f64);
+            writeln!(out, "{}: {packets} packets took longer to classify than classify_budget allows", port.name)?;
+        }
+        Ok(())
+    }
+}
+
+/// The MTU of a port; where its device accepts less than the configuration says, both: `1400 of 1500`.
+fn mtu(port: &api::Port) -> String {
+    let now = port.interfaces.iter().map(|interface| interface.mtu_bytes).max();
+    let configured = port.interfaces.iter().map(|interface| interface.configured_mtu_bytes).max();
+    match (now, configured) {
+        (Some(now), Some(configured)) if now < configured => format!("{now} of {configured}"),
+        (Some(now), _) => now.to_string(),
+        _ => "-".into(),
+    }
+}
