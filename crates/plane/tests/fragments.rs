@@ -10,7 +10,7 @@ use packet::pool::Segmentation;
 use packet::wire::transport::verify_checksum;
 use packet::wire::{Ipv4, checksum::checksum};
 use plane::port::Offloads;
-use plane::rig::Rig;
+use plane::rig::{Rig, Team};
 use plane::snapshot::Layout;
 use random::Chance;
 use std::collections::BTreeMap;
@@ -271,6 +271,33 @@ fn fragments_are_translated_in_any_order_of_arrival() {
         }
         let report = rig.report();
         assert_eq!((report.held, report.ledger.dropped()), (0, 0), "{name}");
+    }
+}
+
+/// The first fragment and the others may be seen by different workers, and those that wait are on the first worker.
+#[test]
+fn several_workers_translate_fragments_in_any_order_of_arrival() {
+    for (name, way) in directions() {
+        let mut chance = Chance(4);
+        let mut team = Team::new(3, 1, 8192, Layout::Three);
+        team.apply(&way.config);
+        team.settle();
+        if way.wires.0 == "wan" {
+            team.send("lan", &Sent::new(LAN, UDP, (INSIDE, 4000), (PEER, 53)).frame());
+            team.settle();
+        }
+        ["lan", "wan"].into_iter().for_each(|wire| drop(team.received(wire)));
+        for round in 0..60 {
+            let mut parts = fragments(&way.packet(round, 3000), 400);
+            for at in (1..parts.len()).rev() {
+                parts.swap(at, chance.below(at + 1));
+            }
+            parts.iter().for_each(|part| team.send(way.wires.0, part));
+            team.settle();
+            team.pass(Nanos::millis(3));
+            let left = team.received(way.wires.1).into_iter().filter(|frame| frame[12..14] == [8, 0]).count();
+            assert_eq!(left, parts.len(), "{name} {round}");
+        }
     }
 }
 

@@ -184,6 +184,8 @@ pub struct Table {
 const DUE_PER_CALL: usize = 8;
 /// Ports tried for a new mapping.
 const PORTS_TRIED: u64 = 128;
+/// Ports tried besides, of the other parity too. A range that is so full evicts instead.
+const OTHERS_TRIED: u64 = 16;
 
 impl Table {
     /// A table for so many connections; `secret` keys its hashes, for peers choose the ports.
@@ -323,7 +325,8 @@ impl Table {
             free(port).then_some(port)
         });
         // A port of the other parity is better than none; of a small range each is looked at.
-        alike.or_else(|| (0..PORTS_TRIED.min(span)).map(at).find(|&port| free(port)))
+        let tried = if span <= PORTS_TRIED { span } else { OTHERS_TRIED };
+        alike.or_else(|| (0..tried).map(at).find(|&port| free(port)))
     }
 
     /// A connection to evict so that its port is free for a new mapping of `inside`, preferably of the same parity.
