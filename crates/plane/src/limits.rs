@@ -21,13 +21,13 @@ pub struct HostLimits {
     pub fragments: usize,
     /// How long they wait in IPv4; in IPv6 twice as long.
     pub reassembly: Nanos,
-    /// What the numbers depend on that others should not guess, the moments that routers should not share, and the hashes of all
-    /// tables whose keys a sender chooses. Zero where runs are to repeat.
+    /// The source of numbers that others should not guess, of moments that routers should not share, and of the keys of all hashes
+    /// over packets. Zero where runs are to repeat.
     pub secret: u64,
 }
 
 impl HostLimits {
-    /// The key of one hash, by a number of its own: from one key nobody finds out another. Without a secret it is that number.
+    /// The key of the hash with this number. One key does not reveal another. Without a secret the key is the number.
     pub fn key(&self, purpose: u64) -> u64 {
         if self.secret == 0 {
             return purpose;
@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(keys(0), purposes, "without a secret runs repeat");
         let all: BTreeSet<u64> = (0..1000).flat_map(keys).collect();
         assert_eq!(all.len(), 4000);
-        // From the difference of two keys of one secret nobody learns that of another secret.
+        // The difference between two keys depends on the secret.
         let [one, other, ..] = keys(77);
         let [third, fourth, ..] = keys(78);
         assert_ne!(one ^ other, third ^ fourth);

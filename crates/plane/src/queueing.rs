@@ -84,7 +84,7 @@ impl Queues {
         matches!(self, Queues::Many(_))
     }
 
-    /// What waits in a queue, super-frames as their segments; nothing where there is no such queue.
+    /// The length of a queue, super-frames counted as their segments; zero where there is no such queue.
     #[inline(always)]
     pub fn size(&self, queue: usize) -> Size {
         match self {

@@ -1,4 +1,4 @@
-//! The secret of a running router: nobody outside can compute what it hashes, draws or chooses.
+//! The secret of a running router. Nobody outside can compute its hashes or its random numbers.
 
 /// A number from the kernel, another at each start.
 pub(super) fn draw() -> std::io::Result<u64> {

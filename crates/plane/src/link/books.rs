@@ -80,7 +80,7 @@ pub(crate) struct Place {
     pub name: String,
     pub first: u32,
     pub queues: u32,
-    /// Whether each of them is for one flow.
+    /// True if each of its queues is for one flow.
     flows: bool,
 }
 
@@ -175,7 +175,7 @@ impl Books {
         self.tally(self.group(queue)).marked += 1;
     }
 
-    /// Whether any of its queues are for one flow each.
+    /// True if any queue is for one flow.
     pub fn isolates(&self) -> bool {
         self.places.iter().any(|place| place.flows)
     }

@@ -1,4 +1,4 @@
-//! What a link takes besides plain packets. A slow one takes no super-frames, whatever its port takes: they are split on the path.
+//! Super-frames and partial checksums at a link. A slow link accepts no super-frames, whatever its port accepts: the path splits them.
 
 use super::{Lines, Link};
 use crate::fates::Fates;
@@ -6,14 +6,14 @@ use crate::port::Offloads;
 use schemes::Scheme;
 
 impl Link {
-    /// What the link takes besides plain packets: what its port does, but no super-frames where its scheme wants them split.
+    /// The offloads that the link accepts: those of its port, but no super-frames where its scheme wants them split.
     pub fn offloads(&self) -> Offloads {
         self.offloads
     }
 
-    /// What it takes by now.
+    /// The offloads of port and scheme as they are now.
     pub(super) fn takes(&self) -> Offloads {
-        // What is held back for a link is held back packet by packet.
+        // An emulated link delays single packets.
         if self.emulation.is_some() {
             return Offloads::default();
         }
@@ -23,19 +23,19 @@ impl Link {
         Offloads { super_frames: can.super_frames && !splits, ..can }
     }
 
-    /// Whether super-frames are split before this scheme.
+    /// True if super-frames are split before this scheme.
     pub(super) fn splits(&self, scheme: &dyn Scheme<Lines>) -> bool {
         scheme.splits_super_frames(self.lines.rate)
     }
 
-    /// From now on it takes what `can` says. Answers what it took before.
+    /// Accepts these offloads from now on. Returns those before.
     pub(super) fn accept(&mut self, can: Offloads) -> Offloads {
         self.lines.super_frames = can.super_frames || can.gather;
         std::mem::replace(&mut self.offloads, can)
     }
 
-    /// Asks the port and the scheme what they take. Where that is less than before, what waits is made to fit; answers whether
-    /// so, for then more may wait on the paths that lead here.
+    /// Asks the port and the scheme again. If they accept less than before, splits the packets in the queues and returns true: the
+    /// paths that lead here may hold more.
     pub fn refresh_offloads(&mut self, fates: &mut Fates) -> bool {
         self.fit(self.takes(), fates)
     }
