@@ -225,7 +225,7 @@ fn a_path_that_waits_for_more_than_its_queue_holds_is_pointed_out() {
 
 #[test]
 fn what_was_promised_is_a_class_above_best_effort_unless_it_says_otherwise() {
-    let class = |keys: &str| read("", "", &path(keys)).paths[0].class;
+    let class = |keys: &str| read("admission = \"warn\"\n", "", &path(keys)).paths[0].class;
     assert_eq!([class(""), class("reserve = \"1kpps\"\n"), class("share = \"1%\"\n")], [0, 1, 0]);
     assert_eq!([class("class = 9\n"), class("reserve = \"1kpps\"\nclass = 0\n")], [9, 0]);
 }
@@ -413,7 +413,8 @@ fn a_new_path_is_told_with_what_it_is_promised() {
         read("", "estimator = false\n", &path("reserve = \"10mbit\"\npacket = \"200b\"\n")),
     );
     expect!["+ path voice: match iif lan udp dport 5060 functions ip queue 512 class 1 reserve 10mbit packet 200b"]
-        .assert_eq(&diff(&old, &new)[0].to_string());
+        .assert_eq(&diff(&old, &new).last().expect("the path").to_string());
+    assert_eq!(diff(&old, &new)[0].to_string(), "~ port wan: scheme fifo -> priority{fifo}", "and it gets a class");
 }
 
 #[test]

@@ -216,7 +216,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
     (ports, routes, paths, neighbours, rest).prop_map(|(ports, routes, paths, neighbours, rest)| {
         let (workers, class, cpu, policy, groups) = rest;
         let mut text = format!("version = 1\nrouter.workers = {workers}\n");
-        text += &format!("[cpu]\nlayout = {}\nforwarding = \"simple(packets={})\"\n", cpu.0, cpu.1);
+        text += &format!("[cpu]\nadmission = \"warn\"\nlayout = {}\nforwarding = \"simple(packets={})\"\n", cpu.0, cpu.1);
         if let Some((dwell, dscp)) = policy {
             text += &format!("[objectives]\ndelay = [\"{dscp}\"]\n");
             text += &format!("[policy.q{dscp}]\n[policy.q]\ndwell = \"{dwell}s\"\n");

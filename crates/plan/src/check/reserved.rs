@@ -99,6 +99,11 @@ impl Find<'_> {
                     .to_string()
             }
             Fault::Room(needed, _) => format!("give the scheme a queue of {needed} packets or more"),
+            Fault::Class { free, .. }
+                if scheme.name == USUAL && scheme.option("levels").unwrap_or(2) > (*free).into() =>
+            {
+                format!("give '{name}' class = {free}")
+            }
             Fault::Class { free, .. } if u16::from(path.class) < *free => {
                 let scheme = self.keeping(scheme, *free);
                 format!("give '{name}' class = {free}, and the port scheme = \"{scheme}\"")
