@@ -99,11 +99,20 @@ impl Blue {
         }
     }
 
-    /// The queue is empty, and has been since `busy`: the probability falls as often as holds ended in that time.
+    /// The queue is empty.
+    #[inline(always)]
     fn idles(&self, memory: &mut Memory, now: Instant) {
+        if memory.probability > 0 {
+            self.falls(memory, now);
+        }
+    }
+
+    /// The queue has been empty since `busy`: the probability falls as often as holds ended in that time.
+    #[inline(never)]
+    fn falls(&self, memory: &mut Memory, now: Instant) {
         let (hold, tick) = (self.hold, Nanos::new(1));
         let first = memory.changed.map_or(memory.busy, |changed| (changed + hold + tick).max(memory.busy));
-        if memory.probability == 0 || now < first {
+        if now < first {
             return;
         }
         let more = now.since(first).get() / (hold + tick).get();
@@ -132,12 +141,12 @@ impl Manage for Blue {
 
     #[inline]
     fn evaluate<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>) -> Turn {
-        let turn = at.send();
+        let (turn, now) = (at.send(), at.wires.now());
         if turn != Turn::Nothing {
-            memory.busy = at.wires.now();
+            memory.busy = now;
         }
-        if at.size().packets == 0 {
-            self.idles(memory, at.wires.now());
+        if memory.probability > 0 && at.size().packets == 0 {
+            self.falls(memory, now);
         }
         turn
     }

@@ -121,7 +121,7 @@ impl Manage for Choke {
         if kept {
             memory.waiting.push_back(Waiting::Of(packet.flow_hash));
         }
-        memory.red.keeps(kept, at.wires.now())
+        memory.red.keeps(kept, waiting, at.wires.now())
     }
 
     fn evaluate<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>) -> Turn {

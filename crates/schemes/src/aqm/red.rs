@@ -81,10 +81,11 @@ impl Memory {
         (self.seen, self.busy) = (now, now);
     }
 
-    /// The packet that arrived is on the queue, or not.
+    /// The packet that found so many waiting is on the queue, or not.
     #[inline(always)]
-    pub(super) fn keeps(&mut self, kept: bool, now: Instant) -> bool {
-        if kept {
+    pub(super) fn keeps(&mut self, kept: bool, waiting: u32, now: Instant) -> bool {
+        // Behind others the queue was seen by `update`.
+        if waiting == 0 && kept {
             self.touch(now);
         }
         kept
@@ -337,7 +338,7 @@ impl Manage for Red {
         }
         match self.cast(memory, packet.length) {
             Lot::Hit if !(self.ecn && at.wires.mark()) => false,
-            _ => memory.keeps(at.wires.enqueue(at.queue), at.wires.now()),
+            _ => memory.keeps(at.wires.enqueue(at.queue), waiting, at.wires.now()),
         }
     }
 

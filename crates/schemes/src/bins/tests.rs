@@ -197,6 +197,29 @@ fn pool_full_drops_longest() {
 }
 
 #[test]
+fn an_interval_of_codel_ends_where_others_drop_the_last_packet() {
+    let mut scheme = Bins::new(Deficit::new(4, 1500, false), codel(4), By::Flow, 4, 2);
+    let mut model = Model::default();
+    let at = |millis| Instant::START + Nanos::millis(millis);
+    model.arrive_all(&mut scheme, [of(0, 2000); 2].into_iter());
+    model.now = at(6);
+    // The first has waited too long: the interval begins.
+    model.ready(&mut scheme, 1);
+    model.arrive_all(&mut scheme, [of(1, 500); 2].into_iter());
+    assert_eq!(
+        model.fates,
+        [Sent(0), Dropped(1)],
+        "there is room for two, and the longest queue loses its only packet"
+    );
+    model.ready(&mut scheme, 9);
+    model.now = at(200);
+    model.arrive_all(&mut scheme, [of(0, 2000); 2].into_iter());
+    model.now = at(206);
+    model.ready(&mut scheme, 9);
+    assert_eq!(model.fates[2..], [Sent(2), Sent(3), Sent(4), Sent(5)], "it begins anew");
+}
+
+#[test]
 fn who_has_sent_least_goes_first_until_it_runs_empty() {
     let mut scheme = Bins::new(Attained::new(4), tail(1000, 4), By::Flow, 4, 1000);
     let mut model = Model::default();
