@@ -331,15 +331,17 @@ impl Manage for Red {
 
     #[inline(always)]
     fn arrive<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>, packet: &Record) -> bool {
-        // Each segment of a super-frame finds those before it waiting.
-        (0..packet.packets()).for_each(|before| self.average(memory, at, at.waiting.packets + before));
-        if at.is_full(self.limit, packet) {
-            return false;
-        }
-        match self.cast(memory, packet.length) {
-            Lot::Hit if !(self.ecn && at.wires.mark()) => false,
-            _ => memory.keeps(at.wires.enqueue(at.queue), waiting, at.wires.now()),
-        }
+        let waiting = at.waiting.packets;
+        self.average(memory, at, waiting);
+        let kept = !at.is_full(self.limit, packet)
+            && match self.cast(memory, packet.length) {
+                Lot::Hit if !(self.ecn && at.wires.mark()) => false,
+                _ => at.wires.enqueue(at.queue),
+            };
+        memory.keeps(kept, waiting, at.wires.now());
+        // Each further segment of a super-frame finds those before it waiting, if they were let in.
+        (1..packet.packets()).for_each(|before| self.average(memory, at, waiting + if kept { before } else { 0 }));
+        kept
     }
 
     #[inline(always)]
