@@ -358,6 +358,8 @@ pub struct EstimatorPlan {
     pub fast_attack: bool,
     /// Whether there is no sleep after a run that its limit has ended.
     pub stay: bool,
+    /// Whether sleep stays as it is once a run is back in the range; else the average alone decides.
+    pub settle: bool,
 }
 
 /// How an estimator changes its sleep.
@@ -389,13 +391,13 @@ impl Serialize for SleepLaw {
 
 impl fmt::Display for EstimatorPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let EstimatorPlan { weight, low, high, sleep_min, sleep_max, law, fast_attack, stay } = self;
+        let EstimatorPlan { weight, low, high, sleep_min, sleep_max, law, fast_attack, stay, settle } = self;
         write!(f, "weight {weight} low {low} high {high} sleep_min {sleep_min} sleep_max ")?;
         match sleep_max {
             Some(time) => time.fmt(f)?,
             None => f.write_str("auto")?,
         }
-        write!(f, " law {law} fast_attack {fast_attack} stay {stay}")
+        write!(f, " law {law} fast_attack {fast_attack} stay {stay} settle {settle}")
     }
 }
 
@@ -419,6 +421,7 @@ impl Default for EstimatorPlan {
             law: SleepLaw::Multiply(Parts::percent(125)),
             fast_attack: true,
             stay: true,
+            settle: true,
         }
     }
 }

@@ -392,7 +392,7 @@ fn each_setting_that_differs_is_told_and_none_takes_a_restart() {
         ~ cpu: inline false -> true
         ~ port lan: line_rate none -> 140kpps
         ~ port lan: congestion drop -> throttle
-        ~ port lan: estimator weight 25% low 8 high 12 sleep_min 0ns sleep_max auto law x1.25 fast_attack true stay true -> weight 25% low 8 high 12 sleep_min 0ns sleep_max auto law x2 fast_attack true stay true
+        ~ port lan: estimator weight 25% low 8 high 12 sleep_min 0ns sleep_max auto law x1.25 fast_attack true stay true settle true -> weight 25% low 8 high 12 sleep_min 0ns sleep_max auto law x2 fast_attack true stay true settle true
         ~ path voice: packet none -> 64b
         ~ path voice: delay none -> 2ms
         ~ path voice: share none -> 5%
@@ -421,6 +421,6 @@ fn a_new_path_is_told_with_what_it_is_promised() {
 fn it_is_printed_as_it_is_written() {
     let plan = read("tune = {}\n", "", &path("reserve = \"49kpps\"\nmax_wait = \"none\"\ncost = \"1us + 0.5ns/b\"\n"));
     expect![[r#"{"layout":3,"scheduler":"wf2q+","receive":"polling","input":"timeslice(packets=256,slice=100us)","forwarding":"timeslice(packets=256,slice=100us)","output":"timeslice(packets=256,slice=100us)","vector":null,"charge":"none","switch_cost":null,"strict":false,"harvest":true,"max_wait":null,"tune":{"period":"10ms","least":"2%","most":"30%","margin":"10%"},"input_share":"auto","balance":[0,0,0],"best_effort":"per_function","admission":"refuse","classify_budget":null,"inline":false}"#]].assert_eq(&serde_json::to_string(&plan.cpu).unwrap());
-    expect![[r#"{"share":null,"line_rate":null,"congestion":"drop","estimator":{"weight":"25%","low":8,"high":12,"sleep_min":"0ns","sleep_max":null,"law":"x1.25","fast_attack":true,"stay":true},"greedy":false}"#]].assert_eq(&serde_json::to_string(&plan.ports[0].cpu).unwrap());
+    expect![[r#"{"share":null,"line_rate":null,"congestion":"drop","estimator":{"weight":"25%","low":8,"high":12,"sleep_min":"0ns","sleep_max":null,"law":"x1.25","fast_attack":true,"stay":true,"settle":true},"greedy":false}"#]].assert_eq(&serde_json::to_string(&plan.ports[0].cpu).unwrap());
     expect![[r#"{"reservation":{"packets":"49kpps","size":null,"rate":null,"delay":null},"share":null,"max_wait":"none","cost":"1us + 0.5ns/b","limit":null,"preemptible":false}"#]].assert_eq(&serde_json::to_string(&plan.paths[0].cpu).unwrap());
 }

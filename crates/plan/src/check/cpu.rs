@@ -164,6 +164,7 @@ fn estimator(report: &mut Report<'_>, section: &Section<'_>, batch: Option<u16>)
         law: law(report, &section).unwrap_or(default.law),
         fast_attack: section.boolean(report, "fast_attack"),
         stay: section.boolean(report, "stay"),
+        settle: section.boolean(report, "settle"),
     };
     check_estimator(report, &section, &plan, batch);
     Some(plan)

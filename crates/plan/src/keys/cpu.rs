@@ -200,4 +200,12 @@ pub(crate) const ESTIMATOR: &[Key] = &[
     ),
     key("fast_attack", Kind::Boolean, "true", "false", "Whether one full run after the longest sleep ends it."),
     key("stay", Kind::Boolean, "true", "false", "Whether there is no sleep after a run that its limit has ended."),
+    key(
+        "settle",
+        Kind::Boolean,
+        "true",
+        "false",
+        "Whether sleep stays as it is once a run is back in the range, though the average is not yet. With `false` the average alone \
+         decides; with `fast_attack = false` and `stay = false` besides, that is the law of the paper.",
+    ),
 ];

@@ -25,6 +25,7 @@ pub struct Estimator {
     law: SleepLaw,
     fast_attack: bool,
     stay: bool,
+    settle: bool,
     /// Packets a run finds on average, in 2^-16.
     average: u64,
     sleep: Nanos,
@@ -45,6 +46,7 @@ impl Estimator {
             law: plan.law,
             fast_attack: plan.fast_attack,
             stay: plan.stay,
+            settle: plan.settle,
             average: 0,
             sleep: plan.sleep_min,
             wake_at: Instant::START,
@@ -64,6 +66,7 @@ impl Estimator {
         self.law = plan.law;
         self.fast_attack = plan.fast_attack;
         self.stay = plan.stay;
+        self.settle = plan.settle;
         self.sleep = self.sleep.clamp(self.sleep_min, self.sleep_max);
     }
 
@@ -93,10 +96,11 @@ impl Estimator {
         let sum = part(self.average, Parts::ONE.get() - self.weight.get()) + part(newest, self.weight.get());
         self.average = (sum + 500_000) / 1_000_000;
         // The average is behind. A run that is back in the range already is not driven past it: with a small weight the
-        // sleep would swing for ever.
-        if self.average < self.low && newest < self.low {
+        // sleep would swing for ever. By the law of the paper the average alone decides.
+        let (below, above) = (newest < self.low || !self.settle, newest > self.high || !self.settle);
+        if self.average < self.low && below {
             self.sleep = self.longer().min(self.sleep_max);
-        } else if self.average > self.high && newest > self.high {
+        } else if self.average > self.high && above {
             self.sleep = self.shorter().max(self.sleep_min);
         }
     }
@@ -221,6 +225,27 @@ mod tests {
             settled.ran(found, false, Instant::START);
         }
         assert_eq!(settled.sleep(), sleep);
+    }
+
+    #[test]
+    fn by_the_law_of_the_paper_the_average_alone_decides() {
+        let paper = EstimatorPlan { settle: false, fast_attack: false, stay: false, ..plan() };
+        let sleeps = |plan: EstimatorPlan, runs: &[(u32, bool)]| -> Vec<u64> {
+            let mut estimator = Estimator::new(&plan, RING);
+            let ran = |&(found, full): &(u32, bool)| {
+                let now = Instant::new(1_000);
+                estimator.ran(found, full, now).since(now).get()
+            };
+            runs.iter().map(ran).collect()
+        };
+        // Four silent runs, then three that are in the range: the average is below it all the while, and sleep goes on to grow.
+        let runs = [[(0, false); 4].as_slice(), &[(10, false); 3]].concat();
+        assert_eq!(sleeps(paper, &runs), [1_000, 2_000, 3_000, 4_000, 5_000, 6_250, 7_812]);
+        assert_eq!(sleeps(plan(), &runs), [1_000, 2_000, 3_000, 4_000, 4_000, 4_000, 4_000]);
+        // Nor does it stay, or wake up at once, for a full run.
+        let full = [[(0, false); 40].as_slice(), &[(16, true); 2]].concat();
+        assert_eq!(sleeps(paper, &full)[40..], [342_857, 342_857]);
+        assert_eq!(sleeps(plan(), &full)[40], 0);
     }
 
     #[test]
