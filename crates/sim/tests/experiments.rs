@@ -2,7 +2,9 @@
 //!
 //! `UPDATE_EXPECT=1` rewrites goldens. What an experiment's `[quick]` says is what runs here; `make reproduce` runs all.
 
-use sim::experiment::{Entry, Experiment, Parameters, Run, Runner, Simulation, entries, golden, is_experiment};
+use sim::experiment::{
+    Entry, Experiment, Parameters, Run, Runner, Simulation, Verdict, describe, entries, golden, is_experiment,
+};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +19,24 @@ fn read(entry: &Entry) -> Experiment {
     };
     let file = format!("{}/{}", entry.paper, entry.file);
     Experiment::read(&file, entry.text, &beside).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Of runs that differ in nothing but the seed, those in which the seed changes nothing: another name of the same run.
+fn same_for_every_seed(runs: &[Run]) -> Vec<String> {
+    let without = |run: &Run| {
+        let mut parameters = run.parameters.clone();
+        // What follows from the seed alone goes with it.
+        ["seed", "start"].iter().for_each(|name| drop(parameters.remove(*name)));
+        parameters
+    };
+    let mut same = Vec::new();
+    for (at, run) in runs.iter().enumerate() {
+        let twin = runs[..at]
+            .iter()
+            .find(|other| without(other) == without(run) && other.measured.values == run.measured.values);
+        same.extend(twin.map(|other| format!("{} and {}", describe(&other.parameters), describe(&run.parameters))));
+    }
+    same
 }
 
 /// Runs an experiment on two threads, for there are few cores and many runs.
@@ -35,6 +55,8 @@ fn report(experiment: &Experiment) -> sim::experiment::Report {
         runs.extend(other);
         runs
     });
+    let same = same_for_every_seed(&runs);
+    assert!(same.is_empty(), "{}: the seed changes nothing: {same:#?}", experiment.file);
     experiment.report(runs, &Simulation::default())
 }
 
@@ -46,8 +68,18 @@ fn check(paper: &str, name: &str) {
         report.errors.iter().chain(report.verdicts.iter().filter_map(|v| v.error.as_ref())).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
     expect_test::expect_file![folder().join(paper).join(format!("{name}.golden.csv"))].assert_eq(&golden(&report));
-    let failed: Vec<&str> = report.verdicts.iter().filter(|v| !v.holds).map(|v| v.claim.as_str()).collect();
-    assert!(failed.is_empty(), "{paper} {name}: {failed:?} does not hold");
+    let of = |is: &dyn Fn(&Verdict) -> bool| {
+        report.verdicts.iter().filter(|v| is(v)).map(|v| v.claim.as_str()).collect::<Vec<&str>>()
+    };
+    let silent = of(&|v| v.verdict.is_off() && v.differs.is_none());
+    assert!(silent.is_empty(), "{paper} {name}: of {silent:?} the published figure is missed: say what `differs`");
+    let document = read(entry).document;
+    let says = |v: &Verdict| {
+        document.claims.iter().any(|claim| v.claim.split(" @ ").next() == Some(&claim.id) && claim.differs.is_some())
+    };
+    // Of an experiment with several cases only one is run here, and another may be the one that differs.
+    let stale = of(&|v| !v.verdict.is_off() && document.each.is_empty() && says(v));
+    assert!(stale.is_empty(), "{paper} {name}: {stale:?} say what `differs`, and nothing does");
 }
 
 macro_rules! experiments {

@@ -4,7 +4,7 @@
 //! `UPDATE_EXPECT=1` writes the table of keys and the examples anew.
 
 use sim::World;
-use sim::experiment::{Experiment, Parameters, Run, Runner, Simulation};
+use sim::experiment::{Agreement, Experiment, Parameters, Run, Runner, Simulation};
 use std::path::{Path, PathBuf};
 
 /// Where the keys of an experiment are declared, each with what it says.
@@ -139,5 +139,5 @@ fn the_keys_of_a_world_are_in_the_document() {
 #[test]
 fn the_example_of_the_document_holds() {
     let report = run_example();
-    assert!(report.holds(), "{:#?}", report.verdicts);
+    assert!(report.verdicts.iter().all(|verdict| verdict.verdict == Agreement::Matches), "{:#?}", report.verdicts);
 }

@@ -18,7 +18,8 @@ use anyhow::{Context, Result, bail};
 use kept::Kept;
 use serde::Serialize;
 use sim::experiment::{
-    Answer, DataFiles, Entry, Experiment, Extent, Job, Parameters, Report, Simulation, Value, entries, is_experiment,
+    Agreement, Answer, DataFiles, Entry, Experiment, Extent, Job, Parameters, Published, Report, Simulation, Tally,
+    Value, entries, is_experiment,
 };
 use std::io::Write;
 use std::path::Path;
@@ -31,9 +32,21 @@ struct Line<'a> {
     paper: &'a str,
     experiment: &'a str,
     claim: &'a str,
-    published: Option<&'a Value>,
+    published: Option<&'a Published>,
     measured: Option<&'a Answer>,
-    holds: bool,
+    unit: &'a str,
+    verdict: Agreement,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    differs: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+}
+
+/// What `-j` prints.
+#[derive(Serialize)]
+struct Summary<'a> {
+    summary: Tally,
+    claims: Vec<Line<'a>>,
 }
 
 fn lines(report: &Report) -> impl Iterator<Item = Line<'_>> {
@@ -43,8 +56,15 @@ fn lines(report: &Report) -> impl Iterator<Item = Line<'_>> {
         claim: &verdict.claim,
         published: verdict.published.as_ref(),
         measured: verdict.measured.as_ref(),
-        holds: verdict.holds,
+        unit: &verdict.unit,
+        verdict: verdict.verdict,
+        differs: verdict.differs.as_deref(),
+        error: verdict.error.as_deref(),
     })
+}
+
+fn lines_of(outcomes: &[Outcome]) -> Vec<Line<'_>> {
+    outcomes.iter().flat_map(|outcome| lines(&outcome.report)).collect()
 }
 
 /// `switchpath reproduce`.
@@ -196,10 +216,12 @@ fn carry_out(batches: &[Batch<'_>], told: Told<'_>) -> Result<ExitCode> {
     }
     let mut out = std::io::stdout().lock();
     if json {
-        let all: Vec<Line> = outcomes.iter().flat_map(|outcome| lines(&outcome.report)).collect();
-        print_json(&mut out, &all)?;
+        print_json(&mut out, &Summary { summary: summary(&outcomes), claims: lines_of(&outcomes) })?;
         let errors = outcomes.iter().flat_map(|outcome| &outcome.report.errors);
         errors.for_each(|error| eprintln!("switchpath: {error}"));
+    }
+    if !json {
+        print_summary(&mut out, &outcomes)?;
     }
     if let Some(folder) = folder {
         files::write(folder, &outcomes)?;
@@ -207,8 +229,31 @@ fn carry_out(batches: &[Batch<'_>], told: Told<'_>) -> Result<ExitCode> {
             writeln!(out, "All of it, with plots: {}", folder.join("index.html").display())?;
         }
     }
-    let holds = outcomes.iter().all(|outcome: &Outcome| outcome.report.holds());
-    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let explained = outcomes.iter().all(|outcome: &Outcome| outcome.report.is_explained());
+    Ok(if explained { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// How often each verdict was given in all experiments.
+fn summary(outcomes: &[Outcome]) -> Tally {
+    outcomes.iter().flat_map(|outcome| &outcome.report.verdicts).map(|verdict| verdict.verdict).collect()
+}
+
+/// A line for each experiment, where there are several, and one for all of them.
+fn print_summary(out: &mut impl Write, outcomes: &[Outcome]) -> Result<()> {
+    if outcomes.len() > 1 {
+        let mut rows =
+            Rows::new(&["EXPERIMENT", ">MATCHES", ">DIRECTION ONLY", ">NOT REPRODUCED", ">REPORTED", "ABOUT"]);
+        for Outcome { report, .. } in outcomes {
+            let tally = report.tally();
+            let mut row = vec![format!("{} {}", report.paper, report.experiment)];
+            row.extend(Agreement::ALL.map(|verdict| tally.count(verdict).to_string()));
+            row.push(report.title.clone());
+            rows.line(row);
+        }
+        rows.print(out)?;
+    }
+    writeln!(out, "{}", summary(outcomes))?;
+    Ok(())
 }
 
 /// The experiments that come with the program.
@@ -257,12 +302,12 @@ fn list(experiments: &[Experiment]) -> Result<()> {
 fn print(report: &Report) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{} {}: {} ({} runs)", report.paper, report.experiment, report.title, report.runs)?;
-    let mut rows = Rows::new(&["CLAIM", ">PUBLISHED", ">MEASURED", "HOLDS", ""]);
+    let mut rows = Rows::new(&["CLAIM", ">PUBLISHED", ">MEASURED", "VERDICT", ""]);
     for verdict in &report.verdicts {
         let published = verdict.published.as_ref().map_or(String::from("-"), ToString::to_string);
         let measured = format!("{} {}", verdict.shown, verdict.unit);
-        let holds = if verdict.holds { "yes" } else { "NO" };
-        rows.add([verdict.claim.clone(), published, measured.trim().to_owned(), holds.into(), verdict.text.clone()]);
+        let agreement = verdict.verdict.to_string();
+        rows.add([verdict.claim.clone(), published, measured.trim().to_owned(), agreement, verdict.text.clone()]);
     }
     rows.print(&mut out)?;
     for table in report.tables.iter().filter(|table| table.printed) {
@@ -271,6 +316,11 @@ fn print(report: &Report) -> Result<()> {
         let mut rows = Rows::new(&heads);
         table.rows.iter().for_each(|row| rows.line(row.clone()));
         rows.print(&mut out)?;
+    }
+    for verdict in &report.verdicts {
+        if let Some(differs) = &verdict.differs {
+            writeln!(out, " {}: {differs}", verdict.claim)?;
+        }
     }
     for remark in &report.remarks {
         writeln!(out, " {remark}")?;

@@ -2,7 +2,7 @@
 
 use super::plot::{Colours, escaped, svg};
 use super::work::Outcome;
-use sim::experiment::{Grid, Report, Verdict};
+use sim::experiment::{Agreement, Grid, Report, Tally, Verdict};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("page.css");
@@ -10,13 +10,12 @@ const STYLE: &str = include_str!("page.css");
 /// The page.
 pub fn page(outcomes: &[Outcome]) -> String {
     let reports: Vec<&Report> = outcomes.iter().map(|outcome| &outcome.report).collect();
-    let verdicts = || reports.iter().flat_map(|report| &report.verdicts);
-    let (claims, hold) = (verdicts().count(), verdicts().filter(|verdict| verdict.holds).count());
+    let tally: Tally = reports.iter().flat_map(|report| &report.verdicts).map(|verdict| verdict.verdict).collect();
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
          <title>Switchpath: results</title><style>\n{STYLE}</style></head><body><main>\n<h1>What was published, and what \
-         Switchpath does</h1>\n<p class=\"faint\">{hold} of {claims} claims hold. Switchpath {}, {} runs.</p>\n",
+         Switchpath does</h1>\n<p>{tally}.</p>\n<p class=\"faint\">{LEGEND} Switchpath {}, {} runs.</p>\n",
         env!("CARGO_PKG_VERSION"),
         reports.iter().map(|report| report.runs).sum::<usize>(),
     );
@@ -31,25 +30,37 @@ fn anchor(report: &Report) -> String {
     escaped(&format!("{}-{}", report.paper, report.experiment))
 }
 
-fn verdict_of(holds: bool) -> &'static str {
-    if holds { "<span class=\"yes\">\u{2713} holds</span>" } else { "<span class=\"no\">\u{2717} fails</span>" }
+/// What the verdicts mean, for readers of the page.
+const LEGEND: &str = "Matches: within the tolerance that the claim states, or as it says where nothing is published in numbers. Direction only: \
+                      the published figure is missed, and what the paper concludes from it is not. Not reproduced: neither. Reported: an input \
+                      of the model, or a figure without a claim.";
+
+fn verdict_of(verdict: Agreement) -> String {
+    let (class, sign) = match verdict {
+        Agreement::Matches => ("yes", '\u{2713}'),
+        Agreement::DirectionOnly => ("partly", '\u{2248}'),
+        Agreement::NotReproduced => ("no", '\u{2717}'),
+        Agreement::Reported => ("reported", '\u{2022}'),
+    };
+    format!("<span class=\"{class}\">{sign} {verdict}</span>")
 }
 
 fn summary(reports: &[&Report]) -> String {
     let mut out = String::from(
-        "<div class=\"scroll\"><table><tr><th>Experiment<th>About<th class=\"number\">Claims<th>Verdict</tr>\n",
+        "<div class=\"scroll\"><table><tr><th>Experiment<th>About<th class=\"number\">Matches<th class=\"number\">Direction \
+         only<th class=\"number\">Not reproduced<th class=\"number\">Reported</tr>\n",
     );
     for report in reports {
-        let hold = report.verdicts.iter().filter(|verdict| verdict.holds).count();
+        let tally = report.tally();
+        let counts = Agreement::ALL.map(|verdict| format!("<td class=\"number\">{}", tally.count(verdict))).concat();
+        let failed = if report.errors.is_empty() { "" } else { " <span class=\"no\">with errors</span>" };
         let _ = writeln!(
             out,
-            "<tr><td><a href=\"#{}\">{} {}</a><td>{}<td class=\"number\">{hold} / {}<td>{}</tr>",
+            "<tr><td><a href=\"#{}\">{} {}</a>{failed}<td>{}{counts}</tr>",
             anchor(report),
             escaped(&report.paper),
             escaped(&report.experiment),
             escaped(&report.title),
-            report.verdicts.len(),
-            verdict_of(report.holds()),
         );
     }
     out + "</table></div>\n"
@@ -71,7 +82,10 @@ fn section(report: &Report) -> String {
         let head = if number == 0 { "<b>Method.</b> " } else { "" };
         let _ = writeln!(out, "<p>{head}{}</p>", e(paragraph.trim()));
     }
-    out += &claims(&report.verdicts);
+    if !report.verdicts.is_empty() {
+        let _ = writeln!(out, "<p>{}.</p>", report.tally());
+        out += &claims(&report.verdicts);
+    }
     for remark in &report.remarks {
         let _ = writeln!(out, "<p class=\"faint\">{}</p>", e(remark));
     }
@@ -105,15 +119,17 @@ fn claims(verdicts: &[Verdict]) -> String {
         let published = verdict.published.as_ref().map_or(String::from("\u{2013}"), ToString::to_string);
         let error =
             verdict.error.as_ref().map_or(String::new(), |e| format!("<br><span class=\"no\">{}</span>", escaped(e)));
+        let differs =
+            verdict.differs.as_ref().map_or(String::new(), |d| format!("<br><b>What differs.</b> {}", escaped(d)));
         let _ = writeln!(
             out,
-            "<tr><td>{}{error}<br><span class=\"faint\">{}</span><td>{}<td>{} {}<td>{}</tr>",
+            "<tr><td>{}{differs}{error}<br><span class=\"faint\">{}</span><td>{}<td>{} {}<td>{}</tr>",
             escaped(&verdict.text),
             escaped(&verdict.claim),
             escaped(&published),
             escaped(&verdict.shown),
             escaped(&verdict.unit),
-            verdict_of(verdict.holds)
+            verdict_of(verdict.verdict)
         );
     }
     out + "</table></div>\n"

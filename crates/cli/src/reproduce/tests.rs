@@ -139,9 +139,9 @@ fn a_run_that_fails_fails_its_experiment_and_no_other_run() {
     let outcomes = outcomes(2, 2, 4.0).unwrap();
     assert_eq!(outcomes.len(), 2);
     for Outcome { report, runs } in &outcomes {
-        assert_eq!((runs.len(), report.errors.len(), report.holds()), (4, 5, false));
+        assert_eq!((runs.len(), report.errors.len(), report.is_explained()), (4, 5, false));
         assert_eq!(report.errors[0], "the run with side=5 failed: 5 is too much");
-        assert!(report.verdicts[0].holds, "{:?}", report.verdicts[0]);
+        assert_eq!(report.verdicts[0].verdict, Agreement::Matches, "{:?}", report.verdicts[0]);
     }
 }
 
@@ -150,18 +150,18 @@ fn results_are_written_as_files_and_a_page_over_them() {
     let folder = tempfile::tempdir().unwrap();
     files::write(folder.path(), &outcomes(1, 2, f64::INFINITY).unwrap()).unwrap();
     let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
-    assert!(read("arithmetic/S1.csv").ends_with("nine,9,9.000,,yes\ntwo,,1.000,,no\n"));
+    assert!(read("arithmetic/S1.csv").ends_with("nine,9,9.000,,matches,\ntwo,,1.000,,not reproduced,\n"));
     let everything: serde_json::Value = serde_json::from_str(&read("arithmetic/S1.json")).unwrap();
     assert_eq!(everything["measured"][8]["values"]["area"], 81.0);
-    assert_eq!(everything["verdicts"][1]["holds"], false);
+    assert_eq!(everything["verdicts"][1]["verdict"], "not_reproduced");
     let page = read("index.html");
     for text in [
-        "1 of 2 claims hold",
+        "1 matches, 0 direction only, 1 not reproduced, 0 reported",
         "How fast do &lt;squares&gt; grow?",
         "<svg",
         "var(--line0)",
-        "holds</span>",
-        "fails</span>",
+        "\u{2713} matches</span>",
+        "\u{2717} not reproduced</span>",
     ] {
         assert!(page.contains(text), "{text}");
     }
@@ -171,6 +171,51 @@ fn results_are_written_as_files_and_a_page_over_them() {
         assert!(link.starts_with('#') || folder.path().join(link).is_file(), "{link}");
     }
     assert!(std::fs::read(folder.path().join("arithmetic/S1-areas.png")).unwrap().starts_with(b"\x89PNG"));
+}
+
+#[test]
+fn each_of_the_four_verdicts_is_counted_in_the_table_the_json_and_the_page() {
+    let claims = r#"
+  { id = "direction", text = "Far more than one", published = 20, tolerance = 0.1, measured = "get('area', side=3)", holds = "measured > 5", differs = "Ours is <half>." },
+  { id = "input", text = "An input", published = 5, measured = "get('area', side=2)" },
+]
+table"#;
+    let text = SQUARES.replace("]\ntable", claims);
+    let experiment = Experiment::read("squares.toml", &text, &|_| unreachable!()).unwrap();
+    let order =
+        Order { jobs: experiment.jobs(&Parameters::new(), false).unwrap(), experiment, remarks: Vec::new(), rounds: 1 };
+    let batch = Batch { orders: vec![order], runner: &Squares { most: f64::INFINITY }, at_once: 1 };
+    let mut outcomes = outcomes(1, 1, f64::INFINITY).unwrap();
+    work::carry_out(&batch, &Kept::nowhere(), |outcome| {
+        outcomes.push(outcome);
+        Ok(())
+    })
+    .unwrap();
+    let mut printed = Vec::new();
+    print_summary(&mut printed, &outcomes).unwrap();
+    let printed = String::from_utf8(printed).unwrap();
+    let lines: Vec<Vec<&str>> = printed.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[1][..6], ["arithmetic", "S1", "1", "0", "1", "0"]);
+    assert_eq!(lines[2][..6], ["arithmetic", "S1", "1", "1", "1", "1"]);
+    assert!(printed.ends_with("2 match, 1 direction only, 2 not reproduced, 1 reported\n"), "{printed}");
+    let claims = lines_of(&outcomes);
+    let json = serde_json::to_value(Summary { summary: summary(&outcomes), claims }).unwrap();
+    let expected = serde_json::json!({"matches": 2, "direction_only": 1, "not_reproduced": 2, "reported": 1});
+    assert_eq!(json["summary"], expected);
+    assert_eq!(
+        (&json["claims"][4]["verdict"], &json["claims"][4]["differs"]),
+        (&"direction_only".into(), &"Ours is <half>.".into())
+    );
+    let page = page::page(&outcomes);
+    for text in [
+        "2 match, 1 direction only, 2 not reproduced, 1 reported",
+        "<td class=\"number\">1<td class=\"number\">1<td class=\"number\">1<td class=\"number\">1</tr>",
+        "<b>What differs.</b> Ours is &lt;half&gt;.",
+        "\u{2248} direction only</span>",
+        "\u{2022} reported</span>",
+    ] {
+        assert!(page.contains(text), "{text}: {page}");
+    }
 }
 
 #[test]

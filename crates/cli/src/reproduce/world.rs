@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sim::Measured;
 use sim::experiment::{
-    Answer, Axis, Curve, Grid, Job, Measures, Parameters, Picture, Report, Simulation, Verdict, substitute, written,
+    Answer, Axis, Curve, Grid, Job, Measures, Parameters, Picture, Report, Simulation, substitute, written,
 };
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -57,7 +57,7 @@ pub fn world(
     Ok(ExitCode::SUCCESS)
 }
 
-/// A world by itself as a report: the question is what its file begins with, and what holds are its laws, for without them there is no result.
+/// A world by itself as a report: the question is what its file begins with. Nothing is claimed: a run that breaks a law of worlds has no report.
 fn told(file: &Path, text: &str, measured: &Measured) -> Outcome {
     let name = file.file_stem().map_or_else(|| "world".to_owned(), |stem| stem.to_string_lossy().into_owned());
     let comment = text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim);
@@ -67,16 +67,6 @@ fn told(file: &Path, text: &str, measured: &Measured) -> Outcome {
         columns: vec!["name".to_owned(), "value".to_owned()],
         rows: measured.values.iter().map(row).collect(),
         printed: false,
-    };
-    let laws = Verdict {
-        claim: "laws".to_owned(),
-        text: "Packets are conserved, flows stay in order, links carry no more than their rate".to_owned(),
-        published: None,
-        measured: Some(Answer::Flag(true)),
-        shown: "yes".to_owned(),
-        unit: String::new(),
-        holds: true,
-        error: None,
     };
     let report = Report {
         paper: "world".to_owned(),
@@ -88,7 +78,7 @@ fn told(file: &Path, text: &str, measured: &Measured) -> Outcome {
         measured_by: "simulated".to_owned(),
         runs: 1,
         remarks: measured.parameters.iter().map(|(name, value)| format!("{name} = {value}")).collect(),
-        verdicts: vec![laws],
+        verdicts: Vec::new(),
         tables: vec![values],
         pictures: pictures(measured),
         errors: Vec::new(),

@@ -175,7 +175,7 @@ fn an_entry_lives_a_lifetime_and_no_longer() {
 fn instructions_touch_what_they_name() {
     let measured = of("kind = 'touches'\n");
     let tags =
-        ["nop", "count", "compare", "collect", "rchld", "rcollect"].map(|n| get(&measured, &format!("{n}.tags")));
+        ["nop", "count", "compare", "collect", "rchld", "rcollect"].map(|n| get(&measured, &format!("input.{n}.tags")));
     assert_eq!(tags, [0.0, 1.0, 1.0, 2.0, 2.0, 3.0]);
     assert_eq!(get(&measured, "collect.aborted") + get(&measured, "rcollect.aborted"), 0.0);
 }

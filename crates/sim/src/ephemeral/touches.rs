@@ -25,8 +25,8 @@ fn rounds() -> u16 {
 ///
 /// | value | what |
 /// |---|---|
-/// | `OPCODE.tags` | entries that it looks up |
-/// | `OPCODE.bytes` | of the packet's part |
+/// | `input.OPCODE.tags` | entries that it looks up |
+/// | `input.OPCODE.bytes` | of the packet's part |
 /// | `OPCODE.creates` | entries that it made, of tags that were not there |
 pub fn run(_: &Plan) -> Values {
     let (tag, result, child, value, operator) = (1, 2, 3, 4, Operator::Max);
@@ -49,14 +49,12 @@ pub fn run(_: &Plan) -> Values {
         let aborted = matches!(pass(instruction), Fate::Aborted(_));
         let (opcode, tags): (Opcode, usize) = (instruction.opcode(), instruction.tags().count());
         let made = spot.site.shard_counters().created - before.map_or(0, |before| before.opcode().creates());
-        for (what, value) in [
-            ("tags", tags as f64),
-            ("bytes", opcode.length() as f64),
-            ("creates", made as f64),
-            ("aborted", f64::from(u8::from(aborted))),
-        ] {
+        for (what, value) in [("creates", made as f64), ("aborted", f64::from(u8::from(aborted)))] {
             values.insert(format!("{opcode}.{what}"), value);
         }
+        // These follow from the instruction alone: they are no measurements, and no claim can be made of them.
+        values.insert(format!("input.{opcode}.tags"), tags as f64);
+        values.insert(format!("input.{opcode}.bytes"), opcode.length() as f64);
     }
     values
 }

@@ -6,12 +6,14 @@
 //! | `get(name, p=v)` | a measured value of the one run whose parameters are so |
 //! | `all(name, p=v)` | the list of it over all runs that are so, in their order; `*` in the name stands for anything |
 //! | `total(name, p=v)` | the sum of that list |
+//! | `totals(name, p=v)` | the list of the sums of each run, for a name with `*` |
 //! | `between(name, from, to, p=v)` | what the one run recorded under that name from a second on and until another |
 //! | `pooled(name, p=v)` | the samples under that name of all runs that are so, in one list |
 //! | `quantile(list, part)` | the one at index `floor(part n)` of the list in order |
 //! | `count(list)` | how many there are |
 //! | `sums(name, from, to, p=v)` | the list of the sums of that, over all runs that are so |
 //! | `compared(list, other)` | the least, the likeliest and the most that the mean of one list of measurements may be of that of the other, by how they differ among themselves: the 95 % interval |
+//! | `ratios(list, other)` | the quotients of two lists, place by place |
 //! | `min(list)`, `max(list)`, `sum(list)`, `mean(list)` | of numbers |
 //! | `spread(list)` | the greatest less the least |
 //! | `rises(list, slack)` | whether none is more than `slack` below the one before it |
@@ -27,13 +29,15 @@
 //! always gives a fraction. Parameters are variables where there is one run, or one row.
 
 use super::data::DataFiles;
-use super::parameters::{Parameters, Value, describe};
+use super::imagined::Imagined;
+use super::lookup::{self, Numbers, Selected, wrong};
+use super::parameters::{Parameters, Value};
 use super::runner::Run;
-use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Value as Dynamic, ValueKind};
-use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
+use minijinja::value::{Value as Dynamic, ValueKind};
+use minijinja::{Environment, Error, UndefinedBehavior};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// What an expression gives.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -55,21 +59,28 @@ pub struct Evaluator {
     selected: Selected,
 }
 
-/// The runs that the functions above see.
-type Selected = Arc<Mutex<Vec<Arc<Run>>>>;
-
 impl Default for Evaluator {
     fn default() -> Evaluator {
         let selected = Selected::default();
         let mut environment = Environment::empty();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        register_runs(&mut environment, &selected);
+        lookup::register(&mut environment, &selected);
         register_lists(&mut environment);
         Evaluator { environment, selected }
     }
 }
 
 impl Evaluator {
+    /// One to whose expressions every run has measured what this world says.
+    pub(super) fn imagining(world: Imagined) -> Evaluator {
+        let mut evaluator = Evaluator::default();
+        // Traces are files, which are not looked for where nothing is run.
+        evaluator.environment.add_function("trace_rate", |_: &str, _: f64, _: f64| 1e6);
+        evaluator.environment.add_function("trace_spread", |_: &str, _: f64, _: f64| 0.5);
+        evaluator.selected.lock().expect("nobody panics with it").imagined = Some(world);
+        evaluator
+    }
+
     /// The value of an expression over these runs, with the parameters, and whatever else is given, as variables.
     ///
     /// # Errors
@@ -96,9 +107,9 @@ impl Evaluator {
             let at = place(expression, word(expression, name));
             return Err(format!("{at}: `{name}` is neither a parameter nor a function"));
         }
-        *self.selected.lock().expect("nobody panics with it") = runs.to_vec();
+        self.selected.lock().expect("nobody panics with it").runs = runs.to_vec();
         let result = compiled.eval(Dynamic::from(variables));
-        self.selected.lock().expect("nobody panics with it").clear();
+        self.selected.lock().expect("nobody panics with it").runs.clear();
         answer(&result.map_err(told)?)
     }
 }
@@ -125,7 +136,7 @@ fn word(expression: &str, name: &str) -> usize {
     expression.match_indices(name).find(alone).map_or(0, |(at, _)| at)
 }
 
-fn dynamic_of_value(value: &Value) -> Dynamic {
+pub(super) fn dynamic_of_value(value: &Value) -> Dynamic {
     match value {
         Value::Flag(flag) => (*flag).into(),
         // Written without a point where it is put into a text.
@@ -157,142 +168,8 @@ fn answer(value: &Dynamic) -> Result<Answer, String> {
     }
 }
 
-fn wrong(why: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidOperation, why.into())
-}
-
 fn number(value: &Dynamic) -> Result<f64, Error> {
     f64::try_from(value.clone()).map_err(|_| wrong(format!("{value} is no number")))
-}
-
-fn matches(run: &Run, filter: &Kwargs) -> Result<bool, Error> {
-    for name in filter.args() {
-        let Some(value) = run.parameters.get(name) else {
-            return Err(wrong(format!("no parameter is called `{name}`; there are: {}", describe(&run.parameters))));
-        };
-        if dynamic_of_value(value) != filter.get::<Dynamic>(name)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-fn chosen(runs: &Selected, filter: &Kwargs) -> Result<Vec<Arc<Run>>, Error> {
-    let mut chosen = Vec::new();
-    for run in runs.lock().expect("nobody panics with it").iter() {
-        if matches(run, filter)? {
-            chosen.push(Arc::clone(run));
-        }
-    }
-    Ok(chosen)
-}
-
-fn only(runs: &Selected, filter: &Kwargs) -> Result<Arc<Run>, Error> {
-    match &chosen(runs, filter)?[..] {
-        [run] => Ok(Arc::clone(run)),
-        [] => Err(wrong("no run has these parameters")),
-        [one, other, ..] => Err(wrong(format!(
-            "several runs are so; say which one: {} or {}",
-            describe(&one.parameters),
-            describe(&other.parameters)
-        ))),
-    }
-}
-
-/// Whether a name is of a pattern in which `*` stands for anything.
-fn is_like(name: &str, pattern: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or("");
-    let Some(mut rest) = name.strip_prefix(first) else { return false };
-    let parts: Vec<&str> = parts.collect();
-    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
-    for part in middle {
-        let Some(at) = rest.find(part) else { return false };
-        rest = &rest[at + part.len()..];
-    }
-    rest.len() >= last.len() && rest.ends_with(last)
-}
-
-fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Error {
-    let words = |text: &str| text.split(['.', '_', '*']).map(str::to_owned).collect::<Vec<_>>();
-    let wanted = words(name);
-    let mut near: Vec<(usize, &String)> =
-        known.map(|k| (words(k).iter().filter(|w| wanted.contains(w)).count(), k)).collect();
-    let count = near.len();
-    near.sort_by_key(|&(common, _)| std::cmp::Reverse(common));
-    let near = near.iter().take(8).map(|(_, k)| k.as_str()).collect::<Vec<_>>().join(", ");
-    wrong(format!("nothing measured is called `{name}`; there are {count} names, among them {near}"))
-}
-
-fn values(run: &Run, name: &str) -> Result<Vec<f64>, Error> {
-    let of = &run.measured.values;
-    let found: Vec<f64> = match of.get(name) {
-        Some(value) => vec![*value],
-        None => of.iter().filter(|(known, _)| is_like(known, name)).map(|(_, value)| *value).collect(),
-    };
-    if found.is_empty() { Err(unknown(name, of.keys())) } else { Ok(found) }
-}
-
-fn all(runs: &Selected, name: &str, filter: &Kwargs) -> Result<Vec<f64>, Error> {
-    let mut found = Vec::new();
-    for run in chosen(runs, filter)? {
-        found.extend(values(&run, name)?);
-    }
-    Ok(found)
-}
-
-fn register_runs(environment: &mut Environment, selected: &Selected) {
-    let runs = Arc::clone(selected);
-    environment.add_function("get", move |name: &str, filter: Kwargs| {
-        let run = only(&runs, &filter)?;
-        run.measured.values.get(name).copied().ok_or_else(|| unknown(name, run.measured.values.keys()))
-    });
-    let runs = Arc::clone(selected);
-    environment.add_function("all", move |name: &str, filter: Kwargs| all(&runs, name, &filter));
-    let runs = Arc::clone(selected);
-    environment.add_function("total", move |name: &str, filter: Kwargs| {
-        all(&runs, name, &filter).map(|found| found.iter().sum::<f64>())
-    });
-    let runs = Arc::clone(selected);
-    environment.add_function("pooled", move |name: &str, filter: Kwargs| {
-        let mut pool = Vec::new();
-        for run in chosen(&runs, &filter)? {
-            let samples = &run.measured.samples;
-            pool.extend_from_slice(samples.get(name).ok_or_else(|| unknown(name, samples.keys()))?);
-        }
-        Ok::<_, Error>(Dynamic::from_object(Numbers(pool)))
-    });
-    let runs = Arc::clone(selected);
-    environment.add_function("every", move |name: &str, from: f64, to: f64, filter: Kwargs| {
-        let run = only(&runs, &filter)?;
-        let series = run.measured.series.get(name).ok_or_else(|| unknown(name, run.measured.series.keys()))?;
-        let rises = series.windows(2).filter(|pair| pair[1].1 > pair[0].1).map(|pair| pair[1].0);
-        let rises: Vec<f64> = rises.filter(|at| *at >= from && *at < to).collect();
-        match &rises[..] {
-            [first, .., last] => Ok((last - first) / (rises.len() - 1) as f64),
-            _ => Err(wrong(format!("`{name}` does not rise twice between {from} and {to} s"))),
-        }
-    });
-    let runs = Arc::clone(selected);
-    environment.add_function("between", move |name: &str, from: f64, to: f64, filter: Kwargs| {
-        let run = only(&runs, &filter)?;
-        let series = run.measured.series.get(name).ok_or_else(|| unknown(name, run.measured.series.keys()))?;
-        Ok::<_, Error>(within(series, from, to).collect::<Vec<f64>>())
-    });
-    let runs = Arc::clone(selected);
-    environment.add_function("sums", move |name: &str, from: f64, to: f64, filter: Kwargs| {
-        let mut sums: Vec<f64> = Vec::new();
-        for run in chosen(&runs, &filter)? {
-            let series = run.measured.series.get(name).ok_or_else(|| unknown(name, run.measured.series.keys()))?;
-            sums.push(within(series, from, to).sum::<f64>());
-        }
-        Ok::<_, Error>(sums)
-    });
-}
-
-/// What a run recorded from a second on and until another.
-fn within(series: &[(f64, f64)], from: f64, to: f64) -> impl Iterator<Item = f64> {
-    series.iter().filter(move |(x, _)| *x >= from && *x < to).map(|&(_, y)| y)
 }
 
 /// The mean of one list over that of another, with its 95 % interval: the logarithm of the quotient is normally distributed, by Student's t. Lists of
@@ -313,24 +190,6 @@ fn compared(list: &[f64], other: &[f64]) -> Result<[f64; 3], Error> {
     let quantile: f64 = 1.96 + 2.4 / freedom + 3.3 / (freedom * freedom);
     let (ratio, width) = (means[0] / means[1], quantile * variance.sqrt());
     Ok([ratio * (-width).exp(), ratio, ratio * width.exp()])
-}
-
-/// Numbers that are many, so that they are not copied from function to function.
-#[derive(Debug)]
-struct Numbers(Vec<f64>);
-
-impl Object for Numbers {
-    fn repr(self: &Arc<Self>) -> ObjectRepr {
-        ObjectRepr::Seq
-    }
-
-    fn get_value(self: &Arc<Self>, index: &Dynamic) -> Option<Dynamic> {
-        self.0.get(index.as_usize()?).map(|number| Dynamic::from(*number))
-    }
-
-    fn enumerate(self: &Arc<Self>) -> Enumerator {
-        Enumerator::Seq(self.0.len())
-    }
 }
 
 /// The numbers of a list.
@@ -379,6 +238,10 @@ fn register_lists(environment: &mut Environment) {
     environment.add_function("rises", |list: Vec<f64>, slack: f64| list.windows(2).all(|p| p[1] >= p[0] - slack));
     environment.add_function("linear", |x: Vec<f64>, y: Vec<f64>| {
         if x.len() == y.len() && !x.is_empty() { Ok(linear(&x, &y)) } else { Err(wrong("a line is through points")) }
+    });
+    environment.add_function("ratios", |list: Vec<f64>, other: Vec<f64>| match list.len() == other.len() {
+        true => Ok(list.iter().zip(&other).map(|(one, other)| one / other).collect::<Vec<f64>>()),
+        false => Err(wrong(format!("lists of {} and {} have no ratios place by place", list.len(), other.len()))),
     });
     environment.add_function("near", |a: f64, b: f64, part: f64| (a - b).abs() <= part * b.abs());
     environment.add_function("round", |a: f64, digits: u32| {
@@ -445,6 +308,8 @@ mod tests {
             ("get('efficiency', limit=1)", 0.5),
             ("get(\"efficiency\", limit=8, cost=\"30us\") + measured", 3.75),
             ("total('path.*.dropped', limit=8)", 20.0),
+            ("totals('path.*.dropped')[1]", 10.0),
+            ("max(ratios(all('efficiency', cost='3us'), [1, 5]))", 0.5),
             ("max(all('efficiency'))", 0.75),
             ("spread(all('efficiency', cost='3us'))", 0.125),
             ("mean(between('path.a.rate', 0, 2, limit=1))", 1.5),
@@ -481,26 +346,12 @@ mod tests {
             ("1\n  + nonsense", "line 2, column 5: `nonsense` is neither a parameter nor a function"),
             ("max([])", "an empty list"),
             ("max(['a'])", "line 1, column 1: "),
+            ("ratios([1], [1, 2])", "lists of 1 and 2"),
             ("compared([1], [1, 2])", "two measurements of each at least"),
             ("{}", "gives map, which is no number, flag, text or list"),
         ] {
             let error = say(expression).unwrap_err();
             assert!(error.contains(why), "{expression}: {error}");
-        }
-    }
-
-    #[test]
-    fn a_pattern_stands_for_names() {
-        for (name, pattern, like) in [
-            ("path.a.dropped", "path.*.dropped", true),
-            ("path.a.dropped", "*", true),
-            ("path.a.dropped", "path.a.dropped", true),
-            ("path.a.dropped", "path.a", false),
-            ("path.a.dropped", "path.*.d*ped", true),
-            ("path.dropped", "path.*.dropped", false),
-            ("aa", "a*aa", false),
-        ] {
-            assert_eq!(is_like(name, pattern), like, "{name} {pattern}");
         }
     }
 }

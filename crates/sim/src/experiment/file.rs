@@ -2,6 +2,7 @@
 //!
 //! The comments of the fields here are the reference that `docs/simulation.md` has of every key.
 
+use super::agreement::{MOST_TOLERANCE, Published};
 use super::parameters::{Parameters, Sweep, Variant};
 use serde::Deserialize;
 use std::num::NonZeroU16;
@@ -119,18 +120,21 @@ pub struct Claim {
     pub id: String,
     /// What is claimed, in a sentence.
     pub text: String,
-    /// What was published: a number, or words.
-    pub published: Option<super::parameters::Value>,
+    /// The paper's figure: a number, a list of numbers, or words without digits.
+    pub published: Option<Published>,
     /// *Expression* of the parameters: whether these runs decide it; where they do not, nothing is claimed.
     #[serde(rename = "where")]
     pub filter: Option<String>,
     /// *Expression*: what was measured, as a number, a text, a flag or a list of these.
     pub measured: String,
-    /// *Expression*: whether the claim holds; `measured` is what was measured, `published` what was published. Left out: whether
-    /// the two numbers are no further apart than `tolerance`.
+    /// *Expression*: whether `text` is true; `measured` is our figure, `published` the paper's. With published numbers it is the direction that
+    /// remains where they are missed.
     pub holds: Option<String>,
-    /// How far `measured` may be from `published`, as a part of it.
+    /// How far `measured` may be from published numbers to match them, as a part of them: at most 0.1, and zero for the same number. Without `holds` and
+    /// `tolerance` nothing is claimed: the figure is reported.
     pub tolerance: Option<f64>,
+    /// The reason why the published figure is missed, in a sentence.
+    pub differs: Option<String>,
     /// Digits behind the point.
     pub digits: Option<usize>,
     /// The unit of what was measured, for people.
@@ -138,6 +142,45 @@ pub struct Claim {
     pub unit: String,
     /// What is different on real packets.
     pub real: Option<OnRealPackets>,
+}
+
+impl Claim {
+    /// Checks that a verdict can follow from it ([`super::agreement`]).
+    ///
+    /// # Errors
+    ///
+    /// The key that is missing or too much, and the correction.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let numbers = self.published.as_ref().and_then(Published::numbers);
+        let of_real = self.real.iter().flat_map(|real| [real.holds.is_some(), real.tolerance.is_some()]);
+        let claims = self.holds.is_some() || self.tolerance.is_some() || of_real.into_iter().any(|given| given);
+        if let Some(Published::Words(words)) = &self.published
+            && claims
+            && words.contains(|c: char| c.is_ascii_digit())
+        {
+            return Err(format!(
+                "`published` is \"{words}\": numbers in words cannot be compared. Give a number or a list of numbers with a `tolerance`"
+            ));
+        }
+        if numbers.is_some() && claims && self.tolerance.is_none() {
+            return Err("`published` is a number. Say with `tolerance` how far a figure that matches may be off, or leave out `holds` to \
+                        report it without a claim"
+                .into());
+        }
+        let tolerances = self.tolerance.into_iter().chain(self.real.as_ref().and_then(|real| real.tolerance));
+        for tolerance in tolerances {
+            if numbers.is_none() {
+                return Err("`tolerance` is for published numbers; say with `holds` what is claimed".into());
+            }
+            if !(0.0..=MOST_TOLERANCE).contains(&tolerance) {
+                return Err(format!(
+                    "a `tolerance` is from 0 to {MOST_TOLERANCE}, and {tolerance} is not: with more, different figures would match. A direction \
+                     is what `holds` says"
+                ));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What is different about a claim on real packets. Every report says so.
@@ -151,7 +194,7 @@ pub struct OnRealPackets {
     /// Whether it is claimed of nothing but real packets, by what the claim itself says.
     #[serde(default)]
     pub only: bool,
-    /// Why, in a sentence.
+    /// Why, in a sentence. It stands in place of `differs` there.
     pub why: String,
 }
 
@@ -170,7 +213,7 @@ pub struct Table {
     /// The columns behind those of the parameters.
     pub columns: Vec<Column>,
     /// Instead of `by` and of what columns say: rows, an *expression* for each column. They know claims by their names, and as `NAME_holds`
-    /// whether they hold.
+    /// whether what they say is so, be the published number missed or not.
     #[serde(default)]
     pub rows: Vec<Vec<String>>,
     /// Whether it is printed with the verdicts, and not only written.

@@ -11,11 +11,13 @@ pub fn golden(report: &Report) -> String {
         table.rows.iter().for_each(|row| out += &line(row));
         out.push('\n');
     }
-    out += "# Claims\nclaim,published,measured,unit,holds\n";
+    out += "# Claims\nclaim,published,measured,unit,verdict,what differs\n";
     for verdict in &report.verdicts {
         let published = verdict.published.as_ref().map_or(String::new(), ToString::to_string);
-        let holds = if verdict.holds { "yes" } else { "no" };
-        out += &line(&[&verdict.claim, &published, &verdict.shown, &verdict.unit, holds].map(str::to_owned));
+        let agreement = verdict.verdict.to_string();
+        let differs = verdict.differs.as_deref().unwrap_or("");
+        let cells = [&verdict.claim, &published, &verdict.shown, &verdict.unit, &agreement, differs];
+        out += &line(&cells.map(str::to_owned));
     }
     report.errors.iter().for_each(|error| out += &format!("# error: {error}\n"));
     out

@@ -3,15 +3,19 @@
 //! [`Experiment::read`] understands the file, [`Experiment::jobs`] says what is to be run, a [`Runner`] runs it, and
 //! [`Experiment::report`] holds the claims against what was measured.
 
+mod agreement;
 mod data;
 mod expression;
 mod file;
 mod golden;
+mod imagined;
 mod library;
+mod lookup;
 mod parameters;
 mod report;
 mod runner;
 
+pub use agreement::{Agreement, MOST_TOLERANCE, Published, Tally};
 pub use data::DataFiles;
 pub use expression::{Answer, Evaluator};
 pub use file::{Axis, Document, Measures, OnRealPackets, Quick, Reference};
@@ -72,7 +76,7 @@ impl Experiment {
             _ => return Err(format!("{file}: an experiment has either a `world` or a `world_file`")),
         };
         let experiment = Experiment { document, file: file.to_owned(), world };
-        experiment.check()?;
+        experiment.check().map_err(|error| format!("{file}: {error}"))?;
         Ok(experiment)
     }
 
@@ -80,18 +84,41 @@ impl Experiment {
         let mut ids: Vec<&str> = self.document.claims.iter().map(|claim| claim.id.as_str()).collect();
         ids.sort_unstable();
         if let Some(twice) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(format!("{}: two claims are called `{}`", self.file, twice[0]));
+            return Err(format!("two claims are called `{}`", twice[0]));
         }
         for claim in &self.document.claims {
-            let comparable = matches!(claim.published, Some(Value::Number(_))) && claim.tolerance.is_some();
-            if claim.holds.is_none() && !comparable {
-                return Err(format!(
-                    "{}: claim `{}`: when does it hold? Give `holds`, or a `tolerance` around a published number",
-                    self.file, claim.id
-                ));
-            }
+            claim.check().map_err(|error| format!("claim `{}`: {error}", claim.id))?;
+        }
+        let document = &self.document;
+        if document.measures.in_virtual_time() {
+            imagined::refuse(&report::claims_of_virtual(document), self.imagined(None))?;
+        }
+        if let Some(real) = &document.real {
+            imagined::refuse(&report::claims_of_real(document, &mut Vec::new()), self.imagined(Some(real)))?;
         }
         Ok(())
+    }
+
+    /// The parameters of its runs, of which those of the first case, for claims to be tried on; none where they cannot be told yet, which
+    /// [`Experiment::jobs`] explains.
+    fn imagined(&self, real: Option<&Quick>) -> Vec<Parameters> {
+        let evaluator = Evaluator::imagining(imagined::Imagined::Alike(1.0));
+        let mut few = self.clone();
+        let of_document = [&mut few.document.sweep].into_iter();
+        let of_variants = few.document.variants.iter_mut().flat_map(|variant| [&mut variant.sweep, &mut variant.real]);
+        of_document.chain(of_variants).flat_map(Sweep::values_mut).for_each(|values| imagined::few(values));
+        let mut real = real.cloned();
+        real.iter_mut().flat_map(|real| real.sweep.values_mut()).for_each(|values| imagined::few(values));
+        let runs = few.runs_with(&Parameters::new(), real.as_ref(), false);
+        let derived = runs.and_then(|runs| {
+            runs.into_iter().map(|parameters| self.derived(&evaluator, parameters)).collect::<Result<Vec<_>, _>>()
+        });
+        let mut runs = derived.unwrap_or_default();
+        let each = &self.document.each;
+        if let Some(first) = runs.first().cloned() {
+            runs.retain(|run| each.iter().all(|name| run.get(name) == first.get(name)));
+        }
+        runs
     }
 
     /// What is to be run, in order. `set` goes before everything the file says; `quick` takes what it says for little time.
@@ -162,6 +189,12 @@ impl Experiment {
     }
 
     fn jobs_with(&self, set: &Parameters, real: Option<&Quick>, quick: bool) -> Result<Vec<Job>, String> {
+        let evaluator = Evaluator::default();
+        self.runs_with(set, real, quick)?.into_iter().map(|parameters| self.job(&evaluator, parameters)).collect()
+    }
+
+    /// The parameters of its runs, without those that follow from others.
+    fn runs_with(&self, set: &Parameters, real: Option<&Quick>, quick: bool) -> Result<Vec<Parameters>, String> {
         let at = |error: String| format!("{}: {error}", self.file);
         let document = &self.document;
         let (mut constants, mut variants, mut sweep) =
@@ -197,9 +230,7 @@ impl Experiment {
             }
             constants.insert(name.clone(), value.clone());
         }
-        let evaluator = Evaluator::default();
-        let runs = expand(&constants, &variants, &sweep).map_err(at)?;
-        runs.into_iter().map(|parameters| self.job(&evaluator, parameters)).collect()
+        expand(&constants, &variants, &sweep).map_err(at)
     }
 
     /// Whether it has a parameter of that name.
@@ -220,7 +251,8 @@ impl Experiment {
         names.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ")
     }
 
-    fn job(&self, evaluator: &Evaluator, mut parameters: Parameters) -> Result<Job, String> {
+    /// With the parameters that follow from others.
+    fn derived(&self, evaluator: &Evaluator, mut parameters: Parameters) -> Result<Parameters, String> {
         for line in &self.document.derive {
             let at = |error: String| format!("{}: derive `{line}`: {error}", self.file);
             let (name, expression) = line.split_once('=').ok_or_else(|| at("is not `name = expression`".into()))?;
@@ -232,6 +264,11 @@ impl Experiment {
             };
             parameters.insert(name.trim().to_owned(), value);
         }
+        Ok(parameters)
+    }
+
+    fn job(&self, evaluator: &Evaluator, parameters: Parameters) -> Result<Job, String> {
+        let parameters = self.derived(evaluator, parameters)?;
         let (file, world) = &self.world;
         let world = substitute(world, &parameters).map_err(|error| format!("{file}: {error}"))?;
         Ok(Job { file: file.clone(), world, measures: self.document.measures, parameters })
@@ -246,7 +283,8 @@ impl Experiment {
 
 fn narrow(sweep: &mut Sweep, to: &Sweep) {
     for (name, values) in sweep.iter_mut() {
-        if let Some(fewer) = to.get(name) {
+        // A variant that has fewer values than that already keeps them: more would be runs that nobody asked for.
+        if let Some(fewer) = to.get(name).filter(|fewer| parameters::count(fewer) <= parameters::count(values)) {
             values.clone_from(fewer);
         }
     }

@@ -110,6 +110,11 @@ fn combinations(start: Parameters, sweep: &Sweep) -> Result<Vec<Parameters>, Str
     Ok(runs)
 }
 
+/// How many values there are, where a text like `1..74` stands for all whole numbers between.
+pub(super) fn count(values: &[Value]) -> usize {
+    spread(values).len()
+}
+
 /// The values, with all whole numbers in the place of a text like `1..74`.
 fn spread(values: &[Value]) -> Vec<Value> {
     let mut all = Vec::new();

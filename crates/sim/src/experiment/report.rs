@@ -1,9 +1,10 @@
 //! What came of an experiment: its claims with their verdicts, its tables, its pictures.
 
 use super::Experiment;
+use super::agreement::{Agreement, Published, Tally, is_within};
 use super::expression::{Answer, Evaluator};
 use super::file::{Axis, Claim, Column, Document, Line, Plot, Reference, Table};
-use super::parameters::{Parameters, Value, substitute};
+use super::parameters::{Parameters, substitute};
 use super::runner::{Run, Runner};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -42,13 +43,19 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether every claim holds and every expression could be evaluated.
-    pub fn holds(&self) -> bool {
-        self.errors.is_empty() && self.verdicts.iter().all(|verdict| verdict.holds)
+    /// True if every expression could be evaluated, and every claim whose published figure is missed gives the reason.
+    pub fn is_explained(&self) -> bool {
+        let unexplained = |verdict: &Verdict| verdict.verdict.is_off() && verdict.differs.is_none();
+        self.errors.is_empty() && !self.verdicts.iter().any(|v| v.error.is_some() || unexplained(v))
+    }
+
+    /// How often each verdict was given.
+    pub fn tally(&self) -> Tally {
+        self.verdicts.iter().map(|verdict| verdict.verdict).collect()
     }
 }
 
-/// A claim, and whether it holds.
+/// A claim, and how far what was measured agrees with it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
     /// The name of the claim.
@@ -56,15 +63,17 @@ pub struct Verdict {
     /// What is claimed.
     pub text: String,
     /// What was published.
-    pub published: Option<Value>,
+    pub published: Option<Published>,
     /// What was measured; none where the expression could not be evaluated.
     pub measured: Option<Answer>,
     /// The same as it is printed.
     pub shown: String,
     /// Its unit.
     pub unit: String,
-    /// Whether the claim holds.
-    pub holds: bool,
+    /// The verdict.
+    pub verdict: Agreement,
+    /// Where the published figure is missed: what differs from it and why.
+    pub differs: Option<String>,
     /// What is wrong with its expressions, with the place.
     pub error: Option<String>,
 }
@@ -160,7 +169,7 @@ pub(super) fn report(experiment: &Experiment, runs: Vec<Run>, runner: &dyn Runne
     };
     let mut undecided: Vec<String> = Vec::new();
     for (case, runs) in cases(&document.each, runs) {
-        let common = common(&runs);
+        let common = Common::of(&runs);
         let mut reader = Reader { evaluator: Evaluator::default(), runs, common, errors: Vec::new() };
         let more = reader.add(document, &claims, &case, &mut report);
         undecided.extend(more.into_iter().map(|claim| format!("`{claim}`")));
@@ -194,13 +203,13 @@ fn cases(each: &[String], runs: Vec<Arc<Run>>) -> Vec<(String, Vec<Arc<Run>>)> {
 }
 
 /// What is claimed in virtual time.
-fn claims_of_virtual(document: &Document) -> Vec<Claim> {
+pub(super) fn claims_of_virtual(document: &Document) -> Vec<Claim> {
     let everywhere = |claim: &&Claim| claim.real.as_ref().is_none_or(|real| !real.only);
     document.claims.iter().filter(everywhere).cloned().collect()
 }
 
 /// What is claimed of real packets. Remarks say what is not, or otherwise.
-fn claims_of_real(document: &Document, remarks: &mut Vec<String>) -> Vec<Claim> {
+pub(super) fn claims_of_real(document: &Document, remarks: &mut Vec<String>) -> Vec<Claim> {
     let mut claims = Vec::new();
     for claim in &document.claims {
         let mut claim = claim.clone();
@@ -209,6 +218,7 @@ fn claims_of_real(document: &Document, remarks: &mut Vec<String>) -> Vec<Claim> 
                 remarks.push(format!("claim `{}` is of virtual time only: {}", claim.id, real.why));
                 continue;
             }
+            claim.differs = Some(real.why.clone());
             let was = claim.holds.take().map(|holds| holds.split_whitespace().collect::<Vec<_>>().join(" "));
             let was = was.or(claim.tolerance.map(|part| format!("within {part} of what was published")));
             remarks.push(format!(
@@ -226,6 +236,56 @@ fn claims_of_real(document: &Document, remarks: &mut Vec<String>) -> Vec<Claim> 
     claims
 }
 
+/// The parameters that are the same in all runs.
+pub(super) struct Common(pub(super) Parameters);
+
+impl Common {
+    pub(super) fn of(runs: &[Arc<Run>]) -> Common {
+        Common(common(runs))
+    }
+}
+
+/// The verdict on a claim by what was measured.
+///
+/// # Errors
+///
+/// What is wrong with `holds`, or with what was measured.
+pub(super) fn judge(
+    evaluator: &Evaluator,
+    claim: &Claim,
+    measured: &Answer,
+    runs: &[Arc<Run>],
+    common: &Common,
+) -> Result<Agreement, String> {
+    let holds = claim.holds.as_ref().map(|expression| {
+        let published = match &claim.published {
+            Some(Published::Number(number)) => Answer::Number(*number),
+            Some(Published::Numbers(numbers)) => Answer::List(numbers.iter().copied().map(Answer::Number).collect()),
+            Some(Published::Words(words)) => Answer::Text(words.clone()),
+            None => Answer::Text(String::new()),
+        };
+        match evaluator.evaluate(expression, runs, &common.0, &[("measured", measured), ("published", &published)])? {
+            Answer::Flag(holds) => Ok(holds),
+            other => Err(format!("gives {}, which is neither true nor false", written(&other, None))),
+        }
+    });
+    let numbers = claim.published.as_ref().and_then(Published::numbers);
+    let within = numbers.zip(claim.tolerance).map(|(published, tolerance)| {
+        let ours = match measured {
+            Answer::Number(number) => vec![*number],
+            Answer::List(list) => {
+                list.iter().filter_map(|answer| if let Answer::Number(n) = answer { Some(*n) } else { None }).collect()
+            }
+            _ => Vec::new(),
+        };
+        match ours.len() == published.len() {
+            true => Ok(is_within(&ours, published, tolerance)),
+            false => Err(format!("{} numbers are published, and {} measured", published.len(), ours.len())),
+        }
+    });
+    Ok(Agreement::of(within.transpose()?, holds.transpose()?))
+}
+
 fn common(runs: &[Arc<Run>]) -> Parameters {
     let mut common = runs.first().map(|run| run.parameters.clone()).unwrap_or_default();
     common.retain(|name, value| runs.iter().all(|run| run.parameters.get(name) == Some(value)));
@@ -235,8 +295,7 @@ fn common(runs: &[Arc<Run>]) -> Parameters {
 struct Reader {
     evaluator: Evaluator,
     runs: Vec<Arc<Run>>,
-    /// The parameters that are the same in all runs.
-    common: Parameters,
+    common: Common,
     errors: Vec<String>,
 }
 
@@ -277,7 +336,7 @@ impl Reader {
     /// Whether a claim is decided by these runs.
     fn decides(&self, claim: &Claim) -> Result<bool, String> {
         let Some(filter) = &claim.filter else { return Ok(true) };
-        match self.evaluator.evaluate(filter, &self.runs, &self.common, &[])? {
+        match self.evaluator.evaluate(filter, &self.runs, &self.common.0, &[])? {
             Answer::Flag(decides) => Ok(decides),
             other => Err(format!("gives {}, which is neither true nor false", written(&other, None))),
         }
@@ -291,11 +350,12 @@ impl Reader {
             measured: None,
             shown: String::from("-"),
             unit: claim.unit.clone(),
-            holds: false,
+            verdict: Agreement::NotReproduced,
+            differs: claim.differs.clone(),
             error: None,
         };
         let of = |key: &str, error: String| format!("claim `{}`, `{key}`: {error}", claim.id);
-        let measured = match self.evaluator.evaluate(&claim.measured, &self.runs, &self.common, &[]) {
+        let measured = match self.evaluator.evaluate(&claim.measured, &self.runs, &self.common.0, &[]) {
             Ok(measured) => measured,
             Err(error) => {
                 verdict.error = Some(of("measured", error));
@@ -303,34 +363,13 @@ impl Reader {
             }
         };
         verdict.shown = written(&measured, claim.digits);
-        match self.holds(claim, &measured) {
-            Ok(holds) => verdict.holds = holds,
+        match judge(&self.evaluator, claim, &measured, &self.runs, &self.common) {
+            Ok(agreement) => verdict.verdict = agreement,
             Err(error) => verdict.error = Some(of("holds", error)),
         }
+        verdict.differs = verdict.differs.filter(|_| verdict.verdict.is_off());
         verdict.measured = Some(measured);
         verdict
-    }
-
-    fn holds(&self, claim: &Claim, measured: &Answer) -> Result<bool, String> {
-        let published = match &claim.published {
-            Some(Value::Number(number)) => Answer::Number(*number),
-            Some(Value::Flag(flag)) => Answer::Flag(*flag),
-            Some(Value::Text(text)) => Answer::Text(text.clone()),
-            None => Answer::Text(String::new()),
-        };
-        match (&claim.holds, measured, &published, claim.tolerance) {
-            (Some(expression), ..) => {
-                let more = [("measured", measured), ("published", &published)];
-                match self.evaluator.evaluate(expression, &self.runs, &self.common, &more)? {
-                    Answer::Flag(holds) => Ok(holds),
-                    other => Err(format!("gives {}, which is neither true nor false", written(&other, None))),
-                }
-            }
-            (None, Answer::Number(measured), Answer::Number(published), Some(tolerance)) => {
-                Ok((measured - published).abs() <= tolerance * published.abs())
-            }
-            _ => Err(String::from("a tolerance is for numbers")),
-        }
     }
 
     /// The runs that a filter lets pass, grouped by parameters in the order of their first appearance.
@@ -369,14 +408,15 @@ impl Reader {
             named.push((claim.clone(), Answer::Text(String::from("-"))));
         }
         for verdict in verdicts {
-            named.push((format!("{}_holds", verdict.claim), Answer::Flag(verdict.holds)));
+            let holds = matches!(verdict.verdict, Agreement::Matches | Agreement::DirectionOnly);
+            named.push((format!("{}_holds", verdict.claim), Answer::Flag(holds)));
             named.extend(verdict.measured.clone().map(|measured| (verdict.claim.clone(), measured)));
         }
         let more: Vec<(&str, &Answer)> = named.iter().map(|(name, answer)| (name.as_str(), answer)).collect();
         let mut rows = Vec::new();
         for row in &table.rows {
             let cells = row.iter().zip(&table.columns).map(|(expression, column)| {
-                let answer = self.evaluator.evaluate(expression, &self.runs, &self.common, &more);
+                let answer = self.evaluator.evaluate(expression, &self.runs, &self.common.0, &more);
                 answer.map(|answer| written(&answer, column.digits)).unwrap_or_else(|error| {
                     self.errors.push(format!("{of}, column `{}`: {error}", column.name));
                     String::from("error")

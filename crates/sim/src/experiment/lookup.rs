@@ -1,0 +1,234 @@
+//! What expressions ask runs for: values, samples and series by name, of the runs that were carried out, or of imagined ones.
+
+use super::imagined::Imagined;
+use super::parameters::describe;
+use super::runner::Run;
+use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Value as Dynamic};
+use minijinja::{Environment, Error, ErrorKind};
+use std::sync::{Arc, Mutex};
+
+/// The runs that the functions below see.
+pub(super) type Selected = Arc<Mutex<Looked>>;
+
+/// Where they look.
+#[derive(Default)]
+pub(super) struct Looked {
+    pub(super) runs: Vec<Arc<Run>>,
+    /// In place of what the runs measured.
+    pub(super) imagined: Option<Imagined>,
+}
+
+pub(super) fn wrong(why: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidOperation, why.into())
+}
+
+fn matches(run: &Run, filter: &Kwargs) -> Result<bool, Error> {
+    for name in filter.args() {
+        let Some(value) = run.parameters.get(name) else {
+            return Err(wrong(format!("no parameter is called `{name}`; there are: {}", describe(&run.parameters))));
+        };
+        if super::expression::dynamic_of_value(value) != filter.get::<Dynamic>(name)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether a name is of a pattern in which `*` stands for anything.
+fn is_like(name: &str, pattern: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or("");
+    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let parts: Vec<&str> = parts.collect();
+    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
+    for part in middle {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.len() >= last.len() && rest.ends_with(last)
+}
+
+fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Error {
+    let words = |text: &str| text.split(['.', '_', '*']).map(str::to_owned).collect::<Vec<_>>();
+    let wanted = words(name);
+    let mut near: Vec<(usize, &String)> =
+        known.map(|k| (words(k).iter().filter(|w| wanted.contains(w)).count(), k)).collect();
+    let count = near.len();
+    near.sort_by_key(|&(common, _)| std::cmp::Reverse(common));
+    let near = near.iter().take(8).map(|(_, k)| k.as_str()).collect::<Vec<_>>().join(", ");
+    wrong(format!("nothing measured is called `{name}`; there are {count} names, among them {near}"))
+}
+
+impl Looked {
+    fn chosen(&self, filter: &Kwargs) -> Result<Vec<&Run>, Error> {
+        let mut chosen = Vec::new();
+        for run in &self.runs {
+            if matches(run, filter)? {
+                chosen.push(&**run);
+            }
+        }
+        Ok(chosen)
+    }
+
+    fn only(&self, filter: &Kwargs) -> Result<&Run, Error> {
+        match &self.chosen(filter)?[..] {
+            [run] => Ok(run),
+            [] => Err(wrong("no run has these parameters")),
+            [one, other, ..] => Err(wrong(format!(
+                "several runs are so; say which one: {} or {}",
+                describe(&one.parameters),
+                describe(&other.parameters)
+            ))),
+        }
+    }
+
+    fn value(&self, run: &Run, name: &str) -> Result<f64, Error> {
+        let of = &run.measured.values;
+        match &self.imagined {
+            Some(imagined) => Ok(imagined.number(run, name, 0)),
+            None => of.get(name).copied().ok_or_else(|| unknown(name, of.keys())),
+        }
+    }
+
+    /// The values of a run whose names are like that.
+    fn values(&self, run: &Run, name: &str) -> Result<Vec<f64>, Error> {
+        if let Some(imagined) = &self.imagined {
+            return Ok(imagined.like(run, name));
+        }
+        let of = &run.measured.values;
+        let found: Vec<f64> = match of.get(name) {
+            Some(value) => vec![*value],
+            None => of.iter().filter(|(known, _)| is_like(known, name)).map(|(_, value)| *value).collect(),
+        };
+        if found.is_empty() { Err(unknown(name, of.keys())) } else { Ok(found) }
+    }
+
+    fn samples(&self, run: &Run, name: &str) -> Result<Vec<f64>, Error> {
+        let of = &run.measured.samples;
+        match &self.imagined {
+            Some(imagined) => Ok(imagined.list(run, name)),
+            None => of.get(name).cloned().ok_or_else(|| unknown(name, of.keys())),
+        }
+    }
+
+    /// What a run recorded from a second on and until another.
+    fn within(&self, run: &Run, name: &str, from: f64, to: f64) -> Result<Vec<f64>, Error> {
+        let of = &run.measured.series;
+        match &self.imagined {
+            Some(imagined) => Ok(imagined.list(run, name)),
+            None => {
+                let series = of.get(name).ok_or_else(|| unknown(name, of.keys()))?;
+                Ok(series.iter().filter(|(x, _)| *x >= from && *x < to).map(|&(_, y)| y).collect())
+            }
+        }
+    }
+
+    /// The mean time between the rises of a series.
+    fn every(&self, run: &Run, name: &str, from: f64, to: f64) -> Result<f64, Error> {
+        if let Some(imagined) = &self.imagined {
+            return Ok(imagined.number(run, name, 0));
+        }
+        let of = &run.measured.series;
+        let series = of.get(name).ok_or_else(|| unknown(name, of.keys()))?;
+        let rises = series.windows(2).filter(|pair| pair[1].1 > pair[0].1).map(|pair| pair[1].0);
+        let rises: Vec<f64> = rises.filter(|at| *at >= from && *at < to).collect();
+        match &rises[..] {
+            [first, .., last] => Ok((last - first) / (rises.len() - 1) as f64),
+            _ => Err(wrong(format!("`{name}` does not rise twice between {from} and {to} s"))),
+        }
+    }
+}
+
+/// Makes the functions known that ask runs.
+pub(super) fn register(environment: &mut Environment<'_>, selected: &Selected) {
+    let looked = |selected: &Selected| Arc::clone(selected);
+    let runs = looked(selected);
+    environment.add_function("get", move |name: &str, filter: Kwargs| {
+        let runs = runs.lock().expect("nobody panics with it");
+        runs.value(runs.only(&filter)?, name)
+    });
+    let all = |selected: &Selected, name: &str, filter: &Kwargs| {
+        let runs = selected.lock().expect("nobody panics with it");
+        let mut found = Vec::new();
+        for run in runs.chosen(filter)? {
+            found.extend(runs.values(run, name)?);
+        }
+        Ok::<Vec<f64>, Error>(found)
+    };
+    let runs = looked(selected);
+    environment.add_function("all", move |name: &str, filter: Kwargs| all(&runs, name, &filter));
+    let runs = looked(selected);
+    environment.add_function("total", move |name: &str, filter: Kwargs| {
+        all(&runs, name, &filter).map(|found| found.iter().sum::<f64>())
+    });
+    let runs = looked(selected);
+    environment.add_function("totals", move |name: &str, filter: Kwargs| {
+        let runs = runs.lock().expect("nobody panics with it");
+        let totals = runs.chosen(&filter)?.into_iter().map(|run| Ok(runs.values(run, name)?.iter().sum::<f64>()));
+        totals.collect::<Result<Vec<f64>, Error>>()
+    });
+    let runs = looked(selected);
+    environment.add_function("pooled", move |name: &str, filter: Kwargs| {
+        let runs = runs.lock().expect("nobody panics with it");
+        let mut pool = Vec::new();
+        for run in runs.chosen(&filter)? {
+            pool.extend(runs.samples(run, name)?);
+        }
+        Ok::<_, Error>(Dynamic::from_object(Numbers(pool)))
+    });
+    let runs = looked(selected);
+    environment.add_function("every", move |name: &str, from: f64, to: f64, filter: Kwargs| {
+        let runs = runs.lock().expect("nobody panics with it");
+        runs.every(runs.only(&filter)?, name, from, to)
+    });
+    let runs = looked(selected);
+    environment.add_function("between", move |name: &str, from: f64, to: f64, filter: Kwargs| {
+        let runs = runs.lock().expect("nobody panics with it");
+        runs.within(runs.only(&filter)?, name, from, to)
+    });
+    let runs = looked(selected);
+    environment.add_function("sums", move |name: &str, from: f64, to: f64, filter: Kwargs| {
+        let runs = runs.lock().expect("nobody panics with it");
+        let sums =
+            runs.chosen(&filter)?.into_iter().map(|run| Ok(runs.within(run, name, from, to)?.iter().sum::<f64>()));
+        sums.collect::<Result<Vec<f64>, Error>>()
+    });
+}
+
+/// Numbers that are many, so that they are not copied from function to function.
+#[derive(Debug)]
+pub(super) struct Numbers(pub(super) Vec<f64>);
+
+impl Object for Numbers {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Seq
+    }
+
+    fn get_value(self: &Arc<Self>, index: &Dynamic) -> Option<Dynamic> {
+        self.0.get(index.as_usize()?).map(|number| Dynamic::from(*number))
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Seq(self.0.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_stands_for_names() {
+        for (name, pattern, like) in [
+            ("path.a.dropped", "path.*.dropped", true),
+            ("path.a.dropped", "*", true),
+            ("path.a.dropped", "path.a.dropped", true),
+            ("path.a.dropped", "path.a", false),
+            ("path.a.dropped", "path.*.d*ped", true),
+            ("path.dropped", "path.*.dropped", false),
+            ("aa", "a*aa", false),
+        ] {
+            assert_eq!(is_like(name, pattern), like, "{name} {pattern}");
+        }
+    }
+}
