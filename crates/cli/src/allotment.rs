@@ -3,7 +3,7 @@
 use crate::output::Rows;
 use anyhow::Result;
 use plan::admission::{Allotment, Costs, PortCosts, Refused, Source, TaskAllotment, admit};
-use plan::{Plan, PortPlan};
+use plan::{Cost, Plan, PortPlan};
 use serde::Serialize;
 use std::io::Write;
 use units::{Nanos, Parts, Share};
@@ -70,21 +70,26 @@ pub fn concerns(plan: &Plan) -> bool {
 fn assumed(plan: &Plan, costs: &Costs) -> Vec<String> {
     let mut list = Vec::new();
     if costs.switch_source == Source::Assumed {
-        list.push(format!("a switch costs {}", costs.switch));
+        list.push(format!("a switch costs {}", costs.switch.rounded()));
     }
     for (port, costs) in plan.ports.iter().zip(&costs.ports).filter(|(_, costs)| costs.input.source == Source::Assumed)
     {
-        let (input, output) = (costs.input.cost, costs.output.cost);
-        list.push(match input == output {
+        let (input, output) = (shown(costs.input.cost), shown(costs.output.cost));
+        list.push(match costs.input.cost == costs.output.cost {
             true => format!("a packet by '{}' {input} each way", port.name),
             false => format!("a packet by '{}' {input} in and {output} out", port.name),
         });
     }
     let paths = plan.paths.iter().zip(&costs.paths);
     for (path, costs) in paths.filter(|(_, costs)| costs.functions.source == Source::Assumed) {
-        list.push(format!("the functions of '{}' {}", path.name, costs.functions.cost));
+        list.push(format!("the functions of '{}' {}", path.name, shown(costs.functions.cost)));
     }
     list
+}
+
+/// A cost, rounded where it is the same for every packet.
+fn shown(cost: Cost) -> String {
+    if cost.kilobyte == Nanos::ZERO { cost.packet.rounded().to_string() } else { cost.to_string() }
 }
 
 fn unknown(plan: &Plan, costs: &Costs) -> Vec<String> {

@@ -5,21 +5,6 @@ use plane::event::{Misdeed, Way};
 use plane::scheduler::task::Remark;
 use units::{Nanos, WorkerId};
 
-/// A time in three figures, for people.
-fn about(time: Nanos) -> String {
-    let figures = |value: f64| match value {
-        ..10.0 => format!("{value:.2}"),
-        10.0..100.0 => format!("{value:.1}"),
-        _ => format!("{value:.0}"),
-    };
-    match time.get() {
-        ns @ 0..1000 => format!("{ns}ns"),
-        ns @ 1000..1_000_000 => figures(ns as f64 / 1e3) + "us",
-        ns @ 1_000_000..1_000_000_000 => figures(ns as f64 / 1e6) + "ms",
-        ns => figures(ns as f64 / 1e9) + "s",
-    }
-}
-
 /// No less than this, in whole units: fit for a configuration.
 fn at_least(time: Nanos) -> Nanos {
     let unit = if time >= Nanos::micros(10) { 1000 } else { 10 };
@@ -40,22 +25,22 @@ pub(crate) fn text(remark: &Remark) -> String {
             )
         }
         Remark::OverCost { cost, declared } => {
-            format!("a packet costs {}, and {} was declared", about(*cost), about(*declared))
+            format!("a packet costs {}, and {} was declared", cost.rounded(), declared.rounded())
         }
         Remark::SleepsTooLong { sleep, lasts } => {
-            let (sleep, lasts) = (about(*sleep), about(*lasts));
+            let (sleep, lasts) = (sleep.rounded(), lasts.rounded());
             format!("may be left alone for {sleep}, and its receive ring lasts {lasts} at the line's rate")
         }
         Remark::Lags { lag, lasts } => {
-            let (lag, lasts) = (about(*lag), about(*lasts));
+            let (lag, lasts) = (lag.rounded(), lasts.rounded());
             format!("waited {lag} for the processor, and its queue lasts {lasts} at the rate it was promised")
         }
         Remark::Late { packets, promised, most } => {
-            let (promised, most) = (about(*promised), about(*most));
+            let (promised, most) = (promised.rounded(), most.rounded());
             format!("{packets} packets took longer than the {promised} they were promised, one of them {most}")
         }
         Remark::OverBudget { packets, of, budget } => {
-            format!("{packets} of {of} packets took longer than {} to receive and classify", about(*budget))
+            format!("{packets} of {of} packets took longer than {} to receive and classify", budget.rounded())
         }
     }
 }
@@ -65,10 +50,10 @@ pub(crate) fn misdeed(misdeed: Misdeed<'_>) -> String {
     let what = match misdeed {
         Misdeed::Panicked(words) => format!("its functions panicked: {words}"),
         Misdeed::OverLimit(used) => {
-            format!("its functions were stopped after {}, which is over its limit", about(used))
+            format!("its functions were stopped after {}, which is over its limit", used.rounded())
         }
         Misdeed::DidNotReturn(time) => {
-            format!("its functions had not returned after {}, and a new configuration waited for them", about(time))
+            format!("its functions had not returned after {}, and a new configuration waited for them", time.rounded())
         }
         Misdeed::NeverReturned => {
             return "its packets are dropped until functions return that were left behind before".into();
@@ -158,16 +143,12 @@ mod tests {
         let remarks = [
             (Remark::TimeoutsOnly { runs: 40, batch: 30 }, "40 times", "max_wait"),
             (Remark::NearCapacity { batch: 100, capacity: 128 }, "100 packets", "queue = 400"),
-            (Remark::OverCost { cost: long, declared: short }, "costs 25.0us, and 10.0us", "cost = \"25us\""),
-            (Remark::SleepsTooLong { sleep: long, lasts: short }, "for 25.0us", "sleep_max = \"10us\""),
-            (Remark::Lags { lag: long, lasts: short }, "waited 25.0us", "3 times as long"),
-            (Remark::Late { packets: 3, promised: short, most: long }, "than the 10.0us", "show latency"),
+            (Remark::OverCost { cost: long, declared: short }, "costs 25 us, and 10 us", "cost = \"25us\""),
+            (Remark::SleepsTooLong { sleep: long, lasts: short }, "for 25 us", "sleep_max = \"10us\""),
+            (Remark::Lags { lag: long, lasts: short }, "waited 25 us", "3 times as long"),
+            (Remark::Late { packets: 3, promised: short, most: long }, "than the 10 us", "show latency"),
             (Remark::OverBudget { packets: 7, of: 9, budget: short }, "7 of 9 packets", "classify_budget"),
         ];
-        assert_eq!(
-            [552_365, 9_999, 87_986_074, 999].map(|ns| about(Nanos::new(ns))),
-            ["552us", "10.00us", "88.0ms", "999ns"]
-        );
         assert_eq!([552_365, 9_991, 7].map(|ns| at_least(Nanos::new(ns)).get()), [553_000, 10_000, 10]);
         for (remark, said, advised) in remarks {
             assert!(text(&remark).contains(said), "{}", text(&remark));

@@ -205,7 +205,7 @@ fn a_sleep_that_is_too_long_for_the_ring_is_told() {
     let end = clock::now() + PATIENCE;
     loop {
         let (now, events) = (clock::now(), events(&site));
-        if let Some(event) = events.iter().find(|event| event.contains("may be left alone for 50.0ms")) {
+        if let Some(event) = events.iter().find(|event| event.contains("may be left alone for 50 ms")) {
             assert!(event.contains("its receive ring lasts 2.58ms"), "{event}");
             break;
         }

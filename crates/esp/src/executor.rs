@@ -146,7 +146,7 @@ impl Maker for Executor {
         let spec = spec(wanted, operator_key(&wanted.plan)?, self.pages);
         let memory = spec.memory();
         if memory > MOST_MEMORY {
-            let reason = format!("the stores take {memory} together");
+            let reason = format!("the stores take {} together", memory.rounded());
             return Err(CannotMake { reason, hint: "give them smaller capacities".to_string() });
         }
         let mut made = spec.make_beside(before.map(|before| self::spec(before, None, self.pages)).as_ref());

@@ -367,7 +367,8 @@ fn short_slices(stages: &Stages<'_>) -> Vec<Warning> {
             about: format!("cpu.{key}"),
             reason: format!(
                 "a slice of {slice} is over before a switch of {switch} has been worth it: an overhead of {overhead} takes \
-                 {least}"
+                 {}",
+                least.rounded()
             ),
             hint: format!("give slice={least} or more, or a larger overhead"),
         })

@@ -291,7 +291,7 @@ fn a_slice_that_measured_switches_make_too_short_is_pointed_out() {
     assert_eq!(
         warnings(3_001)[0].to_string(),
         "cpu.forwarding: a slice of 30us is over before a switch of 3001ns has been \
-        worth it: an overhead of 10% takes 30010ns; give slice=30010ns or more, or a larger overhead"
+        worth it: an overhead of 10% takes 30.0 us; give slice=30010ns or more, or a larger overhead"
     );
 }
 

@@ -159,6 +159,50 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// A value in three or four figures, for messages: `141.1 MB`, `1.08 ms`. A value that the user types into a configuration
+/// is exact: `Display` of the quantity writes it.
+struct Rounded {
+    value: u64,
+    /// The unit that the value is in, and larger ones, each with how many of the first it has.
+    units: &'static [(&'static str, u64)],
+}
+
+impl fmt::Display for Rounded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fits = self.units.iter().rev().find(|(_, scale)| self.value >= *scale);
+        let (name, scale) = fits.copied().unwrap_or(self.units[0]);
+        let (whole, rest) = (self.value / scale, self.value % scale);
+        // Rounded by whole numbers: floats have no place in a plane.
+        let digits = match whole {
+            _ if scale == 1 || rest == 0 => 0,
+            0..10 => 2,
+            10..1000 => 1,
+            _ => 0,
+        };
+        let shift = 10u128.pow(digits);
+        let rounded = (u128::from(self.value) * shift + u128::from(scale) / 2) / u128::from(scale);
+        let (whole, part) = (rounded / shift, rounded % shift);
+        match digits {
+            0 => write!(f, "{whole} {name}"),
+            digits => write!(f, "{whole}.{part:0width$} {name}", width = digits as usize),
+        }
+    }
+}
+
+impl Nanos {
+    /// In three figures, for messages: `1.08 ms`.
+    pub fn rounded(self) -> impl fmt::Display {
+        Rounded { value: self.get(), units: &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)] }
+    }
+}
+
+impl Bytes {
+    /// In three figures, for messages: `141.1 MB`. A megabyte has 2^20 bytes, as in configurations.
+    pub fn rounded(self) -> impl fmt::Display {
+        Rounded { value: self.get(), units: &[("bytes", 1), ("kB", 1 << 10), ("MB", 1 << 20), ("GB", 1 << 30)] }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,6 +217,36 @@ mod tests {
         assert_eq!(" 1.5 ms".parse(), Ok(Nanos::micros(1500)));
         assert_eq!("1500b".parse(), Ok(Bytes::new(1500)));
         assert_eq!("64kb".parse(), Ok(Bytes::new(65536)));
+    }
+
+    #[test]
+    fn messages_have_three_figures() {
+        for (ns, text) in [
+            (0, "0 ns"),
+            (999, "999 ns"),
+            (1_000, "1 us"),
+            (1_081_550, "1.08 ms"),
+            (9_999_999, "10.00 ms"),
+            (30_010, "30.0 us"),
+            (342_857, "342.9 us"),
+            (999_999, "1000.0 us"),
+            (10_000_050, "10.0 ms"),
+            (86_400_000_000_000, "86400 s"),
+            (u64::MAX, "18446744074 s"),
+        ] {
+            assert_eq!(Nanos::new(ns).rounded().to_string(), text);
+        }
+        for (bytes, text) in [
+            (0, "0 bytes"),
+            (1023, "1023 bytes"),
+            (1536, "1.50 kB"),
+            (148_004_736, "141.1 MB"),
+            (64 << 20, "64 MB"),
+            (25_165_825, "24.0 MB"),
+            (u64::MAX, "17179869184 GB"),
+        ] {
+            assert_eq!(Bytes::new(bytes).rounded().to_string(), text);
+        }
     }
 
     #[test]

@@ -127,7 +127,8 @@ impl fmt::Display for Shortage {
             Shortage::Queue { .. } => {
                 write!(f, "up to {needed} packets come while others run, and its queue holds {available}")
             }
-            Shortage::Delay { .. } => {
+            Shortage::Delay { needed, available } => {
+                let needed = needed.rounded();
                 write!(f, "a packet may take {needed} through the router, and {available} was promised")
             }
         }

@@ -139,7 +139,8 @@ impl Promises<'_> {
                 report.error(places.cpu(key), format!("cpu.{key}"), || {
                     let reason = format!(
                         "a slice of {slice} is over before a switch of {switch} has been worth it: an overhead of {overhead} \
-                         takes {least}"
+                         takes {}",
+                        least.rounded()
                     );
                     (reason, format!("give slice={least} or more, or a larger overhead"))
                 });
