@@ -19,6 +19,7 @@ mod diff;
 mod dispatch;
 mod document;
 mod filter;
+mod footprint;
 mod keys;
 mod matching;
 mod medium;
@@ -49,6 +50,7 @@ pub use diagnostic::{Diagnostic, Diagnostics, MOST_DIAGNOSTICS, Report, Severity
 pub use diff::{Change, Edit, ValueChange, diff};
 pub use dispatch::{Carries, DispatchRule, NamePattern};
 pub use filter::{FilterFields, FilterRule, FilterVerdict};
+pub use footprint::footprint;
 pub use matching::{
     Condition, Family, Fields, Match, MatchError, dscp_name, dscp_number, protocol_name, protocol_number,
 };
