@@ -94,7 +94,7 @@ fn text(form: Form, catalogue: &Catalogue) -> Map<String, Value> {
         Form::Address => "^[0-9a-fA-F.:]+$".to_string(),
         Form::InterfaceAddress | Form::Destination => "^[0-9a-fA-F.:]+/[0-9]{1,3}$".to_string(),
         Form::Interface => format!(r"^{PORT_PATTERN}(\.[1-9][0-9]{{0,3}})?$"),
-        Form::CodePoint => r"^(?i)([a-z]+[0-9]*|[0-9]+|0x[0-9a-f]+)$".to_string(),
+        Form::CodePoint => "^([A-Za-z]+[0-9]*|[0-9]+|0[xX][0-9A-Fa-f]+)$".to_string(),
         Form::Policy => format!("^{PORT_PATTERN}$"),
         Form::Vrf => format!("^{PORT_PATTERN}$"),
         Form::NextHop => r"^\s*[0-9a-fA-F.:]+(\s+(port|weight)\s+\S+)*\s*$".to_string(),
