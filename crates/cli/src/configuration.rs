@@ -2,9 +2,10 @@
 
 use crate::allotment::{self, Promises};
 use crate::arguments::{Apply, Check, Diff, GuestDirectory, Trial};
+use crate::failure::Faulty;
 use crate::output::{is_coloured, print_json};
 use crate::{bounds, guests};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use control::api::{Applied, Change, Changes, Checked, Config, Diagnostic};
 use control::{Client, ClientError, Target};
 use io::login::Login;
@@ -60,11 +61,16 @@ pub fn show_diagnostics(found: &Diagnostics) -> Result<()> {
     Ok(())
 }
 
-/// Reads a configuration that has to be good: shows what is wrong with it, and answers nothing where it has errors.
-fn read_good(path: &Path, catalogue: &Catalogue) -> Result<Option<(Configuration, Plan)>> {
-    let mut read = read(path, catalogue)?;
+/// Reads a configuration that has to be good, and shows its warnings.
+pub fn read_good(path: &Path, catalogue: &Catalogue) -> Result<(Configuration, Plan)> {
+    good(read(path, catalogue)?)
+}
+
+/// A configuration that has to be good, and its plan. Shows its warnings.
+pub fn good(mut read: Configuration) -> Result<(Configuration, Plan)> {
+    let Some(plan) = read.checked.plan.take() else { return Err(Faulty(vec![read.checked.diagnostics]).into()) };
     show_diagnostics(&read.checked.diagnostics)?;
-    Ok(read.checked.plan.take().map(|plan| (read, plan)))
+    Ok((read, plan))
 }
 
 /// `switchpath check`
@@ -123,13 +129,16 @@ pub fn diff(arguments: &Diff) -> Result<ExitCode> {
     let changes = match (&arguments.file, &arguments.new) {
         (None, _) => between_generations(arguments, &catalogue)?,
         (Some(file), None) => {
-            let Some((read, _)) = read_good(file, &catalogue)? else { return Ok(ExitCode::FAILURE) };
+            let (read, _) = read_good(file, &catalogue)?;
             would_change(&arguments.socket.client(), &read)?
         }
         (Some(old), Some(new)) => {
-            let (old, new) = (read_good(old, &catalogue)?, read_good(new, &catalogue)?);
-            let (Some((_, old)), Some((_, new))) = (old, new) else { return Ok(ExitCode::FAILURE) };
-            between(&old, &new)
+            let both = [read(old, &catalogue)?, read(new, &catalogue)?];
+            if both.iter().any(|read| read.checked.plan.is_none()) {
+                return Err(Faulty(both.map(|read| read.checked.diagnostics).into()).into());
+            }
+            let [old, new] = both;
+            between(&good(old)?.1, &good(new)?.1)
         }
     };
     show_changes(&changes, arguments.json)?;
@@ -158,7 +167,7 @@ fn between_generations(arguments: &Diff, catalogue: &Catalogue) -> Result<Change
 
 /// `switchpath apply`
 pub fn apply(arguments: &Apply) -> Result<ExitCode> {
-    let Some((read, _)) = read_good(&arguments.file, &of(&arguments.guests)?)? else { return Ok(ExitCode::FAILURE) };
+    let (read, _) = read_good(&arguments.file, &of(&arguments.guests)?)?;
     let client = arguments.socket.client();
     if arguments.dry_run {
         let changes = would_change(&client, &read)?;
@@ -265,7 +274,7 @@ fn listing(changes: &[Change]) -> Vec<String> {
 /// The answer, or an error with what the router listed.
 pub fn asked<T>(result: Result<T, ClientError>) -> Result<T> {
     match result {
-        Err(ClientError::Refused(refusal)) => bail!("refused, and nothing has changed: {refusal}"),
+        Err(error @ ClientError::Refused(_)) => Err(error).context("refused, and nothing has changed"),
         other => Ok(other?),
     }
 }

@@ -1,7 +1,7 @@
 //! `switchpath explain`: what a router would do with a packet, and why.
 
 use crate::arguments::{Explain, Usage};
-use crate::configuration::{of, read, show_diagnostics};
+use crate::configuration::{of, read_good};
 use crate::output::{is_coloured, print_json};
 use anyhow::{Context, Result, anyhow, bail};
 use control::api::{DropExplained, Explanation, StepOutcome};
@@ -29,9 +29,7 @@ pub fn explain(arguments: &Explain) -> Result<ExitCode> {
     };
     let explanation = match &arguments.config {
         Some(file) => {
-            let configuration = read(file, &of(&arguments.guests)?)?;
-            show_diagnostics(&configuration.checked.diagnostics)?;
-            let Some(plan) = configuration.checked.plan else { return Ok(ExitCode::FAILURE) };
+            let (_, plan) = read_good(file, &of(&arguments.guests)?)?;
             offline(&plan, &asked)?
         }
         None => ask(arguments, &asked, &words)?,

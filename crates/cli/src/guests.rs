@@ -9,14 +9,11 @@ mod measure;
 mod tools;
 
 use crate::arguments::{Guest, GuestDirectory, OfGuest};
-use crate::output::print_json;
 use anyhow::{Error, Result, anyhow};
 use extension::{Directory, Program, Runtime};
 use io::clock;
 use plan::{Call, Catalogue, Guests};
-use serde_json::json;
 use std::fmt::Display;
-use std::io::stdout;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -98,14 +95,4 @@ impl Named {
     fn values(&self) -> Vec<u64> {
         self.call.options.iter().map(|(_, value)| *value).collect()
     }
-}
-
-/// A guest that is none: said in JSON where that is wanted.
-fn failed(file: &Path, json: bool, error: Error) -> Result<ExitCode> {
-    if !json {
-        return Err(error);
-    }
-    let error = format!("{error:#}");
-    print_json(&mut stdout(), &json!({ "file": file.display().to_string(), "good": false, "error": error }))?;
-    Ok(ExitCode::FAILURE)
 }

@@ -14,6 +14,7 @@ mod configuration;
 mod demo;
 mod doctor;
 mod explain;
+mod failure;
 mod guests;
 mod history;
 mod link;
@@ -31,13 +32,15 @@ mod state;
 mod top;
 mod trace;
 
-use arguments::{Arguments, Command};
-use clap::Parser;
+use arguments::Command;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let (arguments, json) = match failure::arguments() {
+        Ok(parsed) => parsed,
+        Err(code) => return code,
+    };
     let result = match arguments.command {
         Command::Run(run) => run::run(&run),
         Command::Check(check) => configuration::check(&check),
@@ -81,7 +84,6 @@ fn main() -> ExitCode {
         if error.chain().any(had_enough) {
             return ExitCode::SUCCESS;
         }
-        eprintln!("switchpath: {error:#}");
-        if error.is::<arguments::Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+        failure::report(&error, json)
     })
 }

@@ -8,7 +8,7 @@ mod tests;
 use crate::arguments::Trace;
 use crate::capture::end_with_signals;
 use crate::output::{Rows, brief, print_json, short};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use file::{Event, TraceFile};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -30,8 +30,7 @@ pub fn trace(arguments: &Trace) -> Result<ExitCode> {
     let mut text = Vec::new();
     body.read_to_end(&mut text).context("the trace broke off")?;
     if text.is_empty() {
-        writeln!(stderr(), "ended before there was anything")?;
-        return Ok(ExitCode::FAILURE);
+        bail!("ended before there was anything");
     }
     let mut out = stdout().lock();
     if to_stdout {

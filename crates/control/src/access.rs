@@ -59,6 +59,11 @@ impl Caller {
         Caller { who, allowed, login: None }
     }
 
+    /// A scraper of metrics on this machine.
+    pub fn scraper() -> Caller {
+        Caller { who: Who::by(Via::Remote), allowed: Needs::Read, login: None }
+    }
+
     /// The conditions of an order, with what is known of the caller.
     pub fn order(&self, conditions: Conditions) -> Order {
         let Conditions { confirm, login, force } = conditions;

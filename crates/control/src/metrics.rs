@@ -2,12 +2,14 @@
 //! paths and drop reasons are labels.
 
 mod ephemeral;
+mod format;
 
 use crate::api::{
     ApiError, Core, Latency, Link, MulticastGroup, Path, Port, PortPolicy, Queue, QueueGroup, QueueStage, Task, Tasks,
     Wanted, Worker, WorkerState,
 };
 use crate::daemon::Daemon;
+pub(crate) use format::Format;
 use plan::Receive;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder};

@@ -187,8 +187,8 @@ pub struct Inject {
     pub frames: Vec<Vec<u8>>,
 }
 
-/// Reads a request: its method, path and query as they stand in the request line, and its body.
-pub fn parse(method: &str, path: &str, query: &str, body: &[u8]) -> Result<Request, ApiError> {
+/// Reads a request: its method, path and query as they stand in the request line, and its body, which becomes a text in it.
+pub fn parse(method: &str, path: &str, query: &str, body: impl Into<Vec<u8>>) -> Result<Request, ApiError> {
     let mut here = ENDPOINTS.iter().filter(|endpoint| endpoint.path == path).peekable();
     if here.peek().is_none() {
         let hint = "GET /v1/openapi.json describes what there is";
@@ -205,10 +205,11 @@ pub fn parse(method: &str, path: &str, query: &str, body: &[u8]) -> Result<Reque
         if name.chars().count() > MOST_NAME {
             return Err(bad("the name is too long", "give the name of a file"));
         }
-        let text = std::str::from_utf8(body).map_err(|error| {
-            bad(format!("the body is not UTF-8 from byte {} on", error.valid_up_to()), "send a text")
+        let text = String::from_utf8(body.into()).map_err(|error| {
+            let valid = error.utf8_error().valid_up_to();
+            bad(format!("the body is not UTF-8 from byte {valid} on"), "send a text")
         })?;
-        Ok(Text { name, text: text.to_owned() })
+        Ok(Text { name, text })
     };
     Ok(match path {
         "/v1/status" => Request::Status,
@@ -557,7 +558,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_request_is_answered(method in "GET|POST|\\PC*", path in ".*", query in ".*", body: Vec<u8>) {
-            let _ = parse(&method, &path, &query, &body);
+            let _ = parse(&method, &path, &query, body);
         }
 
         #[test]

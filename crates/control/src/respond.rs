@@ -3,7 +3,7 @@
 use crate::access::Caller;
 use crate::api::{ApiError, openapi};
 use crate::daemon::{ApplyFailure, Daemon, Order};
-use crate::metrics;
+use crate::metrics::{self, Format};
 use crate::request::Request;
 use plane::classify::RouteQuery;
 use serde::Serialize;
@@ -16,7 +16,6 @@ pub(crate) struct Reply {
 }
 
 const JSON: &str = "application/json";
-const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 impl Reply {
     fn json(value: &impl Serialize) -> Reply {
@@ -40,7 +39,7 @@ impl Reply {
 }
 
 /// Answers everything but a capture, which is not known whole. May wait for workers, for some seconds at most.
-pub(crate) fn respond(daemon: &Daemon, caller: &Caller, request: Request) -> Reply {
+pub(crate) fn respond(daemon: &Daemon, caller: &Caller, request: Request, format: Format) -> Reply {
     match request {
         Request::Status => Reply::of(daemon.status()),
         Request::Ports => Reply::of(daemon.ports()),
@@ -79,7 +78,7 @@ pub(crate) fn respond(daemon: &Daemon, caller: &Caller, request: Request) -> Rep
         Request::Explain(asked) => Reply::of(daemon.explain(&asked)),
         Request::Inject(inject) => Reply::of(daemon.inject(inject)),
         Request::Metrics => match metrics::page(daemon) {
-            Ok(page) => Reply { status: 200, media: OPENMETRICS, body: page.into_bytes() },
+            Ok(page) => Reply { status: 200, media: format.media(), body: format.write(page).into_bytes() },
             Err(error) => Reply::refusal(&error),
         },
         Request::OpenApi => Reply::json(&openapi()),

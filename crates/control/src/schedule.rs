@@ -1,7 +1,7 @@
 //! Looking at what the CPU schedulers of a running router do: every worker keeps it for a while, within bounds, and hands it
 //! over. Nothing is kept where nobody looks.
 
-use crate::api::{ApiError, ErrorKind};
+use crate::api::{ApiError, ErrorKind, Needs};
 use crate::daemon::Daemon;
 use crate::names::Names;
 use io::clock;
@@ -12,6 +12,7 @@ use std::io::{Result, Write};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
+use tokio::sync::Notify;
 use units::Instant;
 
 /// How long a worker may take to hand over what it has kept.
@@ -21,15 +22,16 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) struct Looking {
     daemon: Arc<Daemon>,
     since: Instant,
+    end: Arc<Notify>,
 }
 
 /// Has every worker keep the latest `events` of what its CPU scheduler does from now on.
-pub(crate) fn look(daemon: &Arc<Daemon>, events: usize) -> std::result::Result<Looking, ApiError> {
-    if !daemon.take_look() {
+pub(crate) fn look(daemon: &Arc<Daemon>, caller: Needs, events: usize) -> std::result::Result<Looking, ApiError> {
+    let end = daemon.take_look(caller).ok_or_else(|| {
         let reason = "somebody looks at the CPU schedulers already";
-        return Err(ApiError::new(ErrorKind::Busy, reason, "try again when that is over"));
-    }
-    let looking = Looking { daemon: daemon.clone(), since: clock::now() };
+        ApiError::new(ErrorKind::Busy, reason, "try again when that is over")
+    })?;
+    let looking = Looking { daemon: daemon.clone(), since: clock::now(), end };
     // Made here: a worker allocates nothing that is not small.
     drop(looking.ask(|| Some(Box::new(Trace::new(events)))));
     Ok(looking)
@@ -41,6 +43,12 @@ impl Looking {
         let (sender, receiver) = channel();
         self.daemon.post(|| Command::Watch(trace(), sender.clone()));
         receiver
+    }
+
+    /// Completes when the owner records instead.
+    pub fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
+        let end = self.end.clone();
+        async move { end.notified().await }
     }
 
     /// Writes what was done until now, and ends. Answers how many events were lost for want of room.
@@ -67,7 +75,10 @@ impl Looking {
             name += &format!(" ({} of {workers} workers did not answer)", workers - cores.len());
         }
         let started = (self.since + self.daemon.epoch()).get();
-        write(out, &[Router { name: &name, cores }], (self.since, until), Some(started))?;
+        let since = self.since;
+        // The workers have handed over their records: a slow reader need not keep the next caller waiting.
+        drop(self);
+        write(out, &[Router { name: &name, cores }], (since, until), Some(started))?;
         Ok(lost)
     }
 }

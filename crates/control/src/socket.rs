@@ -14,7 +14,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 /// Connections that wait to be accepted.
-const BACKLOG: i32 = 64;
+const BACKLOG: i32 = 1024;
 
 /// Where the API is where nobody says otherwise: `/run/switchpath/control.sock` for root, else in the user's runtime
 /// directory, else in a directory of the user's own under the one for temporary files.

@@ -180,7 +180,14 @@ pub(crate) fn lines(daemon: Arc<Daemon>, packets: Tracing) -> (Growing, impl Fut
 pub(crate) fn file(looking: Looking, time: Nanos) -> (Growing, impl Future<Output = ()> + Send) {
     let (sender, receiver) = channel(4);
     let work = async move {
-        if tokio::time::timeout(time.into(), sender.closed()).await.is_ok() {
+        let ended = looking.ended();
+        let over = async {
+            tokio::select! {
+                () = sender.closed() => {}
+                () = ended => {}
+            }
+        };
+        if tokio::time::timeout(time.into(), over).await.is_ok() {
             return;
         }
         let body = sender.clone();

@@ -41,6 +41,10 @@ pub struct Run {
     pub sharing: SocketSharing,
     #[command(flatten)]
     pub remote: RemoteApi,
+    /// Serve /metrics in plain text to this machine on a loopback address, like 127.0.0.1:9469. No other request is answered
+    /// there.
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<std::net::SocketAddr>,
     #[command(flatten)]
     pub confinement: Confinement,
     /// Print what became of every packet as JSON.

@@ -1,6 +1,6 @@
 //! `switchpath guest check`: what a guest declares, and how it keeps the laws of schemes.
 
-use super::{Named, failed, instruction};
+use super::{Named, instruction};
 use crate::arguments::CheckGuest;
 use crate::output::{Rows, print_json};
 use anyhow::Result;
@@ -16,10 +16,7 @@ use units::declare::OptionDeclaration;
 /// Prints what was found; fails where a law is broken.
 pub fn check(arguments: &CheckGuest) -> Result<ExitCode> {
     let of = &arguments.of;
-    let found = match Checked::of(&of.file, of.options.as_deref(), arguments.seeds) {
-        Ok(found) => found,
-        Err(error) => return failed(&of.file, of.json, error),
-    };
+    let found = Checked::of(&of.file, of.options.as_deref(), arguments.seeds)?;
     match &found {
         Checked::Scheme(found) if of.json => print_json(&mut stdout(), &found.json(&of.file))?,
         Checked::Instruction(found) if of.json => found.print_json(&of.file)?,

@@ -1,6 +1,6 @@
 //! `switchpath guest bench`: what a guest costs a packet, beside schemes that are built in.
 
-use super::{Named, failed};
+use super::Named;
 use crate::arguments::BenchGuest;
 use crate::bench::guests::{BATCHES, compare};
 use crate::bench::{Figure, table};
@@ -39,10 +39,7 @@ pub fn bench(arguments: &BenchGuest) -> Result<ExitCode> {
         eprintln!("note: this is a debug build; its figures say nothing about a release build");
     }
     let runtime = Runtime::timed(clock::processor_time).map_err(super::no_runtime)?;
-    let named = match Named::find(&of.file, of.options.as_deref(), runtime) {
-        Ok(named) => named,
-        Err(error) => return failed(&of.file, of.json, error),
-    };
+    let named = Named::find(&of.file, of.options.as_deref(), runtime)?;
     let costs = compare(&named.program, &named.values(), arguments.quick)?;
     let name = named.call.text.as_str();
     let each = || costs.schemes.iter().map(|(scheme, each)| (scheme.unwrap_or(name), each));

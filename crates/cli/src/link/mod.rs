@@ -13,7 +13,8 @@ mod tally;
 
 use crate::arguments::{Link, Usage};
 use crate::configuration::show_diagnostics;
-use anyhow::{Context, Result, anyhow, bail};
+use crate::failure::Faulty;
+use anyhow::{Context, Result, anyhow};
 use capacity::{Capacity, link_of};
 use configuration::{Level, Side};
 use control::{Daemon, Options};
@@ -52,8 +53,7 @@ pub fn link(options: &Link) -> Result<ExitCode> {
         if let Some(wrong) = of_options(options, &checked.diagnostics) {
             return Err(Usage(wrong).into());
         }
-        show_diagnostics(&checked.diagnostics)?;
-        bail!("the link cannot be as its options say");
+        return Err(Faulty(vec![checked.diagnostics]).into());
     }
     show_diagnostics(&checked.diagnostics)?;
     options.out.as_deref().map_or(Ok(()), page::look)?;

@@ -4,7 +4,7 @@
 mod live;
 
 use crate::arguments::{Replay, Usage};
-use crate::configuration::{of, read, show_diagnostics};
+use crate::configuration::{of, read_good};
 use crate::output::{Rows, is_coloured, print_json, span};
 use anyhow::{Context, Result, anyhow};
 use control::replay::{Audience, Comparison, Departure, Named, Options, Report, Source, replay as run};
@@ -25,14 +25,8 @@ pub fn replay(arguments: &Replay) -> Result<ExitCode> {
         return Err(anyhow!(Usage(format!("'{}' would be read and overwritten at once", write.display()))));
     }
     let Some(config) = &arguments.config else { return live::replay(arguments, &source) };
-    let Some(new) = good(config, arguments)? else { return Ok(ExitCode::FAILURE) };
-    let old = match &arguments.against {
-        None => None,
-        Some(file) => match good(file, arguments)? {
-            None => return Ok(ExitCode::FAILURE),
-            old => old,
-        },
-    };
+    let new = good(config, arguments)?;
+    let old = arguments.against.as_ref().map(|file| good(file, arguments)).transpose()?;
     let options = Options {
         port: arguments.port.clone(),
         ours: arguments.as_ours,
@@ -65,10 +59,9 @@ fn named((name, plan): &(String, plan::Plan)) -> Named<'_> {
 }
 
 /// A configuration without errors, and its name.
-fn good(file: &Path, arguments: &Replay) -> Result<Option<(String, plan::Plan)>> {
-    let configuration = read(file, &of(&arguments.guests)?)?;
-    show_diagnostics(&configuration.checked.diagnostics)?;
-    Ok(configuration.checked.plan.map(|plan| (configuration.name, plan)))
+fn good(file: &Path, arguments: &Replay) -> Result<(String, plan::Plan)> {
+    let (configuration, plan) = read_good(file, &of(&arguments.guests)?)?;
+    Ok((configuration.name, plan))
 }
 
 fn same(one: &Path, other: &Path) -> bool {

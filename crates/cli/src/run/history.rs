@@ -13,15 +13,17 @@ const SYSTEM: &str = "/var/lib/switchpath";
 /// The history, and what of it could not be had.
 pub fn open(arguments: &Run) -> Result<(History, Vec<String>)> {
     let given = arguments.state_dir.clone().or_else(of_service);
-    if let Some(directory) = &given {
-        return History::open(directory).context("give another --state-dir");
-    }
     let system = Path::new(SYSTEM);
-    if arguments.until_idle || !is_writable(system) {
+    if given.is_none() && (arguments.until_idle || !is_writable(system)) {
         return Ok((History::in_memory(), Vec::new()));
     }
-    // Nobody asked for it: without it the router runs all the same.
-    Ok(History::open(system).unwrap_or_else(|error| (History::in_memory(), vec![error.to_string()])))
+    match History::open(given.as_deref().unwrap_or(system)) {
+        // A second router must not use the directory of the first.
+        Err(error) if given.is_some() => Err(error).context("give another --state-dir"),
+        // The directory is optional unless an option names it.
+        Err(error) => Ok((History::in_memory(), vec![error.to_string()])),
+        Ok(opened) => Ok(opened),
+    }
 }
 
 /// The directory that systemd made for the service (systemd.exec(5), StateDirectory=): the first of them.

@@ -3,14 +3,14 @@
 mod confine;
 mod history;
 
-use crate::arguments::{RemoteApi, Run};
-use crate::configuration::{read, show_diagnostics};
+use crate::arguments::{RemoteApi, Run, Usage};
+use crate::configuration::{good, read, show_diagnostics};
 use crate::guests;
 use crate::notify::{notify, reloading, watchdog};
 use crate::output::{Rows, is_coloured, print_json, short, span};
 use anyhow::{Context, Result, anyhow};
 use control::api::{Via, Who};
-use control::remote::{Remote, RemoteOptions};
+use control::remote::{Remote, RemoteOptions, listen};
 use control::socket::Bound;
 use control::{Closing, Daemon, Doors, Guard, Notice, Options, Order, Server, StartError};
 use history::Start;
@@ -22,6 +22,7 @@ use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use std::io::{Write, stderr, stdout};
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -45,8 +46,7 @@ pub fn run(arguments: &Run) -> Result<ExitCode> {
     let catalogue = guests::catalogue(guests.clone());
     let file = read(&arguments.config, &catalogue)?;
     let Start { configuration, restores } = history::choose(&past, file, arguments.force, &catalogue)?;
-    show_diagnostics(&configuration.checked.diagnostics)?;
-    let Some(plan) = configuration.checked.plan else { return Ok(ExitCode::FAILURE) };
+    let (configuration, plan) = good(configuration)?;
     let (sender, wakes) = channel();
     // Before anything is opened, so that a signal from now on ends in good order.
     forward_signals(sender.clone())?;
@@ -55,6 +55,7 @@ pub fn run(arguments: &Run) -> Result<ExitCode> {
     let sharing = confine::sharing(&arguments.sharing)?;
     let socket = wants_socket.then(|| Bound::shared(&path, &sharing)).transpose()?;
     let remote = open_remote(&arguments.remote)?;
+    let metrics = arguments.metrics.map(open_metrics).transpose()?;
     let notice = move |notice| drop(sender.send(Wake::Notice(notice)));
     let options = Options::new(Devices::new(clock::epoch()), &configuration.text, &configuration.name, notice);
     remarks.into_iter().for_each(|remark| options.remarks.add(remark));
@@ -70,7 +71,7 @@ pub fn run(arguments: &Run) -> Result<ExitCode> {
     })?;
     // Before anybody can ask anything.
     confine::confine(&daemon, arguments, &plan, state.as_deref(), socket.as_ref())?;
-    let server = serve(&daemon, Doors { socket, remote })?;
+    let server = serve(&daemon, Doors { socket, remote, metrics })?;
     notify("READY=1");
     let mut well = Wellness::new(watchdog());
     let failure = loop {
@@ -175,9 +176,21 @@ fn serve(daemon: &Arc<Daemon>, doors: Doors) -> Result<Option<Server>> {
     if let Some(remote) = &doors.remote {
         tracing::info!("answering on https://{}, to whoever has a token", remote.address()?);
     }
-    let any = doors.socket.is_some() || doors.remote.is_some();
+    if let Some(metrics) = &doors.metrics {
+        tracing::info!("answering on http://{}/metrics, to whoever is on this machine", metrics.local_addr()?);
+    }
+    let any = doors.socket.is_some() || doors.remote.is_some() || doors.metrics.is_some();
     let start = || Server::start(daemon.clone(), doors).context("the API cannot be served");
     any.then(start).transpose()
+}
+
+/// Listens for scrapers of metrics on this machine.
+fn open_metrics(address: SocketAddr) -> Result<TcpListener> {
+    if !address.ip().is_loopback() {
+        let hint = "metrics for other machines are at --listen, over TLS";
+        return Err(anyhow!(Usage(format!("--metrics {address} is no address of this machine alone; {hint}"))));
+    }
+    listen(address).with_context(|| format!("cannot listen on {address}"))
 }
 
 /// The API from other machines, where it is wanted. Its files are read and its port is bound before privileges are given

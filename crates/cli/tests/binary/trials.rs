@@ -135,3 +135,24 @@ fn a_full_disk_costs_the_history_and_not_the_apply() {
     assert!(files.iter().all(|file| file.to_string_lossy().ends_with(".json")), "{files:?}");
     router.stop();
 }
+
+/// A folder in the place of the lock stands in for a disk that can only be read any more: root may write anywhere else.
+#[test]
+fn a_state_directory_that_cannot_be_written_costs_the_history_and_not_the_start() {
+    let place = Place::new(60000);
+    let router = place.write("run.toml", &config("1000pps", "")).start_as(place.command(&RUN));
+    place.write("tried.toml", &with("tried"));
+    place.good(&["apply", "tried.toml", "--confirm", "3600s"]);
+    router.stop();
+    // The router remembers that the file was never confirmed, and starts the configuration before it.
+    place.write("run.toml", &with("tried"));
+    fs::remove_file(place.path("state/lock")).unwrap();
+    fs::create_dir(place.path("state/lock")).unwrap();
+    let router = place.start_as(place.command(&RUN));
+    assert_eq!(place.json(&["show", "config"])["text"], config("1000pps", ""));
+    place.write("more.toml", &with("more"));
+    place.good(&["apply", "more.toml"]);
+    let (_, err) = router.stop();
+    assert!(err.contains("the history cannot be kept in") && err.contains("forgotten when the router ends"), "{err}");
+    assert_eq!(fs::read_dir(place.path("state/history")).unwrap().count(), 2);
+}

@@ -132,9 +132,11 @@ pub enum ErrorKind {
     NotFound,
     /// The address exists, but not for this method (405).
     Method,
+    /// The answer comes in none of the forms the caller accepts (406).
+    NotAcceptable,
     /// A parameter or the body cannot be understood (400).
     BadRequest,
-    /// The body is larger than is taken (413).
+    /// The body, what reading it needs, or the answer is larger than the caller may have (413).
     TooLarge,
     /// The configuration has errors, which are listed (422).
     Configuration,
@@ -167,6 +169,7 @@ impl ErrorKind {
             ErrorKind::BadRequest => 400,
             ErrorKind::NotFound => 404,
             ErrorKind::Method => 405,
+            ErrorKind::NotAcceptable => 406,
             ErrorKind::Unauthorized => 401,
             ErrorKind::Forbidden => 403,
             ErrorKind::CannotRun

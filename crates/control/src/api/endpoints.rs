@@ -342,7 +342,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     ),
     get(
         "/metrics",
-        "All counters for Prometheus.",
+        "All counters for Prometheus: OpenMetrics, or the older text form 0.0.4 where `Accept` asks for that.",
         AnswerType::Other("application/openmetrics-text; version=1.0.0; charset=utf-8"),
     ),
     get("/v1/openapi.json", "This page for programs (OpenAPI 3.1).", AnswerType::Other("application/json")),

@@ -4,11 +4,15 @@ mod remote;
 
 use crate::api::{ApiError, Injected};
 use crate::stream::MISSED;
+use ::io::clock;
 use bytes::{Buf, Bytes};
 use http_body_util::{BodyExt, Full};
+use hyper::Response;
 use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, HOST, HeaderValue, TE};
 use hyper_util::rt::TokioIo;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use serde::de::DeserializeOwned;
 use std::fmt;
 use std::io::{self, ErrorKind, Read};
@@ -26,6 +30,8 @@ use tokio_rustls::TlsConnector;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long it may take to be connected.
 const CONNECT: Duration = Duration::from_secs(10);
+/// How long a client waits before it asks again a router that has no connection left.
+const PAUSE: Duration = Duration::from_millis(20);
 /// The largest answer that is read whole, in bytes.
 const MOST: usize = 1 << 30;
 
@@ -34,6 +40,8 @@ const MOST: usize = 1 << 30;
 pub enum ClientError {
     /// No router answers there.
     Unreachable(Target, io::Error),
+    /// A router is there, and does not get to this client: its connections are taken.
+    Occupied(Target),
     /// It cannot be asked this way: what is wrong with a file, an address or a certificate.
     Unsuitable(String),
     /// The router refused.
@@ -55,6 +63,11 @@ impl fmt::Display for ClientError {
                     _ => f.write_str("; start one with `switchpath run`, or say where it is with --socket"),
                 }
             }
+            ClientError::Occupied(target) => write!(
+                f,
+                "the router on {target} closed the connection before it answered: others may have taken all of its \
+                 connections; see whether it did what was asked (`switchpath history`), and try again"
+            ),
             ClientError::Unsuitable(reason) => f.write_str(reason),
             ClientError::Refused(error) => error.fmt(f),
             ClientError::Broken(reason) => write!(f, "the answer broke off: {reason}"),
@@ -103,6 +116,23 @@ pub struct Client {
     target: Target,
 }
 
+/// A connection, the name the router has in requests, and what to prove oneself with.
+struct Connected {
+    stream: Box<dyn Stream>,
+    host: String,
+    authorization: Option<HeaderValue>,
+}
+
+/// A connection to a socket. If the backlog is full, the kernel queues this client behind the others until its timeout.
+fn socket(path: &Path) -> io::Result<UnixStream> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(CONNECT))?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let stream = std::os::unix::net::UnixStream::from(socket);
+    stream.set_nonblocking(true)?;
+    UnixStream::from_std(stream)
+}
+
 /// A connection of either kind.
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
@@ -132,13 +162,31 @@ impl Client {
         &self.target
     }
 
-    /// A connection, the name the router has in requests, and what to prove oneself with.
-    async fn connect(&self) -> Result<(Box<dyn Stream>, String, Option<HeaderValue>), ClientError> {
-        let unreachable = |error| ClientError::Unreachable(self.target.clone(), error);
+    /// As [`Client::connect`], again and again for a while where the router closes the connection before it has said anything:
+    /// so it does with one of many when another comes.
+    async fn connect(&self) -> Result<Connected, ClientError> {
+        let end = clock::now() + CONNECT.into();
+        loop {
+            match self.try_connect().await {
+                Err(ClientError::Occupied(_)) if clock::now() < end => pause().await,
+                result => return result,
+            }
+        }
+    }
+
+    /// A connection.
+    async fn try_connect(&self) -> Result<Connected, ClientError> {
+        let unreachable = |error: io::Error| match error.kind() {
+            // No room among those that wait to be accepted; or accepted, and closed for another.
+            ErrorKind::WouldBlock | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof => {
+                ClientError::Occupied(self.target.clone())
+            }
+            _ => ClientError::Unreachable(self.target.clone(), error),
+        };
         match &self.target {
             Target::Socket(path) => {
-                let stream = UnixStream::connect(path).await.map_err(unreachable)?;
-                Ok((Box::new(stream), "switchpath".into(), None))
+                let stream = socket(path).map_err(unreachable)?;
+                Ok(Connected { stream: Box::new(stream), host: "switchpath".into(), authorization: None })
             }
             Target::Remote(remote) => {
                 let remote = remote::prepare(remote)?;
@@ -146,7 +194,8 @@ impl Client {
                 let stream = timeout(CONNECT, TcpStream::connect(address)).await.map_err(|_| late())?;
                 let stream = TlsConnector::from(remote.tls).connect(remote.name, stream.map_err(unreachable)?);
                 let stream = timeout(CONNECT, stream).await.map_err(|_| late())?.map_err(unreachable)?;
-                Ok((Box::new(stream), remote.host, Some(remote.authorization)))
+                let (host, authorization) = (remote.host, Some(remote.authorization));
+                Ok(Connected { stream: Box::new(stream), host, authorization })
             }
         }
     }
@@ -154,18 +203,19 @@ impl Client {
     /// Sends a request; `target` is the path and query. Answers when the head of the answer is there.
     pub fn send(&self, method: &str, target: &str, body: &[u8]) -> Result<Answer, ClientError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(broken)?;
+        let body = Bytes::copy_from_slice(body);
         let response = runtime.block_on(async {
-            let (stream, host, authorization) = self.connect().await?;
-            let (mut sender, connection) =
-                hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
-            tokio::spawn(connection);
-            let mut request =
-                hyper::Request::builder().method(method).uri(target).header(HOST, host).header(TE, "trailers");
-            if let Some(authorization) = authorization {
-                request = request.header(AUTHORIZATION, authorization);
+            let end = clock::now() + CONNECT.into();
+            loop {
+                match self.try_send(method, target, body.clone()).await {
+                    // Closed for another connection, before all of the request was read; what changes nothing can be asked
+                    // again in any case.
+                    Err(ClientError::Occupied(_)) if changes_nothing(method, target) && clock::now() < end => {
+                        pause().await;
+                    }
+                    result => return result,
+                }
             }
-            let request = request.body(Full::new(Bytes::copy_from_slice(body))).map_err(broken)?;
-            timeout(PATIENCE, sender.send_request(request)).await.map_err(|_| late())?.map_err(broken)
         })?;
         let status = response.status().as_u16();
         Ok(Answer {
@@ -177,6 +227,24 @@ impl Client {
                 missed: None,
                 end: Arc::default(),
             },
+        })
+    }
+
+    async fn try_send(&self, method: &str, target: &str, body: Bytes) -> Result<Response<Incoming>, ClientError> {
+        let Connected { stream, host, authorization } = self.connect().await?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+        tokio::spawn(connection);
+        let mut request =
+            hyper::Request::builder().method(method).uri(target).header(HOST, host).header(TE, "trailers");
+        if let Some(authorization) = authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        let request = request.body(Full::new(body)).map_err(broken)?;
+        let answer = timeout(PATIENCE, sender.send_request(request)).await.map_err(|_| late())?;
+        answer.map_err(|error| match error {
+            error if is_hung_up(&error) => ClientError::Occupied(self.target.clone()),
+            error => broken(error),
         })
     }
 
@@ -227,6 +295,26 @@ impl Client {
         }
         Err(ClientError::Refused(serde_json::from_slice(&answer.body.whole()?).map_err(broken)?))
     }
+}
+
+/// A moment, in which the connections of others end.
+async fn pause() {
+    let _ = timeout(PAUSE, std::future::pending::<()>()).await;
+}
+
+/// Returns whether the router closed the connection before it answered.
+fn is_hung_up(error: &hyper::Error) -> bool {
+    let closed = |error: &io::Error| {
+        matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof)
+    };
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref());
+    error.is_incomplete_message() || error.is_closed() || error.is_canceled() || source.is_some_and(closed)
+}
+
+/// Returns whether a request can be sent twice.
+fn changes_nothing(method: &str, target: &str) -> bool {
+    let path = target.split('?').next().unwrap_or(target);
+    method == "GET" || matches!(path, "/v1/check" | "/v1/diff")
 }
 
 /// An address with its parameters.

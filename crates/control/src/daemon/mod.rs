@@ -41,6 +41,7 @@ use io::wait::Waker;
 use packet::Region;
 use parking_lot::Mutex;
 use plan::{Catalogue, Plan, PortPlan};
+use plane::classify::Tables;
 use plane::host::HostLimits;
 use plane::port::Port;
 use plane::scheduler::calibrate;
@@ -211,6 +212,8 @@ pub struct Closing {
 /// A running router. Dropped without [`Daemon::stop`], it ends all the same, and nobody waits for it.
 pub struct Daemon {
     control: Mutex<Control>,
+    /// Those of the router, to be counted without waiting for `control`.
+    tables: Arc<Tables>,
     names: ArcSwap<Names>,
     /// Of the batch of routes that is being made.
     progress: edit::Progress,
@@ -218,8 +221,7 @@ pub struct Daemon {
     taps: Arc<Taps>,
     arrivals: Arc<Arrivals>,
     traces: Arc<Traces>,
-    /// Whether somebody looks at what the CPU schedulers do.
-    looked_at: AtomicBool,
+    look: look::Look,
     notice: Arc<dyn Fn(Notice) + Send + Sync>,
     state: Arc<AtomicU8>,
     stop: Arc<AtomicBool>,
@@ -327,17 +329,19 @@ impl Daemon {
         if let Err(remark) = history.push(entry, HistoryState::Replaced) {
             remarks.add(remark);
         }
+        let tables = router.tables().clone();
         let control =
             Control { router, opener, text: text.into(), name: name.into(), late: None, history, pending: None };
         let daemon = Arc::new(Daemon {
             control: Mutex::new(control),
+            tables,
             names: ArcSwap::from_pointee(names),
             progress: edit::Progress::default(),
             log,
             taps,
             arrivals,
             traces,
-            looked_at: AtomicBool::new(false),
+            look: look::Look::default(),
             notice: Arc::from(notice),
             state: Arc::new(AtomicU8::new(RUNNING)),
             stop: Arc::new(AtomicBool::new(false)),

@@ -87,10 +87,19 @@ impl History {
     }
 
     /// The history kept in a directory, with remarks about what of it could not be read. Configurations that ran when
-    /// the router before this one ended are marked so.
+    /// the router before this one ended are marked so. If the directory cannot be written, as after a fault of
+    /// the disk, its entries are read and new ones are kept in memory.
     pub fn open(directory: &Path) -> Result<(History, Vec<String>), StoreError> {
-        let (store, entries, mut remarks) = Store::open(directory)?;
-        let mut history = History { entries: entries.into_iter().map(Arc::new).collect(), store: Some(store) };
+        let (store, entries, mut remarks) = match Store::open(directory) {
+            Ok((store, entries, remarks)) => (Some(store), entries, remarks),
+            Err(error) if error.is_shared() => return Err(error),
+            Err(error) => {
+                let (entries, mut remarks) = store::read(&directory.join(store::FOLDER)).unwrap_or_default();
+                remarks.push(format!("{error}; what is applied from now on is forgotten when the router ends"));
+                (None, entries, remarks)
+            }
+        };
+        let mut history = History { entries: entries.into_iter().map(Arc::new).collect(), store };
         for at in 0..history.entries.len() {
             let left = match history.entries[at].state {
                 State::Running => State::Replaced,

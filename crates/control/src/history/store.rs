@@ -10,6 +10,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+/// The folder of the files in a state directory.
+pub(super) const FOLDER: &str = "history";
 /// The largest file that is read: JSON makes a text at most six times as long.
 const MOST_BYTES: u64 = 512 << 20;
 /// Files looked at: there are never more than the history has entries, unless somebody put them there.
@@ -20,6 +22,14 @@ const MOST_FILES: usize = 10_000;
 pub struct StoreError {
     directory: PathBuf,
     reason: String,
+    is_shared: bool,
+}
+
+impl StoreError {
+    /// Returns whether another router uses the directory.
+    pub fn is_shared(&self) -> bool {
+        self.is_shared
+    }
 }
 
 impl fmt::Display for StoreError {
@@ -42,8 +52,8 @@ impl Store {
     /// Opens a state directory, making it where it is not there; answers what is in it, the oldest first, and remarks on
     /// what cannot be read.
     pub fn open(state: &Path) -> Result<(Store, Vec<Entry>, Vec<String>), StoreError> {
-        let failed = |reason: String| StoreError { directory: state.to_owned(), reason };
-        let directory = state.join("history");
+        let failed = |reason: String| StoreError { directory: state.to_owned(), reason, is_shared: false };
+        let directory = state.join(FOLDER);
         // A router that becomes another user has to come through to what is that user's.
         let make = |path: &Path, mode| DirBuilder::new().recursive(true).mode(mode).create(path);
         make(state, 0o711).and_then(|()| make(&directory, 0o700)).map_err(|error| failed(error.to_string()))?;
@@ -51,41 +61,18 @@ impl Store {
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(failed("another router keeps its history there; give this one its own --state-dir".into()));
+                let reason = "another router keeps its history there; give this one its own --state-dir".into();
+                return Err(StoreError { is_shared: true, ..failed(reason) });
             }
             Err(TryLockError::Error(error)) => return Err(failed(error.to_string())),
         }
-        let store = Store { directory, _lock: lock };
-        let (entries, remarks) = store.read().map_err(|error| failed(error.to_string()))?;
-        Ok((store, entries, remarks))
+        let (entries, remarks) = read(&directory).map_err(|error| failed(error.to_string()))?;
+        Ok((Store { directory, _lock: lock }, entries, remarks))
     }
 
     /// The directory the files are in.
     pub fn directory(&self) -> &Path {
         &self.directory
-    }
-
-    fn read(&self) -> io::Result<(Vec<Entry>, Vec<String>)> {
-        let (mut entries, mut remarks) = (Vec::new(), Vec::new());
-        for file in fs::read_dir(&self.directory)?.take(MOST_FILES) {
-            let path = file?.path();
-            match path.extension().and_then(|extension| extension.to_str()) {
-                Some("json") => {}
-                // Left behind by a router that was killed while it wrote.
-                Some("tmp") => {
-                    let _ = fs::remove_file(&path);
-                    continue;
-                }
-                _ => continue,
-            }
-            match read_entry(&path) {
-                Ok(entry) if self.path(entry.generation) == path => entries.push(entry),
-                Ok(entry) => remarks.push(skipped(&path, &format!("it says it is generation {}", entry.generation))),
-                Err(reason) => remarks.push(skipped(&path, &reason)),
-            }
-        }
-        entries.sort_by_key(|entry| entry.generation);
-        Ok((entries, remarks))
     }
 
     /// Writes an entry, whole or not at all.
@@ -116,8 +103,36 @@ impl Store {
     }
 
     fn path(&self, generation: u64) -> PathBuf {
-        self.directory.join(format!("{generation:012}.json"))
+        place(&self.directory, generation)
     }
+}
+
+/// The entries of a folder, the oldest first, and remarks on unreadable files.
+pub(super) fn read(folder: &Path) -> io::Result<(Vec<Entry>, Vec<String>)> {
+    let (mut entries, mut remarks) = (Vec::new(), Vec::new());
+    for file in fs::read_dir(folder)?.take(MOST_FILES) {
+        let path = file?.path();
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("json") => {}
+            // Left behind by a router that was killed while it wrote.
+            Some("tmp") => {
+                let _ = fs::remove_file(&path);
+                continue;
+            }
+            _ => continue,
+        }
+        match read_entry(&path) {
+            Ok(entry) if place(folder, entry.generation) == path => entries.push(entry),
+            Ok(entry) => remarks.push(skipped(&path, &format!("it says it is generation {}", entry.generation))),
+            Err(reason) => remarks.push(skipped(&path, &reason)),
+        }
+    }
+    entries.sort_by_key(|entry| entry.generation);
+    Ok((entries, remarks))
+}
+
+fn place(folder: &Path, generation: u64) -> PathBuf {
+    folder.join(format!("{generation:012}.json"))
 }
 
 fn private() -> OpenOptions {
@@ -209,6 +224,27 @@ mod tests {
         let said = history.push(entry(2), State::Replaced).unwrap_err();
         assert!(said.contains("generation 2 is not kept"), "{said}");
         assert_eq!((history.last(), history.back(2, 1).unwrap().generation), (2, 1));
+    }
+
+    /// A folder in the place of the lock stands in for a read-only disk: root may write anywhere else.
+    #[test]
+    fn a_directory_that_cannot_be_written_is_read_all_the_same() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut history, _) = History::open(directory.path()).unwrap();
+        (1..=2).for_each(|generation| history.push(entry(generation), State::Replaced).unwrap());
+        drop(history);
+        fs::remove_file(directory.path().join("lock")).unwrap();
+        fs::create_dir(directory.path().join("lock")).unwrap();
+        let (mut history, remarks) = History::open(directory.path()).unwrap();
+        assert!(remarks.iter().any(|remark| remark.contains("forgotten when the router ends")), "{remarks:?}");
+        assert_eq!((history.last(), history.directory()), (2, None));
+        history.push(entry(3), State::Replaced).unwrap();
+        assert_eq!(history.last(), 3);
+        // One that is a file, too.
+        let file = directory.path().join("README");
+        fs::write(&file, b"mine").unwrap();
+        let (history, remarks) = History::open(&file).unwrap();
+        assert_eq!((history.last(), remarks.len()), (0, 1), "{remarks:?}");
     }
 
     #[test]

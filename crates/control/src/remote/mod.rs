@@ -1,7 +1,7 @@
 //! The API from elsewhere: TLS 1.3 and a token, or nothing. There is no way to have it without either.
 //!
-//! What a stranger can do to it is bounded before anything of theirs is believed: connections, the time for a handshake, for
-//! a request line, for the whole; and wrong tokens, by address ([`tokens`]). The token is looked at before the body is read.
+//! A stranger's connections and their time are limited before any token is known, and so are log lines about wrong tokens
+//! ([`tokens`]). The router checks the token before it reads the body.
 
 mod certificate;
 mod tokens;
@@ -71,8 +71,7 @@ impl Remote {
         let tls = server_config(&options.certificate, &options.key)?;
         let tokens = Tokens::read(&options.token, options.read_token.as_deref())?;
         let cannot = |error| RemoteError(format!("cannot listen on {}: {error}", options.listen));
-        let listener = TcpListener::bind(options.listen).map_err(cannot)?;
-        listener.set_nonblocking(true).map_err(cannot)?;
+        let listener = listen(options.listen).map_err(cannot)?;
         let door = Arc::new(Door { tokens, failures: Mutex::default() });
         Ok(Remote { listener, tls: Arc::new(tls), door })
     }
@@ -98,14 +97,17 @@ impl Door {
         connection: &Login,
         peer: SocketAddr,
     ) -> Result<Caller, ApiError> {
-        let now = clock::now();
-        if !self.failures.lock().may_try(peer.ip(), now) {
-            let reason = "too many wrong tokens came from this address";
-            return Err(ApiError::new(ErrorKind::TooMany, reason, "try again in a minute"));
-        }
         let allowed = authorization.and_then(bearer).and_then(|token| self.tokens.allowed(token));
+        // The token is checked before the count of wrong ones: otherwise anybody behind the owner's address could lock the
+        // owner out. A token is as long as a key (`Tokens::read`), so unlimited guesses find none.
         let Some(allowed) = allowed else {
-            self.failures.lock().failed(peer.ip(), now);
+            let (now, mut failures) = (clock::now(), self.failures.lock());
+            if !failures.may_try(peer.ip(), now) {
+                let reason = "too many wrong tokens came from this address";
+                return Err(ApiError::new(ErrorKind::TooMany, reason, "give the right one, or try again in a minute"));
+            }
+            failures.failed(peer.ip(), now);
+            drop(failures);
             tracing::warn!("a remote request from {peer} had no token, or a wrong one");
             let hint = "send `Authorization: Bearer TOKEN`, with the token of the router's --token-file";
             return Err(ApiError::new(ErrorKind::Unauthorized, "the token is missing or wrong", hint));
@@ -113,6 +115,18 @@ impl Door {
         let who = Who { peer: Some(peer.ip().to_canonical().to_string()), ..Who::by(Via::Remote) };
         Ok(Caller { who, allowed, login: Some(*connection) })
     }
+}
+
+/// Connections that wait to be accepted. A client that finds the backlog full retries after a second (RFC 6298).
+const BACKLOG: i32 = 4096;
+
+/// Returns a listener that does not block.
+pub fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    // Again, with more room than the standard library asks for.
+    rustix::net::listen(&listener, BACKLOG)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
 }
 
 /// The text of a file with a secret in it, which only its owner may read, or its owner's group where `group` allows that.

@@ -1,6 +1,6 @@
 //! Clients that mean no good, or do none.
 
-use crate::rig::{Rig, until};
+use crate::rig::Rig;
 use control::api;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -55,13 +55,82 @@ fn clients_that_hang_keep_nobody_waiting() {
 }
 
 #[test]
-fn too_many_clients_are_told_so_and_the_rest_served() {
+fn connections_that_have_not_asked_make_room_for_those_that_do() {
     let rig = Rig::start("");
-    let hanging: Vec<UnixStream> = (0..64).map(|_| UnixStream::connect(&rig.socket).unwrap()).collect();
-    let answer = say(&rig, b"GET /v1/ports HTTP/1.1\r\nhost: x\r\n\r\n");
-    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("too many connections"), "{answer}");
-    drop(hanging);
-    until(|| rig.client.get::<api::Ports>("/v1/ports").ok());
+    let halves = ["", "GET /v1/po", "POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\nver"];
+    let mut hanging = Vec::new();
+    // More than there are places, again and again.
+    for round in 0..5 {
+        for _ in 0..70 {
+            let mut stream = UnixStream::connect(&rig.socket).unwrap();
+            stream.write_all(halves[round % 3].as_bytes()).unwrap();
+            hanging.push(stream);
+        }
+        let text = crate::rig::config("");
+        rig.client.get::<api::Status>("/v1/status").unwrap();
+        rig.client.post::<api::Checked>("/v1/check", "test.toml", &text).unwrap();
+        rig.client.post::<api::Applied>("/v1/apply", "test.toml", &text).unwrap();
+    }
+    // The first ones are closed before their time is over.
+    let mut first = hanging.remove(0);
+    first.set_read_timeout(Some(std::time::Duration::from_secs(4))).unwrap();
+    assert_eq!(first.read(&mut [0]).unwrap(), 0);
+}
+
+#[test]
+fn a_request_with_two_lengths_is_refused() {
+    let rig = Rig::start("");
+    let say = |fields: &str| {
+        let body = "version = 1";
+        say(&rig, format!("POST /v1/check HTTP/1.1\r\nhost: x\r\n{fields}\r\n{body}").as_bytes())
+    };
+    assert!(say("content-length: 11\r\n").starts_with("HTTP/1.1 200"));
+    for fields in [
+        "content-length: 11\r\ncontent-length: 11\r\n",
+        "content-length: 11\r\ncontent-length: 3\r\n",
+        "content-length: 3\r\nContent-Length: 11\r\n",
+        "content-length: 11, 3\r\n",
+        "content-length: 11\r\ntransfer-encoding: chunked\r\n",
+        "transfer-encoding: chunked\r\ncontent-length: 11\r\n",
+        "transfer-encoding: gzip\r\ncontent-length: 11\r\n",
+        "content-length: +11\r\n",
+        "content-length: -1\r\n",
+    ] {
+        let answer = say(fields);
+        assert!(answer.starts_with("HTTP/1.1 400"), "{fields:?}: {answer}");
+    }
+    let get = |fields: &str| {
+        crate::clients::say(&rig, format!("GET /v1/ports HTTP/1.1\r\nhost: x\r\n{fields}\r\n").as_bytes())
+    };
+    assert!(get("").starts_with("HTTP/1.1 200"));
+    let answer = get("content-length: 0\r\ncontent-length: 0\r\n");
+    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("more than one length"), "{answer}");
+}
+
+#[test]
+fn metrics_come_in_the_form_that_is_accepted() {
+    let rig = Rig::start("");
+    for (accept, status, media, last) in [
+        ("", 200, "application/openmetrics-text", "# EOF\n"),
+        (
+            "accept: application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3\r\n",
+            200,
+            "application/openmetrics-text",
+            "# EOF\n",
+        ),
+        ("accept: text/plain\r\n", 200, "text/plain; version=0.0.4", "\n"),
+        ("accept: application/json\r\n", 406, "application/json", "\n"),
+    ] {
+        let answer = say(&rig, format!("GET /metrics HTTP/1.1\r\nhost: x\r\n{accept}\r\n").as_bytes());
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{accept}: {answer}");
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(media) && head.contains("vary: accept") && body.ends_with(last), "{accept}: {head}");
+        assert_eq!(
+            body.contains("# TYPE switchpath_port_received_packets_total counter"),
+            media.starts_with("text/plain")
+        );
+        assert_eq!(body.contains("# EOF"), media.starts_with("application/openmetrics"));
+    }
 }
 
 #[test]

@@ -1,0 +1,57 @@
+//! The thread that checks texts for callers who may only look: one of them at a time, and always the same one.
+//!
+//! The allocator keeps what a thread has freed for that thread's next use. With a thread for each check, each would keep what
+//! its largest text needed.
+
+use super::serve::failed;
+use crate::api::ApiError;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use tokio::sync::oneshot;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// The thread. It ends after its current check when this is dropped.
+#[derive(Debug)]
+pub(super) struct Checks(Sender<Job>);
+
+impl Checks {
+    pub fn start() -> io::Result<Checks> {
+        let (sender, jobs) = channel::<Job>();
+        thread::Builder::new().name("checks".into()).spawn(move || {
+            for job in jobs {
+                // The caller receives an error, and the log has the reason.
+                let _ = catch_unwind(AssertUnwindSafe(job));
+            }
+        })?;
+        Ok(Checks(sender))
+    }
+
+    /// Does this, in its turn.
+    pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+        let (sender, answer) = oneshot::channel();
+        let job = move || {
+            // The caller may have hung up.
+            let _ = sender.send(work());
+        };
+        self.0.send(Box::new(job)).map_err(|_| failed())?;
+        answer.await.map_err(|_| failed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::runtime::Builder;
+
+    #[test]
+    fn a_check_that_panics_ends_no_other() {
+        let checks = Checks::start().unwrap();
+        let runtime = Builder::new_current_thread().build().unwrap();
+        assert_eq!(runtime.block_on(checks.run(|| 1)).unwrap(), 1);
+        assert!(runtime.block_on(checks.run(|| panic!("this text"))).is_err());
+        assert_eq!(runtime.block_on(checks.run(|| 2)).unwrap(), 2);
+    }
+}
