@@ -221,7 +221,8 @@ impl<S: Sink> Writer<S> {
         let cut = self.sink.cut(self.reached);
         room.and(cut).map_err(|error| WriteError { written: self.written, error })?;
         self.failed = None;
-        for interface in self.interfaces[self.described..].to_vec() {
+        for index in self.described..self.interfaces.len() {
+            let interface = self.interfaces[index].clone();
             self.describe(&interface);
         }
         self.flush()
