@@ -1,4 +1,7 @@
 //! What happened lately: a bounded log that workers and the control side write and everybody may read.
+//!
+//! Every kind of event has a ring of its own, so that none pushes out another. Of one kind about one port, interface or path
+//! so many are kept at once and so many a second thereafter; the others are counted, and an event says how many they were.
 
 use crate::api::{self, Who};
 use crate::names::Names;
@@ -6,46 +9,149 @@ use crate::remarks;
 use parking_lot::{Condvar, Mutex};
 use plane::LinkCounters;
 use plane::event::{Event, NeighbourState, Way};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
-use units::{Generation, Instant, InterfaceId, Mac, Nanos, PathId, PortId, WorkerId};
+use units::{Bucket, Generation, Instant, InterfaceId, Mac, Nanos, PathId, PortId, WorkerId};
 
-/// Events that are kept.
-const MOST: usize = 1000;
+/// Events of one kind that are kept.
+const EACH: usize = 500;
+/// Events of one kind about one thing that are kept at once, and each second thereafter.
+const BURST: u64 = 200;
+const RATE: u64 = 2;
+/// Things that are told apart. Those of which nothing was heard for so long that all they had is theirs again are forgotten.
+const SOURCES: usize = 1024;
+const SOURCE_FORGOTTEN: Nanos = Nanos::secs(BURST / RATE);
+/// How often it is said how many were left out, where nobody asks.
+const SUMMARY: Nanos = Nanos::secs(10);
 
 /// What happened, by ids: names are found when somebody asks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum What {
     Started,
     Stopping,
-    Applied { generation: Generation, changes: usize, name: String, who: Who },
-    Pending { generation: Generation, back_to: u64, time: Nanos },
-    Confirmed { generation: Generation, who: Who },
-    RolledBack { generation: Generation, restores: u64, name: String, who: Who },
-    Refused { name: String, reason: String },
-    Edited { edited: api::Edited, name: String },
-    Adopted { worker: WorkerId, generation: Generation },
-    PortLink { port: PortId, up: bool },
-    PortMtu { port: PortId, mtu: u16, configured: u16 },
+    Applied {
+        generation: Generation,
+        changes: usize,
+        name: String,
+        who: Who,
+    },
+    Pending {
+        generation: Generation,
+        back_to: u64,
+        time: Nanos,
+    },
+    Confirmed {
+        generation: Generation,
+        who: Who,
+    },
+    RolledBack {
+        generation: Generation,
+        restores: u64,
+        name: String,
+        who: Who,
+    },
+    Refused {
+        name: String,
+        reason: String,
+    },
+    Edited {
+        edited: api::Edited,
+        name: String,
+    },
+    Adopted {
+        worker: WorkerId,
+        generation: Generation,
+    },
+    PortLink {
+        port: PortId,
+        up: bool,
+    },
+    PortMtu {
+        port: PortId,
+        mtu: u16,
+        configured: u16,
+    },
     PortDrained(PortId),
     PathDrained(PathId),
-    Neighbour { interface: InterfaceId, address: IpAddr, mac: Option<Mac>, state: NeighbourState },
-    AddressConflict { interface: InterfaceId, address: IpAddr, mac: Mac },
-    RouterContradicts { interface: InterfaceId, router: Ipv6Addr, about: &'static str },
-    SchemeChanged { worker: WorkerId, port: PortId, way: Way, version: u32, before: LinkCounters, packets: (u32, u32) },
+    Neighbour {
+        interface: InterfaceId,
+        address: IpAddr,
+        mac: Option<Mac>,
+        state: NeighbourState,
+    },
+    AddressConflict {
+        interface: InterfaceId,
+        address: IpAddr,
+        mac: Mac,
+    },
+    RouterContradicts {
+        interface: InterfaceId,
+        router: Ipv6Addr,
+        about: &'static str,
+    },
+    SchemeChanged {
+        worker: WorkerId,
+        port: PortId,
+        way: Way,
+        version: u32,
+        before: LinkCounters,
+        packets: (u32, u32),
+    },
     Policy(Box<plane::Choice>),
-    Remarked { port: Option<PortId>, path: Option<PathId>, remark: plane::scheduler::task::Remark },
-    FunctionFailed { path: PathId, what: String },
-    SchemeFailed { worker: WorkerId, port: PortId, what: String },
-    GuestFailed { port: PortId, what: String, for_good: bool },
-    GuestSaid { port: PortId, line: String },
-    InstructionFailed { worker: WorkerId, instruction: String, what: String, for_good: bool },
-    WorkerFailed { worker: WorkerId, reason: String },
-    WorkerRestarted { worker: WorkerId, reason: String, lost: u64 },
-    WorkerStuck { worker: WorkerId, time: Nanos },
-    WorkerRecovered { worker: WorkerId, time: Nanos },
+    Remarked {
+        port: Option<PortId>,
+        path: Option<PathId>,
+        remark: plane::scheduler::task::Remark,
+    },
+    FunctionFailed {
+        path: PathId,
+        what: String,
+    },
+    SchemeFailed {
+        worker: WorkerId,
+        port: PortId,
+        what: String,
+    },
+    GuestFailed {
+        port: PortId,
+        what: String,
+        for_good: bool,
+    },
+    GuestSaid {
+        port: PortId,
+        line: String,
+    },
+    InstructionFailed {
+        worker: WorkerId,
+        instruction: String,
+        what: String,
+        for_good: bool,
+    },
+    WorkerFailed {
+        worker: WorkerId,
+        reason: String,
+    },
+    WorkerRestarted {
+        worker: WorkerId,
+        reason: String,
+        lost: u64,
+    },
+    WorkerStuck {
+        worker: WorkerId,
+        time: Nanos,
+    },
+    WorkerRecovered {
+        worker: WorkerId,
+        time: Nanos,
+    },
     Remark(String),
+    /// So many events like this last one were left out in this time.
+    LeftOut {
+        count: u64,
+        time: Nanos,
+        last: Box<What>,
+    },
 }
 
 impl What {
@@ -111,11 +217,39 @@ impl What {
             What::WorkerStuck { .. } => api::EventKind::WorkerStuck,
             What::WorkerRecovered { .. } => api::EventKind::WorkerRecovered,
             What::Remark(_) => api::EventKind::Remark,
+            What::LeftOut { last, .. } => last.kind(),
+        }
+    }
+
+    /// Which of the things of its kind it is about.
+    fn thing(&self) -> Option<usize> {
+        match self {
+            What::PortLink { port, .. }
+            | What::PortMtu { port, .. }
+            | What::PortDrained(port)
+            | What::SchemeChanged { port, .. }
+            | What::SchemeFailed { port, .. }
+            | What::Remarked { port: Some(port), .. }
+            | What::GuestFailed { port, .. }
+            | What::GuestSaid { port, .. } => Some(port.index()),
+            What::Policy(choice) => Some(choice.port.index()),
+            What::PathDrained(path) | What::FunctionFailed { path, .. } => Some(path.index()),
+            What::Neighbour { interface, .. }
+            | What::AddressConflict { interface, .. }
+            | What::RouterContradicts { interface, .. } => Some(interface.index()),
+            What::Adopted { worker, .. }
+            | What::WorkerFailed { worker, .. }
+            | What::WorkerRestarted { worker, .. }
+            | What::WorkerStuck { worker, .. }
+            | What::WorkerRecovered { worker, .. } => Some(worker.index()),
+            What::LeftOut { last, .. } => last.thing(),
+            _ => None,
         }
     }
 
     fn subject(&self, names: &Names) -> Option<String> {
         match self {
+            What::LeftOut { last, .. } => last.subject(names),
             What::PortLink { port, .. }
             | What::PortMtu { port, .. }
             | What::PortDrained(port)
@@ -210,6 +344,14 @@ impl What {
                 format!("worker {worker} moves again after {} ms", time.get() / 1_000_000)
             }
             What::Remark(text) => text.clone(),
+            What::LeftOut { count, time, last } => {
+                let (plural, were) = if *count == 1 { ("", "was") } else { ("s", "were") };
+                let seconds = time.get() as f64 / 1e9;
+                let last = last.text();
+                format!(
+                    "{count} more event{plural} of this kind {were} left out within {seconds:.1} s, the last of them: {last}"
+                )
+            }
         }
     }
 }
@@ -251,6 +393,7 @@ impl Entry {
                 What::Policy(choice) => choice.failed.as_ref().map(|error| error.hint.clone()),
                 _ => None,
             },
+            left_out: if let What::LeftOut { count, .. } = self.what { count } else { 0 },
         }
     }
 }
@@ -264,22 +407,45 @@ pub struct EventLog {
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// How many there ever were: the sequence number of the latest.
+    /// How many were ever kept: the sequence number of the latest.
     count: u64,
-    latest: VecDeque<Entry>,
+    kinds: BTreeMap<api::EventKind, VecDeque<Entry>>,
+    sources: BTreeMap<SourceKey, Source>,
+}
+
+type SourceKey = (api::EventKind, Option<usize>);
+
+/// Events of one kind about one thing.
+#[derive(Debug)]
+struct Source {
+    allowed: Bucket,
+    last: Instant,
+    left_out: Option<LeftOut>,
+}
+
+/// What was left out since that was last said.
+#[derive(Debug)]
+struct LeftOut {
+    count: u64,
+    first: Instant,
+    last: What,
 }
 
 impl EventLog {
     pub(crate) fn push(&self, time: Instant, what: What) {
-        let mut kept = self.kept.lock();
-        kept.count += 1;
-        let sequence = kept.count;
-        if kept.latest.len() == MOST {
-            kept.latest.pop_front();
+        if self.kept.lock().push(time, what) {
+            self.arrived.notify_all();
         }
-        kept.latest.push_back(Entry { sequence, time, what });
-        drop(kept);
-        self.arrived.notify_all();
+    }
+
+    /// Says how many events were left out: of those that began to be at least `age` ago.
+    pub(crate) fn settle(&self, now: Instant, age: Nanos) {
+        self.kept.lock().settle(now, age);
+    }
+
+    /// As `settle`, for a reader who comes again and again.
+    pub(crate) fn settle_old(&self, now: Instant) {
+        self.settle(now, SUMMARY);
     }
 
     /// The events from number `since` on, the number of the next, and how many of them were forgotten.
@@ -298,51 +464,65 @@ impl EventLog {
 }
 
 impl Kept {
+    /// Keeps an event, or counts it among those left out. Answers whether it was kept.
+    fn push(&mut self, time: Instant, what: What) -> bool {
+        let key = self.source(&what, time);
+        let new = || Source { allowed: Bucket::per_second(RATE, BURST), last: time, left_out: None };
+        let source = self.sources.entry(key).or_insert_with(new);
+        source.last = time;
+        if source.allowed.take(time) {
+            self.keep(time, what);
+            return true;
+        }
+        match &mut source.left_out {
+            Some(left_out) => {
+                left_out.count += 1;
+                left_out.last = what;
+            }
+            none => *none = Some(LeftOut { count: 1, first: time, last: what }),
+        }
+        false
+    }
+
+    /// Whose an event is. Where there are too many things, those of a kind share what one of them has.
+    fn source(&mut self, what: &What, now: Instant) -> SourceKey {
+        let (kind, thing) = (what.kind(), what.thing());
+        if self.sources.len() >= SOURCES && !self.sources.contains_key(&(kind, thing)) {
+            self.sources.retain(|_, source| source.left_out.is_some() || now.since(source.last) < SOURCE_FORGOTTEN);
+            if self.sources.len() >= SOURCES {
+                return (kind, None);
+            }
+        }
+        (kind, thing)
+    }
+
+    fn keep(&mut self, time: Instant, what: What) {
+        self.count += 1;
+        let sequence = self.count;
+        let ring = self.kinds.entry(what.kind()).or_default();
+        if ring.len() == EACH {
+            ring.pop_front();
+        }
+        ring.push_back(Entry { sequence, time, what });
+    }
+
+    fn settle(&mut self, now: Instant, age: Nanos) {
+        let due = |source: &mut Source| source.left_out.take_if(|left_out| now.since(left_out.first) >= age);
+        let said: Vec<LeftOut> = self.sources.values_mut().filter_map(due).collect();
+        for LeftOut { count, first, last } in said {
+            self.keep(now, What::LeftOut { count, time: now.since(first), last: Box::new(last) });
+        }
+    }
+
     fn since(&self, since: u64) -> (Vec<Entry>, u64, u64) {
-        let first = self.count + 1 - self.latest.len() as u64;
-        let skip = since.saturating_sub(first).min(self.latest.len() as u64) as usize;
-        let entries = self.latest.range(skip..).cloned().collect();
-        (entries, self.count + 1, first.saturating_sub(since))
+        let newer = |ring: &VecDeque<Entry>| ring.partition_point(|entry| entry.sequence < since);
+        let mut entries: Vec<Entry> = self.kinds.values().flat_map(|ring| ring.range(newer(ring)..)).cloned().collect();
+        entries.sort_unstable_by_key(|entry| entry.sequence);
+        let asked = (self.count + 1).saturating_sub(since);
+        let missed = asked - entries.len() as u64;
+        (entries, self.count + 1, missed)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn numbers(log: &EventLog, since: u64) -> (Vec<u64>, u64, u64) {
-        let (entries, next, missed) = log.since(since);
-        (entries.iter().map(|entry| entry.sequence).collect(), next, missed)
-    }
-
-    #[test]
-    fn a_reader_gets_each_event_once_and_learns_how_many_it_missed() {
-        let log = EventLog::default();
-        assert_eq!(numbers(&log, 0), (vec![], 1, 0));
-        for i in 0..3 {
-            log.push(Instant::new(i), What::Started);
-        }
-        assert_eq!(numbers(&log, 0), (vec![1, 2, 3], 4, 0));
-        assert_eq!(numbers(&log, 3), (vec![3], 4, 0));
-        assert_eq!(numbers(&log, 4), (vec![], 4, 0));
-        assert_eq!(numbers(&log, u64::MAX), (vec![], 4, 0));
-        for i in 3..MOST as u64 + 5 {
-            log.push(Instant::new(i), What::Stopping);
-        }
-        let (kept, next, missed) = numbers(&log, 4);
-        assert_eq!((kept.len(), kept[0], next, missed), (MOST, 6, MOST as u64 + 6, 2));
-    }
-
-    #[test]
-    fn a_waiting_reader_is_woken() {
-        let log = std::sync::Arc::new(EventLog::default());
-        let writer = log.clone();
-        let thread = std::thread::spawn(move || writer.push(Instant::START, What::Started));
-        let mut seen = Vec::new();
-        while seen.is_empty() {
-            seen = log.wait_since(1, Duration::from_secs(5)).0;
-        }
-        assert_eq!(seen[0].what, What::Started);
-        thread.join().unwrap();
-    }
-}
+mod tests;

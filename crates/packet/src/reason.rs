@@ -74,8 +74,8 @@ reasons! {
     Broadcast "broadcast";
     /// No `[[multicast]]` says where packets to this group go, and the router is no member of it.
     Multicast "multicast";
-    /// It came by another interface than packets of its source to its group are to come by: forwarded, it could go round in
-    /// circles (RFC 7761 4.2).
+    /// The route to its source leads to another interface or does not exist, and `reverse_path` of the interface checks that
+    /// (RFC 3704). Or packets to its group come in by another interface (RFC 7761 4.2).
     ReversePath "reverse_path";
     /// A link-local address may not leave its link (RFC 4291 2.5.6, RFC 3927 2.7).
     LinkLocal "link_local";

@@ -148,6 +148,11 @@ impl<'s> Words<'s> {
         next
     }
 
+    /// Whether the address behind the next `via` is one of IPv6.
+    fn lead_by_ipv6(&self) -> bool {
+        self.rest.clone().skip_while(|word| *word != "via").nth(1).is_some_and(|address| address.contains(':'))
+    }
+
     /// Nothing may follow.
     fn end(&mut self, report: &mut Report<'_>) -> Option<()> {
         let Some(text) = self.next() else { return Some(()) };
@@ -181,12 +186,14 @@ impl<'s> Reader<'s> {
         const EXAMPLE: &str = "add 10.0.0.0/8 via 192.0.2.1";
         let first = words.wanted(&mut self.report, "the destination", EXAMPLE)?;
         if first.value != "vrf" {
-            return Some((MAIN, destination(&mut self.report, &first)?));
+            let ipv6 = words.lead_by_ipv6();
+            return Some((MAIN, destination(&mut self.report, &first, || ipv6)?));
         }
         let name = words.wanted(&mut self.report, "the name of the VRF", "add vrf red 10.0.0.0/8 via 192.0.2.1")?;
         let to = words.wanted(&mut self.report, "the destination", EXAMPLE)?;
         let vrf = self.connected.vrf_named(&mut self.report, &name);
-        let to = destination(&mut self.report, &to);
+        let ipv6 = words.lead_by_ipv6();
+        let to = destination(&mut self.report, &to, || ipv6);
         Some((vrf?, to?))
     }
 

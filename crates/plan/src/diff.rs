@@ -7,7 +7,7 @@ pub use values::ValueChange;
 
 use crate::cpu::{PathCpu, Reservation, wait_text};
 use crate::{Call, InterfacePlan, MulticastPlan, Name, NeighbourPlan, Objective, PathPlan, Plan, PolicyPlan};
-use crate::{PassThroughPlan, PortPlan, RoutePlan};
+use crate::{PassThroughPlan, PortPlan, ReversePath, RoutePlan};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fmt::{self, Display};
@@ -434,6 +434,7 @@ fn ports(old: &PortPlan, new: &PortPlan, changes: &mut Vec<Change>) {
             edit(&mut what, "vrf", vrf(&before.vrf), vrf(&after.vrf));
             edit(&mut what, "mtu", before.mtu, after.mtu);
             edit(&mut what, "redirects", before.redirects, after.redirects);
+            edit(&mut what, "reverse_path", before.reverse_path, after.reverse_path);
             edit(&mut what, "ra", or_none(&before.ra), or_none(&after.ra));
             edit(&mut what, "trust", before.trust, after.trust);
             edit(&mut what, "objective", before.objective, after.objective);
@@ -519,12 +520,16 @@ fn interface_text(interface: &InterfacePlan) -> String {
     let own = interface.vrf.as_ref().map_or_else(String::new, |vrf| format!(" vrf {vrf}"));
     let redirects = if interface.redirects { " redirects true" } else { "" };
     let ra = interface.ra.as_ref().map_or_else(String::new, |ra| format!(" ra {ra}"));
+    let sources = match interface.reverse_path {
+        ReversePath::Off => String::new(),
+        checked => format!(" reverse_path {checked}"),
+    };
     let trust = if interface.trust { " trust true" } else { "" };
     let wants = match interface.objective {
         Objective::None => String::new(),
         objective => format!(" objective {objective}"),
     };
-    format!("address {} mtu {}{own}{redirects}{ra}{trust}{wants}", joined(&interface.addresses), interface.mtu)
+    format!("address {} mtu {}{own}{redirects}{sources}{ra}{trust}{wants}", joined(&interface.addresses), interface.mtu)
 }
 
 fn vrf(name: &Option<Name>) -> &str {

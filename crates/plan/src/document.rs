@@ -290,6 +290,15 @@ impl<'a> Node<'a> {
         Node { value, span, path }
     }
 
+    /// The text it is, or the first of its list.
+    pub fn first_text(&self) -> Option<&'a str> {
+        let first = match self.value {
+            DeValue::Array(list) => list.first()?.get_ref(),
+            value => value,
+        };
+        if let DeValue::String(text) = first { Some(text) } else { None }
+    }
+
     pub fn text(&self) -> Option<Text<'a>> {
         match self.value {
             DeValue::String(value) => Some(Text { value, span: self.span.clone(), path: self.path }),

@@ -28,6 +28,7 @@ pub(crate) use state::{INSTRUCTION, PORT_STATE, STATE};
 
 use crate::cpu::Congestion;
 use crate::model::SchemeChange;
+use crate::reverse_path::ReversePath;
 
 /// A key of a table.
 #[derive(Debug)]
@@ -95,6 +96,8 @@ pub(crate) enum Form {
     InterfaceAddress,
     /// A destination: no bits behind the length.
     Destination,
+    /// The same, or `default`.
+    RouteDestination,
     Interface,
     Vrf,
     NextHop,
@@ -182,6 +185,19 @@ const REDIRECTS: Key = key(
     "Whether senders on the link are told of a better first hop there (ICMP redirects). What leaves by the interface \
      it came by takes the slower general path then.",
 );
+/// What ports say, and VLANs where they say otherwise; `default` is that of a key where the port does not say it.
+const fn reverse_path(default: &'static str) -> Key {
+    key(
+        "reverse_path",
+        Kind::Text(Form::Choice(ReversePath::NAMES)),
+        default,
+        "\"strict\"",
+        "Checks the source of each received packet against the routes (RFC 3704): `strict` wants the route to it to leave \
+         by this interface, `loose` wants any route to it, the default route included; what fails is dropped for \
+         `reverse_path`. `strict` is for interfaces whose hosts send and receive by them alone. In a VLAN by default as the \
+         port says.",
+    )
+}
 const ADVERTISES: Key = key(
     "ra",
     Kind::Table(RA),
@@ -297,6 +313,7 @@ pub(crate) const PORT: &[Key] = &[
         "The policy that gives the port another scheme where what its packets want asks for one; `scheme` serves what no line of \
          it does.",
     ),
+    reverse_path("\"off\""),
     policy::trust("false"),
     policy::objective("\"none\""),
     key(
@@ -407,6 +424,7 @@ pub(crate) const VLAN: &[Key] = &[
     key("vrf", Kind::Text(Form::Vrf), "", "\"red\"", "The VRF; by default the port's."),
     key("mtu", MTU, "", "1500", "The largest IP packet in bytes; by default, and at most, the port's."),
     REDIRECTS,
+    reverse_path(""),
     policy::trust(""),
     policy::objective(""),
     ADVERTISES,

@@ -8,7 +8,7 @@ use crate::state::{PortStatePlan, StatePlan};
 use crate::{
     Call, CodePoints, Cores, CpuPlan, DispatchRule, FilterRule, Layout, LinkPlan, Match, NatPlan, Objective, PathCpu,
 };
-use crate::{MulticastPlan, PassThroughPlan, PolicyPlan, PortCpu, Prefix, RaPlan};
+use crate::{MulticastPlan, PassThroughPlan, PolicyPlan, PortCpu, Prefix, RaPlan, ReversePath};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::net::IpAddr;
@@ -267,6 +267,8 @@ pub struct InterfacePlan {
     pub mtu: u16,
     /// Whether senders on its link are told of a better first hop there.
     pub redirects: bool,
+    /// How the sources of what comes in are checked.
+    pub reverse_path: ReversePath,
     /// What it advertises to IPv6 hosts; nothing where it does not.
     pub ra: Option<RaPlan>,
     /// Whether the code points of what comes in say what it wants.

@@ -93,6 +93,7 @@ fn text(form: Form, catalogue: &Catalogue) -> Map<String, Value> {
         Form::Mac => mac,
         Form::Address => "^[0-9a-fA-F.:]+$".to_string(),
         Form::InterfaceAddress | Form::Destination => "^[0-9a-fA-F.:]+/[0-9]{1,3}$".to_string(),
+        Form::RouteDestination => "^(default|[0-9a-fA-F.:]+/[0-9]{1,3})$".to_string(),
         Form::Interface => format!(r"^{PORT_PATTERN}(\.[1-9][0-9]{{0,3}})?$"),
         Form::CodePoint => "^([A-Za-z]+[0-9]*|[0-9]+|0[xX][0-9A-Fa-f]+)$".to_string(),
         Form::Policy => format!("^{PORT_PATTERN}$"),

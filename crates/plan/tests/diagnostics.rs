@@ -667,7 +667,7 @@ fn destinations_are_prefixes() {
     check(
         &format!(
             "version = 1\nroute = [\n{}]\n{}",
-            ["10.1.0.0/8", "10.1.2.3", "default", "10.1.0.0/40", "2001:db8::1/64"]
+            ["10.1.0.0/8", "10.1.2.3", "defualt", "10.1.0.0/40", "2001:db8::1/64"]
                 .map(|to| format!("  {{ to = \"{to}\", blackhole = true }},\n"))
                 .concat(),
             BASE.strip_prefix("version = 1\n").unwrap()
@@ -675,7 +675,7 @@ fn destinations_are_prefixes() {
         expect![[r#"
             route[0].to| f:3:10: error: '10.1.0.0/8' has bits set behind its length; write '10.0.0.0/8'
             route[1].to| f:4:11: error: '10.1.2.3' has no prefix length; write '10.1.2.3/32' for this one address
-            route[2].to| f:5:11: error: 'default' is no address prefix; write '0.0.0.0/0' or '::/0'
+            route[2].to| f:5:11: error: 'defualt' is no address prefix; write an address and a length, like '192.0.2.0/24' or '2001:db8::/64'
             route[3].to| f:6:11: error: '10.1.0.0/40' has no length from 0 to 32; write '10.1.0.0/N' with N from 0 to 32
             route[4].to| f:7:10: error: '2001:db8::1/64' has bits set behind its length; write '2001:db8::/64'
         "#]],

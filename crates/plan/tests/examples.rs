@@ -89,6 +89,7 @@ fn an_example_fills_in_every_default() {
                   "vrf": null,
                   "mtu": 1500,
                   "redirects": false,
+                  "reverse_path": "off",
                   "ra": null,
                   "trust": false,
                   "objective": "none"
@@ -134,6 +135,7 @@ fn an_example_fills_in_every_default() {
                   "vrf": null,
                   "mtu": 1500,
                   "redirects": false,
+                  "reverse_path": "off",
                   "ra": null,
                   "trust": false,
                   "objective": "none"

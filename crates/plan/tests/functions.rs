@@ -134,6 +134,22 @@ fn what_is_wrong_with_a_filter_is_said_where_it_is() {
 }
 
 #[test]
+fn a_verdict_among_the_functions_leads_to_a_filter() {
+    let path = |verdict: &str| {
+        let text = format!("[[path]]\nname = \"p\"\nmatch = \"any\"\nfunctions = [\"{verdict}\"]\n");
+        plan::check(&format!("{PORTS}{text}"), "f", &catalogue()).unwrap_err().to_string()
+    };
+    for verdict in ["drop", "reject", "accept"] {
+        let said = path(verdict);
+        let hint = said.split_once("a filter does that: ").unwrap().1.trim();
+        let (functions, filter) = hint.split_once(", and ").unwrap();
+        // The hint by itself is right.
+        let right = format!("{PORTS}[[path]]\nname = \"p\"\nmatch = \"any\"\n{functions}\n{filter}\n");
+        assert!(plan::check(&right, "f", &catalogue()).is_ok(), "{right}");
+    }
+}
+
+#[test]
 fn what_is_wrong_with_a_dispatch_is_said_where_it_is() {
     let path = |keys: &str| {
         said(&format!(

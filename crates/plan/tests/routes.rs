@@ -112,6 +112,35 @@ fn several_next_hops_share_by_weight() {
 }
 
 #[test]
+fn default_is_all_addresses_of_the_family_of_the_gateway() {
+    for (lines, text) in [
+        ("via = '192.0.2.9'", "0.0.0.0/0 via 192.0.2.9 port lan"),
+        ("via = ['192.0.2.9']", "0.0.0.0/0 via 192.0.2.9 port lan"),
+        ("via = 'fe80::1 port lan'", "::/0 via fe80::1 port lan"),
+        ("via = ['fe80::1 port lan', 'fe80::1 port red.30']", "::/0 via fe80::1 port lan via fe80::1 port red.30"),
+        ("blackhole = true", "0.0.0.0/0 blackhole"),
+    ] {
+        assert_eq!(route(&format!("to = 'default'\n{lines}")), text);
+    }
+    let plan = plan_of("");
+    for (line, to) in [
+        ("add default via 192.0.2.9", "0.0.0.0/0"),
+        ("add default via fe80::1 port lan", "::/0"),
+        ("add vrf red default blackhole", "0.0.0.0/0"),
+        ("del default", "0.0.0.0/0"),
+        ("del ::/0", "::/0"),
+    ] {
+        let read = batch(line, "b", &plan).unwrap();
+        let found = match &read.lines[0].edit {
+            Edit::AddRoute(route) => route.to,
+            Edit::DelRoute(_, to) => *to,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(found.to_string(), to, "{line}");
+    }
+}
+
+#[test]
 fn what_is_wrong_with_one_of_several_next_hops_is_said_of_it() {
     wrong(
         r#"

@@ -1,7 +1,7 @@
 //! Layer 3 attachments: a port, or one VLAN of it, with its addresses.
 
 use crate::objective::Wants;
-use plan::RaPlan;
+use plan::{RaPlan, ReversePath};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use units::{InterfaceId, Mac, PortId};
@@ -35,6 +35,8 @@ pub struct Interface {
     pub ipv4: Vec<Attached<Ipv4Addr>>,
     /// Whether senders on its link are told of a better first hop there.
     pub redirects: bool,
+    /// How the sources of what comes in are checked.
+    pub reverse_path: ReversePath,
     /// What it advertises to IPv6 hosts.
     pub ra: Option<Arc<RaPlan>>,
     /// What packets want that come in by it.

@@ -15,8 +15,11 @@ pub struct HostLimits {
     pub pending: usize,
     /// Neighbours remembered on one interface.
     pub neighbours_per_interface: usize,
-    /// ARP and neighbour discovery messages heard a second, and at once, on one interface.
+    /// ARP and neighbour discovery messages of strangers heard a second, and at once, on one interface. Answers to
+    /// questions, and neighbours in use, are heard besides.
     pub neighbour_messages: u64,
+    /// Questions to everybody on a link, a second and at once.
+    pub neighbour_questions: u64,
     /// Fragments for the router itself that wait for the rest of their packets; of one sender a quarter of them.
     pub fragments: usize,
     /// How long they wait in IPv4; in IPv6 twice as long.
@@ -48,7 +51,8 @@ impl Default for HostLimits {
             pending_per_neighbour: 16,
             pending: 1024,
             neighbours_per_interface: 4096,
-            neighbour_messages: 1000,
+            neighbour_messages: 30_000,
+            neighbour_questions: 25_000,
             fragments: 1024,
             reassembly: Nanos::secs(30),
             secret: 0,

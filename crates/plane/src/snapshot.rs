@@ -153,7 +153,8 @@ pub struct Snapshot {
     pub(crate) marks: Marks,
     egress: Vec<Egress>,
     positions: Vec<Option<u16>>,
-    own4_filter: u64,
+    own4_filter: Filter,
+    own6_filter: Filter,
 }
 
 impl Snapshot {
@@ -170,7 +171,7 @@ impl Snapshot {
         interfaces.sort_by_key(|interface| interface.id);
         let slots = interfaces.last().map_or(0, |interface| interface.id.index() + 1);
         let (mut egress, mut positions) = (vec![GONE; slots], vec![None; slots]);
-        let mut own4_filter = 0;
+        let (mut own4_filter, mut own6_filter) = (Filter::EMPTY, Filter::EMPTY);
         for (position, interface) in interfaces.iter().enumerate() {
             positions[interface.id.index()] = Some(position as u16);
             egress[interface.id.index()] = Egress {
@@ -182,8 +183,10 @@ impl Snapshot {
                 redirects: interface.redirects,
             };
             for attached in &interface.ipv4 {
-                own4_filter |= filter_bit(u32::from(attached.address));
+                let nobodys = [attached.broadcast(), attached.network()].into_iter().flatten();
+                nobodys.chain([attached.address]).for_each(|address| own4_filter.add(u32::from(address)));
             }
+            interface.ipv6.iter().for_each(|attached| own6_filter.add(folded(attached.address)));
         }
         let layout = cpu.layout;
         Snapshot {
@@ -202,6 +205,7 @@ impl Snapshot {
             egress,
             positions,
             own4_filter,
+            own6_filter,
         }
     }
 
@@ -239,10 +243,17 @@ impl Snapshot {
         self.ports.get(id.index())?.as_ref()
     }
 
-    /// Whether `address` may be one of the router's own, in any VRF; no false negatives.
+    /// Whether `address` may be one of the router's own or the broadcast address of one of its prefixes, in any VRF; no
+    /// false negatives.
     #[inline(always)]
     pub fn may_be_own4(&self, address: u32) -> bool {
-        self.own4_filter & filter_bit(address) != 0
+        self.own4_filter.has(address)
+    }
+
+    /// Whether `address` may be one of the router's own, in any VRF; no false negatives.
+    #[inline(always)]
+    pub fn may_be_own6(&self, address: Ipv6Addr) -> bool {
+        self.own6_filter.has(folded(address))
     }
 
     /// Whether `address` is one of the router's own on `interface`.
@@ -251,8 +262,36 @@ impl Snapshot {
     }
 }
 
-/// One of 64 bits, by a multiplicative hash (Knuth, TAOCP 3, 6.4).
+/// A set of addresses that may say yes to others too: of 4096 bits, few are set by the addresses of some hundred interfaces.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Filter([u64; 64]);
+
+impl Filter {
+    const EMPTY: Filter = Filter([0; 64]);
+
+    /// A word and a bit of it, by a multiplicative hash (Knuth, TAOCP 3, 6.4).
+    #[inline(always)]
+    fn place(key: u32) -> (usize, u64) {
+        let hash = key.wrapping_mul(0x9e37_79b1);
+        ((hash >> 26) as usize, 1 << (hash >> 20 & 63))
+    }
+
+    fn add(&mut self, key: u32) {
+        let (word, bit) = Filter::place(key);
+        self.0[word] |= bit;
+    }
+
+    #[inline(always)]
+    fn has(&self, key: u32) -> bool {
+        let (word, bit) = Filter::place(key);
+        self.0[word] & bit != 0
+    }
+}
+
+/// Every bit of an address has a part in it.
 #[inline(always)]
-fn filter_bit(address: u32) -> u64 {
-    1 << (address.wrapping_mul(0x9e37_79b1) >> 26)
+fn folded(address: Ipv6Addr) -> u32 {
+    let bits = address.to_bits();
+    let half = (bits >> 64) as u64 ^ (bits as u64).rotate_left(17);
+    (half >> 32) as u32 ^ half as u32
 }

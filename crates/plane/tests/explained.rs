@@ -22,8 +22,10 @@ mac = "02:00:00:00:00:01"
 address = ["192.0.2.254/24", "2001:db8::fe/64"]
 [port.lan.vlan.100]
 address = ["203.0.113.254/24", "2001:db8:3::fe/64"]
+reverse_path = "strict"
 [port.wan]
 device = "memory:wan"
+reverse_path = "loose"
 mac = "02:00:00:00:00:02"
 address = ["198.51.100.254/24", "2001:db8:2::fe/64"]
 mtu = 1280

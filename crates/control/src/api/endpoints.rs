@@ -186,7 +186,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     get("/v1/drops", "Drops by reason.", json::<Drops>("Drops")),
     Endpoint {
         parameters: &[Parameter { name: "since", example: "17", doc: "Only events with this number or a later one." }],
-        ..get("/v1/events", "What happened lately: the last 1000 events.", json::<Events>("Events"))
+        ..get("/v1/events", "What happened lately: the last 500 events of each kind.", json::<Events>("Events"))
     },
     get("/v1/ledger", "The packet ledgers: that every packet has met one fate.", json::<Ledgers>("Ledgers")),
     Endpoint {

@@ -377,7 +377,7 @@ pub struct Drop {
 }
 
 /// What an event is about.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
     /// The router forwards.
@@ -478,6 +478,9 @@ pub struct Event {
     /// What to do about it, where there is something.
     #[serde(default)]
     pub hint: Option<String>,
+    /// Events of this kind about the same thing that are not listed, because they came too fast. Most events have 0 here.
+    #[serde(default)]
+    pub left_out: u64,
 }
 
 /// The packet ledgers.

@@ -400,6 +400,7 @@ impl Daemon {
         for remark in journal.remarks.take() {
             self.log.push(clock::now(), What::Remark(remark));
         }
+        self.log.settle_old(clock::now());
         let (entries, next, missed) = self.log.since(journal.next);
         journal.next = next;
         let names = self.names.load();

@@ -343,6 +343,7 @@ impl Daemon {
 
     /// What happened lately, from event number `since` on.
     pub fn events(&self, since: u64) -> api::Events {
+        self.log.settle(clock::now(), Nanos::ZERO);
         let (entries, next, missed) = self.log.since(since);
         let names = self.names();
         api::Events { next, missed, events: entries.iter().map(|entry| entry.told(&names, self.epoch)).collect() }

@@ -192,6 +192,12 @@ impl Teller<'_> {
                 ("objective", Note, text)
             }
             Finding::Addresses => ("addresses", Pass, "a sender there can be, and somebody to send to".into()),
+            Finding::ReversePath { source, outcome, check, passed } => {
+                let (verdict, whether) = if passed { (Pass, "as") } else { (Fail, "not as") };
+                let text =
+                    format!("{source}: {}, {whether} reverse_path = \"{check}\" asks for", self.outcome(outcome));
+                ("reverse path", verdict, text)
+            }
             Finding::Lookup { vrf, destination, outcome } => {
                 let within = if vrf == VrfId::MAIN { "" } else { " in the VRF of where it came in" };
                 let text = format!("{destination}{within}: {}", self.outcome(outcome));

@@ -21,9 +21,9 @@ pub enum Difference {
     Timestamps,
     /// Options of a packet, copied into the ICMP error about it or the reset that answers it.
     OptionsOfErrors,
-    /// IPv4 addresses that are no host's.
+    /// Addresses that are no host's, or reach no further than their link, and IPv6 sources that are the router's own.
     ReservedAddresses,
-    /// Answers to a broadcast address.
+    /// Packets that say they come from the broadcast address of a subnet.
     BroadcastSource,
     /// IPv6 packets that stay on the link they came by.
     Hairpin,
@@ -60,7 +60,7 @@ impl Difference {
             Difference::ReservedAddresses => names_no_host(sent) && silence(out, |_| true),
             Difference::BroadcastSource => {
                 let broadcast = ipv4(&sent.frame).is_some_and(|ip| is_subnet_broadcast(ip.header.source()));
-                broadcast && silence(out, is_own4)
+                broadcast && silence(out, |_| true)
             }
             Difference::Hairpin => silence(out, |seen| stays_on_link(sent, seen)),
             Difference::Redirects => only_kernel(out, |seen| icmp6_type(&seen.frame) == Some(icmp6::REDIRECT)),
@@ -134,12 +134,19 @@ fn is_subnet_broadcast(address: Ipv4Addr) -> bool {
     matches!(address.octets(), [198, 18, 1 | 2 | 3 | 20, 255])
 }
 
-/// RFC 1812 5.3.7 and 4.2.2.11 for network 0 and class E, 4.2.3.1 for the all-zeros address of a subnet.
+/// RFC 1812 5.3.7 and 4.2.2.11 for network 0 and class E, 4.2.3.1 for the all-zeros address of a subnet, RFC 3927 2.7 for
+/// link-local addresses; RFC 6890 for mapped addresses of IPv6, and its sources that are ours.
 fn names_no_host(sent: &Sent) -> bool {
+    if let Some(ip) = ipv6(&sent.frame) {
+        let own = is_own6(ip.header.source(), sent.link);
+        return own || ip.header.destination().to_ipv4_mapped().is_some();
+    }
     let Some(ip) = ipv4(&sent.frame) else { return false };
-    let reserved = |address: Ipv4Addr| address.octets()[0] == 0 || address.octets()[0] >= 240;
-    let zero = matches!(ip.header.destination().octets(), [198, 18, 1 | 2 | 3 | 20, 0]);
-    reserved(ip.header.source()) || reserved(ip.header.destination()) || zero
+    let (source, destination) = (ip.header.source(), ip.header.destination());
+    let reserved =
+        |address: Ipv4Addr| address.octets()[0] == 0 || address.octets()[0] >= 240 || address.is_link_local();
+    let zero = |address: Ipv4Addr| matches!(address.octets(), [198, 18, 1 | 2 | 3 | 20, 0]);
+    reserved(source) || reserved(destination) || zero(source) || zero(destination)
 }
 
 fn is_own6(address: Ipv6Addr, link: Link) -> bool {

@@ -133,7 +133,42 @@ fn linux_forwards_to_and_from_reserved_addresses_and_we_do_not() {
     for address in [Ipv4Addr::new(240, 1, 2, 3), Ipv4Addr::new(0, 1, 2, 3)] {
         shows(&[Difference::ReservedAddresses], &[Packet4 { destination: address, ..PLAIN }.sent()]);
     }
-    shows(&[Difference::ReservedAddresses], &[Packet4 { source: Ipv4Addr::new(240, 1, 2, 3), ..PLAIN }.sent()]);
+    for source in [Ipv4Addr::new(240, 1, 2, 3), Ipv4Addr::new(169, 254, 7, 7), Ipv4Addr::new(198, 18, 2, 0)] {
+        shows(&[Difference::ReservedAddresses], &[Packet4 { source, ..PLAIN }.sent()]);
+    }
+    shows(&[Difference::ReservedAddresses], &[udp6(v6("fd00:2::1"), v6("2001:db8:77::9"))]);
+}
+
+/// Every class of sources with every class of destinations, in both families.
+#[test]
+fn linux_and_we_forward_the_same_sources_but_for_the_differences() {
+    let Some(mut shared) = crate::shared() else { return };
+    let bench = shared.as_mut().unwrap();
+    let four = |text: &str| text.parse::<Ipv4Addr>().unwrap();
+    let sources4 = "198.18.1.2 203.0.113.7 0.0.0.0 0.1.2.3 127.0.0.1 169.254.7.7 169.253.7.7 224.0.0.9 239.1.1.1 240.0.0.1 \
+                    255.255.255.255 198.18.1.1 198.18.2.1 198.18.1.255 198.18.1.0 198.18.2.255 100.64.0.1 192.0.0.1";
+    let destinations4 = "198.18.2.2 203.0.113.9 198.18.1.1 198.18.2.1 169.254.1.1 0.1.2.3 127.0.0.1 240.0.0.1 255.255.255.255 \
+                         198.18.2.255 239.9.9.9";
+    let sources6 = "fd00:1::2 2001:db8:55::7 :: ::1 fe80::2 febf::9 fec0::9 ff02::9 ff0e::9 ::ffff:10.1.0.9 fd00:1::1 \
+                    fd00:2::1 2002:c612:102::1 64:ff9b::1";
+    let destinations6 = "fd00:2::2 2001:db8:77::9 fd00:1::1 fd00:2::1 fe80::9 :: ::1 ::ffff:10.2.0.7 ff0e::9 ff01::9";
+    let pairs4 = sources4.split(' ').flat_map(|from| destinations4.split(' ').map(move |to| (from, to)));
+    let pairs6 = sources6.split(' ').flat_map(|from| destinations6.split(' ').map(move |to| (from, to)));
+    let all4 = pairs4.filter(|pair| !pair.0.is_empty() && !pair.1.is_empty());
+    let all6 = pairs6.filter(|pair| !pair.0.is_empty() && !pair.1.is_empty());
+    let sent4 = all4.map(|(from, to)| {
+        let sent = Packet4 { source: four(from), destination: four(to), ..PLAIN }.sent();
+        (format!("{from} to {to}"), sent)
+    });
+    let sent6 = all6.map(|(from, to)| (format!("{from} to {to}"), udp6(v6(from), v6(to))));
+    let mut unexplained = Vec::new();
+    for (name, sent) in sent4.chain(sent6) {
+        let out = bench.exchange(sent.link, &sent.frame);
+        if let Err(out) = Difference::explain_all(&sent, out) {
+            unexplained.push(format!("{name}: the kernel says {}, ours {}", out.kernel.len(), out.ours.len()));
+        }
+    }
+    assert!(unexplained.is_empty(), "{}", unexplained.join("\n"));
 }
 
 #[test]
@@ -149,7 +184,9 @@ fn linux_forwards_to_the_all_zeros_address_of_a_subnet_and_we_do_not() {
 }
 
 #[test]
-fn linux_answers_to_the_broadcast_address_of_a_subnet_and_we_do_not() {
+fn linux_forwards_from_the_broadcast_address_of_a_subnet_and_answers_it_and_we_do_not() {
+    let from = Ipv4Addr::new(198, 18, 1, 255);
+    shows(&[Difference::BroadcastSource], &[Packet4 { source: from, ..PLAIN }.sent()]);
     let expired = Packet4 { source: Ipv4Addr::new(198, 18, 1, 255), ttl: 1, ..PLAIN };
     shows(&[Difference::BroadcastSource], &[expired.sent()]);
 }

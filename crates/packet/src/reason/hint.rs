@@ -38,8 +38,9 @@ impl DropReason {
             Broadcast => "Meant so: directed broadcasts amplify attacks. Use multicast or unicast.",
             Multicast => "Add a `[[multicast]]` for the group if it should be forwarded, and look at its `source`.",
             ReversePath => {
-                "The `from` of its `[[multicast]]` is another interface: its source has moved, or a router behind sends back \
-                 what it was sent."
+                "A spoofed source, or one that sends and receives by different interfaces: `switchpath explain` shows the route to \
+                 it, and `reverse_path = \"loose\"` accepts any route. For a group, `from` of its `[[multicast]]` is another \
+                 interface: its source has moved, or a router returns the packet."
             }
             LinkLocal => "Use an address that reaches further than its link.",
             TtlExpired => "A traceroute, or a routing loop: see whether `switchpath show routes` sends it back.",

@@ -248,7 +248,7 @@ fn filter(
     let Some(given) = section.node("filter") else {
         if filters {
             report.error(section.span.clone(), section.path, || {
-                let hint = "add filter = [\"tcp dport 22 accept\", \"drop\"]";
+                let hint = "add its rules, the first that holds counts: filter = [\"tcp dport 22 accept\", \"drop\"]; all go with filter = [\"drop\"]";
                 ("the function 'filter' has no rules".to_string(), hint.to_string())
             });
         }
@@ -292,6 +292,16 @@ fn filter(
         }
     }
     rules
+}
+
+/// A verdict is no function, but a filter has it.
+fn as_verdict(name: &str, error: TextError) -> TextError {
+    if !["drop", "accept", "reject"].contains(&name) {
+        return error;
+    }
+    let rest = if name == "accept" { "\"tcp dport 22 accept\", \"drop\"".to_owned() } else { format!("\"{name}\"") };
+    let hint = format!("a filter does that: functions = [\"filter\", \"ip\"], and filter = [{rest}]");
+    TextError { hint, ..error }
 }
 
 fn functions(report: &mut Report<'_>, section: &Section<'_>, catalogue: &Catalogue) -> Vec<Call> {
@@ -339,7 +349,7 @@ fn functions(report: &mut Report<'_>, section: &Section<'_>, catalogue: &Catalog
                 report.error(span, Path::Index(&parent, index), || (reason, "name each function once".to_string()));
             }
             Ok(call) => functions.push(call),
-            Err(error) => text.wrong(report, error),
+            Err(error) => text.wrong(report, as_verdict(text.value, error)),
         }
     }
     functions

@@ -13,7 +13,7 @@ use crate::names::{self, PORT_PATTERN};
 use crate::text::{TextError, did_you_mean, quote};
 use crate::{
     Call, Catalogue, Congestion, DevicePlan, FaultsPlan, InterfacePlan, LinkPlan, MediumPlan, MediumText, Name,
-    Objective, Pace, PortPlan, Prefix, SchemeChange,
+    Objective, Pace, PortPlan, Prefix, ReversePath, SchemeChange,
 };
 use std::collections::HashMap;
 use std::ops::Range;
@@ -163,6 +163,7 @@ impl Ports<'_> {
         let vrf = self.vrf(report, section, MAIN);
         let mut interfaces = vec![self.interface(report, section, name.clone(), (None, vrf), mtu)];
         (interfaces[0].trust, interfaces[0].objective) = wants(report, section, (false, Objective::None));
+        interfaces[0].reverse_path = reverse_path(report, section, ReversePath::Off);
         self.vlans(report, section, (&name, vrf), mtu, &mut interfaces);
         let mut cpu = cpu::port(report, section, self.by.batch);
         // A file that is read as fast as the router takes it has nothing to lose: it waits for room, unless somebody asks for drops.
@@ -300,6 +301,7 @@ impl Ports<'_> {
     ) {
         let parent = Path::Key(&section.path, "vlan");
         let port_wants = (interfaces[0].trust, interfaces[0].objective);
+        let port_sources = interfaces[0].reverse_path;
         for (span, id, value) in section.tables(report, "vlan") {
             let path = Path::Key(&parent, id);
             let Some(vlan) = names::vlan_id(id) else {
@@ -332,6 +334,7 @@ impl Ports<'_> {
             let vrf = self.vrf(report, &section, port_vrf);
             let mut interface = self.interface(report, &section, name, (Some(vlan), vrf), mtu);
             (interface.trust, interface.objective) = wants(report, &section, port_wants);
+            interface.reverse_path = reverse_path(report, &section, port_sources);
             interfaces.push(interface);
         }
         interfaces.sort_by_key(|interface| interface.vlan);
@@ -360,7 +363,8 @@ impl Ports<'_> {
         let ra = advertise::read(report, section, &addresses);
         let vrf = self.connected.vrf_name(vrf).cloned();
         let (trust, objective) = (false, Objective::None);
-        InterfacePlan { name, vlan, vrf, addresses, mtu: mtu as u16, redirects, ra, trust, objective }
+        let reverse_path = ReversePath::Off;
+        InterfacePlan { name, vlan, vrf, addresses, mtu: mtu as u16, redirects, reverse_path, ra, trust, objective }
     }
 
     /// The VRF of an interface, `default` where none is named.
@@ -420,6 +424,11 @@ pub(super) fn scheme(report: &mut Report<'_>, text: &Text<'_>, catalogue: &Catal
         });
     }
     Some(call)
+}
+
+/// How an interface checks sources; as `inherited` where it does not say.
+fn reverse_path(report: &mut Report<'_>, section: &Section<'_>, inherited: ReversePath) -> ReversePath {
+    section.choice(report, "reverse_path", ReversePath::ALL).unwrap_or(inherited)
 }
 
 /// Whether an interface trusts what comes in, and what everything else wants; as `inherited` where it does not say.

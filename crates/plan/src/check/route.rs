@@ -8,7 +8,7 @@ use super::port::mac;
 use crate::diagnostic::Report;
 use crate::document::{Node, Path, Section, Text};
 use crate::keys::{MOST_NEIGHBOURS, MOST_NEXT_HOPS, MOST_ROUTES, NEIGHBOUR, ROUTE};
-use crate::text::{TextError, quote};
+use crate::text::quote;
 use crate::{NeighbourPlan, Prefix, RouteAction, RoutePlan};
 use std::net::IpAddr;
 use toml::Spanned;
@@ -81,7 +81,7 @@ pub(super) fn read_chunks(
 /// A route, and where its destination is in the file. None: reported.
 fn one(report: &mut Report<'_>, node: Node<'_>, connected: &Connected) -> Option<(RoutePlan, usize)> {
     let section = node.section(report, ROUTE, "[[route]]")?;
-    let to = section.text(report, "to").and_then(|text| destination(report, &text));
+    let to = section.text(report, "to").and_then(|text| destination(report, &text, || leads_by_ipv6(&section)));
     let vrf = vrf(report, &section, connected);
     let action = action(report, &section, connected, (to, vrf));
     let (to, vrf, action) = (to?, vrf?, action?);
@@ -121,14 +121,21 @@ fn vrf(report: &mut Report<'_>, section: &Section<'_>, connected: &Connected) ->
     }
 }
 
-/// A prefix to route to. None: reported.
-pub(crate) fn destination(report: &mut Report<'_>, text: &Text<'_>) -> Option<Prefix> {
+/// Whether the first gateway of a route is one of IPv6.
+fn leads_by_ipv6(section: &Section<'_>) -> bool {
+    section.node("via").and_then(|via| via.first_text()).is_some_and(|address| address.contains(':'))
+}
+
+/// A prefix to route to, or `default`, which is all addresses of the family of the gateway, IPv4 where there is none. None:
+/// reported.
+pub(crate) fn destination(report: &mut Report<'_>, text: &Text<'_>, ipv6: impl FnOnce() -> bool) -> Option<Prefix> {
+    if text.value == "default" {
+        return (if ipv6() { "::/0" } else { "0.0.0.0/0" }).parse().ok();
+    }
     let prefix: Prefix = match text.value.parse() {
         Ok(prefix) => prefix,
         Err(error) => {
-            let default = text.value == "default";
-            let hint = if default { "write '0.0.0.0/0' or '::/0'".to_string() } else { error.hint };
-            text.wrong(report, TextError { hint, ..error });
+            text.wrong(report, error);
             return None;
         }
     };

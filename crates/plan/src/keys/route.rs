@@ -3,7 +3,12 @@
 use super::{Form, Key, Kind, key, required};
 
 pub(crate) const ROUTE: &[Key] = &[
-    required("to", Kind::Text(Form::Destination), "\"10.0.0.0/8\"", "The destination prefix."),
+    required(
+        "to",
+        Kind::Text(Form::RouteDestination),
+        "\"10.0.0.0/8\"",
+        "The destination prefix; `default` is `0.0.0.0/0`, or `::/0` where the next hop has an IPv6 address.",
+    ),
     key(
         "via",
         Kind::OneOrMore(Form::NextHop),

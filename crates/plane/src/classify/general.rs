@@ -132,7 +132,7 @@ impl<W: Witness> Classifier<'_, W> {
         packet.meta_mut().ecn = ecn;
         self.saw_header(Family::V4, source.into(), destination.into(), length);
         self.wants(packet, tos);
-        if source.is_multicast() || source.is_broadcast() || source.is_loopback() || self.claims_ours(packet, source) {
+        if source.is_multicast() || source.is_broadcast() || source.is_loopback() || self.is_nobodys4(packet, source) {
             return Err(DropReason::MartianSource);
         }
         if destination.is_broadcast() {
@@ -145,6 +145,7 @@ impl<W: Witness> Classifier<'_, W> {
             return Err(DropReason::MartianDestination);
         }
         self.witness.saw(|| Finding::Addresses);
+        self.check_source(packet, source.into())?;
         if destination.is_multicast() {
             let ours = [Ipv4Addr::new(224, 0, 0, 1), Ipv4Addr::new(224, 0, 0, 2)].contains(&destination);
             if ours {
@@ -163,6 +164,10 @@ impl<W: Witness> Classifier<'_, W> {
         let outcome = Outcome::decode(word);
         let vrf = self.tables.place(packet.meta().in_interface);
         self.witness.saw(|| Finding::Lookup { vrf, destination: destination.into(), outcome });
+        // To the router itself, and no further (RFC 3927 2.7).
+        if (source.is_link_local() || destination.is_link_local()) && !matches!(outcome, Outcome::Local(_)) {
+            return Err(DropReason::LinkLocal);
+        }
         Ok(self.unusual_route4(packet, outcome))
     }
 
@@ -193,10 +198,11 @@ impl<W: Witness> Classifier<'_, W> {
         packet.meta_mut().ecn = ecn;
         self.saw_header(Family::V6, source.into(), destination.into(), length);
         self.wants(packet, tos);
-        if source.is_multicast() || source.is_loopback() {
+        // A mapped address stands for one of IPv4, and is on no wire (RFC 4291 2.5.5.2, RFC 6890 2.2.3).
+        if source.is_multicast() || source.is_loopback() || source.to_ipv4_mapped().is_some() {
             return Err(DropReason::MartianSource);
         }
-        if destination.is_loopback() {
+        if destination.is_loopback() || destination.to_ipv4_mapped().is_some() {
             return Err(DropReason::MartianDestination);
         }
         if packet.meta().flags & Meta::GROUP != 0 && !destination.is_multicast() {
@@ -207,6 +213,7 @@ impl<W: Witness> Classifier<'_, W> {
             return Err(DropReason::Multicast);
         }
         self.witness.saw(|| Finding::Addresses);
+        self.check_source(packet, source.into())?;
         let interface = packet.meta().in_interface;
         // An option may ask to be reported whoever the packet is for (RFC 8200 4.2).
         let hop_by_hop = next == protocol::HOP_BY_HOP && packet.meta().rounds & OPTIONS_DONE == 0;
@@ -249,17 +256,6 @@ impl<W: Witness> Classifier<'_, W> {
         self.witness.saw(|| Finding::Header { family, source, destination, length });
     }
 
-    /// Whether an address is the router's own in the VRF the packet came in by.
-    fn is_own4(&self, packet: &Packet, address: Ipv4Addr) -> bool {
-        let word = self.tables.lookup4(packet.meta().in_interface, u32::from(address));
-        matches!(Outcome::decode(word), Outcome::Local(_))
-    }
-
-    /// Whether a packet says that it comes from the router itself, and the router has not said so for it.
-    fn claims_ours(&self, packet: &Packet, source: Ipv4Addr) -> bool {
-        packet.meta().flags & Meta::TRANSLATED == 0 && self.is_own4(packet, source)
-    }
-
     /// For an address of ours that others stand behind: the path whose functions know whether this packet is for them. It
     /// takes the path's instance at the port it came in by, and goes on from there by its new destination.
     fn translated(&self, packet: &mut Packet) -> Option<Target> {
@@ -287,7 +283,7 @@ impl<W: Witness> Classifier<'_, W> {
         if let Outcome::Local(_) = outcome {
             return Ok(self.except(packet, Exception::Local));
         }
-        if source.is_unspecified() {
+        if source.is_unspecified() || self.claims_ours6(packet, source) {
             return Err(DropReason::MartianSource);
         }
         if outcome == Outcome::Special {
@@ -322,8 +318,11 @@ impl<W: Witness> Classifier<'_, W> {
         let route = position.and_then(|position| self.snapshot.multicast.get(position));
         let (Some(position), Some(route)) = (position, route) else { return Err(DropReason::Multicast) };
         match source {
-            IpAddr::V6(source) if source.is_unspecified() => return Err(DropReason::MartianSource),
+            IpAddr::V6(source) if source.is_unspecified() || self.claims_ours6(packet, source) => {
+                return Err(DropReason::MartianSource);
+            }
             IpAddr::V6(source) if source.is_unicast_link_local() => return Err(DropReason::LinkLocal),
+            IpAddr::V4(source) if source.is_link_local() => return Err(DropReason::LinkLocal),
             _ => {}
         }
         if route.from != came {

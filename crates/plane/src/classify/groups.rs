@@ -46,6 +46,12 @@ impl Groups {
         AdjacencyId(bucket.map_or(u32::MAX, |bucket| bucket.load(Ordering::Acquire)))
     }
 
+    /// The member of each bucket of a group, one after the other.
+    pub fn picks(&self, group: GroupId) -> impl Iterator<Item = AdjacencyId> + '_ {
+        let buckets = self.0.get(group.index()).and_then(OnceLock::get).into_iter().flat_map(|buckets| &buckets.0);
+        buckets.map(|bucket| AdjacencyId(bucket.load(Ordering::Acquire)))
+    }
+
     fn write(&self, group: GroupId, bucket: usize, member: AdjacencyId) {
         let make = || Box::new(Buckets([const { AtomicU32::new(u32::MAX) }; BUCKETS]));
         self.0[group.index()].get_or_init(make).0[bucket].store(member.0, Ordering::Release);

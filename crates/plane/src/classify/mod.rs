@@ -20,6 +20,7 @@ mod outcome;
 mod rib;
 mod sequence;
 mod short;
+mod sources;
 mod sync;
 mod tables;
 mod through;
@@ -46,6 +47,7 @@ use crate::snapshot::{Egress, PathSpec, PortView, Snapshot};
 use crate::station::Marks;
 use packet::wire::{flow_hash, ipv4};
 use packet::{BATCH, DropReason, Meta, Packet};
+use plan::ReversePath;
 use units::{AdjacencyId, GroupId, Instant, InterfaceId, PathId, PortId};
 
 /// Where a classified packet goes: the index of a path instance of the worker.
@@ -219,12 +221,16 @@ impl<W: Witness> Classifier<'_, W> {
         let interface = self.snapshot.interface(view.untagged);
         let wants = interface.map_or(&Wants::NOTHING, |interface| &*interface.wants);
         let bytes = self.look((id, view), came, packets, scratch);
+        let check = interface.map_or(ReversePath::Off, |interface| interface.reverse_path);
         let Scratch { keys, words, .. } = &mut *scratch;
         let (keys, words) = (&mut keys[..count], &mut words[..count]);
         // What comes in untagged by one port is all of one VRF.
         match self.tables.vrf(self.tables.place(view.untagged)) {
             None => self.tables.fib4().lookup_bulk(keys, words),
             Some(vrf) => vrf.lookup_bulk4(keys, words),
+        }
+        if check != ReversePath::Off {
+            self.check_sources((id, view.untagged, check), came, packets, scratch);
         }
         self.follow((id, view, wants), came, packets, scratch);
         bytes
@@ -360,6 +366,7 @@ impl<W: Witness> Classifier<'_, W> {
             && ETHERNET + length <= bytes.len()
             && ipv4::header_checksum_ok_20(header)
             && !ODD_SOURCE[(source >> 24) as usize]
+            && destination >> 16 != LINK_LOCAL
             && !self.snapshot.may_be_own4(source)
             && packet.meta().refused == 0
             && !packet.is_offloaded();
@@ -472,11 +479,15 @@ fn refuse(packet: &mut Packet, reason: DropReason) -> Target {
     REFUSED
 }
 
-/// First octets of IPv4 source addresses that no sender on another network has (RFC 1812 5.3.7): looked at closely.
+/// The first half of IPv4 link-local addresses (RFC 3927).
+const LINK_LOCAL: u32 = 169 << 8 | 254;
+
+/// First octets of IPv4 source addresses that no sender on another network has (RFC 1812 5.3.7, RFC 3927): looked at closely.
 const ODD_SOURCE: [bool; 256] = {
     let mut odd = [false; 256];
     odd[0] = true;
     odd[127] = true;
+    odd[169] = true;
     let mut octet = 224;
     while octet < 256 {
         odd[octet] = true;

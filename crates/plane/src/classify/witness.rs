@@ -6,7 +6,7 @@
 use super::{Exception, Outcome};
 use crate::objective::Because;
 use packet::wire::Family;
-use plan::{Condition, Objective};
+use plan::{Condition, Objective, ReversePath};
 use std::net::IpAddr;
 use units::{AdjacencyId, GroupId, InterfaceId, Mac, PortId, VrfId};
 
@@ -57,6 +57,17 @@ pub enum Finding {
     },
     /// The addresses are those of a sender and of somebody to send to.
     Addresses,
+    /// What the routes say of its source, where the interface checks that.
+    ReversePath {
+        /// The source.
+        source: IpAddr,
+        /// What they say.
+        outcome: Outcome,
+        /// What is asked for.
+        check: ReversePath,
+        /// Whether it is that.
+        passed: bool,
+    },
     /// What the routes say.
     Lookup {
         /// In this VRF.

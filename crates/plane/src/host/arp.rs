@@ -15,9 +15,6 @@ const DEFEND_INTERVAL: Nanos = Nanos::secs(10);
 impl Host {
     pub(super) fn receive_arp(&mut self, packet: Packet, world: &mut impl World) {
         let id = packet.meta().in_interface;
-        if !self.may_listen(id, world.now()) {
-            return world.drop(packet, DropReason::NeighbourFlood);
-        }
         let Ok(message) = Arp::parse(l3(&packet)) else { return world.drop(packet, DropReason::BadArp) };
         let Some(interface) = world.interface(id) else { return world.drop(packet, DropReason::PortRemoved) };
         if !message.sender_is_believable() {
@@ -28,6 +25,10 @@ impl Host {
             return world.drop(packet, DropReason::BadArp);
         }
         let sender = IpAddr::V4(message.sender_ip);
+        let answers = message.operation == ArpOperation::Reply;
+        if !self.hears((id, sender), message.sender_mac, answers, world.now()) {
+            return world.drop(packet, DropReason::NeighbourFlood);
+        }
         let (ours, mac) = (is_own(interface, IpAddr::V4(message.target_ip)), interface.mac);
         let sender_mac = message.sender_mac;
         if sender_mac == mac {

@@ -2,6 +2,7 @@
 
 use super::advertise::Advertiser;
 use super::detection::Detection;
+use super::hearing::Strangers;
 use super::machine::Machine;
 use super::membership::{self, Membership};
 use super::redirect::Redirects;
@@ -19,7 +20,9 @@ pub(super) struct Attachment {
     /// As it was adopted.
     pub known: Interface,
     pub errors: Bucket,
-    pub messages: Bucket,
+    pub strangers: Strangers,
+    /// Questions to everybody on the link.
+    pub questions: Bucket,
     pub redirects: Redirects,
     /// When an address was last defended against another claim.
     pub defended: BTreeMap<IpAddr, Instant>,
@@ -38,7 +41,8 @@ impl Attachment {
         Attachment {
             known,
             errors: errors(),
-            messages: Bucket::per_second(limits.neighbour_messages, limits.neighbour_messages),
+            strangers: Strangers::new(limits),
+            questions: Bucket::per_second(limits.neighbour_questions, limits.neighbour_questions),
             redirects: Redirects::new(errors()),
             defended: BTreeMap::new(),
             detections: BTreeMap::new(),
@@ -154,8 +158,8 @@ impl Host {
         self.limits = limits;
         for attachment in self.attachments.values_mut() {
             let new = Attachment::new(attachment.known.clone(), limits);
-            (attachment.errors, attachment.messages) = (new.errors, new.messages);
-            attachment.redirects = new.redirects;
+            (attachment.errors, attachment.redirects) = (new.errors, new.redirects);
+            (attachment.strangers, attachment.questions) = (new.strangers, new.questions);
         }
     }
 

@@ -8,7 +8,7 @@ use packet::wire::ndp::{self, NeighbourFlags};
 use packet::wire::{Ethernet, Ipv6, Ipv6Header, Ndp, complete_checksum, ipv6};
 use packet::{DropReason, Packet};
 use std::net::{IpAddr, Ipv6Addr};
-use units::{InterfaceId, Mac};
+use units::{Instant, InterfaceId, Mac};
 
 /// Room for a solicitation or advertisement with its IPv6 header.
 const ROOM: usize = 128;
@@ -71,12 +71,12 @@ fn read(packet: &Packet) -> Option<Message> {
 impl Host {
     pub(super) fn receive_discovery(&mut self, packet: Packet, world: &mut impl World) {
         let id = packet.meta().in_interface;
-        if !self.may_listen(id, world.now()) {
-            return world.drop(packet, DropReason::NeighbourFlood);
-        }
         let Some(message) = read(&packet) else {
             return world.drop(packet, DropReason::BadNeighbourDiscovery);
         };
+        if !self.hears_message(id, message, world.now()) {
+            return world.drop(packet, DropReason::NeighbourFlood);
+        }
         let Some(interface) = world.interface(id) else { return world.drop(packet, DropReason::PortRemoved) };
         if is_own(interface, IpAddr::V6(message.source)) {
             // Nobody but us speaks from it: a loop or a lie; but it may be what we would like to know.
@@ -121,6 +121,22 @@ impl Host {
         } else {
             world.drop(packet, DropReason::BadNeighbourDiscovery);
         }
+    }
+
+    fn hears_message(&mut self, id: InterfaceId, message: Message, now: Instant) -> bool {
+        let (about, mac, answers) = match message.said {
+            Said::Advertisement { target, .. } if self.awaits_objection(id, target) => return true,
+            Said::Advertisement { target, mac, .. } => (target, mac, true),
+            Said::Solicitation { target, mac } if message.source.is_unspecified() => {
+                if self.awaits_objection(id, target) {
+                    return true;
+                }
+                (message.source, mac, false)
+            }
+            Said::Solicitation { mac, .. } | Said::RouterSolicitation { mac } => (message.source, mac, false),
+            Said::RouterAdvertisement | Said::Other => (message.source, None, false),
+        };
+        self.hears((id, about.into()), mac.unwrap_or(message.station), answers, now)
     }
 
     /// The sender told its link-layer address (RFC 4861 7.2.3, 6.2.6).

@@ -8,6 +8,7 @@ use super::output::{HOPS, blank, mark, way};
 use super::reassembly::FragmentHeader;
 use super::{Host, Parsed, World, is_own, l3, parse, requests, reset};
 use crate::classify::Outcome;
+use crate::offload;
 use packet::wire::icmp4::{self, Icmp4};
 use packet::wire::icmp6::{self, Icmp6};
 use packet::wire::ipv4_options::{self, Ipv4Option};
@@ -16,6 +17,7 @@ use packet::wire::transport::verify_checksum;
 use packet::wire::{Ipv4, Ipv4Header, Ipv6, Ipv6Header, ipv6, protocol};
 use packet::{DropReason, Meta, Packet};
 use std::net::{IpAddr, Ipv6Addr};
+use units::Mac;
 
 /// What a packet for the router gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,12 +65,13 @@ impl Host {
         };
         match answer {
             Answer::Reply => self.reply(packet, world),
-            Answer::Reset => self.reset(packet, world),
+            Answer::Reset => self.reset(packet, DropReason::LocalPort, world),
             Answer::Error(what, reason) => self.refuse(packet, what, reason, world),
             Answer::Discovery => self.receive_discovery(packet, world),
             Answer::Query(query) => {
                 let id = packet.meta().in_interface;
-                if !self.may_listen(id, world.now()) {
+                let source = Ipv6Header::of(l3(&packet)).map_or(Ipv6Addr::UNSPECIFIED, |header| header.source());
+                if !self.hears_stranger((id, source.into()), Mac::default(), world.now()) {
                     return world.drop(packet, DropReason::NeighbourFlood);
                 }
                 self.hear_query(id, query, world);
@@ -119,8 +122,27 @@ impl Host {
         }
     }
 
-    /// RFC 9293 3.10.7.1: no connection exists here, and the asker is told so.
-    fn reset(&mut self, packet: Packet, world: &mut impl World) {
+    /// A packet filter rejects it. A TCP connection is reset in the name of who it is for, so that its sender gives up at
+    /// once; of everything else it hears by ICMP (RFC 1812 5.2.7.1).
+    pub(super) fn prohibit(&mut self, mut packet: Packet, world: &mut impl World) {
+        let segment = match parse(&packet) {
+            Some(Parsed::V4(ip)) => ip.header.protocol() == protocol::TCP && !ip.header.is_fragment(),
+            Some(Parsed::V6(ip)) => matches!(ip.upper(), Ok(Some((protocol::TCP, _)))),
+            None => false,
+        };
+        if !segment || packet.meta().flags & Meta::GROUP != 0 {
+            return self.refuse(packet, Complaint::Prohibited, DropReason::Rejected, world);
+        }
+        // A segment with a wrong checksum may be another's, and one of this machine has none yet.
+        let sound = !packet.is_offloaded() || offload::complete(&mut packet);
+        if sound && verify_checksum(l3(&packet)) == Ok(Some(true)) {
+            return self.reset(packet, DropReason::Rejected, world);
+        }
+        world.drop(packet, DropReason::Rejected);
+    }
+
+    /// RFC 9293 3.10.7.1: no connection exists, and the asker is told so. The packet is dropped for `reason`.
+    fn reset(&mut self, packet: Packet, reason: DropReason, world: &mut impl World) {
         let id = packet.meta().in_interface;
         let source = match parse(&packet) {
             Some(Parsed::V4(ip)) => IpAddr::V4(ip.header.source()),
@@ -132,10 +154,10 @@ impl Host {
         {
             match reset::write(reply.bytes_mut(), l3(&packet), HOPS) {
                 Some(length) if reply.resize(length) => self.originate(way, reply, world),
-                _ => world.drop(reply, DropReason::LocalPort),
+                _ => world.drop(reply, reason),
             }
         }
-        world.drop(packet, DropReason::LocalPort);
+        world.drop(packet, reason);
     }
 }
 

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `machine`, `neighbours`, `resolve` | who is on the links, packets that wait to know | RFC 4861 7, 826, 1122, 6583 |
 //! | `arp`, `discovery` | the messages by which they are found | RFC 826, 5227; RFC 4861 |
+//! | `hearing` | whom it hears when there are too many messages | RFC 6583 |
 //! | `detection` | whether an own address is another's | RFC 4862 5.4, 4429 |
 //! | `membership` | the groups it is in | RFC 3810 |
 //! | `advertise` | telling hosts of the router | RFC 4861 6.2, 4191, 8106 |
@@ -32,6 +33,7 @@ mod extensions;
 mod firsts;
 mod fragment;
 mod fragment6;
+mod hearing;
 mod local;
 mod machine;
 mod membership;
@@ -167,7 +169,7 @@ impl Host {
             Exception::NoRoute => self.refuse(packet, Complaint::NoRoute, DropReason::NoRoute, world),
             Exception::Unreachable => self.refuse(packet, Complaint::Unreachable, DropReason::Unreachable, world),
             Exception::Redirect => self.redirect(packet, world),
-            Exception::Prohibited => self.refuse(packet, Complaint::Prohibited, DropReason::Rejected, world),
+            Exception::Prohibited => self.prohibit(packet, world),
             Exception::Again | Exception::Dispatched => world.forward(packet),
             Exception::Unanswered => self.refuse(packet, Complaint::NoAnswer, DropReason::NeighbourFailed, world),
             Exception::Fragment => self.await_first(packet, world),
@@ -239,7 +241,7 @@ impl Host {
     pub(crate) fn recall(&mut self, known: &NeighbourReport, world: &mut impl World) {
         let machine = machine::Machine::recalled(known.state, known.mac, known.since);
         let usable = machine.usable();
-        if self.neighbours.insert((known.interface, known.address), machine)
+        if self.admit((known.interface, known.address), machine, world)
             && let Some(mac) = usable
         {
             // Without room for its adjacency it is asked for again, as by the other host.
@@ -270,11 +272,6 @@ impl Host {
             }
         }
         self.datagrams.drain().chain(self.firsts.drain()).for_each(|packet| world.drop(packet, DropReason::Shutdown));
-    }
-
-    /// Whether one more ARP or neighbour discovery message may be heard on an interface now.
-    fn may_listen(&mut self, id: InterfaceId, now: Instant) -> bool {
-        self.attachment(id).is_some_and(|attachment| attachment.messages.take(now))
     }
 
     /// Does what is to be done first.

@@ -1,12 +1,15 @@
 //! Every neighbour of the router: the machines, their deadlines, the packets that wait for them, and the bounds on all
-//! of it (RFC 6583: a scan of a large prefix must not push out the neighbours in use).
+//! of it (RFC 6583: a scan of a large prefix must not push out the neighbours in use, nor keep new ones out).
 
 use super::machine::{Effects, Machine};
 use crate::event::NeighbourState;
 use packet::{DropReason, Packet};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
-use units::{Instant, InterfaceId};
+use units::{Instant, InterfaceId, Mac, Nanos};
+
+/// A neighbour in use is heard this often, however many messages others send.
+const HEARD_EVERY: Nanos = Nanos::millis(20);
 
 /// Which neighbour: the same address on two links is two of them.
 pub(super) type Key = (InterfaceId, IpAddr);
@@ -32,6 +35,10 @@ impl Waiting {
 struct Neighbour {
     machine: Machine,
     waiting: VecDeque<Waiting>,
+    /// The turn of the packet that waits here longest, among those of all neighbours.
+    turn: u64,
+    /// When it was last heard because it is in use.
+    heard: Instant,
 }
 
 /// How much may be remembered.
@@ -42,8 +49,8 @@ pub(super) struct Bounds {
     pub pending: usize,
 }
 
-/// The table. Deadlines and the order in which idle neighbours are given up are kept sorted beside it, so that every
-/// operation is logarithmic.
+/// The table. Deadlines and the orders in which neighbours and packets make room for others are kept sorted beside it, so
+/// that every operation is logarithmic.
 #[derive(Debug)]
 pub(super) struct Neighbours {
     bounds: Bounds,
@@ -51,6 +58,10 @@ pub(super) struct Neighbours {
     entries: BTreeMap<Key, Neighbour>,
     due: BTreeSet<(Instant, Key)>,
     idle: BTreeSet<(InterfaceId, Instant, IpAddr)>,
+    asked: BTreeSet<(InterfaceId, Instant, IpAddr)>,
+    /// The neighbours that packets wait for, in the order in which the first of them began to wait.
+    turns: BTreeSet<(u64, Key)>,
+    next_turn: u64,
     counts: BTreeMap<InterfaceId, usize>,
     held: usize,
 }
@@ -62,6 +73,9 @@ impl Neighbours {
             entries: BTreeMap::new(),
             due: BTreeSet::new(),
             idle: BTreeSet::new(),
+            asked: BTreeSet::new(),
+            turns: BTreeSet::new(),
+            next_turn: 0,
             counts: BTreeMap::new(),
             held: 0,
         }
@@ -102,31 +116,48 @@ impl Neighbours {
         Some(effects)
     }
 
-    /// Remembers one more. Where its interface has as many as it may, an idle one makes room: the oldest. False, and
-    /// nothing changed, where none is idle.
+    /// Remembers one more. False, and nothing changed, where its interface has as many as it may.
     pub fn insert(&mut self, key: Key, machine: Machine) -> bool {
         debug_assert!(!self.entries.contains_key(&key));
-        let count = self.counts.get(&key.0).copied().unwrap_or(0);
-        if count >= self.bounds.neighbours_per_interface && !self.give_up_idle(key.0) {
+        if self.is_full(key.0) {
             return false;
         }
         *self.counts.entry(key.0).or_insert(0) += 1;
         self.sort(key, &machine);
-        self.entries.insert(key, Neighbour { machine, waiting: VecDeque::new() });
+        let (waiting, heard) = (VecDeque::new(), Instant::START);
+        self.entries.insert(key, Neighbour { machine, waiting, turn: 0, heard });
         true
     }
 
-    fn give_up_idle(&mut self, interface: InterfaceId) -> bool {
+    /// Whether an interface has as many neighbours as it may.
+    pub fn is_full(&self, interface: InterfaceId) -> bool {
+        self.counts.get(&interface).copied().unwrap_or(0) >= self.bounds.neighbours_per_interface
+    }
+
+    /// The neighbours of an interface that can make room for another: the idle ones, then, for one that is `wanted`, those
+    /// that were asked for and have not answered. The oldest come first: a neighbour that is there answers long before a
+    /// scan of the prefix has filled the table once.
+    pub fn spare(&self, interface: InterfaceId, wanted: bool) -> impl Iterator<Item = Key> + '_ {
         // An IPv4 address is less than any IPv6 address: this is where the interface's part begins.
         let from = (interface, Instant::START, IpAddr::from([0, 0, 0, 0]));
-        let oldest = self.idle.range(from..).next().map(|&(i, _, address)| (i, address));
-        match oldest {
-            Some(key) if key.0 == interface => {
-                // Nothing waits for an idle one: it is either not wanted or refused what wants it.
-                self.remove(key).is_some()
-            }
-            _ => false,
+        let asked = self.asked.range(from..).filter(move |_| wanted);
+        let oldest = self.idle.range(from..).take_while(move |(on, ..)| *on == interface);
+        oldest.chain(asked.take_while(move |(on, ..)| *on == interface)).map(|&(on, _, address)| (on, address))
+    }
+
+    /// Whether a message of a neighbour is heard however many messages others send: an answer to a question of ours, or
+    /// one of a neighbour in use, which is heard some times a second.
+    pub fn is_heard(&mut self, key: Key, mac: Option<Mac>, answers: bool, now: Instant) -> bool {
+        let Some(neighbour) = self.entries.get_mut(&key) else { return false };
+        if answers && neighbour.machine.is_asked() || neighbour.machine.state == NeighbourState::Incomplete {
+            return true;
         }
+        let in_use = neighbour.machine.usable().is_some_and(|known| mac.is_none_or(|mac| mac == known));
+        let heard = in_use && now >= neighbour.heard + HEARD_EVERY;
+        if heard {
+            neighbour.heard = now;
+        }
+        heard
     }
 
     /// The first neighbour of an interface that was found and not given.
@@ -141,6 +172,7 @@ impl Neighbours {
     pub fn remove(&mut self, key: Key) -> Option<(Machine, VecDeque<Waiting>)> {
         let neighbour = self.entries.remove(&key)?;
         self.unsort(key, &neighbour.machine);
+        self.turns.remove(&(neighbour.turn, key));
         if let Some(count) = self.counts.get_mut(&key.0) {
             *count -= 1;
             if *count == 0 {
@@ -152,19 +184,38 @@ impl Neighbours {
     }
 
     /// Lets a packet wait. What had to make room for it, or itself where there is none, comes back to be dropped: of
-    /// those that wait for the same neighbour the oldest goes (RFC 4861 7.2.2).
+    /// those that wait for the same neighbour the oldest goes (RFC 4861 7.2.2). Where too many wait altogether, the oldest of
+    /// the neighbour that packets have waited for longest: it is the least likely to answer.
     pub fn hold(&mut self, key: Key, waiting: Waiting) -> Option<(Packet, DropReason)> {
-        let Some(neighbour) = self.entries.get_mut(&key) else {
+        let Some(neighbour) = self.entries.get(&key) else {
             return Some((waiting.packet(), DropReason::NeighbourTable));
         };
-        let full = neighbour.waiting.len() >= self.bounds.pending_per_neighbour || self.held >= self.bounds.pending;
-        let gone = if full { neighbour.waiting.pop_front() } else { None };
-        if full && gone.is_none() {
-            return Some((waiting.packet(), DropReason::NeighbourQueue));
+        let gone = if neighbour.waiting.len() >= self.bounds.pending_per_neighbour {
+            self.pop_waiting(key)
+        } else if self.held >= self.bounds.pending {
+            self.turns.first().map(|&(_, longest)| longest).and_then(|longest| self.pop_waiting(longest))
+        } else {
+            None
+        };
+        let neighbour = self.entries.get_mut(&key)?;
+        if neighbour.waiting.is_empty() {
+            self.next_turn += 1;
+            neighbour.turn = self.next_turn;
+            self.turns.insert((neighbour.turn, key));
         }
         neighbour.waiting.push_back(waiting);
-        self.held += usize::from(gone.is_none());
+        self.held += 1;
         gone.map(|waiting| (waiting.packet(), DropReason::NeighbourQueue))
+    }
+
+    fn pop_waiting(&mut self, key: Key) -> Option<Waiting> {
+        let neighbour = self.entries.get_mut(&key)?;
+        let waiting = neighbour.waiting.pop_front()?;
+        self.held -= 1;
+        if neighbour.waiting.is_empty() {
+            self.turns.remove(&(neighbour.turn, key));
+        }
+        Some(waiting)
     }
 
     /// The packet that has waited longest for a neighbour.
@@ -174,8 +225,9 @@ impl Neighbours {
 
     /// Takes the packets that wait for a neighbour, oldest first.
     pub fn take_waiting(&mut self, key: Key) -> VecDeque<Waiting> {
-        let waiting = self.entries.get_mut(&key).map(|neighbour| std::mem::take(&mut neighbour.waiting));
-        let waiting = waiting.unwrap_or_default();
+        let Some(neighbour) = self.entries.get_mut(&key) else { return VecDeque::new() };
+        let waiting = std::mem::take(&mut neighbour.waiting);
+        self.turns.remove(&(neighbour.turn, key));
         self.held -= waiting.len();
         waiting
     }
@@ -187,11 +239,15 @@ impl Neighbours {
         if machine.is_idle() {
             self.idle.insert((key.0, machine.since, key.1));
         }
+        if machine.state == NeighbourState::Incomplete {
+            self.asked.insert((key.0, machine.since, key.1));
+        }
     }
 
     fn unsort(&mut self, key: Key, machine: &Machine) {
         self.due.remove(&(machine.deadline, key));
         self.idle.remove(&(key.0, machine.since, key.1));
+        self.asked.remove(&(key.0, machine.since, key.1));
     }
 
     /// Checks that the sorted sets say what the entries say, and that the bounds hold.
@@ -200,7 +256,10 @@ impl Neighbours {
         let timed = self.entries.values().filter(|n| n.machine.deadline != Instant::FAR).count();
         let idle = self.entries.values().filter(|n| n.machine.is_idle()).count();
         let held: usize = self.entries.values().map(|n| n.waiting.len()).sum();
+        let asked = self.entries.values().filter(|n| n.machine.state == NeighbourState::Incomplete).count();
+        let awaited = self.entries.values().filter(|n| !n.waiting.is_empty()).count();
         assert_eq!((self.due.len(), self.idle.len(), self.held), (timed, idle, held));
+        assert_eq!((self.asked.len(), self.turns.len()), (asked, awaited));
         assert_eq!(self.counts.values().sum::<usize>(), self.entries.len());
         assert!(self.held <= self.bounds.pending);
         for (key, neighbour) in &self.entries {

@@ -12,6 +12,8 @@ use units::{InterfaceId, Mac, Nanos};
 /// The middle of the time an answer counts (RFC 4861 10, REACHABLE_TIME); what is used lies between half and one and a
 /// half of it (RFC 4861 6.3.2), so that neighbours found together are not asked together.
 const REACHABLE: Nanos = Nanos::secs(30);
+/// Neighbours that are looked at for one that may make room: members of groups, which may not, are few.
+const SPARE: usize = 64;
 
 /// What is known of a next hop that was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,7 +39,7 @@ impl Host {
             Some(effects) => effects,
             None => {
                 let (machine, effects) = Machine::wanted(now);
-                if !self.neighbours.insert(key, machine) {
+                if !self.admit(key, machine, world) {
                     return Some(Verdict::TableFull);
                 }
                 effects
@@ -81,7 +83,7 @@ impl Host {
             Some(effects) => effects,
             None => {
                 let (machine, effects) = Machine::wanted(now);
-                if !self.neighbours.insert(key, machine) {
+                if !self.admit(key, machine, world) {
                     return world.drop(waiting.packet(), DropReason::NeighbourTable);
                 }
                 effects
@@ -110,7 +112,7 @@ impl Host {
             (None, Input::Claim(mac)) if create => {
                 let (machine, effects) = Machine::heard(mac, now);
                 // Where the table is full, that somebody may be of use later is no reason to forget anybody in use.
-                if !self.neighbours.insert(key, machine) {
+                if !self.admit(key, machine, world) {
                     return;
                 }
                 effects
@@ -148,7 +150,7 @@ impl Host {
             *machine = fixed;
             effects
         };
-        if self.neighbours.step(key, set).is_none() && !self.neighbours.insert(key, fixed) {
+        if self.neighbours.step(key, set).is_none() && !self.admit(key, fixed, world) {
             // Who was found gives way to who is given.
             let Some(found) = self.neighbours.found_on(key.0) else { return false };
             self.dismiss(found, DropReason::NeighbourTable, world);
@@ -156,6 +158,23 @@ impl Host {
         }
         self.apply(key, effects, world);
         self.neighbours.machine(key).is_some()
+    }
+
+    /// Remembers one more neighbour. Where its interface has as many as it may, another makes room: see
+    /// [`Neighbours::spare`](super::neighbours::Neighbours::spare). False, and nothing changed, where none can.
+    pub(super) fn admit(&mut self, key: Key, machine: Machine, world: &mut impl World) -> bool {
+        if self.neighbours.is_full(key.0) {
+            let wanted = machine.state != NeighbourState::Stale;
+            // A member of a group of next hops stays: no packet would ask for it again.
+            let goes = |&(on, address): &Key| !world.tables().is_member(on, address);
+            let Some(spare) = self.neighbours.spare(key.0, wanted).take(SPARE).find(goes) else { return false };
+            let waiting = self.neighbours.remove(spare).map(|(_, waiting)| waiting).unwrap_or_default();
+            for waiting in waiting {
+                world.drop(waiting.packet(), DropReason::NeighbourTable);
+            }
+            world.settled(spare.0, spare.1, Verdict::TableFull);
+        }
+        self.neighbours.insert(key, machine)
     }
 
     /// Forgets a neighbour; packets that wait for it are dropped for `reason`.
@@ -213,7 +232,7 @@ impl Host {
     fn ask_again(&mut self, key: Key, world: &mut impl World) {
         if world.interface(key.0).is_some() && world.tables().is_member(key.0, key.1) {
             let (machine, effects) = Machine::wanted(world.now());
-            if self.neighbours.insert(key, machine) {
+            if self.admit(key, machine, world) {
                 self.apply(key, effects, world);
             }
         }
@@ -247,6 +266,11 @@ impl Host {
     }
 
     fn ask(&mut self, key: Key, directly: Option<Mac>, world: &mut impl World) {
+        let now = world.now();
+        // A scan of a prefix becomes no broadcast storm. Who is left out is asked for again in a second.
+        if directly.is_none() && !self.attachment(key.0).is_some_and(|attachment| attachment.questions.take(now)) {
+            return;
+        }
         match key.1 {
             IpAddr::V4(target) => self.ask4(key.0, target, directly, world),
             IpAddr::V6(target) => self.ask6(key.0, target, directly, world),

@@ -494,7 +494,8 @@ fn attach(plan: &InterfacePlan, id: InterfaceId, port: PortId, mac: Mac, wants: 
     }
     let (redirects, ra) = (plan.redirects, plan.ra.clone().map(Arc::new));
     let (name, vlan, mtu) = (plan.name.to_string(), plan.vlan, plan.mtu);
-    Interface { id, name, port, vlan, mac, mtu, redirects, ra, wants, ipv4, ipv6 }
+    let reverse_path = plan.reverse_path;
+    Interface { id, name, port, vlan, mac, mtu, redirects, reverse_path, ra, wants, ipv4, ipv6 }
 }
 
 fn paths(plan: &Plan, shares: &Shares, names: &mut Names) -> Vec<PathSpec> {

@@ -6,7 +6,7 @@
 
 use super::crew::NextHop;
 use packet::{Meta, Packet};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use units::{Instant, InterfaceId};
 
@@ -44,6 +44,10 @@ pub(super) struct Holding {
     hops: BTreeMap<NextHop, Held>,
     /// Which next hop packets of a place wait for, and how many.
     places: BTreeMap<Place, (NextHop, usize)>,
+    /// The next hops in the order in which their first packet began to wait, and by when they were last asked for.
+    turns: BTreeSet<(u64, NextHop)>,
+    next_turn: u64,
+    asked: BTreeSet<(Option<Instant>, NextHop)>,
     /// How many places have each hash.
     filter: Box<[u16; FILTER]>,
     packets: usize,
@@ -58,6 +62,8 @@ struct Held {
     rest: VecDeque<Packet>,
     /// When the next hop was last asked for; nothing where that is still to be done.
     asked: Option<Instant>,
+    /// Its turn among the next hops.
+    turn: u64,
 }
 
 impl Held {
@@ -69,7 +75,16 @@ impl Held {
 impl Default for Holding {
     fn default() -> Self {
         let filter = Box::new([0; FILTER]);
-        Holding { hops: BTreeMap::new(), places: BTreeMap::new(), filter, packets: 0, popped_early: false }
+        Holding {
+            hops: BTreeMap::new(),
+            places: BTreeMap::new(),
+            turns: BTreeSet::new(),
+            next_turn: 0,
+            asked: BTreeSet::new(),
+            filter,
+            packets: 0,
+            popped_early: false,
+        }
     }
 }
 
@@ -96,19 +111,27 @@ impl Holding {
     }
 
     /// Lets a packet wait for `hop`. What had to make room for it, or itself where there is none, comes back to be dropped:
-    /// of those that wait for the same next hop the oldest goes (RFC 4861 7.2.2).
+    /// of those that wait for the same next hop the oldest goes (RFC 4861 7.2.2). Where too many wait altogether, the oldest
+    /// of the next hop that packets have waited for longest: it is the least likely to answer.
     pub fn hold(&mut self, hop: NextHop, packet: Packet, turn: Turn, bounds: HoldingBounds) -> Option<Packet> {
         let Some(place) = place(&packet) else { return Some(packet) };
         let waiting = self.hops.get(&hop).map_or(0, |held| held.early.len() + held.rest.len());
+        let longest = if waiting >= bounds.each.max(1) {
+            Some(hop)
+        } else if self.packets >= bounds.all.max(1) {
+            self.turns.first().map(|&(_, longest)| longest)
+        } else {
+            None
+        };
         let mut gone = None;
-        if waiting >= bounds.each.max(1) || self.packets >= bounds.all.max(1) {
-            gone = if turn == Turn::First { None } else { self.pop(hop) };
+        if let Some(longest) = longest {
+            // Who is put before all others of its next hop is the oldest there itself.
+            gone = if turn == Turn::First && longest == hop { None } else { self.pop(longest) };
             if gone.is_none() {
                 return Some(packet);
             }
         }
-        let new = || Held { early: VecDeque::new(), rest: VecDeque::new(), asked: None };
-        let held = self.hops.entry(hop).or_insert_with(new);
+        let held = self.begin(hop, None);
         match turn {
             Turn::First => held.early.push_front(packet),
             Turn::Early => held.early.push_back(packet),
@@ -116,6 +139,17 @@ impl Holding {
         }
         self.count(place, hop);
         gone
+    }
+
+    /// What waits for a next hop; where nothing does yet, it was last `asked` for then.
+    fn begin(&mut self, hop: NextHop, asked: Option<Instant>) -> &mut Held {
+        let Holding { hops, turns, next_turn, asked: by_question, .. } = self;
+        hops.entry(hop).or_insert_with(|| {
+            *next_turn += 1;
+            turns.insert((*next_turn, hop));
+            by_question.insert((asked, hop));
+            Held { early: VecDeque::new(), rest: VecDeque::new(), asked, turn: *next_turn }
+        })
     }
 
     fn count(&mut self, place: Place, hop: NextHop) {
@@ -134,6 +168,8 @@ impl Holding {
         self.popped_early = !held.early.is_empty();
         let packet = held.pop()?;
         if held.early.is_empty() && held.rest.is_empty() {
+            self.turns.remove(&(held.turn, hop));
+            self.asked.remove(&(held.asked, hop));
             self.hops.remove(&hop);
         }
         let place = place(&packet).expect("it was asked before it was let wait, and its bytes are as they were");
@@ -151,24 +187,30 @@ impl Holding {
     /// Puts back what was popped last, where it was: packets of a path that come meanwhile go before what came later.
     pub fn put_back(&mut self, hop: NextHop, packet: Packet, asked: Option<Instant>) {
         let Some(place) = place(&packet) else { unreachable!("it was popped") };
-        let new = || Held { early: VecDeque::new(), rest: VecDeque::new(), asked };
-        let held = self.hops.entry(hop).or_insert_with(new);
-        let list = if self.popped_early { &mut held.early } else { &mut held.rest };
+        let early = self.popped_early;
+        let held = self.begin(hop, asked);
+        let list = if early { &mut held.early } else { &mut held.rest };
         list.push_front(packet);
-        held.asked = asked;
+        self.set_asked(hop, asked);
         self.count(place, hop);
     }
 
-    /// The next hops that are to be asked for: those that never were, or not since `before`.
+    /// The next hops that are to be asked for: those that never were, then those not since `before`.
     pub fn unasked(&self, before: Instant) -> impl Iterator<Item = NextHop> + '_ {
-        let due = move |held: &Held| held.asked.is_none_or(|asked| asked <= before);
-        self.hops.iter().filter(move |(_, held)| due(held)).map(|(&hop, _)| hop)
+        let due = move |(asked, _): &&(Option<Instant>, NextHop)| asked.is_none_or(|asked| asked <= before);
+        self.asked.iter().take_while(due).map(|&(_, hop)| hop)
     }
 
     /// `hop` was asked for at `now`.
     pub fn asked(&mut self, hop: NextHop, now: Instant) {
+        self.set_asked(hop, Some(now));
+    }
+
+    fn set_asked(&mut self, hop: NextHop, asked: Option<Instant>) {
         if let Some(held) = self.hops.get_mut(&hop) {
-            held.asked = Some(now);
+            self.asked.remove(&(held.asked, hop));
+            self.asked.insert((asked, hop));
+            held.asked = asked;
         }
     }
 
@@ -232,6 +274,8 @@ mod tests {
             let mut pool = Pool::new(Region::new(256));
             let mut holding = Holding::default();
             let mut oracle: BTreeMap<NextHop, (VecDeque<u8>, VecDeque<u8>)> = BTreeMap::new();
+            // In the order in which the first packet began to wait.
+            let mut turns: Vec<NextHop> = Vec::new();
             for (number, (step, to)) in steps.into_iter().enumerate() {
                 // Each destination has one next hop, some share it.
                 let next = hop(to % 3);
@@ -248,14 +292,19 @@ mod tests {
                         let mut expected = None;
                         let mut fits = true;
                         if each >= BOUNDS.each || all >= BOUNDS.all {
+                            let longest = if each >= BOUNDS.each { next } else { turns[0] };
+                            let lists = oracle.get_mut(&longest).unwrap();
                             // Who would be first is the oldest itself.
-                            let oldest = |lists: &mut (VecDeque<u8>, VecDeque<u8>)| {
-                                lists.0.pop_front().or_else(|| lists.1.pop_front())
-                            };
-                            expected = if turn == Turn::First { None } else { oldest(lists) };
+                            let itself = turn == Turn::First && longest == next;
+                            expected = if itself { None } else { lists.0.pop_front().or_else(|| lists.1.pop_front()) };
                             fits = expected.is_some();
                         }
+                        turns.retain(|hop| oracle.get(hop).is_some_and(|(a, b)| !(a.is_empty() && b.is_empty())));
+                        let lists = oracle.get_mut(&next).unwrap();
                         if fits {
+                            if !turns.contains(&next) {
+                                turns.push(next);
+                            }
                             match turn {
                                 Turn::First => lists.0.push_front(number),
                                 Turn::Early => lists.0.push_back(number),
@@ -279,6 +328,13 @@ mod tests {
                             Some(packet) => pool.give(packet),
                             None => {}
                         }
+                        // Who is put back after all were taken begins to wait again.
+                        let waits = |hop: &NextHop| oracle.get(hop).is_some_and(|(a, b)| !(a.is_empty() && b.is_empty()));
+                        if step == 5 && oracle[&next].0.len() + oracle[&next].1.len() == 1 {
+                            turns.retain(|&hop| hop != next);
+                            turns.push(next);
+                        }
+                        turns.retain(waits);
                     }
                 }
                 let waiting: usize = oracle.values().map(|(a, b)| a.len() + b.len()).sum();
@@ -292,6 +348,7 @@ mod tests {
             }
             prop_assert!(holding.filter.iter().all(|&count| count == 0) && holding.places.is_empty());
             prop_assert!(holding.hops.is_empty() && holding.is_empty());
+            prop_assert!(holding.turns.is_empty() && holding.asked.is_empty());
         }
     }
 

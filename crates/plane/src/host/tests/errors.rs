@@ -3,6 +3,7 @@
 use super::frames::{Frame, V4, V6};
 use super::*;
 use expect_test::expect;
+use packet::wire::transport::seal;
 use packet::wire::{Ipv4Header, icmp6, ipv4_options, protocol};
 
 /// A lab in which host A is known, so that what it is told leaves at once.
@@ -243,4 +244,31 @@ fn a_packet_whose_header_says_nonsense_is_dropped() {
         }
     }
     assert!(lab.net.sent.is_empty());
+}
+
+#[test]
+fn a_rejected_tcp_segment_is_reset_in_the_name_of_who_it_is_for() {
+    let mut lab = lab_with(HostLimits::default());
+    // SYN, a reset, and SYN with a wrong checksum.
+    let mut segment = vec![3, 232, 0, 80, 0, 0, 0, 9, 0, 0, 0, 0, 0x50, 2, 1, 0, 0, 0, 0, 0];
+    for (flags, spoiled) in [(2, false), (4, false), (2, true)] {
+        segment[13] = flags;
+        segment[16..18].fill(0);
+        seal(ip("10.0.1.2"), ip("10.0.2.2"), protocol::TCP, &mut segment);
+        segment[17] ^= u8::from(spoiled);
+        lab.receive(LAN, &V4 { protocol: protocol::TCP, ..V4::default() }.with(&segment), Exception::Prohibited);
+        segment[16..18].fill(0);
+        seal(ip("2001:db8:1::2"), ip("2001:db8:2::2"), protocol::TCP, &mut segment);
+        segment[17] ^= u8::from(spoiled);
+        lab.receive(LAN, &V6 { next: protocol::TCP, ..V6::default() }.with(&segment), Exception::Prohibited);
+    }
+    lab.receive(LAN, &V4::default().udp(3), Exception::Prohibited);
+    let log = lab.log();
+    assert_eq!(log.matches("dropped rejected").count(), 7, "{log}");
+    assert_eq!(lab.net.sent.len(), 3, "two resets, and an error about the datagram: {log}");
+    for (_, frame) in &lab.net.sent[..2] {
+        let (source, flags) = if frame[12] == 8 { (&frame[26..30], frame[47]) } else { (&frame[22..26], frame[67]) };
+        assert!(source == [10, 0, 2, 2] || source == [0x20, 1, 0x0d, 0xb8], "{log}");
+        assert_eq!(flags, 4 | 16, "a reset that acknowledges");
+    }
 }

@@ -121,6 +121,7 @@ proptest! {
             pending: 4,
             neighbours_per_interface: 3,
             neighbour_messages: 5,
+            neighbour_questions: 5,
             fragments: 6,
             reassembly: Nanos::secs(30),
             secret: 7,

@@ -1,0 +1,111 @@
+//! Where packets come from: an address that a sender can have (RFC 1812 5.3.7, RFC 3927 2.7, RFC 4291 2.5), and, where an
+//! interface asks for it, one that the routes lead back to (RFC 3704).
+//!
+//! The fast path refuses nothing: what looks odd there takes the general way. Where no interface checks reverse paths, it
+//! pays for one look at the interface of a batch.
+
+use super::{Classifier, Finding, Outcome, Scratch, UNDECIDED, Witness, arrive, refuse};
+use packet::wire::Ipv4Header;
+use packet::{BATCH, DropReason, Meta, Packet};
+use plan::ReversePath;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use units::{Instant, InterfaceId, PortId};
+
+impl<W: Witness> Classifier<'_, W> {
+    /// Checks the reverse paths of the plain packets of a batch; all came in by `interface`.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn check_sources(
+        &self,
+        (id, interface, check): (PortId, InterfaceId, ReversePath),
+        came: Option<Instant>,
+        packets: &mut [Packet],
+        scratch: &mut Scratch,
+    ) {
+        let (mut sources, mut words) = ([0; BATCH], [0; BATCH]);
+        let count = packets.len().min(BATCH);
+        for (source, packet) in sources.iter_mut().zip(&*packets) {
+            let header = packet.bytes().get(super::ETHERNET..).and_then(Ipv4Header::of);
+            *source = header.map_or(0, |header| u32::from(header.source()));
+        }
+        match self.tables.vrf(self.tables.place(interface)) {
+            None => self.tables.fib4().lookup_bulk(&sources[..count], &mut words[..count]),
+            Some(vrf) => vrf.lookup_bulk4(&sources[..count], &mut words[..count]),
+        }
+        // Most packets come from where the one before came.
+        let mut passed = None;
+        for (i, packet) in packets[..count].iter_mut().enumerate() {
+            if scratch.targets[i] != UNDECIDED || passed == Some(words[i]) {
+                continue;
+            }
+            if self.leads_back(Outcome::decode(words[i]), check, interface) {
+                passed = Some(words[i]);
+                continue;
+            }
+            arrive(packet, came, id, interface);
+            packet.meta_mut().l3 = super::ETHERNET as u16;
+            scratch.targets[i] = refuse(packet, DropReason::ReversePath);
+            // No route is followed any more, neither this one nor the one of the packet before.
+            scratch.words[i] = Outcome::Special.encode();
+        }
+    }
+
+    /// Checks the reverse path of a packet that has just come in.
+    pub(super) fn check_source(&self, packet: &Packet, source: IpAddr) -> Result<(), DropReason> {
+        let meta = packet.meta();
+        let check = self.snapshot.interface(meta.in_interface).map_or(ReversePath::Off, |known| known.reverse_path);
+        // Functions may have given it another source since.
+        if check == ReversePath::Off || meta.rounds != 0 || meta.flags & Meta::TRANSLATED != 0 {
+            return Ok(());
+        }
+        let unrouted = |source: Ipv6Addr| source.is_unspecified() || source.is_unicast_link_local();
+        if matches!(source, IpAddr::V6(source) if unrouted(source)) {
+            return Ok(());
+        }
+        let outcome = self.tables.lookup_from(meta.in_interface, source);
+        let passed = self.leads_back(outcome, check, meta.in_interface);
+        self.witness.saw(|| Finding::ReversePath { source, outcome, check, passed });
+        if passed { Ok(()) } else { Err(DropReason::ReversePath) }
+    }
+
+    /// Whether the route to a source is one that the check asks for.
+    fn leads_back(&self, outcome: Outcome, check: ReversePath, came: InterfaceId) -> bool {
+        let by = |interface| check != ReversePath::Strict || interface == came;
+        match outcome {
+            Outcome::Via(adjacency) => by(self.tables.adjacencies().interface(adjacency)),
+            Outcome::Connected(interface) => by(interface),
+            Outcome::Group(group) => {
+                let mut members = self.tables.groups().picks(group);
+                members.any(|adjacency| by(self.tables.adjacencies().interface(adjacency)))
+            }
+            // Our own addresses and broadcasts are nobody's source, and were looked at before.
+            Outcome::NoRoute
+            | Outcome::Local(_)
+            | Outcome::Broadcast(_)
+            | Outcome::Blackhole
+            | Outcome::Unreachable
+            | Outcome::Special => false,
+        }
+    }
+
+    /// Whether an IPv4 packet says that it comes from the router itself, and the router has not said so for it, or from all
+    /// stations of a link.
+    pub(super) fn is_nobodys4(&self, packet: &Packet, source: Ipv4Addr) -> bool {
+        let word = self.tables.lookup4(packet.meta().in_interface, u32::from(source));
+        match Outcome::decode(word) {
+            Outcome::Local(_) => packet.meta().flags & Meta::TRANSLATED == 0,
+            Outcome::Broadcast(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether an IPv6 packet that is to be forwarded says that it comes from the router itself.
+    pub(super) fn claims_ours6(&self, packet: &Packet, source: Ipv6Addr) -> bool {
+        if !self.snapshot.may_be_own6(source) {
+            return false;
+        }
+        let came = packet.meta().in_interface;
+        let outcome = Outcome::decode(self.tables.lookup6(came, u128::from(source)));
+        matches!(outcome, Outcome::Local(_)) || self.snapshot.is_own6_on(came, source)
+    }
+}
