@@ -136,7 +136,8 @@ fn plan(
     }
     let table = tree.get_ref();
     if !version(report, table) {
-        return Ok(None);
+        // The whole says besides what is no TOML in it.
+        return if chunks.is_some() { Err(BadSyntax) } else { Ok(None) };
     }
     let root = Section::open(report, table, 0..0, Path::Root, ROOT);
     let router = router::read(report, &root);

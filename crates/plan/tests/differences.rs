@@ -97,7 +97,7 @@ fn each_change_is_a_line() {
     check(
         &[("[port.wan.vlan.20]\n", "[port.dmz]\ndevice = \"memory:a\"\n[port.dmz.vlan.7]\n")],
         expect![[r#"
-        + port dmz: device memory:a scheme fifo(limit=1000), dmz address none mtu 1500, dmz.7 address 198.51.100.1/24 mtu 1500
+        + port dmz: device memory:a scheme fifo, dmz address none mtu 1500, dmz.7 address 198.51.100.1/24 mtu 1500
         - interface wan.20
     "#]],
     );

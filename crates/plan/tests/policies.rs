@@ -176,7 +176,7 @@ fn what_differs_is_told() {
         ~ objectives: delay cs5 ef -> ef cs6
         ~ policy edge: dwell 30s -> 1s, share 60% -> 75%, delay drr(burst=1500b){codel(limit=1000,target=5ms)} -> none
         + policy other: window 1s dwell 30s share 60% packets 100 fct codel(limit=1000,target=5ms)
-        + port x: device memory:x scheme fifo(limit=1000) policy other, x address none mtu 1500
+        + port x: device memory:x scheme fifo policy other, x address none mtu 1500
         - policy edge
         + policy rim: window 1s dwell 30s share 60% packets 100 throughput fifo(limit=20000) delay drr(burst=1500b){codel(limit=1000,target=5ms)}
         ~ port wan: policy edge -> rim

@@ -28,7 +28,7 @@ fn a_confined_router_compiles_the_guest_that_an_apply_names() {
     let status = place.json(&["show", "status", "--socket", "control.sock"]);
     assert!(!status["confinement"].is_null(), "{status}");
     let said = place.good(&["apply", "guest.toml", "--guests", "guests", "--socket", "control.sock"]);
-    assert!(said.contains("scheme fifo(limit=1000") && said.contains("guest:mine(limit=77,hold=off)"), "{said}");
+    assert!(said.contains("scheme fifo -> guest:mine(limit=77)"), "{said}");
     let ports = place.json(&["show", "ports", "--socket", "control.sock"]);
     assert!(ports.to_string().contains("guest:mine(limit=77,hold=off)"), "{ports}");
     router.stop();
