@@ -206,7 +206,7 @@ fn a_sleep_that_is_too_long_for_the_ring_is_told() {
     loop {
         let (now, events) = (clock::now(), events(&site));
         if let Some(event) = events.iter().find(|event| event.contains("may be left alone for 50 ms")) {
-            assert!(event.contains("its receive ring lasts 2.58ms"), "{event}");
+            assert!(event.contains("its receive ring lasts 2.58 ms"), "{event}");
             break;
         }
         assert!(now < end, "{events:?}");

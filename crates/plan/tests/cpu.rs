@@ -143,7 +143,7 @@ fn a_slice_is_as_long_as_its_overhead_needs() {
         "",
         "",
         expect![[r#"
-        cpu.forwarding| f:4:14: error: a slice of 29us is over before a switch of 3us has been worth it: an overhead of 10% takes 30us; give slice=30us or more, or a larger overhead
+        cpu.forwarding| f:4:14: error: a slice of 29us is over before a switch of 3us has been worth it: an overhead of 10% takes 30 us; give slice=30us or more, or a larger overhead
     "#]],
     );
     check(&format!("{}tune = {{}}\n", throttle("29us")), "", "", expect![""]);

@@ -238,7 +238,7 @@ proptest! {
     ) {
         let link = format!(
             "link = {{ rate = \"{rate}bit\", delay = \"{delay}us\", jitter = \"{jitter}us\", loss = \"{loss}ppm\", \
-             duplicate = \"0.{twice:03}\", reorder = \"0.{late:03}\" }}"
+             duplicate = \"{twice}000ppm\", reorder = \"{late}000ppm\" }}"
         );
         let mut rig = rig(&link, "fifo(limit=30)");
         let mut sent = 0;

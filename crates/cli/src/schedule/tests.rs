@@ -3,7 +3,7 @@ use sim::{NoCaptures, World};
 
 /// A flow of voice, and a flood beside it, with the throttle: what one core can only just do.
 const WORLD: &str = r#"
-duration = "40ms"
+duration = "60ms"
 [router.edge]
 config = '''
 version = 1
@@ -66,7 +66,7 @@ fn the_trace_of_a_world_in_virtual_time_is_one_a_viewer_can_read_and_the_same_ea
     let trace = TraceFile::read(&text).unwrap();
     assert_eq!(trace.faults(), Vec::<String>::new());
     let had = Had::of(&trace);
-    assert_eq!((had.took_ns, had.lost_events), (40_000_000, 0));
+    assert_eq!((had.took_ns, had.lost_events), (60_000_000, 0));
     let of = |name: &str| had.tasks.iter().find(|task| task.task == name).unwrap_or_else(|| panic!("{name}: {had:#?}"));
     let (voice, flood) = (of("forwarding voice"), of("forwarding best-effort"));
     assert!(voice.packets > 300 && flood.packets > 2000 && flood.cpu > voice.cpu, "{had:#?}");

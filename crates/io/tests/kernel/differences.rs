@@ -139,7 +139,8 @@ fn is_subnet_broadcast(address: Ipv4Addr) -> bool {
 fn names_no_host(sent: &Sent) -> bool {
     if let Some(ip) = ipv6(&sent.frame) {
         let own = is_own6(ip.header.source(), sent.link);
-        return own || ip.header.destination().to_ipv4_mapped().is_some();
+        let mapped = |address: Ipv6Addr| address.to_ipv4_mapped().is_some();
+        return own || mapped(ip.header.source()) || mapped(ip.header.destination());
     }
     let Some(ip) = ipv4(&sent.frame) else { return false };
     let (source, destination) = (ip.header.source(), ip.header.destination());

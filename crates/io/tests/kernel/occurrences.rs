@@ -149,7 +149,7 @@ fn linux_and_we_forward_the_same_sources_but_for_the_differences() {
                     255.255.255.255 198.18.1.1 198.18.2.1 198.18.1.255 198.18.1.0 198.18.2.255 100.64.0.1 192.0.0.1";
     let destinations4 = "198.18.2.2 203.0.113.9 198.18.1.1 198.18.2.1 169.254.1.1 0.1.2.3 127.0.0.1 240.0.0.1 255.255.255.255 \
                          198.18.2.255 239.9.9.9";
-    let sources6 = "fd00:1::2 2001:db8:55::7 :: ::1 fe80::2 febf::9 fec0::9 ff02::9 ff0e::9 ::ffff:10.1.0.9 fd00:1::1 \
+    let sources6 = "fd00:1::2 2001:db8:55::7 :: ::1 fe80::2 fec0::9 ff02::9 ff0e::9 ::ffff:10.1.0.9 fd00:1::1 \
                     fd00:2::1 2002:c612:102::1 64:ff9b::1";
     let destinations6 = "fd00:2::2 2001:db8:77::9 fd00:1::1 fd00:2::1 fe80::9 :: ::1 ::ffff:10.2.0.7 ff0e::9 ff01::9";
     let pairs4 = sources4.split(' ').flat_map(|from| destinations4.split(' ').map(move |to| (from, to)));

@@ -155,7 +155,7 @@ impl Host {
 
 /// Gives a translated packet back the ends that it came with, which its sender knows (RFC 5508 REQ-4). False if the connection is
 /// forgotten: then the router sends no error.
-fn restored(packet: &mut Packet, world: &impl World) -> bool {
+pub(super) fn restored(packet: &mut Packet, world: &impl World) -> bool {
     if packet.meta().flags & Meta::TRANSLATED == 0 {
         return true;
     }

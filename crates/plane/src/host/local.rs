@@ -1,7 +1,7 @@
 //! Packets for the router itself: it answers ICMP requests, hears neighbours, and tells who asks for anything else that
 //! it is not here (RFC 1122 3.2.2, RFC 4443 4).
 
-use super::errors::Complaint;
+use super::errors::{Complaint, restored};
 use super::extensions::{self, Obstacle};
 use super::options::is_own4;
 use super::output::{HOPS, blank, mark, way};
@@ -133,6 +133,10 @@ impl Host {
         if !segment || packet.meta().flags & Meta::GROUP != 0 {
             return self.refuse(packet, Complaint::Prohibited, DropReason::Rejected, world);
         }
+        // Its sender knows the ends it had before it was translated.
+        if !restored(&mut packet, world) {
+            return world.drop(packet, DropReason::Rejected);
+        }
         // A segment with a wrong checksum may be another's, and one of this machine has none yet.
         let sound = !packet.is_offloaded() || offload::complete(&mut packet);
         if sound && verify_checksum(l3(&packet)) == Ok(Some(true)) {
@@ -149,13 +153,14 @@ impl Host {
             Some(Parsed::V6(ip)) => IpAddr::V6(ip.header.source()),
             None => return world.drop(packet, DropReason::HeaderTruncated),
         };
-        if let Some(way) = way(source, id, world)
-            && let Some(mut reply) = blank(reset::LONGEST, world)
+        // Written beside the pool first: a reset gets no answer, and then no packet is generated that would be dropped in its place.
+        let mut written = [0; reset::LONGEST];
+        if let Some(length) = reset::write(&mut written, l3(&packet), HOPS)
+            && let Some(way) = way(source, id, world)
+            && let Some(mut reply) = blank(length, world)
         {
-            match reset::write(reply.bytes_mut(), l3(&packet), HOPS) {
-                Some(length) if reply.resize(length) => self.originate(way, reply, world),
-                _ => world.drop(reply, reason),
-            }
+            reply.bytes_mut().copy_from_slice(&written[..length]);
+            self.originate(way, reply, world);
         }
         world.drop(packet, reason);
     }
