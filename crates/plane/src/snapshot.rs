@@ -63,7 +63,7 @@ pub struct Egress {
     /// Its 802.1Q tag.
     pub vlan: Option<u16>,
     /// The longest IP packet of its configuration, in bytes; zero where the interface is gone. Its medium may carry less:
-    /// [`Tables::mtu`](crate::Tables::mtu).
+    /// [`Tables::mtu`](crate::classify::Tables::mtu).
     pub mtu: u16,
     /// Length of the link header, in bytes.
     pub header_length: u16,
