@@ -128,6 +128,12 @@ impl Bench {
         self.kernel.router.change(script).unwrap();
     }
 
+    /// The same bench, for frames that are compared without time passing: see [`KernelRouter::ask_once`].
+    pub fn timeless(self) -> Result<Bench, String> {
+        self.kernel.router.ask_once()?;
+        Ok(self)
+    }
+
     /// Our router, to be asked how it fared.
     pub fn ours(&self) -> &Ours {
         &self.ours.router

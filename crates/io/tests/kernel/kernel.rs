@@ -48,6 +48,18 @@ impl KernelRouter {
         batch(&self.host, script)
     }
 
+    /// Has the kernel ask once for a neighbour that it does not know, and wait for as long as a test may take. It would
+    /// ask again a second later, and give up after three, in the middle of what a later frame is compared with.
+    pub fn ask_once(&self) -> Result<(), String> {
+        for (interface, _) in network::ADDRESSES {
+            for family in ["ipv4", "ipv6"] {
+                let setting = format!("net/{family}/neigh/{interface}/retrans_time_ms");
+                self.host.sysctl(&setting, "600000").map_err(|error| error.to_string())?;
+            }
+        }
+        Ok(())
+    }
+
     /// Settings that links take over when they are laid.
     pub fn prepare(host: &Host, redirects: bool) -> Result<(), String> {
         host.forward_in_kernel().map_err(|error| error.to_string())?;

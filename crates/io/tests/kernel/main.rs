@@ -34,20 +34,25 @@ const GENERATED_AGAIN: usize = 15_000;
 /// More mismatches are not shown.
 const SHOWN: usize = 20;
 
-/// The bench with our router on packet ports, or a word on why the test is skipped.
+/// The bench with our router on packet ports, or a word on why the test is skipped. Time passes in it.
 fn bench() -> Option<Bench> {
-    bench_on("packet")
+    laid("packet", Ok)
 }
 
-/// As [`bench`], on ports of this kind.
+/// The bench on ports of this kind, for frames that are compared without time passing.
 fn bench_on(kind: &str) -> Option<Bench> {
+    laid(kind, Bench::timeless)
+}
+
+fn laid(kind: &str, prepared: impl FnOnce(Bench) -> Result<Bench, String>) -> Option<Bench> {
     let lab = Lab::new().inspect_err(|forbidden| println!("skipped: {forbidden}")).ok()?;
-    Bench::new(&lab, kind).inspect_err(|error| println!("skipped: the routers cannot be set up: {error}")).ok()
+    let bench = Bench::new(&lab, kind).and_then(prepared);
+    bench.inspect_err(|error| println!("skipped: the routers cannot be set up: {error}")).ok()
 }
 
 /// The bench of all tests that leave no neighbours behind: laying cables takes the kernel longer than the rest.
 fn shared() -> Option<MutexGuard<'static, Option<Bench>>> {
-    static SHARED: LazyLock<Mutex<Option<Bench>>> = LazyLock::new(|| Mutex::new(bench()));
+    static SHARED: LazyLock<Mutex<Option<Bench>>> = LazyLock::new(|| Mutex::new(bench_on("packet")));
     let guard = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     guard.is_some().then_some(guard)
 }
