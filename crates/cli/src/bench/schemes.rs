@@ -197,10 +197,15 @@ impl Busy {
 
     /// So many packets come, and as many leave.
     fn batch(&mut self, packets: usize) {
-        self.desk.now += Nanos::new(packets as u64);
-        self.desk.offered = packets;
+        self.exchange(packets, packets);
+    }
+
+    /// So many packets come, and so many leave.
+    fn exchange(&mut self, come: usize, leave: usize) {
+        self.desk.now += Nanos::new(come as u64);
+        self.desk.offered = come;
         self.scheme.arrival(&mut self.desk);
-        self.desk.room = packets;
+        self.desk.room = leave;
         let before = self.desk.free.len();
         self.scheme.serve(&mut self.desk);
         self.desk.send(before);
@@ -239,11 +244,16 @@ impl Scheme<Desk> for Bare {
 
 /// The scheme as a configuration has it, but for as many queues as there are flows.
 pub(super) fn built(text: &str, flows: usize) -> Box<dyn Scheme<Desk>> {
+    built_within(text, flows, u32::MAX as usize)
+}
+
+/// The same, which holds so many packets at most.
+fn built_within(text: &str, flows: usize, limit: usize) -> Box<dyn Scheme<Desk>> {
     let call = plan::Call::scheme(text, &plane::catalogue()).unwrap_or_else(|error| panic!("{text}: {}", error.reason));
     let with = |call: &plan::Call| -> Vec<(&'static str, u64)> {
         let value = |&(name, value): &(&'static str, u64)| match name {
             "flows" => (name, flows as u64),
-            "limit" if call.option("flows").is_some() => (name, u64::from(u32::MAX)),
+            "limit" if call.option("flows").is_some() => (name, limit as u64),
             _ => (name, value),
         };
         call.options.iter().map(value).collect()
@@ -272,7 +282,34 @@ pub fn measure(rounds: Rounds) -> Vec<Figure> {
     for order in orders.filter(|order| order.declaration.name != "cake") {
         figures.extend(many(rounds, order.declaration.name));
     }
+    figures.extend([10, 1024, 8192, 65_536, MOST].map(|flows| overload(rounds, flows)));
+    figures.extend([1, 2, 3].map(|levels| tree(rounds, levels)));
     figures
+}
+
+/// Queues that hold as much as they may, two packets each, while twice as many packets come as leave: each that comes pushes one out.
+fn overload(rounds: Rounds, flows: usize) -> Figure {
+    let mut busy = Busy::new(built_within("fq{codel}", flows, 2 * flows), flows, 2);
+    let cost = each(rounds, PACKETS, || (0..PACKETS / BATCH).for_each(|_| busy.exchange(BATCH, BATCH / 2)));
+    Figure::alone("schemes", format!("fq{{codel}} at its limit, {flows} flows"), cost, "ns/packet", None)
+}
+
+/// A tree of sixteen branches at each of so many levels, of which all packets take one leaf.
+fn tree(rounds: Rounds, levels: u32) -> Figure {
+    const BRANCHES: u64 = 16;
+    let call = plan::Call::scheme("fifo", &plane::catalogue()).unwrap_or_else(|error| panic!("{}", error.reason));
+    let branches: Vec<[(&'static str, u64); 4]> =
+        (0..BRANCHES).map(|class| [("class", class), ("weight", 1), ("ceiling", 0), ("burst", 0)]).collect();
+    let mut inside = Layer { name: "fifo", options: &call.options, inside: Vec::new() };
+    for _ in 0..levels {
+        let branch = |options| Layer { name: "branch", options, inside: vec![inside.clone()] };
+        inside = Layer { name: "tree", options: &[], inside: branches.iter().map(|b| branch(&b[..])).collect() };
+    }
+    let scheme = schemes::build(&inside).unwrap_or_else(|error| panic!("{error}"));
+    let mut busy = Busy::new(scheme, 1, 10);
+    let cost = each(rounds, PACKETS, || busy.batches(PACKETS, BATCH));
+    let leaves = BRANCHES.pow(levels);
+    Figure::alone("schemes", format!("tree of {leaves} leaves"), cost, "ns/packet", None)
 }
 
 /// What it costs to ask a scheme of one queue about a packet that comes, and about one that leaves, with the wires that take it there: nanoseconds

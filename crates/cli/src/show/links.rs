@@ -79,6 +79,9 @@ fn one(link: &Link, before: Option<&Link>, out: &mut dyn Write) -> Result<()> {
     let passed = format!("{} passed by", short(link.passed_packets as f64));
     add("the link".into(), counts, times(link.sojourn.as_ref(), old), passed);
     rows.print(out)?;
+    if link.version > 1 {
+        writeln!(out, "counted  queues since version {} of the scheme, the link since it was made", link.version)?;
+    }
     if !link.drops.is_empty() {
         writeln!(out, "dropped  {}", seen::drops(&link.drops))?;
     }

@@ -70,7 +70,13 @@ fn the_queues_of_a_port_tell_how_long_packets_wait_what_is_dropped_and_what_the_
     for wanted in ["wan, worker 0: shape(", "dropped  scheme_arrival ", "backlog  ", "sojourn  ", "dropping yes"] {
         assert!(text.contains(wanted), "{wanted}: {text}");
     }
+    assert!(!text.contains("counted  "), "{text}");
     assert!(place.bad(1, &["show", "queues", "wam"]).contains("the ports are lan, wan"));
+    // The queues of another version are counted anew, the link goes on.
+    let other = config("2000pps", "").replace("write = \"out.pcapng\"", &scheme.replace("limit=50", "limit=40"));
+    place.write("other.toml", &other).good(&["apply", "other.toml"]);
+    let text = place.good(&["show", "queues", "wan"]);
+    assert!(text.contains("counted  queues since version 2 of the scheme, the link since it was made"), "{text}");
     router.stop();
 }
 
