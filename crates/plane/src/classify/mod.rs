@@ -48,7 +48,7 @@ use crate::station::Marks;
 use packet::wire::{flow_hash, ipv4};
 use packet::{BATCH, DropReason, Meta, Packet};
 use plan::ReversePath;
-use units::{AdjacencyId, GroupId, Instant, InterfaceId, PathId, PortId};
+use units::{AdjacencyId, GroupId, Instant, InterfaceId, Mac, PathId, PortId};
 
 /// Where a classified packet goes: the index of a path instance of the worker.
 pub(crate) type Target = u16;
@@ -134,6 +134,24 @@ struct Fact {
     ports: [u8; 4],
 }
 
+/// What the first pass over a batch finds out about all of it.
+#[derive(Default)]
+struct Seen {
+    /// Bytes that the packets put on their links.
+    bytes: u64,
+    /// A packet that is not plain may carry an instruction.
+    may: bool,
+    /// See [`Scratch::offloads`].
+    offloads: bool,
+}
+
+/// The first eight bytes of frames to a station, without the two behind its address. They are read in the order in which frames
+/// have them, so that no bytes are swapped for each frame.
+fn station(mac: Mac) -> u64 {
+    let [a, b, c, d, e, f] = mac.0;
+    u64::from_le_bytes([0, 0, a, b, c, d, e, f])
+}
+
 impl Fact {
     /// Of packets that are not plain: longer than any link takes. Instructions have no protocol of that number.
     const NOT_PLAIN: Fact = Fact { length: u16::MAX, tos: 0, hop: [0; 4], ports: [0; 4] };
@@ -192,6 +210,14 @@ impl Scratch {
             dedicated: [false; BATCH],
         })
     }
+
+    /// Notes what a packet says.
+    #[inline(always)]
+    fn note(&mut self, i: usize, destination: u32, fact: Fact) {
+        let Facts { lengths, tos, hops, ports } = &mut self.facts;
+        (self.keys[i], lengths[i], tos[i]) = (destination, fact.length, fact.tos);
+        (hops[i], ports[i]) = (fact.hop, fact.ports);
+    }
 }
 
 impl<W: Witness> Classifier<'_, W> {
@@ -246,49 +272,86 @@ impl<W: Witness> Classifier<'_, W> {
         packets: &mut [Packet],
         scratch: &mut Scratch,
     ) -> u64 {
-        let Scratch { keys, facts, targets, offloads, stations, dedicated, .. } = scratch;
-        // Where untagged IPv4 has no interface nothing is plain: no station has the address of all ones in 64 bits.
+        // No packet is plain if untagged IPv4 has no interface: no destination has all ones behind its six bytes.
         let routed = self.snapshot.interface(view.untagged).is_some_and(|interface| !interface.ipv4.is_empty());
-        let mac = if routed { view.mac.number() } else { u64::MAX };
-        let (mut bytes, mut may) = (0, false);
-        // All of one length, so that the loop needs no bounds checks.
+        let mac = if routed { station(view.mac) } else { u64::MAX };
         let count = packets.len().min(BATCH);
-        let (packets, keys, targets) = (&mut packets[..count], &mut keys[..count], &mut targets[..count]);
-        let Facts { lengths, tos, hops, ports } = facts;
-        let (lengths, tos) = (&mut lengths[..count], &mut tos[..count]);
-        let (hops, ports) = (&mut hops[..count], &mut ports[..count]);
-        targets.fill(UNDECIDED);
-        for packet in &*packets {
+        scratch.targets[..count].fill(UNDECIDED);
+        let mut bytes = 0;
+        for packet in &packets[..count] {
             packet.prefetch_bytes();
             bytes += packet.len() as u64;
         }
-        for i in 0..count {
-            let packet = &mut packets[i];
-            let (destination, fact) = match self.plain_destination(mac, packet) {
-                Some(plain) => plain,
-                None => {
-                    arrive(packet, came, id, view.untagged);
-                    may |= self.snapshot.marks.may_be_on(packet.bytes());
-                    targets[i] = self.general(view, packet);
-                    *offloads |= is_to_fragment(packet);
-                    if packet.is_offloaded() {
-                        *offloads = true;
-                        bytes += wire_length(packet).saturating_sub(packet.len()) as u64;
-                    }
-                    (0, Fact::NOT_PLAIN)
+        let mut seen = Seen { bytes, ..Seen::default() };
+        let mut i = self.look_plain(mac, packets, scratch, 0);
+        while i < count {
+            scratch.targets[i] = self.look_closely((id, view), came, &mut packets[i], &mut seen);
+            scratch.note(i, 0, Fact::NOT_PLAIN);
+            i += 1;
+            // Packets that are not plain come in runs as well.
+            if i < count && self.plain_destination(mac, &mut packets[i]).is_some() {
+                i = self.look_plain(mac, packets, scratch, i);
+            }
+        }
+        // Packets to link-local addresses are not plain either. They are seldom, so the addresses are compared several at once.
+        if scratch.keys[..count].iter().fold(false, |any, key| any | (key >> 16 == LINK_LOCAL)) {
+            for (i, packet) in packets.iter_mut().enumerate().take(count) {
+                if scratch.keys[i] >> 16 == LINK_LOCAL {
+                    scratch.targets[i] = self.look_closely((id, view), came, packet, &mut seen);
+                    scratch.note(i, 0, Fact::NOT_PLAIN);
                 }
-            };
+            }
+        }
+        let Scratch { facts: Facts { hops, ports, .. }, offloads, stations, dedicated, .. } = scratch;
+        let (hops, ports) = (&hops[..count], &ports[..count]);
+        *offloads = seen.offloads;
+        // Seldom any: found out of all together.
+        let marks = self.snapshot.marks;
+        *stations = marks != Marks::NONE && (marks.may_be_among(hops, ports) || seen.may);
+        if *stations {
+            let dedicated = dedicated.iter_mut().zip(hops);
+            dedicated.for_each(|(dedicated, hop)| *dedicated = marks.is_dedicated(hop));
+        }
+        seen.bytes
+    }
+
+    /// Reads plain packets, from a place on, until one is not plain. Answers its place, or the number of packets if all are plain.
+    // This function calls nothing: the registers are few enough for the loop alone.
+    #[inline(never)]
+    fn look_plain(&self, mac: u64, packets: &mut [Packet], scratch: &mut Scratch, from: usize) -> usize {
+        let Scratch { keys, facts: Facts { lengths, tos, hops, ports }, .. } = scratch;
+        // All of one length, so that the loop needs no bounds checks.
+        let count = packets.len().min(BATCH);
+        let (packets, keys) = (&mut packets[..count], &mut keys[..count]);
+        let (lengths, tos) = (&mut lengths[..count], &mut tos[..count]);
+        let (hops, ports) = (&mut hops[..count], &mut ports[..count]);
+        for i in from..count {
+            let Some((destination, fact)) = self.plain_destination(mac, &mut packets[i]) else { return i };
             (keys[i], lengths[i], tos[i]) = (destination, fact.length, fact.tos);
             (hops[i], ports[i]) = (fact.hop, fact.ports);
         }
-        // Seldom any: found out of all together.
-        let marks = self.snapshot.marks;
-        *stations = marks != Marks::NONE && (marks.may_be_among(hops, ports) || may);
-        if *stations {
-            let dedicated = dedicated.iter_mut().zip(&*hops);
-            dedicated.for_each(|(dedicated, hop)| *dedicated = marks.is_dedicated(hop));
+        count
+    }
+
+    /// Classifies a packet that is not plain.
+    #[cold]
+    #[inline(never)]
+    fn look_closely(
+        &self,
+        (id, view): (PortId, &PortView),
+        came: Option<Instant>,
+        packet: &mut Packet,
+        seen: &mut Seen,
+    ) -> Target {
+        arrive(packet, came, id, view.untagged);
+        seen.may |= self.snapshot.marks.may_be_on(packet.bytes());
+        let target = self.general(view, packet);
+        seen.offloads |= is_to_fragment(packet);
+        if packet.is_offloaded() {
+            seen.offloads = true;
+            seen.bytes += wire_length(packet).saturating_sub(packet.len()) as u64;
         }
-        bytes
+        target
     }
 
     /// The second: what the routes of those say that nothing has been decided about.
@@ -318,16 +381,13 @@ impl<W: Witness> Classifier<'_, W> {
                 arrive(packet, came, id, view.untagged);
                 packet.meta_mut().objective = wants.get(tos);
                 let fact = Fact { length: lengths[i], tos, hop: hops[i], ports: ports[i] };
-                targets[i] = self.route_plain(packet, word, fact);
-                dedicated[i] &= targets[i] != REFUSED;
-                // What a group says holds for one flow.
-                let whole = Outcome::adjacency(word).is_some() && self.snapshot.rules.is_empty();
-                let long = is_to_fragment(packet);
-                *offloads |= long;
-                if whole && !long && packet.meta().refused | packet.meta().exception == 0 {
-                    let out = packet.meta().out_interface;
-                    let mtu = self.tables.mtu(out, self.snapshot.egress(out).mtu);
-                    *memo = Memo { word, target: targets[i], mtu, meta: *packet.meta() };
+                let (target, mtu) = self.route_plain(packet, word, fact);
+                targets[i] = target;
+                dedicated[i] &= target != REFUSED;
+                if mtu == 0 {
+                    *offloads |= is_to_fragment(packet);
+                } else if self.snapshot.rules.is_empty() {
+                    *memo = Memo { word, target, mtu, meta: *packet.meta() };
                 }
             }
         }
@@ -351,7 +411,7 @@ impl<W: Witness> Classifier<'_, W> {
         let frame = bytes.first_chunk::<PORTS>()?;
         let (link, header) = frame.split_first_chunk::<ETHERNET>()?;
         let header: &[u8; ipv4::HEADER] = header.first_chunk()?;
-        let station = u64::from_be_bytes(*link.first_chunk()?) >> 16;
+        let station = u64::from_le_bytes(*link.first_chunk()?) << 16;
         // What is in it, the version and length of its header, and, in one look with them, the type of service.
         let kind = u32::from_be_bytes([frame[12], frame[13], frame[14], frame[15]]);
         let length = usize::from(u16::from_be_bytes([header[2], header[3]]));
@@ -366,7 +426,6 @@ impl<W: Witness> Classifier<'_, W> {
             && ETHERNET + length <= bytes.len()
             && ipv4::header_checksum_ok_20(header)
             && !ODD_SOURCE[(source >> 24) as usize]
-            && destination >> 16 != LINK_LOCAL
             && !self.snapshot.may_be_own4(source)
             && packet.meta().refused == 0
             && !packet.is_offloaded();
@@ -380,14 +439,17 @@ impl<W: Witness> Classifier<'_, W> {
         Some((destination, fact))
     }
 
+    /// The target of a plain packet, and the length up to which other packets with this word have the same target: zero if no
+    /// other packet has.
     #[inline(never)]
-    fn route_plain(&self, packet: &mut Packet, word: u32, fact: Fact) -> Target {
+    fn route_plain(&self, packet: &mut Packet, word: u32, fact: Fact) -> (Target, u16) {
         let meta = packet.meta_mut();
         meta.l3 = ETHERNET as u16;
         meta.ecn = fact.tos & 3;
-        let word = match Outcome::group(word) {
-            Some(group) => self.member(packet, group).encode(),
-            None => word,
+        // The choice of a group holds for one flow.
+        let (word, whole) = match Outcome::group(word) {
+            Some(group) => (self.member(packet, group).encode(), false),
+            None => (word, true),
         };
         if let Some(adjacency) = Outcome::adjacency(word) {
             let (link, interface) = self.tables.adjacencies().hop(adjacency);
@@ -395,10 +457,11 @@ impl<W: Witness> Classifier<'_, W> {
             let redirected = egress.redirects && interface == packet.meta().in_interface;
             let mtu = self.tables.mtu(interface, egress.mtu);
             if link.is_resolved() && fact.ttl() > 1 && fact.length <= mtu && !redirected {
-                return self.path(packet, adjacency, link, interface, egress);
+                let target = self.path(packet, adjacency, link, interface, egress);
+                return (target, if whole && target != REFUSED { mtu } else { 0 });
             }
         }
-        self.unusual_route4(packet, Outcome::decode(word))
+        (self.unusual_route4(packet, Outcome::decode(word)), 0)
     }
 
     /// The member of a group that the packet's flow goes by. Fragments, of which only the first has ports, go by their
