@@ -55,6 +55,12 @@ fn came(packet: &Packet) -> u64 {
     packet.meta().timestamp.get()
 }
 
+/// Bytes of packets of which none is a super-frame.
+#[inline(always)]
+fn lengths(packets: &[Packet]) -> u64 {
+    packets.iter().map(|packet| packet.len() as u64).sum()
+}
+
 /// So much more waits.
 #[inline(always)]
 fn add(waiting: &mut Size, size: Size) {
@@ -175,50 +181,65 @@ impl Queues {
         }
     }
 
-    /// Puts the first packets of `batch` at the end of a queue, as long as what waits there is then within `bounds`. Answers how many
-    /// and how long they are together. None where there are many queues: there each packet is asked about.
+    /// Puts the first packets of `batch` at the end of a queue while the queue is within `bounds`. Answers how many packets, and their
+    /// bytes. None if there are many queues: there each packet is asked about. Without `super_frames`, all are single packets.
     #[inline(always)]
-    pub fn append(&mut self, queue: usize, batch: &mut Batch, bounds: Size, size: impl Fn(&Packet) -> Size) -> Size {
+    pub fn append(&mut self, queue: usize, batch: &mut Batch, bounds: Size, super_frames: bool) -> Size {
         let Queues::One(packets, waiting) = self else { return Size::default() };
         let most = packets.capacity().saturating_sub(packets.len());
+        let most = if queue == 0 { most } else { 0 };
         let left = bounds.bytes.get().saturating_sub(waiting.bytes.get());
         let places = bounds.packets.saturating_sub(waiting.packets);
         let mut taken = Size::default();
-        let fits = |packet: &&Packet| {
-            let mut with = taken;
-            add(&mut with, size(packet));
-            let fits = with.bytes.get() <= left && with.packets <= places;
-            taken = if fits { with } else { taken };
-            fits
+        let count = if super_frames {
+            let fits = |packet: &&Packet| {
+                let mut with = taken;
+                add(&mut with, wire_size(packet));
+                let fits = with.bytes.get() <= left && with.packets <= places;
+                taken = if fits { with } else { taken };
+                fits
+            };
+            batch.as_slice().iter().take(most).take_while(fits).count()
+        } else {
+            let all = batch.as_slice();
+            let mut some = &all[..all.len().min(most).min(places as usize)];
+            let mut bytes = lengths(some);
+            // Nearly always all fit: their lengths are compared once.
+            while bytes > left {
+                let Some((last, rest)) = some.split_last() else { break };
+                (some, bytes) = (rest, bytes - last.len() as u64);
+            }
+            taken = Size { packets: some.len() as u32, bytes: Bytes::new(bytes) };
+            some.len()
         };
-        let most = if queue == 0 { most } else { 0 };
-        let count = batch.as_slice().iter().take(most).take_while(fits).count();
         let count = packets.append(batch, count);
         add(waiting, taken);
         Size { packets: count as u32, bytes: taken.bytes }
     }
 
-    /// Moves the first packets of a queue, at most `most`, to the end of `batch`, as long as `see` says yes; `size` knows theirs.
-    /// Answers how many and how long they are together. None where there are many queues: there each packet is asked about.
+    /// Moves the first packets of a queue, at most `most`, to the end of `batch` while `see` says yes. Answers how many packets, and
+    /// their bytes. None if there are many queues: there each packet is asked about. Without `super_frames`, all are single packets.
     #[inline(always)]
     pub fn pop_while(
         &mut self,
         (queue, most): (usize, usize),
         batch: &mut Batch,
-        mut see: impl FnMut(&Packet) -> bool,
-        size: impl Fn(&Packet) -> Size,
+        see: impl FnMut(&Packet) -> bool,
+        super_frames: bool,
     ) -> Size {
         let Queues::One(packets, waiting) = self else { return Size::default() };
-        let mut taken = Size::default();
         let most = if queue == 0 { most.min(batch.room()) } else { 0 };
-        let count = packets.leading(most, |packet| {
-            let go = see(packet);
-            if go {
-                add(&mut taken, size(packet));
-            }
-            go
-        });
+        let count = packets.leading(most, see);
+        let before = batch.len();
         packets.pop_into(batch, count);
+        let gone = &batch.as_slice()[before..];
+        let mut taken = Size { packets: count as u32, bytes: Bytes::ZERO };
+        if super_frames {
+            taken.packets = 0;
+            gone.iter().for_each(|packet| add(&mut taken, wire_size(packet)));
+        } else {
+            taken.bytes = Bytes::new(lengths(gone));
+        }
         remove(waiting, taken);
         Size { packets: count as u32, bytes: taken.bytes }
     }

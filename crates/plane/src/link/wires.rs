@@ -181,8 +181,7 @@ impl Wires for Lines {
         if self.arriving.is_some() {
             self.refuse();
         }
-        let super_frames = self.super_frames;
-        let taken = self.queues.append(queue.index(), &mut self.offered, bounds, |packet| size(super_frames, packet));
+        let taken = self.queues.append(queue.index(), &mut self.offered, bounds, self.super_frames);
         self.backlog.packets += taken.packets;
         self.backlog.bytes += taken.bytes;
         taken.packets
@@ -201,7 +200,7 @@ impl Wires for Lines {
             }
             go
         };
-        let sent = queues.pop_while((queue.index(), self.room), out, see, |packet| size(*super_frames, packet));
+        let sent = queues.pop_while((queue.index(), self.room), out, see, *super_frames);
         if let Some((alike, packets)) = waited.rest() {
             books.left(queue.index(), behind(*now, alike), packets);
         }
