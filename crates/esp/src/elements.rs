@@ -16,7 +16,7 @@
 //! for what it finds the one before may have written. What an element leaves lies beside the packet, as Click's annotations do. It is no part of a router:
 //! parts are without seals, instructions built in, and nothing is counted but what became of packets.
 
-use crate::isa::{Abort, Instruction, Verdict, execute};
+use crate::isa::{Abort, Instruction, Verdict, execute, repeat, sent_again};
 use crate::site::{BATCH, Carrier, Fate, Location, Rules};
 use crate::store::{Done, Found, MAX_TAGS, Session, Shard, Tags};
 use crate::variables;
@@ -125,9 +125,19 @@ impl Act for Retrieve {
 }
 
 impl Act for Execute {
-    fn act<'a>(&self, _: &mut Session<'a>, _: &mut [u8], notes: &mut Notes, held: &mut Held<'a>) -> Next {
+    fn act<'a>(&self, session: &mut Session<'a>, _: &mut [u8], notes: &mut Notes, held: &mut Held<'a>) -> Next {
         let Some(found) = &mut held.found else { return Next::Leaves };
-        held.verdict = Some(execute(&mut notes.instruction, &mut found.view, self.0.node));
+        let mut verdict = execute(&mut notes.instruction, &mut found.view, self.0.node);
+        if verdict == Verdict::Repeated
+            && let Some([counter, child, result]) = notes.tags.as_slice().first_chunk().copied()
+        {
+            notes.tags = Tags::of([counter, child, result, sent_again(counter)]);
+            session.prepare::<MAX_TAGS>(&mut notes.tags);
+            held.found = session.look_up::<MAX_TAGS>(&notes.tags, notes.computation);
+            let Some(found) = &mut held.found else { return Next::Fails(Abort::Full) };
+            verdict = repeat(&mut notes.instruction, &mut found.view, self.0.node);
+        }
+        held.verdict = Some(verdict);
         Next::On
     }
 }
@@ -138,7 +148,7 @@ impl Act for Update {
         match session.commit::<MAX_TAGS, _>(&notes.tags, notes.computation, found, verdict) {
             Done::Full => Next::Fails(Abort::Full),
             Done::Executed(Verdict::Abort(why)) => Next::Fails(why),
-            Done::Executed(Verdict::Drop) => {
+            Done::Executed(Verdict::Drop | Verdict::Repeated) => {
                 notes.fate = Fate::Dropped;
                 Next::Leaves
             }

@@ -13,9 +13,14 @@ const CHILD: usize = 1;
 /// The result of RCOLLECT.
 const RELIABLE_RESULT: usize = 2;
 
-/// What a router knows of a child: that it was the first, and that it has reported.
+/// The number of results sent again of RCOLLECT.
+const SENT_AGAIN: usize = 3;
+
+/// What a router knows of a child: that it was the first, that it has reported, and in the bits above how many results
+/// had been sent again when the child reported last.
 const FIRST: u64 = 1;
 const REPORTED: u64 = 2;
+const SEEN: u32 = 2;
 
 /// Executes an instruction on the values of its tags, at the router `node`. Where the answer is [`Verdict::Rewritten`] its
 /// operands have changed; where it is [`Verdict::Abort`] nothing has, and nothing of the view is to be kept.
@@ -118,14 +123,47 @@ fn rcollect(view: &mut impl Values, value: &mut u64, operator: Operator) -> Verd
         combine_into(RELIABLE_RESULT, view, *value, operator);
         view.set(COUNTER, view.get(COUNTER).map_or(0, |left| left.saturating_sub(1)));
     }
-    // The first child also brings it along when it repeats its report: what went upstream may be lost. One is enough; if all did, the root would
-    // hear from everybody after all.
-    if view.get(COUNTER) != Some(0) || again && bits & FIRST == 0 {
+    if view.get(COUNTER) != Some(0) {
         return Verdict::Drop;
+    }
+    if again {
+        return Verdict::Repeated;
     }
     let Some(result) = view.get(RELIABLE_RESULT) else { return Verdict::Abort(Abort::AbsentTag) };
     *value = result;
     Verdict::Rewritten
+}
+
+/// Executes an RCOLLECT for which [`execute`] said [`Verdict::Repeated`], on its tags and [`sent_again`] of its counter: all children have
+/// reported, and one of them repeats its report, because what went upstream may be lost (spec E-23).
+///
+/// Children that repeat in turn would bring the root as many packets as it has members. So a router counts the results that it sends again, and knows for
+/// each child how many there were when it reported last. A child for which there was none since sends one; another only takes note of the
+/// new number. Of one round of repeats so the first passes, whichever child it is from; and a child that goes on repeating by itself gets
+/// through at its second at the latest.
+#[cold]
+pub fn repeat(instruction: &mut Instruction, view: &mut impl Values, node: u64) -> Verdict {
+    let Instruction::Rcollect { counter, child, value, .. } = instruction else { return Verdict::Drop };
+    let (Some(bits), Some(result)) = (view.get(CHILD), view.get(RELIABLE_RESULT)) else {
+        return Verdict::Abort(Abort::AbsentTag);
+    };
+    let sent = view.get(SENT_AGAIN).unwrap_or(0);
+    let is_answered = bits >> SEEN != sent;
+    let sent = if is_answered { sent } else { sent + 1 & u64::MAX >> SEEN };
+    view.set(CHILD, sent << SEEN | bits & (FIRST | REPORTED));
+    if is_answered {
+        return Verdict::Drop;
+    }
+    view.set(SENT_AGAIN, sent);
+    (*value, *child) = (result, mix(node, *counter));
+    Verdict::Rewritten
+}
+
+/// The tag of the number of results sent again, by that of the counter as the store has it.
+pub fn sent_again(counter: u64) -> u64 {
+    /// Any number will do that nobody has for a child.
+    const SENT_AGAIN: u64 = 0x5e47_a6a1_4e5e_4731;
+    mix(SENT_AGAIN, counter)
 }
 
 #[inline(always)]

@@ -8,7 +8,7 @@ mod execute;
 mod operator;
 mod text;
 
-pub use execute::execute;
+pub use execute::{execute, repeat, sent_again};
 pub use operator::{Operator, UnknownOperator};
 pub use text::NoInstruction;
 
@@ -351,6 +351,8 @@ pub enum Verdict {
     Rewritten,
     /// It ends here, and nobody is told.
     Drop,
+    /// It repeats what was complete, and [`repeat`] decides: it needs one tag more. Nothing was written.
+    Repeated,
     /// It was not executed.
     Abort(Abort),
 }

@@ -3,7 +3,7 @@
 
 use super::{Carrier, Fate, Prepared, Rules, SiteCounters, Todo};
 use crate::guard::Guard;
-use crate::isa::{Abort, Instruction, Opcode, Verdict, execute, kind};
+use crate::isa::{Abort, Instruction, Opcode, Verdict, execute, kind, repeat, sent_again};
 use crate::store::{Done, MAX_TAGS, Session, Tags};
 use crate::variables::{self, Reading, Readings};
 use crate::wire::{Locations, Ordinary, Peeked, computation, peek, rewrite, set_error_in};
@@ -16,6 +16,9 @@ pub(super) struct Means<'a, 'b> {
     pub guard: Option<&'a mut Guard>,
     pub now: Instant,
 }
+
+/// As many tags has the only instruction that may be [`Verdict::Repeated`]: RCOLLECT.
+const REPEATABLE: usize = 3;
 
 /// The first stage.
 #[inline(always)]
@@ -185,7 +188,11 @@ fn one<C: Carrier, const GUARDED: bool, const TAGS: usize>(
     let done = match means.session.look_up::<TAGS>(tags, computation) {
         Some(mut found) => {
             let verdict = execute(&mut instruction, &mut found.view, means.node);
-            means.session.commit::<TAGS, _>(tags, computation, found, verdict)
+            if TAGS == REPEATABLE && verdict == Verdict::Repeated {
+                means.repeat(&mut instruction, tags, computation)
+            } else {
+                means.session.commit::<TAGS, _>(tags, computation, found, verdict)
+            }
         }
         None => Done::Full,
     };
@@ -196,6 +203,16 @@ fn one<C: Carrier, const GUARDED: bool, const TAGS: usize>(
 }
 
 impl Means<'_, '_> {
+    /// Executes an RCOLLECT that repeats what was complete, with its tags and one more, which others need not look up.
+    #[cold]
+    #[inline(never)]
+    fn repeat(&mut self, instruction: &mut Instruction, tags: &Tags, computation: u64) -> Done<Verdict> {
+        let Some([counter, child, result]) = tags.as_slice().first_chunk().copied() else { return Done::Full };
+        let mut tags = Tags::of([counter, child, result, sent_again(counter)]);
+        self.session.prepare::<MAX_TAGS>(&mut tags);
+        self.session.execute::<MAX_TAGS, _>(&tags, computation, |view| repeat(instruction, view, self.node))
+    }
+
     /// Whether its source may create what an instruction creates.
     pub fn may_create(&self, source: u16, opcode: Opcode) -> bool {
         self.guard.as_ref().is_none_or(|guard| guard.may_create(source.into(), opcode.creates(), self.now))
@@ -226,7 +243,8 @@ fn ended<C: Carrier>(
                 rewrite(bytes, instruction);
             }
         }
-        Done::Executed(Verdict::Drop) => {
+        // What repeats about something of the router, which it may not write, is not sent again.
+        Done::Executed(Verdict::Drop | Verdict::Repeated) => {
             count.dropped += 1;
             return Fate::Dropped;
         }

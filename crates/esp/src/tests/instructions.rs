@@ -122,11 +122,16 @@ fn rcollect_lost_upstream_repair() {
     for child in [10, 11] {
         place.fate(rcollect(child, 5));
     }
-    // The first child brings the result along again when it repeats its report; the others do not, or all would come to the root.
-    for _ in 0..2 {
-        assert_eq!(place.run(rcollect(10, 5)), (Fate::Forwarded, rcollect(own(), 10)));
-        assert_eq!(place.fate(rcollect(11, 5)), Fate::Dropped);
+    // The result is sent again for the first child that repeats its report, whichever it is, and not for the others of the same round, or
+    // all would come to the root.
+    for (first, second) in [(10, 11), (10, 11), (11, 10), (11, 10)] {
+        assert_eq!(place.run(rcollect(first, 5)), (Fate::Forwarded, rcollect(own(), 10)));
+        assert_eq!(place.fate(rcollect(second, 5)), Fate::Dropped);
     }
+    // One that repeats by itself has taken note of the other's by then, and gets through.
+    assert_eq!(place.fate(rcollect(11, 5)), Fate::Forwarded);
+    assert_eq!(place.fate(rcollect(10, 5)), Fate::Dropped);
+    assert_eq!(place.fate(rcollect(10, 5)), Fate::Forwarded);
     assert_eq!((place.value(1), place.value(2)), (Some(0), Some(10)));
 }
 

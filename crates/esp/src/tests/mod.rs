@@ -14,6 +14,7 @@ mod model;
 mod near;
 mod packets;
 mod registered;
+mod repair;
 mod seal;
 mod station;
 mod store;

@@ -2,7 +2,7 @@
 //! time they end.
 
 use super::{NODE, Place};
-use crate::isa::{Abort, Instruction, Operator};
+use crate::isa::{Abort, Instruction, Operator, sent_again};
 use crate::site::Fate;
 use crate::store::{Cleaning, LIFETIME, StoreSpec, mix};
 use proptest::prelude::*;
@@ -109,6 +109,19 @@ impl Model {
                 let k = mix(*child, *counter);
                 let bits = self.get(k).ok_or(Abort::AbsentTag)?;
                 let left = self.get(*counter).ok_or(Abort::AbsentTag)?;
+                if bits & 2 == 2 && left == 0 {
+                    let again = sent_again(*counter);
+                    let there = self.get(*result).ok_or(Abort::AbsentTag)?;
+                    let sent = self.get(again).unwrap_or(0);
+                    if bits / 4 != sent {
+                        self.set(k, sent * 4 + bits % 4);
+                        return Ok(false);
+                    }
+                    self.set(k, (sent + 1) * 4 + bits % 4);
+                    self.set(again, sent + 1);
+                    (*value, *child) = (there, mix(NODE, *counter));
+                    return Ok(true);
+                }
                 if bits & 2 == 0 {
                     if left == 0 {
                         return Err(Abort::Underflow);
@@ -118,7 +131,7 @@ impl Model {
                     let left = self.entries[counter].0.saturating_sub(1);
                     self.set(*counter, left);
                 }
-                if self.entries[counter].0 != 0 || bits & 3 == 2 {
+                if self.entries[counter].0 != 0 {
                     return Ok(false);
                 }
                 *value = self.get(*result).ok_or(Abort::AbsentTag)?;

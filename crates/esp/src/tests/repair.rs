@@ -1,0 +1,142 @@
+//! RCOLLECT over trees of routers that lose what they send up (spec E-23): a repeated report of any one member below the loss
+//! repairs it, and members that repeat in turn bring the root one packet a round, however many they are.
+
+use super::{NODE, Place};
+use crate::isa::{Instruction, Operator};
+use crate::site::Fate;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+const COUNTER: u64 = 1;
+const RESULT: u64 = 2;
+
+/// A member: the router it is at. Its name is its number, and what it reports twice that and one.
+type Member = usize;
+
+/// Routers, the first of which is the root's. A router is below an earlier one.
+struct Tree {
+    routers: Vec<Place>,
+    parents: Vec<usize>,
+    members: Vec<Member>,
+    /// The router whose packets up are lost at present.
+    lossy: Option<usize>,
+}
+
+impl Tree {
+    /// Every member has made itself known.
+    fn new(parents: &[usize], members: &[usize]) -> Tree {
+        let count = parents.len() + 1;
+        let place = |number| {
+            let mut place = Place::small();
+            place.rules.node = NODE + number as u64;
+            place
+        };
+        // A router without routers below it has a member at least.
+        let at = |router: usize| members[router].max(usize::from(!parents.iter().any(|p| *p == router)));
+        let members = (0..count).flat_map(|router| std::iter::repeat_n(router, at(router))).collect();
+        let mut tree =
+            Tree { routers: (0..count).map(place).collect(), parents: parents.to_vec(), members, lossy: None };
+        for member in 0..tree.members.len() {
+            tree.send(member, Instruction::Rchld { counter: COUNTER, child: name(member) });
+        }
+        tree
+    }
+
+    /// Sends an instruction up from a member. Answers what the root gets of it.
+    fn send(&mut self, member: usize, mut instruction: Instruction) -> Option<Instruction> {
+        let mut router = self.members[member];
+        loop {
+            let (fate, after) = self.routers[router].run(instruction);
+            if fate != Fate::Forwarded || self.lossy == Some(router) {
+                return None;
+            }
+            match router.checked_sub(1) {
+                None => return Some(after),
+                Some(index) => (router, instruction) = (self.parents[index], after),
+            }
+        }
+    }
+
+    /// A member reports, or repeats its report. Answers the result where the root gets one.
+    fn report(&mut self, member: usize) -> Option<u64> {
+        let (child, value) = (name(member), value(member));
+        let report = Instruction::Rcollect { counter: COUNTER, result: RESULT, child, value, operator: Operator::Add };
+        match self.send(member, report)? {
+            Instruction::Rcollect { value, .. } => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The routers from a member to the root.
+    fn way(&self, member: usize) -> Vec<usize> {
+        let up = |router: &usize| router.checked_sub(1).map(|index| self.parents[index]);
+        std::iter::successors(Some(self.members[member]), up).collect()
+    }
+
+    fn expected(&self) -> u64 {
+        (0..self.members.len()).map(value).sum()
+    }
+}
+
+fn name(member: usize) -> u64 {
+    1000 + member as u64
+}
+
+fn value(member: usize) -> u64 {
+    2 * member as u64 + 1
+}
+
+/// Parents of all routers but the first, and members of each.
+fn shapes() -> impl Strategy<Value = (Vec<usize>, Vec<usize>)> {
+    (vec(any::<usize>(), 0..8), vec(0usize..5, 9)).prop_map(|(parents, members)| {
+        (parents.iter().enumerate().map(|(index, parent)| parent % (index + 1)).collect(), members)
+    })
+}
+
+/// The members in some order.
+fn order(count: usize, seed: usize) -> impl Iterator<Item = usize> {
+    (0..count).map(move |n| (n + seed) % count)
+}
+
+proptest! {
+    #[test]
+    fn any_member_below_a_loss_repairs_it(
+        (parents, members) in shapes(), lossy in any::<usize>(), rounds in vec(any::<usize>(), 0..4)
+    ) {
+        let tree = || Tree::new(&parents, &members);
+        let count = tree().members.len();
+        let lossy = lossy % (parents.len() + 1);
+        for member in (0..count).filter(|member| tree().way(*member).contains(&lossy)) {
+            let mut tree = tree();
+            tree.lossy = Some(lossy);
+            for member in 0..count {
+                prop_assert_eq!(tree.report(member), None);
+            }
+            // Others have repeated meanwhile, and that was lost as well.
+            for seed in &rounds {
+                for member in order(count, *seed).step_by(1 + seed % 3) {
+                    prop_assert_eq!(tree.report(member), None);
+                }
+            }
+            tree.lossy = None;
+            // Each router on the way may keep one repeat, to take note of those of others.
+            let tries = if rounds.is_empty() { 1 } else { 1 + tree.way(member).len() };
+            let repaired = (0..tries).find_map(|_| tree.report(member));
+            prop_assert_eq!(repaired, Some(tree.expected()), "member {} of {:?}", member, tree.members);
+        }
+    }
+
+    #[test]
+    fn members_that_repeat_in_turn_bring_the_root_one_packet_a_round(
+        (parents, members) in shapes(), seeds in vec(any::<usize>(), 3)
+    ) {
+        let mut tree = Tree::new(&parents, &members);
+        let count = tree.members.len();
+        let first: Vec<u64> = (0..count).filter_map(|member| tree.report(member)).collect();
+        prop_assert_eq!(first, [tree.expected()]);
+        for seed in seeds {
+            let again: Vec<u64> = order(count, seed).filter_map(|member| tree.report(member)).collect();
+            prop_assert_eq!(again, [tree.expected()]);
+        }
+    }
+}
