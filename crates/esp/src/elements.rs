@@ -16,8 +16,8 @@
 //! for what it finds the one before may have written. What an element leaves lies beside the packet, as Click's annotations do. It is no part of a router:
 //! parts are without seals, instructions built in, and nothing is counted but what became of packets.
 
-use crate::isa::{Abort, Instruction, Verdict, execute, repeat, sent_again};
-use crate::site::{BATCH, Carrier, Fate, Location, Rules};
+use crate::isa::{Abort, Instruction, Verdict, execute};
+use crate::site::{BATCH, Carrier, Fate, Location, Rules, commit_repeated};
 use crate::store::{Done, Found, MAX_TAGS, Session, Shard, Tags};
 use crate::variables;
 use crate::wire::{Part, Unread, peek, rewrite, set_error_in};
@@ -70,7 +70,7 @@ struct Validate(Rules);
 struct Hash(Rules);
 struct Retrieve;
 struct Execute(Rules);
-struct Update;
+struct Update(Rules);
 struct Rewrite;
 
 impl Look for Classify {
@@ -125,19 +125,9 @@ impl Act for Retrieve {
 }
 
 impl Act for Execute {
-    fn act<'a>(&self, session: &mut Session<'a>, _: &mut [u8], notes: &mut Notes, held: &mut Held<'a>) -> Next {
+    fn act<'a>(&self, _: &mut Session<'a>, _: &mut [u8], notes: &mut Notes, held: &mut Held<'a>) -> Next {
         let Some(found) = &mut held.found else { return Next::Leaves };
-        let mut verdict = execute(&mut notes.instruction, &mut found.view, self.0.node);
-        if verdict == Verdict::Repeated
-            && let Some([counter, child, result]) = notes.tags.as_slice().first_chunk().copied()
-        {
-            notes.tags = Tags::of([counter, child, result, sent_again(counter)]);
-            session.prepare::<MAX_TAGS>(&mut notes.tags);
-            held.found = session.look_up::<MAX_TAGS>(&notes.tags, notes.computation);
-            let Some(found) = &mut held.found else { return Next::Fails(Abort::Full) };
-            verdict = repeat(&mut notes.instruction, &mut found.view, self.0.node);
-        }
-        held.verdict = Some(verdict);
+        held.verdict = Some(execute(&mut notes.instruction, &mut found.view, self.0.node));
         Next::On
     }
 }
@@ -145,7 +135,15 @@ impl Act for Execute {
 impl Act for Update {
     fn act<'a>(&self, session: &mut Session<'a>, _: &mut [u8], notes: &mut Notes, held: &mut Held<'a>) -> Next {
         let (Some(found), Some(verdict)) = (held.found.take(), held.verdict) else { return Next::Leaves };
-        match session.commit::<MAX_TAGS, _>(&notes.tags, notes.computation, found, verdict) {
+        let about = (&notes.tags, notes.computation);
+        let done = match verdict {
+            Verdict::Repeated => commit_repeated(session, about, found, &mut notes.instruction, self.0.node),
+            verdict => session.commit::<MAX_TAGS, _>(about.0, about.1, found, verdict),
+        };
+        if let Done::Executed(verdict) = done {
+            held.verdict = Some(verdict);
+        }
+        match done {
             Done::Full => Next::Fails(Abort::Full),
             Done::Executed(Verdict::Abort(why)) => Next::Fails(why),
             Done::Executed(Verdict::Drop | Verdict::Repeated) => {
@@ -193,7 +191,7 @@ impl Graph {
         let looks: Vec<Box<dyn Look>> =
             vec![Box::new(Classify(rules, location)), Box::new(Validate(rules)), Box::new(Hash(rules))];
         let acts: Vec<Box<dyn Act>> =
-            vec![Box::new(Retrieve), Box::new(Execute(rules)), Box::new(Update), Box::new(Rewrite)];
+            vec![Box::new(Retrieve), Box::new(Execute(rules)), Box::new(Update(rules)), Box::new(Rewrite)];
         let batch = rules.batch.clamp(1, BATCH);
         Graph { shard, looks, acts, notes: (0..batch).map(|_| (Notes::NONE, Next::On)).collect(), batch }
     }

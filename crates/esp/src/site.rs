@@ -21,6 +21,7 @@ use near::execute_at_once;
 use packet::wire::{ethernet, ipv4};
 use packet::{Meta, Packet};
 use plane::station::{Dedicated, Trace, UNKNOWN, Variables};
+pub(crate) use stages::commit_repeated;
 use stages::{Means, prepare, prepare_begun, run};
 use std::cell::Cell;
 use std::hint::cold_path;

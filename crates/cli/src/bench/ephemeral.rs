@@ -62,7 +62,7 @@ const COLLECT: Kind = ("COLLECT", |n, _, execute| {
     execute(Instruction::Put { tag: counter, value: u64::MAX });
     Instruction::Collect { counter, result, value: 5, operator: Operator::Max }
 });
-/// The first child that has reported and does so again brings the result along: so what is lost behind is repaired. The router
+/// An only child that has reported and does so again brings the result along: so what is lost behind is repaired. The router
 /// writes its own name over the child's as it forwards; the child here has that name from the start.
 const RCOLLECT: Kind = ("RCOLLECT", |n, node, execute| {
     let (counter, result) = (scattered(n), scattered(!n));

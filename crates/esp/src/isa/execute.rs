@@ -12,18 +12,19 @@ const RESULT: usize = 1;
 const CHILD: usize = 1;
 /// The result of RCOLLECT.
 const RELIABLE_RESULT: usize = 2;
+/// The mark of RCOLLECT, which only [`repeat`] reads.
+const MARK: usize = 3;
 
-/// The number of results sent again of RCOLLECT.
-const SENT_AGAIN: usize = 3;
-
-/// What a router knows of a child: that it was the first, that it has reported, and in the bits above how many results
-/// had been sent again when the child reported last.
+/// The flags of a child: it was the first to register, it has reported, it was the only child at completion.
 const FIRST: u64 = 1;
 const REPORTED: u64 = 2;
-const SEEN: u32 = 2;
+const ONLY: u64 = 4;
+/// The bits above the flags hold the mark that the child saw last.
+const SEEN: u32 = 3;
 
 /// Executes an instruction on the values of its tags, at the router `node`. Where the answer is [`Verdict::Rewritten`] its
-/// operands have changed; where it is [`Verdict::Abort`] nothing has, and nothing of the view is to be kept.
+/// operands have changed; where it is [`Verdict::Abort`] nothing has, and nothing of the view is to be kept. After
+/// [`Verdict::Repeated`] the view is unchanged, and [`repeat`] decides.
 #[inline(always)]
 pub fn execute(instruction: &mut Instruction, view: &mut impl Values, node: u64) -> Verdict {
     match instruction {
@@ -114,56 +115,74 @@ fn rcollect(view: &mut impl Values, value: &mut u64, operator: Operator) -> Verd
     let (Some(bits), Some(left)) = (view.get(CHILD), view.get(COUNTER)) else {
         return Verdict::Abort(Abort::AbsentTag);
     };
-    let again = bits & REPORTED != 0;
-    if !again {
+    if bits & REPORTED != 0 {
+        if left != 0 {
+            return Verdict::Drop;
+        }
+        // An only child shares its router with no other child, so each of its repeats passes without a mark.
+        if bits & ONLY == 0 {
+            return Verdict::Repeated;
+        }
+    } else {
         if left == 0 {
             return Verdict::Abort(Abort::Underflow);
         }
+        let is_only = view.get(RELIABLE_RESULT).is_none();
         view.set(CHILD, bits | REPORTED);
         combine_into(RELIABLE_RESULT, view, *value, operator);
         view.set(COUNTER, view.get(COUNTER).map_or(0, |left| left.saturating_sub(1)));
-    }
-    if view.get(COUNTER) != Some(0) {
-        return Verdict::Drop;
-    }
-    if again {
-        return Verdict::Repeated;
+        if view.get(COUNTER) != Some(0) {
+            return Verdict::Drop;
+        }
+        if is_only {
+            view.set(CHILD, bits | REPORTED | ONLY);
+        }
     }
     let Some(result) = view.get(RELIABLE_RESULT) else { return Verdict::Abort(Abort::AbsentTag) };
     *value = result;
     Verdict::Rewritten
 }
 
-/// Executes an RCOLLECT for which [`execute`] said [`Verdict::Repeated`], on its tags and [`sent_again`] of its counter: all children have
-/// reported, and one of them repeats its report, because what went upstream may be lost (spec E-23).
+/// The tag of the mark that the children at a counter share. The store has the counter under this very tag.
+pub(crate) const fn mark_tag(counter: u64) -> u64 {
+    // Children are `mix(child, counter)`: the counter is the second there and the first here.
+    mix(counter, 0x6d61_726b_2d6f_6662)
+}
+
+/// Decides about an RCOLLECT for which [`execute`] answered [`Verdict::Repeated`]: a child repeats its report after completion.
 ///
-/// Children that repeat in turn would bring the root as many packets as it has members. So a router counts the results that it sends again, and knows for
-/// each child how many there were when it reported last. A child for which there was none since sends one; another only takes note of the
-/// new number. Of one round of repeats so the first passes, whichever child it is from; and a child that goes on repeating by itself gets
-/// through at its second at the latest.
-#[cold]
-pub fn repeat(instruction: &mut Instruction, view: &mut impl Values, node: u64) -> Verdict {
+/// The packet that the router sent upstream may be lost, so a repeat must pass, whichever child sends it (spec E-23). If every
+/// repeat passed, the root would receive as many packets as the group has members. So the children share a mark. A child
+/// that saw the present mark passes and raises it by one. Any other child only learns the present mark, and its packet is dropped.
+///
+/// - One repeat of every child is a wave: at most one of a wave passes. The next child has not seen the raised mark.
+/// - A child that repeats alone passes from its second repeat on, and from its first if it missed no wave.
+///
+/// `view` has the tags of the instruction and that of the mark ([`mark_tag`]). Where the store has no room for the mark
+/// (`has_mark` is false), only the first child's repeats pass, and the view stays as it is.
+pub(crate) fn repeat(instruction: &mut Instruction, view: &mut impl Values, node: u64, has_mark: bool) -> Verdict {
     let Instruction::Rcollect { counter, child, value, .. } = instruction else { return Verdict::Drop };
     let (Some(bits), Some(result)) = (view.get(CHILD), view.get(RELIABLE_RESULT)) else {
         return Verdict::Abort(Abort::AbsentTag);
     };
-    let sent = view.get(SENT_AGAIN).unwrap_or(0);
-    let is_answered = bits >> SEEN != sent;
-    let sent = if is_answered { sent } else { sent + 1 & u64::MAX >> SEEN };
-    view.set(CHILD, sent << SEEN | bits & (FIRST | REPORTED));
-    if is_answered {
+    let passes = if has_mark { passes_by_mark(view, bits) } else { bits & FIRST != 0 };
+    if !passes {
         return Verdict::Drop;
     }
-    view.set(SENT_AGAIN, sent);
     (*value, *child) = (result, mix(node, *counter));
     Verdict::Rewritten
 }
 
-/// The tag of the number of results sent again, by that of the counter as the store has it.
-pub fn sent_again(counter: u64) -> u64 {
-    /// Any number will do that nobody has for a child.
-    const SENT_AGAIN: u64 = 0x5e47_a6a1_4e5e_4731;
-    mix(SENT_AGAIN, counter)
+/// Compares what a child saw with the mark, as far as a child has bits for it, and updates both.
+fn passes_by_mark(view: &mut impl Values, bits: u64) -> bool {
+    let mark = view.get(MARK).unwrap_or(0);
+    let passes = bits >> SEEN == mark & u64::MAX >> SEEN;
+    let seen = mark.wrapping_add(passes.into());
+    if passes {
+        view.set(MARK, seen);
+    }
+    view.set(CHILD, seen << SEEN | bits & (FIRST | REPORTED | ONLY));
+    passes
 }
 
 #[inline(always)]

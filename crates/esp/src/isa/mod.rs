@@ -8,7 +8,8 @@ mod execute;
 mod operator;
 mod text;
 
-pub use execute::{execute, repeat, sent_again};
+pub use execute::execute;
+pub(crate) use execute::{mark_tag, repeat};
 pub use operator::{Operator, UnknownOperator};
 pub use text::NoInstruction;
 
@@ -351,7 +352,7 @@ pub enum Verdict {
     Rewritten,
     /// It ends here, and nobody is told.
     Drop,
-    /// It repeats what was complete, and [`repeat`] decides: it needs one tag more. Nothing was written.
+    /// A child repeats its report after completion. The router looks up one tag more and decides by it.
     Repeated,
     /// It was not executed.
     Abort(Abort),
@@ -360,6 +361,6 @@ pub enum Verdict {
 impl Ended for Verdict {
     #[inline(always)]
     fn commits(&self) -> bool {
-        !matches!(self, Verdict::Abort(_))
+        !matches!(self, Verdict::Repeated | Verdict::Abort(_))
     }
 }

@@ -94,7 +94,7 @@ fn execute_known<const TAGS: usize>(
     let values = usual(means.near.find(tags, means.twice))?;
     let mut view = Present::of(values.map(Value::get));
     let verdict = execute(&mut instruction, &mut view, means.rules.node);
-    if matches!(verdict, Verdict::Abort(_) | Verdict::Repeated) {
+    if matches!(verdict, Verdict::Repeated | Verdict::Abort(_)) {
         cold_path();
         return None;
     }

@@ -3,8 +3,8 @@
 
 use super::{Carrier, Fate, Prepared, Rules, SiteCounters, Todo};
 use crate::guard::Guard;
-use crate::isa::{Abort, Instruction, Opcode, Verdict, execute, kind, repeat, sent_again};
-use crate::store::{Done, MAX_TAGS, Session, Tags};
+use crate::isa::{Abort, Instruction, Opcode, Verdict, execute, kind, mark_tag, repeat};
+use crate::store::{Done, Found, MAX_TAGS, Session, Tags};
 use crate::variables::{self, Reading, Readings};
 use crate::wire::{Locations, Ordinary, Peeked, computation, peek, rewrite, set_error_in};
 use units::Instant;
@@ -16,9 +16,6 @@ pub(super) struct Means<'a, 'b> {
     pub guard: Option<&'a mut Guard>,
     pub now: Instant,
 }
-
-/// As many tags has the only instruction that may be [`Verdict::Repeated`]: RCOLLECT.
-const REPEATABLE: usize = 3;
 
 /// The first stage.
 #[inline(always)]
@@ -186,14 +183,12 @@ fn one<C: Carrier, const GUARDED: bool, const TAGS: usize>(
         return abort(packet, at, Abort::Quota, counters);
     }
     let done = match means.session.look_up::<TAGS>(tags, computation) {
-        Some(mut found) => {
-            let verdict = execute(&mut instruction, &mut found.view, means.node);
-            if TAGS == REPEATABLE && verdict == Verdict::Repeated {
-                means.repeat(&mut instruction, tags, computation)
-            } else {
-                means.session.commit::<TAGS, _>(tags, computation, found, verdict)
+        Some(mut found) => match execute(&mut instruction, &mut found.view, means.node) {
+            Verdict::Repeated => {
+                commit_repeated(means.session, (tags, computation), found, &mut instruction, means.node)
             }
-        }
+            verdict => means.session.commit::<TAGS, _>(tags, computation, found, verdict),
+        },
         None => Done::Full,
     };
     if GUARDED {
@@ -203,16 +198,6 @@ fn one<C: Carrier, const GUARDED: bool, const TAGS: usize>(
 }
 
 impl Means<'_, '_> {
-    /// Executes an RCOLLECT that repeats what was complete, with its tags and one more, which others need not look up.
-    #[cold]
-    #[inline(never)]
-    fn repeat(&mut self, instruction: &mut Instruction, tags: &Tags, computation: u64) -> Done<Verdict> {
-        let Some([counter, child, result]) = tags.as_slice().first_chunk().copied() else { return Done::Full };
-        let mut tags = Tags::of([counter, child, result, sent_again(counter)]);
-        self.session.prepare::<MAX_TAGS>(&mut tags);
-        self.session.execute::<MAX_TAGS, _>(&tags, computation, |view| repeat(instruction, view, self.node))
-    }
-
     /// Whether its source may create what an instruction creates.
     pub fn may_create(&self, source: u16, opcode: Opcode) -> bool {
         self.guard.as_ref().is_none_or(|guard| guard.may_create(source.into(), opcode.creates(), self.now))
@@ -243,7 +228,6 @@ fn ended<C: Carrier>(
                 rewrite(bytes, instruction);
             }
         }
-        // What repeats about something of the router, which it may not write, is not sent again.
         Done::Executed(Verdict::Drop | Verdict::Repeated) => {
             count.dropped += 1;
             return Fate::Dropped;
@@ -273,18 +257,47 @@ fn read_and_run<C: Carrier>(
     if !means.may_create(slot.source, instruction.opcode()) {
         return abort(packet, slot.at, Abort::Quota, counters);
     }
-    let done = means.session.execute::<MAX_TAGS, _>(&slot.tags, slot.computation, |view| {
-        for (index, value) in read.iter().enumerate() {
-            if let Some(value) = value {
-                view.found(index, *value);
+    let about = (&slot.tags, slot.computation);
+    let done = match means.session.look_up::<MAX_TAGS>(about.0, about.1) {
+        Some(mut found) => {
+            for (index, value) in read.iter().enumerate() {
+                if let Some(value) = value {
+                    found.view.found(index, *value);
+                }
+            }
+            let verdict = execute(&mut instruction, &mut found.view, means.node);
+            let wrote = (0..MAX_TAGS).any(|index| read[index].is_some() && found.view.wrote(index));
+            match if wrote { Verdict::Abort(Abort::NotEnabled) } else { verdict } {
+                Verdict::Repeated => commit_repeated(means.session, about, found, &mut instruction, means.node),
+                verdict => means.session.commit::<MAX_TAGS, _>(about.0, about.1, found, verdict),
             }
         }
-        let verdict = execute(&mut instruction, view, means.node);
-        let wrote = (0..MAX_TAGS).any(|index| read[index].is_some() && view.wrote(index));
-        if wrote { Verdict::Abort(Abort::NotEnabled) } else { verdict }
-    });
+        None => Done::Full,
+    };
     means.pay(slot.source, before);
     ended(packet, (slot.at, &instruction), done, counters)
+}
+
+/// Decides about a report that its child repeats after completion, and commits it. Only here is the tag of the mark looked up and
+/// its line read: no other packet needs it.
+#[cold]
+#[inline(never)]
+pub(crate) fn commit_repeated<'a>(
+    session: &mut Session<'a>,
+    (tags, computation): (&Tags, u64),
+    mut found: Found<'a>,
+    instruction: &mut Instruction,
+    node: u64,
+) -> Done<Verdict> {
+    let (mark, mut tags) = (tags.count(), tags.with(mark_tag));
+    session.prepare::<MAX_TAGS>(&mut tags);
+    session.look_up_one(mark, &tags, computation, &mut found);
+    let mut without_mark = found.view;
+    let verdict = repeat(instruction, &mut found.view, node, true);
+    match session.commit::<MAX_TAGS, _>(&tags, computation, found, verdict) {
+        Done::Full => Done::Executed(repeat(instruction, &mut without_mark, node, false)),
+        done => done,
+    }
 }
 
 /// Says in the packet that it was not executed.

@@ -350,17 +350,21 @@ impl<'a> Session<'a> {
         let mut found = Found { view: View::new(), values: [None; MAX_TAGS] };
         let count = if TAGS == MAX_TAGS { tags.count.min(TAGS) } else { TAGS };
         for index in 0..count {
-            let tag = tags.tags[index];
-            if let Some(first) = tags.tags[..index].iter().position(|other| *other == tag) {
-                found.view.alias(index, first);
-                continue;
-            }
-            if let Some(value) = self.find(tag, tags.homes[index] as usize, computation) {
-                found.view.found(index, value.load(Ordering::Relaxed));
-                found.values[index] = Some(value);
-            }
+            self.look_up_one(index, tags, computation, &mut found);
         }
         Some(found)
+    }
+
+    /// Looks up one tag, where those before it have been looked up.
+    #[inline(always)]
+    pub fn look_up_one(&mut self, index: usize, tags: &Tags, computation: u64, found: &mut Found<'a>) {
+        let tag = tags.tags[index];
+        if let Some(first) = tags.tags[..index].iter().position(|other| *other == tag) {
+            found.view.alias(index, first);
+        } else if let Some(value) = self.find(tag, tags.homes[index] as usize, computation) {
+            found.view.found(index, value.load(Ordering::Relaxed));
+            found.values[index] = Some(value);
+        }
     }
 
     #[cold]

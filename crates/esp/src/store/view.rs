@@ -45,6 +45,15 @@ impl Tags {
         self.tags.first_chunk().copied()
     }
 
+    /// These and one more, which is derived from the first. They are to be prepared anew.
+    pub fn with(mut self, derive: impl FnOnce(u64) -> u64) -> Tags {
+        let derived = derive(self.tags[0]);
+        if let Some(tag) = self.tags.get_mut(self.count) {
+            (*tag, self.count) = (derived, self.count + 1);
+        }
+        self
+    }
+
     /// How many there are.
     #[inline(always)]
     pub fn count(&self) -> usize {

@@ -2,7 +2,7 @@
 //! time they end.
 
 use super::{NODE, Place};
-use crate::isa::{Abort, Instruction, Operator, sent_again};
+use crate::isa::{Abort, Instruction, Operator, mark_tag};
 use crate::site::Fate;
 use crate::store::{Cleaning, LIFETIME, StoreSpec, mix};
 use proptest::prelude::*;
@@ -42,7 +42,14 @@ impl Model {
         let before = self.entries.clone();
         let mut after = instruction;
         let fate = match self.literally(&mut after) {
-            Ok(_) if self.entries.len() > self.capacity => Fate::Aborted(Abort::Full),
+            Ok(_) if self.entries.len() > self.capacity => {
+                // Without room for the mark, a repeat after completion passes if it is the first child's.
+                if let Some(first) = self.repeated_by_first(&before, instruction) {
+                    self.entries = before;
+                    return if first { (Fate::Forwarded, after) } else { (Fate::Dropped, instruction) };
+                }
+                Fate::Aborted(Abort::Full)
+            }
             Ok(true) => Fate::Forwarded,
             Ok(false) => Fate::Dropped,
             Err(why) => Fate::Aborted(why),
@@ -52,6 +59,13 @@ impl Model {
             return (fate, instruction);
         }
         (fate, after)
+    }
+
+    /// Whether an RCOLLECT that repeats after completion is of the first child; none for anything else.
+    fn repeated_by_first(&self, before: &HashMap<u64, (u64, u64)>, instruction: Instruction) -> Option<bool> {
+        let Instruction::Rcollect { counter, child, .. } = instruction else { return None };
+        let bits = before.get(&mix(child, counter))?.0;
+        (before.get(&counter)?.0 == 0 && bits & 2 == 2).then_some(bits & 1 == 1)
     }
 
     /// Spec E-20 to E-25, line by line.
@@ -109,27 +123,28 @@ impl Model {
                 let k = mix(*child, *counter);
                 let bits = self.get(k).ok_or(Abort::AbsentTag)?;
                 let left = self.get(*counter).ok_or(Abort::AbsentTag)?;
-                if bits & 2 == 2 && left == 0 {
-                    let again = sent_again(*counter);
-                    let there = self.get(*result).ok_or(Abort::AbsentTag)?;
-                    let sent = self.get(again).unwrap_or(0);
-                    if bits / 4 != sent {
-                        self.set(k, sent * 4 + bits % 4);
-                        return Ok(false);
-                    }
-                    self.set(k, (sent + 1) * 4 + bits % 4);
-                    self.set(again, sent + 1);
-                    (*value, *child) = (there, mix(NODE, *counter));
-                    return Ok(true);
-                }
                 if bits & 2 == 0 {
                     if left == 0 {
                         return Err(Abort::Underflow);
                     }
+                    let is_only = self.get(*result).is_none();
                     self.set(k, bits | 2);
                     self.combine(*result, *value, *operator);
                     let left = self.entries[counter].0.saturating_sub(1);
                     self.set(*counter, left);
+                    if left == 0 && is_only {
+                        self.set(k, bits | 2 | 4);
+                    }
+                } else if left == 0 && bits & 4 == 0 {
+                    // Of one wave of repeats one passes: that of a child which saw the present mark.
+                    self.get(*result).ok_or(Abort::AbsentTag)?;
+                    let mark = self.get(mark_tag(*counter)).unwrap_or(0);
+                    if bits >> 3 != mark {
+                        self.set(k, mark << 3 | bits & 7);
+                        return Ok(false);
+                    }
+                    self.set(k, (mark + 1) << 3 | bits & 7);
+                    self.set(mark_tag(*counter), mark + 1);
                 }
                 if self.entries[counter].0 != 0 {
                     return Ok(false);

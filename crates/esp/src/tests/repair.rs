@@ -4,6 +4,7 @@
 use super::{NODE, Place};
 use crate::isa::{Instruction, Operator};
 use crate::site::Fate;
+use crate::store::StoreSpec;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -139,4 +140,25 @@ proptest! {
             prop_assert_eq!(again, [tree.expected()]);
         }
     }
+}
+
+/// Nothing is created for an only child, and in a full store the first child's repeats pass as well, and no others.
+#[test]
+fn an_only_child_needs_no_mark_and_a_full_store_has_none() {
+    let report =
+        |child| Instruction::Rcollect { counter: COUNTER, result: RESULT, child, value: 5, operator: Operator::Add };
+    let mut place = Place::small();
+    place.fate(Instruction::Rchld { counter: COUNTER, child: 9 });
+    for _ in 0..3 {
+        assert_eq!(place.fate(report(9)), Fate::Forwarded);
+    }
+    assert_eq!(place.inspector.entries(place.now).count(), 3, "counter, child, result");
+    // Four entries are two children's, and no more.
+    let mut place = Place::new(StoreSpec::of(4));
+    for child in [10, 11] {
+        place.fate(Instruction::Rchld { counter: COUNTER, child });
+    }
+    let reports = [10, 11, 10, 11, 11, 10].map(|child| place.fate(report(child)) == Fate::Forwarded);
+    assert_eq!(reports, [false, true, true, false, false, true]);
+    assert_eq!(place.inspector.entries(place.now).count(), 4);
 }
