@@ -137,7 +137,7 @@ proptest! {
                 let flow_hash = (numbers.below(flows) as u32).wrapping_mul(0x9e37_79b9);
                 let more = if limit >= 100 { numbers.below(1 + u64::from(more)) as u8 } else { 0 };
                 let length = (64 + numbers.below(3) as u32 * 500) * (1 + u32::from(more));
-                Record { flow_hash, length, more, ..Record::default() }
+                Record { flow_hash, length, more: more.into(), ..Record::default() }
             }).collect();
             one.arrive_all(&mut *kept, arrivals.iter().copied());
             other.arrive_all(&mut *searched, arrivals.into_iter());

@@ -59,7 +59,7 @@ fn every(rate: Rate, limit: u32) -> Vec<Tried> {
 fn given(scheme: &dyn Scheme<Model>, rate: Rate, whole: Record) -> impl Iterator<Item = Record> {
     let split = scheme.splits_super_frames(rate);
     let (count, packets) = if split { (whole.packets(), 1) } else { (1, whole.packets()) };
-    let each = Record { length: whole.length / whole.packets() * packets, more: (packets - 1) as u8, ..whole };
+    let each = Record { length: whole.length / whole.packets() * packets, more: packets - 1, ..whole };
     (0..count).map(move |_| each)
 }
 
@@ -113,7 +113,7 @@ proptest! {
                 for &(more, flow, class) in arrivals {
                     let flow_hash = flow.wrapping_mul(0x9e37_79b9);
                     let length = 1500 * (1 + u32::from(more));
-                    let whole = Record { length, more, flow_hash, class, source: flow, ..Record::default() };
+                    let whole = Record { length, more: more.into(), flow_hash, class, source: flow, ..Record::default() };
                     let packets: Vec<Record> = given(&*scheme, FAST, whole).collect();
                     model.arrive_all(&mut *scheme, packets.into_iter());
                     let sizes = (0..scheme.queues()).map(|queue| model.size(QueueId(queue)));

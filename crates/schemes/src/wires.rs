@@ -31,8 +31,9 @@ pub struct Record {
     pub dscp: u8,
     /// The two ECN bits of its IP header (RFC 3168): 0 not capable, 1 and 2 capable, 3 congestion experienced.
     pub ecn: u8,
-    /// The segments of a super-frame besides the first. All together count as [`SEGMENTS`] at most.
-    pub more: u8,
+    /// The segments of a super-frame besides the first. All together count as [`SEGMENTS`] at most. Four bytes: with one byte, records
+    /// are copied in overlapping parts, and a read of what was just written waits for the cache.
+    pub more: u32,
 }
 
 /// A super-frame counts as so many packets at most.
@@ -62,7 +63,7 @@ impl Record {
     /// The packets that it counts as.
     #[inline(always)]
     pub fn packets(&self) -> u32 {
-        1 + u32::from(self.more)
+        1 + self.more
     }
 
     /// Its share of the length of a queue.

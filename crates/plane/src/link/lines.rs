@@ -58,7 +58,7 @@ impl Lines {
         let meta = packet.meta();
         Record {
             length: size.bytes.get() as u32,
-            more: (size.packets - 1) as u8,
+            more: size.packets - 1,
             timestamp: meta.timestamp,
             queue: meta.queue,
             class: meta.class,

@@ -77,7 +77,7 @@ impl<W: Wires> At<'_, W> {
     #[inline(always)]
     pub fn is_full(&self, limit: u32, packet: &Record) -> bool {
         // `more` is zero for a single packet.
-        self.waiting.packets.saturating_add(packet.more.into()) >= limit
+        self.waiting.packets.saturating_add(packet.more) >= limit
     }
 
     /// Takes the first packet out and sends it.
