@@ -1,31 +1,27 @@
-//! Guests: where those of a configuration come from, and `switchpath guest`, which makes them.
+//! Guests: where those of a configuration come from.
 
-mod begin;
-mod build;
-mod check;
-mod instruction;
-mod kit;
-mod measure;
-mod tools;
-
-use crate::arguments::{Guest, GuestDirectory, OfGuest};
+use crate::arguments::GuestDirectory;
 use anyhow::{Error, Result, anyhow};
-use extension::{Directory, Program, Runtime};
+use extension::{Directory, Runtime};
 use io::clock;
-use plan::{Call, Catalogue, Guests};
+use plan::{Catalogue, Guests};
 use std::fmt::Display;
-use std::path::Path;
-use std::process::ExitCode;
 use std::sync::Arc;
-use units::Nanos;
-use units::declare::Declaration;
 
 /// The directory that was named, if one was.
+///
+/// # Errors
+///
+/// Where guests cannot run on this machine.
 pub fn directory(arguments: &GuestDirectory) -> Result<Option<Arc<dyn Guests>>> {
     from(arguments, || Runtime::timed(clock::processor_time))
 }
 
 /// The same for simulations: what a guest may do is counted in instructions, so that every run is the same.
+///
+/// # Errors
+///
+/// Where guests cannot run on this machine.
 pub fn counted(arguments: &GuestDirectory) -> Result<Option<Arc<dyn Guests>>> {
     from(arguments, Runtime::counted)
 }
@@ -44,55 +40,7 @@ pub fn catalogue(guests: Option<Arc<dyn Guests>>) -> Catalogue {
     Catalogue { guests, ..plane::catalogue() }
 }
 
-fn no_runtime(error: impl Display) -> Error {
+/// Why no guest can run here.
+pub fn no_runtime(error: impl Display) -> Error {
     anyhow!("guests cannot run on this machine: {error:#}")
-}
-
-/// Makes, builds, checks or measures guests.
-pub fn guest(arguments: &Guest) -> Result<ExitCode> {
-    match &arguments.of {
-        OfGuest::New(new) => begin::begin(new),
-        OfGuest::Build(options) => build::build(options),
-        OfGuest::Check(options) => check::check(options),
-        OfGuest::Bench(options) => measure::bench(options),
-    }
-}
-
-/// The names of the published schemes that a guest can be begun with.
-pub fn examples() -> impl Iterator<Item = &'static str> {
-    kit::EXAMPLES.iter().map(|example| example.name)
-}
-
-/// A guest from a file, as a configuration would name it.
-struct Named {
-    program: Program,
-    declaration: Declaration,
-    call: Call,
-    /// How long it took to read and compile it.
-    compile: Nanos,
-}
-
-impl Named {
-    /// NAME.wasm, with options as they stand between the parentheses.
-    fn find(file: &Path, options: Option<&str>, runtime: Runtime) -> Result<Named> {
-        let name = file.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-        if file.extension().is_none_or(|extension| extension != "wasm") {
-            let hint = "a guest is a file NAME.wasm; `switchpath guest build` makes one";
-            return Err(anyhow!("{} is no guest; {hint}", file.display()));
-        }
-        let directory = Directory::new(file.parent().unwrap_or(Path::new("")), runtime);
-        let start = clock::now();
-        let program = directory.load(name)?;
-        let compile = clock::now().since(start);
-        let declaration = program.declared().declaration(&format!("guest:{name}"));
-        let text = options.map_or(format!("guest:{name}"), |options| format!("guest:{name}({options})"));
-        let catalogue = catalogue(Some(Arc::new(directory)));
-        let call = Call::scheme(&text, &catalogue).map_err(|error| anyhow!("{}; {}", error.reason, error.hint))?;
-        Ok(Named { program, declaration, call, compile })
-    }
-
-    /// The values of its options, in their order.
-    fn values(&self) -> Vec<u64> {
-        self.call.options.iter().map(|(_, value)| *value).collect()
-    }
 }

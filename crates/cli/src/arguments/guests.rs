@@ -4,6 +4,9 @@ use super::EXIT;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
+/// The published schemes, and the instruction, that a guest can be begun with.
+pub const EXAMPLE_GUESTS: [&str; 4] = ["sfb", "mean", "afd", "edd"];
+
 /// Make queueing schemes of your own: write, build, check and measure guests.
 ///
 /// A guest is a scheme in WebAssembly that a port gets by name while the router runs. docs/guests.md tells what it may do.
@@ -48,6 +51,17 @@ pub enum Language {
     AssemblyScript,
 }
 
+impl Language {
+    /// Its name, for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Language::Rust => "Rust",
+            Language::C => "C",
+            Language::AssemblyScript => "AssemblyScript",
+        }
+    }
+}
+
 /// Begin a guest: write a folder with a scheme that works, to be changed. Nothing that is there is overwritten.
 ///
 /// Everything that it is built with is in the folder too, but for the tools of the language.
@@ -73,7 +87,7 @@ pub struct NewGuest {
     #[arg(short, long, value_enum, required_unless_present = "example", conflicts_with = "example")]
     pub language: Option<Language>,
     /// Begin with this published scheme, in the language it is written in.
-    #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(crate::guests::examples()))]
+    #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(EXAMPLE_GUESTS))]
     pub example: Option<String>,
 }
 

@@ -1,6 +1,7 @@
 //! Every option, declared once: the parser, `--help`, the manual pages and the shell completions follow from it.
 
 mod changing;
+mod demo;
 mod guests;
 mod link;
 mod looking;
@@ -12,6 +13,7 @@ mod state;
 
 pub use changing::*;
 use clap::{Args, Parser, Subcommand, ValueHint};
+pub use demo::*;
 pub use guests::*;
 pub use link::*;
 pub use looking::*;
@@ -105,7 +107,7 @@ pub enum Command {
     /// Reproduce published results, each with its verdict.
     Reproduce(Reproduce),
     /// Watch hosts talk through Switchpath, with every packet accounted for.
-    Demo(crate::demo::Options),
+    Demo(Demo),
     /// Measure what forwarding costs, beside a straight-line loop in the same run.
     Bench(Bench),
     /// Make queueing schemes of your own: write, build, check and measure guests.

@@ -59,6 +59,22 @@ via = "198.51.100.9"
     )
 }
 
+/// The configuration with this scheme on its second port.
+pub fn with_scheme(scheme: &str) -> String {
+    let text = config("1000pps", "");
+    let port = text.rfind("[port.").expect("it has ports");
+    let line = port + text[port..].find('\n').expect("more than a header") + 1;
+    format!("{}scheme = '{scheme}'\n{}", &text[..line], &text[line..])
+}
+
+/// The program that was built together with this test, or one beside it.
+pub fn program(name: &str) -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let built = test.parent().and_then(Path::parent).unwrap().join(name);
+    assert!(built.is_file(), "{} is missing: `cargo build --bins` makes it", built.display());
+    built
+}
+
 impl Place {
     /// A directory with a capture `in.pcapng` of so many packets, numbered in their source ports. The time to live of every
     /// tenth is used up.
@@ -90,7 +106,7 @@ impl Place {
 
     /// The binary, in this directory and with its socket here.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_switchpath"));
+        let mut command = Command::new(program("switchpath"));
         self.prepare(&mut command);
         command.args(arguments);
         command

@@ -1,0 +1,28 @@
+//! Commands of the laboratory: `switchpath bench` and its like execute `switchpath-lab`, a program and a package of its
+//! own, so that a router carries neither plots nor experiments nor load generators.
+
+use anyhow::{Result, anyhow};
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+/// The program.
+const PROGRAM: &str = "switchpath-lab";
+
+/// Becomes the laboratory, with the command line of this process, which has been understood.
+pub fn execute() -> Result<ExitCode> {
+    let beside = std::env::current_exe().ok().map(|own| own.with_file_name(PROGRAM)).filter(|path| path.is_file());
+    let program = beside.unwrap_or_else(|| PathBuf::from(PROGRAM));
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let error = Command::new(&program).args(&arguments).exec();
+    let name = arguments.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    Err(match error.kind() {
+        ErrorKind::NotFound => anyhow!(
+            "`switchpath {name}` is part of the laboratory, which is not installed here; install the package {PROGRAM}, or \
+             build it with `cargo build --release --bin {PROGRAM}` and put it beside switchpath"
+        ),
+        _ => anyhow!("{} cannot be executed: {error}", program.display()),
+    })
+}

@@ -1,0 +1,205 @@
+//! What is said at the end: what was transferred, what was dropped and why, and that every packet is accounted for.
+
+use super::Reload;
+use super::traffic::{Flow, Kind, Traffic};
+use super::view::{self, BAD, GOOD, bytes, count, paint};
+use cli::output::{Rows, rate};
+use control::Closing;
+use control::api::{Ledger, Paths};
+use std::sync::atomic::Ordering;
+use units::Nanos;
+
+/// How it ended.
+pub struct End {
+    /// After how long.
+    pub elapsed: Nanos,
+    /// Whether before its time.
+    pub interrupted: bool,
+    /// The change of the configuration, where it came to that.
+    pub reload: Option<Reload>,
+    /// The paths as they were last.
+    pub paths: Option<Paths>,
+    /// The router after its end.
+    pub closing: Closing,
+    /// What failed besides a transfer.
+    pub failure: Option<String>,
+}
+
+/// The summary, and whether everything went well.
+pub fn summarise(traffic: &Traffic, end: &End) -> (Vec<String>, bool) {
+    let seconds = end.elapsed.as_secs_f64();
+    let how = if end.interrupted { "Interrupted after" } else { "Transferred in" };
+    let mut lines = vec![format!("{how} {seconds:.1} s; every byte received was compared with the one sent:")];
+    let mut good = end.failure.is_none();
+    let mut rows = Rows::new(&["FLOW", "TRANSFERRED", ""]);
+    for flow in &traffic.flows {
+        let failure = flow.failure(end.interrupted);
+        good &= failure.is_none();
+        let verdict = failure.map_or_else(|| paint("ok", GOOD), |reason| paint(&format!("FAILED: {reason}"), BAD));
+        rows.add([flow.name(), transferred(flow, seconds), verdict]);
+    }
+    lines.extend(view::lines(&rows));
+    lines.push(String::new());
+    lines.extend(drops(traffic, &end.closing));
+    lines.extend(lost(&end.closing));
+    lines.push(String::new());
+    if let Some(reload) = &end.reload {
+        good &= reload.result.is_ok();
+        lines.extend(reload.tell());
+        let voice = end.paths.iter().flat_map(|paths| &paths.paths).find(|path| path.name == "voice");
+        lines.extend(
+            voice.map(|path| format!("From then on {} packets took the path voice.", count(path.entered_packets))),
+        );
+    }
+    let (law, holds) = law(&end.closing);
+    let verdict = if holds { paint("OK", GOOD) } else { paint("BROKEN", BAD) };
+    lines.push(format!("Conservation law: {law}  {verdict}"));
+    lines.extend(end.failure.iter().map(|reason| paint(&format!("FAILED: {reason}"), BAD)));
+    (lines, good && holds)
+}
+
+fn transferred(flow: &Flow, seconds: f64) -> String {
+    let counted = flow.count();
+    match flow.kind {
+        Kind::Tcp => {
+            let goodput = if seconds > 0.0 { 8.0 * counted.received as f64 / seconds } else { 0.0 };
+            format!("{} ({} bytes), {}", bytes(counted.received), count(counted.received), rate(goodput))
+        }
+        Kind::Udp => {
+            let (sent, received) = (counted.sent_packets, counted.received_packets);
+            let lost = sent.saturating_sub(received);
+            format!("{} of {} datagrams, {} lost, {} late", count(received), count(sent), lost, counted.late)
+        }
+        Kind::Ping => {
+            let echoes = counted.echoes;
+            let [least, mean, most] =
+                [echoes.least, echoes.mean(), echoes.most].map(|t| format!("{:.3}", t.as_secs_f64() * 1e3));
+            let (sent, received) = (counted.sent_packets, counted.received_packets);
+            format!("{received} of {sent} replies, rtt {least}/{mean}/{most} ms")
+        }
+    }
+}
+
+fn drops(traffic: &Traffic, closing: &Closing) -> Vec<String> {
+    let mut rows = Rows::new(&["DROPPED", ">PACKETS", "WHY"]);
+    for drop in &closing.drops.drops {
+        let stray = traffic.strays.iter().find(|(reason, _)| *reason == drop.reason);
+        let why = match stray {
+            Some((_, sent)) => format!("{} were sent to be dropped for it", sent.load(Ordering::Relaxed)),
+            None => drop.explanation.clone(),
+        };
+        rows.add([drop.reason.clone(), count(drop.packets), why]);
+    }
+    if closing.drops.drops.is_empty() {
+        rows.add(["nothing".into(), String::new(), String::new()]);
+    }
+    view::lines(&rows)
+}
+
+/// What was lost outside of the router, where anything was.
+fn lost(closing: &Closing) -> Vec<String> {
+    let ports = closing.ports.ports.iter();
+    let lost = ports.filter(|p| p.lost_before_receive_packets + p.lost_after_transmit_packets > 0);
+    lost.map(|port| {
+        format!(
+            "Lost outside of the router, at port {}: {} before it could receive them, {} after it had sent them",
+            port.name,
+            count(port.lost_before_receive_packets),
+            count(port.lost_after_transmit_packets)
+        )
+    })
+    .collect()
+}
+
+/// The law of conservation, and whether it held.
+fn law(closing: &Closing) -> (String, bool) {
+    let Ledger {
+        received_packets,
+        generated_packets,
+        sent_packets,
+        consumed_packets,
+        dropped_packets,
+        held_packets,
+        ..
+    } = closing.ledgers.total;
+    // Of a worker that failed there is no ledger.
+    let holds = !closing.ledgers.workers.is_empty() && closing.ledgers.balanced && held_packets == 0;
+    let text = format!(
+        "received {} + generated {} = sent {} + consumed {} + dropped {} + held {}",
+        count(received_packets),
+        count(generated_packets),
+        count(sent_packets),
+        count(consumed_packets),
+        count(dropped_packets),
+        count(held_packets),
+    );
+    (text, holds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use control::api::{Drops, Ledgers, Ports};
+
+    /// An end after which the worker's ledger is this, with everything transferred.
+    fn end(ledger: Option<Ledger>) -> End {
+        let workers: Vec<Ledger> = ledger.into_iter().collect();
+        let closing = Closing {
+            ledgers: Ledgers {
+                balanced: workers.iter().all(Ledger::is_balanced),
+                total: workers.first().cloned().unwrap_or_default(),
+                workers,
+            },
+            ports: Ports { time_ns: 0, ports: Vec::new() },
+            drops: Drops { time_ns: 0, drops: Vec::new() },
+            uptime_ns: 0,
+        };
+        End { elapsed: Nanos::secs(1), interrupted: false, reload: None, paths: None, closing, failure: None }
+    }
+
+    fn all_transferred() -> Traffic {
+        let traffic = Traffic::new();
+        for flow in &traffic.flows {
+            flow.add_packet(4);
+            match flow.kind {
+                Kind::Tcp => flow.take(flow.pattern.at(0, 4)).unwrap(),
+                Kind::Udp => flow.take_datagram(&[&[0; 8][..], flow.pattern.at(0, 160)].concat()).unwrap(),
+                Kind::Ping => flow.take_echo(Nanos::millis(1), 4),
+            }
+        }
+        traffic
+    }
+
+    #[test]
+    fn it_went_well_only_where_the_law_held_and_nothing_failed() {
+        let right = Ledger { received_packets: 7, sent_packets: 5, dropped_packets: 2, ..Ledger::default() };
+        let holding = Ledger { received_packets: 8, held_packets: 1, ..right.clone() };
+        let lost = Ledger { received_packets: 8, ..right.clone() };
+        let verdict = |traffic: &Traffic, end: &End| summarise(traffic, end).1;
+        assert!(verdict(&all_transferred(), &end(Some(right.clone()))));
+        // A packet that is held after the end, one that is nowhere, and a worker that can tell nothing.
+        for ledger in [Some(holding), Some(lost), None] {
+            let (lines, good) = summarise(&all_transferred(), &end(ledger));
+            assert!(!good && lines.iter().any(|line| line.contains("BROKEN")), "{lines:?}");
+        }
+        let failed = End { failure: Some("a worker has failed".into()), ..end(Some(right.clone())) };
+        assert!(!verdict(&all_transferred(), &failed));
+        let wrong = all_transferred();
+        wrong.flows[0].add_sent(1);
+        let (lines, good) = summarise(&wrong, &end(Some(right.clone())));
+        assert!(
+            !good && lines.iter().any(|line| line.contains("FAILED: 5 bytes were sent and 4 received")),
+            "{lines:?}"
+        );
+        assert!(!verdict(&Traffic::new(), &end(Some(right.clone()))), "nothing was sent");
+        assert!(verdict(&Traffic::new(), &End { interrupted: true, ..end(Some(right)) }));
+    }
+
+    #[test]
+    fn the_law_is_said_with_all_of_its_terms() {
+        let ledger = Ledger { received_packets: 1_234_567, sent_packets: 1_234_567, ..Ledger::default() };
+        let (text, holds) = law(&end(Some(ledger)).closing);
+        let terms = "received 1,234,567 + generated 0 = sent 1,234,567 + consumed 0 + dropped 0 + held 0";
+        assert_eq!((text.as_str(), holds), (terms, true));
+    }
+}

@@ -1,0 +1,272 @@
+//! What the live table and the lines say: counters read from the router and the hosts, as rates over the last second.
+
+use super::Reload;
+use super::traffic::{Count, Flow, Kind, Traffic};
+use cli::output::{Rows, is_coloured, rate, short};
+use control::Daemon;
+use control::api::{ApiError, Drops, Path, Paths, Port, Ports};
+use std::collections::VecDeque;
+use units::Nanos;
+
+/// The time that rates are taken over.
+const WINDOW: Nanos = Nanos::secs(1);
+/// Characters of the bar that shows how much of the time is over.
+const BAR: usize = 40;
+/// Colours (ECMA-48 8.3.117).
+pub const BOLD: &str = "1";
+pub const GOOD: &str = "1;32";
+pub const BAD: &str = "1;31";
+
+/// All counters at one time.
+#[derive(Clone)]
+pub struct Sample {
+    elapsed: Nanos,
+    ports: Ports,
+    paths: Paths,
+    drops: Drops,
+    counts: Vec<Count>,
+}
+
+impl Sample {
+    /// Reads them.
+    pub fn take(daemon: &Daemon, traffic: &Traffic, elapsed: Nanos) -> Result<Sample, ApiError> {
+        let (ports, paths, drops) = (daemon.ports()?, daemon.paths()?, daemon.drops()?);
+        Ok(Sample { elapsed, ports, paths, drops, counts: traffic.flows.iter().map(Flow::count).collect() })
+    }
+}
+
+/// What happens.
+pub struct View {
+    span: Nanos,
+    /// The samples of the last second, oldest first.
+    samples: VecDeque<Sample>,
+}
+
+/// A count as it grew from one sample to the next, per second.
+fn per_second(seconds: f64, old: u64, new: u64) -> f64 {
+    if seconds > 0.0 { new.saturating_sub(old) as f64 / seconds } else { 0.0 }
+}
+
+impl View {
+    /// Nothing to see yet.
+    pub fn new(span: Nanos) -> View {
+        View { span, samples: VecDeque::new() }
+    }
+
+    /// The next sample.
+    pub fn add(&mut self, sample: Sample) {
+        let since = sample.elapsed.saturating_sub(WINDOW);
+        // One from before the window stays, so that rates are over a second and not less.
+        while self.samples.get(1).is_some_and(|second| second.elapsed <= since) {
+            self.samples.pop_front();
+        }
+        self.samples.push_back(sample);
+    }
+
+    /// The latest sample and the one a second before; nothing where there is none.
+    fn ends(&self) -> Option<(&Sample, &Sample, f64)> {
+        let (old, new) = (self.samples.front()?, self.samples.back()?);
+        Some((old, new, new.elapsed.saturating_sub(old.elapsed).as_secs_f64()))
+    }
+
+    /// Bits per second of a flow that were received.
+    fn goodput(&self, number: usize) -> f64 {
+        self.ends().map_or(0.0, |(old, new, seconds)| {
+            8.0 * per_second(seconds, old.counts[number].received, new.counts[number].received)
+        })
+    }
+
+    /// One line for the time since the last one.
+    pub fn line(&self, traffic: &Traffic) -> String {
+        let Some((old, new, seconds)) = self.ends() else { return String::new() };
+        let sum = |sample: &Sample, of: fn(&Port) -> u64| sample.ports.ports.iter().map(of).sum::<u64>();
+        let packets = |of: fn(&Port) -> u64| short(per_second(seconds, sum(old, of), sum(new, of)));
+        let [tcp, udp, ping] = [Kind::Tcp, Kind::Udp, Kind::Ping].map(|kind| self.together(traffic, kind));
+        let drops: Vec<String> = new.drops.drops.iter().map(|d| format!("{} {}", d.reason, d.packets)).collect();
+        format!(
+            "{:4.0} s  packets/s in {} out {}  tcp {tcp}  udp {udp}  ping {ping}  dropped: {}",
+            new.elapsed.as_secs_f64(),
+            packets(|port| port.received_packets),
+            packets(|port| port.sent_packets),
+            if drops.is_empty() { "nothing".into() } else { drops.join(", ") }
+        )
+    }
+
+    /// All flows of a kind in a few words.
+    fn together(&self, traffic: &Traffic, kind: Kind) -> String {
+        let Some((.., new, _)) = self.ends() else { return String::new() };
+        let of = || traffic.of(kind).map(|flow| (flow.number, &new.counts[flow.number]));
+        match kind {
+            Kind::Tcp => rate(of().map(|(number, _)| self.goodput(number)).sum()),
+            Kind::Udp => {
+                let missing: u64 = of().map(|(_, count)| count.missing).sum();
+                let received: u64 = of().map(|(_, count)| count.received_packets).sum();
+                format!("{received} ({missing} lost)")
+            }
+            Kind::Ping => {
+                let times = of().map(|(_, count)| count.echoes.last.get()).filter(|&time| time > 0);
+                let times: Vec<u64> = times.collect();
+                let mean = times.iter().sum::<u64>().checked_div(times.len() as u64);
+                mean.map_or_else(|| "-".into(), |mean| milliseconds(Nanos::new(mean)))
+            }
+        }
+    }
+
+    /// The table, in at most so many lines where that can be.
+    pub fn table(&self, traffic: &Traffic, reload: Option<&Reload>, most: usize) -> Vec<String> {
+        let Some((.., new, _)) = self.ends() else { return Vec::new() };
+        let (gone, span) = (new.elapsed.as_secs_f64(), self.span.as_secs_f64());
+        let past = ((gone / span).min(1.0) * BAR as f64) as usize;
+        let bar = format!("{}{}", "━".repeat(past), "╌".repeat(BAR - past));
+        let title = format!("{}  {bar}  {gone:.1} of {span:.0} s", paint("switchpath demo", BOLD));
+        let plan = || vec!["At half time, voice (UDP port 5060) gets a path of its own.".into()];
+        let news = reload.map_or_else(plan, Reload::tell);
+        let blank = vec![String::new()];
+        let head = [vec![title], blank.clone(), self.ports(), blank.clone(), self.paths(), blank.clone()].concat();
+        let tail = [blank.clone(), self.drops(), blank, news].concat();
+        let flows = self.flows(traffic);
+        let fits = head.len() + flows.len() + tail.len() <= most;
+        let mut lines = [head, if fits { flows } else { self.kinds(traffic) }, tail].concat();
+        if lines.len() > most {
+            lines.retain(|line| !line.is_empty());
+        }
+        lines.truncate(most);
+        lines
+    }
+
+    fn ports(&self) -> Vec<String> {
+        let mut rows =
+            Rows::new(&["PORT", ">RECEIVED", ">PPS", ">RATE", ">SENT", ">PPS", ">RATE", ">WAITING", ">DROPPED"]);
+        let Some((old, new, seconds)) = self.ends() else { return Vec::new() };
+        for port in &new.ports.ports {
+            let before = old.ports.ports.iter().find(|other| other.name == port.name);
+            let grown = |of: fn(&Port) -> u64| per_second(seconds, before.map_or(0, of), of(port));
+            rows.add([
+                port.name.clone(),
+                count(port.received_packets),
+                short(grown(|p| p.received_packets)),
+                rate(8.0 * grown(|p| p.received_bytes)),
+                count(port.sent_packets),
+                short(grown(|p| p.sent_packets)),
+                rate(8.0 * grown(|p| p.sent_bytes)),
+                count(port.backlog_packets),
+                count(port.drops.iter().map(|drop| drop.packets).sum()),
+            ]);
+        }
+        lines(&rows)
+    }
+
+    fn paths(&self) -> Vec<String> {
+        let mut rows = Rows::new(&["PATH", "MATCH", ">ENTERED", ">PPS", ">LEFT", ">WAITING", ">DROPPED"]);
+        let Some((old, new, seconds)) = self.ends() else { return Vec::new() };
+        for path in &new.paths.paths {
+            let before = old.paths.paths.iter().find(|other| other.name == path.name);
+            let entered = |path: &Path| path.entered_packets;
+            rows.add([
+                path.name.clone(),
+                path.matching.clone().unwrap_or_else(|| "-".into()),
+                count(path.entered_packets),
+                short(per_second(seconds, before.map_or(0, entered), path.entered_packets)),
+                count(path.left_packets),
+                count(path.queued_packets),
+                count(path.dropped_packets),
+            ]);
+        }
+        lines(&rows)
+    }
+
+    fn flows(&self, traffic: &Traffic) -> Vec<String> {
+        let mut rows = Rows::new(&["FLOW", ">RATE", ">RECEIVED", ""]);
+        let Some((.., new, _)) = self.ends() else { return Vec::new() };
+        for flow in &traffic.flows {
+            let count = &new.counts[flow.number];
+            let rate = rate(self.goodput(flow.number));
+            rows.add([flow.name(), rate, bytes(count.received), flow.detail(count)]);
+        }
+        lines(&rows)
+    }
+
+    /// The flows in three lines.
+    fn kinds(&self, traffic: &Traffic) -> Vec<String> {
+        let mut rows = Rows::new(&["FLOWS", "", ""]);
+        for (kind, what) in [(Kind::Tcp, "goodput"), (Kind::Udp, "datagrams"), (Kind::Ping, "round trip")] {
+            let name = format!("{} {}", traffic.of(kind).count(), kind.name());
+            rows.add([name, what.into(), self.together(traffic, kind)]);
+        }
+        lines(&rows)
+    }
+
+    fn drops(&self) -> Vec<String> {
+        let mut rows = Rows::new(&["DROPPED", ">PACKETS", "WHY"]);
+        let Some((.., new, _)) = self.ends() else { return Vec::new() };
+        for drop in &new.drops.drops {
+            rows.add([drop.reason.clone(), count(drop.packets), drop.explanation.clone()]);
+        }
+        if new.drops.drops.is_empty() {
+            rows.add(["nothing yet".into(), String::new(), String::new()]);
+        }
+        lines(&rows)
+    }
+}
+
+impl Flow {
+    /// What else there is to say of it in the table.
+    fn detail(&self, count: &Count) -> String {
+        match self.kind {
+            Kind::Tcp => String::new(),
+            Kind::Udp => format!("{} lost, {} late", count.missing, count.late),
+            Kind::Ping if count.echoes.count == 0 => "no reply yet".into(),
+            Kind::Ping => format!("round trip {}", milliseconds(count.echoes.last)),
+        }
+    }
+}
+
+impl Reload {
+    /// In one sentence, with a line for each change.
+    pub fn tell(&self) -> Vec<String> {
+        let at = self.at.as_secs_f64();
+        match &self.result {
+            Ok(changes) => {
+                let took = milliseconds(self.took);
+                let sentence = format!("Reloaded at {at:.1} s in {took}, UDP packets lost: {}.", self.lost);
+                [sentence].into_iter().chain(changes.iter().map(|change| format!("  {change}"))).collect()
+            }
+            Err(reason) => vec![format!("The reload at {at:.1} s was refused: {reason}")],
+        }
+    }
+}
+
+/// The lines of a table.
+pub fn lines(rows: &Rows) -> Vec<String> {
+    let mut text = Vec::new();
+    rows.print(&mut text).expect("memory takes what is written");
+    String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()
+}
+
+/// Text in a colour, where there are colours.
+pub fn paint(text: &str, colour: &str) -> String {
+    if is_coloured(&std::io::stdout()) { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_owned() }
+}
+
+/// A number with its digits in groups of three.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Bytes with three digits.
+pub fn bytes(number: u64) -> String {
+    format!("{}B", short(number as f64))
+}
+
+/// Milliseconds to the microsecond.
+pub fn milliseconds(time: Nanos) -> String {
+    format!("{:.3} ms", time.as_secs_f64() * 1e3)
+}

@@ -1,0 +1,76 @@
+//! `switchpath guest build`: from the folder to the directory in which the router finds guests.
+
+use super::check::Checked;
+use super::kit::language_of;
+use super::tools::{self, Missing, missing, shell};
+use anyhow::{Context, Result, bail};
+use cli::arguments::BuildGuest;
+use extension::is_name;
+use std::fs;
+use std::io::{Write, stdout};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Seeds of traffic that a guest is checked with before it is put anywhere.
+const SEEDS: u64 = 8;
+
+/// Builds, checks, and puts the guest in its place where it is good.
+pub fn build(arguments: &BuildGuest) -> Result<ExitCode> {
+    let given = &arguments.folder;
+    let folder = given.canonicalize().with_context(|| given.display().to_string())?;
+    let Some(language) = language_of(&folder) else {
+        bail!(
+            "{} is no guest's folder: it has no Cargo.toml, no asconfig.json and no file that ends in .c; \
+             `switchpath guest new mine --language c` makes one",
+            given.display()
+        );
+    };
+    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if !is_name(name) {
+        bail!(
+            "the folder is called '{name}', and so would be the guest; give it a name of at most 32 of a-z, 0-9, - and _, \
+             the first one a letter"
+        );
+    }
+    let missing = missing(language, given);
+    if !missing.is_empty() {
+        let line = |Missing { what, how }: &Missing| format!("\n  {what}: {how}");
+        let lines: String = missing.iter().map(line).collect();
+        bail!("a guest in {} cannot be built yet:{lines}", language.name());
+    }
+    let file = folder.join(name).with_extension("wasm");
+    tools::build(language, &folder, &file)?;
+    let shown = given.join(name).with_extension("wasm");
+    let found = Checked::of(&file, None, SEEDS)?;
+    found.print(&shown)?;
+    if !found.is_good() {
+        if arguments.guests.is_some() {
+            bail!("it is not put where the router finds it before it keeps every law");
+        }
+        return Ok(ExitCode::FAILURE);
+    }
+    match &arguments.guests {
+        Some(guests) => {
+            put(&file, guests, name)?;
+            let place = guests.join(name).with_extension("wasm");
+            writeln!(
+                stdout(),
+                "{} is in place: {}, and --guests {}",
+                place.display(),
+                found.named(name),
+                shell(guests)
+            )?;
+        }
+        None => writeln!(stdout(), "With --guests DIR it is put where the router finds it.")?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whoever reads there meanwhile finds the old one or the new one, whole.
+fn put(file: &Path, guests: &Path, name: &str) -> Result<()> {
+    fs::create_dir_all(guests).with_context(|| guests.display().to_string())?;
+    let beside = guests.join(format!(".{name}.new"));
+    fs::copy(file, &beside).with_context(|| beside.display().to_string())?;
+    let place = guests.join(name).with_extension("wasm");
+    fs::rename(&beside, &place).with_context(|| place.display().to_string())
+}

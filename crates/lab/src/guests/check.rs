@@ -1,0 +1,276 @@
+//! `switchpath guest check`: what a guest declares, and how it keeps the laws of schemes.
+
+use super::{Named, instruction};
+use anyhow::Result;
+use cli::arguments::CheckGuest;
+use cli::output::{Rows, print_json};
+use extension::{Case, Examination, LAWS, Program, Runtime, Verdict, examine};
+use schemes::Scheme;
+use schemes::model::Model;
+use serde::Serialize;
+use std::io::{Write, stdout};
+use std::path::Path;
+use std::process::ExitCode;
+use units::declare::OptionDeclaration;
+
+/// Prints what was found; fails where a law is broken.
+pub fn check(arguments: &CheckGuest) -> Result<ExitCode> {
+    let of = &arguments.of;
+    let found = Checked::of(&of.file, of.options.as_deref(), arguments.seeds)?;
+    match &found {
+        Checked::Scheme(found) if of.json => print_json(&mut stdout(), &found.json(&of.file))?,
+        Checked::Instruction(found) if of.json => found.print_json(&of.file)?,
+        found => found.print(&of.file)?,
+    }
+    Ok(if found.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What was found of a guest, whichever kind it is.
+pub enum Checked {
+    /// A queueing scheme.
+    Scheme(Box<Found>),
+    /// An instruction of ephemeral state.
+    Instruction(Box<instruction::Found>),
+}
+
+impl Checked {
+    /// Looks at a guest, with options as a configuration has them, and tries it with so many seeds.
+    pub fn of(file: &Path, options: Option<&str>, seeds: u64) -> Result<Checked> {
+        if let Some(found) = instruction::Found::of(file, options, seeds)? {
+            return Ok(Checked::Instruction(Box::new(found)));
+        }
+        Ok(Checked::Scheme(Box::new(Found::of(file, options, seeds)?)))
+    }
+
+    /// Whether it keeps every law.
+    pub fn is_good(&self) -> bool {
+        match self {
+            Checked::Scheme(found) => found.is_good(),
+            Checked::Instruction(found) => found.is_good(),
+        }
+    }
+
+    /// For people.
+    pub fn print(&self, file: &Path) -> Result<()> {
+        match self {
+            Checked::Scheme(found) => print(found, file),
+            Checked::Instruction(found) => found.print(file),
+        }
+    }
+
+    /// What a configuration says to have it.
+    pub fn named(&self, name: &str) -> String {
+        match self {
+            Checked::Scheme(_) => format!("scheme = \"guest:{name}\""),
+            Checked::Instruction(_) => format!("[state.instruction.{name}] number = 128"),
+        }
+    }
+}
+
+/// What was found of a scheme.
+pub struct Found {
+    named: Named,
+    shape: Shape,
+    bytes: u64,
+    examination: Examination,
+}
+
+/// What it asks for with its options.
+#[derive(Serialize, Debug)]
+struct Shape {
+    queues: u32,
+    holds: u32,
+    memory: usize,
+    imports: Vec<String>,
+    wants_flow_hash: bool,
+    wants_hosts: bool,
+    passes_when_idle: bool,
+    ranks_classes: bool,
+}
+
+impl Shape {
+    fn of(program: &Program, options: &[u64]) -> Result<Shape> {
+        let guest = program.guest(options)?;
+        let memory = guest.memory();
+        let scheme: &dyn Scheme<Model> = &guest;
+        Ok(Shape {
+            queues: scheme.queues(),
+            holds: scheme.holds_at_most(),
+            memory,
+            imports: program.imports(),
+            wants_flow_hash: scheme.wants_flow_hash(),
+            wants_hosts: scheme.wants_hosts(),
+            passes_when_idle: scheme.passes_when_idle(),
+            ranks_classes: scheme.ranks_classes(),
+        })
+    }
+
+    fn remarks(&self) -> String {
+        let remarks = [
+            (self.wants_flow_hash, "looks at flows"),
+            (self.wants_hosts, "looks at hosts and code points"),
+            (self.passes_when_idle, "packets pass an idle link without it"),
+            (self.ranks_classes, "higher classes leave first"),
+        ];
+        let remarks: Vec<&str> = remarks.into_iter().filter(|(is, _)| *is).map(|(_, remark)| remark).collect();
+        if remarks.is_empty() { String::from("looks at no flows") } else { remarks.join(", ") }
+    }
+}
+
+impl Found {
+    /// Looks at a guest, with options as a configuration has them, and tries it with so many seeds.
+    fn of(file: &Path, options: Option<&str>, seeds: u64) -> Result<Found> {
+        let runtime = Runtime::counted().map_err(cli::guests::no_runtime)?;
+        let named = Named::find(file, options, runtime)?;
+        let shape = Shape::of(&named.program, &named.values())?;
+        let examination = examine(&named.program, &named.values(), seeds)?;
+        let bytes = std::fs::metadata(file)?.len();
+        Ok(Found { named, shape, bytes, examination })
+    }
+
+    /// Whether it keeps every law.
+    fn is_good(&self) -> bool {
+        self.examination.is_good()
+    }
+
+    fn json<'a>(&'a self, file: &'a Path) -> Json<'a> {
+        let (named, examination) = (&self.named, &self.examination);
+        let options = named.declaration.options.iter().zip(&named.call.options);
+        let law = |((law, means), verdict): (&(&'static str, &'static str), &'a Verdict)| JsonLaw {
+            law,
+            means,
+            tried: verdict.tried,
+            broken: verdict.broken.as_ref().map(|Case { how, seed, round, circumstance }| JsonCase {
+                how,
+                seed: *seed,
+                round: *round,
+                circumstance,
+            }),
+        };
+        Json {
+            file: file.display().to_string(),
+            good: self.is_good(),
+            summary: named.declaration.summary,
+            bytes: self.bytes,
+            scheme: &named.call.text,
+            options: options.map(|(declared, (_, value))| JsonOption::of(declared, *value)).collect(),
+            shape: &self.shape,
+            runs: examination.runs,
+            sent: examination.sent,
+            refused: examination.refused,
+            dropped: examination.dropped,
+            marked: examination.marked,
+            counters: examination.counters,
+            logged: Some(examination.line.as_str()).filter(|line| !line.is_empty()),
+            laws: LAWS.iter().zip(&examination.verdicts).map(law).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    file: String,
+    good: bool,
+    summary: &'a str,
+    bytes: u64,
+    scheme: &'a str,
+    options: Vec<JsonOption>,
+    #[serde(flatten)]
+    shape: &'a Shape,
+    runs: u32,
+    sent: u64,
+    refused: u64,
+    dropped: u64,
+    marked: u64,
+    counters: [u64; 8],
+    logged: Option<&'a str>,
+    laws: Vec<JsonLaw<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonOption {
+    name: &'static str,
+    value: String,
+    default: &'static str,
+    least: u64,
+    most: u64,
+    doc: &'static str,
+}
+
+impl JsonOption {
+    fn of(declared: &OptionDeclaration, value: u64) -> JsonOption {
+        let OptionDeclaration { name, default, least, most, doc, unit } = *declared;
+        JsonOption { name, value: unit.write(value), default, least, most, doc }
+    }
+}
+
+#[derive(Serialize)]
+struct JsonLaw<'a> {
+    law: &'static str,
+    means: &'static str,
+    /// Runs in which it was seen to be kept or broken.
+    tried: u32,
+    broken: Option<JsonCase<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonCase<'a> {
+    how: &'a str,
+    seed: u64,
+    round: Option<usize>,
+    circumstance: &'static str,
+}
+
+/// For people.
+fn print(found: &Found, file: &Path) -> Result<()> {
+    let out = &mut stdout();
+    let Found { named, shape, bytes, examination } = found;
+    writeln!(out, "{}: {}", file.display(), named.declaration.summary)?;
+    let mut rows = Rows::new(&["OPTION", "DEFAULT", "LEAST", "MOST", "WHAT"]);
+    for OptionDeclaration { name, unit, default, least, most, doc } in named.declaration.options {
+        let bound = |value: u64| if matches!(value, 0 | u64::MAX) { "-".into() } else { unit.write(value) };
+        rows.add([(*name).into(), (*default).into(), bound(*least), bound(*most), (*doc).into()]);
+    }
+    if !named.declaration.options.is_empty() {
+        rows.print(out)?;
+    }
+    let imports = if shape.imports.is_empty() { "nothing".into() } else { shape.imports.join(", ") };
+    writeln!(
+        out,
+        "{bytes} bytes; {} for {} packets, {} KiB of memory of 1024; {}; calls {imports}",
+        if shape.queues == 1 { "1 queue".into() } else { format!("{} queues", shape.queues) },
+        shape.holds,
+        shape.memory >> 10,
+        shape.remarks(),
+    )?;
+    let Examination { runs, sent, refused, dropped, marked, .. } = examination;
+    writeln!(
+        out,
+        "{} in {runs} runs of virtual time: {sent} packets sent, {refused} refused, {dropped} dropped, {marked} marked",
+        named.call.text
+    )?;
+    if examination.counters.iter().any(|count| *count > 0) {
+        writeln!(out, "it counted {:?}", examination.counters)?;
+    }
+    if !examination.line.is_empty() {
+        writeln!(out, "it logged: {}", examination.line)?;
+    }
+    let mut rows = Rows::new(&["LAW", "KEPT", "WHICH SAYS THAT"]);
+    for ((law, means), verdict) in LAWS.iter().zip(&examination.verdicts) {
+        let kept = match verdict {
+            Verdict { broken: Some(_), .. } => "NO",
+            Verdict { tried: 0, .. } => "-",
+            Verdict { .. } => "yes",
+        };
+        rows.add([(*law).into(), kept.into(), (*means).into()]);
+    }
+    rows.print(out)?;
+    for verdict in &examination.verdicts {
+        if let Some(case) = &verdict.broken {
+            writeln!(out, "BROKEN {}: {case}", verdict.law)?;
+        }
+    }
+    let all = if found.is_good() { "keeps every law" } else { "is not fit for a port: mend it, and check it again" };
+    writeln!(out, "{} {all}", file.display())?;
+    Ok(())
+}

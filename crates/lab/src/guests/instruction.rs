@@ -1,0 +1,107 @@
+//! `switchpath guest check` of an instruction of ephemeral state: what it declares, and how it keeps the laws of instructions.
+
+use anyhow::{Result, bail};
+use cli::output::{Rows, print_json};
+use extension::{Case, Directory, INSTRUCTION_LAWS, Instruction, Runtime, Tried, try_instruction};
+use serde_json::json;
+use std::io::{Write, stdout};
+use std::path::Path;
+
+/// What was found.
+pub struct Found {
+    instruction: Instruction,
+    bytes: u64,
+    tried: Tried,
+}
+
+impl Found {
+    /// Looks at the instruction in a file, and tries it with so many seeds; none where the file has none.
+    pub fn of(file: &Path, options: Option<&str>, seeds: u64) -> Result<Option<Found>> {
+        let name = file.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+        let directory = Directory::new(
+            file.parent().unwrap_or(Path::new("")),
+            Runtime::counted().map_err(cli::guests::no_runtime)?,
+        );
+        if !directory.has_instruction(name) {
+            return Ok(None);
+        }
+        if options.is_some() {
+            bail!("an instruction has no options");
+        }
+        let instruction = directory.load_instruction(name)?;
+        let tried = try_instruction(&instruction, seeds)?;
+        Ok(Some(Found { instruction, bytes: std::fs::metadata(file)?.len(), tried }))
+    }
+
+    /// Whether it keeps every law.
+    pub fn is_good(&self) -> bool {
+        self.tried.is_good()
+    }
+
+    /// For programs.
+    pub fn print_json(&self, file: &Path) -> Result<()> {
+        let (text, tried) = (self.instruction.text(), &self.tried);
+        let law = |((law, means), verdict): (&(&str, &str), &extension::Verdict)| {
+            let broken = verdict.broken.as_ref().map(|Case { how, seed, round, circumstance }| {
+                json!({ "how": how, "seed": seed, "round": round, "circumstance": circumstance })
+            });
+            json!({ "law": law, "means": means, "tried": verdict.tried, "broken": broken })
+        };
+        let laws: Vec<_> = INSTRUCTION_LAWS.iter().zip(&tried.verdicts).map(law).collect();
+        let told = json!({
+            "file": file.display().to_string(),
+            "good": self.is_good(),
+            "kind": "instruction",
+            "summary": text.summary,
+            "bytes": self.bytes,
+            "tags": text.tags,
+            "creates": text.creates,
+            "imports": self.instruction.imports(),
+            "forwarded": tried.forwarded,
+            "rewritten": tried.rewritten,
+            "dropped": tried.dropped,
+            "aborted": tried.aborted,
+            "created": tried.created,
+            "laws": laws,
+        });
+        print_json(&mut stdout(), &told)
+    }
+
+    /// For people.
+    pub fn print(&self, file: &Path) -> Result<()> {
+        let out = &mut stdout();
+        let (text, tried) = (self.instruction.text(), &self.tried);
+        writeln!(out, "{}: {}", file.display(), text.summary)?;
+        let imports = self.instruction.imports();
+        let imports = if imports.is_empty() { "nothing".to_owned() } else { imports.join(", ") };
+        writeln!(
+            out,
+            "an instruction of {} bytes; {} tags, of which it creates {} at most; calls {imports}",
+            self.bytes, text.tags, text.creates
+        )?;
+        writeln!(
+            out,
+            "of its calls {} forwarded, {} of them with another value, {} dropped, {} were aborted",
+            tried.forwarded, tried.rewritten, tried.dropped, tried.aborted
+        )?;
+        let mut rows = Rows::new(&["LAW", "KEPT", "WHICH SAYS THAT"]);
+        for ((law, means), verdict) in INSTRUCTION_LAWS.iter().zip(&tried.verdicts) {
+            let kept = match (&verdict.broken, verdict.tried) {
+                (Some(_), _) => "NO",
+                (None, 0) => "-",
+                (None, _) => "yes",
+            };
+            rows.add([(*law).into(), kept.into(), (*means).into()]);
+        }
+        rows.print(out)?;
+        for verdict in &tried.verdicts {
+            if let Some(case) = &verdict.broken {
+                writeln!(out, "BROKEN {}: {case}", verdict.law)?;
+            }
+        }
+        let all =
+            if self.is_good() { "keeps every law" } else { "is not fit for packets: mend it, and check it again" };
+        writeln!(out, "{} {all}", file.display())?;
+        Ok(())
+    }
+}

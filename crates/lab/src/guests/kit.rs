@@ -1,0 +1,133 @@
+//! What a guest is begun with: the kit of each language, a scheme that works, and published ones. All of it comes with the program.
+
+use cli::arguments::Language;
+use std::path::Path;
+
+/// Stands for the guest's name in the files below.
+const NAME: &str = "@NAME@";
+
+/// A published scheme to begin with.
+pub struct Example {
+    /// As the command line names it.
+    pub name: &'static str,
+    /// What it is written in.
+    pub language: Language,
+    text: &'static str,
+}
+
+/// Those that there are.
+pub const EXAMPLES: &[Example] = &[
+    Example { name: "sfb", language: Language::Rust, text: include_str!("../../../../examples/guests/sfb.rs") },
+    Example { name: "mean", language: Language::Rust, text: include_str!("../../../../examples/guests/mean.rs") },
+    Example { name: "afd", language: Language::C, text: include_str!("../../../../examples/guests/afd.c") },
+    Example {
+        name: "edd",
+        language: Language::AssemblyScript,
+        text: include_str!("../../../../examples/guests/edd.ts"),
+    },
+];
+
+/// A file of a kit: where it stands in the folder, and its text.
+type File = (&'static str, &'static str);
+
+const RUST: &[File] = &[
+    ("Cargo.toml", include_str!("../../../../sdk/rust/start/Cargo.toml")),
+    (".cargo/config.toml", include_str!("../../../../sdk/rust/start/config.toml")),
+    (".gitignore", "/target\n/*.wasm\n"),
+    ("kit/Cargo.toml", include_str!("../../../../sdk/rust/start/kit.toml")),
+    ("kit/src/lib.rs", include_str!("../../../../sdk/rust/src/lib.rs")),
+    ("kit/src/block.rs", include_str!("../../../../sdk/rust/src/block.rs")),
+    ("kit/src/instruction.rs", include_str!("../../../../sdk/rust/src/instruction.rs")),
+    ("kit/src/lists.rs", include_str!("../../../../sdk/rust/src/lists.rs")),
+    ("kit/src/memory.rs", include_str!("../../../../sdk/rust/src/memory.rs")),
+    ("kit/src/mirror.rs", include_str!("../../../../sdk/rust/src/mirror.rs")),
+    ("kit/src/ring.rs", include_str!("../../../../sdk/rust/src/ring.rs")),
+    ("kit/src/wires.rs", include_str!("../../../../sdk/rust/src/wires.rs")),
+    ("kit/schemes/Cargo.toml", include_str!("../../../../sdk/rust/start/schemes.toml")),
+    ("kit/schemes/lib.rs", include_str!("../../../../sdk/rust/start/schemes.rs")),
+    ("kit/schemes/wires.rs", include_str!("../../../schemes/src/wires.rs")),
+    ("kit/schemes/seen.rs", include_str!("../../../schemes/src/seen.rs")),
+    ("kit/schemes/model.rs", include_str!("../../../schemes/src/model.rs")),
+    ("kit/schemes/trial.rs", include_str!("../../../schemes/src/trial.rs")),
+    ("kit/units/Cargo.toml", include_str!("../../../../sdk/rust/start/units.toml")),
+    ("kit/units/lib.rs", include_str!("../../../../sdk/rust/start/units.rs")),
+    ("kit/units/id.rs", include_str!("../../../units/src/id.rs")),
+    ("kit/units/quantity.rs", include_str!("../../../units/src/quantity.rs")),
+    ("kit/units/text.rs", include_str!("../../../units/src/text.rs")),
+    ("kit/units/time.rs", include_str!("../../../units/src/time.rs")),
+];
+
+const C: &[File] = &[(".gitignore", "/*.wasm\n"), ("switchpath.h", include_str!("../../../../sdk/c/switchpath.h"))];
+
+const ASSEMBLYSCRIPT: &[File] = &[
+    ("package.json", include_str!("../../../../sdk/assemblyscript/package.json")),
+    ("asconfig.json", include_str!("../../../../sdk/assemblyscript/asconfig.json")),
+    (".gitignore", "/node_modules\n/*.wasm\n"),
+    ("assembly/tsconfig.json", include_str!("../../../../sdk/assemblyscript/tsconfig.json")),
+    ("assembly/switchpath.ts", include_str!("../../../../sdk/assemblyscript/switchpath.ts")),
+    ("assembly/exports.ts", include_str!("../../../../sdk/assemblyscript/exports.ts")),
+];
+
+/// A guest to be begun.
+pub struct Start {
+    /// The file to be changed, from the folder.
+    pub scheme: &'static str,
+    /// What the kit is, for whoever looks into the folder.
+    pub kit: &'static str,
+    /// All files: where they stand in the folder, and their texts.
+    pub files: Vec<(&'static str, String)>,
+}
+
+impl Start {
+    /// Of a guest of that name, with a small scheme or a published one.
+    pub fn new(name: &str, language: Language, example: Option<&Example>) -> Start {
+        let (kit, place, scheme, small) = match language {
+            Language::Rust => (RUST, "kit/", "src/lib.rs", include_str!("../../../../sdk/rust/start/lib.rs")),
+            Language::C => (C, "switchpath.h", "scheme.c", include_str!("../../../../sdk/c/start.c")),
+            Language::AssemblyScript => (
+                ASSEMBLYSCRIPT,
+                "assembly/switchpath.ts",
+                "assembly/index.ts",
+                include_str!("../../../../sdk/assemblyscript/start.ts"),
+            ),
+        };
+        let text = example.map_or(small, |example| example.text);
+        let files = [(scheme, text)].into_iter().chain(kit.iter().copied());
+        let files = files.map(|(place, text)| (place, text.replace(NAME, name))).collect();
+        Start { scheme, kit: place, files }
+    }
+}
+
+impl Start {
+    /// Whether it begins with an instruction of ephemeral state, not with a scheme.
+    pub fn is_instruction(&self) -> bool {
+        self.files.iter().any(|(place, text)| *place == self.scheme && text.contains("\ninstruction! {"))
+    }
+}
+
+/// What a folder's guest is written in: the first language whose file is in it.
+pub fn language_of(folder: &Path) -> Option<Language> {
+    if folder.join("Cargo.toml").exists() {
+        Some(Language::Rust)
+    } else if folder.join("asconfig.json").exists() {
+        Some(Language::AssemblyScript)
+    } else {
+        folder.read_dir().ok()?.flatten().any(|file| is_c(&file.path())).then_some(Language::C)
+    }
+}
+
+/// Whether it is a source file in C.
+pub fn is_c(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension == "c")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_knows_every_example() {
+        let names: Vec<&str> = EXAMPLES.iter().map(|example| example.name).collect();
+        assert_eq!(names, cli::arguments::EXAMPLE_GUESTS);
+    }
+}

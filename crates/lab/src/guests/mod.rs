@@ -1,0 +1,65 @@
+//! `switchpath guest`: how a guest is begun, built, checked and measured.
+
+mod begin;
+mod build;
+mod check;
+mod instruction;
+mod kit;
+mod measure;
+mod tools;
+
+use anyhow::{Result, anyhow};
+use cli::arguments::{Guest, OfGuest};
+use cli::guests::catalogue;
+use extension::{Directory, Program, Runtime};
+use io::clock;
+use plan::Call;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use units::Nanos;
+use units::declare::Declaration;
+
+/// Makes, builds, checks or measures guests.
+pub fn guest(arguments: &Guest) -> Result<ExitCode> {
+    match &arguments.of {
+        OfGuest::New(new) => begin::begin(new),
+        OfGuest::Build(options) => build::build(options),
+        OfGuest::Check(options) => check::check(options),
+        OfGuest::Bench(options) => measure::bench(options),
+    }
+}
+
+/// A guest from a file, as a configuration would name it.
+struct Named {
+    program: Program,
+    declaration: Declaration,
+    call: Call,
+    /// How long it took to read and compile it.
+    compile: Nanos,
+}
+
+impl Named {
+    /// NAME.wasm, with options as they stand between the parentheses.
+    fn find(file: &Path, options: Option<&str>, runtime: Runtime) -> Result<Named> {
+        let name = file.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+        if file.extension().is_none_or(|extension| extension != "wasm") {
+            let hint = "a guest is a file NAME.wasm; `switchpath guest build` makes one";
+            return Err(anyhow!("{} is no guest; {hint}", file.display()));
+        }
+        let directory = Directory::new(file.parent().unwrap_or(Path::new("")), runtime);
+        let start = clock::now();
+        let program = directory.load(name)?;
+        let compile = clock::now().since(start);
+        let declaration = program.declared().declaration(&format!("guest:{name}"));
+        let text = options.map_or(format!("guest:{name}"), |options| format!("guest:{name}({options})"));
+        let catalogue = catalogue(Some(Arc::new(directory)));
+        let call = Call::scheme(&text, &catalogue).map_err(|error| anyhow!("{}; {}", error.reason, error.hint))?;
+        Ok(Named { program, declaration, call, compile })
+    }
+
+    /// The values of its options, in their order.
+    fn values(&self) -> Vec<u64> {
+        self.call.options.iter().map(|(_, value)| *value).collect()
+    }
+}

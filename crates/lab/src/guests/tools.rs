@@ -1,0 +1,151 @@
+//! What guests of each language are built with: whether it is there, how to get it, and how it is called.
+
+use super::kit::is_c;
+use anyhow::{Context, Result, bail};
+use cli::arguments::Language;
+use serde_json::Value;
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const TARGET: &str = "wasm32-unknown-unknown";
+
+/// Something that is missing.
+#[derive(Debug)]
+pub struct Missing {
+    /// What.
+    pub what: &'static str,
+    /// How to get it.
+    pub how: String,
+}
+
+/// What is missing to build the guest of a folder, the first of it first.
+pub fn missing(language: Language, folder: &Path) -> Vec<Missing> {
+    let mut missing = Vec::new();
+    let mut need = |there: bool, what: &'static str, how: &str| {
+        if !there {
+            missing.push(Missing { what, how: how.to_owned() });
+        }
+    };
+    match language {
+        Language::Rust => {
+            let rust = found("cargo") && found("rustc");
+            need(rust, "Rust is not installed", "get it from https://rustup.rs");
+            let how = format!("rustup target add {TARGET}");
+            need(!rust || has_target(), "Rust's library for WebAssembly is not installed", &how);
+        }
+        Language::C => {
+            need(found("clang"), "clang is not installed (gcc makes no WebAssembly)", "sudo apt-get install clang");
+            need(linker(), "lld, clang's linker for WebAssembly, is not installed", "sudo apt-get install lld");
+        }
+        Language::AssemblyScript => {
+            let node = found("node") && found("npm");
+            need(node, "Node.js and npm are not installed", "sudo apt-get install npm, or see https://nodejs.org");
+            let how = format!("npm --prefix {} install", shell(folder));
+            need(!node || asc(folder).is_some(), "the compiler of AssemblyScript is not in the folder yet", &how);
+        }
+    }
+    missing
+}
+
+/// A path as it can be put into a shell.
+pub fn shell(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+fn found(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|directory| directory.join(program).is_file())
+}
+
+/// What a command prints, where it succeeds.
+fn said(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+fn has_target() -> bool {
+    said("rustc", &["--print", "target-libdir", "--target", TARGET]).is_some_and(|path| Path::new(&path).is_dir())
+}
+
+/// Clang takes the one that is beside it, too.
+fn linker() -> bool {
+    let beside = || said("clang", &["--print-prog-name=wasm-ld"]).is_some_and(|path| Path::new(&path).is_absolute());
+    found("wasm-ld") || found("clang") && beside()
+}
+
+/// Where it was installed: in the folder, or in one above.
+fn asc(folder: &Path) -> Option<PathBuf> {
+    let folder = folder.canonicalize().ok()?;
+    folder.ancestors().map(|above| above.join("node_modules/.bin/asc")).find(|asc| asc.exists())
+}
+
+/// Builds the guest of a folder into a file. What the tools have to say they say themselves.
+pub fn build(language: Language, folder: &Path, out: &Path) -> Result<()> {
+    match language {
+        Language::Rust => rust(folder, out),
+        Language::C => run(Command::new("clang").current_dir(folder).args(C).arg("-o").arg(out).args(sources(folder)?)),
+        Language::AssemblyScript => {
+            let asc = asc(folder).context("the compiler of AssemblyScript is gone")?;
+            run(Command::new(asc).current_dir(folder).args(["--config", "asconfig.json", "--outFile"]).arg(out))
+        }
+    }
+}
+
+/// Freestanding, because there is no library; a small stack, because a guest has one megabyte in all.
+const C: &[&str] = &[
+    "--target=wasm32",
+    "-std=c17",
+    "-O3",
+    "-flto",
+    "-Wall",
+    "-Wextra",
+    "-ffreestanding",
+    "-nostdlib",
+    "-mbulk-memory",
+    "-I.",
+    "-Wl,--no-entry,-zstack-size=65536,--strip-all",
+];
+
+fn sources(folder: &Path) -> Result<Vec<OsString>> {
+    let files = fs::read_dir(folder)?.flatten().map(|file| file.path()).filter(|path| is_c(path));
+    let mut names: Vec<OsString> = files.filter_map(|path| path.file_name().map(OsString::from)).collect();
+    names.sort();
+    Ok(names)
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let program = command.get_program().to_owned();
+    let status = command.stdin(Stdio::null()).status().with_context(|| program.display().to_string())?;
+    if !status.success() {
+        bail!("it was not built: see above");
+    }
+    Ok(())
+}
+
+fn rust(folder: &Path, out: &Path) -> Result<()> {
+    let target = folder.join("target");
+    let mut command = Command::new("cargo");
+    command.current_dir(folder).args(["build", "--release", "--target", TARGET, "--target-dir"]).arg(&target);
+    command.args(["--message-format", "json-render-diagnostics"]).stdin(Stdio::null()).stderr(Stdio::inherit());
+    // Those of the folder, which the linker needs, give way to those of the environment.
+    command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+    let output = command.output().context("cargo")?;
+    if !output.status.success() {
+        bail!("it was not built: see above");
+    }
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let mut made = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).filter_map(|message| {
+        let files = message["filenames"].as_array()?.iter().filter_map(Value::as_str).map(PathBuf::from);
+        files.into_iter().find(|file| file.extension().is_some_and(|extension| extension == "wasm"))
+    });
+    let made = made
+        .next_back()
+        .context("cargo has built no .wasm: Cargo.toml is to have crate-type = [\"cdylib\"] in [lib]")?;
+    fs::copy(&made, out).with_context(|| format!("{} to {}", made.display(), out.display()))?;
+    Ok(())
+}

@@ -1,0 +1,262 @@
+//! The configuration of the router between a command and its far end.
+
+use anyhow::{Result, ensure};
+use cli::arguments::Link;
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use units::{Mac, Rate};
+
+/// How many links may be inside of one another.
+const DEEPEST: u8 = 8;
+/// Says to commands inside how deep they are, and where the far end is.
+const LEVEL: &str = "SWITCHPATH_LEVEL";
+const FAR: &str = "SWITCHPATH_FAR";
+const FAR_V6: &str = "SWITCHPATH_FAR6";
+/// The lengths of an interface's prefix, and of all addresses of a link's, of both families.
+const PREFIXES: [u8; 2] = [24, 64];
+const OWN: [u8; 2] = [16, 56];
+
+/// One of the two directions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// To the command.
+    Down,
+    /// From it.
+    Up,
+}
+
+impl Side {
+    /// Both.
+    pub const BOTH: [Side; 2] = [Side::Down, Side::Up];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Side::Down => "down",
+            Side::Up => "up",
+        }
+    }
+
+    /// The port that has the link.
+    pub fn port(self) -> &'static str {
+        match self {
+            Side::Down => "inside",
+            Side::Up => "far",
+        }
+    }
+
+    /// The way back.
+    pub fn other(self) -> Side {
+        match self {
+            Side::Down => Side::Up,
+            Side::Up => Side::Down,
+        }
+    }
+
+    /// What its link is to be; none where it has no limit.
+    pub fn of(self, options: &Link) -> Option<&str> {
+        match self {
+            Side::Down => options.down.as_deref(),
+            Side::Up => options.up.as_deref(),
+        }
+    }
+
+    /// The queueing scheme before it.
+    pub fn scheme_of(self, options: &Link) -> &str {
+        let own = options.up_scheme.as_deref().filter(|_| self == Side::Up);
+        own.unwrap_or(&options.scheme)
+    }
+}
+
+/// An address of each family.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Both {
+    /// Of IPv4.
+    pub v4: Ipv4Addr,
+    /// Of IPv6.
+    pub v6: Ipv6Addr,
+}
+
+impl Both {
+    /// Both, IPv4 first.
+    pub fn each(self) -> [IpAddr; 2] {
+        [self.v4.into(), self.v6.into()]
+    }
+
+    /// Both, each with the length of its interface's prefix.
+    pub fn on_link(self) -> impl Iterator<Item = (IpAddr, u8)> {
+        self.each().into_iter().zip(PREFIXES)
+    }
+}
+
+/// How deep a link is inside of others, and the addresses that follow from that. They are nobody's: of the range that carriers use behind translation
+/// (RFC 6598), and of a prefix for local use that was drawn by lot (RFC 4193).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Level {
+    depth: u8,
+    /// The far end is the network that this is started in.
+    pub outside: bool,
+    /// The addresses of the far end: those of the outermost link.
+    pub far: Both,
+}
+
+impl Level {
+    /// Where this process is.
+    pub fn here(options: &Link) -> Result<Level> {
+        let depth: u8 = said(LEVEL).map_or(0, |level: u8| level + 1);
+        ensure!(depth < DEEPEST, "{DEEPEST} links are inside of one another already");
+        let outside = options.outside || depth > 0 && options.far.is_none();
+        let own = Both { v4: address(depth, 1, 2), v6: address_v6(depth, 1, 2) };
+        let beyond = outside && depth > 0;
+        let far = match beyond {
+            true => Both { v4: said(FAR).unwrap_or(own.v4), v6: said(FAR_V6).unwrap_or(own.v6) },
+            false => own,
+        };
+        Ok(Level { depth, outside, far })
+    }
+
+    /// With nothing around it.
+    pub fn outermost() -> Level {
+        Level { depth: 0, outside: false, far: Both { v4: address(0, 1, 2), v6: address_v6(0, 1, 2) } }
+    }
+
+    /// Whether there is another link around it.
+    pub fn is_inside(&self) -> bool {
+        self.depth > 0
+    }
+
+    /// What commands inside are told.
+    pub fn environment(&self) -> [(&'static str, String); 3] {
+        [(LEVEL, self.depth.to_string()), (FAR, self.far.v4.to_string()), (FAR_V6, self.far.v6.to_string())]
+    }
+
+    fn both(&self, net: u8, host: u8) -> Both {
+        Both { v4: address(self.depth, net, host), v6: address_v6(self.depth, net, host) }
+    }
+
+    /// The command's addresses.
+    pub fn inside_host(&self) -> Both {
+        self.both(0, 2)
+    }
+
+    /// The router's addresses there.
+    pub fn inside_router(&self) -> Both {
+        self.both(0, 1)
+    }
+
+    /// The addresses at the far end.
+    pub fn far_host(&self) -> Both {
+        self.both(1, 2)
+    }
+
+    /// The router's addresses there.
+    pub fn far_router(&self) -> Both {
+        self.both(1, 1)
+    }
+
+    /// Networks behind the command's, of each family with the lengths of their prefixes: those of links inside of this one.
+    pub fn deeper(&self) -> impl Iterator<Item = [(IpAddr, u8); 2]> {
+        (self.depth + 1..DEEPEST).map(network)
+    }
+
+    /// This link's own networks.
+    pub fn own(&self) -> [(IpAddr, u8); 2] {
+        network(self.depth)
+    }
+
+    /// The stations' link addresses: the command's and the far end's. Known beforehand, nobody has to ask for them.
+    pub fn macs(&self) -> [Mac; 2] {
+        [2, 3].map(|last| Mac([0x02, 0x53, 0x50, 0, self.depth, last]))
+    }
+
+    /// The router's, on the way to each.
+    pub fn router_macs(&self) -> [Mac; 2] {
+        [18, 19].map(|last| Mac([0x02, 0x53, 0x50, 0, self.depth, last]))
+    }
+}
+
+/// What the environment says.
+fn said<T: std::str::FromStr>(name: &str) -> Option<T> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+fn address(depth: u8, net: u8, host: u8) -> Ipv4Addr {
+    Ipv4Addr::new(100, 64 + depth, net, host)
+}
+
+fn address_v6(depth: u8, net: u8, host: u8) -> Ipv6Addr {
+    Ipv6Addr::new(0xfd6b, 0x9c3e, 0x417a, u16::from_be_bytes([depth, net]), 0, 0, 0, u16::from(host))
+}
+
+fn network(depth: u8) -> [(IpAddr, u8); 2] {
+    [(address(depth, 0, 0).into(), OWN[0]), (address_v6(depth, 0, 0).into(), OWN[1])]
+}
+
+/// A text as TOML has it: as JSON has it.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// What a link is like.
+fn keys(options: &Link, of: Option<&str>, seed: u64) -> String {
+    let mut keys = format!("{{ hold = {}, seed = {seed}", options.packets);
+    let mut add = |key: &str, value: &str| _ = write!(keys, ", {key} = {}", quoted(value));
+    match of {
+        // A trace counts as its mode says.
+        Some(of) if of.parse::<Rate>().is_err() => {
+            add("trace", of);
+            add("mode", &options.mode);
+            add("end", &options.end);
+        }
+        rate => {
+            rate.into_iter().for_each(|rate| add("rate", rate));
+            add("overhead", "-14b");
+        }
+    }
+    add("delay", &options.delay);
+    let given = [
+        ("jitter", &options.jitter),
+        ("loss", &options.loss),
+        ("duplicate", &options.duplicate),
+        ("reorder", &options.reorder),
+    ];
+    given.into_iter().filter_map(|(key, value)| Some((key, value.as_ref()?))).for_each(|(key, value)| add(key, value));
+    keys + " }"
+}
+
+/// The configuration.
+pub fn text(options: &Link, level: &Level) -> String {
+    let seed = u64::from(options.seed) * 2;
+    let [down, up] =
+        [(Side::Down, seed), (Side::Up, seed + 1)].map(|(side, seed)| keys(options, side.of(options), seed));
+    let [scheme, up_scheme] = Side::BOTH.map(|side| side.scheme_of(options));
+    let [inside_mac, far_mac] = level.macs();
+    let addresses = |of: Both| {
+        let [v4, v6] = [0, 1].map(|family| format!("\"{}/{}\"", of.each()[family], PREFIXES[family]));
+        format!("[{v4}, {v6}]")
+    };
+    let mut text = format!(
+        "version = 1\n[router]\nname = \"link\"\nworkers = 1\nframes = {}\nsuper_frames = 0\nspin = \"200us\"\n\
+         [port.inside]\ndevice = \"packet:inside\"\naddress = {}\nscheme = {}\noffloads = false\nlink = {down}\n\
+         [port.far]\ndevice = \"packet:far\"\naddress = {}\nscheme = {}\noffloads = false\nlink = {up}\n",
+        2 * options.packets + 8192,
+        addresses(level.inside_router()),
+        quoted(scheme),
+        addresses(level.far_router()),
+        quoted(up_scheme),
+    );
+    for (port, mac, host) in [("inside", inside_mac, level.inside_host()), ("far", far_mac, level.far_host())] {
+        for address in host.each() {
+            _ = write!(text, "[[neighbour]]\naddress = \"{address}\"\nmac = \"{mac}\"\nport = \"{port}\"\n");
+        }
+    }
+    for (everywhere, via) in ["0.0.0.0/0", "::/0"].into_iter().zip(level.far_host().each()) {
+        _ = write!(text, "[[route]]\nto = \"{everywhere}\"\nvia = \"{via}\"\n");
+    }
+    for networks in level.deeper() {
+        for ((network, length), via) in networks.into_iter().zip(level.inside_host().each()) {
+            _ = write!(text, "[[route]]\nto = \"{network}/{length}\"\nvia = \"{via}\"\n");
+        }
+    }
+    text
+}

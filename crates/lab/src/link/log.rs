@@ -1,0 +1,239 @@
+//! A log of every packet at a link, in the format that mahimahi's tools read (spec N-36).
+//!
+//! Milliseconds since the link began, then: `+ size` a packet came, `- size delay` its last bit has left that many milliseconds later, `d packets
+//! bytes` it was dropped, `# size` the link had an opportunity. Lines are in the order of their times; sizes are those the link counts.
+
+use super::capacity::Capacity;
+use super::configuration::Side;
+use anyhow::{Context, Result};
+use cli::arguments::Link;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use units::{Instant, Nanos};
+
+/// Lines that wait to be written at most: the router does not wait for a disk.
+const WAITING: usize = 1 << 18;
+/// How much earlier than the latest packet that came another line may be: what a link makes up for, and more.
+const BEHIND: Nanos = Nanos::millis(50);
+
+/// One line.
+#[derive(Clone, Copy, Debug)]
+pub enum Line {
+    /// The link has begun: times count from here.
+    Began { at: Instant },
+    /// Something became of a packet.
+    Packet { at: Instant, what: What },
+    /// The log ends.
+    Ended { at: Instant },
+}
+
+/// What became of a packet of so many bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum What {
+    /// It came.
+    Came(u32),
+    /// It left, so long after it came.
+    Left(u32, Nanos),
+    /// It was dropped.
+    Dropped(u32),
+}
+
+/// Where lines are put, until the log is ended.
+pub struct Lines(Arc<Shared>);
+
+/// What a log shares with whoever puts lines into it.
+struct Shared {
+    sender: Mutex<Option<SyncSender<Line>>>,
+    /// Lines that found no room.
+    lost: AtomicU64,
+}
+
+impl Shared {
+    fn sender(&self) -> MutexGuard<'_, Option<SyncSender<Line>>> {
+        self.sender.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lines {
+    /// Puts one.
+    pub fn write(&self, line: Line) {
+        if let Some(Err(TrySendError::Full(_))) = self.0.sender().as_ref().map(|sender| sender.try_send(line)) {
+            self.0.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A log that is being written.
+pub struct Log {
+    /// The link it is of.
+    pub side: Side,
+    path: PathBuf,
+    writer: JoinHandle<io::Result<BufWriter<File>>>,
+    shared: Arc<Shared>,
+}
+
+impl Log {
+    /// Begins the log of one direction, in the file that is called as `prefix` says. `epoch` is that of the clock.
+    ///
+    /// # Errors
+    ///
+    /// Why the file cannot be written.
+    pub fn create(
+        options: &Link,
+        side: Side,
+        capacity: Option<Capacity>,
+        epoch: Nanos,
+    ) -> Result<Option<(Lines, Log)>> {
+        let Some(prefix) = &options.log else { return Ok(None) };
+        let mut path = prefix.as_os_str().to_owned();
+        path.push(format!(".{}", side.name()));
+        let path = PathBuf::from(path);
+        let of = || format!("{} cannot be written", path.display());
+        let mut file = BufWriter::new(File::create(&path).with_context(of)?);
+        let link = side.of(options).unwrap_or("no limit");
+        writeln!(file, "# switchpath link ({}link) [{link}] > {}", side.name(), path.display()).with_context(of)?;
+        writeln!(file, "# command line: {}", options.command.join(" ")).with_context(of)?;
+        writeln!(file, "# queue: {}", side.scheme_of(options)).with_context(of)?;
+        let (sender, lines) = sync_channel(WAITING);
+        let write = move || Writer::new(file, capacity).write(&lines, epoch);
+        let writer = thread::Builder::new().name("log".into()).spawn(write)?;
+        let shared = Arc::new(Shared { sender: Mutex::new(Some(sender)), lost: AtomicU64::new(0) });
+        Ok(Some((Lines(shared.clone()), Log { side, path, writer, shared })))
+    }
+
+    /// Ends it, at `end`, with what there is to remark. Answers how many lines were lost.
+    ///
+    /// # Errors
+    ///
+    /// Why it could not be written.
+    pub fn finish(self, end: Instant, remarks: &[String]) -> Result<u64> {
+        let Log { path, writer, shared, .. } = self;
+        if let Some(sender) = shared.sender().take() {
+            // Whoever writes has ended where there was an error, which it tells.
+            let _ = sender.send(Line::Ended { at: end });
+        }
+        let of = || format!("{} cannot be written", path.display());
+        let written = writer.join().map_err(|_| anyhow::anyhow!("the writer of a log has failed"))?;
+        let mut file = written.with_context(of)?;
+        let lost = shared.lost.load(Ordering::Relaxed);
+        if lost > 0 {
+            writeln!(file, "# {lost} lines are missing: they could not be written fast enough").with_context(of)?;
+        }
+        for remark in remarks {
+            writeln!(file, "# {remark}").with_context(of)?;
+        }
+        file.flush().with_context(of)?;
+        Ok(lost)
+    }
+}
+
+/// Puts lines in order.
+struct Writer<W> {
+    file: W,
+    start: Instant,
+    /// Lines that others may come before, and how many there were: what is told first of one time stands first.
+    waiting: BinaryHeap<Reverse<(Instant, u64, What)>>,
+    number: u64,
+    latest: Instant,
+    opportunities: std::iter::Peekable<Box<dyn Iterator<Item = u64> + Send>>,
+    size: u32,
+}
+
+impl<W: Write> Writer<W> {
+    fn new(file: W, capacity: Option<Capacity>) -> Writer<W> {
+        let size = capacity.as_ref().map_or(0, |capacity| capacity.size);
+        let millis: Box<dyn Iterator<Item = u64> + Send> = match capacity {
+            Some(capacity) => Box::new(capacity.millis()),
+            None => Box::new(std::iter::empty()),
+        };
+        let (waiting, opportunities) = (BinaryHeap::new(), millis.peekable());
+        Writer { file, start: Instant::START, waiting, number: 0, latest: Instant::START, opportunities, size }
+    }
+
+    fn write(mut self, lines: &Receiver<Line>, epoch: Nanos) -> io::Result<W> {
+        for line in lines {
+            match line {
+                Line::Began { at } => {
+                    let began = (epoch.get() + at.get()) / 1_000_000;
+                    writeln!(self.file, "# init timestamp: {began}\n# base timestamp: 0")?;
+                    self.start = at;
+                }
+                Line::Packet { at, what } => {
+                    self.waiting.push(Reverse((at, self.number, what)));
+                    self.number += 1;
+                    // When a packet leaves may be long to come, and all others before that.
+                    if !matches!(what, What::Left(..)) && at > self.latest {
+                        self.latest = at;
+                        self.flush(Instant::new(at.get().saturating_sub(BEHIND.get())))?;
+                    }
+                }
+                Line::Ended { at } => {
+                    self.flush(Instant::FAR)?;
+                    self.pass(at.since(self.start).get() / 1_000_000)?;
+                }
+            }
+        }
+        Ok(self.file)
+    }
+
+    /// The opportunities until then.
+    fn pass(&mut self, millis: u64) -> io::Result<()> {
+        while let Some(at) = self.opportunities.next_if(|at| *at <= millis) {
+            writeln!(self.file, "{at} # {}", self.size)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what was before `until`.
+    fn flush(&mut self, until: Instant) -> io::Result<()> {
+        while self.waiting.peek().is_some_and(|first| first.0.0 < until) {
+            let Some(Reverse((at, _, what))) = self.waiting.pop() else { break };
+            let millis = at.since(self.start).get() / 1_000_000;
+            self.pass(millis)?;
+            match what {
+                What::Came(size) => writeln!(self.file, "{millis} + {size}")?,
+                What::Left(size, waited) => {
+                    writeln!(self.file, "{millis} - {size} {}", waited.get() / 1_000_000)?;
+                }
+                What::Dropped(size) => writeln!(self.file, "{millis} d 1 {size}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_stand_in_the_order_of_their_times() {
+        let (sender, lines) = sync_channel(16);
+        let at = |millis: u64| Instant::new(1_000_000_000 + millis * 1_000_000);
+        let packet = |millis: u64, what| Line::Packet { at: at(millis), what };
+        for line in [
+            Line::Began { at: at(0) },
+            packet(1, What::Came(1500)),
+            packet(40, What::Left(1500, Nanos::millis(39))),
+            packet(2, What::Came(40)),
+            packet(2, What::Dropped(40)),
+            packet(200, What::Came(700)),
+            packet(190, What::Left(60, Nanos::millis(3))),
+            Line::Ended { at: at(300) },
+        ] {
+            sender.send(line).expect("there is room");
+        }
+        drop(sender);
+        let written = Writer::new(Vec::new(), None).write(&lines, Nanos::secs(4)).expect("memory takes all");
+        let expected = "# init timestamp: 5000\n# base timestamp: 0\n1 + 1500\n2 + 40\n2 d 1 40\n40 - 1500 39\n\
+                        190 - 60 3\n200 + 700\n";
+        assert_eq!(String::from_utf8(written).expect("it is text"), expected);
+    }
+}

@@ -1,0 +1,190 @@
+//! `switchpath link`: a command behind a link that is not there, with the kernel's own TCP.
+//!
+//! The command's network is a namespace, joined by a virtual cable to the router's, and that to the far end's. The router is the one that
+//! `switchpath run` runs, in this process; its two ports pretend to have the links (adr/0037).
+
+mod capacity;
+pub mod configuration;
+pub mod hosts;
+mod log;
+mod page;
+pub mod report;
+mod tally;
+
+use anyhow::{Context, Result, anyhow};
+use capacity::{Capacity, link_of};
+use cli::arguments::{Link, Usage};
+use cli::configuration::show_diagnostics;
+use cli::failure::Faulty;
+use configuration::{Level, Side};
+use control::{Daemon, Options};
+use hosts::Hosts;
+use io::clock;
+use io::devices::Devices;
+use io::netns;
+use io::precedence::Favour;
+use log::Log;
+use plan::Plan;
+use report::Report;
+use signal_hook::consts::{SIGINT, SIGQUIT};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use tally::{Tally, Witness};
+use units::Instant;
+
+/// The configuration in messages.
+const CONFIGURATION: &str = "link";
+
+/// Runs a command behind a link. Must be called before there is a second thread.
+///
+/// # Errors
+///
+/// Why the link cannot be made, or the command not be started.
+pub fn link(options: &Link) -> Result<ExitCode> {
+    let Some((program, arguments)) = options.command.split_first() else {
+        return Err(Usage("a command is missing: write it behind --".into()).into());
+    };
+    let level = Level::here(options)?;
+    let text = configuration::text(options, &level);
+    let checked = plan::examine(&text, CONFIGURATION, &plane::catalogue());
+    if checked.plan.is_none() {
+        if let Some(wrong) = of_options(options, &checked.diagnostics) {
+            return Err(Usage(wrong).into());
+        }
+        return Err(Faulty(vec![checked.diagnostics]).into());
+    }
+    show_diagnostics(&checked.diagnostics)?;
+    options.out.as_deref().map_or(Ok(()), page::look)?;
+    netns::enter()?;
+    // A key that interrupts is for the command; what happened is told when that has ended.
+    let ignored = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGQUIT] {
+        signal_hook::flag::register(signal, ignored.clone()).context("signals cannot be waited for")?;
+    }
+    let behind = Behind::start(options, level)?;
+    let far = options.far.as_ref().map(|command| behind.hosts.start_far(command)).transpose()?;
+    if far.is_some() && !behind.hosts.wait_until_it_listens()? {
+        eprintln!("switchpath: the far end does not listen on any port yet");
+    }
+    let [v4, v6] = behind.level.far.each().map(|address| address.to_string());
+    let mut command = Command::new(program);
+    command.args(arguments.iter().map(|argument| argument.replace("{far}", &v4).replace("{far6}", &v6)));
+    command.envs(behind.level.environment());
+    let start = clock::now();
+    let status = behind.hosts.inside().spawn(command).with_context(|| format!("{program} cannot be started"));
+    let status = status.and_then(|mut child: Child| child.wait().context("the command is lost"));
+    let end = clock::now();
+    if let Some(server) = far {
+        behind.hosts.end_far(server);
+    }
+    let report = behind.finish((start, end))?;
+    let status = status?;
+    report.print(options.json)?;
+    if let Some(folder) = &options.out {
+        page::write(folder, &report, options)?;
+        if !options.json {
+            eprintln!("All of it, with plots: {}", folder.join("index.html").display());
+        }
+    }
+    Ok(exit_code(status))
+}
+
+/// The errors in the words of the command line: its user has not written the configuration that was checked. Nothing where one of
+/// them is about no option.
+fn of_options(options: &Link, found: &plan::Diagnostics) -> Option<String> {
+    let mut said: Vec<String> = Vec::new();
+    for error in found.errors() {
+        let (side, key) = match error.path.strip_prefix("port.")?.split_once('.')? {
+            ("inside", key) => (Side::Down, key.strip_prefix("link.").unwrap_or(key)),
+            (_, key) => (Side::Up, key.strip_prefix("link.").unwrap_or(key)),
+        };
+        let (name, value) = match key {
+            "delay" => ("delay", Some(&options.delay)),
+            "jitter" => ("jitter", options.jitter.as_ref()),
+            "loss" => ("loss", options.loss.as_ref()),
+            "duplicate" => ("duplicate", options.duplicate.as_ref()),
+            "reorder" => ("reorder", options.reorder.as_ref()),
+            "mode" => ("mode", Some(&options.mode)),
+            "end" => ("end", Some(&options.end)),
+            "scheme" if side == Side::Up && options.up_scheme.is_some() => ("up-scheme", options.up_scheme.as_ref()),
+            "scheme" => ("scheme", Some(&options.scheme)),
+            "rate" | "trace" if side == Side::Down => ("down", options.down.as_ref()),
+            "rate" | "trace" => ("up", options.up.as_ref()),
+            _ => return None,
+        };
+        let line = format!("--{name} {}: {}; {}", value?, error.reason, error.hint);
+        // Both links have it.
+        if !said.contains(&line) {
+            said.push(line);
+        }
+    }
+    Some(said.join("\n")).filter(|said| !said.is_empty())
+}
+
+/// Hosts with a link between them, and the router that it is.
+pub struct Behind {
+    /// The hosts.
+    pub hosts: Hosts,
+    /// Their addresses.
+    pub level: Level,
+    plan: Plan,
+    daemon: Arc<Daemon>,
+    /// Of [`Side::BOTH`].
+    tallies: Vec<Arc<Mutex<Tally>>>,
+    logs: Vec<Log>,
+}
+
+impl Behind {
+    /// Makes them. This process may make network namespaces.
+    ///
+    /// # Errors
+    ///
+    /// What stands in the way.
+    pub fn start(options: &Link, level: Level) -> Result<Behind> {
+        let text = configuration::text(options, &level);
+        let plan = plan::check(&text, CONFIGURATION, &plane::catalogue()).map_err(|wrong| anyhow!("{wrong}"))?;
+        let hosts = Hosts::new(&level)?;
+        let epoch = clock::epoch();
+        let mut devices = Devices::new(epoch).in_namespace(hosts.router().namespace().clone()).stamped();
+        let (mut tallies, mut logs) = (Vec::new(), Vec::new());
+        for side in Side::BOTH {
+            let (lines, log) = Log::create(options, side, Capacity::of(&plan, side), epoch)?.unzip();
+            let overhead = link_of(&plan, side).map_or(0, |link| link.medium.overhead);
+            let witness = Witness::new(overhead, lines);
+            tallies.push(witness.tally());
+            logs.extend(log);
+            devices = devices.witnessed(side.port(), Box::new(witness));
+        }
+        // The router goes before the command, which would take its processor just when a packet is due. Only root may.
+        let favour = Favour::take();
+        let daemon = Daemon::start(&plan, Options::new(devices, &text, CONFIGURATION, |_| {}));
+        let daemon = daemon.map_err(|error| anyhow!("the link cannot be made here: {error}"))?;
+        drop(favour);
+        Ok(Behind { hosts, level, plan, daemon, tallies, logs })
+    }
+
+    /// Ends the router. What is told is of this span.
+    ///
+    /// # Errors
+    ///
+    /// Where a log cannot be written.
+    pub fn finish(self, (start, end): (Instant, Instant)) -> Result<Report> {
+        let Behind { plan, daemon, tallies, logs, .. } = self;
+        let closing = daemon.stop();
+        let mut report = Report::new(&plan, [&tallies[0], &tallies[1]], (start, end), &closing);
+        for log in logs {
+            let of = report.directions.iter().find(|direction| direction.side == log.side);
+            let remarks = of.map(report::Direction::machine).unwrap_or_default();
+            report.lost += log.finish(end, &remarks)?;
+        }
+        Ok(report)
+    }
+}
+
+/// As a shell tells how a command ended.
+fn exit_code(status: ExitStatus) -> ExitCode {
+    let number = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+    ExitCode::from(u8::try_from(number & 0xff).unwrap_or(1))
+}

@@ -1,0 +1,323 @@
+//! What a link has carried, told at the end.
+
+use super::capacity::{Capacity, link_of};
+use super::configuration::Side;
+use super::tally::{Point, Tally, Times, WIDTH};
+use anyhow::Result;
+use cli::output::{Rows, brief, print_json, rate};
+use control::Closing;
+use packet::DropReason;
+use plan::{LinkPlan, Plan, Service};
+use serde_json::{Value, json};
+use sim::experiment::Curve;
+use std::io::{Write, stderr, stdout};
+use std::sync::{Mutex, PoisonError};
+use units::{Instant, Nanos, Rate};
+
+/// Columns of the pictures in the terminal.
+const COLUMNS: usize = 60;
+/// Their heights.
+const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// Where one packet in a hundred comes this late, the machine was busy.
+const LATE: Nanos = Nanos::micros(300);
+/// The percentiles that are told, by thousandths.
+const PARTS: [(&str, u64); 3] = [("p50", 500), ("p95", 950), ("p99", 990)];
+/// Drops for want of something of this router's, and not because of the link.
+const WANTS: [DropReason; 5] = [
+    DropReason::PoolEmpty,
+    DropReason::PathQueue,
+    DropReason::BufferFull,
+    DropReason::NoSuperFrame,
+    DropReason::DeviceRefused,
+];
+
+/// One direction.
+pub struct Direction {
+    /// Which.
+    pub side: Side,
+    /// What its link is like.
+    pub link: Option<LinkPlan>,
+    /// The opportunities of its trace, where it has one.
+    pub capacity: Option<Capacity>,
+    tally: Tally,
+    /// Packets that were lost before the router had them, and after.
+    beside: u64,
+    ended: Instant,
+}
+
+/// The report.
+pub struct Report {
+    /// Down, and up.
+    pub directions: [Direction; 2],
+    /// How long the command ran.
+    pub took: Nanos,
+    /// Lines that the logs have lost.
+    pub lost: u64,
+    /// What the router dropped, by reason, wherever.
+    drops: Vec<(String, u64)>,
+    balanced: bool,
+}
+
+impl Direction {
+    /// How long the link was there.
+    fn lasted(&self) -> Nanos {
+        self.tally.began.map_or(Nanos::ZERO, |began| self.ended.since(began))
+    }
+
+    fn throughput(&self) -> f64 {
+        self.tally.throughput()
+    }
+
+    /// Bits a second that the link could carry; none where that has no limit.
+    fn limit(&self) -> Option<f64> {
+        let service = &self.link.as_ref()?.medium.service;
+        match (service, &self.capacity) {
+            (Service::Constant(Rate::MAX), _) => None,
+            (Service::Constant(rate) | Service::Bucket(rate, _), _) => Some(rate.get() as f64),
+            (_, Some(capacity)) => {
+                let span = self.lasted();
+                Some(capacity.bytes(span) as f64 * 8.0 / span.as_secs_f64().max(1e-9))
+            }
+            _ => None,
+        }
+    }
+
+    /// How much later than described 99 of 100 packets arrived at most.
+    pub fn late(&self) -> Nanos {
+        self.tally.late.per_mille(990)
+    }
+
+    /// What the machine has added, a sentence each; nothing where the link was all there was.
+    pub fn machine(&self) -> Vec<String> {
+        let (late, (missed, time)) = (self.late(), self.tally.missed);
+        let mut said = Vec::new();
+        if late > LATE {
+            said.push(format!("one packet in a hundred arrived more than {} late", brief(late.get())));
+        }
+        if missed > 0 {
+            let part = time as f64 / 1e7 / self.lasted().as_secs_f64().max(1e-9);
+            said.push(format!("the link was idle {missed} times though packets waited, {part:.2} % of the time"));
+        }
+        if self.beside > 0 {
+            said.push(format!("{} packets were lost before the router could receive or transmit them", self.beside));
+        }
+        let full = self.dropped(DropReason::BufferFull.name());
+        if full > 0 {
+            said.push(format!("{full} packets found no room in its memory: give it more with --packets"));
+        }
+        if self.capacity.as_ref().is_some_and(|capacity| capacity.is_missed(self.lasted())) {
+            said.push("its trace has ended, and had to go on".into());
+        }
+        said
+    }
+
+    fn json(&self) -> Value {
+        let times = |times: &Times| {
+            let milli = |part| times.per_mille(part).as_secs_f64() * 1e3;
+            json!({ "p50_ms": milli(500), "p95_ms": milli(950), "p99_ms": milli(990), "max_ms": times.most as f64 / 1e6 })
+        };
+        let tally = &self.tally;
+        let drops = tally
+            .drops
+            .iter()
+            .map(|(why, (packets, bytes))| json!({ "reason": why, "packets": packets, "bytes": bytes }));
+        json!({
+            "direction": self.side.name(),
+            "link": self.link.as_ref().map(|link| link.medium.to_string()),
+            "throughput_bps": self.throughput(),
+            "limit_bps": self.limit(),
+            "packets": { "came": tally.came.0, "left": tally.left.0, "arrived": tally.arrived },
+            "bytes": { "came": tally.came.1, "left": tally.left.1 },
+            "queue_delay": times(&tally.queue),
+            "delay": times(&tally.whole),
+            "drops": drops.collect::<Vec<Value>>(),
+            "machine": {
+                "late_p50_us": tally.late.per_mille(500).get() as f64 / 1e3,
+                "late_p99_us": tally.late.per_mille(990).get() as f64 / 1e3,
+                "late_max_us": tally.late.most as f64 / 1e3,
+                "missed": tally.missed.0,
+                "missed_ms": tally.missed.1 as f64 / 1e6,
+                "lost_packets": self.beside,
+                "bottleneck": !self.machine().is_empty(),
+            },
+        })
+    }
+
+    fn curve(&self, of: impl Fn(&Point) -> f64) -> Curve {
+        let seconds = |place: usize| (place as f64 + 0.5) * WIDTH.as_secs_f64();
+        let points = self.tally.series.iter().enumerate().map(|(place, point)| (seconds(place), of(point)));
+        Curve { label: self.side.name().into(), points: points.collect() }
+    }
+
+    /// Mbit/s, of each interval.
+    pub fn throughputs(&self) -> Curve {
+        self.curve(|point| point.bytes as f64 * 8.0 / WIDTH.as_secs_f64() / 1e6)
+    }
+
+    /// Mbit/s that the trace could have carried, of each interval; none without a trace.
+    pub fn limits(&self) -> Option<Curve> {
+        let capacity = self.capacity.as_ref()?;
+        let width = WIDTH.get() / 1_000_000;
+        let mut curve = self.curve(|_| 0.0);
+        let each = f64::from(capacity.size) * 8.0 / WIDTH.as_secs_f64() / 1e6;
+        let places = capacity.clone().millis().map(|at| (at / width) as usize);
+        places.take_while(|place| *place < self.tally.series.len()).for_each(|place| curve.points[place].1 += each);
+        Some(Curve { label: format!("{}, the trace", self.side.name()), ..curve })
+    }
+
+    /// Milliseconds in the queue on average, of each interval.
+    pub fn delays(&self) -> Curve {
+        self.curve(|point| point.waited as f64 / point.packets.max(1) as f64 / 1e6)
+    }
+
+    /// Milliseconds from one end to the other, and which part of all packets took no longer.
+    pub fn distribution(&self) -> Curve {
+        Curve { label: self.side.name().into(), points: self.tally.whole.distribution() }
+    }
+
+    fn dropped(&self, reason: &str) -> u64 {
+        self.tally.drops.get(reason).map_or(0, |drops| drops.0)
+    }
+}
+
+/// A row of blocks for a curve, and its highest point.
+fn blocks(curve: &Curve) -> (String, f64) {
+    let most = curve.points.iter().map(|(_, y)| *y).fold(0.0, f64::max);
+    let each = curve.points.len().div_ceil(COLUMNS).max(1);
+    let block = |points: &[(f64, f64)]| {
+        let mean = points.iter().map(|(_, y)| *y).sum::<f64>() / points.len().max(1) as f64;
+        BLOCKS[((mean / most.max(f64::MIN_POSITIVE) * 8.0) as usize).min(7)]
+    };
+    (curve.points.chunks(each).map(block).collect(), most)
+}
+
+impl Report {
+    /// Of what was counted from `start` to `end`: the tallies are those of [`Side::BOTH`].
+    pub fn new(
+        plan: &Plan,
+        tallies: [&Mutex<Tally>; 2],
+        (start, end): (Instant, Instant),
+        closing: &Closing,
+    ) -> Report {
+        let port = |side: Side| closing.ports.ports.iter().find(move |port| port.name == side.port());
+        let direction = |(side, tally): (Side, &Mutex<Tally>)| Direction {
+            side,
+            link: link_of(plan, side).cloned(),
+            capacity: Capacity::of(plan, side),
+            tally: tally.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            // What goes down comes in from the far side.
+            beside: port(side.other()).map_or(0, |port| port.lost_before_receive_packets)
+                + port(side).map_or(0, |port| port.lost_after_transmit_packets),
+            ended: end,
+        };
+        let [down, up] = tallies;
+        Report {
+            directions: [(Side::Down, down), (Side::Up, up)].map(direction),
+            took: end.since(start),
+            lost: 0,
+            drops: closing.drops.drops.iter().map(|drop| (drop.reason.clone(), drop.packets)).collect(),
+            balanced: closing.ledgers.balanced,
+        }
+    }
+
+    /// What happened to the router that nobody described, of both directions.
+    fn elsewhere(&self) -> Vec<String> {
+        let wanting = self.drops.iter().filter(|(reason, _)| {
+            let at_links = self.directions.iter().any(|direction| direction.dropped(reason) > 0);
+            !at_links && WANTS.iter().any(|want| want.name() == reason)
+        });
+        wanting.map(|(reason, packets)| format!("{packets} packets were dropped by the router: {reason}")).collect()
+    }
+
+    /// Whether this machine, and not the links alone, is what was measured.
+    pub fn bottleneck(&self) -> Vec<String> {
+        let of = |direction: &Direction| {
+            let name = direction.side.name();
+            direction.machine().into_iter().map(move |said| format!("{name}: {said}"))
+        };
+        self.directions.iter().flat_map(of).chain(self.elsewhere()).collect()
+    }
+
+    /// All of it.
+    pub fn everything(&self) -> Value {
+        let drops = self.drops.iter().map(|(reason, packets)| json!({ "reason": reason, "packets": packets }));
+        json!({
+            "seconds": self.took.as_secs_f64(),
+            "directions": self.directions.iter().map(Direction::json).collect::<Vec<Value>>(),
+            "dropped_by_the_router": drops.collect::<Vec<Value>>(),
+            "bottleneck": self.bottleneck(),
+            "log_lines_lost": self.lost,
+            "balanced": self.balanced,
+        })
+    }
+
+    /// What is told of each direction: a name, and a cell for each.
+    pub fn rows(&self) -> Vec<[String; 3]> {
+        let [down, up] = &self.directions;
+        let mut rows = Vec::new();
+        let mut add = |name: &str, of: &dyn Fn(&Direction) -> String| rows.push([name.to_owned(), of(down), of(up)]);
+        add("link", &|direction| {
+            let medium = direction.link.as_ref().map(|link| &link.medium);
+            medium.map_or(String::new(), |medium| format!("{}, {} away", medium.service, medium.delay))
+        });
+        add("throughput", &|direction| rate(direction.throughput()));
+        if self.directions.iter().any(|direction| direction.limit().is_some()) {
+            add("of what it carries", &|direction| {
+                let part = direction.limit().map(|limit| direction.throughput() / limit * 100.0);
+                part.map_or("-".into(), |part| format!("{part:.1} %"))
+            });
+        }
+        add("packets", &|direction| direction.tally.left.0.to_string());
+        for (name, part) in PARTS {
+            add(&format!("in the queue, {name}"), &|direction| brief(direction.tally.queue.per_mille(part).get()));
+        }
+        for (name, part) in PARTS {
+            add(&format!("to the far end, {name}"), &|direction| brief(direction.tally.whole.per_mille(part).get()));
+        }
+        let mut reasons: Vec<&str> =
+            self.directions.iter().flat_map(|direction| direction.tally.drops.keys().copied()).collect();
+        reasons.sort_unstable();
+        reasons.dedup();
+        for reason in reasons {
+            add(&format!("dropped, {reason}"), &|direction| direction.dropped(reason).to_string());
+        }
+        add("later than described, p99", &|direction| brief(direction.late().get()));
+        rows
+    }
+
+    /// Prints it.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be printed.
+    pub fn print(&self, json: bool) -> Result<()> {
+        if json {
+            return print_json(&mut stdout(), &self.everything());
+        }
+        // The command's output is the standard output.
+        let mut out = stderr();
+        let mut rows = Rows::new(&["", ">DOWN", ">UP"]);
+        self.rows().into_iter().for_each(|row| rows.add(row));
+        rows.print(&mut out)?;
+        for direction in &self.directions {
+            for (what, curve, unit) in
+                [("throughput", direction.throughputs(), "mbit"), ("queue", direction.delays(), "ms")]
+            {
+                let (row, most) = blocks(&curve);
+                writeln!(out, "{:<4} {what:<10} {row} up to {most:.1} {unit}", direction.side.name())?;
+            }
+        }
+        let told = self.bottleneck();
+        if !told.is_empty() {
+            writeln!(out, "This machine was a bottleneck, and not the links alone:")?;
+            told.iter().try_for_each(|line| writeln!(out, "  {line}"))?;
+        }
+        if self.lost > 0 {
+            writeln!(out, "{} lines of the logs are missing: they could not be written fast enough", self.lost)?;
+        }
+        if !self.balanced {
+            writeln!(out, "THE LEDGER DOES NOT BALANCE")?;
+        }
+        Ok(())
+    }
+}

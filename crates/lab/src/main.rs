@@ -1,0 +1,40 @@
+//! `switchpath-lab`: what measures, plays and shows Switchpath and is no part of a router. `switchpath` executes it for the
+//! commands `bench`, `demo`, `guest`, `link`, `reproduce` and `sim`.
+
+#![forbid(unsafe_code)]
+// Printing is what a command line is for.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod bench;
+mod demo;
+mod guests;
+mod link;
+mod reproduce;
+
+use anyhow::Result;
+use cli::arguments::{Command, Usage};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let (arguments, json) = match cli::failure::arguments() {
+        Ok(parsed) => parsed,
+        Err(code) => return code,
+    };
+    cli::exit_code(carry_out(&arguments.command), json)
+}
+
+fn carry_out(command: &Command) -> Result<ExitCode> {
+    let code = |good: bool| if good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    match command {
+        Command::Bench(options) => bench::run(options).map(code),
+        Command::Demo(options) => demo::run(options).map(code),
+        Command::Guest(options) => guests::guest(options),
+        Command::Link(options) => link::link(options),
+        Command::Reproduce(options) => reproduce::reproduce(options),
+        Command::Sim(options) => reproduce::simulate(options),
+        _ => Err(Usage(String::from(
+            "that command is not of the laboratory, which has bench, demo, guest, link, reproduce and sim; use `switchpath`",
+        ))
+        .into()),
+    }
+}

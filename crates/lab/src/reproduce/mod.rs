@@ -1,0 +1,337 @@
+//! `switchpath reproduce` and `switchpath sim`: experiments, and worlds by themselves, in virtual time.
+
+mod captures;
+pub mod files;
+mod kept;
+mod page;
+pub mod plot;
+mod real;
+mod work;
+mod world;
+
+pub use real::{RealHosts, RealPackets, RealProcessor, RealState};
+
+use anyhow::{Context, Result, bail};
+use cli::arguments::{Reproduce, Simulate, Usage};
+use cli::guests;
+use cli::output::{Rows, print_json};
+use kept::Kept;
+use serde::Serialize;
+use sim::experiment::{
+    Agreement, Answer, DataFiles, Entry, Experiment, Extent, Job, Parameters, Published, Report, Simulation, Tally,
+    Value, entries, is_experiment,
+};
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use work::{Batch, Order, Outcome};
+
+/// A line of `-j`.
+#[derive(Serialize)]
+struct Line<'a> {
+    paper: &'a str,
+    experiment: &'a str,
+    claim: &'a str,
+    published: Option<&'a Published>,
+    measured: Option<&'a Answer>,
+    unit: &'a str,
+    verdict: Agreement,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    differs: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+}
+
+/// What `-j` prints.
+#[derive(Serialize)]
+struct Summary<'a> {
+    summary: Tally,
+    claims: Vec<Line<'a>>,
+}
+
+fn lines(report: &Report) -> impl Iterator<Item = Line<'_>> {
+    report.verdicts.iter().map(|verdict| Line {
+        paper: &report.paper,
+        experiment: &report.experiment,
+        claim: &verdict.claim,
+        published: verdict.published.as_ref(),
+        measured: verdict.measured.as_ref(),
+        unit: &verdict.unit,
+        verdict: verdict.verdict,
+        differs: verdict.differs.as_deref(),
+        error: verdict.error.as_deref(),
+    })
+}
+
+fn lines_of(outcomes: &[Outcome]) -> Vec<Line<'_>> {
+    outcomes.iter().flat_map(|outcome| lines(&outcome.report)).collect()
+}
+
+/// `switchpath reproduce`.
+pub fn reproduce(options: &Reproduce) -> Result<ExitCode> {
+    let experiments = match &options.experiments {
+        Some(folder) => files::experiments(folder)?,
+        None => built_in()?,
+    };
+    let chosen = choose(experiments, options.paper.as_deref(), options.experiment.as_deref())?;
+    if options.list {
+        return list(&chosen).map(|()| ExitCode::SUCCESS);
+    }
+    let files = DataFiles::of_environment(None);
+    let wanted = wanted(options);
+    let order = |experiment: Experiment| {
+        // Only those that there are: an experiment on a constant link has no trace.
+        let set = wanted.iter().filter(|(name, _)| experiment.has_parameter(name));
+        let set = set.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let extent = Extent { quick: options.quick, real: options.real };
+        let jobs = experiment.jobs_with_files(&set, extent, &files);
+        let (jobs, remarks) = jobs.map_err(anyhow::Error::msg)?;
+        Ok(Order { experiment, jobs, remarks, rounds: 1 })
+    };
+    let mut orders = chosen.into_iter().map(order).collect::<Result<Vec<Order>>>()?;
+    let told = Told { folder: Some(&options.out), json: options.json, partly: false };
+    let elsewhere =
+        if options.real { "only in virtual time, without --real" } else { "only in real time, with --real" };
+    let left_out: Vec<String> = orders
+        .extract_if(.., |order| order.jobs.is_empty())
+        .map(|order| order.experiment.document.experiment)
+        .collect();
+    if orders.is_empty() {
+        bail!(Usage(format!("{}: {elsewhere}", left_out.join(", "))));
+    }
+    if !left_out.is_empty() {
+        eprintln!("switchpath: left out are {}: {elsewhere}", left_out.join(", "));
+    }
+    let threads = options.jobs.unwrap_or_else(work::cores);
+    if !options.real {
+        let simulation = Simulation { files, ..Simulation::default() };
+        return carry_out(&[Batch { orders, runner: &simulation, at_once: threads }], told);
+    }
+    let (mut of_processor, orders): (Vec<Order>, Vec<Order>) =
+        orders.into_iter().partition(|order| is_of(order, RealProcessor::can));
+    let (state, orders): (Vec<Order>, Vec<Order>) = orders.into_iter().partition(|order| is_of(order, RealState::can));
+    let (hosts, mut routers): (Vec<Order>, Vec<Order>) =
+        orders.into_iter().partition(|order| is_of(order, RealHosts::can));
+    let (alone, state): (Vec<Order>, Vec<Order>) =
+        state.into_iter().partition(|order| is_of(order, RealState::is_alone));
+    for order in of_processor.iter_mut().chain(&mut routers) {
+        let usual = order.experiment.document.rounds(options.quick);
+        order.rounds = usize::from(options.repeat.unwrap_or(usual));
+    }
+    let (of_routers, of_hosts, of_state, of_alone);
+    let mut batches: Vec<Batch<'_>> = Vec::new();
+    // Two at once would take each other's processors.
+    if !of_processor.is_empty() {
+        batches.push(Batch { orders: of_processor, runner: &RealProcessor, at_once: 1 });
+    }
+    if !routers.is_empty() {
+        of_routers = RealPackets::new(options.slower)?;
+        batches.push(Batch { orders: routers, runner: &of_routers, at_once: 1 });
+    }
+    if !hosts.is_empty() {
+        let at_once = options.jobs.unwrap_or(work::cores() * RealHosts::ON_A_CORE);
+        of_hosts = RealHosts::new(files, at_once)?;
+        batches.push(Batch { orders: hosts, runner: &of_hosts, at_once });
+    }
+    if !state.is_empty() {
+        let at_once = options.jobs.unwrap_or(work::cores() * RealState::ON_A_CORE);
+        of_state = RealState::new(at_once)?;
+        batches.push(Batch { orders: state, runner: &of_state, at_once });
+    }
+    if !alone.is_empty() {
+        of_alone = RealState::new(1)?;
+        batches.push(Batch { orders: alone, runner: &of_alone, at_once: 1 });
+    }
+    carry_out(&batches, told)
+}
+
+/// Whether the runs of an experiment are such.
+fn is_of(order: &Order, such: fn(&Job) -> bool) -> bool {
+    order.jobs.first().is_some_and(such)
+}
+
+/// What all experiments are asked to have that can.
+fn wanted(options: &Reproduce) -> Parameters {
+    let of = |name: &str, value: &Option<String>| value.clone().map(|value| (name.to_owned(), Value::Text(value)));
+    [of("trace", &options.trace), of("transport", &options.transport)].into_iter().flatten().collect()
+}
+
+/// `switchpath sim`.
+pub fn simulate(options: &Simulate) -> Result<ExitCode> {
+    let file = options.file.display().to_string();
+    let text = std::fs::read_to_string(&options.file).with_context(|| format!("{file} cannot be read"))?;
+    let set: Parameters = options.settings.iter().map(|(name, value)| (name.clone(), Value::read(value))).collect();
+    let folder = options.file.parent().unwrap_or(Path::new("."));
+    let files = DataFiles::of_environment(Some(folder));
+    let simulation = Simulation { guests: guests::counted(&options.guests)?, files: files.clone() };
+    if !is_experiment(&text) {
+        return world::world(&file, &text, &set, options, &simulation);
+    }
+    let experiment = Experiment::read(&file, &text, &|name| files::beside(folder, name)).map_err(anyhow::Error::msg)?;
+    let extent = Extent { quick: options.quick, real: false };
+    let (jobs, remarks) = experiment.jobs_with_files(&set, extent, &files).map_err(anyhow::Error::msg)?;
+    if !options.json {
+        let mut out = std::io::stdout().lock();
+        for (number, job) in jobs.iter().enumerate() {
+            writeln!(out, "run {}: {}", number + 1, sim::experiment::describe(&job.parameters))?;
+        }
+        writeln!(out)?;
+    }
+    let partly = !set.is_empty();
+    let told = Told { folder: options.out.as_deref(), json: options.json, partly };
+    let threads = options.jobs.unwrap_or_else(work::cores);
+    let orders = vec![Order { experiment, jobs, remarks, rounds: 1 }];
+    carry_out(&[Batch { orders, runner: &simulation, at_once: threads }], told)
+}
+
+/// How one hears what came of experiments.
+struct Told<'a> {
+    /// Where files are written.
+    folder: Option<&'a Path>,
+    json: bool,
+    /// Whether only a part of the runs was asked for.
+    partly: bool,
+}
+
+/// Runs all of it, prints and writes what came of it. Where only a part of the runs was asked for, what is claimed of others
+/// is left out.
+fn carry_out(batches: &[Batch<'_>], told: Told<'_>) -> Result<ExitCode> {
+    let Told { folder, json, partly } = told;
+    folder.map_or(Ok(()), files::prepare)?;
+    let kept = folder.map_or(Kept::nowhere(), Kept::within);
+    let mut outcomes = Vec::new();
+    let mut done = |mut outcome: Outcome| {
+        if partly {
+            outcome.report.verdicts.retain(|verdict| verdict.error.is_none());
+            outcome.report.errors.retain(|error| error.starts_with("the run "));
+        }
+        if !json {
+            print(&outcome.report)?;
+        }
+        outcomes.push(outcome);
+        Ok(())
+    };
+    for batch in batches {
+        work::carry_out(batch, &kept, &mut done)?;
+    }
+    let mut out = std::io::stdout().lock();
+    if json {
+        print_json(&mut out, &Summary { summary: summary(&outcomes), claims: lines_of(&outcomes) })?;
+        let errors = outcomes.iter().flat_map(|outcome| &outcome.report.errors);
+        errors.for_each(|error| eprintln!("switchpath: {error}"));
+    }
+    if !json {
+        print_summary(&mut out, &outcomes)?;
+    }
+    if let Some(folder) = folder {
+        files::write(folder, &outcomes)?;
+        if !json {
+            writeln!(out, "All of it, with plots: {}", folder.join("index.html").display())?;
+        }
+    }
+    let explained = outcomes.iter().all(|outcome: &Outcome| outcome.report.is_explained());
+    Ok(if explained { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// How often each verdict was given in all experiments.
+fn summary(outcomes: &[Outcome]) -> Tally {
+    outcomes.iter().flat_map(|outcome| &outcome.report.verdicts).map(|verdict| verdict.verdict).collect()
+}
+
+/// A line for each experiment, where there are several, and one for all of them.
+fn print_summary(out: &mut impl Write, outcomes: &[Outcome]) -> Result<()> {
+    if outcomes.len() > 1 {
+        let mut rows =
+            Rows::new(&["EXPERIMENT", ">MATCHES", ">DIRECTION ONLY", ">NOT REPRODUCED", ">REPORTED", "ABOUT"]);
+        for Outcome { report, .. } in outcomes {
+            let tally = report.tally();
+            let mut row = vec![format!("{} {}", report.paper, report.experiment)];
+            row.extend(Agreement::ALL.map(|verdict| tally.count(verdict).to_string()));
+            row.push(report.title.clone());
+            rows.line(row);
+        }
+        rows.print(out)?;
+    }
+    writeln!(out, "{}", summary(outcomes))?;
+    Ok(())
+}
+
+/// The experiments that come with the program.
+fn built_in() -> Result<Vec<Experiment>> {
+    let beside = |paper: &str, name: &str| {
+        let found = entries().find(|entry| entry.paper == paper && entry.file == name);
+        found.map(|entry| entry.text.to_owned()).ok_or_else(|| format!("{name} is not there"))
+    };
+    let read = |entry: &'static Entry| {
+        let file = format!("{}/{}", entry.paper, entry.file);
+        Experiment::read(&file, entry.text, &|name| beside(entry.paper, name)).map_err(anyhow::Error::msg)
+    };
+    entries().filter(|entry| is_experiment(entry.text)).map(read).collect()
+}
+
+fn choose(experiments: Vec<Experiment>, paper: Option<&str>, experiment: Option<&str>) -> Result<Vec<Experiment>> {
+    let is = |wanted: Option<&str>, have: &str| wanted.is_none_or(|wanted| wanted.eq_ignore_ascii_case(have));
+    let names = |list: Vec<&str>| {
+        let mut list = list;
+        list.dedup();
+        list.join(", ")
+    };
+    if let Some(wanted) = paper.filter(|wanted| !experiments.iter().any(|e| is(Some(wanted), &e.document.paper))) {
+        let known = names(experiments.iter().map(|e| e.document.paper.as_str()).collect());
+        bail!(Usage(format!("no paper is called `{wanted}`; there are: {known}")));
+    }
+    let mut of_paper: Vec<Experiment> = experiments.into_iter().filter(|e| is(paper, &e.document.paper)).collect();
+    if let Some(wanted) = experiment {
+        let known = names(of_paper.iter().map(|e| e.document.experiment.as_str()).collect());
+        of_paper.retain(|e| is(experiment, &e.document.experiment));
+        if of_paper.is_empty() {
+            bail!(Usage(format!("no experiment is called `{wanted}`; there are: {known}")));
+        }
+    }
+    Ok(of_paper)
+}
+
+fn list(experiments: &[Experiment]) -> Result<()> {
+    let mut rows = Rows::new(&["PAPER", "EXPERIMENT", "ABOUT", ">CLAIMS"]);
+    for Experiment { document: d, .. } in experiments {
+        rows.add([d.paper.clone(), d.experiment.clone(), d.title.clone(), d.claims.len().to_string()]);
+    }
+    rows.print(&mut std::io::stdout().lock())
+}
+
+fn print(report: &Report) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{} {}: {} ({} runs)", report.paper, report.experiment, report.title, report.runs)?;
+    let mut rows = Rows::new(&["CLAIM", ">PUBLISHED", ">MEASURED", "VERDICT", ""]);
+    for verdict in &report.verdicts {
+        let published = verdict.published.as_ref().map_or(String::from("-"), ToString::to_string);
+        let measured = format!("{} {}", verdict.shown, verdict.unit);
+        let agreement = verdict.verdict.to_string();
+        rows.add([verdict.claim.clone(), published, measured.trim().to_owned(), agreement, verdict.text.clone()]);
+    }
+    rows.print(&mut out)?;
+    for table in report.tables.iter().filter(|table| table.printed) {
+        writeln!(out, "\n {}", table.title)?;
+        let heads: Vec<&str> = table.columns.iter().map(String::as_str).collect();
+        let mut rows = Rows::new(&heads);
+        table.rows.iter().for_each(|row| rows.line(row.clone()));
+        rows.print(&mut out)?;
+    }
+    for verdict in &report.verdicts {
+        if let Some(differs) = &verdict.differs {
+            writeln!(out, " {}: {differs}", verdict.claim)?;
+        }
+    }
+    for remark in &report.remarks {
+        writeln!(out, " {remark}")?;
+    }
+    let errors = report.verdicts.iter().filter_map(|verdict| verdict.error.as_ref()).chain(&report.errors);
+    for error in errors {
+        writeln!(out, " error: {error}")?;
+    }
+    writeln!(out)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

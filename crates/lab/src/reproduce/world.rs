@@ -1,0 +1,142 @@
+//! `switchpath sim` of a world by itself: what it follows from, then everything that was measured.
+
+use super::work::Outcome;
+use super::{captures, files};
+use anyhow::{Result, anyhow};
+use cli::arguments::Simulate;
+use cli::output::{Rows, print_json};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use sim::Measured;
+use sim::experiment::{
+    Answer, Axis, Curve, Grid, Job, Measures, Parameters, Picture, Report, Simulation, substitute, written,
+};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Steps of the progress bar.
+const STEPS: u64 = 1000;
+
+/// Runs it.
+pub fn world(
+    file: &str,
+    text: &str,
+    set: &Parameters,
+    options: &Simulate,
+    simulation: &Simulation,
+) -> Result<ExitCode> {
+    let world = substitute(text, set).map_err(|error| anyhow!("{file}: {error}; give it with --set"))?;
+    let job = Job { file: file.to_owned(), world, measures: Measures::World, parameters: set.clone() };
+    let folder = options.file.parent().unwrap_or(Path::new("."));
+    let bar = ProgressBar::with_draw_target(Some(STEPS), ProgressDrawTarget::stderr());
+    bar.set_style(ProgressStyle::with_template("{bar:32} {percent}%, {elapsed}, {eta} to go").expect("it is sound"));
+    let mut captures = captures::Folder(folder.to_owned(), simulation.files.clone());
+    let measured = simulation.simulate(&job, &mut captures, &mut |part| bar.set_position((part * STEPS as f64) as u64));
+    bar.finish_and_clear();
+    let measured = measured.map_err(anyhow::Error::msg)?;
+    let mut out = std::io::stdout().lock();
+    if let Some(folder) = &options.out {
+        files::write_measured(folder, &measured)?;
+        files::write(folder, &[told(&options.file, text, &measured)])?;
+    }
+    if options.json {
+        return print_json(&mut out, &measured).map(|()| ExitCode::SUCCESS);
+    }
+    for (name, value) in &measured.parameters {
+        let mut lines = value.lines();
+        writeln!(out, "{name} = {}", lines.next().unwrap_or(""))?;
+        lines.try_for_each(|line| writeln!(out, "    {line}"))?;
+    }
+    writeln!(out)?;
+    let mut rows = Rows::new(&["MEASURED", ">VALUE"]);
+    for (name, value) in &measured.values {
+        rows.add([name.clone(), written(&Answer::Number(*value), None)]);
+    }
+    rows.print(&mut out)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A world by itself as a report: the question is what its file begins with. Nothing is claimed: a run that breaks a law of worlds has no report.
+fn told(file: &Path, text: &str, measured: &Measured) -> Outcome {
+    let name = file.file_stem().map_or_else(|| "world".to_owned(), |stem| stem.to_string_lossy().into_owned());
+    let comment = text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim);
+    let row = |(name, value): (&String, &f64)| vec![name.clone(), written(&Answer::Number(*value), None)];
+    let values = Grid {
+        title: "Everything that was measured".to_owned(),
+        columns: vec!["name".to_owned(), "value".to_owned()],
+        rows: measured.values.iter().map(row).collect(),
+        printed: false,
+    };
+    let report = Report {
+        paper: "world".to_owned(),
+        title: name.clone(),
+        experiment: name,
+        question: comment.collect::<Vec<_>>().join(" "),
+        method: String::new(),
+        published: "nowhere: a world by itself".to_owned(),
+        measured_by: "simulated".to_owned(),
+        runs: 1,
+        remarks: measured.parameters.iter().map(|(name, value)| format!("{name} = {value}")).collect(),
+        verdicts: Vec::new(),
+        tables: vec![values],
+        pictures: pictures(measured),
+        errors: Vec::new(),
+    };
+    Outcome { report, runs: Vec::new() }
+}
+
+/// Lines that a picture of a world has at most: more tell nothing.
+const MOST_LINES: usize = 12;
+
+/// A picture for each thing that was recorded over time, with a line for each flow, link, path or whatever has it.
+fn pictures(measured: &Measured) -> Vec<Picture> {
+    let mut pictures: BTreeMap<(&str, &str), Vec<Curve>> = BTreeMap::new();
+    for (name, points) in &measured.series {
+        // `flow.one.cwnd`: of which kind, which one, what.
+        let Some((kind, rest)) = name.split_once('.') else { continue };
+        let (which, what) = rest.split_once('.').unwrap_or(("", rest));
+        let curves = pictures.entry((kind, what)).or_default();
+        if curves.len() < MOST_LINES {
+            curves
+                .push(Curve { label: if which.is_empty() { kind } else { which }.to_owned(), points: points.clone() });
+        }
+    }
+    let axis = |label: &str| Axis { label: label.to_owned(), ..Axis::default() };
+    let picture = |((kind, what), curves): ((&str, &str), Vec<Curve>)| Picture {
+        id: format!("{kind}-{what}"),
+        title: format!("{kind}: {what}"),
+        published: String::new(),
+        x: axis("time (s)"),
+        y: axis(what),
+        curves,
+        references: Vec::new(),
+    };
+    pictures.into_iter().map(picture).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_world_by_itself_has_a_page_with_a_picture_for_each_thing_recorded() {
+        let series =
+            |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), vec![(0.0, 1.0), (1.0, 2.0)])).collect();
+        let measured = Measured {
+            series: series(&["flow.one.cwnd", "flow.two.cwnd", "link.a-b.state.count", "cpu.idle"]),
+            values: [("flow.one.sent".to_owned(), 7.0)].into(),
+            ..Measured::default()
+        };
+        let outcome =
+            told(Path::new("far/office.toml"), "# An office.\n# Behind a link.\nduration = \"1s\"\n", &measured);
+        let named: Vec<(&str, usize)> =
+            outcome.report.pictures.iter().map(|picture| (picture.id.as_str(), picture.curves.len())).collect();
+        assert_eq!(named, [("cpu-idle", 1), ("flow-cwnd", 2), ("link-state.count", 1)]);
+        let folder = tempfile::tempdir().unwrap();
+        files::write(folder.path(), &[outcome]).unwrap();
+        let page = std::fs::read_to_string(folder.path().join("index.html")).unwrap();
+        assert!(page.contains("An office. Behind a link.") && page.contains("flow.one.sent"), "{page}");
+        assert!(folder.path().join("world/office-flow-cwnd.png").is_file());
+    }
+}
