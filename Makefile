@@ -12,6 +12,8 @@ SOAK_PACKETS ?= 1000000
 # Seconds for each fuzz target, and which ones.
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= $(basename $(notdir $(wildcard fuzz/targets/*.rs)))
+# How the programs are built: `release` in minutes, `dist` as packages are, for figures to publish.
+PROFILE ?= release
 # What to hand to `switchpath demo` and `switchpath bench`, as in `make demo ARGS='--seconds 30'`.
 ARGS ?=
 
@@ -23,11 +25,11 @@ help: ## list these targets
 
 demo: ## set up, build and watch real hosts talk through Switchpath
 	@.ci/setup demo
-	$(CARGO) run --locked --release --bin switchpath -- demo $(ARGS)
+	$(CARGO) run --locked --profile $(PROFILE) --bin switchpath-lab -- demo $(ARGS)
 
-build: ## build the release binary, target/release/switchpath
+build: ## build the router and its laboratory: target/release/switchpath and switchpath-lab; PROFILE=dist as packages are
 	@.ci/setup build
-	$(CARGO) build --locked --release --bin switchpath
+	$(CARGO) build --locked --profile $(PROFILE) --bins
 
 test: ## set up, then format, lints, fuzz targets compile, and every test
 	@.ci/setup test
@@ -37,13 +39,13 @@ quick: ## the dev loop: lints and unit tests without set-up; of one crate with P
 	$(CARGO) clippy --quiet $(if $(P),-p $(P),--workspace) --all-targets -- -D warnings
 	$(CARGO) test --quiet $(if $(P),-p $(P),--workspace) --lib --bins
 
-bench: ## measure the forwarding path against its budgets
+bench: ## measure the forwarding path against its budgets; PROFILE=dist for figures to publish
 	@.ci/setup build
-	$(CARGO) run --locked --release --bin switchpath -- bench $(ARGS)
+	$(CARGO) run --locked --profile $(PROFILE) --bin switchpath-lab -- bench $(ARGS)
 
 reproduce: ## run every published experiment in virtual time; results/index.html shows them
 	@.ci/setup build
-	$(CARGO) run --locked --release --bin switchpath -- reproduce --out results $(ARGS)
+	$(CARGO) run --locked --profile $(PROFILE) --bin switchpath-lab -- reproduce --out results $(ARGS)
 
 soak: ## long: ten million frames, random and mutated (SOAK_FRAMES), a million faults of guests, a million packets of each scheme as a guest; as root, published experiments on real packets, three hours, or with ARGS='--repeat 1' one
 	@.ci/setup build
@@ -51,7 +53,7 @@ soak: ## long: ten million frames, random and mutated (SOAK_FRAMES), a million f
 	SWITCHPATH_FAULTS=$(SOAK_FAULTS) SWITCHPATH_PACKETS=$(SOAK_PACKETS) \
 		.ci/cargo-test --profile soak -p extension --test containment --test conformance
 	@if [ "$$(id -u)" = 0 ]; then \
-		$(CARGO) run --locked --release --bin switchpath -- reproduce scheduling --real --out results/real $(ARGS); \
+		$(CARGO) run --locked --profile $(PROFILE) --bin switchpath-lab -- reproduce scheduling --real --out results/real $(ARGS); \
 	else echo "published experiments on real packets are left out: they need root"; fi
 
 cross: ## build for 64-bit Arm and run the unit tests there, emulated

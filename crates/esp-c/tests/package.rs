@@ -13,7 +13,7 @@ fn good(command: &mut Command) -> Output {
     output
 }
 
-/// Installs what was built here into a folder. A script stands for the program, which another crate is.
+/// Installs what was built here into a folder. Scripts stand for the programs, which are other crates.
 fn installed() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (root, built) = (folder.join("root"), folder.join("built"));
@@ -25,10 +25,18 @@ fn installed() -> PathBuf {
     for library in ["libswitchpath_state.so", "libswitchpath_state.a"] {
         symlink(libraries.join(library), built.join(library)).unwrap();
     }
-    let program = built.join("switchpath");
-    fs::write(&program, "#!/bin/sh\n[ \"$1\" != man ] || mkdir -p \"$2\"\n").unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    good(Command::new(format!("{ROOT}/packaging/install")).arg(&root).arg(&built));
+    for program in ["switchpath", "switchpath-lab"].map(|name| built.join(name)) {
+        fs::write(&program, "#!/bin/sh\n[ \"$1\" != man ] || mkdir -p \"$2\"\n").unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let install = || {
+        let mut command = Command::new(format!("{ROOT}/packaging/install"));
+        command.arg(&root).arg(&built);
+        command
+    };
+    good(&mut install());
+    assert!(!root.join("usr/bin/switchpath-lab").exists(), "the laboratory is a package of its own");
+    good(install().arg("laboratory"));
     root
 }
 
@@ -41,7 +49,12 @@ fn find(below: &Path, name: &str) -> PathBuf {
 #[test]
 fn what_is_installed_compiles_programs_and_is_found_by_tshark() {
     let root = installed();
-    for file in ["bin/switchpath", "lib/systemd/system/switchpath.service", "lib/sysusers.d/switchpath.conf"] {
+    for file in [
+        "bin/switchpath",
+        "bin/switchpath-lab",
+        "lib/systemd/system/switchpath.service",
+        "lib/sysusers.d/switchpath.conf",
+    ] {
         assert!(root.join("usr").join(file).is_file(), "{file}");
     }
     let libraries = find(&root.join("usr/lib"), "libswitchpath_state.so").parent().unwrap().to_owned();

@@ -9,6 +9,7 @@ mod failing;
 mod guests;
 mod hostile;
 mod interfaces;
+mod laboratory;
 mod lifecycle;
 mod logins;
 mod looking;

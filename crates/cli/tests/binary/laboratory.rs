@@ -1,0 +1,44 @@
+//! Commands of the laboratory, which is a program of its own: executed where it is installed, missed in plain words where not.
+
+use crate::rig::{Place, program};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output};
+
+/// Runs a copy of the router's program in a place of its own, where nothing is on the path.
+fn alone(place: &Place, arguments: &[&str]) -> Output {
+    let copy = place.path("switchpath");
+    if !copy.exists() {
+        fs::copy(program("switchpath"), &copy).unwrap();
+    }
+    let mut command = Command::new(copy);
+    place.prepare(&mut command);
+    command.args(arguments).env("PATH", place.path("nowhere")).output().unwrap()
+}
+
+#[test]
+fn a_missing_laboratory_is_named_with_the_package_that_has_it() {
+    let place = Place::new(0);
+    for arguments in [&["bench"][..], &["demo"], &["sim", "world.toml"], &["reproduce", "-j"], &["guest", "build"]] {
+        let output = alone(&place, arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        let wanted = format!("`switchpath {}` is part of the laboratory, which is not installed here", arguments[0]);
+        assert!(said.contains(&wanted) && said.contains("install the package switchpath-lab"), "{said}");
+        assert_eq!(said.starts_with('{'), arguments.contains(&"-j"), "{said}");
+    }
+    // Help needs no laboratory, and a wrong option is found without it.
+    assert!(alone(&place, &["bench", "--help"]).status.success());
+    assert_eq!(alone(&place, &["bench", "no-such-group"]).status.code(), Some(2));
+}
+
+#[test]
+fn the_laboratory_beside_the_program_gets_the_command_line_as_it_is() {
+    let place = Place::new(0);
+    place.write("switchpath-lab", "#!/bin/sh\nprintf '<%s>' \"$@\"\nexit 7\n");
+    fs::set_permissions(place.path("switchpath-lab"), fs::Permissions::from_mode(0o755)).unwrap();
+    let output = alone(&place, &["link", "--delay", "5ms", "--", "echo", "a b", "{far}", "-j"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!((output.status.code(), &*said), (Some(7), "<link><--delay><5ms><--><echo><a b><{far}><-j>"));
+}
