@@ -19,49 +19,41 @@ pub(crate) const SAMPLES: usize = 300;
 /// Values of a scheme's state that are kept with each.
 const COLUMNS: usize = 16;
 
-/// Why packets are dropped at a link; whatever else there is counts as the last.
-const KINDS: [DropReason; 11] = [
-    DropReason::SchemeArrival,
-    DropReason::SchemeFront,
-    DropReason::SchemeTail,
-    DropReason::BufferFull,
-    DropReason::SchemeFlush,
-    DropReason::LinkLoss,
-    DropReason::DeviceRefused,
-    DropReason::PortDown,
-    DropReason::PortRemoved,
-    DropReason::Shutdown,
-    DropReason::BadOffload,
-];
-
 /// What became of some packets.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Tally {
     /// How long those waited that were sent, from when their functions were done.
     pub sojourn: Histogram,
-    drops: [u64; KINDS.len()],
+    /// Packets dropped, by the number of their reason.
+    drops: [u64; DropReason::COUNT],
     marked: u64,
     collided: u64,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Tally { sojourn: Histogram::default(), drops: [0; DropReason::COUNT], marked: 0, collided: 0 }
+    }
 }
 
 impl Tally {
     #[cold]
     pub fn dropped(&mut self, reason: DropReason, packets: u64) {
-        let kind = KINDS.iter().position(|kind| *kind == reason).unwrap_or(KINDS.len() - 1);
-        self.drops[kind] += packets;
+        self.drops[reason as usize] += packets;
     }
 
     /// Adds what is in another, and begins that anew.
     fn absorb(&mut self, other: &mut Tally) {
         self.sojourn.absorb(&mut other.sojourn);
-        self.drops.iter_mut().zip(std::mem::take(&mut other.drops)).for_each(|(own, other)| *own += other);
+        let drops = std::mem::replace(&mut other.drops, [0; DropReason::COUNT]);
+        self.drops.iter_mut().zip(drops).for_each(|(own, other)| *own += other);
         self.marked += std::mem::take(&mut other.marked);
         self.collided += std::mem::take(&mut other.collided);
     }
 
     /// Packets dropped, by reason, for the reasons that there were.
     pub fn drops(&self) -> Vec<(DropReason, u64)> {
-        KINDS.into_iter().zip(self.drops).filter(|(_, packets)| *packets > 0).collect()
+        DropReason::ALL.iter().copied().zip(self.drops).filter(|(_, packets)| *packets > 0).collect()
     }
 
     pub fn marked(&self) -> u64 {
