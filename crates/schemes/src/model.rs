@@ -219,7 +219,7 @@ impl Wires for Model {
         let mut taken = 0;
         while let Some((_, next)) = self.arriving.front().filter(|_| self.vectors && self.waiting < self.capacity) {
             let Size { packets, bytes } = self.size(queue);
-            let fits = packets.saturating_add(next.more.into()) < bounds.packets
+            let fits = packets.saturating_add(next.more) < bounds.packets
                 && bytes + Bytes::new(next.length.into()) <= bounds.bytes;
             if !fits || self.arriving().is_none() || !self.enqueue(queue) {
                 break;

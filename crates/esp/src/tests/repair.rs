@@ -33,7 +33,7 @@ impl Tree {
             place
         };
         // A router without routers below it has a member at least.
-        let at = |router: usize| members[router].max(usize::from(!parents.iter().any(|p| *p == router)));
+        let at = |router: usize| members[router].max(usize::from(!parents.contains(&router)));
         let members = (0..count).flat_map(|router| std::iter::repeat_n(router, at(router))).collect();
         let mut tree =
             Tree { routers: (0..count).map(place).collect(), parents: parents.to_vec(), members, lossy: None };

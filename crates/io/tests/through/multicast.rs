@@ -6,7 +6,8 @@ use crate::rig::{Cable, Line, PATIENCE, Running, ip};
 use io::netlink::{Netlink, Veth, VethEnd};
 use io::netns::Host;
 use rustix::net::sockopt::set_ipv6_multicast_hops;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 
 const PORT: u16 = 5004;
@@ -39,6 +40,14 @@ fn member(host: &Host, group: IpAddr, own: &str) -> UdpSocket {
     .unwrap()
 }
 
+/// Waits until the router answers a host: nobody listens there.
+fn reach(host: &Host, addresses: [String; 2]) {
+    let answer = |address: String| TcpStream::connect_timeout(&SocketAddr::new(ip(&address), 9), PATIENCE.into());
+    for answer in host.run(|| addresses.map(answer)).unwrap() {
+        assert_eq!(answer.unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    }
+}
+
 fn through(cables: [Cable; 2]) {
     let Some(lab) = lab() else { return };
     let line = Line::lay(&lab, cables);
@@ -63,6 +72,10 @@ fn through(cables: [Cable; 2]) {
         return println!("skipped: {remarks:?}");
     }
     line.connect();
+    // The kernel drops what is sent by an interface that has just come up.
+    for (host, side) in [(&line.client, 1), (&line.server, 2), (&third, 3)] {
+        reach(host, [format!("10.0.{side}.1"), format!("fd00:{side}::1")]);
+    }
     for (group, right, other) in [("239.1.2.3", "10.0.2.2", "10.0.3.2"), ("ff3e::99", "fd00:2::2", "fd00:3::2")] {
         let group = ip(group);
         let members = [member(&line.server, group, right), member(&third, group, other)];

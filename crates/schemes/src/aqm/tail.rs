@@ -26,7 +26,7 @@ impl Tail {
     /// Whether this packet, too, would be within bounds where so much waits.
     #[inline(always)]
     fn fits(&self, size: Size, packet: &Record) -> bool {
-        size.packets.saturating_add(packet.more.into()) < self.limit
+        size.packets.saturating_add(packet.more) < self.limit
             && size.bytes + Bytes::new(packet.length.into()) <= self.bytes
     }
 }

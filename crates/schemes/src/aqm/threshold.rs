@@ -52,7 +52,7 @@ impl Manage for Threshold {
             return false;
         }
         // The last segment of a super-frame finds the others waiting.
-        if at.waiting.packets + u32::from(packet.more) > self.mark {
+        if at.waiting.packets + packet.more > self.mark {
             at.wires.mark();
         }
         at.wires.enqueue(at.queue)
