@@ -1,5 +1,5 @@
-//! RCOLLECT over trees of routers that lose what they send up (spec E-23): a repeated report of any one member below the loss
-//! repairs it, and members that repeat in turn bring the root one packet a round, however many they are.
+//! RCOLLECT over trees of routers whose packets to their parents are lost (spec E-23). A repeated report of any one member
+//! below the loss repairs it. The root gets one packet for each round in which all members repeat.
 
 use super::{NODE, Place};
 use crate::isa::{Instruction, Operator};
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 const COUNTER: u64 = 1;
 const RESULT: u64 = 2;
 
-/// A member: the router it is at. Its name is its number, and what it reports twice that and one.
+/// The router of a member.
 type Member = usize;
 
 /// Routers, the first of which is the root's. A router is below an earlier one.

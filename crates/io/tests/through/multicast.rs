@@ -40,7 +40,7 @@ fn member(host: &Host, group: IpAddr, own: &str) -> UdpSocket {
     .unwrap()
 }
 
-/// Waits until the router answers a host: nobody listens there.
+/// Waits until the router resets a TCP connection of a host: no program listens on the port.
 fn reach(host: &Host, addresses: [String; 2]) {
     let answer = |address: String| TcpStream::connect_timeout(&SocketAddr::new(ip(&address), 9), PATIENCE.into());
     for answer in host.run(|| addresses.map(answer)).unwrap() {
@@ -72,7 +72,7 @@ fn through(cables: [Cable; 2]) {
         return println!("skipped: {remarks:?}");
     }
     line.connect();
-    // The kernel drops what is sent by an interface that has just come up.
+    // The kernel drops packets at an interface that has just come up.
     for (host, side) in [(&line.client, 1), (&line.server, 2), (&third, 3)] {
         reach(host, [format!("10.0.{side}.1"), format!("fd00:{side}::1")]);
     }

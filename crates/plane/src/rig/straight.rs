@@ -1,7 +1,7 @@
 //! The straight-line forwarding loop: the least a router can do to a packet, in one loop without queues, tasks, paths or
 //! counters. What the plane costs is said as a ratio to it.
 //!
-//! It is as fast as the machine allows, else a ratio to it would say little: memory is asked for ahead of its turn.
+//! The loop prefetches, so that it is as fast as the machine allows. A ratio to a slow loop would say little.
 //! Parse and check Ethernet and IPv4, look the destination up in DIR-24-8, lower the time to live with the checksum,
 //! rewrite the link header. The frames lie in the same pool memory as the plane's.
 
@@ -36,8 +36,8 @@ impl<'a> StraightLine<'a> {
 
     /// Forwards every packet in place. Answers how many could be.
     ///
-    /// Packets are taken by [`BATCH`], and memory is asked for before its turn: what is known of a packet two batches
-    /// ahead, its header one batch ahead, both levels of the table for a whole batch at once.
+    /// The loop takes [`BATCH`] packets at a time and prefetches: the metadata of a packet two batches ahead, its header
+    /// one batch ahead, and the table entries of a whole batch together.
     #[inline(never)]
     pub fn run(&self, packets: &mut [Packet]) -> usize {
         let mut forwarded = 0;
