@@ -98,6 +98,11 @@ fn drive(mut worker: Worker, stop: &AtomicBool, mut sleeper: Sleeper) -> WorkerR
         });
         sleeper.sleep_on(descriptors, nap).unwrap();
     }
+    // An interface whose settings have just changed takes frames a moment later.
+    let patience = clock::now() + Nanos::secs(1);
+    while worker.report().held > 0 && clock::now() < patience {
+        worker.step(clock::now(), &mut meter);
+    }
     worker.shut_down(clock::now());
     worker.report()
 }
