@@ -61,7 +61,7 @@ fn loading(Rounds(rounds): Rounds) -> Vec<Figure> {
     let (mut reads, mut makes, mut wholes) = (Vec::new(), Vec::new(), Vec::new());
     let mut memory = (0.0, 0.0);
     for _ in 0..rounds.clamp(1, 5) {
-        let mut rig = Rig::running(FRAMES, Layout::Three, &Table::Many(MILLION).config());
+        let mut rig = Rig::running(FRAMES, Layout::Three, &Table::Million.config());
         let plan = rig.router.plan().expect("it runs").clone();
         let before = resident();
         let (read, lines) = timed(&counter, || batch::batch(&text, "bench", &plan).expect("the lines are good").lines);
@@ -88,7 +88,7 @@ fn loading(Rounds(rounds): Rounds) -> Vec<Figure> {
     let route = |(prefix, n): (Prefix, u64)| {
         format!("[[route]]\nto = \"{prefix}\"\nvia = \"{}\"\n", Table::gateway(n as usize))
     };
-    let text = Table::Many(MILLION).config() + &many(MILLION).map(route).collect::<String>();
+    let text = Table::Million.config() + &many(MILLION).map(route).collect::<String>();
     let (read, plan) = timed(&counter, || plan::check(&text, "bench", &plane::catalogue()).expect("it is good"));
     let mut rig = Rig::new(FRAMES, Layout::Three, Box::new(plane::event::Silent));
     let (made, _) = timed(&counter, || {
@@ -106,7 +106,7 @@ fn loading(Rounds(rounds): Rounds) -> Vec<Figure> {
 
 /// IPv6 routes of a batch beside a million of IPv4, to the forwarding table.
 fn loading6(counter: &CycleCounter) -> Vec<Figure> {
-    let mut rig = Rig::running(FRAMES, Layout::Three, &Table::Many(MILLION).config());
+    let mut rig = Rig::running(FRAMES, Layout::Three, &Table::Million.config());
     let plan = rig.router.plan().expect("it runs").clone();
     let mut load = |text: &str| {
         let lines = batch::batch(text, "bench", &plan).expect("the lines are good").lines;
@@ -160,9 +160,9 @@ fn flip(tables: &Tables, hops: &[AdjacencyId], on: &AtomicBool, end: &AtomicBool
 
 /// Forwarding at full rate with and without somebody who changes routes on another core.
 fn changing(Rounds(rounds): Rounds) -> Vec<Figure> {
-    let mut course = Course::new(Layout::Three, Table::Many(MILLION), 65536);
+    let mut course = Course::new(Layout::Three, Table::Million, 65536);
     let tables = course.tables();
-    let hops = Table::Many(MILLION).hold(&course);
+    let hops = Table::Million.hold(&course);
     let (on, end, made) = (AtomicBool::new(false), AtomicBool::new(false), AtomicU64::new(0));
     let counter = CycleCounter::calibrated();
     let mut pairs = Vec::new();

@@ -1,7 +1,6 @@
 //! The straight-line forwarding loop: the least a router can do to a packet, in one loop without queues, tasks, paths or
 //! counters. What the plane costs is said as a ratio to it.
 //!
-//! The loop prefetches, so that it is as fast as the machine allows. A ratio to a slow loop would say little.
 //! Parse and check Ethernet and IPv4, look the destination up in DIR-24-8, lower the time to live with the checksum,
 //! rewrite the link header. The frames lie in the same pool memory as the plane's.
 
@@ -9,9 +8,6 @@ use crate::classify::{Outcome, Tables};
 use packet::Packet;
 use packet::wire::ipv4;
 use units::Mac;
-
-/// Packets that are looked up together.
-const BATCH: usize = 64;
 
 /// The loop, with its next hops.
 pub struct StraightLine<'a> {
@@ -35,59 +31,34 @@ impl<'a> StraightLine<'a> {
     }
 
     /// Forwards every packet in place. Answers how many could be.
-    ///
-    /// The loop takes [`BATCH`] packets at a time and prefetches: the metadata of a packet two batches ahead, its header
-    /// one batch ahead, and the table entries of a whole batch together.
     #[inline(never)]
     pub fn run(&self, packets: &mut [Packet]) -> usize {
         let mut forwarded = 0;
-        let (mut addresses, mut words) = ([0; BATCH], [0; BATCH]);
-        packets.iter().take(2 * BATCH).for_each(Packet::prefetch_meta);
-        packets.iter().take(BATCH).for_each(Packet::prefetch_bytes);
-        let mut rest = packets;
-        while !rest.is_empty() {
-            let (now, later) = rest.split_at_mut(rest.len().min(BATCH));
-            later.iter().skip(BATCH).take(BATCH).for_each(Packet::prefetch_meta);
-            later.iter().take(BATCH).for_each(Packet::prefetch_bytes);
-            let (addresses, words) = (&mut addresses[..now.len()], &mut words[..now.len()]);
-            for (address, packet) in addresses.iter_mut().zip(now.iter()) {
-                *address = packet
-                    .bytes()
-                    .get(30..34)
-                    .map_or(0, |bytes| u32::from_be_bytes(bytes.try_into().unwrap_or_default()));
+        for packet in packets {
+            let bytes = packet.bytes_mut();
+            let available = bytes.len();
+            let Some(frame) = bytes.first_chunk_mut::<34>() else { continue };
+            let station = u64::from_be_bytes([0, 0, frame[0], frame[1], frame[2], frame[3], frame[4], frame[5]]);
+            let kind = u32::from_be_bytes([frame[12], frame[13], frame[14], 0]);
+            let (link, header) = frame.split_at_mut(14);
+            let Some(header) = header.first_chunk_mut::<{ ipv4::HEADER }>() else { continue };
+            let length = usize::from(u16::from_be_bytes([header[2], header[3]]));
+            if station != self.mac || kind != 0x0800_4500 || length < 20 || 14 + length > available {
+                continue;
             }
-            self.tables.fib4().lookup_bulk(addresses, words);
-            for (packet, word) in now.iter_mut().zip(words.iter()) {
-                forwarded += usize::from(self.forward(packet, *word));
+            let source = header[12];
+            if !ipv4::header_checksum_ok_20(header) || source == 0 || source == 127 || source >= 224 {
+                continue;
             }
-            rest = later;
+            let destination = u32::from_be_bytes([header[16], header[17], header[18], header[19]]);
+            let word = self.tables.fib4().lookup(destination);
+            let Some(adjacency) = Outcome::adjacency(word) else { continue };
+            if !ipv4::decrement_ttl(header) {
+                continue;
+            }
+            link[..12].copy_from_slice(&self.rewrites[adjacency.index()]);
+            forwarded += 1;
         }
         forwarded
-    }
-
-    /// Checks and rewrites a packet whose destination was looked up. Answers whether it goes on.
-    #[inline(always)]
-    fn forward(&self, packet: &mut Packet, word: u32) -> bool {
-        let bytes = packet.bytes_mut();
-        let available = bytes.len();
-        let Some(frame) = bytes.first_chunk_mut::<34>() else { return false };
-        let station = u64::from_be_bytes([0, 0, frame[0], frame[1], frame[2], frame[3], frame[4], frame[5]]);
-        let kind = u32::from_be_bytes([frame[12], frame[13], frame[14], 0]);
-        let (link, header) = frame.split_at_mut(14);
-        let Some(header) = header.first_chunk_mut::<{ ipv4::HEADER }>() else { return false };
-        let length = usize::from(u16::from_be_bytes([header[2], header[3]]));
-        if station != self.mac || kind != 0x0800_4500 || length < 20 || 14 + length > available {
-            return false;
-        }
-        let source = header[12];
-        if !ipv4::header_checksum_ok_20(header) || source == 0 || source == 127 || source >= 224 {
-            return false;
-        }
-        let Some(adjacency) = Outcome::adjacency(word) else { return false };
-        if !ipv4::decrement_ttl(header) {
-            return false;
-        }
-        link[..12].copy_from_slice(&self.rewrites[adjacency.index()]);
-        true
     }
 }
