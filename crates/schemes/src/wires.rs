@@ -31,8 +31,8 @@ pub struct Record {
     pub dscp: u8,
     /// The two ECN bits of its IP header (RFC 3168): 0 not capable, 1 and 2 capable, 3 congestion experienced.
     pub ecn: u8,
-    /// The segments of a super-frame besides the first. All together count as [`SEGMENTS`] at most. Four bytes: with one byte, records
-    /// are copied in overlapping parts, and a read of what was just written waits for the cache.
+    /// The segments of a super-frame besides the first. All together count as [`SEGMENTS`] at most. The field has four bytes: a record with
+    /// a field of one byte is copied in overlapping parts, which stalls the read that follows.
     pub more: u32,
 }
 

@@ -12,14 +12,14 @@ use schemes::{Group, Scheme, Size};
 use std::collections::VecDeque;
 use units::{Instant, Nanos, QueueId};
 
-/// Groups of a link that are told apart; the last has those that are beyond.
+/// The most groups of a link. The last group counts all further queues.
 pub(crate) const GROUPS: usize = 64;
-/// What is kept of the past, one for each look at a link: half a minute.
+/// Samples of the past of a link: ten a second, for half a minute.
 pub(crate) const SAMPLES: usize = 300;
 /// Values of a scheme's state that are kept with each.
 const COLUMNS: usize = 16;
 
-/// What became of some packets.
+/// Counts of packets that left a link, by what happened to them.
 #[derive(Debug)]
 pub(crate) struct Tally {
     /// How long those waited that were sent, from when their functions were done.
@@ -42,7 +42,7 @@ impl Tally {
         self.drops[reason as usize] += packets;
     }
 
-    /// Adds what is in another, and begins that anew.
+    /// Adds the counts of another tally, and resets that one.
     fn absorb(&mut self, other: &mut Tally) {
         self.sojourn.absorb(&mut other.sojourn);
         let drops = std::mem::replace(&mut other.drops, [0; DropReason::COUNT]);

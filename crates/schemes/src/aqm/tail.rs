@@ -23,7 +23,7 @@ impl Tail {
         Size { packets: self.limit, bytes: self.bytes }
     }
 
-    /// Whether this packet, too, would be within bounds where so much waits.
+    /// Returns whether this packet fits into a queue of this size.
     #[inline(always)]
     fn fits(&self, size: Size, packet: &Record) -> bool {
         size.packets.saturating_add(packet.more) < self.limit
